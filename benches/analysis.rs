@@ -9,11 +9,11 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use nfsrdma_dissectors::field::Unobserved;
-use nfsrdma_dissectors::flow::{Flow, Limits, Transaction};
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::frame::Frame;
 use nfsrdma_dissectors::net;
-use nfsrdma_inspect::source::Source;
+use nfsrdma_inspect::source::CaptureSource;
 
 #[path = "../tests/it/captures.rs"]
 #[allow(dead_code, clippy::panic, reason = "written for the tests, which need more of it")]
@@ -30,15 +30,15 @@ const SMALL_OPERATIONS: &str = "rxe-v42";
 
 const SIZE: u64 = 64 << 20;
 
-fn walk(mut source: Source, mut look: impl FnMut(&Frame<'_>)) {
+fn walk(mut source: CaptureSource, mut look: impl FnMut(&Frame<'_>)) {
     while let Some(frame) = source.next().expect("a right capture") {
         look(&frame);
     }
 }
 
 /// Gives each Transaction to `look` as soon as it is there.
-fn analyse(source: Source, mut look: impl FnMut(Transaction)) {
-    let mut flow = Flow::new(Limits::default());
+fn analyse(source: CaptureSource, mut look: impl FnMut(Transaction)) {
+    let mut flow = Flow::new(FlowLimits::default());
     let mut give = |flow: &mut Flow| {
         while let Some(transaction) = flow.next_transaction() {
             look(transaction);
@@ -60,14 +60,14 @@ fn steps(criterion: &mut Criterion) {
         let mut group = criterion.benchmark_group(name);
         group.sample_size(15).warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(5));
         group.throughput(Throughput::ElementsAndBytes { elements, bytes });
-        let mut step = |step: &str, run: fn(Source)| {
+        let mut step = |step: &str, run: fn(CaptureSource)| {
             group.bench_function(step, |bencher| {
-                let source = || Source::from_reader(name, large());
+                let source = || CaptureSource::from_reader(name, large());
                 bencher.iter_batched(source, run, BatchSize::PerIteration);
             });
         };
         step("walk", |source| walk(source, |frame| _ = black_box(frame)));
-        step("decode", |source| walk(source, |frame| _ = black_box(net::decode(frame, &mut Unobserved))));
+        step("decode", |source| walk(source, |frame| _ = black_box(net::decode(frame, &mut NullObserver))));
         step("flow", |source| analyse(source, |transaction| _ = black_box(transaction)));
         step("facts", |source| {
             analyse(source, |transaction| _ = black_box(transaction.read(|reading| reading.facts())));

@@ -8,12 +8,14 @@
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use nfsrdma_dissectors::flow::{Flow, Limits};
+use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_inspect::filter::Filter;
 use nfsrdma_inspect::memory::Memory;
-use nfsrdma_inspect::output::style::Screen;
-use nfsrdma_inspect::output::{Filehandles, Format, Output, Settings, SummaryFormat, TimeFormat, View};
-use nfsrdma_inspect::source::Source;
+use nfsrdma_inspect::output::style::TerminalStyle;
+use nfsrdma_inspect::output::{
+    Filehandles, LineFormat, LineView, Output, OutputSettings, SummaryFormat, TimeFormat,
+};
+use nfsrdma_inspect::source::CaptureSource;
 
 #[path = "../tests/it/captures.rs"]
 #[allow(dead_code, reason = "written for the tests, which need more of it")]
@@ -38,9 +40,9 @@ const FILTERS: [Option<&str>; 6] = [
     Some("nfsrdma.latency > 0.01"),
 ];
 
-fn inspect(mut source: Source, filter: Option<&str>, view: View) {
-    let settings = Settings {
-        format: Format::Text,
+fn inspect(mut source: CaptureSource, filter: Option<&str>, view: LineView) {
+    let settings = OutputSettings {
+        format: LineFormat::Text,
         view,
         bytes: false,
         filehandles: Filehandles::Off,
@@ -51,11 +53,11 @@ fn inspect(mut source: Source, filter: Option<&str>, view: View) {
         most: u64::MAX,
         tells_files: false,
         icrc: false,
-        screen: Screen::pipe(),
+        screen: TerminalStyle::pipe(),
         memory: Memory::default(),
     };
     let filter = filter.map(|filter| Filter::parse(filter).expect("a right filter"));
-    let mut flow = Flow::new(Limits::default());
+    let mut flow = Flow::new(FlowLimits::default());
     let mut output = Output::new(settings, std::io::sink()).with_filter(filter);
     while let Some(frame) = source.next().expect("a right capture") {
         output.frame(&frame, &mut flow).expect("a sink takes all");
@@ -74,7 +76,7 @@ fn filters(criterion: &mut Criterion) {
     for name in [LARGE_DATA, SMALL_OPERATIONS] {
         let file = captures::bytes(name);
         let large = || Repeated::of_size(file.clone(), SIZE);
-        for (view, title) in [(View::Transactions, "transactions"), (View::Frames, "frames")] {
+        for (view, title) in [(LineView::Transactions, "transactions"), (LineView::Frames, "frames")] {
             let mut group = criterion.benchmark_group(format!("{name} {title}"));
             group
                 .sample_size(15)
@@ -83,7 +85,7 @@ fn filters(criterion: &mut Criterion) {
             group.throughput(Throughput::Elements(large().packets()));
             for filter in FILTERS {
                 group.bench_function(filter.unwrap_or("no filter"), |bencher| {
-                    let source = || Source::from_reader(name, large());
+                    let source = || CaptureSource::from_reader(name, large());
                     bencher.iter_batched(
                         source,
                         |source| inspect(source, filter, view),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use nfsrdma_inspect::source::Source;
+use nfsrdma_inspect::source::CaptureSource;
 use pcap::{Active, Capture};
 
 /// Frames that were read once, to be sent any number of times.
@@ -13,7 +13,7 @@ pub(crate) struct Player {
 
 impl Player {
     /// Opens an interface for sending.
-    pub(crate) fn new(mut source: Source, interface: &str) -> Self {
+    pub(crate) fn new(mut source: CaptureSource, interface: &str) -> Self {
         let mut frames = Vec::new();
         while let Some(frame) = source.next().expect("the capture can be read") {
             frames.push(frame.bytes.to_vec());

@@ -12,7 +12,7 @@ mod made;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use made::{Kind, Planned, made};
-use nfsrdma_inspect::replay::run::{Options, Order, Pace};
+use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayOrder, ReplayPace};
 
 /// Steps of a run.
 const STEPS: u64 = 20_000;
@@ -25,8 +25,8 @@ fn operations(criterion: &mut Criterion) {
     for (name, kind) in [("GETATTR", Kind::Getattr), ("READ of 4 KiB", Kind::Read(4096))] {
         let latency = DEPTH * 1000 - 1;
         let made = made((0..STEPS).map(|at| Planned { kind, time: at * 1000, latency, client: 0 }));
-        for (order, named) in [(Order::Trace, "trace"), (Order::default(), "default")] {
-            let options = Options { order, ..Options::default() };
+        for (order, named) in [(ReplayOrder::Trace, "trace"), (ReplayOrder::default(), "default")] {
+            let options = ReplayOptions { order, ..ReplayOptions::default() };
             group.bench_function(format!("{name}, order {named}"), |bencher| {
                 bencher.iter(|| {
                     let report = made.run(&options);
@@ -42,7 +42,7 @@ fn operations(criterion: &mut Criterion) {
 fn issue_times(_: &mut Criterion) {
     let steps =
         (0..STEPS).map(|at| Planned { kind: Kind::Getattr, time: at * 100_000, latency: 50_000, client: 0 });
-    let options = Options { pace: Pace::Original(1.0), ..Options::default() };
+    let options = ReplayOptions { pace: ReplayPace::Original(1.0), ..ReplayOptions::default() };
     let lateness = made(steps).run(&options).lateness;
     let [half, most, all] = [0.5, 0.99, 1.0].map(|part| lateness.quantile(part) as f64 / 1000.0);
     println!("issue times at 10,000 Calls/s: p50 {half:.1} µs late, p99 {most:.1} µs, latest {all:.1} µs");

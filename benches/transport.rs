@@ -7,8 +7,10 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_inspect::replay::transport::loopback::{Loopback, Settings};
-use nfsrdma_inspect::replay::transport::{Call, ConnectionId, Event, Tag, Target, Transport, Wish};
+use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTransport};
+use nfsrdma_inspect::replay::transport::{
+    CallTag, ConnectOptions, ConnectTarget, ConnectionId, RpcTransport, TransportCall, TransportEvent,
+};
 
 /// Calls in flight.
 const DEPTH: u32 = 64;
@@ -26,7 +28,7 @@ fn message(procedure: u32, root: Option<&[u8]>) -> Vec<u8> {
 
 /// Submits a Call and takes Replies until there is room for the next.
 struct Engine {
-    transport: Loopback,
+    transport: MockTransport,
     connection: ConnectionId,
     message: Vec<u8>,
     xid: u32,
@@ -35,9 +37,9 @@ struct Engine {
 
 impl Engine {
     fn new(procedure: u32) -> Self {
-        let mut transport = Loopback::new(Settings::default());
+        let mut transport = MockTransport::new(MockConnectionSettings::default());
         let address = ([127, 0, 0, 1], 20049).into();
-        let target = Target { address, name: "loopback".into(), wish: Wish::default() };
+        let target = ConnectTarget { address, name: "loopback".into(), wish: ConnectOptions::default() };
         let connection = transport.connect(&target).expect("a connection");
         let root = transport.server().lock().expect("a server").root();
         let message = message(procedure, (procedure > 0).then_some(&root[..]));
@@ -52,7 +54,7 @@ impl Engine {
         if let Some(place) = self.message.first_chunk_mut() {
             *place = self.xid.to_be_bytes();
         }
-        let call = Call::small(Xid(self.xid), Tag(self.xid.into()), &self.message, 200);
+        let call = TransportCall::small(Xid(self.xid), CallTag(self.xid.into()), &self.message, 200);
         self.transport.submit(self.connection, &call).expect("a credit");
         self.in_flight += 1;
     }
@@ -60,7 +62,7 @@ impl Engine {
     fn drain(&mut self, left: u32) {
         while self.in_flight > left {
             match self.transport.poll(None).expect("a transport") {
-                Some(Event::Reply(reply)) => {
+                Some(TransportEvent::Reply(reply)) => {
                     black_box(reply.message);
                     self.in_flight -= 1;
                 }

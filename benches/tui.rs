@@ -12,8 +12,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use nfsrdma_inspect::memory::Windows;
-use nfsrdma_inspect::tui::capture::Capture;
-use nfsrdma_inspect::tui::{App, Options};
+use nfsrdma_inspect::tui::capture::CaptureHandle;
+use nfsrdma_inspect::tui::{App, TuiOptions};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
@@ -68,8 +68,8 @@ fn main() -> ExitCode {
 fn measure(path: PathBuf) -> bool {
     let mut terminal = Terminal::new(TestBackend::new(200, 60)).expect("a terminal");
     let start = Instant::now();
-    let mut app =
-        App::new(Capture::files(vec![path], Windows::default()), Options::default()).expect("no filter");
+    let mut app = App::new(CaptureHandle::files(vec![path], Windows::default()), TuiOptions::default())
+        .expect("no filter");
     let mut draw = |app: &mut App| _ = terminal.draw(|frame| app.draw(frame)).expect("a terminal");
     while app.transactions() == 0 {
         app.tick();

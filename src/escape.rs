@@ -78,9 +78,9 @@ pub fn told(what: impl Display) -> String {
 }
 
 /// Writes JSON on one line in which unsafe characters are `\uXXXX`, beyond those for which JSON demands it.
-pub struct Json;
+pub struct EscapedJsonFormatter;
 
-impl Formatter for Json {
+impl Formatter for EscapedJsonFormatter {
     fn write_string_fragment<W: ?Sized + io::Write>(&mut self, to: &mut W, fragment: &str) -> io::Result<()> {
         // Nearly all are printable ASCII.
         if fragment.bytes().all(|byte| byte < 0x7f) {
@@ -107,7 +107,7 @@ impl Formatter for Json {
 /// # Errors
 /// What writing gives.
 pub fn json_to(to: impl io::Write, value: &(impl Serialize + ?Sized)) -> serde_json::Result<()> {
-    value.serialize(&mut serde_json::Serializer::with_formatter(to, Json))
+    value.serialize(&mut serde_json::Serializer::with_formatter(to, EscapedJsonFormatter))
 }
 
 /// A value as JSON.

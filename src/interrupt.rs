@@ -20,7 +20,7 @@ use crate::output_file;
 
 /// What is done with signals.
 #[derive(Debug)]
-enum Watch {
+enum SignalHandling {
     /// What the system does.
     Not,
     /// They wait.
@@ -29,9 +29,9 @@ enum Watch {
     Watched,
 }
 
-static WATCH: Mutex<Watch> = Mutex::new(Watch::Not);
+static WATCH: Mutex<SignalHandling> = Mutex::new(SignalHandling::Not);
 /// Who ends in order.
-static ORDERLY: Mutex<Option<Asked>> = Mutex::new(None);
+static ORDERLY: Mutex<Option<InterruptRequest>> = Mutex::new(None);
 
 /// Bytes that are still read of an input when the program is asked to end: what lies in a pipe.
 const LEFT_BYTES: usize = 1 << 20;
@@ -46,9 +46,9 @@ fn lock<T>(of: &'static Mutex<T>) -> MutexGuard<'static, T> {
 /// The system refuses.
 pub(crate) fn catch() -> io::Result<()> {
     let mut watch = lock(&WATCH);
-    if matches!(*watch, Watch::Not) {
+    if matches!(*watch, SignalHandling::Not) {
         let hang_up = (!is_hang_up_ignored()).then_some(SIGHUP);
-        *watch = Watch::Caught(Signals::new([SIGINT, SIGTERM].into_iter().chain(hang_up))?);
+        *watch = SignalHandling::Caught(Signals::new([SIGINT, SIGTERM].into_iter().chain(hang_up))?);
         // A limit of the size of files (ulimit -f) is an error of writing, and not a signal that ends the program.
         signal_hook::flag::register(SIGXFSZ, Arc::default())?;
     }
@@ -62,8 +62,8 @@ pub(crate) fn catch() -> io::Result<()> {
 pub(crate) fn watch() -> io::Result<()> {
     catch()?;
     let mut watch = lock(&WATCH);
-    if matches!(*watch, Watch::Caught(_))
-        && let Watch::Caught(signals) = std::mem::replace(&mut *watch, Watch::Watched)
+    if matches!(*watch, SignalHandling::Caught(_))
+        && let SignalHandling::Caught(signals) = std::mem::replace(&mut *watch, SignalHandling::Watched)
     {
         thread::Builder::new().name("signals".into()).spawn(move || take(signals))?;
     }
@@ -88,7 +88,7 @@ fn take(mut signals: Signals) {
 
 /// What the first signal is told to.
 #[derive(Debug)]
-struct Asked {
+struct InterruptRequest {
     asked: Arc<AtomicBool>,
     /// Closed when the program is asked to end.
     waker: Option<OwnedFd>,
@@ -96,14 +96,14 @@ struct Asked {
 
 /// As long as there is one that has begun, the first signal is told to it and does nothing else.
 #[derive(Debug)]
-pub(crate) struct Orderly {
+pub(crate) struct GracefulShutdown {
     asked: Arc<AtomicBool>,
     /// The other end of the waker.
     woken: Arc<OwnedFd>,
     waker: Option<OwnedFd>,
 }
 
-impl Orderly {
+impl GracefulShutdown {
     /// Begins to watch for signals.
     ///
     /// # Errors
@@ -129,14 +129,14 @@ impl Orderly {
     /// The system refuses.
     pub(crate) fn begin(&mut self) -> io::Result<()> {
         if let Some(waker) = self.waker.take() {
-            *lock(&ORDERLY) = Some(Asked { asked: Arc::clone(&self.asked), waker: Some(waker) });
+            *lock(&ORDERLY) = Some(InterruptRequest { asked: Arc::clone(&self.asked), waker: Some(waker) });
         }
         watch()
     }
 
     /// An input that ends soon after the program is asked to.
     pub(crate) fn input(&self, input: File) -> impl Read + Send + use<> {
-        EndingInput { input, woken: Arc::clone(&self.woken), left_bytes: LEFT_BYTES }
+        InterruptibleInput { input, woken: Arc::clone(&self.woken), left_bytes: LEFT_BYTES }
     }
 
     /// Whether the program was asked to end.
@@ -145,20 +145,20 @@ impl Orderly {
     }
 }
 
-impl Drop for Orderly {
+impl Drop for GracefulShutdown {
     fn drop(&mut self) {
         *lock(&ORDERLY) = None;
     }
 }
 
 /// An input that is waited for together with the waker.
-struct EndingInput {
+struct InterruptibleInput {
     input: File,
     woken: Arc<OwnedFd>,
     left_bytes: usize,
 }
 
-impl Read for EndingInput {
+impl Read for InterruptibleInput {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         loop {
             let mut ready =

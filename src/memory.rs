@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nfsrdma_dissectors::flow::Limits;
+use nfsrdma_dissectors::flow::FlowLimits;
 
 /// The budget unless `--max-memory` says otherwise, in bytes.
 pub const DEFAULT_BYTES: u64 = 256 << 20;
@@ -90,8 +90,8 @@ impl Memory {
     }
 
     /// Bounds for each flow.
-    pub fn limits(&self) -> Limits {
-        Limits::within(self.budget_bytes / 32 * self.shares.flows / self.flows)
+    pub fn limits(&self) -> FlowLimits {
+        FlowLimits::within(self.budget_bytes / 32 * self.shares.flows / self.flows)
     }
 
     /// Memory for one store of names of files, in bytes.

@@ -47,12 +47,12 @@ pub fn is_standard_output(path: &Path) -> bool {
 
 /// What tells whether two names are of one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Identity {
+enum FileIdentity {
     File { device: u64, inode: u64 },
     BlockDevice { number: u64 },
 }
 
-impl Identity {
+impl FileIdentity {
     /// The identity of what writing could destroy, or wait for: not of a character device.
     fn of(about: &Metadata) -> Option<Self> {
         match about.file_type() {
@@ -65,7 +65,7 @@ impl Identity {
 
 /// The files that a command reads, which none of its outputs replaces.
 #[derive(Clone, Debug, Default)]
-pub struct InputFiles(Vec<(Identity, String)>);
+pub struct InputFiles(Vec<(FileIdentity, String)>);
 
 impl InputFiles {
     /// The files with these names. `-` is standard input; what cannot be looked at is no input.
@@ -82,13 +82,13 @@ impl InputFiles {
         } else {
             (fs::metadata(path), path.to_string_lossy().into_owned())
         };
-        let identity = about.ok().as_ref().and_then(Identity::of);
+        let identity = about.ok().as_ref().and_then(FileIdentity::of);
         self.0.extend(identity.map(|identity| (identity, name)));
     }
 
     /// The name of the input that this is.
     fn find(&self, about: &Metadata) -> Option<&str> {
-        let identity = Identity::of(about)?;
+        let identity = FileIdentity::of(about)?;
         self.0.iter().find(|(of, _)| *of == identity).map(|(_, name)| name.as_str())
     }
 
@@ -246,9 +246,9 @@ pub(crate) fn remove_unfinished() -> impl Sized {
 
 /// A file that is removed when it is dropped, and when the program ends.
 #[derive(Debug)]
-struct Unfinished(Option<TempPath>);
+struct UnfinishedFile(Option<TempPath>);
 
-impl Unfinished {
+impl UnfinishedFile {
     fn new(builder: &Builder<'_, '_>, directory: &Path) -> io::Result<(File, Self)> {
         // Whoever ends the program now waits until the file is known.
         let mut paths = unfinished();
@@ -283,7 +283,7 @@ impl Unfinished {
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for UnfinishedFile {
     fn drop(&mut self) {
         if let Some(path) = self.0.take() {
             let known = path.to_path_buf();
@@ -298,7 +298,7 @@ impl Drop for Unfinished {
 pub struct ScratchFile {
     path: PathBuf,
     // Removes it.
-    _unfinished: Unfinished,
+    _unfinished: UnfinishedFile,
 }
 
 impl ScratchFile {
@@ -309,7 +309,7 @@ impl ScratchFile {
     pub fn new(name: &str, suffix: &str) -> Result<(Self, BufWriter<File>), OutputError> {
         let directory = std::env::temp_dir();
         let prefix = format!("{}.", name.replace('/', "_"));
-        let made = Unfinished::new(Builder::new().prefix(&prefix).suffix(suffix), &directory);
+        let made = UnfinishedFile::new(Builder::new().prefix(&prefix).suffix(suffix), &directory);
         let (file, unfinished) =
             made.map_err(|error| OutputError::new(&directory, OutputErrorKind::Create(error)))?;
         let path = unfinished.0.as_ref().map(|path| path.to_path_buf()).unwrap_or_default();
@@ -324,13 +324,13 @@ impl ScratchFile {
 
 /// Writes to a file. Where that grows under its name, what is written at once is written as a whole or not at all.
 #[derive(Debug)]
-struct Sink {
+struct OutputSink {
     file: File,
     /// Bytes of a file that grows under its name.
     growing_bytes: Option<u64>,
 }
 
-impl Write for Sink {
+impl Write for OutputSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(length) = self.growing_bytes else { return self.file.write(bytes) };
         match self.file.write_all(bytes) {
@@ -352,7 +352,7 @@ impl Write for Sink {
     }
 }
 
-impl Seek for Sink {
+impl Seek for OutputSink {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.file.seek(to)
     }
@@ -360,9 +360,9 @@ impl Seek for Sink {
 
 /// Where an output is written.
 #[derive(Debug)]
-enum Place {
+enum OutputLocation {
     /// Beside its name, which it gets when it is whole.
-    Beside(Unfinished),
+    Beside(UnfinishedFile),
     /// Under its name.
     Published,
     /// A device, a FIFO, or standard output.
@@ -373,8 +373,8 @@ enum Place {
 #[derive(Debug)]
 pub struct OutputFile {
     path: PathBuf,
-    to: BufWriter<Sink>,
-    place: Place,
+    to: BufWriter<OutputSink>,
+    place: OutputLocation,
     /// Whether it may take the place of another file.
     replaces: bool,
 }
@@ -410,7 +410,7 @@ impl OutputFile {
             return refused("a FIFO, while the beginning of this file is written last");
         }
         let mut this = Self::create(path, inputs)?;
-        if matches!(this.place, Place::Stream) && this.to.stream_position().is_err() {
+        if matches!(this.place, OutputLocation::Stream) && this.to.stream_position().is_err() {
             return refused("a device that cannot seek, while the beginning of this file is written last");
         }
         Ok(this)
@@ -420,13 +420,13 @@ impl OutputFile {
         let failed = |kind| OutputError::new(path, kind);
         let unmade = |error| failed(OutputErrorKind::Create(error));
         let new = |file, place| {
-            let to = BufWriter::with_capacity(GATHERED_BYTES, Sink { file, growing_bytes: None });
+            let to = BufWriter::with_capacity(GATHERED_BYTES, OutputSink { file, growing_bytes: None });
             Self { path: path.to_owned(), to, place, replaces }
         };
         if is_standard_output(path) {
             let file = duplicate(io::stdout()).map_err(unmade)?;
             inputs.check(path, &file.metadata().map_err(unmade)?)?;
-            return Ok(new(file, Place::Stream));
+            return Ok(new(file, OutputLocation::Stream));
         }
         if path.as_os_str().as_bytes().ends_with(b"/") {
             return Err(failed(OutputErrorKind::Directory));
@@ -449,7 +449,7 @@ impl OutputFile {
                 }
                 () if kind.is_dir() => return Err(failed(OutputErrorKind::Directory)),
                 () if kind.is_char_device() || kind.is_fifo() => {
-                    return Ok(new(open_stream(path).map_err(unmade)?, Place::Stream));
+                    return Ok(new(open_stream(path).map_err(unmade)?, OutputLocation::Stream));
                 }
                 () if kind.is_block_device() => {
                     return Err(failed(OutputErrorKind::Special("a block device")));
@@ -466,8 +466,8 @@ impl OutputFile {
         let mut builder = Builder::new();
         let prefix = prefix(name);
         builder.prefix(&prefix).suffix(SUFFIX).permissions(Permissions::from_mode(mode));
-        let (file, unfinished) = Unfinished::new(&builder, directory(path)).map_err(unmade)?;
-        Ok(new(file, Place::Beside(unfinished)))
+        let (file, unfinished) = UnfinishedFile::new(&builder, directory(path)).map_err(unmade)?;
+        Ok(new(file, OutputLocation::Beside(unfinished)))
     }
 
     /// The name of the output, as it was given.
@@ -490,11 +490,11 @@ impl OutputFile {
     pub fn close(self) -> Result<ClosedFile, OutputError> {
         let Self { path, to, place, replaces } = self;
         let unwritten = |error| OutputError::unwritten(&path, error);
-        let Sink { file, .. } = to.into_inner().map_err(|error| unwritten(error.into_error()))?;
-        if let Place::Beside(_) = &place {
+        let OutputSink { file, .. } = to.into_inner().map_err(|error| unwritten(error.into_error()))?;
+        if let OutputLocation::Beside(_) = &place {
             keep_access(&file, &path).map_err(unwritten)?;
         }
-        if !matches!(place, Place::Stream) {
+        if !matches!(place, OutputLocation::Stream) {
             file.sync_all().map_err(unwritten)?;
         }
         Ok(ClosedFile { path, place, replaces })
@@ -509,8 +509,10 @@ impl OutputFile {
     pub fn publish(&mut self) -> Result<(), OutputError> {
         let unwritten = |path: &Path, error| OutputError::unwritten(path, error);
         self.to.flush().map_err(|error| unwritten(&self.path, error))?;
-        let Place::Beside(_) = &self.place else { return Ok(()) };
-        let Place::Beside(unfinished) = std::mem::replace(&mut self.place, Place::Published) else {
+        let OutputLocation::Beside(_) = &self.place else { return Ok(()) };
+        let OutputLocation::Beside(unfinished) =
+            std::mem::replace(&mut self.place, OutputLocation::Published)
+        else {
             return Ok(());
         };
         let sink = self.to.get_mut();
@@ -527,7 +529,7 @@ impl OutputFile {
 
     /// Whether the file that has the name now is this one, which was published.
     fn is_published_as(&self, path: &Path) -> bool {
-        let same = |one: &Metadata, other: &Metadata| Identity::of(one) == Identity::of(other);
+        let same = |one: &Metadata, other: &Metadata| FileIdentity::of(one) == FileIdentity::of(other);
         let mine = self.to.get_ref().file.metadata().ok();
         mine.zip(fs::symlink_metadata(path).ok()).is_some_and(|(mine, there)| same(&mine, &there))
     }
@@ -539,7 +541,7 @@ impl OutputFile {
     pub fn end(mut self) -> io::Result<WrittenFile> {
         self.to.flush()?;
         let identity = if self.is_published_as(&self.path) {
-            Identity::of(&self.to.get_ref().file.metadata()?)
+            FileIdentity::of(&self.to.get_ref().file.metadata()?)
         } else {
             None
         };
@@ -571,7 +573,7 @@ impl Seek for OutputFile {
 #[derive(Debug)]
 pub struct ClosedFile {
     path: PathBuf,
-    place: Place,
+    place: OutputLocation,
     replaces: bool,
 }
 
@@ -582,7 +584,7 @@ impl ClosedFile {
     /// [`OutputErrorKind::Rename`].
     pub fn publish(self) -> Result<(), OutputError> {
         let Self { path, place, replaces } = self;
-        if let Place::Beside(unfinished) = place {
+        if let OutputLocation::Beside(unfinished) = place {
             unfinished.rename(&path, replaces).map_err(|kind| OutputError::new(&path, kind))?;
             sync_directory(&path);
         }
@@ -594,13 +596,13 @@ impl ClosedFile {
 #[derive(Debug)]
 pub struct WrittenFile {
     path: PathBuf,
-    identity: Option<Identity>,
+    identity: Option<FileIdentity>,
 }
 
 impl WrittenFile {
     /// Removes the file, unless another one has its name now.
     pub fn remove(self) {
-        let there = fs::symlink_metadata(&self.path).ok().as_ref().and_then(Identity::of);
+        let there = fs::symlink_metadata(&self.path).ok().as_ref().and_then(FileIdentity::of);
         if self.identity.is_some() && there == self.identity {
             // Somebody may have removed it.
             let _ = fs::remove_file(&self.path);

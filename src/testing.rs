@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use nfsrdma_dissectors::flow::{Flow, Limits, Transaction};
+use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::frame::Frame;
 
-use crate::source::Source;
+use crate::source::CaptureSource;
 
 /// A capture of `captures/`.
 pub(crate) fn path(name: &str) -> PathBuf {
@@ -14,8 +14,8 @@ pub(crate) fn path(name: &str) -> PathBuf {
 
 /// The flow when all of a capture of `captures/` has been read, but for the frames that `pass` does not give back.
 fn read(name: &str, mut pass: impl for<'a> FnMut(Frame<'a>, &'a mut Vec<u8>) -> Option<Frame<'a>>) -> Flow {
-    let mut source = Source::open([path(name)]).unwrap();
-    let mut flow = Flow::new(Limits::default());
+    let mut source = CaptureSource::open([path(name)]).unwrap();
+    let mut flow = Flow::new(FlowLimits::default());
     let mut copy = Vec::new();
     while let Some(frame) = source.next().unwrap() {
         if let Some(frame) = pass(frame, &mut copy) {

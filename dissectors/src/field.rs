@@ -1,7 +1,7 @@
 //! What a decoder tells about the bytes that it walks: named fields, seen by an [`Observer`].
 //!
 //! Every protocol structure is described once ([`header!`](crate::header!) for fixed layouts,
-//! [`xdr!`](crate::xdr!) for XDR), and a decoder is generic over who watches. With [`Unobserved`] the watching
+//! [`xdr!`](crate::xdr!) for XDR), and a decoder is generic over who watches. With [`NullObserver`] the watching
 //! compiles to nothing, so that the tree, filters and `-e` cost only those who ask for them.
 
 pub mod registry;
@@ -19,7 +19,7 @@ pub struct Field {
     /// The specification's own name (`xid`, `READ4args`).
     pub label: &'static str,
     /// What its values look like.
-    pub kind: Kind,
+    pub kind: FieldKind,
     /// What it is and the section that defines it.
     pub doc: &'static str,
 }
@@ -27,7 +27,7 @@ pub struct Field {
 impl Field {
     /// A field that only groups others: a protocol layer, a structure, an operation.
     pub const fn group(name: &'static str, label: &'static str, doc: &'static str) -> Self {
-        Self { name, label, kind: Kind::Group, doc }
+        Self { name, label, kind: FieldKind::Group, doc }
     }
 }
 
@@ -46,7 +46,7 @@ pub const fn doc(own: &'static str, structure: &'static str) -> &'static str {
 
 /// The type of a field's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FieldKind {
     /// A structure; its fields follow inside it.
     Group,
     /// A structure that is a point in time; its parts follow inside it.
@@ -82,7 +82,7 @@ pub type FlagName = (u64, &'static str);
 
 /// A value as it stands in the bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Value<'a> {
+pub enum FieldValue<'a> {
     /// A number.
     Unsigned(u64),
     /// A signed number.
@@ -153,14 +153,14 @@ pub trait Observer<'a> {
     fn notation(&mut self, _bytes: Range<usize>) {}
 
     /// A value was read from these bytes.
-    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: Value<'a>);
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>);
 }
 
 /// Nobody watches.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Unobserved;
+pub struct NullObserver;
 
-impl<'a> Observer<'a> for Unobserved {
+impl<'a> Observer<'a> for NullObserver {
     const WATCHES: bool = false;
 
     #[inline(always)]
@@ -170,5 +170,5 @@ impl<'a> Observer<'a> for Unobserved {
     fn leave(&mut self, _: usize) {}
 
     #[inline(always)]
-    fn value(&mut self, _: &'static Field, _: Range<usize>, _: Value<'a>) {}
+    fn value(&mut self, _: &'static Field, _: Range<usize>, _: FieldValue<'a>) {}
 }

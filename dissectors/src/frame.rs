@@ -113,7 +113,7 @@ pub struct Frame<'a> {
 /// The length comes from the headers above it and not from the capture, so that counting by lengths stays right
 /// where a snap length cut the frame, and trailing padding of the link layer is no part of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Part<'a> {
+pub struct CapturedSlice<'a> {
     /// The bytes that were captured; at most `length` of them.
     pub bytes: &'a [u8],
     /// Length on the wire in bytes.
@@ -122,7 +122,7 @@ pub struct Part<'a> {
     pub at: usize,
 }
 
-impl<'a> Part<'a> {
+impl<'a> CapturedSlice<'a> {
     /// The first `length` bytes of `bytes`, which begin at position `at`.
     #[inline(always)]
     pub fn new(bytes: &'a [u8], length: usize, at: usize) -> Self {
@@ -160,7 +160,7 @@ impl<'a> Part<'a> {
 impl<'a> Frame<'a> {
     /// The whole frame.
     #[inline(always)]
-    pub fn part(&self) -> Part<'a> {
-        Part::new(self.bytes, (self.length as usize).max(self.bytes.len()), 0)
+    pub fn part(&self) -> CapturedSlice<'a> {
+        CapturedSlice::new(self.bytes, (self.length as usize).max(self.bytes.len()), 0)
     }
 }

@@ -3,26 +3,26 @@
 //!
 //! ```
 //! nfsrdma_dissectors::header! {
-//!     /// ACK Extended Transport Header. InfiniBand Architecture Specification volume 1, section 9.3.5.
+//!     /// ACK Extended ConnectionTransport Header. InfiniBand Architecture Specification volume 1, section 9.3.5.
 //!     pub struct Example [4] "infiniband.aeth" {
-//!         /// What is acknowledged, and how.
+//!         /// TokenKind is acknowledged, and how.
 //!         0..8 syndrome: u8 => "infiniband.aeth.syndrome",
 //!         8..32 msn: u32 => "infiniband.aeth.msn",
 //!     }
 //! }
 //! use nfsrdma_dissectors::field::Unobserved;
-//! let (header, rest) = Example::decode(&[0x1f, 0, 0, 7, 99], 0, &mut Unobserved).unwrap();
+//! let (header, rest) = Example::decode(&[0x1f, 0, 0, 7, 99], 0, &mut NullObserver).unwrap();
 //! assert_eq!((header.syndrome, header.msn, rest), (0x1f, 7, &[99][..]));
 //! ```
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::field::{FlagName, Kind, Value};
+use crate::field::{FieldKind, FieldValue, FlagName};
 
 /// A value that a fixed header can hold in its bits `START..END`.
 pub trait Fixed<'a>: Copy {
     /// How the value is shown.
-    const KIND: Kind;
+    const KIND: FieldKind;
     /// What the specification calls the values, or the bits of a mask, that have names.
     const NAMES: &'static [FlagName] = &[];
 
@@ -33,7 +33,7 @@ pub trait Fixed<'a>: Copy {
     fn put<const START: usize, const END: usize>(self, header: &mut [u8]);
 
     /// The value for an observer.
-    fn value(self) -> Value<'a>;
+    fn value(self) -> FieldValue<'a>;
 }
 
 /// Bits `START..END` of a header as a number; at most 64 bits over at most eight bytes.
@@ -63,7 +63,7 @@ pub fn put_bits<const START: usize, const END: usize>(value: u64, header: &mut [
 macro_rules! fixed_number {
     ($($number:ty),*) => {$(
         impl<'a> Fixed<'a> for $number {
-            const KIND: Kind = Kind::Unsigned;
+            const KIND: FieldKind = FieldKind::Unsigned;
 
             #[inline(always)]
             fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
@@ -75,8 +75,8 @@ macro_rules! fixed_number {
                 put_bits::<START, END>(u64::from(self), header);
             }
 
-            fn value(self) -> Value<'a> {
-                Value::Unsigned(u64::from(self))
+            fn value(self) -> FieldValue<'a> {
+                FieldValue::Unsigned(u64::from(self))
             }
         }
     )*};
@@ -84,7 +84,7 @@ macro_rules! fixed_number {
 fixed_number!(u8, u16, u32, u64);
 
 impl<'a> Fixed<'a> for bool {
-    const KIND: Kind = Kind::Bool;
+    const KIND: FieldKind = FieldKind::Bool;
 
     #[inline(always)]
     fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
@@ -95,8 +95,8 @@ impl<'a> Fixed<'a> for bool {
         put_bits::<START, END>(u64::from(self), header);
     }
 
-    fn value(self) -> Value<'a> {
-        Value::Bool(self)
+    fn value(self) -> FieldValue<'a> {
+        FieldValue::Bool(self)
     }
 }
 
@@ -117,7 +117,7 @@ fn put_bytes<const START: usize>(bytes: &[u8], header: &mut [u8]) {
 macro_rules! fixed_bytes {
     ($($type:ty, $length:literal, $kind:ident, |$value:ident| $bytes:expr;)*) => {$(
         impl<'a> Fixed<'a> for $type {
-            const KIND: Kind = Kind::$kind;
+            const KIND: FieldKind = FieldKind::$kind;
 
             fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
                 const { assert!(END - START == $length * 8) };
@@ -129,8 +129,8 @@ macro_rules! fixed_bytes {
                 put_bytes::<START>(&$bytes, header);
             }
 
-            fn value(self) -> Value<'a> {
-                Value::$kind(self)
+            fn value(self) -> FieldValue<'a> {
+                FieldValue::$kind(self)
             }
         }
     )*};
@@ -143,7 +143,7 @@ fixed_bytes! {
 
 /// A run of whole bytes, borrowed.
 impl<'a> Fixed<'a> for &'a [u8] {
-    const KIND: Kind = Kind::Bytes;
+    const KIND: FieldKind = FieldKind::Bytes;
 
     fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
         const { assert!(START.is_multiple_of(8) && END.is_multiple_of(8) && END <= LENGTH * 8) };
@@ -154,8 +154,8 @@ impl<'a> Fixed<'a> for &'a [u8] {
         put_bytes::<START>(self, header);
     }
 
-    fn value(self) -> Value<'a> {
-        Value::Bytes(self)
+    fn value(self) -> FieldValue<'a> {
+        FieldValue::Bytes(self)
     }
 }
 
@@ -171,7 +171,7 @@ macro_rules! number {
         pub struct $name(pub $number);
 
         impl<'a> $crate::header::Fixed<'a> for $name {
-            const KIND: $crate::field::Kind = { use $crate::field::Kind::*; $kind };
+            const KIND: $crate::field::FieldKind = { use $crate::field::FieldKind::*; $kind };
 
             #[inline(always)]
             fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
@@ -182,8 +182,8 @@ macro_rules! number {
                 $crate::header::Fixed::put::<START, END>(self.0, header);
             }
 
-            fn value(self) -> $crate::field::Value<'a> {
-                $crate::field::Value::Unsigned(u64::from(self.0))
+            fn value(self) -> $crate::field::FieldValue<'a> {
+                $crate::field::FieldValue::Unsigned(u64::from(self.0))
             }
         }
 
@@ -193,14 +193,14 @@ macro_rules! number {
     (@xdr $name:ident u16) => {};
     (@xdr $name:ident $number:ident) => {
         impl<'a> $crate::xdr::Xdr<'a> for $name {
-            const KIND: $crate::field::Kind = <Self as $crate::header::Fixed<'a>>::KIND;
+            const KIND: $crate::field::FieldKind = <Self as $crate::header::Fixed<'a>>::KIND;
 
             #[inline]
             fn decode<O: $crate::field::Observer<'a>>(
                 cursor: &mut $crate::xdr::Cursor<'a>,
                 field: &'static $crate::field::Field,
                 observer: &mut O,
-            ) -> Result<Self, $crate::xdr::Error> {
+            ) -> Result<Self, $crate::xdr::XdrError> {
                 <$number as $crate::xdr::Xdr<'a>>::decode(cursor, field, observer).map(Self)
             }
 
@@ -247,7 +247,7 @@ macro_rules! named {
         }
 
         impl<'a> $crate::header::Fixed<'a> for $name {
-            const KIND: $crate::field::Kind = $crate::field::Kind::Enum;
+            const KIND: $crate::field::FieldKind = $crate::field::FieldKind::Enum;
             const NAMES: &'static [$crate::field::FlagName] = &[$(($value, $text)),*];
 
             #[inline(always)]
@@ -259,8 +259,8 @@ macro_rules! named {
                 $crate::header::Fixed::put::<START, END>(self.0, header);
             }
 
-            fn value(self) -> $crate::field::Value<'a> {
-                $crate::field::Value::Enum(u64::from(self.0), self.name())
+            fn value(self) -> $crate::field::FieldValue<'a> {
+                $crate::field::FieldValue::Enum(u64::from(self.0), self.name())
             }
         }
     )*};

@@ -1,6 +1,6 @@
 //! RDMA as every transport has it: RoCE, InfiniBand and iWARP come together here.
 //!
-//! A transport turns its packets into [`Operation`]s between the two sides of a connection; nothing above this
+//! A transport turns its packets into [`RdmaOperation`]s between the two sides of a connection; nothing above this
 //! module knows which transport it was.
 
 use std::fmt;
@@ -24,14 +24,14 @@ impl fmt::Display for Handle {
 
 /// One of the two ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Side {
+pub enum ConnectionSide {
     /// The end whose packet was seen first.
     A,
     /// The other end.
     B,
 }
 
-impl Side {
+impl ConnectionSide {
     /// The other end.
     pub fn peer(self) -> Self {
         match self {
@@ -43,7 +43,7 @@ impl Side {
 
 /// Payload of one packet: what was captured of it, and how long it was on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Data<'a> {
+pub struct PacketPayload<'a> {
     /// The captured bytes; at most `length` of them.
     pub bytes: &'a [u8],
     /// Length by the headers, without pad and checksum.
@@ -52,7 +52,7 @@ pub struct Data<'a> {
 
 /// A message that was sent into the peer's receive buffers, put together from its packets.
 #[derive(Clone, Copy, Debug)]
-pub struct Message<'a> {
+pub struct RdmaMessage<'a> {
     /// What was captured of it, up to the first gap.
     pub bytes: &'a [u8],
     /// Its length by the headers, at least `bytes.len()`; where its last packets are missing, what is known of it.
@@ -72,29 +72,29 @@ pub struct Message<'a> {
 /// Where the layer above notes what the packets of one RDMA operation belong to, so that it is looked up once for an
 /// operation and a packet that is sent again finds the owner of the first copy. Its content means nothing here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Owner(pub Option<(NonZeroU64, u32)>);
+pub struct RdmaAttribution(pub Option<(NonZeroU64, u32)>);
 
 /// What one side of a connection did.
 #[derive(Debug)]
-pub enum Operation<'a> {
+pub enum RdmaOperation<'a> {
     /// It sent a message.
     Send {
         /// The message.
-        message: Message<'a>,
+        message: RdmaMessage<'a>,
         /// The owner of the message, for the copies that may follow.
-        owner: &'a mut Owner,
+        owner: &'a mut RdmaAttribution,
     },
     /// It sent a packet of an earlier message again.
     SendAgain {
         /// The owner of the message.
-        owner: Owner,
+        owner: RdmaAttribution,
         /// Whether the packet ends the message.
         ends: bool,
     },
     /// It sent the trailer again that ends data of an earlier RDMA Write or Read response (RFC 5044 section 4.1).
     TrailerAgain {
         /// The owner of the data.
-        owner: Owner,
+        owner: RdmaAttribution,
     },
     /// It placed bytes in the peer's memory.
     Write {
@@ -103,9 +103,9 @@ pub enum Operation<'a> {
         /// Where these bytes begin.
         offset: u64,
         /// The bytes.
-        data: Data<'a>,
+        data: PacketPayload<'a>,
         /// The owner of the memory.
-        owner: &'a mut Owner,
+        owner: &'a mut RdmaAttribution,
     },
     /// It asked for bytes of the peer's memory.
     ReadRequest {
@@ -116,15 +116,15 @@ pub enum Operation<'a> {
         /// How many are asked for.
         length: u32,
         /// The owner of the memory.
-        owner: &'a mut Owner,
+        owner: &'a mut RdmaAttribution,
     },
     /// It answered with bytes of its own memory.
     ReadResponse {
         /// Where these bytes begin.
         offset: u64,
         /// The bytes.
-        data: Data<'a>,
+        data: PacketPayload<'a>,
         /// The owner of the memory, as the request has it.
-        owner: Owner,
+        owner: RdmaAttribution,
     },
 }

@@ -1,10 +1,10 @@
 //! Real messages, from the RPC-over-RDMA header to the last argument or result: Linux client and server, RoCEv2.
 #![allow(clippy::unwrap_used, reason = "a test says what is wrong by panicking, in its helper functions too")]
 
-use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::v3::{Args, Nfsstat3, Procedure, Results};
-use nfsrdma_dissectors::rpc::{Message, Program};
-use nfsrdma_dissectors::rpcrdma::{Evidence, Header, Proc, recognize};
+use nfsrdma_dissectors::rpc::{Program, RpcMsg};
+use nfsrdma_dissectors::rpcrdma::{RdmaProc, RpcRdmaEvidence, RpcRdmaHeader, recognize};
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor, Ddp, Encoder, Xdr};
 
 /// WRITE of 12345 bytes, which travel in a Read chunk at Position 112.
@@ -33,10 +33,10 @@ fn bytes(hex: &str) -> Vec<u8> {
 #[test]
 fn a_write_call_is_read_with_its_data_in_a_read_chunk() {
     let bytes = bytes(WRITE_CALL);
-    assert_eq!(recognize(&bytes, bytes.len()), Evidence::Strong);
+    assert_eq!(recognize(&bytes, bytes.len()), RpcRdmaEvidence::Strong);
     let mut cursor = Cursor::new(&bytes);
-    let header = Header::decode(&mut cursor, &mut Unobserved).unwrap();
-    assert_eq!(header.proc(), Proc::RDMA_MSG);
+    let header = RpcRdmaHeader::decode(&mut cursor, &mut NullObserver).unwrap();
+    assert_eq!(header.proc(), RdmaProc::RDMA_MSG);
     let chunks: Vec<_> = header
         .chunk_lists()
         .unwrap()
@@ -47,12 +47,12 @@ fn a_write_call_is_read_with_its_data_in_a_read_chunk() {
 
     let payload = cursor.rest();
     let mut cursor = Cursor::new(payload).with_base(cursor.at()).with_chunks(&chunks);
-    let message = Message::decode(&mut cursor, &mut Unobserved).unwrap();
+    let message = RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
     let call = message.call().unwrap();
     assert_eq!((message.xid, call.prog, call.vers), (header.rdma_xid, Program::NFS, 3));
     assert_eq!(call.cred.sys().unwrap().machinename.0, b"client");
 
-    let args = Args::decode(Procedure(call.proc), &mut cursor, &mut Unobserved).unwrap();
+    let args = Args::decode(Procedure(call.proc), &mut cursor, &mut NullObserver).unwrap();
     let Args::WRITE(write) = &args else { panic!("{args:?}") };
     assert_eq!((write.count, write.data), (12_345, Ddp::Chunk { length: 12_345, bytes: None }));
     assert_eq!((cursor.remaining(), cursor.position()), (0, bytes.len()));
@@ -67,9 +67,9 @@ fn a_write_call_is_read_with_its_data_in_a_read_chunk() {
 #[test]
 fn a_read_reply_is_read_with_its_data_in_a_write_chunk() {
     let bytes = bytes(READ_REPLY);
-    assert_eq!(recognize(&bytes, bytes.len()), Evidence::Strong);
+    assert_eq!(recognize(&bytes, bytes.len()), RpcRdmaEvidence::Strong);
     let mut cursor = Cursor::new(&bytes);
-    let header = Header::decode(&mut cursor, &mut Unobserved).unwrap();
+    let header = RpcRdmaHeader::decode(&mut cursor, &mut NullObserver).unwrap();
     let chunks: Vec<_> = header
         .chunk_lists()
         .unwrap()
@@ -80,10 +80,10 @@ fn a_read_reply_is_read_with_its_data_in_a_write_chunk() {
 
     let payload = cursor.rest();
     let mut cursor = Cursor::new(payload).with_chunks(&chunks);
-    let message = Message::decode(&mut cursor, &mut Unobserved).unwrap();
+    let message = RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
     assert!(message.reply().unwrap().status().is_success());
 
-    let results = Results::decode(Procedure::READ, &mut cursor, &mut Unobserved).unwrap();
+    let results = Results::decode(Procedure::READ, &mut cursor, &mut NullObserver).unwrap();
     assert_eq!((results.status(), cursor.remaining()), (Some(Nfsstat3::NFS3_OK), 0));
     let Results::READ(outcome) = &results else { panic!("{results:?}") };
     let read = outcome.ok().unwrap();
@@ -102,13 +102,13 @@ fn real_messages_may_be_cut_at_any_byte() {
         let bytes = bytes(message);
         for end in 0..bytes.len() {
             let expected = match end {
-                0..16 => Evidence::None,
-                _ => Evidence::Weak,
+                0..16 => RpcRdmaEvidence::None,
+                _ => RpcRdmaEvidence::Weak,
             };
             assert!(recognize(&bytes[..end], bytes.len()) >= expected, "{end}");
             let mut cursor = Cursor::new(&bytes[..end]).with_length(bytes.len());
-            if Header::decode(&mut cursor, &mut Unobserved).is_ok() {
-                let error = Message::decode(&mut cursor, &mut Unobserved).err();
+            if RpcRdmaHeader::decode(&mut cursor, &mut NullObserver).is_ok() {
+                let error = RpcMsg::decode(&mut cursor, &mut NullObserver).err();
                 assert!(error.is_none_or(|error| error.is_cut()), "{end}");
             }
         }

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use nfsrdma_dissectors::flow::{Flow, GivenUp, Limits, Meaning};
+use nfsrdma_dissectors::flow::{Flow, FlowLimits, FrameKind, GivenUp};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
-use nfsrdma_dissectors::infiniband::{Bth, Opcode, PartitionKey, Psn, Qpn, Reth};
+use nfsrdma_dissectors::infiniband::{Bth, BthOpcode, PartitionKey, Psn, Qpn, Reth};
 use nfsrdma_dissectors::rdma::Handle;
 
 const MANY: u32 = 100_000;
@@ -56,16 +56,16 @@ struct Feed {
 
 impl Feed {
     fn new() -> Self {
-        Self { flow: Flow::new(Limits::default()), frames: 0, given_out: 0, begun: processor_time() }
+        Self { flow: Flow::new(FlowLimits::default()), frames: 0, given_out: 0, begun: processor_time() }
     }
 
     fn packet(
         &mut self,
         (source, destination, qpn): ([u8; 4], [u8; 4], u32),
-        opcode: Opcode,
+        opcode: BthOpcode,
         psn: u32,
         body: &[u8],
-    ) -> Meaning {
+    ) -> FrameKind {
         let bth = Bth {
             opcode,
             se: false,
@@ -105,15 +105,15 @@ impl Feed {
         meaning
     }
 
-    fn client_sends(&mut self, opcode: Opcode, psn: u32, body: &[u8]) -> Meaning {
+    fn client_sends(&mut self, opcode: BthOpcode, psn: u32, body: &[u8]) -> FrameKind {
         self.packet((CLIENT, SERVER, SERVER_QP), opcode, psn, body)
     }
 
-    fn server_sends(&mut self, opcode: Opcode, psn: u32, body: &[u8]) -> Meaning {
+    fn server_sends(&mut self, opcode: BthOpcode, psn: u32, body: &[u8]) -> FrameKind {
         self.packet((SERVER, CLIENT, CLIENT_QP), opcode, psn, body)
     }
 
-    fn write(&mut self, opcode: Opcode, psn: u32, handle: u32, offset: u64, length: u32) -> Meaning {
+    fn write(&mut self, opcode: BthOpcode, psn: u32, handle: u32, offset: u64, length: u32) -> FrameKind {
         let reth = Reth { va: offset, r_key: Handle(handle), dmalen: length };
         let body = [&reth.encode()[..], &[7; 1024][..length.min(1024) as usize]].concat();
         self.server_sends(opcode, psn, &body)
@@ -139,7 +139,7 @@ impl Feed {
 fn connections_of_which_one_direction_is_seen() {
     let mut feed = Feed::new();
     for number in 0..MANY {
-        feed.packet((CLIENT, SERVER, 0x100 + number), Opcode::RC_SEND_ONLY, 0, &call(number, &[0, 0]));
+        feed.packet((CLIENT, SERVER, 0x100 + number), BthOpcode::RC_SEND_ONLY, 0, &call(number, &[0, 0]));
     }
     assert!(feed.given_up(GivenUp::Connection) > 0);
     assert_eq!(feed.finish(), u64::from(MANY));
@@ -150,7 +150,7 @@ fn connections_between_many_addresses() {
     let mut feed = Feed::new();
     for number in 0..MANY {
         let [_, b, c, d] = number.to_be_bytes();
-        feed.packet(([11, b, c, d], SERVER, SERVER_QP), Opcode::RC_SEND_ONLY, 0, &call(number, &[0, 0]));
+        feed.packet(([11, b, c, d], SERVER, SERVER_QP), BthOpcode::RC_SEND_ONLY, 0, &call(number, &[0, 0]));
     }
     assert!(feed.given_up(GivenUp::Connection) > 0);
     assert_eq!(feed.finish(), u64::from(MANY));
@@ -162,7 +162,7 @@ fn packets_of_many_connections_whose_other_direction_is_not_seen() {
     for number in 0..MANY {
         feed.packet(
             (CLIENT, SERVER, 0x100 + number % 10_000),
-            Opcode::RC_SEND_ONLY,
+            BthOpcode::RC_SEND_ONLY,
             number / 10_000,
             &call(number, &[0, 0]),
         );
@@ -175,11 +175,11 @@ fn calls_that_all_offer_memory_of_one_handle() {
     let mut feed = Feed::new();
     for number in 0..MANY {
         let offset = u64::from(number) << 12;
-        feed.client_sends(Opcode::RC_SEND_ONLY, number, &call(number, &write_chunk(&[(7, 4096, offset)])));
+        feed.client_sends(BthOpcode::RC_SEND_ONLY, number, &call(number, &write_chunk(&[(7, 4096, offset)])));
         let again = u64::from(number / 2) << 12;
-        let meaning = feed.write(Opcode::RC_RDMA_WRITE_ONLY, number, 7, again, 1024);
+        let meaning = feed.write(BthOpcode::RC_RDMA_WRITE_ONLY, number, 7, again, 1024);
         if number < 1000 {
-            assert!(matches!(meaning, Meaning::Data { .. }), "{number}: {meaning:?}");
+            assert!(matches!(meaning, FrameKind::Data { .. }), "{number}: {meaning:?}");
         }
     }
     assert!(feed.given_up(GivenUp::OpenTransaction) > 0);
@@ -190,9 +190,9 @@ fn calls_that_all_offer_memory_of_one_handle() {
 fn calls_that_all_offer_the_same_memory() {
     let mut feed = Feed::new();
     for number in 0..MANY {
-        feed.client_sends(Opcode::RC_SEND_ONLY, number, &call(number, &write_chunk(&[(7, 4096, 0)])));
-        let meaning = feed.write(Opcode::RC_RDMA_WRITE_ONLY, number, 7, 0, 1024);
-        assert!(matches!(meaning, Meaning::Data { .. }), "{number}: {meaning:?}");
+        feed.client_sends(BthOpcode::RC_SEND_ONLY, number, &call(number, &write_chunk(&[(7, 4096, 0)])));
+        let meaning = feed.write(BthOpcode::RC_RDMA_WRITE_ONLY, number, 7, 0, 1024);
+        assert!(matches!(meaning, FrameKind::Data { .. }), "{number}: {meaning:?}");
     }
     assert_eq!(feed.finish(), u64::from(MANY));
 }
@@ -203,19 +203,19 @@ fn a_call_of_very_many_segments_of_one_handle() {
     let segments: Vec<_> = (0..60_000).map(|number| (7, 16, number << 4)).collect();
     let message = call(1, &write_chunk(&segments));
     let packets: Vec<_> = message.chunks(4096).collect();
-    let mut meaning = Meaning::Nothing;
+    let mut meaning = FrameKind::Nothing;
     for (psn, packet) in packets.iter().enumerate() {
         let opcode = match psn {
-            0 => Opcode::RC_SEND_FIRST,
-            last if last + 1 == packets.len() => Opcode::RC_SEND_LAST,
-            _ => Opcode::RC_SEND_MIDDLE,
+            0 => BthOpcode::RC_SEND_FIRST,
+            last if last + 1 == packets.len() => BthOpcode::RC_SEND_LAST,
+            _ => BthOpcode::RC_SEND_MIDDLE,
         };
         meaning = feed.client_sends(opcode, psn as u32, packet);
     }
-    assert!(matches!(meaning, Meaning::Message { .. }), "{meaning:?}");
+    assert!(matches!(meaning, FrameKind::Message { .. }), "{meaning:?}");
     for number in 0..60_000_u32 {
-        let meaning = feed.write(Opcode::RC_RDMA_WRITE_ONLY, number, 7, u64::from(number) << 4, 16);
-        assert!(matches!(meaning, Meaning::Data { .. }), "{number}: {meaning:?}");
+        let meaning = feed.write(BthOpcode::RC_RDMA_WRITE_ONLY, number, 7, u64::from(number) << 4, 16);
+        assert!(matches!(meaning, FrameKind::Data { .. }), "{number}: {meaning:?}");
     }
     assert_eq!(feed.finish(), 1);
 }
@@ -224,11 +224,11 @@ fn a_call_of_very_many_segments_of_one_handle() {
 fn transactions_that_are_closed_again_and_again() {
     let mut feed = Feed::new();
     for number in 0..4000 {
-        feed.client_sends(Opcode::RC_SEND_ONLY, number, &call(number, &[0, 0]));
+        feed.client_sends(BthOpcode::RC_SEND_ONLY, number, &call(number, &[0, 0]));
     }
     for number in 0..MANY {
         let done = words(&[number % 4000, 1, 32, 3]);
-        feed.client_sends(Opcode::RC_SEND_ONLY, 4000 + number, &done);
+        feed.client_sends(BthOpcode::RC_SEND_ONLY, 4000 + number, &done);
     }
     assert_eq!(feed.finish(), 4000);
 }
@@ -236,11 +236,11 @@ fn transactions_that_are_closed_again_and_again() {
 /// A Write of a GiB of which only these packets are seen.
 fn partial_write(packets: impl Iterator<Item = u32>) {
     let mut feed = Feed::new();
-    feed.client_sends(Opcode::RC_SEND_ONLY, 0, &call(1, &write_chunk(&[(7, 1 << 30, 0)])));
-    feed.write(Opcode::RC_RDMA_WRITE_FIRST, 0, 7, 0, 1 << 30);
+    feed.client_sends(BthOpcode::RC_SEND_ONLY, 0, &call(1, &write_chunk(&[(7, 1 << 30, 0)])));
+    feed.write(BthOpcode::RC_RDMA_WRITE_FIRST, 0, 7, 0, 1 << 30);
     for packet in packets {
-        let meaning = feed.server_sends(Opcode::RC_RDMA_WRITE_MIDDLE, packet, &[7; 1024]);
-        assert!(matches!(meaning, Meaning::Data { .. }), "{packet}: {meaning:?}");
+        let meaning = feed.server_sends(BthOpcode::RC_RDMA_WRITE_MIDDLE, packet, &[7; 1024]);
+        assert!(matches!(meaning, FrameKind::Data { .. }), "{packet}: {meaning:?}");
     }
     assert_eq!(feed.finish(), 1);
 }
@@ -259,7 +259,7 @@ fn every_second_packet_of_a_large_write_comes_from_the_last_to_the_first() {
 fn parts_of_messages_that_never_begin_nor_end() {
     let mut feed = Feed::new();
     for number in (0..MANY).rev() {
-        feed.client_sends(Opcode::RC_SEND_MIDDLE, 3 * number, &[7; 64]);
+        feed.client_sends(BthOpcode::RC_SEND_MIDDLE, 3 * number, &[7; 64]);
     }
     assert_eq!(feed.finish(), 0);
 }
@@ -270,8 +270,8 @@ fn writes_to_the_far_end_of_memory_that_is_kept() {
     for number in 0..MANY {
         // A Reply chunk, whose bytes are kept because a message is read out of them.
         let list = [0, 1, 1, 7, u32::MAX, 0, 0];
-        feed.client_sends(Opcode::RC_SEND_ONLY, number, &call(number, &list));
-        feed.write(Opcode::RC_RDMA_WRITE_ONLY, number, 7, 60 << 20, 1024);
+        feed.client_sends(BthOpcode::RC_SEND_ONLY, number, &call(number, &list));
+        feed.write(BthOpcode::RC_RDMA_WRITE_ONLY, number, 7, 60 << 20, 1024);
     }
     assert_eq!(feed.finish(), u64::from(MANY));
 }

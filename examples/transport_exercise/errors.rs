@@ -4,13 +4,14 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use nfsrdma_dissectors::rpcrdma::RdmaError;
+use nfsrdma_dissectors::rpcrdma::RpcRdmaError;
 use nfsrdma_inspect::replay::transport::{
-    Busy, Call, Captured, Disconnect, Event, Expected, Refusal, Shape, Source, SubmitError, Tag, Transport,
-    TransportErrorKind, Wish,
+    CallTag, CapturedCallForm, ConnectOptions, DisconnectReason, ExpectedReply, PayloadSource,
+    RequestedCallForm, RpcTransport, RpcTransportErrorKind, SubmitBusyReason, SubmitError, SubmitRefusal,
+    TransportCall, TransportEvent,
 };
 
-use super::{Client, Form, PATIENCE, operation, pattern, results, target};
+use super::{Client, MessageForm, PATIENCE, operation, pattern, results, target};
 
 /// NFS4ERR_BADXDR, RFC 7530 section 13.1.1.3.
 const BADXDR: u32 = 10036;
@@ -21,7 +22,7 @@ const GARBAGE_ARGS: u32 = 4;
 
 /// What goes wrong on connections that stand, or would.
 pub(crate) fn errors(address: &str, path: &str) -> Result<()> {
-    let mut client = Client::connect(address, Wish::default())?;
+    let mut client = Client::connect(address, ConnectOptions::default())?;
     let (directory, _) = path.rsplit_once('/').context("the path has no directory")?;
     let directory = client.look_up(directory).context("LOOKUP")?;
     let file = client.look_up(path).context("LOOKUP")?;
@@ -34,30 +35,32 @@ pub(crate) fn errors(address: &str, path: &str) -> Result<()> {
 
 /// Keeps all credits in Calls until the connection is gone, and connects again when the server is back.
 pub(crate) fn until_gone(address: &str) -> Result<()> {
-    let mut client = Client::connect(address, Wish::default())?;
+    let mut client = Client::connect(address, ConnectOptions::default())?;
     let (mut sent, mut answered) = (0u64, 0u64);
-    let mut in_flight: VecDeque<Tag> = VecDeque::new();
+    let mut in_flight: VecDeque<CallTag> = VecDeque::new();
     let reason = loop {
         loop {
             let (xid, call) = client.header(0);
-            match client.transport.submit(client.connection, &Call::small(xid, Tag(sent), call.bytes(), 100))
+            match client
+                .transport
+                .submit(client.connection, &TransportCall::small(xid, CallTag(sent), call.bytes(), 100))
             {
-                Ok(_) => in_flight.push_back(Tag(sent)),
+                Ok(_) => in_flight.push_back(CallTag(sent)),
                 Err(SubmitError::Busy(_)) => break,
                 // What ended it is told by the next event.
-                Err(SubmitError::Refused(Refusal::Closed)) => break,
+                Err(SubmitError::Refused(SubmitRefusal::Closed)) => break,
                 Err(error) => return Err(error.into()),
             }
             sent += 1;
         }
         match client.transport.poll(Some(Instant::now() + PATIENCE))? {
-            Some(Event::Reply(reply)) => {
+            Some(TransportEvent::Reply(reply)) => {
                 let at = in_flight.iter().position(|tag| *tag == reply.tag).context("a Reply to no Call")?;
                 in_flight.remove(at);
                 answered += 1;
             }
-            Some(Event::Credits { .. }) => {}
-            Some(Event::Disconnected { reason, lost, .. }) => {
+            Some(TransportEvent::Credits { .. }) => {}
+            Some(TransportEvent::Disconnected { reason, lost, .. }) => {
                 ensure!(!lost.is_empty(), "no Call was in flight when the connection went");
                 ensure!(
                     lost == in_flight.make_contiguous(),
@@ -70,18 +73,20 @@ pub(crate) fn until_gone(address: &str) -> Result<()> {
             None => bail!("the server is not gone after {answered} Calls"),
         }
     };
-    let is_of_the_server = matches!(reason, Disconnect::Closed | Disconnect::Reset | Disconnect::Unreachable);
+    let is_of_the_server =
+        matches!(reason, DisconnectReason::Closed | DisconnectReason::Reset | DisconnectReason::Unreachable);
     ensure!(is_of_the_server, "it is told as {reason:?}");
     let (xid, call) = client.header(0);
-    let after = client.transport.submit(client.connection, &Call::small(xid, Tag(0), call.bytes(), 100));
-    ensure!(after == Err(SubmitError::Refused(Refusal::Closed)), "then a Call is {after:?}");
+    let after =
+        client.transport.submit(client.connection, &TransportCall::small(xid, CallTag(0), call.bytes(), 100));
+    ensure!(after == Err(SubmitError::Refused(SubmitRefusal::Closed)), "then a Call is {after:?}");
     println!("ok no Call is taken on it");
     connect_again(&mut client, address)
 }
 
 /// Connects when the server is back; until then each try is refused, or meets nobody.
 fn connect_again(client: &mut Client, address: &str) -> Result<()> {
-    let target = target(address, Wish::default())?;
+    let target = target(address, ConnectOptions::default())?;
     let started = Instant::now();
     let mut refused = 0;
     client.connection = loop {
@@ -104,11 +109,15 @@ impl Client {
     /// WRITE as a Long Call, with the data beside it in a chunk of its own, which RFC 8166 section 3.5.3 allows: either the
     /// server does it, or it says that it could not read the arguments, as Linux does, which never fetches that chunk.
     fn long_call_beside_a_chunk(&mut self, file: &[u8]) -> Result<()> {
-        let shape = Shape::Captured(Captured { call: &[7000], reads: &[&[6000]], ..Captured::default() });
-        match self.write(file, Source::Copied(&pattern(6000, 9)), shape) {
+        let shape = RequestedCallForm::Captured(CapturedCallForm {
+            call: &[7000],
+            reads: &[&[6000]],
+            ..CapturedCallForm::default()
+        });
+        match self.write(file, PayloadSource::Copied(&pattern(6000, 9)), shape) {
             Ok(submitted) => {
                 let asked = (submitted.form, submitted.read_segments);
-                ensure!(asked == (Form::Nomsg, 2), "it was sent as {submitted:?}");
+                ensure!(asked == (MessageForm::Nomsg, 2), "it was sent as {submitted:?}");
                 println!("ok a Long Call beside a Read chunk is done");
             }
             Err(error) => match error.downcast_ref() {
@@ -132,21 +141,24 @@ impl Client {
             let (xid, mut call) = self.compound(1);
             call.word(22);
             call.opaque(file);
-            match self.transport.submit(self.connection, &Call::small(xid, Tag(0), call.bytes(), 200)) {
+            match self
+                .transport
+                .submit(self.connection, &TransportCall::small(xid, CallTag(0), call.bytes(), 200))
+            {
                 Ok(_) => taken += 1,
                 Err(SubmitError::Busy(busy)) => break busy,
                 Err(error) => bail!("{error}"),
             }
         };
-        ensure!((busy, taken) == (Busy::Credits, granted), "{busy:?} after {taken} of {granted}");
+        ensure!((busy, taken) == (SubmitBusyReason::Credits, granted), "{busy:?} after {taken} of {granted}");
         for _ in 0..taken {
             loop {
                 match self.transport.poll(Some(Instant::now() + PATIENCE))? {
-                    Some(Event::Reply(reply)) => {
+                    Some(TransportEvent::Reply(reply)) => {
                         operation(&mut results(reply.message)?)?;
                         break;
                     }
-                    Some(Event::Credits { .. }) => {}
+                    Some(TransportEvent::Credits { .. }) => {}
                     other => bail!("{other:?}"),
                 }
             }
@@ -160,22 +172,23 @@ impl Client {
     /// connection, and the Call is lost with it.
     fn short_reply_chunk(&mut self, directory: &[u8]) -> Result<()> {
         let (xid, call) = self.directory_call(directory, 16_000);
-        let shape = Shape::Captured(Captured { reply: &[5000], ..Captured::default() });
-        let reply = Expected { message: 100, payloads: &[] };
-        let tag = Tag(7);
+        let shape =
+            RequestedCallForm::Captured(CapturedCallForm { reply: &[5000], ..CapturedCallForm::default() });
+        let reply = ExpectedReply { message: 100, payloads: &[] };
+        let tag = CallTag(7);
         let sent = self
-            .submit(&Call { xid, tag, message: call.bytes(), payloads: &[], reply, shape })?
+            .submit(&TransportCall { xid, tag, message: call.bytes(), payloads: &[], reply, shape })?
             .reply_segments;
         ensure!(sent == 1, "{sent} segments in the Reply chunk");
         let deadline = Instant::now() + PATIENCE;
         loop {
             match self.transport.poll(Some(deadline))? {
-                Some(Event::Credits { .. }) => {}
-                Some(Event::RdmaError { error: RdmaError::Chunk, xid: of, .. }) if of == xid => {
+                Some(TransportEvent::Credits { .. }) => {}
+                Some(TransportEvent::RdmaError { error: RpcRdmaError::Chunk, xid: of, .. }) if of == xid => {
                     println!("ok a short Reply chunk: ERR_CHUNK");
                     break;
                 }
-                Some(Event::Disconnected { reason, lost, .. }) => {
+                Some(TransportEvent::Disconnected { reason, lost, .. }) => {
                     ensure!(lost == [tag], "{lost:?} are lost");
                     println!("ok a short Reply chunk: {reason}");
                     return Ok(());
@@ -189,7 +202,7 @@ impl Client {
 
 /// The defaults of RFC 8166 hold for a side that tells nothing.
 fn without_private_data(address: &str) -> Result<()> {
-    let wish = Wish { private_data: false, reserved_port: false, ..Wish::default() };
+    let wish = ConnectOptions { private_data: false, reserved_port: false, ..ConnectOptions::default() };
     let client = Client::connect(address, wish)?;
     let terms = client.transport.terms(client.connection).and_then(|terms| terms.rdma.as_ref());
     let terms = terms.context("no terms of RDMA")?;
@@ -202,7 +215,7 @@ fn without_private_data(address: &str) -> Result<()> {
 fn wrong_port(address: &str) -> Result<()> {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     // As many receive buffers as would take all memory that may be registered, were they not given back.
-    let wish = Wish { credits: 1024, ..Wish::default() };
+    let wish = ConnectOptions { credits: 1024, ..ConnectOptions::default() };
     let mut client = Client::connect(address, wish.clone())?;
     let wrong = target(&format!("{host}:20050"), wish.clone())?;
     let mut last = None;
@@ -210,7 +223,7 @@ fn wrong_port(address: &str) -> Result<()> {
         match client.transport.connect(&wrong) {
             Ok(_) => bail!("something listens on the wrong port"),
             Err(error) => {
-                ensure!(matches!(error.kind, TransportErrorKind::Refused), "{error}");
+                ensure!(matches!(error.kind, RpcTransportErrorKind::Refused), "{error}");
                 last = Some(error);
             }
         }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 
 use anyhow::{Context, Result};
-use nfsrdma_inspect::replay::transport::{Call, Form, Source, Submitted};
+use nfsrdma_inspect::replay::transport::{MessageForm, PayloadSource, SubmittedCall, TransportCall};
 
 /// A file of lines with tabs between XID, form (`RDMA_MSG` or `RDMA_NOMSG`), bytes of the whole message, bytes in the Send, bytes
 /// that the server had to fetch, segments of Read, Write and Reply chunks; and of the Reply, form, bytes of the message
@@ -20,15 +20,15 @@ pub(crate) struct Sent {
     pub xid: u32,
     length: usize,
     payloads: usize,
-    submitted: Submitted,
+    submitted: SubmittedCall,
 }
 
 impl Sent {
     /// A Call, and what became of it.
-    pub(crate) fn new(call: &Call<'_>, submitted: Submitted) -> Self {
+    pub(crate) fn new(call: &TransportCall<'_>, submitted: SubmittedCall) -> Self {
         let length = |source| match source {
-            Source::Copied(bytes) => <[u8]>::len(bytes),
-            Source::Stored { length, .. } => length as usize,
+            PayloadSource::Copied(bytes) => <[u8]>::len(bytes),
+            PayloadSource::Stored { length, .. } => length as usize,
         };
         let payloads = call.payloads.iter().map(|payload| length(payload.source)).sum();
         Self { xid: call.xid.0, length: call.length(), payloads, submitted }
@@ -39,7 +39,7 @@ impl Sent {
 #[derive(Clone, Copy)]
 pub(crate) struct Came {
     /// How the message came.
-    pub form: Form,
+    pub form: MessageForm,
     /// Its bytes.
     pub message: usize,
     /// Bytes by the Write chunk.
@@ -48,11 +48,11 @@ pub(crate) struct Came {
     pub invalidated: Option<u32>,
 }
 
-fn name(form: Form) -> &'static str {
+fn name(form: MessageForm) -> &'static str {
     match form {
-        Form::Nomsg => "RDMA_NOMSG",
-        Form::Message => "RDMA_MSG",
-        Form::Record => "record",
+        MessageForm::Nomsg => "RDMA_NOMSG",
+        MessageForm::Message => "RDMA_MSG",
+        MessageForm::Record => "record",
     }
 }
 
@@ -69,7 +69,7 @@ impl Journal {
         let Sent { xid, length, payloads, submitted } = *sent;
         // All of a Long Call is fetched; of another, what has a Read chunk.
         let fetched = match (submitted.form, submitted.read_segments) {
-            (Form::Nomsg, _) => length,
+            (MessageForm::Nomsg, _) => length,
             (_, 0) => 0,
             _ => payloads,
         };

@@ -25,8 +25,10 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Cursor, Encoder};
 use nfsrdma_inspect::replay::transport::verbs::{self, VerbsTransport};
 use nfsrdma_inspect::replay::transport::{
-    Busy, Call, Captured, ConnectionId, Disconnect, Event, Expected, Fabric, Form, Kind, Payload, Shape,
-    Source, StoreId, SubmitError, Submitted, Tag, Target, Transport, Wish,
+    CallTag, CapturedCallForm, ConnectOptions, ConnectTarget, ConnectionId, DisconnectReason, ExpectedReply,
+    MessageForm, PayloadSource, RdmaFabric, RequestedCallForm, RpcTransport, SharedMemoryId,
+    SubmitBusyReason, SubmitError, SubmittedCall, TransportCall, TransportEvent, TransportKind,
+    TransportPayload,
 };
 use twox_hash::XxHash3_128;
 
@@ -81,14 +83,14 @@ fn report(result: Result<()>) -> ExitCode {
     }
 }
 
-fn target(address: &str, wish: Wish) -> Result<Target> {
+fn target(address: &str, wish: ConnectOptions) -> Result<ConnectTarget> {
     // An emulated machine may be slow.
-    let wish = Wish { timeout: PATIENCE, ..wish };
-    Ok(Target { address: address.parse::<SocketAddr>()?, name: address.to_owned(), wish })
+    let wish = ConnectOptions { timeout: PATIENCE, ..wish };
+    Ok(ConnectTarget { address: address.parse::<SocketAddr>()?, name: address.to_owned(), wish })
 }
 
 fn null_only(address: &str) -> Result<()> {
-    let mut client = Client::connect(address, Wish::default())?;
+    let mut client = Client::connect(address, ConnectOptions::default())?;
     let time = Instant::now();
     client.null()?;
     println!("NULL: {:?}", time.elapsed());
@@ -99,7 +101,7 @@ fn null_only(address: &str) -> Result<()> {
 struct Answer {
     message: Vec<u8>,
     payload: Option<Vec<u8>>,
-    form: Form,
+    form: MessageForm,
 }
 
 struct Client {
@@ -115,7 +117,7 @@ enum Unanswered {
     /// None came within this time.
     Late(Duration),
     /// The connection went away.
-    Gone(Disconnect),
+    Gone(DisconnectReason),
 }
 
 impl fmt::Display for Unanswered {
@@ -131,7 +133,7 @@ impl std::error::Error for Unanswered {}
 
 impl Client {
     /// Connects, and calls nothing yet.
-    fn open(target: &Target, journal: Journal) -> Result<Self> {
+    fn open(target: &ConnectTarget, journal: Journal) -> Result<Self> {
         let mut transport = VerbsTransport::new();
         let started = Instant::now();
         let connection = transport.connect(target)?;
@@ -144,7 +146,7 @@ impl Client {
     }
 
     /// Connects, until NULL is answered.
-    fn connect(address: &str, wish: Wish) -> Result<Self> {
+    fn connect(address: &str, wish: ConnectOptions) -> Result<Self> {
         let target = target(address, wish)?;
         let mut client = Self::open(&target, Journal::new(None)?)?;
         client.first_call(&target)?;
@@ -154,9 +156,9 @@ impl Client {
     /// NULL as the first Call of a connection. Linux's siw has a race in which the server does not see what comes right behind
     /// the set-up of a connection: TCP acknowledges the Call, and nothing follows. So over iWARP another connection is opened
     /// then, as the kernel's own client does.
-    fn first_call(&mut self, target: &Target) -> Result<()> {
+    fn first_call(&mut self, target: &ConnectTarget) -> Result<()> {
         let terms = self.transport.terms(self.connection).context("no terms")?;
-        let tries = if terms.kind == Kind::Rdma(Fabric::Iwarp) { MORE_CONNECTIONS } else { 0 };
+        let tries = if terms.kind == TransportKind::Rdma(RdmaFabric::Iwarp) { MORE_CONNECTIONS } else { 0 };
         for left in (0..=tries).rev() {
             let error = match self.null_within(if left > 0 { FIRST_PATIENCE } else { PATIENCE }) {
                 Err(error) if left > 0 && error.is::<Unanswered>() => error,
@@ -172,10 +174,10 @@ impl Client {
     }
 
     /// Closes a connection, on which nothing is awaited any more.
-    fn disconnect(&mut self, connection: ConnectionId) -> Result<(Disconnect, usize)> {
+    fn disconnect(&mut self, connection: ConnectionId) -> Result<(DisconnectReason, usize)> {
         self.transport.disconnect(connection);
         match self.transport.poll(Some(Instant::now() + PATIENCE))? {
-            Some(Event::Disconnected { connection: gone, reason, lost }) if gone == connection => {
+            Some(TransportEvent::Disconnected { connection: gone, reason, lost }) if gone == connection => {
                 Ok((reason, lost.len()))
             }
             other => bail!("{other:?}"),
@@ -200,16 +202,20 @@ impl Client {
         (xid, call)
     }
 
-    fn submit(&mut self, call: &Call<'_>) -> Result<Submitted> {
+    fn submit(&mut self, call: &TransportCall<'_>) -> Result<SubmittedCall> {
         Ok(self.transport.submit(self.connection, call)?)
     }
 
     /// Sends a Call, and waits for what comes back for it.
-    fn call(&mut self, call: &Call<'_>) -> Result<(Submitted, Answer)> {
+    fn call(&mut self, call: &TransportCall<'_>) -> Result<(SubmittedCall, Answer)> {
         self.call_within(call, PATIENCE)
     }
 
-    fn call_within(&mut self, call: &Call<'_>, patience: Duration) -> Result<(Submitted, Answer)> {
+    fn call_within(
+        &mut self,
+        call: &TransportCall<'_>,
+        patience: Duration,
+    ) -> Result<(SubmittedCall, Answer)> {
         let submitted = self.submit(call)?;
         let deadline = Instant::now() + patience;
         loop {
@@ -218,11 +224,13 @@ impl Client {
                     self.journal.note(&Sent::new(call, submitted), None)?;
                     bail!(Unanswered::Late(patience));
                 }
-                Some(Event::Disconnected { connection, reason, .. }) if connection == self.connection => {
+                Some(TransportEvent::Disconnected { connection, reason, .. })
+                    if connection == self.connection =>
+                {
                     self.journal.note(&Sent::new(call, submitted), None)?;
                     bail!(Unanswered::Gone(reason));
                 }
-                Some(Event::Reply(reply)) if reply.xid == call.xid => {
+                Some(TransportEvent::Reply(reply)) if reply.xid == call.xid => {
                     let payload = reply.payloads.items().first().and_then(|item| item.bytes);
                     let came = Came {
                         form: reply.form,
@@ -238,7 +246,7 @@ impl Client {
                     };
                     return Ok((submitted, answer));
                 }
-                Some(Event::Credits { granted, .. }) => println!("credits granted: {granted}"),
+                Some(TransportEvent::Credits { granted, .. }) => println!("credits granted: {granted}"),
                 Some(other) => bail!("{other:?}"),
             }
         }
@@ -250,7 +258,8 @@ impl Client {
 
     fn null_within(&mut self, patience: Duration) -> Result<()> {
         let (xid, call) = self.header(0);
-        let (_, answer) = self.call_within(&Call::small(xid, Tag(0), call.bytes(), 100), patience)?;
+        let (_, answer) =
+            self.call_within(&TransportCall::small(xid, CallTag(0), call.bytes(), 100), patience)?;
         ensure!(answer.message.len() == 24, "a NULL Reply of {} bytes", answer.message.len());
         Ok(())
     }
@@ -265,7 +274,7 @@ impl Client {
             call.opaque(name.as_bytes());
         }
         call.word(10);
-        let (_, answer) = self.call(&Call::small(xid, Tag(0), call.bytes(), 600))?;
+        let (_, answer) = self.call(&TransportCall::small(xid, CallTag(0), call.bytes(), 600))?;
         let mut results = results(&answer.message)?;
         for _ in 0..=names.len() {
             operation(&mut results)?;
@@ -276,7 +285,12 @@ impl Client {
     }
 
     /// WRITE with the stateid that stands for none.
-    fn write(&mut self, file: &[u8], source: Source<'_>, shape: Shape<'_>) -> Result<Submitted> {
+    fn write(
+        &mut self,
+        file: &[u8],
+        source: PayloadSource<'_>,
+        shape: RequestedCallForm<'_>,
+    ) -> Result<SubmittedCall> {
         let (xid, mut call) = self.compound(2);
         call.word(22);
         call.opaque(file);
@@ -285,14 +299,15 @@ impl Client {
         call.hyper(0);
         call.word(0);
         let length = match source {
-            Source::Copied(bytes) => u32::try_from(bytes.len())?,
-            Source::Stored { length, .. } => length,
+            PayloadSource::Copied(bytes) => u32::try_from(bytes.len())?,
+            PayloadSource::Stored { length, .. } => length,
         };
         call.chunk(length);
         let position = u32::try_from(call.splices().first().context("no splice")?.position)?;
-        let payloads = [Payload { position, source }];
-        let reply = Expected { message: 200, payloads: &[] };
-        let call = Call { xid, tag: Tag(1), message: call.bytes(), payloads: &payloads, reply, shape };
+        let payloads = [TransportPayload { position, source }];
+        let reply = ExpectedReply { message: 200, payloads: &[] };
+        let call =
+            TransportCall { xid, tag: CallTag(1), message: call.bytes(), payloads: &payloads, reply, shape };
         let (submitted, answer) = self.call(&call)?;
         let mut results = results(&answer.message)?;
         operation(&mut results)?;
@@ -303,7 +318,12 @@ impl Client {
     }
 
     /// READ from the beginning of the file.
-    fn read(&mut self, file: &[u8], count: u32, shape: Shape<'_>) -> Result<(Submitted, u128, Form)> {
+    fn read(
+        &mut self,
+        file: &[u8],
+        count: u32,
+        shape: RequestedCallForm<'_>,
+    ) -> Result<(SubmittedCall, u128, MessageForm)> {
         let (xid, mut call) = self.compound(2);
         call.word(22);
         call.opaque(file);
@@ -311,8 +331,8 @@ impl Client {
         [0; 4].into_iter().for_each(|word| call.word(word));
         call.hyper(0);
         call.word(count);
-        let reply = Expected { message: 200, payloads: &[count] };
-        let call = Call { xid, tag: Tag(2), message: call.bytes(), payloads: &[], reply, shape };
+        let reply = ExpectedReply { message: 200, payloads: &[count] };
+        let call = TransportCall { xid, tag: CallTag(2), message: call.bytes(), payloads: &[], reply, shape };
         let (submitted, answer) = self.call(&call)?;
         let mut results = results(&answer.message)?;
         operation(&mut results)?;
@@ -340,10 +360,15 @@ impl Client {
     }
 
     /// Does it, and tells how the Reply came.
-    fn read_directory(&mut self, directory: &[u8], most: u32, shape: Shape<'_>) -> Result<Form> {
+    fn read_directory(
+        &mut self,
+        directory: &[u8],
+        most: u32,
+        shape: RequestedCallForm<'_>,
+    ) -> Result<MessageForm> {
         let (xid, call) = self.directory_call(directory, most);
-        let reply = Expected { message: most + 200, payloads: &[] };
-        let call = Call { xid, tag: Tag(3), message: call.bytes(), payloads: &[], reply, shape };
+        let reply = ExpectedReply { message: most + 200, payloads: &[] };
+        let call = TransportCall { xid, tag: CallTag(3), message: call.bytes(), payloads: &[], reply, shape };
         let (_, answer) = self.call(&call)?;
         let mut results = results(&answer.message)?;
         operation(&mut results)?;
@@ -363,17 +388,17 @@ impl Client {
                 call.opaque(file);
                 // GETATTR of type, change and size.
                 [9, 1, 0x1a].into_iter().for_each(|word| call.word(word));
-                let call = Call::small(xid, Tag(sent), call.bytes(), 200);
+                let call = TransportCall::small(xid, CallTag(sent), call.bytes(), 200);
                 match self.transport.submit(self.connection, &call) {
                     Ok(submitted) => tags.push_back((sent, Sent::new(&call, submitted))),
-                    Err(SubmitError::Busy(Busy::Credits | Busy::Queue)) => break,
+                    Err(SubmitError::Busy(SubmitBusyReason::Credits | SubmitBusyReason::Queue)) => break,
                     Err(error) => return Err(error.into()),
                 }
                 sent += 1;
             }
             most = most.max(self.transport.credits(self.connection).context("closed")?.in_flight);
             match self.transport.poll(Some(Instant::now() + PATIENCE))? {
-                Some(Event::Reply(reply)) => {
+                Some(TransportEvent::Reply(reply)) => {
                     let mut results = results(reply.message)?;
                     operation(&mut results)?;
                     operation(&mut results)?;
@@ -392,7 +417,7 @@ impl Client {
                     }
                     done += 1;
                 }
-                Some(Event::Credits { granted, .. }) => println!("credits granted: {granted}"),
+                Some(TransportEvent::Credits { granted, .. }) => println!("credits granted: {granted}"),
                 Some(other) => bail!("{other:?}"),
                 None => bail!("no Reply within {PATIENCE:?} after {done} of {count}"),
             }
@@ -456,7 +481,7 @@ fn exercise(
     remote_invalidation: bool,
 ) -> Result<()> {
     let (largest, calls): (u32, u64) = (largest.parse()?, calls.parse()?);
-    let target = target(address, Wish { remote_invalidation, ..Wish::default() })?;
+    let target = target(address, ConnectOptions { remote_invalidation, ..ConnectOptions::default() })?;
     let mut client = Client::open(&target, Journal::new(journal)?)?;
     let terms = client.transport.terms(client.connection).and_then(|terms| terms.rdma.clone());
     // Linux invalidates without having announced it.
@@ -509,7 +534,7 @@ fn exercise(
 
 impl Client {
     /// WRITE and READ of one length in several forms, by hash.
-    fn round_trip(&mut self, file: &[u8], length: u32, store: StoreId, memory: &[u8]) -> Result<()> {
+    fn round_trip(&mut self, file: &[u8], length: u32, store: SharedMemoryId, memory: &[u8]) -> Result<()> {
         let mut forms = Vec::new();
         for seed in 0..2 {
             let bytes = pattern(length as usize, length ^ seed);
@@ -517,17 +542,21 @@ impl Client {
             let segments = [third, third, third];
             let pieces = [&segments[..]];
             let shape = match seed {
-                0 => Shape::Fitting,
-                _ => Shape::Captured(Captured { reads: &pieces, writes: &pieces, ..Captured::default() }),
+                0 => RequestedCallForm::Fitting,
+                _ => RequestedCallForm::Captured(CapturedCallForm {
+                    reads: &pieces,
+                    writes: &pieces,
+                    ..CapturedCallForm::default()
+                }),
             };
-            let written = self.write(file, Source::Copied(&bytes), shape).context("WRITE")?;
+            let written = self.write(file, PayloadSource::Copied(&bytes), shape).context("WRITE")?;
             let (read, hash, _) = self.read(file, length, shape).context("READ")?;
             ensure!(hash == XxHash3_128::oneshot(&bytes), "what was read is not what was written");
             forms.push((written.read_segments, read.write_segments));
         }
-        let source = Source::Stored { store, at: 3, length };
-        self.write(file, source, Shape::Fitting).context("WRITE from shared memory")?;
-        let (_, hash, _) = self.read(file, length, Shape::Fitting).context("READ")?;
+        let source = PayloadSource::Stored { store, at: 3, length };
+        self.write(file, source, RequestedCallForm::Fitting).context("WRITE from shared memory")?;
+        let (_, hash, _) = self.read(file, length, RequestedCallForm::Fitting).context("READ")?;
         let stored = memory.get(3..3 + length as usize).context("not in memory")?;
         ensure!(hash == XxHash3_128::oneshot(stored), "what was read is not what was stored");
         println!("ok {length} bytes, Read and Write segments {forms:?}");
@@ -543,11 +572,19 @@ impl Client {
         for (seed, segments) in [(2, &[rest][..]), (3, &[third, third, rest])] {
             let bytes = pattern(length as usize, length ^ seed);
             // The list says of the data that it has no Read chunk of its own.
-            let shape = Shape::Captured(Captured { call: segments, reads: &[&[]], ..Captured::default() });
-            let written = self.write(file, Source::Copied(&bytes), shape).context("WRITE as a Long Call")?;
+            let shape = RequestedCallForm::Captured(CapturedCallForm {
+                call: segments,
+                reads: &[&[]],
+                ..CapturedCallForm::default()
+            });
+            let written =
+                self.write(file, PayloadSource::Copied(&bytes), shape).context("WRITE as a Long Call")?;
             let sent = (written.form, written.read_segments as usize, written.changed);
-            ensure!(sent == (Form::Nomsg, segments.len(), false), "it was sent as {written:?}");
-            let shape = Shape::Captured(Captured { reply: segments, ..Captured::default() });
+            ensure!(sent == (MessageForm::Nomsg, segments.len(), false), "it was sent as {written:?}");
+            let shape = RequestedCallForm::Captured(CapturedCallForm {
+                reply: segments,
+                ..CapturedCallForm::default()
+            });
             let (read, hash, form) = self.read(file, length, shape).context("READ with a Reply chunk")?;
             let offered = (read.write_segments, read.reply_segments as usize, read.changed);
             ensure!(offered == (0, segments.len(), false), "it was sent as {read:?}");
@@ -558,12 +595,12 @@ impl Client {
     }
 
     fn long_replies(&mut self, directory: &[u8]) -> Result<()> {
-        let form = self.read_directory(directory, 16_000, Shape::Fitting)?;
-        ensure!(form == Form::Nomsg, "no Long Reply");
+        let form = self.read_directory(directory, 16_000, RequestedCallForm::Fitting)?;
+        ensure!(form == MessageForm::Nomsg, "no Long Reply");
         let reply = &[4096, 1000, 3001, 9000];
-        let shape = Shape::Captured(Captured { reply, ..Captured::default() });
+        let shape = RequestedCallForm::Captured(CapturedCallForm { reply, ..CapturedCallForm::default() });
         let form = self.read_directory(directory, 16_000, shape)?;
-        ensure!(form == Form::Nomsg, "no Long Reply in four segments");
+        ensure!(form == MessageForm::Nomsg, "no Long Reply in four segments");
         println!("ok Long Replies");
         Ok(())
     }

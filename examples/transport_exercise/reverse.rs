@@ -6,28 +6,29 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
-use nfsrdma_dissectors::field::Unobserved;
-use nfsrdma_dissectors::nfs::Outcome;
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
-    Args, CallbackSecParms4, CbArgs, CbCall, CbReply, CbResults, CbSequenceResok, ChannelAttrs4,
-    ClientOwner4, CloseArgs, CreateSessionArgs, CreateSessionFlags, DelegreturnArgs, DestroyClientidArgs,
-    DestroySessionArgs, ExchangeIdArgs, ExchangeIdFlags, LookupArgs, Nfsstat4, Object, OpenArgs, OpenClaim4,
-    OpenDelegation4, OpenOwner4, Openflag4, Opentype4, ReclaimCompleteArgs, Reply, ReplyHead, Results,
-    SequenceArgs, ShareAccess, ShareDeny, StateProtect4A, Stateid4,
+    Args, CallbackSecParms4, CbArgs, CbCompoundCall, CbCompoundReply, CbResults, CbSequence4Resok,
+    ChannelAttrs4, ClientOwner4, Close4Args, CompoundReply, CompoundReplyHead, CreateSession4Args,
+    CreateSessionFlags, Delegreturn4Args, DestroyClientid4Args, DestroySession4Args, ExchangeId4Args,
+    ExchangeIdFlags, Lookup4Args, Nfsstat4, ObjectFh4, Open4Args, OpenClaim4, OpenDelegation4, OpenOwner4,
+    Openflag4, Opentype4, ReclaimComplete4Args, Results, Sequence4Args, ShareAccess, ShareDeny,
+    StateProtect4A, Stateid4,
 };
 use nfsrdma_dissectors::rpc::auth::{NoneVerifier, StartTls};
-use nfsrdma_dissectors::rpc::{self, AcceptedReply, Body, Message, Program, ReplyData, Verifier, Xid};
+use nfsrdma_dissectors::rpc::{self, AcceptedReply, Program, ReplyData, RpcMsg, RpcMsgBody, Verifier, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, List, Opaque, Text, Void, Xdr};
-use nfsrdma_inspect::replay::caller::{Caller, Line, Procedure};
+use nfsrdma_inspect::replay::rpc_client::{AuthSysCredential, ProcedureCall, RpcClient};
 use nfsrdma_inspect::replay::transport::verbs::VerbsTransport;
-use nfsrdma_inspect::replay::transport::{ConnectionId, Event, Transport, Wish};
+use nfsrdma_inspect::replay::transport::{ConnectOptions, ConnectionId, RpcTransport, TransportEvent};
 
 use super::{Client, PATIENCE};
 
 /// Gets a read delegation of a file, says so by making the file `sign`, answers what the server then calls, and gives the
 /// delegation back.
 pub(crate) fn recall(address: &str, path: &str, sign: &str) -> Result<()> {
-    let Client { mut transport, connection, .. } = Client::connect(address, Wish::default())?;
+    let Client { mut transport, connection, .. } = Client::connect(address, ConnectOptions::default())?;
     let mut session = Session::new(&mut transport, connection)?;
     let (file, open, delegation) = session.open(&mut transport, connection, path)?;
     println!("ok a read delegation");
@@ -58,9 +59,9 @@ fn run<T>(
     mut read: impl FnMut(&Results<'_>) -> Option<T>,
 ) -> Result<Option<T>> {
     *xid += 1;
-    let mut line = Line::new(transport, connection, Caller::default(), Xid(*xid), PATIENCE);
-    let more = Procedure::new(Program::NFS, 4, 1, 4096);
-    let outcome = line.compound(1, operations, &more, |reply: &Reply<'_>| {
+    let mut line = RpcClient::new(transport, connection, AuthSysCredential::default(), Xid(*xid), PATIENCE);
+    let more = ProcedureCall::new(Program::NFS, 4, 1, 4096);
+    let outcome = line.compound(1, operations, &more, |reply: &CompoundReply<'_>| {
         let mut found = None;
         for results in reply.operations() {
             let results = results.map_err(|stop| stop.error)?;
@@ -78,14 +79,14 @@ impl Session {
     /// Becomes known, and offers the connection for the server's Calls, too.
     fn new(transport: &mut VerbsTransport, connection: ConnectionId) -> Result<Self> {
         let mut xid = 0x6000_0000;
-        let exchange = Args::EXCHANGE_ID(ExchangeIdArgs {
+        let exchange = Args::EXCHANGE_ID(ExchangeId4Args {
             eia_clientowner: ClientOwner4 { co_verifier: [9; 8], co_ownerid: Opaque(b"transport_exercise") },
             eia_flags: ExchangeIdFlags(0),
             eia_state_protect: StateProtect4A::None,
             eia_client_impl_id: List::default(),
         });
         let given = run(transport, connection, &mut xid, &[exchange], |results| match results {
-            Results::EXCHANGE_ID(Outcome::Ok(given)) => Some((given.eir_clientid, given.eir_sequenceid)),
+            Results::EXCHANGE_ID(StatusUnion::Ok(given)) => Some((given.eir_clientid, given.eir_sequenceid)),
             _ => None,
         })?;
         let (clientid, csa_sequence) = given.context("EXCHANGE_ID gave nothing")?;
@@ -98,7 +99,7 @@ impl Session {
             ca_maxrequests: 4,
             ca_rdma_ird: List::default(),
         };
-        let create = Args::CREATE_SESSION(CreateSessionArgs {
+        let create = Args::CREATE_SESSION(CreateSession4Args {
             csa_clientid: clientid,
             csa_sequence,
             csa_flags: CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_BACK_CHAN,
@@ -108,7 +109,7 @@ impl Session {
             csa_sec_parms: List::from(&[CallbackSecParms4::None][..]),
         });
         let given = run(transport, connection, &mut xid, &[create], |results| match results {
-            Results::CREATE_SESSION(Outcome::Ok(given)) => Some((given.csr_sessionid, given.csr_flags)),
+            Results::CREATE_SESSION(StatusUnion::Ok(given)) => Some((given.csr_sessionid, given.csr_flags)),
             _ => None,
         })?;
         let (id, flags) = given.context("CREATE_SESSION gave nothing")?;
@@ -116,7 +117,7 @@ impl Session {
         ensure!(flags.contains(back), "the server does not take the connection for its Calls");
         println!("ok a session whose backchannel is this connection");
         let mut session = Self { clientid, id, sequence: 0, xid };
-        let complete = Args::RECLAIM_COMPLETE(ReclaimCompleteArgs { rca_one_fs: false });
+        let complete = Args::RECLAIM_COMPLETE(ReclaimComplete4Args { rca_one_fs: false });
         session.run(transport, connection, &[complete], |_| None::<()>)?;
         Ok(session)
     }
@@ -129,7 +130,7 @@ impl Session {
         read: impl FnMut(&Results<'_>) -> Option<T>,
     ) -> Result<Option<T>> {
         self.sequence += 1;
-        let mut all = vec![Args::SEQUENCE(SequenceArgs {
+        let mut all = vec![Args::SEQUENCE(Sequence4Args {
             sa_sessionid: self.id,
             sa_sequenceid: self.sequence,
             sa_slotid: 0,
@@ -151,8 +152,8 @@ impl Session {
         let name = names.pop().context("no file in the path")?;
         let mut operations = vec![Args::PUTROOTFH(Void)];
         operations
-            .extend(names.iter().map(|name| Args::LOOKUP(LookupArgs { objname: Text(name.as_bytes()) })));
-        operations.push(Args::OPEN(OpenArgs {
+            .extend(names.iter().map(|name| Args::LOOKUP(Lookup4Args { objname: Text(name.as_bytes()) })));
+        operations.push(Args::OPEN(Open4Args {
             seqid: 0,
             share_access: ShareAccess(
                 ShareAccess::OPEN4_SHARE_ACCESS_READ.0 | ShareAccess::OPEN4_SHARE_ACCESS_WANT_READ_DELEG.0,
@@ -165,14 +166,14 @@ impl Session {
         operations.push(Args::GETFH(Void));
         let (mut stateids, mut told) = (None, String::new());
         let handle = self.run(transport, connection, &operations, |results| match results {
-            Results::OPEN(Outcome::Ok(open)) => {
+            Results::OPEN(StatusUnion::Ok(open)) => {
                 told = format!("{:?}", open.delegation);
                 if let OpenDelegation4::Read(delegation) = &open.delegation {
                     stateids = Some((open.stateid.clone(), delegation.stateid.clone()));
                 }
                 None
             }
-            Results::GETFH(Outcome::Ok(found)) => Some(found.object.0.to_vec()),
+            Results::GETFH(StatusUnion::Ok(found)) => Some(found.object.0.to_vec()),
             _ => None,
         })?;
         let (open, delegation) = stateids.with_context(|| format!("no read delegation: {told}"))?;
@@ -187,14 +188,14 @@ impl Session {
         open: Stateid4,
         delegation: Stateid4,
     ) -> Result<()> {
-        let here = || Args::PUTFH(Object { object: Opaque(file) });
-        let back = [here(), Args::DELEGRETURN(DelegreturnArgs { deleg_stateid: delegation })];
+        let here = || Args::PUTFH(ObjectFh4 { object: Opaque(file) });
+        let back = [here(), Args::DELEGRETURN(Delegreturn4Args { deleg_stateid: delegation })];
         self.run(transport, connection, &back, |_| None::<()>)?;
-        let close = [here(), Args::CLOSE(CloseArgs { seqid: 0, open_stateid: open })];
+        let close = [here(), Args::CLOSE(Close4Args { seqid: 0, open_stateid: open })];
         self.run(transport, connection, &close, |_| None::<()>)?;
-        let destroy = [Args::DESTROY_SESSION(DestroySessionArgs { dsa_sessionid: self.id })];
+        let destroy = [Args::DESTROY_SESSION(DestroySession4Args { dsa_sessionid: self.id })];
         run(transport, connection, &mut self.xid, &destroy, |_| None::<()>)?;
-        let destroy = [Args::DESTROY_CLIENTID(DestroyClientidArgs { dca_clientid: self.clientid })];
+        let destroy = [Args::DESTROY_CLIENTID(DestroyClientid4Args { dca_clientid: self.clientid })];
         run(transport, connection, &mut self.xid, &destroy, |_| None::<()>)?;
         Ok(())
     }
@@ -210,11 +211,11 @@ fn answer_recall(
     for others in 0.. {
         let (xid, answer, recalled) = loop {
             match transport.poll(Some(deadline))? {
-                Some(Event::Call(call)) => {
+                Some(TransportEvent::Call(call)) => {
                     let (answer, recalled) = answer(call.message)?;
                     break (call.xid, answer, recalled);
                 }
-                Some(Event::Credits { .. }) => {}
+                Some(TransportEvent::Credits { .. }) => {}
                 Some(other) => bail!("{other:?}"),
                 None => bail!("no Call of the server within {PATIENCE:?}"),
             }
@@ -231,21 +232,21 @@ fn answer_recall(
 /// The answer to a Call of the server, and the stateid that it recalls.
 fn answer(message: &[u8]) -> Result<(Vec<u8>, Option<Stateid4>)> {
     let mut cursor = Cursor::new(message);
-    let Message { xid, body } = Message::decode(&mut cursor, &mut Unobserved)?;
-    let Body::Call(call) = body else { bail!("{body:?}") };
+    let RpcMsg { xid, body } = RpcMsg::decode(&mut cursor, &mut NullObserver)?;
+    let RpcMsgBody::Call(call) = body else { bail!("{body:?}") };
     ensure!(call.prog == Program::NFS_CB, "a Call of program {}", call.prog.0);
     let mut encoder = Encoder::new();
     let verf = Verifier::None(NoneVerifier { body: StartTls::default() });
-    let reply = rpc::Reply::Accepted(AcceptedReply { verf, reply_data: ReplyData::Success });
-    Message { xid, body: Body::Reply(reply) }.encode(&mut encoder);
+    let reply = rpc::ReplyBody::Accepted(AcceptedReply { verf, reply_data: ReplyData::Success });
+    RpcMsg { xid, body: RpcMsgBody::Reply(reply) }.encode(&mut encoder);
     let mut recalled = None;
     // CB_NULL has no results.
     if call.proc == 1 {
-        let call = CbCall::decode(&mut cursor, &mut Unobserved)?;
+        let call = CbCompoundCall::decode(&mut cursor, &mut NullObserver)?;
         let mut results = Vec::new();
         for operation in call.operations() {
             results.push(match operation.map_err(|stop| stop.error)? {
-                CbArgs::CB_SEQUENCE(asked) => CbResults::CB_SEQUENCE(Outcome::Ok(CbSequenceResok {
+                CbArgs::CB_SEQUENCE(asked) => CbResults::CB_SEQUENCE(StatusUnion::Ok(CbSequence4Resok {
                     csr_sessionid: asked.csa_sessionid,
                     csr_sequenceid: asked.csa_sequenceid,
                     csr_slotid: asked.csa_slotid,
@@ -254,14 +255,14 @@ fn answer(message: &[u8]) -> Result<(Vec<u8>, Option<Stateid4>)> {
                 })),
                 CbArgs::CB_RECALL(asked) => {
                     recalled = Some(asked.stateid);
-                    CbResults::CB_RECALL(Outcome::Ok(Void))
+                    CbResults::CB_RECALL(StatusUnion::Ok(Void))
                 }
-                CbArgs::CB_RECALL_ANY(_) => CbResults::CB_RECALL_ANY(Outcome::Ok(Void)),
+                CbArgs::CB_RECALL_ANY(_) => CbResults::CB_RECALL_ANY(StatusUnion::Ok(Void)),
                 other => bail!("{other:?}"),
             });
         }
-        let head = ReplyHead { status: Nfsstat4::NFS4_OK, tag: Text(b"") };
-        CbReply::new(head, &results).encode(&mut encoder);
+        let head = CompoundReplyHead { status: Nfsstat4::NFS4_OK, tag: Text(b"") };
+        CbCompoundReply::new(head, &results).encode(&mut encoder);
     }
     Ok((encoder.finish().0, recalled))
 }

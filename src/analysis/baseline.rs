@@ -8,27 +8,27 @@
 //! - [`write`](mod@write) and [`read`](mod@read): its text, and [`value`]: one value of it;
 //! - [`checking`]: a capture held to it.
 
-mod canon;
-mod checking;
+mod canonical_names;
+mod check;
 mod fields;
-mod read;
+mod reader;
 mod settings;
 #[cfg(test)]
 mod tests;
 mod value;
-mod write;
+mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::comparison::Client;
-use super::comparison::record::Record;
-use super::comparison::trace::Trace;
+use super::comparison::ComparisonClient;
+use super::comparison::capture::ComparedCapture;
+use super::comparison::record::ComparisonRecord;
 
-pub use checking::Checking;
-pub use fields::Fields;
-pub use read::{Unreadable, read};
-pub use settings::Settings;
-pub use write::write;
+pub use check::BaselineCheck;
+pub use fields::BaselineFields;
+pub use reader::{BaselineReadError, read};
+pub use settings::BaselineSettings;
+pub use writer::write;
 
 /// Transactions of a baseline, at most: it is for people to read, and both are in memory as a whole.
 pub const TRANSACTIONS: usize = 200_000;
@@ -55,28 +55,32 @@ pub struct OperationCounts {
 
 /// A capture as a whole, in numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct BaselineCounts {
     /// `frames`, `transactions`, `incomplete`, `undecoded.malformed` ...
     pub whole: BTreeMap<String, u64>,
     /// By operation: `NFS 4.2 READ`.
     pub operations: BTreeMap<String, OperationCounts>,
 }
 
-impl Counts {
+impl BaselineCounts {
     /// Counts a record.
-    pub fn record(&mut self, record: &Record) {
+    pub fn record(&mut self, record: &ComparisonRecord) {
         let counts = self.operations.entry(record.title.to_string()).or_default();
         counts.calls += u64::from(record.call.is_some());
         counts.replies += u64::from(record.reply.is_some());
         counts.errors += u64::from(record.reply.is_some() && !record.is_ok());
         for chunk in &record.chunks {
-            use super::comparison::record::ChunkKind;
+            use super::comparison::record::RecordChunkKind;
             let offered: u64 = chunk.segments.iter().map(|segment| segment.length).sum();
             let returned: u64 = chunk.segments.iter().filter_map(|segment| segment.returned).sum();
             match chunk.kind {
-                ChunkKind::Read(..) | ChunkKind::ReplyRead(_) => counts.read += offered,
-                ChunkKind::Write => counts.write = (counts.write.0 + offered, counts.write.1 + returned),
-                ChunkKind::Reply => counts.reply = (counts.reply.0 + offered, counts.reply.1 + returned),
+                RecordChunkKind::Read(..) | RecordChunkKind::ReplyRead(_) => counts.read += offered,
+                RecordChunkKind::Write => {
+                    counts.write = (counts.write.0 + offered, counts.write.1 + returned)
+                }
+                RecordChunkKind::Reply => {
+                    counts.reply = (counts.reply.0 + offered, counts.reply.1 + returned)
+                }
             }
         }
     }
@@ -92,7 +96,7 @@ impl Counts {
     }
 
     /// The capture has ended.
-    pub fn end(&mut self, trace: &Trace) {
+    pub fn end(&mut self, trace: &ComparedCapture) {
         let mut set = |key: &str, count: u64| self.whole.insert(key.to_owned(), count);
         set("frames", trace.frames);
         set("transactions", trace.transactions);
@@ -110,18 +114,18 @@ impl Counts {
 #[derive(Clone, Debug, Default)]
 pub struct Baseline {
     /// Which differences count, as people wrote it into the baseline.
-    pub settings: Settings,
+    pub settings: BaselineSettings,
     /// The capture as a whole.
-    pub counts: Counts,
+    pub counts: BaselineCounts,
     /// The fields of its Transactions.
-    pub fields: Fields,
+    pub fields: BaselineFields,
     /// Its Transactions, in the order of their Calls, and whose they are.
-    pub records: Vec<(Client, Record)>,
+    pub records: Vec<(ComparisonClient, ComparisonRecord)>,
 }
 
 /// A capture has more than [`TRANSACTIONS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooMany;
+pub struct TooManyTransactions;
 
 impl Baseline {
     /// The baseline of what `next` gives, until it gives no more.
@@ -129,20 +133,20 @@ impl Baseline {
     /// # Errors
     /// Where it gives more than a baseline has.
     pub fn of(
-        settings: Settings,
-        mut next: impl FnMut() -> Option<(Client, Record)>,
-    ) -> Result<Self, TooMany> {
+        settings: BaselineSettings,
+        mut next: impl FnMut() -> Option<(ComparisonClient, ComparisonRecord)>,
+    ) -> Result<Self, TooManyTransactions> {
         let mut baseline = Self { settings, ..Self::default() };
         while let Some((client, record)) = next() {
             if baseline.records.len() >= TRANSACTIONS {
-                return Err(TooMany);
+                return Err(TooManyTransactions);
             }
             baseline.counts.record(&record);
             baseline.records.push((client, record));
         }
         baseline.records.sort_by_key(|(_, record)| (record.place.frame(), record.place.index));
         for (_, record) in &mut baseline.records {
-            canon::canonical(record);
+            canonical_names::canonical(record);
             baseline.fields.record(record);
         }
         Ok(baseline)

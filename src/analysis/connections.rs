@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::reading::Facts;
-use nfsrdma_dissectors::flow::transaction::{ConnectionName, Direction, MessageRecord, Which};
+use nfsrdma_dissectors::flow::decode::RpcSummary;
+use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionName, MessageRecord, RpcMessageKind};
 use nfsrdma_dissectors::frame::Timestamp;
 use nfsrdma_dissectors::rpcrdma::Dialect;
 
@@ -58,10 +58,10 @@ impl ConnectionTally {
     }
 
     /// Counts a Transaction.
-    pub fn add(&mut self, transaction: &Transaction, facts: &Facts) {
+    pub fn add(&mut self, transaction: &Transaction, facts: &RpcSummary) {
         let length = |which| transaction.rpc_length(which).unwrap_or(0);
         let is_complete = facts.missing(transaction).is_empty();
-        self.count(transaction, is_complete, length(Which::Call) + length(Which::Reply));
+        self.count(transaction, is_complete, length(RpcMessageKind::Call) + length(RpcMessageKind::Reply));
     }
 
     fn count(&mut self, transaction: &Transaction, is_complete: bool, bytes: u64) {
@@ -85,22 +85,22 @@ impl ConnectionTally {
         let credits = |which| transaction.message(which).and_then(|message| message.rpcrdma);
         let credits = |which| credits(which).and_then(|words| words.calls_in_flight_credits()).unwrap_or(0);
         let (asked, granted) = match transaction.direction {
-            Direction::Forward => (&mut self.asked, &mut self.granted),
-            Direction::Reverse => (&mut self.reverse_asked, &mut self.reverse_granted),
+            CallDirection::Forward => (&mut self.asked, &mut self.granted),
+            CallDirection::Reverse => (&mut self.reverse_asked, &mut self.reverse_granted),
         };
-        *asked = (*asked).max(credits(Which::Call));
-        *granted = (*granted).max(credits(Which::Reply));
+        *asked = (*asked).max(credits(RpcMessageKind::Call));
+        *granted = (*granted).max(credits(RpcMessageKind::Reply));
     }
 }
 
 /// The connections of a capture: how many there are exactly, and those with the most bytes.
 #[derive(Debug, Default)]
-pub struct Connections {
-    numbers: Numbers,
+pub struct ConnectionTallies {
+    numbers: NearlyOrderedSet,
     tallies: BTreeMap<u64, ConnectionTally>,
 }
 
-impl Connections {
+impl ConnectionTallies {
     /// Counts a Transaction that is complete or not and has so many bytes.
     pub fn transaction(&mut self, transaction: &Transaction, is_complete: bool, bytes: u64) {
         let name = transaction.connection;
@@ -129,7 +129,7 @@ impl Connections {
 
 /// A set of numbers that come nearly in order.
 #[derive(Debug, Default)]
-struct Numbers {
+struct NearlyOrderedSet {
     /// Every number up to this one is taken for seen.
     below: u64,
     /// Numbers of these that were not seen.
@@ -138,7 +138,7 @@ struct Numbers {
     beyond: BTreeSet<u64>,
 }
 
-impl Numbers {
+impl NearlyOrderedSet {
     fn add(&mut self, number: u64) {
         if number <= self.below {
             return;
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn numbers_count_once_in_any_order() {
-        let mut numbers = Numbers::default();
+        let mut numbers = NearlyOrderedSet::default();
         for number in [1, 2, 5, 2, 4, 1, 9] {
             numbers.add(number);
         }
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn numbers_with_gaps_take_a_bounded_amount_of_memory() {
-        let mut numbers = Numbers::default();
+        let mut numbers = NearlyOrderedSet::default();
         (1..=2 * REMEMBERED as u64).for_each(|number| numbers.add(2 * number));
         assert_eq!(numbers.beyond.len(), REMEMBERED);
         assert_eq!(numbers.count(), 2 * REMEMBERED as u64);

@@ -21,7 +21,7 @@ pub struct FileTally {
 
 /// Files by their paths; a file without a name has the hash of its filehandle for a path.
 #[derive(Debug)]
-pub struct Files {
+pub struct FileTallies {
     tallies: FxHashMap<Box<[u8]>, FileTally>,
     given_up: u64,
     /// Bytes that the files take, and may take.
@@ -32,7 +32,7 @@ pub struct Files {
 /// Bytes that a file takes beside its path, about.
 const FILE_BYTES: usize = 2 * size_of::<(Box<[u8]>, FileTally)>();
 
-impl Files {
+impl FileTallies {
     /// Nothing is counted yet; files may take so many bytes.
     pub fn new(room_bytes: usize) -> Self {
         Self { tallies: FxHashMap::default(), given_up: 0, bytes: 0, room_bytes }
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn files_are_bounded_and_the_busiest_stay() {
         let transaction = &crate::testing::transactions("rxe-v42.pcap")[60];
-        let mut files = Files::new(64 << 20);
+        let mut files = FileTallies::new(64 << 20);
         for number in 0..2 * COUNTED as u64 {
             let bytes = if number % 1_000 == 0 { 1 << 30 } else { 1 };
             files.transaction(&number.to_be_bytes(), transaction, bytes, false);
@@ -113,7 +113,7 @@ mod tests {
     fn long_paths_keep_within_their_memory() {
         const ROOM_BYTES: usize = 1 << 20;
         let transaction = &crate::testing::transactions("rxe-v42.pcap")[60];
-        let mut files = Files::new(ROOM_BYTES);
+        let mut files = FileTallies::new(ROOM_BYTES);
         for number in 0..10_000_u64 {
             let path = [&[b'a'; 4_000][..], &number.to_be_bytes()].concat();
             files.transaction(&path, transaction, if number == 5 { 1 << 30 } else { 1 }, false);
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn a_file_adds_up_what_was_done_with_it() {
         let transactions = crate::testing::transactions("rxe-v42.pcap");
-        let mut files = Files::new(64 << 20);
+        let mut files = FileTallies::new(64 << 20);
         files.transaction(b"/a", &transactions[60], 100, false);
         files.transaction(b"/a", &transactions[60], 50, true);
         let time = 2 * transactions[60].latency().unwrap();

@@ -1,10 +1,10 @@
 //! What went on when: Transactions, their bytes and their failures, and how many of a connection's credits were in use.
 
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::Direction;
+use nfsrdma_dissectors::flow::transaction::CallDirection;
 use nfsrdma_dissectors::frame::Timestamp;
 
-use super::series::{Series, Step};
+use super::series::{Series, SeriesStep};
 
 /// Steps of the load of a capture, and of the credits of a connection.
 const STEPS: usize = 512;
@@ -21,7 +21,7 @@ pub struct Load {
     pub errors: u64,
 }
 
-impl Step for Load {
+impl SeriesStep for Load {
     fn join(&mut self, next: Self) {
         self.transactions += next.transactions;
         self.bytes += next.bytes;
@@ -36,7 +36,7 @@ pub fn load() -> Series<Load> {
 
 /// The credits of a connection within a step of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Credits {
+pub struct CreditSample {
     /// The most that a Reply granted; 0 where none did.
     pub granted: u32,
     /// The most that a Call asked for; 0 where none did.
@@ -53,7 +53,7 @@ pub struct Credits {
     pub slots_at_limit_ns: u64,
 }
 
-impl Step for Credits {
+impl SeriesStep for CreditSample {
     fn join(&mut self, next: Self) {
         self.granted = self.granted.max(next.granted);
         self.asked = self.asked.max(next.asked);
@@ -67,7 +67,7 @@ impl Step for Credits {
 
 /// The credits of one connection, forward direction (RFC 8166 section 3.3.1).
 #[derive(Clone, Debug)]
-pub struct CreditSeries(pub Series<Credits>);
+pub struct CreditSeries(pub Series<CreditSample>);
 
 impl Default for CreditSeries {
     fn default() -> Self {
@@ -79,7 +79,7 @@ impl CreditSeries {
     /// Counts a Transaction.
     pub fn transaction(&mut self, transaction: &Transaction) {
         let Some(call) = &transaction.call else { return };
-        if transaction.direction == Direction::Reverse {
+        if transaction.direction == CallDirection::Reverse {
             return;
         }
         if let Some(asked) = call.rpcrdma.and_then(|words| words.calls_in_flight_credits())
@@ -107,7 +107,7 @@ impl CreditSeries {
     /// section 2.10.6.1), so that the times of the Calls on the highest slot do not overlap.
     pub fn slot(&mut self, transaction: &Transaction, slot: u32, granted: Option<u32>) {
         let Some(call) = &transaction.call else { return };
-        if transaction.direction == Direction::Reverse {
+        if transaction.direction == CallDirection::Reverse {
             return;
         }
         let used = slot.saturating_add(1);
@@ -124,12 +124,12 @@ impl CreditSeries {
     }
 
     /// The largest of a count over all steps.
-    pub fn most(&self, of: impl Fn(&Credits) -> u32) -> u32 {
+    pub fn most(&self, of: impl Fn(&CreditSample) -> u32) -> u32 {
         self.0.steps().iter().map(of).max().unwrap_or(0)
     }
 
     /// The sum of a time over all steps, in nanoseconds.
-    pub fn time_ns(&self, of: impl Fn(&Credits) -> u64) -> u64 {
+    pub fn time_ns(&self, of: impl Fn(&CreditSample) -> u64) -> u64 {
         self.0.steps().iter().map(of).sum()
     }
 
@@ -146,7 +146,7 @@ mod tests {
     /// Calls in flight, found anew: those that have begun and whose Reply has not ended, at the time of each Call.
     fn most_at_once(transactions: &[Transaction]) -> u32 {
         let mut events = Vec::new();
-        for transaction in transactions.iter().filter(|one| one.direction == Direction::Forward) {
+        for transaction in transactions.iter().filter(|one| one.direction == CallDirection::Forward) {
             let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { continue };
             events.push((call.end_time, 1_i32));
             events.push((reply.end_time, -1));

@@ -2,10 +2,10 @@
 
 pub mod baseline;
 pub mod comparison;
+pub mod connection_lifetimes;
 pub mod connections;
 pub mod files;
 pub mod histogram;
-pub mod lives;
 pub mod load;
 pub mod names;
 pub mod operations;

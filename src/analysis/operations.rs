@@ -1,13 +1,13 @@
 //! Operations as rows of a table: how many, how fast, how long, how many failed.
 
-use nfsrdma_dissectors::flow::reading::Operation;
+use nfsrdma_dissectors::flow::decode::CallOperation;
 use nfsrdma_dissectors::frame::Timestamp;
 
 use super::statistics::{OperationKey, OperationTally, Statistics};
 
 /// How the latencies of an operation are spread, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spread {
+pub struct LatencySpread {
     /// The median.
     pub p50: u64,
     /// The 90th percentile.
@@ -22,7 +22,7 @@ pub struct Spread {
 
 /// An operation with what is counted of it.
 #[derive(Clone, Debug)]
-pub struct OperationRow {
+pub struct OperationStats {
     /// What it is counted under.
     pub key: OperationKey,
     /// Calls.
@@ -36,16 +36,16 @@ pub struct OperationRow {
     /// Bytes of Replies, chunks spliced in.
     pub bytes_out: u64,
     /// Its latencies; `None` without any.
-    pub latency: Option<Spread>,
+    pub latency: Option<LatencySpread>,
 }
 
-impl OperationRow {
+impl OperationStats {
     fn of(key: &OperationKey, tally: &OperationTally) -> Self {
         let latencies = &tally.latencies;
         let spread = || {
             let [p50, p90, p99] = [0.5, 0.9, 0.99].map(|part| latencies.quantile(part));
             let sum = latencies.mean().saturating_mul(latencies.count());
-            Spread { p50, p90, p99, max: latencies.max(), sum }
+            LatencySpread { p50, p90, p99, max: latencies.max(), sum }
         };
         Self {
             key: *key,
@@ -61,8 +61,8 @@ impl OperationRow {
     /// Its name.
     pub fn name(&self) -> String {
         match self.key.operation {
-            Some(Operation::Named(name)) => name.to_owned(),
-            Some(Operation::Number(number)) => format!("operation {number}"),
+            Some(CallOperation::Named(name)) => name.to_owned(),
+            Some(CallOperation::Number(number)) => format!("operation {number}"),
             None => "?".to_owned(),
         }
     }
@@ -79,17 +79,17 @@ impl OperationRow {
 
 /// What rows are compared with: how long the capture is, and how long all Transactions took together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Whole {
+pub struct CaptureTotals {
     /// Seconds from the first to the last frame.
     pub seconds: f64,
     /// Nanoseconds of all latencies.
     pub latency: u64,
 }
 
-impl Whole {
+impl CaptureTotals {
     /// The whole of these rows, in a capture whose first and last frame have these times.
     pub fn of<'r>(
-        rows: impl IntoIterator<Item = &'r OperationRow>,
+        rows: impl IntoIterator<Item = &'r OperationStats>,
         times: Option<(Timestamp, Timestamp)>,
     ) -> Self {
         let latencies = rows.into_iter().filter_map(|row| Some(row.latency?.sum));
@@ -102,7 +102,7 @@ impl Whole {
     }
 
     /// The part of all latencies that is this operation's, in percent.
-    pub fn share(&self, row: &OperationRow) -> f64 {
+    pub fn share(&self, row: &OperationStats) -> f64 {
         row.latency.map_or(0.0, |latency| latency.sum as f64 / self.latency.max(1) as f64 * 100.0)
     }
 }
@@ -121,17 +121,17 @@ pub fn busiest(statistics: &Statistics) -> Vec<(&OperationKey, &OperationTally)>
 }
 
 /// The operations as rows, those with the most Calls first.
-pub fn rows(statistics: &Statistics) -> Vec<OperationRow> {
-    busiest(statistics).into_iter().map(|(key, tally)| OperationRow::of(key, tally)).collect()
+pub fn rows(statistics: &Statistics) -> Vec<OperationStats> {
+    busiest(statistics).into_iter().map(|(key, tally)| OperationStats::of(key, tally)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn row(calls: u64, latency: Option<u64>) -> OperationRow {
-        let spread = |sum| Spread { p50: sum, p90: sum, p99: sum, max: sum, sum };
-        OperationRow {
+    fn row(calls: u64, latency: Option<u64>) -> OperationStats {
+        let spread = |sum| LatencySpread { p50: sum, p90: sum, p99: sum, max: sum, sum };
+        OperationStats {
             key: OperationKey::default(),
             calls,
             replies: calls,
@@ -144,15 +144,15 @@ mod tests {
 
     #[test]
     fn rates_are_of_the_time_between_the_first_and_the_last_frame() {
-        let whole = Whole::of(&[], Some((Timestamp(1_000_000_000), Timestamp(3_000_000_000))));
+        let whole = CaptureTotals::of(&[], Some((Timestamp(1_000_000_000), Timestamp(3_000_000_000))));
         assert_eq!(whole.rate(10), 5.0);
-        assert_eq!(Whole::of(&[], None).rate(10), 0.0);
+        assert_eq!(CaptureTotals::of(&[], None).rate(10), 0.0);
     }
 
     #[test]
     fn the_shares_of_all_operations_are_the_whole() {
         let rows = [row(1, Some(30)), row(2, Some(10)), row(3, None)];
-        let whole = Whole::of(&rows, None);
+        let whole = CaptureTotals::of(&rows, None);
         assert_eq!(rows.each_ref().map(|row| whole.share(row)), [75.0, 25.0, 0.0]);
     }
 

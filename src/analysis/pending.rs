@@ -1,7 +1,7 @@
 //! Which Calls have waited long enough for their Reply to be reported, each once.
 
-use nfsrdma_dissectors::flow::pending::PendingCall;
-use nfsrdma_dissectors::flow::{Flow, Key};
+use nfsrdma_dissectors::flow::pending_calls::PendingCall;
+use nfsrdma_dissectors::flow::{Flow, TransactionKey};
 use nfsrdma_dissectors::frame::Timestamp;
 use rustc_hash::FxHashSet;
 
@@ -14,7 +14,7 @@ const LONGEST_INTERVAL_NS: u64 = 100_000_000;
 pub struct PendingWatch {
     age_ns: u64,
     due: Option<Timestamp>,
-    reported: FxHashSet<Key>,
+    reported: FxHashSet<TransactionKey>,
 }
 
 fn later(time: Timestamp, ns: u64) -> Timestamp {

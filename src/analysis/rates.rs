@@ -29,12 +29,12 @@ pub type Rates = [Rate; WINDOWS_NS.len()];
 
 /// Transactions and their bytes.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct RateCounts {
     transactions: u64,
     bytes: u64,
 }
 
-impl Counts {
+impl RateCounts {
     fn add(&mut self, other: Self) {
         self.transactions += other.transactions;
         self.bytes = self.bytes.saturating_add(other.bytes);
@@ -48,27 +48,27 @@ impl Counts {
 
 /// Counts of the latest slots of time.
 #[derive(Clone, Copy, Debug)]
-struct Window {
+struct RateWindow {
     slot_ns: u64,
     /// Number of the latest slot, counted from the epoch.
     last: u64,
-    slots: [Counts; SLOTS as usize],
+    slots: [RateCounts; SLOTS as usize],
 }
 
-impl Window {
+impl RateWindow {
     fn new(length_ns: u64) -> Self {
         Self { slot_ns: length_ns / SLOTS, last: 0, slots: Default::default() }
     }
 
-    fn slot(&mut self, number: u64) -> &mut Counts {
+    fn slot(&mut self, number: u64) -> &mut RateCounts {
         &mut self.slots[(number % SLOTS) as usize]
     }
 
-    fn add(&mut self, time_ns: u64, counts: Counts) {
+    fn add(&mut self, time_ns: u64, counts: RateCounts) {
         let number = time_ns / self.slot_ns;
         if number > self.last {
             for gone in (self.last + 1).max(number.saturating_sub(SLOTS - 1))..=number {
-                *self.slot(gone) = Counts::default();
+                *self.slot(gone) = RateCounts::default();
             }
             self.last = number;
         }
@@ -82,7 +82,7 @@ impl Window {
     fn rate(&self, now_ns: u64) -> Rate {
         let number = (now_ns / self.slot_ns).max(self.last);
         let first = (number + 1).saturating_sub(SLOTS);
-        let mut sum = Counts::default();
+        let mut sum = RateCounts::default();
         for slot in first.max((self.last + 1).saturating_sub(SLOTS))..=self.last {
             sum.add(self.slots[(slot % SLOTS) as usize]);
         }
@@ -93,16 +93,16 @@ impl Window {
 
 /// Counts of the last minute.
 #[derive(Clone, Copy, Debug)]
-struct Recent([Window; WINDOWS_NS.len()]);
+struct RecentRateWindows([RateWindow; WINDOWS_NS.len()]);
 
-impl Default for Recent {
+impl Default for RecentRateWindows {
     fn default() -> Self {
-        Self(WINDOWS_NS.map(Window::new))
+        Self(WINDOWS_NS.map(RateWindow::new))
     }
 }
 
-impl Recent {
-    fn add(&mut self, time_ns: u64, counts: Counts) {
+impl RecentRateWindows {
+    fn add(&mut self, time_ns: u64, counts: RateCounts) {
         self.0.iter_mut().for_each(|window| window.add(time_ns, counts));
     }
 
@@ -133,7 +133,7 @@ impl RateTable {
 
 /// A Transaction that has ended, as rates count it.
 #[derive(Clone, Copy, Debug)]
-pub struct Ended<'p> {
+pub struct EndedTransaction<'p> {
     /// When its last frame was seen.
     pub time: Timestamp,
     /// Bytes of its messages, with what moved in chunks.
@@ -151,12 +151,12 @@ fn ns(time: Timestamp) -> u64 {
 }
 
 /// Bytes of an entry beside its key, about.
-const ENTRY_BYTES: usize = 2 * size_of::<Recent>();
+const ENTRY_BYTES: usize = 2 * size_of::<RecentRateWindows>();
 
 /// Recent rates by key. While memory is used up, new keys are not counted; idle ones are dropped once per slot.
 #[derive(Debug)]
 struct RecentOf<K> {
-    recent: FxHashMap<K, Recent>,
+    recent: FxHashMap<K, RecentRateWindows>,
     /// Bytes that they take, and may take.
     bytes: usize,
     room_bytes: usize,
@@ -169,7 +169,7 @@ impl<K: Eq + Hash> RecentOf<K> {
         Self { recent: FxHashMap::default(), bytes: 0, room_bytes, looked: 0 }
     }
 
-    fn add<Q>(&mut self, key: &Q, own: impl FnOnce(&Q) -> K, (time_ns, counts): (u64, Counts))
+    fn add<Q>(&mut self, key: &Q, own: impl FnOnce(&Q) -> K, (time_ns, counts): (u64, RateCounts))
     where
         K: Borrow<Q>,
         Q: Eq + Hash + ?Sized,
@@ -208,7 +208,7 @@ impl<K: Eq + Hash> RecentOf<K> {
 /// Counts what goes on now.
 #[derive(Debug)]
 pub struct RecentRates {
-    all: Recent,
+    all: RecentRateWindows,
     operations: RecentOf<OperationKey>,
     connections: RecentOf<u64>,
     files: RecentOf<Box<[u8]>>,
@@ -219,7 +219,7 @@ impl RecentRates {
     pub fn new(room_bytes: usize) -> Self {
         let quarter = room_bytes / 4;
         Self {
-            all: Recent::default(),
+            all: RecentRateWindows::default(),
             operations: RecentOf::new(quarter),
             connections: RecentOf::new(quarter),
             files: RecentOf::new(2 * quarter),
@@ -227,9 +227,9 @@ impl RecentRates {
     }
 
     /// Counts a Transaction.
-    pub fn add(&mut self, ended: Ended<'_>) {
+    pub fn add(&mut self, ended: EndedTransaction<'_>) {
         let time_ns = ns(ended.time);
-        let counts = Counts { transactions: 1, bytes: ended.bytes };
+        let counts = RateCounts { transactions: 1, bytes: ended.bytes };
         self.all.add(time_ns, counts);
         let what = (time_ns, counts);
         self.operations.add(&ended.operation, |key| *key, what);
@@ -264,14 +264,14 @@ pub struct RatesAround {
     counts: AroundCounts,
 }
 
-type Around = [Counts; WINDOWS_NS.len()];
+type CenteredCounts = [RateCounts; WINDOWS_NS.len()];
 
 #[derive(Debug, Default)]
 struct AroundCounts {
-    all: Around,
-    operations: FxHashMap<OperationKey, Around>,
-    connections: FxHashMap<u64, Around>,
-    files: FxHashMap<Box<[u8]>, Around>,
+    all: CenteredCounts,
+    operations: FxHashMap<OperationKey, CenteredCounts>,
+    connections: FxHashMap<u64, CenteredCounts>,
+    files: FxHashMap<Box<[u8]>, CenteredCounts>,
 }
 
 impl RatesAround {
@@ -288,10 +288,10 @@ impl RatesAround {
     }
 
     /// Counts a Transaction, if it ended near enough.
-    pub fn add(&mut self, ended: Ended<'_>) {
+    pub fn add(&mut self, ended: EndedTransaction<'_>) {
         let apart_ns = self.middle.apart(ended.time);
-        let counts = Counts { transactions: 1, bytes: ended.bytes };
-        let add = |to: &mut Around| {
+        let counts = RateCounts { transactions: 1, bytes: ended.bytes };
+        let add = |to: &mut CenteredCounts| {
             for (sum, length_ns) in to.iter_mut().zip(WINDOWS_NS) {
                 if apart_ns <= length_ns / 2 {
                     sum.add(counts);
@@ -319,7 +319,8 @@ impl RatesAround {
     /// The rates.
     pub fn table(self) -> RateTable {
         let lengths_ns = self.lengths_ns;
-        let rates = |counts: Around| -> Rates { std::array::from_fn(|at| counts[at].rate(lengths_ns[at])) };
+        let rates =
+            |counts: CenteredCounts| -> Rates { std::array::from_fn(|at| counts[at].rate(lengths_ns[at])) };
         let AroundCounts { all, operations, connections, files } = self.counts;
         RateTable {
             all: rates(all),
@@ -336,8 +337,8 @@ mod tests {
 
     const SECOND: i64 = 1_000_000_000;
 
-    fn ended(ms: i64) -> Ended<'static> {
-        Ended {
+    fn ended(ms: i64) -> EndedTransaction<'static> {
+        EndedTransaction {
             time: Timestamp(1_000 * SECOND + ms * 1_000_000),
             bytes: 100,
             operation: OperationKey::default(),
@@ -387,7 +388,7 @@ mod tests {
             (0..1_000_u32).map(|number| [&[b'a'; 4_000][..], &number.to_be_bytes()].concat()).collect();
         let mut recent = RecentRates::new(1 << 20);
         let mut count = |paths: &[Vec<u8>], ms| {
-            paths.iter().for_each(|path| recent.add(Ended { path: Some(path), ..ended(ms) }));
+            paths.iter().for_each(|path| recent.add(EndedTransaction { path: Some(path), ..ended(ms) }));
             let bytes: usize = recent.files.recent.keys().map(|path| path.len()).sum();
             assert!(bytes < 512 << 10, "{bytes}");
             let files = recent.table(at(ms)).files;
@@ -406,7 +407,7 @@ mod tests {
         let mut around = RatesAround::new(at(0), (at(0), at(10)));
         for number in 0..2 * KEPT as u64 {
             let path = number.to_be_bytes();
-            around.add(Ended { connection: number, path: Some(&path), ..ended(0) });
+            around.add(EndedTransaction { connection: number, path: Some(&path), ..ended(0) });
         }
         let table = around.table();
         assert_eq!((table.connections.len(), table.files.len()), (KEPT, KEPT));

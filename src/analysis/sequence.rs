@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, Observer, Value};
-use nfsrdma_dissectors::flow::reading::{Facts, Reading};
-use nfsrdma_dissectors::flow::transaction::Which;
+use nfsrdma_dissectors::field::{Field, FieldValue, Observer};
+use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 
 /// A sessionid4 (RFC 8881 section 3.2).
 pub type SessionId = [u8; 16];
@@ -31,15 +31,18 @@ impl<'a> Observer<'a> for SequenceFields {
 
     fn leave(&mut self, _: usize) {}
 
-    fn value(&mut self, field: &'static Field, _: Range<usize>, value: Value<'a>) {
+    fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
         match (field.label, value) {
-            ("sa_sessionid" | "csa_sessionid" | "bctsr_sessid" | "csr_sessionid", Value::Bytes(bytes)) => {
+            (
+                "sa_sessionid" | "csa_sessionid" | "bctsr_sessid" | "csr_sessionid",
+                FieldValue::Bytes(bytes),
+            ) => {
                 self.session = self.session.or(bytes.try_into().ok());
             }
-            ("sa_slotid" | "csa_slotid", Value::Unsigned(slot)) => {
+            ("sa_slotid" | "csa_slotid", FieldValue::Unsigned(slot)) => {
                 self.slot = self.slot.or(u32::try_from(slot).ok());
             }
-            ("sr_target_highest_slotid" | "csr_target_highest_slotid", Value::Unsigned(slot)) => {
+            ("sr_target_highest_slotid" | "csr_target_highest_slotid", FieldValue::Unsigned(slot)) => {
                 self.target_highest_slot = self.target_highest_slot.or(u32::try_from(slot).ok());
             }
             _ => {}
@@ -47,39 +50,39 @@ impl<'a> Observer<'a> for SequenceFields {
     }
 }
 
-fn has_sessions(facts: &Facts) -> bool {
+fn has_sessions(facts: &RpcSummary) -> bool {
     facts.minor_version.is_some_and(|minor| minor > 0)
 }
 
 /// The slot of a Call; `None` before NFSv4.1, and where the Call begins with another operation.
-pub fn slot(reading: &Reading<'_>, facts: &Facts) -> Option<SlotUse> {
+pub fn slot(reading: &TransactionMessages<'_>, facts: &RpcSummary) -> Option<SlotUse> {
     if !has_sessions(facts) {
         return None;
     }
     let mut fields = SequenceFields::default();
     // What could be read before an error stands.
-    let _ = reading.observe_rpc(Which::Call, &mut fields);
+    let _ = reading.observe_rpc(RpcMessageKind::Call, &mut fields);
     Some(SlotUse { session: fields.session?, slot: fields.slot? })
 }
 
 /// How many slots the Reply lets the client use: one more than `sr_target_highest_slotid`.
-pub fn granted_slots(reading: &Reading<'_>, facts: &Facts) -> Option<u32> {
+pub fn granted_slots(reading: &TransactionMessages<'_>, facts: &RpcSummary) -> Option<u32> {
     if !has_sessions(facts) {
         return None;
     }
     let mut fields = SequenceFields::default();
-    let _ = reading.observe_rpc(Which::Reply, &mut fields);
+    let _ = reading.observe_rpc(RpcMessageKind::Reply, &mut fields);
     fields.target_highest_slot?.checked_add(1)
 }
 
 /// The session that a COMPOUND is of, which its connection is bound to: that of SEQUENCE or CB_SEQUENCE, that which BIND_CONN_TO_SESSION
 /// names, and that which CREATE_SESSION made (RFC 8881 sections 18.46, 20.9, 18.34 and 18.36).
-pub fn session(reading: &Reading<'_>, facts: &Facts) -> Option<SessionId> {
+pub fn session(reading: &TransactionMessages<'_>, facts: &RpcSummary) -> Option<SessionId> {
     if !has_sessions(facts) {
         return None;
     }
     let mut fields = SequenceFields::default();
-    for which in [Which::Call, Which::Reply] {
+    for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
         // What could be read before an error stands.
         let _ = reading.observe_rpc(which, &mut fields);
         if fields.session.is_some() {

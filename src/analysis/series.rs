@@ -7,7 +7,7 @@ use nfsrdma_dissectors::frame::Timestamp;
 const NARROWEST: u64 = 1_000_000;
 
 /// What happened within a step of time.
-pub trait Step: Copy + Default {
+pub trait SeriesStep: Copy + Default {
     /// Takes in what happened in the step after it.
     fn join(&mut self, next: Self);
 }
@@ -21,7 +21,7 @@ pub struct Series<S> {
     steps: Vec<S>,
 }
 
-impl<S: Step> Series<S> {
+impl<S: SeriesStep> Series<S> {
     /// A series of at most so many steps.
     pub fn new(most: usize) -> Self {
         Self { start: None, width: NARROWEST, most: most.max(2), steps: Vec::new() }
@@ -76,7 +76,7 @@ impl<S: Step> Series<S> {
     }
 }
 
-fn joined<S: Step>(steps: &[S]) -> S {
+fn joined<S: SeriesStep>(steps: &[S]) -> S {
     let mut sum = S::default();
     steps.iter().for_each(|step| sum.join(*step));
     sum
@@ -89,7 +89,7 @@ mod tests {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     struct Sum(u64);
 
-    impl Step for Sum {
+    impl SeriesStep for Sum {
         fn join(&mut self, next: Self) {
             self.0 += next.0;
         }

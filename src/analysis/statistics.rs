@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind};
-use nfsrdma_dissectors::flow::reading::{Facts, Operation, RpcStatus};
-use nfsrdma_dissectors::flow::transaction::{LostCopy, Missing, Which};
+use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary};
+use nfsrdma_dissectors::flow::transaction::{LostCopy, MissingPart, RpcMessageKind};
 use nfsrdma_dissectors::frame::{Frame, Timestamp};
 
-use super::connections::Connections;
+use super::connections::ConnectionTallies;
 use crate::memory::Memory;
 
 /// Operations that are counted apart at most. There are about 150 in all programs; what goes beyond comes from programs and
@@ -28,12 +28,12 @@ pub struct OperationKey {
     /// The version of the program.
     pub version: Option<u32>,
     /// The operation.
-    pub operation: Option<Operation>,
+    pub operation: Option<CallOperation>,
 }
 
 impl OperationKey {
     /// What a Transaction is counted under.
-    pub fn of(facts: &Facts) -> Self {
+    pub fn of(facts: &RpcSummary) -> Self {
         Self { program: facts.program_name(), version: facts.version, operation: facts.operation }
     }
 }
@@ -228,13 +228,15 @@ pub struct MissingTally {
 }
 
 impl MissingTally {
-    fn add(&mut self, missing: &[Missing]) {
-        let has = |what: fn(&Missing) -> bool| u64::from(missing.iter().any(what));
-        self.call += has(|missing| matches!(missing, Missing::Message(Which::Call)));
-        self.reply += has(|missing| matches!(missing, Missing::Message(Which::Reply)));
-        self.message_bytes += has(|missing| matches!(missing, Missing::Header(_) | Missing::Bytes(..)));
-        self.chunk_bytes += has(|missing| matches!(missing, Missing::Chunk(..) | Missing::ReplyRead(..)));
-        self.undecoded += has(|missing| matches!(missing, Missing::Undecoded(..)));
+    fn add(&mut self, missing: &[MissingPart]) {
+        let has = |what: fn(&MissingPart) -> bool| u64::from(missing.iter().any(what));
+        self.call += has(|missing| matches!(missing, MissingPart::Message(RpcMessageKind::Call)));
+        self.reply += has(|missing| matches!(missing, MissingPart::Message(RpcMessageKind::Reply)));
+        self.message_bytes +=
+            has(|missing| matches!(missing, MissingPart::Header(_) | MissingPart::Bytes(..)));
+        self.chunk_bytes +=
+            has(|missing| matches!(missing, MissingPart::Chunk(..) | MissingPart::ReplyRead(..)));
+        self.undecoded += has(|missing| matches!(missing, MissingPart::Undecoded(..)));
     }
 }
 
@@ -300,7 +302,7 @@ pub struct Statistics {
     incomplete: u64,
     missing: MissingTally,
     recovery: RecoveryTally,
-    connections: Connections,
+    connections: ConnectionTallies,
     operations: BTreeMap<OperationKey, OperationTally>,
     /// Memory that percentiles of operations take, and may take, in bytes.
     percentile_bytes: usize,
@@ -330,7 +332,7 @@ impl Statistics {
             incomplete: 0,
             missing: MissingTally::default(),
             recovery: RecoveryTally::default(),
-            connections: Connections::default(),
+            connections: ConnectionTallies::default(),
             operations: BTreeMap::new(),
             percentile_bytes: 0,
             room_bytes,
@@ -360,7 +362,7 @@ impl Statistics {
     }
 
     /// Counts a Transaction.
-    pub fn transaction(&mut self, transaction: &Transaction, facts: &Facts) {
+    pub fn transaction(&mut self, transaction: &Transaction, facts: &RpcSummary) {
         let missing = facts.missing(transaction);
         self.transactions += 1;
         self.incomplete += u64::from(!missing.is_empty());
@@ -368,7 +370,7 @@ impl Statistics {
         self.recovery.add(transaction);
 
         let length = |which| transaction.rpc_length(which).unwrap_or(0);
-        let (call_bytes, reply_bytes) = (length(Which::Call), length(Which::Reply));
+        let (call_bytes, reply_bytes) = (length(RpcMessageKind::Call), length(RpcMessageKind::Reply));
         self.connections.transaction(transaction, missing.is_empty(), call_bytes + reply_bytes);
 
         let key = OperationKey::of(facts);
@@ -378,8 +380,11 @@ impl Statistics {
         let key = if has_room { key } else { OperationKey::default() };
         let tally = self.operations.entry(key).or_default();
         tally.calls += u64::from(transaction.call.is_some());
-        let is_cut = |missing: &Missing| {
-            matches!(missing, Missing::Header(Which::Call) | Missing::Bytes(Which::Call, _))
+        let is_cut = |missing: &MissingPart| {
+            matches!(
+                missing,
+                MissingPart::Header(RpcMessageKind::Call) | MissingPart::Bytes(RpcMessageKind::Call, _)
+            )
         };
         tally.cut += u64::from(facts.program.is_none() && missing.iter().any(is_cut));
         tally.replies += u64::from(transaction.reply.is_some());
@@ -443,7 +448,7 @@ impl Statistics {
     }
 
     /// The connections.
-    pub fn connections(&self) -> &Connections {
+    pub fn connections(&self) -> &ConnectionTallies {
         &self.connections
     }
 
@@ -494,7 +499,7 @@ impl Statistics {
 }
 
 /// Whether a Reply says that it was not done.
-pub fn has_failed(facts: &Facts) -> bool {
+pub fn has_failed(facts: &RpcSummary) -> bool {
     let by_rpc = facts.rpc_status.is_some_and(|status| match status {
         RpcStatus::Rpc(status) => !status.is_success(),
         RpcStatus::RdmaError(_) => true,
@@ -542,13 +547,13 @@ mod tests {
 
     #[test]
     fn a_reply_has_failed_when_its_own_program_says_so() {
-        let facts = |number, name, is_ok| Facts {
+        let facts = |number, name, is_ok| RpcSummary {
             status: Some(ProcedureStatus { number, name: Some(name), is_ok }),
-            ..Facts::default()
+            ..RpcSummary::default()
         };
         assert!(!has_failed(&facts(0, "NFS3_OK", true)) && has_failed(&facts(2, "NFS3ERR_NOENT", false)));
         assert!(!has_failed(&facts(1, "Q_OK", true)) && has_failed(&facts(2, "Q_NOQUOTA", false)));
-        assert!(!has_failed(&Facts::default()));
+        assert!(!has_failed(&RpcSummary::default()));
     }
 
     #[test]
@@ -563,7 +568,8 @@ mod tests {
             let version = if number % 2 == 0 { 7 } else { 1_000 + number % 100 };
             let latency = 1 << (number % 47);
             transaction.reply.as_mut().unwrap().time = Timestamp(start.0 + latency);
-            let facts = Facts { program: Some(Program(7)), version: Some(version), ..Facts::default() };
+            let facts =
+                RpcSummary { program: Some(Program(7)), version: Some(version), ..RpcSummary::default() };
             statistics.transaction(&transaction, &facts);
         }
         let bytes: usize = statistics.operations().map(|(_, tally)| tally.latencies.memory_bytes()).sum();
@@ -588,7 +594,8 @@ mod tests {
         let mut statistics = Statistics::default();
         let transaction = &crate::testing::transactions("rxe-v42.pcap")[0];
         for version in 0..10_000 {
-            let facts = Facts { program: Some(Program(7)), version: Some(version), ..Facts::default() };
+            let facts =
+                RpcSummary { program: Some(Program(7)), version: Some(version), ..RpcSummary::default() };
             statistics.transaction(transaction, &facts);
         }
         assert_eq!(statistics.operations().count(), MAX_OPERATIONS + 1);

@@ -6,9 +6,9 @@ use std::str::FromStr;
 const UNITS: [(&str, u32); 4] = [("T", 40), ("G", 30), ("M", 20), ("K", 10)];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bytes(pub(super) u64);
+pub(super) struct BytesArg(pub(super) u64);
 
-impl FromStr for Bytes {
+impl FromStr for BytesArg {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -26,7 +26,7 @@ impl FromStr for Bytes {
     }
 }
 
-impl fmt::Display for Bytes {
+impl fmt::Display for BytesArg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unit = UNITS.iter().find(|(_, shift)| self.0 > 0 && self.0.trailing_zeros() >= *shift);
         match unit {
@@ -43,19 +43,19 @@ mod tests {
     #[test]
     fn units_are_powers_of_1024() {
         for (text, bytes) in [("0", 0), ("1500", 1500), ("64K", 65536), ("3m", 3 << 20), ("2GiB", 2 << 30)] {
-            assert_eq!(text.parse(), Ok(Bytes(bytes)), "{text}");
+            assert_eq!(text.parse(), Ok(BytesArg(bytes)), "{text}");
         }
         for text in ["", "K", "-1", "1.5G", "64KB", "64 K", "1iB", "16777216T", "18446744073709551616", "٣"]
         {
-            assert!(text.parse::<Bytes>().is_err(), "{text}");
+            assert!(text.parse::<BytesArg>().is_err(), "{text}");
         }
     }
 
     #[test]
     fn what_is_written_can_be_read() {
         for (bytes, text) in [(0, "0"), (1500, "1500"), (64 << 20, "64M"), (1 << 50, "1024T")] {
-            assert_eq!(Bytes(bytes).to_string(), text);
-            assert_eq!(text.parse(), Ok(Bytes(bytes)));
+            assert_eq!(BytesArg(bytes).to_string(), text);
+            assert_eq!(text.parse(), Ok(BytesArg(bytes)));
         }
     }
 }

@@ -9,14 +9,14 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
 use nfsrdma_dissectors::frame::Timestamp;
 
-use super::live::{LiveArgs, Stop};
-use super::progress::Progress;
-use super::{Exit, PATIENCE, complain};
+use super::live::{AutostopCondition, LiveArgs};
+use super::progress::ProgressLine;
+use super::{ExitStatus, PATIENCE, complain};
 use crate::interrupt;
-use crate::output::recording::{Place, Recording, Rotation};
+use crate::output::recording::{CaptureRecording, RecordingTarget, Rotation};
 use crate::output::units;
 use crate::output_file::is_standard_output;
-use crate::source::{Counters, Next};
+use crate::source::{Counters, NextFrame};
 
 /// Record what an interface sees, as pcapng
 ///
@@ -44,7 +44,7 @@ pub(super) struct CaptureArgs {
     /// A KB is 1,000 bytes; interval begins a file when the time is a multiple of so many seconds. Files are called
     /// FILE_00001_20260101120000.pcapng, with the time in UTC.
     #[arg(short = 'b', long, value_name = "CONDITION")]
-    ring_buffer: Vec<Ring>,
+    ring_buffer: Vec<RingBufferOption>,
 
     /// Say nothing but what is wrong
     #[arg(short = 'q', long)]
@@ -53,7 +53,7 @@ pub(super) struct CaptureArgs {
 
 /// An option of `-b`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Ring {
+enum RingBufferOption {
     FileSize(NonZeroU64),
     Duration(NonZeroU64),
     Packets(NonZeroU64),
@@ -61,7 +61,7 @@ enum Ring {
     Files(NonZeroU64),
 }
 
-impl FromStr for Ring {
+impl FromStr for RingBufferOption {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -91,11 +91,11 @@ impl CaptureArgs {
         let mut rotation = Rotation::default();
         for option in &self.ring_buffer {
             match *option {
-                Ring::FileSize(kb) => rotation.bytes = Some(bytes(kb)),
-                Ring::Duration(seconds) => rotation.seconds = Some(seconds),
-                Ring::Packets(packets) => rotation.packets = Some(packets),
-                Ring::Interval(seconds) => rotation.interval = Some(seconds),
-                Ring::Files(files) => rotation.files = Some(files),
+                RingBufferOption::FileSize(kb) => rotation.bytes = Some(bytes(kb)),
+                RingBufferOption::Duration(seconds) => rotation.seconds = Some(seconds),
+                RingBufferOption::Packets(packets) => rotation.packets = Some(packets),
+                RingBufferOption::Interval(seconds) => rotation.interval = Some(seconds),
+                RingBufferOption::Files(files) => rotation.files = Some(files),
             }
         }
         if self.ring_buffer.is_empty() {
@@ -113,37 +113,37 @@ impl CaptureArgs {
 
     fn most_bytes(&self) -> Option<NonZeroU64> {
         self.live.autostop.iter().find_map(|stop| match stop {
-            Stop::FileSize(kb) => Some(bytes(*kb)),
+            AutostopCondition::FileSize(kb) => Some(bytes(*kb)),
             _ => None,
         })
     }
 
     fn most_files(&self) -> Option<NonZeroU64> {
         self.live.autostop.iter().find_map(|stop| match stop {
-            Stop::Files(files) => Some(*files),
+            AutostopCondition::Files(files) => Some(*files),
             _ => None,
         })
     }
 
-    fn place(&self, rotation: Option<Rotation>) -> Result<Place> {
+    fn place(&self, rotation: Option<Rotation>) -> Result<RecordingTarget> {
         let is_standard_output = is_standard_output(&self.write);
         Ok(match rotation {
             Some(_) if is_standard_output => {
                 bail!("-w -: standard output is one file; give -b a name with -w, or leave out -b")
             }
-            Some(rotation) => Place::Files(self.write.clone(), rotation),
+            Some(rotation) => RecordingTarget::Files(self.write.clone(), rotation),
             None if is_standard_output && io::stdout().is_terminal() => {
                 bail!(
                     "-w -: a capture is not for a terminal; give a file, or a pipe to a program that reads it"
                 )
             }
-            None => Place::File(self.write.clone()),
+            None => RecordingTarget::File(self.write.clone()),
         })
     }
 }
 
 /// Captures until something ends it.
-pub(super) fn run(args: &CaptureArgs) -> Result<Exit> {
+pub(super) fn run(args: &CaptureArgs) -> Result<ExitStatus> {
     let Some(interface) = &args.live.interface else {
         bail!("no interface is named; name one with -i; -D lists them");
     };
@@ -154,9 +154,9 @@ pub(super) fn run(args: &CaptureArgs) -> Result<Exit> {
     let place = args.place(rotation)?;
     let opened = args.live.open(interface)?;
     interrupt::catch()?;
-    let mut recording = args
-        .live
-        .give_up(rotation.is_some(), || Ok(Recording::new(place, opened.interface(), opened.filter())?))?;
+    let mut recording = args.live.give_up(rotation.is_some(), || {
+        Ok(CaptureRecording::new(place, opened.interface(), opened.filter())?)
+    })?;
     let outcome = record(args, opened, &mut recording)?;
     if !args.quiet {
         let counters = outcome.counters;
@@ -164,31 +164,31 @@ pub(super) fn run(args: &CaptureArgs) -> Result<Exit> {
             "{}: {} packets, {}, in {} {}. {} packets passed the capture filter; dropped: {} by the kernel, {} by the \
              interface, {} here",
             interface,
-            units::Count(recording.packets()),
-            units::Size(recording.bytes()),
+            units::HumanCount(recording.packets()),
+            units::HumanSize(recording.bytes()),
             recording.files(),
             if recording.files() == 1 { "file" } else { "files" },
-            units::Count(counters.received),
-            units::Count(counters.dropped_by_kernel),
-            units::Count(counters.dropped_by_interface),
-            units::Count(counters.dropped_by_program),
+            units::HumanCount(counters.received),
+            units::HumanCount(counters.dropped_by_kernel),
+            units::HumanCount(counters.dropped_by_interface),
+            units::HumanCount(counters.dropped_by_program),
         ));
     }
-    Ok(if outcome.is_good { Exit::Done } else { Exit::Failed })
+    Ok(if outcome.is_good { ExitStatus::Done } else { ExitStatus::Failed })
 }
 
-struct Outcome {
+struct CaptureOutcome {
     counters: Counters,
     is_good: bool,
 }
 
 fn record(
     args: &CaptureArgs,
-    opened: crate::source::live::Opened,
-    recording: &mut Recording,
-) -> Result<Outcome> {
+    opened: crate::source::live::OpenedCapture,
+    recording: &mut CaptureRecording,
+) -> Result<CaptureOutcome> {
     let (mut source, mut session) = args.live.start(opened, args.quiet)?;
-    let mut progress = Progress::new();
+    let mut progress = ProgressLine::new();
     let most = args.count.map_or(u64::MAX, NonZeroU64::get);
     // With several files this is when one ends, and not the capture.
     let most_bytes =
@@ -200,13 +200,13 @@ fn record(
     while !is_over {
         let mut is_idle = false;
         match source.next_within(PATIENCE) {
-            Ok(Next::Frame(frame)) => {
+            Ok(NextFrame::Frame(frame)) => {
                 last = frame.time;
                 is_over = session.frame(frame.time);
                 recording.frame(&frame, || session.counters())?;
                 is_over |= recording.packets() >= most || recording.length() >= most_bytes;
             }
-            Ok(Next::Nothing) => {
+            Ok(NextFrame::Nothing) => {
                 is_idle = true;
                 let now = session.idle();
                 // Before the first frame nobody knows what time it is.
@@ -215,7 +215,7 @@ fn record(
                     recording.idle(now, || session.counters())?;
                 }
             }
-            Ok(Next::End) => break,
+            Ok(NextFrame::End) => break,
             Err(error) => {
                 complain(error);
                 is_good = false;
@@ -235,7 +235,7 @@ fn record(
         counters = counters.settled();
     }
     recording.finish(last, counters)?;
-    Ok(Outcome { counters, is_good })
+    Ok(CaptureOutcome { counters, is_good })
 }
 
 #[cfg(test)]
@@ -245,13 +245,13 @@ mod tests {
     #[test]
     fn conditions_are_those_of_tshark() {
         let some = |count| NonZeroU64::new(count).unwrap();
-        assert_eq!("filesize:1000".parse(), Ok(Ring::FileSize(some(1000))));
-        assert_eq!("duration:60".parse(), Ok(Ring::Duration(some(60))));
-        assert_eq!("interval:3600".parse(), Ok(Ring::Interval(some(3600))));
-        assert_eq!("packets:5".parse(), Ok(Ring::Packets(some(5))));
-        assert_eq!("files:10".parse(), Ok(Ring::Files(some(10))));
-        assert!("files:0".parse::<Ring>().is_err());
-        assert!("size:1".parse::<Ring>().is_err());
+        assert_eq!("filesize:1000".parse(), Ok(RingBufferOption::FileSize(some(1000))));
+        assert_eq!("duration:60".parse(), Ok(RingBufferOption::Duration(some(60))));
+        assert_eq!("interval:3600".parse(), Ok(RingBufferOption::Interval(some(3600))));
+        assert_eq!("packets:5".parse(), Ok(RingBufferOption::Packets(some(5))));
+        assert_eq!("files:10".parse(), Ok(RingBufferOption::Files(some(10))));
+        assert!("files:0".parse::<RingBufferOption>().is_err());
+        assert!("size:1".parse::<RingBufferOption>().is_err());
         assert_eq!(bytes(some(3)).get(), 3000);
     }
 }

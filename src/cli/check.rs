@@ -11,25 +11,27 @@ use nfsrdma_dissectors::rpcrdma::Dialect;
 
 use super::dialect::DialectArgs;
 use super::memory::MemoryArgs;
-use super::progress::Progress;
-use super::replay::check::{Reported, check as replayed};
-use super::replay::part::PartArgs;
+use super::progress::ProgressLine;
+use super::record_reader::ComparedRecordReader;
+use super::replay::check::{ReplayCheckOptions, check as replayed};
 use super::replay::reports::ReportArgs;
 use super::replay::server::parse_percent;
+use super::replay::step_selection::StepSelectionArgs;
 use super::style::{self, Color};
-use super::traces::Reader;
-use super::{Exit, complain, outputs, unwritten};
-use crate::analysis::baseline::{self, Baseline, Checking, Settings};
+use super::{ExitStatus, complain, outputs, unwritten};
+use crate::analysis::baseline::{self, Baseline, BaselineCheck, BaselineSettings};
 use crate::analysis::comparison::difference::Difference;
 use crate::analysis::comparison::recorder::Recorder;
-use crate::analysis::comparison::tally::Tally;
+use crate::analysis::comparison::tally::DifferenceTally;
 use crate::memory::Memory;
 use crate::output::ReportFormat;
-use crate::output::checks::{Check, Found, Outcome, Summary, View};
+use crate::output::check_report::{
+    CaptureCheckResult, CheckDifferences, CheckOutcome, CheckReportView, CheckSummary,
+};
 use crate::output::comparison::json_line;
 use crate::output::junit;
 use crate::output_file::InputFiles;
-use crate::replay::url::Url;
+use crate::replay::url::ServerUrl;
 
 /// Differences of one capture that are shown as text.
 const COUNT: usize = 10;
@@ -75,7 +77,7 @@ pub(super) struct CheckArgs {
         conflicts_with = "bless",
         help = "Replay the captures against this server, and compare with what was recorded: rdma://HOST/EXPORT or tcp://HOST/EXPORT"
     )]
-    server: Option<Url>,
+    server: Option<ServerUrl>,
 
     /// A file of rules for --server: what else may differ, and why (docs/replay.md)
     #[arg(long, value_name = "FILE", requires = "server", value_hint = ValueHint::FilePath)]
@@ -106,7 +108,7 @@ pub(super) struct CheckArgs {
     junit: Option<PathBuf>,
 
     #[command(flatten)]
-    part: PartArgs,
+    part: StepSelectionArgs,
 
     #[command(flatten)]
     reports: ReportArgs,
@@ -136,7 +138,7 @@ fn beside(capture: &Path) -> PathBuf {
 }
 
 /// Checks captures, or blesses them.
-pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
+pub(super) fn run(args: &CheckArgs) -> Result<ExitStatus> {
     if args.files.iter().any(|file| file.as_os_str() == "-") {
         bail!("standard input has no baseline beside it; name capture files");
     }
@@ -147,7 +149,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
     let baselines = args.files.iter().map(|file| beside(file));
     let inputs = InputFiles::new(args.files.iter().cloned().chain(baselines).chain(args.rules.clone()));
     if let Some(server) = &args.server {
-        let reported = Reported {
+        let reported = ReplayCheckOptions {
             junit: args.junit.as_ref(),
             format: args.format,
             color: args.color,
@@ -173,7 +175,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
     }
     let report = outputs::report("--junit", args.junit.as_ref(), &inputs)?;
     let captures = InputFiles::new(&args.files);
-    let mut progress = Progress::new();
+    let mut progress = ProgressLine::new();
     let started = SystemTime::now();
     let mut to = BufWriter::new(progress.page());
     let mut checks = Vec::new();
@@ -197,16 +199,16 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
         // What cannot be written ends it; what cannot be read is an outcome.
         let outcome = match outcome {
             Err(error) if error.is::<io::Error>() => return Err(error),
-            Err(error) => Outcome::Unreadable(error.to_string()),
+            Err(error) => CheckOutcome::Unreadable(error.to_string()),
             Ok(outcome) => outcome,
         };
-        checks.push(Check { file: name, outcome, time: start.elapsed() });
+        checks.push(CaptureCheckResult { file: name, outcome, time: start.elapsed() });
         if args.format == ReportFormat::Json {
             checks.last().map_or(Ok(()), |check| check.json(&mut to)).map_err(unwritten)?;
         }
     }
     if args.format == ReportFormat::Text {
-        View { checks: &checks, screen: style::screen(args.color), quiet: args.quiet }
+        CheckReportView { checks: &checks, screen: style::screen(args.color), quiet: args.quiet }
             .text(&mut to)
             .map_err(unwritten)?;
     }
@@ -214,14 +216,14 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
     if let Some(to) = report {
         outputs::write(to, |to| junit::write(to, &checks, started))?;
     }
-    let mut exit = Exit::Done;
+    let mut exit = ExitStatus::Done;
     for check in &checks {
         match &check.outcome {
-            Outcome::Unreadable(what) => {
+            CheckOutcome::Unreadable(what) => {
                 complain(what);
-                exit = Exit::Failed;
+                exit = ExitStatus::Failed;
             }
-            Outcome::Different(_) if exit == Exit::Done => exit = Exit::Differs,
+            CheckOutcome::Different(_) if exit == ExitStatus::Done => exit = ExitStatus::Differs,
             _ => {}
         }
     }
@@ -229,7 +231,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
 }
 
 /// Reads all of a capture; a file that is not whole is an error.
-fn whole(reader: &Reader) -> Result<()> {
+fn whole(reader: &ComparedRecordReader) -> Result<()> {
     match reader.errors.first() {
         Some(error) => bail!("{error}"),
         None => Ok(()),
@@ -272,18 +274,18 @@ fn blessed(
     memory: &Memory,
     dialect: Option<Dialect>,
     captures: &InputFiles,
-    progress: &mut Progress,
-) -> Result<Outcome> {
+    progress: &mut ProgressLine,
+) -> Result<CheckOutcome> {
     let path = beside(file);
     // What a person wrote into the baseline outlives it, whatever else stands there.
     let old = text(&path)?;
-    let settings = match old.as_deref().map(Settings::of) {
+    let settings = match old.as_deref().map(BaselineSettings::of) {
         Some(settings) => settings.map_err(|error| {
             anyhow!("{}: {error}; mend the line or take it out, and bless again", path.display())
         })?,
-        None => Settings::default(),
+        None => BaselineSettings::default(),
     };
-    let mut reader = Reader::open(file, memory, dialect)?;
+    let mut reader = ComparedRecordReader::open(file, memory, dialect)?;
     let mut recorder = Recorder::default();
     let Ok(mut baseline) = Baseline::of(settings, || reader.next(&mut recorder, progress)) else {
         bail!(
@@ -300,10 +302,10 @@ fn blessed(
     let mut bytes = Vec::new();
     baseline::write(&mut bytes, &baseline)?;
     if old.is_some_and(|old| old.as_bytes() == bytes) {
-        return Ok(Outcome::Same(Summary::of(&baseline.counts)));
+        return Ok(CheckOutcome::Same(CheckSummary::of(&baseline.counts)));
     }
     outputs::write(outputs::create(&path, captures)?, |to| to.write_all(&bytes))?;
-    Ok(Outcome::Blessed(Summary::of(&baseline.counts)))
+    Ok(CheckOutcome::Blessed(CheckSummary::of(&baseline.counts)))
 }
 
 /// Compares a capture with its baseline, and keeps so many differences.
@@ -311,13 +313,13 @@ fn checked(
     file: &Path,
     (memory, dialect): (&Memory, Option<Dialect>),
     count: usize,
-    progress: &mut Progress,
+    progress: &mut ProgressLine,
     tell: &mut dyn FnMut(&Difference) -> io::Result<()>,
-) -> Result<Outcome> {
-    let mut reader = Reader::open(file, memory, dialect)?;
-    let mut checking = Checking::new(read_baseline(file)?, memory.view_bytes());
+) -> Result<CheckOutcome> {
+    let mut reader = ComparedRecordReader::open(file, memory, dialect)?;
+    let mut checking = BaselineCheck::new(read_baseline(file)?, memory.view_bytes());
     let mut recorder = Recorder::default();
-    let mut tally = Tally::new(count, junit::SHOWN);
+    let mut tally = DifferenceTally::new(count, junit::SHOWN);
     let mut hear = |difference: Difference| {
         tally.push(&difference);
         tell(&difference)
@@ -326,14 +328,18 @@ fn checked(
     whole(&reader)?;
     checking.end(&reader.trace, hear)?;
     let [then, now] = checking.counts();
-    let mut summary = Summary::of(now);
+    let mut summary = CheckSummary::of(now);
     // Those too that are gone.
     summary.operations.extend(then.operations.keys().cloned());
     let comparison = checking.comparison();
     summary.filtered = comparison.filtered();
     Ok(if comparison.total() == 0 {
-        Outcome::Same(summary)
+        CheckOutcome::Same(summary)
     } else {
-        Outcome::Different(Box::new(Found { summary, counts: comparison.counts().clone(), tally }))
+        CheckOutcome::Different(Box::new(CheckDifferences {
+            summary,
+            counts: comparison.counts().clone(),
+            tally,
+        }))
     })
 }

@@ -9,16 +9,16 @@ use clap::{Args, ValueHint};
 
 use super::dialect::DialectArgs;
 use super::memory::MemoryArgs;
-use super::progress::Progress;
+use super::progress::ProgressLine;
+use super::record_reader::ComparedRecordReader;
 use super::style::{self, Color};
-use super::traces::Reader;
-use super::{Exit, complain, unwritten};
+use super::{ExitStatus, complain, unwritten};
+use crate::analysis::comparison::options::{ComparisonOptions, IgnoreKey};
 use crate::analysis::comparison::recorder::Recorder;
-use crate::analysis::comparison::selection::{Selection, Word};
-use crate::analysis::comparison::tally::First;
-use crate::analysis::comparison::{Comparison, Side};
+use crate::analysis::comparison::tally::FirstDifferences;
+use crate::analysis::comparison::{Comparison, ComparisonSide};
 use crate::output::ReportFormat;
-use crate::output::comparison::{View, json_line};
+use crate::output::comparison::{ComparisonReportView, json_line};
 
 /// What people may want to do, for the help.
 const EXAMPLES: &str = "  nfsrdma-inspect compare before.pcap after.pcap       what an upgrade changed
@@ -66,11 +66,11 @@ pub(super) struct CompareArgs {
 
     /// Leave these differences out: kinds, fields or operations
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
-    ignore: Vec<Word>,
+    ignore: Vec<IgnoreKey>,
 
     /// Show these differences alone: kinds, fields or operations
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
-    only: Vec<Word>,
+    only: Vec<IgnoreKey>,
 
     /// Compare everything as it is: order, identities, times and counters too
     #[arg(long)]
@@ -100,26 +100,27 @@ pub(super) struct CompareArgs {
 }
 
 /// Shows how two captures differ.
-pub(super) fn run(args: &CompareArgs) -> Result<Exit> {
+pub(super) fn run(args: &CompareArgs) -> Result<ExitStatus> {
     if [&args.a, &args.b].iter().all(|file| file.as_os_str() == "-") {
         bail!("standard input is one capture, and cannot be both; name a file for A or for B");
     }
-    let selection = Selection {
+    let selection = ComparisonOptions {
         ignore: args.ignore.clone(),
         only: args.only.clone(),
         strict: args.strict,
-        ..Selection::default()
+        ..ComparisonOptions::default()
     };
     if let Some(contradiction) = selection.contradiction() {
         bail!("{contradiction}");
     }
     let memory = args.memory.plan([&args.a, &args.b], 2)?;
-    let [a, b] = [&args.a, &args.b].map(|file| Reader::open(file, &memory, args.dialect.named()));
+    let [a, b] =
+        [&args.a, &args.b].map(|file| ComparedRecordReader::open(file, &memory, args.dialect.named()));
     let mut readers = [a?, b?];
     let mut recorder = Recorder::default();
-    let mut progress = Progress::new();
+    let mut progress = ProgressLine::new();
     let is_json = args.format == ReportFormat::Json && !args.quiet;
-    let mut first = First::new(if is_json { 0 } else { args.count.unwrap_or(COUNT) });
+    let mut first = FirstDifferences::new(if is_json { 0 } else { args.count.unwrap_or(COUNT) });
     let mut to = BufWriter::new(progress.page());
     let mut left = args.count.unwrap_or(usize::MAX);
     let mut comparison = Comparison::new(selection, usize::MAX, memory.view_bytes());
@@ -127,7 +128,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<Exit> {
     let is_no_capture = Cell::new(false);
     let next = |side| {
         let [a, b] = &mut readers;
-        let reader = if side == Side::A { a } else { b };
+        let reader = if side == ComparisonSide::A { a } else { b };
         let record = reader.next(&mut recorder, &mut progress);
         is_no_capture.set(is_no_capture.get() || reader.is_no_capture());
         record
@@ -150,7 +151,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<Exit> {
     let holds_nothing = readers.iter().all(|reader| reader.trace.transactions == 0);
     if !is_no_capture.get() && !holds_nothing {
         let first = first.differences();
-        let view = View {
+        let view = ComparisonReportView {
             a: &a.trace,
             b: &b.trace,
             comparison: &comparison,
@@ -166,13 +167,13 @@ pub(super) fn run(args: &CompareArgs) -> Result<Exit> {
     }
     to.flush().map_err(unwritten)?;
     Ok(match comparison.total() {
-        _ if is_unreadable => Exit::Failed,
+        _ if is_unreadable => ExitStatus::Failed,
         _ if holds_nothing => bail!(
             "{} and {}: no Transactions in either, so there is nothing to compare; do they hold NFS?",
             a.trace.name,
             b.trace.name
         ),
-        0 => Exit::Done,
-        _ => Exit::Differs,
+        0 => ExitStatus::Done,
+        _ => ExitStatus::Differs,
     })
 }

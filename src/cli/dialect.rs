@@ -5,7 +5,7 @@ use nfsrdma_dissectors::rpcrdma::Dialect;
 
 /// The dialect in which messages of RPC-over-RDMA are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Choice {
+enum DialectChoice {
     /// The messages of each connection tell its dialect
     #[default]
     Auto,
@@ -24,18 +24,18 @@ enum Choice {
 pub(super) struct DialectArgs {
     /// Dialect of RPC-over-RDMA
     #[arg(long, value_name = "DIALECT", default_value = "auto", hide_short_help = true)]
-    dialect: Choice,
+    dialect: DialectChoice,
 }
 
 impl DialectArgs {
     /// The dialect that was named.
     pub(super) fn named(self) -> Option<Dialect> {
         match self.dialect {
-            Choice::Auto => None,
-            Choice::Prototype => Some(Dialect::Prototype),
-            Choice::Rfc5666 => Some(Dialect::Rfc5666),
-            Choice::Rfc8166 => Some(Dialect::Rfc8166),
-            Choice::V2 => Some(Dialect::Version2),
+            DialectChoice::Auto => None,
+            DialectChoice::Prototype => Some(Dialect::Prototype),
+            DialectChoice::Rfc5666 => Some(Dialect::Rfc5666),
+            DialectChoice::Rfc8166 => Some(Dialect::Rfc8166),
+            DialectChoice::V2 => Some(Dialect::Version2),
         }
     }
 }

@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
-use nfsrdma_dissectors::flow::{Flow, Limits};
+use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
 use super::dialect::DialectArgs;
 use super::memory::MemoryArgs;
-use super::progress::Progress;
-use super::{Exit, complain};
+use super::progress::ProgressLine;
+use super::{ExitStatus, complain};
 use crate::export::Export;
 use crate::interrupt;
 use crate::memory::Memory;
 use crate::output_file::{InputFiles, OutputError};
-use crate::source::{Source, SourceError, reason};
+use crate::source::{CaptureSource, SourceError, reason};
 
 /// Write Parquet tables of captures, for DuckDB, Spark and others
 ///
@@ -43,7 +43,7 @@ pub(super) struct ExportArgs {
 
     /// Connections that are remembered; then those that were silent longest are forgotten
     #[arg(long, value_name = "COUNT", hide_short_help = true,
-        default_value_t = NonZeroUsize::new(Limits::default().connections).unwrap_or(NonZeroUsize::MIN))]
+        default_value_t = NonZeroUsize::new(FlowLimits::default().connections).unwrap_or(NonZeroUsize::MIN))]
     max_connections: NonZeroUsize,
 
     #[command(flatten)]
@@ -51,13 +51,13 @@ pub(super) struct ExportArgs {
 }
 
 /// A capture to be: its name, and its files.
-struct Capture<'a> {
+struct ExportCapture<'a> {
     name: String,
     files: Vec<&'a Path>,
 }
 
 /// Exports each capture.
-pub(super) fn run(args: &ExportArgs) -> Result<Exit> {
+pub(super) fn run(args: &ExportArgs) -> Result<ExitStatus> {
     interrupt::watch()?;
     let memory = args.memory.plan(&args.files, 1)?;
     let inputs = InputFiles::new(&args.files);
@@ -65,16 +65,16 @@ pub(super) fn run(args: &ExportArgs) -> Result<Exit> {
     for capture in captures(args)? {
         is_good &= export(args, &memory, &capture, &inputs)?;
     }
-    Ok(if is_good { Exit::Done } else { Exit::Failed })
+    Ok(if is_good { ExitStatus::Done } else { ExitStatus::Failed })
 }
 
-fn captures(args: &ExportArgs) -> Result<Vec<Capture<'_>>> {
+fn captures(args: &ExportArgs) -> Result<Vec<ExportCapture<'_>>> {
     let paths = || args.files.iter().map(PathBuf::as_path);
     if let Some(name) = &args.name {
         if name.is_empty() {
             bail!("--name: a capture needs a name of at least one letter");
         }
-        return Ok(vec![Capture { name: name.clone(), files: paths().collect() }]);
+        return Ok(vec![ExportCapture { name: name.clone(), files: paths().collect() }]);
     }
     let mut names = BTreeSet::new();
     let mut captures = Vec::new();
@@ -86,7 +86,7 @@ fn captures(args: &ExportArgs) -> Result<Vec<Capture<'_>>> {
         if !names.insert(name.clone()) {
             bail!("{}: another file has the same name {name}; export it alone, with --name", path.display());
         }
-        captures.push(Capture { name, files: vec![path] });
+        captures.push(ExportCapture { name, files: vec![path] });
     }
     Ok(captures)
 }
@@ -104,8 +104,13 @@ fn unwritten(args: &ExportArgs, error: &io::Error) -> anyhow::Error {
 }
 
 /// Exports a capture; tells whether it could be read to its end. Of what is no capture at all nothing is written.
-fn export(args: &ExportArgs, memory: &Memory, capture: &Capture<'_>, inputs: &InputFiles) -> Result<bool> {
-    let mut source = match Source::open_within(&capture.files, memory.windows()) {
+fn export(
+    args: &ExportArgs,
+    memory: &Memory,
+    capture: &ExportCapture<'_>,
+    inputs: &InputFiles,
+) -> Result<bool> {
+    let mut source = match CaptureSource::open_within(&capture.files, memory.windows()) {
         Ok(source) => source,
         Err(error) => {
             complain(error);
@@ -126,15 +131,15 @@ fn export(args: &ExportArgs, memory: &Memory, capture: &Capture<'_>, inputs: &In
 fn read(
     args: &ExportArgs,
     memory: &Memory,
-    (capture, inputs): (&Capture<'_>, &InputFiles),
-    source: &mut Source,
+    (capture, inputs): (&ExportCapture<'_>, &InputFiles),
+    source: &mut CaptureSource,
 ) -> io::Result<(Option<Export>, Vec<SourceError>)> {
-    let mut flow = Flow::new(Limits {
+    let mut flow = Flow::new(FlowLimits {
         connections: args.max_connections.get(),
         dialect: args.dialect.named(),
         ..memory.limits()
     });
-    let mut progress = Progress::new();
+    let mut progress = ProgressLine::new();
     let mut errors = Vec::new();
     let mut tables = None;
     let mut transactions = 0;

@@ -7,14 +7,14 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::style::{self, Color};
-use super::{Exit, unwritten};
+use super::{ExitStatus, unwritten};
 use crate::escape;
-use crate::filter::catalog::{Catalog, Entry};
-use crate::output::style::{Screen, Styled, fit};
+use crate::filter::catalog::{Catalog, CatalogEntry};
+use crate::output::style::{StyledText, TerminalStyle, fit};
 
 /// Form of the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum ListFormat {
+enum FieldListFormat {
     /// For people
     #[default]
     Text,
@@ -34,7 +34,7 @@ pub(super) struct FieldsArgs {
 
     /// Form of the list
     #[arg(short = 'T', long, value_name = "FORMAT", default_value = "text")]
-    format: ListFormat,
+    format: FieldListFormat,
 
     /// When to use colour
     #[arg(long, value_name = "WHEN", default_value = "auto")]
@@ -43,27 +43,27 @@ pub(super) struct FieldsArgs {
 
 /// A field as a line of JSON.
 #[derive(Serialize)]
-struct Line<'a> {
+struct FieldJsonLine<'a> {
     name: &'a str,
     #[serde(rename = "type")]
     kind: &'a str,
     description: &'a str,
     sources: &'a [String],
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    values: Vec<Named<'a>>,
+    values: Vec<FieldValueJson<'a>>,
 }
 
 #[derive(Serialize)]
-struct Named<'a> {
+struct FieldValueJson<'a> {
     name: &'a str,
     number: u64,
 }
 
 /// Lists them.
-pub(super) fn run(args: &FieldsArgs) -> Result<Exit> {
+pub(super) fn run(args: &FieldsArgs) -> Result<ExitStatus> {
     let catalog = Catalog::shared();
     let pattern = args.pattern.as_deref().unwrap_or_default();
-    let entries: Vec<&Entry> = catalog.iter().filter(|entry| matches(entry.name, pattern)).collect();
+    let entries: Vec<&CatalogEntry> = catalog.iter().filter(|entry| matches(entry.name, pattern)).collect();
     if entries.is_empty() {
         let proposals = catalog.nearest(pattern).join(", ");
         let proposals = if proposals.is_empty() { proposals } else { format!("; did you mean {proposals}?") };
@@ -71,18 +71,18 @@ pub(super) fn run(args: &FieldsArgs) -> Result<Exit> {
     }
     let mut out = BufWriter::new(io::stdout().lock());
     let written = match args.format {
-        ListFormat::Text => text(&mut out, &entries, &style::screen(args.color)),
-        ListFormat::Json => json(&mut out, &entries),
+        FieldListFormat::Text => text(&mut out, &entries, &style::screen(args.color)),
+        FieldListFormat::Json => json(&mut out, &entries),
     };
     written.and_then(|()| out.flush()).map_err(unwritten)?;
-    Ok(Exit::Done)
+    Ok(ExitStatus::Done)
 }
 
 /// Columns of names that are aligned; a longer name pushes the rest to the right.
 const NAME: usize = 40;
 
-fn text(out: &mut impl Write, entries: &[&Entry], screen: &Screen) -> io::Result<()> {
-    let longest = |of: fn(&Entry) -> usize| entries.iter().map(|entry| of(entry)).max().unwrap_or(0);
+fn text(out: &mut impl Write, entries: &[&CatalogEntry], screen: &TerminalStyle) -> io::Result<()> {
+    let longest = |of: fn(&CatalogEntry) -> usize| entries.iter().map(|entry| of(entry)).max().unwrap_or(0);
     let name = longest(|entry| entry.name.len()).min(NAME);
     let kind = longest(|entry| entry.kind.name().len());
     for entry in entries {
@@ -97,16 +97,16 @@ fn text(out: &mut impl Write, entries: &[&Entry], screen: &Screen) -> io::Result
             Some(width) => fit(&about, width.saturating_sub(after), &screen.glyphs),
             None => about.as_str().into(),
         };
-        let label = Styled(screen.styles.label, format!("{:<name$}", entry.name));
+        let label = StyledText(screen.styles.label, format!("{:<name$}", entry.name));
         writeln!(out, "{label}  {:<kind$}  {about}", entry.kind)?;
     }
     Ok(())
 }
 
-fn json(out: &mut impl Write, entries: &[&Entry]) -> io::Result<()> {
+fn json(out: &mut impl Write, entries: &[&CatalogEntry]) -> io::Result<()> {
     for entry in entries {
-        let values = entry.names.iter().map(|(number, name)| Named { name, number: *number });
-        let line = Line {
+        let values = entry.names.iter().map(|(number, name)| FieldValueJson { name, number: *number });
+        let line = FieldJsonLine {
             name: entry.name,
             kind: entry.kind.name(),
             description: &entry.text,

@@ -7,37 +7,37 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum, ValueHint};
-use nfsrdma_dissectors::flow::{Flow, Limits, fragments};
+use nfsrdma_dissectors::flow::{Flow, FlowLimits, ip_reassembly};
 use nfsrdma_dissectors::frame::Timestamp;
 
-use super::bytes::Bytes;
+use super::bytes::BytesArg;
+use super::command_suggestions;
 use super::dialect::DialectArgs;
-use super::field_lines::{self, Layout};
+use super::field_options::{self, FieldLayoutOption};
+use super::frame_file_output::{self, FrameFileOutput};
 #[cfg(feature = "live")]
 use super::interfaces;
 #[cfg(feature = "live")]
-use super::live::{LiveArgs, Session, Stop};
+use super::live::{AutostopCondition, LiveArgs, LiveCaptureSession};
 use super::memory::MemoryArgs;
-use super::mistaken;
-use super::progress::Progress;
-use super::seconds::Seconds;
+use super::progress::ProgressLine;
+use super::record_reader::{is_trace, show_trace};
+use super::seconds::SecondsArg;
 use super::style::{self, Color};
-use super::traces::{is_trace, show_trace};
-use super::write::{self, Written};
-use super::{Exit, PATIENCE, complain, unwritten};
+use super::{ExitStatus, PATIENCE, complain, unwritten};
 use crate::analysis::pending::PendingWatch;
 use crate::filter::Filter;
-use crate::interrupt::Orderly;
+use crate::interrupt::GracefulShutdown;
 use crate::memory::Memory;
-use crate::output::fields::FieldLines;
-use crate::output::{Filehandles, Format, Output, Settings, SummaryFormat, TimeFormat, View};
+use crate::output::fields_format::FieldLines;
+use crate::output::{Filehandles, LineFormat, LineView, Output, OutputSettings, SummaryFormat, TimeFormat};
 use crate::output_file::is_standard_output;
-use crate::source::{Next, Source, SourceError};
+use crate::source::{CaptureSource, NextFrame, SourceError};
 
 const BOUNDS: &str = "Bounds of memory";
 
 /// Age from which on a Call without a Reply is reported while frames are captured.
-const PENDING: Seconds = Seconds(5_000_000_000);
+const PENDING: SecondsArg = SecondsArg(5_000_000_000);
 
 /// Arguments of the default command.
 #[derive(Debug, Args)]
@@ -73,7 +73,7 @@ pub(super) struct InspectArgs {
 
     /// What a line is
     #[arg(long, default_value = "transactions")]
-    view: View,
+    view: LineView,
 
     /// Show each line with its whole tree, down to the last field
     #[arg(short = 'V', long)]
@@ -81,7 +81,7 @@ pub(super) struct InspectArgs {
 
     /// Form of the lines
     #[arg(short = 'T', long, value_name = "FORMAT", default_value = "text")]
-    format: Format,
+    format: LineFormat,
 
     /// Show the values of this field, with -T fields, csv or json; may be given again
     ///
@@ -94,7 +94,7 @@ pub(super) struct InspectArgs {
     /// How fields are written, as in tshark: header=y|n, separator=/t|/s|LETTER, quote=d|s|n, occurrence=f|l|a,
     /// aggregator=,|/s|LETTER
     #[arg(short = 'E', long, value_name = "OPTION")]
-    layout: Vec<Layout>,
+    layout: Vec<FieldLayoutOption>,
 
     /// Follow each line with its bytes, in hexadecimal and as text
     ///
@@ -143,7 +143,7 @@ pub(super) struct InspectArgs {
     /// its slot; with -T json its kind is 'pending'. The Transaction has its own line when it is done. Without -i the age is
     /// counted by the times of frames.
     #[arg(long, value_name = "SECONDS")]
-    pending: Option<Seconds>,
+    pending: Option<SecondsArg>,
 
     /// How times are written
     #[arg(short = 't', long = "time-format", alias = "time", value_name = "FORMAT", default_value = "r")]
@@ -173,75 +173,75 @@ pub(super) struct InspectArgs {
     dialect: DialectArgs,
 
     #[command(flatten)]
-    bounds: Bounds,
+    bounds: InspectLimitArgs,
 }
 
 /// What a capture of any length can make the program remember. What a bound made it give up is in the summary.
 #[derive(Debug, Args)]
-struct Bounds {
+struct InspectLimitArgs {
     #[command(flatten)]
     memory: MemoryArgs,
 
     /// Connections; then those that were silent longest are forgotten
     #[arg(long, value_name = "COUNT", help_heading = BOUNDS, hide_short_help = true,
-        default_value_t = of(Limits::default().connections))]
+        default_value_t = of(FlowLimits::default().connections))]
     max_connections: NonZeroUsize,
 
     /// Transactions that wait for their Reply; then the oldest are given up
     #[arg(long, value_name = "COUNT", help_heading = BOUNDS, hide_short_help = true,
-        default_value_t = of(Limits::default().open_transactions))]
+        default_value_t = of(FlowLimits::default().open_transactions))]
     max_open_transactions: NonZeroUsize,
 
     /// Seconds that a Call waits for its Reply; then it is given up [default: to the end of the input]
     #[arg(long, value_name = "SECONDS", help_heading = BOUNDS, hide_short_help = true)]
-    max_call_age: Option<Seconds>,
+    max_call_age: Option<SecondsArg>,
 
     /// Transactions that are done, and wait for late copies of their messages
     #[arg(long, value_name = "COUNT", help_heading = BOUNDS, hide_short_help = true,
-        default_value_t = of(Limits::default().lingering_transactions))]
+        default_value_t = of(FlowLimits::default().lingering_transactions))]
     max_lingering_transactions: NonZeroUsize,
 
     /// Bytes of all Transactions, with their messages and chunk lists; then those that are done are given out, and then the oldest [default: a share of --max-memory]
     #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true)]
-    max_message_bytes: Option<Bytes>,
+    max_message_bytes: Option<BytesArg>,
 
     /// Connections that are being set up
     #[arg(long, value_name = "COUNT", help_heading = BOUNDS, hide_short_help = true,
-        default_value_t = of(Limits::default().set_ups))]
+        default_value_t = of(FlowLimits::default().set_ups))]
     max_set_ups: NonZeroUsize,
 
     /// Streams of TCP; then those that were silent longest are forgotten
     #[arg(long, value_name = "COUNT", help_heading = BOUNDS, hide_short_help = true,
-        default_value_t = of(Limits::default().streams))]
+        default_value_t = of(FlowLimits::default().streams))]
     max_streams: NonZeroUsize,
 
     /// Bytes of one TCP stream that wait behind a hole; then the hole is given up [default: a share of --max-memory]
     #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true)]
-    max_hole_bytes: Option<Bytes>,
+    max_hole_bytes: Option<BytesArg>,
 
     /// Bytes that all TCP streams hold, behind holes and in messages that are not whole yet [default: a share of --max-memory]
     #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true)]
-    max_stream_bytes: Option<Bytes>,
+    max_stream_bytes: Option<BytesArg>,
 
     /// Bytes of RDMA messages that are not whole yet [default: a share of --max-memory]
     #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true)]
-    max_part_bytes: Option<Bytes>,
+    max_part_bytes: Option<BytesArg>,
 
     /// Bytes of RDMA packets that were captured before what tells their place [default: a share of --max-memory]
     #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true)]
-    max_early_bytes: Option<Bytes>,
+    max_early_bytes: Option<BytesArg>,
 
     /// Bytes of IP fragments that wait for the others of their datagram [default: a share of --max-memory]
     #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true)]
-    max_fragment_bytes: Option<Bytes>,
+    max_fragment_bytes: Option<BytesArg>,
 
     /// Bytes of chunks that are kept until they are decoded [default: a share of --max-memory]
     #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true)]
-    max_kept_bytes: Option<Bytes>,
+    max_kept_bytes: Option<BytesArg>,
 
     /// Bytes of what waits until it is known which Transaction it belongs to, with -w [default: a share of --max-memory]
     #[arg(long, value_name = "BYTES", help_heading = BOUNDS, hide_short_help = true)]
-    max_write_bytes: Option<Bytes>,
+    max_write_bytes: Option<BytesArg>,
 }
 
 fn of(count: usize) -> NonZeroUsize {
@@ -249,13 +249,13 @@ fn of(count: usize) -> NonZeroUsize {
 }
 
 impl InspectArgs {
-    fn limits(&self, memory: &Memory) -> Limits {
+    fn limits(&self, memory: &Memory) -> FlowLimits {
         let limits = memory.limits();
-        let bytes = |given: &Option<Bytes>, share: usize| {
+        let bytes = |given: &Option<BytesArg>, share: usize| {
             given.map_or(share, |bytes| usize::try_from(bytes.0).unwrap_or(usize::MAX))
         };
         let bounds = &self.bounds;
-        Limits {
+        FlowLimits {
             connections: bounds.max_connections.get(),
             open_transactions: bounds.max_open_transactions.get(),
             call_age_ns: bounds.max_call_age.map(|age| age.0),
@@ -267,7 +267,7 @@ impl InspectArgs {
             stream_bytes: bytes(&bounds.max_stream_bytes, limits.stream_bytes),
             part_bytes: bytes(&bounds.max_part_bytes, limits.part_bytes),
             early_bytes: bounds.max_early_bytes.map_or(limits.early_bytes, |bytes| bytes.0),
-            fragments: fragments::Bounds {
+            fragments: ip_reassembly::FragmentLimits {
                 bytes: bytes(&bounds.max_fragment_bytes, limits.fragments.bytes),
                 ..limits.fragments
             },
@@ -275,15 +275,16 @@ impl InspectArgs {
             dialect: self.dialect.named(),
             check_icrc: self.check_icrc,
             note_steps: self.write.is_some(),
-            note_closed: self.view == View::Connections && !self.quiet,
+            note_closed: self.view == LineView::Connections && !self.quiet,
             prompt: self.line_buffered || self.is_live(),
-            keep_data: (self.tree && !self.view.counts()) || (self.bytes && self.view == View::Transactions),
+            keep_data: (self.tree && !self.view.counts())
+                || (self.bytes && self.view == LineView::Transactions),
             ..limits
         }
     }
 
-    fn settings(&self, memory: &Memory) -> Settings {
-        Settings {
+    fn settings(&self, memory: &Memory) -> OutputSettings {
+        OutputSettings {
             format: self.format,
             view: self.view,
             bytes: self.bytes,
@@ -292,12 +293,12 @@ impl InspectArgs {
             time: self.time,
             summary: self.summary.unwrap_or(match self.format {
                 _ if self.writes_to_standard_output() => SummaryFormat::None,
-                Format::Text => SummaryFormat::Text,
-                Format::Json if self.fields.is_empty() && self.view == View::Transactions => {
+                LineFormat::Text => SummaryFormat::Text,
+                LineFormat::Json if self.fields.is_empty() && self.view == LineView::Transactions => {
                     SummaryFormat::Json
                 }
-                Format::Json if self.quiet => SummaryFormat::Json,
-                Format::Json | Format::Fields | Format::Csv => SummaryFormat::None,
+                LineFormat::Json if self.quiet => SummaryFormat::Json,
+                LineFormat::Json | LineFormat::Fields | LineFormat::Csv => SummaryFormat::None,
             }),
             most: self.most(),
             tells_files: self.write.is_some(),
@@ -352,7 +353,7 @@ impl InspectArgs {
 }
 
 /// Shows what the files hold.
-pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
+pub(super) fn run(args: &InspectArgs) -> Result<ExitStatus> {
     #[cfg(feature = "live")]
     if args.list_interfaces {
         return interfaces::run();
@@ -361,18 +362,18 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
         let what = if cfg!(feature = "live") { ", or an interface with -i" } else { "" };
         bail!("no capture file is named; name one, or '-' for standard input{what}; see --help");
     }
-    if args.tree && args.format != Format::Text {
+    if args.tree && args.format != LineFormat::Text {
         bail!("-V is a tree of text, and -T {} is not; leave out one of them", args.format_name());
     }
-    if args.bytes && args.format != Format::Text {
+    if args.bytes && args.format != LineFormat::Text {
         bail!("-x is for people, and -T {} is not; leave out one of them", args.format_name());
     }
     if args.view.counts() {
         let view = args.view.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-        if args.bytes || (args.tree && args.view == View::Operations) {
+        if args.bytes || (args.tree && args.view == LineView::Operations) {
             bail!("--view {view} counts Transactions, and has neither a tree nor bytes; leave out -V and -x");
         }
-        if args.format == Format::Fields || !args.fields.is_empty() || !args.layout.is_empty() {
+        if args.format == LineFormat::Fields || !args.fields.is_empty() || !args.layout.is_empty() {
             bail!(
                 "--view {view} has columns of its own, and no fields; give -T csv or json, without -e and -E"
             );
@@ -389,9 +390,9 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
         Ok(filter) => filter,
         Err(error) => bail!("-Y: {error}"),
     };
-    let (filter, fields) = field_lines::lines(args.format, args.view, &args.fields, &args.layout, filter)?;
+    let (filter, fields) = field_options::lines(args.format, args.view, &args.fields, &args.layout, filter)?;
     let files: Vec<&PathBuf> = args.files().collect();
-    if args.control_frames && args.view == View::Frames {
+    if args.control_frames && args.view == LineView::Frames {
         bail!(
             "--control-frames: adds frames to those of Transactions; with --view frames, choose frames with -Y"
         );
@@ -401,7 +402,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
         if files.len() > 1
             || args.is_live()
             || args.write.is_some()
-            || args.view == View::Frames
+            || args.view == LineView::Frames
             || fields.is_some()
         {
             bail!(
@@ -418,7 +419,9 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
     let write = || {
         args.write
             .as_ref()
-            .map(|to| write::open(to, &files, args.view, (room, memory.windows()), args.control_frames))
+            .map(|to| {
+                frame_file_output::open(to, &files, args.view, (room, memory.windows()), args.control_frames)
+            })
             .transpose()
     };
     #[cfg(feature = "live")]
@@ -426,7 +429,12 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
         if !files.is_empty() {
             bail!("-i: frames come from an interface or from files; leave out one of them");
         }
-        if args.live.autostop.iter().any(|stop| matches!(stop, Stop::FileSize(_) | Stop::Files(_))) {
+        if args
+            .live
+            .autostop
+            .iter()
+            .any(|stop| matches!(stop, AutostopCondition::FileSize(_) | AutostopCondition::Files(_)))
+        {
             bail!("-a filesize: and files: are for 'capture'; give duration:SECONDS or packets:COUNT");
         }
         let opened = args.live.open(interface)?;
@@ -437,35 +445,35 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
     }
     #[cfg(feature = "live")]
     args.live.refuse_for_files()?;
-    if let Some(advice) = args.files.first().and_then(|first| mistaken::command(first)) {
+    if let Some(advice) = args.files.first().and_then(|first| command_suggestions::command(first)) {
         bail!("{advice}");
     }
     if args.write.is_none() || files.iter().all(|file| file.is_file()) {
-        let mut source = Source::open_within(args.files(), memory.windows())?;
-        let errors = show(args, memory, (filter, fields), &mut source, write()?, &mut AtRest)?;
+        let mut source = CaptureSource::open_within(args.files(), memory.windows())?;
+        let errors = show(args, memory, (filter, fields), &mut source, write()?, &mut FileReadControl)?;
         return Ok(told(&errors));
     }
     // Who ends `ssh HOST tcpdump | nfsrdma-inspect -w FILE -` with Ctrl-C wants what came up to then.
-    let mut ending = Orderly::later()?;
-    let mut source = Source::open_until(args.files(), memory.windows(), &ending)?;
+    let mut ending = GracefulShutdown::later()?;
+    let mut source = CaptureSource::open_until(args.files(), memory.windows(), &ending)?;
     let written = write()?;
     ending.begin()?;
-    let mut errors = show(args, memory, (filter, fields), &mut source, written, &mut AtRest)?;
+    let mut errors = show(args, memory, (filter, fields), &mut source, written, &mut FileReadControl)?;
     if ending.is_asked() {
         errors.retain(|error| !error.kind().is_torn());
     }
     Ok(told(&errors))
 }
 
-fn told(errors: &[SourceError]) -> Exit {
+fn told(errors: &[SourceError]) -> ExitStatus {
     for error in errors {
         complain(error);
     }
-    if errors.is_empty() { Exit::Done } else { Exit::Failed }
+    if errors.is_empty() { ExitStatus::Done } else { ExitStatus::Failed }
 }
 
 /// What besides the frames decides how long they are read.
-trait Pace {
+trait ReadControl {
     /// Notes a frame; tells whether it is the last that is wanted.
     fn frame(&mut self, time: Timestamp) -> bool;
     /// Nothing came: what time it is now by the clock that stamps frames.
@@ -473,9 +481,9 @@ trait Pace {
 }
 
 /// Files are read as fast as they can be, to their end.
-struct AtRest;
+struct FileReadControl;
 
-impl Pace for AtRest {
+impl ReadControl for FileReadControl {
     fn frame(&mut self, _: Timestamp) -> bool {
         false
     }
@@ -486,13 +494,13 @@ impl Pace for AtRest {
 }
 
 #[cfg(feature = "live")]
-impl Pace for Session {
+impl ReadControl for LiveCaptureSession {
     fn frame(&mut self, time: Timestamp) -> bool {
-        Session::frame(self, time)
+        LiveCaptureSession::frame(self, time)
     }
 
     fn idle(&mut self) -> Timestamp {
-        Session::idle(self)
+        LiveCaptureSession::idle(self)
     }
 }
 
@@ -501,12 +509,12 @@ fn show(
     args: &InspectArgs,
     memory: &Memory,
     (filter, fields): (Option<Filter>, Option<FieldLines>),
-    source: &mut Source,
-    mut written: Option<Written>,
-    pace: &mut impl Pace,
+    source: &mut CaptureSource,
+    mut written: Option<FrameFileOutput>,
+    pace: &mut impl ReadControl,
 ) -> Result<Vec<SourceError>> {
     let mut flow = Flow::new(args.limits(memory));
-    let mut progress = Progress::new();
+    let mut progress = ProgressLine::new();
     let page = BufWriter::with_capacity(64 << 10, progress.page());
     let mut output = Output::new(args.settings(memory), page).with_filter(filter).with_fields(fields);
     let flush_each = args.may_pause();
@@ -520,7 +528,7 @@ fn show(
     while !is_over && output.lines() < most {
         let mut is_idle = false;
         match source.next_within(PATIENCE) {
-            Ok(Next::Frame(frame)) => {
+            Ok(NextFrame::Frame(frame)) => {
                 has_frames = true;
                 is_over = pace.frame(frame.time);
                 let is_known = frame.link.is_known();
@@ -532,11 +540,11 @@ fn show(
                     errors.extend(source.unknown_link());
                 }
             }
-            Ok(Next::Nothing) => {
+            Ok(NextFrame::Nothing) => {
                 flow.idle(pace.idle());
                 is_idle = true;
             }
-            Ok(Next::End) => (is_over, is_at_end) = (true, true),
+            Ok(NextFrame::End) => (is_over, is_at_end) = (true, true),
             // The other files go on.
             Err(error) => errors.push(error),
         }

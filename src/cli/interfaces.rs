@@ -4,40 +4,42 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 
-use super::{Exit, unwritten};
-use crate::source::live::devices::{self, Device, Sees};
-use crate::source::live::rights;
+use super::{ExitStatus, unwritten};
+use crate::source::live::capabilities;
+use crate::source::live::devices::{self, CaptureDevice, DeviceVisibility};
 
 /// Lists the interfaces.
-pub(super) fn run() -> Result<Exit> {
+pub(super) fn run() -> Result<ExitStatus> {
     let devices = devices::list()?;
     let mut text = String::new();
-    let widest = |of: fn(&Device) -> usize| devices.iter().map(of).max().unwrap_or(0);
+    let widest = |of: fn(&CaptureDevice) -> usize| devices.iter().map(of).max().unwrap_or(0);
     let name = widest(|device| device.name.chars().count());
     for device in &devices {
         let addresses: Vec<_> = device.addresses.iter().map(ToString::to_string).collect();
         let addresses =
             if addresses.is_empty() { String::new() } else { format!(" ({})", addresses.join(", ")) };
-        let down = if device.is_up || device.sees == Sees::Nothing { "" } else { "is down; " };
+        let down = if device.is_up || device.sees == DeviceVisibility::Nothing { "" } else { "is down; " };
         text += &format!("{:<name$}  {down}{}{addresses}\n", device.name, sees(&device.sees));
     }
-    if let Some(missing) = rights::missing() {
-        text += &format!("\nCapturing needs the capability {missing}: {}\n", rights::remedy());
+    if let Some(missing) = capabilities::missing() {
+        text += &format!("\nCapturing needs the capability {missing}: {}\n", capabilities::remedy());
     }
     io::stdout().write_all(text.as_bytes()).map_err(unwritten)?;
-    Ok(Exit::Done)
+    Ok(ExitStatus::Done)
 }
 
-fn sees(sees: &Sees) -> String {
+fn sees(sees: &DeviceVisibility) -> String {
     match sees {
-        Sees::All => "all interfaces of this host, each without promiscuous mode".to_owned(),
-        Sees::Loopback => "what this host sends to itself".to_owned(),
-        Sees::Sniffer => "all RDMA of this device".to_owned(),
-        Sees::Software(devices) => format!("Ethernet, and RDMA of {} (in software)", devices.join(", ")),
-        Sees::Hardware(devices) => {
+        DeviceVisibility::All => "all interfaces of this host, each without promiscuous mode".to_owned(),
+        DeviceVisibility::Loopback => "what this host sends to itself".to_owned(),
+        DeviceVisibility::Sniffer => "all RDMA of this device".to_owned(),
+        DeviceVisibility::Software(devices) => {
+            format!("Ethernet, and RDMA of {} (in software)", devices.join(", "))
+        }
+        DeviceVisibility::Hardware(devices) => {
             format!("Ethernet, but not RDMA of {} (in hardware): docs/capturing.md", devices.join(", "))
         }
-        Sees::Ethernet => "Ethernet; no RDMA device of this host uses it".to_owned(),
-        Sees::Nothing => "no network packets".to_owned(),
+        DeviceVisibility::Ethernet => "Ethernet; no RDMA device of this host uses it".to_owned(),
+        DeviceVisibility::Nothing => "no network packets".to_owned(),
     }
 }

@@ -8,13 +8,13 @@ use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueHint};
 use nfsrdma_dissectors::frame::Timestamp;
 
-use super::bytes::Bytes;
+use super::bytes::BytesArg;
 use super::{PATIENCE, complain, progress};
-use crate::interrupt::Orderly;
-use crate::source::live::opening::LONGEST;
-use crate::source::live::rights::{self, Target};
-use crate::source::live::{self, LinkWatch, Live, Opened, Options};
-use crate::source::{Counters, LinkState, Source};
+use crate::interrupt::GracefulShutdown;
+use crate::source::live::capabilities::{self, PrivilegeTarget};
+use crate::source::live::open::LONGEST;
+use crate::source::live::{self, CaptureOptions, LinkWatch, LiveCapture, OpenedCapture};
+use crate::source::{CaptureSource, Counters, LinkState};
 
 const LIVE: &str = "Live capture";
 
@@ -52,7 +52,7 @@ pub(super) struct LiveArgs {
 
     /// Stop after this: duration:SECONDS or packets:COUNT; of 'capture' also filesize:KB and files:COUNT
     #[arg(short = 'a', long, value_name = "CONDITION", help_heading = LIVE)]
-    pub(super) autostop: Vec<Stop>,
+    pub(super) autostop: Vec<AutostopCondition>,
 
     /// With the rights of root, become this user when the capture is open [default: who called sudo, else nobody]
     #[arg(short = 'Z', long, value_name = "USER", value_hint = ValueHint::Username, help_heading = LIVE,
@@ -61,17 +61,17 @@ pub(super) struct LiveArgs {
 
     /// Memory for packets that wait to be decoded or written; then new ones are dropped, and counted [default: 256M]
     #[arg(long, value_name = "BYTES", help_heading = LIVE, hide_short_help = true)]
-    max_queue_bytes: Option<Bytes>,
+    max_queue_bytes: Option<BytesArg>,
 }
 
 /// MiB that the kernel may hold, where `-B` says nothing.
 const BUFFER_MIB: u32 = 64;
 /// Bytes that may wait to be decoded, where `--max-queue-bytes` says nothing.
-const QUEUE: Bytes = Bytes(256 << 20);
+const QUEUE: BytesArg = BytesArg(256 << 20);
 
 /// When to stop by itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Stop {
+pub(super) enum AutostopCondition {
     Duration(Duration),
     Packets(NonZeroU64),
     /// In units of 1,000 bytes.
@@ -79,7 +79,7 @@ pub(super) enum Stop {
     Files(NonZeroU64),
 }
 
-impl FromStr for Stop {
+impl FromStr for AutostopCondition {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -138,10 +138,10 @@ impl LiveArgs {
     }
 
     /// Opens the capture on an interface.
-    pub(super) fn open(&self, interface: &str) -> Result<Opened> {
+    pub(super) fn open(&self, interface: &str) -> Result<OpenedCapture> {
         let snap_length = self.snapshot_length.filter(|bytes| *bytes > 0).unwrap_or(LONGEST);
         let queue = self.max_queue_bytes.unwrap_or(QUEUE);
-        let options = Options {
+        let options = CaptureOptions {
             interface: interface.to_owned(),
             // A filter that is empty lets everything through.
             filter: self.capture_filter.clone(),
@@ -157,18 +157,18 @@ impl LiveArgs {
     /// Gives up the rights that opening needed, and makes what is to be written: as the user that was chosen, or, where
     /// root did not choose one, as root and before it becomes nobody. `makes_files` says that files are made later, too.
     pub(super) fn give_up<T>(&self, makes_files: bool, make: impl FnOnce() -> Result<T>) -> Result<T> {
-        let target = rights::target(self.user.as_deref(), !makes_files);
+        let target = capabilities::target(self.user.as_deref(), !makes_files);
         let give_up = || {
-            if target == Target::Root && self.user.is_none() {
+            if target == PrivilegeTarget::Root && self.user.is_none() {
                 complain(
                     "the rights of root are kept, because more files are to be made; -Z USER gives them up",
                 );
             }
-            rights::give_up(&target).map_err(|error| {
+            capabilities::give_up(&target).map_err(|error| {
                 anyhow!("-Z: the rights of root cannot be given up: {error}; name a user with -Z, or root to keep them")
             })
         };
-        if rights::is_chosen(self.user.as_deref()) {
+        if capabilities::is_chosen(self.user.as_deref()) {
             give_up()?;
             make()
         } else {
@@ -179,15 +179,19 @@ impl LiveArgs {
     }
 
     /// Begins to capture, and says so, unless it is to be quiet.
-    pub(super) fn start(&self, opened: Opened, is_quiet: bool) -> Result<(Source, Session)> {
-        let interrupted = Orderly::new()?;
+    pub(super) fn start(
+        &self,
+        opened: OpenedCapture,
+        is_quiet: bool,
+    ) -> Result<(CaptureSource, LiveCaptureSession)> {
+        let interrupted = GracefulShutdown::new()?;
         let name = opened.interface().name.clone();
         let source = opened.start()?;
         if !is_quiet {
             complain(format_args!("capturing on {name}; Ctrl-C ends it"));
         }
         let live = source.live().ok_or_else(|| anyhow!("-i: nothing is captured"))?;
-        let mut session = Session {
+        let mut session = LiveCaptureSession {
             live,
             link: LinkWatch::new(&name),
             name,
@@ -202,9 +206,11 @@ impl LiveArgs {
         };
         for stop in &self.autostop {
             match stop {
-                Stop::Duration(duration) => session.until = Instant::now().checked_add(*duration),
-                Stop::Packets(packets) => session.packets = packets.get(),
-                Stop::FileSize(_) | Stop::Files(_) => {}
+                AutostopCondition::Duration(duration) => {
+                    session.until = Instant::now().checked_add(*duration)
+                }
+                AutostopCondition::Packets(packets) => session.packets = packets.get(),
+                AutostopCondition::FileSize(_) | AutostopCondition::Files(_) => {}
             }
         }
         Ok((source, session))
@@ -212,13 +218,13 @@ impl LiveArgs {
 }
 
 /// A capture under way.
-pub(super) struct Session {
-    live: Live,
+pub(super) struct LiveCaptureSession {
+    live: LiveCapture,
     link: LinkWatch,
     name: String,
     /// Whether somebody else says what becomes of the interface.
     is_quiet: bool,
-    interrupted: Orderly,
+    interrupted: GracefulShutdown,
     is_stopped: bool,
     until: Option<Instant>,
     packets: u64,
@@ -228,7 +234,7 @@ pub(super) struct Session {
     quiet_since: Option<Instant>,
 }
 
-impl Session {
+impl LiveCaptureSession {
     /// Notes a frame; tells whether it is the last that is wanted.
     #[inline]
     pub(super) fn frame(&mut self, time: Timestamp) -> bool {
@@ -283,14 +289,14 @@ mod tests {
     #[test]
     fn conditions_are_those_of_tshark() {
         let some = |count| NonZeroU64::new(count).unwrap();
-        assert_eq!("duration:1.5".parse(), Ok(Stop::Duration(Duration::from_millis(1500))));
-        assert_eq!("packets:7".parse(), Ok(Stop::Packets(some(7))));
-        assert_eq!("filesize:1000".parse(), Ok(Stop::FileSize(some(1000))));
-        assert_eq!("files:3".parse(), Ok(Stop::Files(some(3))));
+        assert_eq!("duration:1.5".parse(), Ok(AutostopCondition::Duration(Duration::from_millis(1500))));
+        assert_eq!("packets:7".parse(), Ok(AutostopCondition::Packets(some(7))));
+        assert_eq!("filesize:1000".parse(), Ok(AutostopCondition::FileSize(some(1000))));
+        assert_eq!("files:3".parse(), Ok(AutostopCondition::Files(some(3))));
         for wrong in
             ["", "duration", "duration:0", "duration:-1", "duration:x", "packets:0", "files:-1", "bytes:1"]
         {
-            assert!(wrong.parse::<Stop>().is_err(), "{wrong}");
+            assert!(wrong.parse::<AutostopCondition>().is_err(), "{wrong}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::Args;
 
-use super::bytes::Bytes;
+use super::bytes::BytesArg;
 use crate::memory::{self, Memory};
 
 /// The option, for every command that reads captures.
@@ -15,8 +15,8 @@ pub(super) struct MemoryArgs {
     ///
     /// Its state, names of files, windows of zstd files, tables, and frames and rows that wait or are kept have shares of it.
     /// State that finds no memory is given up, and counted in the summary.
-    #[arg(long, value_name = "SIZE", hide_short_help = true, default_value_t = Bytes(memory::DEFAULT_BYTES))]
-    max_memory: Bytes,
+    #[arg(long, value_name = "SIZE", hide_short_help = true, default_value_t = BytesArg(memory::DEFAULT_BYTES))]
+    max_memory: BytesArg,
 }
 
 impl MemoryArgs {
@@ -40,7 +40,7 @@ impl MemoryArgs {
             bail!(
                 "--max-memory {}: too little; give at least {}",
                 self.max_memory,
-                Bytes(memory::LEAST_BYTES)
+                BytesArg(memory::LEAST_BYTES)
             );
         }
         Ok(self.max_memory.0)

@@ -6,31 +6,31 @@ mod bytes;
 #[cfg(feature = "live")]
 mod capture;
 mod check;
+mod command_suggestions;
 mod compare;
-mod complete;
+mod completion;
 mod dialect;
 #[cfg(feature = "parquet")]
 mod export;
-mod field_lines;
+mod field_options;
 mod fields;
+mod frame_file_output;
 mod inspect;
 #[cfg(feature = "live")]
 mod interfaces;
 #[cfg(feature = "live")]
 mod live;
 mod memory;
-mod mistaken;
 mod outputs;
 mod probe;
 mod progress;
+mod record_reader;
 mod replay;
 mod seconds;
 mod style;
-mod traces;
 #[cfg(feature = "tui")]
 mod tui;
 mod version;
-mod write;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -54,7 +54,7 @@ use replay::ReplayArgs;
 
 use crate::escape;
 use crate::output_file;
-use crate::replay::transport::Blame;
+use crate::replay::transport::TransportBlame;
 #[cfg(feature = "tui")]
 use tui::TuiArgs;
 
@@ -195,7 +195,7 @@ enum Command {
 
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
+pub enum ExitStatus {
     /// Everything was done, whatever statuses the capture holds.
     Done,
     /// A check failed: two captures differ, or a capture differs from its baseline.
@@ -210,24 +210,24 @@ pub enum Exit {
     OwnFault,
 }
 
-impl From<Blame> for Exit {
-    fn from(blame: Blame) -> Self {
+impl From<TransportBlame> for ExitStatus {
+    fn from(blame: TransportBlame) -> Self {
         match blame {
-            Blame::Unreachable => Self::Unreachable,
-            Blame::Own => Self::OwnFault,
+            TransportBlame::Unreachable => Self::Unreachable,
+            TransportBlame::Own => Self::OwnFault,
         }
     }
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
+impl From<ExitStatus> for ExitCode {
+    fn from(exit: ExitStatus) -> Self {
         Self::from(match exit {
-            Exit::Done => 0,
-            Exit::Differs => 1,
-            Exit::Failed => 2,
-            Exit::Uncovered => 3,
-            Exit::Unreachable => 4,
-            Exit::OwnFault => 6,
+            ExitStatus::Done => 0,
+            ExitStatus::Differs => 1,
+            ExitStatus::Failed => 2,
+            ExitStatus::Uncovered => 3,
+            ExitStatus::Unreachable => 4,
+            ExitStatus::OwnFault => 6,
         })
     }
 }
@@ -238,14 +238,14 @@ pub fn command() -> clap::Command {
 }
 
 /// Does what the arguments ask, the first of which is the name of the program.
-pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
-    if let Some(how) = std::env::var_os(complete::ASK) {
-        return complete::run(&how, arguments.into_iter());
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
+    if let Some(how) = std::env::var_os(completion::ASK) {
+        return completion::run(&how, arguments.into_iter());
     }
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    if let Some(advice) = mistaken::replay_step(&arguments) {
+    if let Some(advice) = command_suggestions::replay_step(&arguments) {
         complain(advice);
-        return Exit::Failed;
+        return ExitStatus::Failed;
     }
     let color =
         if style::Color::Auto.on_standard_output() { ColorChoice::Always } else { ColorChoice::Never };
@@ -275,10 +275,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     drop(output_file::remove_unfinished());
     match outcome {
         Ok(exit) => exit,
-        Err(error) if is_closed_pipe(&error) => Exit::Done,
+        Err(error) if is_closed_pipe(&error) => ExitStatus::Done,
         Err(error) => {
             complain(error);
-            Exit::Failed
+            ExitStatus::Failed
         }
     }
 }
@@ -301,25 +301,25 @@ fn unwritten(error: io::Error) -> anyhow::Error {
     anyhow::Error::new(error).context(what)
 }
 
-fn refuse(error: &clap::Error) -> Exit {
+fn refuse(error: &clap::Error) -> ExitStatus {
     match error.kind() {
         ErrorKind::DisplayVersion => {
             let _ = io::stdout().write_all(version::text().as_bytes());
-            Exit::Done
+            ExitStatus::Done
         }
         ErrorKind::DisplayHelp => {
             // Help that nobody reads is no failure.
             let _ = error.print();
-            Exit::Done
+            ExitStatus::Done
         }
         // A command that only has subcommands was given none of them.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();
-            Exit::Failed
+            ExitStatus::Failed
         }
         _ => {
             complain(in_one_line(&error.to_string()));
-            Exit::Failed
+            ExitStatus::Failed
         }
     }
 }

@@ -7,12 +7,12 @@ use anyhow::Result;
 use clap::{Args, ValueHint};
 
 use super::style::{self, Color};
-use super::{Exit, complain, unwritten};
+use super::{ExitStatus, complain, unwritten};
 use crate::output::ReportFormat;
-use crate::output::probe::View;
+use crate::output::probe::ProbeReportView;
 use crate::replay::probe::{ProbeError, probe};
-use crate::replay::transport::{Wish, open};
-use crate::replay::url::{Url, UrlError};
+use crate::replay::transport::{ConnectOptions, open};
+use crate::replay::url::{ServerUrl, ServerUrlError};
 
 /// What people may want to do, for the help.
 const EXAMPLES: &str =
@@ -34,7 +34,7 @@ const EXAMPLES: &str =
 pub(super) struct ProbeArgs {
     #[arg(long, value_name = "URL", value_parser = parse_url,
         help = "The server: rdma://HOST[:20049]/EXPORT or tcp://HOST[:2049]/EXPORT, with ?vers=3|4.0|4.1|4.2, &mountport=PORT and &rpcbindport=PORT")]
-    server: Url,
+    server: ServerUrl,
 
     #[arg(hide = true, value_name = "URL", value_hint = ValueHint::Other, value_parser = no_argument)]
     misplaced: Option<String>,
@@ -68,7 +68,7 @@ pub(super) struct ProbeArgs {
     color: Color,
 }
 
-fn parse_url(text: &str) -> Result<Url, UrlError> {
+fn parse_url(text: &str) -> Result<ServerUrl, ServerUrlError> {
     text.parse()
 }
 
@@ -85,14 +85,14 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
 }
 
 /// Asks the server, and shows what it offers.
-pub(super) fn run(args: &ProbeArgs) -> Result<Exit> {
-    let wish = Wish {
+pub(super) fn run(args: &ProbeArgs) -> Result<ExitStatus> {
+    let wish = ConnectOptions {
         send_size: args.inline,
         receive_size: args.inline,
         credits: args.credits,
         remote_invalidation: args.remote_invalidation,
         timeout: Duration::from_secs_f64(args.timeout),
-        ..Wish::default()
+        ..ConnectOptions::default()
     };
     let found = open(args.server.carrier)
         .map_err(ProbeError::Transport)
@@ -104,7 +104,7 @@ pub(super) fn run(args: &ProbeArgs) -> Result<Exit> {
             return Ok(error.blame().into());
         }
     };
-    let view = View { url: &args.server, probe: &found, screen: style::screen(args.color) };
+    let view = ProbeReportView { url: &args.server, probe: &found, screen: style::screen(args.color) };
     let mut to = BufWriter::new(io::stdout().lock());
     let written = match args.format {
         ReportFormat::Text => view.text(&mut to),
@@ -117,5 +117,9 @@ pub(super) fn run(args: &ProbeArgs) -> Result<Exit> {
             args.server.host, found.unreadable
         ));
     }
-    Ok(if found.absent.is_none() && found.unreadable == 0 { Exit::Done } else { Exit::Unreachable })
+    Ok(if found.absent.is_none() && found.unreadable == 0 {
+        ExitStatus::Done
+    } else {
+        ExitStatus::Unreachable
+    })
 }

@@ -6,8 +6,8 @@ use std::io::{self, IsTerminal, Write};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use crate::output::units::{ByteRate, Count, Elapsed, PerSecond, Size};
-use crate::replay::run::Report;
+use crate::output::units::{ByteRate, ElapsedTime, EventRate, HumanCount, HumanSize};
+use crate::replay::run::ReplayReport;
 use crate::source;
 
 /// Reading that takes no longer shows nothing.
@@ -19,7 +19,7 @@ const FRAMES: u32 = 64;
 const ERASE: &str = "\r\x1b[K";
 
 /// A line on standard error that says how far the reading has come.
-pub(super) struct Progress {
+pub(super) struct ProgressLine {
     start: Instant,
     due: Instant,
     frames: u32,
@@ -27,7 +27,7 @@ pub(super) struct Progress {
     is_drawn: Rc<Cell<bool>>,
 }
 
-impl Progress {
+impl ProgressLine {
     pub(super) fn new() -> Self {
         let start = Instant::now();
         Self {
@@ -40,10 +40,10 @@ impl Progress {
     }
 
     /// Standard output, which may be the same terminal: what is written there takes the place of the line.
-    pub(super) fn page(&self) -> Page {
+    pub(super) fn page(&self) -> ProgressStdout {
         let to = io::stdout();
         let is_drawn = if to.is_terminal() { Rc::clone(&self.is_drawn) } else { Rc::default() };
-        Page { to, is_drawn }
+        ProgressStdout { to, is_drawn }
     }
 
     /// Asked once a frame: whether it is time to show what there is. Where the input `is_idle` there is time to look.
@@ -62,7 +62,7 @@ impl Progress {
         is_due
     }
 
-    pub(super) fn draw(&self, progress: source::Progress, transactions: u64) {
+    pub(super) fn draw(&self, progress: source::ReadProgress, transactions: u64) {
         self.show(|elapsed| describe(progress, elapsed, transactions));
     }
 
@@ -72,7 +72,7 @@ impl Progress {
     }
 
     /// The same of a run of a trace.
-    pub(super) fn draw_run(&self, report: &Report, total: u64, elapsed: Duration) {
+    pub(super) fn draw_run(&self, report: &ReplayReport, total: u64, elapsed: Duration) {
         self.show(|_| {
             let seconds = elapsed.as_secs_f64().max(1e-3);
             let rate = report.calls as f64 / seconds;
@@ -81,11 +81,11 @@ impl Progress {
             format!(
                 "{:3.0}%  {} of {} steps  {} Calls/s  {} mismatched  {} left",
                 part * 100.0,
-                Count(report.steps),
-                Count(total),
-                PerSecond(rate),
-                Count(report.mismatched()),
-                Elapsed(left)
+                HumanCount(report.steps),
+                HumanCount(total),
+                EventRate(rate),
+                HumanCount(report.mismatched()),
+                ElapsedTime(left)
             )
         });
     }
@@ -104,19 +104,19 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         erase(&self.is_drawn);
     }
 }
 
 /// Standard output under a [`Progress`].
-pub(super) struct Page {
+pub(super) struct ProgressStdout {
     to: io::Stdout,
     is_drawn: Rc<Cell<bool>>,
 }
 
-impl Write for Page {
+impl Write for ProgressStdout {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         erase(&self.is_drawn);
         self.to.write(bytes)
@@ -141,36 +141,37 @@ fn erase(is_drawn: &Cell<bool>) {
     }
 }
 
-fn describe(progress: source::Progress, elapsed: Duration, transactions: u64) -> String {
-    let source::Progress { read, total } = progress;
+fn describe(progress: source::ReadProgress, elapsed: Duration, transactions: u64) -> String {
+    let source::ReadProgress { read, total } = progress;
     let rate = read as f64 / elapsed.as_secs_f64().max(1e-9);
     let mut line = String::new();
     // A file that is still being written grows past the size that it had.
     if let Some(total) = total.map(|total| total.max(read)).filter(|total| *total > 0) {
         let done = read as f64 / total as f64;
         let left = (total - read) as f64 / rate.max(1e-9);
-        line += &format!("{:3.0}% of {}, {} left, ", (done * 100.0).floor(), Size(total), Elapsed(left));
+        line +=
+            &format!("{:3.0}% of {}, {} left, ", (done * 100.0).floor(), HumanSize(total), ElapsedTime(left));
     } else {
-        line += &format!("{} in {}, ", Size(read), Elapsed(elapsed.as_secs_f64()));
+        line += &format!("{} in {}, ", HumanSize(read), ElapsedTime(elapsed.as_secs_f64()));
     }
-    line + &format!("{}, {} Transactions", ByteRate(rate), Count(transactions))
+    line + &format!("{}, {} Transactions", ByteRate(rate), HumanCount(transactions))
 }
 
 fn describe_live(counters: &source::Counters, elapsed: Duration, transactions: Option<u64>) -> String {
     let source::Counters { captured, dropped_by_kernel, dropped_by_interface, dropped_by_program, .. } =
         *counters;
-    let mut line = format!("{} packets in {}", Count(captured), Elapsed(elapsed.as_secs_f64()));
+    let mut line = format!("{} packets in {}", HumanCount(captured), ElapsedTime(elapsed.as_secs_f64()));
     if let Some(transactions) = transactions {
-        line += &format!(", {} Transactions", Count(transactions));
+        line += &format!(", {} Transactions", HumanCount(transactions));
     }
     match counters.dropped() {
         0 => line += ", none dropped",
         _ => {
             line += &format!(
                 ", dropped: {} by the kernel, {} by the interface, {} here",
-                Count(dropped_by_kernel),
-                Count(dropped_by_interface),
-                Count(dropped_by_program)
+                HumanCount(dropped_by_kernel),
+                HumanCount(dropped_by_interface),
+                HumanCount(dropped_by_program)
             );
         }
     }
@@ -182,7 +183,7 @@ mod tests {
     use super::*;
 
     fn line(read: u64, total: Option<u64>, seconds: u64) -> String {
-        describe(source::Progress { read, total }, Duration::from_secs(seconds), 1234)
+        describe(source::ReadProgress { read, total }, Duration::from_secs(seconds), 1234)
     }
 
     #[test]

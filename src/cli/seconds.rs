@@ -6,9 +6,9 @@ use std::time::Duration;
 
 /// Seconds as an option takes them, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seconds(pub(super) u64);
+pub(super) struct SecondsArg(pub(super) u64);
 
-impl FromStr for Seconds {
+impl FromStr for SecondsArg {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -19,7 +19,7 @@ impl FromStr for Seconds {
     }
 }
 
-impl fmt::Display for Seconds {
+impl fmt::Display for SecondsArg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0 as f64 / 1e9)
     }
@@ -31,11 +31,11 @@ mod tests {
 
     #[test]
     fn seconds_may_have_parts_and_no_sign() {
-        assert_eq!("5".parse(), Ok(Seconds(5_000_000_000)));
-        assert_eq!("0.25".parse(), Ok(Seconds(250_000_000)));
-        assert_eq!(Seconds(250_000_000).to_string(), "0.25");
+        assert_eq!("5".parse(), Ok(SecondsArg(5_000_000_000)));
+        assert_eq!("0.25".parse(), Ok(SecondsArg(250_000_000)));
+        assert_eq!(SecondsArg(250_000_000).to_string(), "0.25");
         for text in ["", "-1", "5s", "NaN", "inf", "1e300"] {
-            assert!(text.parse::<Seconds>().is_err(), "{text}");
+            assert!(text.parse::<SecondsArg>().is_err(), "{text}");
         }
     }
 }

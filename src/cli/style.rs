@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 
 use clap::ValueEnum;
 
-use crate::output::style::{Glyphs, Screen, Styles};
+use crate::output::style::{Glyphs, Styles, TerminalStyle};
 
 /// Columns of a terminal about which nothing is known.
 const WIDTH: usize = 80;
@@ -50,12 +50,12 @@ fn is_colored(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> b
 }
 
 /// What standard output can show.
-pub(super) fn screen(color: Color) -> Screen {
+pub(super) fn screen(color: Color) -> TerminalStyle {
     let styles = if color.on_standard_output() { Styles::colored() } else { Styles::plain() };
     let told = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
     let width = io::stdout().is_terminal().then(|| terminal_width(told, env::var("COLUMNS").ok().as_deref()));
     let glyphs = glyphs(width.is_some(), |name| env::var(name).ok());
-    Screen { width, styles, glyphs }
+    TerminalStyle { width, styles, glyphs }
 }
 
 /// Columns of a terminal: what it tells, or else the variable COLUMNS. A serial line, or a terminal in a container, may

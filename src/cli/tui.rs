@@ -9,27 +9,27 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueHint};
-use nfsrdma_dissectors::flow::Limits;
+use nfsrdma_dissectors::flow::FlowLimits;
 #[cfg(feature = "live")]
 use nfsrdma_dissectors::frame::Timestamp;
 
-use super::Exit;
+use super::ExitStatus;
 use super::dialect::DialectArgs;
 #[cfg(feature = "live")]
-use super::live::{LiveArgs, Session, Stop};
+use super::live::{AutostopCondition, LiveArgs, LiveCaptureSession};
 use super::memory::MemoryArgs;
-use super::seconds::Seconds;
+use super::seconds::SecondsArg;
 use super::style;
 use crate::memory::Memory;
 use crate::output::{Filehandles, TimeFormat};
+use crate::source::CaptureSource;
 #[cfg(feature = "live")]
 use crate::source::LinkState;
-use crate::source::Source;
-use crate::tui::capture::Capture;
+use crate::tui::capture::CaptureHandle;
 #[cfg(feature = "live")]
-use crate::tui::capture::Pace;
+use crate::tui::capture::LiveReadControl;
 use crate::tui::theme::{Theme, ThemeName};
-use crate::tui::{App, Options, ViewShares};
+use crate::tui::{App, TuiOptions, ViewShares};
 
 const EXAMPLES: &str = "Examples:
   nfsrdma-inspect tui capture.pcap
@@ -65,7 +65,7 @@ pub(super) struct TuiArgs {
 
     /// Seconds that a Call waits for its Reply; then it is given up [default: to the end of the input]
     #[arg(long, value_name = "SECONDS")]
-    max_call_age: Option<Seconds>,
+    max_call_age: Option<SecondsArg>,
 
     /// How times are written
     #[arg(short = 't', long = "time-format", alias = "time", value_name = "FORMAT", default_value = "r")]
@@ -99,9 +99,9 @@ pub(super) struct TuiArgs {
 }
 
 /// A file that somebody else still writes: at its end more is waited for.
-struct Growing(File);
+struct GrowingFile(File);
 
-impl Read for Growing {
+impl Read for GrowingFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.0.read(buffer)? {
@@ -113,35 +113,40 @@ impl Read for Growing {
 }
 
 #[cfg(feature = "live")]
-impl Pace for Session {
+impl LiveReadControl for LiveCaptureSession {
     fn frame(&mut self, time: Timestamp) -> bool {
-        Session::frame(self, time)
+        LiveCaptureSession::frame(self, time)
     }
 
     fn idle(&mut self) -> Timestamp {
-        Session::idle(self)
+        LiveCaptureSession::idle(self)
     }
 
     fn link(&self) -> LinkState {
-        Session::link(self)
+        LiveCaptureSession::link(self)
     }
 }
 
 /// Opens what is to be looked at.
-fn capture(args: &TuiArgs, memory: &Memory) -> Result<Capture> {
+fn capture(args: &TuiArgs, memory: &Memory) -> Result<CaptureHandle> {
     let kept_bytes = ViewShares::new(memory.view_bytes(), true).kept_bytes;
     #[cfg(feature = "live")]
     if let Some(interface) = &args.live.interface {
         if !args.files.is_empty() {
             bail!("-i: frames come from an interface or from files; leave out one of them");
         }
-        if args.live.autostop.iter().any(|stop| matches!(stop, Stop::FileSize(_) | Stop::Files(_))) {
+        if args
+            .live
+            .autostop
+            .iter()
+            .any(|stop| matches!(stop, AutostopCondition::FileSize(_) | AutostopCondition::Files(_)))
+        {
             bail!("-a filesize: and files: are for 'capture'; give duration:SECONDS or packets:COUNT");
         }
         let opened = args.live.open(interface)?;
         args.live.give_up(false, || Ok(()))?;
         let (source, session) = args.live.start(opened, true)?;
-        return Ok(Capture::live(interface, source, kept_bytes, Box::new(session)));
+        return Ok(CaptureHandle::live(interface, source, kept_bytes, Box::new(session)));
     }
     #[cfg(feature = "live")]
     args.live.refuse_for_files()?;
@@ -156,25 +161,25 @@ fn capture(args: &TuiArgs, memory: &Memory) -> Result<Capture> {
         }
         let opened = File::open(file).with_context(|| file.display().to_string())?;
         let name = file.display().to_string();
-        let source = Source::reading(&name, Growing(opened), memory.windows());
-        return Ok(Capture::once(&name, source, kept_bytes));
+        let source = CaptureSource::reading(&name, GrowingFile(opened), memory.windows());
+        return Ok(CaptureHandle::once(&name, source, kept_bytes));
     }
     let is_pipe = |file: &PathBuf| file.as_os_str() == "-" || !file.is_file();
     // What is no capture is told before the screen is taken over, and a pipe is read only once.
-    let source = Source::open_within(&args.files, memory.windows())?;
+    let source = CaptureSource::open_within(&args.files, memory.windows())?;
     if !args.files.iter().any(is_pipe) {
         hold_frames(source, &args.files)?;
-        return Ok(Capture::files(args.files.clone(), memory.windows().clone()));
+        return Ok(CaptureHandle::files(args.files.clone(), memory.windows().clone()));
     }
     let name = match args.files.as_slice() {
         [only] if only.as_os_str() == "-" => "standard input".to_owned(),
         files => files.iter().map(|file| file.to_string_lossy()).collect::<Vec<_>>().join(" "),
     };
-    Ok(Capture::once(&name, source, kept_bytes))
+    Ok(CaptureHandle::once(&name, source, kept_bytes))
 }
 
 /// Makes sure that there is a frame to show; a screen that stays empty helps nobody.
-fn hold_frames(mut source: Source, files: &[PathBuf]) -> Result<()> {
+fn hold_frames(mut source: CaptureSource, files: &[PathBuf]) -> Result<()> {
     let mut errors = Vec::new();
     loop {
         match source.next() {
@@ -193,7 +198,7 @@ fn hold_frames(mut source: Source, files: &[PathBuf]) -> Result<()> {
 }
 
 /// Shows what there is until somebody quits.
-pub(super) fn run(args: &TuiArgs) -> Result<Exit> {
+pub(super) fn run(args: &TuiArgs) -> Result<ExitStatus> {
     if !io::stdout().is_terminal() {
         bail!("tui: standard output is no terminal; run it in one, or leave out tui for lines of text");
     }
@@ -203,10 +208,10 @@ pub(super) fn run(args: &TuiArgs) -> Result<Exit> {
     let glyphs = if args.ascii { crate::output::style::Glyphs::ASCII } else { screen.glyphs };
     let background = env::var("COLORFGBG").ok();
     let is_colored = style::Color::Auto.on_standard_output();
-    let options = Options {
+    let options = TuiOptions {
         theme: Theme::named(args.theme, is_colored, background.as_deref()),
         glyphs,
-        limits: Limits {
+        limits: FlowLimits {
             call_age_ns: args.max_call_age.map(|age| age.0),
             dialect: args.dialect.named(),
             ..memory.limits()
@@ -222,7 +227,7 @@ pub(super) fn run(args: &TuiArgs) -> Result<Exit> {
         Err(error) => bail!("-Y: {error}"),
     };
     match crate::tui::run(app, !args.no_mouse)? {
-        None => Ok(Exit::Done),
+        None => Ok(ExitStatus::Done),
         Some(signal) => bail!("ended by signal {signal}"),
     }
 }

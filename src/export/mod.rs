@@ -9,7 +9,7 @@
 //! ```
 
 mod operations;
-mod parts;
+mod parquet_files;
 mod rows;
 mod table;
 mod tally;
@@ -20,26 +20,26 @@ use std::path::Path;
 
 use nfsrdma_dissectors::flow::Transaction;
 
-use crate::analysis::names::{Filehandles, Names};
+use crate::analysis::names::{FileNames, Filehandles};
 use crate::memory::Memory;
 use crate::output::json::JsonLines;
 use crate::output_file::InputFiles;
 
 use operations::OperationRow;
-use parts::Parts;
+use parquet_files::ExportTable;
 use rows::{ConnectionRow, SegmentRow, TransactionRow};
-pub use table::{Column, Row, Type};
-use tally::Tallies;
+pub use table::{ColumnType, ExportColumn, ExportRow};
+use tally::ExportConnectionTallies;
 
 /// The tables of one capture.
 pub struct Export {
-    transactions: Parts<TransactionRow<'static>>,
-    operations: Parts<OperationRow<'static>>,
-    segments: Parts<SegmentRow<'static>>,
-    connections: Parts<ConnectionRow<'static>>,
-    tallies: Tallies,
+    transactions: ExportTable<TransactionRow<'static>>,
+    operations: ExportTable<OperationRow<'static>>,
+    segments: ExportTable<SegmentRow<'static>>,
+    connections: ExportTable<ConnectionRow<'static>>,
+    tallies: ExportConnectionTallies,
     lines: JsonLines,
-    names: Names,
+    names: FileNames,
 }
 
 impl Export {
@@ -52,13 +52,13 @@ impl Export {
         let eighth = memory.view_bytes() / 8;
         let partition = format!("capture={}", escaped(capture));
         Ok(Self {
-            transactions: Parts::create(directory, &partition, inputs, 3 * eighth)?,
-            operations: Parts::create(directory, &partition, inputs, 3 * eighth)?,
-            segments: Parts::create(directory, &partition, inputs, eighth)?,
-            connections: Parts::create(directory, &partition, inputs, eighth)?,
-            tallies: Tallies::new(memory.tables_bytes()),
+            transactions: ExportTable::create(directory, &partition, inputs, 3 * eighth)?,
+            operations: ExportTable::create(directory, &partition, inputs, 3 * eighth)?,
+            segments: ExportTable::create(directory, &partition, inputs, eighth)?,
+            connections: ExportTable::create(directory, &partition, inputs, eighth)?,
+            tallies: ExportConnectionTallies::new(memory.tables_bytes()),
             lines: JsonLines::default(),
-            names: Names::new(Filehandles::Names, memory.names_bytes()).of_operations(),
+            names: FileNames::new(Filehandles::Names, memory.names_bytes()).of_operations(),
         })
     }
 
@@ -120,14 +120,14 @@ fn escaped(name: &str) -> String {
 
 /// What `docs/tables.md` says of the tables.
 pub fn documentation() -> String {
-    fn table<R: Row>(text: &mut String) {
+    fn table<R: ExportRow>(text: &mut String) {
         let title = R::TABLE;
         let _ = write!(
             text,
             "\n## {title}\n{}\n\n| column | type | what it is |\n|---|---|---|\n",
             R::ABOUT.trim()
         );
-        for Column { name, kind, is_optional, about } in R::COLUMNS {
+        for ExportColumn { name, kind, is_optional, about } in R::COLUMNS {
             let not_null = if *is_optional { "" } else { ", not null" };
             let _ = writeln!(text, "| `{name}` | {}{not_null} | {} |", kind.sql(), about.trim());
         }
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn every_column_of_every_table_is_told_once() {
-        fn names<R: Row>() -> Vec<&'static str> {
+        fn names<R: ExportRow>() -> Vec<&'static str> {
             assert!(R::COLUMNS.iter().all(|column| column.about.trim().ends_with('.')), "{}", R::TABLE);
             R::COLUMNS.iter().map(|column| column.name).collect()
         }

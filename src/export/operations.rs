@@ -5,15 +5,15 @@
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
-use nfsrdma_dissectors::flow::reading::Facts;
+use nfsrdma_dissectors::flow::decode::RpcSummary;
 use serde_json::Value;
 
-use crate::analysis::names::Names;
-use crate::output::json::{self, Said};
+use crate::analysis::names::FileNames;
+use crate::output::json::{self, DecodedValuesJson};
 
 use super::table::table;
 
-type Text<'r> = Cow<'r, str>;
+type OperationText<'r> = Cow<'r, str>;
 
 table! {
     /// One row an operation: of a COMPOUND each in the order of the Call, and each other procedure as one.
@@ -23,16 +23,16 @@ table! {
         /// Its place in the COMPOUND, from 0.
         position: u64,
         /// The RFC's name of the operation or procedure.
-        op: Text<'r>,
+        op: OperationText<'r>,
         /// How it went; null where no result was seen.
-        status: Option<Text<'r>>,
+        status: Option<OperationText<'r>>,
         /// The filehandle that it works on, in hexadecimal: of NFSv4 the current filehandle, where the COMPOUND says it; of a
         /// callback and of NLM that of the file.
-        filehandle: Option<Text<'r>>,
+        filehandle: Option<OperationText<'r>>,
         /// The filehandle that it gave: GETFH; LOOKUP, CREATE, MKDIR, SYMLINK and MKNOD of NFSv2 and NFSv3; MNT.
-        result_filehandle: Option<Text<'r>>,
+        result_filehandle: Option<OperationText<'r>>,
         /// The name that it is about, in the directory that `filehandle` is; of GETFH that which led there.
-        name: Option<Text<'r>>,
+        name: Option<OperationText<'r>>,
         /// Where in the file it begins.
         offset: Option<u64>,
         /// READ and READ_PLUS: bytes that are asked for; WRITE: bytes that were written; else how long the range is that COPY,
@@ -43,9 +43,9 @@ table! {
         /// READ and READDIR: whether the end was reached.
         eof: Option<bool>,
         /// The path of the file that it is about, as in `transactions`.
-        path: Option<Text<'r>>,
+        path: Option<OperationText<'r>>,
         /// The operation as a line of JSON has it; of a procedure that is no COMPOUND its `arguments` and `results`.
-        detail: Text<'r>,
+        detail: OperationText<'r>,
     }
 }
 
@@ -76,7 +76,7 @@ const CALLED_BACK: [&str; 6] = ["fh", "lor_fh", "cna_fh", "cpda_fh", "cnla_fh", 
 /// Keys of what a procedure is about, where that is one step down: the source of RENAME and LINK, the lock of NLM.
 const INSIDE: [&str; 3] = ["from", "alock", "lock"];
 
-fn text<'r>(value: &'r Value, keys: &[&str]) -> Option<Text<'r>> {
+fn text<'r>(value: &'r Value, keys: &[&str]) -> Option<OperationText<'r>> {
     keys.iter().find_map(|key| value.get(*key)?.as_str()).map(Cow::from)
 }
 
@@ -91,14 +91,14 @@ fn unsigned(value: &Value) -> Option<u64> {
 
 /// The current and the saved filehandle of a COMPOUND (RFC 8881 section 16.2.3.1), as far as it says them.
 #[derive(Default)]
-struct Handles {
+struct CompoundFilehandles {
     current: Option<String>,
     saved: Option<String>,
     /// The name that led to the current one.
     name: Option<String>,
 }
 
-impl Handles {
+impl CompoundFilehandles {
     /// Follows an operation that was not refused.
     fn follow(&mut self, op: &str, entry: &Value) {
         let stays = || {
@@ -130,13 +130,13 @@ impl Handles {
 /// Gives a row for each operation of a Transaction.
 pub(super) fn each<E>(
     transaction: u64,
-    facts: &Facts,
-    said: &Said<'_, '_>,
-    names: &Names,
+    facts: &RpcSummary,
+    said: &DecodedValuesJson<'_, '_>,
+    names: &FileNames,
     mut give: impl FnMut(&OperationRow<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     let Some(entries) = said.entries() else { return procedure(transaction, facts, said, names, give) };
-    let mut handles = Handles::default();
+    let mut handles = CompoundFilehandles::default();
     for ((at, position), entry) in (0..).zip(0..).zip(&entries) {
         let op = entry.get("op").and_then(Value::as_str).unwrap_or_default();
         let status = text(entry, &["status"]);
@@ -170,9 +170,9 @@ pub(super) fn each<E>(
 /// A procedure that is not made of operations is one.
 fn procedure<E>(
     transaction: u64,
-    facts: &Facts,
-    said: &Said<'_, '_>,
-    names: &Names,
+    facts: &RpcSummary,
+    said: &DecodedValuesJson<'_, '_>,
+    names: &FileNames,
     mut give: impl FnMut(&OperationRow<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     let Some(op) = json::procedure(facts) else { return Ok(()) };

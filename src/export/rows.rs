@@ -5,17 +5,17 @@ use std::marker::PhantomData;
 
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::Chunk;
-use nfsrdma_dissectors::flow::reading::Facts;
-use nfsrdma_dissectors::flow::transaction::{Direction, Endpoint, MessageRecord, Which};
+use nfsrdma_dissectors::flow::decode::RpcSummary;
+use nfsrdma_dissectors::flow::transaction::{CallDirection, Endpoint, MessageRecord, RpcMessageKind};
 use nfsrdma_dissectors::frame::Timestamp;
 
-use crate::analysis::names::About;
+use crate::analysis::names::OperationPaths;
 use crate::output::json;
 
 use super::table::{Micros, table};
-use super::tally::Tally;
+use super::tally::ExportConnectionTally;
 
-type Text<'r> = Cow<'r, str>;
+type RowText<'r> = Cow<'r, str>;
 
 table! {
     /// One row a Transaction: an RPC with its Call, its Reply and what RDMA moved between them.
@@ -25,35 +25,35 @@ table! {
         /// Number of the connection in its capture, from 1.
         connection: u64,
         /// `rocev2`, `rocev1`, `infiniband`, `iwarp`, `tcp` or `udp`.
-        transport: Text<'r>,
+        transport: RowText<'r>,
         /// Address of the side that opened the connection.
-        client: Option<Text<'r>>,
+        client: Option<RowText<'r>>,
         /// Its TCP or UDP port, or its QP number.
         client_port: Option<u64>,
         /// Address of the other side.
-        server: Option<Text<'r>>,
+        server: Option<RowText<'r>>,
         /// Its TCP or UDP port, or its QP number.
         server_port: Option<u64>,
         /// `forward`: the Call comes from the client; `reverse`: from the server (RFC 8167).
-        direction: Text<'r>,
+        direction: RowText<'r>,
         /// Transaction identifier of the RPC, as `0x` and 8 digits.
-        xid: Text<'r>,
+        xid: RowText<'r>,
         /// Number of the RPC program.
         program: Option<u64>,
         /// Name of the RPC program.
-        program_name: Option<Text<'r>>,
+        program_name: Option<RowText<'r>>,
         /// Version of the program.
         version: Option<u64>,
         /// Minor version of NFSv4.
         minor_version: Option<u64>,
         /// The RFC's name of the procedure.
-        procedure: Option<Text<'r>>,
+        procedure: Option<RowText<'r>>,
         /// The procedure, or of a COMPOUND the operation that it is about.
-        operation: Option<Text<'r>>,
+        operation: Option<RowText<'r>>,
         /// How the procedure went: `NFS4_OK`, `NFS3ERR_NOENT`.
-        status: Option<Text<'r>>,
+        status: Option<RowText<'r>>,
         /// How RPC went: `SUCCESS`, or why not.
-        rpc_status: Option<Text<'r>>,
+        rpc_status: Option<RowText<'r>>,
         /// First frame of the Call, in microseconds; null without a Call.
         call_time: Option<Micros>,
         /// First frame of the Call, in nanoseconds since 1970-01-01 00:00:00 UTC.
@@ -61,7 +61,7 @@ table! {
         /// Last frame of the copy of the Call that the server accepted, in nanoseconds.
         call_end_time_ns: Option<Timestamp>,
         /// How that is known: `acknowledged`, or `assumed` of the first whole copy.
-        call_delivered: Option<Text<'r>>,
+        call_delivered: Option<RowText<'r>>,
         /// Number of the first frame of the Call.
         call_frame: Option<u64>,
         /// How often the Call was sent, by RPC or by the transport.
@@ -69,7 +69,7 @@ table! {
         /// How often RPC sent it again.
         call_resent: Option<u64>,
         /// `rdma_proc` of the Call: `RDMA_MSG`, `RDMA_NOMSG`.
-        call_rdma_proc: Option<Text<'r>>,
+        call_rdma_proc: Option<RowText<'r>>,
         /// Credits that the Call asks for.
         call_credits: Option<u64>,
         /// Bytes of the Call that went inline.
@@ -83,7 +83,7 @@ table! {
         /// Last frame of the copy of the Reply that the client accepted, in nanoseconds.
         reply_end_time_ns: Option<Timestamp>,
         /// How that is known: `acknowledged`, or `assumed` of the first whole copy.
-        reply_delivered: Option<Text<'r>>,
+        reply_delivered: Option<RowText<'r>>,
         /// Number of the first frame of the Reply.
         reply_frame: Option<u64>,
         /// How often the Reply was sent, by RPC or by the transport.
@@ -91,7 +91,7 @@ table! {
         /// How often RPC sent it again.
         reply_resent: Option<u64>,
         /// `rdma_proc` of the Reply: `RDMA_MSG`, `RDMA_NOMSG`, `RDMA_ERROR`.
-        reply_rdma_proc: Option<Text<'r>>,
+        reply_rdma_proc: Option<RowText<'r>>,
         /// Credits that the Reply grants.
         reply_credits: Option<u64>,
         /// Bytes of the Reply that went inline.
@@ -131,36 +131,36 @@ table! {
         /// Whether the Call, the Reply and all bytes of chunks are in the capture.
         complete: bool,
         /// Codes of what is not, with spaces between them; null where nothing is missing.
-        missing: Option<Text<'r>>,
+        missing: Option<RowText<'r>>,
         /// Whether an RDMA_DONE closed it.
         done: bool,
         /// The `index` of the Transaction that it repeats on another connection.
         retry_of: Option<u64>,
         /// The path of the file that it is about, as far as its names were seen before: `…/log.1` where the directory was not,
         /// and the hash of the filehandle where no name was; null where it is about no file.
-        path: Option<Text<'r>>,
+        path: Option<RowText<'r>>,
         /// The other path of RENAME, LINK, COPY and CLONE.
-        new_path: Option<Text<'r>>,
+        new_path: Option<RowText<'r>>,
     }
 }
 
 /// What a row has of a message.
 #[derive(Default)]
-struct Message<'r> {
+struct ExportMessage<'r> {
     time: Option<Timestamp>,
     end_time: Option<Timestamp>,
     frame: Option<u64>,
-    delivered: Option<Text<'r>>,
+    delivered: Option<RowText<'r>>,
     copies: Option<u64>,
     resent: Option<u64>,
-    proc: Option<Text<'r>>,
+    proc: Option<RowText<'r>>,
     credits: Option<u64>,
     length: Option<u64>,
     rpc_length: Option<u64>,
 }
 
-impl Message<'_> {
-    fn of(transaction: &Transaction, which: Which) -> Self {
+impl ExportMessage<'_> {
+    fn of(transaction: &Transaction, which: RpcMessageKind) -> Self {
         let Some(record) = transaction.message(which) else { return Self::default() };
         let MessageRecord { time, end_time, delivered, copies, resent, rpcrdma, .. } = record;
         Self {
@@ -178,7 +178,7 @@ impl Message<'_> {
     }
 }
 
-fn address<'r>(endpoint: &Endpoint) -> Option<Text<'r>> {
+fn address<'r>(endpoint: &Endpoint) -> Option<RowText<'r>> {
     json::address(endpoint.address).map(|text| text.0.to_string().into())
 }
 
@@ -187,9 +187,12 @@ fn port(endpoint: &Endpoint) -> Option<u64> {
 }
 
 impl<'r> TransactionRow<'r> {
-    pub(super) fn of(transaction: &'r Transaction, facts: &Facts, about: About<'r>) -> Self {
+    pub(super) fn of(transaction: &'r Transaction, facts: &RpcSummary, about: OperationPaths<'r>) -> Self {
         let Transaction { connection, read_chunks, write_chunks, reply_chunk, .. } = transaction;
-        let (call, reply) = (Message::of(transaction, Which::Call), Message::of(transaction, Which::Reply));
+        let (call, reply) = (
+            ExportMessage::of(transaction, RpcMessageKind::Call),
+            ExportMessage::of(transaction, RpcMessageKind::Reply),
+        );
         let phases = transaction.phases();
         let missing: Vec<String> = facts.missing(transaction).iter().map(ToString::to_string).collect();
         let sum = |chunks: &[Chunk], of: fn(&Chunk) -> u64| chunks.iter().map(of).sum();
@@ -202,8 +205,8 @@ impl<'r> TransactionRow<'r> {
             server: address(&connection.server),
             server_port: port(&connection.server),
             direction: match transaction.direction {
-                Direction::Forward => "forward".into(),
-                Direction::Reverse => "reverse".into(),
+                CallDirection::Forward => "forward".into(),
+                CallDirection::Reverse => "reverse".into(),
             },
             xid: format!("{:#010x}", transaction.xid.0).into(),
             program: facts.program.map(|program| program.0.into()),
@@ -211,7 +214,7 @@ impl<'r> TransactionRow<'r> {
             version: facts.version.map(u64::from),
             minor_version: facts.minor_version.map(u64::from),
             procedure: json::procedure(facts).map(Cow::from),
-            operation: facts.operation.map(|operation| json::Name::from(operation).into()),
+            operation: facts.operation.map(|operation| json::NameOrNumber::from(operation).into()),
             status: json::status(facts).map(Cow::from),
             rpc_status: facts.rpc_status.and_then(json::rpc_status).map(Cow::from),
             call_time: call.time.map(Micros),
@@ -268,7 +271,7 @@ table! {
         /// The `index` of its Transaction.
         transaction: u64,
         /// `read`, `write` or `reply`: what its chunk is for; `reply_read`: a Read chunk of the Reply (RFC 5666).
-        kind: Text<'r>,
+        kind: RowText<'r>,
         /// Which chunk of this kind, from 0.
         chunk: u64,
         /// Which segment of the chunk, from 0.
@@ -276,9 +279,9 @@ table! {
         /// Position of a Read chunk.
         position: Option<u64>,
         /// Names the memory, as `0x` and 8 digits.
-        handle: Text<'r>,
+        handle: RowText<'r>,
         /// Where the range begins, as `0x` and 16 digits.
-        offset: Text<'r>,
+        offset: RowText<'r>,
         /// Bytes that are offered.
         length: u64,
         /// Write and Reply chunks: bytes that the Reply says were written.
@@ -332,13 +335,13 @@ table! {
         /// Number of the connection in its capture, from 1, in the order of the first RPC message on each.
         connection: u64,
         /// `rocev2`, `rocev1`, `infiniband`, `iwarp`, `tcp` or `udp`.
-        transport: Text<'r>,
+        transport: RowText<'r>,
         /// Address of the side that opened it.
-        client: Option<Text<'r>>,
+        client: Option<RowText<'r>>,
         /// Its TCP or UDP port, or its QP number.
         client_port: Option<u64>,
         /// Address of the other side.
-        server: Option<Text<'r>>,
+        server: Option<RowText<'r>>,
         /// Its TCP or UDP port, or its QP number.
         server_port: Option<u64>,
         /// How many Transactions it has.
@@ -355,7 +358,7 @@ table! {
 }
 
 impl ConnectionRow<'_> {
-    pub(super) fn of(tally: &Tally) -> Self {
+    pub(super) fn of(tally: &ExportConnectionTally) -> Self {
         Self {
             connection: tally.name.number,
             transport: tally.name.transport.to_string().into(),

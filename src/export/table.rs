@@ -8,11 +8,11 @@ use std::fmt::Write as _;
 
 use nfsrdma_dissectors::frame::Timestamp;
 
-use super::parts::Buffer;
+use super::parquet_files::ColumnBuffer;
 
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Type {
+pub enum ColumnType {
     /// INT64; what is larger is null.
     Integer,
     /// BOOLEAN.
@@ -23,7 +23,7 @@ pub enum Type {
     Time,
 }
 
-impl Type {
+impl ColumnType {
     /// What SQL calls it.
     pub const fn sql(self) -> &'static str {
         match self {
@@ -47,11 +47,11 @@ impl Type {
 
 /// A column.
 #[derive(Clone, Copy, Debug)]
-pub struct Column {
+pub struct ExportColumn {
     /// Its name.
     pub name: &'static str,
     /// The type of its values.
-    pub kind: Type,
+    pub kind: ColumnType,
     /// Whether it may be null.
     pub is_optional: bool,
     /// What it is.
@@ -59,21 +59,21 @@ pub struct Column {
 }
 
 /// A row of a table.
-pub trait Row {
+pub trait ExportRow {
     /// The name of the table.
     const TABLE: &'static str;
     /// What a row is.
     const ABOUT: &'static str;
     /// The columns, in order.
-    const COLUMNS: &'static [Column];
+    const COLUMNS: &'static [ExportColumn];
 
     /// Adds the values to the columns, in their order.
-    fn put(&self, to: &mut [Buffer]);
+    fn put(&self, to: &mut [ColumnBuffer]);
 
     /// The schema as Parquet writes it.
     fn schema() -> String {
         let mut schema = format!("message {} {{\n", Self::TABLE);
-        for Column { name, kind, is_optional, .. } in Self::COLUMNS {
+        for ExportColumn { name, kind, is_optional, .. } in Self::COLUMNS {
             let repetition = if *is_optional { "optional" } else { "required" };
             let (before, after) = kind.parquet();
             // A text takes all that is written.
@@ -84,36 +84,36 @@ pub trait Row {
 }
 
 /// A value of a column.
-pub(super) trait Cell {
-    const KIND: Type;
+pub(super) trait ExportCell {
+    const KIND: ColumnType;
     const IS_OPTIONAL: bool = false;
 
-    fn put(&self, to: &mut Buffer);
+    fn put(&self, to: &mut ColumnBuffer);
 }
 
-impl Cell for u64 {
-    const KIND: Type = Type::Integer;
+impl ExportCell for u64 {
+    const KIND: ColumnType = ColumnType::Integer;
 
-    fn put(&self, to: &mut Buffer) {
+    fn put(&self, to: &mut ColumnBuffer) {
         to.integer(Some(i64::try_from(*self).unwrap_or(i64::MAX)));
     }
 }
 
-impl Cell for Option<u64> {
-    const KIND: Type = Type::Integer;
+impl ExportCell for Option<u64> {
+    const KIND: ColumnType = ColumnType::Integer;
     const IS_OPTIONAL: bool = true;
 
-    fn put(&self, to: &mut Buffer) {
+    fn put(&self, to: &mut ColumnBuffer) {
         to.integer(self.and_then(|number| i64::try_from(number).ok()));
     }
 }
 
 /// Nanoseconds since 1970-01-01 00:00:00 UTC.
-impl Cell for Option<Timestamp> {
-    const KIND: Type = Type::Integer;
+impl ExportCell for Option<Timestamp> {
+    const KIND: ColumnType = ColumnType::Integer;
     const IS_OPTIONAL: bool = true;
 
-    fn put(&self, to: &mut Buffer) {
+    fn put(&self, to: &mut ColumnBuffer) {
         to.integer(self.map(|time| time.0));
     }
 }
@@ -122,45 +122,45 @@ impl Cell for Option<Timestamp> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Micros(pub(super) Timestamp);
 
-impl Cell for Option<Micros> {
-    const KIND: Type = Type::Time;
+impl ExportCell for Option<Micros> {
+    const KIND: ColumnType = ColumnType::Time;
     const IS_OPTIONAL: bool = true;
 
-    fn put(&self, to: &mut Buffer) {
+    fn put(&self, to: &mut ColumnBuffer) {
         to.integer(self.map(|time| time.0.0.div_euclid(1000)));
     }
 }
 
-impl Cell for bool {
-    const KIND: Type = Type::Boolean;
+impl ExportCell for bool {
+    const KIND: ColumnType = ColumnType::Boolean;
 
-    fn put(&self, to: &mut Buffer) {
+    fn put(&self, to: &mut ColumnBuffer) {
         to.boolean(Some(*self));
     }
 }
 
-impl Cell for Option<bool> {
-    const KIND: Type = Type::Boolean;
+impl ExportCell for Option<bool> {
+    const KIND: ColumnType = ColumnType::Boolean;
     const IS_OPTIONAL: bool = true;
 
-    fn put(&self, to: &mut Buffer) {
+    fn put(&self, to: &mut ColumnBuffer) {
         to.boolean(*self);
     }
 }
 
-impl Cell for Cow<'_, str> {
-    const KIND: Type = Type::Text;
+impl ExportCell for Cow<'_, str> {
+    const KIND: ColumnType = ColumnType::Text;
 
-    fn put(&self, to: &mut Buffer) {
+    fn put(&self, to: &mut ColumnBuffer) {
         to.text(Some(self));
     }
 }
 
-impl Cell for Option<Cow<'_, str>> {
-    const KIND: Type = Type::Text;
+impl ExportCell for Option<Cow<'_, str>> {
+    const KIND: ColumnType = ColumnType::Text;
     const IS_OPTIONAL: bool = true;
 
-    fn put(&self, to: &mut Buffer) {
+    fn put(&self, to: &mut ColumnBuffer) {
         to.text(self.as_deref());
     }
 }
@@ -175,20 +175,20 @@ macro_rules! table {
             pub(super) of: std::marker::PhantomData<&$r ()>,
         }
 
-        impl<$r> $crate::export::table::Row for $Row<$r> {
+        impl<$r> $crate::export::table::ExportRow for $Row<$r> {
             const TABLE: &'static str = $name;
             const ABOUT: &'static str = concat!($($about),+);
-            const COLUMNS: &'static [$crate::export::table::Column] = &[$($crate::export::table::Column {
+            const COLUMNS: &'static [$crate::export::table::ExportColumn] = &[$($crate::export::table::ExportColumn {
                 name: stringify!($column),
-                kind: <$type as $crate::export::table::Cell>::KIND,
-                is_optional: <$type as $crate::export::table::Cell>::IS_OPTIONAL,
+                kind: <$type as $crate::export::table::ExportCell>::KIND,
+                is_optional: <$type as $crate::export::table::ExportCell>::IS_OPTIONAL,
                 about: concat!($($column_about),+),
             }),*];
 
-            fn put(&self, to: &mut [$crate::export::parts::Buffer]) {
+            fn put(&self, to: &mut [$crate::export::parquet_files::ColumnBuffer]) {
                 let mut columns = to.iter_mut();
                 $(if let Some(column) = columns.next() {
-                    $crate::export::table::Cell::put(&self.$column, column);
+                    $crate::export::table::ExportCell::put(&self.$column, column);
                 })*
             }
         }

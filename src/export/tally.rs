@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::{ConnectionName, Which};
+use nfsrdma_dissectors::flow::transaction::{ConnectionName, RpcMessageKind};
 use nfsrdma_dissectors::frame::Timestamp;
 
 /// Connections that are counted at a time at most: more than the flow follows.
 const COUNTED: usize = 64 << 10;
 /// Memory of a connection that is counted, in bytes, about: its place in the tree, and in the half that is written at a time.
-const TALLY_BYTES: usize = 2 * (size_of::<Tally>() + size_of::<u64>());
+const TALLY_BYTES: usize = 2 * (size_of::<ExportConnectionTally>() + size_of::<u64>());
 
 /// What went over a connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tally {
+pub(super) struct ExportConnectionTally {
     pub(super) name: ConnectionName,
     pub(super) transactions: u64,
     pub(super) incomplete: u64,
@@ -26,14 +26,14 @@ pub(super) struct Tally {
 
 /// The connections that are counted.
 #[derive(Debug)]
-pub(super) struct Tallies {
-    connections: BTreeMap<u64, Tally>,
+pub(super) struct ExportConnectionTallies {
+    connections: BTreeMap<u64, ExportConnectionTally>,
     transactions: u64,
     /// Connections that are counted at a time at most.
     most: usize,
 }
 
-impl Tallies {
+impl ExportConnectionTallies {
     /// Nothing is counted yet; connections may take so many bytes.
     pub(super) fn new(room_bytes: usize) -> Self {
         let most = (room_bytes / TALLY_BYTES).clamp(2, COUNTED);
@@ -41,13 +41,13 @@ impl Tallies {
     }
 
     /// Counts a Transaction; gives the connections that are counted no more, because there are too many.
-    pub(super) fn add(&mut self, transaction: &Transaction, is_complete: bool) -> Vec<Tally> {
+    pub(super) fn add(&mut self, transaction: &Transaction, is_complete: bool) -> Vec<ExportConnectionTally> {
         self.transactions += 1;
         let name = transaction.connection;
         let is_new = !self.connections.contains_key(&name.number);
         let gone =
             if is_new && self.connections.len() >= self.most { self.take_silent() } else { Vec::new() };
-        let tally = self.connections.entry(name.number).or_insert(Tally {
+        let tally = self.connections.entry(name.number).or_insert(ExportConnectionTally {
             name,
             transactions: 0,
             incomplete: 0,
@@ -61,7 +61,7 @@ impl Tallies {
         tally.transactions += 1;
         tally.incomplete += u64::from(!is_complete);
         let length = |which| transaction.rpc_length(which).unwrap_or(0);
-        tally.bytes += length(Which::Call) + length(Which::Reply);
+        tally.bytes += length(RpcMessageKind::Call) + length(RpcMessageKind::Reply);
         for message in transaction.call.iter().chain(&transaction.reply) {
             let times = tally.times.get_or_insert((message.time, message.end_time));
             *times = (times.0.min(message.time), times.1.max(message.end_time));
@@ -70,7 +70,7 @@ impl Tallies {
     }
 
     /// The half that was silent longest.
-    fn take_silent(&mut self) -> Vec<Tally> {
+    fn take_silent(&mut self) -> Vec<ExportConnectionTally> {
         let mut touched: Vec<u64> = self.connections.values().map(|tally| tally.touched).collect();
         let middle = touched.len() / 2;
         let (_, limit, _) = touched.select_nth_unstable(middle);
@@ -82,7 +82,7 @@ impl Tallies {
     }
 
     /// All that are left.
-    pub(super) fn take(&mut self) -> Vec<Tally> {
+    pub(super) fn take(&mut self) -> Vec<ExportConnectionTally> {
         std::mem::take(&mut self.connections).into_values().collect()
     }
 }

@@ -7,8 +7,8 @@
 use std::sync::LazyLock;
 
 use nfsrdma_dissectors::catalog;
-use nfsrdma_dissectors::field::registry::Place;
-use nfsrdma_dissectors::field::{FlagName, Kind};
+use nfsrdma_dissectors::field::registry::RegisteredField;
+use nfsrdma_dissectors::field::{FieldKind, FlagName};
 
 /// A bit of a mask.
 #[derive(Debug, PartialEq, Eq)]
@@ -182,10 +182,10 @@ pub(super) fn all() -> &'static [Bit] {
 
 /// The bits of one mask. Those that one name puts together with others are no fields of their own: together they are a
 /// number.
-fn of_mask(field: &'static str, places: &[Place]) -> Vec<Bit> {
+fn of_mask(field: &'static str, places: &[RegisteredField]) -> Vec<Bit> {
     let mut names: Vec<FlagName> = Vec::new();
     for (mask, name) in
-        places.iter().filter(|place| place.field.kind == Kind::Flags).flat_map(|place| place.names)
+        places.iter().filter(|place| place.field.kind == FieldKind::Flags).flat_map(|place| place.names)
     {
         if !names.iter().any(|(_, known)| known == name) {
             names.push((*mask, name));

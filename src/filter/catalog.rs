@@ -6,21 +6,21 @@ use std::sync::LazyLock;
 
 use nfsrdma_dissectors::catalog;
 use nfsrdma_dissectors::field::FlagName;
-use nfsrdma_dissectors::field::registry::{Layer, Place};
+use nfsrdma_dissectors::field::registry::{DecodeLayer, RegisteredField};
 
 use super::bits::{self, Bit};
-use super::facts::{ALIASES, Alias, Fact, Part};
+use super::generated_fields::{ALIASES, Alias, AliasPart, Fact};
 use super::procedures::{self, ProcedureOf};
 
-pub use super::types::Type;
+pub use super::types::FilterType;
 
 /// Where the values of a field come from.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Origin {
+pub enum FieldOrigin {
     /// A structure has it, in one of these layers.
-    Structure(Vec<Layer>),
+    Structure(Vec<DecodeLayer>),
     /// A protocol without a header of its own: it is there where one of its fields is.
-    Protocol(Vec<Layer>),
+    Protocol(Vec<DecodeLayer>),
     /// It is known of a frame or a Transaction.
     Fact(Fact),
     /// It stands for other fields.
@@ -33,11 +33,11 @@ pub enum Origin {
 
 /// A field, by its name.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct CatalogEntry {
     /// Its name in filters.
     pub name: &'static str,
     /// Its type.
-    pub kind: Type,
+    pub kind: FilterType,
     /// What it is; of a field that several structures have, what it is in the first.
     pub text: String,
     /// Where it is defined, in every structure that has it.
@@ -45,13 +45,13 @@ pub struct Entry {
     /// What the specification calls the values, or the bits of a mask, that have names.
     pub names: Vec<FlagName>,
     /// Where its values come from.
-    pub origin: Origin,
+    pub origin: FieldOrigin,
 }
 
 /// Every field, in the order of names.
 #[derive(Clone, Debug)]
 pub struct Catalog {
-    entries: BTreeMap<&'static str, Entry>,
+    entries: BTreeMap<&'static str, CatalogEntry>,
 }
 
 impl Catalog {
@@ -65,38 +65,41 @@ impl Catalog {
             entries.insert(protocol.name, protocol);
         }
         let (name, _, text, source) = TOGETHER;
-        let origin = Origin::Protocol(vec![Layer::Iwarp]);
-        entries.insert(name, plain(name, Type::Protocol, text, source, origin));
+        let origin = FieldOrigin::Protocol(vec![DecodeLayer::Iwarp]);
+        entries.insert(name, plain(name, FilterType::Protocol, text, source, origin));
         for fact in [Fact::FRAME, Fact::PAYLOAD, Fact::CHUNK_LISTS, Fact::MESSAGE, Fact::TRANSACTION].concat()
         {
             let (name, kind, text, source) = fact.description();
-            entries.insert(name, plain(name, kind, text, source, Origin::Fact(fact)));
+            entries.insert(name, plain(name, kind, text, source, FieldOrigin::Fact(fact)));
         }
         for alias in ALIASES {
-            let of: Vec<&Entry> = alias.of.iter().filter_map(|name| entries.get(name)).collect();
+            let of: Vec<&CatalogEntry> = alias.of.iter().filter_map(|name| entries.get(name)).collect();
             let kind = match alias.part {
-                Part::Whole | Part::Bits(..) => of.first().map_or(Type::Unsigned, |of| of.kind),
-                Part::Length | Part::Crc32 | Part::Crc16From(_) => Type::Unsigned,
+                AliasPart::Whole | AliasPart::Bits(..) => {
+                    of.first().map_or(FilterType::Unsigned, |of| of.kind)
+                }
+                AliasPart::Length | AliasPart::Crc32 | AliasPart::Crc16From(_) => FilterType::Unsigned,
             };
             // A part of a value has the names of what stands in it.
             let is_within = |(bits, _): &&FlagName| match alias.part {
-                Part::Bits(shift, mask) => shift == 0 && bits & !mask == 0,
-                Part::Whole => true,
+                AliasPart::Bits(shift, mask) => shift == 0 && bits & !mask == 0,
+                AliasPart::Whole => true,
                 _ => false,
             };
             let names = of.iter().flat_map(|of| &of.names).filter(is_within).copied().collect();
-            let entry = plain(alias.name, kind, alias.about, alias.source, Origin::Alias(alias));
-            entries.insert(alias.name, Entry { names, ..entry });
+            let entry = plain(alias.name, kind, alias.about, alias.source, FieldOrigin::Alias(alias));
+            entries.insert(alias.name, CatalogEntry { names, ..entry });
         }
         for bit in bits::all() {
-            let entry = plain(&bit.name, Type::Boolean, &bit.about, &bit.source, Origin::Bit(bit));
+            let entry = plain(&bit.name, FilterType::Boolean, &bit.about, &bit.source, FieldOrigin::Bit(bit));
             entries.entry(&bit.name).or_insert(entry);
         }
         for of in procedures::all() {
             let source =
                 TITLES.iter().find(|(name, ..)| *name == of.protocol).map_or("", |(.., source)| source);
-            let entry = plain(&of.name, Type::Enumeration, &of.about, source, Origin::Procedure(of));
-            entries.insert(&of.name, Entry { names: of.names.clone(), ..entry });
+            let entry =
+                plain(&of.name, FilterType::Enumeration, &of.about, source, FieldOrigin::Procedure(of));
+            entries.insert(&of.name, CatalogEntry { names: of.names.clone(), ..entry });
         }
         Self { entries }
     }
@@ -108,12 +111,12 @@ impl Catalog {
     }
 
     /// The field of this name.
-    pub fn get(&self, name: &str) -> Option<&Entry> {
+    pub fn get(&self, name: &str) -> Option<&CatalogEntry> {
         self.entries.get(name)
     }
 
     /// Every field, in the order of names.
-    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
+    pub fn iter(&self) -> impl Iterator<Item = &CatalogEntry> {
         self.entries.values()
     }
 
@@ -137,8 +140,21 @@ impl Default for Catalog {
     }
 }
 
-fn plain(name: &'static str, kind: Type, text: &str, source: &str, origin: Origin) -> Entry {
-    Entry { name, kind, text: text.to_owned(), sources: vec![source.to_owned()], names: Vec::new(), origin }
+fn plain(
+    name: &'static str,
+    kind: FilterType,
+    text: &str,
+    source: &str,
+    origin: FieldOrigin,
+) -> CatalogEntry {
+    CatalogEntry {
+        name,
+        kind,
+        text: text.to_owned(),
+        sources: vec![source.to_owned()],
+        names: Vec::new(),
+        origin,
+    }
 }
 
 /// Titles of protocols that have no header of their own, and where they are defined.
@@ -163,11 +179,11 @@ pub(super) const TOGETHER: (&str, &[&str], &str, &str) = (
 );
 
 /// The protocols that have fields, but no group with their name.
-fn protocols(entries: &BTreeMap<&'static str, Entry>) -> Vec<Entry> {
-    let mut found: BTreeMap<&'static str, Entry> = BTreeMap::new();
+fn protocols(entries: &BTreeMap<&'static str, CatalogEntry>) -> Vec<CatalogEntry> {
+    let mut found: BTreeMap<&'static str, CatalogEntry> = BTreeMap::new();
     for entry in entries.values() {
         let Some((protocol, _)) = entry.name.split_once('.') else { continue };
-        let Origin::Structure(layers) = &entry.origin else { continue };
+        let FieldOrigin::Structure(layers) = &entry.origin else { continue };
         if entries.contains_key(protocol) {
             continue;
         }
@@ -175,26 +191,26 @@ fn protocols(entries: &BTreeMap<&'static str, Entry>) -> Vec<Entry> {
             Some((_, text, source)) => (*text, *source),
             None => (protocol, entry.sources.first().map_or("", String::as_str)),
         };
-        let of = found
-            .entry(protocol)
-            .or_insert_with(|| plain(protocol, Type::Protocol, text, source, Origin::Protocol(Vec::new())));
-        if let Origin::Protocol(known) = &mut of.origin {
+        let of = found.entry(protocol).or_insert_with(|| {
+            plain(protocol, FilterType::Protocol, text, source, FieldOrigin::Protocol(Vec::new()))
+        });
+        if let FieldOrigin::Protocol(known) = &mut of.origin {
             known.extend(layers);
         }
     }
     found.into_values().collect()
 }
 
-fn described(name: &'static str, places: &[Place]) -> Option<Entry> {
+fn described(name: &'static str, places: &[RegisteredField]) -> Option<CatalogEntry> {
     // Where a structure is called as one of its values, the value is what is compared.
     let first = places.iter().find(|place| !place.is_group()).or(places.first())?;
-    let mut entry = Entry {
+    let mut entry = CatalogEntry {
         name,
-        kind: Type::of(name, first.field.kind),
+        kind: FilterType::of(name, first.field.kind),
         text: first.said().text,
         sources: Vec::new(),
         names: Vec::new(),
-        origin: Origin::Structure(places.iter().map(|place| place.layer).collect()),
+        origin: FieldOrigin::Structure(places.iter().map(|place| place.layer).collect()),
     };
     for place in places {
         let source = place.said().source;
@@ -275,7 +291,7 @@ mod tests {
     fn a_field_of_many_structures_is_one_entry_with_all_their_sources() {
         let catalog = Catalog::new();
         let offset = catalog.get("nfs.offset4").unwrap();
-        assert_eq!(offset.kind, Type::Unsigned);
+        assert_eq!(offset.kind, FilterType::Unsigned);
         assert!(offset.sources.contains(&"RFC 8881 section 18.32.1".to_owned()), "{:?}", offset.sources);
         assert!(offset.sources.contains(&"RFC 7862 section 15.10.1".to_owned()), "{:?}", offset.sources);
     }
@@ -293,10 +309,14 @@ mod tests {
     fn a_protocol_is_told_from_a_structure() {
         let catalog = Catalog::new();
         for protocol in ["frame", "eth", "ip", "ipv6", "udp", "tcp", "infiniband", "rpcordma", "rpc", "nfs"] {
-            assert_eq!(catalog.get(protocol).map(|entry| entry.kind), Some(Type::Protocol), "{protocol}");
+            assert_eq!(
+                catalog.get(protocol).map(|entry| entry.kind),
+                Some(FilterType::Protocol),
+                "{protocol}"
+            );
         }
-        assert_eq!(catalog.get("infiniband.bth").map(|entry| entry.kind), Some(Type::Structure));
-        assert_eq!(catalog.get("tcp.flags").map(|entry| entry.kind), Some(Type::Flags));
+        assert_eq!(catalog.get("infiniband.bth").map(|entry| entry.kind), Some(FilterType::Structure));
+        assert_eq!(catalog.get("tcp.flags").map(|entry| entry.kind), Some(FilterType::Flags));
     }
 
     #[test]

@@ -3,29 +3,29 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::Filter;
-use super::catalog::{Catalog, Type};
-use super::compile::Named;
+use super::catalog::{Catalog, FilterType};
+use super::compile::FilterField;
 use super::error::proposal;
-use super::program::Node;
-use super::value::{Slot, Value};
+use super::program::FilterNode;
+use super::value::{FilterSlot, FilterValue};
 
 /// A field that is shown.
 #[derive(Clone, Copy, Debug)]
-pub struct Column {
+pub struct FilterColumn {
     /// Its name.
     pub name: &'static str,
     /// Its type.
-    pub kind: Type,
-    pub(super) slot: Slot,
+    pub kind: FilterType,
+    pub(super) slot: FilterSlot,
 }
 
 /// A value of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Shown<'v>(pub(super) Value<'v>);
+pub struct ShownValue<'v>(pub(super) FilterValue<'v>);
 
 /// A value, as far as showing it goes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Plain<'v> {
+pub enum PlainValue<'v> {
     /// A number.
     Number(i128),
     /// Yes or no.
@@ -46,34 +46,34 @@ pub enum Plain<'v> {
     Unknown,
 }
 
-impl<'v> Shown<'v> {
+impl<'v> ShownValue<'v> {
     /// Whether it is a value of this type: a structure that is called as a number or a time in it has its bytes, too.
-    pub(super) fn fits(self, kind: Type) -> bool {
+    pub(super) fn fits(self, kind: FilterType) -> bool {
         let is_one_value = matches!(
             kind,
-            Type::Unsigned
-                | Type::Signed
-                | Type::Boolean
-                | Type::Enumeration
-                | Type::Flags
-                | Type::Time
-                | Type::Duration
+            FilterType::Unsigned
+                | FilterType::Signed
+                | FilterType::Boolean
+                | FilterType::Enumeration
+                | FilterType::Flags
+                | FilterType::Time
+                | FilterType::Duration
         );
-        !(is_one_value && matches!(self.0, Value::Bytes(_)))
+        !(is_one_value && matches!(self.0, FilterValue::Bytes(_)))
     }
 
     /// The value.
-    pub fn plain(self) -> Plain<'v> {
+    pub fn plain(self) -> PlainValue<'v> {
         match self.0 {
-            Value::Number(number) => Plain::Number(number),
-            Value::Bool(value) => Plain::Bool(value),
-            Value::Bytes(bytes) => Plain::Bytes(bytes),
-            Value::Text(bytes) => Plain::Text(bytes),
-            Value::Ipv4(address, _) => Plain::Ipv4(Ipv4Addr::from_bits(address)),
-            Value::Ipv6(address, _) => Plain::Ipv6(Ipv6Addr::from_bits(address)),
-            Value::Time(time) => Plain::Time(time),
-            Value::Duration(duration) => Plain::Duration(duration),
-            Value::Unknown => Plain::Unknown,
+            FilterValue::Number(number) => PlainValue::Number(number),
+            FilterValue::Bool(value) => PlainValue::Bool(value),
+            FilterValue::Bytes(bytes) => PlainValue::Bytes(bytes),
+            FilterValue::Text(bytes) => PlainValue::Text(bytes),
+            FilterValue::Ipv4(address, _) => PlainValue::Ipv4(Ipv4Addr::from_bits(address)),
+            FilterValue::Ipv6(address, _) => PlainValue::Ipv6(Ipv6Addr::from_bits(address)),
+            FilterValue::Time(time) => PlainValue::Time(time),
+            FilterValue::Duration(duration) => PlainValue::Duration(duration),
+            FilterValue::Unknown => PlainValue::Unknown,
         }
     }
 }
@@ -81,14 +81,14 @@ impl<'v> Shown<'v> {
 impl Filter {
     /// A filter that everything passes.
     pub fn everything() -> Self {
-        Self { program: Node::And(Vec::new()), fields: Vec::new() }
+        Self { program: FilterNode::And(Vec::new()), fields: Vec::new() }
     }
 
     /// Has it gather the values of these fields, too.
     ///
     /// # Errors
     /// A name that no field has.
-    pub fn with_columns(mut self, names: &[String]) -> Result<(Self, Vec<Column>), String> {
+    pub fn with_columns(mut self, names: &[String]) -> Result<(Self, Vec<FilterColumn>), String> {
         let catalog = Catalog::shared();
         let mut columns = Vec::new();
         for name in names {
@@ -97,8 +97,8 @@ impl Filter {
                 return Err(format!("there is no field {name}{}", proposal(&near)));
             };
             // What has other fields in it is shown by its name.
-            let has_value = !matches!(entry.kind, Type::Protocol | Type::Structure);
-            let is_it = |field: &Named| field.name == entry.name && !field.is_search;
+            let has_value = !matches!(entry.kind, FilterType::Protocol | FilterType::Structure);
+            let is_it = |field: &FilterField| field.name == entry.name && !field.is_search;
             let slot = match self.fields.iter().position(is_it) {
                 Some(slot) => {
                     if let Some(field) = self.fields.get_mut(slot) {
@@ -107,7 +107,7 @@ impl Filter {
                     slot
                 }
                 None => {
-                    self.fields.push(Named {
+                    self.fields.push(FilterField {
                         name: entry.name,
                         origin: entry.origin.clone(),
                         has_value,
@@ -116,7 +116,7 @@ impl Filter {
                     self.fields.len() - 1
                 }
             };
-            columns.push(Column { name: entry.name, kind: entry.kind, slot });
+            columns.push(FilterColumn { name: entry.name, kind: entry.kind, slot });
         }
         Ok((self, columns))
     }

@@ -2,26 +2,26 @@
 //! compared with ([`constant`]), and what makes no sense together is refused ([`sort`]).
 
 mod constant;
-mod sort;
+mod operand_type;
 
 use std::borrow::Cow;
 
 use regex::bytes::RegexBuilder;
 
-use super::catalog::{Catalog, Entry, Origin, Type};
+use super::catalog::{Catalog, CatalogEntry, FieldOrigin, FilterType};
 use super::error::{FilterError, proposal};
 use super::literal;
-use super::program::{Comparison, Expression, Function, Node};
-use super::syntax::{Arithmetic, Form, Operand, Quantifier, Relation, Span, Test};
-use super::value::{Constant, Slot};
-use constant::Beside;
-use sort::Sort;
+use super::program::{ComparisonOperator, Expression, FilterNode, Function};
+use super::syntax::{Arithmetic, FilterSpan, Operand, OperandForm, Quantifier, Relation, Test};
+use super::value::{Constant, FilterSlot};
+use constant::OperandContext;
+use operand_type::OperandType;
 
 /// A field that a filter names.
 #[derive(Clone, Debug)]
-pub(super) struct Named {
+pub(super) struct FilterField {
     pub(super) name: &'static str,
-    pub(super) origin: Origin,
+    pub(super) origin: FieldOrigin,
     /// Whether a value is looked at; else it is enough that the field is there.
     pub(super) has_value: bool,
     /// Whether its value is all that a protocol carries, and not its header alone: what a search looks into.
@@ -29,35 +29,35 @@ pub(super) struct Named {
 }
 
 /// Makes programs.
-pub(super) struct Compiler<'c> {
+pub(super) struct FilterCompiler<'c> {
     text: &'c str,
     catalog: &'c Catalog,
     /// The fields that were named up to now.
-    pub(super) fields: Vec<Named>,
+    pub(super) fields: Vec<FilterField>,
 }
 
-type Result<T, E = FilterError> = std::result::Result<T, E>;
+type FilterCompileResult<T, E = FilterError> = std::result::Result<T, E>;
 
-impl<'c> Compiler<'c> {
+impl<'c> FilterCompiler<'c> {
     pub(super) fn new(text: &'c str, catalog: &'c Catalog) -> Self {
         Self { text, catalog, fields: Vec::new() }
     }
 
-    fn error(&self, span: Span, what: impl Into<String>) -> FilterError {
+    fn error(&self, span: FilterSpan, what: impl Into<String>) -> FilterError {
         FilterError::new(self.text, span.at, what)
     }
 
-    fn as_written(&self, span: Span) -> &'c str {
+    fn as_written(&self, span: FilterSpan) -> &'c str {
         self.text.get(span.at..span.end).unwrap_or_default()
     }
 
     /// The program of a test.
-    pub(super) fn test(&mut self, test: &Test<'_>) -> Result<Node> {
+    pub(super) fn test(&mut self, test: &Test<'_>) -> FilterCompileResult<FilterNode> {
         Ok(match test {
-            Test::Or(tests) => Node::Or(self.tests(tests)?),
-            Test::Xor(tests) => Node::Xor(self.tests(tests)?),
-            Test::And(tests) => Node::And(self.tests(tests)?),
-            Test::Not(test) => Node::Not(Box::new(self.test(test)?)),
+            Test::Or(tests) => FilterNode::Or(self.tests(tests)?),
+            Test::Xor(tests) => FilterNode::Xor(self.tests(tests)?),
+            Test::And(tests) => FilterNode::And(self.tests(tests)?),
+            Test::Not(test) => FilterNode::Not(Box::new(self.test(test)?)),
             Test::Operand(operand) => self.alone(operand)?,
             Test::Relation(quantifier, left, relation, span, right) => {
                 self.relation(*quantifier, left, *relation, *span, right)?
@@ -66,21 +66,21 @@ impl<'c> Compiler<'c> {
         })
     }
 
-    fn tests(&mut self, tests: &[Test<'_>]) -> Result<Vec<Node>> {
+    fn tests(&mut self, tests: &[Test<'_>]) -> FilterCompileResult<Vec<FilterNode>> {
         tests.iter().map(|test| self.test(test)).collect()
     }
 
     /// An operand that stands by itself.
-    fn alone(&mut self, operand: &Operand<'_>) -> Result<Node> {
+    fn alone(&mut self, operand: &Operand<'_>) -> FilterCompileResult<FilterNode> {
         match &operand.form {
-            Form::Word(word) => {
+            OperandForm::Word(word) => {
                 let entry = self.entry(word, operand.span)?;
-                Ok(Node::Exists(self.slot(entry, false)))
+                Ok(FilterNode::Exists(self.slot(entry, false)))
             }
-            Form::Quoted(_) | Form::Char(_) => {
+            OperandForm::Quoted(_) | OperandForm::Char(_) => {
                 Err(self.error(operand.span, "a value alone is no test; compare a field with it"))
             }
-            Form::Call(name, _) => Err(self.function(name, operand.span).err().unwrap_or_else(|| {
+            OperandForm::Call(name, _) => Err(self.function(name, operand.span).err().unwrap_or_else(|| {
                 self.error(
                     operand.span,
                     "a function alone is no test; compare what it gives, as in len(nfs.name) > 8",
@@ -88,23 +88,23 @@ impl<'c> Compiler<'c> {
             })),
             _ => {
                 let sort = self.sort(operand)?.ok_or_else(|| self.no_field(operand.span))?;
-                let expression = self.expression(operand, Beside::nameless(sort))?;
+                let expression = self.expression(operand, OperandContext::nameless(sort))?;
                 // A slice is there or not; the result of a calculation is zero or not.
-                let is_slice = matches!(operand.form, Form::Slice(..));
+                let is_slice = matches!(operand.form, OperandForm::Slice(..));
                 Ok(match is_slice {
-                    true => Node::Compare {
+                    true => FilterNode::Compare {
                         left: Expression::Function(Function::Len, vec![expression]),
-                        is: Comparison::Greater,
+                        is: ComparisonOperator::Greater,
                         right: Expression::Constant(Constant::Number(0)),
                         every: false,
                     },
-                    false => Node::True(expression),
+                    false => FilterNode::True(expression),
                 })
             }
         }
     }
 
-    fn no_field(&self, span: Span) -> FilterError {
+    fn no_field(&self, span: FilterSpan) -> FilterError {
         self.error(span, format!("{} has no field in it", self.as_written(span)))
     }
 
@@ -113,19 +113,19 @@ impl<'c> Compiler<'c> {
         quantifier: Quantifier,
         left: &Operand<'_>,
         relation: Relation,
-        span: Span,
+        span: FilterSpan,
         right: &Operand<'_>,
-    ) -> Result<Node> {
+    ) -> FilterCompileResult<FilterNode> {
         let (is, every) = match relation {
-            Relation::Equal => (Comparison::Equal, false),
-            Relation::AllEqual => (Comparison::Equal, true),
-            Relation::NotEqual => (Comparison::NotEqual, true),
-            Relation::AnyNotEqual => (Comparison::NotEqual, false),
-            Relation::Greater => (Comparison::Greater, false),
-            Relation::GreaterEqual => (Comparison::GreaterEqual, false),
-            Relation::Less => (Comparison::Less, false),
-            Relation::LessEqual => (Comparison::LessEqual, false),
-            Relation::Contains => (Comparison::Contains, false),
+            Relation::Equal => (ComparisonOperator::Equal, false),
+            Relation::AllEqual => (ComparisonOperator::Equal, true),
+            Relation::NotEqual => (ComparisonOperator::NotEqual, true),
+            Relation::AnyNotEqual => (ComparisonOperator::NotEqual, false),
+            Relation::Greater => (ComparisonOperator::Greater, false),
+            Relation::GreaterEqual => (ComparisonOperator::GreaterEqual, false),
+            Relation::Less => (ComparisonOperator::Less, false),
+            Relation::LessEqual => (ComparisonOperator::LessEqual, false),
+            Relation::Contains => (ComparisonOperator::Contains, false),
             Relation::Matches => return self.matches(quantifier, left, span, right),
         };
         let every = match quantifier {
@@ -149,27 +149,39 @@ impl<'c> Compiler<'c> {
             return Err(self.error(right.span, what));
         }
         // What is looked for may be shorter than what it is looked for in.
-        let of_part =
-            |sort| if relation == Relation::Contains && sort == Sort::Ethernet { Sort::Bytes } else { sort };
-        let is_whole = matches!(is, Comparison::Equal | Comparison::NotEqual);
-        let left_beside = Beside { sort: second, field: self.field_of(right), is_whole };
-        let right_beside = Beside { sort: of_part(first), field: self.field_of(left), is_whole };
+        let of_part = |sort| {
+            if relation == Relation::Contains && sort == OperandType::Ethernet {
+                OperandType::Bytes
+            } else {
+                sort
+            }
+        };
+        let is_whole = matches!(is, ComparisonOperator::Equal | ComparisonOperator::NotEqual);
+        let left_beside = OperandContext { sort: second, field: self.field_of(right), is_whole };
+        let right_beside = OperandContext { sort: of_part(first), field: self.field_of(left), is_whole };
         let left = match relation {
             Relation::Contains => self.searched(left, left_beside)?,
             _ => self.expression(left, left_beside)?,
         };
         let right = self.expression(right, right_beside)?;
-        Ok(Node::Compare { left, is, right, every })
+        Ok(FilterNode::Compare { left, is, right, every })
     }
 
     /// The name of a protocol beside text is text: nobody means the bytes in `nfsrdma.transport == tcp`.
-    fn beside_text<'o, 't>(&self, sort: Option<Sort>, operand: &'o Operand<'t>) -> Cow<'o, Operand<'t>> {
+    fn beside_text<'o, 't>(
+        &self,
+        sort: Option<OperandType>,
+        operand: &'o Operand<'t>,
+    ) -> Cow<'o, Operand<'t>> {
         match operand.form {
-            Form::Word(word)
-                if sort == Some(Sort::Text)
-                    && self.field_of(operand).is_some_and(|entry| entry.kind == Type::Protocol) =>
+            OperandForm::Word(word)
+                if sort == Some(OperandType::Text)
+                    && self.field_of(operand).is_some_and(|entry| entry.kind == FilterType::Protocol) =>
             {
-                Cow::Owned(Operand { form: Form::Quoted(word.as_bytes().to_vec()), span: operand.span })
+                Cow::Owned(Operand {
+                    form: OperandForm::Quoted(word.as_bytes().to_vec()),
+                    span: operand.span,
+                })
             }
             _ => Cow::Borrowed(operand),
         }
@@ -177,7 +189,9 @@ impl<'c> Compiler<'c> {
 
     fn no_field_beside(&self, left: &Operand<'_>, relation: Relation, right: &Operand<'_>) -> FilterError {
         let words = [left, right].into_iter().filter_map(|operand| match operand.form {
-            Form::Word(word) if literal::bytes(word).is_none() && literal::duration(word).is_none() => {
+            OperandForm::Word(word)
+                if literal::bytes(word).is_none() && literal::duration(word).is_none() =>
+            {
                 Some((word, operand.span))
             }
             _ => None,
@@ -192,10 +206,10 @@ impl<'c> Compiler<'c> {
         &mut self,
         quantifier: Quantifier,
         left: &Operand<'_>,
-        span: Span,
+        span: FilterSpan,
         right: &Operand<'_>,
-    ) -> Result<Node> {
-        let Form::Quoted(pattern) = &right.form else {
+    ) -> FilterCompileResult<FilterNode> {
+        let OperandForm::Quoted(pattern) = &right.form else {
             return Err(self.error(right.span, "a regular expression stands in double quotes"));
         };
         let Some(sort) = self.sort(left)? else {
@@ -217,8 +231,8 @@ impl<'c> Compiler<'c> {
                     reason.lines().last().unwrap_or_default().trim().trim_start_matches("error: ").to_owned();
                 self.error(right.span, format!("this is no regular expression: {reason}"))
             })?;
-        let of = self.searched(left, Beside::nameless(sort))?;
-        Ok(Node::Matches { of, regex, every: quantifier == Quantifier::All })
+        let of = self.searched(left, OperandContext::nameless(sort))?;
+        Ok(FilterNode::Matches { of, regex, every: quantifier == Quantifier::All })
     }
 
     fn within(
@@ -226,14 +240,14 @@ impl<'c> Compiler<'c> {
         quantifier: Quantifier,
         operand: &Operand<'_>,
         set: &[(Operand<'_>, Option<Operand<'_>>)],
-    ) -> Result<Node> {
+    ) -> FilterCompileResult<FilterNode> {
         let Some(sort) = self.sort(operand)? else {
             return Err(match operand.form {
-                Form::Word(word) => self.unknown_field(word, operand.span),
+                OperandForm::Word(word) => self.unknown_field(word, operand.span),
                 _ => self.no_field(operand.span),
             });
         };
-        let beside = Beside { sort, field: self.field_of(operand), is_whole: true };
+        let beside = OperandContext { sort, field: self.field_of(operand), is_whole: true };
         let of = self.expression(operand, beside)?;
         let mut values = Vec::new();
         for (first, last) in set {
@@ -241,11 +255,15 @@ impl<'c> Compiler<'c> {
             let last = last.as_ref().map(|last| self.beside(last, beside)).transpose()?;
             values.push((first, last));
         }
-        Ok(Node::Within { of, set: values, every: quantifier == Quantifier::All })
+        Ok(FilterNode::Within { of, set: values, every: quantifier == Quantifier::All })
     }
 
     /// An operand that must be of a sort.
-    fn beside(&mut self, operand: &Operand<'_>, beside: Beside<'_>) -> Result<Expression> {
+    fn beside(
+        &mut self,
+        operand: &Operand<'_>,
+        beside: OperandContext<'_>,
+    ) -> FilterCompileResult<Expression> {
         let operand = &*self.beside_text(Some(beside.sort), operand);
         match self.sort(operand)? {
             Some(sort) if !sort.goes_with(beside.sort) => {
@@ -256,30 +274,35 @@ impl<'c> Compiler<'c> {
         }
     }
 
-    fn entry(&self, name: &str, span: Span) -> Result<&'c Entry> {
+    fn entry(&self, name: &str, span: FilterSpan) -> FilterCompileResult<&'c CatalogEntry> {
         let name = name.strip_prefix('.').unwrap_or(name);
         self.catalog.get(name).ok_or_else(|| self.unknown_field(name, span))
     }
 
-    fn unknown_field(&self, name: &str, span: Span) -> FilterError {
+    fn unknown_field(&self, name: &str, span: FilterSpan) -> FilterError {
         let what = format!("there is no field {name}{}", proposal(&self.catalog.nearest(name)));
         self.error(span, what)
     }
 
     /// The field, if the operand is one.
-    fn field_of(&self, operand: &Operand<'_>) -> Option<&'c Entry> {
+    fn field_of(&self, operand: &Operand<'_>) -> Option<&'c CatalogEntry> {
         match &operand.form {
-            Form::Word(word) => self.catalog.get(word.strip_prefix('.').unwrap_or(word)),
+            OperandForm::Word(word) => self.catalog.get(word.strip_prefix('.').unwrap_or(word)),
             _ => None,
         }
     }
 
-    fn slot(&mut self, entry: &Entry, has_value: bool) -> Slot {
-        self.slot_of(Named { name: entry.name, origin: entry.origin.clone(), has_value, is_search: false })
+    fn slot(&mut self, entry: &CatalogEntry, has_value: bool) -> FilterSlot {
+        self.slot_of(FilterField {
+            name: entry.name,
+            origin: entry.origin.clone(),
+            has_value,
+            is_search: false,
+        })
     }
 
-    fn slot_of(&mut self, named: Named) -> Slot {
-        let is_it = |field: &Named| (field.name, field.is_search) == (named.name, named.is_search);
+    fn slot_of(&mut self, named: FilterField) -> FilterSlot {
+        let is_it = |field: &FilterField| (field.name, field.is_search) == (named.name, named.is_search);
         if let Some(slot) = self.fields.iter().position(is_it) {
             if let Some(field) = self.fields.get_mut(slot) {
                 field.has_value |= named.has_value;
@@ -291,10 +314,16 @@ impl<'c> Compiler<'c> {
     }
 
     /// The program of what is searched for something: of a protocol, all that it carries.
-    fn searched(&mut self, operand: &Operand<'_>, beside: Beside<'_>) -> Result<Expression> {
+    fn searched(
+        &mut self,
+        operand: &Operand<'_>,
+        beside: OperandContext<'_>,
+    ) -> FilterCompileResult<Expression> {
         match self.field_of(operand) {
-            Some(entry) if entry.kind == Type::Protocol && !matches!(entry.origin, Origin::Fact(_)) => {
-                let named = Named {
+            Some(entry)
+                if entry.kind == FilterType::Protocol && !matches!(entry.origin, FieldOrigin::Fact(_)) =>
+            {
+                let named = FilterField {
                     name: entry.name,
                     origin: entry.origin.clone(),
                     has_value: true,
@@ -307,15 +336,19 @@ impl<'c> Compiler<'c> {
     }
 
     /// The program of an operand; a value without a type becomes one of the sort beside it.
-    fn expression(&mut self, operand: &Operand<'_>, beside: Beside<'_>) -> Result<Expression> {
+    fn expression(
+        &mut self,
+        operand: &Operand<'_>,
+        beside: OperandContext<'_>,
+    ) -> FilterCompileResult<Expression> {
         Ok(match &operand.form {
-            Form::Word(word) => match self.field_of(operand) {
+            OperandForm::Word(word) => match self.field_of(operand) {
                 Some(entry) => Expression::Field(self.slot(entry, true)),
                 None => Expression::Constant(self.word(word, operand.span, beside)?),
             },
-            Form::Quoted(bytes) => Expression::Constant(self.quoted(bytes, operand.span, beside)?),
-            Form::Char(byte) => Expression::Constant(match beside.sort {
-                Sort::Number | Sort::Boolean => Constant::Number(i128::from(*byte)),
+            OperandForm::Quoted(bytes) => Expression::Constant(self.quoted(bytes, operand.span, beside)?),
+            OperandForm::Char(byte) => Expression::Constant(match beside.sort {
+                OperandType::Number | OperandType::Boolean => Constant::Number(i128::from(*byte)),
                 sort if sort.is_bytes() => Constant::Bytes(vec![*byte]),
                 sort => {
                     return Err(
@@ -323,42 +356,47 @@ impl<'c> Compiler<'c> {
                     );
                 }
             }),
-            Form::Slice(of, pieces) => {
+            OperandForm::Slice(of, pieces) => {
                 let sort = self.sort(of)?.unwrap_or(beside.sort);
-                Expression::Slice(Box::new(self.expression(of, Beside::nameless(sort))?), pieces.clone())
+                Expression::Slice(
+                    Box::new(self.expression(of, OperandContext::nameless(sort))?),
+                    pieces.clone(),
+                )
             }
-            Form::Call(name, arguments) => {
+            OperandForm::Call(name, arguments) => {
                 let function = self.function(name, operand.span)?;
-                let sorts: Vec<_> =
-                    arguments.iter().map(|argument| self.sort(argument)).collect::<Result<_>>()?;
+                let sorts: Vec<_> = arguments
+                    .iter()
+                    .map(|argument| self.sort(argument))
+                    .collect::<FilterCompileResult<_>>()?;
                 let known = sorts.into_iter().flatten().next().unwrap_or(beside.sort);
-                let beside = Beside::nameless(known);
+                let beside = OperandContext::nameless(known);
                 let arguments = arguments.iter().map(|argument| self.expression(argument, beside));
-                Expression::Function(function, arguments.collect::<Result<_>>()?)
+                Expression::Function(function, arguments.collect::<FilterCompileResult<_>>()?)
             }
-            Form::Negative(of) => match (&of.form, self.sort(of)?) {
-                (Form::Word(word), None) => {
+            OperandForm::Negative(of) => match (&of.form, self.sort(of)?) {
+                (OperandForm::Word(word), None) => {
                     Expression::Constant(self.word(&format!("-{word}"), operand.span, beside)?)
                 }
                 (_, sort) => {
-                    let beside = Beside::nameless(sort.unwrap_or(beside.sort));
+                    let beside = OperandContext::nameless(sort.unwrap_or(beside.sort));
                     Expression::Negative(Box::new(self.expression(of, beside)?))
                 }
             },
-            Form::Arithmetic(left, what, right) => {
+            OperandForm::Arithmetic(left, what, right) => {
                 let (left_sort, right_sort) = (self.sort(left)?, self.sort(right)?);
                 let is_scale = matches!(what, Arithmetic::Multiply | Arithmetic::Divide);
                 // Beside a time stands a duration, and a duration is made longer by a number.
                 let second = match left_sort.or(right_sort).unwrap_or(beside.sort) {
-                    Sort::Duration if is_scale => Sort::Number,
-                    Sort::Time => Sort::Duration,
+                    OperandType::Duration if is_scale => OperandType::Number,
+                    OperandType::Time => OperandType::Duration,
                     sort => sort,
                 };
                 let is_whole = false;
                 let sort = right_sort.unwrap_or(beside.sort);
-                let first = Beside { sort, field: self.field_of(right), is_whole };
+                let first = OperandContext { sort, field: self.field_of(right), is_whole };
                 let sort = right_sort.unwrap_or(second);
-                let second = Beside { sort, field: self.field_of(left), is_whole };
+                let second = OperandContext { sort, field: self.field_of(left), is_whole };
                 let left = self.expression(left, first)?;
                 let right = self.expression(right, second)?;
                 Expression::Arithmetic(Box::new(left), *what, Box::new(right))

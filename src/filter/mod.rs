@@ -9,41 +9,41 @@
 //! [`about`] adds what is known beyond the bytes, and [`selection`] tells which frames or Transactions pass.
 
 pub mod catalog;
-pub mod facts;
+pub mod generated_fields;
 
-mod about;
 mod bits;
 mod columns;
 mod compile;
 mod error;
-mod gather;
+mod extractor;
+mod identifiers;
 mod literal;
 mod procedures;
 mod program;
-mod remembered;
-mod selection;
+mod ptr_cache;
+mod required_layers;
+mod runner;
 mod syntax;
 mod token;
+mod transaction_fields;
 mod types;
 mod value;
-mod wants;
-mod words;
 
-pub use columns::{Column, Plain, Shown};
+pub use columns::{FilterColumn, PlainValue, ShownValue};
 pub use error::FilterError;
 pub(crate) use error::proposal;
 pub use literal::quoted;
-pub use selection::{Selection, Tally};
+pub use runner::{FilterRunner, FrameTally};
 
 use catalog::Catalog;
-use compile::{Compiler, Named};
-use program::Node;
+use compile::{FilterCompiler, FilterField};
+use program::FilterNode;
 
 /// A display filter that is ready to run.
 #[derive(Clone, Debug)]
 pub struct Filter {
-    program: Node,
-    fields: Vec<Named>,
+    program: FilterNode,
+    fields: Vec<FilterField>,
 }
 
 impl Filter {
@@ -53,7 +53,7 @@ impl Filter {
     /// What is wrong with it, and at which character.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
         let test = syntax::parse(text)?;
-        let mut compiler = Compiler::new(text, Catalog::shared());
+        let mut compiler = FilterCompiler::new(text, Catalog::shared());
         let program = compiler.test(&test)?;
         Ok(Self { program, fields: compiler.fields })
     }

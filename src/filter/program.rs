@@ -1,4 +1,4 @@
-//! A filter that is ready to run: tests over the fields that it names, which stand in [`Values`].
+//! A filter that is ready to run: tests over the fields that it names, which stand in [`FilterValues`].
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -8,24 +8,24 @@ use std::ops::ControlFlow;
 
 use regex::bytes::Regex;
 
-use super::syntax::{Arithmetic, Piece, PieceEnd};
-use super::value::{Constant, Slot, Value, Values};
+use super::syntax::{Arithmetic, PieceEnd, SlicePiece};
+use super::value::{Constant, FilterSlot, FilterValue, FilterValues};
 
 /// Something that holds or does not.
 #[derive(Clone, Debug)]
-pub(super) enum Node {
-    Or(Vec<Node>),
-    Xor(Vec<Node>),
-    And(Vec<Node>),
-    Not(Box<Node>),
+pub(super) enum FilterNode {
+    Or(Vec<FilterNode>),
+    Xor(Vec<FilterNode>),
+    And(Vec<FilterNode>),
+    Not(Box<FilterNode>),
     /// A field is there.
-    Exists(Slot),
+    Exists(FilterSlot),
     /// One of the values is not 0.
     True(Expression),
     /// Any two values, or every two, stand to each other so.
     Compare {
         left: Expression,
-        is: Comparison,
+        is: ComparisonOperator,
         right: Expression,
         every: bool,
     },
@@ -45,7 +45,7 @@ pub(super) enum Node {
 
 /// How two values stand to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Comparison {
+pub(super) enum ComparisonOperator {
     Equal,
     NotEqual,
     Greater,
@@ -58,9 +58,9 @@ pub(super) enum Comparison {
 /// Something that has values.
 #[derive(Clone, Debug)]
 pub(super) enum Expression {
-    Field(Slot),
+    Field(FilterSlot),
     Constant(Constant),
-    Slice(Box<Expression>, Vec<Piece>),
+    Slice(Box<Expression>, Vec<SlicePiece>),
     Function(Function, Vec<Expression>),
     Negative(Box<Expression>),
     Arithmetic(Box<Expression>, Arithmetic, Box<Expression>),
@@ -79,11 +79,11 @@ pub(super) enum Function {
     Abs,
 }
 
-impl Comparison {
-    fn holds(self, left: &Value<'_>, right: &Value<'_>) -> bool {
+impl ComparisonOperator {
+    fn holds(self, left: &FilterValue<'_>, right: &FilterValue<'_>) -> bool {
         if self == Self::Contains {
-            let (Value::Bytes(left) | Value::Text(left)) = *left else { return false };
-            let (Value::Bytes(right) | Value::Text(right)) = *right else { return false };
+            let (FilterValue::Bytes(left) | FilterValue::Text(left)) = *left else { return false };
+            let (FilterValue::Bytes(right) | FilterValue::Text(right)) = *right else { return false };
             return right.is_empty() || left.windows(right.len()).any(|window| window == right);
         }
         let Some(order) = left.order(right) else { return false };
@@ -99,38 +99,44 @@ impl Comparison {
     }
 }
 
-impl Node {
+impl FilterNode {
     /// Whether it holds for these values.
-    pub(super) fn holds(&self, values: &Values) -> bool {
+    pub(super) fn holds(&self, values: &FilterValues) -> bool {
         match self {
             Self::Or(nodes) => nodes.iter().any(|node| node.holds(values)),
             Self::Xor(nodes) => nodes.iter().filter(|node| node.holds(values)).count() % 2 == 1,
             Self::And(nodes) => nodes.iter().all(|node| node.holds(values)),
             Self::Not(node) => !node.holds(values),
             Self::Exists(slot) => values.has(*slot),
-            Self::True(of) => {
-                Verdict::of(false, |verdict| of.each(values, &mut |value| verdict.take(value.is_true())))
-            }
-            Self::Compare { left, is, right, every } => Verdict::of(*every, |verdict| {
+            Self::True(of) => QuantifiedResult::of(false, |verdict| {
+                of.each(values, &mut |value| verdict.take(value.is_true()))
+            }),
+            Self::Compare { left, is, right, every } => QuantifiedResult::of(*every, |verdict| {
                 left.each(values, &mut |left| {
                     right.each(values, &mut |right| verdict.take(is.holds(&left, &right)))
                 })
             }),
-            Self::Matches { of, regex, every } => Verdict::of(*every, |verdict| {
+            Self::Matches { of, regex, every } => QuantifiedResult::of(*every, |verdict| {
                 of.each(values, &mut |value| match value {
-                    Value::Bytes(bytes) | Value::Text(bytes) => verdict.take(regex.is_match(bytes)),
+                    FilterValue::Bytes(bytes) | FilterValue::Text(bytes) => {
+                        verdict.take(regex.is_match(bytes))
+                    }
                     _ => verdict.take(false),
                 })
             }),
-            Self::Within { of, set, every } => Verdict::of(*every, |verdict| {
+            Self::Within { of, set, every } => QuantifiedResult::of(*every, |verdict| {
                 of.each(values, &mut |value| verdict.take(is_within(&value, set, values)))
             }),
         }
     }
 }
 
-fn is_within(value: &Value<'_>, set: &[(Expression, Option<Expression>)], values: &Values) -> bool {
-    let any = |of: &Expression, is: Comparison| {
+fn is_within(
+    value: &FilterValue<'_>,
+    set: &[(Expression, Option<Expression>)],
+    values: &FilterValues,
+) -> bool {
+    let any = |of: &Expression, is: ComparisonOperator| {
         of.each(values, &mut |other| match is.holds(value, &other) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
@@ -138,18 +144,20 @@ fn is_within(value: &Value<'_>, set: &[(Expression, Option<Expression>)], values
         .is_break()
     };
     set.iter().any(|(first, last)| match last {
-        None => any(first, Comparison::Equal),
-        Some(last) => any(first, Comparison::GreaterEqual) && any(last, Comparison::LessEqual),
+        None => any(first, ComparisonOperator::Equal),
+        Some(last) => {
+            any(first, ComparisonOperator::GreaterEqual) && any(last, ComparisonOperator::LessEqual)
+        }
     })
 }
 
 /// What comes of many comparisons: one must hold, or there must be some and all must hold.
-struct Verdict {
+struct QuantifiedResult {
     every: bool,
     result: bool,
 }
 
-impl Verdict {
+impl QuantifiedResult {
     fn of(every: bool, ask: impl FnOnce(&mut Self) -> ControlFlow<()>) -> bool {
         let mut verdict = Self { every, result: false };
         // Whether it ended early or not, the result is what the last comparison was.
@@ -165,35 +173,35 @@ impl Verdict {
 }
 
 /// Gets the values of an expression one after the other.
-type Take<'f> = &'f mut dyn FnMut(Value<'_>) -> ControlFlow<()>;
+type FilterValueSink<'f> = &'f mut dyn FnMut(FilterValue<'_>) -> ControlFlow<()>;
 
 impl Expression {
     /// Tells every value, until `take` has enough.
-    pub(super) fn each(&self, values: &Values, take: Take<'_>) -> ControlFlow<()> {
+    pub(super) fn each(&self, values: &FilterValues, take: FilterValueSink<'_>) -> ControlFlow<()> {
         match self {
             Self::Field(slot) => values.of(*slot).try_for_each(take),
             Self::Constant(constant) => take(constant.value()),
             Self::Slice(of, pieces) => of.each(values, &mut |value| match value {
-                Value::Bytes(bytes) => {
-                    slice(bytes, pieces).map_or(ControlFlow::Continue(()), |part| take(Value::Bytes(&part)))
-                }
-                Value::Text(text) => {
-                    slice(text, pieces).map_or(ControlFlow::Continue(()), |part| take(Value::Text(&part)))
-                }
-                Value::Ipv4(address, _) => {
+                FilterValue::Bytes(bytes) => slice(bytes, pieces)
+                    .map_or(ControlFlow::Continue(()), |part| take(FilterValue::Bytes(&part))),
+                FilterValue::Text(text) => slice(text, pieces)
+                    .map_or(ControlFlow::Continue(()), |part| take(FilterValue::Text(&part))),
+                FilterValue::Ipv4(address, _) => {
                     let bytes = address.to_be_bytes();
-                    slice(&bytes, pieces).map_or(ControlFlow::Continue(()), |part| take(Value::Bytes(&part)))
+                    slice(&bytes, pieces)
+                        .map_or(ControlFlow::Continue(()), |part| take(FilterValue::Bytes(&part)))
                 }
-                Value::Ipv6(address, _) => {
+                FilterValue::Ipv6(address, _) => {
                     let bytes = address.to_be_bytes();
-                    slice(&bytes, pieces).map_or(ControlFlow::Continue(()), |part| take(Value::Bytes(&part)))
+                    slice(&bytes, pieces)
+                        .map_or(ControlFlow::Continue(()), |part| take(FilterValue::Bytes(&part)))
                 }
                 _ => ControlFlow::Continue(()),
             }),
             Self::Function(function, arguments) => function.each(arguments, values, take),
             Self::Negative(of) => of.each(values, &mut |value| match value {
-                Value::Number(number) => take(Value::Number(-number)),
-                Value::Duration(duration) => take(Value::Duration(-duration)),
+                FilterValue::Number(number) => take(FilterValue::Number(-number)),
+                FilterValue::Duration(duration) => take(FilterValue::Duration(-duration)),
                 _ => ControlFlow::Continue(()),
             }),
             Self::Arithmetic(left, what, right) => left.each(values, &mut |left| {
@@ -204,8 +212,8 @@ impl Expression {
 }
 
 /// The part of some bytes that the pieces of a slice choose; `None` where there are too few.
-fn slice<'b>(bytes: &'b [u8], pieces: &[Piece]) -> Option<Cow<'b, [u8]>> {
-    let one = |piece: &Piece| {
+fn slice<'b>(bytes: &'b [u8], pieces: &[SlicePiece]) -> Option<Cow<'b, [u8]>> {
+    let one = |piece: &SlicePiece| {
         let from_end = |offset: i64| match usize::try_from(offset) {
             Ok(offset) => Some(offset),
             Err(_) => bytes.len().checked_sub(usize::try_from(offset.unsigned_abs()).ok()?),
@@ -230,14 +238,19 @@ fn slice<'b>(bytes: &'b [u8], pieces: &[Piece]) -> Option<Cow<'b, [u8]>> {
     }
 }
 
-fn arithmetic(left: &Value<'_>, what: Arithmetic, right: &Value<'_>, take: Take<'_>) -> ControlFlow<()> {
-    use Value::{Bytes, Duration, Number, Time};
-    let number = |value: &Value<'_>| match *value {
-        Value::Bool(value) => Number(i128::from(value)),
+fn arithmetic(
+    left: &FilterValue<'_>,
+    what: Arithmetic,
+    right: &FilterValue<'_>,
+    take: FilterValueSink<'_>,
+) -> ControlFlow<()> {
+    use FilterValue::{Bytes, Duration, Number, Time};
+    let number = |value: &FilterValue<'_>| match *value {
+        FilterValue::Bool(value) => Number(i128::from(value)),
         Number(number) => Number(number),
         Time(time) => Time(time),
         Duration(duration) => Duration(duration),
-        _ => Value::Unknown,
+        _ => FilterValue::Unknown,
     };
     if let (Bytes(left), Bytes(right), Arithmetic::And) = (*left, *right, what) {
         let both: Vec<u8> = left.iter().zip(right).map(|(left, right)| left & right).collect();
@@ -278,7 +291,12 @@ impl Function {
         ("abs", Self::Abs),
     ];
 
-    fn each(self, arguments: &[Expression], values: &Values, take: Take<'_>) -> ControlFlow<()> {
+    fn each(
+        self,
+        arguments: &[Expression],
+        values: &FilterValues,
+        take: FilterValueSink<'_>,
+    ) -> ControlFlow<()> {
         if let Self::Max | Self::Min = self {
             return self.extreme(arguments, values, take);
         }
@@ -289,25 +307,36 @@ impl Function {
                 _ => 0,
             };
             // What is not there is not counted either.
-            return if count == 0 { ControlFlow::Continue(()) } else { take(Value::Number(count as i128)) };
+            return if count == 0 {
+                ControlFlow::Continue(())
+            } else {
+                take(FilterValue::Number(count as i128))
+            };
         }
         argument.each(values, &mut |value| match (self, value) {
-            (Self::Len, Value::Bytes(bytes) | Value::Text(bytes)) => take(Value::Number(bytes.len() as i128)),
-            (Self::Upper, Value::Text(text)) => take(Value::Text(&text.to_ascii_uppercase())),
-            (Self::Lower, Value::Text(text)) => take(Value::Text(&text.to_ascii_lowercase())),
+            (Self::Len, FilterValue::Bytes(bytes) | FilterValue::Text(bytes)) => {
+                take(FilterValue::Number(bytes.len() as i128))
+            }
+            (Self::Upper, FilterValue::Text(text)) => take(FilterValue::Text(&text.to_ascii_uppercase())),
+            (Self::Lower, FilterValue::Text(text)) => take(FilterValue::Text(&text.to_ascii_lowercase())),
             (Self::String, value) => {
                 let mut text = String::new();
                 write(&value, &mut text);
-                take(Value::Text(text.as_bytes()))
+                take(FilterValue::Text(text.as_bytes()))
             }
-            (Self::Abs, Value::Number(number)) => take(Value::Number(number.abs())),
-            (Self::Abs, Value::Duration(duration)) => take(Value::Duration(duration.abs())),
+            (Self::Abs, FilterValue::Number(number)) => take(FilterValue::Number(number.abs())),
+            (Self::Abs, FilterValue::Duration(duration)) => take(FilterValue::Duration(duration.abs())),
             _ => ControlFlow::Continue(()),
         })
     }
 
     /// The largest or the smallest of all values of all arguments.
-    fn extreme(self, arguments: &[Expression], values: &Values, take: Take<'_>) -> ControlFlow<()> {
+    fn extreme(
+        self,
+        arguments: &[Expression],
+        values: &FilterValues,
+        take: FilterValueSink<'_>,
+    ) -> ControlFlow<()> {
         let wanted = if self == Self::Max { Ordering::Greater } else { Ordering::Less };
         let mut best: Option<Constant> = None;
         for argument in arguments {
@@ -323,44 +352,44 @@ impl Function {
     }
 }
 
-fn constant(value: &Value<'_>) -> Option<Constant> {
+fn constant(value: &FilterValue<'_>) -> Option<Constant> {
     Some(match *value {
-        Value::Number(number) => Constant::Number(number),
-        Value::Bool(value) => Constant::Bool(value),
-        Value::Bytes(bytes) => Constant::Bytes(bytes.to_vec()),
-        Value::Text(text) => Constant::Text(text.to_vec()),
-        Value::Ipv4(address, bits) => Constant::Ipv4(Ipv4Addr::from_bits(address), bits),
-        Value::Ipv6(address, bits) => Constant::Ipv6(Ipv6Addr::from_bits(address), bits),
-        Value::Time(time) => Constant::Time(time),
-        Value::Duration(duration) => Constant::Duration(duration),
-        Value::Unknown => return None,
+        FilterValue::Number(number) => Constant::Number(number),
+        FilterValue::Bool(value) => Constant::Bool(value),
+        FilterValue::Bytes(bytes) => Constant::Bytes(bytes.to_vec()),
+        FilterValue::Text(text) => Constant::Text(text.to_vec()),
+        FilterValue::Ipv4(address, bits) => Constant::Ipv4(Ipv4Addr::from_bits(address), bits),
+        FilterValue::Ipv6(address, bits) => Constant::Ipv6(Ipv6Addr::from_bits(address), bits),
+        FilterValue::Time(time) => Constant::Time(time),
+        FilterValue::Duration(duration) => Constant::Duration(duration),
+        FilterValue::Unknown => return None,
     })
 }
 
 /// A value as text, for `string()`.
-fn write(value: &Value<'_>, text: &mut String) {
+fn write(value: &FilterValue<'_>, text: &mut String) {
     // Writing to a String never fails.
     let _ = match *value {
-        Value::Number(number) => write!(text, "{number}"),
-        Value::Bool(value) => write!(text, "{}", if value { "True" } else { "False" }),
-        Value::Ipv4(address, _) => write!(text, "{}", Ipv4Addr::from_bits(address)),
-        Value::Ipv6(address, _) => write!(text, "{}", Ipv6Addr::from_bits(address)),
-        Value::Time(nanoseconds) | Value::Duration(nanoseconds) => {
+        FilterValue::Number(number) => write!(text, "{number}"),
+        FilterValue::Bool(value) => write!(text, "{}", if value { "True" } else { "False" }),
+        FilterValue::Ipv4(address, _) => write!(text, "{}", Ipv4Addr::from_bits(address)),
+        FilterValue::Ipv6(address, _) => write!(text, "{}", Ipv6Addr::from_bits(address)),
+        FilterValue::Time(nanoseconds) | FilterValue::Duration(nanoseconds) => {
             let sign = if nanoseconds < 0 { "-" } else { "" };
             let nanoseconds = nanoseconds.unsigned_abs();
             write!(text, "{sign}{}.{:09}", nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000)
         }
         // Of the types that are bytes only an Ethernet address has a text.
-        Value::Bytes(bytes) => {
+        FilterValue::Bytes(bytes) => {
             for (index, byte) in bytes.iter().enumerate() {
                 let _ = write!(text, "{}{byte:02x}", if index > 0 { ":" } else { "" });
             }
             Ok(())
         }
-        Value::Text(bytes) => {
+        FilterValue::Text(bytes) => {
             text.push_str(&String::from_utf8_lossy(bytes));
             Ok(())
         }
-        Value::Unknown => Ok(()),
+        FilterValue::Unknown => Ok(()),
     };
 }

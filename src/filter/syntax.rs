@@ -3,14 +3,14 @@
 //! From the loosest to the tightest: `or`, `xor`, `and`, `not`, relations, `&`, `+ -`, `* / %`, a sign, a slice.
 
 use super::error::FilterError;
-use super::token::{Sign, Token, What, tokens};
+use super::token::{Sign, Token, TokenKind, tokens};
 
 /// How deep tests and operands may stand in each other.
 const DEPTH: usize = 64;
 
 /// Bytes `at..end` of the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span {
+pub(super) struct FilterSpan {
     pub(super) at: usize,
     pub(super) end: usize,
 }
@@ -26,7 +26,7 @@ pub(super) enum Test<'t> {
     /// A field is there, or a result is not 0.
     Operand(Operand<'t>),
     /// `a == b`
-    Relation(Quantifier, Operand<'t>, Relation, Span, Operand<'t>),
+    Relation(Quantifier, Operand<'t>, Relation, FilterSpan, Operand<'t>),
     /// `a in {b, c..d}`
     Within(Quantifier, Operand<'t>, Vec<(Operand<'t>, Option<Operand<'t>>)>),
 }
@@ -72,18 +72,18 @@ impl Relation {
         }
     }
 
-    fn of(what: &What<'_>) -> Option<Self> {
+    fn of(what: &TokenKind<'_>) -> Option<Self> {
         Some(match what {
-            What::Sign(Sign::Equal) | What::Word("eq" | "any_eq") => Self::Equal,
-            What::Sign(Sign::AllEqual) | What::Word("all_eq") => Self::AllEqual,
-            What::Sign(Sign::NotEqual) | What::Word("ne" | "all_ne") => Self::NotEqual,
-            What::Sign(Sign::AnyNotEqual) | What::Word("any_ne") => Self::AnyNotEqual,
-            What::Sign(Sign::Greater) | What::Word("gt") => Self::Greater,
-            What::Sign(Sign::GreaterEqual) | What::Word("ge") => Self::GreaterEqual,
-            What::Sign(Sign::Less) | What::Word("lt") => Self::Less,
-            What::Sign(Sign::LessEqual) | What::Word("le") => Self::LessEqual,
-            What::Word("contains") => Self::Contains,
-            What::Sign(Sign::Matches) | What::Word("matches") => Self::Matches,
+            TokenKind::Sign(Sign::Equal) | TokenKind::Word("eq" | "any_eq") => Self::Equal,
+            TokenKind::Sign(Sign::AllEqual) | TokenKind::Word("all_eq") => Self::AllEqual,
+            TokenKind::Sign(Sign::NotEqual) | TokenKind::Word("ne" | "all_ne") => Self::NotEqual,
+            TokenKind::Sign(Sign::AnyNotEqual) | TokenKind::Word("any_ne") => Self::AnyNotEqual,
+            TokenKind::Sign(Sign::Greater) | TokenKind::Word("gt") => Self::Greater,
+            TokenKind::Sign(Sign::GreaterEqual) | TokenKind::Word("ge") => Self::GreaterEqual,
+            TokenKind::Sign(Sign::Less) | TokenKind::Word("lt") => Self::Less,
+            TokenKind::Sign(Sign::LessEqual) | TokenKind::Word("le") => Self::LessEqual,
+            TokenKind::Word("contains") => Self::Contains,
+            TokenKind::Sign(Sign::Matches) | TokenKind::Word("matches") => Self::Matches,
             _ => return None,
         })
     }
@@ -92,18 +92,18 @@ impl Relation {
 /// Something that has values.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Operand<'t> {
-    pub(super) form: Form<'t>,
-    pub(super) span: Span,
+    pub(super) form: OperandForm<'t>,
+    pub(super) span: FilterSpan,
 }
 
 /// What an operand is.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Form<'t> {
+pub(super) enum OperandForm<'t> {
     /// A field, or a value without quotes.
     Word(&'t str),
     Quoted(Vec<u8>),
     Char(u8),
-    Slice(Box<Operand<'t>>, Vec<Piece>),
+    Slice(Box<Operand<'t>>, Vec<SlicePiece>),
     Call(&'t str, Vec<Operand<'t>>),
     Negative(Box<Operand<'t>>),
     Arithmetic(Box<Operand<'t>>, Arithmetic, Box<Operand<'t>>),
@@ -122,7 +122,7 @@ pub(super) enum Arithmetic {
 
 /// A part of a slice; offsets below 0 count from the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct SlicePiece {
     pub(super) start: i64,
     pub(super) end: PieceEnd,
 }
@@ -139,7 +139,7 @@ pub(super) enum PieceEnd {
 }
 
 /// Reads a filter.
-pub(super) fn parse(text: &str) -> Result<Test<'_>, FilterError> {
+pub(super) fn parse(text: &str) -> FilterParseResult<Test<'_>, FilterError> {
     let mut parser = Parser { text, tokens: tokens(text)?, next: 0, depth: 0 };
     if parser.tokens.is_empty() {
         return Err(FilterError::new(text, 0, "the filter is empty; name a field, as in nfs.opcode == READ"));
@@ -158,7 +158,7 @@ struct Parser<'t> {
     depth: usize,
 }
 
-type Result<T, E = FilterError> = std::result::Result<T, E>;
+type FilterParseResult<T, E = FilterError> = std::result::Result<T, E>;
 
 impl<'t> Parser<'t> {
     fn peek(&self) -> Option<&Token<'t>> {
@@ -177,7 +177,7 @@ impl<'t> Parser<'t> {
     }
 
     fn is_sign(&self, sign: Sign) -> bool {
-        self.peek().is_some_and(|token| token.what == What::Sign(sign))
+        self.peek().is_some_and(|token| token.what == TokenKind::Sign(sign))
     }
 
     fn take_sign(&mut self, sign: Sign) -> bool {
@@ -190,7 +190,7 @@ impl<'t> Parser<'t> {
         let is_there = self.is_sign(sign)
             || self
                 .peek()
-                .is_some_and(|token| matches!(token.what, What::Word(word) if words.contains(&word)));
+                .is_some_and(|token| matches!(token.what, TokenKind::Word(word) if words.contains(&word)));
         self.next += usize::from(is_there);
         is_there
     }
@@ -207,7 +207,7 @@ impl<'t> Parser<'t> {
         self.error(at, format!("{text} was not expected here"))
     }
 
-    fn close(&mut self, sign: Sign, opened: usize) -> Result<()> {
+    fn close(&mut self, sign: Sign, opened: usize) -> FilterParseResult<()> {
         if self.take_sign(sign) {
             return Ok(());
         }
@@ -221,7 +221,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Goes one step deeper, if that is not too deep.
-    fn deeper<T>(&mut self, what: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+    fn deeper<T>(&mut self, what: impl FnOnce(&mut Self) -> FilterParseResult<T>) -> FilterParseResult<T> {
         if self.depth >= DEPTH {
             return Err(
                 self.error(self.at(), format!("more than {DEPTH} tests and operands stand in each other"))
@@ -233,15 +233,15 @@ impl<'t> Parser<'t> {
         result
     }
 
-    fn any_of(&mut self) -> Result<Test<'t>> {
+    fn any_of(&mut self) -> FilterParseResult<Test<'t>> {
         self.row(Sign::Or, "or", Self::one_of, Test::Or)
     }
 
-    fn one_of(&mut self) -> Result<Test<'t>> {
+    fn one_of(&mut self) -> FilterParseResult<Test<'t>> {
         self.row(Sign::Xor, "xor", Self::all_of, Test::Xor)
     }
 
-    fn all_of(&mut self) -> Result<Test<'t>> {
+    fn all_of(&mut self) -> FilterParseResult<Test<'t>> {
         self.row(Sign::And, "and", Self::negated, Test::And)
     }
 
@@ -250,9 +250,9 @@ impl<'t> Parser<'t> {
         &mut self,
         sign: Sign,
         word: &str,
-        test: fn(&mut Self) -> Result<Test<'t>>,
+        test: fn(&mut Self) -> FilterParseResult<Test<'t>>,
         together: fn(Vec<Test<'t>>) -> Test<'t>,
-    ) -> Result<Test<'t>> {
+    ) -> FilterParseResult<Test<'t>> {
         let first = test(self)?;
         if !self.take_operator(sign, &[word]) {
             return Ok(first);
@@ -264,7 +264,7 @@ impl<'t> Parser<'t> {
         Ok(together(tests))
     }
 
-    fn negated(&mut self) -> Result<Test<'t>> {
+    fn negated(&mut self) -> FilterParseResult<Test<'t>> {
         if self.take_operator(Sign::Not, &["not"]) {
             return self.deeper(|parser| Ok(Test::Not(Box::new(parser.negated()?))));
         }
@@ -277,7 +277,7 @@ impl<'t> Parser<'t> {
         self.relation()
     }
 
-    fn relation(&mut self) -> Result<Test<'t>> {
+    fn relation(&mut self) -> FilterParseResult<Test<'t>> {
         let quantifier = self.quantifier();
         let left = self.operand()?;
         if let Some(negated) = self.take_in() {
@@ -291,7 +291,7 @@ impl<'t> Parser<'t> {
             let at = self.at();
             let end = self.take().map_or(at, |token| token.end);
             let next = self.operand()?;
-            all.push(Test::Relation(quantifier, before, relation, Span { at, end }, next.clone()));
+            all.push(Test::Relation(quantifier, before, relation, FilterSpan { at, end }, next.clone()));
             before = next;
         }
         match (all.pop(), quantifier) {
@@ -310,18 +310,18 @@ impl<'t> Parser<'t> {
     /// `any` and `all` are quantifiers where an operand follows.
     fn quantifier(&mut self) -> Quantifier {
         let quantifier = match self.peek().map(|token| &token.what) {
-            Some(What::Word("any")) => Quantifier::Any,
-            Some(What::Word("all")) => Quantifier::All,
+            Some(TokenKind::Word("any")) => Quantifier::Any,
+            Some(TokenKind::Word("all")) => Quantifier::All,
             _ => return Quantifier::Usual,
         };
         let next = self.tokens.get(self.next + 1).map(|token| &token.what);
         let is_operand = match next {
-            Some(What::Word(word)) => {
+            Some(TokenKind::Word(word)) => {
                 *word != "in"
-                    && Relation::of(&What::Word(word)).is_none()
+                    && Relation::of(&TokenKind::Word(word)).is_none()
                     && !matches!(*word, "and" | "or" | "xor")
             }
-            Some(What::Sign(sign)) => matches!(sign, Sign::OpenBrace | Sign::Minus),
+            Some(TokenKind::Sign(sign)) => matches!(sign, Sign::OpenBrace | Sign::Minus),
             _ => false,
         };
         if !is_operand {
@@ -335,10 +335,11 @@ impl<'t> Parser<'t> {
     fn take_in(&mut self) -> Option<bool> {
         let is = |at: usize, wanted: &[&str]| {
             let token = self.tokens.get(at);
-            token.is_some_and(|token| matches!(token.what, What::Word(word) if wanted.contains(&word)))
+            token.is_some_and(|token| matches!(token.what, TokenKind::Word(word) if wanted.contains(&word)))
         };
         let is_not = |at: usize| {
-            is(at, &["not"]) || self.tokens.get(at).is_some_and(|token| token.what == What::Sign(Sign::Not))
+            is(at, &["not"])
+                || self.tokens.get(at).is_some_and(|token| token.what == TokenKind::Sign(Sign::Not))
         };
         let (negated, length) = match () {
             () if is(self.next, &["in"]) => (false, 1),
@@ -349,7 +350,7 @@ impl<'t> Parser<'t> {
         Some(negated)
     }
 
-    fn set(&mut self) -> Result<Vec<(Operand<'t>, Option<Operand<'t>>)>> {
+    fn set(&mut self) -> FilterParseResult<Vec<(Operand<'t>, Option<Operand<'t>>)>> {
         let at = self.at();
         if !self.take_sign(Sign::OpenBrace) {
             return Err(self.error(at, "a set stands in braces, as in: tcp.port in {2049, 20049..20050}"));
@@ -367,7 +368,7 @@ impl<'t> Parser<'t> {
         Ok(set)
     }
 
-    fn operand(&mut self) -> Result<Operand<'t>> {
+    fn operand(&mut self) -> FilterParseResult<Operand<'t>> {
         self.deeper(|parser| {
             const AND: (Sign, &[&str], Arithmetic) =
                 (Sign::BitAnd, &["bitwise_and", "bitand"], Arithmetic::And);
@@ -375,13 +376,13 @@ impl<'t> Parser<'t> {
         })
     }
 
-    fn sum(&mut self) -> Result<Operand<'t>> {
+    fn sum(&mut self) -> FilterParseResult<Operand<'t>> {
         let operators =
             [(Sign::Plus, &[][..], Arithmetic::Add), (Sign::Minus, &[][..], Arithmetic::Subtract)];
         self.chain(&operators, Self::product)
     }
 
-    fn product(&mut self) -> Result<Operand<'t>> {
+    fn product(&mut self) -> FilterParseResult<Operand<'t>> {
         let operators = [
             (Sign::Star, &[][..], Arithmetic::Multiply),
             (Sign::Slash, &[][..], Arithmetic::Divide),
@@ -394,55 +395,55 @@ impl<'t> Parser<'t> {
     fn chain(
         &mut self,
         operators: &[(Sign, &[&str], Arithmetic)],
-        operand: fn(&mut Self) -> Result<Operand<'t>>,
-    ) -> Result<Operand<'t>> {
+        operand: fn(&mut Self) -> FilterParseResult<Operand<'t>>,
+    ) -> FilterParseResult<Operand<'t>> {
         let mut left = operand(self)?;
         for _ in 0..DEPTH {
             let found = operators.iter().find(|(sign, words, _)| self.take_operator(*sign, words));
             let Some((_, _, what)) = found else { return Ok(left) };
             let right = operand(self)?;
-            let span = Span { at: left.span.at, end: right.span.end };
-            left = Operand { form: Form::Arithmetic(Box::new(left), *what, Box::new(right)), span };
+            let span = FilterSpan { at: left.span.at, end: right.span.end };
+            left = Operand { form: OperandForm::Arithmetic(Box::new(left), *what, Box::new(right)), span };
         }
         Err(self.error(self.at(), format!("more than {DEPTH} operands are put together")))
     }
 
-    fn signed(&mut self) -> Result<Operand<'t>> {
+    fn signed(&mut self) -> FilterParseResult<Operand<'t>> {
         let at = self.at();
         if self.take_sign(Sign::Plus) {
             return self.deeper(Self::signed);
         }
         if self.take_sign(Sign::Minus) {
             let operand = self.deeper(Self::signed)?;
-            let span = Span { at, end: operand.span.end };
-            return Ok(Operand { form: Form::Negative(Box::new(operand)), span });
+            let span = FilterSpan { at, end: operand.span.end };
+            return Ok(Operand { form: OperandForm::Negative(Box::new(operand)), span });
         }
         self.sliced()
     }
 
-    fn sliced(&mut self) -> Result<Operand<'t>> {
+    fn sliced(&mut self) -> FilterParseResult<Operand<'t>> {
         let mut operand = self.simple()?;
         for _ in 0..DEPTH {
-            let Some(Token { what: What::Slice(inside), at, end }) = self.peek() else { break };
+            let Some(Token { what: TokenKind::Slice(inside), at, end }) = self.peek() else { break };
             let (inside, at, end) = (*inside, *at, *end);
             self.next += 1;
             let pieces = pieces(inside).ok_or_else(|| {
                 self.error(at, format!("[{inside}] is no slice; one is [2], [2:4], [2-5], [:4], [4:] or several of them with commas"))
             })?;
-            let span = Span { at: operand.span.at, end };
-            operand = Operand { form: Form::Slice(Box::new(operand), pieces), span };
+            let span = FilterSpan { at: operand.span.at, end };
+            operand = Operand { form: OperandForm::Slice(Box::new(operand), pieces), span };
         }
         Ok(operand)
     }
 
-    fn simple(&mut self) -> Result<Operand<'t>> {
+    fn simple(&mut self) -> FilterParseResult<Operand<'t>> {
         let at = self.at();
         let Some(token) = self.take() else {
             return Err(self.error(self.text.len(), "a field or a value is missing at the end"));
         };
         let form = match token.what {
-            What::Word(word) if is_keyword(word) => return Err(self.unexpected(at)),
-            What::Word(word) if self.is_sign(Sign::Open) => {
+            TokenKind::Word(word) if is_keyword(word) => return Err(self.unexpected(at)),
+            TokenKind::Word(word) if self.is_sign(Sign::Open) => {
                 let opened = self.at();
                 self.next += 1;
                 let mut arguments = Vec::new();
@@ -453,34 +454,34 @@ impl<'t> Parser<'t> {
                     }
                 }
                 self.close(Sign::Close, opened)?;
-                Form::Call(word, arguments)
+                OperandForm::Call(word, arguments)
             }
-            What::Word(word) => Form::Word(word),
-            What::Quoted(bytes) => Form::Quoted(bytes),
-            What::Char(byte) => Form::Char(byte),
-            What::Sign(Sign::OpenBrace) => {
+            TokenKind::Word(word) => OperandForm::Word(word),
+            TokenKind::Quoted(bytes) => OperandForm::Quoted(bytes),
+            TokenKind::Char(byte) => OperandForm::Char(byte),
+            TokenKind::Sign(Sign::OpenBrace) => {
                 let inside = self.operand()?;
                 self.close(Sign::CloseBrace, at)?;
                 inside.form
             }
-            What::Sign(_) | What::Slice(_) => return Err(self.unexpected(at)),
+            TokenKind::Sign(_) | TokenKind::Slice(_) => return Err(self.unexpected(at)),
         };
         let end = self.tokens.get(self.next.wrapping_sub(1)).map_or(token.end, |last| last.end);
-        Ok(Operand { form, span: Span { at, end } })
+        Ok(Operand { form, span: FilterSpan { at, end } })
     }
 }
 
 fn is_keyword(word: &str) -> bool {
-    Relation::of(&What::Word(word)).is_some()
+    Relation::of(&TokenKind::Word(word)).is_some()
         || matches!(word, "and" | "or" | "xor" | "not" | "in" | "bitwise_and" | "bitand")
 }
 
 /// The parts of a slice; `None` where the text is none.
-fn pieces(inside: &str) -> Option<Vec<Piece>> {
+fn pieces(inside: &str) -> Option<Vec<SlicePiece>> {
     inside.split(',').map(|part| piece(part.trim())).collect()
 }
 
-fn piece(part: &str) -> Option<Piece> {
+fn piece(part: &str) -> Option<SlicePiece> {
     let offset = |text: &str| text.trim().parse::<i64>().ok();
     if let Some((start, length)) = part.split_once(':') {
         let start = if start.trim().is_empty() { 0 } else { offset(start)? };
@@ -488,16 +489,16 @@ fn piece(part: &str) -> Option<Piece> {
             "" => PieceEnd::Last,
             length => PieceEnd::Length(length.parse().ok().filter(|length| *length > 0)?),
         };
-        return Some(Piece { start, end });
+        return Some(SlicePiece { start, end });
     }
     // A minus that is not the first character divides two offsets.
     let dash = part.char_indices().skip(1).find(|(_, character)| *character == '-').map(|(at, _)| at);
     match dash {
         Some(at) => {
             let (start, end) = part.split_at(at);
-            Some(Piece { start: offset(start)?, end: PieceEnd::Offset(offset(end.get(1..)?)?) })
+            Some(SlicePiece { start: offset(start)?, end: PieceEnd::Offset(offset(end.get(1..)?)?) })
         }
-        None => Some(Piece { start: offset(part)?, end: PieceEnd::Length(1) }),
+        None => Some(SlicePiece { start: offset(part)?, end: PieceEnd::Length(1) }),
     }
 }
 
@@ -542,15 +543,15 @@ mod tests {
 
     fn operand(of: &Operand<'_>) -> String {
         match &of.form {
-            Form::Word(word) => (*word).to_owned(),
-            Form::Quoted(bytes) => format!("{:?}", String::from_utf8_lossy(bytes)),
-            Form::Char(byte) => format!("{:?}", char::from(*byte)),
-            Form::Slice(a, pieces) => format!("{}{pieces:?}", operand(a)),
-            Form::Call(name, arguments) => {
+            OperandForm::Word(word) => (*word).to_owned(),
+            OperandForm::Quoted(bytes) => format!("{:?}", String::from_utf8_lossy(bytes)),
+            OperandForm::Char(byte) => format!("{:?}", char::from(*byte)),
+            OperandForm::Slice(a, pieces) => format!("{}{pieces:?}", operand(a)),
+            OperandForm::Call(name, arguments) => {
                 format!("{name}({})", arguments.iter().map(operand).collect::<Vec<_>>().join(", "))
             }
-            Form::Negative(a) => format!("-{}", operand(a)),
-            Form::Arithmetic(a, what, b) => format!("<{} {what:?} {}>", operand(a), operand(b)),
+            OperandForm::Negative(a) => format!("-{}", operand(a)),
+            OperandForm::Arithmetic(a, what, b) => format!("<{} {what:?} {}>", operand(a), operand(b)),
         }
     }
 
@@ -617,7 +618,7 @@ mod tests {
     #[test]
     fn slices_in_all_their_forms() {
         let pieces = |text: &str| pieces(text).unwrap();
-        let piece = |start, end| Piece { start, end };
+        let piece = |start, end| SlicePiece { start, end };
         assert_eq!(pieces("0:3"), [piece(0, PieceEnd::Length(3))]);
         assert_eq!(pieces("1-2"), [piece(1, PieceEnd::Offset(2))]);
         assert_eq!(pieces("-4:4"), [piece(-4, PieceEnd::Length(4))]);

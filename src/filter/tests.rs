@@ -5,13 +5,13 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use proptest::prelude::*;
 
-use super::value::{Value, Values};
+use super::value::{FilterValue, FilterValues};
 use super::*;
 
 /// Whether a filter holds where these fields have these values.
-fn holds(filter: &str, fields: &[(&str, Value<'_>)]) -> bool {
+fn holds(filter: &str, fields: &[(&str, FilterValue<'_>)]) -> bool {
     let filter = Filter::parse(filter).unwrap_or_else(|error| panic!("{filter}: {error}"));
-    let mut values = Values::new(filter.fields.len());
+    let mut values = FilterValues::new(filter.fields.len());
     for (name, value) in fields {
         if let Some(slot) = filter.fields.iter().position(|field| field.name == *name) {
             values.push(slot, *value);
@@ -25,20 +25,20 @@ fn error(filter: &str) -> (usize, String) {
     (column, what)
 }
 
-fn number(number: i128) -> Value<'static> {
-    Value::Number(number)
+fn number(number: i128) -> FilterValue<'static> {
+    FilterValue::Number(number)
 }
 
-fn ipv4(text: &str) -> Value<'static> {
-    Value::Ipv4(text.parse::<Ipv4Addr>().unwrap().to_bits(), 32)
+fn ipv4(text: &str) -> FilterValue<'static> {
+    FilterValue::Ipv4(text.parse::<Ipv4Addr>().unwrap().to_bits(), 32)
 }
 
-fn ipv6(text: &str) -> Value<'static> {
-    Value::Ipv6(text.parse::<Ipv6Addr>().unwrap().to_bits(), 128)
+fn ipv6(text: &str) -> FilterValue<'static> {
+    FilterValue::Ipv6(text.parse::<Ipv6Addr>().unwrap().to_bits(), 128)
 }
 
-const PORTS: [(&str, Value<'static>); 2] =
-    [("tcp.port", Value::Number(80)), ("tcp.port", Value::Number(2049))];
+const PORTS: [(&str, FilterValue<'static>); 2] =
+    [("tcp.port", FilterValue::Number(80)), ("tcp.port", FilterValue::Number(2049))];
 
 #[test]
 fn a_field_alone_asks_whether_it_is_there() {
@@ -89,7 +89,7 @@ fn numbers_are_compared_in_every_notation() {
 
 #[test]
 fn booleans_are_words_or_numbers() {
-    let set = [("tcp.flags.syn", Value::Bool(true))];
+    let set = [("tcp.flags.syn", FilterValue::Bool(true))];
     for yes in ["1", "True", "TRUE", "true", "7"] {
         assert!(holds(&format!("tcp.flags.syn == {yes}"), &set), "{yes}");
     }
@@ -131,13 +131,13 @@ fn values_of_enumerations_go_by_their_names() {
 
 #[test]
 fn ethernet_addresses_and_bytes_in_hexadecimal() {
-    let ether = [("eth.dst", Value::Bytes(&[0xff; 6]))];
+    let ether = [("eth.dst", FilterValue::Bytes(&[0xff; 6]))];
     for filter in
         ["eth.dst eq ff:ff:ff:ff:ff:ff", "eth.dst == ff-ff-ff-ff-ff-ff", "eth.dst == ff.ff.ff.ff.ff.ff"]
     {
         assert!(holds(filter, &ether), "{filter}");
     }
-    let handle = [("nfs.fhandle", Value::Bytes(b"\0\x01\0\x0d"))];
+    let handle = [("nfs.fhandle", FilterValue::Bytes(b"\0\x01\0\x0d"))];
     assert!(holds("nfs.fhandle == 0.1.0.d", &handle) && holds("nfs.fhandle == 0001000d", &handle));
     assert!(holds("nfs.fhandle < 00:02", &handle) && holds("nfs.fhandle == \"\\0\\x01\\0\\r\"", &handle));
 }
@@ -154,15 +154,15 @@ fn addresses_are_compared_up_to_their_prefix_length() {
 
 #[test]
 fn text_is_compared_as_it_stands() {
-    let name = [("nfs.name", Value::Text("a \"ä\"".as_bytes()))];
+    let name = [("nfs.name", FilterValue::Text("a \"ä\"".as_bytes()))];
     assert!(holds(r#"nfs.name == "a \"\xc3\xa4\"""#, &name) && holds(r#"nfs.name == "\x61 \"ä\"""#, &name));
     assert!(!holds("nfs.name == \"A\"", &name));
-    assert!(holds("nfs.name == big", &[("nfs.name", Value::Text(b"big"))]));
+    assert!(holds("nfs.name == big", &[("nfs.name", FilterValue::Text(b"big"))]));
 }
 
 #[test]
 fn the_name_of_a_protocol_beside_text_is_text() {
-    let transport = [("nfsrdma.transport", Value::Text(b"tcp"))];
+    let transport = [("nfsrdma.transport", FilterValue::Text(b"tcp"))];
     assert!(
         holds("nfsrdma.transport == tcp", &transport) && holds("nfsrdma.transport in {udp, tcp}", &transport)
     );
@@ -170,22 +170,22 @@ fn the_name_of_a_protocol_beside_text_is_text() {
 
 #[test]
 fn contains_looks_for_a_part() {
-    let name = [("nfs.name", Value::Text(br"\\SERVER\SHARE"))];
+    let name = [("nfs.name", FilterValue::Text(br"\\SERVER\SHARE"))];
     assert!(holds(r#"nfs.name contains "\\\\SERVER\\SHARE""#, &name));
     assert!(holds(r#"nfs.name contains r"\\SERVER\SHARE""#, &name));
     assert!(!holds("nfs.name contains \"server\"", &name));
-    let frame = [("frame", Value::Bytes(b"GET /"))];
+    let frame = [("frame", FilterValue::Bytes(b"GET /"))];
     assert!(holds("frame contains \"GET\"", &frame) && holds("frame contains 47.45.54", &frame));
     assert!(holds("frame contains 0x45 and frame contains 'T'", &frame));
-    assert!(holds("eth.dst contains 09:00", &[("eth.dst", Value::Bytes(&[0x52, 0x54, 0, 9, 0, 2]))]));
+    assert!(holds("eth.dst contains 09:00", &[("eth.dst", FilterValue::Bytes(&[0x52, 0x54, 0, 9, 0, 2]))]));
 }
 
 #[test]
 fn matches_is_a_regular_expression_without_case() {
-    let name = [("nfs.name", Value::Text(b"cLdC"))];
+    let name = [("nfs.name", FilterValue::Text(b"cLdC"))];
     assert!(holds("nfs.name matches \"cldc\"", &name) && holds("nfs.name ~ \"^c.*c$\"", &name));
     assert!(!holds("nfs.name matches \"(?-i)cldc\"", &name));
-    assert!(holds(r#"frame matches "\\xff\\x00""#, &[("frame", Value::Bytes(&[1, 0xff, 0]))]));
+    assert!(holds(r#"frame matches "\\xff\\x00""#, &[("frame", FilterValue::Bytes(&[1, 0xff, 0]))]));
     assert!(holds(r#"string(frame.number) matches "[13579]$""#, &[("frame.number", number(21))]));
 }
 
@@ -196,14 +196,14 @@ fn sets_hold_values_and_ranges_of_them() {
     assert!(holds("ip.addr in {10.0.0.5 .. 10.0.0.9, 192.168.1.1..192.168.1.9}", &address));
     assert!(holds(
         "frame.time_delta in {10 .. 10.5}",
-        &[("frame.time_delta", Value::Duration(10_250_000_000))]
+        &[("frame.time_delta", FilterValue::Duration(10_250_000_000))]
     ));
-    assert!(holds("nfs.name in {\"HEAD\", \"GET\"}", &[("nfs.name", Value::Text(b"GET"))]));
+    assert!(holds("nfs.name in {\"HEAD\", \"GET\"}", &[("nfs.name", FilterValue::Text(b"GET"))]));
 }
 
 #[test]
 fn slices_take_parts_of_bytes_and_text() {
-    let source = [("eth.src", Value::Bytes(&[0, 0, 0x83, 1, 2, 3]))];
+    let source = [("eth.src", FilterValue::Bytes(&[0, 0, 0x83, 1, 2, 3]))];
     for filter in [
         "eth.src[0:3] == 00:00:83",
         "eth.src[2] == 83",
@@ -221,8 +221,8 @@ fn slices_take_parts_of_bytes_and_text() {
     assert!(
         !holds("eth.src[6] == 0", &source) && !holds("eth.src[6]", &source) && holds("eth.src[5]", &source)
     );
-    assert!(holds("nfs.name[0:4] == \"text\"", &[("nfs.name", Value::Text(b"text/html"))]));
-    assert!(holds("frame[0:2] gt 50.51 and frame[0:2] gt \"PQ\"", &[("frame", Value::Bytes(b"PR"))]));
+    assert!(holds("nfs.name[0:4] == \"text\"", &[("nfs.name", FilterValue::Text(b"text/html"))]));
+    assert!(holds("frame[0:2] gt 50.51 and frame[0:2] gt \"PQ\"", &[("frame", FilterValue::Bytes(b"PR"))]));
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn bits_are_masked() {
     let flags = [("tcp.flags", number(0x12))];
     assert!(holds("tcp.flags & 0x02", &flags) && !holds("tcp.flags & 0x04", &flags));
     assert!(holds("tcp.flags & 0x0f == 2", &flags) && holds("tcp.flags bitwise_and SYN", &flags));
-    let address = [("eth.addr", Value::Bytes(&[0xf2, 0, 0, 0, 0, 0]))];
+    let address = [("eth.addr", FilterValue::Bytes(&[0xf2, 0, 0, 0, 0, 0]))];
     assert!(holds("eth.addr[0] & 0x0f == 2", &address));
     assert!(holds("eth.addr[0:2] & 40:ff", &address) && !holds("eth.addr[0:2] & 01:ff", &address));
 }
@@ -242,8 +242,10 @@ fn numbers_and_durations_are_calculated_with() {
     assert!(!holds("udp.dstport >= 4 * {udp.srcport + 3}", &ports));
     assert!(holds("udp.srcport % 2 == 1 and udp.dstport / 3 == 2 and udp.srcport -8 == -1", &ports));
     assert!(!holds("udp.srcport / frame.len == 0", &ports));
-    let times =
-        [("rpc.time", Value::Duration(2_000_000_000)), ("frame.time_delta", Value::Duration(1_000_000_000))];
+    let times = [
+        ("rpc.time", FilterValue::Duration(2_000_000_000)),
+        ("frame.time_delta", FilterValue::Duration(1_000_000_000)),
+    ];
     assert!(holds("rpc.time >= frame.time_delta * 2 and rpc.time - 0.5 == 1.5", &times));
 }
 
@@ -256,24 +258,24 @@ fn fields_are_compared_with_fields() {
 
 #[test]
 fn functions_of_the_manual() {
-    let name = [("nfs.name", Value::Text(b"Macro")), ("nfs.name", Value::Text(b"x"))];
+    let name = [("nfs.name", FilterValue::Text(b"Macro")), ("nfs.name", FilterValue::Text(b"x"))];
     assert!(holds("upper(nfs.name) contains \"MACRO\" and lower(nfs.name) == \"macro\"", &name));
     assert!(holds("len(nfs.name) == 5 and count(nfs.name) == 2", &name));
     assert!(!holds("count(udp.port) == 0", &name));
     assert!(holds("max(tcp.port) == 2049 and min(tcp.port, 100) == 80", &PORTS));
-    assert!(holds("abs(rpc.time) == 1.5", &[("rpc.time", Value::Duration(-1_500_000_000))]));
+    assert!(holds("abs(rpc.time) == 1.5", &[("rpc.time", FilterValue::Duration(-1_500_000_000))]));
     assert!(holds("string(ip.src) contains \"9.0\"", &[("ip.src", ipv4("10.9.0.2"))]));
-    assert!(holds("len(frame[2:]) == 3", &[("frame", Value::Bytes(b"abcde"))]));
+    assert!(holds("len(frame[2:]) == 3", &[("frame", FilterValue::Bytes(b"abcde"))]));
 }
 
 #[test]
 fn times_and_durations() {
-    let time = [("frame.time", Value::Time(1_735_732_800_500_000_000))];
+    let time = [("frame.time", FilterValue::Time(1_735_732_800_500_000_000))];
     assert!(holds("frame.time >= \"2025-01-01 12:00:00\" and frame.time < \"2025-01-01T12:00:01Z\"", &time));
     assert!(holds("frame.time == \"Jan 1, 2025 12:00:00.5\"", &time));
     assert!(holds(
         "nfsrdma.latency > 0.001 && nfsrdma.latency < 1",
-        &[("nfsrdma.latency", Value::Duration(2_000_000))]
+        &[("nfsrdma.latency", FilterValue::Duration(2_000_000))]
     ));
     for filter in [
         "nfsrdma.latency > 1ms and nfsrdma.latency < 2.5ms",
@@ -281,7 +283,7 @@ fn times_and_durations() {
         "nfsrdma.latency == 2000us and nfsrdma.latency == \"2ms\"",
         "nfsrdma.latency < 1h and nfsrdma.latency < 1m and nfsrdma.latency < 1s and nfsrdma.latency > 5ns",
     ] {
-        assert!(holds(filter, &[("nfsrdma.latency", Value::Duration(2_000_000))]), "{filter}");
+        assert!(holds(filter, &[("nfsrdma.latency", FilterValue::Duration(2_000_000))]), "{filter}");
     }
 }
 
@@ -304,7 +306,7 @@ fn tests_are_put_together() {
 
 #[test]
 fn data_that_was_not_kept_is_there_and_equals_nothing() {
-    let data = [("nfs.data", Value::Unknown)];
+    let data = [("nfs.data", FilterValue::Unknown)];
     assert!(
         holds("nfs.data", &data) && !holds("nfs.data == 00", &data) && !holds("nfs.data contains 00", &data)
     );
@@ -431,10 +433,10 @@ proptest! {
         match Filter::parse(&text) {
             Ok(filter) => {
                 // Nothing that a filter asks makes it fail.
-                let mut values = Values::new(filter.fields.len());
+                let mut values = FilterValues::new(filter.fields.len());
                 filter.program.holds(&values);
                 for slot in 0..filter.fields.len() {
-                    for value in [Value::Number(7), Value::Text(b"ab"), Value::Bytes(b""), Value::Unknown] {
+                    for value in [FilterValue::Number(7), FilterValue::Text(b"ab"), FilterValue::Bytes(b""), FilterValue::Unknown] {
                         values.push(slot, value);
                     }
                 }

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use nfsrdma_dissectors::field::Kind;
+use nfsrdma_dissectors::field::FieldKind;
 
 /// The type of a field, which says what it can be compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Type {
+pub enum FilterType {
     /// A protocol: the bytes of its header; of one that has none, the arguments or results.
     Protocol,
     /// A structure; its fields follow inside it.
@@ -39,24 +39,24 @@ pub enum Type {
     Duration,
 }
 
-impl Type {
+impl FilterType {
     /// The type of a field of this name and kind.
-    pub(crate) fn of(name: &str, kind: Kind) -> Self {
+    pub(crate) fn of(name: &str, kind: FieldKind) -> Self {
         match kind {
-            Kind::Group if !name.contains('.') => Self::Protocol,
-            Kind::Group => Self::Structure,
-            Kind::Time => Self::Time,
-            Kind::Duration => Self::Duration,
-            Kind::Unsigned | Kind::Hex(_) => Self::Unsigned,
-            Kind::Signed => Self::Signed,
-            Kind::Bool => Self::Boolean,
-            Kind::Enum => Self::Enumeration,
-            Kind::Flags => Self::Flags,
-            Kind::Bytes => Self::Bytes,
-            Kind::Text => Self::Text,
-            Kind::Ipv4 => Self::Ipv4,
-            Kind::Ipv6 => Self::Ipv6,
-            Kind::Ethernet => Self::Ethernet,
+            FieldKind::Group if !name.contains('.') => Self::Protocol,
+            FieldKind::Group => Self::Structure,
+            FieldKind::Time => Self::Time,
+            FieldKind::Duration => Self::Duration,
+            FieldKind::Unsigned | FieldKind::Hex(_) => Self::Unsigned,
+            FieldKind::Signed => Self::Signed,
+            FieldKind::Bool => Self::Boolean,
+            FieldKind::Enum => Self::Enumeration,
+            FieldKind::Flags => Self::Flags,
+            FieldKind::Bytes => Self::Bytes,
+            FieldKind::Text => Self::Text,
+            FieldKind::Ipv4 => Self::Ipv4,
+            FieldKind::Ipv6 => Self::Ipv6,
+            FieldKind::Ethernet => Self::Ethernet,
         }
     }
 
@@ -82,7 +82,7 @@ impl Type {
     }
 }
 
-impl fmt::Display for Type {
+impl fmt::Display for FilterType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }

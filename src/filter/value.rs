@@ -6,7 +6,7 @@ use std::ops::Range;
 
 /// A value. Numbers of every width are one type, so that fields can be compared with each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Value<'v> {
+pub(super) enum FilterValue<'v> {
     Number(i128),
     Bool(bool),
     Bytes(&'v [u8]),
@@ -29,10 +29,10 @@ fn mask(bits: u8, width: u32) -> u128 {
     all & all.checked_shl(width.saturating_sub(u32::from(bits))).unwrap_or(0)
 }
 
-impl Value<'_> {
+impl FilterValue<'_> {
     /// How it stands to another; `None` where the two cannot be compared.
     pub(super) fn order(&self, other: &Self) -> Option<Ordering> {
-        use Value::{Bool, Bytes, Duration, Ipv4, Ipv6, Number, Text, Time};
+        use FilterValue::{Bool, Bytes, Duration, Ipv4, Ipv6, Number, Text, Time};
         Some(match (*self, *other) {
             (Number(a), Number(b)) | (Time(a), Time(b)) | (Duration(a), Duration(b)) => a.cmp(&b),
             (Bool(a), Bool(b)) => a.cmp(&b),
@@ -64,7 +64,7 @@ impl Value<'_> {
 
 /// A value in the store.
 #[derive(Clone, Debug, PartialEq)]
-enum Stored {
+enum StoredFilterValue {
     Number(i128),
     Bool(bool),
     Bytes(Range<usize>),
@@ -77,16 +77,16 @@ enum Stored {
 }
 
 /// Which field of a filter, counted from 0 in the order in which the filter names them.
-pub(super) type Slot = usize;
+pub(super) type FilterSlot = usize;
 
 /// What was gathered for each field that a filter names.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Values {
-    slots: Vec<Vec<Stored>>,
+pub(super) struct FilterValues {
+    slots: Vec<Vec<StoredFilterValue>>,
     bytes: Vec<u8>,
 }
 
-impl Values {
+impl FilterValues {
     /// An empty store for so many fields.
     pub(super) fn new(slots: usize) -> Self {
         Self { slots: vec![Vec::new(); slots], bytes: Vec::new() }
@@ -110,48 +110,49 @@ impl Values {
     }
 
     /// Whether a field has a value.
-    pub(super) fn has(&self, slot: Slot) -> bool {
+    pub(super) fn has(&self, slot: FilterSlot) -> bool {
         self.slots.get(slot).is_some_and(|values| !values.is_empty())
     }
 
     /// How many values a field has.
-    pub(super) fn count(&self, slot: Slot) -> usize {
+    pub(super) fn count(&self, slot: FilterSlot) -> usize {
         self.slots.get(slot).map_or(0, Vec::len)
     }
 
     /// How many values there are, and how many bytes are kept for them.
     pub(super) fn size(&self) -> usize {
-        self.slots.iter().map(|values| values.len() * size_of::<Stored>()).sum::<usize>() + self.bytes.len()
+        self.slots.iter().map(|values| values.len() * size_of::<StoredFilterValue>()).sum::<usize>()
+            + self.bytes.len()
     }
 
     /// How many bytes it takes, those included that are free for values.
     pub(super) fn room(&self) -> usize {
-        let slots = self.slots.iter().map(|values| values.capacity() * size_of::<Stored>());
+        let slots = self.slots.iter().map(|values| values.capacity() * size_of::<StoredFilterValue>());
         slots.sum::<usize>() + self.bytes.capacity()
     }
 
     /// The values of a field.
-    pub(super) fn of(&self, slot: Slot) -> impl Iterator<Item = Value<'_>> {
+    pub(super) fn of(&self, slot: FilterSlot) -> impl Iterator<Item = FilterValue<'_>> {
         self.slots.get(slot).into_iter().flatten().map(|stored| self.value(stored))
     }
 
-    fn value(&self, stored: &Stored) -> Value<'_> {
+    fn value(&self, stored: &StoredFilterValue) -> FilterValue<'_> {
         let bytes = |range: &Range<usize>| self.bytes.get(range.clone()).unwrap_or_default();
         match stored {
-            Stored::Number(number) => Value::Number(*number),
-            Stored::Bool(value) => Value::Bool(*value),
-            Stored::Bytes(range) => Value::Bytes(bytes(range)),
-            Stored::Text(range) => Value::Text(bytes(range)),
-            Stored::Ipv4(address) => Value::Ipv4(*address, 32),
-            Stored::Ipv6(address) => Value::Ipv6(*address, 128),
-            Stored::Time(time) => Value::Time(*time),
-            Stored::Duration(duration) => Value::Duration(*duration),
-            Stored::Unknown => Value::Unknown,
+            StoredFilterValue::Number(number) => FilterValue::Number(*number),
+            StoredFilterValue::Bool(value) => FilterValue::Bool(*value),
+            StoredFilterValue::Bytes(range) => FilterValue::Bytes(bytes(range)),
+            StoredFilterValue::Text(range) => FilterValue::Text(bytes(range)),
+            StoredFilterValue::Ipv4(address) => FilterValue::Ipv4(*address, 32),
+            StoredFilterValue::Ipv6(address) => FilterValue::Ipv6(*address, 128),
+            StoredFilterValue::Time(time) => FilterValue::Time(*time),
+            StoredFilterValue::Duration(duration) => FilterValue::Duration(*duration),
+            StoredFilterValue::Unknown => FilterValue::Unknown,
         }
     }
 
     /// Adds a value.
-    pub(super) fn push(&mut self, slot: Slot, value: Value<'_>) {
+    pub(super) fn push(&mut self, slot: FilterSlot, value: FilterValue<'_>) {
         let Self { slots, bytes: arena } = self;
         let mut keep = |bytes: &[u8]| {
             let start = arena.len();
@@ -159,15 +160,15 @@ impl Values {
             start..arena.len()
         };
         let stored = match value {
-            Value::Number(number) => Stored::Number(number),
-            Value::Bool(value) => Stored::Bool(value),
-            Value::Bytes(bytes) => Stored::Bytes(keep(bytes)),
-            Value::Text(bytes) => Stored::Text(keep(bytes)),
-            Value::Ipv4(address, _) => Stored::Ipv4(address),
-            Value::Ipv6(address, _) => Stored::Ipv6(address),
-            Value::Time(time) => Stored::Time(time),
-            Value::Duration(duration) => Stored::Duration(duration),
-            Value::Unknown => Stored::Unknown,
+            FilterValue::Number(number) => StoredFilterValue::Number(number),
+            FilterValue::Bool(value) => StoredFilterValue::Bool(value),
+            FilterValue::Bytes(bytes) => StoredFilterValue::Bytes(keep(bytes)),
+            FilterValue::Text(bytes) => StoredFilterValue::Text(keep(bytes)),
+            FilterValue::Ipv4(address, _) => StoredFilterValue::Ipv4(address),
+            FilterValue::Ipv6(address, _) => StoredFilterValue::Ipv6(address),
+            FilterValue::Time(time) => StoredFilterValue::Time(time),
+            FilterValue::Duration(duration) => StoredFilterValue::Duration(duration),
+            FilterValue::Unknown => StoredFilterValue::Unknown,
         };
         if let Some(values) = slots.get_mut(slot) {
             values.push(stored);
@@ -191,7 +192,7 @@ impl Values {
                 }
             }
         }
-        added * size_of::<Stored>() + (self.bytes.len() - before)
+        added * size_of::<StoredFilterValue>() + (self.bytes.len() - before)
     }
 }
 
@@ -210,16 +211,16 @@ pub(super) enum Constant {
 
 impl Constant {
     /// The value.
-    pub(super) fn value(&self) -> Value<'_> {
+    pub(super) fn value(&self) -> FilterValue<'_> {
         match self {
-            Self::Number(number) => Value::Number(*number),
-            Self::Bool(value) => Value::Bool(*value),
-            Self::Bytes(bytes) => Value::Bytes(bytes),
-            Self::Text(bytes) => Value::Text(bytes),
-            Self::Ipv4(address, bits) => Value::Ipv4(address.to_bits(), *bits),
-            Self::Ipv6(address, bits) => Value::Ipv6(address.to_bits(), *bits),
-            Self::Time(time) => Value::Time(*time),
-            Self::Duration(duration) => Value::Duration(*duration),
+            Self::Number(number) => FilterValue::Number(*number),
+            Self::Bool(value) => FilterValue::Bool(*value),
+            Self::Bytes(bytes) => FilterValue::Bytes(bytes),
+            Self::Text(bytes) => FilterValue::Text(bytes),
+            Self::Ipv4(address, bits) => FilterValue::Ipv4(address.to_bits(), *bits),
+            Self::Ipv6(address, bits) => FilterValue::Ipv6(address.to_bits(), *bits),
+            Self::Time(time) => FilterValue::Time(*time),
+            Self::Duration(duration) => FilterValue::Duration(*duration),
         }
     }
 }
@@ -230,34 +231,34 @@ mod tests {
 
     #[test]
     fn of_two_addresses_the_bits_count_that_both_have() {
-        let address = |text: &str, bits| Value::Ipv4(text.parse::<Ipv4Addr>().unwrap().to_bits(), bits);
+        let address = |text: &str, bits| FilterValue::Ipv4(text.parse::<Ipv4Addr>().unwrap().to_bits(), bits);
         let equal = Some(Ordering::Equal);
         assert_eq!(address("129.111.7.9", 32).order(&address("129.111.0.0", 16)), equal);
         assert_ne!(address("129.112.0.1", 32).order(&address("129.111.0.0", 16)), equal);
         assert_eq!(address("1.2.3.4", 32).order(&address("0.0.0.0", 0)), equal);
-        assert_eq!(Value::Ipv6(1 << 127 | 1, 128).order(&Value::Ipv6(1 << 127, 1)), equal);
+        assert_eq!(FilterValue::Ipv6(1 << 127 | 1, 128).order(&FilterValue::Ipv6(1 << 127, 1)), equal);
     }
 
     #[test]
     fn a_store_gives_what_was_put_into_it() {
-        let mut values = Values::new(2);
-        values.push(0, Value::Text(b"abc"));
-        values.push(1, Value::Number(-1));
-        values.push(1, Value::Bytes(b"d"));
-        assert_eq!(values.of(0).collect::<Vec<_>>(), [Value::Text(b"abc")]);
-        assert_eq!(values.of(1).collect::<Vec<_>>(), [Value::Number(-1), Value::Bytes(b"d")]);
+        let mut values = FilterValues::new(2);
+        values.push(0, FilterValue::Text(b"abc"));
+        values.push(1, FilterValue::Number(-1));
+        values.push(1, FilterValue::Bytes(b"d"));
+        assert_eq!(values.of(0).collect::<Vec<_>>(), [FilterValue::Text(b"abc")]);
+        assert_eq!(values.of(1).collect::<Vec<_>>(), [FilterValue::Number(-1), FilterValue::Bytes(b"d")]);
         values.clear();
         assert!(!values.has(0) && values.of(1).next().is_none());
     }
 
     #[test]
     fn what_frames_have_in_common_is_kept_once() {
-        let (mut all, mut frame) = (Values::new(1), Values::new(1));
+        let (mut all, mut frame) = (FilterValues::new(1), FilterValues::new(1));
         for number in [1, 1, 2] {
             frame.clear();
-            frame.push(0, Value::Number(number));
+            frame.push(0, FilterValue::Number(number));
             all.merge(&frame);
         }
-        assert_eq!(all.of(0).collect::<Vec<_>>(), [Value::Number(1), Value::Number(2)]);
+        assert_eq!(all.of(0).collect::<Vec<_>>(), [FilterValue::Number(1), FilterValue::Number(2)]);
     }
 }

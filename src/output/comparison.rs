@@ -5,26 +5,26 @@ mod text;
 
 use std::io::{self, Write};
 
-use super::style::Screen;
+use super::style::TerminalStyle;
 use crate::analysis::comparison::Comparison;
-use crate::analysis::comparison::difference::{Difference, Half};
-use crate::analysis::comparison::trace::Trace;
+use crate::analysis::comparison::capture::ComparedCapture;
+use crate::analysis::comparison::difference::{Difference, DifferenceSide};
 
 /// Two captures, and what comparing them gave.
-pub struct View<'a> {
+pub struct ComparisonReportView<'a> {
     /// The first.
-    pub a: &'a Trace,
+    pub a: &'a ComparedCapture,
     /// The second.
-    pub b: &'a Trace,
+    pub b: &'a ComparedCapture,
     /// What came out.
     pub comparison: &'a Comparison,
     /// The first differences, as many as are shown.
     pub first: &'a [Difference],
     /// Where it is shown.
-    pub screen: Screen,
+    pub screen: TerminalStyle,
 }
 
-impl View<'_> {
+impl ComparisonReportView<'_> {
     /// Writes it for people: both captures, the first difference with its frames, counts, and the first differences, a
     /// line each.
     ///
@@ -61,7 +61,7 @@ pub fn short(path: &str) -> String {
 
 /// What differs, in words: `READ count: 4096 → 4095`. What one side does not have is `-`.
 pub fn words(difference: &Difference, to: &str) -> String {
-    let value = |half: &Half| half.value.clone().unwrap_or_else(|| "-".to_owned());
+    let value = |half: &DifferenceSide| half.value.clone().unwrap_or_else(|| "-".to_owned());
     let (a, b) = (value(&difference.a), value(&difference.b));
     let mut text = String::new();
     if !difference.path.is_empty() {
@@ -76,6 +76,6 @@ pub fn words(difference: &Difference, to: &str) -> String {
 }
 
 /// The frame of one side.
-pub fn frame_of(half: &Half) -> Option<u64> {
+pub fn frame_of(half: &DifferenceSide) -> Option<u64> {
     half.frame.map(|frame| frame.0)
 }

@@ -5,25 +5,25 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use nfsrdma_dissectors::address::{Address, Tenant};
-use nfsrdma_dissectors::flow::transaction::{ConnectionName, Endpoint, Transport};
-use nfsrdma_dissectors::flow::{MessageCredits, ReadResources, Service, Terms};
+use nfsrdma_dissectors::flow::transaction::{ConnectionName, ConnectionTransport, Endpoint};
+use nfsrdma_dissectors::flow::{ConnectedService, MessageCredits, NegotiatedParameters, ReadResources};
 use nfsrdma_dissectors::frame::Timestamp;
 use nfsrdma_dissectors::rpcrdma::version2::{PeerProperties, ReverseDirection};
 use nfsrdma_dissectors::rpcrdma::{Dialect, PrivateData, SidePrivateData};
 use serde::Serialize;
 
-use super::json::{SCHEMA, Text, address};
-use super::settings::{Format, TimeFormat};
-use super::style::{Glyphs, Screen, Style};
-use super::table::{Column, TableLines, csv, number, text, text_from};
-use super::units::{Bytes, Count, Hex, Iso, Things};
+use super::json::{JsonText, SCHEMA, address};
+use super::settings::{LineFormat, TimeFormat};
+use super::style::{Glyphs, Style, TerminalStyle};
+use super::table::{TableColumn, TableLines, csv, number, text, text_from};
+use super::units::{HexBytes, HumanCount, IsoTimestamp, PluralCount, ShortSize};
+use crate::analysis::connection_lifetimes::{BoundSession, ConnectionStats};
 use crate::analysis::connections::ConnectionTally;
-use crate::analysis::lives::{BoundSession, ConnectionRow};
 use crate::analysis::load::CreditSeries;
 use crate::escape;
 
 /// Its columns, here and in the terminal interface.
-pub const COLUMNS: &[Column] = &[
+pub const COLUMNS: &[TableColumn] = &[
     text("CONNECTION", 40),
     number("CONN", 6, 60),
     text_from("TRANSPORT", 10, 70),
@@ -37,7 +37,7 @@ pub const COLUMNS: &[Column] = &[
 ];
 
 /// The cells of a connection.
-pub fn cells(row: &ConnectionRow, glyphs: Glyphs) -> [String; COLUMNS.len()] {
+pub fn cells(row: &ConnectionStats, glyphs: Glyphs) -> [String; COLUMNS.len()] {
     let ConnectionTally { name, dialect, transactions, incomplete, bytes, granted, .. } = row.tally;
     let (granted, used) = match (granted, row.in_use()) {
         (0, _) => (String::new(), String::new()),
@@ -48,9 +48,9 @@ pub fn cells(row: &ConnectionRow, glyphs: Glyphs) -> [String; COLUMNS.len()] {
         name.number.to_string(),
         name.transport.to_string(),
         dialect.map_or(String::new(), |dialect| dialect.to_string()),
-        Count(transactions).to_string(),
-        Bytes(bytes).to_string(),
-        if incomplete > 0 { Count(incomplete).to_string() } else { String::new() },
+        HumanCount(transactions).to_string(),
+        ShortSize(bytes).to_string(),
+        if incomplete > 0 { HumanCount(incomplete).to_string() } else { String::new() },
         row.word().to_owned(),
         granted,
         used,
@@ -72,17 +72,17 @@ pub fn ends(name: &ConnectionName, glyphs: Glyphs) -> String {
 }
 
 /// What the set-up of a connection said, and the properties that its sides told in version 2.
-pub fn terms(row: &ConnectionRow) -> String {
+pub fn terms(row: &ConnectionStats) -> String {
     let mut said = set_up(row);
     for BoundSession { id, connections } in &row.sessions {
         let numbers: Vec<_> = connections.iter().map(u64::to_string).collect();
         let plural = if connections.len() == 1 { "" } else { "s" };
-        let _ = write!(said, "; session {} on connection{plural} {}", Hex(id), numbers.join(", "));
+        let _ = write!(said, "; session {} on connection{plural} {}", HexBytes(id), numbers.join(", "));
     }
     if let Some(sides) = message_credits(row) {
         for (name, MessageCredits { sent, limit, least_left }) in ["client", "server"].into_iter().zip(sides)
         {
-            let _ = write!(said, "; {name} sent {}", Things(sent.into(), "message"));
+            let _ = write!(said, "; {name} sent {}", PluralCount(sent.into(), "message"));
             if let Some(limit) = limit {
                 let _ = write!(said, " of {limit}");
             }
@@ -107,7 +107,7 @@ pub fn terms(row: &ConnectionRow) -> String {
 }
 
 /// The credits of the messages of version 2, client and server, where one sent any.
-fn message_credits(row: &ConnectionRow) -> Option<[MessageCredits; 2]> {
+fn message_credits(row: &ConnectionStats) -> Option<[MessageCredits; 2]> {
     let sides = row.state?.message_credits;
     sides.iter().any(|side| side.sent > 0).then_some(sides)
 }
@@ -119,7 +119,7 @@ fn credit_steps(series: &CreditSeries) -> Vec<CreditStepObject> {
     let steps = (0..).zip(series.steps());
     let told = steps.filter(|(_, step)| step.asked > 0 || step.granted > 0 || step.in_flight > 0);
     told.map(|(at, step)| CreditStepObject {
-        time: Text(Timestamp(start.0.saturating_add_unsigned(series.width().saturating_mul(at)))),
+        time: JsonText(Timestamp(start.0.saturating_add_unsigned(series.width().saturating_mul(at)))),
         asked: step.asked,
         granted: step.granted,
         in_flight: step.in_flight,
@@ -148,7 +148,7 @@ fn property_values(properties: &PeerProperties) -> [(&'static str, Option<String
 }
 
 /// What was connected to, and the private data of RFC 8797 with the inline thresholds.
-fn set_up(row: &ConnectionRow) -> String {
+fn set_up(row: &ConnectionStats) -> String {
     let Some(terms) = row.state.and_then(|state| state.terms) else {
         return "its set-up is not in the capture".to_owned();
     };
@@ -163,8 +163,8 @@ fn set_up(row: &ConnectionRow) -> String {
     };
     let service = match (port(&terms.service), terms.service) {
         (Some(port), _) => format!("port {port}"),
-        (None, Service::Id(id, _)) => format!("service 0x{:016x}", id.0),
-        (None, Service::Port(port)) => format!("port {}", port.0),
+        (None, ConnectedService::Id(id, _)) => format!("service 0x{:016x}", id.0),
+        (None, ConnectedService::Port(port)) => format!("port {}", port.0),
     };
     let mut said = format!("{service}: {}; {}", side("client", terms.client), side("server", terms.server));
     if let Some((to_server, to_client)) = terms.inline_thresholds() {
@@ -183,11 +183,11 @@ fn set_up(row: &ConnectionRow) -> String {
 }
 
 /// The port that a client connected to, where it is one.
-fn port(service: &Service) -> Option<u16> {
+fn port(service: &ConnectedService) -> Option<u16> {
     match service {
-        Service::Port(port) => Some(port.0),
-        Service::Id(_, Some(ip)) => Some(ip.destination_port.0),
-        Service::Id(id, None) => id.ip_port().map(|(_, port)| port.0),
+        ConnectedService::Port(port) => Some(port.0),
+        ConnectedService::Id(_, Some(ip)) => Some(ip.destination_port.0),
+        ConnectedService::Id(id, None) => id.ip_port().map(|(_, port)| port.0),
     }
 }
 
@@ -195,22 +195,27 @@ fn port(service: &Service) -> Option<u16> {
 #[derive(Debug)]
 pub(super) struct ConnectionLines {
     table: TableLines,
-    format: Format,
+    format: LineFormat,
     has_iso: bool,
-    screen: Screen,
+    screen: TerminalStyle,
     has_header: bool,
 }
 
 impl ConnectionLines {
-    pub(super) fn new((format, time): (Format, TimeFormat), screen: Screen) -> Self {
+    pub(super) fn new((format, time): (LineFormat, TimeFormat), screen: TerminalStyle) -> Self {
         let table = TableLines::new(screen, COLUMNS);
         Self { table, format, has_iso: time == TimeFormat::Iso, screen, has_header: false }
     }
 
     /// Writes the line of a connection; with `is_full`, below it what its set-up said.
-    pub(super) fn line(&mut self, to: &mut impl Write, row: &ConnectionRow, is_full: bool) -> io::Result<()> {
+    pub(super) fn line(
+        &mut self,
+        to: &mut impl Write,
+        row: &ConnectionStats,
+        is_full: bool,
+    ) -> io::Result<()> {
         match self.format {
-            Format::Text => {
+            LineFormat::Text => {
                 let styles = self.screen.styles;
                 let mut cells = cells(row, self.screen.glyphs).map(|cell| (cell, Style::new()));
                 for (at, style) in [(0, styles.operation), (1, styles.dim), (6, styles.mark), (7, styles.dim)]
@@ -224,16 +229,16 @@ impl ConnectionLines {
                 }
                 Ok(())
             }
-            Format::Json => {
-                let mut line = escape::json(&Line::of(row, self.has_iso))?;
+            LineFormat::Json => {
+                let mut line = escape::json(&ConnectionJsonLine::of(row, self.has_iso))?;
                 line.push(b'\n');
                 to.write_all(&line)
             }
-            Format::Csv | Format::Fields => {
+            LineFormat::Csv | LineFormat::Fields => {
                 if !std::mem::replace(&mut self.has_header, true) {
                     csv(to, CSV.iter().map(|(name, _)| name))?;
                 }
-                let line = Line::of(row, false);
+                let line = ConnectionJsonLine::of(row, false);
                 csv(to, CSV.iter().map(|(_, value)| value(&line).unwrap_or_default()))
             }
         }
@@ -244,10 +249,10 @@ impl ConnectionLines {
 #[derive(Serialize)]
 pub(super) struct ConnectionObject {
     connection: u64,
-    transport: Text<Transport>,
-    client: Option<Text<Address>>,
+    transport: JsonText<ConnectionTransport>,
+    client: Option<JsonText<Address>>,
     client_port: Option<u32>,
-    server: Option<Text<Address>>,
+    server: Option<JsonText<Address>>,
     server_port: Option<u32>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     vlan_ids: Vec<u16>,
@@ -263,7 +268,7 @@ impl From<&ConnectionTally> for ConnectionObject {
         let name = tally.name;
         Self {
             connection: name.number,
-            transport: Text(name.transport),
+            transport: JsonText(name.transport),
             client: address(name.client.address),
             client_port: name.client.port,
             server: address(name.server.address),
@@ -279,20 +284,20 @@ impl From<&ConnectionTally> for ConnectionObject {
 
 /// The line of a connection in JSON.
 #[derive(Serialize)]
-struct Line {
+struct ConnectionJsonLine {
     schema: u32,
     kind: &'static str,
     #[serde(flatten)]
     connection: ConnectionObject,
-    time: Option<Text<Timestamp>>,
+    time: Option<JsonText<Timestamp>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    time_iso: Option<Text<Iso>>,
-    end_time: Option<Text<Timestamp>>,
+    time_iso: Option<JsonText<IsoTimestamp>>,
+    end_time: Option<JsonText<Timestamp>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    end_time_iso: Option<Text<Iso>>,
+    end_time_iso: Option<JsonText<IsoTimestamp>>,
     ended: bool,
     dialect: Option<&'static str>,
-    credits: Option<CreditsObject>,
+    credits: Option<ConnectionCreditsObject>,
     sessions: Vec<SessionObject>,
     set_up: Option<SetUpObject>,
     properties: Option<PropertiesObject>,
@@ -318,7 +323,7 @@ struct PeerPropertiesObject {
     receive_size: Option<u32>,
     segment_size: Option<u32>,
     segment_count: Option<u32>,
-    reverse_direction: Option<Text<ReverseDirection>>,
+    reverse_direction: Option<JsonText<ReverseDirection>>,
     host_auth: bool,
 }
 
@@ -329,14 +334,14 @@ impl From<PeerProperties> for PeerPropertiesObject {
             receive_size: properties.receive_size_bytes,
             segment_size: properties.segment_size_bytes,
             segment_count: properties.segment_count,
-            reverse_direction: properties.reverse_direction.map(Text),
+            reverse_direction: properties.reverse_direction.map(JsonText),
             host_auth: properties.has_host_auth,
         }
     }
 }
 
 #[derive(Serialize)]
-struct CreditsObject {
+struct ConnectionCreditsObject {
     asked: u32,
     granted: u32,
     in_use: Option<u32>,
@@ -351,7 +356,7 @@ struct CreditsObject {
 /// The credits within a step of time.
 #[derive(Serialize)]
 struct CreditStepObject {
-    time: Text<Timestamp>,
+    time: JsonText<Timestamp>,
     asked: u32,
     granted: u32,
     in_flight: u32,
@@ -440,8 +445,8 @@ impl From<PrivateData> for PrivateDataObject {
     }
 }
 
-impl From<Terms> for SetUpObject {
-    fn from(terms: Terms) -> Self {
+impl From<NegotiatedParameters> for SetUpObject {
+    fn from(terms: NegotiatedParameters) -> Self {
         Self {
             port: port(&terms.service),
             client: terms.client.present().map(PrivateDataObject::from),
@@ -458,21 +463,21 @@ impl From<Terms> for SetUpObject {
     }
 }
 
-impl Line {
-    fn of(row: &ConnectionRow, has_iso: bool) -> Self {
+impl ConnectionJsonLine {
+    fn of(row: &ConnectionStats, has_iso: bool) -> Self {
         let tally = &row.tally;
         let iso = tally.times.filter(|_| has_iso);
         Self {
             schema: SCHEMA,
             kind: "connection",
             connection: tally.into(),
-            time: tally.times.map(|(first, _)| Text(first)),
-            time_iso: iso.map(|(first, _)| Text(Iso(first))),
-            end_time: tally.times.map(|(_, last)| Text(last)),
-            end_time_iso: iso.map(|(_, last)| Text(Iso(last))),
+            time: tally.times.map(|(first, _)| JsonText(first)),
+            time_iso: iso.map(|(first, _)| JsonText(IsoTimestamp(first))),
+            end_time: tally.times.map(|(_, last)| JsonText(last)),
+            end_time_iso: iso.map(|(_, last)| JsonText(IsoTimestamp(last))),
             ended: row.state.is_some_and(|state| state.is_ending),
             dialect: tally.dialect.map(Dialect::key),
-            credits: tally.name.transport.is_rdma().then(|| CreditsObject {
+            credits: tally.name.transport.is_rdma().then(|| ConnectionCreditsObject {
                 asked: tally.asked,
                 granted: tally.granted,
                 in_use: row.in_use(),
@@ -487,7 +492,7 @@ impl Line {
             }),
             sessions: { row.sessions.iter() }
                 .map(|bound| SessionObject {
-                    session: Hex(&bound.id).to_string(),
+                    session: HexBytes(&bound.id).to_string(),
                     connections: bound.connections.clone(),
                 })
                 .collect(),
@@ -506,22 +511,22 @@ fn said<T: ToString>(value: &Option<T>) -> Option<String> {
 }
 
 fn side(
-    line: &Line,
+    line: &ConnectionJsonLine,
     side: fn(&SetUpObject) -> Option<&PrivateDataObject>,
     of: fn(&PrivateDataObject) -> String,
 ) -> Option<String> {
     line.set_up.as_ref().and_then(side).map(of)
 }
 
-fn thresholds(line: &Line) -> Option<&ThresholdsObject> {
+fn thresholds(line: &ConnectionJsonLine) -> Option<&ThresholdsObject> {
     line.set_up.as_ref()?.inline_thresholds.as_ref()
 }
 
 /// A column of comma-separated values: its name, and its cell, where there is one.
-type CsvColumn = (&'static str, fn(&Line) -> Option<String>);
+type ConnectionCsvColumn = (&'static str, fn(&ConnectionJsonLine) -> Option<String>);
 
 /// The columns of comma-separated values: the keys of JSON.
-const CSV: &[CsvColumn] = &[
+const CSV: &[ConnectionCsvColumn] = &[
     ("connection", |line| Some(line.connection.connection.to_string())),
     ("transport", |line| Some(line.connection.transport.0.to_string())),
     ("client", |line| said(&line.connection.client)),

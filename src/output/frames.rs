@@ -6,44 +6,46 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use nfsrdma_dissectors::address::Address;
-use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
-use nfsrdma_dissectors::flow::reading::Operation;
-use nfsrdma_dissectors::flow::transaction::{Transaction, Which};
-use nfsrdma_dissectors::flow::{Flow, Key, Meaning, Undecoded};
-use nfsrdma_dissectors::frame::{Frame, Part, Timestamp};
+use nfsrdma_dissectors::flow::decode::CallOperation;
+use nfsrdma_dissectors::flow::transaction::{RpcMessageKind, Transaction};
+use nfsrdma_dissectors::flow::{Flow, FrameKind, TransactionKey, Undecoded};
+use nfsrdma_dissectors::frame::{CapturedSlice, Frame, Timestamp};
 use nfsrdma_dissectors::infiniband::cm;
 use nfsrdma_dissectors::infiniband::mad::Mad;
-use nfsrdma_dissectors::infiniband::{Operation as Verb, Packet, Syndrome, Wire};
-use nfsrdma_dissectors::iwarp::mpa::{Role, Startup};
-use nfsrdma_dissectors::net::{Carried, Datagram, Reason, TcpSegment};
+use nfsrdma_dissectors::infiniband::{
+    InfinibandPacket, PacketOperation as Verb, RdmaEncapsulation, Syndrome,
+};
+use nfsrdma_dissectors::iwarp::mpa::{Startup, StartupFrameKind};
+use nfsrdma_dissectors::net::{Datagram, DatagramPayload, TcpSegment, UnreadFrameReason};
 use nfsrdma_dissectors::rpcrdma::{MessageType, SidePrivateData};
 
-use crate::analysis::names::Names;
+use crate::analysis::names::FileNames;
 
-use super::label::Labels;
-use super::list;
-use super::style::{Screen, Style};
-use super::units::{Clock, Duration, TimeFormat};
-use line::{Line, Widths};
+use super::info_column::OperationLabels;
+use super::style::{Style, TerminalStyle};
+use super::transaction_list;
+use super::units::{HumanDuration, TimeFormat, ViewClock};
+use line::{FrameColumnWidths, FrameListLine};
 
 /// Writes the packet list.
 #[derive(Debug)]
 pub struct FrameList {
-    screen: Screen,
-    clock: Clock,
-    labels: Labels,
+    screen: TerminalStyle,
+    clock: ViewClock,
+    labels: OperationLabels,
     has_header: bool,
-    widths: Widths,
+    widths: FrameColumnWidths,
     /// Columns of the terminal at the left of each line that are scrolled past.
     left: usize,
-    line: Line,
-    last: Last,
+    line: FrameListLine,
+    last: LastFrameLine,
 }
 
 /// The last line that was written, as far as its text does not say it.
 #[derive(Debug, Default)]
-struct Last {
+struct LastFrameLine {
     time: Timestamp,
     source: Address,
     destination: Address,
@@ -72,16 +74,16 @@ pub struct FrameCells {
 
 impl FrameList {
     /// A packet list for this screen.
-    pub fn new(screen: Screen, time: TimeFormat) -> Self {
+    pub fn new(screen: TerminalStyle, time: TimeFormat) -> Self {
         Self {
             screen,
-            clock: Clock::new(time),
-            labels: Labels::default(),
+            clock: ViewClock::new(time),
+            labels: OperationLabels::default(),
             has_header: false,
-            widths: Widths::of(screen.width, time),
+            widths: FrameColumnWidths::of(screen.width, time),
             left: 0,
-            line: Line::default(),
-            last: Last::default(),
+            line: FrameListLine::default(),
+            last: LastFrameLine::default(),
         }
     }
 
@@ -93,7 +95,7 @@ impl FrameList {
 
     /// What the columns of the last line hold.
     pub fn last_cells(&self) -> FrameCells {
-        let Last { time, source, destination, ref protocol, length_bytes, info_at } = self.last;
+        let LastFrameLine { time, source, destination, ref protocol, length_bytes, info_at } = self.last;
         let info = self.line.text.get(info_at..).unwrap_or_default().to_owned();
         FrameCells { time, source, destination, protocol: protocol.clone(), length_bytes, info }
     }
@@ -113,12 +115,12 @@ impl FrameList {
         out: &mut impl Write,
         frame: &Frame<'_>,
         datagram: &Datagram<'_>,
-        meaning: Meaning,
+        meaning: FrameKind,
         flow: &Flow,
-        names: &mut Names,
+        names: &mut FileNames,
     ) -> io::Result<()> {
-        let Screen { styles, glyphs, .. } = self.screen;
-        let Widths { number, time, address, protocol, length } = self.widths;
+        let TerminalStyle { styles, glyphs, .. } = self.screen;
+        let FrameColumnWidths { number, time, address, protocol, length } = self.widths;
         if !self.has_header {
             self.has_header = true;
             self.line.clear();
@@ -153,25 +155,25 @@ impl FrameList {
         self.line.piece(Style::new());
         let info_at = self.line.text.len();
         match &datagram.carried {
-            Carried::Infiniband(packet) => self.packet(packet, meaning, flow, names),
-            Carried::Tcp(segment) => {
+            DatagramPayload::Infiniband(packet) => self.packet(packet, meaning, flow, names),
+            DatagramPayload::Tcp(segment) => {
                 self.behind(flow, names, segment.payload, |text| tcp(segment, glyphs.to, text));
             }
-            Carried::Udp(datagram) => {
+            DatagramPayload::Udp(datagram) => {
                 self.behind(flow, names, datagram.payload, |text| {
                     let (source, destination) = (datagram.source_port, datagram.destination_port);
                     let length = datagram.payload.length;
                     let _ = write!(text, "{source} {} {destination} Len={length}", glyphs.to);
                 });
             }
-            Carried::Fragment(_) => self.line.text.push_str("fragment of an IP datagram"),
-            Carried::Other(Reason::EtherType(_) | Reason::IpProtocol(_)) => {}
-            Carried::Other(reason) => {
+            DatagramPayload::Fragment(_) => self.line.text.push_str("fragment of an IP datagram"),
+            DatagramPayload::Other(UnreadFrameReason::EtherType(_) | UnreadFrameReason::IpProtocol(_)) => {}
+            DatagramPayload::Other(reason) => {
                 let _ = write!(self.line.text, "{reason}");
                 self.line.piece(styles.mark);
             }
         }
-        self.last = Last {
+        self.last = LastFrameLine {
             time: frame.time,
             source: datagram.source,
             destination: datagram.destination,
@@ -184,10 +186,16 @@ impl FrameList {
     }
 
     /// What a segment of TCP or a datagram of UDP means, and behind it what it is on the wire.
-    fn behind(&mut self, flow: &Flow, names: &mut Names, payload: Part<'_>, wire: impl FnOnce(&mut String)) {
+    fn behind(
+        &mut self,
+        flow: &Flow,
+        names: &mut FileNames,
+        payload: CapturedSlice<'_>,
+        wire: impl FnOnce(&mut String),
+    ) {
         let styles = self.screen.styles;
-        let means = |meaning: &&Meaning| !matches!(meaning, Meaning::Nothing | Meaning::Control);
-        let mut meanings: Vec<(Meaning, usize)> = Vec::new();
+        let means = |meaning: &&FrameKind| !matches!(meaning, FrameKind::Nothing | FrameKind::Control);
+        let mut meanings: Vec<(FrameKind, usize)> = Vec::new();
         for meaning in flow.meanings().iter().filter(means) {
             // Several FPDUs of one chunk are one thing.
             match meanings.last_mut() {
@@ -216,30 +224,37 @@ impl FrameList {
     }
 
     /// One of the things that bytes of a stream or of a datagram mean, and how many FPDUs in a row mean the same.
-    fn stream(&mut self, meaning: Meaning, count: usize, payload: Part<'_>, flow: &Flow, names: &mut Names) {
+    fn stream(
+        &mut self,
+        meaning: FrameKind,
+        count: usize,
+        payload: CapturedSlice<'_>,
+        flow: &Flow,
+        names: &mut FileNames,
+    ) {
         let styles = self.screen.styles;
         match meaning {
-            Meaning::Message { key, which } => self.message(key, which, flow, names),
-            Meaning::MessageAgain { key, which } => {
+            FrameKind::Message { key, which } => self.message(key, which, flow, names),
+            FrameKind::MessageAgain { key, which } => {
                 self.line.text.push_str("again ");
                 self.line.piece(styles.mark);
                 self.message(key, which, flow, names);
             }
-            Meaning::Done { key } => self.done(key, flow),
-            Meaning::TransportMessage(message_type) => self.transport_message(message_type),
-            Meaning::Empty => self.empty(),
-            Meaning::Part if flow.is_iwarp() => self.line.text.push_str("part of an FPDU or of a message "),
-            Meaning::Part => self.line.text.push_str("part of a message "),
-            Meaning::Skipped { bytes } => {
+            FrameKind::Done { key } => self.done(key, flow),
+            FrameKind::TransportMessage(message_type) => self.transport_message(message_type),
+            FrameKind::Empty => self.empty(),
+            FrameKind::Part if flow.is_iwarp() => self.line.text.push_str("part of an FPDU or of a message "),
+            FrameKind::Part => self.line.text.push_str("part of a message "),
+            FrameKind::Skipped { bytes } => {
                 let _ = write!(self.line.text, "{bytes} bytes of a record whose mark is missing ");
                 self.line.piece(styles.mark);
             }
-            Meaning::Undecoded(reason) => {
+            FrameKind::Undecoded(reason) => {
                 self.line.text.push_str(why(reason));
                 self.line.text.push(' ');
                 self.line.piece(styles.mark);
             }
-            Meaning::Data { key, kind, chunk } => {
+            FrameKind::Data { key, kind, chunk } => {
                 let verb = match kind {
                     ChunkKind::Read => "RDMA Read Response from",
                     ChunkKind::Write | ChunkKind::Reply => "RDMA Write to",
@@ -251,37 +266,43 @@ impl FrameList {
                     self.line.piece(Style::new());
                 }
             }
-            Meaning::ReadRequest { key, chunk } => {
+            FrameKind::ReadRequest { key, chunk } => {
                 self.line.text.push_str("RDMA Read Request of ");
                 self.chunk(key, ChunkKind::Read, chunk, flow);
             }
-            Meaning::Management => {
+            FrameKind::Management => {
                 startup(payload, &mut self.line.text);
                 self.line.piece(Style::new());
             }
-            Meaning::Terminate(terminate) => {
+            FrameKind::Terminate(terminate) => {
                 let _ = write!(self.line.text, "Terminate: {terminate} ");
                 self.line.piece(styles.error);
             }
-            Meaning::Control | Meaning::Nothing => {}
+            FrameKind::Control | FrameKind::Nothing => {}
         }
     }
 
     /// What a packet means, and behind it what it is on the wire.
-    fn packet(&mut self, packet: &Packet<'_>, meaning: Meaning, flow: &Flow, names: &mut Names) {
+    fn packet(
+        &mut self,
+        packet: &InfinibandPacket<'_>,
+        meaning: FrameKind,
+        flow: &Flow,
+        names: &mut FileNames,
+    ) {
         let styles = self.screen.styles;
         match meaning {
-            Meaning::Message { key, which } => self.message(key, which, flow, names),
-            Meaning::MessageAgain { key, which } => {
+            FrameKind::Message { key, which } => self.message(key, which, flow, names),
+            FrameKind::MessageAgain { key, which } => {
                 self.line.text.push_str("again ");
                 self.line.piece(styles.mark);
                 self.message(key, which, flow, names);
             }
-            Meaning::Done { key } => self.done(key, flow),
-            Meaning::TransportMessage(message_type) => self.transport_message(message_type),
-            Meaning::Empty => self.empty(),
-            Meaning::Part => self.line.text.push_str("part of a message "),
-            Meaning::Data { key, kind, chunk } => {
+            FrameKind::Done { key } => self.done(key, flow),
+            FrameKind::TransportMessage(message_type) => self.transport_message(message_type),
+            FrameKind::Empty => self.empty(),
+            FrameKind::Part => self.line.text.push_str("part of a message "),
+            FrameKind::Data { key, kind, chunk } => {
                 let verb = match kind {
                     ChunkKind::Read => "read from",
                     ChunkKind::Write | ChunkKind::Reply => "written to",
@@ -289,24 +310,24 @@ impl FrameList {
                 let _ = write!(self.line.text, "{} bytes {verb} ", packet.payload.length);
                 self.chunk(key, kind, chunk, flow);
             }
-            Meaning::ReadRequest { key, chunk } => {
+            FrameKind::ReadRequest { key, chunk } => {
                 let length = packet.reth.map_or(0, |reth| reth.dmalen);
                 let _ = write!(self.line.text, "asks for {length} bytes of ");
                 self.chunk(key, ChunkKind::Read, chunk, flow);
             }
-            Meaning::Control => self.control(packet),
-            Meaning::Management => {
+            FrameKind::Control => self.control(packet),
+            FrameKind::Management => {
                 management(packet, &mut self.line.text);
                 self.line.piece(Style::new());
             }
-            Meaning::Undecoded(reason) => {
+            FrameKind::Undecoded(reason) => {
                 self.line.text.push_str(why(reason));
                 self.line.text.push(' ');
                 self.line.piece(styles.mark);
             }
-            Meaning::Nothing | Meaning::Skipped { .. } | Meaning::Terminate(_) => {}
+            FrameKind::Nothing | FrameKind::Skipped { .. } | FrameKind::Terminate(_) => {}
         }
-        if !matches!(meaning, Meaning::Management) {
+        if !matches!(meaning, FrameKind::Management) {
             let (qp, psn) = (packet.bth.destqp, packet.bth.psn);
             let _ = write!(self.line.text, "({} QP={qp} PSN={psn})", packet.bth.opcode);
             self.line.piece(styles.dim);
@@ -319,7 +340,7 @@ impl FrameList {
     }
 
     /// An RDMA_DONE, and the Transaction that it ends.
-    fn done(&mut self, key: Key, flow: &Flow) {
+    fn done(&mut self, key: TransactionKey, flow: &Flow) {
         self.line.text.push_str("RDMA_DONE ");
         self.line.piece(self.screen.styles.operation);
         if let Some(transaction) = flow.transaction(key) {
@@ -340,8 +361,8 @@ impl FrameList {
         self.line.piece(self.screen.styles.dim);
     }
 
-    fn control(&mut self, packet: &Packet<'_>) {
-        let Screen { styles, glyphs, .. } = self.screen;
+    fn control(&mut self, packet: &InfinibandPacket<'_>) {
+        let TerminalStyle { styles, glyphs, .. } = self.screen;
         let text = &mut self.line.text;
         match packet.aeth.map(|aeth| (aeth.syndrome, aeth.msn)) {
             Some((Syndrome::Ack { .. }, msn)) => {
@@ -350,7 +371,7 @@ impl FrameList {
             }
             Some((syndrome @ Syndrome::RnrNak { .. }, _)) => {
                 let wait = u64::from(syndrome.wait_us().unwrap_or(0)) * 1_000;
-                let _ = write!(text, "NAK: receiver not ready, wait {} ", Duration(wait, glyphs));
+                let _ = write!(text, "NAK: receiver not ready, wait {} ", HumanDuration(wait, glyphs));
                 self.line.piece(styles.error);
             }
             Some((Syndrome::Nak(code), _)) => {
@@ -370,12 +391,12 @@ impl FrameList {
     }
 
     /// `V4.2 Call READ 0+4096 xid 0xb38df27d`, `V4.2 Reply READ ok xid 0xb38df27d, Call in 590`.
-    fn message(&mut self, key: Key, which: Which, flow: &Flow, names: &mut Names) {
+    fn message(&mut self, key: TransactionKey, which: RpcMessageKind, flow: &Flow, names: &mut FileNames) {
         let Some(transaction) = flow.transaction(key) else {
             self.line.text.push_str("message of a Transaction that is over ");
             return;
         };
-        let Screen { styles, glyphs, .. } = self.screen;
+        let TerminalStyle { styles, glyphs, .. } = self.screen;
         transaction.read(|reading| {
             let facts = reading.facts();
             let _ = match (facts.minor_version, facts.version) {
@@ -384,23 +405,23 @@ impl FrameList {
                 (None, None) => Ok(()),
             };
             self.line.text.push_str(match which {
-                Which::Call => "Call ",
-                Which::Reply => "Reply ",
+                RpcMessageKind::Call => "Call ",
+                RpcMessageKind::Reply => "Reply ",
             });
             self.line.piece(Style::new());
             match which {
-                Which::Call => {
+                RpcMessageKind::Call => {
                     names.look(transaction, reading, &facts);
                     self.labels.write(reading, &facts, names.about(), &glyphs, &mut self.line.text);
                     self.line.piece(styles.operation);
                 }
-                Which::Reply => {
-                    if let Some(Operation::Named(name)) = facts.operation {
+                RpcMessageKind::Reply => {
+                    if let Some(CallOperation::Named(name)) = facts.operation {
                         self.line.text.push_str(name);
                         self.line.piece(styles.operation);
                         self.line.text.push(' ');
                     }
-                    let is_ok = list::status(&facts, &mut self.line.text);
+                    let is_ok = transaction_list::status(&facts, &mut self.line.text);
                     self.line.piece(if is_ok { styles.ok } else { styles.error });
                 }
             }
@@ -409,17 +430,17 @@ impl FrameList {
         self.line.piece(styles.xid);
         let call = transaction.call.as_ref().and_then(|call| call.frames.first());
         match (which, call) {
-            (Which::Reply, Some(call)) => {
+            (RpcMessageKind::Reply, Some(call)) => {
                 let _ = write!(self.line.text, ", Call in {call} ");
             }
-            (Which::Reply, None) => self.line.text.push_str(", no Call "),
-            (Which::Call, _) => self.line.text.push(' '),
+            (RpcMessageKind::Reply, None) => self.line.text.push_str(", no Call "),
+            (RpcMessageKind::Call, _) => self.line.text.push(' '),
         }
         self.line.piece(Style::new());
     }
 
     /// `Write chunk 0 of READ 0xb38df27d`.
-    fn chunk(&mut self, key: Key, kind: ChunkKind, chunk: usize, flow: &Flow) {
+    fn chunk(&mut self, key: TransactionKey, kind: ChunkKind, chunk: usize, flow: &Flow) {
         let styles = self.screen.styles;
         let _ = match kind {
             ChunkKind::Read => write!(self.line.text, "Read chunk {chunk}"),
@@ -442,50 +463,50 @@ impl FrameList {
 const SHOWN: usize = 8;
 
 /// The protocol that a frame is about: the highest that was found in it.
-fn protocol_name(datagram: &Datagram<'_>, meaning: Meaning, flow: &Flow) -> String {
+fn protocol_name(datagram: &Datagram<'_>, meaning: FrameKind, flow: &Flow) -> String {
     let mut messages = flow.meanings().iter().filter_map(|meaning| match meaning {
-        Meaning::Message { key, .. } | Meaning::MessageAgain { key, .. } | Meaning::Done { key } => {
+        FrameKind::Message { key, .. } | FrameKind::MessageAgain { key, .. } | FrameKind::Done { key } => {
             flow.transaction(*key)
         }
         _ => None,
     });
     let message = messages.next();
     match &datagram.carried {
-        Carried::Infiniband(packet) => match (message, meaning) {
+        DatagramPayload::Infiniband(packet) => match (message, meaning) {
             (Some(transaction), _) => program_name(transaction),
-            (None, Meaning::Management) => "CM".to_owned(),
+            (None, FrameKind::Management) => "CM".to_owned(),
             _ => match packet.wire {
-                Wire::RoceV2 => "RoCEv2".to_owned(),
-                Wire::RoceV1 => "RoCEv1".to_owned(),
-                Wire::InfiniBand => "IB".to_owned(),
+                RdmaEncapsulation::RoceV2 => "RoCEv2".to_owned(),
+                RdmaEncapsulation::RoceV1 => "RoCEv1".to_owned(),
+                RdmaEncapsulation::InfiniBand => "IB".to_owned(),
             },
         },
-        Carried::Tcp(_) => match (message, meaning) {
+        DatagramPayload::Tcp(_) => match (message, meaning) {
             (Some(transaction), _) => program_name(transaction),
-            (None, Meaning::Undecoded(Undecoded::Tls)) => "TLS".to_owned(),
-            (None, Meaning::Management) => "MPA".to_owned(),
-            (None, Meaning::Part | Meaning::Undecoded(_)) if flow.is_iwarp() => "iWARP".to_owned(),
+            (None, FrameKind::Undecoded(Undecoded::Tls)) => "TLS".to_owned(),
+            (None, FrameKind::Management) => "MPA".to_owned(),
+            (None, FrameKind::Part | FrameKind::Undecoded(_)) if flow.is_iwarp() => "iWARP".to_owned(),
             (None, meaning) if is_iwarp(meaning) => "iWARP".to_owned(),
-            (None, Meaning::Part | Meaning::Skipped { .. } | Meaning::Undecoded(_)) => "RPC".to_owned(),
+            (None, FrameKind::Part | FrameKind::Skipped { .. } | FrameKind::Undecoded(_)) => "RPC".to_owned(),
             _ => "TCP".to_owned(),
         },
-        Carried::Udp(_) => message.map_or("UDP".to_owned(), program_name),
-        Carried::Fragment(_) => "IP".to_owned(),
-        Carried::Other(Reason::EtherType(ether_type)) => ether_type.to_string(),
-        Carried::Other(Reason::IpProtocol(protocol)) => protocol.to_string(),
-        Carried::Other(Reason::Infiniband(_)) => "IB".to_owned(),
-        Carried::Other(_) => "?".to_owned(),
+        DatagramPayload::Udp(_) => message.map_or("UDP".to_owned(), program_name),
+        DatagramPayload::Fragment(_) => "IP".to_owned(),
+        DatagramPayload::Other(UnreadFrameReason::EtherType(ether_type)) => ether_type.to_string(),
+        DatagramPayload::Other(UnreadFrameReason::IpProtocol(protocol)) => protocol.to_string(),
+        DatagramPayload::Other(UnreadFrameReason::Infiniband(_)) => "IB".to_owned(),
+        DatagramPayload::Other(_) => "?".to_owned(),
     }
 }
 
 /// Whether only iWARP has this meaning, of all that streams carry.
-fn is_iwarp(meaning: Meaning) -> bool {
+fn is_iwarp(meaning: FrameKind) -> bool {
     match meaning {
-        Meaning::Data { .. }
-        | Meaning::ReadRequest { .. }
-        | Meaning::TransportMessage(_)
-        | Meaning::Terminate(_) => true,
-        Meaning::Undecoded(reason) => matches!(
+        FrameKind::Data { .. }
+        | FrameKind::ReadRequest { .. }
+        | FrameKind::TransportMessage(_)
+        | FrameKind::Terminate(_) => true,
+        FrameKind::Undecoded(reason) => matches!(
             reason,
             Undecoded::Framing
                 | Undecoded::BadCrc
@@ -520,45 +541,45 @@ fn tcp(segment: &TcpSegment<'_>, to: &str, text: &mut String) {
 }
 
 /// A message of the connection manager, and the inline thresholds that it tells.
-fn management(packet: &Packet<'_>, text: &mut String) {
-    let Some(mad) = Mad::of(packet, &mut Unobserved) else {
+fn management(packet: &InfinibandPacket<'_>, text: &mut String) {
+    let Some(mad) = Mad::of(packet, &mut NullObserver) else {
         text.push_str("management datagram");
         return;
     };
-    let Some(message) = cm::Message::decode(&mad, &mut Unobserved) else {
+    let Some(message) = cm::CmMessage::decode(&mad, &mut NullObserver) else {
         let _ = write!(text, "{}", mad.header.mgmtclass);
         return;
     };
     let _ = write!(text, "CM {}", cm::Attribute(mad.header.attributeid.0));
     let _ = match &message {
-        cm::Message::Request(request, ends, _) => {
+        cm::CmMessage::Request(request, ends, _) => {
             let _ = write!(text, " QP={} PSN={}", request.local_qpn, request.starting_psn);
             match ends {
                 Some(ends) => write!(text, " to port {}", ends.destination_port),
                 None => Ok(()),
             }
         }
-        cm::Message::Reply(reply, _) => write!(text, " QP={} PSN={}", reply.local_qpn, reply.starting_psn),
-        cm::Message::Reject(reject, ..) => write!(text, ": {}", reject.reason),
-        cm::Message::Cut(_) => write!(text, ", cut"),
+        cm::CmMessage::Reply(reply, _) => write!(text, " QP={} PSN={}", reply.local_qpn, reply.starting_psn),
+        cm::CmMessage::Reject(reject, ..) => write!(text, ": {}", reject.reason),
+        cm::CmMessage::Cut(_) => write!(text, ", cut"),
         _ => Ok(()),
     };
     // Only these two set a connection up.
-    if let cm::Message::Request(_, _, part) | cm::Message::Reply(_, part) = message {
-        private_data(SidePrivateData::find(part, &mut Unobserved), text);
+    if let cm::CmMessage::Request(_, _, part) | cm::CmMessage::Reply(_, part) = message {
+        private_data(SidePrivateData::find(part, &mut NullObserver), text);
     }
 }
 
 /// A frame that starts MPA, and what it tells.
-fn startup(payload: Part<'_>, text: &mut String) {
-    let Some(startup) = Startup::decode(payload, &mut Unobserved) else {
+fn startup(payload: CapturedSlice<'_>, text: &mut String) {
+    let Some(startup) = Startup::decode(payload, &mut NullObserver) else {
         text.push_str("end of a frame that starts MPA ");
         return;
     };
     text.push_str(match (startup.role, startup.rejected) {
-        (Role::Request, _) => "MPA Request",
-        (Role::Reply, false) => "MPA Reply",
-        (Role::Reply, true) => "MPA Reply: rejected",
+        (StartupFrameKind::Request, _) => "MPA Request",
+        (StartupFrameKind::Reply, false) => "MPA Reply",
+        (StartupFrameKind::Reply, true) => "MPA Reply: rejected",
     });
     let _ = write!(text, ", revision {}", startup.revision);
     text.push_str(if startup.markers { ", markers" } else { "" });

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use nfsrdma_dissectors::flow::chunk::Chunk;
-use nfsrdma_dissectors::flow::transaction::{Transaction, Which};
+use nfsrdma_dissectors::flow::transaction::{RpcMessageKind, Transaction};
 
 const PER_LINE: usize = 16;
 
@@ -35,7 +35,7 @@ pub(super) fn frame(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
 /// The bytes of both messages as they went inline, from the RPC-over-RDMA header on, and of the chunks that were kept.
 pub(super) fn transaction(to: &mut impl Write, transaction: &Transaction) -> io::Result<()> {
     writeln!(to)?;
-    for (which, name) in [(Which::Call, "Call"), (Which::Reply, "Reply")] {
+    for (which, name) in [(RpcMessageKind::Call, "Call"), (RpcMessageKind::Reply, "Reply")] {
         let Some(message) = transaction.message(which) else { continue };
         let (captured, length) = (message.bytes.len(), message.length);
         if captured < length {

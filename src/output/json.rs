@@ -13,17 +13,17 @@ mod tests;
 use std::io::{self, Write};
 
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::reading::{Facts, Reading};
-use nfsrdma_dissectors::flow::transaction::Which;
+use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 
-use super::Pending;
-use crate::analysis::names::Names;
+use super::PendingCallState;
+use crate::analysis::names::FileNames;
 use crate::escape;
-use line::Line;
-pub(crate) use line::{Name, Text, address};
+use line::TransactionJsonLine;
 #[cfg(feature = "parquet")]
-pub(crate) use line::{Said, inline_length, procedure, rpc_status, status};
-use tape::Tape;
+pub(crate) use line::{DecodedValuesJson, inline_length, procedure, rpc_status, status};
+pub(crate) use line::{JsonText, NameOrNumber, address};
+use tape::FieldTape;
 
 /// The version of the contract that lines keep.
 pub const SCHEMA: u32 = 1;
@@ -32,7 +32,7 @@ pub const SCHEMA: u32 = 1;
 #[derive(Debug, Default)]
 pub struct JsonLines {
     line: Vec<u8>,
-    tape: Tape<'static>,
+    tape: FieldTape<'static>,
     has_iso: bool,
 }
 
@@ -50,9 +50,9 @@ impl JsonLines {
         &mut self,
         to: &mut impl Write,
         transaction: &Transaction,
-        reading: &Reading<'_>,
-        facts: &Facts,
-        names: &Names,
+        reading: &TransactionMessages<'_>,
+        facts: &RpcSummary,
+        names: &FileNames,
     ) -> io::Result<()> {
         self.line(to, transaction, reading, facts, names, None)
     }
@@ -65,10 +65,10 @@ impl JsonLines {
         &mut self,
         to: &mut impl Write,
         transaction: &Transaction,
-        reading: &Reading<'_>,
-        facts: &Facts,
-        names: &Names,
-        pending: Pending,
+        reading: &TransactionMessages<'_>,
+        facts: &RpcSummary,
+        names: &FileNames,
+        pending: PendingCallState,
     ) -> io::Result<()> {
         self.line(to, transaction, reading, facts, names, Some(pending))
     }
@@ -77,15 +77,16 @@ impl JsonLines {
         &mut self,
         to: &mut impl Write,
         transaction: &Transaction,
-        reading: &Reading<'_>,
-        facts: &Facts,
-        names: &Names,
-        pending: Option<Pending>,
+        reading: &TransactionMessages<'_>,
+        facts: &RpcSummary,
+        names: &FileNames,
+        pending: Option<PendingCallState>,
     ) -> io::Result<()> {
         let mut tape = std::mem::take(&mut self.tape).wiped();
         let (results, call_parts) = listen(&mut tape, reading, facts);
         self.line.clear();
-        let mut line = Line::new(transaction, facts, names, &tape, (results, call_parts), self.has_iso);
+        let mut line =
+            TransactionJsonLine::new(transaction, facts, names, &tape, (results, call_parts), self.has_iso);
         if let Some(pending) = pending {
             line = line.pending(pending);
         }
@@ -100,26 +101,30 @@ impl JsonLines {
     #[cfg(feature = "parquet")]
     pub(crate) fn said<R>(
         &mut self,
-        reading: &Reading<'_>,
-        facts: &Facts,
-        take: impl FnOnce(&Said<'_, '_>) -> R,
+        reading: &TransactionMessages<'_>,
+        facts: &RpcSummary,
+        take: impl FnOnce(&DecodedValuesJson<'_, '_>) -> R,
     ) -> R {
         let mut tape = std::mem::take(&mut self.tape).wiped();
         let (results, call_parts) = listen(&mut tape, reading, facts);
-        let taken = take(&Said { tape: &tape, results, call_parts });
+        let taken = take(&DecodedValuesJson { tape: &tape, results, call_parts });
         self.tape = tape.wiped();
         taken
     }
 }
 
 /// Has a tape listen to both messages; gives where the items and the parts of the Reply begin.
-fn listen<'a>(tape: &mut Tape<'a>, reading: &Reading<'a>, facts: &Facts) -> (usize, usize) {
+fn listen<'a>(
+    tape: &mut FieldTape<'a>,
+    reading: &TransactionMessages<'a>,
+    facts: &RpcSummary,
+) -> (usize, usize) {
     let is_compound = matches!(facts.procedure_name, Some("COMPOUND" | "CB_COMPOUND"));
     tape.listen_to(if is_compound { None } else { facts.procedure_name.or(Some("")) });
     // What could be read before an error stands, and `missing` says what the capture lacks.
-    let _ = reading.observe_rpc(Which::Call, tape);
+    let _ = reading.observe_rpc(RpcMessageKind::Call, tape);
     let (results, call_parts) = (tape.end(), tape.parts.len());
-    let _ = reading.observe_rpc(Which::Reply, tape);
+    let _ = reading.observe_rpc(RpcMessageKind::Reply, tape);
     tape.end();
     (results, call_parts)
 }

@@ -11,9 +11,9 @@ use std::time::{Duration, SystemTime};
 
 use nfsrdma_dissectors::frame::Timestamp;
 
-use super::checks::{Check, Outcome, line};
-use super::units::{Date, Moment};
-use crate::analysis::comparison::tally::OfOperation;
+use super::check_report::{CaptureCheckResult, CheckOutcome, line};
+use super::units::{CalendarTime, DateTimeUtc};
+use crate::analysis::comparison::tally::OperationDifferences;
 use crate::escape;
 
 /// The case that stands for the capture as a whole.
@@ -22,9 +22,9 @@ const CAPTURE: &str = "capture";
 pub const SHOWN: usize = 20;
 
 /// Text in XML: what has a meaning there is escaped, and so is what nobody would see; what XML 1.0 cannot hold is replaced.
-pub(super) struct Escaped<'a>(pub(super) &'a str);
+pub(super) struct XmlText<'a>(pub(super) &'a str);
 
-impl fmt::Display for Escaped<'_> {
+impl fmt::Display for XmlText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use fmt::Write as _;
         self.0.chars().try_for_each(|letter| match letter {
@@ -42,9 +42,9 @@ impl fmt::Display for Escaped<'_> {
 }
 
 /// Seconds with milliseconds.
-struct Seconds(Duration);
+struct JunitSeconds(Duration);
 
-impl fmt::Display for Seconds {
+impl fmt::Display for JunitSeconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.3}", self.0.as_secs_f64())
     }
@@ -60,7 +60,7 @@ fn class(file: &str) -> &str {
 ///
 /// # Errors
 /// What writing gives.
-pub fn write(to: &mut impl Write, checks: &[Check], started: SystemTime) -> io::Result<()> {
+pub fn write(to: &mut impl Write, checks: &[CaptureCheckResult], started: SystemTime) -> io::Result<()> {
     writeln!(to, r#"<?xml version="1.0" encoding="UTF-8"?>"#)?;
     writeln!(to, "<testsuites>")?;
     for (id, check) in checks.iter().enumerate() {
@@ -69,14 +69,14 @@ pub fn write(to: &mut impl Write, checks: &[Check], started: SystemTime) -> io::
     writeln!(to, "</testsuites>")
 }
 
-fn suite(to: &mut impl Write, id: usize, check: &Check, started: SystemTime) -> io::Result<()> {
+fn suite(to: &mut impl Write, id: usize, check: &CaptureCheckResult, started: SystemTime) -> io::Result<()> {
     let error = match &check.outcome {
-        Outcome::Unreadable(what) => Some(what.as_str()),
+        CheckOutcome::Unreadable(what) => Some(what.as_str()),
         _ => None,
     };
     let no_operations = BTreeMap::new();
     let found = match &check.outcome {
-        Outcome::Different(found) => found.tally.operations(),
+        CheckOutcome::Different(found) => found.tally.operations(),
         _ => &no_operations,
     };
     // An operation of the baseline alone, too, and the others where there are too many.
@@ -90,20 +90,20 @@ fn suite(to: &mut impl Write, id: usize, check: &Check, started: SystemTime) -> 
     writeln!(
         to,
         r#"  <testsuite name="{}" package="{}" id="{id}" tests="{}" failures="{failures}" errors="{}" skipped="0" time="{}" timestamp="{timestamp}" hostname="localhost">"#,
-        Escaped(&check.file),
-        Escaped(class),
+        XmlText(&check.file),
+        XmlText(class),
         cases.len(),
         usize::from(error.is_some()),
-        Seconds(check.time),
+        JunitSeconds(check.time),
     )?;
     writeln!(to, "    <properties/>")?;
     for (at, case) in cases.iter().enumerate() {
         // A capture is read once for all of its operations.
-        let time = Seconds(if at == 0 { check.time } else { Duration::ZERO });
-        write!(to, r#"    <testcase classname="{}" name="{}" time="{time}""#, Escaped(class), Escaped(case))?;
+        let time = JunitSeconds(if at == 0 { check.time } else { Duration::ZERO });
+        write!(to, r#"    <testcase classname="{}" name="{}" time="{time}""#, XmlText(class), XmlText(case))?;
         if let (Some(what), CAPTURE) = (error, *case) {
             writeln!(to, ">")?;
-            writeln!(to, r#"      <error message="{0}" type="unreadable">{0}</error>"#, Escaped(what))?;
+            writeln!(to, r#"      <error message="{0}" type="unreadable">{0}</error>"#, XmlText(what))?;
             writeln!(to, "    </testcase>")?;
         } else if let Some(of_operation) = found.get(*case) {
             writeln!(to, ">")?;
@@ -122,12 +122,12 @@ fn suite(to: &mut impl Write, id: usize, check: &Check, started: SystemTime) -> 
 fn timestamp(started: SystemTime) -> String {
     let seconds = started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let time = Timestamp(i64::try_from(seconds.as_nanos()).unwrap_or(i64::MAX));
-    let timestamp = Moment(Date::of(time)).to_string();
+    let timestamp = DateTimeUtc(CalendarTime::of(time)).to_string();
     timestamp.get(..19).unwrap_or_default().replace(' ', "T")
 }
 
 /// What came of the steps of one operation of a run.
-pub(super) struct Case<'a> {
+pub(super) struct JunitTestCase<'a> {
     /// The operation.
     pub(super) name: &'a str,
     /// What is wrong, in one line, and the lines that follow.
@@ -139,7 +139,7 @@ pub(super) struct Case<'a> {
 }
 
 /// A run of a trace.
-pub(super) struct Suite<'a> {
+pub(super) struct JunitTestSuite<'a> {
     /// The trace.
     pub(super) trace: &'a str,
     /// The directory of the run.
@@ -147,14 +147,18 @@ pub(super) struct Suite<'a> {
     /// How long it took.
     pub(super) elapsed: Duration,
     /// What came of each operation.
-    pub(super) cases: Vec<Case<'a>>,
+    pub(super) cases: Vec<JunitTestCase<'a>>,
 }
 
 /// Writes the report on runs of traces.
 ///
 /// # Errors
 /// What writing gives.
-pub(super) fn replays(to: &mut impl Write, suites: &[Suite<'_>], started: SystemTime) -> io::Result<()> {
+pub(super) fn replays(
+    to: &mut impl Write,
+    suites: &[JunitTestSuite<'_>],
+    started: SystemTime,
+) -> io::Result<()> {
     writeln!(to, r#"<?xml version="1.0" encoding="UTF-8"?>"#)?;
     writeln!(to, "<testsuites>")?;
     for (id, suite) in suites.iter().enumerate() {
@@ -163,33 +167,38 @@ pub(super) fn replays(to: &mut impl Write, suites: &[Suite<'_>], started: System
     writeln!(to, "</testsuites>")
 }
 
-fn replayed(to: &mut impl Write, id: usize, suite: &Suite<'_>, started: SystemTime) -> io::Result<()> {
-    let Suite { trace, directory, elapsed, cases } = suite;
+fn replayed(
+    to: &mut impl Write,
+    id: usize,
+    suite: &JunitTestSuite<'_>,
+    started: SystemTime,
+) -> io::Result<()> {
+    let JunitTestSuite { trace, directory, elapsed, cases } = suite;
     let (class, timestamp) = (class(trace), timestamp(started));
     let failures = cases.iter().filter(|case| case.failure.is_some()).count();
     let skipped = cases.iter().filter(|case| case.is_skipped).count();
     writeln!(
         to,
         r#"  <testsuite name="{}" package="{}" id="{id}" tests="{}" failures="{failures}" errors="0" skipped="{skipped}" time="{}" timestamp="{timestamp}" hostname="localhost">"#,
-        Escaped(trace),
-        Escaped(class),
+        XmlText(trace),
+        XmlText(class),
         cases.len(),
-        Seconds(*elapsed),
+        JunitSeconds(*elapsed),
     )?;
     writeln!(
         to,
         r#"    <properties><property name="directory" value="{}"/></properties>"#,
-        Escaped(directory)
+        XmlText(directory)
     )?;
     for case in cases {
-        let time = Seconds(Duration::from_nanos(u64::try_from(case.live_ns).unwrap_or(u64::MAX)));
-        let name = Escaped(case.name);
-        write!(to, r#"    <testcase classname="{}" name="{name}" time="{time}""#, Escaped(class))?;
+        let time = JunitSeconds(Duration::from_nanos(u64::try_from(case.live_ns).unwrap_or(u64::MAX)));
+        let name = XmlText(case.name);
+        write!(to, r#"    <testcase classname="{}" name="{name}" time="{time}""#, XmlText(class))?;
         match &case.failure {
             Some((message, lines)) => {
                 writeln!(to, ">")?;
-                write!(to, r#"      <failure message="{}" type="mismatched">"#, Escaped(message))?;
-                write!(to, "{}", Escaped(&lines.join("\n")))?;
+                write!(to, r#"      <failure message="{}" type="mismatched">"#, XmlText(message))?;
+                write!(to, "{}", XmlText(&lines.join("\n")))?;
                 writeln!(to, "</failure>")?;
                 writeln!(to, "    </testcase>")?;
             }
@@ -202,14 +211,14 @@ fn replayed(to: &mut impl Write, id: usize, suite: &Suite<'_>, started: SystemTi
     writeln!(to, "  </testsuite>")
 }
 
-fn failure(to: &mut impl Write, found: &OfOperation) -> io::Result<()> {
+fn failure(to: &mut impl Write, found: &OperationDifferences) -> io::Result<()> {
     let shown = found.first.differences();
     let Some(first) = shown.first() else { return Ok(()) };
     let message = line(first, "→");
-    write!(to, r#"      <failure message="{}" type="{}">"#, Escaped(&message), first.kind)?;
+    write!(to, r#"      <failure message="{}" type="{}">"#, XmlText(&message), first.kind)?;
     for (at, difference) in shown.iter().enumerate() {
         let end = if at == 0 { "" } else { "\n" };
-        write!(to, "{end}{}", Escaped(&line(difference, "→")))?;
+        write!(to, "{end}{}", XmlText(&line(difference, "→")))?;
     }
     let left = found.count - shown.len() as u64;
     if left > 0 {
@@ -225,7 +234,7 @@ mod tests {
     #[test]
     fn what_xml_cannot_hold_is_replaced() {
         assert_eq!(
-            Escaped("a<b> & \"c\" \u{1}\u{ffff}").to_string(),
+            XmlText("a<b> & \"c\" \u{1}\u{ffff}").to_string(),
             "a&lt;b&gt; &amp; &quot;c&quot; \u{fffd}\u{fffd}"
         );
     }

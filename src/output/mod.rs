@@ -3,20 +3,20 @@
 //! [`Output`] is given every frame and every Transaction, and writes what was asked for: the [`list`], the [`tree`], the
 //! [`frames`], JSON Lines ([`json`]) and the [`summary`].
 
-pub mod checks;
+mod all_fields;
+pub mod check_report;
 pub mod comparison;
 pub mod connections;
-pub mod fields;
-pub mod frame_file;
+pub mod fields_format;
+pub mod frame_ring;
 pub mod frames;
 mod hex_dump;
+pub(crate) mod info_column;
 pub mod json;
 pub mod junit;
-pub mod kept_frames;
-pub(crate) mod label;
-pub mod list;
 pub mod operations;
 pub mod pcapng;
+pub mod pcapng_export;
 pub mod plan;
 pub mod probe;
 #[cfg(feature = "live")]
@@ -26,9 +26,9 @@ mod settings;
 pub mod style;
 pub mod summary;
 pub mod table;
+pub mod transaction_list;
 pub mod tree;
 pub mod units;
-mod whole_frame;
 
 #[cfg(test)]
 mod tests;
@@ -36,35 +36,37 @@ mod tests;
 use std::fmt;
 use std::io::{self, Write};
 
-use nfsrdma_dissectors::field::Unobserved;
-use nfsrdma_dissectors::flow::pending::{PendingCall, PendingPhase};
-use nfsrdma_dissectors::flow::{Flow, Key, Transaction};
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::flow::pending_calls::{PendingCall, PendingPhase};
+use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
 use nfsrdma_dissectors::frame::Frame;
 
-use crate::analysis::lives::OpenConnections;
-use crate::analysis::names::{About, Names};
+use crate::analysis::connection_lifetimes::OpenConnections;
+use crate::analysis::names::{FileNames, OperationPaths};
 use crate::analysis::sequence::{self, SlotUse};
 use crate::analysis::statistics::Statistics;
-use crate::filter::{Filter, Selection, Tally};
+use crate::filter::{Filter, FilterRunner, FrameTally};
 use crate::source::Counters;
 
 use connections::ConnectionLines;
-use fields::FieldLines;
+use fields_format::FieldLines;
+use frame_ring::FrameRing;
 use frames::FrameList;
 use json::JsonLines;
-use kept_frames::KeptFrames;
-use list::List;
-pub use settings::{Filehandles, Format, ReportFormat, Settings, SummaryFormat, TimeFormat, View};
-use summary::Summary;
+pub use settings::{
+    Filehandles, LineFormat, LineView, OutputSettings, ReportFormat, SummaryFormat, TimeFormat,
+};
+use summary::CaptureSummary;
+use transaction_list::TransactionList;
 use tree::TreeView;
-use units::Bytes;
+use units::ShortSize;
 
 /// Columns of a summary where nothing limits it.
 const WIDTH: usize = 100;
 
 /// What is known of a Call in flight beside its Transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pending {
+pub struct PendingCallState {
     /// Nanoseconds since the first frame of the Call.
     pub age_ns: u64,
     /// The step that it has reached.
@@ -74,14 +76,14 @@ pub struct Pending {
 }
 
 /// `data in 8.0K of 64K, slot 3`.
-impl fmt::Display for Pending {
+impl fmt::Display for PendingCallState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.phase {
             PendingPhase::DataIn { moved_bytes, offered_bytes } => {
-                write!(f, "data in {} of {}", Bytes(moved_bytes), Bytes(offered_bytes))?;
+                write!(f, "data in {} of {}", ShortSize(moved_bytes), ShortSize(offered_bytes))?;
             }
             PendingPhase::Server => f.write_str("server")?,
-            PendingPhase::DataOut { moved_bytes } => write!(f, "data out {}", Bytes(moved_bytes))?,
+            PendingPhase::DataOut { moved_bytes } => write!(f, "data out {}", ShortSize(moved_bytes))?,
         }
         match self.slot {
             Some(used) => write!(f, ", slot {}", used.slot),
@@ -91,11 +93,11 @@ impl fmt::Display for Pending {
 }
 
 /// The view that writes the lines.
-enum Lines {
+enum OutputLines {
     /// They are left out.
     None,
-    List(List),
-    Trees(Box<TreeView>, KeptFrames),
+    List(TransactionList),
+    Trees(Box<TreeView>, FrameRing),
     Json(JsonLines),
     Frames(FrameList),
     FrameTrees(FrameList, Box<TreeView>),
@@ -105,25 +107,27 @@ enum Lines {
     Connections(ConnectionLines, Box<OpenConnections>),
 }
 
-impl Lines {
-    fn of(settings: &Settings) -> Self {
-        let Settings { screen, time, .. } = *settings;
+impl OutputLines {
+    fn of(settings: &OutputSettings) -> Self {
+        let OutputSettings { screen, time, .. } = *settings;
         let view_bytes = settings.memory.view_bytes();
         // The statistics have the tables' share.
         let open = OpenConnections::new(view_bytes);
         match (settings.quiet, settings.view, settings.format, settings.tree) {
             (true, ..) => Self::None,
-            (_, View::Operations, ..) => Self::Operations,
-            (_, View::Connections, format, _) => {
+            (_, LineView::Operations, ..) => Self::Operations,
+            (_, LineView::Connections, format, _) => {
                 Self::Connections(ConnectionLines::new((format, time), screen), Box::new(open))
             }
-            (_, View::Transactions, Format::Json, _) => Self::Json(JsonLines::new(time == TimeFormat::Iso)),
-            (_, View::Transactions, _, false) => Self::List(List::new(screen, time)),
-            (_, View::Transactions, _, true) => {
-                Self::Trees(Box::new(TreeView::new(screen)), KeptFrames::new(view_bytes))
+            (_, LineView::Transactions, LineFormat::Json, _) => {
+                Self::Json(JsonLines::new(time == TimeFormat::Iso))
             }
-            (_, View::Frames, _, false) => Self::Frames(FrameList::new(screen, time)),
-            (_, View::Frames, _, true) => {
+            (_, LineView::Transactions, _, false) => Self::List(TransactionList::new(screen, time)),
+            (_, LineView::Transactions, _, true) => {
+                Self::Trees(Box::new(TreeView::new(screen)), FrameRing::new(view_bytes))
+            }
+            (_, LineView::Frames, _, false) => Self::Frames(FrameList::new(screen, time)),
+            (_, LineView::Frames, _, true) => {
                 Self::FrameTrees(FrameList::new(screen, time), Box::new(TreeView::new(screen)))
             }
         }
@@ -132,36 +136,38 @@ impl Lines {
 
 /// Writes what was asked for, as it becomes known.
 pub struct Output<W> {
-    settings: Settings,
+    settings: OutputSettings,
     to: W,
-    lines_view: Lines,
+    lines_view: OutputLines,
     statistics: Statistics,
     lines: u64,
-    selection: Option<Selection>,
-    names: Names,
+    selection: Option<FilterRunner>,
+    names: FileNames,
 }
 
 impl<W: Write> Output<W> {
     /// An output that has shown nothing.
-    pub fn new(settings: Settings, to: W) -> Self {
-        let lines_view = Lines::of(&settings);
+    pub fn new(settings: OutputSettings, to: W) -> Self {
+        let lines_view = OutputLines::of(&settings);
         let names_bytes = settings.memory.names_bytes();
         let statistics = Statistics::new(settings.memory.tables_bytes());
         let names = match lines_view {
             // Where nothing is shown, nobody asks for names.
-            Lines::None | Lines::Operations | Lines::Connections(..) if !settings.tells_files => {
-                Names::new(Filehandles::Off, 0)
+            OutputLines::None | OutputLines::Operations | OutputLines::Connections(..)
+                if !settings.tells_files =>
+            {
+                FileNames::new(Filehandles::Off, 0)
             }
-            Lines::Json(_) => Names::new(settings.filehandles, names_bytes).of_operations(),
-            _ => Names::new(settings.filehandles, names_bytes),
+            OutputLines::Json(_) => FileNames::new(settings.filehandles, names_bytes).of_operations(),
+            _ => FileNames::new(settings.filehandles, names_bytes),
         };
         Self { lines_view, settings, to, statistics, lines: 0, selection: None, names }
     }
 
     /// The same of what a filter selects alone.
     pub fn with_filter(mut self, filter: Option<Filter>) -> Self {
-        let Settings { filehandles, memory, .. } = &self.settings;
-        self.selection = filter.map(|filter| Selection::telling(filter, *filehandles, memory));
+        let OutputSettings { filehandles, memory, .. } = &self.settings;
+        self.selection = filter.map(|filter| FilterRunner::telling(filter, *filehandles, memory));
         self
     }
 
@@ -170,14 +176,14 @@ impl<W: Write> Output<W> {
         if let Some(fields) = fields
             && !self.settings.quiet
         {
-            self.lines_view = Lines::Fields(fields);
+            self.lines_view = OutputLines::Fields(fields);
         }
         self
     }
 
     /// How many frames gave values to the filter that were not kept until their Transactions were done.
     pub fn not_kept(&self) -> u64 {
-        self.selection.as_ref().map_or(0, Selection::not_kept)
+        self.selection.as_ref().map_or(0, FilterRunner::not_kept)
     }
 
     /// Gives the flow the next frame, and shows it in the view of frames. Tells whether it did.
@@ -187,12 +193,12 @@ impl<W: Write> Output<W> {
     pub fn frame(&mut self, frame: &Frame<'_>, flow: &mut Flow) -> io::Result<bool> {
         // Times count from the first frame, whether it is shown or not.
         match &mut self.lines_view {
-            Lines::List(list) => list.start(frame.time),
-            Lines::Trees(_, kept) => kept.keep(frame),
-            Lines::Frames(list) | Lines::FrameTrees(list, _) => list.start(frame.time),
+            OutputLines::List(list) => list.start(frame.time),
+            OutputLines::Trees(_, kept) => kept.keep(frame),
+            OutputLines::Frames(list) | OutputLines::FrameTrees(list, _) => list.start(frame.time),
             _ => {}
         }
-        if self.settings.view != View::Frames {
+        if self.settings.view != LineView::Frames {
             match &mut self.selection {
                 // Its frames are counted with a Transaction that passes.
                 Some(selection) => selection.note(frame, flow),
@@ -201,7 +207,7 @@ impl<W: Write> Output<W> {
                     self.statistics.frame(frame);
                 }
             }
-            if let Lines::Trees(_, kept) = &mut self.lines_view {
+            if let OutputLines::Trees(_, kept) = &mut self.lines_view {
                 kept.note_crc(flow.mpa_of_frame());
             }
             return Ok(false);
@@ -209,7 +215,7 @@ impl<W: Write> Output<W> {
         let (datagram, meaning, is_selected) = match &mut self.selection {
             Some(selection) => selection.frame(frame, flow),
             None => {
-                let (datagram, meaning) = flow.observed_frame(frame, &mut Unobserved);
+                let (datagram, meaning) = flow.observed_frame(frame, &mut NullObserver);
                 (datagram, meaning, true)
             }
         };
@@ -221,13 +227,13 @@ impl<W: Write> Output<W> {
         self.lines += 1;
         let names = &mut self.names;
         match &mut self.lines_view {
-            Lines::Frames(list) => list.frame(&mut self.to, frame, &datagram, meaning, flow, names)?,
-            Lines::FrameTrees(list, tree) => {
+            OutputLines::Frames(list) => list.frame(&mut self.to, frame, &datagram, meaning, flow, names)?,
+            OutputLines::FrameTrees(list, tree) => {
                 list.frame(&mut self.to, frame, &datagram, meaning, flow, names)?;
                 tree.frame(&mut self.to, frame, flow, names)?;
                 self.to.write_all(b"\n")?;
             }
-            Lines::Fields(fields) => {
+            OutputLines::Fields(fields) => {
                 if let Some(selection) = &self.selection {
                     fields.frame(&mut self.to, selection, frame, flow)?;
                 }
@@ -244,7 +250,7 @@ impl<W: Write> Output<W> {
     ///
     /// # Errors
     /// What writing gives.
-    pub fn transaction(&mut self, key: Key, transaction: &Transaction) -> io::Result<bool> {
+    pub fn transaction(&mut self, key: TransactionKey, transaction: &Transaction) -> io::Result<bool> {
         self.told(Some(key), transaction)
     }
 
@@ -256,9 +262,9 @@ impl<W: Write> Output<W> {
         self.told(None, transaction)
     }
 
-    fn told(&mut self, key: Option<Key>, transaction: &Transaction) -> io::Result<bool> {
+    fn told(&mut self, key: Option<TransactionKey>, transaction: &Transaction) -> io::Result<bool> {
         let Self { to, lines_view, statistics, selection, lines, settings, names } = self;
-        let is_frames = settings.view == View::Frames;
+        let is_frames = settings.view == LineView::Frames;
         transaction.read(|reading| {
             // What a filter leaves out tells names, too.
             let mut facts = None;
@@ -272,32 +278,34 @@ impl<W: Write> Output<W> {
             if let (Some(selection), Some(key)) = (selection.as_mut(), key) {
                 let tally = match is_frames {
                     // Its frames were counted one by one.
-                    true => selection.is_chosen(key).then(Tally::default),
+                    true => selection.is_chosen(key).then(FrameTally::default),
                     false => selection.transaction(key, transaction, reading),
                 };
-                let Some(Tally { frames, bytes, times }) = tally else { return Ok(false) };
+                let Some(FrameTally { frames, bytes, times }) = tally else { return Ok(false) };
                 statistics.chosen_frames(frames, bytes, times);
             }
-            *lines += u64::from(settings.view == View::Transactions);
+            *lines += u64::from(settings.view == LineView::Transactions);
             let facts = facts.unwrap_or_else(|| reading.facts());
             statistics.transaction(transaction, &facts);
             match lines_view {
-                Lines::Fields(fields) if !is_frames => match selection {
+                OutputLines::Fields(fields) if !is_frames => match selection {
                     Some(selection) => fields.line(to, selection),
                     None => Ok(()),
                 },
-                Lines::None
-                | Lines::Frames(_)
-                | Lines::FrameTrees(..)
-                | Lines::Fields(_)
-                | Lines::Operations => Ok(()),
-                Lines::Connections(_, open) => {
+                OutputLines::None
+                | OutputLines::Frames(_)
+                | OutputLines::FrameTrees(..)
+                | OutputLines::Fields(_)
+                | OutputLines::Operations => Ok(()),
+                OutputLines::Connections(_, open) => {
                     open.transaction(transaction, reading, &facts);
                     Ok(())
                 }
-                Lines::List(list) => list.transaction(to, transaction, reading, &facts, names),
-                Lines::Trees(tree, kept) => tree.transaction(to, transaction, reading, &facts, names, kept),
-                Lines::Json(json) => json.transaction(to, transaction, reading, &facts, names),
+                OutputLines::List(list) => list.transaction(to, transaction, reading, &facts, names),
+                OutputLines::Trees(tree, kept) => {
+                    tree.transaction(to, transaction, reading, &facts, names, kept)
+                }
+                OutputLines::Json(json) => json.transaction(to, transaction, reading, &facts, names),
             }?;
             if settings.bytes && !is_frames && !settings.quiet {
                 hex_dump::transaction(to, transaction)?;
@@ -312,7 +320,7 @@ impl<W: Write> Output<W> {
     /// What writing gives.
     pub fn pending(&mut self, call: &PendingCall<'_>, age_ns: u64) -> io::Result<()> {
         let Self { to, lines_view, selection, names, .. } = self;
-        if !matches!(lines_view, Lines::List(_) | Lines::Json(_)) {
+        if !matches!(lines_view, OutputLines::List(_) | OutputLines::Json(_)) {
             return Ok(());
         }
         let transaction = call.to_transaction();
@@ -325,10 +333,10 @@ impl<W: Write> Output<W> {
                 return Ok(());
             }
             let slot = sequence::slot(reading, &facts);
-            let pending = Pending { age_ns, phase: call.phase(), slot };
+            let pending = PendingCallState { age_ns, phase: call.phase(), slot };
             match lines_view {
-                Lines::List(list) => list.pending(to, &transaction, reading, &facts, names, pending),
-                Lines::Json(json) => json.pending(to, &transaction, reading, &facts, names, pending),
+                OutputLines::List(list) => list.pending(to, &transaction, reading, &facts, names, pending),
+                OutputLines::Json(json) => json.pending(to, &transaction, reading, &facts, names, pending),
                 _ => Ok(()),
             }
         })
@@ -339,7 +347,7 @@ impl<W: Write> Output<W> {
     /// # Errors
     /// What writing gives.
     pub fn closed(&mut self, flow: &mut Flow) -> io::Result<()> {
-        let Lines::Connections(view, open) = &mut self.lines_view else { return Ok(()) };
+        let OutputLines::Connections(view, open) = &mut self.lines_view else { return Ok(()) };
         while self.lines < self.settings.most
             && let Some(state) = flow.next_closed()
         {
@@ -353,12 +361,12 @@ impl<W: Write> Output<W> {
 
     /// The input has ended: shows what could not be shown before.
     fn last_lines(&mut self, flow: &Flow) -> io::Result<()> {
-        let Settings { format, screen, most, tree, .. } = self.settings;
+        let OutputSettings { format, screen, most, tree, .. } = self.settings;
         match &mut self.lines_view {
-            Lines::Operations => {
+            OutputLines::Operations => {
                 self.lines += operations::write(&mut self.to, &self.statistics, (format, screen), most)?;
             }
-            Lines::Connections(view, open) => {
+            OutputLines::Connections(view, open) => {
                 let left = usize::try_from(most.saturating_sub(self.lines)).unwrap_or(usize::MAX);
                 for row in open.rest(flow).iter().take(left) {
                     view.line(&mut self.to, row, tree)?;
@@ -371,7 +379,7 @@ impl<W: Write> Output<W> {
     }
 
     /// What the last Transaction is about.
-    pub fn about(&self) -> About<'_> {
+    pub fn about(&self) -> OperationPaths<'_> {
         self.names.about()
     }
 
@@ -411,7 +419,8 @@ impl<W: Write> Output<W> {
         let has_iso = self.settings.time == TimeFormat::Iso;
         let statistics = &self.statistics;
         let glyphs = self.settings.screen.glyphs;
-        let summary = Summary { statistics, flow, icrc, dropped, counters, names, shown, has_iso, glyphs };
+        let summary =
+            CaptureSummary { statistics, flow, icrc, dropped, counters, names, shown, has_iso, glyphs };
         match self.settings.summary {
             SummaryFormat::None => {}
             SummaryFormat::Json => summary.json(&mut self.to)?,

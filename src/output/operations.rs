@@ -5,17 +5,17 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-use super::json::{Name, SCHEMA};
-use super::settings::Format;
-use super::style::{Glyphs, Screen, Style};
-use super::table::{Column, TableLines, csv, number, text, text_from};
-use super::units::{Bytes, Count, Duration, PerSecond};
-use crate::analysis::operations::{self, OperationRow, Whole};
+use super::json::{NameOrNumber, SCHEMA};
+use super::settings::LineFormat;
+use super::style::{Glyphs, Style, TerminalStyle};
+use super::table::{TableColumn, TableLines, csv, number, text, text_from};
+use super::units::{EventRate, HumanCount, HumanDuration, ShortSize};
+use crate::analysis::operations::{self, CaptureTotals, OperationStats};
 use crate::analysis::statistics::{Latencies, OperationKey, OperationTally, Statistics};
 use crate::escape;
 
 /// Its columns, here and in the terminal interface.
-pub const COLUMNS: &[Column] = &[
+pub const COLUMNS: &[TableColumn] = &[
     text("OPERATION", 20),
     text_from("PROGRAM", 10, 100),
     number("CALLS", 9, 0),
@@ -33,24 +33,24 @@ pub const COLUMNS: &[Column] = &[
 ];
 
 /// The cells of an operation.
-pub fn cells(row: &OperationRow, whole: &Whole, glyphs: Glyphs) -> [String; COLUMNS.len()] {
-    let time = |of: fn(&operations::Spread) -> u64| {
-        row.latency.as_ref().map_or(String::new(), |latency| Duration(of(latency), glyphs).to_string())
+pub fn cells(row: &OperationStats, whole: &CaptureTotals, glyphs: Glyphs) -> [String; COLUMNS.len()] {
+    let time = |of: fn(&operations::LatencySpread) -> u64| {
+        row.latency.as_ref().map_or(String::new(), |latency| HumanDuration(of(latency), glyphs).to_string())
     };
-    let bytes = |bytes: f64| Bytes(bytes as u64).to_string();
+    let bytes = |bytes: f64| ShortSize(bytes as u64).to_string();
     [
         row.name(),
         row.program(),
-        Count(row.calls).to_string(),
-        PerSecond(whole.rate(row.calls)).to_string(),
-        if row.errors > 0 { Count(row.errors).to_string() } else { String::new() },
+        HumanCount(row.calls).to_string(),
+        EventRate(whole.rate(row.calls)).to_string(),
+        if row.errors > 0 { HumanCount(row.errors).to_string() } else { String::new() },
         time(|latency| latency.p50),
         time(|latency| latency.p90),
         time(|latency| latency.p99),
         time(|latency| latency.max),
         format!("{:.1}", whole.share(row)),
-        Bytes(row.bytes_in).to_string(),
-        Bytes(row.bytes_out).to_string(),
+        ShortSize(row.bytes_in).to_string(),
+        ShortSize(row.bytes_out).to_string(),
         bytes(whole.rate(row.bytes_in)),
         bytes(whole.rate(row.bytes_out)),
     ]
@@ -60,16 +60,16 @@ pub fn cells(row: &OperationRow, whole: &Whole, glyphs: Glyphs) -> [String; COLU
 pub(super) fn write(
     to: &mut impl Write,
     statistics: &Statistics,
-    (format, screen): (Format, Screen),
+    (format, screen): (LineFormat, TerminalStyle),
     most: u64,
 ) -> io::Result<u64> {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     let busiest = operations::busiest(statistics);
     let shown = busiest.len().min(most);
     match format {
-        Format::Text => {
+        LineFormat::Text => {
             let rows = operations::rows(statistics);
-            let whole = Whole::of(&rows, statistics.times());
+            let whole = CaptureTotals::of(&rows, statistics.times());
             let mut table = TableLines::new(screen, COLUMNS);
             let styles = screen.styles;
             for row in rows.iter().take(most) {
@@ -80,21 +80,21 @@ pub(super) fn write(
                 table.line(to, &cells)?;
             }
         }
-        Format::Json => {
+        LineFormat::Json => {
             for (key, tally) in busiest.into_iter().take(most) {
-                let mut line = escape::json(&Line {
+                let mut line = escape::json(&OperationJsonLine {
                     schema: SCHEMA,
                     kind: "operation",
-                    operation: OperationObject::of(key, tally),
+                    operation: OperationStatsObject::of(key, tally),
                 })?;
                 line.push(b'\n');
                 to.write_all(&line)?;
             }
         }
-        Format::Csv | Format::Fields => {
+        LineFormat::Csv | LineFormat::Fields => {
             csv(to, CSV.iter().map(|(name, _)| name))?;
             for (key, tally) in busiest.into_iter().take(most) {
-                let object = OperationObject::of(key, tally);
+                let object = OperationStatsObject::of(key, tally);
                 csv(to, CSV.iter().map(|(_, value)| value(&object).unwrap_or_default()))?;
             }
         }
@@ -103,19 +103,19 @@ pub(super) fn write(
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct OperationJsonLine<'a> {
     schema: u32,
     kind: &'static str,
     #[serde(flatten)]
-    operation: OperationObject<'a>,
+    operation: OperationStatsObject<'a>,
 }
 
 /// An operation in JSON.
 #[derive(Serialize)]
-pub(super) struct OperationObject<'a> {
+pub(super) struct OperationStatsObject<'a> {
     program_name: Option<&'static str>,
     version: Option<u32>,
-    operation: Option<Name>,
+    operation: Option<NameOrNumber>,
     calls: u64,
     replies: u64,
     errors: u64,
@@ -127,12 +127,12 @@ pub(super) struct OperationObject<'a> {
     reply_bytes: u64,
 }
 
-impl<'a> OperationObject<'a> {
+impl<'a> OperationStatsObject<'a> {
     pub(super) fn of(key: &OperationKey, tally: &'a OperationTally) -> Self {
         Self {
             program_name: key.program,
             version: key.version,
-            operation: key.operation.map(Name::from),
+            operation: key.operation.map(NameOrNumber::from),
             calls: tally.calls,
             replies: tally.replies,
             errors: tally.errors,
@@ -167,10 +167,10 @@ impl Serialize for LatencyObject<'_> {
 }
 
 /// A column of comma-separated values: its name, and its cell, where there is one.
-type CsvColumn = (&'static str, fn(&OperationObject<'_>) -> Option<String>);
+type OperationCsvColumn = (&'static str, fn(&OperationStatsObject<'_>) -> Option<String>);
 
 /// The columns of comma-separated values: the keys of JSON.
-const CSV: &[CsvColumn] = &[
+const CSV: &[OperationCsvColumn] = &[
     ("program_name", |row| row.program_name.map(str::to_owned)),
     ("version", |row| row.version.map(|version| version.to_string())),
     ("operation", |row| row.operation.as_ref().map(|name| name.to_string())),

@@ -31,7 +31,7 @@ const LONGEST_OPTION: usize = u16::MAX as usize;
 
 /// An interface as its block describes it, and the file that it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Described {
+struct InterfaceDescription {
     file: usize,
     name: String,
     link: LinkType,
@@ -40,7 +40,7 @@ struct Described {
     offset: i64,
 }
 
-impl Described {
+impl InterfaceDescription {
     fn is(&self, file: usize, interface: &Interface) -> bool {
         self.file == file
             && self.link == interface.link
@@ -57,9 +57,9 @@ pub struct InterfaceId(u32);
 
 /// Writes a capture file.
 #[derive(Debug)]
-pub struct Writer<W> {
+pub struct PcapngWriter<W> {
     to: W,
-    interfaces: Vec<Described>,
+    interfaces: Vec<InterfaceDescription>,
     /// The interface that was asked for last.
     last: usize,
     block: Vec<u8>,
@@ -80,7 +80,7 @@ pub struct InterfaceStatistics {
     pub counters: Counters,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> PcapngWriter<W> {
     /// Begins a file that holds no packets yet.
     ///
     /// # Errors
@@ -129,7 +129,7 @@ impl<W: Write> Writer<W> {
 
     #[cold]
     fn describe(&mut self, file: usize, interface: &Interface) -> io::Result<usize> {
-        let described = Described {
+        let described = InterfaceDescription {
             file,
             name: interface.name.clone(),
             link: interface.link,
@@ -274,7 +274,7 @@ mod tests {
 
     use nfsrdma_dissectors::frame::FrameNumber;
 
-    use crate::source::Source;
+    use crate::source::CaptureSource;
 
     use super::*;
 
@@ -310,8 +310,8 @@ mod tests {
         .concat()
     }
 
-    fn read(bytes: &[u8]) -> Source {
-        let mut source = Source::from_reader("test", Cursor::new(bytes.to_vec()));
+    fn read(bytes: &[u8]) -> CaptureSource {
+        let mut source = CaptureSource::from_reader("test", Cursor::new(bytes.to_vec()));
         source.next().unwrap().unwrap();
         source
     }
@@ -320,7 +320,7 @@ mod tests {
     fn copied(bytes: &[u8]) -> Vec<u8> {
         let source = read(bytes);
         let mut copy = Vec::new();
-        let mut writer = Writer::new(&mut copy).unwrap();
+        let mut writer = PcapngWriter::new(&mut copy).unwrap();
         let (file, interface) = source.interface().unwrap();
         let id = writer.interface(file, interface).unwrap();
         let comments: Vec<_> = source.comments().collect();
@@ -358,8 +358,8 @@ mod tests {
     fn an_interface_is_described_once() {
         let source = read(&file(9, 0, 1));
         let (_, interface) = source.interface().unwrap();
-        let mut writer = Writer::new(Vec::new()).unwrap();
-        let id = |writer: &mut Writer<Vec<u8>>, file| writer.interface(file, interface).unwrap().0;
+        let mut writer = PcapngWriter::new(Vec::new()).unwrap();
+        let id = |writer: &mut PcapngWriter<Vec<u8>>, file| writer.interface(file, interface).unwrap().0;
         // The interface of another file is another one, even if nothing but the file tells them apart.
         let ids: Vec<u32> = [0, 1, 0, 1, 1].into_iter().map(|file| id(&mut writer, file)).collect();
         assert_eq!(ids, [0, 1, 0, 1, 1]);
@@ -368,15 +368,15 @@ mod tests {
     #[test]
     fn a_file_without_frames_is_a_capture() {
         let mut bytes = Vec::new();
-        Writer::new(&mut bytes).unwrap();
-        let mut source = Source::from_reader("test", Cursor::new(bytes));
+        PcapngWriter::new(&mut bytes).unwrap();
+        let mut source = CaptureSource::from_reader("test", Cursor::new(bytes));
         assert!(source.next().unwrap().is_none());
     }
 
     #[test]
     fn what_was_lost_is_in_the_statistics_whoever_lost_it() {
         let mut bytes = Vec::new();
-        let mut writer = Writer::new(&mut bytes).unwrap().with_filter(Some("udp port 4791"));
+        let mut writer = PcapngWriter::new(&mut bytes).unwrap().with_filter(Some("udp port 4791"));
         let source = read(&file(9, 0, 1));
         let id = writer.interface(0, source.interface().unwrap().1).unwrap();
         let counters = Counters {
@@ -390,7 +390,7 @@ mod tests {
         let [start, end] = [Timestamp(1), Timestamp(2_000_000_000)];
         writer.statistics(id, &InterfaceStatistics { start, end, counters }).unwrap();
         assert_eq!(writer.length(), bytes.len() as u64);
-        let mut source = Source::from_reader("test", Cursor::new(bytes));
+        let mut source = CaptureSource::from_reader("test", Cursor::new(bytes));
         assert!(source.next().unwrap().is_none());
         assert_eq!(source.dropped(), Some(7 + 5 + 3));
         assert_eq!(source.interfaces().next().unwrap().1.received, Some(100));
@@ -399,7 +399,7 @@ mod tests {
     #[test]
     fn what_is_longer_than_an_option_is_cut() {
         let mut bytes = Vec::new();
-        let mut writer = Writer::new(&mut bytes).unwrap();
+        let mut writer = PcapngWriter::new(&mut bytes).unwrap();
         let source = read(&file(9, 0, 1));
         let id = writer.interface(0, source.interface().unwrap().1).unwrap();
         let frame = Frame {

@@ -5,24 +5,24 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::json::SCHEMA;
-use super::style::{Screen, Styled};
-use super::units::{Count, Duration, Size, Things, unquoted};
+use super::style::{StyledText, TerminalStyle};
+use super::units::{HumanCount, HumanDuration, HumanSize, PluralCount, unquoted};
 use crate::escape;
-use crate::replay::plan::reason::{Reason, State};
-use crate::replay::plan::{Because, Plan, Steps};
-use crate::replay::trace::layout::{FileType, Keeping, Transport};
+use crate::replay::plan::reason::{PlannedStepState, Reason};
+use crate::replay::plan::{PlanReasonCount, PlanStepCounts, ReplayPlan};
+use crate::replay::trace::layout::{ContentRetention, FileType, TraceTransport};
 
 /// A plan to be shown.
 #[derive(Clone, Copy, Debug)]
-pub struct View<'a> {
+pub struct PlanReportView<'a> {
     /// The trace, as it was named.
     pub name: &'a str,
     /// What a run of it will do.
-    pub plan: &'a Plan,
+    pub plan: &'a ReplayPlan,
     /// Objects that are shown as text.
     pub count: usize,
     /// Where it is shown.
-    pub screen: Screen,
+    pub screen: TerminalStyle,
 }
 
 /// Columns of the names.
@@ -51,46 +51,47 @@ fn type_name(of: FileType, is_plural: bool) -> &'static str {
     }
 }
 
-fn transport_name(of: Transport) -> &'static str {
+fn transport_name(of: TraceTransport) -> &'static str {
     match of {
-        Transport::ROCEV2 => "rocev2",
-        Transport::ROCEV1 => "rocev1",
-        Transport::INFINIBAND => "infiniband",
-        Transport::IWARP => "iwarp",
-        Transport::TCP => "tcp",
-        Transport::UDP => "udp",
+        TraceTransport::ROCEV2 => "rocev2",
+        TraceTransport::ROCEV1 => "rocev1",
+        TraceTransport::INFINIBAND => "infiniband",
+        TraceTransport::IWARP => "iwarp",
+        TraceTransport::TCP => "tcp",
+        TraceTransport::UDP => "udp",
         _ => "unknown",
     }
 }
 
-fn keeping_name(of: Keeping) -> &'static str {
+fn keeping_name(of: ContentRetention) -> &'static str {
     match of {
-        Keeping::HASHED => "hash",
-        Keeping::KEYED => "key",
+        ContentRetention::HASHED => "hash",
+        ContentRetention::KEYED => "key",
         _ => "keep",
     }
 }
 
 /// Steps in one line: `110 run, 3 bridged, 2 skipped`.
-fn states(steps: &Steps) -> String {
-    let named = State::ALL.iter().zip(steps).filter(|(_, count)| **count > 0);
-    let parts: Vec<_> = named.map(|(state, steps)| format!("{} {}", Count(*steps), state.name())).collect();
+fn states(steps: &PlanStepCounts) -> String {
+    let named = PlannedStepState::ALL.iter().zip(steps).filter(|(_, count)| **count > 0);
+    let parts: Vec<_> =
+        named.map(|(state, steps)| format!("{} {}", HumanCount(*steps), state.name())).collect();
     if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
 }
 
-impl View<'_> {
+impl PlanReportView<'_> {
     /// Writes it for people.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn text(&self, to: &mut impl Write) -> io::Result<()> {
-        let Plan { summary, steps, operations, reasons, undefined, .. } = self.plan;
+        let ReplayPlan { summary, steps, operations, reasons, undefined, .. } = self.plan;
         let styles = self.screen.styles;
         let end = &summary.end;
-        writeln!(to, "{}", Styled(styles.header, self.shown(self.name.as_bytes())))?;
+        writeln!(to, "{}", StyledText(styles.header, self.shown(self.name.as_bytes())))?;
         self.line(to, "captures", &summary.captures.join(", "))?;
-        let time = Duration(end.last.saturating_sub(end.first), self.screen.glyphs);
-        self.line(to, "steps", &format!("{} in {time}: {}", Count(self.plan.total()), states(steps)))?;
+        let time = HumanDuration(end.last.saturating_sub(end.first), self.screen.glyphs);
+        self.line(to, "steps", &format!("{} in {time}: {}", HumanCount(self.plan.total()), states(steps)))?;
         let sides = |is_server| summary.hosts.iter().filter(|host| host.is_server == is_server).count();
         let mut transports: Vec<_> =
             summary.connections.iter().map(|connection| transport_name(connection.transport)).collect();
@@ -98,22 +99,22 @@ impl View<'_> {
         transports.dedup();
         let hosts = format!(
             "{}, of {} to {}, over {}",
-            Count(summary.connections.len() as u64),
-            Things(sides(false) as u64, "client"),
-            Things(sides(true) as u64, "server"),
+            HumanCount(summary.connections.len() as u64),
+            PluralCount(sides(false) as u64, "client"),
+            PluralCount(sides(true) as u64, "server"),
             transports.join(" and ")
         );
         self.line(to, "connections", &hosts)?;
         let data = match summary.keeping {
-            Keeping::HASHED => "their hashes are known",
-            Keeping::KEYED => "a run makes them from a key",
+            ContentRetention::HASHED => "their hashes are known",
+            ContentRetention::KEYED => "a run makes them from a key",
             _ => "kept",
         };
         let unknown = match end.unknown {
             0 => String::new(),
-            unknown => format!(", {} not captured", Size(unknown)),
+            unknown => format!(", {} not captured", HumanSize(unknown)),
         };
-        self.line(to, "file data", &format!("{}, {data}{unknown}", Size(end.payload)))?;
+        self.line(to, "file data", &format!("{}, {data}{unknown}", HumanSize(end.payload)))?;
         let lost = [
             (end.late, "step", "out of the order of time"),
             (end.forgotten, "name", "forgotten"),
@@ -121,25 +122,27 @@ impl View<'_> {
             (self.plan.forgotten, "need", "forgotten"),
         ];
         for (number, thing, what) in lost.into_iter().filter(|(number, ..)| *number > 0) {
-            let things = Things(number, thing);
+            let things = PluralCount(number, thing);
             self.line(to, "bounds", &format!("{things} {what}, because memory is bounded"))?;
         }
-        writeln!(to, "{}", Styled(styles.header, "Operations"))?;
+        writeln!(to, "{}", StyledText(styles.header, "Operations"))?;
         let width = operations.keys().map(|name| name.chars().count()).max().unwrap_or(0);
         for (name, steps) in operations {
             writeln!(to, "  {name:width$}  {}", states(steps))?;
         }
-        for state in State::ALL {
+        for state in PlannedStepState::ALL {
             let own: Vec<_> = reasons.iter().filter(|(reason, _)| reason.state() == state).collect();
             if own.is_empty() {
                 continue;
             }
             let title = match state {
-                State::Bridged => "Bridged: runs, with something put in the place of what is not known",
-                State::Skipped => "Skipped: need not run",
+                PlannedStepState::Bridged => {
+                    "Bridged: runs, with something put in the place of what is not known"
+                }
+                PlannedStepState::Skipped => "Skipped: need not run",
                 _ => "Unreplayable: cannot run",
             };
-            writeln!(to, "{}", Styled(styles.header, title))?;
+            writeln!(to, "{}", StyledText(styles.header, title))?;
             for (reason, because) in own {
                 self.because(to, *reason, because)?;
             }
@@ -147,25 +150,28 @@ impl View<'_> {
         if !undefined.is_empty() {
             let parts: Vec<_> = undefined
                 .iter()
-                .map(|(holds, number)| format!("{} {}", Count(*number), holds.words()))
+                .map(|(holds, number)| format!("{} {}", HumanCount(*number), holds.words()))
                 .collect();
-            writeln!(to, "{}", Styled(styles.header, "From before the capture"))?;
+            writeln!(to, "{}", StyledText(styles.header, "From before the capture"))?;
             self.line(to, "names", &parts.join(", "))?;
         }
         self.tree(to)
     }
 
-    fn because(&self, to: &mut impl Write, reason: Reason, because: &Because) -> io::Result<()> {
-        writeln!(to, "  {:>7}  {}", Count(because.steps), reason.text())?;
+    fn because(&self, to: &mut impl Write, reason: Reason, because: &PlanReasonCount) -> io::Result<()> {
+        writeln!(to, "  {:>7}  {}", HumanCount(because.steps), reason.text())?;
         let mut most: Vec<_> = because.operations.iter().collect();
         most.sort_by_key(|(_, steps)| std::cmp::Reverse(**steps));
         let left = most.len().saturating_sub(OPERATIONS);
-        let mut operations: Vec<_> =
-            most.iter().take(OPERATIONS).map(|(name, steps)| format!("{} {name}", Count(**steps))).collect();
+        let mut operations: Vec<_> = most
+            .iter()
+            .take(OPERATIONS)
+            .map(|(name, steps)| format!("{} {name}", HumanCount(**steps)))
+            .collect();
         if left > 0 {
             operations.push(format!("{left} other operations"));
         }
-        let frames: Vec<_> = because.first.iter().map(|first| Count(first.frame).to_string()).collect();
+        let frames: Vec<_> = because.first.iter().map(|first| HumanCount(first.frame).to_string()).collect();
         let more = if because.steps as usize > frames.len() { ", ..." } else { "" };
         let (operations, frames) = (operations.join(", "), frames.join(", "));
         writeln!(to, "           {}", self.shown(format!("{operations}; frames {frames}{more}").as_bytes()))
@@ -173,16 +179,16 @@ impl View<'_> {
 
     fn tree(&self, to: &mut impl Write) -> io::Result<()> {
         let tree = &self.plan.tree;
-        writeln!(to, "{}", Styled(self.screen.styles.header, "Tree before the first step"))?;
+        writeln!(to, "{}", StyledText(self.screen.styles.header, "Tree before the first step"))?;
         let parts: Vec<_> = tree
             .objects
             .iter()
-            .map(|(of, number)| format!("{} {}", Count(*number), type_name(*of, *number != 1)))
+            .map(|(of, number)| format!("{} {}", HumanCount(*number), type_name(*of, *number != 1)))
             .collect();
         let made = if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") };
         self.line(to, "to be made", &made)?;
         if tree.nameless > 0 {
-            self.line(to, "without name", &Count(tree.nameless).to_string())?;
+            self.line(to, "without name", &HumanCount(tree.nameless).to_string())?;
         }
         let roots: Vec<_> = tree.roots.iter().map(|root| String::from_utf8_lossy(root)).collect();
         if !roots.is_empty() {
@@ -190,19 +196,19 @@ impl View<'_> {
         }
         let unknown = match tree.unknown {
             0 => String::new(),
-            unknown => format!(", of {} no more than a hash", Size(unknown)),
+            unknown => format!(", of {} no more than a hash", HumanSize(unknown)),
         };
         let content = format!(
             "{}, of which {} are read before they are written{unknown}",
-            Size(tree.bytes),
-            Size(tree.content + tree.unknown)
+            HumanSize(tree.bytes),
+            HumanSize(tree.content + tree.unknown)
         );
         self.line(to, "content", &content)?;
-        self.line(to, "by steps", &format!("{} created", Things(tree.created, "object")))?;
+        self.line(to, "by steps", &format!("{} created", PluralCount(tree.created, "object")))?;
         for item in tree.items.iter().take(self.count) {
             let path = if item.path.is_empty() { "(no name was seen)".as_bytes() } else { &item.path };
             let what = match item.file_type {
-                FileType::FILE => Size(item.size).to_string(),
+                FileType::FILE => HumanSize(item.size).to_string(),
                 FileType::LINK => format!("-> {}", String::from_utf8_lossy(&item.target)),
                 other => type_name(other, false).to_owned(),
             };
@@ -210,7 +216,7 @@ impl View<'_> {
         }
         let left = tree.objects.values().sum::<u64>().saturating_sub(tree.items.len().min(self.count) as u64);
         if left > 0 {
-            writeln!(to, "    and {} more; -c shows more", Count(left))?;
+            writeln!(to, "    and {} more; -c shows more", HumanCount(left))?;
         }
         Ok(())
     }
@@ -246,21 +252,21 @@ struct StepsObject {
     unreplayable: u64,
 }
 
-impl From<&Steps> for StepsObject {
-    fn from(&[run, bridged, skipped, unreplayable]: &Steps) -> Self {
+impl From<&PlanStepCounts> for StepsObject {
+    fn from(&[run, bridged, skipped, unreplayable]: &PlanStepCounts) -> Self {
         Self { total: run + bridged + skipped + unreplayable, run, bridged, skipped, unreplayable }
     }
 }
 
 #[derive(Serialize)]
-struct OperationObject<'a> {
+struct PlanOperationObject<'a> {
     operation: &'a str,
     #[serde(flatten)]
     steps: StepsObject,
 }
 
 #[derive(Serialize)]
-struct CountObject<'a> {
+struct OperationStepsObject<'a> {
     operation: &'a str,
     steps: u64,
 }
@@ -278,7 +284,7 @@ struct ReasonObject<'a> {
     state: &'static str,
     text: &'static str,
     steps: u64,
-    operations: Vec<CountObject<'a>>,
+    operations: Vec<OperationStepsObject<'a>>,
     first: Vec<ExampleObject>,
 }
 
@@ -289,7 +295,7 @@ struct HostObject<'a> {
 }
 
 #[derive(Serialize)]
-struct ConnectionObject {
+struct PlanConnectionObject {
     connection: u64,
     transport: &'static str,
     client: u32,
@@ -338,7 +344,7 @@ struct UndefinedObject {
 }
 
 #[derive(Serialize)]
-struct BoundsObject {
+struct PlanLimitsObject {
     late: u64,
     forgotten: u64,
     left_out: u64,
@@ -359,17 +365,17 @@ struct PlanObject<'a> {
     variables: u64,
     clients: Vec<HostObject<'a>>,
     servers: Vec<HostObject<'a>>,
-    connections: Vec<ConnectionObject>,
+    connections: Vec<PlanConnectionObject>,
     steps: StepsObject,
-    operations: Vec<OperationObject<'a>>,
+    operations: Vec<PlanOperationObject<'a>>,
     reasons: Vec<ReasonObject<'a>>,
     undefined: Vec<UndefinedObject>,
     tree: TreeObject,
-    bounds: BoundsObject,
+    bounds: PlanLimitsObject,
 }
 
 impl<'a> PlanObject<'a> {
-    fn new(trace: &'a str, plan: &'a Plan) -> Self {
+    fn new(trace: &'a str, plan: &'a ReplayPlan) -> Self {
         let summary = &plan.summary;
         let hosts = |is_server| {
             let own = summary.hosts.iter().filter(move |host| host.is_server == is_server);
@@ -393,7 +399,7 @@ impl<'a> PlanObject<'a> {
             connections: summary
                 .connections
                 .iter()
-                .map(|connection| ConnectionObject {
+                .map(|connection| PlanConnectionObject {
                     connection: connection.number,
                     transport: transport_name(connection.transport),
                     client: connection.client,
@@ -409,7 +415,7 @@ impl<'a> PlanObject<'a> {
             operations: plan
                 .operations
                 .iter()
-                .map(|(operation, steps)| OperationObject { operation, steps: steps.into() })
+                .map(|(operation, steps)| PlanOperationObject { operation, steps: steps.into() })
                 .collect(),
             reasons: plan.reasons.iter().map(|(reason, because)| reason_object(*reason, because)).collect(),
             undefined: plan
@@ -444,7 +450,7 @@ impl<'a> PlanObject<'a> {
                     })
                     .collect(),
             },
-            bounds: BoundsObject {
+            bounds: PlanLimitsObject {
                 late: summary.end.late,
                 forgotten: summary.end.forgotten,
                 left_out: summary.end.left_out,
@@ -454,7 +460,7 @@ impl<'a> PlanObject<'a> {
     }
 }
 
-fn reason_object(reason: Reason, because: &Because) -> ReasonObject<'_> {
+fn reason_object(reason: Reason, because: &PlanReasonCount) -> ReasonObject<'_> {
     ReasonObject {
         reason: reason.code(),
         state: reason.state().name(),
@@ -463,7 +469,7 @@ fn reason_object(reason: Reason, because: &Because) -> ReasonObject<'_> {
         operations: because
             .operations
             .iter()
-            .map(|(operation, steps)| CountObject { operation, steps: *steps })
+            .map(|(operation, steps)| OperationStepsObject { operation, steps: *steps })
             .collect(),
         first: because
             .first

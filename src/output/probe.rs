@@ -6,22 +6,22 @@ use nfsrdma_dissectors::rpcrdma::PrivateData;
 use serde::Serialize;
 
 use super::json::SCHEMA;
-use super::style::{Screen, Styled};
-use super::units::{Duration, unquoted};
+use super::style::{StyledText, TerminalStyle};
+use super::units::{HumanDuration, unquoted};
 use crate::escape;
-use crate::replay::probe::{ChannelLimits, Exports, Probe, V3, V4};
-use crate::replay::transport::RdmaTerms;
-use crate::replay::url::Url;
+use crate::replay::probe::{ChannelLimits, Nfs3ProbeReport, Nfs4ProbeReport, ProbedExports, ServerProbe};
+use crate::replay::transport::RdmaTransportParams;
+use crate::replay::url::ServerUrl;
 
 /// A probe to be shown.
 #[derive(Clone, Copy, Debug)]
-pub struct View<'a> {
+pub struct ProbeReportView<'a> {
     /// The server, as it was named.
-    pub url: &'a Url,
+    pub url: &'a ServerUrl,
     /// What was found out.
-    pub probe: &'a Probe,
+    pub probe: &'a ServerProbe,
     /// Where it is shown.
-    pub screen: Screen,
+    pub screen: TerminalStyle,
 }
 
 /// Columns of the names.
@@ -40,15 +40,15 @@ fn count(number: impl Into<u64>) -> String {
     text
 }
 
-impl View<'_> {
+impl ProbeReportView<'_> {
     /// Writes it for people.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn text(&self, to: &mut impl Write) -> io::Result<()> {
-        let Probe { terms, credits, null, .. } = self.probe;
+        let ServerProbe { terms, credits, null, .. } = self.probe;
         let styles = self.screen.styles;
-        writeln!(to, "{}", Styled(styles.header, self.shown(&self.url.to_string())))?;
+        writeln!(to, "{}", StyledText(styles.header, self.shown(&self.url.to_string())))?;
         self.line(to, "address", &self.probe.address.to_string())?;
         if let Some(local) = terms.local {
             self.line(to, "from", &local.to_string())?;
@@ -66,7 +66,7 @@ impl View<'_> {
             let granted = credits.granted.map_or("none".into(), count);
             self.line(to, "credits", &format!("{granted} granted, {} asked for", count(credits.requested)))?;
         }
-        let time = |time: std::time::Duration| Duration(time.as_nanos() as u64, self.screen.glyphs);
+        let time = |time: std::time::Duration| HumanDuration(time.as_nanos() as u64, self.screen.glyphs);
         let (fastest, median) = (time(null.fastest), time(null.median));
         self.line(to, "NULL", &format!("{fastest} fastest, {median} median of {}", null.calls))?;
         let versions: Vec<_> = self.probe.versions.iter().map(u32::to_string).collect();
@@ -75,14 +75,14 @@ impl View<'_> {
             writeln!(to, "{}", self.shown(absent))?;
         }
         if let Some(v3) = &self.probe.v3 {
-            writeln!(to, "{}", Styled(styles.header, "NFSv3"))?;
+            writeln!(to, "{}", StyledText(styles.header, "NFSv3"))?;
             match v3 {
                 Ok(v3) => self.v3(to, v3)?,
                 Err(error) => self.line(to, "unknown", error)?,
             }
         }
         for (minor, v4) in &self.probe.v4 {
-            writeln!(to, "{}", Styled(styles.header, format!("NFSv4.{minor}")))?;
+            writeln!(to, "{}", StyledText(styles.header, format!("NFSv4.{minor}")))?;
             match v4 {
                 Ok(v4) => self.v4(to, v4)?,
                 Err(error) => self.line(to, "unknown", error)?,
@@ -91,7 +91,7 @@ impl View<'_> {
         match &self.probe.exports {
             Some(Ok(exports)) => self.exports(to, exports),
             Some(Err(error)) => {
-                writeln!(to, "{}", Styled(styles.header, "Exports"))?;
+                writeln!(to, "{}", StyledText(styles.header, "Exports"))?;
                 self.line(to, "unknown", error)
             }
             None => Ok(()),
@@ -109,7 +109,7 @@ impl View<'_> {
         writeln!(to, "  {name:NAMES$}  {}", self.shown(text))
     }
 
-    fn rdma(&self, to: &mut impl Write, rdma: &RdmaTerms) -> io::Result<()> {
+    fn rdma(&self, to: &mut impl Write, rdma: &RdmaTransportParams) -> io::Result<()> {
         self.line(to, "private data", &format!("sent      {}", private(rdma.sent.as_ref())))?;
         let received = private(rdma.received.as_ref());
         self.line(to, "", &format!("received  {received}, in {} bytes", count(rdma.received_length as u64)))?;
@@ -119,7 +119,7 @@ impl View<'_> {
     }
 
     /// Whether it was used, and who announced it. Linux's server uses it without having announced it, where this side has.
-    fn remote_invalidation(&self, rdma: &RdmaTerms) -> String {
+    fn remote_invalidation(&self, rdma: &RdmaTransportParams) -> String {
         let (used, replies) = self.probe.invalidations;
         let times = format!("used in {} of {} Replies", count(used), count(replies));
         let announced = rdma.sent.as_ref().is_some_and(|sent| sent.remote_invalidation);
@@ -136,7 +136,7 @@ impl View<'_> {
         }
     }
 
-    fn v3(&self, to: &mut impl Write, v3: &V3) -> io::Result<()> {
+    fn v3(&self, to: &mut impl Write, v3: &Nfs3ProbeReport) -> io::Result<()> {
         let io = |max: u32, pref: u32, mult: u32| {
             format!("{} at most, {} preferred, multiples of {}", count(max), count(pref), count(mult))
         };
@@ -146,7 +146,7 @@ impl View<'_> {
         self.line(to, "file", &format!("{} at most", count(v3.maxfilesize)))
     }
 
-    fn v4(&self, to: &mut impl Write, v4: &V4) -> io::Result<()> {
+    fn v4(&self, to: &mut impl Write, v4: &Nfs4ProbeReport) -> io::Result<()> {
         let most = |bytes: Option<u64>| {
             bytes.map_or("no limit told".into(), |bytes| format!("{} at most", count(bytes)))
         };
@@ -193,9 +193,9 @@ impl View<'_> {
         self.line(to, name, &text)
     }
 
-    fn exports(&self, to: &mut impl Write, exports: &Exports) -> io::Result<()> {
+    fn exports(&self, to: &mut impl Write, exports: &ProbedExports) -> io::Result<()> {
         let title = format!("Exports (MOUNT, port {})", exports.port);
-        writeln!(to, "{}", Styled(self.screen.styles.header, title))?;
+        writeln!(to, "{}", StyledText(self.screen.styles.header, title))?;
         for (path, groups) in &exports.list {
             let groups = if groups.is_empty() { "everybody".into() } else { groups.join(" ") };
             self.line(to, &self.shown(path), &groups)?;
@@ -208,7 +208,7 @@ impl View<'_> {
     /// # Errors
     /// When it cannot be written.
     pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
-        escape::json_to(&mut *to, &Object::new(self.url, self.probe))?;
+        escape::json_to(&mut *to, &ProbeObject::new(self.url, self.probe))?;
         writeln!(to)
     }
 }
@@ -225,7 +225,7 @@ fn private(data: Option<&PrivateData>) -> String {
 }
 
 #[derive(Serialize)]
-struct Object {
+struct ProbeObject {
     schema: u32,
     kind: &'static str,
     server: String,
@@ -233,7 +233,7 @@ struct Object {
     local: Option<String>,
     transport: String,
     rdma: Option<RdmaObject>,
-    credits: Option<CreditsObject>,
+    credits: Option<ProbeCreditsObject>,
     connections_given_up: u32,
     null_ns: NullObject,
     versions: Vec<u32>,
@@ -265,7 +265,7 @@ struct PrivateObject {
 }
 
 #[derive(Serialize)]
-struct CreditsObject {
+struct ProbeCreditsObject {
     requested: u32,
     granted: Option<u32>,
 }
@@ -303,11 +303,11 @@ struct V4Object {
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", flatten)]
-    found: Option<V4Found>,
+    found: Option<V4Capabilities>,
 }
 
 #[derive(Serialize)]
-struct V4Found {
+struct V4Capabilities {
     maxread: Option<u64>,
     maxwrite: Option<u64>,
     maxfilesize: Option<u64>,
@@ -350,8 +350,8 @@ struct ExportObject {
     groups: Vec<String>,
 }
 
-impl Object {
-    fn new(url: &Url, probe: &Probe) -> Self {
+impl ProbeObject {
+    fn new(url: &ServerUrl, probe: &ServerProbe) -> Self {
         let nanoseconds = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Self {
             schema: SCHEMA,
@@ -363,7 +363,7 @@ impl Object {
             rdma: probe.terms.rdma.as_ref().map(|rdma| rdma_object(rdma, probe)),
             credits: probe
                 .credits
-                .map(|credits| CreditsObject { requested: credits.requested, granted: credits.granted }),
+                .map(|credits| ProbeCreditsObject { requested: credits.requested, granted: credits.granted }),
             connections_given_up: probe.given_up,
             null_ns: NullObject {
                 calls: probe.null.calls,
@@ -379,7 +379,7 @@ impl Object {
     }
 }
 
-fn rdma_object(rdma: &RdmaTerms, probe: &Probe) -> RdmaObject {
+fn rdma_object(rdma: &RdmaTransportParams, probe: &ServerProbe) -> RdmaObject {
     let (invalidations, replies) = probe.invalidations;
     let private = |data: &PrivateData| PrivateObject {
         send_size: data.send_threshold(),
@@ -400,7 +400,7 @@ fn rdma_object(rdma: &RdmaTerms, probe: &Probe) -> RdmaObject {
     }
 }
 
-fn v3_object(found: &Result<V3, String>) -> V3Object {
+fn v3_object(found: &Result<Nfs3ProbeReport, String>) -> V3Object {
     match found {
         Ok(v3) => V3Object {
             limits: Some(V3Limits {
@@ -419,7 +419,7 @@ fn v3_object(found: &Result<V3, String>) -> V3Object {
     }
 }
 
-fn v4_object(minor: u32, found: &Result<V4, String>) -> V4Object {
+fn v4_object(minor: u32, found: &Result<Nfs4ProbeReport, String>) -> V4Object {
     let v4 = match found {
         Ok(v4) => v4,
         Err(error) => return V4Object { minor_version: minor, error: Some(error.clone()), found: None },
@@ -432,7 +432,7 @@ fn v4_object(minor: u32, found: &Result<V4, String>) -> V4Object {
         maxrequests: channel.max_requests,
     };
     let server = v4.server.as_ref();
-    let found = V4Found {
+    let found = V4Capabilities {
         maxread: v4.maxread,
         maxwrite: v4.maxwrite,
         maxfilesize: v4.maxfilesize,
@@ -451,7 +451,7 @@ fn v4_object(minor: u32, found: &Result<V4, String>) -> V4Object {
     V4Object { minor_version: minor, error: None, found: Some(found) }
 }
 
-fn exports_object(found: &Result<Exports, String>) -> ExportsObject {
+fn exports_object(found: &Result<ProbedExports, String>) -> ExportsObject {
     match found {
         Ok(exports) => ExportsObject {
             error: None,

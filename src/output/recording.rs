@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use nfsrdma_dissectors::frame::{Frame, Timestamp};
 
-use super::pcapng::{InterfaceId, InterfaceStatistics, Writer};
-use super::units::Digits;
+use super::pcapng::{InterfaceId, InterfaceStatistics, PcapngWriter};
+use super::units::CompactTimestamp;
 use crate::output_file::{InputFiles, OutputError, OutputFile, WrittenFile};
 use crate::source::{Counters, Interface};
 
@@ -39,7 +39,7 @@ impl Rotation {
 
 /// Where a capture goes.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum RecordingTarget {
     /// One file; `-` is standard output.
     File(PathBuf),
     /// Files that are named after this one.
@@ -47,8 +47,8 @@ pub enum Place {
 }
 
 /// A file that is being written.
-struct Open {
-    to: Writer<OutputFile>,
+struct OpenRecordingFile {
+    to: PcapngWriter<OutputFile>,
     on: InterfaceId,
     packets: u64,
     since: Timestamp,
@@ -56,11 +56,11 @@ struct Open {
 
 /// A capture that is being written. A file has its name as soon as it has its header, and grows with whole blocks: so it can be
 /// looked at while it is written, and no older file is lost before a new one is there.
-pub struct Recording {
-    place: Place,
+pub struct CaptureRecording {
+    place: RecordingTarget,
     interface: Interface,
     filter: Option<String>,
-    open: Option<Open>,
+    open: Option<OpenRecordingFile>,
     /// Files that were begun.
     files: u64,
     /// The last of them.
@@ -73,12 +73,16 @@ pub struct Recording {
     counted: Counters,
 }
 
-impl Recording {
+impl CaptureRecording {
     /// A recording of frames of an interface. What is not one of several files begins at once, to hold the place.
     ///
     /// # Errors
     /// What making a file and writing give, as of all functions here.
-    pub fn new(place: Place, interface: &Interface, filter: Option<&str>) -> Result<Self, OutputError> {
+    pub fn new(
+        place: RecordingTarget,
+        interface: &Interface,
+        filter: Option<&str>,
+    ) -> Result<Self, OutputError> {
         let mut this = Self {
             place,
             interface: interface.clone(),
@@ -91,7 +95,7 @@ impl Recording {
             bytes: 0,
             counted: Counters::default(),
         };
-        if matches!(this.place, Place::File(_)) {
+        if matches!(this.place, RecordingTarget::File(_)) {
             this.begin(None)?;
         }
         Ok(this)
@@ -173,7 +177,9 @@ impl Recording {
     }
 
     fn is_over(&self, now: Timestamp) -> bool {
-        let (Place::Files(_, rotation), Some(open)) = (&self.place, &self.open) else { return false };
+        let (RecordingTarget::Files(_, rotation), Some(open)) = (&self.place, &self.open) else {
+            return false;
+        };
         let age = now.since(open.since).unwrap_or(0) / 1_000_000_000;
         let second = |time: Timestamp| time.0.div_euclid(1_000_000_000);
         let round = |time: Timestamp, of: NonZeroU64| {
@@ -188,8 +194,8 @@ impl Recording {
     fn begin(&mut self, now: Option<Timestamp>) -> Result<(), OutputError> {
         self.files += 1;
         let path = match &self.place {
-            Place::File(name) => name.clone(),
-            Place::Files(name, rotation) => {
+            RecordingTarget::File(name) => name.clone(),
+            RecordingTarget::Files(name, rotation) => {
                 let most = rotation
                     .files
                     .map_or(usize::MAX, |most| usize::try_from(most.get()).unwrap_or(usize::MAX));
@@ -208,12 +214,12 @@ impl Recording {
         let (mut to, on) = self.told(begun)?;
         to.output().publish()?;
         let since = now.unwrap_or(Timestamp(i64::MAX));
-        self.open = Some(Open { to, on, packets: 0, since });
+        self.open = Some(OpenRecordingFile { to, on, packets: 0, since });
         Ok(())
     }
 
-    fn header(&self, to: OutputFile) -> io::Result<(Writer<OutputFile>, InterfaceId)> {
-        let mut to = Writer::new(to)?.with_filter(self.filter.as_deref());
+    fn header(&self, to: OutputFile) -> io::Result<(PcapngWriter<OutputFile>, InterfaceId)> {
+        let mut to = PcapngWriter::new(to)?.with_filter(self.filter.as_deref());
         let on = to.interface(0, &self.interface)?;
         Ok((to, on))
     }
@@ -248,7 +254,7 @@ impl Recording {
 fn numbered(name: &Path, number: u64, time: Timestamp) -> PathBuf {
     let part = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_os_string();
     let mut file = part(name.file_stem());
-    file.push(format!("_{number:05}_{}", Digits(time)));
+    file.push(format!("_{number:05}_{}", CompactTimestamp(time)));
     if let Some(extension) = name.extension() {
         file.push(".");
         file.push(extension);
@@ -262,7 +268,7 @@ mod tests {
 
     use nfsrdma_dissectors::frame::{FrameNumber, LinkType};
 
-    use crate::source::Source;
+    use crate::source::CaptureSource;
 
     use super::*;
 
@@ -284,7 +290,7 @@ mod tests {
                 fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path()).collect();
             paths.sort();
             let read = |path: PathBuf| {
-                let mut source = Source::open([&path]).unwrap();
+                let mut source = CaptureSource::open([&path]).unwrap();
                 let mut times = Vec::new();
                 while let Some(frame) = source.next().unwrap() {
                     times.push(frame.time.0 / SECOND);
@@ -309,7 +315,7 @@ mod tests {
         let file =
             b"\x0a\x0d\x0d\x0a\0\0\0\x1c\x1a\x2b\x3c\x4d\0\x01\0\0\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\x1c\
 \0\0\0\x01\0\0\0\x14\0\x01\0\0\0\x04\0\0\0\0\0\x14";
-        let mut source = Source::from_reader("test", io::Cursor::new(file.to_vec()));
+        let mut source = CaptureSource::from_reader("test", io::Cursor::new(file.to_vec()));
         source.next().unwrap();
         let (_, interface) = source.interfaces().next().unwrap();
         interface.clone()
@@ -318,8 +324,9 @@ mod tests {
     /// Records frames of these seconds.
     fn record(folder: &Folder, rotation: Option<Rotation>, seconds: &[i64]) {
         let name = folder.0.join("x.pcapng");
-        let place = rotation.map_or(Place::File(name.clone()), |rotation| Place::Files(name, rotation));
-        let mut recording = Recording::new(place, &interface(), None).unwrap();
+        let place = rotation
+            .map_or(RecordingTarget::File(name.clone()), |rotation| RecordingTarget::Files(name, rotation));
+        let mut recording = CaptureRecording::new(place, &interface(), None).unwrap();
         let count =
             |count: u64| Counters { received: count, captured: count, decoded: count, ..Counters::default() };
         for (number, second) in (1..).zip(seconds) {

@@ -1,7 +1,7 @@
 //! What came of a run, for people, as a page of HTML, as JSON and as JUnit XML; `docs/replay.schema.json` is the contract
 //! of the JSON.
 
-mod page;
+mod html;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,34 +12,36 @@ use serde::Serialize;
 
 use super::json::SCHEMA;
 use super::junit;
-use super::style::{Screen, Styled};
-use super::units::{Duration, Size, Things};
+use super::style::{StyledText, TerminalStyle};
+use super::units::{HumanDuration, HumanSize, PluralCount};
 use crate::analysis::comparison::difference::Difference;
 use crate::analysis::statistics::Latencies;
 use crate::escape;
-use crate::replay::run::options::Pace;
-use crate::replay::run::report::{Because, Mismatch, OfOperation, Report, State, StepId};
-use crate::replay::run::walk::Walked;
-use crate::replay::seed::Made;
-use crate::replay::url::Url;
+use crate::replay::run::options::ReplayPace;
+use crate::replay::run::report::{
+    ReplayOperationReport, ReplayReasonCount, ReplayReport, ReplayStepState, StepId, StepMismatch,
+};
+use crate::replay::run::tree_check::TreeCheckReport;
+use crate::replay::seed::SeedCounts;
+use crate::replay::url::ServerUrl;
 
 /// A report to be shown.
 #[derive(Clone, Copy, Debug)]
-pub struct View<'a> {
+pub struct ReplayReportView<'a> {
     /// The trace, as it was named.
     pub trace: &'a str,
     /// The server.
-    pub server: &'a Url,
+    pub server: &'a ServerUrl,
     /// The directory of the run.
     pub directory: &'a str,
     /// What came of it.
-    pub report: &'a Report,
+    pub report: &'a ReplayReport,
     /// What was made before.
-    pub made: Made,
+    pub made: SeedCounts,
     /// When steps were sent.
-    pub pace: Pace,
+    pub pace: ReplayPace,
     /// Where it is shown.
-    pub screen: Screen,
+    pub screen: TerminalStyle,
 }
 
 /// Differences of one step that are shown.
@@ -66,7 +68,7 @@ fn told(difference: &Difference) -> String {
 }
 
 /// What the walk has found: each path, and what is otherwise there.
-fn left(walked: &Walked) -> impl Iterator<Item = (&str, String)> {
+fn left(walked: &TreeCheckReport) -> impl Iterator<Item = (&str, String)> {
     walked.mismatches.iter().flat_map(|mismatch| {
         mismatch.differences.iter().map(|difference| {
             let [expected, found] =
@@ -81,7 +83,7 @@ fn left(walked: &Walked) -> impl Iterator<Item = (&str, String)> {
     })
 }
 
-fn first(because: &Because) -> String {
+fn first(because: &ReplayReasonCount) -> String {
     let frames: Vec<_> = because
         .first
         .iter()
@@ -91,18 +93,18 @@ fn first(because: &Because) -> String {
 }
 
 /// A reason, with what a rule's name means.
-fn words(report: &Report, at: usize, reason: &str) -> String {
+fn words(report: &ReplayReport, at: usize, reason: &str) -> String {
     let why = report.rules.get(reason).filter(|_| at == 1);
     why.map_or_else(|| reason.to_owned(), |why| format!("{reason}: {why}"))
 }
 
 /// An operation, and kind and path of each difference: what mismatches have that are alike.
-type Alike<'m> = (&'m str, Vec<(&'m str, &'m str)>);
+type MismatchGroupKey<'m> = (&'m str, Vec<(&'m str, &'m str)>);
 
 /// Mismatches of the same operation and the same fields together: the first, and the others.
-fn grouped(mismatches: &[Mismatch]) -> Vec<(&Mismatch, Vec<&Mismatch>)> {
-    let mut groups: Vec<(&Mismatch, Vec<&Mismatch>)> = Vec::new();
-    let mut known: HashMap<Alike<'_>, usize> = HashMap::new();
+fn grouped(mismatches: &[StepMismatch]) -> Vec<(&StepMismatch, Vec<&StepMismatch>)> {
+    let mut groups: Vec<(&StepMismatch, Vec<&StepMismatch>)> = Vec::new();
+    let mut known: HashMap<MismatchGroupKey<'_>, usize> = HashMap::new();
     for mismatch in mismatches {
         let fields = mismatch.differences.iter().map(|one| (one.kind.word(), one.path.as_str())).collect();
         match known.entry((mismatch.operation.as_str(), fields)) {
@@ -120,7 +122,7 @@ fn grouped(mismatches: &[Mismatch]) -> Vec<(&Mismatch, Vec<&Mismatch>)> {
     groups
 }
 
-fn json_mismatches(mismatches: &[Mismatch]) -> Vec<JsonMismatch<'_>> {
+fn json_mismatches(mismatches: &[StepMismatch]) -> Vec<JsonMismatch<'_>> {
     mismatches
         .iter()
         .map(|mismatch| JsonMismatch {
@@ -145,27 +147,27 @@ fn json_mismatches(mismatches: &[Mismatch]) -> Vec<JsonMismatch<'_>> {
         .collect()
 }
 
-impl View<'_> {
+impl ReplayReportView<'_> {
     /// Writes it for people.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn text(&self, to: &mut impl Write) -> io::Result<()> {
-        let Report { steps, states, elapsed, calls, .. } = self.report;
+        let ReplayReport { steps, states, elapsed, calls, .. } = self.report;
         let styles = self.screen.styles;
         let nanoseconds = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
-        let duration = |time| Duration(time, self.screen.glyphs);
+        let duration = |time| HumanDuration(time, self.screen.glyphs);
         writeln!(
             to,
             "{}",
-            Styled(styles.header, escape::told(format_args!("{} on {}", self.trace, self.server)))
+            StyledText(styles.header, escape::told(format_args!("{} on {}", self.trace, self.server)))
         )?;
         writeln!(to, "  directory     {}", self.directory)?;
         writeln!(
             to,
             "  seeded        {}, {} of content",
-            Things(self.made.objects, "object"),
-            Size(self.made.bytes)
+            PluralCount(self.made.objects, "object"),
+            HumanSize(self.made.bytes)
         )?;
         writeln!(
             to,
@@ -186,7 +188,7 @@ impl View<'_> {
                 at(1.0)
             )?;
         }
-        let parts: Vec<_> = State::NAMES
+        let parts: Vec<_> = ReplayStepState::NAMES
             .iter()
             .zip(states)
             .filter(|(_, count)| **count > 0)
@@ -194,15 +196,15 @@ impl View<'_> {
             .collect();
         writeln!(to, "  steps         {steps}: {}", parts.join(", "))?;
         let [fields, bytes] = self.report.compared;
-        writeln!(to, "  compared      {}, {} of file data", Things(fields, "field"), Size(bytes))?;
+        writeln!(to, "  compared      {}, {} of file data", PluralCount(fields, "field"), HumanSize(bytes))?;
         if let Some(walked) = &self.report.walked {
-            let Walked { names, objects, bytes, written_bytes, differing, .. } = walked;
-            let [names, objects] = [(*names, "name"), (*objects, "object")].map(|(n, of)| Things(n, of));
+            let TreeCheckReport { names, objects, bytes, written_bytes, differing, .. } = walked;
+            let [names, objects] = [(*names, "name"), (*objects, "object")].map(|(n, of)| PluralCount(n, of));
             writeln!(
                 to,
                 "  files         {names}, {objects}, {} of {} written: {differing} differ",
-                Size(*bytes),
-                Size(*written_bytes)
+                HumanSize(*bytes),
+                HumanSize(*written_bytes)
             )?;
             if walked.left_out > 0 {
                 writeln!(to, "                {} were not looked at", walked.left_out)?;
@@ -217,7 +219,7 @@ impl View<'_> {
             }
         }
         for (how, count) in &self.report.violations {
-            writeln!(to, "  violation     {how}; {}", Things(*count, "time"))?;
+            writeln!(to, "  violation     {how}; {}", PluralCount(*count, "time"))?;
         }
         if let Some(why) = &self.report.no_callbacks {
             writeln!(to, "  no callbacks  nothing listens for the server's Calls: {why}")?;
@@ -232,8 +234,8 @@ impl View<'_> {
             let mut reasons: Vec<_> =
                 self.report.reasons.iter().filter(|((state, _), _)| *state == at).collect();
             reasons.sort_by_key(|(_, because)| std::cmp::Reverse(because.steps));
-            let Some(name) = State::NAMES.get(at).filter(|_| !reasons.is_empty()) else { continue };
-            writeln!(to, "\n{}", Styled(styles.header, name))?;
+            let Some(name) = ReplayStepState::NAMES.get(at).filter(|_| !reasons.is_empty()) else { continue };
+            writeln!(to, "\n{}", StyledText(styles.header, name))?;
             for ((_, reason), because) in reasons {
                 let operations: Vec<_> = because.operations.keys().map(String::as_str).take(4).collect();
                 writeln!(to, "{:>7}  {}", because.steps, words(self.report, at, reason))?;
@@ -241,8 +243,10 @@ impl View<'_> {
             }
         }
         if !self.report.mismatches.is_empty() {
-            writeln!(to, "\n{}", Styled(styles.header, "mismatched"))?;
-            for (Mismatch { step, copy, operation, differences }, alike) in grouped(&self.report.mismatches) {
+            writeln!(to, "\n{}", StyledText(styles.header, "mismatched"))?;
+            for (StepMismatch { step, copy, operation, differences }, alike) in
+                grouped(&self.report.mismatches)
+            {
                 let of = if *copy > 0 { format!(", client {copy}") } else { String::new() };
                 writeln!(to, "  {operation}, {}{of}", frames(step))?;
                 if !alike.is_empty() {
@@ -251,7 +255,7 @@ impl View<'_> {
                     writeln!(
                         to,
                         "    and {} like it: {}{more}",
-                        Things(alike.len() as u64, "step"),
+                        PluralCount(alike.len() as u64, "step"),
                         first.join("; ")
                     )?;
                 }
@@ -271,10 +275,10 @@ impl View<'_> {
         writeln!(
             to,
             "\n{}",
-            Styled(styles.header, "operation              steps   match    mean recorded        live")
+            StyledText(styles.header, "operation              steps   match    mean recorded        live")
         )?;
         for (name, of) in &self.report.operations {
-            let OfOperation { states, latencies } = of;
+            let ReplayOperationReport { states, latencies } = of;
             let [matched, tolerated, _, repaired, ..] = states;
             let latency = |at: usize| {
                 let of = latencies.get(at).filter(|of| of.count() > 0);
@@ -287,7 +291,7 @@ impl View<'_> {
         if let Some(Ok(recorded)) = self.report.recorded_as
             && recorded.not_kept > 0
         {
-            let bytes = Size(recorded.not_kept);
+            let bytes = HumanSize(recorded.not_kept);
             writeln!(
                 to,
                 "\n{bytes} of file data were in flight beyond what is kept, and are not in the recording."
@@ -306,7 +310,7 @@ impl View<'_> {
         let Some(walked) = self.report.walked.as_ref().filter(|walked| walked.differing > 0) else {
             return Ok(());
         };
-        writeln!(to, "\n{}", Styled(self.screen.styles.header, "files that differ"))?;
+        writeln!(to, "\n{}", StyledText(self.screen.styles.header, "files that differ"))?;
         for (path, difference) in left(walked) {
             writeln!(to, "  {path}: {difference}")?;
         }
@@ -343,7 +347,7 @@ impl View<'_> {
     pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
         let report = self.report;
         let states = |states: &[u64; 6]| -> serde_json::Map<String, serde_json::Value> {
-            State::NAMES
+            ReplayStepState::NAMES
                 .iter()
                 .zip(states)
                 .map(|(name, count)| ((*name).to_owned(), (*count).into()))
@@ -353,14 +357,14 @@ impl View<'_> {
             .reasons
             .iter()
             .map(|((at, reason), because)| JsonReason {
-                state: State::NAMES.get(*at).copied().unwrap_or_default(),
+                state: ReplayStepState::NAMES.get(*at).copied().unwrap_or_default(),
                 reason,
                 steps: because.steps,
                 operations: &because.operations,
                 frames: because.first.iter().map(|step| step.frames).collect(),
             })
             .collect();
-        let walk = report.walked.as_ref().map(|walked| JsonWalk {
+        let walk = report.walked.as_ref().map(|walked| JsonTreeCheck {
             names: walked.names,
             objects: walked.objects,
             bytes: walked.bytes,
@@ -390,7 +394,7 @@ impl View<'_> {
                 (name.clone(), value.into())
             })
             .collect();
-        let json = Json {
+        let json = JsonReplayReport {
             schema: SCHEMA,
             kind: "replay",
             trace: self.trace,
@@ -445,7 +449,7 @@ impl View<'_> {
     /// # Errors
     /// When it cannot be written.
     pub fn html(views: &[Self], to: &mut impl Write) -> io::Result<()> {
-        page::write(to, views)
+        html::write(to, views)
     }
 
     /// Writes several as JUnit XML: a suite each, a case an operation.
@@ -455,7 +459,7 @@ impl View<'_> {
     pub fn junit(views: &[Self], to: &mut impl Write, started: SystemTime) -> io::Result<()> {
         let suites: Vec<_> = views
             .iter()
-            .map(|view| junit::Suite {
+            .map(|view| junit::JunitTestSuite {
                 trace: view.trace,
                 directory: view.directory,
                 elapsed: view.report.elapsed,
@@ -465,7 +469,7 @@ impl View<'_> {
         junit::replays(to, &suites, started)
     }
 
-    fn cases(&self) -> Vec<junit::Case<'_>> {
+    fn cases(&self) -> Vec<junit::JunitTestCase<'_>> {
         let walk = self.report.walked.as_ref().map(|walked| {
             let lines =
                 left(walked).take(junit::SHOWN).map(|(path, what)| format!("{path}: {what}")).collect();
@@ -476,7 +480,12 @@ impl View<'_> {
                 let why = walked.failed.clone()?;
                 Some(("the final check did not come to its end".to_owned(), vec![why]))
             };
-            junit::Case { name: "files", failure: failure.or_else(unfinished), is_skipped: false, live_ns: 0 }
+            junit::JunitTestCase {
+                name: "files",
+                failure: failure.or_else(unfinished),
+                is_skipped: false,
+                live_ns: 0,
+            }
         });
         let operations = self.report.operations.iter().map(|(name, of)| {
             let [_, _, mismatched, _, skipped, unreplayable] = of.states;
@@ -490,7 +499,7 @@ impl View<'_> {
             }
             let failure = (mismatched > 0).then(|| (format!("{mismatched} of {total} steps differ"), lines));
             let is_skipped = mismatched == 0 && skipped + unreplayable == total && total > 0;
-            junit::Case { name, failure, is_skipped, live_ns: of.latencies[1].sum() }
+            junit::JunitTestCase { name, failure, is_skipped, live_ns: of.latencies[1].sum() }
         });
         operations.chain(walk).collect()
     }
@@ -505,7 +514,7 @@ struct JsonLateness {
 }
 
 #[derive(Serialize)]
-struct Json<'a> {
+struct JsonReplayReport<'a> {
     schema: u32,
     kind: &'static str,
     trace: &'a str,
@@ -543,12 +552,12 @@ struct Json<'a> {
     own_faults: &'a [String],
     reasons: Vec<JsonReason<'a>>,
     mismatches: Vec<JsonMismatch<'a>>,
-    walk: Option<JsonWalk<'a>>,
+    walk: Option<JsonTreeCheck<'a>>,
     operations: serde_json::Map<String, serde_json::Value>,
 }
 
 #[derive(Serialize)]
-struct JsonWalk<'a> {
+struct JsonTreeCheck<'a> {
     names: u64,
     objects: u64,
     bytes: u64,
@@ -591,10 +600,10 @@ struct JsonDifference<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::comparison::difference::{Half, Kind};
+    use crate::analysis::comparison::difference::{DifferenceSide, Kind};
 
-    fn mismatch(step: u64, operation: &str, path: &str) -> Mismatch {
-        let half = || Half { place: None, frame: None, value: Some(step.to_string()) };
+    fn mismatch(step: u64, operation: &str, path: &str) -> StepMismatch {
+        let half = || DifferenceSide { place: None, frame: None, value: Some(step.to_string()) };
         let difference = Difference {
             kind: Kind::Result,
             operation: operation.to_owned(),
@@ -605,7 +614,7 @@ mod tests {
             b: half(),
         };
         let step = StepId { step, frames: [step, step + 1] };
-        Mismatch { step, copy: 0, operation: operation.to_owned(), differences: vec![difference] }
+        StepMismatch { step, copy: 0, operation: operation.to_owned(), differences: vec![difference] }
     }
 
     #[test]

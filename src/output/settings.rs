@@ -2,13 +2,13 @@
 
 use clap::ValueEnum;
 
-use super::style::Screen;
+use super::style::TerminalStyle;
 pub use crate::analysis::names::Filehandles;
 use crate::memory::Memory;
 
 /// The form of the lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum LineFormat {
     /// For people
     #[default]
     Text,
@@ -32,7 +32,7 @@ pub enum ReportFormat {
 
 /// What a line is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum View {
+pub enum LineView {
     /// One RPC with its Call, its Reply and the chunks between them
     #[default]
     Transactions,
@@ -44,7 +44,7 @@ pub enum View {
     Connections,
 }
 
-impl View {
+impl LineView {
     /// Whether a line counts Transactions.
     pub fn counts(self) -> bool {
         matches!(self, Self::Operations | Self::Connections)
@@ -88,11 +88,11 @@ pub enum SummaryFormat {
 
 /// Everything that a view needs to know of what was asked.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct OutputSettings {
     /// The form of the lines.
-    pub format: Format,
+    pub format: LineFormat,
     /// What a line is.
-    pub view: View,
+    pub view: LineView,
     /// Whether each line is followed by its bytes.
     pub bytes: bool,
     /// Whether each line is followed by its whole tree.
@@ -112,7 +112,7 @@ pub struct Settings {
     /// How files are told.
     pub filehandles: Filehandles,
     /// Where text is shown.
-    pub screen: Screen,
+    pub screen: TerminalStyle,
     /// The memory of the command.
     pub memory: Memory,
 }

@@ -96,7 +96,7 @@ impl Glyphs {
 
 /// Where a view is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Screen {
+pub struct TerminalStyle {
     /// Columns of the terminal; `None` where nothing limits a line, as in a pipe.
     pub width: Option<usize>,
     /// The colours.
@@ -105,7 +105,7 @@ pub struct Screen {
     pub glyphs: Glyphs,
 }
 
-impl Screen {
+impl TerminalStyle {
     /// A pipe or a file: nothing is cut, nothing has a colour.
     pub fn pipe() -> Self {
         Self { width: None, styles: Styles::plain(), glyphs: Glyphs::UNICODE }
@@ -119,9 +119,9 @@ impl Screen {
 
 /// Text in a style.
 #[derive(Clone, Copy, Debug)]
-pub struct Styled<T>(pub Style, pub T);
+pub struct StyledText<T>(pub Style, pub T);
 
-impl<T: fmt::Display> fmt::Display for Styled<T> {
+impl<T: fmt::Display> fmt::Display for StyledText<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0 == Style::new() {
             return self.1.fmt(f);
@@ -187,8 +187,8 @@ mod tests {
 
     #[test]
     fn a_plain_style_adds_nothing() {
-        assert_eq!(Styled(Styles::plain().error, "EIO").to_string(), "EIO");
-        assert_eq!(Styled(Styles::colored().error, "EIO").to_string(), "\u{1b}[1m\u{1b}[31mEIO\u{1b}[0m");
+        assert_eq!(StyledText(Styles::plain().error, "EIO").to_string(), "EIO");
+        assert_eq!(StyledText(Styles::colored().error, "EIO").to_string(), "\u{1b}[1m\u{1b}[31mEIO\u{1b}[0m");
     }
 
     #[test]

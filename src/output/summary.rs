@@ -7,25 +7,25 @@ mod tests;
 
 use std::io::{self, Write};
 
-use nfsrdma_dissectors::flow::reading::Operation;
+use nfsrdma_dissectors::flow::decode::CallOperation;
 use nfsrdma_dissectors::flow::{Flow, IcrcCounts};
 use nfsrdma_dissectors::frame::Timestamp;
 use serde::Serialize;
 use serde::ser::Serializer;
 
 use super::connections::ConnectionObject;
-use super::json::{SCHEMA, Text};
-use super::operations::OperationObject;
-use super::settings::View;
+use super::json::{JsonText, SCHEMA};
+use super::operations::OperationStatsObject;
+use super::settings::LineView;
 use super::style::Glyphs;
-use super::units::Iso;
-use crate::analysis::connections::Connections;
+use super::units::IsoTimestamp;
+use crate::analysis::connections::ConnectionTallies;
 use crate::analysis::statistics::{ChunkTallies, ChunkTally, MissingTally, RecoveryTally, Statistics};
 use crate::escape;
 use crate::source::Counters;
 
 /// Everything that a summary says.
-pub struct Summary<'a> {
+pub struct CaptureSummary<'a> {
     /// Frames and Transactions, counted.
     pub statistics: &'a Statistics,
     /// The flow that they went through, which knows what is in no Transaction.
@@ -39,14 +39,14 @@ pub struct Summary<'a> {
     /// Names of files that were given up.
     pub names: u64,
     /// The view whose lines stand above, if any do: what they have said is not said again.
-    pub shown: Option<View>,
+    pub shown: Option<LineView>,
     /// Whether JSON has each time as ISO 8601 too, in a key of its own.
     pub has_iso: bool,
     /// The characters of the text.
     pub glyphs: Glyphs,
 }
 
-impl Summary<'_> {
+impl CaptureSummary<'_> {
     /// Writes the summary as one line of JSON.
     ///
     /// # Errors
@@ -89,16 +89,16 @@ impl Summary<'_> {
             incomplete: statistics.incomplete(),
             connections: ConnectionsObject {
                 count: statistics.connections().count(),
-                listed: Listed(statistics.connections()),
+                listed: ConnectionArray(statistics.connections()),
             },
-            operations: Operations(statistics),
+            operations: OperationStatsArray(statistics),
             chunks: statistics.chunks().into(),
-            undecoded: Counts(self.undecoded().collect()),
-            given_up: Counts(self.given_up().collect()),
-            time: statistics.times().map(|(first, _)| Text(first)),
-            time_iso: iso.map(|(first, _)| Text(Iso(first))),
-            end_time: statistics.times().map(|(_, last)| Text(last)),
-            end_time_iso: iso.map(|(_, last)| Text(Iso(last))),
+            undecoded: NamedCountsObject(self.undecoded().collect()),
+            given_up: NamedCountsObject(self.given_up().collect()),
+            time: statistics.times().map(|(first, _)| JsonText(first)),
+            time_iso: iso.map(|(first, _)| JsonText(IsoTimestamp(first))),
+            end_time: statistics.times().map(|(_, last)| JsonText(last)),
+            end_time_iso: iso.map(|(_, last)| JsonText(IsoTimestamp(last))),
             missing: statistics.missing().into(),
             repeated_messages: statistics.recovery().copies,
             recovery: statistics.recovery().into(),
@@ -111,9 +111,9 @@ impl Summary<'_> {
 }
 
 /// Counts by name.
-struct Counts(Vec<(&'static str, u64)>);
+struct NamedCountsObject(Vec<(&'static str, u64)>);
 
-impl Serialize for Counts {
+impl Serialize for NamedCountsObject {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().copied())
     }
@@ -128,16 +128,16 @@ struct SummaryObject<'a> {
     transactions: u64,
     incomplete: u64,
     connections: ConnectionsObject<'a>,
-    operations: Operations<'a>,
+    operations: OperationStatsArray<'a>,
     chunks: ChunksObject,
-    undecoded: Counts,
-    given_up: Counts,
-    time: Option<Text<Timestamp>>,
+    undecoded: NamedCountsObject,
+    given_up: NamedCountsObject,
+    time: Option<JsonText<Timestamp>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    time_iso: Option<Text<Iso>>,
-    end_time: Option<Text<Timestamp>>,
+    time_iso: Option<JsonText<IsoTimestamp>>,
+    end_time: Option<JsonText<Timestamp>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    end_time_iso: Option<Text<Iso>>,
+    end_time_iso: Option<JsonText<IsoTimestamp>>,
     missing: MissingObject,
     repeated_messages: u64,
     recovery: RecoveryObject,
@@ -171,31 +171,31 @@ impl From<RecoveryTally> for RecoveryObject {
 #[derive(Serialize)]
 struct ConnectionsObject<'a> {
     count: u64,
-    listed: Listed<'a>,
+    listed: ConnectionArray<'a>,
 }
 
-struct Listed<'a>(&'a Connections);
+struct ConnectionArray<'a>(&'a ConnectionTallies);
 
-impl Serialize for Listed<'_> {
+impl Serialize for ConnectionArray<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.largest().map(ConnectionObject::from))
     }
 }
 
-struct Operations<'a>(&'a Statistics);
+struct OperationStatsArray<'a>(&'a Statistics);
 
-impl Serialize for Operations<'_> {
+impl Serialize for OperationStatsArray<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.operations().map(|(key, tally)| OperationObject::of(key, tally)))
+        serializer.collect_seq(self.0.operations().map(|(key, tally)| OperationStatsObject::of(key, tally)))
     }
 }
 
 #[derive(Serialize)]
 struct ChunksObject {
-    read: ChunkObject,
-    write: ChunkObject,
-    reply: ChunkObject,
-    reply_read: ChunkObject,
+    read: ChunkTotalsObject,
+    write: ChunkTotalsObject,
+    reply: ChunkTotalsObject,
+    reply_read: ChunkTotalsObject,
 }
 
 impl From<ChunkTallies> for ChunksObject {
@@ -210,7 +210,7 @@ impl From<ChunkTallies> for ChunksObject {
 }
 
 #[derive(Serialize)]
-struct ChunkObject {
+struct ChunkTotalsObject {
     chunks: u64,
     segments: u64,
     offered: u64,
@@ -218,7 +218,7 @@ struct ChunkObject {
     moved: u64,
 }
 
-impl From<ChunkTally> for ChunkObject {
+impl From<ChunkTally> for ChunkTotalsObject {
     fn from(tally: ChunkTally) -> Self {
         let ChunkTally { chunks, segments, offered, returned, moved } = tally;
         Self { chunks, segments, offered, returned, moved }
@@ -256,10 +256,10 @@ impl From<IcrcCounts> for IcrcObject {
 }
 
 /// The name of an operation for people.
-fn operation_name(operation: Option<Operation>) -> String {
+fn operation_name(operation: Option<CallOperation>) -> String {
     match operation {
-        Some(Operation::Named(name)) => name.to_owned(),
-        Some(Operation::Number(number)) => format!("operation {number}"),
+        Some(CallOperation::Named(name)) => name.to_owned(),
+        Some(CallOperation::Number(number)) => format!("operation {number}"),
         None => "not decoded".to_owned(),
     }
 }

@@ -2,13 +2,13 @@
 
 use std::io::{self, Write};
 
-use super::style::{Screen, Style, Styled, columns as width_of, fit};
+use super::style::{Style, StyledText, TerminalStyle, columns as width_of, fit};
 
 use crate::escape;
 
 /// A column.
 #[derive(Clone, Copy, Debug)]
-pub struct Column {
+pub struct TableColumn {
     /// Its name.
     pub name: &'static str,
     /// Its width; the first column of a terminal takes what the others leave.
@@ -20,25 +20,25 @@ pub struct Column {
 }
 
 /// A column of text, which is shown always.
-pub const fn text(name: &'static str, width: usize) -> Column {
+pub const fn text(name: &'static str, width: usize) -> TableColumn {
     text_from(name, width, 0)
 }
 
 /// A column of text that a narrow screen leaves out.
-pub const fn text_from(name: &'static str, width: usize, from: u16) -> Column {
-    Column { name, width, from, is_number: false }
+pub const fn text_from(name: &'static str, width: usize, from: u16) -> TableColumn {
+    TableColumn { name, width, from, is_number: false }
 }
 
 /// A column of numbers that a narrow screen leaves out.
-pub const fn number(name: &'static str, width: usize, from: u16) -> Column {
-    Column { name, width, from, is_number: true }
+pub const fn number(name: &'static str, width: usize, from: u16) -> TableColumn {
+    TableColumn { name, width, from, is_number: true }
 }
 
 /// Writes a table line by line.
 #[derive(Debug)]
 pub struct TableLines {
-    screen: Screen,
-    columns: &'static [Column],
+    screen: TerminalStyle,
+    columns: &'static [TableColumn],
     /// Columns that the screen has room for, from left to right.
     shown: Vec<usize>,
     has_header: bool,
@@ -46,7 +46,7 @@ pub struct TableLines {
 
 impl TableLines {
     /// A table that has shown nothing.
-    pub fn new(screen: Screen, columns: &'static [Column]) -> Self {
+    pub fn new(screen: TerminalStyle, columns: &'static [TableColumn]) -> Self {
         Self { screen, columns, shown: shown(screen.width, columns), has_header: false }
     }
 
@@ -94,7 +94,7 @@ impl TableLines {
             }
             // Only what is there has a colour.
             if !cell.is_empty() {
-                line.push_str(&Styled(*style, &cell).to_string());
+                line.push_str(&StyledText(*style, &cell).to_string());
             }
             if !column.is_number && !is_last {
                 line.extend(std::iter::repeat_n(' ', fill));
@@ -107,12 +107,12 @@ impl TableLines {
 
 /// The columns that a screen has room for beside the names in the first of them. Those go first that only wide screens show, and
 /// then the last: a number that is cut would be another number. A pipe has room for all.
-fn shown(width: Option<usize>, columns: &[Column]) -> Vec<usize> {
+fn shown(width: Option<usize>, columns: &[TableColumn]) -> Vec<usize> {
     let Some(room) = width else { return (0..columns.len()).collect() };
     let mut others: Vec<_> = columns.iter().enumerate().skip(1).collect();
     others.sort_by_key(|(_, column)| column.from);
     let mut left = room.saturating_sub(NAMES.min(room / 2));
-    let has_room = |(_, column): &(usize, &Column)| {
+    let has_room = |(_, column): &(usize, &TableColumn)| {
         let width = column.width + GAP.len();
         let has_room = usize::from(column.from) <= room && width <= left;
         left = left.saturating_sub(width);
@@ -135,7 +135,7 @@ pub(super) fn csv<T: AsRef<str>>(to: &mut impl Write, cells: impl IntoIterator<I
     let mut line = String::new();
     for (at, cell) in cells.into_iter().enumerate() {
         line.extend((at > 0).then_some(','));
-        super::fields::quoted(&escape::formula(&escape::line(cell.as_ref())), &mut line);
+        super::fields_format::quoted(&escape::formula(&escape::line(cell.as_ref())), &mut line);
     }
     line.push('\n');
     to.write_all(line.as_bytes())
@@ -145,9 +145,9 @@ pub(super) fn csv<T: AsRef<str>>(to: &mut impl Write, cells: impl IntoIterator<I
 mod tests {
     use super::*;
 
-    const COLUMNS: &[Column] = &[text("NAME", 10), number("COUNT", 6, 0), text_from("WORD", 4, 40)];
+    const COLUMNS: &[TableColumn] = &[text("NAME", 10), number("COUNT", 6, 0), text_from("WORD", 4, 40)];
 
-    fn written(screen: Screen, lines: &[[&str; 3]]) -> String {
+    fn written(screen: TerminalStyle, lines: &[[&str; 3]]) -> String {
         let mut table = TableLines::new(screen, COLUMNS);
         let mut text = Vec::new();
         for line in lines {
@@ -159,8 +159,10 @@ mod tests {
 
     #[test]
     fn in_a_pipe_nothing_is_cut_and_nothing_left_out() {
-        let text =
-            written(Screen::pipe(), &[["READ", "1,000", "open"], ["a name that is long", "7", "set up"]]);
+        let text = written(
+            TerminalStyle::pipe(),
+            &[["READ", "1,000", "open"], ["a name that is long", "7", "set up"]],
+        );
         assert_eq!(
             text,
             "NAME         COUNT  WORD\nREAD         1,000  open\na name that is long       7  set up\n"
@@ -169,11 +171,13 @@ mod tests {
 
     #[test]
     fn on_a_terminal_the_first_column_takes_what_the_others_leave() {
-        let text =
-            written(Screen::terminal(20), &[["READ", "1,000", "open"], ["a name that is long", "7", ""]]);
+        let text = written(
+            TerminalStyle::terminal(20),
+            &[["READ", "1,000", "open"], ["a name that is long", "7", ""]],
+        );
         assert_eq!(text, "NAME           COUNT\nREAD           1,000\na name that…       7\n");
         for width in 1..60 {
-            let text = written(Screen::terminal(width), &[["READ", "1,000", "set up"]]);
+            let text = written(TerminalStyle::terminal(width), &[["READ", "1,000", "set up"]]);
             assert!(text.lines().all(|line| width_of(line) <= width), "{width}: {text}");
             let row = text.lines().nth(1).unwrap();
             assert!(row.contains("1,000") || !row.contains("1,"), "{width}: {text}");

@@ -4,27 +4,27 @@
 //! structure of a few short values takes one line, the words of a bitmap are one set. It knows nothing of protocols but
 //! the names of some layers.
 
+mod filehandle_names;
 mod layers;
 mod lines;
-mod named;
 mod transaction;
 mod value;
 
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, Kind, Observer, Value};
+use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, Observer};
 use nfsrdma_dissectors::flow::MpaCounts;
 use nfsrdma_dissectors::frame::{Frame, FrameNumber};
 
 use super::style::{Glyphs, Style, Styles};
-use super::units::{Date, Moment};
+use super::units::{CalendarTime, DateTimeUtc};
 
-pub use lines::{Origin, TreeLine};
+pub use lines::{ByteRangeOrigin, TreeLine};
 pub use transaction::TreeView;
 
 /// Where the bytes of earlier frames are, as far as somebody kept them.
-pub trait Frames {
+pub trait FrameStore {
     /// The frame of this number; `None` where it was not kept.
     fn frame(&self, number: FrameNumber) -> Option<Frame<'_>>;
 
@@ -36,9 +36,9 @@ pub trait Frames {
 
 /// Nobody kept any frame.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NoFrames;
+pub struct EmptyFrameStore;
 
-impl Frames for NoFrames {
+impl FrameStore for EmptyFrameStore {
     fn frame(&self, _: FrameNumber) -> Option<Frame<'_>> {
         None
     }
@@ -53,7 +53,7 @@ const FEW: usize = 4;
 
 /// A field or a group of fields.
 #[derive(Debug)]
-struct Node {
+struct FieldTreeNode {
     field: &'static Field,
     /// Whether fields are in it; one that was put on one line is none any more.
     is_group: bool,
@@ -69,11 +69,11 @@ struct Node {
 
 /// Listens to decoders.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub(super) struct FieldTree {
     glyphs: Glyphs,
     /// Whether values are remembered as display filters have them.
     has_literals: bool,
-    nodes: Vec<Node>,
+    nodes: Vec<FieldTreeNode>,
     roots: Vec<usize>,
     open: Vec<usize>,
     /// Where the data of the message travelled that is not in the message, in order.
@@ -81,7 +81,7 @@ pub(super) struct Tree {
     chunks_used: usize,
 }
 
-impl Tree {
+impl FieldTree {
     pub(super) fn new(glyphs: Glyphs) -> Self {
         Self {
             glyphs,
@@ -115,7 +115,7 @@ impl Tree {
         self.roots.iter().copied().find(|at| self.nodes[*at].field.name == RPC)
     }
 
-    fn add(&mut self, node: Node) -> usize {
+    fn add(&mut self, node: FieldTreeNode) -> usize {
         let at = self.nodes.len();
         match self.open.last() {
             Some(parent) => self.nodes[*parent].children.push(at),
@@ -158,7 +158,7 @@ impl Tree {
         let mut used = None;
         while let [before @ .., last] = self.nodes[at].children.as_slice() {
             let arm = &self.nodes[*last];
-            let tag = before.last().copied().filter(|tag| self.nodes[*tag].field.kind == Kind::Enum);
+            let tag = before.last().copied().filter(|tag| self.nodes[*tag].field.kind == FieldKind::Enum);
             // A discriminant chooses one arm; what is in the arm is named for itself.
             let follows_tag = tag.is_some() && tag != used;
             let is_arm = follows_tag && layers::title(arm.field).is_none() && !self.is_operation(*last);
@@ -187,7 +187,7 @@ impl Tree {
                 let list = &mut self.nodes[before];
                 list.bytes.end = end;
                 // A set of several words is no number.
-                let is_set = list.field.kind == Kind::Flags;
+                let is_set = list.field.kind == FieldKind::Flags;
                 let text = if is_set { without_number(&text) } else { &text };
                 if is_set {
                     list.text.truncate(without_number(&list.text).len());
@@ -209,8 +209,10 @@ impl Tree {
         let (before, next) = (&self.nodes[before], &self.nodes[next]);
         let is_value = !before.is_group && !next.is_group && next.children.is_empty();
         let is_short = match next.field.kind {
-            Kind::Flags => true,
-            Kind::Unsigned | Kind::Enum | Kind::Text => before.text.len() + next.text.len() < ONE_LINE,
+            FieldKind::Flags => true,
+            FieldKind::Unsigned | FieldKind::Enum | FieldKind::Text => {
+                before.text.len() + next.text.len() < ONE_LINE
+            }
             _ => false,
         };
         is_value && is_short && std::ptr::eq(before.field, next.field)
@@ -262,7 +264,7 @@ impl Tree {
         }
         let nanosecond = u32::try_from(nanoseconds.number?).ok().filter(|ns| *ns < 1_000_000_000)?;
         let seconds = seconds.number.filter(|seconds| *seconds > 1_000_000 && *seconds < 1 << 40)?;
-        Some(Moment(Date::of_seconds(seconds, nanosecond)).to_string())
+        Some(DateTimeUtc(CalendarTime::of_seconds(seconds, nanosecond)).to_string())
     }
 
     /// What the heading of a group says beside its name.
@@ -294,7 +296,9 @@ impl Tree {
                     told += 1;
                     let comma = if text.is_empty() { "" } else { ", " };
                     let _ = match found.field.kind {
-                        Kind::Enum | Kind::Text => write!(text, "{comma}{}", without_number(&found.text)),
+                        FieldKind::Enum | FieldKind::Text => {
+                            write!(text, "{comma}{}", without_number(&found.text))
+                        }
                         _ => write!(text, "{comma}{name} {}", found.text),
                     };
                 }
@@ -313,7 +317,7 @@ impl Tree {
         out: &mut Vec<TreeLine>,
         styles: &Styles,
         depth: usize,
-        (origin, rpc): (Origin, Origin),
+        (origin, rpc): (ByteRangeOrigin, ByteRangeOrigin),
         note: Option<&str>,
     ) {
         let mut in_nfs = false;
@@ -332,7 +336,14 @@ impl Tree {
         }
     }
 
-    fn node_lines(&self, out: &mut Vec<TreeLine>, styles: &Styles, at: usize, depth: usize, origin: Origin) {
+    fn node_lines(
+        &self,
+        out: &mut Vec<TreeLine>,
+        styles: &Styles,
+        at: usize,
+        depth: usize,
+        origin: ByteRangeOrigin,
+    ) {
         let node = &self.nodes[at];
         let mut line = TreeLine::new(depth, origin).at(node.bytes.clone());
         line.field = Some(node.field);
@@ -362,14 +373,14 @@ impl Tree {
 
     /// Whether the heading was made of an operation's number: it begins with the name of the group, or with that of an
     /// operation that has none.
-    fn is_operation_heading(&self, node: &Node) -> bool {
+    fn is_operation_heading(&self, node: &FieldTreeNode) -> bool {
         node.text.starts_with(node.field.label) || node.field.name == "nfs.unknown_operation"
     }
 }
 
-impl<'a> Observer<'a> for Tree {
+impl<'a> Observer<'a> for FieldTree {
     fn enter(&mut self, field: &'static Field, at: usize) {
-        let node = Node {
+        let node = FieldTreeNode {
             field,
             is_group: true,
             text: String::new(),
@@ -388,9 +399,9 @@ impl<'a> Observer<'a> for Tree {
         }
     }
 
-    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: Value<'a>) {
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
         let chunk = match value {
-            Value::Chunk(..) => {
+            FieldValue::Chunk(..) => {
                 self.chunks_used += 1;
                 self.chunks.get(self.chunks_used - 1).map_or("a chunk", String::as_str)
             }
@@ -399,12 +410,20 @@ impl<'a> Observer<'a> for Tree {
         let mut text = String::new();
         value::write(field, &value, chunk, &self.glyphs, &mut text);
         let number = match value {
-            Value::Unsigned(number) => i64::try_from(number).ok(),
-            Value::Signed(number) => Some(number),
+            FieldValue::Unsigned(number) => i64::try_from(number).ok(),
+            FieldValue::Signed(number) => Some(number),
             _ => None,
         };
         let literal = if self.has_literals { value::literal(&value) } else { None };
-        self.add(Node { field, is_group: false, text, number, literal, bytes, children: Vec::new() });
+        self.add(FieldTreeNode {
+            field,
+            is_group: false,
+            text,
+            number,
+            literal,
+            bytes,
+            children: Vec::new(),
+        });
     }
 }
 
@@ -415,7 +434,7 @@ fn without_number(text: &str) -> &str {
 
 /// A line that no decoder tells: what the program itself knows.
 fn fact(styles: &Styles, depth: usize, label: &str, value: impl std::fmt::Display) -> TreeLine {
-    TreeLine::new(depth, Origin::Nothing)
+    TreeLine::new(depth, ByteRangeOrigin::Nothing)
         .with(styles.label, label)
         .with(Style::new(), ": ")
         .with(Style::new(), value)
@@ -423,5 +442,5 @@ fn fact(styles: &Styles, depth: usize, label: &str, value: impl std::fmt::Displa
 
 /// The heading of a part.
 fn heading(depth: usize, style: Style, text: impl std::fmt::Display) -> TreeLine {
-    TreeLine::new(depth, Origin::Nothing).with(style, text)
+    TreeLine::new(depth, ByteRangeOrigin::Nothing).with(style, text)
 }

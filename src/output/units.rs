@@ -11,9 +11,9 @@ use crate::escape::is_unsafe;
 
 /// A duration in nanoseconds with three significant digits: `9.45 ms`, `152 µs`, `1.20 s`.
 #[derive(Clone, Copy, Debug)]
-pub struct Duration(pub u64, pub Glyphs);
+pub struct HumanDuration(pub u64, pub Glyphs);
 
-impl fmt::Display for Duration {
+impl fmt::Display for HumanDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(ns, glyphs) = *self;
         // The unit is taken after rounding, so that 999.9 µs is 1.00 ms and not 1000 µs.
@@ -38,9 +38,9 @@ fn three_digits(f: &mut fmt::Formatter<'_>, value: f64, unit: &str) -> fmt::Resu
 
 /// A number with commas: `1,234,567`.
 #[derive(Clone, Copy, Debug)]
-pub struct Count(pub u64);
+pub struct HumanCount(pub u64);
 
-impl fmt::Display for Count {
+impl fmt::Display for HumanCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = self.0.to_string();
         let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -56,20 +56,20 @@ impl fmt::Display for Count {
 
 /// A number of things, in the words for one and for several: `1 client`, `1,234 clients`.
 #[derive(Clone, Copy, Debug)]
-pub struct Things<'w>(pub u64, pub &'w str);
+pub struct PluralCount<'w>(pub u64, pub &'w str);
 
-impl fmt::Display for Things<'_> {
+impl fmt::Display for PluralCount<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(count, word) = *self;
-        write!(f, "{} {word}{}", Count(count), if count == 1 { "" } else { "s" })
+        write!(f, "{} {word}{}", HumanCount(count), if count == 1 { "" } else { "s" })
     }
 }
 
 /// A number of bytes with three significant digits, in sentences and tables: `104 B`, `2.05 KiB`, `64.0 KiB`.
 #[derive(Clone, Copy, Debug)]
-pub struct Size(pub u64);
+pub struct HumanSize(pub u64);
 
-impl fmt::Display for Size {
+impl fmt::Display for HumanSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0 < 1_000 {
             return write!(f, "{} B", self.0);
@@ -91,15 +91,15 @@ pub struct ByteRate(pub f64);
 
 impl fmt::Display for ByteRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/s", Size(self.0 as u64))
+        write!(f, "{}/s", HumanSize(self.0 as u64))
     }
 }
 
 /// A number of events per second with as many digits as matter, without its unit: `0`, `0.012`, `8.99`, `18.0`, `1204`.
 #[derive(Clone, Copy, Debug)]
-pub struct PerSecond(pub f64);
+pub struct EventRate(pub f64);
 
-impl fmt::Display for PerSecond {
+impl fmt::Display for EventRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             0.0 => f.write_str("0"),
@@ -113,9 +113,9 @@ impl fmt::Display for PerSecond {
 
 /// A number in at most six columns, with a unit of 1,000 where it is large, for the axis of a chart: `4.0`, `281`, `120k`, `1.2M`.
 #[derive(Clone, Copy, Debug)]
-pub struct Short(pub f64);
+pub struct ShortNumber(pub f64);
 
-impl fmt::Display for Short {
+impl fmt::Display for ShortNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             value @ ..9.95 => write!(f, "{value:.1}"),
@@ -128,9 +128,9 @@ impl fmt::Display for Short {
 
 /// Time that passed or is left, by a clock that a person watches, in whole seconds: `0:19`, `1:02:05`.
 #[derive(Clone, Copy, Debug)]
-pub struct Elapsed(pub f64);
+pub struct ElapsedTime(pub f64);
 
-impl fmt::Display for Elapsed {
+impl fmt::Display for ElapsedTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Nobody waits for more than that.
         let seconds = self.0.ceil().min(359_999.0) as u64;
@@ -145,9 +145,9 @@ impl fmt::Display for Elapsed {
 /// A number of bytes where a line has no room for more, with two or three significant digits and a unit of 1024: `104`,
 /// `2.1K`, `65K`, `1.0M`.
 #[derive(Clone, Copy, Debug)]
-pub struct Bytes(pub u64);
+pub struct ShortSize(pub u64);
 
-impl fmt::Display for Bytes {
+impl fmt::Display for ShortSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0 < 1_000 {
             return f.pad_integral(true, "", &self.0.to_string());
@@ -167,9 +167,9 @@ impl fmt::Display for Bytes {
 /// A number of bytes that loses nothing: a whole number of mebibytes or, from 10 on, of kibibytes with its unit, else
 /// the number itself.
 #[derive(Clone, Copy, Debug)]
-pub struct Exact(pub u64);
+pub struct ExactSize(pub u64);
 
-impl fmt::Display for Exact {
+impl fmt::Display for ExactSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             bytes if bytes >= 1 << 20 && bytes % (1 << 20) == 0 => write!(f, "{}M", bytes >> 20),
@@ -194,13 +194,13 @@ impl TimeFormat {
 
 /// Writes the times of a view, which has a first frame and lines before.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
+pub struct ViewClock {
     format: TimeFormat,
     start: Option<Timestamp>,
     before: Option<Timestamp>,
 }
 
-impl Clock {
+impl ViewClock {
     /// A clock that starts with the first time that it is asked to write.
     pub fn new(format: TimeFormat) -> Self {
         Self { format, start: None, before: None }
@@ -222,26 +222,26 @@ impl Clock {
         let before = self.before.replace(time).unwrap_or(time);
         // Writing to a String never fails.
         let _ = match self.format {
-            TimeFormat::Relative => write!(text, "{}", Seconds(time.0.saturating_sub(start.0))),
-            TimeFormat::Delta => write!(text, "{}", Seconds(time.0.saturating_sub(before.0))),
+            TimeFormat::Relative => write!(text, "{}", SecondsText(time.0.saturating_sub(start.0))),
+            TimeFormat::Delta => write!(text, "{}", SecondsText(time.0.saturating_sub(before.0))),
             TimeFormat::Absolute => {
-                let date = Date::of(time);
+                let date = CalendarTime::of(time);
                 write!(text, "{}", TimeOfDay(date, 6))
             }
             TimeFormat::AbsoluteDate => {
-                let date = Date::of(time);
+                let date = CalendarTime::of(time);
                 write!(text, "{date} {}", TimeOfDay(date, 6))
             }
             TimeFormat::Epoch => write!(text, "{time}"),
-            TimeFormat::Iso => write!(text, "{}", Iso(time)),
+            TimeFormat::Iso => write!(text, "{}", IsoTimestamp(time)),
         };
     }
 }
 
 /// Nanoseconds as seconds with six digits, which is what people compare; the digits beyond are cut.
-struct Seconds(i64);
+struct SecondsText(i64);
 
-impl fmt::Display for Seconds {
+impl fmt::Display for SecondsText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.0 < 0 { "-" } else { "" };
         let us = self.0.unsigned_abs() / 1_000;
@@ -251,7 +251,7 @@ impl fmt::Display for Seconds {
 
 /// A moment in the calendar, UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Date {
+pub struct CalendarTime {
     year: i64,
     month: u32,
     day: u32,
@@ -260,7 +260,7 @@ pub struct Date {
     nanosecond: u32,
 }
 
-impl Date {
+impl CalendarTime {
     /// The date and time of day of a moment.
     pub fn of(time: Timestamp) -> Self {
         const SECOND: i64 = 1_000_000_000;
@@ -289,18 +289,18 @@ impl Date {
 }
 
 /// `2026-11-21`.
-impl fmt::Display for Date {
+impl fmt::Display for CalendarTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:04}-{:02}-{:02}", self.year, self.month, self.day)
     }
 }
 
 /// `03:07:19.055820`, with as many digits after the point.
-struct TimeOfDay(Date, u32);
+struct TimeOfDay(CalendarTime, u32);
 
 impl fmt::Display for TimeOfDay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(Date { second, nanosecond, .. }, digits) = *self;
+        let Self(CalendarTime { second, nanosecond, .. }, digits) = *self;
         let fraction = u64::from(nanosecond) / 10u64.pow(9 - digits.min(9));
         let digits = digits as usize;
         let (hours, minutes) = (second / 3_600, second / 60 % 60);
@@ -310,13 +310,13 @@ impl fmt::Display for TimeOfDay {
 
 /// A moment as Wireshark writes it: `Nov 21, 2026 03:07:16.914696410 UTC`.
 #[derive(Clone, Copy, Debug)]
-pub struct LongDate(pub Date);
+pub struct LongDate(pub CalendarTime);
 
 impl fmt::Display for LongDate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const MONTHS: [&str; 12] =
             ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-        let Date { year, month, day, .. } = self.0;
+        let CalendarTime { year, month, day, .. } = self.0;
         let month = MONTHS.get((month as usize).saturating_sub(1)).copied().unwrap_or_default();
         write!(f, "{month} {day:2}, {year} {} UTC", TimeOfDay(self.0, 9))
     }
@@ -324,9 +324,9 @@ impl fmt::Display for LongDate {
 
 /// A moment with all that is known of it: `2026-11-21 03:07:19.055820921 UTC`.
 #[derive(Clone, Copy, Debug)]
-pub struct Moment(pub Date);
+pub struct DateTimeUtc(pub CalendarTime);
 
-impl fmt::Display for Moment {
+impl fmt::Display for DateTimeUtc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} UTC", self.0, TimeOfDay(self.0, 9))
     }
@@ -334,22 +334,22 @@ impl fmt::Display for Moment {
 
 /// A moment in UTC as ISO 8601 and RFC 3339 write it, with nanoseconds: `2026-11-21T03:07:19.055820921Z`.
 #[derive(Clone, Copy, Debug)]
-pub struct Iso(pub Timestamp);
+pub struct IsoTimestamp(pub Timestamp);
 
-impl fmt::Display for Iso {
+impl fmt::Display for IsoTimestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let date = Date::of(self.0);
+        let date = CalendarTime::of(self.0);
         write!(f, "{date}T{}Z", TimeOfDay(date, 9))
     }
 }
 
 /// A second of the calendar in digits alone, UTC, as names of files have it: `20261121030719`.
 #[derive(Clone, Copy, Debug)]
-pub struct Digits(pub Timestamp);
+pub struct CompactTimestamp(pub Timestamp);
 
-impl fmt::Display for Digits {
+impl fmt::Display for CompactTimestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Date { year, month, day, second, .. } = Date::of(self.0);
+        let CalendarTime { year, month, day, second, .. } = CalendarTime::of(self.0);
         let (hours, minutes, seconds) = (second / 3_600, second / 60 % 60, second % 60);
         write!(f, "{year:04}{month:02}{day:02}{hours:02}{minutes:02}{seconds:02}")
     }
@@ -401,9 +401,9 @@ fn is_visible(character: char) -> bool {
 }
 
 /// Bytes in hexadecimal.
-pub struct Hex<'a>(pub &'a [u8]);
+pub struct HexBytes<'a>(pub &'a [u8]);
 
-impl fmt::Display for Hex<'_> {
+impl fmt::Display for HexBytes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
@@ -430,35 +430,35 @@ mod tests {
             (3_600_000_000_000, "3600 s"),
         ];
         for (ns, expected) in cases {
-            assert_eq!(Duration(ns, Glyphs::UNICODE).to_string(), expected);
+            assert_eq!(HumanDuration(ns, Glyphs::UNICODE).to_string(), expected);
         }
-        assert_eq!(Duration(152_400, Glyphs::ASCII).to_string(), "152 us");
+        assert_eq!(HumanDuration(152_400, Glyphs::ASCII).to_string(), "152 us");
     }
 
     #[test]
     fn one_thing_is_in_the_singular() {
-        let things = [0, 1, 2, 1_234].map(|count| Things(count, "client").to_string());
+        let things = [0, 1, 2, 1_234].map(|count| PluralCount(count, "client").to_string());
         assert_eq!(things, ["0 clients", "1 client", "2 clients", "1,234 clients"]);
     }
 
     #[test]
     fn sizes_have_three_digits_and_the_unit_that_suits() {
-        let sizes = [0, 999, 1_000, 65_536, 1_048_576, u64::MAX].map(|bytes| Size(bytes).to_string());
+        let sizes = [0, 999, 1_000, 65_536, 1_048_576, u64::MAX].map(|bytes| HumanSize(bytes).to_string());
         assert_eq!(sizes, ["0 B", "999 B", "0.98 KiB", "64.0 KiB", "1.00 MiB", "16.0 EiB"]);
     }
 
     #[test]
     fn rates_have_the_digits_that_matter() {
-        let rates = [0.0, 0.0123, 0.5, 9.96, 18.04, 1_204.4].map(|rate| PerSecond(rate).to_string());
+        let rates = [0.0, 0.0123, 0.5, 9.96, 18.04, 1_204.4].map(|rate| EventRate(rate).to_string());
         assert_eq!(rates, ["0", "0.012", "0.50", "10.0", "18.0", "1204"]);
         assert_eq!(ByteRate(99_328.9).to_string(), "97.0 KiB/s");
-        let short = [0.0, 281.2, 119_600.0, 1_234_567.0].map(|value| Short(value).to_string());
+        let short = [0.0, 281.2, 119_600.0, 1_234_567.0].map(|value| ShortNumber(value).to_string());
         assert_eq!(short, ["0.0", "281", "120k", "1.2M"]);
     }
 
     #[test]
     fn a_clock_counts_hours_where_there_are_any() {
-        let told = [0.0, 18.2, 3_725.0, 1e12].map(|seconds| Elapsed(seconds).to_string());
+        let told = [0.0, 18.2, 3_725.0, 1e12].map(|seconds| ElapsedTime(seconds).to_string());
         assert_eq!(told, ["0:00", "0:19", "1:02:05", "99:59:59"]);
     }
 
@@ -476,7 +476,7 @@ mod tests {
             (u64::MAX, "16E"),
         ];
         for (bytes, expected) in cases {
-            assert_eq!(Bytes(bytes).to_string(), expected);
+            assert_eq!(ShortSize(bytes).to_string(), expected);
         }
     }
 
@@ -491,12 +491,12 @@ mod tests {
             (1 << 20, "1M"),
         ];
         for (bytes, expected) in cases {
-            assert_eq!(Exact(bytes).to_string(), expected);
+            assert_eq!(ExactSize(bytes).to_string(), expected);
         }
     }
 
     fn written(format: &str, times: &[i64]) -> Vec<String> {
-        let mut clock = Clock::new(<TimeFormat as clap::ValueEnum>::from_str(format, false).unwrap());
+        let mut clock = ViewClock::new(<TimeFormat as clap::ValueEnum>::from_str(format, false).unwrap());
         let write = |time: &i64| {
             let mut text = String::new();
             clock.write(Timestamp(*time), &mut text);
@@ -527,13 +527,16 @@ mod tests {
 
     #[test]
     fn dates_of_leap_days_and_before_1970() {
-        let date = |seconds| Moment(Date::of_seconds(seconds, 5)).to_string();
+        let date = |seconds| DateTimeUtc(CalendarTime::of_seconds(seconds, 5)).to_string();
         assert_eq!(date(0), "1970-01-01 00:00:00.000000005 UTC");
         assert_eq!(date(951_782_400), "2000-02-29 00:00:00.000000005 UTC");
         assert_eq!(date(4_107_542_399), "2100-02-28 23:59:59.000000005 UTC");
         assert_eq!(date(4_107_542_400), "2100-03-01 00:00:00.000000005 UTC");
         assert_eq!(date(-1), "1969-12-31 23:59:59.000000005 UTC");
-        assert_eq!(Moment(Date::of(Timestamp(-1))).to_string(), "1969-12-31 23:59:59.999999999 UTC");
+        assert_eq!(
+            DateTimeUtc(CalendarTime::of(Timestamp(-1))).to_string(),
+            "1969-12-31 23:59:59.999999999 UTC"
+        );
         date(i64::MAX / 2);
         date(i64::MIN / 2);
     }

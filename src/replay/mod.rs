@@ -5,14 +5,14 @@
 //! named, [`caller`] makes one Call at a time, [`reply_size`] tells how long its Reply can be, [`gss`] signs Calls, [`beside`] asks MOUNT, NLM and the port mapper, and [`probe`] asks a server what it
 //! offers.
 
-pub mod beside;
-pub mod caller;
+pub mod auxiliary_programs;
 pub mod compile;
 pub mod containment;
 pub mod gss;
 pub mod plan;
 pub mod probe;
 pub mod reply_size;
+pub mod rpc_client;
 pub mod run;
 pub mod seed;
 pub mod trace;

@@ -6,7 +6,7 @@
 
 use nfsrdma_dissectors::nfs::{v3, v4};
 
-use super::caller::Procedure;
+use super::rpc_client::ProcedureCall;
 
 /// COMPOUND: status, length of an empty tag, number of results. RFC 8881 section 16.2.2.
 const COMPOUND: u32 = 12;
@@ -66,8 +66,8 @@ impl ReplySize {
     }
 
     /// The same Call with what its Reply can need.
-    pub fn of<'a>(&'a self, procedure: &Procedure<'a>) -> Procedure<'a> {
-        Procedure { reply: self.message_bytes, results: &self.data_bytes, ..*procedure }
+    pub fn of<'a>(&'a self, procedure: &ProcedureCall<'a>) -> ProcedureCall<'a> {
+        ProcedureCall { reply: self.message_bytes, results: &self.data_bytes, ..*procedure }
     }
 }
 
@@ -166,7 +166,7 @@ fn of_procedure(arguments: &v3::Args<'_>) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use nfsrdma_dissectors::nfs::v4::{Bitmap4, GetattrArgs, Object, ReadArgs, SequenceArgs, Stateid4};
+    use nfsrdma_dissectors::nfs::v4::{Bitmap4, Getattr4Args, ObjectFh4, Read4Args, Sequence4Args, Stateid4};
     use nfsrdma_dissectors::xdr::{Opaque, Void};
 
     use super::*;
@@ -175,7 +175,7 @@ mod tests {
     /// COMPOUND, 8 + 36 of SEQUENCE, 8 of PUTFH, 8 + 8 of READ.
     #[test]
     fn a_read_needs_80_bytes_beside_its_data() {
-        let sequence = SequenceArgs {
+        let sequence = Sequence4Args {
             sa_sessionid: [0; 16],
             sa_sequenceid: 1,
             sa_slotid: 0,
@@ -185,12 +185,12 @@ mod tests {
         let stateid = Stateid4 { seqid: 0, other: [0; 12] };
         let operations = [
             v4::Args::SEQUENCE(sequence),
-            v4::Args::PUTFH(Object { object: Opaque(b"fh") }),
-            v4::Args::READ(ReadArgs { stateid, offset: 0, count: 256 << 10 }),
+            v4::Args::PUTFH(ObjectFh4 { object: Opaque(b"fh") }),
+            v4::Args::READ(Read4Args { stateid, offset: 0, count: 256 << 10 }),
         ];
         let size = ReplySize::of_compound(&operations);
         assert_eq!((size.message_bytes, size.data_bytes), (80, vec![256 << 10]));
-        let read = v3::Args::READ(v3::ReadArgs { file: Opaque(b"fh"), offset: 0, count: 4096 });
+        let read = v3::Args::READ(v3::Read3Args { file: Opaque(b"fh"), offset: 0, count: 4096 });
         let size = ReplySize::of_v3(&read);
         // Status, attributes, count, eof, length.
         assert_eq!((size.message_bytes, size.data_bytes), (104, vec![4096]));
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn a_getattr_needs_what_its_attributes_need() {
         let of = |words: &[u32]| {
-            let getattr = v4::Args::GETATTR(GetattrArgs { attr_request: Bitmap4::from(words) });
+            let getattr = v4::Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(words) });
             ReplySize::of_compound(&[getattr]).message_bytes
         };
         // type, size and mode; and the owner, which is text.

@@ -7,9 +7,9 @@ use std::str::FromStr;
 
 /// Where a server is, and what of it is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Url {
+pub struct ServerUrl {
     /// What carries the RPC messages.
-    pub carrier: Carrier,
+    pub carrier: UrlTransport,
     /// A name or an address; an IPv6 address without its brackets.
     pub host: String,
     /// The port of NFS.
@@ -26,14 +26,14 @@ pub struct Url {
 
 /// What carries RPC messages, as a URL names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carrier {
+pub enum UrlTransport {
     /// RDMA.
     Rdma,
     /// TCP.
     Tcp,
 }
 
-impl Carrier {
+impl UrlTransport {
     /// The word before `://`.
     pub const fn scheme(self) -> &'static str {
         match self {
@@ -71,7 +71,7 @@ impl fmt::Display for NfsVersion {
 
 /// What is wrong with a URL: what, and how it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum UrlError {
+pub enum ServerUrlError {
     /// It does not begin with a scheme that is known: what stands there.
     Scheme(String),
     /// There is no host.
@@ -88,7 +88,7 @@ pub enum UrlError {
     Percent,
 }
 
-impl fmt::Display for UrlError {
+impl fmt::Display for ServerUrlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Scheme(found) if found.is_empty() => {
@@ -109,17 +109,17 @@ impl fmt::Display for UrlError {
     }
 }
 
-impl std::error::Error for UrlError {}
+impl std::error::Error for ServerUrlError {}
 
-impl FromStr for Url {
-    type Err = UrlError;
+impl FromStr for ServerUrl {
+    type Err = ServerUrlError;
 
-    fn from_str(text: &str) -> Result<Self, UrlError> {
-        let (scheme, rest) = text.split_once("://").ok_or_else(|| UrlError::Scheme(String::new()))?;
-        let carrier = [Carrier::Rdma, Carrier::Tcp]
+    fn from_str(text: &str) -> Result<Self, ServerUrlError> {
+        let (scheme, rest) = text.split_once("://").ok_or_else(|| ServerUrlError::Scheme(String::new()))?;
+        let carrier = [UrlTransport::Rdma, UrlTransport::Tcp]
             .into_iter()
             .find(|carrier| scheme.eq_ignore_ascii_case(carrier.scheme()))
-            .ok_or_else(|| UrlError::Scheme(scheme.to_owned()))?;
+            .ok_or_else(|| ServerUrlError::Scheme(scheme.to_owned()))?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let path = rest.find('/').unwrap_or(rest.len());
         let (place, path) = rest.split_at(path);
@@ -138,49 +138,49 @@ impl FromStr for Url {
                 Some(("vers", version)) => url.version = Some(version_of(version)?),
                 Some(("mountport", port)) => url.mount_port = Some(number(port)?),
                 Some(("rpcbindport", port)) => url.rpcbind_port = Some(number(port)?),
-                _ => return Err(UrlError::Query(part.to_owned())),
+                _ => return Err(ServerUrlError::Query(part.to_owned())),
             }
         }
         Ok(url)
     }
 }
 
-fn host_and_port(place: &str) -> Result<(&str, Option<&str>), UrlError> {
+fn host_and_port(place: &str) -> Result<(&str, Option<&str>), ServerUrlError> {
     let (host, port) = match place.strip_prefix('[') {
         Some(rest) => {
-            let (host, after) = rest.split_once(']').ok_or(UrlError::Brackets)?;
-            host.parse::<std::net::Ipv6Addr>().map_err(|_| UrlError::Brackets)?;
+            let (host, after) = rest.split_once(']').ok_or(ServerUrlError::Brackets)?;
+            host.parse::<std::net::Ipv6Addr>().map_err(|_| ServerUrlError::Brackets)?;
             match after.strip_prefix(':') {
                 Some(port) => (host, Some(port)),
                 None if after.is_empty() => (host, None),
-                None => return Err(UrlError::Brackets),
+                None => return Err(ServerUrlError::Brackets),
             }
         }
         None => match place.split_once(':') {
-            Some((_, port)) if port.contains(':') => return Err(UrlError::Brackets),
+            Some((_, port)) if port.contains(':') => return Err(ServerUrlError::Brackets),
             Some((host, port)) => (host, Some(port)),
             None => (place, None),
         },
     };
-    if host.is_empty() { Err(UrlError::Host) } else { Ok((host, port)) }
+    if host.is_empty() { Err(ServerUrlError::Host) } else { Ok((host, port)) }
 }
 
-fn number(text: &str) -> Result<u16, UrlError> {
-    text.parse().ok().filter(|port| *port > 0).ok_or_else(|| UrlError::Port(text.to_owned()))
+fn number(text: &str) -> Result<u16, ServerUrlError> {
+    text.parse().ok().filter(|port| *port > 0).ok_or_else(|| ServerUrlError::Port(text.to_owned()))
 }
 
-fn version_of(text: &str) -> Result<NfsVersion, UrlError> {
+fn version_of(text: &str) -> Result<NfsVersion, ServerUrlError> {
     Ok(match text {
         "3" => NfsVersion::V3,
         "4.0" => NfsVersion::V4(0),
         "4.1" => NfsVersion::V4(1),
         "4.2" => NfsVersion::V4(2),
-        _ => return Err(UrlError::Version(text.to_owned())),
+        _ => return Err(ServerUrlError::Version(text.to_owned())),
     })
 }
 
 /// A path with its `%` escapes undone.
-fn decoded(path: &str) -> Result<String, UrlError> {
+fn decoded(path: &str) -> Result<String, ServerUrlError> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();
     while let Some((first, after)) = rest.split_first() {
@@ -190,14 +190,15 @@ fn decoded(path: &str) -> Result<String, UrlError> {
             continue;
         }
         let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).ok_or(UrlError::Percent)?;
+        let byte =
+            digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).ok_or(ServerUrlError::Percent)?;
         bytes.push(byte);
         rest = after.get(2..).unwrap_or_default();
     }
-    String::from_utf8(bytes).map_err(|_| UrlError::Percent)
+    String::from_utf8(bytes).map_err(|_| ServerUrlError::Percent)
 }
 
-impl fmt::Display for Url {
+impl fmt::Display for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://", self.carrier.scheme())?;
         match self.host.contains(':') {
@@ -223,7 +224,7 @@ impl fmt::Display for Url {
     }
 }
 
-impl Url {
+impl ServerUrl {
     /// The addresses of the host, in the order of the resolver.
     ///
     /// # Errors
@@ -241,14 +242,14 @@ impl Url {
 mod tests {
     use super::*;
 
-    fn url(text: &str) -> Url {
+    fn url(text: &str) -> ServerUrl {
         text.parse().unwrap()
     }
 
     #[test]
     fn names_carrier_host_port_export_and_version() {
         let full = url("rdma://nas.example:20050/data/sets?vers=4.2");
-        assert_eq!((full.carrier, &full.host[..], full.port), (Carrier::Rdma, "nas.example", 20050));
+        assert_eq!((full.carrier, &full.host[..], full.port), (UrlTransport::Rdma, "nas.example", 20050));
         assert_eq!((&full.export[..], full.version), ("/data/sets", Some(NfsVersion::V4(2))));
         let short = url("tcp://nas");
         assert_eq!((short.port, &short.export[..], short.version), (2049, "/", None));
@@ -261,9 +262,9 @@ mod tests {
         let six = url("rdma://[2001:db8::1]:20050/x");
         assert_eq!((&six.host[..], six.port), ("2001:db8::1", 20050));
         assert_eq!(six.resolve().unwrap(), ["[2001:db8::1]:20050".parse().unwrap()]);
-        assert_eq!("rdma://2001:db8::1/x".parse::<Url>(), Err(UrlError::Brackets));
-        assert_eq!("rdma://[2001:db8::1/x".parse::<Url>(), Err(UrlError::Brackets));
-        assert_eq!("rdma://[nas]/x".parse::<Url>(), Err(UrlError::Brackets));
+        assert_eq!("rdma://2001:db8::1/x".parse::<ServerUrl>(), Err(ServerUrlError::Brackets));
+        assert_eq!("rdma://[2001:db8::1/x".parse::<ServerUrl>(), Err(ServerUrlError::Brackets));
+        assert_eq!("rdma://[nas]/x".parse::<ServerUrl>(), Err(ServerUrlError::Brackets));
     }
 
     #[test]
@@ -278,7 +279,7 @@ mod tests {
             ("rdma://nas/?soft", "unknown query \"soft\"; there are vers, mountport and rpcbindport"),
             ("rdma://nas/100%", "two hexadecimal digits follow a '%'; write %25 for a '%'"),
         ] {
-            assert_eq!(text.parse::<Url>().unwrap_err().to_string(), what);
+            assert_eq!(text.parse::<ServerUrl>().unwrap_err().to_string(), what);
         }
     }
 
@@ -301,8 +302,8 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn any_text_is_a_url_or_an_error(text: String) {
-            if let Ok(url) = format!("tcp://{text}").parse::<Url>() {
-                proptest::prop_assert_eq!(url.to_string().parse::<Url>(), Ok(url));
+            if let Ok(url) = format!("tcp://{text}").parse::<ServerUrl>() {
+                proptest::prop_assert_eq!(url.to_string().parse::<ServerUrl>(), Ok(url));
             }
         }
     }

@@ -11,8 +11,8 @@ use super::error::SourceErrorKind;
 /// options while a damaged length cannot take all memory.
 pub(super) const LONGEST_RECORD: usize = 16 << 20;
 
-/// The window. Positions in it stay valid until the next [`Buffer::fill`].
-pub(super) struct Buffer {
+/// The window. Positions in it stay valid until the next [`CaptureBuffer::fill`].
+pub(super) struct CaptureBuffer {
     input: Input,
     bytes: Vec<u8>,
     start: usize,
@@ -20,11 +20,11 @@ pub(super) struct Buffer {
     /// Position in the stream of `bytes[0]`.
     base: u64,
     ended: bool,
-    /// Where the [`Buffer::skip`] began that is under way or came to the end.
+    /// Where the [`CaptureBuffer::skip`] began that is under way or came to the end.
     skipping: Option<u64>,
 }
 
-impl Buffer {
+impl CaptureBuffer {
     /// A window of `size` bytes over `input`.
     pub(super) fn new(input: Input, size: usize) -> Self {
         Self { input, bytes: vec![0; size.max(64)], start: 0, end: 0, base: 0, ended: false, skipping: None }
@@ -46,7 +46,7 @@ impl Buffer {
         self.bytes.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// The bytes of a range that [`Buffer::take`] gave.
+    /// The bytes of a range that [`CaptureBuffer::take`] gave.
     #[inline]
     pub(super) fn get(&self, range: Range<usize>) -> &[u8] {
         self.bytes.get(range).unwrap_or_default()
@@ -123,8 +123,8 @@ mod tests {
     use super::super::compression::tests::input_of;
     use super::*;
 
-    fn over(bytes: &[u8], size: usize) -> Buffer {
-        Buffer::new(input_of(bytes), size)
+    fn over(bytes: &[u8], size: usize) -> CaptureBuffer {
+        CaptureBuffer::new(input_of(bytes), size)
     }
 
     #[test]

@@ -15,15 +15,15 @@ const COMPRESSED_BUFFER: usize = 64 << 10;
 
 /// An input, from its first byte on.
 pub(super) struct Input {
-    stream: Stream,
+    stream: InputStream,
     total: Option<u64>,
     windows: Windows,
 }
 
-enum Stream {
+enum InputStream {
     /// Not looked at yet; nothing within after that failed.
-    Fresh(Option<Counted>),
-    Plain(Raw),
+    Fresh(Option<CountedReader>),
+    Plain(RawInput),
     // Boxed because the states of the decompressors are large.
     Gzip(Box<Gzip>),
     Zstd(Box<Zstd>),
@@ -32,7 +32,11 @@ enum Stream {
 impl Input {
     /// An input of `total` bytes, where this is known. Nothing is read before the first [`Input::read`].
     pub(super) fn new(reader: Box<dyn Read + Send>, total: Option<u64>, windows: Windows) -> Self {
-        Self { stream: Stream::Fresh(Some(Counted { reader, read: 0, failed: false })), total, windows }
+        Self {
+            stream: InputStream::Fresh(Some(CountedReader { reader, read: 0, failed: false })),
+            total,
+            windows,
+        }
     }
 
     /// The memory that the windows of all inputs share.
@@ -42,21 +46,21 @@ impl Input {
 
     /// Whether positions in this input are positions in decompressed data.
     pub(super) fn is_compressed(&self) -> bool {
-        matches!(self.stream, Stream::Gzip(_) | Stream::Zstd(_))
+        matches!(self.stream, InputStream::Gzip(_) | InputStream::Zstd(_))
     }
 
     /// Whether it holds a window of memory that others may need.
     pub(super) fn has_window(&self) -> bool {
-        matches!(self.stream, Stream::Zstd(_))
+        matches!(self.stream, InputStream::Zstd(_))
     }
 
     /// Bytes read so far, before decompression.
     pub(super) fn bytes_read(&self) -> u64 {
         let raw = match &self.stream {
-            Stream::Fresh(_) => return 0,
-            Stream::Plain(raw) => raw,
-            Stream::Gzip(gzip) => gzip.input().raw.get_ref(),
-            Stream::Zstd(zstd) => zstd.input().raw.get_ref(),
+            InputStream::Fresh(_) => return 0,
+            InputStream::Plain(raw) => raw,
+            InputStream::Gzip(gzip) => gzip.input().raw.get_ref(),
+            InputStream::Zstd(zstd) => zstd.input().raw.get_ref(),
         };
         raw.get_ref().1.read
     }
@@ -71,46 +75,46 @@ impl Input {
     /// # Errors
     /// [`SourceErrorKind::Read`], [`SourceErrorKind::TornCompression`] and [`SourceErrorKind::Compression`].
     pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {
-        if let Stream::Fresh(reader) = &mut self.stream
+        if let InputStream::Fresh(reader) = &mut self.stream
             && let Some(reader) = reader.take()
         {
             self.stream = recognise(reader, &self.windows).map_err(SourceErrorKind::Read)?;
         }
         match &mut self.stream {
-            Stream::Fresh(_) => Ok(0),
-            Stream::Plain(raw) => raw.read(into).map_err(SourceErrorKind::Read),
-            Stream::Gzip(gzip) => gzip.read(into),
-            Stream::Zstd(zstd) => zstd.read(into),
+            InputStream::Fresh(_) => Ok(0),
+            InputStream::Plain(raw) => raw.read(into).map_err(SourceErrorKind::Read),
+            InputStream::Gzip(gzip) => gzip.read(into),
+            InputStream::Zstd(zstd) => zstd.read(into),
         }
     }
 }
 
-fn recognise(mut reader: Counted, windows: &Windows) -> io::Result<Stream> {
+fn recognise(mut reader: CountedReader, windows: &Windows) -> io::Result<InputStream> {
     let mut first = [0; 4];
     let have = read_up_to(&mut reader, &mut first)?;
     let first = first.get(..have).unwrap_or_default().to_vec();
     let (is_gzip, is_zstd) = (gzip::begins(&first), zstd::begins(&first));
     let raw = Cursor::new(first).chain(reader);
     Ok(if is_gzip {
-        Stream::Gzip(Box::new(Gzip::new(Compressed::new(raw))))
+        InputStream::Gzip(Box::new(Gzip::new(CompressedInput::new(raw))))
     } else if is_zstd {
-        Stream::Zstd(Box::new(Zstd::new(Compressed::new(raw), windows)))
+        InputStream::Zstd(Box::new(Zstd::new(CompressedInput::new(raw), windows)))
     } else {
-        Stream::Plain(raw)
+        InputStream::Plain(raw)
     })
 }
 
 /// The first bytes, which were looked at, and the others.
-pub(super) type Raw = Chain<Cursor<Vec<u8>>, Counted>;
+pub(super) type RawInput = Chain<Cursor<Vec<u8>>, CountedReader>;
 
 /// A reader that counts what it gave, and remembers that it failed: the decompressors wrap its errors in theirs.
-pub(super) struct Counted {
+pub(super) struct CountedReader {
     reader: Box<dyn Read + Send>,
     read: u64,
     failed: bool,
 }
 
-impl Read for Counted {
+impl Read for CountedReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.reader.read(into) {
@@ -130,12 +134,12 @@ impl Read for Counted {
 }
 
 /// Compressed data, and what its errors mean.
-pub(super) struct Compressed {
-    pub(super) raw: BufReader<Raw>,
+pub(super) struct CompressedInput {
+    pub(super) raw: BufReader<RawInput>,
 }
 
-impl Compressed {
-    fn new(raw: Raw) -> Self {
+impl CompressedInput {
+    fn new(raw: RawInput) -> Self {
         Self { raw: BufReader::with_capacity(COMPRESSED_BUFFER, raw) }
     }
 

@@ -1,6 +1,6 @@
 //! What a file is, told from its first bytes.
 
-use super::buffer::Buffer;
+use super::buffer::CaptureBuffer;
 use super::error::SourceErrorKind;
 use super::pcap::{self, Pcap};
 use super::pcapng::{self, Pcapng};
@@ -34,16 +34,16 @@ const FOREIGN: &[(&[u8], &str, &str)] = &[
 ];
 
 /// A format with what it remembers.
-pub(super) enum Format {
+pub(super) enum CaptureFormat {
     /// pcap.
     Pcap(Pcap),
     /// pcapng.
     Pcapng(Pcapng),
 }
 
-impl Format {
+impl CaptureFormat {
     /// Recognises the format from the first bytes and reads its header.
-    pub(super) fn open(buffer: &mut Buffer) -> Result<Self, SourceErrorKind> {
+    pub(super) fn open(buffer: &mut CaptureBuffer) -> Result<Self, SourceErrorKind> {
         if buffer.fill(4)?
             && let Some(first) = buffer.at_hand().first_chunk::<4>()
         {

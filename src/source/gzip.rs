@@ -4,7 +4,7 @@ use std::io::BufRead;
 
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
-use super::compression::Compressed;
+use super::compression::CompressedInput;
 use super::error::SourceErrorKind;
 
 const FORMAT: &str = "gzip";
@@ -23,13 +23,13 @@ pub(super) fn begins(first: &[u8]) -> bool {
 
 /// A decompressor that gives all that is right before an error, to the byte, and then the error.
 pub(super) struct Gzip {
-    input: Compressed,
+    input: CompressedInput,
     inflate: Decompress,
     crc: Crc,
-    next: Next,
+    next: GzipState,
 }
 
-enum Next {
+enum GzipState {
     Header,
     Body,
     Trailer,
@@ -39,11 +39,11 @@ enum Next {
 }
 
 impl Gzip {
-    pub(super) fn new(input: Compressed) -> Self {
-        Self { input, inflate: Decompress::new(false), crc: Crc::new(), next: Next::Header }
+    pub(super) fn new(input: CompressedInput) -> Self {
+        Self { input, inflate: Decompress::new(false), crc: Crc::new(), next: GzipState::Header }
     }
 
-    pub(super) fn input(&self) -> &Compressed {
+    pub(super) fn input(&self) -> &CompressedInput {
         &self.input
     }
 
@@ -51,25 +51,25 @@ impl Gzip {
     pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {
         loop {
             match &mut self.next {
-                Next::Header => {
+                GzipState::Header => {
                     self.header()?;
-                    self.next = Next::Body;
+                    self.next = GzipState::Body;
                 }
-                Next::Body => match self.body(into)? {
+                GzipState::Body => match self.body(into)? {
                     0 => {}
                     read => return Ok(read),
                 },
-                Next::Trailer => {
+                GzipState::Trailer => {
                     self.trailer()?;
-                    self.next = Next::MemberOrEnd;
+                    self.next = GzipState::MemberOrEnd;
                 }
-                Next::MemberOrEnd => self.next = self.after_member()?,
-                Next::Fail(error) => {
+                GzipState::MemberOrEnd => self.next = self.after_member()?,
+                GzipState::Fail(error) => {
                     let error = error.take();
-                    self.next = Next::End;
+                    self.next = GzipState::End;
                     return error.map_or(Ok(0), Err);
                 }
-                Next::End => return Ok(0),
+                GzipState::End => return Ok(0),
             }
         }
     }
@@ -112,18 +112,18 @@ impl Gzip {
         self.input.raw.consume(consumed);
         self.crc.update(into.get(..produced).unwrap_or_default());
         match result {
-            Ok(Status::StreamEnd) => self.next = Next::Trailer,
+            Ok(Status::StreamEnd) => self.next = GzipState::Trailer,
             Ok(_) if ended && produced == 0 => {
-                self.next = Next::Fail(Some(SourceErrorKind::TornCompression(FORMAT)));
+                self.next = GzipState::Fail(Some(SourceErrorKind::TornCompression(FORMAT)));
             }
             // Neither input nor output moved although there is some of both: it never will.
             Ok(_) if consumed == 0 && produced == 0 && !into.is_empty() => {
-                self.next = Next::Fail(Some(corrupt("the data does not go on")));
+                self.next = GzipState::Fail(Some(corrupt("the data does not go on")));
             }
             Ok(_) => {}
             Err(error) => {
                 let what = error.message().unwrap_or("the deflate data is damaged");
-                self.next = Next::Fail(Some(corrupt(what)));
+                self.next = GzipState::Fail(Some(corrupt(what)));
             }
         }
         Ok(produced)
@@ -139,13 +139,13 @@ impl Gzip {
     }
 
     /// Another member follows, or the end; zeros up to the end are the padding of block devices and tapes.
-    fn after_member(&mut self) -> Result<Next, SourceErrorKind> {
+    fn after_member(&mut self) -> Result<GzipState, SourceErrorKind> {
         loop {
             let rest = self.input.raw.fill_buf().map_err(SourceErrorKind::Read)?;
             let zeros = rest.iter().take_while(|byte| **byte == 0).count();
             match rest.get(zeros..) {
-                _ if rest.is_empty() => return Ok(Next::End),
-                Some([_, ..]) if zeros == 0 => return Ok(Next::Header),
+                _ if rest.is_empty() => return Ok(GzipState::End),
+                Some([_, ..]) if zeros == 0 => return Ok(GzipState::Header),
                 Some([_, ..]) => return Err(corrupt("unknown bytes after the end")),
                 _ => self.input.raw.consume(zeros),
             }

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use nfsrdma_dissectors::frame::Timestamp;
 
 use super::error::SourceError;
-use super::reader::Reader;
+use super::reader::CaptureFileReader;
 
 /// The order in which readers give their frames: the earliest first frame is next; of equal ones that of the reader
 /// that was named first. Only first frames are compared, so that each file keeps its own order, whatever its clock does.
@@ -25,7 +25,7 @@ impl Merge {
     ///
     /// # Errors
     /// Those of a reader, which has then ended; the others go on at the next call.
-    pub(super) fn next(&mut self, readers: &mut [Reader]) -> Result<Option<usize>, SourceError> {
+    pub(super) fn next(&mut self, readers: &mut [CaptureFileReader]) -> Result<Option<usize>, SourceError> {
         while let Some(reader) = readers.get_mut(self.started) {
             let index = self.started;
             self.started += 1;

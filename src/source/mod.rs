@@ -1,11 +1,11 @@
 //! Where frames come from.
 //!
-//! A [`Source`] gives the frames of one or more capture files, or of standard input, one after the other:
+//! A [`CaptureSource`] gives the frames of one or more capture files, or of standard input, one after the other:
 //!
 //! ```no_run
 //! use nfsrdma_inspect::source::Source;
 //!
-//! let mut source = Source::open(["ring_00001.pcapng.zst", "ring_00002.pcapng.zst"])?;
+//! let mut source = CaptureSource::open(["ring_00001.pcapng.zst", "ring_00002.pcapng.zst"])?;
 //! loop {
 //!     match source.next() {
 //!         Ok(Some(frame)) => println!("{} {} {} bytes", frame.number, frame.time, frame.bytes.len()),
@@ -27,7 +27,6 @@
 
 mod buffer;
 mod bytes;
-mod clock;
 mod compression;
 mod counters;
 mod error;
@@ -39,8 +38,9 @@ pub mod live;
 mod merge;
 mod pcap;
 mod pcapng;
-mod place;
 mod reader;
+mod resume_point;
+mod timestamp_resolution;
 mod zstd;
 
 use std::borrow::Cow;
@@ -53,7 +53,7 @@ use std::time::Duration;
 
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
-use crate::interrupt::Orderly;
+use crate::interrupt::GracefulShutdown;
 use crate::memory::Windows;
 pub use counters::Counters;
 pub(crate) use error::reason;
@@ -61,8 +61,8 @@ pub use error::{SourceError, SourceErrorKind};
 pub use link_state::LinkState;
 use merge::Merge;
 pub use pcapng::Interface;
-pub use place::Place;
-use reader::Reader;
+use reader::CaptureFileReader;
+pub use resume_point::ResumePoint;
 pub(crate) use zstd::begins as begins_zstd;
 
 /// Window of a file that is read alone: reads of this size are as fast as they get, and it stays in the cache.
@@ -74,22 +74,22 @@ const LEAST_WINDOW: usize = 16 << 10;
 const STANDARD_INPUT: &str = "standard input";
 
 /// A record of any format; `bytes` is where its data is in the window.
-struct Record {
+struct CaptureRecord {
     time: Timestamp,
     link: LinkType,
     length: u32,
     bytes: Range<usize>,
 }
 
-impl Default for Record {
+impl Default for CaptureRecord {
     fn default() -> Self {
         Self { time: Timestamp(0), link: LinkType::NULL, length: 0, bytes: 0..0 }
     }
 }
 
-/// How far a [`Source`] has come.
+/// How far a [`CaptureSource`] has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct ReadProgress {
     /// Bytes read, before decompression, of all files.
     pub read: u64,
     /// Bytes to be read; `None` where this is not known of one of them, as of standard input.
@@ -97,7 +97,7 @@ pub struct Progress {
 }
 
 /// What a source has when it is asked with patience.
-pub enum Next<'a> {
+pub enum NextFrame<'a> {
     /// The next frame.
     Frame(Frame<'a>),
     /// Nothing came as long as the patience lasted; only a live source says so.
@@ -114,8 +114,8 @@ const LONG: Duration = Duration::from_secs(3600);
 ///
 /// Of frames with the same time, those of the file that was named first come first. Only the next frame of each file
 /// is looked at, as mergecap does: a file in which the time goes back is given in its own order.
-pub struct Source {
-    readers: Vec<Reader>,
+pub struct CaptureSource {
+    readers: Vec<CaptureFileReader>,
     merge: Merge,
     number: u64,
     /// The reader that has the last frame.
@@ -125,7 +125,7 @@ pub struct Source {
     live: Option<Box<live::LiveReader>>,
 }
 
-impl Source {
+impl CaptureSource {
     /// Opens capture files; `-` is standard input. Nothing is read yet. Windows of zstd data have the memory of
     /// [`Windows::default`].
     ///
@@ -151,7 +151,7 @@ impl Source {
     pub(crate) fn open_until<P: AsRef<Path>>(
         paths: impl IntoIterator<Item = P>,
         windows: &Windows,
-        ending: &Orderly,
+        ending: &GracefulShutdown,
     ) -> Result<Self, SourceError> {
         Self::opened(paths, windows, Some(ending))
     }
@@ -159,9 +159,9 @@ impl Source {
     fn opened<P: AsRef<Path>>(
         paths: impl IntoIterator<Item = P>,
         windows: &Windows,
-        ending: Option<&Orderly>,
+        ending: Option<&GracefulShutdown>,
     ) -> Result<Self, SourceError> {
-        let mut inputs: Vec<Opened> = Vec::new();
+        let mut inputs: Vec<OpenedInput> = Vec::new();
         let mut standard_input = false;
         for path in paths {
             let path = path.as_ref();
@@ -176,7 +176,7 @@ impl Source {
                     Some((_, Err(error))) => return Err(unopened(name, SourceErrorKind::Open(error))),
                     None => Box::new(io::stdin()),
                 };
-                inputs.push(Opened { name, input, total: None, path: None });
+                inputs.push(OpenedInput { name, input, total: None, path: None });
             } else {
                 let name = path.to_string_lossy().into_owned();
                 match open_file(path) {
@@ -186,15 +186,15 @@ impl Source {
                             None => Box::new(file),
                         };
                         let path = total.map(|_| path.to_owned());
-                        inputs.push(Opened { name, input, total, path });
+                        inputs.push(OpenedInput { name, input, total, path });
                     }
                     Err(kind) => return Err(unopened(name, kind)),
                 }
             }
         }
         let window = ALL_WINDOWS.checked_div(inputs.len()).unwrap_or(WINDOW).clamp(LEAST_WINDOW, WINDOW);
-        let readers = inputs.into_iter().map(|Opened { name, input, total, path }| {
-            let reader = Reader::new(name, input, total, (window, windows));
+        let readers = inputs.into_iter().map(|OpenedInput { name, input, total, path }| {
+            let reader = CaptureFileReader::new(name, input, total, (window, windows));
             match path {
                 Some(path) => reader.opened_from(path),
                 None => reader,
@@ -210,15 +210,15 @@ impl Source {
 
     /// The same; windows of zstd data have a share of `windows`.
     pub(crate) fn reading(name: &str, reader: impl Read + Send + 'static, windows: &Windows) -> Self {
-        Self::of([Reader::new(name.to_owned(), Box::new(reader), None, (WINDOW, windows))])
+        Self::of([CaptureFileReader::new(name.to_owned(), Box::new(reader), None, (WINDOW, windows))])
     }
 
     /// Makes one source of several: their files, in this order. Those that were read from already go on from there.
-    pub fn merged(sources: impl IntoIterator<Item = Source>) -> Self {
+    pub fn merged(sources: impl IntoIterator<Item = CaptureSource>) -> Self {
         Self::of(sources.into_iter().flat_map(|source| source.readers))
     }
 
-    fn of(readers: impl IntoIterator<Item = Reader>) -> Self {
+    fn of(readers: impl IntoIterator<Item = CaptureFileReader>) -> Self {
         Self {
             readers: readers.into_iter().collect(),
             merge: Merge::default(),
@@ -236,7 +236,7 @@ impl Source {
 
     /// The capture, where the frames come from one.
     #[cfg(feature = "live")]
-    pub fn live(&self) -> Option<live::Live> {
+    pub fn live(&self) -> Option<live::LiveCapture> {
         Some(self.live.as_ref()?.live().clone())
     }
 
@@ -250,7 +250,7 @@ impl Source {
     pub fn next(&mut self) -> Result<Option<Frame<'_>>, SourceError> {
         #[cfg(feature = "live")]
         if self.live.is_some() {
-            while let live::Step::Nothing = self.advance_live(LONG)? {}
+            while let live::LiveReadOutcome::Nothing = self.advance_live(LONG)? {}
             return Ok(self.frame());
         }
         self.last = None;
@@ -265,33 +265,33 @@ impl Source {
         Ok(self.frame())
     }
 
-    /// The next frame, for which a live source waits no longer than `patience`. Files are read as [`Source::next`] reads them.
+    /// The next frame, for which a live source waits no longer than `patience`. Files are read as [`CaptureSource::next`] reads them.
     ///
     /// # Errors
-    /// As those of [`Source::next`].
+    /// As those of [`CaptureSource::next`].
     #[inline]
-    pub fn next_within(&mut self, patience: Duration) -> Result<Next<'_>, SourceError> {
+    pub fn next_within(&mut self, patience: Duration) -> Result<NextFrame<'_>, SourceError> {
         #[cfg(feature = "live")]
         if self.live.is_some() {
             return Ok(match (self.advance_live(patience)?, self.frame()) {
-                (live::Step::Frame, Some(frame)) => Next::Frame(frame),
-                (live::Step::Nothing, _) => Next::Nothing,
-                _ => Next::End,
+                (live::LiveReadOutcome::Frame, Some(frame)) => NextFrame::Frame(frame),
+                (live::LiveReadOutcome::Nothing, _) => NextFrame::Nothing,
+                _ => NextFrame::End,
             });
         }
         let _ = patience;
-        Ok(self.next()?.map_or(Next::End, Next::Frame))
+        Ok(self.next()?.map_or(NextFrame::End, NextFrame::Frame))
     }
 
     #[cfg(feature = "live")]
-    fn advance_live(&mut self, patience: Duration) -> Result<live::Step, SourceError> {
-        let Some(live) = &mut self.live else { return Ok(live::Step::End) };
+    fn advance_live(&mut self, patience: Duration) -> Result<live::LiveReadOutcome, SourceError> {
+        let Some(live) = &mut self.live else { return Ok(live::LiveReadOutcome::End) };
         let step = live.advance(patience).map_err(|kind| unopened(live.interface().name.clone(), kind))?;
-        self.number += u64::from(matches!(step, live::Step::Frame));
+        self.number += u64::from(matches!(step, live::LiveReadOutcome::Frame));
         Ok(step)
     }
 
-    /// The frame that [`Source::next`] gave last; `None` before the first, after the last, and after an error.
+    /// The frame that [`CaptureSource::next`] gave last; `None` before the first, after the last, and after an error.
     #[inline]
     pub fn frame(&self) -> Option<Frame<'_>> {
         #[cfg(feature = "live")]
@@ -307,7 +307,7 @@ impl Source {
         if let Some(live) = &self.live {
             return Some(&live.interface().name);
         }
-        self.last_reader().map(Reader::name)
+        self.last_reader().map(CaptureFileReader::name)
     }
 
     /// What is wrong with the last frame where its link type is not known; told once of each file.
@@ -322,7 +322,7 @@ impl Source {
 
     /// Comments on the last frame, which only pcapng has. What is not UTF-8 in them is replaced.
     pub fn comments(&self) -> impl Iterator<Item = Cow<'_, str>> {
-        let pcapng = self.last_reader().and_then(Reader::pcapng);
+        let pcapng = self.last_reader().and_then(CaptureFileReader::pcapng);
         pcapng.into_iter().flat_map(|(pcapng, buffer)| pcapng.comments(buffer))
     }
 
@@ -364,13 +364,13 @@ impl Source {
     }
 
     /// How much has been read, and of how much.
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> ReadProgress {
         #[cfg(feature = "live")]
         if let Some(live) = &self.live {
-            return Progress { read: live.bytes(), total: None };
+            return ReadProgress { read: live.bytes(), total: None };
         }
-        let inputs = || self.readers.iter().map(Reader::input);
-        Progress {
+        let inputs = || self.readers.iter().map(CaptureFileReader::input);
+        ReadProgress {
             read: inputs().map(|input| input.bytes_read()).fold(0, u64::saturating_add),
             total: inputs()
                 .map(|input| input.total())
@@ -379,13 +379,13 @@ impl Source {
     }
 
     #[inline]
-    fn last_reader(&self) -> Option<&Reader> {
+    fn last_reader(&self) -> Option<&CaptureFileReader> {
         self.readers.get(self.last?)
     }
 }
 
 /// An input that was opened.
-struct Opened {
+struct OpenedInput {
     name: String,
     input: Box<dyn Read + Send>,
     /// Its length in bytes, where it is a regular file.
@@ -433,12 +433,12 @@ mod tests {
         Kept { number, time: Timestamp(time), link, length, bytes: bytes.to_vec() }
     }
 
-    pub(super) fn source(bytes: &[u8]) -> Source {
-        Source::from_reader("test", Cursor::new(bytes.to_vec()))
+    pub(super) fn source(bytes: &[u8]) -> CaptureSource {
+        CaptureSource::from_reader("test", Cursor::new(bytes.to_vec()))
     }
 
     /// All frames and all errors.
-    pub(super) fn drain(source: &mut Source) -> (Vec<Kept>, Vec<SourceError>) {
+    pub(super) fn drain(source: &mut CaptureSource) -> (Vec<Kept>, Vec<SourceError>) {
         let (mut frames, mut errors) = (Vec::new(), Vec::new());
         loop {
             match source.next() {
@@ -477,12 +477,12 @@ mod tests {
         file
     }
 
-    fn merged(files: &[Vec<u8>]) -> Source {
-        Source::merged(files.iter().map(|file| source(file)))
+    fn merged(files: &[Vec<u8>]) -> CaptureSource {
+        CaptureSource::merged(files.iter().map(|file| source(file)))
     }
 
     /// Time and byte of each frame, which must be numbered from 1 on.
-    fn order(source: &mut Source) -> (Vec<(i64, u8)>, Vec<SourceError>) {
+    fn order(source: &mut CaptureSource) -> (Vec<(i64, u8)>, Vec<SourceError>) {
         let (frames, errors) = drain(source);
         assert!(frames.iter().map(|frame| frame.number).eq(1..=frames.len() as u64));
         (frames.iter().map(|frame| (frame.time.0, frame.bytes[0])).collect(), errors)
@@ -529,20 +529,20 @@ mod tests {
 
     #[test]
     fn no_files_have_no_frames() {
-        let mut none = Source::open::<&str>([]).unwrap();
+        let mut none = CaptureSource::open::<&str>([]).unwrap();
         assert!(none.next().unwrap().is_none());
-        assert_eq!(none.progress(), Progress { read: 0, total: Some(0) });
+        assert_eq!(none.progress(), ReadProgress { read: 0, total: Some(0) });
     }
 
     #[test]
     fn what_cannot_be_opened_is_told_at_once() {
-        let error = |path: &str| Source::open([path]).err().unwrap().to_string();
+        let error = |path: &str| CaptureSource::open([path]).err().unwrap().to_string();
         assert_eq!(
             error("no/such.pcap"),
             "no/such.pcap: cannot open: no such file or directory; check the path"
         );
         assert_eq!(error("src"), "src: is a directory; name the capture files in it");
-        let twice = Source::open(["-", "-"]).err().unwrap();
+        let twice = CaptureSource::open(["-", "-"]).err().unwrap();
         assert_eq!(twice.to_string(), "standard input: can be read only once; name '-' once");
     }
 

@@ -2,8 +2,8 @@
 
 use nfsrdma_dissectors::frame::{LinkType, Timestamp};
 
-use super::Record;
-use super::buffer::{Buffer, LONGEST_RECORD};
+use super::CaptureRecord;
+use super::buffer::{CaptureBuffer, LONGEST_RECORD};
 use super::bytes::ByteOrder;
 use super::error::SourceErrorKind;
 
@@ -35,7 +35,11 @@ pub(super) fn magic(first: [u8; 4]) -> Option<(ByteOrder, i64)> {
 
 impl Pcap {
     /// Reads the file header. Section 4 of the draft.
-    pub(super) fn open(buffer: &mut Buffer, order: ByteOrder, unit: i64) -> Result<Self, SourceErrorKind> {
+    pub(super) fn open(
+        buffer: &mut CaptureBuffer,
+        order: ByteOrder,
+        unit: i64,
+    ) -> Result<Self, SourceErrorKind> {
         let complete = buffer.fill(FILE_HEADER)?;
         let (true, Some([_, version, _, _, snap_length, link])) = (complete, order.words(buffer.at_hand()))
         else {
@@ -69,7 +73,11 @@ impl Pcap {
 
     /// Reads a record; `false` at the end. Section 5 of the draft.
     #[inline]
-    pub(super) fn next(&mut self, buffer: &mut Buffer, record: &mut Record) -> Result<bool, SourceErrorKind> {
+    pub(super) fn next(
+        &mut self,
+        buffer: &mut CaptureBuffer,
+        record: &mut CaptureRecord,
+    ) -> Result<bool, SourceErrorKind> {
         if !buffer.fill(RECORD_HEADER)? {
             return match buffer.at_hand().len() as u64 {
                 0 => Ok(false),

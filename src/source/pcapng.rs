@@ -5,11 +5,11 @@ use std::ops::Range;
 
 use nfsrdma_dissectors::frame::{LinkType, Timestamp};
 
-use super::Record;
-use super::buffer::{Buffer, LONGEST_RECORD};
+use super::CaptureRecord;
+use super::buffer::{CaptureBuffer, LONGEST_RECORD};
 use super::bytes::ByteOrder;
-use super::clock::Clock;
 use super::error::SourceErrorKind;
+use super::timestamp_resolution::InterfaceClock;
 
 /// First bytes of a file: the type of the Section Header Block, the same in both byte orders.
 pub(super) const MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
@@ -56,7 +56,7 @@ pub struct Interface {
     /// Packets that were lost for want of buffers, in the interface and in the operating system, as the capturing
     /// program last counted them (isb_ifdrop and isb_osdrop).
     pub dropped: Option<u64>,
-    clock: Clock,
+    clock: InterfaceClock,
 }
 
 impl Interface {
@@ -72,7 +72,7 @@ impl Interface {
 
     /// The same with a clock that ticks every `tick` nanoseconds.
     pub(super) fn ticking(self, tick: u64) -> Self {
-        Self { clock: Clock::of_nanoseconds(tick), ..self }
+        Self { clock: InterfaceClock::of_nanoseconds(tick), ..self }
     }
 
     /// An interface of which only these are known.
@@ -83,7 +83,7 @@ impl Interface {
             snap_length,
             received: None,
             dropped: None,
-            clock: Clock::default(),
+            clock: InterfaceClock::default(),
         }
     }
 }
@@ -103,7 +103,7 @@ pub(super) struct Pcapng {
 
 impl Pcapng {
     /// Reads the first Section Header Block.
-    pub(super) fn open(buffer: &mut Buffer) -> Result<Self, SourceErrorKind> {
+    pub(super) fn open(buffer: &mut CaptureBuffer) -> Result<Self, SourceErrorKind> {
         let mut this = Self {
             order: ByteOrder::Little,
             sections: 0,
@@ -142,15 +142,22 @@ impl Pcapng {
     }
 
     /// Comments on the last packet, section 3.5.
-    pub(super) fn comments<'a>(&self, buffer: &'a Buffer) -> impl Iterator<Item = Cow<'a, str>> + use<'a> {
-        Options { order: self.order, rest: buffer.get(self.options.clone()) }
+    pub(super) fn comments<'a>(
+        &self,
+        buffer: &'a CaptureBuffer,
+    ) -> impl Iterator<Item = Cow<'a, str>> + use<'a> {
+        PcapngOptions { order: self.order, rest: buffer.get(self.options.clone()) }
             .filter(|(code, _)| *code == OPT_COMMENT)
             .map(|(_, value)| String::from_utf8_lossy(value))
     }
 
     /// Reads blocks up to the next packet; `false` at the end.
     #[inline]
-    pub(super) fn next(&mut self, buffer: &mut Buffer, record: &mut Record) -> Result<bool, SourceErrorKind> {
+    pub(super) fn next(
+        &mut self,
+        buffer: &mut CaptureBuffer,
+        record: &mut CaptureRecord,
+    ) -> Result<bool, SourceErrorKind> {
         loop {
             if !buffer.fill(8)? {
                 return match buffer.at_hand().len() as u64 {
@@ -181,8 +188,8 @@ impl Pcapng {
     #[inline]
     fn packet(
         &mut self,
-        buffer: &mut Buffer,
-        record: &mut Record,
+        buffer: &mut CaptureBuffer,
+        record: &mut CaptureRecord,
         kind: u32,
         length: u32,
     ) -> Result<(), SourceErrorKind> {
@@ -214,8 +221,8 @@ impl Pcapng {
     /// packet before it in the file, so that the clock does not go back, or 1970 where there is none.
     fn simple_packet(
         &mut self,
-        buffer: &mut Buffer,
-        record: &mut Record,
+        buffer: &mut CaptureBuffer,
+        record: &mut CaptureRecord,
         length: u32,
     ) -> Result<(), SourceErrorKind> {
         const BEFORE: usize = 12;
@@ -236,7 +243,7 @@ impl Pcapng {
     }
 
     /// Section Header Block, section 4.1. Its own byte order must be known before its length is.
-    fn section(&mut self, buffer: &mut Buffer) -> Result<(), SourceErrorKind> {
+    fn section(&mut self, buffer: &mut CaptureBuffer) -> Result<(), SourceErrorKind> {
         const LEAST: usize = 28;
         if !buffer.fill(AROUND)? {
             return Err(SourceErrorKind::Torn { have: buffer.at_hand().len() as u64, need: LEAST as u64 });
@@ -264,7 +271,7 @@ impl Pcapng {
     }
 
     /// Interface Description Block, section 4.2.
-    fn interface(&mut self, buffer: &mut Buffer, length: u32) -> Result<(), SourceErrorKind> {
+    fn interface(&mut self, buffer: &mut CaptureBuffer, length: u32) -> Result<(), SourceErrorKind> {
         const KIND: u32 = INTERFACE_DESCRIPTION;
         let length = whole(buffer, KIND, length, 20)?;
         let order = self.order;
@@ -274,7 +281,7 @@ impl Pcapng {
         }
         let mut interface = Interface::unnamed(LinkType(u32::from(order.halves(link).0)), snap_length);
         let rest = buffer.at_hand().get(16..length - 4).unwrap_or_default();
-        for (code, value) in (Options { order, rest }) {
+        for (code, value) in (PcapngOptions { order, rest }) {
             match (code, value) {
                 (IF_NAME, name) => {
                     let kept = name.get(..LONGEST_NAME).unwrap_or(name);
@@ -295,7 +302,7 @@ impl Pcapng {
     }
 
     /// Interface Statistics Block, section 4.6. The counters run on, so that the last block of an interface is the one.
-    fn statistics(&mut self, buffer: &mut Buffer, length: u32) -> Result<(), SourceErrorKind> {
+    fn statistics(&mut self, buffer: &mut CaptureBuffer, length: u32) -> Result<(), SourceErrorKind> {
         let length = whole(buffer, INTERFACE_STATISTICS, length, 24)?;
         let order = self.order;
         let Some([_, _, id]) = order.words(buffer.at_hand()) else { return Err(short(INTERFACE_STATISTICS)) };
@@ -303,7 +310,7 @@ impl Pcapng {
             let rest = buffer.at_hand().get(20..length - 4).unwrap_or_default();
             let mut dropped = None;
             let (mut accepted, mut delivered, mut of_system) = (None, None, 0);
-            for (code, value) in (Options { order, rest }) {
+            for (code, value) in (PcapngOptions { order, rest }) {
                 let Some(count) = value.first_chunk().map(|count| order.u64(*count)) else { continue };
                 match code {
                     ISB_IFRECV => interface.received = Some(count),
@@ -339,7 +346,7 @@ fn short(kind: u32) -> SourceErrorKind {
 /// The length that is repeated after the body serves to walk backwards; it is not read, since programs were seen to
 /// leave it wrong.
 #[inline]
-fn whole(buffer: &mut Buffer, kind: u32, length: u32, least: usize) -> Result<usize, SourceErrorKind> {
+fn whole(buffer: &mut CaptureBuffer, kind: u32, length: u32, least: usize) -> Result<usize, SourceErrorKind> {
     let whole = length as usize;
     if whole < least {
         return Err(short(kind));
@@ -357,7 +364,7 @@ fn whole(buffer: &mut Buffer, kind: u32, length: u32, least: usize) -> Result<us
 }
 
 /// Moves past a block of any length without holding it.
-fn skip(buffer: &mut Buffer, kind: u32, length: u32) -> Result<(), SourceErrorKind> {
+fn skip(buffer: &mut CaptureBuffer, kind: u32, length: u32) -> Result<(), SourceErrorKind> {
     if (length as usize) < AROUND {
         return Err(short(kind));
     }
@@ -371,12 +378,12 @@ fn skip(buffer: &mut Buffer, kind: u32, length: u32) -> Result<(), SourceErrorKi
 }
 
 /// The options of a block, section 3.5: code and value. What does not fit the format ends them.
-struct Options<'a> {
+struct PcapngOptions<'a> {
     order: ByteOrder,
     rest: &'a [u8],
 }
 
-impl<'a> Iterator for Options<'a> {
+impl<'a> Iterator for PcapngOptions<'a> {
     type Item = (u16, &'a [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -8,21 +8,21 @@ use nfsrdma_dissectors::frame::{Frame, FrameNumber, Timestamp};
 
 use crate::memory::Windows;
 
-use super::Record;
-use super::buffer::Buffer;
+use super::CaptureRecord;
+use super::buffer::CaptureBuffer;
 use super::compression::Input;
 use super::error::{SourceError, SourceErrorKind};
-use super::format::Format;
+use super::format::CaptureFormat;
 use super::pcapng::{Interface, Pcapng};
 
 /// A file with its window, its format, and the frame that was read last.
-pub(super) struct Reader {
+pub(super) struct CaptureFileReader {
     name: String,
-    buffer: Buffer,
-    format: Option<Format>,
+    buffer: CaptureBuffer,
+    format: Option<CaptureFormat>,
     /// The interface of a pcap file, which has one.
     only: Option<Interface>,
-    record: Record,
+    record: CaptureRecord,
     /// Whether `record` is one.
     holds: bool,
     frames: u64,
@@ -39,7 +39,7 @@ pub(super) struct Reader {
     has_told_link: bool,
 }
 
-impl Reader {
+impl CaptureFileReader {
     /// A reader with a window of `window` bytes, and of zstd data a share of `windows`; `total` is the length of the input
     /// where it is known.
     pub(super) fn new(
@@ -48,13 +48,13 @@ impl Reader {
         total: Option<u64>,
         (window, windows): (usize, &Windows),
     ) -> Self {
-        let buffer = Buffer::new(Input::new(reader, total, windows.clone()), window);
+        let buffer = CaptureBuffer::new(Input::new(reader, total, windows.clone()), window);
         Self {
             name,
             buffer,
             format: None,
             only: None,
-            record: Record::default(),
+            record: CaptureRecord::default(),
             holds: false,
             frames: 0,
             first: None,
@@ -86,8 +86,10 @@ impl Reader {
     }
 
     fn reset(&mut self, input: Box<dyn Read + Send>) {
-        self.buffer =
-            Buffer::new(Input::new(input, self.input().total(), self.input().windows().clone()), self.window);
+        self.buffer = CaptureBuffer::new(
+            Input::new(input, self.input().total(), self.input().windows().clone()),
+            self.window,
+        );
         self.format = None;
         self.holds = false;
         self.frames = 0;
@@ -96,7 +98,7 @@ impl Reader {
     /// Opens a file again that was closed at its first frame, and reads that.
     ///
     /// # Errors
-    /// Those of [`Reader::advance`]; the file has then ended.
+    /// Those of [`CaptureFileReader::advance`]; the file has then ended.
     #[inline]
     pub(super) fn unpark(&mut self) -> Result<(), SourceError> {
         if self.is_parked { self.begin_again() } else { Ok(()) }
@@ -130,8 +132,8 @@ impl Reader {
         let result = match &mut self.format {
             _ if self.ended => Ok(false),
             // The record is filled in place: copying it here cost a third of the time on short frames.
-            Some(Format::Pcap(pcap)) => pcap.next(&mut self.buffer, &mut self.record),
-            Some(Format::Pcapng(pcapng)) => pcapng.next(&mut self.buffer, &mut self.record),
+            Some(CaptureFormat::Pcap(pcap)) => pcap.next(&mut self.buffer, &mut self.record),
+            Some(CaptureFormat::Pcapng(pcapng)) => pcapng.next(&mut self.buffer, &mut self.record),
             None => self.begin(),
         };
         self.holds = match result {
@@ -149,13 +151,13 @@ impl Reader {
 
     #[cold]
     fn begin(&mut self) -> Result<bool, SourceErrorKind> {
-        let has_one = match self.format.insert(Format::open(&mut self.buffer)?) {
-            Format::Pcap(pcap) => {
+        let has_one = match self.format.insert(CaptureFormat::open(&mut self.buffer)?) {
+            CaptureFormat::Pcap(pcap) => {
                 let interface = Interface::unnamed(pcap.link(), pcap.snap_length());
                 self.only = Some(interface.ticking(pcap.tick()));
                 pcap.next(&mut self.buffer, &mut self.record)
             }
-            Format::Pcapng(pcapng) => pcapng.next(&mut self.buffer, &mut self.record),
+            CaptureFormat::Pcapng(pcapng) => pcapng.next(&mut self.buffer, &mut self.record),
         }?;
         self.first = has_one.then(|| (self.buffer.offset(), self.shape()));
         Ok(has_one)
@@ -214,9 +216,9 @@ impl Reader {
     }
 
     /// The pcapng file, with its window.
-    pub(super) fn pcapng(&self) -> Option<(&Pcapng, &Buffer)> {
+    pub(super) fn pcapng(&self) -> Option<(&Pcapng, &CaptureBuffer)> {
         match &self.format {
-            Some(Format::Pcapng(pcapng)) => Some((pcapng, &self.buffer)),
+            Some(CaptureFormat::Pcapng(pcapng)) => Some((pcapng, &self.buffer)),
             _ => None,
         }
     }
@@ -225,7 +227,7 @@ impl Reader {
     pub(super) fn interface(&self) -> Option<&Interface> {
         match &self.format {
             _ if !self.holds => None,
-            Some(Format::Pcapng(pcapng)) => pcapng.last_interface(),
+            Some(CaptureFormat::Pcapng(pcapng)) => pcapng.last_interface(),
             _ => self.only.as_ref(),
         }
     }
@@ -233,7 +235,7 @@ impl Reader {
     /// The interfaces that are known so far.
     pub(super) fn interfaces(&self) -> &[Interface] {
         match &self.format {
-            Some(Format::Pcapng(pcapng)) => pcapng.interfaces(),
+            Some(CaptureFormat::Pcapng(pcapng)) => pcapng.interfaces(),
             _ => self.only.as_slice(),
         }
     }

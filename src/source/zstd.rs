@@ -7,7 +7,7 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 use crate::memory::{WindowMemory, Windows};
 
-use super::compression::Compressed;
+use super::compression::CompressedInput;
 use super::error::SourceErrorKind;
 
 const FORMAT: &str = "zstd";
@@ -37,15 +37,15 @@ const BLOCKS: u64 = 2;
 /// The windows of all decompressors share a budget ([`Windows`]). A window counts as far as it is filled, because a window
 /// that was asked for takes no memory before that.
 pub(super) struct Zstd {
-    input: Compressed,
+    input: CompressedInput,
     decoder: FrameDecoder,
-    next: Next,
+    next: ZstdState,
     /// Window of the frame that is read, in bytes.
     window: u64,
     memory: WindowMemory,
 }
 
-enum Next {
+enum ZstdState {
     FrameOrEnd,
     Blocks,
     Fail(Option<SourceErrorKind>),
@@ -53,17 +53,17 @@ enum Next {
 }
 
 impl Zstd {
-    pub(super) fn new(input: Compressed, windows: &Windows) -> Self {
+    pub(super) fn new(input: CompressedInput, windows: &Windows) -> Self {
         Self {
             input,
             decoder: FrameDecoder::new(),
-            next: Next::FrameOrEnd,
+            next: ZstdState::FrameOrEnd,
             window: 0,
             memory: windows.window(),
         }
     }
 
-    pub(super) fn input(&self) -> &Compressed {
+    pub(super) fn input(&self) -> &CompressedInput {
         &self.input
     }
 
@@ -71,31 +71,31 @@ impl Zstd {
     pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {
         loop {
             match &mut self.next {
-                Next::FrameOrEnd => match self.begin() {
-                    Ok(Next::End) => self.end(),
+                ZstdState::FrameOrEnd => match self.begin() {
+                    Ok(ZstdState::End) => self.end(),
                     Ok(next) => self.next = next,
                     Err(error) => {
                         self.end();
                         return Err(error);
                     }
                 },
-                Next::Blocks if self.decoder.can_collect() > 0 => return self.collect(into),
-                Next::Blocks if self.decoder.is_finished() => self.next = self.check(),
-                Next::Blocks => self.decode(),
-                Next::Fail(_) if self.decoder.can_collect() > 0 => return self.collect(into),
-                Next::Fail(error) => {
+                ZstdState::Blocks if self.decoder.can_collect() > 0 => return self.collect(into),
+                ZstdState::Blocks if self.decoder.is_finished() => self.next = self.check(),
+                ZstdState::Blocks => self.decode(),
+                ZstdState::Fail(_) if self.decoder.can_collect() > 0 => return self.collect(into),
+                ZstdState::Fail(error) => {
                     let error = error.take();
                     self.end();
                     return error.map_or(Ok(0), Err);
                 }
-                Next::End => return Ok(0),
+                ZstdState::End => return Ok(0),
             }
         }
     }
 
     /// Nothing more is read: gives the memory back.
     fn end(&mut self) {
-        self.next = Next::End;
+        self.next = ZstdState::End;
         self.decoder = FrameDecoder::new();
         self.memory.release();
     }
@@ -104,10 +104,10 @@ impl Zstd {
         self.decoder.read(into).map_err(SourceErrorKind::Read)
     }
 
-    fn begin(&mut self) -> Result<Next, SourceErrorKind> {
+    fn begin(&mut self) -> Result<ZstdState, SourceErrorKind> {
         let mut magic = [0; 4];
         match self.input.read_up_to(&mut magic)? {
-            0 => return Ok(Next::End),
+            0 => return Ok(ZstdState::End),
             4 => {}
             _ => return Err(SourceErrorKind::TornCompression(FORMAT)),
         }
@@ -115,7 +115,7 @@ impl Zstd {
             let mut length = [0; 4];
             self.input.read_all(&mut length, FORMAT)?;
             self.input.skip(u64::from(u32::from_le_bytes(length)), FORMAT)?;
-            return Ok(Next::FrameOrEnd);
+            return Ok(ZstdState::FrameOrEnd);
         }
         if magic != MAGIC {
             return Err(corrupt("no zstd frame where one should begin"));
@@ -128,7 +128,7 @@ impl Zstd {
             Ok(()) => {
                 let [descriptor, window] = header;
                 self.window = window_bytes(descriptor, window).unwrap_or(self.decoder.content_size());
-                Ok(Next::Blocks)
+                Ok(ZstdState::Blocks)
             }
             Err(FrameDecoderError::WindowSizeTooBig { requested, .. }) => {
                 Err(self.too_large(requested, self.memory.windows().most_bytes()))
@@ -140,13 +140,13 @@ impl Zstd {
     fn decode(&mut self) {
         let filled = (self.decoder.blocks_decoded() as u64 + 1).saturating_mul(BLOCK).min(self.window);
         if let Err(free_bytes) = self.memory.grow_to(filled + BLOCKS * BLOCK) {
-            self.next = Next::Fail(Some(self.too_large(self.window, free_bytes)));
+            self.next = ZstdState::Fail(Some(self.too_large(self.window, free_bytes)));
             let _ = self.decoder.decode_blocks(&END_OF_FRAME[..], BlockDecodingStrategy::UptoBlocks(1));
             return;
         }
         let decoded = self.decoder.decode_blocks(&mut self.input.raw, BlockDecodingStrategy::UptoBlocks(1));
         if let Err(error) = decoded {
-            self.next = Next::Fail(Some(self.input.explain(FORMAT, &error)));
+            self.next = ZstdState::Fail(Some(self.input.explain(FORMAT, &error)));
             // The decoder holds the last window back until its frame ends. Ending the frame for it sets free what was
             // decoded before the error; that this fails in turn only means that there is nothing to be had.
             let _ = self.decoder.decode_blocks(&END_OF_FRAME[..], BlockDecodingStrategy::UptoBlocks(1));
@@ -158,12 +158,12 @@ impl Zstd {
         SourceErrorKind::Window { needed_bytes, free_bytes, budget_bytes }
     }
 
-    fn check(&self) -> Next {
+    fn check(&self) -> ZstdState {
         match self.decoder.get_checksum_from_data() {
             Some(sum) if Some(sum) != self.decoder.get_calculated_checksum() => {
-                Next::Fail(Some(corrupt("the checksum differs")))
+                ZstdState::Fail(Some(corrupt("the checksum differs")))
             }
-            _ => Next::FrameOrEnd,
+            _ => ZstdState::FrameOrEnd,
         }
     }
 }

@@ -7,17 +7,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
-use crate::analysis::names::About;
+use crate::analysis::names::OperationPaths;
 use crate::memory::Windows;
-use crate::source::{Interface, LinkState, Place, Source, SourceError};
+use crate::source::{CaptureSource, Interface, LinkState, ResumePoint, SourceError};
 
-use super::once::{Earlier, Once, Told};
+use super::live_frames::{FirstPassProgress, FirstPassTransaction, LiveFrames};
 
 /// Frames that are copied at a time out of those that are kept.
 const COPIED: usize = 256;
 
 /// What besides the frames decides how long an interface is read.
-pub trait Pace: Send {
+pub trait LiveReadControl: Send {
     /// Notes a frame; tells whether it is the last that is wanted.
     fn frame(&mut self, time: Timestamp) -> bool;
 
@@ -31,44 +31,44 @@ pub trait Pace: Send {
 }
 
 /// Where frames come from that come once, for the one who reads them.
-pub(super) type First = (Source, Option<Box<dyn Pace>>);
+pub(super) type FirstReadSource = (CaptureSource, Option<Box<dyn LiveReadControl>>);
 
 /// A capture, for whoever wants to read it.
 #[derive(Clone)]
-pub struct Capture(Arc<Kind>);
+pub struct CaptureHandle(Arc<CaptureKind>);
 
-enum Kind {
+enum CaptureKind {
     Files(Vec<PathBuf>, Windows),
-    Once { name: String, is_live: bool, first: Mutex<Option<First>>, once: Box<Mutex<Once>> },
+    Once { name: String, is_live: bool, first: Mutex<Option<FirstReadSource>>, once: Box<Mutex<LiveFrames>> },
 }
 
-impl Capture {
+impl CaptureHandle {
     /// Files, of which each can be read again; windows of zstd data have a share of `windows`.
     pub fn files(files: Vec<PathBuf>, windows: Windows) -> Self {
-        Self(Arc::new(Kind::Files(files, windows)))
+        Self(Arc::new(CaptureKind::Files(files, windows)))
     }
 
     /// Frames that come once: through a pipe, or from an interface. The latest are kept, in `room` bytes.
-    pub fn once(name: &str, source: Source, room: usize) -> Self {
+    pub fn once(name: &str, source: CaptureSource, room: usize) -> Self {
         Self::coming(name, (source, None), room)
     }
 
     /// The same from an interface.
-    pub fn live(name: &str, source: Source, room: usize, pace: Box<dyn Pace>) -> Self {
+    pub fn live(name: &str, source: CaptureSource, room: usize, pace: Box<dyn LiveReadControl>) -> Self {
         Self::coming(name, (source, Some(pace)), room)
     }
 
-    fn coming(name: &str, first: First, room: usize) -> Self {
+    fn coming(name: &str, first: FirstReadSource, room: usize) -> Self {
         let is_live = first.1.is_some();
-        let (first, once) = (Mutex::new(Some(first)), Box::new(Mutex::new(Once::new(room))));
-        Self(Arc::new(Kind::Once { name: name.to_owned(), is_live, first, once }))
+        let (first, once) = (Mutex::new(Some(first)), Box::new(Mutex::new(LiveFrames::new(room))));
+        Self(Arc::new(CaptureKind::Once { name: name.to_owned(), is_live, first, once }))
     }
 
     /// What it is called.
     pub fn name(&self) -> String {
         match &*self.0 {
-            Kind::Once { name, .. } => name.clone(),
-            Kind::Files(files, _) => match files.as_slice() {
+            CaptureKind::Once { name, .. } => name.clone(),
+            CaptureKind::Files(files, _) => match files.as_slice() {
                 [] => String::new(),
                 [only] => file_name(only),
                 [first, rest @ ..] => format!("{} and {} more", file_name(first), rest.len()),
@@ -79,67 +79,69 @@ impl Capture {
     /// The files, as a command names them.
     pub fn paths(&self) -> Option<&[PathBuf]> {
         match &*self.0 {
-            Kind::Files(files, _) => Some(files),
-            Kind::Once { .. } => None,
+            CaptureKind::Files(files, _) => Some(files),
+            CaptureKind::Once { .. } => None,
         }
     }
 
     /// Whether its frames come once.
     pub fn is_once(&self) -> bool {
-        matches!(*self.0, Kind::Once { .. })
+        matches!(*self.0, CaptureKind::Once { .. })
     }
 
     /// Whether its frames come from an interface.
     pub fn is_live(&self) -> bool {
-        matches!(&*self.0, Kind::Once { is_live: true, .. })
+        matches!(&*self.0, CaptureKind::Once { is_live: true, .. })
     }
 
     /// The source of the first reading, or of one that begins anew; `None` where frames come once and somebody reads them.
-    pub(super) fn source(&self) -> Option<Result<First, SourceError>> {
+    pub(super) fn source(&self) -> Option<Result<FirstReadSource, SourceError>> {
         match &*self.0 {
-            Kind::Files(files, windows) => {
-                Some(Source::open_within(files, windows).map(|source| (source, None)))
+            CaptureKind::Files(files, windows) => {
+                Some(CaptureSource::open_within(files, windows).map(|source| (source, None)))
             }
-            Kind::Once { first, .. } => first.lock().unwrap_or_else(PoisonError::into_inner).take().map(Ok),
+            CaptureKind::Once { first, .. } => {
+                first.lock().unwrap_or_else(PoisonError::into_inner).take().map(Ok)
+            }
         }
     }
 
-    fn once_kept(&self) -> Option<MutexGuard<'_, Once>> {
+    fn once_kept(&self) -> Option<MutexGuard<'_, LiveFrames>> {
         match &*self.0 {
-            Kind::Files(..) => None,
-            Kind::Once { once, .. } => Some(once.lock().unwrap_or_else(PoisonError::into_inner)),
+            CaptureKind::Files(..) => None,
+            CaptureKind::Once { once, .. } => Some(once.lock().unwrap_or_else(PoisonError::into_inner)),
         }
     }
 
     /// Keeps the last frame of a source that comes once.
-    pub(super) fn keep(&self, source: &Source) {
+    pub(super) fn keep(&self, source: &CaptureSource) {
         if let Some(mut once) = self.once_kept() {
             once.keep(source);
         }
     }
 
     /// Notes what the first reading of what comes once tells of a Transaction.
-    pub(super) fn note(&self, transaction: &Transaction, about: About<'_>) {
+    pub(super) fn note(&self, transaction: &Transaction, about: OperationPaths<'_>) {
         if let Some(mut once) = self.once_kept() {
             once.note(transaction, about);
         }
     }
 
     /// Notes how far the first reading has come.
-    pub(super) fn tell(&self, tell: impl FnOnce(&mut Told)) {
+    pub(super) fn tell(&self, tell: impl FnOnce(&mut FirstPassProgress)) {
         if let Some(mut once) = self.once_kept() {
             tell(&mut once.told);
         }
     }
 
     /// How far the first reading has come.
-    pub(super) fn told(&self) -> Told {
+    pub(super) fn told(&self) -> FirstPassProgress {
         self.once_kept().map(|once| once.told).unwrap_or_default()
     }
 
     /// What the first reading told of a Transaction that another one has read, which gets the numbers that it had. `None` if it
     /// did not tell of it: then some of its frames are gone, or it is not done yet.
-    pub(super) fn earlier(&self, transaction: &mut Transaction) -> Option<Earlier> {
+    pub(super) fn earlier(&self, transaction: &mut Transaction) -> Option<FirstPassTransaction> {
         let told = self.once_kept()?.earlier(transaction)?.clone();
         transaction.index = told.index;
         transaction.connection.number = told.connection;
@@ -152,13 +154,15 @@ impl Capture {
     }
 
     /// The frames again: from a place, or from the first that there is.
-    pub(super) fn again(&self, place: Option<Place>) -> Result<Again, SourceError> {
+    pub(super) fn again(&self, place: Option<ResumePoint>) -> Result<RereadFrames, SourceError> {
         Ok(match &*self.0 {
-            Kind::Files(files, windows) => Again::File(Box::new(match (files.as_slice(), place) {
-                ([only], Some(place)) => Source::open_at(only, place)?,
-                _ => Source::open_within(files, windows)?,
-            })),
-            Kind::Once { .. } => Again::Kept(Kept {
+            CaptureKind::Files(files, windows) => {
+                RereadFrames::File(Box::new(match (files.as_slice(), place) {
+                    ([only], Some(place)) => CaptureSource::open_at(only, place)?,
+                    _ => CaptureSource::open_within(files, windows)?,
+                }))
+            }
+            CaptureKind::Once { .. } => RereadFrames::Kept(LiveFrameReader {
                 capture: self.clone(),
                 next: FrameNumber(1),
                 until: FrameNumber(u64::MAX),
@@ -170,13 +174,20 @@ impl Capture {
     }
 
     /// What comes once, as far as the first reading has told of it.
-    pub(super) fn followed(&self) -> Kept {
+    pub(super) fn followed(&self) -> LiveFrameReader {
         let until = FrameNumber(0);
-        Kept { capture: self.clone(), next: FrameNumber(1), until, copies: Vec::new(), at: 0, gone: 0 }
+        LiveFrameReader {
+            capture: self.clone(),
+            next: FrameNumber(1),
+            until,
+            copies: Vec::new(),
+            at: 0,
+            gone: 0,
+        }
     }
 }
 
-impl fmt::Debug for Capture {
+impl fmt::Debug for CaptureHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Capture").field(&self.name()).finish()
     }
@@ -188,7 +199,7 @@ fn file_name(path: &Path) -> String {
 
 /// A frame with its own bytes.
 #[derive(Clone, Debug)]
-pub(super) struct Copied {
+pub(super) struct FrameCopy {
     number: FrameNumber,
     time: Timestamp,
     link: LinkType,
@@ -196,7 +207,7 @@ pub(super) struct Copied {
     bytes: Vec<u8>,
 }
 
-impl Copied {
+impl FrameCopy {
     /// A copy of a frame.
     pub(super) fn of(frame: &Frame<'_>) -> Self {
         let Frame { number, time, link, length, bytes } = *frame;
@@ -211,14 +222,14 @@ impl Copied {
 }
 
 /// The frames of a capture that was read before.
-pub(super) enum Again {
+pub(super) enum RereadFrames {
     /// From its files.
-    File(Box<Source>),
+    File(Box<CaptureSource>),
     /// From what was kept of it.
-    Kept(Kept),
+    Kept(LiveFrameReader),
 }
 
-impl Again {
+impl RereadFrames {
     /// The next frame; what is wrong with a file was told when it was read first.
     pub(super) fn next(&mut self) -> Option<Frame<'_>> {
         match self {
@@ -235,18 +246,18 @@ impl Again {
 }
 
 /// Frames of what comes once, as far as they are kept.
-pub(super) struct Kept {
-    capture: Capture,
+pub(super) struct LiveFrameReader {
+    capture: CaptureHandle,
     next: FrameNumber,
     /// No frame beyond this one is given.
     pub(super) until: FrameNumber,
-    copies: Vec<Copied>,
+    copies: Vec<FrameCopy>,
     at: usize,
     /// Frames that were gone when they would have come.
     pub(super) gone: u64,
 }
 
-impl Kept {
+impl LiveFrameReader {
     /// The next frame; `None` if there is none yet.
     pub(super) fn next(&mut self) -> Option<Frame<'_>> {
         if self.at >= self.copies.len() {

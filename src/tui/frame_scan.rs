@@ -6,18 +6,18 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use nfsrdma_dissectors::field::Unobserved;
-use nfsrdma_dissectors::flow::{Flow, Limits};
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 
-use crate::analysis::names::{Filehandles, Names};
-use crate::filter::{Filter, Selection};
+use crate::analysis::names::{FileNames, Filehandles};
+use crate::filter::{Filter, FilterRunner};
 use crate::memory::Memory;
 use crate::output::frames::{FrameCells, FrameList};
-use crate::output::style::Screen;
+use crate::output::style::TerminalStyle;
 use crate::output::units::TimeFormat;
 
-use super::capture::Capture;
+use super::capture::CaptureHandle;
 use super::search;
 
 /// How long a scan of what comes once waits for more.
@@ -27,7 +27,7 @@ const WAITING: usize = 16_384;
 
 /// What frames are looked for.
 #[derive(Clone, Debug)]
-pub(super) enum Wanted {
+pub(super) enum FrameScanQuery {
     /// All that a filter selects; without one, every frame.
     Selected(Option<Filter>),
     /// The nearest one whose line has a text, in small letters, beyond a frame.
@@ -36,15 +36,15 @@ pub(super) enum Wanted {
 
 /// How lines are written.
 #[derive(Clone, Debug)]
-pub(super) struct Form {
-    pub(super) screen: Screen,
+pub(super) struct FrameLineFormat {
+    pub(super) screen: TerminalStyle,
     pub(super) time: TimeFormat,
     /// Columns that are scrolled past.
     pub(super) left: usize,
     /// When relative times begin.
     pub(super) start: Option<Timestamp>,
     pub(super) filehandles: Filehandles,
-    pub(super) limits: Limits,
+    pub(super) limits: FlowLimits,
     pub(super) memory: Memory,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct FrameLine {
 
 /// What a scan has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum FrameScanResult {
     /// The names of the columns.
     Header(String),
     /// A frame that is selected.
@@ -71,7 +71,7 @@ pub(super) enum Found {
 #[derive(Debug)]
 pub(super) struct FrameScan {
     is_stopped: Arc<AtomicBool>,
-    found: Receiver<Found>,
+    found: Receiver<FrameScanResult>,
 }
 
 impl Drop for FrameScan {
@@ -82,16 +82,16 @@ impl Drop for FrameScan {
 
 impl FrameScan {
     /// Starts a scan.
-    pub(super) fn start(capture: Capture, wanted: Wanted, form: Form) -> Self {
+    pub(super) fn start(capture: CaptureHandle, wanted: FrameScanQuery, form: FrameLineFormat) -> Self {
         let is_stopped = Arc::new(AtomicBool::new(false));
         let (sender, found) = sync_channel(WAITING);
         let stopped = Arc::clone(&is_stopped);
-        thread::spawn(move || Scan { capture, form, is_stopped: stopped, to: sender }.run(wanted));
+        thread::spawn(move || FrameScanWorker { capture, form, is_stopped: stopped, to: sender }.run(wanted));
         Self { is_stopped, found }
     }
 
     /// Takes what was found since; whether the scan is over comes with it.
-    pub(super) fn take(&self) -> (Vec<Found>, bool) {
+    pub(super) fn take(&self) -> (Vec<FrameScanResult>, bool) {
         use std::sync::mpsc::TryRecvError;
         let mut all = Vec::new();
         loop {
@@ -107,22 +107,22 @@ impl FrameScan {
     }
 }
 
-struct Scan {
-    capture: Capture,
-    form: Form,
+struct FrameScanWorker {
+    capture: CaptureHandle,
+    form: FrameLineFormat,
     is_stopped: Arc<AtomicBool>,
-    to: SyncSender<Found>,
+    to: SyncSender<FrameScanResult>,
 }
 
 /// The frames that have a text, as far as a search needs them.
 #[derive(Debug, Default)]
-struct Matches {
+struct TextMatchFrames {
     first: Option<FrameNumber>,
     last: Option<FrameNumber>,
     last_before: Option<FrameNumber>,
 }
 
-impl Matches {
+impl TextMatchFrames {
     /// The nearest one before the frame where the search began, or beyond the end in its direction.
     fn outcome(&self, is_forward: bool) -> Option<(FrameNumber, bool)> {
         match is_forward {
@@ -133,20 +133,20 @@ impl Matches {
     }
 }
 
-impl Scan {
-    fn run(self, wanted: Wanted) {
-        let Form { screen, time, left, start, filehandles, limits, memory } = self.form.clone();
+impl FrameScanWorker {
+    fn run(self, wanted: FrameScanQuery) {
+        let FrameLineFormat { screen, time, left, start, filehandles, limits, memory } = self.form.clone();
         let Ok(mut again) = self.capture.again(None) else { return };
-        let mut flow = Flow::new(Limits { keep_data: false, note_steps: false, ..limits });
+        let mut flow = Flow::new(FlowLimits { keep_data: false, note_steps: false, ..limits });
         let mut list = FrameList::new(screen, time).scrolled(left);
-        let mut names = Names::new(filehandles, memory.names_bytes());
+        let mut names = FileNames::new(filehandles, memory.names_bytes());
         let (mut selection, search) = match wanted {
-            Wanted::Selected(filter) => {
-                (filter.map(|filter| Selection::telling(filter, filehandles, &memory)), None)
+            FrameScanQuery::Selected(filter) => {
+                (filter.map(|filter| FilterRunner::telling(filter, filehandles, &memory)), None)
             }
-            Wanted::Text { small, from, is_forward } => (None, Some((small, from, is_forward))),
+            FrameScanQuery::Text { small, from, is_forward } => (None, Some((small, from, is_forward))),
         };
-        let mut matches = Matches::default();
+        let mut matches = TextMatchFrames::default();
         let mut has_header = false;
         loop {
             if self.is_stopped.load(Ordering::Relaxed) {
@@ -164,7 +164,7 @@ impl Scan {
             let (datagram, meaning, is_selected) = match &mut selection {
                 Some(selection) => selection.frame(&frame, &mut flow),
                 None => {
-                    let (datagram, meaning) = flow.observed_frame(&frame, &mut Unobserved);
+                    let (datagram, meaning) = flow.observed_frame(&frame, &mut NullObserver);
                     (datagram, meaning, true)
                 }
             };
@@ -181,7 +181,7 @@ impl Scan {
             for line in text.lines() {
                 // The names of the columns come with the first line.
                 if !std::mem::replace(&mut has_header, true) {
-                    if search.is_none() && self.to.send(Found::Header(line.to_owned())).is_err() {
+                    if search.is_none() && self.to.send(FrameScanResult::Header(line.to_owned())).is_err() {
                         return;
                     }
                     continue;
@@ -189,14 +189,14 @@ impl Scan {
                 match &search {
                     None => {
                         let found = FrameLine { number, text: line.to_owned(), cells: list.last_cells() };
-                        if self.to.send(Found::Line(found)).is_err() {
+                        if self.to.send(FrameScanResult::Line(found)).is_err() {
                             return;
                         }
                     }
                     Some((small, from, is_forward)) => {
                         if search::contains(line, small) {
                             if *is_forward && number > *from {
-                                let _ = self.to.send(Found::Text(Some((number, false))));
+                                let _ = self.to.send(FrameScanResult::Text(Some((number, false))));
                                 return;
                             }
                             matches.first.get_or_insert(number);
@@ -206,7 +206,7 @@ impl Scan {
                             }
                         }
                         if !is_forward && number >= *from && matches.last_before.is_some() {
-                            let _ = self.to.send(Found::Text(matches.outcome(false)));
+                            let _ = self.to.send(FrameScanResult::Text(matches.outcome(false)));
                             return;
                         }
                     }
@@ -215,7 +215,7 @@ impl Scan {
         }
         if let Some((_, _, is_forward)) = search {
             // Nobody may be waiting any more.
-            let _ = self.to.send(Found::Text(matches.outcome(is_forward)));
+            let _ = self.to.send(FrameScanResult::Text(matches.outcome(is_forward)));
         }
     }
 }

@@ -2,15 +2,15 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::app::View;
+use super::app::TuiView;
 
 /// Something that a person wants done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the table says what each does")]
-pub enum Action {
+pub enum KeyAction {
     Quit,
     Help,
-    Show(View),
+    Show(TuiView),
     NextView,
     Up,
     Down,
@@ -66,7 +66,7 @@ pub enum Action {
 /// Where a binding stands in the help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "their titles say it")]
-pub enum Section {
+pub enum HelpSection {
     Views,
     Moving,
     Finding,
@@ -76,7 +76,7 @@ pub enum Section {
     Program,
 }
 
-impl Section {
+impl HelpSection {
     /// All of them, in the order of the help.
     pub const ALL: [Self; 7] = [
         Self::Views,
@@ -104,13 +104,13 @@ impl Section {
 
 /// Keys that do something.
 #[derive(Debug)]
-pub struct Binding {
+pub struct KeyBinding {
     /// The keys, each alone.
     pub keys: &'static [(KeyModifiers, KeyCode)],
     /// What they do.
-    pub action: Action,
+    pub action: KeyAction,
     /// Where they stand in the help.
-    pub section: Section,
+    pub section: HelpSection,
     /// What the help says.
     pub help: &'static str,
 }
@@ -132,84 +132,84 @@ const fn key(code: KeyCode) -> (KeyModifiers, KeyCode) {
 
 macro_rules! bindings {
     ($($section:ident: { $([$($key:expr),+] $action:expr, $help:literal;)+ })+) => {
-        &[$($(Binding { keys: &[$($key),+], action: $action, section: Section::$section, help: $help },)+)+]
+        &[$($(KeyBinding { keys: &[$($key),+], action: $action, section: HelpSection::$section, help: $help },)+)+]
     };
 }
 
 /// Every key.
-pub const TABLE: &[Binding] = bindings! {
+pub const TABLE: &[KeyBinding] = bindings! {
     Views: {
-        [ch('1')] Action::Show(View::Transactions), "Transactions";
-        [ch('2')] Action::Show(View::Operations), "operations: rates, bytes, latencies, errors";
-        [ch('3')] Action::Show(View::Connections), "connections, with their credits";
-        [ch('4')] Action::Show(View::Files), "files, the busiest first";
-        [ch('5')] Action::Show(View::Frames), "frames, at the chosen Transaction";
-        [ch('6')] Action::Show(View::Charts), "charts: throughput and latencies";
-        [ch('v')] Action::NextView, "the next view";
+        [ch('1')] KeyAction::Show(TuiView::Transactions), "Transactions";
+        [ch('2')] KeyAction::Show(TuiView::Operations), "operations: rates, bytes, latencies, errors";
+        [ch('3')] KeyAction::Show(TuiView::Connections), "connections, with their credits";
+        [ch('4')] KeyAction::Show(TuiView::Files), "files, the busiest first";
+        [ch('5')] KeyAction::Show(TuiView::Frames), "frames, at the chosen Transaction";
+        [ch('6')] KeyAction::Show(TuiView::Charts), "charts: throughput and latencies";
+        [ch('v')] KeyAction::NextView, "the next view";
     }
     Moving: {
-        [key(KeyCode::Up), ch('k')] Action::Up, "up";
-        [key(KeyCode::Down), ch('j')] Action::Down, "down";
-        [key(KeyCode::PageUp), ctrl('b')] Action::PageUp, "a page up";
-        [key(KeyCode::PageDown), ctrl('f')] Action::PageDown, "a page down";
-        [key(KeyCode::Home)] Action::First, "to the first line";
-        [key(KeyCode::End), ch('G')] Action::Last, "to the last line";
-        [key(KeyCode::Left), ch('h')] Action::Left, "close a group; scroll to the left";
-        [key(KeyCode::Right), ch('l')] Action::Right, "open a group; scroll to the right";
-        [key(KeyCode::Tab)] Action::NextPart, "to the next part of the screen: list, tree, bytes";
-        [key(KeyCode::BackTab)] Action::PartBefore, "to the part before";
+        [key(KeyCode::Up), ch('k')] KeyAction::Up, "up";
+        [key(KeyCode::Down), ch('j')] KeyAction::Down, "down";
+        [key(KeyCode::PageUp), ctrl('b')] KeyAction::PageUp, "a page up";
+        [key(KeyCode::PageDown), ctrl('f')] KeyAction::PageDown, "a page down";
+        [key(KeyCode::Home)] KeyAction::First, "to the first line";
+        [key(KeyCode::End), ch('G')] KeyAction::Last, "to the last line";
+        [key(KeyCode::Left), ch('h')] KeyAction::Left, "close a group; scroll to the left";
+        [key(KeyCode::Right), ch('l')] KeyAction::Right, "open a group; scroll to the right";
+        [key(KeyCode::Tab)] KeyAction::NextPart, "to the next part of the screen: list, tree, bytes";
+        [key(KeyCode::BackTab)] KeyAction::PartBefore, "to the part before";
     }
     Finding: {
-        [ch('/')] Action::Search, "search for text";
-        [ch('n')] Action::SearchNext, "the next place";
-        [ch('N')] Action::SearchBefore, "the place before";
-        [ch('g'), ch(':')] Action::GoTo, "go to a frame, an XID (0x...), a time (1.5s), a Transaction (#61)";
-        [ch('i')] Action::NextIncomplete, "the next Transaction that is not complete";
-        [ch('I')] Action::IncompleteBefore, "the one before";
-        [ch('e')] Action::NextError, "the next one that failed";
-        [ch('E')] Action::ErrorBefore, "the one before";
-        [ch('s')] Action::NextSlow, "the next slow one: 4 times the median of its operation, or --slow";
-        [ch('S')] Action::SlowBefore, "the one before";
-        [ch('m')] Action::Mark, "mark it, or take the mark away";
-        [ch('\'')] Action::NextMark, "the next marked one";
-        [ch('M')] Action::Unmark, "take all marks away";
+        [ch('/')] KeyAction::Search, "search for text";
+        [ch('n')] KeyAction::SearchNext, "the next place";
+        [ch('N')] KeyAction::SearchBefore, "the place before";
+        [ch('g'), ch(':')] KeyAction::GoTo, "go to a frame, an XID (0x...), a time (1.5s), a Transaction (#61)";
+        [ch('i')] KeyAction::NextIncomplete, "the next Transaction that is not complete";
+        [ch('I')] KeyAction::IncompleteBefore, "the one before";
+        [ch('e')] KeyAction::NextError, "the next one that failed";
+        [ch('E')] KeyAction::ErrorBefore, "the one before";
+        [ch('s')] KeyAction::NextSlow, "the next slow one: 4 times the median of its operation, or --slow";
+        [ch('S')] KeyAction::SlowBefore, "the one before";
+        [ch('m')] KeyAction::Mark, "mark it, or take the mark away";
+        [ch('\'')] KeyAction::NextMark, "the next marked one";
+        [ch('M')] KeyAction::Unmark, "take all marks away";
     }
     Choosing: {
-        [ch('f'), ch('&')] Action::Filter, "display filter, in Wireshark's language; Tab completes";
-        [ch('u')] Action::Unfilter, "no filter";
-        [ch('F')] Action::Follow, "follow: show only those with the same file, slot, connection or XID";
-        [ch('=')] Action::FilterValue, "show only those with the chosen value";
-        [ch('t')] Action::Tail, "follow the newest, or stand still";
-        [ch('>'), ch('.')] Action::SortRight, "sort by the next column";
-        [ch('<'), ch(',')] Action::SortLeft, "sort by the column before";
-        [ch('r')] Action::Reverse, "the other way round";
-        [ch(' '), ch('p')] Action::Pause, "pause, and go on without loss";
+        [ch('f'), ch('&')] KeyAction::Filter, "display filter, in Wireshark's language; Tab completes";
+        [ch('u')] KeyAction::Unfilter, "no filter";
+        [ch('F')] KeyAction::Follow, "follow: show only those with the same file, slot, connection or XID";
+        [ch('=')] KeyAction::FilterValue, "show only those with the chosen value";
+        [ch('t')] KeyAction::Tail, "follow the newest, or stand still";
+        [ch('>'), ch('.')] KeyAction::SortRight, "sort by the next column";
+        [ch('<'), ch(',')] KeyAction::SortLeft, "sort by the column before";
+        [ch('r')] KeyAction::Reverse, "the other way round";
+        [ch(' '), ch('p')] KeyAction::Pause, "pause, and go on without loss";
     }
     Looking: {
-        [key(KeyCode::Enter), ch('o')] Action::Open, "look at it: its tree, with its bytes; what it is about";
-        [key(KeyCode::Esc)] Action::Close, "back";
-        [ch('w')] Action::Waterfall, "its waterfall, or its tree: Call, RDMA Reads and Writes, Reply in time";
-        [ch('x')] Action::Hex, "show or hide its bytes";
-        [ch('z')] Action::Zoom, "the whole screen for the tree, or for the list";
-        [ch('T')] Action::Time, "times: since the start, since the line before, of the day, with date";
+        [key(KeyCode::Enter), ch('o')] KeyAction::Open, "look at it: its tree, with its bytes; what it is about";
+        [key(KeyCode::Esc)] KeyAction::Close, "back";
+        [ch('w')] KeyAction::Waterfall, "its waterfall, or its tree: Call, RDMA Reads and Writes, Reply in time";
+        [ch('x')] KeyAction::Hex, "show or hide its bytes";
+        [ch('z')] KeyAction::Zoom, "the whole screen for the tree, or for the list";
+        [ch('T')] KeyAction::Time, "times: since the start, since the line before, of the day, with date";
     }
     Taking: {
-        [ch('y')] Action::CopyValue, "copy the chosen value";
-        [ch('Y')] Action::CopyFilter, "copy the filter for the chosen value";
-        [ch('c')] Action::CopyCommand, "copy the commands that show it again";
-        [ch('W')] Action::Save, "save marked or chosen as pcapng; 'all': all shown; 'control': ACKs, NAKs too";
+        [ch('y')] KeyAction::CopyValue, "copy the chosen value";
+        [ch('Y')] KeyAction::CopyFilter, "copy the filter for the chosen value";
+        [ch('c')] KeyAction::CopyCommand, "copy the commands that show it again";
+        [ch('W')] KeyAction::Save, "save marked or chosen as pcapng; 'all': all shown; 'control': ACKs, NAKs too";
     }
     Program: {
-        [ch('?'), key(KeyCode::F(1))] Action::Help, "this help";
-        [ch('R')] Action::Reload, "read the files again";
-        [ctrl('l')] Action::Redraw, "draw the screen again";
-        [ctrl('z')] Action::Suspend, "stop, as elsewhere; fg goes on";
-        [ch('q'), ctrl('c')] Action::Quit, "quit";
+        [ch('?'), key(KeyCode::F(1))] KeyAction::Help, "this help";
+        [ch('R')] KeyAction::Reload, "read the files again";
+        [ctrl('l')] KeyAction::Redraw, "draw the screen again";
+        [ctrl('z')] KeyAction::Suspend, "stop, as elsewhere; fg goes on";
+        [ch('q'), ctrl('c')] KeyAction::Quit, "quit";
     }
 };
 
 /// What a key does.
-pub fn action(event: KeyEvent) -> Option<Action> {
+pub fn action(event: KeyEvent) -> Option<KeyAction> {
     // A capital letter says itself that Shift is held.
     let modifiers = event.modifiers.difference(KeyModifiers::SHIFT);
     let is = |(held, code): &(KeyModifiers, KeyCode)| *held == modifiers && *code == event.code;
@@ -254,15 +254,15 @@ mod tests {
     #[test]
     fn a_capital_letter_is_found_with_and_without_shift() {
         for modifiers in [NONE, KeyModifiers::SHIFT] {
-            assert_eq!(action(KeyEvent::new(KeyCode::Char('G'), modifiers)), Some(Action::Last));
+            assert_eq!(action(KeyEvent::new(KeyCode::Char('G'), modifiers)), Some(KeyAction::Last));
         }
-        assert_eq!(action(KeyEvent::new(KeyCode::Char('c'), CTRL)), Some(Action::Quit));
-        assert_eq!(action(KeyEvent::new(KeyCode::Char('c'), NONE)), Some(Action::CopyCommand));
+        assert_eq!(action(KeyEvent::new(KeyCode::Char('c'), CTRL)), Some(KeyAction::Quit));
+        assert_eq!(action(KeyEvent::new(KeyCode::Char('c'), NONE)), Some(KeyAction::CopyCommand));
     }
 
     #[test]
     fn every_section_has_keys() {
-        for section in Section::ALL {
+        for section in HelpSection::ALL {
             assert!(TABLE.iter().any(|binding| binding.section == section), "{section:?}");
         }
     }

@@ -27,17 +27,17 @@
 //! Who brings frames from an interface gives a [`Source`](crate::source::Source) to [`capture::Capture::once`]; all else is
 //! as with a file.
 
-pub mod again;
 pub mod app;
 pub mod capture;
 mod clipboard;
 mod frame_scan;
 pub mod keys;
-mod mailbox;
+mod live_frames;
 pub mod model;
-mod once;
-mod pass;
+mod pass_channel;
 mod prompt;
+mod read_pass;
+pub mod reload;
 mod run;
 mod save;
 mod search;
@@ -48,6 +48,6 @@ mod tests;
 pub mod theme;
 mod views;
 
-pub use app::{App, Options};
+pub use app::{App, TuiOptions};
 pub use run::run;
 pub use shares::ViewShares;

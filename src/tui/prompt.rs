@@ -2,7 +2,7 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::filter::catalog::{Catalog, Entry};
+use crate::filter::catalog::{Catalog, CatalogEntry};
 use crate::filter::{Filter, FilterError};
 
 /// Candidates that are looked for.
@@ -12,14 +12,14 @@ const HISTORY: usize = 100;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(super) enum PromptPurpose {
     Filter,
     Search,
     GoTo,
     Save,
 }
 
-impl Purpose {
+impl PromptPurpose {
     /// What stands before the input.
     pub(super) const fn title(self) -> &'static str {
         match self {
@@ -33,7 +33,7 @@ impl Purpose {
 
 /// What a key made of the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Typed {
+pub(super) enum PromptKeyOutcome {
     /// It goes on.
     More,
     /// It is done.
@@ -44,7 +44,7 @@ pub(super) enum Typed {
 
 /// A name that could stand at the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Candidate {
+pub(super) struct CompletionCandidate {
     /// The name.
     pub(super) name: &'static str,
     /// What it is.
@@ -54,13 +54,13 @@ pub(super) struct Candidate {
 /// The line.
 #[derive(Debug)]
 pub(super) struct Prompt {
-    pub(super) purpose: Purpose,
+    pub(super) purpose: PromptPurpose,
     text: Vec<char>,
     cursor: usize,
     /// What is wrong with the filter.
     pub(super) error: Option<FilterError>,
     /// Names that could stand at the cursor.
-    pub(super) candidates: Vec<Candidate>,
+    pub(super) candidates: Vec<CompletionCandidate>,
     /// The candidate that was put in last, and where its word began.
     chosen: Option<(usize, usize)>,
     history: Vec<String>,
@@ -70,7 +70,7 @@ pub(super) struct Prompt {
 
 impl Prompt {
     /// A line that holds `text` already. `history` are earlier lines.
-    pub(super) fn new(purpose: Purpose, text: &str, history: &[String]) -> Self {
+    pub(super) fn new(purpose: PromptPurpose, text: &str, history: &[String]) -> Self {
         let text: Vec<char> = text.chars().collect();
         let mut prompt = Self {
             purpose,
@@ -102,12 +102,12 @@ impl Prompt {
     }
 
     /// Takes a key.
-    pub(super) fn key(&mut self, event: KeyEvent) -> Typed {
+    pub(super) fn key(&mut self, event: KeyEvent) -> PromptKeyOutcome {
         let is_ctrl = event.modifiers.contains(KeyModifiers::CONTROL);
         match (event.code, is_ctrl) {
-            (KeyCode::Esc, _) | (KeyCode::Char('c' | 'g'), true) => return Typed::Dropped,
-            (KeyCode::Enter, _) => return Typed::Done,
-            (KeyCode::Backspace, _) if self.text.is_empty() => return Typed::Dropped,
+            (KeyCode::Esc, _) | (KeyCode::Char('c' | 'g'), true) => return PromptKeyOutcome::Dropped,
+            (KeyCode::Enter, _) => return PromptKeyOutcome::Done,
+            (KeyCode::Backspace, _) if self.text.is_empty() => return PromptKeyOutcome::Dropped,
             (KeyCode::Tab, _) => return self.complete(1),
             (KeyCode::BackTab, _) => return self.complete(-1),
             (KeyCode::Backspace, _) | (KeyCode::Char('h'), true) => {
@@ -146,10 +146,10 @@ impl Prompt {
                 self.text.insert(self.cursor, letter);
                 self.cursor += 1;
             }
-            _ => return Typed::More,
+            _ => return PromptKeyOutcome::More,
         }
         self.look();
-        Typed::More
+        PromptKeyOutcome::More
     }
 
     /// Puts text in at the cursor, as from a clipboard; lines become one.
@@ -175,7 +175,7 @@ impl Prompt {
     /// What is wrong with the line as it is, and what could be meant.
     fn look(&mut self) {
         self.chosen = None;
-        if self.purpose != Purpose::Filter {
+        if self.purpose != PromptPurpose::Filter {
             return;
         }
         let text = self.text();
@@ -190,7 +190,7 @@ impl Prompt {
         before.iter().rposition(|c| !is_part(c)).map_or(0, |at| at + 1)
     }
 
-    fn propose(&self) -> Vec<Candidate> {
+    fn propose(&self) -> Vec<CompletionCandidate> {
         let start = self.word();
         let word: String = self.text.get(start..self.cursor).unwrap_or_default().iter().collect();
         let before: String = self.text.get(..start).unwrap_or_default().iter().collect();
@@ -201,23 +201,28 @@ impl Prompt {
                 |name: &str| name.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(&word));
             let names = field.names.iter().filter(|(_, name)| fits(name) && *name != word);
             let names = names.take(CANDIDATES);
-            return names.map(|(number, name)| Candidate { name, about: number.to_string() }).collect();
+            return names
+                .map(|(number, name)| CompletionCandidate { name, about: number.to_string() })
+                .collect();
         }
         if word.is_empty() || before.trim_end().ends_with(['=', '<', '>', '~']) {
             return Vec::new();
         }
-        let fits = |entry: &&Entry| entry.name.starts_with(&word) && entry.name != word;
+        let fits = |entry: &&CatalogEntry| entry.name.starts_with(&word) && entry.name != word;
         let entries = Catalog::shared().iter().filter(fits).take(CANDIDATES);
         entries
-            .map(|entry| Candidate { name: entry.name, about: format!("{}: {}", entry.kind, entry.text) })
+            .map(|entry| CompletionCandidate {
+                name: entry.name,
+                about: format!("{}: {}", entry.kind, entry.text),
+            })
             .collect()
     }
 
     /// Puts the next candidate in the place of the word; the first time, as much as all candidates have in common.
-    fn complete(&mut self, step: isize) -> Typed {
+    fn complete(&mut self, step: isize) -> PromptKeyOutcome {
         let count = self.candidates.len();
         if count == 0 {
-            return Typed::More;
+            return PromptKeyOutcome::More;
         }
         let (at, start) = match self.chosen {
             Some((at, start)) => ((at as isize + step).rem_euclid(count as isize) as usize, start),
@@ -228,7 +233,7 @@ impl Prompt {
                     self.put(start, &common);
                     // With one candidate left the word is done.
                     self.look();
-                    return Typed::More;
+                    return PromptKeyOutcome::More;
                 }
                 (if step > 0 { 0 } else { count - 1 }, start)
             }
@@ -239,7 +244,7 @@ impl Prompt {
             let text = self.text();
             self.error = Filter::parse(&text).err();
         }
-        Typed::More
+        PromptKeyOutcome::More
     }
 
     fn put(&mut self, start: usize, name: &str) {
@@ -259,7 +264,7 @@ impl Prompt {
 }
 
 /// The field whose value is named next: `nfs.opcode == `, `nfs.opcode in {READ, `.
-fn compared(before: &str) -> Option<&'static Entry> {
+fn compared(before: &str) -> Option<&'static CatalogEntry> {
     let before = before.trim_end();
     let operators = ["==", "!=", "===", "!==", " eq", " ne"];
     let named = operators.iter().find_map(|operator| before.strip_suffix(operator));
@@ -289,14 +294,14 @@ mod tests {
     use super::*;
 
     fn typed(text: &str) -> Prompt {
-        let mut prompt = Prompt::new(Purpose::Filter, "", &[]);
+        let mut prompt = Prompt::new(PromptPurpose::Filter, "", &[]);
         for letter in text.chars() {
             prompt.key(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::NONE));
         }
         prompt
     }
 
-    fn press(prompt: &mut Prompt, code: KeyCode) -> Typed {
+    fn press(prompt: &mut Prompt, code: KeyCode) -> PromptKeyOutcome {
         prompt.key(KeyEvent::new(code, KeyModifiers::NONE))
     }
 
@@ -357,13 +362,16 @@ mod tests {
         prompt.key(ctrl('k'));
         assert_eq!(prompt.text(), "x y");
         prompt.key(ctrl('u'));
-        assert_eq!((prompt.text().as_str(), press(&mut prompt, KeyCode::Backspace)), ("", Typed::Dropped));
+        assert_eq!(
+            (prompt.text().as_str(), press(&mut prompt, KeyCode::Backspace)),
+            ("", PromptKeyOutcome::Dropped)
+        );
     }
 
     #[test]
     fn earlier_lines_come_back() {
         let history = ["one".to_owned(), "two".to_owned()];
-        let mut prompt = Prompt::new(Purpose::Search, "", &history);
+        let mut prompt = Prompt::new(PromptPurpose::Search, "", &history);
         press(&mut prompt, KeyCode::Up);
         press(&mut prompt, KeyCode::Up);
         press(&mut prompt, KeyCode::Up);

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use ratatui::crossterm::event::{self, Event};
 
-use super::app::{App, Wish};
-use super::terminal::{self, Screen, Signals};
+use super::app::{App, TerminalRequest};
+use super::terminal::{self, TerminationSignals, TuiTerminal};
 
 /// How long it waits for a key while something is under way, and while nothing is.
 const BUSY: Duration = Duration::from_millis(16);
@@ -35,8 +35,8 @@ fn events() -> Receiver<io::Result<Event>> {
 /// # Errors
 /// What is wrong with the terminal.
 pub fn run(mut app: App, has_mouse: bool) -> io::Result<Option<i32>> {
-    let signals = Signals::new()?;
-    let mut screen = Screen::take(has_mouse)?;
+    let signals = TerminationSignals::new()?;
+    let mut screen = TuiTerminal::take(has_mouse)?;
     let events = events();
     let mut is_new = true;
     loop {
@@ -67,9 +67,9 @@ pub fn run(mut app: App, has_mouse: bool) -> io::Result<Option<i32>> {
             }
             for wish in app.take_wishes() {
                 match wish {
-                    Wish::Quit => return Ok(None),
-                    Wish::Suspend => screen.suspend()?,
-                    Wish::Redraw => screen.redraw()?,
+                    TerminalRequest::Quit => return Ok(None),
+                    TerminalRequest::Suspend => screen.suspend()?,
+                    TerminalRequest::Redraw => screen.redraw()?,
                 }
             }
             next = events.try_recv().ok().transpose()?;

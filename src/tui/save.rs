@@ -4,22 +4,22 @@ use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
-use nfsrdma_dissectors::flow::{Flow, Limits, Transaction};
+use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::frame::FrameNumber;
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
-use crate::analysis::names::{Filehandles, Names};
-use crate::filter::{Filter, Selection};
-use crate::output::View;
-use crate::output::frame_file::FrameFile;
+use crate::analysis::names::{FileNames, Filehandles};
+use crate::filter::{Filter, FilterRunner};
+use crate::output::LineView;
+use crate::output::pcapng_export::FrameFile;
 use crate::output_file::{OutputError, OutputErrorKind, OutputFile};
-use crate::source::{Source, reason};
+use crate::source::{CaptureSource, reason};
 
-use super::again::Wanted;
-use super::capture::{Capture, Kept};
-use super::model::{Entry, row};
-use super::pass::Manner;
+use super::capture::{CaptureHandle, LiveFrameReader};
+use super::model::{RowEntry, row};
+use super::read_pass::PassSettings;
+use super::reload::TransactionReloadKey;
 use super::shares::ViewShares;
 
 /// What is saved, and where to.
@@ -28,26 +28,26 @@ pub(super) struct SaveRequest {
     /// The file, which must not be there yet.
     pub(super) to: PathBuf,
     /// The Transactions.
-    pub(super) what: What,
+    pub(super) what: SaveSelection,
     /// Whether the ACKs, NAKs, CNPs and empty TCP segments of their connections are saved with them.
     pub(super) has_control: bool,
 }
 
 /// Which Transactions are saved.
 #[derive(Clone, Debug)]
-pub(super) enum What {
+pub(super) enum SaveSelection {
     /// Those with these numbers.
     Numbers(BTreeSet<u64>),
     /// These, by XID and first frame.
-    These(FxHashMap<(Xid, FrameNumber), Wanted>),
+    These(FxHashMap<(Xid, FrameNumber), TransactionReloadKey>),
     /// Those that a filter selects; without one, all.
     Selected(Option<Filter>),
 }
 
-impl What {
+impl SaveSelection {
     /// The Transactions of rows.
-    pub(super) fn these<'p>(entries: impl Iterator<Item = Entry<'p>>) -> Self {
-        let wanted = entries.map(|entry| Wanted::from(entry.row));
+    pub(super) fn these<'p>(entries: impl Iterator<Item = RowEntry<'p>>) -> Self {
+        let wanted = entries.map(|entry| TransactionReloadKey::from(entry.row));
         Self::These(wanted.map(|wanted| ((wanted.xid, wanted.first), wanted)).collect())
     }
 
@@ -64,13 +64,17 @@ impl What {
 }
 
 /// Where the frames come from.
-enum Frames {
-    Files(Box<Source>),
-    Once(Kept),
+enum SaveFrameSource {
+    Files(Box<CaptureSource>),
+    Once(LiveFrameReader),
 }
 
 /// Saves Transactions with all their frames; tells what was done, or why not.
-pub(super) fn save(capture: &Capture, manner: &Manner, request: &SaveRequest) -> Result<String, String> {
+pub(super) fn save(
+    capture: &CaptureHandle,
+    manner: &PassSettings,
+    request: &SaveRequest,
+) -> Result<String, String> {
     let SaveRequest { to, what, has_control } = request;
     let name = to.display();
     let told = |error: OutputError| match error.kind() {
@@ -86,37 +90,40 @@ pub(super) fn save(capture: &Capture, manner: &Manner, request: &SaveRequest) ->
     let sink = OutputFile::create_new(to).map_err(told)?;
     let memory = &manner.memory;
     let room = ViewShares::new(memory.view_bytes(), capture.is_once()).saving_bytes;
-    let open = |files| Source::open_within(files, memory.windows()).map_err(|error| error.to_string());
+    let open = |files| CaptureSource::open_within(files, memory.windows()).map_err(|error| error.to_string());
     let (mut frames, mut file) = match capture.paths() {
         Some(files) => (
-            Frames::Files(Box::new(open(files)?)),
-            FrameFile::reading_again(sink, View::Transactions, room, open(files)?).map_err(unwritten)?,
+            SaveFrameSource::Files(Box::new(open(files)?)),
+            FrameFile::reading_again(sink, LineView::Transactions, room, open(files)?).map_err(unwritten)?,
         ),
         None => {
             let mut kept = capture.followed();
             kept.until = capture.told().frame;
-            (Frames::Once(kept), FrameFile::keeping(sink, View::Transactions, room).map_err(unwritten)?)
+            (
+                SaveFrameSource::Once(kept),
+                FrameFile::keeping(sink, LineView::Transactions, room).map_err(unwritten)?,
+            )
         }
     };
     if *has_control {
         file = file.with_control_frames();
     }
-    let mut flow = Flow::new(Limits { note_steps: true, ..manner.limits.clone() });
+    let mut flow = Flow::new(FlowLimits { note_steps: true, ..manner.limits.clone() });
     let mut selection = match what {
-        What::Selected(Some(filter)) => Some(Selection::new(filter.clone(), memory)),
+        SaveSelection::Selected(Some(filter)) => Some(FilterRunner::new(filter.clone(), memory)),
         _ => None,
     };
-    let mut names = Names::new(Filehandles::default(), memory.names_bytes());
+    let mut names = FileNames::new(Filehandles::default(), memory.names_bytes());
     let mut saved = 0_u64;
     let mut is_over = false;
     while !is_over {
         let frame = match &mut frames {
             // What is wrong with a file was told when it was read first.
-            Frames::Files(source) => match source.next() {
+            SaveFrameSource::Files(source) => match source.next() {
                 Ok(frame) => frame,
                 Err(_) => continue,
             },
-            Frames::Once(kept) => kept.next(),
+            SaveFrameSource::Once(kept) => kept.next(),
         };
         match frame {
             Some(frame) => {
@@ -136,7 +143,7 @@ pub(super) fn save(capture: &Capture, manner: &Manner, request: &SaveRequest) ->
                 is_over = true;
             }
         }
-        if let Frames::Files(source) = &frames
+        if let SaveFrameSource::Files(source) = &frames
             && !is_over
         {
             file.frame(source, &flow, false).map_err(unwritten)?;
@@ -159,7 +166,7 @@ pub(super) fn save(capture: &Capture, manner: &Manner, request: &SaveRequest) ->
     let (file, too_late) = file.finish().map_err(unwritten)?;
     file.commit().map_err(told)?;
     let mut text = format!("saved {saved} Transaction{} to {name}", if saved == 1 { "" } else { "s" });
-    if let What::These(these) = what
+    if let SaveSelection::These(these) = what
         && let gone = (these.len() as u64).saturating_sub(saved)
         && gone > 0
     {

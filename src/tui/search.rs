@@ -3,11 +3,11 @@
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 
-use super::model::Entry;
+use super::model::RowEntry;
 
 /// What is looked for.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Target {
+pub(super) enum SearchTarget {
     /// This text, in whatever case.
     Text(String),
     /// Something is not in the capture.
@@ -26,7 +26,7 @@ pub(super) enum Target {
     Time(Timestamp),
 }
 
-impl Target {
+impl SearchTarget {
     /// What is said when there is none.
     pub(super) fn missing(&self) -> String {
         match self {
@@ -45,8 +45,8 @@ impl Target {
 
 /// A search that is under way.
 #[derive(Clone, Debug)]
-pub(super) struct Hunt {
-    pub(super) target: Target,
+pub(super) struct RunningSearch {
+    pub(super) target: SearchTarget,
     /// Whether it goes forward.
     pub(super) is_forward: bool,
     /// The position that is looked at next, and how many are left.
@@ -58,16 +58,16 @@ pub(super) struct Hunt {
     count: usize,
 }
 
-impl Hunt {
+impl RunningSearch {
     /// A search of `count` positions, which begins beside one of them.
-    pub(super) fn new(target: Target, is_forward: bool, beside: usize, count: usize) -> Self {
+    pub(super) fn new(target: SearchTarget, is_forward: bool, beside: usize, count: usize) -> Self {
         let mut hunt = Self { target, is_forward, next: beside, left: count + 1, has_wrapped: false, count };
         hunt.step();
         hunt
     }
 
     /// The same from the first position on.
-    pub(super) fn from_start(target: Target, count: usize) -> Self {
+    pub(super) fn from_start(target: SearchTarget, count: usize) -> Self {
         Self { target, is_forward: true, next: 0, left: count, has_wrapped: false, count }
     }
 
@@ -110,7 +110,7 @@ pub(super) fn contains(text: &str, small: &str) -> bool {
 }
 
 /// Whether a row has a text in what is shown of it.
-pub(super) fn has_text(entry: &Entry<'_>, small: &str) -> bool {
+pub(super) fn has_text(entry: &RowEntry<'_>, small: &str) -> bool {
     contains(entry.label(), small)
         || contains(entry.status().0, small)
         || contains(entry.version(), small)
@@ -121,25 +121,25 @@ pub(super) fn has_text(entry: &Entry<'_>, small: &str) -> bool {
 
 /// Where somebody wants to go: `590` and `frame 590` is a frame, `0xb38df27d` an XID, `1.5s` a time from the start on,
 /// `#61` a Transaction.
-pub(super) fn place(text: &str, start: Option<Timestamp>) -> Result<Target, String> {
+pub(super) fn place(text: &str, start: Option<Timestamp>) -> Result<SearchTarget, String> {
     let text = text.trim();
     let wrong =
         || format!("{text:?} is no place; 590 is a frame, 0xb38df27d an XID, 1.5s a time, #61 a Transaction");
     let seconds = |text: &str| text.trim().parse::<f64>().ok().filter(|seconds| seconds.is_finite());
     if let Some(digits) = text.strip_prefix("0x").or(text.strip_prefix("0X")) {
-        return u32::from_str_radix(digits, 16).map(|xid| Target::Xid(Xid(xid))).map_err(|_| wrong());
+        return u32::from_str_radix(digits, 16).map(|xid| SearchTarget::Xid(Xid(xid))).map_err(|_| wrong());
     }
     if let Some(digits) = text.strip_prefix('#') {
-        return digits.trim().parse().map(Target::Index).map_err(|_| wrong());
+        return digits.trim().parse().map(SearchTarget::Index).map_err(|_| wrong());
     }
     let time = text.strip_suffix('s').and_then(seconds);
     let time = time.or_else(|| text.contains('.').then(|| seconds(text)).flatten());
     if let Some(time) = time {
         let start = start.ok_or("no frame has told yet when the capture starts")?;
-        return Ok(Target::Time(Timestamp(start.0.saturating_add((time * 1e9) as i64))));
+        return Ok(SearchTarget::Time(Timestamp(start.0.saturating_add((time * 1e9) as i64))));
     }
     let digits = text.strip_prefix("frame").unwrap_or(text).trim();
-    digits.parse().map(|frame| Target::Frame(FrameNumber(frame))).map_err(|_| wrong())
+    digits.parse().map(|frame| SearchTarget::Frame(FrameNumber(frame))).map_err(|_| wrong())
 }
 
 #[cfg(test)]
@@ -150,12 +150,12 @@ mod tests {
     fn a_place_is_told_by_its_form() {
         let start = Some(Timestamp(1_000_000_000));
         let at = |text| place(text, start).unwrap();
-        assert_eq!(at("590"), Target::Frame(FrameNumber(590)));
-        assert_eq!(at(" frame 590 "), Target::Frame(FrameNumber(590)));
-        assert_eq!(at("0xb38df27d"), Target::Xid(Xid(0xb38d_f27d)));
-        assert_eq!(at("#61"), Target::Index(61));
-        assert_eq!(at("1.5"), Target::Time(Timestamp(2_500_000_000)));
-        assert_eq!(at("2s"), Target::Time(Timestamp(3_000_000_000)));
+        assert_eq!(at("590"), SearchTarget::Frame(FrameNumber(590)));
+        assert_eq!(at(" frame 590 "), SearchTarget::Frame(FrameNumber(590)));
+        assert_eq!(at("0xb38df27d"), SearchTarget::Xid(Xid(0xb38d_f27d)));
+        assert_eq!(at("#61"), SearchTarget::Index(61));
+        assert_eq!(at("1.5"), SearchTarget::Time(Timestamp(2_500_000_000)));
+        assert_eq!(at("2s"), SearchTarget::Time(Timestamp(3_000_000_000)));
         for wrong in ["", "x", "0x", "0xb38df27d00", "#", "1.2.3", "infs", "frame"] {
             assert!(place(wrong, start).unwrap_err().contains("is no place"), "{wrong}");
         }
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn a_hunt_looks_at_every_position_once_and_at_the_first_one_last() {
         for is_forward in [true, false] {
-            let mut hunt = Hunt::new(Target::Failed, is_forward, 2, 5);
+            let mut hunt = RunningSearch::new(SearchTarget::Failed, is_forward, 2, 5);
             let mut seen = Vec::new();
             for _ in 0..5 {
                 seen.push(hunt.next);
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_hunt_goes_on_with_what_came_meanwhile() {
-        let mut hunt = Hunt::from_start(Target::Failed, 2);
+        let mut hunt = RunningSearch::from_start(SearchTarget::Failed, 2);
         hunt.step();
         hunt.step();
         assert_eq!(hunt.left, 0);

@@ -1,6 +1,6 @@
 //! The parts of the memory of the terminal interface for what it keeps.
 
-use super::app::Side;
+use super::app::PassView;
 
 /// Parts of the share of the view ([`Memory::view_bytes`](crate::memory::Memory::view_bytes)), in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,7 @@ impl ViewShares {
     }
 
     /// Gives each pass its part of the memory for rows. An eighth of that is for sorting them.
-    pub(super) fn give(&self, all: &mut Side, chosen: Option<&mut Side>) {
+    pub(super) fn give(&self, all: &mut PassView, chosen: Option<&mut PassView>) {
         let bytes = self.rows_bytes / 8 * 7;
         match chosen {
             Some(chosen) => {

@@ -28,12 +28,12 @@ pub(super) fn is_lost() -> bool {
 }
 
 /// A terminal that is ours, until this goes away.
-pub(super) struct Screen {
+pub(super) struct TuiTerminal {
     pub(super) terminal: Terminal<CrosstermBackend<Stdout>>,
     has_mouse: bool,
 }
 
-impl Screen {
+impl TuiTerminal {
     /// Takes the terminal over. From here on a panic gives it back before it says what happened.
     pub(super) fn take(has_mouse: bool) -> io::Result<Self> {
         let before = panic::take_hook();
@@ -77,7 +77,7 @@ impl Screen {
     }
 }
 
-impl Drop for Screen {
+impl Drop for TuiTerminal {
     fn drop(&mut self) {
         give_back();
     }
@@ -105,9 +105,9 @@ fn give_back() {
 }
 
 /// Signals that end the program. The first is noted, so that the end is an orderly one.
-pub(super) struct Signals(Arc<AtomicUsize>);
+pub(super) struct TerminationSignals(Arc<AtomicUsize>);
 
-impl Signals {
+impl TerminationSignals {
     /// Notes signals from now on.
     pub(super) fn new() -> io::Result<Self> {
         let noted = Arc::new(AtomicUsize::new(0));

@@ -4,7 +4,7 @@ use anstyle::{AnsiColor, Effects};
 use clap::ValueEnum;
 use ratatui::style::{Color, Modifier, Style};
 
-use crate::output::style::{self as told, Glyphs, Screen, Styles};
+use crate::output::style::{self as told, Glyphs, Styles, TerminalStyle};
 
 /// Which colours are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -110,8 +110,8 @@ impl Theme {
     }
 
     /// The screen that the other views of the program need to know.
-    pub fn screen(&self, glyphs: Glyphs) -> Screen {
-        Screen { width: None, styles: self.styles, glyphs }
+    pub fn screen(&self, glyphs: Glyphs) -> TerminalStyle {
+        TerminalStyle { width: None, styles: self.styles, glyphs }
     }
 }
 
@@ -145,7 +145,7 @@ pub fn of(style: told::Style) -> Style {
 
 /// Characters that only the terminal interface uses.
 #[derive(Clone, Copy, Debug)]
-pub struct Signs {
+pub struct TuiGlyphs {
     /// Those that other views of the program have, too.
     pub glyphs: Glyphs,
     /// A line from left to right.
@@ -176,7 +176,7 @@ pub struct Signs {
     pub dot: &'static str,
 }
 
-impl Signs {
+impl TuiGlyphs {
     /// The characters that a terminal has.
     pub fn new(glyphs: Glyphs) -> Self {
         if glyphs.is_unicode {
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn ascii_signs_are_ascii() {
-        let signs = Signs::new(Glyphs::ASCII);
+        let signs = TuiGlyphs::new(Glyphs::ASCII);
         let one = [
             signs.rule,
             signs.wall,

@@ -1,7 +1,7 @@
 //! Clocks that jump: the same Transactions, a latency only where there is one, and nothing that waits for a time that never
 //! comes.
 
-use nfsrdma_dissectors::flow::{Flow, Limits};
+use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::frame::Timestamp;
 
 use crate::exhibit::{ALL, Exhibit, named, run, same};
@@ -53,7 +53,7 @@ fn nothing_waits_for_a_clock_that_went_back() {
                 let at = (lost + 3).min(exhibit.frames.len() - 1);
                 let said = format!("{}: without frame {}, {by} ns before {}", exhibit.name, lost + 1, at + 1);
                 let frames = jumped(exhibit, at, by);
-                let mut flow = Flow::new(Limits::default());
+                let mut flow = Flow::new(FlowLimits::default());
                 let numbered = (1..).zip(&frames).filter(|(number, _)| *number != lost as u64 + 1);
                 for (number, kept) in numbered {
                     flow.frame(&kept.frame(number));

@@ -1,6 +1,6 @@
 //! Hundreds of connections at once, and other protocols all around them.
 
-use nfsrdma_dissectors::flow::{Flow, Limits};
+use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::frame::Timestamp;
 
 use crate::exhibit::{ALL, Exhibit, named, run, same};
@@ -27,7 +27,7 @@ fn three_hundred_connections_at_once_are_three_hundred_times_the_transactions() 
     for exhibit in &ALL {
         let range = exhibit.quiet(0, 100);
         let expected = exhibit.within(&range);
-        let mut flow = Flow::new(Limits::default());
+        let mut flow = Flow::new(FlowLimits::default());
         let mut transactions = Vec::new();
         let mut number = 0;
         // Each a few frames behind the one before.

@@ -4,12 +4,12 @@
 use std::fmt::Debug;
 use std::ops::{AddAssign, Range};
 
-use nfsrdma_dissectors::field::{Field, Observer, Value};
-use nfsrdma_dissectors::flow::reading::{Again, Reading};
-use nfsrdma_dissectors::flow::transaction::Which;
-use nfsrdma_dissectors::flow::{Flow, Limits, Transaction};
-use nfsrdma_dissectors::nfs::v4::{Attribute, Item};
-use nfsrdma_inspect::source::Source;
+use nfsrdma_dissectors::field::{Field, FieldValue, Observer};
+use nfsrdma_dissectors::flow::decode::{MessageRoundTrip, TransactionMessages};
+use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
+use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
+use nfsrdma_dissectors::nfs::v4::{Attribute, BitmapItem};
+use nfsrdma_inspect::source::CaptureSource;
 
 use crate::captures;
 
@@ -46,17 +46,18 @@ impl<'a> Observer<'a> for NothingUnread<'_> {
 
     fn leave(&mut self, _: usize) {}
 
-    fn value(&mut self, field: &'static Field, bytes: Range<usize>, _: Value<'a>) {
-        let unread = ["nfs.undecoded", <Attribute<'_> as Item<'_>>::VALUES.name];
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, _: FieldValue<'a>) {
+        let unread = ["nfs.undecoded", <Attribute<'_> as BitmapItem<'_>>::VALUES.name];
         assert!(!unread.contains(&field.name), "{} at {bytes:?} of {:?}", field.name, self.0);
     }
 }
 
-fn hold(transaction: &Transaction, reading: &Reading<'_>, which: Which) -> Counts {
+fn hold(transaction: &Transaction, reading: &TransactionMessages<'_>, which: RpcMessageKind) -> Counts {
     let Some(record) = transaction.message(which) else { return Counts::default() };
     let mut counts = Counts { messages: 1, ..Counts::default() };
     let Some(again) = reading.encode_again(which) else { return counts };
-    let Again { header, message, splices } = again.unwrap_or_else(|e| panic!("{e}: {transaction:?}"));
+    let MessageRoundTrip { header, message, splices } =
+        again.unwrap_or_else(|e| panic!("{e}: {transaction:?}"));
     assert_eq!(header.encoded, header.sent, "the header of the {which:?} of {transaction:?}");
     assert_eq!(message.encoded, message.sent, "the {which:?} of {transaction:?}");
     assert!(record.is_rdma_error() || !message.sent.is_empty());
@@ -64,13 +65,13 @@ fn hold(transaction: &Transaction, reading: &Reading<'_>, which: Which) -> Count
 
     // An item and its chunk: the length of the chunk may count the fill of the item.
     let items: Vec<_> = match which {
-        Which::Call => transaction
+        RpcMessageKind::Call => transaction
             .read_chunks
             .iter()
             .filter(|chunk| chunk.position != Some(0))
             .map(|chunk| (chunk.position, chunk.offered()))
             .collect(),
-        Which::Reply => transaction
+        RpcMessageKind::Reply => transaction
             .write_chunks
             .iter()
             .map(|chunk| (None, chunk.returned().unwrap_or(0)))
@@ -82,7 +83,7 @@ fn hold(transaction: &Transaction, reading: &Reading<'_>, which: Which) -> Count
         let (item, filled) = (u64::from(splice.length), u64::from(splice.length).next_multiple_of(4));
         assert!((item..=filled).contains(&length), "{splice:?}, a chunk of {length} bytes: {transaction:?}");
         match which {
-            Which::Call => {
+            RpcMessageKind::Call => {
                 assert_eq!(
                     position.map(|position| position as usize),
                     Some(splice.position),
@@ -90,7 +91,7 @@ fn hold(transaction: &Transaction, reading: &Reading<'_>, which: Which) -> Count
                 );
                 counts.read_items += 1;
             }
-            Which::Reply => counts.write_items += 1,
+            RpcMessageKind::Reply => counts.write_items += 1,
         }
     }
     counts.held = 1;
@@ -99,13 +100,13 @@ fn hold(transaction: &Transaction, reading: &Reading<'_>, which: Which) -> Count
 }
 
 fn every_message_of(name: &'static str) -> Counts {
-    let mut source = Source::from_reader(name, std::io::Cursor::new(captures::bytes(name)));
-    let mut flow = Flow::new(Limits::default());
+    let mut source = CaptureSource::from_reader(name, std::io::Cursor::new(captures::bytes(name)));
+    let mut flow = Flow::new(FlowLimits::default());
     let mut counts = Counts::default();
     let mut hold_all = |flow: &mut Flow| {
         while let Some(transaction) = flow.next_transaction() {
             transaction.read(|reading| {
-                for which in [Which::Call, Which::Reply] {
+                for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
                     counts += hold(&transaction, reading, which);
                 }
             });

@@ -5,10 +5,10 @@ use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use nfsrdma_dissectors::flow::chunk::Segment;
-use nfsrdma_dissectors::flow::reading::Facts;
-use nfsrdma_dissectors::flow::transaction::Which;
-use nfsrdma_dissectors::flow::{Flow, Limits, Transaction};
+use nfsrdma_dissectors::flow::chunk::ChunkSegment;
+use nfsrdma_dissectors::flow::decode::RpcSummary;
+use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
+use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::frame::FrameNumber;
 
 use crate::mutations::{Kept, frames};
@@ -54,7 +54,7 @@ pub(crate) struct Outcome {
 }
 
 pub(crate) fn run<'a>(frames: impl IntoIterator<Item = Numbered<'a>>) -> Outcome {
-    let mut flow = Flow::new(Limits::default());
+    let mut flow = Flow::new(FlowLimits::default());
     let mut transactions = Vec::new();
     for (number, kept) in frames {
         flow.frame(&kept.frame(number));
@@ -70,7 +70,7 @@ pub(crate) fn run<'a>(frames: impl IntoIterator<Item = Numbered<'a>>) -> Outcome
     }
 }
 
-pub(crate) fn facts(transaction: &Transaction) -> Facts {
+pub(crate) fn facts(transaction: &Transaction) -> RpcSummary {
     transaction.read(|reading| reading.facts())
 }
 
@@ -150,7 +150,8 @@ pub(crate) fn agrees(now: &Transaction, before: &Transaction, said: &str) {
         same(found.operation, expected.operation, "operation", said);
     }
     assert_eq!(now.connection.transport, before.connection.transport, "{said}");
-    let messages = [Which::Call, Which::Reply].map(|which| (now.message(which), before.message(which)));
+    let messages = [RpcMessageKind::Call, RpcMessageKind::Reply]
+        .map(|which| (now.message(which), before.message(which)));
     for (now, before) in messages.into_iter().filter_map(|(now, before)| Some((now?, before?))) {
         let length = now.bytes.len().min(before.bytes.len());
         assert_eq!(now.bytes[..length], before.bytes[..length], "{said}");
@@ -171,7 +172,7 @@ pub(crate) fn agrees(now: &Transaction, before: &Transaction, said: &str) {
 
 /// Whether a Transaction names a frame: one that carried a part of it, or the CRC behind a part.
 pub(crate) fn names(transaction: &Transaction, frame: FrameNumber) -> bool {
-    let messages = [Which::Call, Which::Reply].map(|which| transaction.message(which));
+    let messages = [RpcMessageKind::Call, RpcMessageKind::Reply].map(|which| transaction.message(which));
     let chunks =
         { transaction.read_chunks.iter() }.chain(&transaction.write_chunks).chain(&transaction.reply_chunk);
     let mut ends = chunks.flat_map(|chunk| &chunk.segments).filter_map(|segment| segment.frames);
@@ -186,7 +187,7 @@ pub(crate) fn same(now: &Transaction, before: &Transaction, has_frames: bool, sa
     assert_eq!(now.missing(), before.missing(), "{said}");
     let head = |t: &Transaction| (t.connection.transport, t.xid, t.done, t.retry_of);
     assert_eq!(head(now), head(before), "{said}");
-    for which in [Which::Call, Which::Reply] {
+    for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
         let (Some(now), Some(before)) = (now.message(which), before.message(which)) else {
             assert!(now.message(which).is_none() && before.message(which).is_none(), "{said}: {which:?}");
             continue;
@@ -218,10 +219,10 @@ pub(crate) fn same(now: &Transaction, before: &Transaction, has_frames: bool, sa
         assert_eq!(now.segments.len(), before.segments.len(), "{said}");
         for (now, before) in now.segments.iter().zip(&before.segments) {
             let memory =
-                |segment: &Segment| (segment.handle, segment.offset, segment.length, segment.returned);
+                |segment: &ChunkSegment| (segment.handle, segment.offset, segment.length, segment.returned);
             assert_eq!(memory(now), memory(before), "{said}");
             assert_eq!(now.moved, before.moved, "{said}: {:?}", memory(now));
-            let kept = |segment: &Segment| segment.kept.as_ref().map(|kept| kept.prefix().to_vec());
+            let kept = |segment: &ChunkSegment| segment.kept.as_ref().map(|kept| kept.prefix().to_vec());
             assert!(kept(now) == kept(before), "{said}: the bytes of {:?}", memory(now));
             if has_frames {
                 assert_eq!(now.frames, before.frames, "{said}");

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use nfsrdma_inspect::cli;
-use nfsrdma_inspect::output::units::Date;
+use nfsrdma_inspect::output::units::CalendarTime;
 use regex::Regex;
 
 use crate::manual;
@@ -46,7 +46,7 @@ fn date_of(source: &str) -> Option<&str> {
 /// Today, in UTC.
 fn today() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    Date::of_seconds(since.as_secs().cast_signed(), 0).to_string()
+    CalendarTime::of_seconds(since.as_secs().cast_signed(), 0).to_string()
 }
 
 #[test]

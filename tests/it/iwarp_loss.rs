@@ -1,16 +1,18 @@
 //! Captures of NFS over iWARP that something happened to on the way.
 
-use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::net::{self, Carried};
+use nfsrdma_dissectors::net::{self, DatagramPayload};
 
 use crate::mutations::Kept;
 use crate::tcp_loss::{beginning, facts, read};
 
 /// How many bytes of FPDUs a frame carries.
 fn stream_bytes(kept: &Kept) -> usize {
-    match net::decode(&kept.frame(1), &mut Unobserved).carried {
-        Carried::Tcp(segment) if !segment.payload.bytes.starts_with(b"MPA ID") => segment.payload.length,
+    match net::decode(&kept.frame(1), &mut NullObserver).carried {
+        DatagramPayload::Tcp(segment) if !segment.payload.bytes.starts_with(b"MPA ID") => {
+            segment.payload.length
+        }
         _ => 0,
     }
 }

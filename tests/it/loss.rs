@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
-use nfsrdma_dissectors::flow::transaction::{Missing, Transport, Which};
+use nfsrdma_dissectors::flow::transaction::{ConnectionTransport, MissingPart, RpcMessageKind};
 use nfsrdma_dissectors::frame::FrameNumber;
 use proptest::prelude::*;
 
@@ -29,10 +29,12 @@ fn union(ranges: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<u64>> {
 }
 
 /// The ranges of a message or of a chunk that are said to be missing.
-fn missing(codes: &[Missing], what: What) -> Vec<Range<u64>> {
-    let of = |code: &Missing| match (code, what) {
-        (Missing::Bytes(which, range), What::Message(wanted)) if *which == wanted => Some(range.clone()),
-        (Missing::Chunk(kind, index, range), What::Chunk(wanted, at)) if (*kind, *index) == (wanted, at) => {
+fn missing(codes: &[MissingPart], what: What) -> Vec<Range<u64>> {
+    let of = |code: &MissingPart| match (code, what) {
+        (MissingPart::Bytes(which, range), What::Message(wanted)) if *which == wanted => Some(range.clone()),
+        (MissingPart::Chunk(kind, index, range), What::Chunk(wanted, at))
+            if (*kind, *index) == (wanted, at) =>
+        {
             Some(range.clone())
         }
         _ => None,
@@ -41,18 +43,18 @@ fn missing(codes: &[Missing], what: What) -> Vec<Range<u64>> {
 }
 
 /// Holds a Call or a Reply to what was lost of it.
-fn message(now: &Transaction, before: &Transaction, which: Which, lost: &[&Part], said: &str) {
+fn message(now: &Transaction, before: &Transaction, which: RpcMessageKind, lost: &[&Part], said: &str) {
     let what = What::Message(which);
     let parts: Vec<_> = lost.iter().filter(|part| part.what == what).collect();
     let codes = now.missing();
     let said_missing = missing(&codes, what);
     let Some(message) = now.message(which) else {
-        assert!(codes.contains(&Missing::Message(which)), "{said}: {codes:?}");
+        assert!(codes.contains(&MissingPart::Message(which)), "{said}: {codes:?}");
         assert!(parts.iter().any(|part| part.is_head), "{said}: the {which:?} is gone");
         return;
     };
-    assert!(!codes.contains(&Missing::Message(which)), "{said}: {codes:?}");
-    assert!(!codes.contains(&Missing::Header(which)), "{said}: {codes:?}");
+    assert!(!codes.contains(&MissingPart::Message(which)), "{said}: {codes:?}");
+    assert!(!codes.contains(&MissingPart::Header(which)), "{said}: {codes:?}");
     let gone = union(parts.iter().map(|part| part.bytes.clone()));
     let whole = before.message(which).map_or(0, |message| message.inline_length().unwrap_or(0)) as u64;
     let known = message.inline_length().unwrap_or(0) as u64;
@@ -68,7 +70,7 @@ fn message(now: &Transaction, before: &Transaction, which: Which, lost: &[&Part]
     assert!(gone.iter().any(|range| range.contains(&end)), "{said}: {which:?} ends in what was captured");
     // A record mark tells the length. A packet of InfiniBand tells whether it is the last: without it, and where two in a row
     // are lost and may be the end of one message and the beginning of another, nothing does.
-    assert_ne!(now.connection.transport, Transport::Tcp, "{said}");
+    assert_ne!(now.connection.transport, ConnectionTransport::Tcp, "{said}");
 }
 
 /// Holds a chunk to what was lost of it.
@@ -104,7 +106,7 @@ fn without(exhibit: &Exhibit, range: &Range<usize>, lost: &[usize]) {
         let said = format!("{said}: {name:x?}");
         let parts: Vec<_> = parts.iter().filter(|part| part.transaction == *index).copied().collect();
         let Some(now) = found.get(name) else {
-            for which in [Which::Call, Which::Reply] {
+            for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
                 let is_gone = |part: &&Part| part.what == What::Message(which) && part.is_head;
                 assert!(before.message(which).is_none() || parts.iter().any(is_gone), "{said}: gone");
             }
@@ -117,8 +119,8 @@ fn without(exhibit: &Exhibit, range: &Range<usize>, lost: &[usize]) {
         }
         agrees(now, before, &said);
         assert!(!now.missing().is_empty(), "{said}: nothing is missed of {parts:?}");
-        message(now, before, Which::Call, &parts, &said);
-        message(now, before, Which::Reply, &parts, &said);
+        message(now, before, RpcMessageKind::Call, &parts, &said);
+        message(now, before, RpcMessageKind::Reply, &parts, &said);
         let chunks: BTreeSet<_> = { before.read_chunks.iter().enumerate() }
             .map(|(at, _)| (0, at))
             .chain(before.write_chunks.iter().enumerate().map(|(at, _)| (1, at)))
@@ -184,7 +186,7 @@ fn of_each_rdma_write_its_first_packet_costs_its_own_bytes() {
         let said = format!("rxe-v42 without {}", lost + 1);
         assert!(outcome.undecoded.is_empty(), "{said}: {:?}", outcome.undecoded);
         let codes: Vec<_> = outcome.transactions.iter().flat_map(Transaction::missing).collect();
-        let [Missing::Chunk(ChunkKind::Write | ChunkKind::Reply, _, bytes)] = &codes[..] else {
+        let [MissingPart::Chunk(ChunkKind::Write | ChunkKind::Reply, _, bytes)] = &codes[..] else {
             panic!("{said}: {codes:?}")
         };
         assert_eq!(bytes.end - bytes.start, data_of_first(&frames[lost]), "{said}");

@@ -1,11 +1,11 @@
 //! The memory that connections take: a bounded amount, however many come and go, and how long each lives.
 
 use allocation_counter::measure;
-use nfsrdma_dissectors::field::Unobserved;
-use nfsrdma_dissectors::flow::{Flow, Limits};
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::frame::Timestamp;
-use nfsrdma_dissectors::infiniband::Service;
-use nfsrdma_dissectors::net::{self, Carried};
+use nfsrdma_dissectors::infiniband::OpcodeService;
+use nfsrdma_dissectors::net::{self, DatagramPayload};
 
 use crate::exhibit::ALL;
 use crate::mutations::Kept;
@@ -27,7 +27,7 @@ struct Connections {
 }
 
 impl Connections {
-    fn new(exhibit: usize, is_wanted: impl Fn(&Carried<'_>) -> bool) -> Self {
+    fn new(exhibit: usize, is_wanted: impl Fn(&DatagramPayload<'_>) -> bool) -> Self {
         let exhibit = &*ALL[exhibit];
         let first = exhibit.transactions.iter().find(|t| t.connection.transport.is_rdma()).unwrap();
         let messages = [first.call.as_ref().unwrap(), first.reply.as_ref().unwrap()];
@@ -36,7 +36,7 @@ impl Connections {
         let frames: Vec<_> = exhibit
             .numbered(0..last)
             .filter(|(number, kept)| {
-                is_message(*number) || is_wanted(&net::decode(&kept.frame(1), &mut Unobserved).carried)
+                is_message(*number) || is_wanted(&net::decode(&kept.frame(1), &mut NullObserver).carried)
             })
             .map(|(_, kept)| kept.clone())
             .collect();
@@ -70,7 +70,7 @@ impl Connections {
 /// Once the bounds are reached, more connections take no more memory.
 fn stays_flat(mut connections: Connections) {
     let (some, more) = (60_000, 140_000);
-    let mut flow = Flow::new(Limits::default());
+    let mut flow = Flow::new(FlowLimits::default());
     let mut transactions = 0;
     let first = measure(|| transactions += connections.run(some, &mut flow));
     let rest = measure(|| transactions += connections.run(more, &mut flow));
@@ -87,7 +87,7 @@ fn stays_flat(mut connections: Connections) {
 fn any_number_of_connections_of_rocev2_takes_a_bounded_amount_of_memory() {
     stays_flat(Connections::new(
         0,
-        |carried| matches!(carried, Carried::Infiniband(packet) if packet.form.service == Service::Ud),
+        |carried| matches!(carried, DatagramPayload::Infiniband(packet) if packet.form.service == OpcodeService::Ud),
     ));
 }
 
@@ -95,15 +95,15 @@ fn any_number_of_connections_of_rocev2_takes_a_bounded_amount_of_memory() {
 fn any_number_of_connections_of_iwarp_takes_a_bounded_amount_of_memory() {
     stays_flat(Connections::new(
         4,
-        |carried| matches!(carried, Carried::Tcp(segment) if segment.payload.bytes.starts_with(b"MPA ID")),
+        |carried| matches!(carried, DatagramPayload::Tcp(segment) if segment.payload.bytes.starts_with(b"MPA ID")),
     ));
 }
 
 /// Whether a packet is of the connection that the capture is about, and not of MOUNT, NLM or PORTMAP beside it.
 fn is_of_nfs(kept: &Kept) -> bool {
-    match net::decode(&kept.frame(1), &mut Unobserved).carried {
-        Carried::Infiniband(_) => true,
-        Carried::Tcp(tcp) => {
+    match net::decode(&kept.frame(1), &mut NullObserver).carried {
+        DatagramPayload::Infiniband(_) => true,
+        DatagramPayload::Tcp(tcp) => {
             [tcp.source_port, tcp.destination_port].iter().any(|port| matches!(port.0, 2049 | 20049))
         }
         _ => false,
@@ -115,7 +115,7 @@ fn is_of_nfs(kept: &Kept) -> bool {
 fn a_connection_in_long_use_takes_a_few_tens_of_kilobytes() {
     for exhibit in [1, 3, 4].map(|at| &*ALL[at]) {
         let count = 40;
-        let mut flow = Flow::new(Limits::default());
+        let mut flow = Flow::new(FlowLimits::default());
         let mut number = 0;
         let mut use_one = |flow: &mut Flow, one: u8| {
             for kept in exhibit.frames.iter().filter(|kept| is_of_nfs(kept)) {
@@ -140,7 +140,7 @@ fn a_connection_in_long_use_takes_a_few_tens_of_kilobytes() {
         use_one(&mut flow, 0);
         let info = measure(|| (1..=count).for_each(|one| use_one(&mut flow, one)));
         let each = info.bytes_current / i64::from(count);
-        let most = each * Limits::default().connections as i64;
+        let most = each * FlowLimits::default().connections as i64;
         println!("{}: {each} bytes", exhibit.name);
         assert!(most < 512 * MIB as i64, "{}: {most} bytes", exhibit.name);
     }

@@ -3,11 +3,11 @@
 
 use allocation_counter::{AllocationInfo, measure};
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
-use nfsrdma_dissectors::flow::{Flow, Limits, Meaning};
+use nfsrdma_dissectors::flow::{Flow, FlowLimits, FrameKind};
 use nfsrdma_dissectors::frame::Frame;
-use nfsrdma_dissectors::infiniband::{Operation, Packet, Place};
-use nfsrdma_dissectors::net::Carried;
-use nfsrdma_inspect::source::Source;
+use nfsrdma_dissectors::infiniband::{InfinibandPacket, PacketOperation, PacketPosition};
+use nfsrdma_dissectors::net::DatagramPayload;
+use nfsrdma_inspect::source::CaptureSource;
 
 use crate::captures;
 use crate::repeat::Repeated;
@@ -15,7 +15,7 @@ use crate::repeat::Repeated;
 const MIB: u64 = 1 << 20;
 
 /// Reads a capture and every Transaction in it; gives how many there were.
-fn analyse(mut source: Source) -> u64 {
+fn analyse(mut source: CaptureSource) -> u64 {
     fn read(flow: &mut Flow) -> u64 {
         let mut transactions = 0;
         while let Some(transaction) = flow.next_transaction() {
@@ -25,7 +25,7 @@ fn analyse(mut source: Source) -> u64 {
         }
         transactions
     }
-    let mut flow = Flow::new(Limits::default());
+    let mut flow = Flow::new(FlowLimits::default());
     let mut transactions = 0;
     while let Some(frame) = source.next().unwrap() {
         flow.frame(&frame);
@@ -37,12 +37,12 @@ fn analyse(mut source: Source) -> u64 {
 
 fn peak(name: &'static str, size: u64) -> u64 {
     let file = captures::bytes(name);
-    let transactions = analyse(Source::from_reader(name, std::io::Cursor::new(file.clone())));
+    let transactions = analyse(CaptureSource::from_reader(name, std::io::Cursor::new(file.clone())));
     let capture = Repeated::of_size(file, size);
     assert!(capture.bytes() >= size);
     let repetitions = u64::from(capture.repetitions());
     let info = measure(|| {
-        assert_eq!(analyse(Source::from_reader(name, capture)), transactions * repetitions);
+        assert_eq!(analyse(CaptureSource::from_reader(name, capture)), transactions * repetitions);
     });
     info.bytes_max
 }
@@ -93,20 +93,20 @@ fn the_program_reads_256_mib_from_a_pipe_in_little_memory() {
 /// What a packet with data cost.
 struct Cost {
     kind: ChunkKind,
-    place: Place,
-    operation: Operation,
+    place: PacketPosition,
+    operation: PacketOperation,
     allocations: AllocationInfo,
 }
 
 /// The packets of a capture that carry data of chunks whose bytes nobody keeps.
 fn data_packets(name: &'static str) -> Vec<Cost> {
-    let mut source = Source::from_reader(name, std::io::Cursor::new(captures::bytes(name)));
-    let mut flow = Flow::new(Limits::default());
+    let mut source = CaptureSource::from_reader(name, std::io::Cursor::new(captures::bytes(name)));
+    let mut flow = Flow::new(FlowLimits::default());
     let mut costs = Vec::new();
     while let Some(frame) = source.next().unwrap() {
-        let mut meaning = Meaning::Nothing;
+        let mut meaning = FrameKind::Nothing;
         let allocations = measure(|| meaning = flow.frame(&frame));
-        if let Meaning::Data { key, kind, chunk } = meaning {
+        if let FrameKind::Data { key, kind, chunk } = meaning {
             let transaction = flow.transaction(key).unwrap();
             let segments = match kind {
                 ChunkKind::Read => &transaction.read_chunks[chunk].segments,
@@ -128,10 +128,10 @@ fn data_packets(name: &'static str) -> Vec<Cost> {
     costs
 }
 
-fn packet<'a>(frame: &Frame<'a>) -> Packet<'a> {
-    let datagram = nfsrdma_dissectors::net::decode(frame, &mut nfsrdma_dissectors::field::Unobserved);
+fn packet<'a>(frame: &Frame<'a>) -> InfinibandPacket<'a> {
+    let datagram = nfsrdma_dissectors::net::decode(frame, &mut nfsrdma_dissectors::field::NullObserver);
     match datagram.carried {
-        Carried::Infiniband(packet) => packet,
+        DatagramPayload::Infiniband(packet) => packet,
         other => panic!("{other:?}"),
     }
 }
@@ -142,11 +142,11 @@ fn the_packets_of_rdma_reads_and_writes_allocate_nothing() {
     for name in ["rxe-v42-conc-head", "rxe-v42", "rxe-v3", "rxe-v42-ip6"] {
         for Cost { kind, place, operation, allocations } in data_packets(name) {
             // The first packet of an RDMA Write is remembered for those that follow.
-            if operation == Operation::Write && place.begins() {
+            if operation == PacketOperation::Write && place.begins() {
                 continue;
             }
             assert_eq!(allocations.count_total, 0, "{name}: {kind:?} {operation:?} {place:?}");
-            counts[usize::from(operation == Operation::Write)] += 1;
+            counts[usize::from(operation == PacketOperation::Write)] += 1;
         }
     }
     assert!(counts[0] > 3000 && counts[1] > 100, "{counts:?} packets of RDMA Reads and Writes");
@@ -234,7 +234,7 @@ fn a_million_connections_of_tcp_take_no_more_memory_than_a_hundred_thousand() {
         }
         transactions
     };
-    let mut flow = Flow::new(Limits::default());
+    let mut flow = Flow::new(FlowLimits::default());
     let mut transactions = 0;
     let first = measure(|| transactions += run(0..100_000, &mut flow));
     let rest = measure(|| transactions += run(100_000..1_000_000, &mut flow));

@@ -2,7 +2,7 @@
 //! captures that are played twice, and virtual networks that have the same addresses.
 
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::{MessageRecord, Transport, Which};
+use nfsrdma_dissectors::flow::transaction::{ConnectionTransport, MessageRecord, RpcMessageKind};
 use nfsrdma_dissectors::frame::Timestamp;
 
 use crate::exhibit::{ALL, named, run, same};
@@ -33,7 +33,7 @@ fn packets_that_were_captured_twice_change_nothing() {
                 assert_eq!(found[&witness::name(before)].phases(), before.phases(), "{said}: {}", before.xid);
                 let now = found[&witness::name(before)];
                 same(now, before, false, &said);
-                for which in [Which::Call, Which::Reply] {
+                for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
                     let counts = |t: &Transaction| {
                         t.message(which).map(|m| (m.copies, m.resent, m.time, m.end_time, m.delivered))
                     };
@@ -76,7 +76,7 @@ fn told(transaction: &Transaction) -> String {
         .collect();
     let Transaction { xid, connection, direction, retry_of, .. } = transaction;
     let ends = (connection.transport, connection.client, connection.server, direction);
-    let both = [message(Which::Call), message(Which::Reply)];
+    let both = [message(RpcMessageKind::Call), message(RpcMessageKind::Reply)];
     let times = (transaction.latency(), transaction.phases());
     format!("{xid} {ends:?} {retry_of:?} {both:?} {moved:?} {times:?} {:?}", transaction.missing())
 }
@@ -98,7 +98,7 @@ fn a_capture_that_is_played_twice_has_everything_twice() {
         let (first, last) = (exhibit.frames[0].time.0, exhibit.frames.last().unwrap().time.0);
         let once = all(&exhibit.transactions);
         let connections = |transactions: &[Transaction]| {
-            let rdma = transactions.iter().filter(|t| t.connection.transport != Transport::Udp);
+            let rdma = transactions.iter().filter(|t| t.connection.transport != ConnectionTransport::Udp);
             rdma.map(|t| t.connection.number).collect::<std::collections::BTreeSet<_>>().len()
         };
         // Behind each other, and concatenated, so that the clock goes back.

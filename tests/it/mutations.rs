@@ -6,14 +6,14 @@ use std::io::Cursor;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use nfsrdma_dissectors::field::{Field, Observer, Unobserved, Value};
-use nfsrdma_dissectors::flow::reading::{Facts, Operation};
-use nfsrdma_dissectors::flow::transaction::{Direction, Which};
-use nfsrdma_dissectors::flow::{Flow, Limits, Meaning, Transaction, fragments};
+use nfsrdma_dissectors::field::{Field, FieldValue, NullObserver, Observer};
+use nfsrdma_dissectors::flow::decode::{CallOperation, RpcSummary};
+use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind};
+use nfsrdma_dissectors::flow::{Flow, FlowLimits, FrameKind, Transaction, ip_reassembly};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::infiniband;
-use nfsrdma_dissectors::net::{self, Carried};
-use nfsrdma_inspect::source::Source;
+use nfsrdma_dissectors::net::{self, DatagramPayload};
+use nfsrdma_inspect::source::CaptureSource;
 use proptest::prelude::*;
 
 use crate::captures;
@@ -40,7 +40,7 @@ impl Kept {
 }
 
 pub(crate) fn frames(name: &str) -> Vec<Kept> {
-    let mut source = Source::from_reader(name, Cursor::new(captures::bytes(name)));
+    let mut source = CaptureSource::from_reader(name, Cursor::new(captures::bytes(name)));
     let mut frames = Vec::new();
     while let Some(frame) = source.next().unwrap_or_else(|e| panic!("{e}")) {
         let (time, link, length) = (frame.time, frame.link, frame.length);
@@ -68,7 +68,7 @@ impl<'a> Observer<'a> for Watcher {
     fn leave(&mut self, _: usize) {
         self.depth = self.depth.checked_sub(1).expect("what is left was entered");
     }
-    fn value(&mut self, _: &'static Field, bytes: Range<usize>, _: Value<'a>) {
+    fn value(&mut self, _: &'static Field, bytes: Range<usize>, _: FieldValue<'a>) {
         assert!(bytes.start <= bytes.end);
         self.values += 1;
     }
@@ -81,13 +81,13 @@ struct Outcome {
 }
 
 /// Runs frames through the pipeline, watched, and reads every Transaction in every way there is.
-fn run<'a>(limits: Limits, frames: impl IntoIterator<Item = &'a Kept>) -> Outcome {
+fn run<'a>(limits: FlowLimits, frames: impl IntoIterator<Item = &'a Kept>) -> Outcome {
     let mut flow = Flow::new(limits);
     let mut transactions = Vec::new();
     for (number, kept) in (1..).zip(frames) {
         let mut watcher = Watcher::default();
         let (_, meaning) = flow.observed_frame(&kept.frame(number), &mut watcher);
-        if let Meaning::Message { key, .. } = meaning {
+        if let FrameKind::Message { key, .. } = meaning {
             // It may have been given out already where a bound is reached.
             assert!(flow.transaction(key).is_none_or(|transaction| transaction.index == 0));
         }
@@ -103,7 +103,7 @@ fn run<'a>(limits: Limits, frames: impl IntoIterator<Item = &'a Kept>) -> Outcom
     Outcome { transactions, given_up: flow.given_up().map(|(_, count)| count).sum() }
 }
 
-fn read(transaction: &Transaction) -> Facts {
+fn read(transaction: &Transaction) -> RpcSummary {
     transaction.missing();
     if let (Some(phases), Some(latency)) = (transaction.phases(), transaction.latency()) {
         let parts = phases.named().map(|(_, ns)| ns);
@@ -113,7 +113,7 @@ fn read(transaction: &Transaction) -> Facts {
         assert!(segment.moved.seen() <= u64::from(segment.length));
     }
     transaction.read(|reading| {
-        for which in [Which::Call, Which::Reply] {
+        for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
             transaction.rpc_length(which);
             let mut watcher = Watcher::default();
             let whole = reading.observe(which, &mut watcher).is_ok();
@@ -129,13 +129,15 @@ fn read(transaction: &Transaction) -> Facts {
 
 /// How many messages could begin or be in these packets.
 fn sends<'a>(frames: impl IntoIterator<Item = &'a Kept>) -> usize {
-    let sends = |kept: &Kept| match net::decode(&kept.frame(1), &mut Unobserved).carried {
-        Carried::Infiniband(packet) => usize::from(packet.form.operation == infiniband::Operation::Send),
+    let sends = |kept: &Kept| match net::decode(&kept.frame(1), &mut NullObserver).carried {
+        DatagramPayload::Infiniband(packet) => {
+            usize::from(packet.form.operation == infiniband::PacketOperation::Send)
+        }
         // The datagram may be one when it is whole.
-        Carried::Fragment(_) => 1,
-        Carried::Udp(_) => 1,
+        DatagramPayload::Fragment(_) => 1,
+        DatagramPayload::Udp(_) => 1,
         // The shortest message has 20 bytes.
-        Carried::Tcp(segment) => segment.payload.length.div_ceil(20),
+        DatagramPayload::Tcp(segment) => segment.payload.length.div_ceil(20),
         _ => 0,
     };
     frames.into_iter().map(sends).sum()
@@ -229,8 +231,8 @@ fn apply(frames: &mut Vec<Kept>, mutation: &Mutation, others: &[Kept]) {
 }
 
 /// Bounds that a small capture reaches.
-fn narrow() -> Limits {
-    Limits {
+fn narrow() -> FlowLimits {
+    FlowLimits {
         pool_bytes: 8000,
         table_bytes: 4000,
         connections: 2,
@@ -243,7 +245,12 @@ fn narrow() -> Limits {
         stream_bytes: 2000,
         set_ups: 1,
         part_bytes: 2000,
-        fragments: fragments::Bounds { datagrams: 2, bytes: 2000, fragments: 4, age: 1_000_000_000 },
+        fragments: ip_reassembly::FragmentLimits {
+            datagrams: 2,
+            bytes: 2000,
+            fragments: 4,
+            age: 1_000_000_000,
+        },
         early_bytes: 16 << 10,
         kept_bytes: 500,
         dialect: None,
@@ -272,7 +279,7 @@ proptest! {
         for mutation in &mutations {
             apply(&mut frames, mutation, others);
         }
-        let limits = if is_narrow { narrow() } else { Limits::default() };
+        let limits = if is_narrow { narrow() } else { FlowLimits::default() };
         let outcome = run(limits, &frames);
         let sends = sends(&frames);
         prop_assert!(outcome.transactions.len() <= sends, "{} of {sends}", outcome.transactions.len());
@@ -281,13 +288,13 @@ proptest! {
 }
 
 /// What a Transaction is known by in two runs over nearly the same packets.
-type Name = (Direction, u32);
+type Name = (CallDirection, u32);
 
 fn by_name(transactions: &[Transaction]) -> BTreeMap<(bool, u32), Vec<&Transaction>> {
     let mut named: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for transaction in transactions {
         let (direction, xid): Name = (transaction.direction, transaction.xid.0);
-        named.entry((direction == Direction::Forward, xid)).or_default().push(transaction);
+        named.entry((direction == CallDirection::Forward, xid)).or_default().push(transaction);
     }
     named
 }
@@ -327,12 +334,12 @@ fn nothing_is_invented(
 #[test]
 fn one_lost_packet_invents_no_transaction_and_no_operation_or_status() {
     let all = &*DELEGATIONS;
-    let undisturbed = run(Limits::default(), all).transactions;
+    let undisturbed = run(FlowLimits::default(), all).transactions;
     let expected = by_name(&undisturbed);
     assert!(expected.values().all(|transactions| transactions.len() == 1));
     for lost in 0..all.len() {
         let kept = all.iter().enumerate().filter(|(at, _)| *at != lost).map(|(_, kept)| kept);
-        let found = run(Limits::default(), kept).transactions;
+        let found = run(FlowLimits::default(), kept).transactions;
         let said = format!("without frame {}", lost + 1);
         nothing_is_invented(&undisturbed, &found, &said).unwrap_or_else(|e| panic!("{e}"));
         // One packet is of one message or of one chunk, so that everything else is untouched.
@@ -353,7 +360,7 @@ proptest! {
         losses in 0u8..12,
     ) {
         let all = &*DELEGATIONS;
-        let undisturbed = run(Limits::default(), all).transactions;
+        let undisturbed = run(FlowLimits::default(), all).transactions;
         // Up to half of the packets are lost, some are seen twice.
         let copies = |fate: u8| match fate {
             fate if fate < losses => 0,
@@ -361,18 +368,18 @@ proptest! {
             _ => 1,
         };
         let kept = all.iter().zip(fates.iter().cycle()).flat_map(|(kept, fate)| std::iter::repeat_n(kept, copies(*fate)));
-        let found = run(Limits::default(), kept).transactions;
+        let found = run(FlowLimits::default(), kept).transactions;
         nothing_is_invented(&undisturbed, &found, "what is left")?;
     }
 }
 
 #[test]
 fn the_capture_that_the_others_are_compared_with_is_whole() {
-    let transactions = run(Limits::default(), &*DELEGATIONS).transactions;
-    let reverse = transactions.iter().filter(|t| t.direction == Direction::Reverse).count();
+    let transactions = run(FlowLimits::default(), &*DELEGATIONS).transactions;
+    let reverse = transactions.iter().filter(|t| t.direction == CallDirection::Reverse).count();
     assert!(reverse > 0 && transactions.len() > 30, "{reverse} of {}", transactions.len());
     for transaction in &transactions {
         assert_eq!(transaction.missing(), [], "{transaction:?}");
-        assert!(matches!(read(transaction).operation, Some(Operation::Named(_))));
+        assert!(matches!(read(transaction).operation, Some(CallOperation::Named(_))));
     }
 }

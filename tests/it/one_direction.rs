@@ -2,8 +2,8 @@
 //! Call, and nothing else. Where the bytes of RDMA go is known only from the Calls and Read requests of the other direction,
 //! so that they are counted as what has no known memory.
 
-use nfsrdma_dissectors::field::Unobserved;
-use nfsrdma_dissectors::flow::transaction::{Missing, Which};
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::flow::transaction::{MissingPart, RpcMessageKind};
 use nfsrdma_dissectors::net;
 
 use crate::exhibit::{ALL, agrees, named, run};
@@ -13,7 +13,7 @@ use crate::witness;
 fn of_one_direction_there_are_the_messages_of_that_direction_and_no_other() {
     for exhibit in &ALL {
         let name = exhibit.name;
-        let source = |at: usize| net::decode(&exhibit.frames[at].frame(1), &mut Unobserved).source;
+        let source = |at: usize| net::decode(&exhibit.frames[at].frame(1), &mut NullObserver).source;
         let addresses: std::collections::BTreeSet<_> =
             exhibit.transactions.iter().map(|t| witness::name(t).0).collect();
         let client = exhibit.transactions[0].connection.client.address;
@@ -30,15 +30,18 @@ fn of_one_direction_there_are_the_messages_of_that_direction_and_no_other() {
                 let said = format!("{said}: {}", now.xid);
                 agrees(now, before, &said);
                 let is_caller = witness::name(before).0 == sender;
-                let (there, gone) =
-                    if is_caller { (Which::Call, Which::Reply) } else { (Which::Reply, Which::Call) };
+                let (there, gone) = if is_caller {
+                    (RpcMessageKind::Call, RpcMessageKind::Reply)
+                } else {
+                    (RpcMessageKind::Reply, RpcMessageKind::Call)
+                };
                 assert!(now.message(gone).is_none(), "{said}");
                 let (now_there, before_there) = (now.message(there).unwrap(), before.message(there).unwrap());
                 assert!(
                     now_there.bytes == before_there.bytes && now_there.frames == before_there.frames,
                     "{said}"
                 );
-                assert_eq!(now.missing(), [Missing::Message(gone)], "{said}");
+                assert_eq!(now.missing(), [MissingPart::Message(gone)], "{said}");
                 let chunks = now.read_chunks.iter().chain(&now.write_chunks).chain(&now.reply_chunk);
                 assert_eq!(chunks.map(|chunk| chunk.moved()).sum::<u64>(), 0, "{said}");
             }

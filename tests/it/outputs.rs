@@ -14,9 +14,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::xdr::Cursor;
-use nfsrdma_inspect::replay::trace::Trace;
-use nfsrdma_inspect::replay::transport::loopback::server::{Answer, Server};
-use nfsrdma_inspect::source::Source;
+use nfsrdma_inspect::replay::trace::TraceReader;
+use nfsrdma_inspect::replay::transport::mock::server::{MockReply, MockServer};
+use nfsrdma_inspect::source::CaptureSource;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -34,7 +34,7 @@ const OLD: [u8; 4096] = [b'o'; 4096];
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const PCAPNG: fn(&[u8]) -> bool = |bytes| {
-    let mut source = Source::from_reader("output", std::io::Cursor::new(bytes.to_vec()));
+    let mut source = CaptureSource::from_reader("output", std::io::Cursor::new(bytes.to_vec()));
     loop {
         match source.next() {
             Ok(Some(_)) => {}
@@ -45,7 +45,7 @@ const PCAPNG: fn(&[u8]) -> bool = |bytes| {
 };
 const TRACE: fn(&[u8]) -> bool = |bytes| {
     let file = captures::Temporary::new(&format!("whole-{}.trace", unique()), bytes);
-    Trace::open(File::open(file.path()).unwrap()).is_ok()
+    TraceReader::open(File::open(file.path()).unwrap()).is_ok()
 };
 const XML: fn(&[u8]) -> bool = |bytes| bytes.trim_ascii_end().ends_with(b"</testsuites>");
 const HTML: fn(&[u8]) -> bool = |bytes| bytes.trim_ascii_end().ends_with(b"</html>");
@@ -221,7 +221,7 @@ impl Standin {
     fn start(answers: i64) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();
-        let (server, calls) = (Arc::new(Mutex::new(Server::default())), Arc::<AtomicI64>::default());
+        let (server, calls) = (Arc::new(Mutex::new(MockServer::default())), Arc::<AtomicI64>::default());
         let counted = Arc::clone(&calls);
         thread::spawn(move || {
             for stream in listener.incoming() {
@@ -233,7 +233,7 @@ impl Standin {
     }
 }
 
-fn serve(mut stream: TcpStream, server: &Mutex<Server>, calls: &AtomicI64, answers: i64) -> Option<()> {
+fn serve(mut stream: TcpStream, server: &Mutex<MockServer>, calls: &AtomicI64, answers: i64) -> Option<()> {
     loop {
         let mut mark = [0; 4];
         stream.read_exact(&mut mark).ok()?;
@@ -242,7 +242,7 @@ fn serve(mut stream: TcpStream, server: &Mutex<Server>, calls: &AtomicI64, answe
         if calls.fetch_add(1, Ordering::Relaxed) >= answers {
             continue;
         }
-        let mut answer = Answer::default();
+        let mut answer = MockReply::default();
         server.lock().unwrap().call(Cursor::new(&call), &mut answer);
         let reply = answer.whole();
         let mark = 0x8000_0000 | reply.len() as u32;
@@ -802,7 +802,7 @@ fn of_a_pipe_what_came_before_a_signal_is_written() {
         let ended = child.wait_with_output().unwrap();
         assert_eq!(ended.status.code(), Some(0), "{}", stderr(&ended));
         assert_eq!(stderr(&ended), "");
-        let mut source = Source::open([cell.out()]).unwrap();
+        let mut source = CaptureSource::open([cell.out()]).unwrap();
         let mut frames = 0;
         while source.next().unwrap().is_some() {
             frames += 1;

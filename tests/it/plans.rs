@@ -5,13 +5,13 @@ use std::io::Cursor;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use nfsrdma_dissectors::flow::{Flow, Limits};
-use nfsrdma_inspect::output::plan::View;
-use nfsrdma_inspect::output::style::Screen;
-use nfsrdma_inspect::replay::compile::Compiler;
-use nfsrdma_inspect::replay::plan::Plan;
-use nfsrdma_inspect::replay::trace::layout::Keeping;
-use nfsrdma_inspect::replay::trace::{Holds, Trace};
+use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+use nfsrdma_inspect::output::plan::PlanReportView;
+use nfsrdma_inspect::output::style::TerminalStyle;
+use nfsrdma_inspect::replay::compile::TraceCompiler;
+use nfsrdma_inspect::replay::plan::ReplayPlan;
+use nfsrdma_inspect::replay::trace::layout::ContentRetention;
+use nfsrdma_inspect::replay::trace::{MessageSlotKind, TraceReader};
 
 use crate::captures;
 use crate::traces::{compiled, open};
@@ -20,8 +20,8 @@ use crate::traces::{compiled, open};
 fn every_step_ends_in_one_state_and_each_that_does_not_run_has_its_reason() {
     let validator = crate::schema::validator("plan.schema.json");
     for name in captures::ALL {
-        let (trace, counts, _) = compiled(name, Keeping::KEPT);
-        let plan = Plan::new(&mut open(&trace)).unwrap();
+        let (trace, counts, _) = compiled(name, ContentRetention::KEPT);
+        let plan = ReplayPlan::new(&mut open(&trace)).unwrap();
         assert_eq!(plan.total(), counts.end.steps, "{name}");
         let [run, others @ ..] = plan.steps;
         let because: u64 = plan.reasons.values().map(|because| because.steps).sum();
@@ -36,8 +36,8 @@ fn every_step_ends_in_one_state_and_each_that_does_not_run_has_its_reason() {
         // The validator takes longer than all else; what the others have, these have too.
         if ["rxe-v3", "rxe-v42-mid", "rxe-v42-snap128"].contains(&name) {
             let mut json = Vec::new();
-            let screen = Screen::pipe();
-            View { name, plan: &plan, count: 5, screen }.json(&mut json).unwrap();
+            let screen = TerminalStyle::pipe();
+            PlanReportView { name, plan: &plan, count: 5, screen }.json(&mut json).unwrap();
             crate::schema::assert_keeps(&validator, &serde_json::from_slice(&json).unwrap(), name);
         }
     }
@@ -46,18 +46,22 @@ fn every_step_ends_in_one_state_and_each_that_does_not_run_has_its_reason() {
 #[test]
 fn a_capture_that_begins_in_the_middle_runs_with_what_is_known_of_before() {
     for name in ["rxe-v42-mid", "siw-v42-mid"] {
-        let (trace, ..) = compiled(name, Keeping::KEPT);
-        let plan = Plan::new(&mut open(&trace)).unwrap();
+        let (trace, ..) = compiled(name, ContentRetention::KEPT);
+        let plan = ReplayPlan::new(&mut open(&trace)).unwrap();
         assert_eq!(plan.steps[3], 0, "{name}: {:?}", plan.reasons);
         let kinds: Vec<_> = plan.undefined.keys().copied().collect();
-        assert_eq!(kinds, [Holds::FILEHANDLE, Holds::CLIENTID, Holds::SESSION], "{name}");
+        assert_eq!(
+            kinds,
+            [MessageSlotKind::FILEHANDLE, MessageSlotKind::CLIENTID, MessageSlotKind::SESSION],
+            "{name}"
+        );
     }
 }
 
 #[test]
 fn what_is_read_before_it_is_written_is_in_the_tree_with_its_content() {
     for name in ["rxe-v40-deleg", "rxe-v42-deleg"] {
-        let (trace, ..) = compiled(name, Keeping::KEPT);
+        let (trace, ..) = compiled(name, ContentRetention::KEPT);
         let mut extents = Vec::new();
         open(&trace).extents(|extent| extents.push(extent.clone())).unwrap();
         let mut content = Vec::new();
@@ -66,7 +70,7 @@ fn what_is_read_before_it_is_written_is_in_the_tree_with_its_content() {
             assert!(open(&trace).extent(extent, &mut content).unwrap(), "{name}");
             known += content.len();
         }
-        let plan = Plan::new(&mut open(&trace)).unwrap();
+        let plan = ReplayPlan::new(&mut open(&trace)).unwrap();
         assert_eq!(known as u64, plan.tree.content, "{name}");
         assert!(known > 0, "{name}");
         let mut sizes = HashMap::new();
@@ -85,8 +89,8 @@ fn what_is_read_before_it_is_written_is_in_the_tree_with_its_content() {
 fn of_a_lossy_capture_each_step_has_its_reason_too() {
     let frames = crate::mutations::frames("rxe-v42");
     for every in [3, 7, 20, 50] {
-        let mut flow = Flow::new(Limits { keep_data: true, ..Limits::default() });
-        let mut compiler = Compiler::new(Cursor::new(Vec::new()), Keeping::KEPT).unwrap();
+        let mut flow = Flow::new(FlowLimits { keep_data: true, ..FlowLimits::default() });
+        let mut compiler = TraceCompiler::new(Cursor::new(Vec::new()), ContentRetention::KEPT).unwrap();
         let mut transactions = 0;
         for (number, kept) in (1..).zip(&frames) {
             if number % every != 0 {
@@ -99,7 +103,7 @@ fn of_a_lossy_capture_each_step_has_its_reason_too() {
             transactions += 1;
         }
         let (trace, _) = compiler.finish(&[]).unwrap();
-        let plan = Plan::new(&mut Trace::open(trace).unwrap()).unwrap();
+        let plan = ReplayPlan::new(&mut TraceReader::open(trace).unwrap()).unwrap();
         assert_eq!(plan.total(), transactions);
         let lost: u64 = plan.reasons.values().map(|because| because.steps).sum();
         assert_eq!(plan.steps[0] + lost, transactions);
@@ -109,10 +113,10 @@ fn of_a_lossy_capture_each_step_has_its_reason_too() {
 }
 
 fn shown(name: &str) -> String {
-    let (trace, ..) = compiled(name, Keeping::KEPT);
-    let plan = Plan::new(&mut open(&trace)).unwrap();
+    let (trace, ..) = compiled(name, ContentRetention::KEPT);
+    let plan = ReplayPlan::new(&mut open(&trace)).unwrap();
     let mut text = Vec::new();
-    View { name, plan: &plan, count: 12, screen: Screen::pipe() }.text(&mut text).unwrap();
+    PlanReportView { name, plan: &plan, count: 12, screen: TerminalStyle::pipe() }.text(&mut text).unwrap();
     String::from_utf8(text).unwrap()
 }
 
@@ -179,7 +183,7 @@ fn what_a_filter_leaves_out_counts_as_done_before() {
     let capture = captures::path("rxe-v42");
     let output = replay(&["compile", "-q", "-Y", "nfs.opcode == READ", "-o", &trace], &[&capture]);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(0), 0), "{output:?}");
-    let plan = Plan::new(&mut Trace::open(std::fs::File::open(&to.0).unwrap()).unwrap()).unwrap();
+    let plan = ReplayPlan::new(&mut TraceReader::open(std::fs::File::open(&to.0).unwrap()).unwrap()).unwrap();
     assert_eq!(plan.total(), 9);
     assert_eq!((plan.steps[1], plan.steps[3]), (9, 0), "{:?}", plan.reasons);
     // The files that they read are named, and have the content that is read.

@@ -2,8 +2,8 @@
 
 use std::io::Cursor;
 
-use nfsrdma_dissectors::flow::{Flow, Limits, Transaction};
-use nfsrdma_inspect::source::Source;
+use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
+use nfsrdma_inspect::source::CaptureSource;
 
 use crate::captures;
 
@@ -14,8 +14,8 @@ fn about(transaction: &Transaction) -> String {
 
 /// All Transactions, and for each with a Reply how long after its last frame it was given out, by the clock of the capture.
 fn read(name: &'static str, prompt: bool) -> (Vec<String>, Vec<u64>) {
-    let mut source = Source::from_reader(name, Cursor::new(captures::bytes(name)));
-    let mut flow = Flow::new(Limits { prompt, ..Limits::default() });
+    let mut source = CaptureSource::from_reader(name, Cursor::new(captures::bytes(name)));
+    let mut flow = Flow::new(FlowLimits { prompt, ..FlowLimits::default() });
     let (mut all, mut waited) = (Vec::new(), Vec::new());
     while let Some(frame) = source.next().unwrap() {
         flow.frame(&frame);

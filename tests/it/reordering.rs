@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use nfsrdma_dissectors::flow::{Flow, Limits};
+use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::frame::Timestamp;
 
 use crate::exhibit::{ALL, named, run, same};
@@ -14,7 +14,7 @@ type Facts = BTreeMap<(u32, bool), String>;
 
 /// Reads the frames; the Transactions, those that are not complete, and the frames that were not decoded.
 fn read(frames: &[Kept]) -> (Facts, Vec<String>, Vec<String>) {
-    let mut flow = Flow::new(Limits::default());
+    let mut flow = Flow::new(FlowLimits::default());
     for (number, frame) in (1..).zip(frames) {
         flow.frame(&frame.frame(number));
     }

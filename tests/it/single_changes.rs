@@ -7,23 +7,25 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, Observer, Value};
-use nfsrdma_dissectors::flow::transaction::Which;
-use nfsrdma_dissectors::flow::{Flow, Limits, Transaction};
-use nfsrdma_inspect::analysis::baseline::{self, Baseline, Checking, Settings};
-use nfsrdma_inspect::analysis::comparison::difference::{Difference, Half, Kind};
-use nfsrdma_inspect::analysis::comparison::record::Record;
+use nfsrdma_dissectors::field::{Field, FieldValue, Observer};
+use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
+use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
+use nfsrdma_inspect::analysis::baseline::{self, Baseline, BaselineCheck, BaselineSettings};
+use nfsrdma_inspect::analysis::comparison::capture::ComparedCapture;
+use nfsrdma_inspect::analysis::comparison::compare_class::{CompareClass, role_of};
+use nfsrdma_inspect::analysis::comparison::difference::{Difference, DifferenceSide, Kind};
+use nfsrdma_inspect::analysis::comparison::options::ComparisonOptions;
+use nfsrdma_inspect::analysis::comparison::record::ComparisonRecord;
 use nfsrdma_inspect::analysis::comparison::recorder::Recorder;
-use nfsrdma_inspect::analysis::comparison::role::{Role, role_of};
-use nfsrdma_inspect::analysis::comparison::selection::Selection;
-use nfsrdma_inspect::analysis::comparison::trace::Trace;
-use nfsrdma_inspect::analysis::comparison::{Client, Comparison, Side};
+use nfsrdma_inspect::analysis::comparison::{Comparison, ComparisonClient, ComparisonSide};
 
 use crate::mutations::{Kept, frames};
 
-fn transactions<'a>(frames: impl IntoIterator<Item = (u64, &'a Kept)>) -> (Vec<Transaction>, Trace) {
-    let mut flow = Flow::new(Limits { keep_data: true, ..Limits::default() });
-    let mut trace = Trace::default();
+fn transactions<'a>(
+    frames: impl IntoIterator<Item = (u64, &'a Kept)>,
+) -> (Vec<Transaction>, ComparedCapture) {
+    let mut flow = Flow::new(FlowLimits { keep_data: true, ..FlowLimits::default() });
+    let mut trace = ComparedCapture::default();
     for (number, kept) in frames {
         trace.frames += 1;
         flow.frame(&kept.frame(number));
@@ -60,9 +62,9 @@ enum More {
     Nothing,
 }
 
-fn recorded(recorder: &mut Recorder, transaction: &Transaction) -> (Client, Record) {
+fn recorded(recorder: &mut Recorder, transaction: &Transaction) -> (ComparisonClient, ComparisonRecord) {
     let address = recorder.word(&transaction.connection.client.address.to_string());
-    (Client { address, direction: transaction.direction }, recorder.record(transaction))
+    (ComparisonClient { address, direction: transaction.direction }, recorder.record(transaction))
 }
 
 fn numbered(frames: &[Kept]) -> Vec<(u64, Kept)> {
@@ -72,7 +74,7 @@ fn numbered(frames: &[Kept]) -> Vec<(u64, Kept)> {
 /// The capture that the changed ones are compared with.
 struct Before {
     recorder: RefCell<Recorder>,
-    records: Vec<(Client, Record)>,
+    records: Vec<(ComparisonClient, ComparisonRecord)>,
     baseline: Baseline,
 }
 
@@ -86,17 +88,17 @@ impl Before {
 }
 
 fn compared(before: &Before, after: &[Transaction]) -> Vec<Difference> {
-    compared_by(Selection::default(), before, after)
+    compared_by(ComparisonOptions::default(), before, after)
 }
 
-fn compared_by(selection: Selection, before: &Before, after: &[Transaction]) -> Vec<Difference> {
+fn compared_by(selection: ComparisonOptions, before: &Before, after: &[Transaction]) -> Vec<Difference> {
     let mut recorder = before.recorder.borrow_mut();
     let mut comparison = Comparison::new(selection, usize::MAX, 64 << 20);
     let (mut a, mut b) = (before.records.iter().cloned(), after.iter());
     let mut found = Vec::new();
     let next = |side| match side {
-        Side::A => a.next(),
-        Side::B => b.next().map(|transaction| recorded(&mut recorder, transaction)),
+        ComparisonSide::A => a.next(),
+        ComparisonSide::B => b.next().map(|transaction| recorded(&mut recorder, transaction)),
     };
     let Ok(()) = comparison.drive(next, |difference| {
         found.push(difference);
@@ -105,7 +107,7 @@ fn compared_by(selection: Selection, before: &Before, after: &[Transaction]) -> 
     found
 }
 
-fn after(frames: &[(u64, Kept)]) -> (Vec<Transaction>, Trace) {
+fn after(frames: &[(u64, Kept)]) -> (Vec<Transaction>, ComparedCapture) {
     transactions(frames.iter().map(|(number, kept)| (*number, kept)))
 }
 
@@ -120,16 +122,16 @@ fn baseline(before: &[Kept]) -> Baseline {
         trace.transaction(transaction, &record);
         Some((client, record))
     };
-    let mut baseline = Baseline::of(Settings::default(), next).unwrap();
+    let mut baseline = Baseline::of(BaselineSettings::default(), next).unwrap();
     baseline.counts.end(&trace);
     let mut bytes = Vec::new();
     baseline::write(&mut bytes, &baseline).unwrap();
     baseline::read(str::from_utf8(&bytes).unwrap()).unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn checked(before: &Before, after: &[Transaction], mut trace: Trace) -> Vec<Difference> {
+fn checked(before: &Before, after: &[Transaction], mut trace: ComparedCapture) -> Vec<Difference> {
     let mut recorder = before.recorder.borrow_mut();
-    let mut checking = Checking::new(before.baseline.clone(), 64 << 20);
+    let mut checking = BaselineCheck::new(before.baseline.clone(), 64 << 20);
     let mut transactions = after.iter();
     let mut found = Vec::new();
     let mut tell = |difference| {
@@ -149,7 +151,7 @@ fn checked(before: &Before, after: &[Transaction], mut trace: Trace) -> Vec<Diff
 
 /// Whether a difference is at a frame: of either side, or of the definition of an identity.
 fn is_at(difference: &Difference, frames: &[u64]) -> bool {
-    let shows = |half: &Half| {
+    let shows = |half: &DifferenceSide| {
         let places = half.place.into_iter().flat_map(|place| [place.call, place.reply]).flatten();
         let mut numbers = places.chain(half.frame).map(|frame| frame.0);
         let text = half.value.as_deref().unwrap_or_default();
@@ -232,16 +234,16 @@ impl<'a> Observer<'a> for Spots {
         self.groups.pop();
     }
 
-    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: Value<'a>) {
-        let is_structure = matches!(value, Value::Enum(..) | Value::Bool(_))
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
+        let is_structure = matches!(value, FieldValue::Enum(..) | FieldValue::Bool(_))
             || field.name.starts_with("rpcordma.")
             || STRUCTURE.contains(&field.name);
         // The last byte of a text is content, where that of the field may be fill.
         let bytes = match value {
-            Value::Bytes(content) | Value::Text(content) if content.is_empty() => return,
-            Value::Text(content) => bytes.start + 4..bytes.start + 4 + content.len(),
-            Value::Bytes(content) => bytes.end - content.len()..bytes.end,
-            Value::Chunk(..) => return,
+            FieldValue::Bytes(content) | FieldValue::Text(content) if content.is_empty() => return,
+            FieldValue::Text(content) => bytes.start + 4..bytes.start + 4 + content.len(),
+            FieldValue::Bytes(content) => bytes.end - content.len()..bytes.end,
+            FieldValue::Chunk(..) => return,
             _ => bytes,
         };
         let above = self.groups.last().copied().unwrap_or_default();
@@ -250,7 +252,7 @@ impl<'a> Observer<'a> for Spots {
 }
 
 /// The frame that a message went in, and where in it the message begins; `None` where it took several.
-fn place_of(frames: &[Kept], transaction: &Transaction, which: Which) -> Option<(u64, usize)> {
+fn place_of(frames: &[Kept], transaction: &Transaction, which: RpcMessageKind) -> Option<(u64, usize)> {
     let record = transaction.message(which)?;
     let [frame] = record.frames.as_slice() else { return None };
     let bytes = &frames[usize::try_from(frame.0).unwrap() - 1].bytes;
@@ -266,7 +268,7 @@ fn flipped(frames: &[Kept], frame: u64, at: usize, mask: u8) -> Vec<(u64, Kept)>
 
 /// Whether a change of a field is to be told.
 fn is_told(field: &Field, above: &str, is_call: bool) -> bool {
-    !matches!(role_of(field.name, above, is_call), Role::Varies(_) | Role::Racing(_))
+    !matches!(role_of(field.name, above, is_call), CompareClass::Varies(_) | CompareClass::Racing(_))
 }
 
 /// Every field of every operation, one change each: the lowest bit of its last byte.
@@ -275,8 +277,8 @@ fn changes_of_fields(frames: &[Kept], most: usize) -> Vec<Change> {
     let mut done: BTreeMap<(&'static str, &'static str, bool), u32> = BTreeMap::new();
     let mut changes = Vec::new();
     for transaction in &transactions {
-        for which in [Which::Call, Which::Reply] {
-            let is_call = which == Which::Call;
+        for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
+            let is_call = which == RpcMessageKind::Call;
             let Some((frame, start)) = place_of(frames, transaction, which) else { continue };
             if transaction.message(which).is_some_and(|record| record.is_nomsg()) {
                 continue;
@@ -294,7 +296,8 @@ fn changes_of_fields(frames: &[Kept], most: usize) -> Vec<Change> {
                 if *count > 1 || changes.len() >= most {
                     continue;
                 }
-                let is_identity = matches!(role_of(spot.field.name, spot.above, is_call), Role::Identity(_));
+                let is_identity =
+                    matches!(role_of(spot.field.name, spot.above, is_call), CompareClass::Identity(_));
                 let more = match (spot.is_structure, is_identity) {
                     (true, _) => More::Structure,
                     (false, true) => More::Nothing,
@@ -315,7 +318,9 @@ fn changes_of_fields(frames: &[Kept], most: usize) -> Vec<Change> {
 
 /// Frames of the Transactions, those of the data that went in chunks included.
 fn frames_of(transaction: &Transaction) -> Vec<u64> {
-    let messages = [Which::Call, Which::Reply].into_iter().filter_map(|which| transaction.message(which));
+    let messages = [RpcMessageKind::Call, RpcMessageKind::Reply]
+        .into_iter()
+        .filter_map(|which| transaction.message(which));
     messages.flat_map(|record| &record.frames).map(|frame| frame.0).collect()
 }
 
@@ -324,7 +329,7 @@ fn changes_of_chunks(frames: &[Kept], most: usize) -> Vec<Change> {
     let (transactions, _) = transactions((1..).zip(frames));
     let mut changes = Vec::new();
     for transaction in &transactions {
-        for which in [Which::Call, Which::Reply] {
+        for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
             let Some((frame, start)) = place_of(frames, transaction, which) else { continue };
             let mut spots = Spots::default();
             transaction.read(|reading| {
@@ -387,9 +392,9 @@ fn changes_of_messages(frames: &[Kept], most: usize) -> Vec<Change> {
     let step = (3 * transactions.len()).div_ceil(most).max(1);
     for (at, transaction) in transactions.iter().enumerate().skip(4).step_by(step) {
         for (what, kind, gone) in [
-            ("no Reply", Kind::Reply, vec![Which::Reply]),
-            ("no Call", Kind::Call, vec![Which::Call]),
-            ("no Transaction", Kind::Missing, vec![Which::Call, Which::Reply]),
+            ("no Reply", Kind::Reply, vec![RpcMessageKind::Reply]),
+            ("no Call", Kind::Call, vec![RpcMessageKind::Call]),
+            ("no Transaction", Kind::Missing, vec![RpcMessageKind::Call, RpcMessageKind::Reply]),
         ] {
             // A Call of several packets is not gone with one of them.
             if gone.iter().any(|which| place_of(frames, transaction, *which).is_none()) {
@@ -424,7 +429,7 @@ fn changes_of_order(frames: &[Kept], most: usize) -> Vec<Change> {
     let (transactions, _) = transactions((1..).zip(frames));
     let mut changes = Vec::new();
     for pair in transactions.windows(2) {
-        let places: Option<Vec<_>> = [Which::Call, Which::Reply]
+        let places: Option<Vec<_>> = [RpcMessageKind::Call, RpcMessageKind::Reply]
             .into_iter()
             .map(|which| {
                 let one = place_of(frames, &pair[0], which)?;
@@ -527,7 +532,7 @@ fn every_single_change_to_a_capture_over_iwarp_is_named_at_its_frame() {
 }
 
 /// The field with this name that a message has in a frame: where its last byte stands in the frame.
-fn field_in(frames: &[Kept], frame: u64, which: Which, label: &str) -> usize {
+fn field_in(frames: &[Kept], frame: u64, which: RpcMessageKind, label: &str) -> usize {
     let (transactions, _) = transactions((1..).zip(frames));
     let of = |transaction: &Transaction| {
         let (at, start) = place_of(frames, transaction, which)?;
@@ -547,10 +552,10 @@ fn between_two_minor_versions_a_change_of_what_both_have_is_named() {
     let count = compared(&before, &after(&numbered(&other)).0).len();
     for (frame, which, label, mask, kind) in [
         // FILE_SYNC4 becomes UNSTABLE4, WRITEW_LT READW_LT, and 0600 0644.
-        (120, Which::Call, "stable", 2, Kind::Argument),
-        (1630, Which::Call, "locktype", 7, Kind::Argument),
-        (618, Which::Reply, "eof", 1, Kind::Result),
-        (1306, Which::Call, "mode", 0o44, Kind::Argument),
+        (120, RpcMessageKind::Call, "stable", 2, Kind::Argument),
+        (1630, RpcMessageKind::Call, "locktype", 7, Kind::Argument),
+        (618, RpcMessageKind::Reply, "eof", 1, Kind::Result),
+        (1306, RpcMessageKind::Call, "mode", 0o44, Kind::Argument),
     ] {
         let at = field_in(&other, frame, which, label);
         let differences = compared(&before, &after(&flipped(&other, frame, at, mask)).0);
@@ -564,15 +569,15 @@ fn strict_hears_what_may_differ_in_headers_too() {
     let frames = frames("rxe-v3");
     let before = Before::new(&frames);
     let strict = |changed: &[(u64, Kept)]| {
-        let selection = Selection { strict: true, ..Selection::default() };
+        let selection = ComparisonOptions { strict: true, ..ComparisonOptions::default() };
         let paths = compared_by(selection, &before, &after(changed).0).into_iter().map(|told| told.path);
         paths.collect::<Vec<_>>()
     };
     assert_eq!(strict(&numbered(&frames)), [""; 0]);
     // The credits of a Reply to LOOKUP, and the byte of fill after the name "s8k".
-    let credits = field_in(&frames, 63, Which::Reply, "rdma_credit");
+    let credits = field_in(&frames, 63, RpcMessageKind::Reply, "rdma_credit");
     assert_eq!(strict(&flipped(&frames, 63, credits, 1)), ["rdma_credit"]);
-    let name = field_in(&frames, 564, Which::Call, "name");
+    let name = field_in(&frames, 564, RpcMessageKind::Call, "name");
     let fill = flipped(&frames, 564, name + 1, 1);
     assert_eq!(strict(&fill), ["LOOKUP.fill"]);
     assert_eq!(compared(&before, &after(&fill).0), []);
@@ -581,7 +586,7 @@ fn strict_hears_what_may_differ_in_headers_too() {
 #[test]
 fn an_rpc_message_with_another_xid_than_its_header_is_told_as_that() {
     let frames = frames("rxe-v3");
-    let xid = field_in(&frames, 979, Which::Reply, "xid");
+    let xid = field_in(&frames, 979, RpcMessageKind::Reply, "xid");
     let differences = compared(&Before::new(&frames), &after(&flipped(&frames, 979, xid, 1)).0);
     let told: Vec<_> = differences.iter().map(|told| (told.kind, told.path.as_str())).collect();
     assert_eq!(told, [(Kind::Header, "rdma_xid")]);

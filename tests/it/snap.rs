@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 use nfsrdma_dissectors::flow::Transaction as FlowTransaction;
-use nfsrdma_dissectors::flow::transaction::{Transport, Which};
+use nfsrdma_dissectors::flow::transaction::{ConnectionTransport, RpcMessageKind};
 use serde_json::Value;
 
 use crate::captures::{self, Temporary};
@@ -231,7 +231,7 @@ fn with_a_snap_length_every_transport_tells_the_same_or_less() {
                 let said = format!("{said}: {name:x?}");
                 agrees(now, before, &said);
                 let codes: Vec<_> = now.missing().iter().map(ToString::to_string).collect();
-                for (side, which) in [("call", Which::Call), ("reply", Which::Reply)] {
+                for (side, which) in [("call", RpcMessageKind::Call), ("reply", RpcMessageKind::Reply)] {
                     let whole = before.message(which).unwrap();
                     let is_whole = now.message(which).is_some_and(|message| message.bytes == whole.bytes);
                     let is_of = |code: &String| code == side || code.starts_with(&format!("{side}:"));
@@ -248,12 +248,17 @@ fn with_a_snap_length_every_transport_tells_the_same_or_less() {
                 }
             }
             let sends = outcome.undecoded.get("cut_header").copied().unwrap_or(0);
-            if (exhibit.transactions.iter().any(|t| t.connection.transport == Transport::Iwarp), snap)
-                == (true, 96)
+            if (
+                exhibit.transactions.iter().any(|t| t.connection.transport == ConnectionTransport::Iwarp),
+                snap,
+            ) == (true, 96)
             {
                 // 10 bytes are left behind the headers of Ethernet, IP, TCP with its time stamps, and DDP: the XID and the
                 // version, but not the word that tells a Call from a Reply.
-                let rdma = expected.values().filter(|t| t.connection.transport == Transport::Iwarp).count();
+                let rdma = expected
+                    .values()
+                    .filter(|t| t.connection.transport == ConnectionTransport::Iwarp)
+                    .count();
                 assert_eq!(found.len(), expected.len() - rdma, "{said}");
                 // Where two FPDUs are in one segment, of the second not even the headers of DDP are there.
                 let cut = sends + outcome.undecoded["cut_frame"];

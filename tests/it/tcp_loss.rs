@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nfsrdma_dissectors::flow::{Flow, Limits, Transaction};
+use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 
 use crate::mutations::{Kept, frames};
@@ -17,7 +17,7 @@ pub(crate) type Transactions = BTreeMap<(Option<u32>, u32), Transaction>;
 
 /// Reads the frames under the numbers that they had; the Transactions, and the frames that were not decoded.
 pub(crate) fn read<'a>(frames: impl IntoIterator<Item = (usize, &'a Kept)>) -> (Transactions, Vec<String>) {
-    let mut flow = Flow::new(Limits::default());
+    let mut flow = Flow::new(FlowLimits::default());
     for (number, kept) in frames {
         flow.frame(&kept.frame(number as u64 + 1));
     }

@@ -6,16 +6,16 @@ use std::io::Cursor;
 use std::ops::Range;
 
 use nfsrdma_dissectors::catalog;
-use nfsrdma_dissectors::field::{Field, Kind, Observer, Value};
-use nfsrdma_dissectors::flow::reading::Reading;
-use nfsrdma_dissectors::flow::transaction::Which;
-use nfsrdma_dissectors::flow::{Flow, Limits, Transaction, observe_segment};
+use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, Observer};
+use nfsrdma_dissectors::flow::decode::TransactionMessages;
+use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
+use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction, observe_segment};
 use nfsrdma_dissectors::infiniband::cm;
 use nfsrdma_dissectors::infiniband::mad::Mad;
-use nfsrdma_dissectors::net::Carried;
-use nfsrdma_dissectors::nfs::v4::{Attribute, Item};
+use nfsrdma_dissectors::net::DatagramPayload;
+use nfsrdma_dissectors::nfs::v4::{Attribute, BitmapItem};
 use nfsrdma_dissectors::rpcrdma::PrivateData;
-use nfsrdma_inspect::source::Source;
+use nfsrdma_inspect::source::CaptureSource;
 
 use crate::captures;
 
@@ -37,19 +37,19 @@ impl Heard {
     }
 }
 
-fn kind_of(value: &Value<'_>) -> &'static str {
+fn kind_of(value: &FieldValue<'_>) -> &'static str {
     match value {
-        Value::Unsigned(_) => "unsigned",
-        Value::Signed(_) => "signed",
-        Value::Bool(_) => "bool",
-        Value::Enum(..) => "enum",
-        Value::Flags(..) => "flags",
-        Value::Bytes(_) => "bytes",
-        Value::Text(_) => "text",
-        Value::Ipv4(_) => "ipv4",
-        Value::Ipv6(_) => "ipv6",
-        Value::Ethernet(_) => "ethernet",
-        Value::Chunk(..) => "chunk",
+        FieldValue::Unsigned(_) => "unsigned",
+        FieldValue::Signed(_) => "signed",
+        FieldValue::Bool(_) => "bool",
+        FieldValue::Enum(..) => "enum",
+        FieldValue::Flags(..) => "flags",
+        FieldValue::Bytes(_) => "bytes",
+        FieldValue::Text(_) => "text",
+        FieldValue::Ipv4(_) => "ipv4",
+        FieldValue::Ipv6(_) => "ipv6",
+        FieldValue::Ethernet(_) => "ethernet",
+        FieldValue::Chunk(..) => "chunk",
     }
 }
 
@@ -64,34 +64,38 @@ impl<'a> Observer<'a> for Heard {
         self.hear(field, "time");
     }
 
-    fn value(&mut self, field: &'static Field, _: Range<usize>, value: Value<'a>) {
+    fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
         self.hear(field, kind_of(&value));
     }
 }
 
 /// What may be told of a field of this kind.
-fn may_be_told(kind: Kind) -> &'static [&'static str] {
+fn may_be_told(kind: FieldKind) -> &'static [&'static str] {
     match kind {
         // A structure that fills an item stays bytes where the item holds something else.
-        Kind::Group => &["group", "bytes"],
-        Kind::Time | Kind::Duration => &["group", "time"],
-        Kind::Unsigned | Kind::Hex(_) => &["unsigned"],
-        Kind::Signed => &["signed"],
-        Kind::Bool => &["bool"],
-        Kind::Enum => &["enum"],
-        Kind::Flags => &["flags"],
-        Kind::Bytes => &["bytes", "chunk"],
-        Kind::Text => &["text", "chunk"],
-        Kind::Ipv4 => &["ipv4"],
-        Kind::Ipv6 => &["ipv6"],
-        Kind::Ethernet => &["ethernet"],
+        FieldKind::Group => &["group", "bytes"],
+        FieldKind::Time | FieldKind::Duration => &["group", "time"],
+        FieldKind::Unsigned | FieldKind::Hex(_) => &["unsigned"],
+        FieldKind::Signed => &["signed"],
+        FieldKind::Bool => &["bool"],
+        FieldKind::Enum => &["enum"],
+        FieldKind::Flags => &["flags"],
+        FieldKind::Bytes => &["bytes", "chunk"],
+        FieldKind::Text => &["text", "chunk"],
+        FieldKind::Ipv4 => &["ipv4"],
+        FieldKind::Ipv6 => &["ipv6"],
+        FieldKind::Ethernet => &["ethernet"],
     }
 }
 
 /// Runs a capture, its frames watched, and gives each Transaction to `read`.
-fn run(capture: &str, heard: &mut Heard, mut read: impl FnMut(&Transaction, &Reading<'_>, &mut Heard)) {
-    let mut source = Source::from_reader(capture, Cursor::new(captures::bytes(capture)));
-    let mut flow = Flow::new(Limits::default());
+fn run(
+    capture: &str,
+    heard: &mut Heard,
+    mut read: impl FnMut(&Transaction, &TransactionMessages<'_>, &mut Heard),
+) {
+    let mut source = CaptureSource::from_reader(capture, Cursor::new(captures::bytes(capture)));
+    let mut flow = Flow::new(FlowLimits::default());
     let mut give = |flow: &mut Flow, heard: &mut Heard| {
         while let Some(transaction) = flow.next_transaction() {
             transaction.read(|reading| read(&transaction, reading, heard));
@@ -100,13 +104,13 @@ fn run(capture: &str, heard: &mut Heard, mut read: impl FnMut(&Transaction, &Rea
     while let Some(frame) = source.next().unwrap() {
         let (datagram, _) = flow.observed_frame(&frame, heard);
         match &datagram.carried {
-            Carried::Infiniband(packet) => {
-                let message = Mad::of(packet, heard).and_then(|mad| cm::Message::decode(&mad, heard));
-                if let Some(private) = message.as_ref().and_then(cm::Message::private) {
+            DatagramPayload::Infiniband(packet) => {
+                let message = Mad::of(packet, heard).and_then(|mad| cm::CmMessage::decode(&mad, heard));
+                if let Some(private) = message.as_ref().and_then(cm::CmMessage::private) {
                     PrivateData::find(private.bytes, private.at, heard);
                 }
             }
-            Carried::Tcp(segment) if flow.is_iwarp() => observe_segment(segment.payload, heard),
+            DatagramPayload::Tcp(segment) if flow.is_iwarp() => observe_segment(segment.payload, heard),
             _ => {}
         }
         give(&mut flow, heard);
@@ -119,7 +123,7 @@ fn run(capture: &str, heard: &mut Heard, mut read: impl FnMut(&Transaction, &Rea
 pub(crate) fn heard(capture: &str) -> Heard {
     let mut heard = Heard::default();
     run(capture, &mut heard, |_, reading, heard| {
-        for which in [Which::Call, Which::Reply] {
+        for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
             // What was told before an error stands: some captures are cut.
             let _ = reading.observe_rpcrdma(which, heard);
             let _ = reading.observe_rpc(which, heard);
@@ -167,9 +171,9 @@ impl<'a> Observer<'a> for Covered {
         self.tell(bytes);
     }
 
-    fn value(&mut self, field: &'static Field, bytes: Range<usize>, _: Value<'a>) {
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, _: FieldValue<'a>) {
         // Fields that stand for what was not read.
-        let unread = ["nfs.undecoded", <Attribute<'_> as Item<'_>>::VALUES.name];
+        let unread = ["nfs.undecoded", <Attribute<'_> as BitmapItem<'_>>::VALUES.name];
         if unread.contains(&field.name) {
             self.unread.insert(field.name);
         } else {
@@ -185,7 +189,7 @@ fn every_byte_is_told(capture: &str) -> u64 {
         if !transaction.missing().is_empty() {
             return;
         }
-        for which in [Which::Call, Which::Reply] {
+        for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
             let Some(record) = transaction.message(which) else { continue };
             let at = format!("{capture}: the {which:?} in {:?} of {transaction:?}", record.frames);
             let header = record.rpc_at.filter(|_| record.rpcrdma.is_some()).unwrap_or(0);
@@ -218,7 +222,7 @@ fn no_byte_of_a_complete_message_is_left_out() {
 #[test]
 fn every_field_that_is_told_is_in_the_registry_with_its_type() {
     let registry = catalog::all();
-    let known: BTreeMap<&str, Vec<Kind>> = registry
+    let known: BTreeMap<&str, Vec<FieldKind>> = registry
         .fields()
         .map(|(name, places)| (name, places.iter().map(|place| place.field.kind).collect()))
         .collect();

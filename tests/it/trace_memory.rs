@@ -3,13 +3,13 @@
 use std::io::{self, Cursor, Seek, SeekFrom, Write};
 
 use allocation_counter::measure;
-use nfsrdma_dissectors::flow::{Flow, Limits};
+use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::xdr::Encoder;
-use nfsrdma_inspect::replay::compile::Compiler;
-use nfsrdma_inspect::replay::plan::Plan;
-use nfsrdma_inspect::replay::trace::Trace;
-use nfsrdma_inspect::replay::trace::layout::Keeping;
+use nfsrdma_inspect::replay::compile::TraceCompiler;
+use nfsrdma_inspect::replay::plan::ReplayPlan;
+use nfsrdma_inspect::replay::trace::TraceReader;
+use nfsrdma_inspect::replay::trace::layout::ContentRetention;
 
 const MIB: u64 = 1 << 20;
 const UDP: usize = 14 + 20;
@@ -95,7 +95,7 @@ fn messages(xid: u32, is_lookup: bool, file: u32) -> [Vec<u8>; 2] {
 /// Gives the compiler operations, each on the file of its number.
 fn compile<W: Write + Seek>(
     flow: &mut Flow,
-    compiler: &mut Compiler<W>,
+    compiler: &mut TraceCompiler<W>,
     operations: std::ops::Range<u32>,
     is_lookup: bool,
     file: impl Fn(u32) -> u32,
@@ -118,14 +118,14 @@ fn compile<W: Write + Seek>(
     }
 }
 
-fn limits() -> Limits {
-    Limits { keep_data: true, lingering_transactions: 256, ..Limits::default() }
+fn limits() -> FlowLimits {
+    FlowLimits { keep_data: true, lingering_transactions: 256, ..FlowLimits::default() }
 }
 
 #[test]
 fn operations_on_known_files_add_nothing_once_the_window_is_full() {
     let mut flow = Flow::new(limits());
-    let mut compiler = Compiler::new(Nowhere::default(), Keeping::KEPT).unwrap();
+    let mut compiler = TraceCompiler::new(Nowhere::default(), ContentRetention::KEPT).unwrap();
     compile(&mut flow, &mut compiler, 1..500, true, |number| number);
     let filling = measure(|| compile(&mut flow, &mut compiler, 500..45_000, false, |n| 1 + n % 400));
     // The window of steps that are put in order.
@@ -138,7 +138,7 @@ fn operations_on_known_files_add_nothing_once_the_window_is_full() {
 #[test]
 fn a_new_file_adds_some_hundred_bytes_to_what_is_remembered() {
     let mut flow = Flow::new(limits());
-    let mut compiler = Compiler::new(Nowhere::default(), Keeping::KEPT).unwrap();
+    let mut compiler = TraceCompiler::new(Nowhere::default(), ContentRetention::KEPT).unwrap();
     compile(&mut flow, &mut compiler, 1..45_000, false, |_| 0);
     let files = 15_000;
     let grown = measure(|| compile(&mut flow, &mut compiler, 45_000..45_000 + files, true, |number| number));
@@ -150,7 +150,7 @@ fn a_new_file_adds_some_hundred_bytes_to_what_is_remembered() {
 #[test]
 fn a_long_trace_is_planned_in_little_memory() {
     let mut flow = Flow::new(limits());
-    let mut compiler = Compiler::new(Cursor::new(Vec::new()), Keeping::HASHED).unwrap();
+    let mut compiler = TraceCompiler::new(Cursor::new(Vec::new()), ContentRetention::HASHED).unwrap();
     compile(&mut flow, &mut compiler, 1..12_000, true, |number| number);
     compile(&mut flow, &mut compiler, 12_000..30_000, false, |number| 1 + number % 11_000);
     flow.finish();
@@ -160,9 +160,9 @@ fn a_long_trace_is_planned_in_little_memory() {
     let (trace, counts) = compiler.finish(&[]).unwrap();
     assert_eq!(counts.end.steps, 29_999);
     let trace = trace.into_inner();
-    let mut trace = Trace::open(Cursor::new(&trace[..])).unwrap();
+    let mut trace = TraceReader::open(Cursor::new(&trace[..])).unwrap();
     let mut plan = None;
-    let planning = measure(|| plan = Some(Plan::new(&mut trace).unwrap()));
+    let planning = measure(|| plan = Some(ReplayPlan::new(&mut trace).unwrap()));
     let plan = plan.unwrap();
     assert_eq!(plan.total(), 29_999);
     assert_eq!(plan.tree.objects.values().sum::<u64>(), 12_000, "the directory and the files in it");

@@ -4,53 +4,61 @@ use std::collections::HashMap;
 use std::io::Cursor;
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, Observer, Unobserved, Value};
-use nfsrdma_dissectors::flow::transaction::Which;
-use nfsrdma_dissectors::flow::{Flow, Limits, Transaction};
+use nfsrdma_dissectors::field::{Field, FieldValue, NullObserver, Observer};
+use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
+use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr;
-use nfsrdma_inspect::analysis::comparison::role::{Role, role_of};
-use nfsrdma_inspect::output::plan::View;
-use nfsrdma_inspect::output::style::Screen;
-use nfsrdma_inspect::replay::compile::{Compiler, Counts};
-use nfsrdma_inspect::replay::plan::Plan;
-use nfsrdma_inspect::replay::trace::bind::{bind, hear};
-use nfsrdma_inspect::replay::trace::emit::{AsCaptured, Header, Placed, Values, captured, emit};
-use nfsrdma_inspect::replay::trace::layout::Keeping;
-use nfsrdma_inspect::replay::trace::{
-    Asked, Content, Holds, Message, Part, Protection, Slot, Trace, TraceError,
+use nfsrdma_inspect::analysis::comparison::compare_class::{CompareClass, role_of};
+use nfsrdma_inspect::output::plan::PlanReportView;
+use nfsrdma_inspect::output::style::TerminalStyle;
+use nfsrdma_inspect::replay::compile::{TraceCompileCounts, TraceCompiler};
+use nfsrdma_inspect::replay::plan::ReplayPlan;
+use nfsrdma_inspect::replay::trace::binding::{bind, hear};
+use nfsrdma_inspect::replay::trace::emission::{
+    CapturedSlotValues, EmittedHeader, PlacedPayload, SlotValueSource, captured, emit,
 };
-use nfsrdma_inspect::source::Source;
+use nfsrdma_inspect::replay::trace::layout::ContentRetention;
+use nfsrdma_inspect::replay::trace::{
+    GssProtection, MessageSlot, MessageSlotKind, PayloadContentState, TraceError, TraceMessage,
+    TraceProcedure, TraceReader, VariableUse,
+};
+use nfsrdma_inspect::source::CaptureSource;
 
 use super::captures;
 
 /// What a message of a capture is to be, and where it is from.
 pub(crate) struct Sent {
-    which: Which,
+    which: RpcMessageKind,
     transaction: u64,
     /// The message, where nothing of it travelled beside it.
     bytes: Option<Vec<u8>>,
     length: u64,
 }
 
-pub(crate) fn compiled(name: &str, keeping: Keeping) -> (Vec<u8>, Counts, Vec<Sent>) {
-    let mut compiler = Compiler::new(Cursor::new(Vec::new()), keeping).unwrap();
+pub(crate) fn compiled(name: &str, keeping: ContentRetention) -> (Vec<u8>, TraceCompileCounts, Vec<Sent>) {
+    let mut compiler = TraceCompiler::new(Cursor::new(Vec::new()), keeping).unwrap();
     let mut sent = Vec::new();
     transactions(name, |transaction| {
-        sent.extend([Which::Call, Which::Reply].map(|which| said(transaction, which)).into_iter().flatten());
+        sent.extend(
+            [RpcMessageKind::Call, RpcMessageKind::Reply]
+                .map(|which| said(transaction, which))
+                .into_iter()
+                .flatten(),
+        );
         compiler.transaction(transaction).unwrap();
     });
     let (trace, counts) = compiler.finish(&[name.to_owned()]).unwrap();
     (trace.into_inner(), counts, sent)
 }
 
-pub(crate) fn open(trace: &[u8]) -> Trace<Cursor<&[u8]>> {
-    Trace::open(Cursor::new(trace)).unwrap()
+pub(crate) fn open(trace: &[u8]) -> TraceReader<Cursor<&[u8]>> {
+    TraceReader::open(Cursor::new(trace)).unwrap()
 }
 
 fn transactions(name: &str, mut take: impl FnMut(&Transaction)) {
-    let mut source = Source::open([captures::path(name)]).unwrap();
-    let mut flow = Flow::new(Limits { keep_data: true, ..Limits::default() });
+    let mut source = CaptureSource::open([captures::path(name)]).unwrap();
+    let mut flow = Flow::new(FlowLimits { keep_data: true, ..FlowLimits::default() });
     while let Some(frame) = source.next().unwrap() {
         flow.frame(&frame);
         while let Some(transaction) = flow.next_transaction() {
@@ -64,7 +72,7 @@ fn transactions(name: &str, mut take: impl FnMut(&Transaction)) {
 }
 
 /// A message that was captured whole.
-fn said(transaction: &Transaction, which: Which) -> Option<Sent> {
+fn said(transaction: &Transaction, which: RpcMessageKind) -> Option<Sent> {
     let message = transaction.message(which)?;
     let is_whole = transaction.missing().is_empty() && message.bytes.len() >= message.length;
     let length = transaction.rpc_length(which).filter(|_| is_whole)?;
@@ -80,8 +88,8 @@ struct First {
     values: HashMap<u32, Vec<u8>>,
 }
 
-impl Values for First {
-    fn value(&mut self, slot: &Slot, captured: &[u8]) -> Option<&[u8]> {
+impl SlotValueSource for First {
+    fn value(&mut self, slot: &MessageSlot, captured: &[u8]) -> Option<&[u8]> {
         if slot.holds.is_count() {
             return None;
         }
@@ -92,21 +100,25 @@ impl Values for First {
 /// Values that are longer than those of the capture, where that may be.
 struct Longer(Vec<u8>);
 
-impl Values for Longer {
-    fn value(&mut self, slot: &Slot, captured: &[u8]) -> Option<&[u8]> {
+impl SlotValueSource for Longer {
+    fn value(&mut self, slot: &MessageSlot, captured: &[u8]) -> Option<&[u8]> {
         self.0 = captured.to_vec();
         // Filehandles of NFSv3 have 64 bytes at most.
         self.0.extend_from_slice(&[7; 9]);
         // What the text of an address says is told, too.
-        (slot.is_counted && slot.holds != Holds::HOST).then_some(&self.0)
+        (slot.is_counted && slot.holds != MessageSlotKind::HOST).then_some(&self.0)
     }
 }
 
 /// Puts payloads into a message, at their positions.
-fn put_together(head: &[u8], placed: &[Placed], trace: &mut Trace<Cursor<&[u8]>>) -> Option<Vec<u8>> {
+fn put_together(
+    head: &[u8],
+    placed: &[PlacedPayload],
+    trace: &mut TraceReader<Cursor<&[u8]>>,
+) -> Option<Vec<u8>> {
     let (mut whole, mut content) = (Vec::new(), Vec::new());
     let mut from = 0;
-    for Placed { position, payload } in placed {
+    for PlacedPayload { position, payload } in placed {
         let until = from + (*position as usize - whole.len());
         whole.extend_from_slice(&head[from..until]);
         from = until;
@@ -123,15 +135,15 @@ fn put_together(head: &[u8], placed: &[Placed], trace: &mut Trace<Cursor<&[u8]>>
 #[test]
 fn with_the_values_of_the_capture_each_message_is_as_it_was_captured() {
     for name in captures::ALL {
-        let (trace, counts, sent) = compiled(name, Keeping::KEPT);
+        let (trace, counts, sent) = compiled(name, ContentRetention::KEPT);
         let sent: HashMap<_, _> =
-            sent.iter().map(|sent| ((sent.transaction, sent.which == Which::Call), sent)).collect();
+            sent.iter().map(|sent| ((sent.transaction, sent.which == RpcMessageKind::Call), sent)).collect();
         let mut values = First::default();
         let (mut out, mut placed) = (Vec::new(), Vec::new());
         let (mut seen, mut equal, mut steps) = (0, 0, 0);
         let mut contents = open(&trace);
-        let mut check = |transaction: u64, is_call: bool, message: &Message<'_>| {
-            emit(message, Header::Captured, &mut values, &mut out, &mut placed).unwrap();
+        let mut check = |transaction: u64, is_call: bool, message: &TraceMessage<'_>| {
+            emit(message, EmittedHeader::Captured, &mut values, &mut out, &mut placed).unwrap();
             let Some(sent) = sent.get(&(transaction, is_call)) else { return };
             let beside: u64 =
                 placed.iter().map(|placed| u64::from(placed.payload.length).next_multiple_of(4)).sum();
@@ -158,13 +170,15 @@ fn with_the_values_of_the_capture_each_message_is_as_it_was_captured() {
 
 #[test]
 fn another_xid_and_a_longer_filehandle_move_what_follows_and_change_nothing_else() {
-    let (trace, ..) = compiled("rxe-v42", Keeping::KEPT);
+    let (trace, ..) = compiled("rxe-v42", ContentRetention::KEPT);
     let (mut out, mut placed, mut moved) = (Vec::new(), Vec::new(), 0);
     open(&trace)
         .steps(|step| {
-            emit(&step.call, Header::Captured, &mut AsCaptured, &mut out, &mut placed).unwrap();
+            emit(&step.call, EmittedHeader::Captured, &mut CapturedSlotValues, &mut out, &mut placed)
+                .unwrap();
             let before: Vec<_> = placed.iter().map(|placed| placed.position).collect();
-            let counted = step.call.slots.iter().filter(|slot| slot.is_counted && slot.holds != Holds::HOST);
+            let counted =
+                step.call.slots.iter().filter(|slot| slot.is_counted && slot.holds != MessageSlotKind::HOST);
             let by: u32 = counted
                 .map(|slot| {
                     let value = captured(step.call.head.0, &slot).unwrap();
@@ -172,7 +186,7 @@ fn another_xid_and_a_longer_filehandle_move_what_follows_and_change_nothing_else
                 })
                 .sum();
             let longer = &mut Longer(Vec::new());
-            emit(&step.call, Header::Xid(Xid(0x0102_0304)), longer, &mut out, &mut placed).unwrap();
+            emit(&step.call, EmittedHeader::Xid(Xid(0x0102_0304)), longer, &mut out, &mut placed).unwrap();
             assert_eq!(out.len(), step.call.head.0.len() + by as usize);
             assert_eq!(out[..4], [1, 2, 3, 4]);
             for (placed, before) in placed.iter().zip(before) {
@@ -186,9 +200,9 @@ fn another_xid_and_a_longer_filehandle_move_what_follows_and_change_nothing_else
 
 #[test]
 fn a_trace_that_is_cut_or_damaged_is_an_error_that_says_where() {
-    let (trace, ..) = compiled("rxe-v3", Keeping::HASHED);
+    let (trace, ..) = compiled("rxe-v3", ContentRetention::HASHED);
     let read = |bytes: &[u8]| {
-        let mut trace = Trace::open(Cursor::new(bytes))?;
+        let mut trace = TraceReader::open(Cursor::new(bytes))?;
         trace.steps(|_| {})?;
         trace.extents(|_| {})?;
         trace.undefined(|_| {})?;
@@ -214,14 +228,14 @@ fn a_trace_that_is_cut_or_damaged_is_an_error_that_says_where() {
 #[test]
 fn what_is_used_was_defined_before_by_time() {
     for name in captures::ALL {
-        let (trace, ..) = compiled(name, Keeping::HASHED);
+        let (trace, ..) = compiled(name, ContentRetention::HASHED);
         let (mut times, mut definers) = (HashMap::new(), 0);
         let mut steps = Vec::new();
         open(&trace)
             .steps(|step| {
                 times.insert(step.origin.id, step.origin.time);
                 for slot in step.call.slots.iter().chain(step.reply.slots.iter()) {
-                    if slot.part == Part::DEFINED {
+                    if slot.part == VariableUse::DEFINED {
                         assert_eq!(slot.definition, step.origin.id);
                         definers += 1;
                     }
@@ -230,7 +244,7 @@ fn what_is_used_was_defined_before_by_time() {
             })
             .unwrap();
         for (id, time, definition, part) in steps {
-            if definition != 0 && part == Part::USED {
+            if definition != 0 && part == VariableUse::USED {
                 assert!(times[&definition] <= time, "{name}: {id} uses what {definition} defines");
             }
         }
@@ -240,12 +254,12 @@ fn what_is_used_was_defined_before_by_time() {
 
 #[test]
 fn file_data_that_is_not_kept_has_its_hash() {
-    let (kept, ..) = compiled("rxe-v42", Keeping::KEPT);
-    let (hashed, ..) = compiled("rxe-v42", Keeping::HASHED);
+    let (kept, ..) = compiled("rxe-v42", ContentRetention::KEPT);
+    let (hashed, ..) = compiled("rxe-v42", ContentRetention::HASHED);
     assert!(hashed.len() < kept.len());
     let hashes = |trace: &[u8], content| {
         let mut hashes = Vec::new();
-        let mut take = |message: &Message<'_>| {
+        let mut take = |message: &TraceMessage<'_>| {
             let own = message.payloads.iter().filter(|payload| payload.content == content);
             hashes.extend(own.map(|payload| payload.hash));
         };
@@ -257,7 +271,8 @@ fn file_data_that_is_not_kept_has_its_hash() {
             .unwrap();
         hashes
     };
-    let [kept, hashed] = [hashes(&kept, Content::KEPT), hashes(&hashed, Content::HASHED)];
+    let [kept, hashed] =
+        [hashes(&kept, PayloadContentState::KEPT), hashes(&hashed, PayloadContentState::HASHED)];
     assert!(!kept.is_empty());
     assert!(hashed.iter().all(|hash| kept.contains(hash)));
 }
@@ -271,18 +286,18 @@ impl<'a> Observer<'a> for Others {
 
     fn leave(&mut self, _: usize) {}
 
-    fn value(&mut self, field: &'static Field, _: Range<usize>, value: Value<'a>) {
-        if !matches!(role_of(field.name, "", true), Role::Identity(_)) {
+    fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
+        if !matches!(role_of(field.name, "", true), CompareClass::Identity(_)) {
             self.0.push(format!("{} {value:?}", field.name));
         }
     }
 }
 
 /// Everything in the arguments of a Call but identities.
-fn arguments(asked: &Asked, message: &[u8], placed: &[Placed]) -> Vec<String> {
-    let items = Placed::items(placed);
+fn arguments(asked: &TraceProcedure, message: &[u8], placed: &[PlacedPayload]) -> Vec<String> {
+    let items = PlacedPayload::items(placed);
     let mut cursor = xdr::Cursor::new(message).with_chunks(&items);
-    nfsrdma_dissectors::rpc::Message::decode(&mut cursor, &mut Unobserved).unwrap();
+    nfsrdma_dissectors::rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
     let mut others = Others::default();
     asked.described().unwrap().arguments(&mut cursor, &mut others).unwrap();
     others.0
@@ -291,19 +306,19 @@ fn arguments(asked: &Asked, message: &[u8], placed: &[Placed]) -> Vec<String> {
 #[test]
 fn with_other_names_a_call_says_the_same_of_everything_else() {
     for name in captures::ALL {
-        let (trace, ..) = compiled(name, Keeping::HASHED);
+        let (trace, ..) = compiled(name, ContentRetention::HASHED);
         let (mut one, mut placed_one) = (Vec::new(), Vec::new());
         let (mut other, mut placed_other) = (Vec::new(), Vec::new());
         let mut compared = 0;
         open(&trace)
             .steps(|step| {
-                let is_plain = step.asked.protection == Protection::PLAIN;
+                let is_plain = step.asked.protection == GssProtection::PLAIN;
                 if !step.call.is_whole() || !is_plain || step.asked.described().is_none() {
                     return;
                 }
-                let captured = &mut AsCaptured;
-                emit(&step.call, Header::Captured, captured, &mut one, &mut placed_one).unwrap();
-                let xid = Header::Xid(Xid(7));
+                let captured = &mut CapturedSlotValues;
+                emit(&step.call, EmittedHeader::Captured, captured, &mut one, &mut placed_one).unwrap();
+                let xid = EmittedHeader::Xid(Xid(7));
                 let longer = &mut Longer(Vec::new());
                 emit(&step.call, xid, longer, &mut other, &mut placed_other).unwrap();
                 assert_eq!(
@@ -322,15 +337,16 @@ fn with_other_names_a_call_says_the_same_of_everything_else() {
 #[test]
 fn what_a_reply_gives_is_found_in_the_same_places_of_a_live_one() {
     for name in captures::ALL {
-        let (trace, ..) = compiled(name, Keeping::KEPT);
+        let (trace, ..) = compiled(name, ContentRetention::KEPT);
         let mut contents = open(&trace);
         let (mut out, mut placed, mut found) = (Vec::new(), Vec::new(), 0);
         open(&trace)
             .steps(|step| {
-                if !step.reply.is_whole() || step.asked.protection != Protection::PLAIN {
+                if !step.reply.is_whole() || step.asked.protection != GssProtection::PLAIN {
                     return;
                 }
-                emit(&step.reply, Header::Captured, &mut AsCaptured, &mut out, &mut placed).unwrap();
+                emit(&step.reply, EmittedHeader::Captured, &mut CapturedSlotValues, &mut out, &mut placed)
+                    .unwrap();
                 let Some(whole) = put_together(&out, &placed, &mut contents) else { return };
                 let (ear, heard) = hear(&step.asked, xdr::Cursor::new(&whole));
                 heard.unwrap();
@@ -360,12 +376,13 @@ fn mend(trace: &mut [u8]) {
 
 /// Reads everything of a trace, and does with it what a run does.
 fn use_all(trace: &[u8]) -> Result<(), TraceError> {
-    let mut trace = Trace::open(Cursor::new(trace))?;
+    let mut trace = TraceReader::open(Cursor::new(trace))?;
     let (mut out, mut placed) = (Vec::new(), Vec::new());
     trace.steps(|step| {
         for message in [&step.call, &step.reply] {
-            let _ = emit(message, Header::New(b"header"), &mut AsCaptured, &mut out, &mut placed);
-            let _ = emit(message, Header::Captured, &mut AsCaptured, &mut out, &mut placed);
+            let _ =
+                emit(message, EmittedHeader::New(b"header"), &mut CapturedSlotValues, &mut out, &mut placed);
+            let _ = emit(message, EmittedHeader::Captured, &mut CapturedSlotValues, &mut out, &mut placed);
         }
     })?;
     let mut extents = Vec::new();
@@ -373,15 +390,15 @@ fn use_all(trace: &[u8]) -> Result<(), TraceError> {
     for extent in &extents {
         let _ = trace.extent(extent, &mut out);
     }
-    let plan = Plan::new(&mut trace)?;
-    let screen = Screen::pipe();
-    View { name: "trace", plan: &plan, count: 50, screen }.text(&mut std::io::sink()).unwrap();
+    let plan = ReplayPlan::new(&mut trace)?;
+    let screen = TerminalStyle::pipe();
+    PlanReportView { name: "trace", plan: &plan, count: 50, screen }.text(&mut std::io::sink()).unwrap();
     Ok(())
 }
 
 #[test]
 fn a_trace_that_says_nonsense_with_right_checksums_harms_nobody() {
-    let (whole, ..) = compiled("rxe-v40-deleg", Keeping::KEPT);
+    let (whole, ..) = compiled("rxe-v40-deleg", ContentRetention::KEPT);
     let mut state = 1_u64;
     let mut random = |below: usize| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -407,7 +424,7 @@ fn a_trace_that_says_nonsense_with_right_checksums_harms_nobody() {
 fn the_example_of_the_document_is_a_trace() {
     let document = include_str!("../../docs/trace.md");
     let (_, example) = document.split_once("## An example").unwrap();
-    let (trace, ..) = compiled("rxe-v42", Keeping::HASHED);
+    let (trace, ..) = compiled("rxe-v42", ContentRetention::HASHED);
     let mut lines = 0;
     for line in example.lines() {
         let Some((at, rest)) = line.split_once("  ").filter(|(at, _)| at.len() == 4) else { continue };

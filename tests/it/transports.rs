@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, Observer, Value};
-use nfsrdma_dissectors::flow::transaction::Which;
-use nfsrdma_dissectors::flow::{Flow, Limits, Transaction};
+use nfsrdma_dissectors::field::{Field, FieldValue, Observer};
+use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
+use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::rpc::Program;
 
 use crate::mutations::frames;
@@ -16,8 +16,8 @@ struct FileData(Vec<u8>);
 impl<'a> Observer<'a> for FileData {
     fn enter(&mut self, _: &'static Field, _: usize) {}
     fn leave(&mut self, _: usize) {}
-    fn value(&mut self, field: &'static Field, _: Range<usize>, value: Value<'a>) {
-        if let Value::Bytes(bytes) | Value::Chunk(_, Some(bytes)) = value
+    fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
+        if let FieldValue::Bytes(bytes) | FieldValue::Chunk(_, Some(bytes)) = value
             && field.name == "nfs.data"
         {
             self.0.extend_from_slice(bytes);
@@ -30,7 +30,7 @@ type Step = (String, String, Vec<u8>);
 
 /// The NFS Calls of a capture in the order of their Calls, NULL apart.
 fn workload(name: &str) -> Vec<Step> {
-    let mut flow = Flow::new(Limits { keep_data: true, ..Limits::default() });
+    let mut flow = Flow::new(FlowLimits { keep_data: true, ..FlowLimits::default() });
     let mut steps = Vec::new();
     let mut take = |flow: &mut Flow| {
         while let Some(transaction) = flow.next_transaction() {
@@ -54,7 +54,7 @@ fn step(transaction: &Transaction) -> Option<(u64, Step)> {
             return None;
         }
         let mut data = FileData::default();
-        for which in [Which::Call, Which::Reply] {
+        for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
             reading.observe(which, &mut data).unwrap_or_else(|e| panic!("{transaction:?}: {e}"));
         }
         let frame = transaction.call.as_ref()?.frames.first()?.0;

@@ -1,15 +1,15 @@
 //! Frames of which the capture holds less than was sent. What a cut took is missing or counted by the headers, never another
 //! thing; what the frame did not carry is untouched.
 
-use nfsrdma_dissectors::flow::transaction::{Missing, Transport, Which};
+use nfsrdma_dissectors::flow::transaction::{ConnectionTransport, MissingPart, RpcMessageKind};
 use nfsrdma_dissectors::frame::FrameNumber;
 
 use crate::exhibit::{ALL, Exhibit, IWARP, ROCE, TCP, agrees, named, names, run, same};
 use crate::witness::What;
 
 /// What stands behind the payload of a frame: the pad and the ICRC, or the pad and the CRC of MPA.
-fn trailer(transport: Transport) -> usize {
-    if transport == Transport::Tcp { 0 } else { 3 + 4 }
+fn trailer(transport: ConnectionTransport) -> usize {
+    if transport == ConnectionTransport::Tcp { 0 } else { 3 + 4 }
 }
 
 /// Cuts one frame of a part of the capture, and looks at every Transaction in it.
@@ -33,7 +33,7 @@ fn cut(exhibit: &Exhibit, range: &std::ops::Range<usize>, at: usize, length: usi
         let parts: Vec<_> = exhibit.parts[at].iter().filter(|part| part.transaction == *index).collect();
         let is_head = |which| parts.iter().any(|part| part.what == What::Message(which) && part.is_head);
         let Some(now) = found.get(name) else {
-            for which in [Which::Call, Which::Reply] {
+            for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
                 assert!(before.message(which).is_none() || is_head(which), "{said}: gone");
             }
             continue;
@@ -47,14 +47,14 @@ fn cut(exhibit: &Exhibit, range: &std::ops::Range<usize>, at: usize, length: usi
         for code in &codes {
             let is_right = match code {
                 // A cut takes bytes away, and leaves none that cannot be decoded.
-                Missing::Undecoded(..) | Missing::ReplyRead(..) => false,
-                Missing::Message(which) | Missing::Header(which) => is_head(*which),
-                Missing::Bytes(which, range) => parts.iter().any(|part| {
+                MissingPart::Undecoded(..) | MissingPart::ReplyRead(..) => false,
+                MissingPart::Message(which) | MissingPart::Header(which) => is_head(*which),
+                MissingPart::Bytes(which, range) => parts.iter().any(|part| {
                     part.what == What::Message(*which)
                         && part.bytes.start <= range.start
                         && (range.end <= part.bytes.end || part.is_head)
                 }),
-                Missing::Chunk(kind, chunk, range) => { parts.iter() }.any(|part| {
+                MissingPart::Chunk(kind, chunk, range) => { parts.iter() }.any(|part| {
                     part.what == What::Chunk(*kind, *chunk)
                         && part.bytes.start <= range.start
                         && range.end <= part.bytes.end
@@ -70,8 +70,10 @@ fn cut(exhibit: &Exhibit, range: &std::ops::Range<usize>, at: usize, length: usi
                 && exhibit.parts[at].len() == 1
             {
                 let is_missed = codes.iter().any(|code| match code {
-                    Missing::Message(of) | Missing::Header(of) | Missing::Bytes(of, _) => *of == which,
-                    Missing::Chunk(..) | Missing::ReplyRead(..) | Missing::Undecoded(..) => false,
+                    MissingPart::Message(of) | MissingPart::Header(of) | MissingPart::Bytes(of, _) => {
+                        *of == which
+                    }
+                    MissingPart::Chunk(..) | MissingPart::ReplyRead(..) | MissingPart::Undecoded(..) => false,
                 });
                 assert!(is_missed, "{said}: nothing is missed of {part:?}");
             }

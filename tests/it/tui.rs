@@ -7,9 +7,9 @@ use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nfsrdma_inspect::source::Source;
-use nfsrdma_inspect::tui::capture::Capture;
-use nfsrdma_inspect::tui::{App, Options};
+use nfsrdma_inspect::source::CaptureSource;
+use nfsrdma_inspect::tui::capture::CaptureHandle;
+use nfsrdma_inspect::tui::{App, TuiOptions};
 
 use crate::captures;
 use crate::skipped::skip_without;
@@ -110,7 +110,7 @@ fn saved(name: &str) -> PathBuf {
 }
 
 fn frames(path: &Path) -> usize {
-    let mut source = Source::open([path]).unwrap();
+    let mut source = CaptureSource::open([path]).unwrap();
     std::iter::from_fn(|| source.next().unwrap().map(|_| ())).count()
 }
 
@@ -450,8 +450,8 @@ impl std::io::Read for Panics {
 #[test]
 #[ignore = "it is run in a terminal, by the test below"]
 fn panics_in_a_terminal() {
-    let source = Source::from_reader("test", Panics);
-    let app = App::new(Capture::once("test", source, 1 << 20), Options::default()).unwrap();
+    let source = CaptureSource::from_reader("test", Panics);
+    let app = App::new(CaptureHandle::once("test", source, 1 << 20), TuiOptions::default()).unwrap();
     nfsrdma_inspect::tui::run(app, false).unwrap();
 }
 

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use nfsrdma_dissectors::flow::{Flow, Limits};
+use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use serde_json::{Value, json};
 
 use crate::captures::Temporary;
@@ -229,7 +229,7 @@ fn a_tunnel_whose_datagrams_are_in_fragments() {
 fn the_icrc_is_checked_inside_of_a_tunnel() {
     let frames = only_ip(NAME);
     let checked = |frames: &[Kept]| {
-        let mut flow = Flow::new(Limits { check_icrc: true, ..Limits::default() });
+        let mut flow = Flow::new(FlowLimits { check_icrc: true, ..FlowLimits::default() });
         for (number, kept) in (1..).zip(frames) {
             flow.frame(&kept.frame(number));
         }

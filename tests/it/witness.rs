@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 
 use nfsrdma_dissectors::address::{Address, Port};
-use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
-use nfsrdma_dissectors::flow::transaction::{Direction, Which};
-use nfsrdma_dissectors::infiniband::{Operation, Packet};
-use nfsrdma_dissectors::net::{self, Carried};
+use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind};
+use nfsrdma_dissectors::infiniband::{InfinibandPacket, PacketOperation};
+use nfsrdma_dissectors::net::{self, DatagramPayload};
 
 use crate::mutations::Kept;
 
@@ -19,14 +19,14 @@ pub(crate) type Name = (Address, u32);
 
 pub(crate) fn name(transaction: &Transaction) -> Name {
     let ends = [transaction.connection.client, transaction.connection.server];
-    let caller = ends[usize::from(transaction.direction == Direction::Reverse)];
+    let caller = ends[usize::from(transaction.direction == CallDirection::Reverse)];
     (caller.address, transaction.xid.0)
 }
 
 /// What a frame carries a part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    Message(Which),
+    Message(RpcMessageKind),
     Chunk(ChunkKind, usize),
 }
 
@@ -59,15 +59,17 @@ pub(crate) fn parts(frames: &[Kept], transactions: &[Transaction]) -> Vec<Vec<Pa
     let mut streams: BTreeMap<(Address, Port, Address, Port), Stream> = BTreeMap::new();
     for (at, kept) in frames.iter().enumerate() {
         let frame = kept.frame(at as u64 + 1);
-        let datagram = net::decode(&frame, &mut Unobserved);
+        let datagram = net::decode(&frame, &mut NullObserver);
         let (source, destination) = (datagram.source, datagram.destination);
         match &datagram.carried {
-            Carried::Infiniband(packet) => packets.packet(at, source, destination, packet, &mut witness),
-            Carried::Tcp(segment) => {
+            DatagramPayload::Infiniband(packet) => {
+                packets.packet(at, source, destination, packet, &mut witness)
+            }
+            DatagramPayload::Tcp(segment) => {
                 let ends = (source, segment.source_port, destination, segment.destination_port);
                 streams.entry(ends).or_default().add(at, segment.payload.bytes);
             }
-            Carried::Udp(udp) => {
+            DatagramPayload::Udp(udp) => {
                 let bytes = udp.payload.bytes;
                 witness.message(bytes, &[(at, 0..bytes.len())], 0..8);
             }
@@ -109,7 +111,7 @@ impl Witness<'_> {
     fn message(&mut self, bytes: &[u8], frames: &[(usize, Range<usize>)], head: Range<usize>) {
         let Some(xid) = bytes.first_chunk() else { return };
         for index in self.by_xid.get(&u32::from_be_bytes(*xid)).into_iter().flatten() {
-            for which in [Which::Call, Which::Reply] {
+            for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
                 let message = self.transactions[*index].message(which);
                 let Some(message) = message.filter(|message| message.bytes == bytes) else { continue };
                 assert_eq!(message.copies, 1, "{message:?}");
@@ -213,7 +215,7 @@ impl Packets {
         at: usize,
         source: Address,
         destination: Address,
-        packet: &Packet<'_>,
+        packet: &InfinibandPacket<'_>,
         witness: &mut Witness<'_>,
     ) {
         let (payload, place) = (packet.payload.bytes, packet.form.place);
@@ -224,7 +226,7 @@ impl Packets {
             length: reth.dmalen.into(),
         });
         match packet.form.operation {
-            Operation::Send => {
+            PacketOperation::Send => {
                 let (bytes, frames) = self.sends.entry(source).or_default();
                 frames.push((at, bytes.len()..bytes.len() + payload.len()));
                 bytes.extend_from_slice(payload);
@@ -235,7 +237,7 @@ impl Packets {
                     witness.message(&bytes, &frames, head);
                 }
             }
-            Operation::Write => {
+            PacketOperation::Write => {
                 if let Some(memory) = memory {
                     let before = self.writes.insert(source, memory);
                     assert!(before.is_none_or(|before| before.length == 0));
@@ -243,12 +245,12 @@ impl Packets {
                 let bytes = self.writes.get_mut(&source).unwrap().take(length);
                 witness.data(at, destination, &bytes, length);
             }
-            Operation::ReadRequest => {
+            PacketOperation::ReadRequest => {
                 let memory = memory.unwrap();
                 witness.data(at, destination, &memory, 0);
                 self.reads.entry(destination).or_default().push_back(memory);
             }
-            Operation::ReadResponse => {
+            PacketOperation::ReadResponse => {
                 let reads = self.reads.get_mut(&source).unwrap();
                 witness.data(at, source, &reads[0].take(length), length);
                 if place.ends() {

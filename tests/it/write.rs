@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use nfsrdma_inspect::source::Source;
+use nfsrdma_inspect::source::CaptureSource;
 
 use super::captures::{self, Temporary};
 use super::program::{self, Transaction};
@@ -34,7 +34,7 @@ fn written(name: &str, capture: &Path, more: &[&str]) -> Temporary {
 
 /// The time and the comments of every frame of a file.
 fn frames(file: &Path) -> Vec<(i64, Vec<String>)> {
-    let mut source = Source::open([file]).unwrap();
+    let mut source = CaptureSource::open([file]).unwrap();
     let mut frames = Vec::new();
     while let Some(frame) = source.next().unwrap() {
         let time = frame.time.0;

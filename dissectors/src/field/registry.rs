@@ -12,11 +12,11 @@ use rustc_hash::FxHashSet;
 use crate::header::Fixed;
 use crate::xdr::Xdr;
 
-use super::{Field, FlagName, Kind};
+use super::{Field, FieldKind, FlagName};
 
 /// What must be decoded to see a field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Layer {
+pub enum DecodeLayer {
     /// The headers of a frame.
     #[default]
     Frame,
@@ -36,7 +36,7 @@ pub enum Layer {
 
 /// A field in one of the structures that have it.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct RegisteredField {
     /// The field.
     pub field: &'static Field,
     /// What the specification calls the values or the bits that have names.
@@ -44,28 +44,28 @@ pub struct Place {
     /// What is said of the structure; empty for a field that stands by itself.
     pub structure: &'static str,
     /// Where it is told.
-    pub layer: Layer,
+    pub layer: DecodeLayer,
 }
 
 /// Collects fields from the descriptions of structures.
 #[derive(Debug, Default)]
 pub struct Registry {
-    fields: BTreeMap<&'static str, Vec<Place>>,
+    fields: BTreeMap<&'static str, Vec<RegisteredField>>,
     /// Names of types that were walked, so that one that holds itself ends.
     walked: FxHashSet<&'static str>,
     /// What is being described.
-    layer: Layer,
+    layer: DecodeLayer,
 }
 
 impl Registry {
     /// From here on what is described is told at this layer.
-    pub fn at(&mut self, layer: Layer) -> &mut Self {
+    pub fn at(&mut self, layer: DecodeLayer) -> &mut Self {
         self.layer = layer;
         self
     }
 
     /// The fields in the order of their names, each with the structures that have it.
-    pub fn fields(&self) -> impl Iterator<Item = (&'static str, &[Place])> {
+    pub fn fields(&self) -> impl Iterator<Item = (&'static str, &[RegisteredField])> {
         self.fields.iter().map(|(name, places)| (*name, places.as_slice()))
     }
 
@@ -91,7 +91,7 @@ impl Registry {
     }
 
     fn add(&mut self, field: &'static Field, names: &'static [FlagName], structure: &'static str) {
-        let place = Place { field, names, structure, layer: self.layer };
+        let place = RegisteredField { field, names, structure, layer: self.layer };
         // A group without a name of its own is there for the notation alone.
         if place.field.name.is_empty() {
             return;
@@ -115,7 +115,7 @@ pub(crate) use describe_headers;
 
 /// What is said of something, and where it is defined.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct FieldDoc {
     /// The sentences that say what it is.
     pub text: String,
     /// The specification and section, as `RFC 8881 section 18.22.1`; empty where nothing names one.
@@ -150,7 +150,7 @@ const WITHOUT_SPECIFICATION: [(&str, &str); 9] = [
     ("mount.EXPORTALL", "mount.x"),
 ];
 
-impl Said {
+impl FieldDoc {
     /// Takes what a documentation comment says apart.
     pub fn of(doc: &str) -> Self {
         let mut said = Self::default();
@@ -200,11 +200,11 @@ fn sentences(text: &str) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-impl Place {
+impl RegisteredField {
     /// What the field is, and its source: that of the structure where it has none of its own.
-    pub fn said(&self) -> Said {
-        let own = Said::of(if self.field.doc == self.structure { "" } else { self.field.doc });
-        let structure = Said::of(self.structure);
+    pub fn said(&self) -> FieldDoc {
+        let own = FieldDoc::of(if self.field.doc == self.structure { "" } else { self.field.doc });
+        let structure = FieldDoc::of(self.structure);
         let text = match (own.text.as_str(), structure.text.as_str()) {
             ("", "") => self.field.label.to_owned(),
             ("", structure) => {
@@ -229,12 +229,12 @@ impl Place {
             let file = WITHOUT_SPECIFICATION.iter().find(|(start, _)| self.field.name.starts_with(start));
             source = file.map_or(String::new(), |(_, file)| format!("the Solaris and Linux {file}"));
         }
-        Said { text, source }
+        FieldDoc { text, source }
     }
 
     /// Whether the field only groups others.
     pub fn is_group(&self) -> bool {
-        self.field.kind == Kind::Group
+        self.field.kind == FieldKind::Group
     }
 }
 
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     fn said(doc: &str) -> (String, String) {
-        let Said { text, source } = Said::of(doc);
+        let FieldDoc { text, source } = FieldDoc::of(doc);
         (text, source)
     }
 

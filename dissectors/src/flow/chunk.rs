@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::frame::{FrameNumber, Timestamp};
-use crate::rdma::{Data, Handle};
+use crate::rdma::{Handle, PacketPayload};
 
 use super::coverage::Coverage;
 
@@ -21,7 +21,7 @@ pub enum ChunkKind {
 
 /// A range of the Requester's memory, and what was moved in or out of it.
 #[derive(Clone, Debug, Default)]
-pub struct Segment {
+pub struct ChunkSegment {
     /// Names the memory.
     pub handle: Handle,
     /// Where the range begins.
@@ -35,12 +35,12 @@ pub struct Segment {
     /// First and last frame that moved any.
     pub frames: Option<(FrameNumber, FrameNumber)>,
     /// The bytes themselves, where something needs them.
-    pub kept: Option<Box<Kept>>,
+    pub kept: Option<Box<SegmentBytes>>,
 }
 
 /// Bytes of a segment that are kept because a view or a decoder looks into them.
 #[derive(Clone, Debug, Default)]
-pub struct Kept {
+pub struct SegmentBytes {
     /// From the first byte on, without a gap.
     prefix: Vec<u8>,
     /// What came before the bytes that belong before it, by its place. It takes no room but its own: a packet may say that
@@ -59,7 +59,7 @@ const AHEAD: u64 = 128;
 /// What finds a segment by its handle, in bytes.
 const HANDLE_BYTES: usize = 64;
 
-impl Kept {
+impl SegmentBytes {
     fn add(&mut self, at: usize, bytes: &[u8]) {
         self.captured.add(at as u64..(at + bytes.len()) as u64);
         if at > self.prefix.len() {
@@ -102,7 +102,7 @@ impl Kept {
     }
 }
 
-impl Segment {
+impl ChunkSegment {
     /// Whether `length` bytes at `offset` lie in the range.
     pub fn holds(&self, offset: u64, length: u64) -> bool {
         offset
@@ -121,13 +121,13 @@ impl Segment {
 
     /// Whether these bytes would be noted as one more range of those that were seen.
     #[cold]
-    pub(super) fn is_scattered(&self, offset: u64, data: &Data<'_>) -> bool {
+    pub(super) fn is_scattered(&self, offset: u64, data: &PacketPayload<'_>) -> bool {
         let Some(at) = offset.checked_sub(self.offset) else { return false };
         !self.moved.touches(&(at..at + u64::from(data.length)))
     }
 
     /// Bytes of memory that keeping this data takes at most, if its bytes are kept.
-    pub(super) fn growth(&self, data: &Data<'_>) -> Option<u64> {
+    pub(super) fn growth(&self, data: &PacketPayload<'_>) -> Option<u64> {
         self.kept.as_ref().map(|_| AHEAD + data.bytes.len() as u64)
     }
 
@@ -142,7 +142,7 @@ impl Segment {
     }
 
     /// Notes bytes that were seen to move, and keeps them if they are wanted. Returns how many of them lie in the range.
-    pub fn add(&mut self, offset: u64, data: &Data<'_>, frames: &[FrameNumber]) -> u64 {
+    pub fn add(&mut self, offset: u64, data: &PacketPayload<'_>, frames: &[FrameNumber]) -> u64 {
         let Some(at) = offset.checked_sub(self.offset).filter(|at| *at < u64::from(self.length)) else {
             return 0;
         };
@@ -167,7 +167,7 @@ pub struct Chunk {
     /// Read chunks: the byte offset of the item in the unreduced Call (RFC 8166 section 3.4.5); 0 is the Call itself.
     pub position: Option<u32>,
     /// In the order of the header.
-    pub segments: Vec<Segment>,
+    pub segments: Vec<ChunkSegment>,
     /// Whether the capture ends where another segment may stand.
     pub is_cut: bool,
     /// When the first RDMA Read request or RDMA Write for this chunk was seen, and the last response or Write.
@@ -178,7 +178,7 @@ impl Chunk {
     /// Memory that it takes besides the value itself and the bytes that are kept, in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
         let ranges: usize = self.segments.iter().map(|segment| segment.moved.heap_bytes()).sum();
-        self.segments.capacity() * size_of::<Segment>() + self.segments.len() * HANDLE_BYTES + ranges
+        self.segments.capacity() * size_of::<ChunkSegment>() + self.segments.len() * HANDLE_BYTES + ranges
     }
 
     /// Bytes that the Call offers.
@@ -210,7 +210,7 @@ impl Chunk {
 
     /// The ranges of the chunk's content that were not seen, where a segment holds `expected` bytes; counted over the
     /// chunk's segments laid end to end.
-    pub fn missing(&self, expected: impl Fn(&Segment) -> u64) -> Vec<Range<u64>> {
+    pub fn missing(&self, expected: impl Fn(&ChunkSegment) -> u64) -> Vec<Range<u64>> {
         let mut base = 0;
         let mut missing: Vec<Range<u64>> = Vec::new();
         for segment in &self.segments {
@@ -228,7 +228,7 @@ impl Chunk {
 
     /// The chunk's content laid end to end, as far as it was captured without a gap, where a segment holds `expected`
     /// bytes. Borrowed where one segment holds it all. `None` where the bytes were not kept.
-    pub fn content(&self, expected: impl Fn(&Segment) -> u64) -> Option<std::borrow::Cow<'_, [u8]>> {
+    pub fn content(&self, expected: impl Fn(&ChunkSegment) -> u64) -> Option<std::borrow::Cow<'_, [u8]>> {
         if let [segment] = self.segments.as_slice() {
             let bytes = segment.kept.as_ref()?.prefix();
             return Some(bytes[..bytes.len().min(expected(segment) as usize)].into());
@@ -249,12 +249,12 @@ impl Chunk {
 mod tests {
     use super::*;
 
-    fn segment(offset: u64, length: u32) -> Segment {
-        Segment { offset, length, ..Segment::default() }
+    fn segment(offset: u64, length: u32) -> ChunkSegment {
+        ChunkSegment { offset, length, ..ChunkSegment::default() }
     }
 
-    fn data(bytes: &[u8]) -> Data<'_> {
-        Data { bytes, length: bytes.len() as u32 }
+    fn data(bytes: &[u8]) -> PacketPayload<'_> {
+        PacketPayload { bytes, length: bytes.len() as u32 }
     }
 
     #[test]
@@ -269,7 +269,7 @@ mod tests {
     fn what_a_snap_length_cut_still_counts_as_moved() {
         let mut segment = segment(0, 1024);
         segment.kept = Some(Box::default());
-        segment.add(0, &Data { bytes: b"abc", length: 1024 }, &[FrameNumber(1)]);
+        segment.add(0, &PacketPayload { bytes: b"abc", length: 1024 }, &[FrameNumber(1)]);
         assert_eq!(segment.moved.seen(), 1024);
         assert_eq!(segment.kept.unwrap().prefix(), b"abc");
     }
@@ -315,7 +315,7 @@ mod tests {
         chunk.segments[1].add(100, &data(b"efgh"), &[FrameNumber(2)]);
         chunk.segments[0].returned = Some(4);
         chunk.segments[1].returned = Some(2);
-        let returned = |segment: &Segment| u64::from(segment.returned.unwrap_or(0));
+        let returned = |segment: &ChunkSegment| u64::from(segment.returned.unwrap_or(0));
         assert_eq!(chunk.content(returned).unwrap(), &b"abcdef"[..]);
     }
 }

@@ -15,20 +15,20 @@ use crate::frame::FrameNumber;
 use crate::infiniband::Qpn;
 use crate::infiniband::cm::CommunicationId;
 use crate::net::Datagram;
-use crate::rdma::Side;
+use crate::rdma::ConnectionSide;
 use crate::rpcrdma::version2::PeerProperties;
 
-use super::bounded;
-use super::early::Early;
-use super::exchange::{Exchange, MessageCredits};
-use super::recent::Identities;
-use super::reliable::{PathMtu, Requests};
-use super::setup::{Established, Peer, Terms};
-use super::transaction::{ConnectionName, Endpoint, Transport};
+use super::conversation::{MessageCredits, RpcConversation};
+use super::recent_frames::IpIdVariation;
+use super::reliable_connection::{ObservedPathMtu, Requests};
+use super::reorder_buffer::ReorderBuffer;
+use super::setup::{ConnectionSetUp, NegotiatedParameters, Peer};
+use super::slab_limit;
+use super::transaction::{ConnectionName, ConnectionTransport, Endpoint};
 
 /// The packets of one direction: from an address to a queue pair at another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Path {
+pub(super) struct QueuePairPath {
     /// Differs most often, so it is compared first.
     pub(super) qpn: Qpn,
     pub(super) tenant: Tenant,
@@ -38,7 +38,7 @@ pub(super) struct Path {
 
 /// What a connection ends at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mouth {
+enum EndpointKind {
     /// A queue pair; unknown until something was sent to it.
     Queue(Option<Qpn>),
     /// A port of TCP or UDP.
@@ -47,42 +47,42 @@ enum Mouth {
 
 /// One end of a connection.
 #[derive(Debug)]
-pub(super) struct End {
+pub(super) struct ConnectionEnd {
     pub(super) address: Address,
     /// The virtual network of what it sends.
     tenant: Tenant,
-    mouth: Mouth,
+    mouth: EndpointKind,
     /// What a queue pair sends in its own sequence.
     pub(super) requests: Requests,
     /// What tells its packets apart.
-    pub(super) identities: Identities,
+    pub(super) identities: IpIdVariation,
 }
 
-impl End {
-    fn new(address: Address, tenant: Tenant, mouth: Mouth) -> Self {
-        Self { address, tenant, mouth, requests: Requests::default(), identities: Identities::default() }
+impl ConnectionEnd {
+    fn new(address: Address, tenant: Tenant, mouth: EndpointKind) -> Self {
+        Self { address, tenant, mouth, requests: Requests::default(), identities: IpIdVariation::default() }
     }
 
     fn queue(address: Address, tenant: Tenant, qpn: Option<Qpn>) -> Self {
-        Self::new(address, tenant, Mouth::Queue(qpn))
+        Self::new(address, tenant, EndpointKind::Queue(qpn))
     }
 
     /// Its queue pair, if it has one and that is known.
     fn qpn(&self) -> Option<Qpn> {
         match self.mouth {
-            Mouth::Queue(qpn) => qpn,
-            Mouth::Port(_) => None,
+            EndpointKind::Queue(qpn) => qpn,
+            EndpointKind::Port(_) => None,
         }
     }
 
     fn is_known(&self) -> bool {
-        self.mouth != Mouth::Queue(None)
+        self.mouth != EndpointKind::Queue(None)
     }
 
     fn endpoint(&self) -> Endpoint {
         let port = match self.mouth {
-            Mouth::Queue(qpn) => qpn.map(|qpn| qpn.0),
-            Mouth::Port(port) => Some(port.0.into()),
+            EndpointKind::Queue(qpn) => qpn.map(|qpn| qpn.0),
+            EndpointKind::Port(port) => Some(port.0.into()),
         };
         Endpoint { address: self.address, port }
     }
@@ -90,13 +90,13 @@ impl End {
 
 /// The two ends of what goes between ports, from who sent the packet that was seen first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Ports {
+pub(super) struct PortPair {
     pub(super) tenant: Tenant,
     pub(super) a: (Address, Port),
     pub(super) b: (Address, Port),
 }
 
-impl Ports {
+impl PortPair {
     /// The same for either direction, and whether `a` and `b` changed places for it.
     pub(super) fn in_order(self) -> (Self, bool) {
         let is_swapped = self.a > self.b;
@@ -117,7 +117,7 @@ pub struct ConnectionState {
     /// Its number, as Transactions name it.
     pub number: u64,
     /// What its two sides told each other; `None` where their set-up was not seen, and without RDMA.
-    pub terms: Option<Terms>,
+    pub terms: Option<NegotiatedParameters>,
     /// The properties that its client and its server told in version 2; `None` for a side that told none.
     pub properties: [Option<PeerProperties>; 2],
     /// The credits that its client and its server have for their messages in version 2; as if nothing was sent in other versions.
@@ -128,43 +128,43 @@ pub struct ConnectionState {
 
 /// A connection between two queue pairs, of which one may still be unknown, or between two ports.
 #[derive(Debug)]
-pub(super) struct Connection {
-    pub(super) transport: Transport,
+pub(super) struct FlowConnection {
+    pub(super) transport: ConnectionTransport,
     serial: u64,
-    pub(super) a: End,
-    pub(super) b: End,
-    pub(super) path_mtu: PathMtu,
+    pub(super) a: ConnectionEnd,
+    pub(super) b: ConnectionEnd,
+    pub(super) path_mtu: ObservedPathMtu,
     /// The side that opened it, where that was seen.
-    pub(super) opened_by: Option<Side>,
+    pub(super) opened_by: Option<ConnectionSide>,
     /// Given with the first RPC message.
     pub(super) number: Option<u64>,
-    pub(super) exchange: Exchange,
+    pub(super) exchange: RpcConversation,
     /// Packets that wait for what tells their place.
-    pub(super) early: Early,
+    pub(super) early: ReorderBuffer,
     pub(super) last_frame: FrameNumber,
     /// Whether a FIN or a RST was seen in its stream, or a DREQ.
     pub(super) is_ending: bool,
     /// The two communication ids of the connection manager, which tell a repeated set-up from a new one.
     pub(super) communication: Option<(CommunicationId, CommunicationId)>,
     /// What its two sides told each other, where that was seen.
-    pub(super) terms: Option<Terms>,
+    pub(super) terms: Option<NegotiatedParameters>,
     /// Whether its stream goes on as MPA, under the same number.
     pub(super) has_next_phase: bool,
     /// The memory that it was found to take, in bytes.
     weight: u32,
 }
 
-impl Connection {
+impl FlowConnection {
     /// The side that opened the connection or, where that is unknown, the side that behaves as the client does.
-    pub(super) fn client(&self) -> Option<Side> {
+    pub(super) fn client(&self) -> Option<ConnectionSide> {
         self.opened_by.or(self.exchange.calls_nfs)
     }
 
     /// How Transactions name the connection; `requester` counts as the client where nothing better is known.
-    pub(super) fn name(&self, requester: Side) -> ConnectionName {
+    pub(super) fn name(&self, requester: ConnectionSide) -> ConnectionName {
         let (client, server) = match self.client().unwrap_or(requester) {
-            Side::A => (&self.a, &self.b),
-            Side::B => (&self.b, &self.a),
+            ConnectionSide::A => (&self.a, &self.b),
+            ConnectionSide::B => (&self.b, &self.a),
         };
         ConnectionName {
             number: self.number.unwrap_or(0),
@@ -180,7 +180,7 @@ impl Connection {
     pub(super) fn state(&self) -> Option<ConnectionState> {
         let Self { number, terms, is_ending, .. } = *self;
         let [a, b] = self.exchange.properties;
-        let is_swapped = self.client() == Some(Side::B);
+        let is_swapped = self.client() == Some(ConnectionSide::B);
         let properties = if is_swapped { [b, a] } else { [a, b] };
         let mut message_credits = self.exchange.message_credits;
         if is_swapped {
@@ -193,7 +193,7 @@ impl Connection {
     }
 
     /// Between which addresses the Calls of a side go.
-    pub(super) fn route(&self, caller: Side) -> (Tenant, Address, Address) {
+    pub(super) fn route(&self, caller: ConnectionSide) -> (Tenant, Address, Address) {
         let own = self.end(caller);
         (own.tenant, own.address, self.end(caller.peer()).address)
     }
@@ -214,34 +214,35 @@ impl Connection {
         self.a.is_known() && self.b.is_known()
     }
 
-    fn end(&self, side: Side) -> &End {
+    fn end(&self, side: ConnectionSide) -> &ConnectionEnd {
         match side {
-            Side::A => &self.a,
-            Side::B => &self.b,
+            ConnectionSide::A => &self.a,
+            ConnectionSide::B => &self.b,
         }
     }
 
-    fn end_mut(&mut self, side: Side) -> &mut End {
+    fn end_mut(&mut self, side: ConnectionSide) -> &mut ConnectionEnd {
         match side {
-            Side::A => &mut self.a,
-            Side::B => &mut self.b,
+            ConnectionSide::A => &mut self.a,
+            ConnectionSide::B => &mut self.b,
         }
     }
 
     /// The paths of its two directions, as far as they are known.
-    fn paths(&self) -> impl Iterator<Item = (Path, Side)> {
-        let path = |from: &End, to: &End| {
+    fn paths(&self) -> impl Iterator<Item = (QueuePairPath, ConnectionSide)> {
+        let path = |from: &ConnectionEnd, to: &ConnectionEnd| {
             let (source, destination) = (from.address, to.address);
-            to.qpn().map(|qpn| Path { tenant: from.tenant, source, destination, qpn })
+            to.qpn().map(|qpn| QueuePairPath { tenant: from.tenant, source, destination, qpn })
         };
-        let from_a = path(&self.a, &self.b).map(|path| (path, Side::A));
-        let from_b = path(&self.b, &self.a).map(|path| (path, Side::B));
+        let from_a = path(&self.a, &self.b).map(|path| (path, ConnectionSide::A));
+        let from_b = path(&self.b, &self.a).map(|path| (path, ConnectionSide::B));
         from_a.into_iter().chain(from_b)
     }
 }
 
 /// Memory of a connection itself and of its places among the others, in bytes.
-const CONNECTION_BYTES: usize = size_of::<Connection>() + 4 * size_of::<(Path, (usize, Side))>();
+const CONNECTION_BYTES: usize =
+    size_of::<FlowConnection>() + 4 * size_of::<(QueuePairPath, (usize, ConnectionSide))>();
 
 /// How many of the connections between two addresses whose other direction is unknown are asked whether a packet is of
 /// theirs, the latest first: where one direction is not captured at all, every packet asks.
@@ -249,16 +250,16 @@ const CANDIDATES: usize = 256;
 
 /// All connections, found by the paths of their packets.
 #[derive(Debug)]
-pub(super) struct Connections {
-    slots: slab::Slab<Connection>,
-    paths: FxHashMap<Path, (usize, Side)>,
+pub(super) struct ConnectionTable {
+    slots: slab::Slab<FlowConnection>,
+    paths: FxHashMap<QueuePairPath, (usize, ConnectionSide)>,
     /// Connections of UDP.
-    datagrams: FxHashMap<Ports, usize>,
+    datagrams: FxHashMap<PortPair, usize>,
     /// Counts connections.
     serial: u64,
     /// Connections of which one queue pair is unknown, by their addresses.
     unpaired: FxHashMap<(Address, Address), Vec<usize>>,
-    last: Option<(Path, usize, Side)>,
+    last: Option<(QueuePairPath, usize, ConnectionSide)>,
     bound: usize,
     /// Memory of all connections, in bytes.
     weight: usize,
@@ -266,7 +267,7 @@ pub(super) struct Connections {
 
 /// What looking for a path's connection did.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum PathLookup {
     /// It was known.
     Known,
     /// It was found to be the other direction of a connection that was known.
@@ -277,7 +278,7 @@ pub(super) enum Found {
     New,
 }
 
-impl Connections {
+impl ConnectionTable {
     pub(super) fn new(bound: usize) -> Self {
         Self {
             slots: slab::Slab::new(),
@@ -291,12 +292,12 @@ impl Connections {
         }
     }
 
-    pub(super) fn get(&self, at: usize) -> Option<&Connection> {
+    pub(super) fn get(&self, at: usize) -> Option<&FlowConnection> {
         self.slots.get(at)
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, at: usize) -> Option<&mut Connection> {
+    pub(super) fn get_mut(&mut self, at: usize) -> Option<&mut FlowConnection> {
         self.slots.get_mut(at)
     }
 
@@ -346,7 +347,7 @@ impl Connections {
 
     /// The connection that was found last, and the side that sends on it, if it is that of a packet to a queue pair.
     #[inline]
-    pub(super) fn last_on(&self, datagram: &Datagram<'_>, qpn: Qpn) -> Option<(usize, Side)> {
+    pub(super) fn last_on(&self, datagram: &Datagram<'_>, qpn: Qpn) -> Option<(usize, ConnectionSide)> {
         let (path, at, side) = self.last.as_ref()?;
         let is_on = path.qpn == qpn
             && path.tenant == datagram.tenant
@@ -360,25 +361,25 @@ impl Connections {
     #[inline]
     pub(super) fn find(
         &mut self,
-        path: Path,
-        transport: Transport,
-        evidence: impl Fn(&Connection, Side) -> bool,
-    ) -> (usize, Side, Found) {
+        path: QueuePairPath,
+        transport: ConnectionTransport,
+        evidence: impl Fn(&FlowConnection, ConnectionSide) -> bool,
+    ) -> (usize, ConnectionSide, PathLookup) {
         if let Some((at, side)) = self.paths.get(&path).copied()
-            && self.slots.get(at).is_some_and(Connection::is_paired)
+            && self.slots.get(at).is_some_and(FlowConnection::is_paired)
         {
             self.last = Some((path, at, side));
-            return (at, side, Found::Known);
+            return (at, side, PathLookup::Known);
         }
         self.find_unpaired(path, transport, evidence)
     }
 
     fn find_unpaired(
         &mut self,
-        path: Path,
-        transport: Transport,
-        evidence: impl Fn(&Connection, Side) -> bool,
-    ) -> (usize, Side, Found) {
+        path: QueuePairPath,
+        transport: ConnectionTransport,
+        evidence: impl Fn(&FlowConnection, ConnectionSide) -> bool,
+    ) -> (usize, ConnectionSide, PathLookup) {
         let own = self.paths.get(&path).copied();
         let find = |is_alike: fn(Tenant, Tenant) -> bool| {
             let mut candidates = self
@@ -391,7 +392,7 @@ impl Connections {
                 .filter_map(|at| {
                     // The sender of this packet is the end that is known there: the packet tells the other end's queue pair.
                     let connection = self.slots.get(at)?;
-                    let sender = if connection.a.is_known() { Side::A } else { Side::B };
+                    let sender = if connection.a.is_known() { ConnectionSide::A } else { ConnectionSide::B };
                     let fits = connection.end(sender).address == path.source
                         && is_alike(connection.end(sender.peer()).tenant, path.tenant)
                         && connection.end(sender.peer()).address == path.destination
@@ -408,33 +409,33 @@ impl Connections {
             (Some((at, sender)), own) => {
                 let joined = own.map(|(joined, _)| joined);
                 self.pair(at, sender, path, joined);
-                (at, sender, joined.map_or(Found::Paired, Found::Joined))
+                (at, sender, joined.map_or(PathLookup::Paired, PathLookup::Joined))
             }
-            (None, Some((at, side))) => (at, side, Found::Known),
+            (None, Some((at, side))) => (at, side, PathLookup::Known),
             (None, None) => {
                 let (a, b) = (
-                    End::queue(path.source, path.tenant, None),
-                    End::queue(path.destination, Tenant::NONE, Some(path.qpn)),
+                    ConnectionEnd::queue(path.source, path.tenant, None),
+                    ConnectionEnd::queue(path.destination, Tenant::NONE, Some(path.qpn)),
                 );
                 let at = self.add(a, b, transport);
-                (at, Side::A, Found::New)
+                (at, ConnectionSide::A, PathLookup::New)
             }
         }
     }
 
-    fn add(&mut self, a: End, b: End, transport: Transport) -> usize {
+    fn add(&mut self, a: ConnectionEnd, b: ConnectionEnd, transport: ConnectionTransport) -> usize {
         let addresses = between(a.address, b.address);
         self.serial += 1;
-        let connection = Connection {
+        let connection = FlowConnection {
             transport,
             serial: self.serial,
             a,
             b,
-            path_mtu: PathMtu::default(),
+            path_mtu: ObservedPathMtu::default(),
             opened_by: None,
             number: None,
-            exchange: Exchange::default(),
-            early: Early::default(),
+            exchange: RpcConversation::default(),
+            early: ReorderBuffer::default(),
             last_frame: FrameNumber::default(),
             is_ending: false,
             communication: None,
@@ -444,7 +445,7 @@ impl Connections {
         };
         let is_paired = connection.is_paired();
         let paths: Vec<_> = connection.paths().collect();
-        let at = bounded::insert(&mut self.slots, self.bound, connection);
+        let at = slab_limit::insert(&mut self.slots, self.bound, connection);
         self.paths.extend(paths.into_iter().map(|(path, side)| (path, (at, side))));
         if !is_paired {
             self.unpaired.entry(addresses).or_default().push(at);
@@ -454,28 +455,28 @@ impl Connections {
     }
 
     /// A connection between ports; side A is who sent what was seen first.
-    pub(super) fn connect(&mut self, ports: Ports, transport: Transport) -> ConnectionKey {
-        let [a, b] =
-            [ports.a, ports.b].map(|(address, port)| End::new(address, ports.tenant, Mouth::Port(port)));
+    pub(super) fn connect(&mut self, ports: PortPair, transport: ConnectionTransport) -> ConnectionKey {
+        let [a, b] = [ports.a, ports.b]
+            .map(|(address, port)| ConnectionEnd::new(address, ports.tenant, EndpointKind::Port(port)));
         let at = self.add(a, b, transport);
-        if transport == Transport::Udp {
+        if transport == ConnectionTransport::Udp {
             self.datagrams.insert(ports.in_order().0, at);
         }
         ConnectionKey { at, serial: self.serial }
     }
 
     /// The connection, if it is still there.
-    pub(super) fn of(&self, key: ConnectionKey) -> Option<&Connection> {
+    pub(super) fn of(&self, key: ConnectionKey) -> Option<&FlowConnection> {
         self.slots.get(key.at).filter(|connection| connection.serial == key.serial)
     }
 
     /// The same, to be changed.
-    pub(super) fn of_mut(&mut self, key: ConnectionKey) -> Option<&mut Connection> {
+    pub(super) fn of_mut(&mut self, key: ConnectionKey) -> Option<&mut FlowConnection> {
         self.slots.get_mut(key.at).filter(|connection| connection.serial == key.serial)
     }
 
     /// The connection on which packets take this path.
-    pub(super) fn on(&self, path: Path) -> Option<ConnectionKey> {
+    pub(super) fn on(&self, path: QueuePairPath) -> Option<ConnectionKey> {
         let (at, _) = *self.paths.get(&path)?;
         self.key(at)
     }
@@ -496,31 +497,31 @@ impl Connections {
     }
 
     /// The connection of UDP between these ports, and the side of the end that stands first.
-    pub(super) fn of_datagrams(&self, ports: Ports) -> Option<(usize, Side)> {
+    pub(super) fn of_datagrams(&self, ports: PortPair) -> Option<(usize, ConnectionSide)> {
         let at = *self.datagrams.get(&ports.in_order().0)?;
         let a = &self.slots.get(at)?.a;
-        let is_a = (a.address, a.mouth) == (ports.a.0, Mouth::Port(ports.a.1));
-        Some((at, if is_a { Side::A } else { Side::B }))
+        let is_a = (a.address, a.mouth) == (ports.a.0, EndpointKind::Port(ports.a.1));
+        Some((at, if is_a { ConnectionSide::A } else { ConnectionSide::B }))
     }
 
     /// Makes `path`, on which `sender` sends, the missing direction of a connection. What a connection of its own, if
     /// it had one, learnt from it moves along.
-    fn pair(&mut self, at: usize, sender: Side, path: Path, joined: Option<usize>) {
+    fn pair(&mut self, at: usize, sender: ConnectionSide, path: QueuePairPath, joined: Option<usize>) {
         self.last = None;
         let taken = joined.and_then(|joined| self.take(joined));
         self.no_longer_unpaired(between(path.source, path.destination), at);
         self.paths.insert(path, (at, sender));
         let Some(connection) = self.slots.get_mut(at) else { return };
-        connection.end_mut(sender.peer()).mouth = Mouth::Queue(Some(path.qpn));
+        connection.end_mut(sender.peer()).mouth = EndpointKind::Queue(Some(path.qpn));
         connection.end_mut(sender).tenant = path.tenant;
         if let Some(taken) = taken {
             let number = connection.number.into_iter().chain(taken.number).min();
             connection.number = number;
             // In a connection with one direction only, the sender is the end whose queue pair is unknown.
-            let taken_sender = if !taken.a.is_known() { Side::A } else { Side::B };
+            let taken_sender = if !taken.a.is_known() { ConnectionSide::A } else { ConnectionSide::B };
             connection.exchange.join(taken.exchange, taken_sender != sender);
             connection.early.join(taken.early, taken_sender != sender);
-            let taken = if taken_sender == Side::A { taken.a } else { taken.b };
+            let taken = if taken_sender == ConnectionSide::A { taken.a } else { taken.b };
             connection.end_mut(sender).requests = taken.requests;
         }
     }
@@ -529,12 +530,12 @@ impl Connections {
     /// seen before changes nothing.
     pub(super) fn establish(
         &mut self,
-        set_up: &Established,
-        transport: Transport,
+        set_up: &ConnectionSetUp,
+        transport: ConnectionTransport,
         frame: FrameNumber,
     ) -> Vec<usize> {
-        let Established { client, server, communication, terms, is_anew } = set_up;
-        let paths = [(client, server), (server, client)].map(|(from, to)| Path {
+        let ConnectionSetUp { client, server, communication, terms, is_anew } = set_up;
+        let paths = [(client, server), (server, client)].map(|(from, to)| QueuePairPath {
             tenant: from.tenant,
             source: from.address,
             destination: to.address,
@@ -545,18 +546,18 @@ impl Connections {
         replaced.dedup();
         let mut known = replaced.iter().filter_map(|at| self.slots.get(*at));
         // One that was asked for again after it had carried something is another, whatever its numbers.
-        let is_same = |known: &Connection| {
+        let is_same = |known: &FlowConnection| {
             known.communication == Some(*communication) && !(*is_anew && known.has_carried())
         };
         if known.any(is_same) {
             return Vec::new();
         }
-        let end = |peer: &Peer| End::queue(peer.address, peer.tenant, Some(peer.qpn));
+        let end = |peer: &Peer| ConnectionEnd::queue(peer.address, peer.tenant, Some(peer.qpn));
         let at = self.add(end(client), end(server), transport);
         self.last = None;
         if let Some(connection) = self.slots.get_mut(at) {
             connection.last_frame = frame;
-            connection.opened_by = Some(Side::A);
+            connection.opened_by = Some(ConnectionSide::A);
             connection.communication = Some(*communication);
             connection.exchange.is_rpc = terms.say_rpc();
             connection.terms = Some(*terms);
@@ -565,7 +566,7 @@ impl Connections {
     }
 
     /// Takes a connection out.
-    pub(super) fn take(&mut self, at: usize) -> Option<Connection> {
+    pub(super) fn take(&mut self, at: usize) -> Option<FlowConnection> {
         self.last = None;
         let connection = self.slots.try_remove(at)?;
         self.weight -= connection.weight as usize;
@@ -575,10 +576,10 @@ impl Connections {
             }
         }
         self.no_longer_unpaired(between(connection.a.address, connection.b.address), at);
-        if let (Transport::Udp, Mouth::Port(a), Mouth::Port(b)) =
+        if let (ConnectionTransport::Udp, EndpointKind::Port(a), EndpointKind::Port(b)) =
             (connection.transport, connection.a.mouth, connection.b.mouth)
         {
-            let ports = Ports {
+            let ports = PortPair {
                 tenant: connection.a.tenant,
                 a: (connection.a.address, a),
                 b: (connection.b.address, b),

@@ -16,7 +16,7 @@ use std::num::NonZeroU64;
 
 use crate::frame::Timestamp;
 
-use super::reliable::Sequence;
+use super::reliable_connection::ExtendedPsn;
 
 /// Time that a direction lost: packets went again what had been lost or refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Stall {
 
 /// What became of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum PacketOutcome {
     /// The receiver takes it, in its turn.
     Accepted,
     /// The receiver takes it, after it was lost or refused before.
@@ -57,9 +57,9 @@ pub(super) enum Fate {
 struct Gap {
     since: Timestamp,
     /// The first packet that was refused.
-    refused: Sequence,
+    refused: ExtendedPsn,
     /// The last packet that was refused or is to be sent again.
-    newest: Sequence,
+    newest: ExtendedPsn,
     /// Whether more than the order of the capture speaks for it: a NAK, or that refused packets come again.
     is_proven: bool,
 }
@@ -84,9 +84,9 @@ pub(super) struct Delivery {
     /// The number that the receiver accepts next; unknown before the first packet, and behind an RDMA Read of unknown size.
     expected: Option<NonZeroU64>,
     /// Where that began: packets from before it may be late.
-    from: Sequence,
+    from: ExtendedPsn,
     /// Every packet before this was acknowledged.
-    acknowledged: Sequence,
+    acknowledged: ExtendedPsn,
     /// When a packet was seen last.
     last: Timestamp,
     /// Allocated by the first loss: most connections have none, and there may be very many connections.
@@ -96,19 +96,24 @@ pub(super) struct Delivery {
 impl Delivery {
     /// Takes a packet that uses `count` numbers from `sequence` on; `None` where the count is not known.
     #[inline]
-    pub(super) fn arrive(&mut self, sequence: Sequence, count: Option<u64>, now: Timestamp) -> Fate {
+    pub(super) fn arrive(
+        &mut self,
+        sequence: ExtendedPsn,
+        count: Option<u64>,
+        now: Timestamp,
+    ) -> PacketOutcome {
         let last = std::mem::replace(&mut self.last, now);
         let is_in_turn = self.expected.is_some_and(|expected| expected.get() == sequence);
         if is_in_turn && self.gap().is_none() {
             self.expect_behind(sequence, count);
-            return Fate::Accepted;
+            return PacketOutcome::Accepted;
         }
         self.arrive_out_of_turn(sequence, count, last, now)
     }
 
     /// The next packet comes behind the `count` numbers from `sequence` on.
     #[inline]
-    fn expect_behind(&mut self, sequence: Sequence, count: Option<u64>) {
+    fn expect_behind(&mut self, sequence: ExtendedPsn, count: Option<u64>) {
         self.expected = count.and_then(|count| NonZeroU64::new(sequence + count));
     }
 
@@ -130,14 +135,14 @@ impl Delivery {
     #[cold]
     fn arrive_out_of_turn(
         &mut self,
-        sequence: Sequence,
+        sequence: ExtendedPsn,
         count: Option<u64>,
         last: Timestamp,
         now: Timestamp,
-    ) -> Fate {
+    ) -> PacketOutcome {
         if sequence < self.acknowledged && self.expected.is_some() {
             self.losses().repeated = Some(now);
-            return Fate::Surplus;
+            return PacketOutcome::Surplus;
         }
         if self.gap().is_some_and(|gap| now.apart(gap.since) > LONGEST) {
             self.end_gap();
@@ -148,14 +153,14 @@ impl Delivery {
             return self.accept(sequence, count, now);
         };
         if sequence < self.from {
-            return Fate::Accepted;
+            return PacketOutcome::Accepted;
         }
         if sequence > expected {
             let seen = Gap { since: now, refused: sequence, newest: sequence, is_proven: false };
             let gap = self.losses().gap.get_or_insert(seen);
             gap.refused = gap.refused.min(sequence);
             gap.newest = gap.newest.max(sequence);
-            return Fate::Refused;
+            return PacketOutcome::Refused;
         }
         if sequence < expected {
             let is_acknowledged = self.acknowledged > 0;
@@ -163,7 +168,7 @@ impl Delivery {
             losses.repeated = Some(now);
             // Where acknowledgements are not captured nothing tells which copy it was.
             if !is_acknowledged {
-                return Fate::Surplus;
+                return PacketOutcome::Surplus;
             }
             // Its acknowledgement did not come in time.
             let newest = expected - 1;
@@ -176,25 +181,25 @@ impl Delivery {
     }
 
     /// The receiver takes a packet: in its turn, or as one of those that come again after a gap.
-    fn accept(&mut self, sequence: Sequence, count: Option<u64>, now: Timestamp) -> Fate {
+    fn accept(&mut self, sequence: ExtendedPsn, count: Option<u64>, now: Timestamp) -> PacketOutcome {
         self.expect_behind(sequence, count);
         let Some(gap) = self.losses.as_mut().and_then(|losses| losses.gap.as_mut()) else {
-            return Fate::Accepted;
+            return PacketOutcome::Accepted;
         };
         if sequence > gap.newest {
             self.end_gap();
-            return Fate::Accepted;
+            return PacketOutcome::Accepted;
         }
         gap.is_proven |= sequence >= gap.refused;
         match gap.is_proven {
-            true => Fate::Recovered(Stall { since: gap.since, until: now }),
-            false => Fate::Accepted,
+            true => PacketOutcome::Recovered(Stall { since: gap.since, until: now }),
+            false => PacketOutcome::Accepted,
         }
     }
 
     /// Everything before `next` was received.
     #[inline]
-    pub(super) fn acknowledge(&mut self, next: Sequence) {
+    pub(super) fn acknowledge(&mut self, next: ExtendedPsn) {
         self.acknowledged = self.acknowledged.max(next);
         if let Some(expected) = self.expected {
             self.expected = NonZeroU64::new(expected.get().max(next));
@@ -205,7 +210,7 @@ impl Delivery {
     }
 
     /// The receiver asks for everything from `next` on, `now`.
-    pub(super) fn refuse(&mut self, next: Sequence, now: Timestamp) {
+    pub(super) fn refuse(&mut self, next: ExtendedPsn, now: Timestamp) {
         self.acknowledge(next);
         let expected = self.expected.map(NonZeroU64::get);
         let losses = self.losses();
@@ -223,7 +228,7 @@ impl Delivery {
     }
 
     /// The number that the receiver accepts next; 0 where that is not known.
-    pub(super) fn expected(&self) -> Sequence {
+    pub(super) fn expected(&self) -> ExtendedPsn {
         self.expected.map_or(0, NonZeroU64::get)
     }
 
@@ -251,22 +256,22 @@ mod tests {
         Timestamp(time)
     }
 
-    fn arrive(delivery: &mut Delivery, packets: &[(Sequence, i64)]) -> Vec<Fate> {
+    fn arrive(delivery: &mut Delivery, packets: &[(ExtendedPsn, i64)]) -> Vec<PacketOutcome> {
         packets.iter().map(|(sequence, time)| delivery.arrive(*sequence, Some(1), at(*time))).collect()
     }
 
-    fn recovered(since: i64, until: i64) -> Fate {
-        Fate::Recovered(Stall { since: at(since), until: at(until) })
+    fn recovered(since: i64, until: i64) -> PacketOutcome {
+        PacketOutcome::Recovered(Stall { since: at(since), until: at(until) })
     }
 
     #[test]
     fn packets_behind_a_gap_are_refused_until_the_gap_comes_again() {
         let mut delivery = Delivery::default();
         let first = arrive(&mut delivery, &[(10, 1), (12, 3), (13, 4)]);
-        assert_eq!(first, [Fate::Accepted, Fate::Refused, Fate::Refused]);
+        assert_eq!(first, [PacketOutcome::Accepted, PacketOutcome::Refused, PacketOutcome::Refused]);
         delivery.refuse(11, at(5));
         let again = arrive(&mut delivery, &[(11, 7), (12, 8), (13, 9), (14, 10)]);
-        assert_eq!(again, [recovered(3, 7), recovered(3, 8), recovered(3, 9), Fate::Accepted]);
+        assert_eq!(again, [recovered(3, 7), recovered(3, 8), recovered(3, 9), PacketOutcome::Accepted]);
     }
 
     #[test]
@@ -281,44 +286,62 @@ mod tests {
     fn what_is_sent_again_without_an_acknowledgement_was_lost() {
         let mut delivery = Delivery::default();
         arrive(&mut delivery, &[(10, 1), (11, 2)]);
-        assert_eq!(arrive(&mut delivery, &[(11, 3)]), [Fate::Surplus], "no acknowledgement was captured");
+        assert_eq!(
+            arrive(&mut delivery, &[(11, 3)]),
+            [PacketOutcome::Surplus],
+            "no acknowledgement was captured"
+        );
         delivery.acknowledge(11);
-        assert_eq!(arrive(&mut delivery, &[(10, 500)]), [Fate::Surplus]);
-        assert_eq!(arrive(&mut delivery, &[(11, 501), (12, 502)]), [recovered(500, 501), Fate::Accepted]);
+        assert_eq!(arrive(&mut delivery, &[(10, 500)]), [PacketOutcome::Surplus]);
+        assert_eq!(
+            arrive(&mut delivery, &[(11, 501), (12, 502)]),
+            [recovered(500, 501), PacketOutcome::Accepted]
+        );
     }
 
     #[test]
     fn the_order_of_a_capture_alone_loses_no_time() {
         let mut delivery = Delivery::default();
         let fates = arrive(&mut delivery, &[(10, 1), (13, 2), (11, 3), (12, 4)]);
-        assert_eq!(fates, [Fate::Accepted, Fate::Refused, Fate::Accepted, Fate::Accepted]);
+        assert_eq!(
+            fates,
+            [
+                PacketOutcome::Accepted,
+                PacketOutcome::Refused,
+                PacketOutcome::Accepted,
+                PacketOutcome::Accepted
+            ]
+        );
         delivery.acknowledge(14);
-        assert_eq!(arrive(&mut delivery, &[(14, 5)]), [Fate::Accepted]);
+        assert_eq!(arrive(&mut delivery, &[(14, 5)]), [PacketOutcome::Accepted]);
     }
 
     #[test]
     fn what_was_captured_before_the_first_packet_in_turn_is_late() {
         let mut delivery = Delivery::default();
-        assert_eq!(arrive(&mut delivery, &[(11, 1), (10, 2), (12, 3)]), [Fate::Accepted; 3]);
+        assert_eq!(arrive(&mut delivery, &[(11, 1), (10, 2), (12, 3)]), [PacketOutcome::Accepted; 3]);
         // Behind an RDMA Read of unknown size as well.
-        assert_eq!(delivery.arrive(13, None, at(4)), Fate::Accepted);
-        assert_eq!(arrive(&mut delivery, &[(18, 5), (17, 6), (19, 7)]), [Fate::Accepted; 3]);
+        assert_eq!(delivery.arrive(13, None, at(4)), PacketOutcome::Accepted);
+        assert_eq!(arrive(&mut delivery, &[(18, 5), (17, 6), (19, 7)]), [PacketOutcome::Accepted; 3]);
     }
 
     #[test]
     fn a_gap_that_only_the_capture_has_ends_with_the_acknowledgement() {
         let mut delivery = Delivery::default();
-        assert_eq!(arrive(&mut delivery, &[(10, 1), (12, 2)]), [Fate::Accepted, Fate::Refused]);
+        assert_eq!(
+            arrive(&mut delivery, &[(10, 1), (12, 2)]),
+            [PacketOutcome::Accepted, PacketOutcome::Refused]
+        );
         assert!(!delivery.has_proven_gap());
         delivery.acknowledge(13);
-        assert_eq!(arrive(&mut delivery, &[(13, 3)]), [Fate::Accepted]);
+        assert_eq!(arrive(&mut delivery, &[(13, 3)]), [PacketOutcome::Accepted]);
     }
 
     #[test]
     fn without_acknowledgements_a_gap_is_not_believed_for_ever() {
         let mut delivery = Delivery::default();
         arrive(&mut delivery, &[(10, 1), (12, 2)]);
-        assert_eq!(arrive(&mut delivery, &[(13, 2 + LONGEST as i64)]), [Fate::Refused]);
-        assert_eq!(arrive(&mut delivery, &[(14, 3 + LONGEST as i64)]), [Fate::Accepted]);
+        assert_eq!(arrive(&mut delivery, &[(13, 2 + LONGEST as i64)]), [PacketOutcome::Refused]);
+        assert_eq!(arrive(&mut delivery, &[(14, 3 + LONGEST as i64)]), [PacketOutcome::Accepted]);
     }
 }

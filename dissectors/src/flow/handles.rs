@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::ledger::{Key, SegmentAt};
+use super::transaction_table::{SegmentIndex, TransactionKey};
 
 /// A segment that was offered under a handle.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Use {
-    pub(super) key: Key,
-    pub(super) at: SegmentAt,
+pub(super) struct AdvertisedSegment {
+    pub(super) key: TransactionKey,
+    pub(super) at: SegmentIndex,
     pub(super) offset: u64,
 }
 
@@ -16,15 +16,15 @@ pub(super) struct Use {
 /// used again by later Calls, and some clients have one handle for all their memory.
 #[derive(Debug)]
 pub(super) struct HandleUse {
-    pub(super) latest: Use,
+    pub(super) latest: AdvertisedSegment,
     /// Allocated where there are any.
-    others: Option<Box<Others>>,
+    others: Option<Box<OlderSegments>>,
 }
 
 /// The segments of a handle before the latest.
 #[derive(Debug)]
-struct Others {
-    by_offset: BTreeMap<u64, (Key, SegmentAt)>,
+struct OlderSegments {
+    by_offset: BTreeMap<u64, (TransactionKey, SegmentIndex)>,
     /// With so many, those are thrown out whose Calls were answered.
     enough: usize,
 }
@@ -33,7 +33,7 @@ struct Others {
 const NEIGHBOURS: usize = 8;
 
 impl HandleUse {
-    pub(super) fn new(latest: Use) -> Self {
+    pub(super) fn new(latest: AdvertisedSegment) -> Self {
         Self { latest, others: None }
     }
 
@@ -44,15 +44,15 @@ impl HandleUse {
     }
 
     /// A new segment comes before those that are known.
-    pub(super) fn add(&mut self, latest: Use, is_open: impl Fn(Key) -> bool) {
+    pub(super) fn add(&mut self, latest: AdvertisedSegment, is_open: impl Fn(TransactionKey) -> bool) {
         let before = std::mem::replace(&mut self.latest, latest);
         // A Call that was answered no longer owns what it advertised.
         if is_open(before.key) {
-            let new = || Box::new(Others { by_offset: BTreeMap::new(), enough: NEIGHBOURS });
+            let new = || Box::new(OlderSegments { by_offset: BTreeMap::new(), enough: NEIGHBOURS });
             let others = self.others.get_or_insert_with(new);
             others.by_offset.insert(before.offset, (before.key, before.at));
         }
-        if let Some(Others { by_offset, enough }) = self.others.as_deref_mut()
+        if let Some(OlderSegments { by_offset, enough }) = self.others.as_deref_mut()
             && by_offset.len() > *enough
         {
             by_offset.retain(|_, (key, _)| is_open(*key));
@@ -61,7 +61,7 @@ impl HandleUse {
     }
 
     /// Takes a segment out; tells whether none is left.
-    pub(super) fn remove(&mut self, key: Key, offset: u64) -> bool {
+    pub(super) fn remove(&mut self, key: TransactionKey, offset: u64) -> bool {
         if let Some(others) = &mut self.others
             && others.by_offset.get(&offset).is_some_and(|(other, _)| *other == key)
         {
@@ -70,7 +70,7 @@ impl HandleUse {
         if self.latest.key == key {
             let before = self.others.as_mut().and_then(|others| others.by_offset.pop_last());
             let Some((offset, (key, at))) = before else { return true };
-            self.latest = Use { key, at, offset };
+            self.latest = AdvertisedSegment { key, at, offset };
         }
         if self.others.as_ref().is_some_and(|others| others.by_offset.is_empty()) {
             self.others = None;
@@ -79,7 +79,7 @@ impl HandleUse {
     }
 
     /// The segments that may hold what is at an offset.
-    pub(super) fn around(&self, offset: u64) -> impl Iterator<Item = (Key, SegmentAt)> + '_ {
+    pub(super) fn around(&self, offset: u64) -> impl Iterator<Item = (TransactionKey, SegmentIndex)> + '_ {
         let others = self.others.iter();
         let before = others.flat_map(move |others| others.by_offset.range(..=offset).rev().take(NEIGHBOURS));
         std::iter::once((self.latest.key, self.latest.at)).chain(before.map(|(_, place)| *place))

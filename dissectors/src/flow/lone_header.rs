@@ -2,9 +2,9 @@
 
 use crate::field::Observer;
 use crate::frame::FrameNumber;
-use crate::rdma::Message;
+use crate::rdma::RdmaMessage;
 use crate::rpcrdma::{Dialect, MessageHeader};
-use crate::xdr::{Cursor, Error};
+use crate::xdr::{Cursor, XdrError};
 
 /// A message of RPC-over-RDMA that is a header alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl LoneHeader {
     ///
     /// # Errors
     /// If the header cannot be read to its end; the observer has the fields before the error.
-    pub fn observe<'a, O: Observer<'a>>(&'a self, observer: &mut O) -> Result<(), Error> {
+    pub fn observe<'a, O: Observer<'a>>(&'a self, observer: &mut O) -> Result<(), XdrError> {
         let mut cursor = Cursor::new(&self.bytes).with_length(self.length);
         MessageHeader::decode(self.dialect, &mut cursor, observer).map(|_| ())
     }
@@ -41,7 +41,7 @@ impl LoneHeaders {
     const COUNT: usize = 16;
 
     /// Keeps a message until another frame has one.
-    pub(super) fn keep(&mut self, frame: FrameNumber, dialect: Dialect, message: &Message<'_>) {
+    pub(super) fn keep(&mut self, frame: FrameNumber, dialect: Dialect, message: &RdmaMessage<'_>) {
         if std::mem::replace(&mut self.frame, frame) != frame {
             self.headers.clear();
         }

@@ -1,17 +1,17 @@
 //! The memory that a flow may use: one budget, and the share of each kind of state in it.
 //!
-//! Everything that input makes the flow allocate is weighed in bytes. Each kind has a bound of its own in [`Limits`], and the
+//! Everything that input makes the flow allocate is weighed in bytes. Each kind has a bound of its own in [`FlowLimits`], and the
 //! kinds that come and go with the traffic share a pool, because they are seldom large at the same time: when the pool is
 //! used up, closed Transactions are given out first, then each kind gives up its own when it would grow.
 
 use crate::frame::Timestamp;
 
-use super::{Flow, Limits, Sight, fragments};
+use super::{Flow, FlowLimits, PacketMeta, ip_reassembly};
 
 /// Memory of a flow unless it is told otherwise, in bytes.
 const DEFAULT_BYTES: u64 = 96 << 20;
 
-impl Limits {
+impl FlowLimits {
     /// Bounds for a flow that may use so many bytes of memory.
     ///
     /// Five eighths are the pool, of which no kind has more than four fifths; three eighths are for connections and streams.
@@ -26,7 +26,7 @@ impl Limits {
             hole_bytes: bytes(most / 6),
             stream_bytes: bytes(most),
             part_bytes: bytes(most),
-            fragments: fragments::Bounds { bytes: bytes(pool / 15 * 2), ..Default::default() },
+            fragments: ip_reassembly::FragmentLimits { bytes: bytes(pool / 15 * 2), ..Default::default() },
             early_bytes: pool / 15,
             kept_bytes: pool,
             connections: 16_384,
@@ -45,7 +45,7 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
+impl Default for FlowLimits {
     fn default() -> Self {
         Self::within(DEFAULT_BYTES)
     }
@@ -73,7 +73,7 @@ impl Flow {
                 self.forget_streams(usize::MAX, now);
             }
         } else if self.connections.len() > 1 {
-            self.forget_connections(None, Sight::new(&[], now));
+            self.forget_connections(None, PacketMeta::new(&[], now));
         }
     }
 

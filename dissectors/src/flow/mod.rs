@@ -20,84 +20,84 @@
 //! - [`pending`]: Calls without a Reply, for live views;
 //! - [`transaction`] and [`chunk`]: the product; [`reading`]: a Transaction read, RPC and NFS.
 //!
-//! Every kind of state has a bound in [`Limits`], and what a bound made the flow give up is counted in [`Account`].
+//! Every kind of state has a bound in [`FlowLimits`], and what a bound made the flow give up is counted in [`FlowStats`].
 
-mod account;
-mod assembly;
-mod bounded;
 pub mod chunk;
-mod closing;
 mod connection;
-mod continued;
+mod connection_end;
+mod conversation;
 mod coverage;
 mod datagrams;
+pub mod decode;
 mod delivery;
-mod early;
-mod envelope;
-mod exchange;
-pub mod fragments;
+mod finality;
+mod frame_event;
+mod frame_kind;
 mod gaps;
 mod handles;
+pub mod ip_reassembly;
 mod iwarp;
-mod ledger;
 mod lone_header;
-mod meaning;
 mod memory;
+mod message_continuation;
+mod message_reassembly;
 mod packets;
-pub mod pending;
-pub mod reading;
-mod recent;
+pub mod pending_calls;
+mod recent_frames;
 mod records;
-mod reliable;
+mod reliable_connection;
+mod reorder_buffer;
 mod retries;
 mod segments;
-mod settling;
 mod setup;
-mod step;
+mod slab_limit;
+mod statistics;
 mod stream;
 #[cfg(test)]
 mod tests;
 pub mod transaction;
+mod transaction_table;
+mod transport_header;
 
 use std::collections::VecDeque;
 
-pub use account::{Account, GivenUp, Passed, Undecoded};
 pub use connection::ConnectionState;
+pub use conversation::MessageCredits;
 pub use coverage::Coverage;
-pub use exchange::MessageCredits;
+pub use frame_event::{FrameAction, FrameEvent};
+pub use frame_kind::FrameKind;
 pub use iwarp::{MpaCounts, observe_segment};
-pub use ledger::Key;
 pub use lone_header::LoneHeader;
-pub use meaning::Meaning;
-pub use setup::{ReadResources, Service, Terms};
-pub use step::{Deed, Step};
+pub use setup::{ConnectedService, NegotiatedParameters, ReadResources};
+pub use statistics::{FlowStats, GivenUp, Passed, Undecoded};
 pub use transaction::Transaction;
+pub use transaction_table::TransactionKey;
 
-use crate::field::{Observer, Unobserved};
+use crate::field::{NullObserver, Observer};
 use crate::frame::{Frame, FrameNumber, Timestamp};
-use crate::infiniband::ErrorKind;
+use crate::infiniband::PacketErrorKind;
 use crate::infiniband::icrc::Icrc;
-use crate::net::{self, Carried, Datagram, IpFragment, Reason, TcpSegment};
-use crate::rdma::Side;
+use crate::net::{self, Datagram, DatagramPayload, IpFragment, TcpSegment, UnreadFrameReason};
+use crate::rdma::ConnectionSide;
 use crate::rpcrdma::Dialect;
 
-use closing::Closing;
-use connection::{Connection, ConnectionKey, Connections, Path};
+use connection::{ConnectionKey, ConnectionTable, FlowConnection, QueuePairPath};
+use connection_end::ClosingConnections;
+use conversation::RpcContext;
 pub use delivery::Stall;
-use exchange::Desk;
-use fragments::Fragments;
-use ledger::{Entry, Ledger};
-use recent::Recent;
-use retries::{Before, Retries};
+use ip_reassembly::IpReassembler;
+use recent_frames::RecentFrames;
+use retries::{PreviousCall, Retries};
 use setup::SetUps;
 use stream::protocol::Protocol;
-pub use stream::table::StreamPlace;
-use stream::table::Streams;
-use transaction::{Direction, Which};
+use stream::table::TcpConversationTable;
+pub use stream::table::TcpSegmentNumbers;
+use transaction::{CallDirection, RpcMessageKind};
+use transaction_table::{TransactionEntry, TransactionTable};
 
 /// Bounds of the state that a flow keeps, and what it keeps beyond need.
 #[derive(Clone, Debug)]
-pub struct Limits {
+pub struct FlowLimits {
     /// Connections that are remembered; then those that were silent longest are forgotten.
     pub connections: usize,
     /// Transactions that wait for their Reply.
@@ -126,7 +126,7 @@ pub struct Limits {
     /// Bytes of messages that are not whole yet.
     pub part_bytes: usize,
     /// IP datagrams in fragments.
-    pub fragments: fragments::Bounds,
+    pub fragments: ip_reassembly::FragmentLimits,
     /// Bytes of packets that wait for what tells their place.
     pub early_bytes: u64,
     /// Bytes of chunks that are kept at a time.
@@ -152,18 +152,18 @@ const UNSETTLED_FRAMES: u32 = 64;
 
 /// The frames that a packet was seen in, more than one if they were fragments, and when it was whole.
 #[derive(Clone, Copy, Debug)]
-struct Sight<'a> {
+struct PacketMeta<'a> {
     frames: &'a [FrameNumber],
     time: Timestamp,
     /// The identification of its IPv4 datagram; 0 where it has none.
     identification: u16,
     /// What else is known of it; nothing of a packet that came once and in its turn.
-    remark: Option<&'a Remark>,
+    remark: Option<&'a DeliveryAnomaly>,
 }
 
 /// What is known of a packet that did not come once and in its turn.
 #[derive(Clone, Copy, Debug, Default)]
-struct Remark {
+struct DeliveryAnomaly {
     /// The capture holds the frame a second time.
     is_captured_twice: bool,
     /// The receiver had accepted a copy of it before.
@@ -176,7 +176,7 @@ struct Remark {
     stall: Option<Stall>,
 }
 
-impl Remark {
+impl DeliveryAnomaly {
     const CAPTURED_TWICE: Self = Self {
         is_captured_twice: true,
         is_surplus: false,
@@ -186,7 +186,7 @@ impl Remark {
     };
 }
 
-impl<'a> Sight<'a> {
+impl<'a> PacketMeta<'a> {
     /// Of these frames, at this time.
     fn new(frames: &'a [FrameNumber], time: Timestamp) -> Self {
         Self { frames, time, identification: 0, remark: None }
@@ -236,22 +236,22 @@ pub struct IcrcCounts {
 /// Frames in, Transactions out.
 #[derive(Debug)]
 pub struct Flow {
-    limits: Limits,
-    connections: Connections,
-    ledger: Ledger,
+    limits: FlowLimits,
+    connections: ConnectionTable,
+    ledger: TransactionTable,
     set_ups: SetUps,
-    fragments: Fragments,
+    fragments: IpReassembler,
     retries: Retries,
-    account: Account,
+    account: FlowStats,
     icrc: IcrcCounts,
-    recent: Recent,
+    recent: RecentFrames,
     /// Bytes of messages that are not whole yet.
     held: usize,
-    streams: Streams,
+    streams: TcpConversationTable,
     /// Bytes that all streams hold.
     stream_bytes: usize,
     /// What the last frame meant.
-    meanings: Vec<Meaning>,
+    meanings: Vec<FrameKind>,
     /// What the CRCs of MPA were before the last frame.
     mpa_before: MpaCounts,
     /// The connection of the last frame, if that carries nothing but control information.
@@ -260,26 +260,26 @@ pub struct Flow {
     now: Timestamp,
     /// Frames since memory and the Transactions that are due were looked at last.
     unsettled_frames: u32,
-    ready: VecDeque<(Key, Transaction)>,
-    closing: Closing,
+    ready: VecDeque<(TransactionKey, Transaction)>,
+    closing: ClosingConnections,
     transactions: u64,
     numbered: u64,
 }
 
 impl Flow {
     /// A flow that has seen nothing.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: FlowLimits) -> Self {
         Self {
-            connections: Connections::new(limits.connections),
-            ledger: Ledger::new(&limits),
+            connections: ConnectionTable::new(limits.connections),
+            ledger: TransactionTable::new(&limits),
             set_ups: SetUps::new(limits.set_ups),
-            fragments: Fragments::new(limits.fragments),
+            fragments: IpReassembler::new(limits.fragments),
             retries: Retries::new(limits.open_transactions),
-            account: Account::default(),
+            account: FlowStats::default(),
             icrc: IcrcCounts::default(),
-            recent: Recent::default(),
+            recent: RecentFrames::default(),
             held: 0,
-            streams: Streams::new(limits.streams),
+            streams: TcpConversationTable::new(limits.streams),
             stream_bytes: 0,
             meanings: Vec::new(),
             mpa_before: MpaCounts::default(),
@@ -287,7 +287,7 @@ impl Flow {
             now: Timestamp::default(),
             unsettled_frames: 0,
             ready: VecDeque::new(),
-            closing: Closing::default(),
+            closing: ClosingConnections::default(),
             transactions: 0,
             numbered: 0,
             limits,
@@ -295,8 +295,8 @@ impl Flow {
     }
 
     /// Takes the next frame, and tells what it means; [`Flow::meanings`] tells what else it means.
-    pub fn frame(&mut self, frame: &Frame<'_>) -> Meaning {
-        let datagram = net::decode(frame, &mut Unobserved);
+    pub fn frame(&mut self, frame: &Frame<'_>) -> FrameKind {
+        let datagram = net::decode(frame, &mut NullObserver);
         self.take(frame, &datagram)
     }
 
@@ -305,18 +305,18 @@ impl Flow {
         &mut self,
         frame: &Frame<'a>,
         observer: &mut O,
-    ) -> (Datagram<'a>, Meaning) {
+    ) -> (Datagram<'a>, FrameKind) {
         let datagram = net::decode(frame, observer);
         let meaning = self.take(frame, &datagram);
         (datagram, meaning)
     }
 
-    fn take(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>) -> Meaning {
-        let sight = Sight {
+    fn take(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>) -> FrameKind {
+        let sight = PacketMeta {
             identification: datagram.identification,
-            ..Sight::new(std::slice::from_ref(&frame.number), frame.time)
+            ..PacketMeta::new(std::slice::from_ref(&frame.number), frame.time)
         };
-        let goes_back = frame.time.0 < self.now.0.saturating_sub(recent::BACK);
+        let goes_back = frame.time.0 < self.now.0.saturating_sub(recent_frames::BACK);
         if goes_back {
             self.begin_anew();
         }
@@ -327,25 +327,27 @@ impl Flow {
         self.control_of = None;
         self.mpa_before = self.account.mpa;
         let meaning = match &datagram.carried {
-            Carried::Infiniband(packet) => {
+            DatagramPayload::Infiniband(packet) => {
                 if self.limits.check_icrc {
                     self.check_icrc(frame, datagram);
                 }
                 self.packet(sight, datagram, packet)
             }
-            Carried::Fragment(fragment) => {
+            DatagramPayload::Fragment(fragment) => {
                 self.account.passed(Passed::Fragment);
                 self.fragment(frame, datagram, fragment)
             }
-            Carried::Other(Reason::Infiniband(error)) if error.kind == ErrorKind::Cut => {
+            DatagramPayload::Other(UnreadFrameReason::Infiniband(error))
+                if error.kind == PacketErrorKind::Cut =>
+            {
                 self.account.undecoded(Undecoded::CutFrame)
             }
-            Carried::Other(Reason::Infiniband(_) | Reason::Malformed { .. }) => {
-                self.account.undecoded(Undecoded::Malformed)
-            }
-            Carried::Tcp(segment) => self.segment(sight, datagram, segment),
-            Carried::Udp(udp) => self.datagram(sight, datagram, udp),
-            Carried::Other(_) => self.account.passed(Passed::Other),
+            DatagramPayload::Other(
+                UnreadFrameReason::Infiniband(_) | UnreadFrameReason::Malformed { .. },
+            ) => self.account.undecoded(Undecoded::Malformed),
+            DatagramPayload::Tcp(segment) => self.segment(sight, datagram, segment),
+            DatagramPayload::Udp(udp) => self.datagram(sight, datagram, udp),
+            DatagramPayload::Other(_) => self.account.passed(Passed::Other),
         };
         self.unsettled_frames += 1;
         if self.ledger.must_be_settled(frame.time) || self.unsettled_frames >= UNSETTLED_FRAMES || goes_back {
@@ -397,7 +399,7 @@ impl Flow {
         self.now
     }
 
-    /// The number of the connection of the last frame, if that frame is [`Meaning::Control`]: an ACK or NAK of a queue pair,
+    /// The number of the connection of the last frame, if that frame is [`FrameKind::Control`]: an ACK or NAK of a queue pair,
     /// a CNP, or a segment of TCP without data. `None` before the connection has carried RPC.
     pub fn control_connection(&self) -> Option<u64> {
         self.connections.number(self.control_of?)
@@ -405,7 +407,7 @@ impl Flow {
 
     /// Everything that the last frame meant, in the order of its bytes: a segment of TCP may complete several messages, its
     /// own and those that waited for it.
-    pub fn meanings(&self) -> &[Meaning] {
+    pub fn meanings(&self) -> &[FrameKind] {
         &self.meanings
     }
 
@@ -415,17 +417,17 @@ impl Flow {
     }
 
     /// Where a segment of TCP stands in its stream, if it is the one that was taken last.
-    pub fn place_of(&self, datagram: &Datagram<'_>, segment: &TcpSegment<'_>) -> Option<StreamPlace> {
+    pub fn place_of(&self, datagram: &Datagram<'_>, segment: &TcpSegment<'_>) -> Option<TcpSegmentNumbers> {
         let stream = self.streams.last()?;
         let source = (datagram.source, segment.source_port);
         let is_a = source == stream.ports.a;
         (is_a || source == stream.ports.b)
-            .then(|| stream.place(if is_a { Side::A } else { Side::B }, segment))
+            .then(|| stream.place(if is_a { ConnectionSide::A } else { ConnectionSide::B }, segment))
     }
 
     /// What the last frame, and those that found their places with it, did for Transactions; nothing unless
-    /// [`Limits::note_steps`] asks for it.
-    pub fn steps(&self) -> &[Step] {
+    /// [`FlowLimits::note_steps`] asks for it.
+    pub fn steps(&self) -> &[FrameEvent] {
         &self.ledger.steps
     }
 
@@ -435,7 +437,7 @@ impl Flow {
     }
 
     /// The next Transaction that is done with, and what its frames named it by.
-    pub fn next_named(&mut self) -> Option<(Key, Transaction)> {
+    pub fn next_named(&mut self) -> Option<(TransactionKey, Transaction)> {
         self.ready.pop_front()
     }
 
@@ -446,7 +448,7 @@ impl Flow {
             self.release(key);
         }
         // What did not come will not come: it makes Calls that are partly known, and ends others with a part of their Reply.
-        let sight = Sight::new(&[], Timestamp::default());
+        let sight = PacketMeta::new(&[], Timestamp::default());
         for at in self.connections.all() {
             self.give_up_parts(at, sight);
         }
@@ -465,7 +467,7 @@ impl Flow {
     }
 
     /// A Transaction that has not been given out yet.
-    pub fn transaction(&self, key: Key) -> Option<&Transaction> {
+    pub fn transaction(&self, key: TransactionKey) -> Option<&Transaction> {
         self.ledger.get(key).map(|entry| &entry.transaction)
     }
 
@@ -475,7 +477,7 @@ impl Flow {
     }
 
     /// What is not in any Transaction.
-    pub fn account(&self) -> &Account {
+    pub fn account(&self) -> &FlowStats {
         &self.account
     }
 
@@ -509,20 +511,25 @@ impl Flow {
     }
 
     /// A fragment of an IP datagram may be the one that makes it whole.
-    fn fragment(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>, fragment: &IpFragment<'_>) -> Meaning {
+    fn fragment(
+        &mut self,
+        frame: &Frame<'_>,
+        datagram: &Datagram<'_>,
+        fragment: &IpFragment<'_>,
+    ) -> FrameKind {
         let Some(whole) = self.fragments.add(frame, datagram, fragment) else {
-            return Meaning::Part;
+            return FrameKind::Part;
         };
-        let datagram = whole.decode(&mut Unobserved);
-        let sight = Sight {
+        let datagram = whole.decode(&mut NullObserver);
+        let sight = PacketMeta {
             identification: fragment.identification.0 as u16,
-            ..Sight::new(&whole.frames, frame.time)
+            ..PacketMeta::new(&whole.frames, frame.time)
         };
         match &datagram.carried {
-            Carried::Infiniband(packet) => self.packet(sight, &datagram, packet),
-            Carried::Tcp(segment) => self.segment(sight, &datagram, segment),
-            Carried::Udp(udp) => self.datagram(sight, &datagram, udp),
-            _ => Meaning::Nothing,
+            DatagramPayload::Infiniband(packet) => self.packet(sight, &datagram, packet),
+            DatagramPayload::Tcp(segment) => self.segment(sight, &datagram, segment),
+            DatagramPayload::Udp(udp) => self.datagram(sight, &datagram, udp),
+            _ => FrameKind::Nothing,
         }
     }
 
@@ -535,19 +542,19 @@ impl Flow {
     }
 
     /// What a message means beyond its own connection.
-    fn follow_message(&mut self, at: usize, meaning: Meaning, sight: Sight<'_>) {
-        let Meaning::Message { key, which } = meaning else { return };
+    fn follow_message(&mut self, at: usize, meaning: FrameKind, sight: PacketMeta<'_>) {
+        let FrameKind::Message { key, which } = meaning else { return };
         self.first_message(at);
         self.connections.weigh(at);
-        if which == Which::Call {
+        if which == RpcMessageKind::Call {
             self.note_retry(key, sight);
         }
     }
 
     /// No packet will come any more: messages that were not seen whole are given out as what they are.
-    fn give_up_parts(&mut self, at: usize, sight: Sight<'_>) {
-        let Some(Connection { a, b, exchange, .. }) = self.connections.get_mut(at) else { return };
-        let mut desk = Desk {
+    fn give_up_parts(&mut self, at: usize, sight: PacketMeta<'_>) {
+        let Some(FlowConnection { a, b, exchange, .. }) = self.connections.get_mut(at) else { return };
+        let mut desk = RpcContext {
             connection: at,
             ledger: &mut self.ledger,
             account: &mut self.account,
@@ -555,7 +562,7 @@ impl Flow {
             sight: &sight,
         };
         let mut meanings = Vec::new();
-        for (side, requests) in [(Side::A, &mut a.requests), (Side::B, &mut b.requests)] {
+        for (side, requests) in [(ConnectionSide::A, &mut a.requests), (ConnectionSide::B, &mut b.requests)] {
             self.held = self.held.saturating_sub(requests.held_bytes());
             requests.end();
             while let Some(message) = requests.take_over(sight.time) {
@@ -583,20 +590,20 @@ impl Flow {
     }
 
     /// A Call may repeat one that was not answered on another connection; that one is given up.
-    fn note_retry(&mut self, key: Key, sight: Sight<'_>) {
+    fn note_retry(&mut self, key: TransactionKey, sight: PacketMeta<'_>) {
         let Some(entry) = self.ledger.get(key) else { return };
         let Some(call) = &entry.transaction.call else { return };
         let Some(connection) = self.connections.get(entry.connection) else { return };
         let route = connection.route(entry.requester);
         match self.retries.note(route, entry.transaction.xid, call.inline(), key) {
-            Some(Before::Here(before)) => {
-                let same_connection = |other: &Entry| other.connection == entry.connection;
+            Some(PreviousCall::Here(before)) => {
+                let same_connection = |other: &TransactionEntry| other.connection == entry.connection;
                 if self
                     .ledger
                     .get(before)
                     .is_some_and(|other| !same_connection(other) && other.is_unanswered())
                 {
-                    if self.ledger.get(before).is_some_and(Entry::is_open) {
+                    if self.ledger.get(before).is_some_and(TransactionEntry::is_open) {
                         self.ledger.close(before, sight);
                     }
                     if let Some(before) = self.ledger.get_mut(before) {
@@ -604,7 +611,7 @@ impl Flow {
                     }
                 }
             }
-            Some(Before::Gone(index)) => {
+            Some(PreviousCall::Gone(index)) => {
                 if let Some(entry) = self.ledger.get_mut(key) {
                     entry.transaction.retry_of = Some(index);
                 }
@@ -614,23 +621,23 @@ impl Flow {
     }
 
     /// Connection `joined` turned out to be the direction of `at` on which `sender` sends: its Transactions move.
-    fn follow_join(&mut self, at: usize, joined: usize, sender: Side) {
+    fn follow_join(&mut self, at: usize, joined: usize, sender: ConnectionSide) {
         let Some(connection) = self.connections.get_mut(at) else { return };
         let twins = std::mem::take(&mut connection.exchange.twins);
         let keys = connection.exchange.keys().chain(twins.iter().map(|(_, other)| *other));
         // A connection of one direction calls the side that sends A.
-        self.ledger.follow(keys, joined, at, sender == Side::B);
+        self.ledger.follow(keys, joined, at, sender == ConnectionSide::B);
         for (one, other) in twins {
             connection.exchange.unite(&mut self.ledger, one, other);
         }
     }
 
     /// A connection is seen first: its set-up may have been seen in part, and it may be one too many.
-    fn meet(&mut self, newest: usize, path: Path, sight: Sight<'_>) {
+    fn meet(&mut self, newest: usize, path: QueuePairPath, sight: PacketMeta<'_>) {
         if self.set_ups.asked_for(path.tenant, path.destination, path.source, path.qpn)
             && let Some(connection) = self.connections.get_mut(newest)
         {
-            connection.opened_by = Some(Side::B);
+            connection.opened_by = Some(ConnectionSide::B);
         }
         if self.connections.is_over_bound() {
             self.forget_connections(Some(newest), sight);
@@ -638,7 +645,7 @@ impl Flow {
     }
 
     /// There are too many connections: those that were silent longest are forgotten.
-    fn forget_connections(&mut self, newest: Option<usize>, sight: Sight<'_>) {
+    fn forget_connections(&mut self, newest: Option<usize>, sight: PacketMeta<'_>) {
         for at in self.connections.most_silent() {
             if Some(at) != newest {
                 if !self.is_over(at) {
@@ -653,18 +660,19 @@ impl Flow {
     fn is_over(&self, at: usize) -> bool {
         self.connections.get(at).is_some_and(|connection| {
             let mut keys = connection.exchange.keys();
-            connection.is_ending && !keys.any(|key| self.ledger.get(key).is_some_and(Entry::is_open))
+            connection.is_ending
+                && !keys.any(|key| self.ledger.get(key).is_some_and(TransactionEntry::is_open))
         })
     }
 
     /// A connection is gone: what is open on it will not be answered.
-    fn close_connection(&mut self, at: usize, sight: Sight<'_>) {
+    fn close_connection(&mut self, at: usize, sight: PacketMeta<'_>) {
         self.give_up_parts(at, sight);
         let Some(connection) = self.connections.get(at) else { return };
-        let mut open: Vec<Key> = connection.exchange.keys().collect();
-        open.sort_unstable_by_key(|key| self.ledger.get(*key).and_then(Entry::first_frame));
+        let mut open: Vec<TransactionKey> = connection.exchange.keys().collect();
+        open.sort_unstable_by_key(|key| self.ledger.get(*key).and_then(TransactionEntry::first_frame));
         for key in open {
-            if self.ledger.get(key).is_some_and(Entry::is_open) {
+            if self.ledger.get(key).is_some_and(TransactionEntry::is_open) {
                 self.ledger.close(key, sight);
             }
         }
@@ -678,7 +686,7 @@ impl Flow {
     }
 
     /// Gives a Transaction out.
-    fn release(&mut self, key: Key) {
+    fn release(&mut self, key: TransactionKey) {
         let Some(mut entry) = self.ledger.remove(key) else { return };
         self.transactions += 1;
         entry.transaction.index = self.transactions;
@@ -701,7 +709,8 @@ impl Flow {
             );
             let client = connection.client().unwrap_or(entry.requester);
             let is_forward = client == entry.requester;
-            entry.transaction.direction = if is_forward { Direction::Forward } else { Direction::Reverse };
+            entry.transaction.direction =
+                if is_forward { CallDirection::Forward } else { CallDirection::Reverse };
             entry.transaction.connection = connection.name(client);
             entry.transaction.ack_timeout_ns =
                 connection.terms.as_ref().and_then(|terms| terms.ack_timeout_ns);

@@ -2,31 +2,36 @@
 
 use std::cell::OnceCell;
 
-use crate::field::Unobserved;
+use crate::field::NullObserver;
 use crate::infiniband::mad::Mad;
-use crate::infiniband::{self, Packet, Psn, Qpn, Service, Wire, cm};
+use crate::infiniband::{self, InfinibandPacket, OpcodeService, Psn, Qpn, RdmaEncapsulation, cm};
 use crate::net::Datagram;
-use crate::rdma::{Operation, Side};
+use crate::rdma::{ConnectionSide, RdmaOperation};
 use crate::rpc::Xid;
 
-use super::connection::{Connection, Found, Path};
-use super::delivery::Fate;
-use super::exchange::{self, Desk};
-use super::ledger::{Key, Ledger};
-use super::recent;
-use super::reliable::{FoundWrite, Hole, Unplaced};
-use super::settling;
-use super::transaction::{Transaction, Transport, Which};
-use super::{Flow, GivenUp, Meaning, Remark, Sight, Undecoded};
+use super::connection::{FlowConnection, PathLookup, QueuePairPath};
+use super::conversation::{self, RpcContext};
+use super::delivery::PacketOutcome;
+use super::finality;
+use super::recent_frames;
+use super::reliable_connection::{FoundWrite, NoOperationReason, UnseenWriteRange};
+use super::transaction::{ConnectionTransport, RpcMessageKind, Transaction};
+use super::transaction_table::{TransactionKey, TransactionTable};
+use super::{DeliveryAnomaly, Flow, FrameKind, GivenUp, PacketMeta, Undecoded};
 
 impl Flow {
     /// Messages of the connection manager.
-    fn management(&mut self, sight: Sight<'_>, datagram: &Datagram<'_>, packet: &Packet<'_>) -> Meaning {
+    fn management(
+        &mut self,
+        sight: PacketMeta<'_>,
+        datagram: &Datagram<'_>,
+        packet: &InfinibandPacket<'_>,
+    ) -> FrameKind {
         if self.is_management_captured_twice(sight, datagram, packet) {
-            return Meaning::Management;
+            return FrameKind::Management;
         }
         let message =
-            Mad::of(packet, &mut Unobserved).and_then(|mad| cm::Message::decode(&mad, &mut Unobserved));
+            Mad::of(packet, &mut NullObserver).and_then(|mad| cm::CmMessage::decode(&mad, &mut NullObserver));
         let Some(message) = message else {
             let is_cut = packet.payload.bytes.len() < packet.payload.length;
             return self.account.undecoded(if is_cut { Undecoded::CutFrame } else { Undecoded::Management });
@@ -44,28 +49,28 @@ impl Flow {
                 self.forget_connections(None, sight);
             }
         }
-        if let cm::Message::DisconnectRequest(request, _) = message
+        if let cm::CmMessage::DisconnectRequest(request, _) = message
             && let Some(key) =
-                self.connections.on(Path { tenant, source, destination, qpn: request.remote_qpn })
+                self.connections.on(QueuePairPath { tenant, source, destination, qpn: request.remote_qpn })
         {
             self.note_ending(key);
         }
-        Meaning::Management
+        FrameKind::Management
     }
 
     /// Whether the capture holds a datagram of the connection manager a second time.
     fn is_management_captured_twice(
         &mut self,
-        sight: Sight<'_>,
+        sight: PacketMeta<'_>,
         datagram: &Datagram<'_>,
-        packet: &Packet<'_>,
+        packet: &InfinibandPacket<'_>,
     ) -> bool {
         let id = sight.identification;
         // The MAD header with its transaction id, the communication ids, and what follows them: sections 13.4.3 and 12.6.
         let words = packet.payload.bytes.chunks_exact(8).take(12);
         let words = words.map(|word| word.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)));
-        let name = recent::mix(datagram.between(), u64::from(packet.bth.psn.0) << 16 | u64::from(id));
-        let mark = words.fold(name, recent::mix);
+        let name = recent_frames::mix(datagram.between(), u64::from(packet.bth.psn.0) << 16 | u64::from(id));
+        let mark = words.fold(name, recent_frames::mix);
         // Nobody asks again before seconds have passed.
         let is_twice = self.recent.has(mark, sight.time, true, None);
         self.recent.note(mark, sight.time);
@@ -76,32 +81,37 @@ impl Flow {
     #[inline]
     pub(super) fn packet(
         &mut self,
-        sight: Sight<'_>,
+        sight: PacketMeta<'_>,
         datagram: &Datagram<'_>,
-        packet: &Packet<'_>,
-    ) -> Meaning {
+        packet: &InfinibandPacket<'_>,
+    ) -> FrameKind {
         match packet.form.service {
-            Service::Rc => self.reliable(sight, datagram, packet),
-            Service::Ud if packet.bth.destqp == Qpn::GENERAL_SERVICES => {
+            OpcodeService::Rc => self.reliable(sight, datagram, packet),
+            OpcodeService::Ud if packet.bth.destqp == Qpn::GENERAL_SERVICES => {
                 self.management(sight, datagram, packet)
             }
-            Service::Cnp => {
+            OpcodeService::Cnp => {
                 self.control_of = self.connections.on(path(datagram, packet));
-                Meaning::Control
+                FrameKind::Control
             }
             _ => self.account.undecoded(Undecoded::OtherService),
         }
     }
 
-    fn reliable(&mut self, sight: Sight<'_>, datagram: &Datagram<'_>, packet: &Packet<'_>) -> Meaning {
+    fn reliable(
+        &mut self,
+        sight: PacketMeta<'_>,
+        datagram: &Datagram<'_>,
+        packet: &InfinibandPacket<'_>,
+    ) -> FrameKind {
         let (at, sender) = match self.connections.last_on(datagram, packet.bth.destqp) {
             Some(found) => found,
             None => self.find_connection(sight, datagram, packet),
         };
         let remark = self.remark(at, sender, sight, packet);
-        let sight = Sight { remark: remark.as_ref(), ..sight };
+        let sight = PacketMeta { remark: remark.as_ref(), ..sight };
         let meaning = self.place(at, sender, sight, packet);
-        if meaning == Meaning::Control {
+        if meaning == FrameKind::Control {
             self.control_of = self.connections.key(at);
         }
         self.reorder(at, sender, sight, packet, meaning);
@@ -117,42 +127,48 @@ impl Flow {
     #[inline(never)]
     fn find_connection(
         &mut self,
-        sight: Sight<'_>,
+        sight: PacketMeta<'_>,
         datagram: &Datagram<'_>,
-        packet: &Packet<'_>,
-    ) -> (usize, Side) {
+        packet: &InfinibandPacket<'_>,
+    ) -> (usize, ConnectionSide) {
         let path = path(datagram, packet);
         let (at, sender, found) = {
             // Of a message this is asked once, however many connections it may belong to.
             let answered = OnceCell::new();
-            let evidence = |connection: &Connection, side: Side| {
+            let evidence = |connection: &FlowConnection, side: ConnectionSide| {
                 answers(&self.ledger, connection, side, packet, &answered)
             };
             self.connections.find(path, transport(packet.wire), evidence)
         };
         match found {
-            Found::Known | Found::Paired => {}
-            Found::Joined(joined) => self.follow_join(at, joined, sender),
-            Found::New => self.meet(at, path, sight),
+            PathLookup::Known | PathLookup::Paired => {}
+            PathLookup::Joined(joined) => self.follow_join(at, joined, sender),
+            PathLookup::New => self.meet(at, path, sight),
         }
         (at, sender)
     }
 
     /// What is known of a packet that did not come once and in its turn.
     #[inline]
-    fn remark(&mut self, at: usize, sender: Side, sight: Sight<'_>, packet: &Packet<'_>) -> Option<Remark> {
-        let Connection { a, b, path_mtu, last_frame, .. } = self.connections.get_mut(at)?;
+    fn remark(
+        &mut self,
+        at: usize,
+        sender: ConnectionSide,
+        sight: PacketMeta<'_>,
+        packet: &InfinibandPacket<'_>,
+    ) -> Option<DeliveryAnomaly> {
+        let FlowConnection { a, b, path_mtu, last_frame, .. } = self.connections.get_mut(at)?;
         *last_frame = sight.last();
         let (own, peer) = match sender {
-            Side::A => (a, b),
-            Side::B => (b, a),
+            ConnectionSide::A => (a, b),
+            ConnectionSide::B => (b, a),
         };
         let (psn, id) = (packet.bth.psn, sight.identification);
         let mark = u64::from(psn.0) << 40
             | u64::from(packet.bth.opcode.0) << 32
             | u64::from(id) << 16
             | (at as u64 & 0x7fff) << 1
-            | u64::from(sender == Side::A);
+            | u64::from(sender == ConnectionSide::A);
         let is_response = is_response(packet);
         let sequence = if is_response { peer.requests.extend(psn) } else { own.requests.extend(psn) };
         let is_known = match is_response {
@@ -169,7 +185,7 @@ impl Flow {
             if self.recent.has(mark, sight.time, tell, asked) {
                 self.recent.note(mark, sight.time);
                 self.account.captured_twice += 1;
-                return Some(Remark::CAPTURED_TWICE);
+                return Some(DeliveryAnomaly::CAPTURED_TWICE);
             }
         } else {
             own.identities.note(id);
@@ -179,22 +195,30 @@ impl Flow {
             return None;
         }
         Some(match own.requests.fate(sequence, packet, sight.time, *path_mtu) {
-            Fate::Accepted => return None,
-            Fate::Recovered(stall) => Remark { stall: Some(stall), ..Remark::default() },
-            Fate::Refused => Remark { is_refused: true, ..Remark::default() },
-            Fate::Surplus => Remark { is_surplus: true, ..Remark::default() },
+            PacketOutcome::Accepted => return None,
+            PacketOutcome::Recovered(stall) => {
+                DeliveryAnomaly { stall: Some(stall), ..DeliveryAnomaly::default() }
+            }
+            PacketOutcome::Refused => DeliveryAnomaly { is_refused: true, ..DeliveryAnomaly::default() },
+            PacketOutcome::Surplus => DeliveryAnomaly { is_surplus: true, ..DeliveryAnomaly::default() },
         })
     }
 
     /// Finds what a packet of a connection does, and to which message or memory.
-    fn place(&mut self, at: usize, sender: Side, sight: Sight<'_>, packet: &Packet<'_>) -> Meaning {
-        let Some(connection) = self.connections.get_mut(at) else { return Meaning::Nothing };
-        let Connection { a, b, path_mtu, exchange, .. } = connection;
+    fn place(
+        &mut self,
+        at: usize,
+        sender: ConnectionSide,
+        sight: PacketMeta<'_>,
+        packet: &InfinibandPacket<'_>,
+    ) -> FrameKind {
+        let Some(connection) = self.connections.get_mut(at) else { return FrameKind::Nothing };
+        let FlowConnection { a, b, path_mtu, exchange, .. } = connection;
         let (own, peer) = match sender {
-            Side::A => (&mut a.requests, &mut b.requests),
-            Side::B => (&mut b.requests, &mut a.requests),
+            ConnectionSide::A => (&mut a.requests, &mut b.requests),
+            ConnectionSide::B => (&mut b.requests, &mut a.requests),
         };
-        let mut desk = Desk {
+        let mut desk = RpcContext {
             connection: at,
             ledger: &mut self.ledger,
             account: &mut self.account,
@@ -207,7 +231,7 @@ impl Flow {
         let held = if are_in_parts { own.held_bytes() + peer.held_bytes() } else { 0 };
         let operation = if is_response(packet) {
             if !sight.is_captured_twice() {
-                settling::acknowledged(peer, packet, sight.time, desk.ledger);
+                finality::acknowledged(peer, packet, sight.time, desk.ledger);
             }
             peer.response(packet, path_mtu)
         } else {
@@ -224,12 +248,16 @@ impl Flow {
                 && let Ok(operation) = &operation
             {
                 let unfinished = match operation {
-                    Operation::Send { message, .. } => exchange::answered_xid(message.bytes, message.length)
-                        .filter(|xid| !exchange.knows_call(sender.peer(), *xid))
-                        .and_then(|xid| peer.take_unfinished(|bytes| exchange::begins_with(bytes, xid))),
-                    Operation::Write { handle, .. } | Operation::ReadRequest { handle, .. } => {
+                    RdmaOperation::Send { message, .. } => {
+                        conversation::answered_xid(message.bytes, message.length)
+                            .filter(|xid| !exchange.knows_call(sender.peer(), *xid))
+                            .and_then(|xid| {
+                                peer.take_unfinished(|bytes| conversation::begins_with(bytes, xid))
+                            })
+                    }
+                    RdmaOperation::Write { handle, .. } | RdmaOperation::ReadRequest { handle, .. } => {
                         let unknown = !exchange.knows_handle(sender.peer(), *handle);
-                        let wanted = |bytes: &[u8]| exchange::advertises(bytes, *handle);
+                        let wanted = |bytes: &[u8]| conversation::advertises(bytes, *handle);
                         unknown.then(|| peer.take_unfinished(wanted)).flatten()
                     }
                     _ => None,
@@ -242,15 +270,17 @@ impl Flow {
         };
         let meaning = match operation {
             Ok(operation) => exchange.operation(&mut desk, sender, operation),
-            Err(Unplaced::Control) => Meaning::Control,
-            Err(Unplaced::Part) => Meaning::Part,
-            Err(Unplaced::WriteWithoutFirst) => desk.account.undecoded(Undecoded::WriteWithoutFirst),
-            Err(Unplaced::ResponseWithoutRequest) => desk.account.undecoded(Undecoded::ReadWithoutRequest),
-            Err(Unplaced::Cut) => desk.account.undecoded(Undecoded::CutFrame),
-            Err(Unplaced::WriteOfCutFirst) => desk.account.undecoded(Undecoded::CutWrite),
-            Err(Unplaced::ResponseToCutRequest) => desk.account.undecoded(Undecoded::CutRead),
+            Err(NoOperationReason::Control) => FrameKind::Control,
+            Err(NoOperationReason::Part) => FrameKind::Part,
+            Err(NoOperationReason::WriteWithoutFirst) => desk.account.undecoded(Undecoded::WriteWithoutFirst),
+            Err(NoOperationReason::ResponseWithoutRequest) => {
+                desk.account.undecoded(Undecoded::ReadWithoutRequest)
+            }
+            Err(NoOperationReason::Cut) => desk.account.undecoded(Undecoded::CutFrame),
+            Err(NoOperationReason::WriteOfCutFirst) => desk.account.undecoded(Undecoded::CutWrite),
+            Err(NoOperationReason::ResponseToCutRequest) => desk.account.undecoded(Undecoded::CutRead),
         };
-        if let Meaning::Message { key, which } = meaning
+        if let FrameKind::Message { key, which } = meaning
             && own.is_settled(packet.bth.psn)
         {
             self.ledger.settle(key, which);
@@ -273,9 +303,16 @@ impl Flow {
 
     /// Tries again what came before the packet that was just taken, if that may tell its place; or keeps that packet,
     /// if nothing has told its own yet.
-    fn reorder(&mut self, at: usize, sender: Side, sight: Sight<'_>, packet: &Packet<'_>, meaning: Meaning) {
+    fn reorder(
+        &mut self,
+        at: usize,
+        sender: ConnectionSide,
+        sight: PacketMeta<'_>,
+        packet: &InfinibandPacket<'_>,
+        meaning: FrameKind,
+    ) {
         let Some(connection) = self.connections.get_mut(at) else { return };
-        if let Meaning::Undecoded(why) = meaning
+        if let FrameKind::Undecoded(why) = meaning
             && connection.exchange.is_rpc
         {
             connection.early.hold(sender, packet, sight, why, &mut self.account, &self.limits);
@@ -285,16 +322,16 @@ impl Flow {
             return;
         }
         let call = match meaning {
-            Meaning::Message { key, which: Which::Call } => Some(key),
-            Meaning::Message { key, which: Which::Reply } => {
+            FrameKind::Message { key, which: RpcMessageKind::Call } => Some(key),
+            FrameKind::Message { key, which: RpcMessageKind::Reply } => {
                 let Some(entry) = self.ledger.get(key) else { return };
                 if entry.transaction.call.is_none() {
                     connection.early.answered(key);
                     return;
                 }
                 let own = match sender {
-                    Side::A => &mut connection.a.requests,
-                    Side::B => &mut connection.b.requests,
+                    ConnectionSide::A => &mut connection.a.requests,
+                    ConnectionSide::B => &mut connection.b.requests,
                 };
                 let orphans = connection.early.orphans(sender);
                 let found = own.find_lost(orphans, holes(&entry.transaction), connection.path_mtu);
@@ -302,7 +339,7 @@ impl Flow {
                 found.into_iter().for_each(|found| own.found(found));
                 return self.retry(at, None, Some((sender, first)), sight);
             }
-            Meaning::Data { .. } | Meaning::ReadRequest { .. } if packet.reth.is_some() => None,
+            FrameKind::Data { .. } | FrameKind::ReadRequest { .. } if packet.reth.is_some() => None,
             _ => return,
         };
         let begun = packet.reth.map(|_| (sender, packet.bth.psn));
@@ -310,7 +347,13 @@ impl Flow {
     }
 
     /// Tries packets again that wait for what tells their place.
-    fn retry(&mut self, at: usize, call: Option<Key>, begun: Option<(Side, Psn)>, sight: Sight<'_>) {
+    fn retry(
+        &mut self,
+        at: usize,
+        call: Option<TransactionKey>,
+        begun: Option<(ConnectionSide, Psn)>,
+        sight: PacketMeta<'_>,
+    ) {
         let Some(connection) = self.connections.get_mut(at) else { return };
         let mut retries = connection.early.retry(call, begun, sight.time, &mut self.account);
         // What finds its place may tell that of others: a Read request that of its responses.
@@ -318,7 +361,7 @@ impl Flow {
             let before = retries.len();
             let mut still = Vec::new();
             for retry in retries {
-                if let Meaning::Undecoded(why) =
+                if let FrameKind::Undecoded(why) =
                     self.place(at, retry.sender(), retry.sight(), &retry.packet())
                 {
                     self.account.undecoded_after_all(why);
@@ -337,13 +380,13 @@ impl Flow {
 }
 
 /// Whether a packet counts in the sequence of the requests that it answers.
-fn is_response(packet: &Packet<'_>) -> bool {
-    use infiniband::Operation::{Acknowledge, AtomicAcknowledge, ReadResponse};
+fn is_response(packet: &InfinibandPacket<'_>) -> bool {
+    use infiniband::PacketOperation::{Acknowledge, AtomicAcknowledge, ReadResponse};
     matches!(packet.form.operation, ReadResponse | Acknowledge | AtomicAcknowledge)
 }
 
 /// What a Reply says was written, and of which nothing was seen.
-fn holes(transaction: &Transaction) -> Vec<Hole> {
+fn holes(transaction: &Transaction) -> Vec<UnseenWriteRange> {
     let chunks = transaction.write_chunks.iter().chain(&transaction.reply_chunk);
     let segments = chunks.flat_map(|chunk| &chunk.segments);
     let missing = segments.flat_map(|segment| {
@@ -351,7 +394,7 @@ fn holes(transaction: &Transaction) -> Vec<Hole> {
         missing.into_iter().map(move |range| (segment, range))
     });
     missing
-        .map(|(segment, range)| Hole {
+        .map(|(segment, range)| UnseenWriteRange {
             handle: segment.handle,
             offset: segment.offset.wrapping_add(range.start),
             length: u32::try_from(range.end - range.start).unwrap_or(u32::MAX),
@@ -359,8 +402,8 @@ fn holes(transaction: &Transaction) -> Vec<Hole> {
         .collect()
 }
 
-fn path(datagram: &Datagram<'_>, packet: &Packet<'_>) -> Path {
-    Path {
+fn path(datagram: &Datagram<'_>, packet: &InfinibandPacket<'_>) -> QueuePairPath {
+    QueuePairPath {
         tenant: datagram.tenant,
         source: datagram.source,
         destination: datagram.destination,
@@ -368,26 +411,28 @@ fn path(datagram: &Datagram<'_>, packet: &Packet<'_>) -> Path {
     }
 }
 
-fn transport(wire: Wire) -> Transport {
+fn transport(wire: RdmaEncapsulation) -> ConnectionTransport {
     match wire {
-        Wire::RoceV2 => Transport::RoceV2,
-        Wire::RoceV1 => Transport::RoceV1,
-        Wire::InfiniBand => Transport::InfiniBand,
+        RdmaEncapsulation::RoceV2 => ConnectionTransport::RoceV2,
+        RdmaEncapsulation::RoceV1 => ConnectionTransport::RoceV1,
+        RdmaEncapsulation::InfiniBand => ConnectionTransport::InfiniBand,
     }
 }
 
 /// Whether a packet answers what `side` of a connection sent, or uses what it advertised.
 fn answers(
-    ledger: &Ledger,
-    connection: &Connection,
-    side: Side,
-    packet: &Packet<'_>,
+    ledger: &TransactionTable,
+    connection: &FlowConnection,
+    side: ConnectionSide,
+    packet: &InfinibandPacket<'_>,
     answered: &OnceCell<Option<Xid>>,
 ) -> bool {
-    use infiniband::Operation::{Acknowledge, AtomicAcknowledge, ReadRequest, ReadResponse, Send, Write};
+    use infiniband::PacketOperation::{
+        Acknowledge, AtomicAcknowledge, ReadRequest, ReadResponse, Send, Write,
+    };
     let requests = match side {
-        Side::A => &connection.a.requests,
-        Side::B => &connection.b.requests,
+        ConnectionSide::A => &connection.a.requests,
+        ConnectionSide::B => &connection.b.requests,
     };
     match packet.form.operation {
         Acknowledge | AtomicAcknowledge | ReadResponse => requests.sent_lately(packet.bth.psn),
@@ -395,7 +440,7 @@ fn answers(
             packet.reth.is_some_and(|reth| connection.exchange.knows_memory(ledger, side, &reth))
         }
         Send => answered
-            .get_or_init(|| exchange::answered_xid(packet.payload.bytes, packet.payload.length))
+            .get_or_init(|| conversation::answered_xid(packet.payload.bytes, packet.payload.length))
             .is_some_and(|xid| connection.exchange.knows_call(side, xid)),
         _ => false,
     }

@@ -7,23 +7,23 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::frame::Timestamp;
-use crate::rdma::Owner;
+use crate::rdma::RdmaAttribution;
 use crate::rpc::record::{self, RecordMark};
 use crate::rpc::{self, MsgType, tls};
 
-use super::account::{Account, GivenUp, Undecoded};
-use super::exchange;
+use super::conversation;
 use super::gaps::gap;
-use super::ledger::{Key, Ledger, SegmentAt};
+use super::statistics::{FlowStats, GivenUp, Undecoded};
+use super::stream::context::StreamContext;
 use super::stream::protocol::begins_mpa;
-use super::stream::seat::Seat;
-use super::stream::{Piece, Position};
-use super::transaction::{Delivered, MessageRecord, Which};
-use super::{Meaning, Sight, Stall};
+use super::stream::{Position, StreamBytes};
+use super::transaction::{DeliveryEvidence, MessageRecord, RpcMessageKind};
+use super::transaction_table::{SegmentIndex, TransactionKey, TransactionTable};
+use super::{FrameKind, PacketMeta, Stall};
 
 /// What follows the last record on the same connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum NextProtocol {
     /// MPA, which begins with a Request or a Reply frame. RFC 5044 section 7.1.
     Mpa,
     /// TLS. RFC 9289 section 4.1.
@@ -38,7 +38,7 @@ const FRAMES: usize = 1 << 16;
 
 /// Where a direction stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum RecordState {
     /// Before or in a record mark.
     Mark,
     /// In a fragment.
@@ -50,7 +50,7 @@ enum State {
 
 /// The message that is not whole yet.
 #[derive(Debug)]
-struct Unfinished {
+struct PartialRecord {
     /// Where its first record mark begins.
     start: Position,
     /// Fragments up to now.
@@ -62,33 +62,33 @@ struct Unfinished {
 
 /// A message that was given out.
 #[derive(Debug)]
-struct Sent {
+struct SentRecord {
     range: Range<Position>,
     /// Whether it was one fragment, so that its bytes follow each other in the stream.
     is_whole: bool,
-    owner: Owner,
+    owner: RdmaAttribution,
 }
 
 /// The records of one direction.
 #[derive(Debug, Default)]
-pub(super) struct Records {
-    state: State,
+pub(super) struct RecordReader {
+    state: RecordState,
     /// The bytes of a record mark that are there.
     mark: Vec<u8>,
-    unfinished: Option<Unfinished>,
+    unfinished: Option<PartialRecord>,
     /// In order.
-    sent: VecDeque<Sent>,
+    sent: VecDeque<SentRecord>,
 }
 
-impl Records {
+impl RecordReader {
     /// A record begins with the next byte.
     pub(super) fn begin(&mut self) {
-        self.state = State::Mark;
+        self.state = RecordState::Mark;
     }
 
     /// The memory that it takes without the message that is not whole yet, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.sent.capacity() * size_of::<Sent>()
+        size_of::<Self>() + self.sent.capacity() * size_of::<SentRecord>()
     }
 
     /// How much memory the message takes that is not whole yet, in bytes.
@@ -99,40 +99,40 @@ impl Records {
     /// Takes the next bytes. Gives those back that follow the last record, where something else begins.
     pub(super) fn take<'p>(
         &mut self,
-        mut piece: Piece<'p>,
-        seat: &mut Seat<'_>,
-    ) -> Option<(Next, Piece<'p>)> {
+        mut piece: StreamBytes<'p>,
+        seat: &mut StreamContext<'_>,
+    ) -> Option<(NextProtocol, StreamBytes<'p>)> {
         let first = seat.meanings.len();
         while piece.data.length > 0 {
             if let Some(next) = self.follows(&piece) {
                 return Some((next, piece));
             }
             piece = match self.state {
-                State::Mark => self.mark(piece, seat),
-                State::Fragment { left, is_last } => self.fragment(piece, left, is_last, seat),
-                State::Lost => self.search(piece, first, seat),
+                RecordState::Mark => self.mark(piece, seat),
+                RecordState::Fragment { left, is_last } => self.fragment(piece, left, is_last, seat),
+                RecordState::Lost => self.search(piece, first, seat),
             };
         }
         None
     }
 
     /// What begins here instead of a record.
-    fn follows(&self, piece: &Piece<'_>) -> Option<Next> {
+    fn follows(&self, piece: &StreamBytes<'_>) -> Option<NextProtocol> {
         if self.unfinished.is_some() {
             return None;
         }
         let bytes = piece.data.bytes;
         if begins_mpa(bytes) {
-            return Some(Next::Mpa);
+            return Some(NextProtocol::Mpa);
         }
         // The signature of TLS is too short to be looked for anywhere.
-        (self.state == State::Mark && tls::begins_record(bytes)).then_some(Next::Tls)
+        (self.state == RecordState::Mark && tls::begins_record(bytes)).then_some(NextProtocol::Tls)
     }
 
-    fn mark<'p>(&mut self, piece: Piece<'p>, seat: &mut Seat<'_>) -> Piece<'p> {
+    fn mark<'p>(&mut self, piece: StreamBytes<'p>, seat: &mut StreamContext<'_>) -> StreamBytes<'p> {
         if piece.data.bytes.is_empty() && self.mark.is_empty() && self.unfinished.is_none() {
             // The record that would begin here was not captured.
-            self.state = State::Lost;
+            self.state = RecordState::Lost;
             return piece;
         }
         let start = piece.at - self.mark.len() as u64;
@@ -140,13 +140,13 @@ impl Records {
         let there = piece.data.bytes.get(..wanted).unwrap_or(piece.data.bytes);
         self.mark.extend_from_slice(there);
         let rest = piece.after(there.len() as u32);
-        let unfinished = self.unfinished.get_or_insert_with(|| Unfinished::new(start, piece.sight.time));
+        let unfinished = self.unfinished.get_or_insert_with(|| PartialRecord::new(start, piece.sight.time));
         unfinished.see(&piece.sight);
         if there.len() < wanted {
             if rest.data.length > 0 {
                 self.lose(seat);
             } else {
-                seat.meanings.push(Meaning::Part);
+                seat.meanings.push(FrameKind::Part);
             }
             return rest;
         }
@@ -160,16 +160,22 @@ impl Records {
             return rest;
         };
         unfinished.fragments += 1;
-        self.state = State::Fragment { left: mark.length, is_last: mark.is_last };
+        self.state = RecordState::Fragment { left: mark.length, is_last: mark.is_last };
         if mark.length == 0 {
             self.end_fragment(rest.at, mark.is_last, seat);
         } else if rest.data.length == 0 {
-            seat.meanings.push(Meaning::Part);
+            seat.meanings.push(FrameKind::Part);
         }
         rest
     }
 
-    fn fragment<'p>(&mut self, piece: Piece<'p>, left: u32, is_last: bool, seat: &mut Seat<'_>) -> Piece<'p> {
+    fn fragment<'p>(
+        &mut self,
+        piece: StreamBytes<'p>,
+        left: u32,
+        is_last: bool,
+        seat: &mut StreamContext<'_>,
+    ) -> StreamBytes<'p> {
         let part = piece.within(0..left);
         let rest = piece.after(part.data.length);
         let left = left - part.data.length;
@@ -182,26 +188,26 @@ impl Records {
                 return rest;
             }
         }
-        self.state = State::Fragment { left, is_last };
+        self.state = RecordState::Fragment { left, is_last };
         if left == 0 {
             self.end_fragment(rest.at, is_last, seat);
         } else if !piece.sight.frames.is_empty() {
-            seat.meanings.push(Meaning::Part);
+            seat.meanings.push(FrameKind::Part);
         }
         rest
     }
 
-    fn end_fragment(&mut self, end: Position, is_last: bool, seat: &mut Seat<'_>) {
-        self.state = State::Mark;
+    fn end_fragment(&mut self, end: Position, is_last: bool, seat: &mut StreamContext<'_>) {
+        self.state = RecordState::Mark;
         if is_last {
             self.deliver(end, seat);
         } else {
-            seat.meanings.push(Meaning::Part);
+            seat.meanings.push(FrameKind::Part);
         }
     }
 
     /// Gives out the message as far as it is there.
-    fn deliver(&mut self, end: Position, seat: &mut Seat<'_>) {
+    fn deliver(&mut self, end: Position, seat: &mut StreamContext<'_>) {
         let Some(unfinished) = self.unfinished.take() else { return };
         let (range, is_whole) = (unfinished.start..end, unfinished.fragments == 1);
         let mut record = unfinished.record;
@@ -210,26 +216,26 @@ impl Records {
         record.frames.shrink_to_fit();
         let last = [record.frames.last().copied().unwrap_or_default()];
         let sender = seat.sender;
-        let sight = Sight::new(&last, record.end_time);
+        let sight = PacketMeta::new(&last, record.end_time);
         let (exchange, mut desk) = seat.desk(&sight);
         let (meaning, owner) = exchange.bare(&mut desk, sender, record);
         seat.meanings.push(meaning);
         if self.sent.len() >= SENT {
             self.sent.pop_front();
         }
-        self.sent.push_back(Sent { range, is_whole, owner });
+        self.sent.push_back(SentRecord { range, is_whole, owner });
     }
 
     /// Where the next record begins is not known any more.
-    fn lose(&mut self, seat: &mut Seat<'_>) {
+    fn lose(&mut self, seat: &mut StreamContext<'_>) {
         self.mark.clear();
         let state = std::mem::take(&mut self.state);
         if let Some(unfinished) = &mut self.unfinished {
             let missing = match state {
-                State::Fragment { left, is_last: true } => u64::from(left),
+                RecordState::Fragment { left, is_last: true } => u64::from(left),
                 // Of what follows, at least one byte; however many they were.
-                State::Fragment { left, is_last: false } => u64::from(left) + 1,
-                State::Mark | State::Lost => 1,
+                RecordState::Fragment { left, is_last: false } => u64::from(left) + 1,
+                RecordState::Mark | RecordState::Lost => 1,
             };
             unfinished.skip(missing);
             let end = unfinished.start + unfinished.record.length as u64;
@@ -238,12 +244,12 @@ impl Records {
     }
 
     /// Nothing more will come.
-    pub(super) fn give_up(&mut self, seat: &mut Seat<'_>) {
+    pub(super) fn give_up(&mut self, seat: &mut StreamContext<'_>) {
         self.lose(seat);
     }
 
     /// There is no room for more of the message that is not whole yet.
-    pub(super) fn keep_no_more(&mut self, account: &mut Account) {
+    pub(super) fn keep_no_more(&mut self, account: &mut FlowStats) {
         if let Some(unfinished) = &mut self.unfinished
             && !std::mem::replace(&mut unfinished.is_full, true)
         {
@@ -253,7 +259,12 @@ impl Records {
 
     /// Looks for the beginning of a record. In the middle of bytes that belong to something unknown, a Reply must answer a
     /// Call that is known. What the piece meant up to here stands among the meanings from `first` on.
-    fn search<'p>(&mut self, piece: Piece<'p>, first: usize, seat: &mut Seat<'_>) -> Piece<'p> {
+    fn search<'p>(
+        &mut self,
+        piece: StreamBytes<'p>,
+        first: usize,
+        seat: &mut StreamContext<'_>,
+    ) -> StreamBytes<'p> {
         let bytes = piece.data.bytes;
         let begins = |at: &usize| {
             let bytes = bytes.get(*at..).unwrap_or_default();
@@ -269,7 +280,7 @@ impl Records {
         let found = (0..bytes.len()).find(begins);
         let skipped = found.map_or(piece.data.length, |at| at as u32);
         if found.is_some() {
-            self.state = State::Mark;
+            self.state = RecordState::Mark;
         }
         if skipped > 0 {
             seat.skipped(skipped, piece.sight, found.is_none() && seat.meanings.len() == first);
@@ -278,14 +289,14 @@ impl Records {
     }
 
     /// Bytes that were taken before were sent again.
-    pub(super) fn again(&mut self, piece: &Piece<'_>, seat: &mut Seat<'_>) {
+    pub(super) fn again(&mut self, piece: &StreamBytes<'_>, seat: &mut StreamContext<'_>) {
         let range = piece.range();
         let mut is_known = false;
         if let Some(unfinished) = &mut self.unfinished
             && range.end > unfinished.start
         {
             unfinished.see(&piece.sight);
-            seat.meanings.push(Meaning::Part);
+            seat.meanings.push(FrameKind::Part);
             is_known = true;
         }
         let from = self.sent.partition_point(|sent| sent.range.end <= range.start);
@@ -296,7 +307,7 @@ impl Records {
             }
             let ends = range.contains(&(sent.range.end - 1));
             let (_, mut desk) = seat.desk(&piece.sight);
-            let meaning = exchange::again(&mut desk, sent.owner, ends);
+            let meaning = conversation::again(&mut desk, sent.owner, ends);
             seat.meanings.push(meaning);
         }
         if !is_known {
@@ -305,11 +316,13 @@ impl Records {
     }
 }
 
-impl Sent {
+impl SentRecord {
     /// Whether a copy of its bytes differs from those that came first.
-    fn contradicts(&self, copy: &Piece<'_>, ledger: &Ledger) -> bool {
-        let Some((key, at)) = Key::noted(self.owner).filter(|_| self.is_whole) else { return false };
-        let which = if at == SegmentAt::CALL { Which::Call } else { Which::Reply };
+    fn contradicts(&self, copy: &StreamBytes<'_>, ledger: &TransactionTable) -> bool {
+        let Some((key, at)) = TransactionKey::noted(self.owner).filter(|_| self.is_whole) else {
+            return false;
+        };
+        let which = if at == SegmentIndex::CALL { RpcMessageKind::Call } else { RpcMessageKind::Reply };
         let message = ledger.get(key).and_then(|entry| entry.transaction.message(which));
         let Some(message) = message else { return false };
         let begin = self.range.start + RecordMark::LENGTH as u64;
@@ -319,13 +332,13 @@ impl Sent {
     }
 }
 
-impl Unfinished {
+impl PartialRecord {
     fn new(start: Position, time: Timestamp) -> Self {
         let record = MessageRecord {
             frames: Vec::new(),
             time,
             end_time: time,
-            delivered: Delivered::Assumed,
+            delivered: DeliveryEvidence::Assumed,
             copies: 1,
             resent: 0,
             stall: None,
@@ -340,7 +353,7 @@ impl Unfinished {
     }
 
     /// A frame carried some of it.
-    fn see(&mut self, sight: &Sight<'_>) {
+    fn see(&mut self, sight: &PacketMeta<'_>) {
         let Self { record, .. } = self;
         if sight.frames.is_empty() {
             return;
@@ -358,7 +371,7 @@ impl Unfinished {
         }
     }
 
-    fn add(&mut self, part: &Piece<'_>) {
+    fn add(&mut self, part: &StreamBytes<'_>) {
         self.see(&part.sight);
         let (bytes, length) = (part.data.bytes, part.data.length as usize);
         if self.is_full {

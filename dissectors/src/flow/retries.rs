@@ -7,23 +7,23 @@ use rustc_hash::{FxHashMap, FxHasher};
 use crate::address::{Address, Tenant};
 use crate::rpc::Xid;
 
-use super::ledger::Key;
+use super::transaction_table::TransactionKey;
 
 /// The virtual network and the addresses of who calls and who is called.
-type Route = (Tenant, Address, Address);
+type CallRoute = (Tenant, Address, Address);
 
 /// What is known of the Call that was sent before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Before {
+pub(super) enum PreviousCall {
     /// It has not been given out yet.
-    Here(Key),
+    Here(TransactionKey),
     /// It was given out with this index.
     Gone(u64),
 }
 
 #[derive(Debug)]
-struct Sent {
-    before: Before,
+struct SentCall {
+    before: PreviousCall,
     /// Of the RPC message: a Call that is sent again has the same bytes.
     hash: u64,
 }
@@ -31,7 +31,7 @@ struct Sent {
 /// The Calls that may be sent again.
 #[derive(Debug)]
 pub(super) struct Retries {
-    sent: FxHashMap<(Route, Xid), Sent>,
+    sent: FxHashMap<(CallRoute, Xid), SentCall>,
     gone: usize,
     bound: usize,
 }
@@ -49,29 +49,42 @@ impl Retries {
     }
 
     /// Notes a Call, and gives the one that it repeats, if any.
-    pub(super) fn note(&mut self, route: Route, xid: Xid, call: &[u8], key: Key) -> Option<Before> {
+    pub(super) fn note(
+        &mut self,
+        route: CallRoute,
+        xid: Xid,
+        call: &[u8],
+        key: TransactionKey,
+    ) -> Option<PreviousCall> {
         let mut hasher = FxHasher::default();
         call.hash(&mut hasher);
-        let sent = Sent { before: Before::Here(key), hash: hasher.finish() };
+        let sent = SentCall { before: PreviousCall::Here(key), hash: hasher.finish() };
         let hash = sent.hash;
         let before = self.sent.insert((route, xid), sent)?;
-        if matches!(before.before, Before::Gone(_)) {
+        if matches!(before.before, PreviousCall::Gone(_)) {
             self.gone -= 1;
         }
-        (before.hash == hash && before.before != Before::Here(key)).then_some(before.before)
+        (before.hash == hash && before.before != PreviousCall::Here(key)).then_some(before.before)
     }
 
     /// A Transaction was given out; without an answer its Call may still be sent again.
-    pub(super) fn released(&mut self, route: Route, xid: Xid, key: Key, is_unanswered: bool, index: u64) {
+    pub(super) fn released(
+        &mut self,
+        route: CallRoute,
+        xid: Xid,
+        key: TransactionKey,
+        is_unanswered: bool,
+        index: u64,
+    ) {
         let Some(sent) = self.sent.get_mut(&(route, xid)) else { return };
-        if sent.before != Before::Here(key) {
+        if sent.before != PreviousCall::Here(key) {
             return;
         }
         if is_unanswered {
-            sent.before = Before::Gone(index);
+            sent.before = PreviousCall::Gone(index);
             self.gone += 1;
             if self.gone > self.bound {
-                self.sent.retain(|_, sent| matches!(sent.before, Before::Here(_)));
+                self.sent.retain(|_, sent| matches!(sent.before, PreviousCall::Here(_)));
                 self.gone = 0;
             }
         } else {

@@ -2,42 +2,42 @@
 
 use crate::frame::{FrameNumber, Timestamp};
 use crate::net::{Datagram, TcpSegment};
-use crate::rdma::{Data, Side};
+use crate::rdma::{ConnectionSide, PacketPayload};
 use crate::rpcrdma::SidePrivateData;
 
-use crate::iwarp::mpa::Role;
+use crate::iwarp::mpa::StartupFrameKind;
 
-use super::account::{Account, GivenUp, Passed, Undecoded};
-use super::connection::{Connection, ConnectionKey, Connections, Ports};
+use super::connection::{ConnectionKey, ConnectionTable, FlowConnection, PortPair};
+use super::finality;
 use super::iwarp::Iwarp;
-use super::ledger::Ledger;
-use super::recent;
-use super::records::{Next, Records};
-use super::settling;
-use super::setup::{ReadResources, Service, Terms};
-use super::stream::half::{self, Half};
-use super::stream::protocol::{self, Protocol, Verdict};
-use super::stream::seat::Seat;
-use super::stream::table::Stream;
-use super::stream::{Piece, Reader};
-use super::transaction::Transport;
-use super::{Flow, Limits, Meaning, Remark, Sight};
+use super::recent_frames;
+use super::records::{NextProtocol, RecordReader};
+use super::setup::{ConnectedService, NegotiatedParameters, ReadResources};
+use super::statistics::{FlowStats, GivenUp, Passed, Undecoded};
+use super::stream::context::StreamContext;
+use super::stream::direction::{self, TcpStreamDirection};
+use super::stream::protocol::{self, Protocol, ProtocolDetection};
+use super::stream::table::TcpConversation;
+use super::stream::{StreamBytes, StreamReader};
+use super::transaction::ConnectionTransport;
+use super::transaction_table::TransactionTable;
+use super::{DeliveryAnomaly, Flow, FlowLimits, FrameKind, PacketMeta};
 
 /// What reads the bytes of a stream, whatever they are: a stream may turn to something else between two bytes.
-struct Carried<'a> {
-    sender: Side,
+struct StreamDispatcher<'a> {
+    sender: ConnectionSide,
     protocol: &'a mut Protocol,
     connection: &'a mut Option<ConnectionKey>,
-    ports: Ports,
-    opened_by: Option<Side>,
+    ports: PortPair,
+    opened_by: Option<ConnectionSide>,
     last_frame: FrameNumber,
     /// True if messages before were cut so short that nothing was read of them.
     has_cut_messages: bool,
-    connections: &'a mut Connections,
-    ledger: &'a mut Ledger,
-    account: &'a mut Account,
-    limits: &'a Limits,
-    meanings: &'a mut Vec<Meaning>,
+    connections: &'a mut ConnectionTable,
+    ledger: &'a mut TransactionTable,
+    account: &'a mut FlowStats,
+    limits: &'a FlowLimits,
+    meanings: &'a mut Vec<FrameKind>,
     /// Connections that are over, because the stream turned to something else.
     over: &'a mut Vec<ConnectionKey>,
 }
@@ -45,24 +45,24 @@ struct Carried<'a> {
 /// So far apart are two segments of one stream that both are far from all that was seen of it before.
 const FOLLOWS: u32 = 1 << 20;
 
-fn transport(protocol: &Protocol) -> Transport {
+fn transport(protocol: &Protocol) -> ConnectionTransport {
     match protocol {
-        Protocol::Mpa(_) => Transport::Iwarp,
-        _ => Transport::Tcp,
+        Protocol::Mpa(_) => ConnectionTransport::Iwarp,
+        _ => ConnectionTransport::Tcp,
     }
 }
 
-impl Carried<'_> {
+impl StreamDispatcher<'_> {
     /// Gives the reader of the direction to `read`, with what it works with.
-    fn seated<R>(&mut self, read: impl FnOnce(&mut Protocol, &mut Seat<'_>) -> R) -> Option<R> {
+    fn seated<R>(&mut self, read: impl FnOnce(&mut Protocol, &mut StreamContext<'_>) -> R) -> Option<R> {
         let key = match *self.connection {
             Some(key) if self.connections.has(key) => key,
             _ => self.connect(),
         };
-        let Connection { exchange, last_frame, .. } = self.connections.get_mut(key.at)?;
+        let FlowConnection { exchange, last_frame, .. } = self.connections.get_mut(key.at)?;
         *last_frame = self.last_frame;
         exchange.has_cut_lists |= self.has_cut_messages;
-        let mut seat = Seat {
+        let mut seat = StreamContext {
             connection: key.at,
             sender: self.sender,
             exchange,
@@ -90,16 +90,16 @@ impl Carried<'_> {
 
     /// The stream turns to something else: what it carried is over. MPA is the second phase of the same connection
     /// (draft-talpey-nfsv4-rdma-sess-01 section 2.3.2), with its number; anything else is another connection.
-    fn turn(&mut self, next: Next) {
+    fn turn(&mut self, next: NextProtocol) {
         self.give_up();
         let before = self.connection.take();
         self.over.extend(before);
         *self.protocol = match next {
-            Next::Mpa => Protocol::Mpa(Box::default()),
-            Next::Tls => Protocol::Tls,
+            NextProtocol::Mpa => Protocol::Mpa(Box::default()),
+            NextProtocol::Tls => Protocol::Tls,
         };
         let before = before.and_then(|key| self.connections.of_mut(key));
-        if let (Next::Mpa, Some(before)) = (next, before)
+        if let (NextProtocol::Mpa, Some(before)) = (next, before)
             && let Some(number) = before.number
         {
             before.has_next_phase = true;
@@ -113,7 +113,7 @@ impl Carried<'_> {
     /// Gives the reader of a stream of MPA to `read`. The frames that start MPA tell who opened the connection, and on which
     /// terms.
     #[inline]
-    fn mpa(&mut self, read: impl FnOnce(&mut Iwarp, &mut Seat<'_>)) {
+    fn mpa(&mut self, read: impl FnOnce(&mut Iwarp, &mut StreamContext<'_>)) {
         let started = self.seated(|protocol, seat| {
             let Protocol::Mpa(iwarp) = protocol else { return false };
             read(iwarp, seat);
@@ -129,11 +129,11 @@ impl Carried<'_> {
     fn start_mpa(&mut self) {
         let (Protocol::Mpa(iwarp), Some(key)) = (&*self.protocol, *self.connection) else { return };
         let Some(connection) = self.connections.get_mut(key.at) else { return };
-        let startups = [Side::A, Side::B].map(|side| iwarp.startup(side));
-        for (side, startup) in [Side::A, Side::B].into_iter().zip(startups) {
+        let startups = [ConnectionSide::A, ConnectionSide::B].map(|side| iwarp.startup(side));
+        for (side, startup) in [ConnectionSide::A, ConnectionSide::B].into_iter().zip(startups) {
             match startup.map(|startup| startup.role) {
-                Some(Role::Request) => connection.opened_by = Some(side),
-                Some(Role::Reply) => connection.opened_by = Some(side.peer()),
+                Some(StartupFrameKind::Request) => connection.opened_by = Some(side),
+                Some(StartupFrameKind::Reply) => connection.opened_by = Some(side.peer()),
                 None => {}
             }
         }
@@ -145,15 +145,15 @@ impl Carried<'_> {
             Some(ReadResources { inbound: enhanced.ird.0, outbound: enhanced.ord.0 })
         });
         let ([client_reads, server_reads], [client, server]) = match opened_by {
-            Side::A => (reads, [a, b]),
-            Side::B => ([reads[1], reads[0]], [b, a]),
+            ConnectionSide::A => (reads, [a, b]),
+            ConnectionSide::B => ([reads[1], reads[0]], [b, a]),
         };
         let port = match opened_by {
-            Side::A => self.ports.b.1,
-            Side::B => self.ports.a.1,
+            ConnectionSide::A => self.ports.b.1,
+            ConnectionSide::B => self.ports.a.1,
         };
-        let terms = Terms {
-            service: Service::Port(port),
+        let terms = NegotiatedParameters {
+            service: ConnectedService::Port(port),
             client,
             server,
             client_reads,
@@ -166,7 +166,7 @@ impl Carried<'_> {
 
     /// Nothing more will come: what is not whole is given out as what it is.
     fn give_up(&mut self) {
-        for side in [Side::A, Side::B] {
+        for side in [ConnectionSide::A, ConnectionSide::B] {
             self.sender = side;
             // Where nothing waits and the connection was forgotten, there is nothing to tell, and no connection to make for it.
             if self.has_connection() || self.protocol.held_bytes() > 0 {
@@ -183,17 +183,17 @@ impl Carried<'_> {
     }
 }
 
-fn records(protocol: &mut Protocol, sender: Side) -> Option<&mut Records> {
+fn records(protocol: &mut Protocol, sender: ConnectionSide) -> Option<&mut RecordReader> {
     let Protocol::Records(records) = protocol else { return None };
     let [a, b] = &mut **records;
     Some(match sender {
-        Side::A => a,
-        Side::B => b,
+        ConnectionSide::A => a,
+        ConnectionSide::B => b,
     })
 }
 
-impl Reader for Carried<'_> {
-    fn piece(&mut self, piece: Piece<'_>) {
+impl StreamReader for StreamDispatcher<'_> {
+    fn piece(&mut self, piece: StreamBytes<'_>) {
         let mut piece = piece;
         let sender = self.sender;
         loop {
@@ -212,7 +212,7 @@ impl Reader for Carried<'_> {
         }
     }
 
-    fn again(&mut self, piece: Piece<'_>) {
+    fn again(&mut self, piece: StreamBytes<'_>) {
         let sender = self.sender;
         match self.protocol {
             Protocol::Records(_) | Protocol::Mpa(_) if !self.has_connection() => {
@@ -230,8 +230,8 @@ impl Reader for Carried<'_> {
     }
 }
 
-impl Carried<'_> {
-    fn undecoded(&mut self, reason: Undecoded, sight: Sight<'_>) {
+impl StreamDispatcher<'_> {
+    fn undecoded(&mut self, reason: Undecoded, sight: PacketMeta<'_>) {
         if !sight.frames.is_empty() {
             let meaning = self.account.undecoded(reason);
             self.meanings.push(meaning);
@@ -243,11 +243,11 @@ impl Flow {
     /// Takes a segment.
     pub(super) fn segment(
         &mut self,
-        sight: Sight<'_>,
+        sight: PacketMeta<'_>,
         datagram: &Datagram<'_>,
         segment: &TcpSegment<'_>,
-    ) -> Meaning {
-        let ports = Ports {
+    ) -> FrameKind {
+        let ports = PortPair {
             tenant: datagram.tenant,
             a: (datagram.source, segment.source_port),
             b: (datagram.destination, segment.destination_port),
@@ -257,12 +257,13 @@ impl Flow {
         self.meanings.clear();
         if self.streams.get_mut(at).is_some_and(|stream| stream.is_former(sender, segment, sight.time)) {
             return match segment.payload.length {
-                0 => Meaning::Control,
+                0 => FrameKind::Control,
                 _ => self.account.undecoded(Undecoded::LateCopy),
             };
         }
-        let remark = self.captured_twice(at, sender, sight, segment).then_some(Remark::CAPTURED_TWICE);
-        let sight = Sight { remark: remark.as_ref(), ..sight };
+        let remark =
+            self.captured_twice(at, sender, sight, segment).then_some(DeliveryAnomaly::CAPTURED_TWICE);
+        let sight = PacketMeta { remark: remark.as_ref(), ..sight };
         let sender = match remark {
             None => self.flags(at, sender, ports, sight, segment),
             Some(_) => sender,
@@ -271,7 +272,7 @@ impl Flow {
             stream.count_from(sender, segment);
             stream.is_cut |= segment.payload.is_cut();
         }
-        let data = Data { bytes: segment.payload.bytes, length: segment.payload.length as u32 };
+        let data = PacketPayload { bytes: segment.payload.bytes, length: segment.payload.length as u32 };
         if data.length > 0 {
             self.bytes(at, sender, sight, segment, data);
         }
@@ -288,11 +289,11 @@ impl Flow {
         match (self.meanings.first(), self.streams.get_mut(at).map(|stream| &stream.protocol)) {
             (Some(meaning), _) => *meaning,
             // Captured too early: what it means is told when its turn comes.
-            (None, Some(Protocol::Records(_) | Protocol::Mpa(_))) if data.length > 1 => Meaning::Part,
-            (None, Some(Protocol::Records(_) | Protocol::Mpa(_) | Protocol::Tls)) => Meaning::Control,
+            (None, Some(Protocol::Records(_) | Protocol::Mpa(_))) if data.length > 1 => FrameKind::Part,
+            (None, Some(Protocol::Records(_) | Protocol::Mpa(_) | Protocol::Tls)) => FrameKind::Control,
             // More than a keep-alive, where NFS is expected.
             (None, Some(protocol)) if data.length > 1 && protocol::is_of_nfs(both) => match protocol {
-                Protocol::Opening => Meaning::Part,
+                Protocol::Opening => FrameKind::Part,
                 _ => {
                     let stream = self.streams.get_mut(at);
                     let is_cut = stream.is_some_and(|stream| {
@@ -311,23 +312,23 @@ impl Flow {
     fn captured_twice(
         &mut self,
         at: usize,
-        sender: Side,
-        sight: Sight<'_>,
+        sender: ConnectionSide,
+        sight: PacketMeta<'_>,
         segment: &TcpSegment<'_>,
     ) -> bool {
         let Some(stream) = self.streams.get_mut(at) else { return false };
         let (own, peer) = stream.halves(sender);
         let id = sight.identification;
-        let mark = recent::mix(
+        let mark = recent_frames::mix(
             u64::from(segment.sequence.0) << 32 | u64::from(segment.acknowledgment.0),
             u64::from(id) << 48
                 | u64::from(segment.flags.0) << 32
                 | (segment.payload.length as u64 & 0xffff) << 16
                 | u64::from(segment.window),
         ) ^ (at as u64) << 1
-            ^ u64::from(sender == Side::A);
+            ^ u64::from(sender == ConnectionSide::A);
         let mark = segment.options.chunks(8).fold(mark, |mark, option| {
-            recent::mix(mark, option.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)))
+            recent_frames::mix(mark, option.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)))
         });
         let goes_on = match segment.payload.length {
             0 => !segment.flags.syn() && segment.flags.ack() && peer.is_news(segment.acknowledgment),
@@ -354,11 +355,11 @@ impl Flow {
     fn flags(
         &mut self,
         at: usize,
-        sender: Side,
-        ports: Ports,
-        sight: Sight<'_>,
+        sender: ConnectionSide,
+        ports: PortPair,
+        sight: PacketMeta<'_>,
         segment: &TcpSegment<'_>,
-    ) -> Side {
+    ) -> ConnectionSide {
         let flags = segment.flags;
         let Some(stream) = self.streams.get_mut(at) else { return sender };
         stream.last_frame = sight.last();
@@ -380,7 +381,7 @@ impl Flow {
             if is_anew && let Some(stream) = self.streams.get_mut(at) {
                 stream.forget_former();
             }
-            sender = Side::A;
+            sender = ConnectionSide::A;
         }
         let Some(stream) = self.streams.get_mut(at) else { return sender };
         stream.last_frame = sight.last();
@@ -394,7 +395,14 @@ impl Flow {
     }
 
     /// Bytes of a stream: to its reader, or to whoever finds out what they are.
-    fn bytes(&mut self, at: usize, sender: Side, sight: Sight<'_>, segment: &TcpSegment<'_>, data: Data<'_>) {
+    fn bytes(
+        &mut self,
+        at: usize,
+        sender: ConnectionSide,
+        sight: PacketMeta<'_>,
+        segment: &TcpSegment<'_>,
+        data: PacketPayload<'_>,
+    ) {
         let first = if segment.flags.syn() { segment.sequence.add(1) } else { segment.sequence };
         let Some(stream) = self.streams.get_mut(at) else { return };
         let ports = [segment.source_port, segment.destination_port];
@@ -417,16 +425,16 @@ impl Flow {
                 let (own, _) = stream.halves(sender);
                 let at_once = match own.is_next(first) {
                     true => protocol::first_bytes(data.bytes, ports),
-                    false => Verdict::Undecided,
+                    false => ProtocolDetection::Undecided,
                 };
-                if at_once == Verdict::Undecided {
+                if at_once == ProtocolDetection::Undecided {
                     is_kept = true;
                     own.keep(first, data, sight);
                     let mut bytes = [0; protocol::ENOUGH];
                     let there = bytes.iter_mut().zip(own.first_bytes());
                     let count = there.map(|(place, byte)| *place = byte).count();
                     let verdict = protocol::first_bytes(bytes.get(..count).unwrap_or_default(), ports);
-                    if verdict == Verdict::Undecided && own.held_bytes() > protocol::KEPT {
+                    if verdict == ProtocolDetection::Undecided && own.held_bytes() > protocol::KEPT {
                         return self.give_up_holes(at, sight.time);
                     }
                     verdict
@@ -439,12 +447,12 @@ impl Flow {
                 *looked_at = looked_at.saturating_add(data.length).max(1);
                 verdict
             }
-            Protocol::Other => Verdict::Other,
+            Protocol::Other => ProtocolDetection::Other,
         };
         match verdict {
-            Verdict::Undecided => {}
+            ProtocolDetection::Undecided => {}
             // What was captured first of a direction need not be what that began with.
-            Verdict::Other if !stream.halves(sender).0.has_begun() && is_opening => {
+            ProtocolDetection::Other if !stream.halves(sender).0.has_begun() && is_opening => {
                 if !is_kept {
                     stream.halves(sender).0.keep(first, data, sight);
                 }
@@ -453,11 +461,11 @@ impl Flow {
                     self.read(at, side, |half, carried| half.release(carried));
                 }
             }
-            Verdict::Other => {
+            ProtocolDetection::Other => {
                 let forgotten = stream.forget(Protocol::Other);
                 self.count_forgotten(at, &forgotten);
             }
-            Verdict::Records | Verdict::Mpa | Verdict::Tls => {
+            ProtocolDetection::Records | ProtocolDetection::Mpa | ProtocolDetection::Tls => {
                 stream.carry(verdict);
                 if is_kept {
                     self.read(at, sender, |half, carried| half.release(carried));
@@ -470,7 +478,14 @@ impl Flow {
     }
 
     /// A segment whose number is far from all others: the next one tells whether a new stream began unseen.
-    fn stray(&mut self, at: usize, sender: Side, sight: Sight<'_>, segment: &TcpSegment<'_>, data: Data<'_>) {
+    fn stray(
+        &mut self,
+        at: usize,
+        sender: ConnectionSide,
+        sight: PacketMeta<'_>,
+        segment: &TcpSegment<'_>,
+        data: PacketPayload<'_>,
+    ) {
         let Some(stream) = self.streams.get_mut(at) else { return };
         let ports = stream.ports;
         let before = stream.stray.replace(segment.sequence);
@@ -484,7 +499,14 @@ impl Flow {
     }
 
     /// What a segment tells besides its bytes: the end of the stream, and what was received.
-    fn after(&mut self, at: usize, sender: Side, sight: Sight<'_>, segment: &TcpSegment<'_>, data: Data<'_>) {
+    fn after(
+        &mut self,
+        at: usize,
+        sender: ConnectionSide,
+        sight: PacketMeta<'_>,
+        segment: &TcpSegment<'_>,
+        data: PacketPayload<'_>,
+    ) {
         let flags = segment.flags;
         let Some(stream) = self.streams.get_mut(at) else { return };
         if flags.fin() || flags.rst() {
@@ -537,10 +559,10 @@ impl Flow {
     fn give_up_holes(&mut self, at: usize, now: Timestamp) {
         self.settle(at);
         // What waits for the other direction comes behind the holes in that.
-        while let Some(side) = self.streams.get_mut(at).and_then(Stream::side_with_hole) {
+        while let Some(side) = self.streams.get_mut(at).and_then(TcpConversation::side_with_hole) {
             self.read(at, side, |half, carried| half.give_up(now, carried));
         }
-        for side in [Side::A, Side::B] {
+        for side in [ConnectionSide::A, ConnectionSide::B] {
             self.read(at, side, |half, carried| half.finish(now, carried));
         }
     }
@@ -576,17 +598,31 @@ impl Flow {
     }
 
     /// Lets a direction of a stream give bytes to what reads them.
-    fn read(&mut self, at: usize, sender: Side, give: impl FnOnce(&mut Half, &mut Carried<'_>)) {
+    fn read(
+        &mut self,
+        at: usize,
+        sender: ConnectionSide,
+        give: impl FnOnce(&mut TcpStreamDirection, &mut StreamDispatcher<'_>),
+    ) {
         let Some(stream) = self.streams.get_mut(at) else { return };
-        let Stream { ports, a, b, protocol, opened_by, connection, last_frame, has_cut_messages, .. } =
-            stream;
+        let TcpConversation {
+            ports,
+            a,
+            b,
+            protocol,
+            opened_by,
+            connection,
+            last_frame,
+            has_cut_messages,
+            ..
+        } = stream;
         let (half, other) = match sender {
-            Side::A => (a, b),
-            Side::B => (b, a),
+            ConnectionSide::A => (a, b),
+            ConnectionSide::B => (b, a),
         };
         let first = self.meanings.len();
         let mut over = Vec::new();
-        let mut carried = Carried {
+        let mut carried = StreamDispatcher {
             sender,
             protocol,
             connection,
@@ -613,8 +649,8 @@ impl Flow {
         let contradictions = half.take_contradictions();
         let key = *connection;
         self.account.undecoded_later(Undecoded::Contradiction, contradictions);
-        let sight = Sight::new(&[], self.now);
-        settling::given_out(self.streams.get_mut(at), &self.meanings, first, &mut self.ledger);
+        let sight = PacketMeta::new(&[], self.now);
+        finality::given_out(self.streams.get_mut(at), &self.meanings, first, &mut self.ledger);
         for index in first..self.meanings.len() {
             if let (Some(key), Some(meaning)) = (key, self.meanings.get(index).copied()) {
                 self.follow_message(key.at, meaning, sight);
@@ -642,7 +678,7 @@ impl Flow {
     fn give_up_hole(&mut self, at: usize, now: Timestamp) {
         self.settle(at);
         while let Some((deadline, side)) = self.streams.get_mut(at).and_then(|stream| stream.deadline())
-            && half::is_over(deadline, now)
+            && direction::is_over(deadline, now)
         {
             self.read(at, side, |half, carried| half.give_up(now, carried));
         }
@@ -657,14 +693,14 @@ impl Flow {
         self.stream_bytes = self.stream_bytes.saturating_sub(std::mem::take(&mut stream.held));
         let key = stream.connection.take();
         if let Some(key) = key.filter(|key| self.connections.has(*key)) {
-            self.close_connection(key.at, Sight::new(&[], now));
+            self.close_connection(key.at, PacketMeta::new(&[], now));
         }
     }
 
     /// Everything in a stream that is not whole is given out as what it is.
     fn give_up_stream(&mut self, at: usize, now: Timestamp) {
         self.give_up_holes(at, now);
-        self.read(at, Side::A, |_, carried| carried.give_up());
+        self.read(at, ConnectionSide::A, |_, carried| carried.give_up());
     }
 
     /// The input ends: what waits in streams is given out.

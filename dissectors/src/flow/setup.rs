@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashMap;
 
 use crate::address::{Address, Port, Tenant};
-use crate::field::Unobserved;
+use crate::field::NullObserver;
 use crate::infiniband::Qpn;
-use crate::infiniband::cm::{CommunicationId, IpEnds, Message, PortSpace, ServiceId};
+use crate::infiniband::cm::{CmMessage, CommunicationId, IpEnds, PortSpace, ServiceId};
 use crate::rpcrdma::SidePrivateData;
 
 /// The port of NFS over RDMA (RFC 8267 section 6.3).
@@ -16,14 +16,14 @@ pub(super) const NFS_RDMA_PORT: Port = Port(20049);
 
 /// What a client connected to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Service {
+pub enum ConnectedService {
     /// A service of InfiniBand, and the same in terms of IP (annex A11).
     Id(ServiceId, Option<IpEnds>),
     /// A port of TCP.
     Port(Port),
 }
 
-impl Service {
+impl ConnectedService {
     /// The port of TCP, or of its port space in InfiniBand.
     fn port(&self) -> Option<Port> {
         match self {
@@ -39,9 +39,9 @@ impl Service {
 /// What the two sides told each other as they connected: in the messages of the connection manager, or in the frames that
 /// start MPA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
+pub struct NegotiatedParameters {
     /// What the client connected to.
-    pub service: Service,
+    pub service: ConnectedService,
     /// The client's RPC-over-RDMA private data.
     pub client: SidePrivateData,
     /// The server's RPC-over-RDMA private data.
@@ -66,7 +66,7 @@ pub struct ReadResources {
     pub outbound: u16,
 }
 
-impl Terms {
+impl NegotiatedParameters {
     /// The most bytes that the client sends in one RDMA Send and the server receives, and the same from the server to the client: of
     /// each direction the smaller of both. `None` where the private data of a side is not known. RFC 8797 section 5.2.
     pub fn inline_thresholds(&self) -> Option<(u32, u32)> {
@@ -93,36 +93,36 @@ pub(super) struct Peer {
 
 /// A connection that was set up.
 #[derive(Debug)]
-pub(super) struct Established {
+pub(super) struct ConnectionSetUp {
     pub(super) client: Peer,
     pub(super) server: Peer,
     pub(super) communication: (CommunicationId, CommunicationId),
-    pub(super) terms: Terms,
+    pub(super) terms: NegotiatedParameters,
     /// Whether its REQ came after the last REP, if there was one before.
     pub(super) is_anew: bool,
 }
 
 /// A REQ that waits for its answer.
 #[derive(Debug)]
-struct Pending {
+struct PendingConnectRequest {
     /// The virtual network of the REQ.
     tenant: Tenant,
     qpn: Qpn,
-    terms: Terms,
+    terms: NegotiatedParameters,
     /// An answer may be seen again.
     is_answered: bool,
 }
 
 /// Who asks, who is asked, the asker's name for the connection, and the virtual network.
-type Question = (Address, Address, CommunicationId, Tenant);
+type ConnectRequestKey = (Address, Address, CommunicationId, Tenant);
 
 /// The set-ups that wait for their answer.
 #[derive(Debug)]
 pub(super) struct SetUps {
-    pending: FxHashMap<Question, Pending>,
+    pending: FxHashMap<ConnectRequestKey, PendingConnectRequest>,
     /// How many of them each queue pair asks for; that is one, but for those who ask strangely.
     askers: FxHashMap<(Tenant, Address, Address, Qpn), usize>,
-    order: VecDeque<Question>,
+    order: VecDeque<ConnectRequestKey>,
     bound: usize,
 }
 
@@ -137,7 +137,7 @@ impl SetUps {
     }
 
     /// Remembers a question; tells whether it is new.
-    fn ask(&mut self, question: Question, pending: Pending) -> bool {
+    fn ask(&mut self, question: ConnectRequestKey, pending: PendingConnectRequest) -> bool {
         let is_new = self.forget(&question).is_none();
         *self.askers.entry((question.3, question.0, question.1, pending.qpn)).or_default() += 1;
         self.pending.insert(question, pending);
@@ -145,7 +145,7 @@ impl SetUps {
     }
 
     /// Forgets a question, if it is known.
-    fn forget(&mut self, question: &Question) -> Option<Pending> {
+    fn forget(&mut self, question: &ConnectRequestKey) -> Option<PendingConnectRequest> {
         let pending = self.pending.remove(question)?;
         let asker = (question.3, question.0, question.1, pending.qpn);
         if let Some(count) = self.askers.get_mut(&asker) {
@@ -162,14 +162,14 @@ impl SetUps {
         &mut self,
         tenant: Tenant,
         (source, destination): (Address, Address),
-        message: &Message<'_>,
+        message: &CmMessage<'_>,
         gave_up: &mut impl FnMut(),
-    ) -> Option<Established> {
+    ) -> Option<ConnectionSetUp> {
         match message {
-            Message::Request(request, ip, private) => {
-                let client = SidePrivateData::find(*private, &mut Unobserved);
-                let terms = Terms {
-                    service: Service::Id(request.service_id, *ip),
+            CmMessage::Request(request, ip, private) => {
+                let client = SidePrivateData::find(*private, &mut NullObserver);
+                let terms = NegotiatedParameters {
+                    service: ConnectedService::Id(request.service_id, *ip),
                     client,
                     server: SidePrivateData::Cut,
                     client_reads: Some(ReadResources {
@@ -180,7 +180,8 @@ impl SetUps {
                     ack_timeout_ns: ack_timeout_ns(request.primary_ack_timeout),
                 };
                 let question = (source, destination, request.local_comm_id, tenant);
-                let pending = Pending { tenant, qpn: request.local_qpn, terms, is_answered: false };
+                let pending =
+                    PendingConnectRequest { tenant, qpn: request.local_qpn, terms, is_answered: false };
                 if self.ask(question, pending) {
                     self.order.push_back(question);
                 }
@@ -193,19 +194,19 @@ impl SetUps {
                 }
                 None
             }
-            Message::Reply(reply, private) => {
+            CmMessage::Reply(reply, private) => {
                 let asked = |tenant| (destination, source, reply.remote_comm_id, tenant);
                 // A mirror may show the tags of one direction only.
                 let question = [tenant, Tenant::NONE].map(asked);
                 let known = question.iter().find(|question| self.pending.contains_key(question))?;
                 let pending = self.pending.get_mut(known)?;
                 let is_anew = !std::mem::replace(&mut pending.is_answered, true);
-                let server = SidePrivateData::find(*private, &mut Unobserved);
-                Some(Established {
+                let server = SidePrivateData::find(*private, &mut NullObserver);
+                Some(ConnectionSetUp {
                     client: Peer { tenant: pending.tenant, address: destination, qpn: pending.qpn },
                     server: Peer { tenant, address: source, qpn: reply.local_qpn },
                     communication: (reply.remote_comm_id, reply.local_comm_id),
-                    terms: Terms {
+                    terms: NegotiatedParameters {
                         server,
                         server_reads: Some(ReadResources {
                             inbound: reply.responder_resources.into(),
@@ -217,7 +218,7 @@ impl SetUps {
                 })
             }
             // The client's word for "it is refused" or "it is over" names what the client asked; nothing waits any more.
-            Message::Reject(reject, ..) => {
+            CmMessage::Reject(reject, ..) => {
                 self.forget(&(destination, source, reject.remote_comm_id, tenant));
                 None
             }
@@ -250,8 +251,8 @@ mod tests {
     #[test]
     fn port_20049_of_the_tcp_port_space_is_nfs() {
         let (client, server) = (SidePrivateData::Absent, SidePrivateData::Absent);
-        let terms = |service| Terms {
-            service: Service::Id(ServiceId(service), None),
+        let terms = |service| NegotiatedParameters {
+            service: ConnectedService::Id(ServiceId(service), None),
             client,
             server,
             client_reads: None,
@@ -268,8 +269,8 @@ mod tests {
             SidePrivateData::Present(PrivateData { send_size, receive_size, ..PrivateData::DEFAULT })
         };
         let thresholds = |client, server| {
-            let service = Service::Port(NFS_RDMA_PORT);
-            let terms = Terms {
+            let service = ConnectedService::Port(NFS_RDMA_PORT);
+            let terms = NegotiatedParameters {
                 service,
                 client,
                 server,

@@ -5,18 +5,18 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::address::{Address, Tenant};
-use crate::field::Unobserved;
+use crate::field::NullObserver;
 use crate::frame::{FrameNumber, Timestamp};
 use crate::rpc::Xid;
-use crate::rpcrdma::{self, Carriage, Dialect, MessageHeader, MessageType, Proc};
-use crate::xdr::{Cursor, Error, Padding};
+use crate::rpcrdma::{self, Carriage, Dialect, MessageHeader, MessageType, RdmaProc};
+use crate::xdr::{Cursor, Padding, XdrError};
 
-use super::chunk::{Chunk, ChunkKind, Segment};
+use super::chunk::{Chunk, ChunkKind, ChunkSegment};
 pub use super::delivery::Stall;
 
 /// What carries a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Transport {
+pub enum ConnectionTransport {
     /// RDMA over UDP.
     RoceV2,
     /// RDMA over Ethernet.
@@ -31,7 +31,7 @@ pub enum Transport {
     Udp,
 }
 
-impl Transport {
+impl ConnectionTransport {
     /// Every one.
     pub const ALL: [Self; 6] =
         [Self::RoceV2, Self::RoceV1, Self::InfiniBand, Self::Iwarp, Self::Tcp, Self::Udp];
@@ -47,7 +47,7 @@ impl Transport {
     }
 }
 
-impl fmt::Display for Transport {
+impl fmt::Display for ConnectionTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::RoceV2 => "rocev2",
@@ -75,7 +75,7 @@ pub struct ConnectionName {
     /// From 1, in the order of the first RPC message on each connection.
     pub number: u64,
     /// What carries it.
-    pub transport: Transport,
+    pub transport: ConnectionTransport,
     /// The side that opened it; where that was not seen, the side that sends NFS, MOUNT or NFSACL Calls.
     pub client: Endpoint,
     /// The other side.
@@ -88,7 +88,7 @@ impl ConnectionName {
     /// Stands in until a Transaction is given out.
     pub(super) const UNKNOWN: Self = Self {
         number: 0,
-        transport: Transport::RoceV2,
+        transport: ConnectionTransport::RoceV2,
         client: Endpoint { address: Address::Unknown, port: None },
         server: Endpoint { address: Address::Unknown, port: None },
         tenant: Tenant::NONE,
@@ -97,7 +97,7 @@ impl ConnectionName {
 
 /// Whether the Call comes from the client of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Direction {
+pub enum CallDirection {
     /// It does.
     Forward,
     /// It comes from the server: a callback (RFC 8167).
@@ -124,7 +124,7 @@ impl HeaderWords {
     pub(super) const LENGTH: usize = 16;
 
     /// The words of a header of version 1.
-    pub fn version1(proc: Proc, credits: u32) -> Self {
+    pub fn version1(proc: RdmaProc, credits: u32) -> Self {
         let message_type = MessageType::Version1(proc);
         Self {
             dialect: Dialect::Rfc8166,
@@ -175,7 +175,7 @@ const COMMON: usize = 24;
 
 /// How it is known which copy of a message its receiver accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Delivered {
+pub enum DeliveryEvidence {
     /// An acknowledgement of the transport covers it: an ACK or a NAK of InfiniBand (volume 1, section 9.7.5), or the
     /// acknowledgement number of TCP (RFC 9293 section 3.4). Of a Call, that of its Reply says as much.
     Acknowledged,
@@ -184,7 +184,7 @@ pub enum Delivered {
     Assumed,
 }
 
-impl fmt::Display for Delivered {
+impl fmt::Display for DeliveryEvidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Acknowledged => "acknowledged",
@@ -203,7 +203,7 @@ pub struct MessageRecord {
     /// When the last frame of the copy was seen that its receiver accepted; of the first whole copy where nothing tells.
     pub end_time: Timestamp,
     /// How it is known that this copy was accepted.
-    pub delivered: Delivered,
+    pub delivered: DeliveryEvidence,
     /// How often it was sent, by RPC or by the transport; a frame that the capture holds twice counts once.
     pub copies: u32,
     /// How often RPC sent it again: under another PSN, in other bytes of the stream, or in another datagram.
@@ -239,7 +239,7 @@ impl MessageRecord {
     /// Whether all three chunk lists of an RDMA_MSG are empty: its header is the shortest there is, seven words
     /// (RFC 8166 section 4.3).
     pub fn has_no_chunks(&self) -> bool {
-        let is_msg = |words: HeaderWords| words.message_type == MessageType::Version1(Proc::RDMA_MSG);
+        let is_msg = |words: HeaderWords| words.message_type == MessageType::Version1(RdmaProc::RDMA_MSG);
         self.rpc_at == Some(28) && self.rpcrdma.is_some_and(is_msg)
     }
 
@@ -250,9 +250,9 @@ impl MessageRecord {
 
     /// Why no RPC message can be found in it: its header has a version or a procedure that is not known (RFC 8166 sections
     /// 4.2.2 and 4.2.4). The offset counts in the RPC message, of which nothing is decoded.
-    pub fn unknown_header(&self) -> Option<Error> {
+    pub fn unknown_header(&self) -> Option<XdrError> {
         let words = self.rpcrdma.filter(|words| words.carriage == Carriage::Unknown)?;
-        let unknown = |what, number| Some(Error::Unknown { at: 0, what, number });
+        let unknown = |what, number| Some(XdrError::Unknown { at: 0, what, number });
         let known = match words.message_type {
             MessageType::Prototype(_) => words.version,
             MessageType::Version1(_) => rpcrdma::VERSION,
@@ -278,7 +278,7 @@ impl MessageRecord {
     /// Its RPC-over-RDMA header, read again; `None` without one, and where it is cut or malformed.
     pub fn header(&self) -> Option<MessageHeader<'_>> {
         let mut cursor = Cursor::new(&self.bytes).with_length(self.length);
-        MessageHeader::decode(self.rpcrdma?.dialect, &mut cursor, &mut Unobserved).ok()
+        MessageHeader::decode(self.rpcrdma?.dialect, &mut cursor, &mut NullObserver).ok()
     }
 
     /// How much is known of its chunk lists; `None` without an RPC-over-RDMA header.
@@ -293,7 +293,7 @@ impl MessageRecord {
 
     /// How opaque data of the message is aligned: RFC 5666 section 3.9.
     pub fn padding(&self) -> Padding {
-        const PADDED: MessageType = MessageType::Version1(Proc::RDMA_MSGP);
+        const PADDED: MessageType = MessageType::Version1(RdmaProc::RDMA_MSGP);
         if self.rpcrdma.is_none_or(|words| words.message_type != PADDED) {
             return Padding::default();
         }
@@ -344,7 +344,7 @@ impl MessageRecord {
 
 /// Which of the two messages of a Transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Which {
+pub enum RpcMessageKind {
     /// The Call.
     Call,
     /// The Reply.
@@ -353,28 +353,28 @@ pub enum Which {
 
 /// What of a Transaction is not in the capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Missing {
+pub enum MissingPart {
     /// The whole message.
-    Message(Which),
+    Message(RpcMessageKind),
     /// The end of its RPC-over-RDMA header, which tells chunks and where the RPC message begins, and what follows.
-    Header(Which),
+    Header(RpcMessageKind),
     /// Bytes of the message that went inline.
-    Bytes(Which, Range<u64>),
+    Bytes(RpcMessageKind, Range<u64>),
     /// Bytes of the n-th chunk of its kind.
     Chunk(ChunkKind, usize, Range<u64>),
     /// Bytes of the n-th Read chunk of the Reply, which the Requester fetches.
     ReplyRead(usize, Range<u64>),
     /// Nothing of the capture: the message could not be decoded from this byte of its RPC message on.
-    Undecoded(Which, u64),
+    Undecoded(RpcMessageKind, u64),
 }
 
 /// The code: `call`, `call:header`, `reply:176-227`, `read:0:1024-2047`, `replychunk:0-4095`, `replyread:0:0-99`, with first and last byte;
 /// `undecoded:call:256-`.
-impl fmt::Display for Missing {
+impl fmt::Display for MissingPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let message = |which| match which {
-            Which::Call => "call",
-            Which::Reply => "reply",
+            RpcMessageKind::Call => "call",
+            RpcMessageKind::Reply => "reply",
         };
         let bytes = |range: &Range<u64>| format!("{}-{}", range.start, range.end.saturating_sub(1));
         match self {
@@ -481,7 +481,7 @@ pub struct Transaction {
     /// The connection it went over.
     pub connection: ConnectionName,
     /// Who called whom.
-    pub direction: Direction,
+    pub direction: CallDirection,
     /// The transaction id.
     pub xid: Xid,
     /// The Call, if it was seen.
@@ -511,11 +511,11 @@ pub struct Transaction {
     pub credit_use: CreditUse,
 }
 
-fn returned(segment: &Segment) -> u64 {
+fn returned(segment: &ChunkSegment) -> u64 {
     u64::from(segment.returned.unwrap_or(0))
 }
 
-fn offered(segment: &Segment) -> u64 {
+fn offered(segment: &ChunkSegment) -> u64 {
     u64::from(segment.length)
 }
 
@@ -534,10 +534,10 @@ impl Transaction {
     }
 
     /// The message.
-    pub fn message(&self, which: Which) -> Option<&MessageRecord> {
+    pub fn message(&self, which: RpcMessageKind) -> Option<&MessageRecord> {
         match which {
-            Which::Call => self.call.as_ref(),
-            Which::Reply => self.reply.as_ref(),
+            RpcMessageKind::Call => self.call.as_ref(),
+            RpcMessageKind::Reply => self.reply.as_ref(),
         }
     }
 
@@ -612,31 +612,32 @@ impl Transaction {
     }
 
     /// What is not in the capture, in the order of the message's way.
-    pub fn missing(&self) -> Vec<Missing> {
+    pub fn missing(&self) -> Vec<MissingPart> {
         let mut missing = Vec::new();
         if self.call.is_none() {
-            missing.push(Missing::Message(Which::Call));
+            missing.push(MissingPart::Message(RpcMessageKind::Call));
         }
         let mut inline = |which, message: &MessageRecord| {
             let Some(rpc_at) = message.rpc_at else {
-                missing.push(Missing::Header(which));
+                missing.push(MissingPart::Header(which));
                 return;
             };
             let rest = message.bytes.len() as u64..message.length as u64;
             let rest = (message.gaps.is_empty() && !rest.is_empty()).then_some(rest);
             let rpc = |at: u64| at.saturating_sub(rpc_at as u64);
             let gaps = message.gaps.iter().cloned().chain(rest);
-            missing.extend(gaps.map(|gap| Missing::Bytes(which, rpc(gap.start)..rpc(gap.end))));
+            missing.extend(gaps.map(|gap| MissingPart::Bytes(which, rpc(gap.start)..rpc(gap.end))));
         };
         if let Some(call) = &self.call {
-            inline(Which::Call, call);
+            inline(RpcMessageKind::Call, call);
         }
         if let Some(reply) = &self.reply {
-            inline(Which::Reply, reply);
+            inline(RpcMessageKind::Reply, reply);
         }
-        let mut chunk = |kind, index, chunk: &Chunk, expected: fn(&Segment) -> u64| {
-            missing
-                .extend(chunk.missing(expected).into_iter().map(|bytes| Missing::Chunk(kind, index, bytes)));
+        let mut chunk = |kind, index, chunk: &Chunk, expected: fn(&ChunkSegment) -> u64| {
+            missing.extend(
+                chunk.missing(expected).into_iter().map(|bytes| MissingPart::Chunk(kind, index, bytes)),
+            );
         };
         // A Responder that refuses a Call need not fetch its chunks, so only an answer says that it did.
         let answered = self.reply.as_ref().is_some_and(|reply| !reply.is_rdma_error());
@@ -653,10 +654,10 @@ impl Transaction {
         }
         for (index, read) in self.reply_read_chunks.iter().enumerate() {
             let ranges = read.missing(offered).into_iter();
-            missing.extend(ranges.map(|bytes| Missing::ReplyRead(index, bytes)));
+            missing.extend(ranges.map(|bytes| MissingPart::ReplyRead(index, bytes)));
         }
         if self.reply.is_none() {
-            missing.push(Missing::Message(Which::Reply));
+            missing.push(MissingPart::Message(RpcMessageKind::Reply));
         }
         missing
     }
@@ -665,6 +666,6 @@ impl Transaction {
     pub(super) fn kept_bytes(&self) -> u64 {
         let chunks = self.read_chunks.iter().chain(&self.write_chunks).chain(&self.reply_chunk);
         let chunks = chunks.chain(&self.reply_read_chunks);
-        chunks.flat_map(|chunk| &chunk.segments).map(Segment::kept_bytes).sum()
+        chunks.flat_map(|chunk| &chunk.segments).map(ChunkSegment::kept_bytes).sum()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Opcode;
+use super::BthOpcode;
 
 crate::number! {
     /// Queue pair number, 24 bits. A packet names only the queue pair that it goes to.
@@ -20,7 +20,7 @@ crate::header! {
     /// Base Transport Header. InfiniBand Architecture Specification volume 1, section 9.2.
     pub struct Bth [12] "infiniband.bth" {
         /// Transport service, operation, and the headers that follow.
-        0..8 opcode: Opcode => "infiniband.bth.opcode",
+        0..8 opcode: BthOpcode => "infiniband.bth.opcode",
         /// Solicited event: the responder's consumer asked to be woken by this message.
         8..9 se: bool => "infiniband.bth.se",
         /// Migration request: the state of path migration.
@@ -92,7 +92,7 @@ impl Psn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::Unobserved;
+    use crate::field::NullObserver;
 
     #[test]
     fn psn_counts_modulo_2_24() {
@@ -114,12 +114,12 @@ mod tests {
     #[test]
     fn every_bit_of_the_header_has_its_place_and_comes_back() {
         let bytes = [0x04, 0b1110_0000, 0xff, 0xff, 0b0100_0000, 0, 0, 0x11, 0x80, 0xc7, 0x3b, 0xf3];
-        let (bth, rest) = Bth::decode(&bytes, 0, &mut Unobserved).unwrap();
+        let (bth, rest) = Bth::decode(&bytes, 0, &mut NullObserver).unwrap();
         assert_eq!(rest, []);
         assert_eq!(
             bth,
             Bth {
-                opcode: Opcode::RC_SEND_ONLY,
+                opcode: BthOpcode::RC_SEND_ONLY,
                 se: true,
                 m: true,
                 padcnt: 2,
@@ -133,6 +133,6 @@ mod tests {
             }
         );
         assert_eq!(bth.encode(), bytes);
-        assert_eq!(Bth::decode(&bytes[..11], 0, &mut Unobserved), None);
+        assert_eq!(Bth::decode(&bytes[..11], 0, &mut NullObserver), None);
     }
 }

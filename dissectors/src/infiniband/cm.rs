@@ -7,8 +7,8 @@ use super::mad::{AttributeId, Class, Mad};
 use super::{PartitionKey, Psn, Qpn, QueueKey};
 use crate::address::{Lid, Port};
 use crate::field::registry::{Registry, describe_headers};
-use crate::field::{Field, Kind, Observer, Unobserved, Value};
-use crate::frame::Part;
+use crate::field::{Field, FieldKind, FieldValue, NullObserver, Observer};
+use crate::frame::CapturedSlice;
 
 crate::number! {
     /// Name of a connection at one of its ends, 32 bits. Section 12.6.3.
@@ -77,7 +77,7 @@ crate::named! {
     }
 
     /// Which message is meant by a refusal or by a request for patience. Sections 12.6.6 and 12.6.7.
-    pub struct About(u8) {
+    pub struct CmMessageKind(u8) {
         REQ = 0 "REQ",
         REP = 1 "REP",
         OTHER = 2 "other",
@@ -218,7 +218,7 @@ crate::header! {
     pub struct ReceiptAck [10] "infiniband.cm.mra" {
         0..32 local_comm_id: CommunicationId => "infiniband.cm.mra.localcommid",
         32..64 remote_comm_id: CommunicationId => "infiniband.cm.mra.remotecommid",
-        64..66 message: About => "infiniband.cm.mra.msgmraed",
+        64..66 message: CmMessageKind => "infiniband.cm.mra.msgmraed",
         72..77 service_timeout: u8 => "infiniband.cm.mra.svctimeout",
     }
 
@@ -226,7 +226,7 @@ crate::header! {
     pub struct Reject [12] "infiniband.cm.rej" {
         0..32 local_comm_id: CommunicationId => "infiniband.cm.rej.localcommid",
         32..64 remote_comm_id: CommunicationId => "infiniband.cm.rej.remotecommid",
-        64..66 message: About => "infiniband.cm.rej.msgrej",
+        64..66 message: CmMessageKind => "infiniband.cm.rej.msgrej",
         /// How many bytes of the additional information count.
         72..79 info_length: u8 => "infiniband.cm.rej.rejinfolen",
         80..96 reason: RejectReason => "infiniband.cm.rej.reason",
@@ -341,29 +341,29 @@ pub struct IpEnds {
 /// The parts are the additional information, where the message has any, and the private data that the consumers
 /// exchange: of its full length, which the sender fills up with what it likes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Message<'a> {
+pub enum CmMessage<'a> {
     /// REQ. The private data begins behind the IP addresses, where there are any.
-    Request(Request, Option<IpEnds>, Part<'a>),
+    Request(Request, Option<IpEnds>, CapturedSlice<'a>),
     /// MRA.
-    ReceiptAck(ReceiptAck, Part<'a>),
+    ReceiptAck(ReceiptAck, CapturedSlice<'a>),
     /// REJ.
-    Reject(Reject, Part<'a>, Part<'a>),
+    Reject(Reject, CapturedSlice<'a>, CapturedSlice<'a>),
     /// REP.
-    Reply(Reply, Part<'a>),
+    Reply(Reply, CapturedSlice<'a>),
     /// RTU.
-    ReadyToUse(ReadyToUse, Part<'a>),
+    ReadyToUse(ReadyToUse, CapturedSlice<'a>),
     /// DREQ.
-    DisconnectRequest(DisconnectRequest, Part<'a>),
+    DisconnectRequest(DisconnectRequest, CapturedSlice<'a>),
     /// DREP.
-    DisconnectReply(DisconnectReply, Part<'a>),
+    DisconnectReply(DisconnectReply, CapturedSlice<'a>),
     /// LAP.
-    LoadPath(LoadPath, Part<'a>),
+    LoadPath(LoadPath, CapturedSlice<'a>),
     /// APR.
-    PathReply(PathReply, Part<'a>, Part<'a>),
+    PathReply(PathReply, CapturedSlice<'a>, CapturedSlice<'a>),
     /// SIDR_REQ.
-    ServiceRequest(ServiceRequest, Part<'a>),
+    ServiceRequest(ServiceRequest, CapturedSlice<'a>),
     /// SIDR_REP.
-    ServiceReply(ServiceReply, Part<'a>, Part<'a>),
+    ServiceReply(ServiceReply, CapturedSlice<'a>, CapturedSlice<'a>),
     /// The capture ends within the fixed part of the message.
     Cut(Attribute),
     /// A message that is not described here.
@@ -380,7 +380,7 @@ const IP_LENGTH: usize = IpVersions::LENGTH + Ip4Addresses::LENGTH;
 const SERVICE_ID_AT: usize = 8;
 
 const fn bytes_field(name: &'static str, label: &'static str, doc: &'static str) -> Field {
-    Field { name, label, kind: Kind::Bytes, doc }
+    Field { name, label, kind: FieldKind::Bytes, doc }
 }
 
 macro_rules! private_fields {
@@ -424,14 +424,18 @@ pub(super) fn describe(registry: &mut Registry) {
 }
 
 /// Tells of bytes without structure, and returns them.
-fn bytes<'a, O: Observer<'a>>(field: &'static Field, part: Part<'a>, observer: &mut O) -> Part<'a> {
+fn bytes<'a, O: Observer<'a>>(
+    field: &'static Field,
+    part: CapturedSlice<'a>,
+    observer: &mut O,
+) -> CapturedSlice<'a> {
     if O::WATCHES && !part.bytes.is_empty() {
-        observer.value(field, part.range(), Value::Bytes(part.bytes));
+        observer.value(field, part.range(), FieldValue::Bytes(part.bytes));
     }
     part
 }
 
-impl<'a> Message<'a> {
+impl<'a> CmMessage<'a> {
     /// The message that a management datagram is; `None` when it is of another class.
     pub fn decode<O: Observer<'a>>(mad: &Mad<'a>, observer: &mut O) -> Option<Self> {
         if mad.header.mgmtclass != Class::COMMUNICATION {
@@ -442,7 +446,11 @@ impl<'a> Message<'a> {
         Some(Self::of_attribute(attribute, mad.data, observer).unwrap_or(Self::Cut(attribute)))
     }
 
-    fn of_attribute<O: Observer<'a>>(attribute: Attribute, data: Part<'a>, observer: &mut O) -> Option<Self> {
+    fn of_attribute<O: Observer<'a>>(
+        attribute: Attribute,
+        data: CapturedSlice<'a>,
+        observer: &mut O,
+    ) -> Option<Self> {
         /// A message of a fixed part and private data.
         macro_rules! plain {
             ($message:ident, $private:ident) => {{
@@ -480,7 +488,7 @@ impl<'a> Message<'a> {
     }
 
     /// What the consumers exchange with this message; `None` where it is not known.
-    pub fn private(&self) -> Option<Part<'a>> {
+    pub fn private(&self) -> Option<CapturedSlice<'a>> {
         match *self {
             Self::Request(_, _, private)
             | Self::ReceiptAck(_, private)
@@ -498,7 +506,7 @@ impl<'a> Message<'a> {
     }
 }
 
-fn request<'a, O: Observer<'a>>(data: Part<'a>, observer: &mut O) -> Option<Message<'a>> {
+fn request<'a, O: Observer<'a>>(data: CapturedSlice<'a>, observer: &mut O) -> Option<CmMessage<'a>> {
     let (request, _) = Request::decode(data.bytes, data.at, observer)?;
     let private = data.after(Request::LENGTH);
     let ends = request
@@ -509,14 +517,14 @@ fn request<'a, O: Observer<'a>>(data: Part<'a>, observer: &mut O) -> Option<Mess
         Some(_) => (&IP_PRIVATE, private.after(IP_LENGTH)),
         None => (&REQ_PRIVATE, private),
     };
-    Some(Message::Request(request, ends, bytes(field, private, observer)))
+    Some(CmMessage::Request(request, ends, bytes(field, private, observer)))
 }
 
 impl ServiceId {
     /// The port of IP that the service ID names, if it names one. Annex A11.
     pub fn ip_port(self) -> Option<(PortSpace, Port)> {
         let bytes = self.0.to_be_bytes();
-        let (header, _) = IpServiceId::decode(&bytes, 0, &mut Unobserved)?;
+        let (header, _) = IpServiceId::decode(&bytes, 0, &mut NullObserver)?;
         (header.prefix == 1).then_some((header.protocol, header.dport))
     }
 }
@@ -525,11 +533,11 @@ impl ServiceId {
 fn ip_ends<'a, O: Observer<'a>>(
     space: PortSpace,
     destination_port: Port,
-    service_id: Part<'a>,
-    private: Part<'a>,
+    service_id: CapturedSlice<'a>,
+    private: CapturedSlice<'a>,
     observer: &mut O,
 ) -> Option<IpEnds> {
-    let (versions, _) = IpVersions::decode(private.bytes, 0, &mut Unobserved)?;
+    let (versions, _) = IpVersions::decode(private.bytes, 0, &mut NullObserver)?;
     if versions.major != 0 || !matches!(versions.ip, 4 | 6) || private.bytes.len() < IP_LENGTH {
         return None;
     }

@@ -7,7 +7,7 @@ use std::net::Ipv6Addr;
 
 use super::Qpn;
 use crate::address::Lid;
-use crate::field::{Kind, Value};
+use crate::field::{FieldKind, FieldValue};
 use crate::header::Fixed;
 use crate::rdma::Handle;
 
@@ -266,7 +266,7 @@ impl fmt::Display for Syndrome {
 }
 
 impl<'a> Fixed<'a> for Syndrome {
-    const KIND: Kind = Kind::Enum;
+    const KIND: FieldKind = FieldKind::Enum;
 
     #[inline(always)]
     fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
@@ -277,15 +277,15 @@ impl<'a> Fixed<'a> for Syndrome {
         self.byte().put::<START, END>(header);
     }
 
-    fn value(self) -> Value<'a> {
-        Value::Enum(u64::from(self.byte()), self.name())
+    fn value(self) -> FieldValue<'a> {
+        FieldValue::Enum(u64::from(self.byte()), self.name())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::Unobserved;
+    use crate::field::NullObserver;
 
     #[test]
     fn bits_5_and_6_of_the_syndrome_tell_its_kind() {
@@ -325,7 +325,7 @@ mod tests {
     #[test]
     fn local_route_header_of_a_management_datagram() {
         let bytes = [0xf0, 0x02, 0xff, 0xff, 0x00, 0x48, 0x00, 0x07];
-        let (lrh, _) = Lrh::decode(&bytes, 0, &mut Unobserved).unwrap();
+        let (lrh, _) = Lrh::decode(&bytes, 0, &mut NullObserver).unwrap();
         assert_eq!((lrh.vl, lrh.lver, lrh.sl, lrh.lnh), (15, 0, 0, LinkNextHeader::LOCAL));
         assert_eq!((lrh.dlid, lrh.pktlen, lrh.slid), (Lid(0xffff), 72, Lid(7)));
         assert_eq!(lrh.encode(), bytes);

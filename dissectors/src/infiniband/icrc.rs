@@ -3,7 +3,7 @@
 use crc32fast::Hasher;
 
 use super::packet::ICRC_LENGTH;
-use super::{Bth, Grh, Lrh, Wire};
+use super::{Bth, Grh, Lrh, RdmaEncapsulation};
 
 /// What the check of an ICRC gave. The values are the four bytes read from the first, as tshark shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,15 +35,15 @@ const UDP_LENGTH: usize = 8;
 ///
 /// `routes` are the bytes before the Base Transport Header, from the Local Route Header, the Global Route Header
 /// of RoCEv1 or the IP header on; `packet` those from the Base Transport Header through the ICRC.
-pub fn check(wire: Wire, routes: &[u8], packet: &[u8]) -> Icrc {
+pub fn check(wire: RdmaEncapsulation, routes: &[u8], packet: &[u8]) -> Icrc {
     let mut hasher = Hasher::new();
     let known = match wire {
-        Wire::RoceV2 => roce_v2(routes, &mut hasher),
-        Wire::RoceV1 => {
+        RdmaEncapsulation::RoceV2 => roce_v2(routes, &mut hasher),
+        RdmaEncapsulation::RoceV1 => {
             hasher.update(&NO_LOCAL_ROUTE);
             global_route(routes, &mut hasher)
         }
-        Wire::InfiniBand => native(routes, &mut hasher),
+        RdmaEncapsulation::InfiniBand => native(routes, &mut hasher),
     };
     let (Some(()), Some((covered, icrc)), Some((bth, _))) =
         (known, packet.split_last_chunk::<ICRC_LENGTH>(), packet.split_first_chunk::<{ Bth::LENGTH }>())
@@ -135,7 +135,7 @@ mod tests {
     ];
 
     fn over_ip(datagram: &[u8], routes: usize) -> Icrc {
-        check(Wire::RoceV2, &datagram[..routes], &datagram[routes..])
+        check(RdmaEncapsulation::RoceV2, &datagram[..routes], &datagram[routes..])
     }
 
     /// Flips every bit of a datagram in turn, and returns the bytes with a bit that the check does not cover.
@@ -170,9 +170,9 @@ mod tests {
     #[test]
     fn without_all_of_the_packet_nothing_is_known() {
         assert_eq!(over_ip(&OVER_IPV4[..28], 28), Icrc::Unknown);
-        assert_eq!(check(Wire::RoceV2, &OVER_IPV4[..19], &OVER_IPV4[28..]), Icrc::Unknown);
-        assert_eq!(check(Wire::RoceV1, &[], &OVER_IPV4[28..]), Icrc::Unknown);
-        assert_eq!(check(Wire::InfiniBand, &[0; 4], &OVER_IPV4[28..]), Icrc::Unknown);
+        assert_eq!(check(RdmaEncapsulation::RoceV2, &OVER_IPV4[..19], &OVER_IPV4[28..]), Icrc::Unknown);
+        assert_eq!(check(RdmaEncapsulation::RoceV1, &[], &OVER_IPV4[28..]), Icrc::Unknown);
+        assert_eq!(check(RdmaEncapsulation::InfiniBand, &[0; 4], &OVER_IPV4[28..]), Icrc::Unknown);
     }
 
     /// Appends the ICRC of what is left of a packet when all that varies is ones.
@@ -188,14 +188,14 @@ mod tests {
         let packet = &OVER_IPV4[28..44];
         let lrh = [0x20, 0x02, 0x00, 0x09, 0x00, 0x07, 0x00, 0x02];
         let local = sealed(&[&[0xf0], &lrh[1..]], packet);
-        assert_eq!(check(Wire::InfiniBand, &lrh, &local), Icrc::Good);
+        assert_eq!(check(RdmaEncapsulation::InfiniBand, &lrh, &local), Icrc::Good);
 
         let mut grh = OVER_IPV6[..40].to_vec();
         grh[6] = Grh::NEXT_BTH;
         let masked = [&[0x6f, 0xff, 0xff, 0xff, 0x00, 0x1c, 0x1b, 0xff][..], &grh[8..]].concat();
         let global = sealed(&[&[0xff; 8], &masked], packet);
-        assert_eq!(check(Wire::InfiniBand, &[&lrh[..], &grh].concat(), &global), Icrc::Good);
-        assert_eq!(check(Wire::RoceV1, &grh, &global), Icrc::Good);
-        assert!(matches!(check(Wire::InfiniBand, &lrh, &global), Icrc::Bad { .. }));
+        assert_eq!(check(RdmaEncapsulation::InfiniBand, &[&lrh[..], &grh].concat(), &global), Icrc::Good);
+        assert_eq!(check(RdmaEncapsulation::RoceV1, &grh, &global), Icrc::Good);
+        assert!(matches!(check(RdmaEncapsulation::InfiniBand, &lrh, &global), Icrc::Bad { .. }));
     }
 }

@@ -1,8 +1,8 @@
 //! Management datagrams: the header that all of them have, and the names of their classes.
 
 use crate::field::Observer;
-use crate::frame::Part;
-use crate::infiniband::{Packet, Qpn, Service};
+use crate::frame::CapturedSlice;
+use crate::infiniband::{InfinibandPacket, OpcodeService, Qpn};
 
 crate::named! {
     /// What a management datagram is about. InfiniBand Architecture Specification volume 1, section 13.4.
@@ -59,7 +59,7 @@ pub struct Mad<'a> {
     /// The header that all classes have.
     pub header: MadHeader,
     /// The 232 bytes of the class.
-    pub data: Part<'a>,
+    pub data: CapturedSlice<'a>,
 }
 
 /// Length of a management datagram in bytes. Section 13.4.
@@ -68,9 +68,9 @@ const LENGTH: usize = 256;
 impl<'a> Mad<'a> {
     /// The management datagram that a packet carries: an Unreliable Datagram to queue pair 0 or 1. `None` for any
     /// other packet, and when the capture ends within the header.
-    pub fn of<O: Observer<'a>>(packet: &Packet<'a>, observer: &mut O) -> Option<Self> {
+    pub fn of<O: Observer<'a>>(packet: &InfinibandPacket<'a>, observer: &mut O) -> Option<Self> {
         let to_management = matches!(packet.bth.destqp, Qpn::SUBNET_MANAGEMENT | Qpn::GENERAL_SERVICES);
-        if packet.form.service != Service::Ud || !to_management || packet.payload.length != LENGTH {
+        if packet.form.service != OpcodeService::Ud || !to_management || packet.payload.length != LENGTH {
             return None;
         }
         let (header, _) = MadHeader::decode(packet.payload.bytes, packet.payload.at, observer)?;

@@ -15,8 +15,11 @@ pub use headers::{
     Aeth, AtomicAckEth, AtomicEth, Deth, Feth, Grh, Ieth, ImmDt, ImmediateData, LinkNextHeader, Lrh, Msn,
     NakCode, QueueKey, Rdeth, Reth, Syndrome, XrcEth,
 };
-pub use opcode::{ExtensionHeader, ExtensionHeaders, Form, Opcode, Operation, Place, Service};
-pub use packet::{Error, ErrorKind, Packet, Wire};
+pub use opcode::{
+    BthOpcode, ExtensionHeader, ExtensionHeaders, OpcodeProperties, OpcodeService, PacketOperation,
+    PacketPosition,
+};
+pub use packet::{InfinibandPacket, PacketError, PacketErrorKind, RdmaEncapsulation};
 
 /// Adds the fields of packets to a registry.
 pub(crate) fn describe(registry: &mut Registry) {

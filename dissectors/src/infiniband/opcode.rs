@@ -3,17 +3,17 @@
 
 use std::fmt;
 
-use crate::field::{FlagName, Kind, Value};
+use crate::field::{FieldKind, FieldValue, FlagName};
 use crate::header::Fixed;
 
 /// Opcode of the Base Transport Header: transport service in the upper three bits, operation in the lower five.
 /// InfiniBand Architecture Specification volume 1, section 9.2.1; XRC: annex A14; RoCEv2 CNP: annex A17.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Opcode(pub u8);
+pub struct BthOpcode(pub u8);
 
 /// Transport service, the upper three bits of an opcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Service {
+pub enum OpcodeService {
     /// Reliable Connection.
     Rc,
     /// Unreliable Connection.
@@ -30,7 +30,7 @@ pub enum Service {
 
 /// What a packet does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Operation {
+pub enum PacketOperation {
     /// Message to a receive buffer of the other side.
     Send,
     /// Data placed in the other side's memory.
@@ -59,7 +59,7 @@ pub enum Operation {
 
 /// Which part of its message a packet carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum PacketPosition {
     /// The first of several.
     First,
     /// Neither the first nor the last.
@@ -70,7 +70,7 @@ pub enum Place {
     Only,
 }
 
-impl Place {
+impl PacketPosition {
     /// Whether a message begins here.
     pub const fn begins(self) -> bool {
         matches!(self, Self::First | Self::Only)
@@ -175,13 +175,13 @@ impl ExtensionHeaders {
 
 /// What an opcode tells about its packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Form {
+pub struct OpcodeProperties {
     /// Transport service.
-    pub service: Service,
+    pub service: OpcodeService,
     /// What the packet does.
-    pub operation: Operation,
+    pub operation: PacketOperation,
     /// Which part of its message it carries.
-    pub place: Place,
+    pub place: PacketPosition,
     /// The extension headers that follow the Base Transport Header.
     pub headers: ExtensionHeaders,
     /// Length of those headers in bytes.
@@ -192,7 +192,7 @@ macro_rules! opcodes {
     ($($(#[$meta:meta])* $name:ident = $code:literal $text:literal:
         $service:ident $operation:ident $place:ident [$($header:ident)*],)*) => {
         #[allow(missing_docs)]
-        impl Opcode {
+        impl BthOpcode {
             $($(#[$meta])* pub const $name: Self = Self($code);)*
 
             /// Every opcode that is defined.
@@ -219,14 +219,14 @@ macro_rules! opcodes {
             }
         }
 
-        static FORMS: [Option<Form>; 256] = {
+        static FORMS: [Option<OpcodeProperties>; 256] = {
             let mut forms = [None; 256];
             $({
                 let headers = ExtensionHeaders::new(&[$(ExtensionHeader::$header),*]);
-                forms[$code] = Some(Form {
-                    service: Service::$service,
-                    operation: Operation::$operation,
-                    place: Place::$place,
+                forms[$code] = Some(OpcodeProperties {
+                    service: OpcodeService::$service,
+                    operation: PacketOperation::$operation,
+                    place: PacketPosition::$place,
                     headers,
                     headers_length: headers.length() as u8,
                 });
@@ -327,16 +327,16 @@ opcodes! {
     XRC_SEND_ONLY_WITH_INVALIDATE = 0xb7 "XRC Send Only Invalidate": Xrc Send Only [XrcEth Ieth],
 }
 
-impl Opcode {
+impl BthOpcode {
     /// What the opcode tells about its packet; `None` for a reserved opcode or one of a manufacturer.
     #[inline(always)]
-    pub fn form(self) -> Option<&'static Form> {
+    pub fn form(self) -> Option<&'static OpcodeProperties> {
         FORMS[usize::from(self.0)].as_ref()
     }
 }
 
 /// As tshark: `RC Send First`; a number in hexadecimal where no name is defined.
-impl fmt::Display for Opcode {
+impl fmt::Display for BthOpcode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.text() {
             Some(text) => f.pad(text),
@@ -345,8 +345,8 @@ impl fmt::Display for Opcode {
     }
 }
 
-impl<'a> Fixed<'a> for Opcode {
-    const KIND: Kind = Kind::Enum;
+impl<'a> Fixed<'a> for BthOpcode {
+    const KIND: FieldKind = FieldKind::Enum;
     const NAMES: &'static [FlagName] = Self::NAMES;
 
     #[inline(always)]
@@ -358,8 +358,8 @@ impl<'a> Fixed<'a> for Opcode {
         self.0.put::<START, END>(header);
     }
 
-    fn value(self) -> Value<'a> {
-        Value::Enum(u64::from(self.0), self.text())
+    fn value(self) -> FieldValue<'a> {
+        FieldValue::Enum(u64::from(self.0), self.text())
     }
 }
 
@@ -368,21 +368,21 @@ mod tests {
     use super::ExtensionHeader::*;
     use super::*;
 
-    fn headers(opcode: Opcode) -> Vec<ExtensionHeader> {
+    fn headers(opcode: BthOpcode) -> Vec<ExtensionHeader> {
         let headers = opcode.form().unwrap().headers;
         ExtensionHeader::ALL.into_iter().filter(|header| headers.contains(*header)).collect()
     }
 
     #[test]
     fn the_upper_three_bits_are_the_service() {
-        for opcode in Opcode::ALL {
+        for opcode in BthOpcode::ALL {
             let service = match opcode.0 >> 5 {
-                0 => Service::Rc,
-                1 => Service::Uc,
-                2 => Service::Rd,
-                3 => Service::Ud,
-                4 => Service::Cnp,
-                _ => Service::Xrc,
+                0 => OpcodeService::Rc,
+                1 => OpcodeService::Uc,
+                2 => OpcodeService::Rd,
+                3 => OpcodeService::Ud,
+                4 => OpcodeService::Cnp,
+                _ => OpcodeService::Xrc,
             };
             assert_eq!(opcode.form().unwrap().service, service, "{opcode}");
         }
@@ -390,21 +390,23 @@ mod tests {
 
     #[test]
     fn connected_services_share_the_lower_five_bits() {
-        for opcode in Opcode::ALL.iter().filter(|opcode| opcode.0 < 0x60 || opcode.0 >= 0xa0) {
-            let (Some(form), Some(rc)) = (opcode.form(), Opcode(opcode.0 & 0x1f).form()) else {
-                assert_eq!(*opcode, Opcode::RD_RESYNC);
+        for opcode in BthOpcode::ALL.iter().filter(|opcode| opcode.0 < 0x60 || opcode.0 >= 0xa0) {
+            let (Some(form), Some(rc)) = (opcode.form(), BthOpcode(opcode.0 & 0x1f).form()) else {
+                assert_eq!(*opcode, BthOpcode::RD_RESYNC);
                 continue;
             };
             assert_eq!((form.operation, form.place), (rc.operation, rc.place), "{opcode}");
             let request = !matches!(
                 form.operation,
-                Operation::ReadResponse | Operation::Acknowledge | Operation::AtomicAcknowledge
+                PacketOperation::ReadResponse
+                    | PacketOperation::Acknowledge
+                    | PacketOperation::AtomicAcknowledge
             );
             let mut expected = rc.headers.0;
             match form.service {
-                Service::Rd if request => expected |= Rdeth as u16 | Deth as u16,
-                Service::Rd => expected |= Rdeth as u16,
-                Service::Xrc if request => expected |= XrcEth as u16,
+                OpcodeService::Rd if request => expected |= Rdeth as u16 | Deth as u16,
+                OpcodeService::Rd => expected |= Rdeth as u16,
+                OpcodeService::Xrc if request => expected |= XrcEth as u16,
                 _ => {}
             }
             assert_eq!(form.headers.0, expected, "{opcode}");
@@ -414,31 +416,31 @@ mod tests {
     #[test]
     fn headers_that_follow_each_operation_of_a_reliable_connection() {
         for (opcode, expected, length) in [
-            (Opcode::RC_SEND_FIRST, &[][..], 0),
-            (Opcode::RC_SEND_MIDDLE, &[], 0),
-            (Opcode::RC_SEND_LAST, &[], 0),
-            (Opcode::RC_SEND_LAST_WITH_IMMEDIATE, &[ImmDt], 4),
-            (Opcode::RC_SEND_ONLY, &[], 0),
-            (Opcode::RC_SEND_ONLY_WITH_IMMEDIATE, &[ImmDt], 4),
-            (Opcode::RC_RDMA_WRITE_FIRST, &[Reth], 16),
-            (Opcode::RC_RDMA_WRITE_MIDDLE, &[], 0),
-            (Opcode::RC_RDMA_WRITE_LAST, &[], 0),
-            (Opcode::RC_RDMA_WRITE_LAST_WITH_IMMEDIATE, &[ImmDt], 4),
-            (Opcode::RC_RDMA_WRITE_ONLY, &[Reth], 16),
-            (Opcode::RC_RDMA_WRITE_ONLY_WITH_IMMEDIATE, &[Reth, ImmDt], 20),
-            (Opcode::RC_RDMA_READ_REQUEST, &[Reth], 16),
-            (Opcode::RC_RDMA_READ_RESPONSE_FIRST, &[Aeth], 4),
-            (Opcode::RC_RDMA_READ_RESPONSE_MIDDLE, &[], 0),
-            (Opcode::RC_RDMA_READ_RESPONSE_LAST, &[Aeth], 4),
-            (Opcode::RC_RDMA_READ_RESPONSE_ONLY, &[Aeth], 4),
-            (Opcode::RC_ACKNOWLEDGE, &[Aeth], 4),
-            (Opcode::RC_ATOMIC_ACKNOWLEDGE, &[Aeth, AtomicAckEth], 12),
-            (Opcode::RC_COMPARE_SWAP, &[AtomicEth], 28),
-            (Opcode::RC_FETCH_ADD, &[AtomicEth], 28),
-            (Opcode::RC_SEND_LAST_WITH_INVALIDATE, &[Ieth], 4),
-            (Opcode::RC_SEND_ONLY_WITH_INVALIDATE, &[Ieth], 4),
-            (Opcode::RC_FLUSH, &[Feth, Reth], 20),
-            (Opcode::RC_ATOMIC_WRITE, &[Reth], 16),
+            (BthOpcode::RC_SEND_FIRST, &[][..], 0),
+            (BthOpcode::RC_SEND_MIDDLE, &[], 0),
+            (BthOpcode::RC_SEND_LAST, &[], 0),
+            (BthOpcode::RC_SEND_LAST_WITH_IMMEDIATE, &[ImmDt], 4),
+            (BthOpcode::RC_SEND_ONLY, &[], 0),
+            (BthOpcode::RC_SEND_ONLY_WITH_IMMEDIATE, &[ImmDt], 4),
+            (BthOpcode::RC_RDMA_WRITE_FIRST, &[Reth], 16),
+            (BthOpcode::RC_RDMA_WRITE_MIDDLE, &[], 0),
+            (BthOpcode::RC_RDMA_WRITE_LAST, &[], 0),
+            (BthOpcode::RC_RDMA_WRITE_LAST_WITH_IMMEDIATE, &[ImmDt], 4),
+            (BthOpcode::RC_RDMA_WRITE_ONLY, &[Reth], 16),
+            (BthOpcode::RC_RDMA_WRITE_ONLY_WITH_IMMEDIATE, &[Reth, ImmDt], 20),
+            (BthOpcode::RC_RDMA_READ_REQUEST, &[Reth], 16),
+            (BthOpcode::RC_RDMA_READ_RESPONSE_FIRST, &[Aeth], 4),
+            (BthOpcode::RC_RDMA_READ_RESPONSE_MIDDLE, &[], 0),
+            (BthOpcode::RC_RDMA_READ_RESPONSE_LAST, &[Aeth], 4),
+            (BthOpcode::RC_RDMA_READ_RESPONSE_ONLY, &[Aeth], 4),
+            (BthOpcode::RC_ACKNOWLEDGE, &[Aeth], 4),
+            (BthOpcode::RC_ATOMIC_ACKNOWLEDGE, &[Aeth, AtomicAckEth], 12),
+            (BthOpcode::RC_COMPARE_SWAP, &[AtomicEth], 28),
+            (BthOpcode::RC_FETCH_ADD, &[AtomicEth], 28),
+            (BthOpcode::RC_SEND_LAST_WITH_INVALIDATE, &[Ieth], 4),
+            (BthOpcode::RC_SEND_ONLY_WITH_INVALIDATE, &[Ieth], 4),
+            (BthOpcode::RC_FLUSH, &[Feth, Reth], 20),
+            (BthOpcode::RC_ATOMIC_WRITE, &[Reth], 16),
         ] {
             assert_eq!(headers(opcode), expected, "{opcode}");
             assert_eq!(opcode.form().unwrap().headers_length, length, "{opcode}");
@@ -447,29 +449,29 @@ mod tests {
 
     #[test]
     fn headers_of_the_other_services() {
-        assert_eq!(headers(Opcode::UC_RDMA_WRITE_ONLY_WITH_IMMEDIATE), [Reth, ImmDt]);
-        assert_eq!(headers(Opcode::RD_SEND_FIRST), [Rdeth, Deth]);
-        assert_eq!(headers(Opcode::RD_ATOMIC_ACKNOWLEDGE), [Rdeth, Aeth, AtomicAckEth]);
-        assert_eq!(headers(Opcode::RD_RESYNC), [Rdeth, Deth]);
-        assert_eq!(headers(Opcode::UD_SEND_ONLY), [Deth]);
-        assert_eq!(headers(Opcode::UD_SEND_ONLY_WITH_IMMEDIATE), [Deth, ImmDt]);
-        assert_eq!(headers(Opcode::XRC_RDMA_WRITE_FIRST), [XrcEth, Reth]);
-        assert_eq!(headers(Opcode::XRC_ACKNOWLEDGE), [Aeth]);
-        assert_eq!(headers(Opcode::CNP), []);
+        assert_eq!(headers(BthOpcode::UC_RDMA_WRITE_ONLY_WITH_IMMEDIATE), [Reth, ImmDt]);
+        assert_eq!(headers(BthOpcode::RD_SEND_FIRST), [Rdeth, Deth]);
+        assert_eq!(headers(BthOpcode::RD_ATOMIC_ACKNOWLEDGE), [Rdeth, Aeth, AtomicAckEth]);
+        assert_eq!(headers(BthOpcode::RD_RESYNC), [Rdeth, Deth]);
+        assert_eq!(headers(BthOpcode::UD_SEND_ONLY), [Deth]);
+        assert_eq!(headers(BthOpcode::UD_SEND_ONLY_WITH_IMMEDIATE), [Deth, ImmDt]);
+        assert_eq!(headers(BthOpcode::XRC_RDMA_WRITE_FIRST), [XrcEth, Reth]);
+        assert_eq!(headers(BthOpcode::XRC_ACKNOWLEDGE), [Aeth]);
+        assert_eq!(headers(BthOpcode::CNP), []);
     }
 
     #[test]
     fn reserved_opcodes_have_no_form() {
         for code in [0x15, 0x18, 0x1f, 0x2c, 0x66, 0x80, 0x9f, 0xb8, 0xc0, 0xff] {
-            assert_eq!(Opcode(code).form(), None, "{code:#x}");
-            assert_eq!(Opcode(code).to_string(), format!("opcode {code:#04x}"));
+            assert_eq!(BthOpcode(code).form(), None, "{code:#x}");
+            assert_eq!(BthOpcode(code).to_string(), format!("opcode {code:#04x}"));
         }
     }
 
     #[test]
     fn names_are_the_specifications_and_the_text_is_tsharks() {
-        assert_eq!(Opcode::RC_SEND_FIRST.name(), Some("RC_SEND_FIRST"));
-        assert_eq!(Opcode::RC_SEND_FIRST.to_string(), "RC Send First");
-        assert_eq!(Opcode::RC_RDMA_READ_RESPONSE_MIDDLE.to_string(), "RC RDMA Read Response Middle");
+        assert_eq!(BthOpcode::RC_SEND_FIRST.name(), Some("RC_SEND_FIRST"));
+        assert_eq!(BthOpcode::RC_SEND_FIRST.to_string(), "RC Send First");
+        assert_eq!(BthOpcode::RC_RDMA_READ_RESPONSE_MIDDLE.to_string(), "RC RDMA Read Response Middle");
     }
 }

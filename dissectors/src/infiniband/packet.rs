@@ -3,18 +3,18 @@
 use std::fmt;
 
 use super::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, ExtensionHeader, Feth, Form, Ieth, ImmDt, ImmediateData,
-    Opcode, Rdeth, Reth, Syndrome, XrcEth,
+    Aeth, AtomicAckEth, AtomicEth, Bth, BthOpcode, Deth, ExtensionHeader, Feth, Ieth, ImmDt, ImmediateData,
+    OpcodeProperties, Rdeth, Reth, Syndrome, XrcEth,
 };
 use crate::field::registry::Registry;
-use crate::field::{Field, Kind, Observer, Value};
-use crate::frame::Part;
+use crate::field::{Field, FieldKind, FieldValue, Observer};
+use crate::frame::CapturedSlice;
 use crate::header::Fixed;
 use crate::rdma::Handle;
 
 /// What carries the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Wire {
+pub enum RdmaEncapsulation {
     /// UDP port 4791. Annex A17.
     RoceV2,
     /// Ether type 0x8915 and a Global Route Header. Annex A16.
@@ -26,9 +26,9 @@ pub enum Wire {
 /// A packet. An extension header is `None` where the opcode has none, and where the capture ends before it; those of
 /// services and operations that NFS does not use are told to an observer only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Packet<'a> {
+pub struct InfinibandPacket<'a> {
     /// What carries it.
-    pub wire: Wire,
+    pub wire: RdmaEncapsulation,
     /// Where the Base Transport Header begins in the frame.
     pub at: usize,
     /// Length on the wire in bytes, from the Base Transport Header through the ICRC.
@@ -36,7 +36,7 @@ pub struct Packet<'a> {
     /// Base Transport Header.
     pub bth: Bth,
     /// What the opcode means.
-    pub form: &'static Form,
+    pub form: &'static OpcodeProperties,
     /// Datagrams: where it comes from.
     pub deth: Option<Deth>,
     /// The memory that an RDMA Write or Read is about.
@@ -48,21 +48,21 @@ pub struct Packet<'a> {
     /// The handle that the Send invalidates.
     pub invalidate: Option<Handle>,
     /// What the consumer gets, without pad and ICRC.
-    pub payload: Part<'a>,
+    pub payload: CapturedSlice<'a>,
 }
 
 /// Why bytes are no packet, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Error {
+pub struct PacketError {
     /// What is wrong.
-    pub kind: ErrorKind,
+    pub kind: PacketErrorKind,
     /// Position in the frame.
     pub at: usize,
 }
 
 /// What is wrong with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ErrorKind {
+pub enum PacketErrorKind {
     /// The capture ends within the Base Transport Header.
     Cut,
     /// On the wire it is too short for the headers of its opcode and the ICRC.
@@ -72,23 +72,23 @@ pub enum ErrorKind {
     /// A version of the transport that is not 0.
     Version(u8),
     /// A reserved opcode, or one of a manufacturer.
-    Opcode(Opcode),
+    Opcode(BthOpcode),
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for PacketError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
-            ErrorKind::Cut => write!(f, "the capture ends within the BTH")?,
-            ErrorKind::Short => write!(f, "too short for the headers of its opcode")?,
-            ErrorKind::Pad => write!(f, "pad count beyond the payload")?,
-            ErrorKind::Version(version) => write!(f, "transport header version {version}")?,
-            ErrorKind::Opcode(opcode) => write!(f, "unknown {opcode}")?,
+            PacketErrorKind::Cut => write!(f, "the capture ends within the BTH")?,
+            PacketErrorKind::Short => write!(f, "too short for the headers of its opcode")?,
+            PacketErrorKind::Pad => write!(f, "pad count beyond the payload")?,
+            PacketErrorKind::Version(version) => write!(f, "transport header version {version}")?,
+            PacketErrorKind::Opcode(opcode) => write!(f, "unknown {opcode}")?,
         }
         write!(f, " at byte {}", self.at)
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for PacketError {}
 
 static INFINIBAND: Field =
     Field::group("infiniband", "InfiniBand", "A packet of the InfiniBand transport. Chapter 9.");
@@ -107,25 +107,26 @@ pub(super) const ICRC_LENGTH: usize = 4;
 static ICRC: Field = Field {
     name: "infiniband.invariant.crc",
     label: "ICRC",
-    kind: Kind::Hex(8),
+    kind: FieldKind::Hex(8),
     doc: "Invariant CRC, as the four bytes stand. Section 7.8.1.",
 };
 
 /// The low five bits of a syndrome, under a name that depends on the upper three.
-const fn syndrome_field(name: &'static str, label: &'static str, kind: Kind) -> Field {
+const fn syndrome_field(name: &'static str, label: &'static str, kind: FieldKind) -> Field {
     Field { name, label, kind, doc: "Low five bits of the syndrome. Section 9.7.5.2.1." }
 }
 static CREDIT_COUNT: Field =
-    syndrome_field("infiniband.aeth.syndrome.credit_count", "credit_count", Kind::Unsigned);
-static TIMER: Field = syndrome_field("infiniband.aeth.syndrome.timer", "timer", Kind::Unsigned);
-static ERROR_CODE: Field = syndrome_field("infiniband.aeth.syndrome.error_code", "error_code", Kind::Enum);
+    syndrome_field("infiniband.aeth.syndrome.credit_count", "credit_count", FieldKind::Unsigned);
+static TIMER: Field = syndrome_field("infiniband.aeth.syndrome.timer", "timer", FieldKind::Unsigned);
+static ERROR_CODE: Field =
+    syndrome_field("infiniband.aeth.syndrome.error_code", "error_code", FieldKind::Enum);
 
-impl<'a> Packet<'a> {
+impl<'a> InfinibandPacket<'a> {
     /// The same packet with the captured bytes of its payload at another place.
-    pub fn with_payload<'b>(&self, bytes: &'b [u8]) -> Packet<'b> {
+    pub fn with_payload<'b>(&self, bytes: &'b [u8]) -> InfinibandPacket<'b> {
         let Self { wire, at, length, bth, form, deth, reth, aeth, immediate, invalidate, payload } = *self;
-        let payload = Part { bytes, length: payload.length, at: payload.at };
-        Packet { wire, at, length, bth, form, deth, reth, aeth, immediate, invalidate, payload }
+        let payload = CapturedSlice { bytes, length: payload.length, at: payload.at };
+        InfinibandPacket { wire, at, length, bth, form, deth, reth, aeth, immediate, invalidate, payload }
     }
 
     /// Decodes the packet that `part` is: its length on the wire goes through the ICRC.
@@ -133,7 +134,11 @@ impl<'a> Packet<'a> {
     /// # Errors
     /// When the Base Transport Header is cut, or says what cannot be.
     #[inline(always)]
-    pub fn decode<O: Observer<'a>>(part: Part<'a>, wire: Wire, observer: &mut O) -> Result<Self, Error> {
+    pub fn decode<O: Observer<'a>>(
+        part: CapturedSlice<'a>,
+        wire: RdmaEncapsulation,
+        observer: &mut O,
+    ) -> Result<Self, PacketError> {
         observer.enter(&INFINIBAND, part.at);
         let packet = Self::decode_inside(part, wire, observer);
         observer.leave(part.at + part.bytes.len());
@@ -141,26 +146,30 @@ impl<'a> Packet<'a> {
     }
 
     #[inline(always)]
-    fn decode_inside<O: Observer<'a>>(part: Part<'a>, wire: Wire, observer: &mut O) -> Result<Self, Error> {
-        let error = |kind, byte| Error { kind, at: part.at + byte };
+    fn decode_inside<O: Observer<'a>>(
+        part: CapturedSlice<'a>,
+        wire: RdmaEncapsulation,
+        observer: &mut O,
+    ) -> Result<Self, PacketError> {
+        let error = |kind, byte| PacketError { kind, at: part.at + byte };
         if part.length < Bth::LENGTH + ICRC_LENGTH {
-            return Err(error(ErrorKind::Short, 0));
+            return Err(error(PacketErrorKind::Short, 0));
         }
         let Some((bth, _)) = Bth::decode(part.bytes, part.at, observer) else {
-            return Err(error(ErrorKind::Cut, 0));
+            return Err(error(PacketErrorKind::Cut, 0));
         };
         if bth.tver != 0 {
-            return Err(error(ErrorKind::Version(bth.tver), 1));
+            return Err(error(PacketErrorKind::Version(bth.tver), 1));
         }
         let Some(form) = bth.opcode.form() else {
-            return Err(error(ErrorKind::Opcode(bth.opcode), 0));
+            return Err(error(PacketErrorKind::Opcode(bth.opcode), 0));
         };
         let headers_end = Bth::LENGTH + usize::from(form.headers_length);
         let Some(padded) = part.length.checked_sub(headers_end + ICRC_LENGTH) else {
-            return Err(error(ErrorKind::Short, Bth::LENGTH));
+            return Err(error(PacketErrorKind::Short, Bth::LENGTH));
         };
         let Some(payload_length) = padded.checked_sub(usize::from(bth.padcnt)) else {
-            return Err(error(ErrorKind::Pad, 1));
+            return Err(error(PacketErrorKind::Pad, 1));
         };
 
         let mut rest = part.after(Bth::LENGTH);
@@ -186,7 +195,7 @@ impl<'a> Packet<'a> {
             aeth: None,
             immediate: None,
             invalidate: None,
-            payload: Part::default(),
+            payload: CapturedSlice::default(),
         };
         if !form.headers.is_empty() {
             follows!(Rdeth);
@@ -209,7 +218,7 @@ impl<'a> Packet<'a> {
         if O::WATCHES {
             let icrc = part.after(part.length - ICRC_LENGTH);
             if let Some((bytes, _)) = icrc.bytes.split_first_chunk::<ICRC_LENGTH>() {
-                let value = Value::Unsigned(u64::from(u32::from_be_bytes(*bytes)));
+                let value = FieldValue::Unsigned(u64::from(u32::from_be_bytes(*bytes)));
                 observer.value(&ICRC, icrc.at..icrc.at + ICRC_LENGTH, value);
             }
         }
@@ -219,8 +228,8 @@ impl<'a> Packet<'a> {
 
 fn tell_syndrome<'a, O: Observer<'a>>(syndrome: Syndrome, at: usize, observer: &mut O) {
     let (field, value) = match syndrome {
-        Syndrome::Ack { credits } => (&CREDIT_COUNT, Value::Unsigned(u64::from(credits))),
-        Syndrome::RnrNak { timer } => (&TIMER, Value::Unsigned(u64::from(timer))),
+        Syndrome::Ack { credits } => (&CREDIT_COUNT, FieldValue::Unsigned(u64::from(credits))),
+        Syndrome::RnrNak { timer } => (&TIMER, FieldValue::Unsigned(u64::from(timer))),
         Syndrome::Nak(code) => (&ERROR_CODE, code.value()),
         Syndrome::Reserved(_) => return,
     };
@@ -229,12 +238,12 @@ fn tell_syndrome<'a, O: Observer<'a>>(syndrome: Syndrome, at: usize, observer: &
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Operation, PartitionKey, Psn, Qpn, Service};
+    use super::super::{OpcodeService, PacketOperation, PartitionKey, Psn, Qpn};
     use super::*;
-    use crate::field::Unobserved;
+    use crate::field::NullObserver;
 
     /// A packet of these bytes, laid out as `opcode`, with an ICRC of zeros.
-    fn packet(opcode: Opcode, padcnt: u8, body: &[u8]) -> Vec<u8> {
+    fn packet(opcode: BthOpcode, padcnt: u8, body: &[u8]) -> Vec<u8> {
         let bth = Bth {
             opcode,
             se: false,
@@ -251,25 +260,29 @@ mod tests {
         [&bth.encode()[..], body, &[0; ICRC_LENGTH]].concat()
     }
 
-    fn decode(bytes: &[u8], length: usize) -> Result<Packet<'_>, Error> {
-        Packet::decode(Part::new(bytes, length, 42), Wire::RoceV2, &mut Unobserved)
+    fn decode(bytes: &[u8], length: usize) -> Result<InfinibandPacket<'_>, PacketError> {
+        InfinibandPacket::decode(
+            CapturedSlice::new(bytes, length, 42),
+            RdmaEncapsulation::RoceV2,
+            &mut NullObserver,
+        )
     }
 
     #[test]
     fn payload_is_what_lies_between_the_headers_and_the_pad() {
-        let bytes = packet(Opcode::RC_SEND_ONLY_WITH_INVALIDATE, 3, b"\x00\x00\x0a\xf3hello\0\0\0");
+        let bytes = packet(BthOpcode::RC_SEND_ONLY_WITH_INVALIDATE, 3, b"\x00\x00\x0a\xf3hello\0\0\0");
         let packet = decode(&bytes, bytes.len()).unwrap();
         assert_eq!(packet.invalidate, Some(Handle(0xaf3)));
-        assert_eq!(packet.payload, Part { bytes: b"hello", length: 5, at: 42 + 16 });
+        assert_eq!(packet.payload, CapturedSlice { bytes: b"hello", length: 5, at: 42 + 16 });
         assert_eq!((packet.at, packet.length), (42, bytes.len()));
-        assert_eq!((packet.form.service, packet.form.operation), (Service::Rc, Operation::Send));
+        assert_eq!((packet.form.service, packet.form.operation), (OpcodeService::Rc, PacketOperation::Send));
     }
 
     #[test]
     fn reth_of_an_rdma_write() {
         let mut body = vec![0, 0, 0, 1, 2, 3, 4, 5, 0, 0, 9, 0x71, 0, 0, 0x20, 0];
         body.extend([7; 1024]);
-        let bytes = packet(Opcode::RC_RDMA_WRITE_FIRST, 0, &body);
+        let bytes = packet(BthOpcode::RC_RDMA_WRITE_FIRST, 0, &body);
         let packet = decode(&bytes, bytes.len()).unwrap();
         assert_eq!(packet.reth, Some(Reth { va: 0x1_0203_0405, r_key: Handle(0x971), dmalen: 8192 }));
         assert_eq!((packet.payload.length, packet.payload.at), (1024, 42 + 28));
@@ -277,13 +290,17 @@ mod tests {
 
     #[test]
     fn each_opcode_takes_exactly_its_headers() {
-        for opcode in Opcode::ALL {
+        for opcode in BthOpcode::ALL {
             let headers = usize::from(opcode.form().unwrap().headers_length);
             let bytes = packet(*opcode, 0, &vec![0; headers + 8]);
             let packet = decode(&bytes, bytes.len()).unwrap();
             assert_eq!(packet.payload.at, 42 + 12 + headers, "{opcode}");
             assert_eq!(packet.payload.length, 8, "{opcode}");
-            assert_eq!(decode(&bytes, 12 + headers + 3).unwrap_err().kind, ErrorKind::Short, "{opcode}");
+            assert_eq!(
+                decode(&bytes, 12 + headers + 3).unwrap_err().kind,
+                PacketErrorKind::Short,
+                "{opcode}"
+            );
         }
     }
 
@@ -291,24 +308,33 @@ mod tests {
     fn a_snap_length_takes_bytes_and_headers_but_no_lengths() {
         let mut body = vec![0; 16];
         body.extend([7; 1024]);
-        let bytes = packet(Opcode::RC_RDMA_WRITE_ONLY, 0, &body);
+        let bytes = packet(BthOpcode::RC_RDMA_WRITE_ONLY, 0, &body);
         let cut = decode(&bytes[..30], bytes.len()).unwrap();
         assert!(cut.reth.is_some());
         assert_eq!((cut.payload.bytes, cut.payload.length), (&[7, 7][..], 1024));
         let cut = decode(&bytes[..20], bytes.len()).unwrap();
         assert_eq!((cut.reth, cut.payload.bytes, cut.payload.length), (None, &[][..], 1024));
-        assert_eq!(decode(&bytes[..11], bytes.len()).unwrap_err(), Error { kind: ErrorKind::Cut, at: 42 });
+        assert_eq!(
+            decode(&bytes[..11], bytes.len()).unwrap_err(),
+            PacketError { kind: PacketErrorKind::Cut, at: 42 }
+        );
     }
 
     #[test]
     fn what_cannot_be_is_an_error_with_its_place() {
-        let mut bytes = packet(Opcode::RC_ACKNOWLEDGE, 1, &[0; 4]);
-        assert_eq!(decode(&bytes, bytes.len()).unwrap_err(), Error { kind: ErrorKind::Pad, at: 43 });
+        let mut bytes = packet(BthOpcode::RC_ACKNOWLEDGE, 1, &[0; 4]);
+        assert_eq!(
+            decode(&bytes, bytes.len()).unwrap_err(),
+            PacketError { kind: PacketErrorKind::Pad, at: 43 }
+        );
         bytes[1] = 0x02;
-        assert_eq!(decode(&bytes, bytes.len()).unwrap_err(), Error { kind: ErrorKind::Version(2), at: 43 });
+        assert_eq!(
+            decode(&bytes, bytes.len()).unwrap_err(),
+            PacketError { kind: PacketErrorKind::Version(2), at: 43 }
+        );
         bytes[0..2].copy_from_slice(&[0xc0, 0]);
-        assert_eq!(decode(&bytes, bytes.len()).unwrap_err().kind, ErrorKind::Opcode(Opcode(0xc0)));
-        assert_eq!(decode(&bytes, 15).unwrap_err().kind, ErrorKind::Short);
+        assert_eq!(decode(&bytes, bytes.len()).unwrap_err().kind, PacketErrorKind::Opcode(BthOpcode(0xc0)));
+        assert_eq!(decode(&bytes, 15).unwrap_err().kind, PacketErrorKind::Short);
         assert_eq!(
             decode(&[], 0).unwrap_err().to_string(),
             "too short for the headers of its opcode at byte 42"

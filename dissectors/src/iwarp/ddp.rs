@@ -9,7 +9,7 @@ crate::number! {
 
 crate::named! {
     /// Queue of untagged buffers, as RDMAP uses them. RFC 5040 section 4.1.
-    pub struct Queue(u32) {
+    pub struct DdpQueue(u32) {
         /// Sends.
         SEND = 0 "Send",
         /// RDMA Read Requests.
@@ -45,7 +45,7 @@ crate::header! {
     /// The rest of the header of an untagged segment, behind the Invalidate STag. RFC 5041 section 4.2.
     pub struct Untagged [12] "iwarp_ddp.untagged" {
         /// QN: the queue whose next buffer the message goes to.
-        0..32 queue: Queue => "iwarp_ddp.qn",
+        0..32 queue: DdpQueue => "iwarp_ddp.qn",
         /// MSN: which message of the queue it is.
         32..64 number: MessageNumber => "iwarp_ddp.msn",
         /// MO: where in the message the bytes go.

@@ -10,7 +10,7 @@ mod segment;
 
 use crate::field::registry::{Registry, describe_headers};
 
-pub use segment::{Segment, Target};
+pub use segment::{DdpSegment, DdpTarget};
 
 /// Adds the fields of this room to a registry.
 pub(crate) fn describe(registry: &mut Registry) {

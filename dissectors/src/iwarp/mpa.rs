@@ -1,8 +1,8 @@
 //! Marker PDU Aligned framing: how a connection starts, and how messages are framed in the stream. RFC 5044; RFC 6581.
 
 use crate::field::registry::{Registry, describe_headers};
-use crate::field::{Field, Kind, Observer, Value};
-use crate::frame::Part;
+use crate::field::{Field, FieldKind, FieldValue, Observer};
+use crate::frame::CapturedSlice;
 use crate::header::Fixed;
 use crate::rpcrdma::SidePrivateData;
 
@@ -29,14 +29,14 @@ crate::number! {
 
 /// Which of the two start-up frames it is, by its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Role {
+pub enum StartupFrameKind {
     /// The initiator's MPA Request Frame.
     Request,
     /// The responder's MPA Reply Frame.
     Reply,
 }
 
-impl Role {
+impl StartupFrameKind {
     /// The role that a key names.
     pub fn of(key: &[u8]) -> Option<Self> {
         match key {
@@ -131,7 +131,7 @@ pub(super) fn describe(registry: &mut Registry) {
 static PAD: Field = Field {
     name: "iwarp_mpa.pad",
     label: "pad",
-    kind: Kind::Bytes,
+    kind: FieldKind::Bytes,
     doc: "Makes the FPDU a multiple of four bytes. RFC 5044 section 4.1.",
 };
 
@@ -139,7 +139,7 @@ static PAD: Field = Field {
 static CRC: Field = Field {
     name: "iwarp_mpa.crc",
     label: "crc",
-    kind: Kind::Hex(8),
+    kind: FieldKind::Hex(8),
     doc: "CRC32C, where CRCs are in use. RFC 5044 section 4.4.",
 };
 
@@ -147,7 +147,7 @@ static CRC: Field = Field {
 static PRIVATE_DATA: Field = Field {
     name: "iwarp_mpa.privatedata",
     label: "private_data",
-    kind: Kind::Bytes,
+    kind: FieldKind::Bytes,
     doc: "What the layer above tells as the connection starts. RFC 5044 section 7.1.1.",
 };
 
@@ -166,12 +166,16 @@ impl FpduHeader {
 }
 
 /// Tells an observer pad and CRC, which stand behind a ULPDU of an FPDU.
-pub fn observe_trailer<'a, O: Observer<'a>>(header: FpduHeader, trailer: Part<'a>, observer: &mut O) {
+pub fn observe_trailer<'a, O: Observer<'a>>(
+    header: FpduHeader,
+    trailer: CapturedSlice<'a>,
+    observer: &mut O,
+) {
     let pad = header.pad();
     if let Some(bytes) = trailer.bytes.get(..pad)
         && pad > 0
     {
-        observer.value(&PAD, trailer.at..trailer.at + pad, Value::Bytes(bytes));
+        observer.value(&PAD, trailer.at..trailer.at + pad, FieldValue::Bytes(bytes));
     }
     let crc = trailer.after(pad);
     if let Some((field, _)) = crc.bytes.split_first_chunk::<{ Crc::LENGTH }>() {
@@ -183,7 +187,7 @@ pub fn observe_trailer<'a, O: Observer<'a>>(header: FpduHeader, trailer: Part<'a
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Startup {
     /// Request or Reply.
-    pub role: Role,
+    pub role: StartupFrameKind,
     /// M: the sender needs markers in what it receives.
     pub markers: bool,
     /// C: the sender wants CRCs.
@@ -206,14 +210,14 @@ impl Startup {
 
     /// Decodes the frame that begins here, as far as it was captured. `None` where its fixed part is not there, has another
     /// key, or announces more private data than there can be.
-    pub fn decode<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Option<Self> {
-        let role = Role::of(part.bytes.get(..REQUEST_KEY.len())?)?;
+    pub fn decode<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Option<Self> {
+        let role = StartupFrameKind::of(part.bytes.get(..REQUEST_KEY.len())?)?;
         let (frame, length) = match role {
-            Role::Request => {
+            StartupFrameKind::Request => {
                 let (frame, _) = RequestFrame::decode(part.bytes, part.at, observer)?;
                 ((frame.markers, frame.crc, false, frame.enhanced, frame.rev), frame.pd_length)
             }
-            Role::Reply => {
+            StartupFrameKind::Reply => {
                 let (frame, _) = ReplyFrame::decode(part.bytes, part.at, observer)?;
                 ((frame.markers, frame.crc, frame.rejected, frame.enhanced, frame.rev), frame.pd_length)
             }
@@ -225,7 +229,7 @@ impl Startup {
         }
         let private = part.sized(Self::FIXED + length).after(Self::FIXED);
         if O::WATCHES && length > 0 {
-            observer.value(&PRIVATE_DATA, private.range(), Value::Bytes(private.bytes));
+            observer.value(&PRIVATE_DATA, private.range(), FieldValue::Bytes(private.bytes));
         }
         let mut own = private;
         let mut enhanced = None;
@@ -241,20 +245,23 @@ impl Startup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::Unobserved;
+    use crate::field::NullObserver;
 
     /// The MPA Request of siw-v42-crc.pcap.
     const REQUEST: &[u8] =
         b"MPA ID Req Frame\x50\x02\x00\x0c\x00\x80\x00\x00\xf6\xab\x0e\x18\x01\x01\x03\x03";
 
     fn decode(bytes: &[u8]) -> Option<Startup> {
-        Startup::decode(Part::new(bytes, bytes.len(), 0), &mut Unobserved)
+        Startup::decode(CapturedSlice::new(bytes, bytes.len(), 0), &mut NullObserver)
     }
 
     #[test]
     fn rfc6581_section_6_a_request_with_enhanced_data_and_the_private_data_of_rfc8797() {
         let startup = decode(REQUEST).unwrap();
-        assert_eq!((startup.role, startup.revision, startup.length), (Role::Request, 2, REQUEST.len()));
+        assert_eq!(
+            (startup.role, startup.revision, startup.length),
+            (StartupFrameKind::Request, 2, REQUEST.len())
+        );
         assert_eq!((startup.markers, startup.crc, startup.rejected), (false, true, false));
         let enhanced = startup.enhanced.unwrap();
         assert_eq!(
@@ -267,7 +274,7 @@ mod tests {
 
     #[test]
     fn rfc6581_section_9_control_flags_stand_beside_the_depths() {
-        let (enhanced, _) = Enhanced::decode(&[0xc0, 0x01, 0x7f, 0xff], 0, &mut Unobserved).unwrap();
+        let (enhanced, _) = Enhanced::decode(&[0xc0, 0x01, 0x7f, 0xff], 0, &mut NullObserver).unwrap();
         assert!(enhanced.peer_to_peer && enhanced.send_rtr && !enhanced.write_rtr && enhanced.read_rtr);
         assert_eq!((enhanced.ird, enhanced.ord), (ReadDepth(1), ReadDepth(0x3fff)));
     }
@@ -275,7 +282,7 @@ mod tests {
     #[test]
     fn rfc5044_section_7_1_1_a_reply_may_reject() {
         let startup = decode(b"MPA ID Rep Frame\xa0\x01\x00\x00").unwrap();
-        assert_eq!((startup.role, startup.rejected, startup.markers), (Role::Reply, true, true));
+        assert_eq!((startup.role, startup.rejected, startup.markers), (StartupFrameKind::Reply, true, true));
         assert_eq!((startup.enhanced, startup.rpcrdma, startup.length), (None, SidePrivateData::Absent, 20));
     }
 

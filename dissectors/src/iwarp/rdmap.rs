@@ -4,16 +4,16 @@ use std::fmt;
 
 use crate::field::Observer;
 use crate::field::registry::{Registry, describe_headers};
-use crate::frame::Part;
+use crate::frame::CapturedSlice;
 use crate::infiniband::ImmediateData;
 use crate::rdma::Handle;
 
-use super::Segment;
-use super::ddp::Queue;
+use super::DdpSegment;
+use super::ddp::DdpQueue;
 
 crate::named! {
     /// What an RDMAP message is, 4 bits. RFC 5040 section 4.1; RFC 7306 section 10.
-    pub struct Opcode(u8) {
+    pub struct RdmapOpcode(u8) {
         WRITE = 0x0 "RDMA Write",
         READ_REQUEST = 0x1 "RDMA Read Request",
         READ_RESPONSE = 0x2 "RDMA Read Response",
@@ -35,21 +35,21 @@ crate::named! {
     }
 
     /// The layer that found an error. RFC 5040 section 4.8.
-    pub struct Layer(u8) {
+    pub struct TerminateLayer(u8) {
         RDMA = 0 "RDMA",
         DDP = 1 "DDP",
         LLP = 2 "LLP",
     }
 
     /// Kinds of errors that RDMAP finds. RFC 5040 section 4.8.
-    pub struct RdmaErrorType(u8) {
+    pub struct RdmapErrorType(u8) {
         LOCAL_CATASTROPHIC = 0 "Local Catastrophic Error",
         REMOTE_PROTECTION = 1 "Remote Protection Error",
         REMOTE_OPERATION = 2 "Remote Operation Error",
     }
 
     /// Errors that RDMAP finds. RFC 5040 section 4.8.
-    pub struct RdmaError(u8) {
+    pub struct RdmapError(u8) {
         INVALID_STAG = 0x00 "Invalid STag",
         BOUNDS = 0x01 "Base or bounds violation",
         ACCESS_RIGHTS = 0x02 "Access rights violation",
@@ -115,7 +115,7 @@ crate::header! {
         /// Reserved.
         2..4 reserved: u8 => "iwarp_rdma.rsv",
         /// What the message is.
-        4..8 opcode: Opcode => "iwarp_rdma.opcode",
+        4..8 opcode: RdmapOpcode => "iwarp_rdma.opcode",
     }
 
     /// The field behind the control bytes of an untagged segment of a Send with Invalidate. RFC 5040 section 4.1.
@@ -194,7 +194,7 @@ macro_rules! terminate_control {
             $(#[doc = $doc])+
             pub struct $name [4] "iwarp_rdma.term_ctrl" {
                 /// The layer that found the error.
-                0..4 layer: Layer => "iwarp_rdma.term_layer",
+                0..4 layer: TerminateLayer => "iwarp_rdma.term_layer",
                 /// Kind of error.
                 4..8 error_type: $type => $type_filter,
                 /// The error.
@@ -214,7 +214,7 @@ macro_rules! terminate_control {
 terminate_control! {
     /// Terminate Control of an error that RDMAP found. RFC 5040 section 4.8.
     RdmaTerminate {
-        RdmaErrorType => "iwarp_rdma.term_etype_rdma", RdmaError => "iwarp_rdma.term_errcode_rdma"
+        RdmapErrorType => "iwarp_rdma.term_etype_rdma", RdmapError => "iwarp_rdma.term_errcode_rdma"
     }
     /// Terminate Control of an error that DDP found in a tagged segment. RFC 5041 section 7.2.
     TaggedTerminate {
@@ -240,10 +240,10 @@ pub(super) fn describe_terminate(registry: &mut Registry) {
     describe_headers!(registry; TerminatedLength);
 }
 
-impl Opcode {
+impl RdmapOpcode {
     /// Whether its segments are tagged, and the queue that they go to where they are not; `None` where the opcode has no
     /// meaning. RFC 5040 section 4.1; RFC 7306.
-    pub const fn queue(self) -> Option<Option<Queue>> {
+    pub const fn queue(self) -> Option<Option<DdpQueue>> {
         Some(match self {
             Self::WRITE | Self::READ_RESPONSE => None,
             Self::SEND
@@ -251,10 +251,10 @@ impl Opcode {
             | Self::SEND_EVENT
             | Self::SEND_EVENT_INVALIDATE
             | Self::IMMEDIATE
-            | Self::IMMEDIATE_EVENT => Some(Queue::SEND),
-            Self::READ_REQUEST | Self::ATOMIC_REQUEST => Some(Queue::READ_REQUEST),
-            Self::TERMINATE => Some(Queue::TERMINATE),
-            Self::ATOMIC_RESPONSE => Some(Queue::ATOMIC_RESPONSE),
+            | Self::IMMEDIATE_EVENT => Some(DdpQueue::SEND),
+            Self::READ_REQUEST | Self::ATOMIC_REQUEST => Some(DdpQueue::READ_REQUEST),
+            Self::TERMINATE => Some(DdpQueue::TERMINATE),
+            Self::ATOMIC_RESPONSE => Some(DdpQueue::ATOMIC_RESPONSE),
             _ => return None,
         })
     }
@@ -274,7 +274,7 @@ impl Opcode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Terminate {
     /// The layer that found the error.
-    pub layer: Layer,
+    pub layer: TerminateLayer,
     /// Kind of error, by its number in that layer.
     pub error_type: u8,
     /// The error, by its number in that layer.
@@ -283,23 +283,23 @@ pub struct Terminate {
 
 impl Terminate {
     /// Decodes the Terminate Header that begins here, and what it includes of the message at fault.
-    pub fn decode<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Option<Self> {
-        let (control, _) = OtherTerminate::decode(part.bytes, part.at, &mut crate::field::Unobserved)?;
+    pub fn decode<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Option<Self> {
+        let (control, _) = OtherTerminate::decode(part.bytes, part.at, &mut crate::field::NullObserver)?;
         if O::WATCHES {
             let (bytes, at) = (part.bytes, part.at);
             match (control.layer, DdpErrorType(control.error_type)) {
-                (Layer::RDMA, _) => RdmaTerminate::decode(bytes, at, observer).map(drop),
-                (Layer::DDP, DdpErrorType::UNTAGGED) => {
+                (TerminateLayer::RDMA, _) => RdmaTerminate::decode(bytes, at, observer).map(drop),
+                (TerminateLayer::DDP, DdpErrorType::UNTAGGED) => {
                     UntaggedTerminate::decode(bytes, at, observer).map(drop)
                 }
-                (Layer::DDP, _) => TaggedTerminate::decode(bytes, at, observer).map(drop),
-                (Layer::LLP, _) => LlpTerminate::decode(bytes, at, observer).map(drop),
+                (TerminateLayer::DDP, _) => TaggedTerminate::decode(bytes, at, observer).map(drop),
+                (TerminateLayer::LLP, _) => LlpTerminate::decode(bytes, at, observer).map(drop),
                 _ => OtherTerminate::decode(bytes, at, observer).map(drop),
             };
             if control.has_ddp {
                 let fault = part.after(OtherTerminate::LENGTH);
                 TerminatedLength::decode(fault.bytes, fault.at, observer);
-                let segment = Segment::decode(fault.after(TerminatedLength::LENGTH), observer);
+                let segment = DdpSegment::decode(fault.after(TerminatedLength::LENGTH), observer);
                 if let Some((_, request)) = segment
                     && control.has_rdma
                 {
@@ -313,14 +313,18 @@ impl Terminate {
     /// The names of kind and error in the specifications.
     fn names(self) -> (Option<&'static str>, Option<&'static str>) {
         match (self.layer, DdpErrorType(self.error_type)) {
-            (Layer::RDMA, _) => {
-                let error = (self.error_type != RdmaErrorType::LOCAL_CATASTROPHIC.0).then_some(self.code);
-                (RdmaErrorType(self.error_type).name(), error.and_then(|code| RdmaError(code).name()))
+            (TerminateLayer::RDMA, _) => {
+                let error = (self.error_type != RdmapErrorType::LOCAL_CATASTROPHIC.0).then_some(self.code);
+                (RdmapErrorType(self.error_type).name(), error.and_then(|code| RdmapError(code).name()))
             }
-            (Layer::DDP, kind @ DdpErrorType::TAGGED) => (kind.name(), TaggedError(self.code).name()),
-            (Layer::DDP, kind @ DdpErrorType::UNTAGGED) => (kind.name(), UntaggedError(self.code).name()),
-            (Layer::DDP, kind) => (kind.name(), None),
-            (Layer::LLP, _) => (LlpErrorType(self.error_type).name(), LlpError(self.code).name()),
+            (TerminateLayer::DDP, kind @ DdpErrorType::TAGGED) => {
+                (kind.name(), TaggedError(self.code).name())
+            }
+            (TerminateLayer::DDP, kind @ DdpErrorType::UNTAGGED) => {
+                (kind.name(), UntaggedError(self.code).name())
+            }
+            (TerminateLayer::DDP, kind) => (kind.name(), None),
+            (TerminateLayer::LLP, _) => (LlpErrorType(self.error_type).name(), LlpError(self.code).name()),
             _ => (None, None),
         }
     }
@@ -345,20 +349,20 @@ impl fmt::Display for Terminate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::Unobserved;
+    use crate::field::NullObserver;
 
     fn terminate(bytes: &[u8]) -> String {
-        Terminate::decode(Part::new(bytes, bytes.len(), 0), &mut Unobserved).unwrap().to_string()
+        Terminate::decode(CapturedSlice::new(bytes, bytes.len(), 0), &mut NullObserver).unwrap().to_string()
     }
 
     #[test]
     fn rfc5040_section_4_1_opcodes_and_the_queues_they_use() {
-        let names: Vec<_> = (0..16).filter_map(|code| Opcode(code).name()).collect();
+        let names: Vec<_> = (0..16).filter_map(|code| RdmapOpcode(code).name()).collect();
         assert_eq!(names.len(), 12);
-        assert_eq!(Opcode::SEND_EVENT.queue(), Some(Some(Queue::SEND)));
-        assert_eq!(Opcode::READ_REQUEST.queue(), Some(Some(Queue::READ_REQUEST)));
-        assert_eq!(Opcode::READ_RESPONSE.queue(), Some(None));
-        assert_eq!(Opcode(0xc).queue(), None);
+        assert_eq!(RdmapOpcode::SEND_EVENT.queue(), Some(Some(DdpQueue::SEND)));
+        assert_eq!(RdmapOpcode::READ_REQUEST.queue(), Some(Some(DdpQueue::READ_REQUEST)));
+        assert_eq!(RdmapOpcode::READ_RESPONSE.queue(), Some(None));
+        assert_eq!(RdmapOpcode(0xc).queue(), None);
     }
 
     #[test]

@@ -1,20 +1,20 @@
 //! A DDP segment with its RDMAP control field: what one FPDU holds.
 
 use crate::field::Observer;
-use crate::frame::Part;
+use crate::frame::CapturedSlice;
 use crate::rdma::Handle;
 
 use super::crc::Crc;
-use super::ddp::{DdpControl, MessageNumber, Queue, Tagged, Untagged};
+use super::ddp::{DdpControl, DdpQueue, MessageNumber, Tagged, Untagged};
 use super::mpa::{self, FpduHeader};
 use super::rdmap::{
-    AtomicRequest, AtomicResponse, Immediate, Invalidate, NothingInvalidated, Opcode, RdmapControl,
+    AtomicRequest, AtomicResponse, Immediate, Invalidate, NothingInvalidated, RdmapControl, RdmapOpcode,
     ReadRequest, Terminate,
 };
 
 /// Where the bytes of a segment go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Target {
+pub enum DdpTarget {
     /// To memory that has a name.
     Tagged {
         /// Its name.
@@ -25,7 +25,7 @@ pub enum Target {
     /// To the next buffer of a queue.
     Untagged {
         /// The queue.
-        queue: Queue,
+        queue: DdpQueue,
         /// Which message of the queue.
         number: MessageNumber,
         /// Where in the message.
@@ -35,20 +35,20 @@ pub enum Target {
 
 /// The headers of one DDP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Segment {
+pub struct DdpSegment {
     /// What the message is.
-    pub opcode: Opcode,
+    pub opcode: RdmapOpcode,
     /// Whether the segment is the last of its message.
     pub last: bool,
     /// Where its bytes go.
-    pub target: Target,
+    pub target: DdpTarget,
     /// The memory that must not be used any more, in the two Sends with Invalidate.
     pub invalidate: Option<Handle>,
     /// Whether versions, reserved bits, opcode and queue are what the specifications say.
     is_regular: bool,
 }
 
-impl Segment {
+impl DdpSegment {
     /// Length of the headers of a tagged segment in bytes. RFC 5041 section 4.1.
     pub const TAGGED: usize = DdpControl::LENGTH + RdmapControl::LENGTH + Tagged::LENGTH;
     /// Length of the headers of an untagged segment in bytes. RFC 5041 section 4.2.
@@ -57,14 +57,17 @@ impl Segment {
 
     /// Decodes the headers that begin a ULPDU; gives what follows them. `None` when there are too few bytes.
     #[inline]
-    pub fn decode<'a, O: Observer<'a>>(ulpdu: Part<'a>, observer: &mut O) -> Option<(Self, Part<'a>)> {
+    pub fn decode<'a, O: Observer<'a>>(
+        ulpdu: CapturedSlice<'a>,
+        observer: &mut O,
+    ) -> Option<(Self, CapturedSlice<'a>)> {
         let (ddp, rest) = DdpControl::decode(ulpdu.bytes, ulpdu.at, observer)?;
         let at = ulpdu.at + DdpControl::LENGTH;
         let (rdmap, rest) = RdmapControl::decode(rest, at, observer)?;
         let at = at + RdmapControl::LENGTH;
         let (target, invalidate, length) = if ddp.tagged {
             let (tagged, _) = Tagged::decode(rest, at, observer)?;
-            (Target::Tagged { stag: tagged.stag, offset: tagged.offset }, None, Self::TAGGED)
+            (DdpTarget::Tagged { stag: tagged.stag, offset: tagged.offset }, None, Self::TAGGED)
         } else {
             let (invalidate, rest) = if rdmap.opcode.invalidates() {
                 let (invalidate, rest) = Invalidate::decode(rest, at, observer)?;
@@ -75,11 +78,11 @@ impl Segment {
             };
             let (untagged, _) = Untagged::decode(rest, at + Invalidate::LENGTH, observer)?;
             let Untagged { queue, number, offset } = untagged;
-            (Target::Untagged { queue, number, offset }, invalidate, Self::UNTAGGED)
+            (DdpTarget::Untagged { queue, number, offset }, invalidate, Self::UNTAGGED)
         };
         let queue = match target {
-            Target::Tagged { .. } => None,
-            Target::Untagged { queue, .. } => Some(queue),
+            DdpTarget::Tagged { .. } => None,
+            DdpTarget::Untagged { queue, .. } => Some(queue),
         };
         let is_regular = ddp.version == DdpControl::VERSION
             && ddp.reserved == 0
@@ -94,8 +97,8 @@ impl Segment {
     /// Length of its DDP and RDMAP headers in bytes.
     pub const fn header_length(&self) -> usize {
         match self.target {
-            Target::Tagged { .. } => Self::TAGGED,
-            Target::Untagged { .. } => Self::UNTAGGED,
+            DdpTarget::Tagged { .. } => Self::TAGGED,
+            DdpTarget::Untagged { .. } => Self::UNTAGGED,
         }
     }
 
@@ -103,34 +106,41 @@ impl Segment {
     pub fn is_plausible(&self, ulpdu_length: usize) -> bool {
         let payload = ulpdu_length.checked_sub(self.header_length());
         let length_fits = payload.is_some_and(|payload| match self.opcode {
-            Opcode::READ_REQUEST => payload == ReadRequest::LENGTH,
-            Opcode::ATOMIC_REQUEST => payload == AtomicRequest::LENGTH,
-            Opcode::ATOMIC_RESPONSE => payload == AtomicResponse::LENGTH,
-            Opcode::IMMEDIATE | Opcode::IMMEDIATE_EVENT => payload == Immediate::LENGTH,
+            RdmapOpcode::READ_REQUEST => payload == ReadRequest::LENGTH,
+            RdmapOpcode::ATOMIC_REQUEST => payload == AtomicRequest::LENGTH,
+            RdmapOpcode::ATOMIC_RESPONSE => payload == AtomicResponse::LENGTH,
+            RdmapOpcode::IMMEDIATE | RdmapOpcode::IMMEDIATE_EVENT => payload == Immediate::LENGTH,
             _ => true,
         });
         let offset_fits = match self.target {
-            Target::Tagged { .. } => true,
-            Target::Untagged { offset, .. } => offset == 0 || self.opcode.is_send(),
+            DdpTarget::Tagged { .. } => true,
+            DdpTarget::Untagged { offset, .. } => offset == 0 || self.opcode.is_send(),
         };
         self.is_regular && length_fits && offset_fits
     }
 
     /// Tells an observer everything in the FPDU that begins here, as far as it was captured in one piece and without
     /// markers in it; `None` where it is none.
-    pub fn observe_fpdu<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Option<(FpduHeader, Self)> {
+    pub fn observe_fpdu<'a, O: Observer<'a>>(
+        part: CapturedSlice<'a>,
+        observer: &mut O,
+    ) -> Option<(FpduHeader, Self)> {
         let (header, _) = FpduHeader::decode(part.bytes, part.at, observer)?;
         let ulpdu_length = usize::from(header.ulpdu_length);
         let ulpdu = part.after(FpduHeader::LENGTH).sized(ulpdu_length);
         let (segment, payload) = Self::decode(ulpdu, observer)?;
         match segment.opcode {
-            Opcode::READ_REQUEST => ReadRequest::decode(payload.bytes, payload.at, observer).map(drop),
-            Opcode::TERMINATE => Terminate::decode(payload, observer).map(drop),
-            Opcode::IMMEDIATE | Opcode::IMMEDIATE_EVENT => {
+            RdmapOpcode::READ_REQUEST => ReadRequest::decode(payload.bytes, payload.at, observer).map(drop),
+            RdmapOpcode::TERMINATE => Terminate::decode(payload, observer).map(drop),
+            RdmapOpcode::IMMEDIATE | RdmapOpcode::IMMEDIATE_EVENT => {
                 Immediate::decode(payload.bytes, payload.at, observer).map(drop)
             }
-            Opcode::ATOMIC_REQUEST => AtomicRequest::decode(payload.bytes, payload.at, observer).map(drop),
-            Opcode::ATOMIC_RESPONSE => AtomicResponse::decode(payload.bytes, payload.at, observer).map(drop),
+            RdmapOpcode::ATOMIC_REQUEST => {
+                AtomicRequest::decode(payload.bytes, payload.at, observer).map(drop)
+            }
+            RdmapOpcode::ATOMIC_RESPONSE => {
+                AtomicResponse::decode(payload.bytes, payload.at, observer).map(drop)
+            }
             _ => None,
         };
         let trailer = part.after(FpduHeader::LENGTH + ulpdu_length).sized(header.pad() + Crc::LENGTH);
@@ -142,18 +152,19 @@ impl Segment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::{Field, Unobserved, Value};
+    use crate::field::{Field, FieldValue, NullObserver};
     use std::ops::Range;
 
-    fn decode(bytes: &[u8]) -> Option<Segment> {
-        Segment::decode(Part::new(bytes, bytes.len(), 0), &mut Unobserved).map(|(segment, _)| segment)
+    fn decode(bytes: &[u8]) -> Option<DdpSegment> {
+        DdpSegment::decode(CapturedSlice::new(bytes, bytes.len(), 0), &mut NullObserver)
+            .map(|(segment, _)| segment)
     }
 
     #[test]
     fn rfc5041_section_4_1_a_tagged_segment() {
         let segment = decode(&[0xc1, 0x40, 0, 0, 0x0a, 0xf3, 0, 0, 0, 0, 0, 0, 0x10, 0]).unwrap();
-        assert_eq!((segment.opcode, segment.last), (Opcode::WRITE, true));
-        assert_eq!(segment.target, Target::Tagged { stag: Handle(0xaf3), offset: 0x1000 });
+        assert_eq!((segment.opcode, segment.last), (RdmapOpcode::WRITE, true));
+        assert_eq!(segment.target, DdpTarget::Tagged { stag: Handle(0xaf3), offset: 0x1000 });
         assert!(segment.is_plausible(14) && !segment.is_plausible(13));
     }
 
@@ -163,7 +174,7 @@ mod tests {
         let segment = decode(&bytes).unwrap();
         assert_eq!(segment.invalidate, Some(Handle(0x971)));
         let number = MessageNumber(7);
-        assert_eq!(segment.target, Target::Untagged { queue: Queue::SEND, number, offset: 16 });
+        assert_eq!(segment.target, DdpTarget::Untagged { queue: DdpQueue::SEND, number, offset: 16 });
         let with_event = [&[0x41, 0x46], &bytes[2..]].concat();
         assert_eq!(decode(&with_event).unwrap().invalidate, Some(Handle(0x971)));
         let without = [&[0x41, 0x45], &bytes[2..]].concat();
@@ -193,7 +204,7 @@ mod tests {
     impl<'a> Observer<'a> for Names {
         fn enter(&mut self, _: &'static Field, _: usize) {}
         fn leave(&mut self, _: usize) {}
-        fn value(&mut self, field: &'static Field, _: Range<usize>, _: Value<'a>) {
+        fn value(&mut self, field: &'static Field, _: Range<usize>, _: FieldValue<'a>) {
             self.0.push(field.name);
         }
     }
@@ -204,8 +215,8 @@ mod tests {
         fpdu.extend([7; 28]);
         fpdu.extend([0; 4]);
         let mut names = Names::default();
-        let part = Part::new(&fpdu, fpdu.len(), 0);
-        assert_eq!(Segment::observe_fpdu(part, &mut names).unwrap().1.opcode, Opcode::READ_REQUEST);
+        let part = CapturedSlice::new(&fpdu, fpdu.len(), 0);
+        assert_eq!(DdpSegment::observe_fpdu(part, &mut names).unwrap().1.opcode, RdmapOpcode::READ_REQUEST);
         let expected = [
             "iwarp_mpa.ulpdulength",
             "iwarp_ddp.tagged_flag",
@@ -232,7 +243,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
-            let _ = Segment::observe_fpdu(Part::new(&bytes, bytes.len(), 0), &mut Names::default());
+            let _ = DdpSegment::observe_fpdu(CapturedSlice::new(&bytes, bytes.len(), 0), &mut Names::default());
         }
     }
 }

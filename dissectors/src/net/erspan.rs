@@ -1,9 +1,9 @@
 //! ERSPAN: copies of frames that a switch sends from a mirrored port through GRE. draft-foschiano-erspan-03.
 
-use super::tunnel::{Inside, Way, enter, lacking};
-use super::{Datagram, Malformed, Reason};
+use super::tunnel::{FrameDecodeContext, TunnelPayload, enter, lacking};
+use super::{Datagram, HeaderDefect, UnreadFrameReason};
 use crate::field::Observer;
-use crate::frame::Part;
+use crate::frame::CapturedSlice;
 
 crate::header! {
     /// ERSPAN type II. draft-foschiano-erspan-03 section 4.2.
@@ -70,34 +70,42 @@ const VERSION_2: u8 = 1;
 const VERSION_3: u8 = 2;
 
 /// A mirrored frame behind a header of type II.
-pub(super) fn type_2<'a, O: Observer<'a>>(part: Part<'a>, way: Way, observer: &mut O) -> Datagram<'a> {
+pub(super) fn type_2<'a, O: Observer<'a>>(
+    part: CapturedSlice<'a>,
+    way: FrameDecodeContext,
+    observer: &mut O,
+) -> Datagram<'a> {
     match Erspan2::decode(part.bytes, part.at, observer) {
-        None => way.ends(lacking(part, Erspan2::LENGTH, Malformed::ErspanHeader)),
+        None => way.ends(lacking(part, Erspan2::LENGTH, HeaderDefect::ErspanHeader)),
         Some((header, _)) if header.version != VERSION_2 => {
-            way.ends(Reason::Malformed { what: Malformed::ErspanVersion, at: part.at })
+            way.ends(UnreadFrameReason::Malformed { what: HeaderDefect::ErspanVersion, at: part.at })
         }
-        Some(_) => enter(Inside::Ethernet, part.after(Erspan2::LENGTH), way, observer),
+        Some(_) => enter(TunnelPayload::Ethernet, part.after(Erspan2::LENGTH), way, observer),
     }
 }
 
 /// A mirrored frame, or what is left of it, behind a header of type III.
-pub(super) fn type_3<'a, O: Observer<'a>>(part: Part<'a>, way: Way, observer: &mut O) -> Datagram<'a> {
+pub(super) fn type_3<'a, O: Observer<'a>>(
+    part: CapturedSlice<'a>,
+    way: FrameDecodeContext,
+    observer: &mut O,
+) -> Datagram<'a> {
     let Some((header, _)) = Erspan3::decode(part.bytes, part.at, observer) else {
-        return way.ends(lacking(part, Erspan3::LENGTH, Malformed::ErspanHeader));
+        return way.ends(lacking(part, Erspan3::LENGTH, HeaderDefect::ErspanHeader));
     };
     if header.version != VERSION_3 {
-        return way.ends(Reason::Malformed { what: Malformed::ErspanVersion, at: part.at });
+        return way.ends(UnreadFrameReason::Malformed { what: HeaderDefect::ErspanVersion, at: part.at });
     }
     let mut rest = part.after(Erspan3::LENGTH);
     if header.o {
         if ErspanPlatform::decode(rest.bytes, rest.at, observer).is_none() {
-            return way.ends(lacking(rest, ErspanPlatform::LENGTH, Malformed::ErspanHeader));
+            return way.ends(lacking(rest, ErspanPlatform::LENGTH, HeaderDefect::ErspanHeader));
         }
         rest = rest.after(ErspanPlatform::LENGTH);
     }
     match header.ft {
-        FrameType::ETHERNET => enter(Inside::Ethernet, rest, way, observer),
-        FrameType::IP => enter(Inside::Ip, rest, way, observer),
-        _ => way.ends(Reason::Malformed { what: Malformed::ErspanFrameType, at: part.at + 10 }),
+        FrameType::ETHERNET => enter(TunnelPayload::Ethernet, rest, way, observer),
+        FrameType::IP => enter(TunnelPayload::Ip, rest, way, observer),
+        _ => way.ends(UnreadFrameReason::Malformed { what: HeaderDefect::ErspanFrameType, at: part.at + 10 }),
     }
 }

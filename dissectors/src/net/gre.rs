@@ -1,12 +1,12 @@
 //! Generic Routing Encapsulation: IP protocol 47, around anything that has an ether type. RFC 2784, RFC 2890, RFC 1701.
 
 use super::link::EtherType;
-use super::tunnel::{Inside, Way, enter, enter_network, lacking};
-use super::{Datagram, Malformed, Reason, erspan};
+use super::tunnel::{FrameDecodeContext, TunnelPayload, enter, enter_network, lacking};
+use super::{Datagram, HeaderDefect, UnreadFrameReason, erspan};
 use crate::address::Tenant;
 use crate::field::registry::{Registry, describe_headers};
 use crate::field::{Field, Observer};
-use crate::frame::Part;
+use crate::frame::CapturedSlice;
 
 /// Adds the fields of GRE to a registry.
 pub(super) fn describe(registry: &mut Registry) {
@@ -65,10 +65,14 @@ const ENHANCED_GRE: u8 = 1;
 
 /// A packet of GRE: IP protocol 47.
 #[inline(never)]
-pub(super) fn packet<'a, O: Observer<'a>>(part: Part<'a>, way: Way, observer: &mut O) -> Datagram<'a> {
+pub(super) fn packet<'a, O: Observer<'a>>(
+    part: CapturedSlice<'a>,
+    way: FrameDecodeContext,
+    observer: &mut O,
+) -> Datagram<'a> {
     // The options of an IP header that the capture cut end behind the frame: there is no place to enter.
     if part.bytes.is_empty() {
-        return way.ends(lacking(part, Flags::LENGTH, Malformed::GreHeader));
+        return way.ends(lacking(part, Flags::LENGTH, HeaderDefect::GreHeader));
     }
     observer.enter(&GRE, part.at);
     let decoded = header(part, observer);
@@ -84,27 +88,27 @@ pub(super) fn packet<'a, O: Observer<'a>>(part: Part<'a>, way: Way, observer: &m
         EtherType::TRANSPARENT_ETHERNET => {
             // Of NVGRE the upper 24 bits are its Virtual Subnet ID: RFC 7637 section 3.2.
             let tenant = key.map_or(Tenant::NONE, |key| Tenant::network(key.0 >> 8));
-            enter_network(Inside::Ethernet, rest, way, tenant, observer)
+            enter_network(TunnelPayload::Ethernet, rest, way, tenant, observer)
         }
         // Type I has no header of its own, and its packets have no number.
-        EtherType::ERSPAN if !flags.sequence_number => enter(Inside::Ethernet, rest, way, observer),
+        EtherType::ERSPAN if !flags.sequence_number => enter(TunnelPayload::Ethernet, rest, way, observer),
         EtherType::ERSPAN => erspan::type_2(rest, way, observer),
         EtherType::ERSPAN_3 => erspan::type_3(rest, way, observer),
-        other => enter(Inside::Network(other), rest, way, observer),
+        other => enter(TunnelPayload::Network(other), rest, way, observer),
     }
 }
 
 /// The header of GRE with the fields that its flags announce, and what follows it; or why there is nothing to read.
 fn header<'a, O: Observer<'a>>(
-    part: Part<'a>,
+    part: CapturedSlice<'a>,
     observer: &mut O,
-) -> Result<(Flags, Option<KeyValue>, Part<'a>), Reason> {
-    let lacks = |part| lacking(part, Flags::LENGTH, Malformed::GreHeader);
+) -> Result<(Flags, Option<KeyValue>, CapturedSlice<'a>), UnreadFrameReason> {
+    let lacks = |part| lacking(part, Flags::LENGTH, HeaderDefect::GreHeader);
     let (flags, _) = Flags::decode(part.bytes, part.at, observer).ok_or_else(|| lacks(part))?;
     match flags.version {
         0 => {}
-        ENHANCED_GRE => return Err(Reason::EtherType(flags.proto)),
-        _ => return Err(Reason::Malformed { what: Malformed::GreVersion, at: part.at + 1 }),
+        ENHANCED_GRE => return Err(UnreadFrameReason::EtherType(flags.proto)),
+        _ => return Err(UnreadFrameReason::Malformed { what: HeaderDefect::GreVersion, at: part.at + 1 }),
     }
     let mut rest = part.after(Flags::LENGTH);
     if flags.checksum || flags.routing {
@@ -125,7 +129,7 @@ fn header<'a, O: Observer<'a>>(
         let (route, _) = Route::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?;
         let length = Route::LENGTH + usize::from(route.src_length);
         if rest.bytes.len() < length {
-            return Err(lacking(rest, length, Malformed::GreHeader));
+            return Err(lacking(rest, length, HeaderDefect::GreHeader));
         }
         rest = rest.after(length);
         more = route.address_family != 0 || route.src_length != 0;

@@ -4,11 +4,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use etherparse::{IpAuthHeaderSlice, Ipv6RawExtHeaderSlice};
 
-use super::tunnel::{Depth, Way};
-use super::{Carried, Datagram, Malformed, transport};
+use super::tunnel::{FrameDecodeContext, TunnelNesting};
+use super::{Datagram, DatagramPayload, HeaderDefect, transport};
 use crate::address::Address;
-use crate::field::{Kind, Observer, Value};
-use crate::frame::Part;
+use crate::field::{FieldKind, FieldValue, Observer};
+use crate::frame::CapturedSlice;
 use crate::header::{Fixed, bits, put_bits};
 
 crate::named! {
@@ -36,9 +36,9 @@ crate::named! {
 
 /// A length that stands in words and is told in bytes; `UNIT` bytes are a word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Words<const UNIT: u32>(pub u16);
+pub struct WordCount<const UNIT: u32>(pub u16);
 
-impl<const UNIT: u32> Words<UNIT> {
+impl<const UNIT: u32> WordCount<UNIT> {
     /// The length in bytes.
     #[inline(always)]
     pub fn bytes(self) -> u32 {
@@ -46,8 +46,8 @@ impl<const UNIT: u32> Words<UNIT> {
     }
 }
 
-impl<'a, const UNIT: u32> Fixed<'a> for Words<UNIT> {
-    const KIND: Kind = Kind::Unsigned;
+impl<'a, const UNIT: u32> Fixed<'a> for WordCount<UNIT> {
+    const KIND: FieldKind = FieldKind::Unsigned;
 
     #[inline(always)]
     fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
@@ -59,8 +59,8 @@ impl<'a, const UNIT: u32> Fixed<'a> for Words<UNIT> {
         put_bits::<START, END>(u64::from(self.0), header);
     }
 
-    fn value(self) -> Value<'a> {
-        Value::Unsigned(u64::from(self.bytes()))
+    fn value(self) -> FieldValue<'a> {
+        FieldValue::Unsigned(u64::from(self.bytes()))
     }
 }
 
@@ -74,7 +74,7 @@ crate::header! {
     pub struct Ipv4 [20] "ip" {
         0..4 version: u8 => "ip.version",
         /// Length of this header with its options.
-        4..8 hdr_len: Words<4> => "ip.hdr_len",
+        4..8 hdr_len: WordCount<4> => "ip.hdr_len",
         8..16 dsfield: u8 => "ip.dsfield",
         /// Length of the datagram in bytes, with this header; 0 where a segmentation offload left it open.
         16..32 len: u16 => "ip.len",
@@ -84,7 +84,7 @@ crate::header! {
         /// Another fragment follows.
         50..51 mf: bool => "ip.flags.mf",
         /// Where the fragment belongs in the datagram.
-        51..64 frag_offset: Words<8> => "ip.frag_offset",
+        51..64 frag_offset: WordCount<8> => "ip.frag_offset",
         64..72 ttl: u8 => "ip.ttl",
         72..80 proto: IpProtocol => "ip.proto",
         80..96 checksum: u16 => "ip.checksum",
@@ -109,7 +109,7 @@ crate::header! {
     pub struct Ipv6Fragment [8] "ipv6.fraghdr" {
         0..8 nxt: IpProtocol => "ipv6.fraghdr.nxt",
         /// Where the fragment belongs in the datagram.
-        16..29 offset: Words<8> => "ipv6.fraghdr.offset",
+        16..29 offset: WordCount<8> => "ipv6.fraghdr.offset",
         /// Another fragment follows.
         31..32 more: bool => "ipv6.fraghdr.more",
         32..64 ident: Identification => "ipv6.fraghdr.ident",
@@ -128,30 +128,38 @@ pub struct IpFragment<'a> {
     /// Whether another fragment follows this one.
     pub more: bool,
     /// This fragment's part of the payload.
-    pub payload: Part<'a>,
+    pub payload: CapturedSlice<'a>,
 }
 
 /// An IP datagram of the version that its first bits tell.
-pub(super) fn either<'a, O: Observer<'a>>(part: Part<'a>, depth: Depth, observer: &mut O) -> Datagram<'a> {
+pub(super) fn either<'a, O: Observer<'a>>(
+    part: CapturedSlice<'a>,
+    depth: TunnelNesting,
+    observer: &mut O,
+) -> Datagram<'a> {
     match part.bytes.first().map(|first| first >> 4) {
         Some(4) => version4(part, depth, observer),
         Some(6) => version6(part, depth, observer),
-        Some(_) => Datagram::malformed(Malformed::IpVersion, part.at),
+        Some(_) => Datagram::malformed(HeaderDefect::IpVersion, part.at),
         None => Datagram::cut(part.at),
     }
 }
 
 #[inline(always)]
-pub(super) fn version4<'a, O: Observer<'a>>(part: Part<'a>, depth: Depth, observer: &mut O) -> Datagram<'a> {
+pub(super) fn version4<'a, O: Observer<'a>>(
+    part: CapturedSlice<'a>,
+    depth: TunnelNesting,
+    observer: &mut O,
+) -> Datagram<'a> {
     let Some((header, _)) = Ipv4::decode(part.bytes, part.at, observer) else {
         return Datagram::cut(part.at);
     };
     if header.version != 4 {
-        return Datagram::malformed(Malformed::IpVersion, part.at);
+        return Datagram::malformed(HeaderDefect::IpVersion, part.at);
     }
     let header_length = header.hdr_len.bytes() as usize;
     let length = if header.len == 0 { part.length } else { usize::from(header.len) };
-    let way = Way {
+    let way = FrameDecodeContext {
         source: Address::Ip(IpAddr::V4(header.src)),
         destination: Address::Ip(IpAddr::V4(header.dst)),
         network: part.at,
@@ -159,11 +167,11 @@ pub(super) fn version4<'a, O: Observer<'a>>(part: Part<'a>, depth: Depth, observ
         depth,
     };
     if header_length < Ipv4::LENGTH || header_length > length {
-        return way.carries(Carried::malformed(Malformed::IpHeaderLength, part.at));
+        return way.carries(DatagramPayload::malformed(HeaderDefect::IpHeaderLength, part.at));
     }
     let payload = part.sized(length).after(header_length);
     if header.mf || header.frag_offset.0 != 0 {
-        return way.carries(Carried::Fragment(IpFragment {
+        return way.carries(DatagramPayload::Fragment(IpFragment {
             protocol: header.proto,
             identification: header.id,
             offset: header.frag_offset.bytes(),
@@ -179,16 +187,20 @@ pub(super) fn version4<'a, O: Observer<'a>>(part: Part<'a>, depth: Depth, observ
 }
 
 #[inline]
-pub(super) fn version6<'a, O: Observer<'a>>(part: Part<'a>, depth: Depth, observer: &mut O) -> Datagram<'a> {
+pub(super) fn version6<'a, O: Observer<'a>>(
+    part: CapturedSlice<'a>,
+    depth: TunnelNesting,
+    observer: &mut O,
+) -> Datagram<'a> {
     let Some((header, _)) = Ipv6::decode(part.bytes, part.at, observer) else {
         return Datagram::cut(part.at);
     };
     if header.version != 6 {
-        return Datagram::malformed(Malformed::IpVersion, part.at);
+        return Datagram::malformed(HeaderDefect::IpVersion, part.at);
     }
     let rest = part.after(Ipv6::LENGTH);
     let payload = if header.plen == 0 { rest } else { rest.sized(usize::from(header.plen)) };
-    let way = Way {
+    let way = FrameDecodeContext {
         source: Address::Ip(IpAddr::V6(header.src)),
         destination: Address::Ip(IpAddr::V6(header.dst)),
         network: part.at,
@@ -205,8 +217,8 @@ pub(super) fn version6<'a, O: Observer<'a>>(part: Part<'a>, depth: Depth, observ
 /// that is no header where the fragment is not the first.
 fn extensions<'a, O: Observer<'a>>(
     mut protocol: IpProtocol,
-    mut part: Part<'a>,
-    way: Way,
+    mut part: CapturedSlice<'a>,
+    way: FrameDecodeContext,
     observer: &mut O,
 ) -> Datagram<'a> {
     loop {
@@ -214,18 +226,20 @@ fn extensions<'a, O: Observer<'a>>(
             IpProtocol::HOP_BY_HOP | IpProtocol::ROUTING | IpProtocol::DESTINATION_OPTIONS => {
                 match Ipv6RawExtHeaderSlice::from_slice(part.bytes) {
                     Ok(header) => (IpProtocol(header.next_header().0), header.slice().len()),
-                    Err(_) if part.is_cut() => return way.carries(Carried::cut(part.at)),
-                    Err(_) => return way.carries(Carried::malformed(Malformed::IpExtension, part.at)),
+                    Err(_) if part.is_cut() => return way.carries(DatagramPayload::cut(part.at)),
+                    Err(_) => {
+                        return way.carries(DatagramPayload::malformed(HeaderDefect::IpExtension, part.at));
+                    }
                 }
             }
             IpProtocol::AUTHENTICATION => match IpAuthHeaderSlice::from_slice(part.bytes) {
                 Ok(header) => (IpProtocol(header.next_header().0), header.slice().len()),
-                Err(_) if part.is_cut() => return way.carries(Carried::cut(part.at)),
-                Err(_) => return way.carries(Carried::malformed(Malformed::IpExtension, part.at)),
+                Err(_) if part.is_cut() => return way.carries(DatagramPayload::cut(part.at)),
+                Err(_) => return way.carries(DatagramPayload::malformed(HeaderDefect::IpExtension, part.at)),
             },
             IpProtocol::FRAGMENT => match Ipv6Fragment::decode(part.bytes, part.at, observer) {
                 Some((header, _)) if header.more || header.offset.0 != 0 => {
-                    return way.carries(Carried::Fragment(IpFragment {
+                    return way.carries(DatagramPayload::Fragment(IpFragment {
                         protocol: header.nxt,
                         identification: header.ident,
                         offset: header.offset.bytes(),
@@ -234,8 +248,8 @@ fn extensions<'a, O: Observer<'a>>(
                     }));
                 }
                 Some((header, _)) => (header.nxt, Ipv6Fragment::LENGTH),
-                None if part.is_cut() => return way.carries(Carried::cut(part.at)),
-                None => return way.carries(Carried::malformed(Malformed::IpExtension, part.at)),
+                None if part.is_cut() => return way.carries(DatagramPayload::cut(part.at)),
+                None => return way.carries(DatagramPayload::malformed(HeaderDefect::IpExtension, part.at)),
             },
             _ => return transport::decode(protocol, part, way, observer),
         };

@@ -1,9 +1,9 @@
 //! Link layers: what names the network protocol of a frame.
 
-use super::tunnel::Depth;
-use super::{Datagram, Reason, fabric, ip, mpls};
+use super::tunnel::TunnelNesting;
+use super::{Datagram, UnreadFrameReason, infiniband_link, ip, mpls};
 use crate::field::Observer;
-use crate::frame::Part;
+use crate::frame::CapturedSlice;
 
 crate::named! {
     /// The network protocol of a frame, as Ethernet and GRE number it.
@@ -128,7 +128,11 @@ crate::header! {
 }
 
 #[inline(always)]
-pub(super) fn ethernet<'a, O: Observer<'a>>(part: Part<'a>, depth: Depth, observer: &mut O) -> Datagram<'a> {
+pub(super) fn ethernet<'a, O: Observer<'a>>(
+    part: CapturedSlice<'a>,
+    depth: TunnelNesting,
+    observer: &mut O,
+) -> Datagram<'a> {
     match Ethernet::decode(part.bytes, part.at, observer) {
         Some((header, _)) => network(header.ethertype, part.after(Ethernet::LENGTH), depth, observer),
         None => Datagram::cut(part.at),
@@ -139,15 +143,15 @@ pub(super) fn ethernet<'a, O: Observer<'a>>(part: Part<'a>, depth: Depth, observ
 #[inline(always)]
 pub(super) fn network<'a, O: Observer<'a>>(
     mut ether_type: EtherType,
-    mut part: Part<'a>,
-    mut depth: Depth,
+    mut part: CapturedSlice<'a>,
+    mut depth: TunnelNesting,
     observer: &mut O,
 ) -> Datagram<'a> {
     loop {
         return match ether_type {
             EtherType::IPV4 => ip::version4(part, depth, observer),
             EtherType::IPV6 => ip::version6(part, depth, observer),
-            EtherType::ROCE => fabric::global(part, depth.tenant, observer),
+            EtherType::ROCE => infiniband_link::global(part, depth.tenant, observer),
             EtherType::VLAN | EtherType::SERVICE_VLAN | EtherType::OLD_SERVICE_VLAN => {
                 let Some((tag, _)) = Vlan::decode(part.bytes, part.at, observer) else {
                     return Datagram::cut(part.at);
@@ -158,27 +162,27 @@ pub(super) fn network<'a, O: Observer<'a>>(
                 continue;
             }
             EtherType::MPLS | EtherType::MPLS_UPSTREAM => mpls::labels(part, depth, observer),
-            other => Datagram::other(Reason::EtherType(other)),
+            other => Datagram::other(UnreadFrameReason::EtherType(other)),
         };
     }
 }
 
-pub(super) fn sll<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Datagram<'a> {
+pub(super) fn sll<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Datagram<'a> {
     match Sll::decode(part.bytes, part.at, observer) {
-        Some((header, _)) => network(header.etype, part.after(Sll::LENGTH), Depth::NONE, observer),
+        Some((header, _)) => network(header.etype, part.after(Sll::LENGTH), TunnelNesting::NONE, observer),
         None => Datagram::cut(part.at),
     }
 }
 
-pub(super) fn sll2<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Datagram<'a> {
+pub(super) fn sll2<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Datagram<'a> {
     match Sll2::decode(part.bytes, part.at, observer) {
-        Some((header, _)) => network(header.etype, part.after(Sll2::LENGTH), Depth::NONE, observer),
+        Some((header, _)) => network(header.etype, part.after(Sll2::LENGTH), TunnelNesting::NONE, observer),
         None => Datagram::cut(part.at),
     }
 }
 
 /// The family tells its byte order: no number of a family needs more than one byte.
-pub(super) fn null<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Datagram<'a> {
+pub(super) fn null<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Datagram<'a> {
     let family = if part.bytes.first().is_some_and(|first| *first != 0) {
         SwappedLoopback::decode(part.bytes, part.at, observer)
             .map(|(header, _)| Family(u32::from(header.family)))
@@ -188,18 +192,18 @@ pub(super) fn null<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Dat
     let rest = part.after(Loopback::LENGTH);
     match family {
         None => Datagram::cut(part.at),
-        Some(Family::INET) => ip::version4(rest, Depth::NONE, observer),
+        Some(Family::INET) => ip::version4(rest, TunnelNesting::NONE, observer),
         Some(Family::INET6_LINUX | Family::INET6_OPENBSD | Family::INET6_FREEBSD | Family::INET6_MACOS) => {
-            ip::version6(rest, Depth::NONE, observer)
+            ip::version6(rest, TunnelNesting::NONE, observer)
         }
-        Some(other) => Datagram::other(Reason::Family(other)),
+        Some(other) => Datagram::other(UnreadFrameReason::Family(other)),
     }
 }
 
 /// Two bytes of padding stand before the Ethernet frame of an ERF record.
 const ERF_ETHERNET_PAD: usize = 2;
 
-pub(super) fn erf<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Datagram<'a> {
+pub(super) fn erf<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Datagram<'a> {
     let Some((header, _)) = Erf::decode(part.bytes, part.at, observer) else {
         return Datagram::cut(part.at);
     };
@@ -214,9 +218,9 @@ pub(super) fn erf<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Data
     }
     match header.record_type {
         ErfType::ETHERNET | ErfType::COLOR_ETHERNET | ErfType::DSM_ETHERNET => {
-            ethernet(rest.after(ERF_ETHERNET_PAD), Depth::NONE, observer)
+            ethernet(rest.after(ERF_ETHERNET_PAD), TunnelNesting::NONE, observer)
         }
-        ErfType::INFINIBAND => fabric::local(rest, observer),
-        other => Datagram::other(Reason::ErfRecord(other)),
+        ErfType::INFINIBAND => infiniband_link::local(rest, observer),
+        other => Datagram::other(UnreadFrameReason::ErfRecord(other)),
     }
 }

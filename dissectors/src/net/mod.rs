@@ -4,8 +4,8 @@
 //! tells an observer about it.
 
 mod erspan;
-mod fabric;
 pub mod gre;
+mod infiniband_link;
 mod ip;
 mod link;
 mod mpls;
@@ -17,8 +17,8 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 pub use erspan::{Erspan2, Erspan3, ErspanPlatform, FrameType};
-pub use fabric::RawHeader;
-pub use ip::{Identification, IpFragment, IpProtocol, Ipv4, Ipv6, Ipv6Fragment, Words};
+pub use infiniband_link::RawHeader;
+pub use ip::{Identification, IpFragment, IpProtocol, Ipv4, Ipv6, Ipv6Fragment, WordCount};
 pub use link::{
     Erf, ErfExtension, ErfType, EtherType, Ethernet, Family, Loopback, Sll, Sll2, SwappedLoopback, Vlan,
 };
@@ -26,14 +26,14 @@ pub use mpls::{Mpls, PseudowireChannel, PseudowireControl};
 pub use transport::{Tcp, TcpFlagBits, TcpFlags, TcpSegment, TcpSequence, Udp, UdpDatagram};
 pub use vxlan::Vxlan;
 
-use tunnel::{Depth, Way};
+use tunnel::{FrameDecodeContext, TunnelNesting};
 
 use crate::address::{Address, Tenant};
 use crate::field::Observer;
 use crate::field::registry::{Registry, describe_headers};
-use crate::frame::{Frame, LinkType, Part};
+use crate::frame::{CapturedSlice, Frame, LinkType};
 use crate::infiniband::icrc::{self, Icrc};
-use crate::infiniband::{self, Packet};
+use crate::infiniband::{self, InfinibandPacket};
 
 /// Adds the fields of this room to a registry.
 pub(crate) fn describe(registry: &mut Registry) {
@@ -42,7 +42,7 @@ pub(crate) fn describe(registry: &mut Registry) {
     registry.field(&transport::TCP_OPTIONS);
     describe_headers!(registry; Erspan2, Erspan3, ErspanPlatform, Mpls, PseudowireControl, PseudowireChannel, Vxlan);
     gre::describe(registry);
-    fabric::describe(registry);
+    infiniband_link::describe(registry);
 }
 
 /// What a frame carries, and between whom; inside of a tunnel, what the tunnel carries.
@@ -59,14 +59,14 @@ pub struct Datagram<'a> {
     /// The virtual network that it is in.
     pub tenant: Tenant,
     /// What it carries.
-    pub carried: Carried<'a>,
+    pub carried: DatagramPayload<'a>,
 }
 
 /// What a datagram carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carried<'a> {
+pub enum DatagramPayload<'a> {
     /// A packet of the InfiniBand transport.
-    Infiniband(Packet<'a>),
+    Infiniband(InfinibandPacket<'a>),
     /// A segment of TCP.
     Tcp(TcpSegment<'a>),
     /// A datagram of UDP, but for RoCEv2.
@@ -74,12 +74,12 @@ pub enum Carried<'a> {
     /// A fragment of an IP datagram.
     Fragment(IpFragment<'a>),
     /// Nothing that this program reads.
-    Other(Reason),
+    Other(UnreadFrameReason),
 }
 
 /// Why a frame carries nothing that this program reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum UnreadFrameReason {
     /// A link type without decoder here.
     LinkType(LinkType),
     /// A network protocol without meaning here, such as ARP; below 0x0600 the length of an IEEE 802.3 frame.
@@ -98,17 +98,17 @@ pub enum Reason {
     /// A header that says what cannot be.
     Malformed {
         /// What is wrong.
-        what: Malformed,
+        what: HeaderDefect,
         /// Position in the frame.
         at: usize,
     },
     /// It should be a packet of the InfiniBand transport, and is none.
-    Infiniband(infiniband::Error),
+    Infiniband(infiniband::PacketError),
 }
 
 /// What is wrong with a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Malformed {
+pub enum HeaderDefect {
     /// Neither version 4 nor 6, or not the one that the layer above says.
     IpVersion,
     /// A header length below 20 bytes or beyond the datagram.
@@ -143,7 +143,7 @@ pub enum Malformed {
     TunnelDepth,
 }
 
-impl fmt::Display for Malformed {
+impl fmt::Display for HeaderDefect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::IpVersion => "IP version",
@@ -166,7 +166,7 @@ impl fmt::Display for Malformed {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for UnreadFrameReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::LinkType(link) => write!(f, "link type {} is not known here", link.0),
@@ -182,23 +182,23 @@ impl fmt::Display for Reason {
 }
 
 impl<'a> Datagram<'a> {
-    fn other(reason: Reason) -> Self {
+    fn other(reason: UnreadFrameReason) -> Self {
         Self {
             source: Address::Unknown,
             destination: Address::Unknown,
             network: 0,
             identification: 0,
             tenant: Tenant::NONE,
-            carried: Carried::Other(reason),
+            carried: DatagramPayload::Other(reason),
         }
     }
 
     fn cut(at: usize) -> Self {
-        Self::other(Reason::Cut { at })
+        Self::other(UnreadFrameReason::Cut { at })
     }
 
-    fn malformed(what: Malformed, at: usize) -> Self {
-        Self::other(Reason::Malformed { what, at })
+    fn malformed(what: HeaderDefect, at: usize) -> Self {
+        Self::other(UnreadFrameReason::Malformed { what, at })
     }
 
     /// A hash of who talks to whom, and in which virtual network; another one the other way round.
@@ -211,7 +211,7 @@ impl<'a> Datagram<'a> {
     /// Checks the ICRC of the packet that this frame carries; `None` when it carries none. What was put together
     /// from fragments is not checked.
     pub fn icrc(&self, frame: &Frame<'a>) -> Option<Icrc> {
-        let Carried::Infiniband(packet) = &self.carried else { return None };
+        let DatagramPayload::Infiniband(packet) = &self.carried else { return None };
         let routes = frame.bytes.get(self.network..packet.at);
         let bytes = frame.bytes.get(packet.at..packet.at + packet.length);
         Some(match (routes, bytes) {
@@ -221,11 +221,11 @@ impl<'a> Datagram<'a> {
     }
 }
 
-impl Carried<'_> {
+impl DatagramPayload<'_> {
     /// Where what is carried ends in the frame, as far as it was captured; padding of the link layer may follow. `None`
     /// where nothing that is read is carried.
     pub fn end(&self) -> Option<usize> {
-        let part = |part: &Part<'_>| part.at + part.bytes.len();
+        let part = |part: &CapturedSlice<'_>| part.at + part.bytes.len();
         match self {
             Self::Infiniband(packet) => Some(packet.at + packet.length),
             Self::Tcp(segment) => Some(part(&segment.payload)),
@@ -236,11 +236,11 @@ impl Carried<'_> {
     }
 
     fn cut(at: usize) -> Self {
-        Self::Other(Reason::Cut { at })
+        Self::Other(UnreadFrameReason::Cut { at })
     }
 
-    fn malformed(what: Malformed, at: usize) -> Self {
-        Self::Other(Reason::Malformed { what, at })
+    fn malformed(what: HeaderDefect, at: usize) -> Self {
+        Self::Other(UnreadFrameReason::Malformed { what, at })
     }
 }
 
@@ -249,16 +249,16 @@ impl Carried<'_> {
 pub fn decode<'a, O: Observer<'a>>(frame: &Frame<'a>, observer: &mut O) -> Datagram<'a> {
     let part = frame.part();
     match frame.link {
-        LinkType::ETHERNET => link::ethernet(part, Depth::NONE, observer),
+        LinkType::ETHERNET => link::ethernet(part, TunnelNesting::NONE, observer),
         LinkType::LINUX_SLL => link::sll(part, observer),
         LinkType::LINUX_SLL2 => link::sll2(part, observer),
         LinkType::NULL | LinkType::LOOP => link::null(part, observer),
         LinkType::RAW | LinkType::RAW_BSD | LinkType::RAW_OPENBSD | LinkType::IPV4 | LinkType::IPV6 => {
-            ip::either(part, Depth::NONE, observer)
+            ip::either(part, TunnelNesting::NONE, observer)
         }
         LinkType::ERF => link::erf(part, observer),
-        LinkType::INFINIBAND => fabric::local(part, observer),
-        other => Datagram::other(Reason::LinkType(other)),
+        LinkType::INFINIBAND => infiniband_link::local(part, observer),
+        other => Datagram::other(UnreadFrameReason::LinkType(other)),
     }
 }
 
@@ -269,11 +269,16 @@ pub fn decode_payload<'a, O: Observer<'a>>(
     destination: Address,
     tenant: Tenant,
     protocol: IpProtocol,
-    payload: Part<'a>,
+    payload: CapturedSlice<'a>,
     observer: &mut O,
 ) -> Datagram<'a> {
-    let way =
-        Way { source, destination, network: payload.at, identification: 0, depth: Depth::within(tenant) };
+    let way = FrameDecodeContext {
+        source,
+        destination,
+        network: payload.at,
+        identification: 0,
+        depth: TunnelNesting::within(tenant),
+    };
     transport::decode(protocol, payload, way, observer)
 }
 

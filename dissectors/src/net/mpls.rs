@@ -6,10 +6,10 @@
 
 use super::ip::{Ipv4, Ipv6};
 use super::link::{EtherType, Ethernet};
-use super::tunnel::{Depth, Inside, Way, enter, lacking};
-use super::{Datagram, Malformed, Reason};
-use crate::field::{Observer, Unobserved};
-use crate::frame::Part;
+use super::tunnel::{FrameDecodeContext, TunnelNesting, TunnelPayload, enter, lacking};
+use super::{Datagram, HeaderDefect, UnreadFrameReason};
+use crate::field::{NullObserver, Observer};
+use crate::frame::CapturedSlice;
 
 crate::header! {
     /// Label stack entry of MPLS. RFC 3032 section 2.1.
@@ -42,14 +42,14 @@ const IPV6_EXPLICIT_NULL: u32 = 2;
 /// A stack of labels, and what it carries.
 #[inline(never)]
 pub(super) fn labels<'a, O: Observer<'a>>(
-    mut part: Part<'a>,
-    depth: Depth,
+    mut part: CapturedSlice<'a>,
+    depth: TunnelNesting,
     observer: &mut O,
 ) -> Datagram<'a> {
-    let way = Way::without_network(depth);
+    let way = FrameDecodeContext::without_network(depth);
     let last = loop {
         let Some((entry, _)) = Mpls::decode(part.bytes, part.at, observer) else {
-            return way.ends(lacking(part, Mpls::LENGTH, Malformed::MplsStack));
+            return way.ends(lacking(part, Mpls::LENGTH, HeaderDefect::MplsStack));
         };
         part = part.after(Mpls::LENGTH);
         if entry.bottom {
@@ -57,22 +57,24 @@ pub(super) fn labels<'a, O: Observer<'a>>(
         }
     };
     match (last, part.bytes.first().map(|first| first >> 4)) {
-        (IPV4_EXPLICIT_NULL, _) => enter(Inside::Network(EtherType::IPV4), part, way, observer),
-        (IPV6_EXPLICIT_NULL, _) => enter(Inside::Network(EtherType::IPV6), part, way, observer),
-        (_, Some(4 | 6)) if may_be_ip(part) || !is_ethernet(part) => enter(Inside::Ip, part, way, observer),
+        (IPV4_EXPLICIT_NULL, _) => enter(TunnelPayload::Network(EtherType::IPV4), part, way, observer),
+        (IPV6_EXPLICIT_NULL, _) => enter(TunnelPayload::Network(EtherType::IPV6), part, way, observer),
+        (_, Some(4 | 6)) if may_be_ip(part) || !is_ethernet(part) => {
+            enter(TunnelPayload::Ip, part, way, observer)
+        }
         (_, Some(0)) if has_control_word(part) => {
             PseudowireControl::decode(part.bytes, part.at, observer);
-            enter(Inside::Ethernet, part.after(PseudowireControl::LENGTH), way, observer)
+            enter(TunnelPayload::Ethernet, part.after(PseudowireControl::LENGTH), way, observer)
         }
-        (_, Some(0)) => enter(Inside::Ethernet, part, way, observer),
-        (_, Some(_)) if is_ethernet(part) => enter(Inside::Ethernet, part, way, observer),
+        (_, Some(0)) => enter(TunnelPayload::Ethernet, part, way, observer),
+        (_, Some(_)) if is_ethernet(part) => enter(TunnelPayload::Ethernet, part, way, observer),
         (_, first) => {
             if first == Some(1) {
                 PseudowireChannel::decode(part.bytes, part.at, observer);
             }
             way.ends(match first {
-                None if part.length > 0 => Reason::Cut { at: part.at },
-                _ => Reason::EtherType(EtherType::MPLS),
+                None if part.length > 0 => UnreadFrameReason::Cut { at: part.at },
+                _ => UnreadFrameReason::EtherType(EtherType::MPLS),
             })
         }
     }
@@ -80,11 +82,11 @@ pub(super) fn labels<'a, O: Observer<'a>>(
 
 /// Whether the length in an IP header is that of this part, but for the padding of a short frame and a few bytes that
 /// a mirror appends; a header that the capture cut may say anything.
-fn may_be_ip(part: Part<'_>) -> bool {
+fn may_be_ip(part: CapturedSlice<'_>) -> bool {
     let length = if part.bytes.first().is_some_and(|first| first >> 4 == 4) {
-        Ipv4::decode(part.bytes, part.at, &mut Unobserved).map(|(header, _)| usize::from(header.len))
+        Ipv4::decode(part.bytes, part.at, &mut NullObserver).map(|(header, _)| usize::from(header.len))
     } else {
-        Ipv6::decode(part.bytes, part.at, &mut Unobserved)
+        Ipv6::decode(part.bytes, part.at, &mut NullObserver)
             .map(|(header, _)| Ipv6::LENGTH + usize::from(header.plen))
     };
     let is_padded = part.length <= PADDED;
@@ -97,14 +99,14 @@ const PADDED: usize = 60 - Ethernet::LENGTH - Mpls::LENGTH;
 const TRAILER: usize = 16;
 
 /// Whether an Ethernet header with an ether type of a name begins here.
-fn is_ethernet(part: Part<'_>) -> bool {
-    Ethernet::decode(part.bytes, part.at, &mut Unobserved)
+fn is_ethernet(part: CapturedSlice<'_>) -> bool {
+    Ethernet::decode(part.bytes, part.at, &mut NullObserver)
         .is_some_and(|(header, _)| header.ethertype.name().is_some())
 }
 
 /// Whether four bits of zero begin a control word, and no address of Ethernet. Its upper half is zero (RFC 4448
 /// section 4.6), which also many addresses begin with.
-fn has_control_word(part: Part<'_>) -> bool {
+fn has_control_word(part: CapturedSlice<'_>) -> bool {
     match (is_ethernet(part), is_ethernet(part.after(PseudowireControl::LENGTH))) {
         (true, false) => false,
         (false, true) => true,

@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use super::*;
 use crate::address::{Lid, Port};
-use crate::field::{Field, Unobserved, Value};
+use crate::field::{Field, FieldValue, NullObserver};
 use crate::frame::{FrameNumber, Timestamp};
-use crate::infiniband::{Opcode, Packet, Psn, Qpn, Wire};
+use crate::infiniband::{BthOpcode, InfinibandPacket, Psn, Qpn, RdmaEncapsulation};
 
 /// An acknowledgement as Linux rxe sent it: Ethernet, IPv4, UDP 4791, BTH, AETH, ICRC.
 const ACK: [u8; 62] = [
@@ -34,12 +34,12 @@ fn cut_frame(link: LinkType, bytes: &[u8], length: usize) -> Frame<'_> {
 }
 
 fn read(link: LinkType, bytes: &[u8]) -> Datagram<'_> {
-    decode(&frame(link, bytes), &mut Unobserved)
+    decode(&frame(link, bytes), &mut NullObserver)
 }
 
-fn packet(datagram: Datagram<'_>) -> Packet<'_> {
+fn packet(datagram: Datagram<'_>) -> InfinibandPacket<'_> {
     match datagram.carried {
-        Carried::Infiniband(packet) => packet,
+        DatagramPayload::Infiniband(packet) => packet,
         other => panic!("no packet but {other:?}"),
     }
 }
@@ -56,7 +56,7 @@ fn leads_to_the_acknowledgement(link: LinkType, header: &[u8]) {
     assert_eq!((datagram.source, datagram.destination), (address("10.9.0.1"), address("10.9.0.2")));
     assert_eq!(datagram.network, header.len());
     let packet = packet(datagram);
-    assert_eq!(packet.wire, Wire::RoceV2);
+    assert_eq!(packet.wire, RdmaEncapsulation::RoceV2);
     assert_eq!((packet.at, packet.length), (header.len() + 28, 20));
     assert_eq!((packet.bth.destqp, packet.bth.psn), (Qpn(0x11), Psn(0xc7_3bf3)));
 }
@@ -66,9 +66,9 @@ fn roce_v2_over_ethernet() {
     let datagram = read(LinkType::ETHERNET, &ACK);
     assert_eq!((datagram.source, datagram.destination), (address("10.9.0.1"), address("10.9.0.2")));
     let packet = packet(datagram);
-    assert_eq!(packet.bth.opcode, Opcode::RC_ACKNOWLEDGE);
+    assert_eq!(packet.bth.opcode, BthOpcode::RC_ACKNOWLEDGE);
     assert_eq!(packet.aeth.unwrap().msn.0, 1);
-    assert_eq!(packet.payload, Part { bytes: &[], length: 0, at: 58 });
+    assert_eq!(packet.payload, CapturedSlice { bytes: &[], length: 0, at: 58 });
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn native_infiniband_goes_by_local_identifiers() {
         assert_eq!(datagram.destination, Address::Lid(Lid(9)));
         assert_eq!(datagram.network, at);
         let packet = packet(datagram);
-        assert_eq!((packet.wire, packet.at, packet.length), (Wire::InfiniBand, at + 8, 20));
+        assert_eq!((packet.wire, packet.at, packet.length), (RdmaEncapsulation::InfiniBand, at + 8, 20));
         assert_eq!(packet.bth.destqp, Qpn(0x123));
         assert_eq!(packet.payload.length, 0);
     }
@@ -151,7 +151,7 @@ fn roce_v1_has_a_global_route_header_behind_its_ether_type() {
     assert_eq!((datagram.source, datagram.destination), (address("10.9.0.1"), address("10.9.0.2")));
     assert_eq!(datagram.network, 14);
     let packet = packet(datagram);
-    assert_eq!((packet.wire, packet.at, packet.length), (Wire::RoceV1, 54, 20));
+    assert_eq!((packet.wire, packet.at, packet.length), (RdmaEncapsulation::RoceV1, 54, 20));
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn a_native_packet_with_a_global_route_header_goes_by_gids() {
     bytes.extend(&NATIVE[8..]);
     let datagram = read(LinkType::INFINIBAND, &bytes);
     assert_eq!((datagram.source, datagram.network), (address("10.9.0.1"), 0));
-    assert_eq!((packet(datagram).wire, packet(datagram).at), (Wire::InfiniBand, 48));
+    assert_eq!((packet(datagram).wire, packet(datagram).at), (RdmaEncapsulation::InfiniBand, 48));
 }
 
 /// The datagram of [`ACK`] with an IPv6 header, and `extensions` before UDP.
@@ -223,45 +223,48 @@ fn a_snap_length_changes_no_length() {
     let mut bytes = ACK.to_vec();
     bytes[16..18].copy_from_slice(&(48u16 + 1020).to_be_bytes());
     bytes[38..40].copy_from_slice(&(28u16 + 1020).to_be_bytes());
-    bytes[42] = Opcode::RC_RDMA_READ_RESPONSE_FIRST.0;
+    bytes[42] = BthOpcode::RC_RDMA_READ_RESPONSE_FIRST.0;
     for captured in [54, 58, 60, 62] {
         let frame = cut_frame(LinkType::ETHERNET, &bytes[..captured], 62 + 1020);
-        let packet = packet(decode(&frame, &mut Unobserved));
+        let packet = packet(decode(&frame, &mut NullObserver));
         assert_eq!((packet.length, packet.payload.length, packet.payload.at), (1040, 1020, 58));
         assert_eq!(packet.payload.bytes.len(), captured.saturating_sub(58));
         assert_eq!(packet.aeth.is_some(), captured >= 58);
     }
     for (captured, at) in [(13, 0), (33, 14), (41, 34)] {
         let frame = cut_frame(LinkType::ETHERNET, &bytes[..captured], 62 + 1020);
-        assert_eq!(decode(&frame, &mut Unobserved).carried, Carried::Other(Reason::Cut { at }));
+        assert_eq!(
+            decode(&frame, &mut NullObserver).carried,
+            DatagramPayload::Other(UnreadFrameReason::Cut { at })
+        );
     }
 }
 
 #[test]
 fn what_is_not_read_tells_why() {
     let reason = |link, bytes: &[u8]| match read(link, bytes).carried {
-        Carried::Other(reason) => reason,
+        DatagramPayload::Other(reason) => reason,
         other => panic!("{other:?}"),
     };
     let mut arp = ACK.to_vec();
     arp[13] = 6;
-    assert_eq!(reason(LinkType::ETHERNET, &arp), Reason::EtherType(EtherType::ARP));
-    assert_eq!(Reason::EtherType(EtherType(0x88e5)).to_string(), "ether type 0x88e5");
+    assert_eq!(reason(LinkType::ETHERNET, &arp), UnreadFrameReason::EtherType(EtherType::ARP));
+    assert_eq!(UnreadFrameReason::EtherType(EtherType(0x88e5)).to_string(), "ether type 0x88e5");
     let mut icmp = ACK.to_vec();
     icmp[23] = 1;
-    assert_eq!(reason(LinkType::ETHERNET, &icmp), Reason::IpProtocol(IpProtocol::ICMP));
-    assert_eq!(reason(LinkType(147), &ACK), Reason::LinkType(LinkType(147)));
+    assert_eq!(reason(LinkType::ETHERNET, &icmp), UnreadFrameReason::IpProtocol(IpProtocol::ICMP));
+    assert_eq!(reason(LinkType(147), &ACK), UnreadFrameReason::LinkType(LinkType(147)));
     let mut version = ACK.to_vec();
     version[14] = 0x55;
     assert_eq!(
         reason(LinkType::ETHERNET, &version),
-        Reason::Malformed { what: Malformed::IpVersion, at: 14 }
+        UnreadFrameReason::Malformed { what: HeaderDefect::IpVersion, at: 14 }
     );
     let mut length = ACK.to_vec();
     length[39] = 0x1d;
     assert_eq!(reason(LinkType::ETHERNET, &length).to_string(), "bad UDP length at byte 38");
     let flow_control = [0, 0, 0, 0, 0, 0, 0, 0, 25, 4, 0, 24, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 0];
-    assert_eq!(reason(LinkType::ERF, &flow_control), Reason::ErfRecord(ErfType::INFINIBAND_LINK));
+    assert_eq!(reason(LinkType::ERF, &flow_control), UnreadFrameReason::ErfRecord(ErfType::INFINIBAND_LINK));
 }
 
 #[test]
@@ -272,13 +275,13 @@ fn a_tcp_segment_has_what_its_stream_needs() {
     bytes.extend(*b"abcdef");
     bytes.extend([0; 4]);
     let datagram = read(LinkType::RAW, &bytes);
-    let Carried::Tcp(segment) = datagram.carried else { panic!("{datagram:?}") };
+    let DatagramPayload::Tcp(segment) = datagram.carried else { panic!("{datagram:?}") };
     assert_eq!((segment.source_port, segment.destination_port), (Port(42296), Port(2049)));
     assert_eq!(segment.sequence, TcpSequence(0x82d6_ee10));
     assert_eq!(segment.acknowledgment, TcpSequence(0xde7f_2e18));
     assert!(segment.flags.ack() && !segment.flags.syn() && !segment.flags.fin() && !segment.flags.rst());
     assert_eq!(segment.window, 126);
-    assert_eq!(segment.payload, Part { bytes: b"abcdef", length: 6, at: 44 });
+    assert_eq!(segment.payload, CapturedSlice { bytes: b"abcdef", length: 6, at: 44 });
 }
 
 #[test]
@@ -288,7 +291,7 @@ fn a_datagram_length_of_zero_was_left_open_by_an_offload() {
     bytes.extend([0x50, 0x10, 0, 0, 0, 0, 0, 0]);
     bytes.extend([7; 100]);
     let frame = cut_frame(LinkType::RAW, &bytes, 70_040);
-    let Carried::Tcp(segment) = decode(&frame, &mut Unobserved).carried else { panic!() };
+    let DatagramPayload::Tcp(segment) = decode(&frame, &mut NullObserver).carried else { panic!() };
     assert_eq!((segment.payload.length, segment.payload.bytes.len()), (70_000, 100));
 }
 
@@ -296,14 +299,14 @@ fn a_datagram_length_of_zero_was_left_open_by_an_offload() {
 fn fragments_are_handed_on() {
     let mut bytes = ip().to_vec();
     bytes[6..8].copy_from_slice(&0x2003u16.to_be_bytes());
-    let Carried::Fragment(fragment) = read(LinkType::RAW, &bytes).carried else { panic!() };
+    let DatagramPayload::Fragment(fragment) = read(LinkType::RAW, &bytes).carried else { panic!() };
     assert_eq!(fragment.protocol, IpProtocol::UDP);
     assert_eq!(fragment.identification, Identification(0x4dba));
     assert_eq!((fragment.offset, fragment.more), (24, true));
-    assert_eq!(fragment.payload, Part { bytes: &ip()[20..], length: 28, at: 20 });
+    assert_eq!(fragment.payload, CapturedSlice { bytes: &ip()[20..], length: 28, at: 20 });
 
     let bytes = ip6(44, &[17, 0, 0x00, 0x18, 0xde, 0xad, 0xbe, 0xef]);
-    let Carried::Fragment(fragment) = read(LinkType::RAW, &bytes).carried else { panic!() };
+    let DatagramPayload::Fragment(fragment) = read(LinkType::RAW, &bytes).carried else { panic!() };
     assert_eq!(fragment.identification, Identification(0xdead_beef));
     assert_eq!((fragment.offset, fragment.more, fragment.payload.at), (24, false, 48));
 
@@ -313,8 +316,8 @@ fn fragments_are_handed_on() {
         address("10.9.0.2"),
         crate::address::Tenant::NONE,
         IpProtocol::UDP,
-        Part::new(whole, whole.len(), 0),
-        &mut Unobserved,
+        CapturedSlice::new(whole, whole.len(), 0),
+        &mut NullObserver,
     );
     assert_eq!(packet(datagram).at, 8);
 }
@@ -333,7 +336,7 @@ impl<'a> Observer<'a> for Told {
         self.1.pop().expect("a group was entered");
     }
 
-    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: Value<'a>) {
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
         self.0.push((field.name, bytes, format!("{value:?}")));
     }
 }
@@ -376,7 +379,8 @@ fn an_observer_is_told_every_layer_with_wiresharks_names_and_exact_places() {
 #[test]
 fn the_link_types_that_are_known_are_those_that_are_read() {
     for link in (0..1 << 16).map(LinkType) {
-        let is_read = !matches!(read(link, &[]).carried, Carried::Other(Reason::LinkType(_)));
+        let is_read =
+            !matches!(read(link, &[]).carried, DatagramPayload::Other(UnreadFrameReason::LinkType(_)));
         assert_eq!(link.is_known(), is_read, "{}", link.0);
     }
 }
@@ -411,7 +415,7 @@ impl<'a> Observer<'a> for Within {
         self.1 -= 1;
     }
 
-    fn value(&mut self, field: &'static Field, bytes: Range<usize>, _: Value<'a>) {
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, _: FieldValue<'a>) {
         assert!(bytes.start < bytes.end && bytes.end <= self.0, "{} at {bytes:?} of {}", field.name, self.0);
     }
 }
@@ -419,20 +423,20 @@ impl<'a> Observer<'a> for Within {
 /// Holds that bytes decode to the same with and without an observer, and that all of it lies within the frame.
 fn holds_for(link: LinkType, bytes: &[u8], length: usize) {
     let frame = cut_frame(link, bytes, length);
-    let datagram = decode(&frame, &mut Unobserved);
+    let datagram = decode(&frame, &mut NullObserver);
     let mut within = Within(bytes.len(), 0);
     assert_eq!(decode(&frame, &mut within), datagram);
     assert_eq!(within.1, 0);
     let payload = match datagram.carried {
-        Carried::Infiniband(packet) => {
+        DatagramPayload::Infiniband(packet) => {
             let mad = infiniband::mad::Mad::of(&packet, &mut within);
-            mad.and_then(|mad| infiniband::cm::Message::decode(&mad, &mut within));
+            mad.and_then(|mad| infiniband::cm::CmMessage::decode(&mad, &mut within));
             packet.payload
         }
-        Carried::Tcp(segment) => segment.payload,
-        Carried::Udp(datagram) => datagram.payload,
-        Carried::Fragment(fragment) => fragment.payload,
-        Carried::Other(_) => Part::default(),
+        DatagramPayload::Tcp(segment) => segment.payload,
+        DatagramPayload::Udp(datagram) => datagram.payload,
+        DatagramPayload::Fragment(fragment) => fragment.payload,
+        DatagramPayload::Other(_) => CapturedSlice::default(),
     };
     assert!(payload.bytes.len() <= payload.length);
     if !payload.bytes.is_empty() {
@@ -514,9 +518,9 @@ proptest::proptest! {
         let length = bytes.len();
         bytes.truncate(captured);
 
-        let ours = match decode(&cut_frame(LinkType::ETHERNET, &bytes, length), &mut Unobserved).carried {
-            Carried::Tcp(segment) => Some((segment.source_port.0, segment.destination_port.0, segment.payload.bytes)),
-            Carried::Udp(datagram) => {
+        let ours = match decode(&cut_frame(LinkType::ETHERNET, &bytes, length), &mut NullObserver).carried {
+            DatagramPayload::Tcp(segment) => Some((segment.source_port.0, segment.destination_port.0, segment.payload.bytes)),
+            DatagramPayload::Udp(datagram) => {
                 Some((datagram.source_port.0, datagram.destination_port.0, datagram.payload.bytes))
             }
             _ => None,

@@ -1,14 +1,14 @@
 //! What IP carries: UDP and TCP, what RoCEv2 puts into UDP, and the tunnels that lead on from here.
 
-use super::ip::{IpProtocol, Words};
+use super::ip::{IpProtocol, WordCount};
 use super::link::EtherType;
-use super::tunnel::{self, Inside, Way};
-use super::{Carried, Datagram, Malformed, Reason, fabric, gre, vxlan};
+use super::tunnel::{self, FrameDecodeContext, TunnelPayload};
+use super::{Datagram, DatagramPayload, HeaderDefect, UnreadFrameReason, gre, infiniband_link, vxlan};
 use crate::address::Port;
-use crate::field::{Field, FlagName, Kind, Observer, Value};
-use crate::frame::Part;
+use crate::field::{Field, FieldKind, FieldValue, FlagName, Observer};
+use crate::frame::CapturedSlice;
 use crate::header::Fixed;
-use crate::infiniband::Wire;
+use crate::infiniband::RdmaEncapsulation;
 
 crate::number! {
     /// Sequence number of TCP, counted modulo 2^32. RFC 9293 section 3.4.
@@ -68,7 +68,7 @@ impl TcpFlags {
 }
 
 impl<'a> Fixed<'a> for TcpFlags {
-    const KIND: Kind = Kind::Flags;
+    const KIND: FieldKind = FieldKind::Flags;
     const NAMES: &'static [FlagName] = TCP_FLAGS;
 
     #[inline(always)]
@@ -80,8 +80,8 @@ impl<'a> Fixed<'a> for TcpFlags {
         self.0.put::<START, END>(header);
     }
 
-    fn value(self) -> Value<'a> {
-        Value::Flags(u64::from(self.0), TCP_FLAGS)
+    fn value(self) -> FieldValue<'a> {
+        FieldValue::Flags(u64::from(self.0), TCP_FLAGS)
     }
 }
 
@@ -102,7 +102,7 @@ crate::header! {
         32..64 seq: TcpSequence => "tcp.seq_raw",
         64..96 ack: TcpSequence => "tcp.ack_raw",
         /// Length of this header with its options.
-        96..100 hdr_len: Words<4> => "tcp.hdr_len",
+        96..100 hdr_len: WordCount<4> => "tcp.hdr_len",
         104..112 flags: TcpFlags => "tcp.flags",
         112..128 window: u16 => "tcp.window_size_value",
         128..144 checksum: u16 => "tcp.checksum",
@@ -123,8 +123,12 @@ crate::header! {
 }
 
 /// What stands between the fixed part of a TCP header and its payload.
-pub(super) static TCP_OPTIONS: Field =
-    Field { name: "tcp.options", label: "options", kind: Kind::Bytes, doc: "Options. RFC 9293 section 3.1" };
+pub(super) static TCP_OPTIONS: Field = Field {
+    name: "tcp.options",
+    label: "options",
+    kind: FieldKind::Bytes,
+    doc: "Options. RFC 9293 section 3.1",
+};
 
 /// The byte of a TCP header that holds its control bits.
 const TCP_FLAGS_AT: usize = 13;
@@ -147,7 +151,7 @@ pub struct TcpSegment<'a> {
     /// Options as they stand, as far as they were captured. RFC 9293 section 3.1.
     pub options: &'a [u8],
     /// Bytes of the stream.
-    pub payload: Part<'a>,
+    pub payload: CapturedSlice<'a>,
 }
 
 /// A datagram of UDP.
@@ -158,7 +162,7 @@ pub struct UdpDatagram<'a> {
     /// Who gets it.
     pub destination_port: Port,
     /// What it holds.
-    pub payload: Part<'a>,
+    pub payload: CapturedSlice<'a>,
 }
 
 /// Destination port of RoCEv2. InfiniBand Architecture Specification volume 1, annex A17.
@@ -167,14 +171,14 @@ const ROCE_V2_PORT: Port = Port(4791);
 #[inline(always)]
 pub(super) fn decode<'a, O: Observer<'a>>(
     protocol: IpProtocol,
-    payload: Part<'a>,
-    way: Way,
+    payload: CapturedSlice<'a>,
+    way: FrameDecodeContext,
     observer: &mut O,
 ) -> Datagram<'a> {
     let ether_type = match protocol {
         IpProtocol::UDP => {
             return match udp(payload, observer) {
-                Carried::Udp(datagram) if datagram.destination_port == vxlan::PORT => {
+                DatagramPayload::Udp(datagram) if datagram.destination_port == vxlan::PORT => {
                     vxlan::datagram(datagram, way, observer)
                 }
                 carried => way.carries(carried),
@@ -185,51 +189,55 @@ pub(super) fn decode<'a, O: Observer<'a>>(
         IpProtocol::IPV4 => EtherType::IPV4,
         IpProtocol::IPV6 => EtherType::IPV6,
         IpProtocol::MPLS => EtherType::MPLS,
-        other => return way.carries(Carried::Other(Reason::IpProtocol(other))),
+        other => return way.carries(DatagramPayload::Other(UnreadFrameReason::IpProtocol(other))),
     };
-    tunnel::enter(Inside::Network(ether_type), payload, way, observer)
+    tunnel::enter(TunnelPayload::Network(ether_type), payload, way, observer)
 }
 
 #[inline(always)]
-fn udp<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Carried<'a> {
+fn udp<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> DatagramPayload<'a> {
     if part.length < Udp::LENGTH {
-        return Carried::malformed(Malformed::UdpLength, part.at);
+        return DatagramPayload::malformed(HeaderDefect::UdpLength, part.at);
     }
     let Some((header, _)) = Udp::decode(part.bytes, part.at, observer) else {
-        return Carried::cut(part.at);
+        return DatagramPayload::cut(part.at);
     };
     let length = if header.length == 0 { part.length } else { usize::from(header.length) };
     if length < Udp::LENGTH || length > part.length {
-        return Carried::malformed(Malformed::UdpLength, part.at + 4);
+        return DatagramPayload::malformed(HeaderDefect::UdpLength, part.at + 4);
     }
     let payload = part.sized(length).after(Udp::LENGTH);
     if header.dstport == ROCE_V2_PORT {
-        return fabric::packet(payload, Wire::RoceV2, observer);
+        return infiniband_link::packet(payload, RdmaEncapsulation::RoceV2, observer);
     }
-    Carried::Udp(UdpDatagram { source_port: header.srcport, destination_port: header.dstport, payload })
+    DatagramPayload::Udp(UdpDatagram {
+        source_port: header.srcport,
+        destination_port: header.dstport,
+        payload,
+    })
 }
 
 #[inline]
-fn tcp<'a, O: Observer<'a>>(part: Part<'a>, observer: &mut O) -> Carried<'a> {
+fn tcp<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> DatagramPayload<'a> {
     if part.length < Tcp::LENGTH {
-        return Carried::malformed(Malformed::TcpHeaderLength, part.at);
+        return DatagramPayload::malformed(HeaderDefect::TcpHeaderLength, part.at);
     }
     let Some((header, _)) = Tcp::decode(part.bytes, part.at, observer) else {
-        return Carried::cut(part.at);
+        return DatagramPayload::cut(part.at);
     };
     if O::WATCHES {
         TcpFlagBits::decode(part.after(TCP_FLAGS_AT).bytes, part.at + TCP_FLAGS_AT, observer);
     }
     let header_length = header.hdr_len.bytes() as usize;
     if header_length < Tcp::LENGTH || header_length > part.length {
-        return Carried::malformed(Malformed::TcpHeaderLength, part.at + 12);
+        return DatagramPayload::malformed(HeaderDefect::TcpHeaderLength, part.at + 12);
     }
     let options = part.bytes.get(Tcp::LENGTH..header_length.min(part.bytes.len())).unwrap_or_default();
     if O::WATCHES && options.len() == header_length - Tcp::LENGTH && !options.is_empty() {
         let at = part.at + Tcp::LENGTH;
-        observer.value(&TCP_OPTIONS, at..at + options.len(), Value::Bytes(options));
+        observer.value(&TCP_OPTIONS, at..at + options.len(), FieldValue::Bytes(options));
     }
-    Carried::Tcp(TcpSegment {
+    DatagramPayload::Tcp(TcpSegment {
         source_port: header.srcport,
         destination_port: header.dstport,
         sequence: header.seq,

@@ -1,8 +1,8 @@
 //! VXLAN: frames of Ethernet in UDP. RFC 7348.
 
 use super::transport::UdpDatagram;
-use super::tunnel::{Inside, Way, enter_network};
-use super::{Carried, Datagram};
+use super::tunnel::{FrameDecodeContext, TunnelPayload, enter_network};
+use super::{Datagram, DatagramPayload};
 use crate::address::{Port, Tenant};
 use crate::field::Observer;
 
@@ -27,20 +27,20 @@ pub(super) const PORT: Port = Port(4789);
 #[inline(never)]
 pub(super) fn datagram<'a, O: Observer<'a>>(
     datagram: UdpDatagram<'a>,
-    way: Way,
+    way: FrameDecodeContext,
     observer: &mut O,
 ) -> Datagram<'a> {
     let part = datagram.payload;
     let is_vxlan = part.bytes.first().is_none_or(|first| first & VALID_VNI != 0);
     if part.length < Vxlan::LENGTH || !is_vxlan {
-        return way.carries(Carried::Udp(datagram));
+        return way.carries(DatagramPayload::Udp(datagram));
     }
     match Vxlan::decode(part.bytes, part.at, observer) {
         Some((header, _)) => {
             let tenant = Tenant::network(header.vni);
-            enter_network(Inside::Ethernet, part.after(Vxlan::LENGTH), way, tenant, observer)
+            enter_network(TunnelPayload::Ethernet, part.after(Vxlan::LENGTH), way, tenant, observer)
         }
-        None => way.carries(Carried::cut(part.at)),
+        None => way.carries(DatagramPayload::cut(part.at)),
     }
 }
 

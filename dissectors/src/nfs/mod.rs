@@ -6,25 +6,25 @@
 
 use crate::field::registry::Registry;
 
-#[cfg(test)]
-mod laid_out;
 pub mod mount;
 pub mod nfsacl;
 pub mod nlm;
 pub mod nsm;
 pub mod operations;
-mod outcome;
 mod procedure;
 pub mod rpcbind;
 pub mod rquota;
+mod status_union;
 #[cfg(test)]
 mod tests;
 pub mod v2;
 pub mod v3;
 pub mod v4;
+#[cfg(test)]
+mod wire_builder;
 
-pub use outcome::{Outcome, ProcedureStatus, Status};
 pub use procedure::{Procedure, TextItems, procedure_name, text_items};
+pub use status_union::{ProcedureStatus, ResultStatus, StatusUnion};
 
 /// Adds the fields of this room to a registry.
 pub(crate) fn describe(registry: &mut Registry) {

@@ -1,23 +1,23 @@
 //! NSM, the Network Status Monitor, which tells NLM that a host was started anew. XNFS version 3W chapter 11.
 
-use crate::field::{Field, Kind};
+use crate::field::{Field, FieldKind};
 use crate::nfs::{self, ProcedureStatus};
 use crate::rpc::Program;
-use crate::xdr::{Cursor, Error, Text, Void};
+use crate::xdr::{Cursor, Text, Void, XdrError};
 
 /// The name of a host; SM_MAXSTRLEN is its bound. XNFS section 11.
 pub type Hostname<'a> = Text<'a, 1024>;
 
 crate::xdr! { "stat";
     /// res: whether the host can be watched. XNFS section 11, SM_STAT.
-    enum Res { STAT_SUCC = 0, STAT_FAIL = 1 }
+    enum SmRes { STAT_SUCC = 0, STAT_FAIL = 1 }
 
     /// sm_name. XNFS section 11, SM_STAT.
     struct SmName<'a> { mon_name: Hostname<'a> => "stat.name" }
 
     /// sm_stat_res: the state is a number that is odd while the host is up, and rises as it starts and stops.
     /// XNFS section 11, SM_STAT.
-    struct SmStatRes { res_stat: Res => "stat.stat_res.res", state: i32 => "stat.stat_res.state" }
+    struct SmStatRes { res_stat: SmRes => "stat.stat_res.res", state: i32 => "stat.stat_res.state" }
 
     /// sm_stat: the state of the host that answers. XNFS section 11, SM_UNMON.
     struct SmStat { state: i32 }
@@ -47,15 +47,15 @@ crate::xdr! { "stat";
 crate::xdr! { "statnotify";
     /// status: what the monitor tells those who asked for it, in a Call of the procedure that SM_MON named.
     /// XNFS section 11, SM_NOTIFY.
-    struct Status<'a> { mon_name: Hostname<'a> => "statnotify.name", state: i32, r#priv: [u8; 16] => "statnotify.priv" }
+    struct SmStatus<'a> { mon_name: Hostname<'a> => "statnotify.name", state: i32, r#priv: [u8; 16] => "statnotify.priv" }
 }
 
-impl nfs::Status for Res {
+impl nfs::ResultStatus for SmRes {
     const OK: Self = Self::STAT_SUCC;
     const FIELD: &'static Field = &Field {
         name: "stat.stat_res.res",
         label: "res_stat",
-        kind: Kind::Enum,
+        kind: FieldKind::Enum,
         doc: "Whether the host can be watched. XNFS section 11, SM_STAT",
     };
 }
@@ -77,9 +77,9 @@ impl Procedure {
     ///
     /// # Errors
     /// Where the message ends before the status.
-    pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, Error> {
+    pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
         match self {
-            Self::STAT | Self::MON => ProcedureStatus::read::<Res>(&mut results).map(Some),
+            Self::STAT | Self::MON => ProcedureStatus::read::<SmRes>(&mut results).map(Some),
             _ => Ok(None),
         }
     }

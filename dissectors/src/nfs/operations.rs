@@ -110,8 +110,8 @@ macro_rules! operations {
                 number: $number,
                 cursor: &mut $crate::xdr::Cursor<$message>,
                 observer: &mut O,
-            ) -> Result<Self, $crate::xdr::Error> {
-                let unknown = $crate::xdr::Error::Unknown {
+            ) -> Result<Self, $crate::xdr::XdrError> {
+                let unknown = $crate::xdr::XdrError::Unknown {
                     at: cursor.at(),
                     what: stringify!($number),
                     number: number.0,

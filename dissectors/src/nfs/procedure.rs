@@ -1,9 +1,9 @@
 //! Procedures by program, version and number, whatever program they belong to.
 
 use crate::field::registry::Registry;
-use crate::field::{Observer, Unobserved};
+use crate::field::{NullObserver, Observer};
 use crate::rpc::Program;
-use crate::xdr::{Cursor, Encoder, Error, Xdr};
+use crate::xdr::{Cursor, Encoder, Xdr, XdrError};
 
 pub use super::v4::TextItems;
 use super::{ProcedureStatus, mount, nfsacl, nlm, nsm, rpcbind, rquota, v2, v3, v4};
@@ -58,7 +58,7 @@ macro_rules! programs {
             ///
             /// # Errors
             /// Where the message ends before the status.
-            pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, Error> {
+            pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
                 match self {
                     $(Self::$variant(procedure) => procedure.status(results),)*
                     Self::Compound | Self::CbCompound => {
@@ -76,13 +76,13 @@ macro_rules! programs {
                 self,
                 cursor: &mut Cursor<'a>,
                 observer: &mut O,
-            ) -> Result<(), Error> {
+            ) -> Result<(), XdrError> {
                 match self {
                     $(Self::$variant(procedure) => {
                         $($room)::+::Args::decode(procedure, cursor, observer).map(|_| ())
                     })*
-                    Self::Compound => compound::<v4::CallHead<'_>, v4::Args<'_>, _>(cursor, observer),
-                    Self::CbCompound => compound::<v4::CbCallHead<'_>, v4::CbArgs<'_>, _>(cursor, observer),
+                    Self::Compound => compound::<v4::CompoundCallHead<'_>, v4::Args<'_>, _>(cursor, observer),
+                    Self::CbCompound => compound::<v4::CbCompoundCallHead<'_>, v4::CbArgs<'_>, _>(cursor, observer),
                     Self::Null => Ok(()),
                 }
             }
@@ -95,13 +95,13 @@ macro_rules! programs {
                 self,
                 cursor: &mut Cursor<'a>,
                 observer: &mut O,
-            ) -> Result<(), Error> {
+            ) -> Result<(), XdrError> {
                 match self {
                     $(Self::$variant(procedure) => {
                         $($room)::+::Results::decode(procedure, cursor, observer).map(|_| ())
                     })*
-                    Self::Compound => compound::<v4::ReplyHead<'_>, v4::Results<'_>, _>(cursor, observer),
-                    Self::CbCompound => compound::<v4::ReplyHead<'_>, v4::CbResults<'_>, _>(cursor, observer),
+                    Self::Compound => compound::<v4::CompoundReplyHead<'_>, v4::Results<'_>, _>(cursor, observer),
+                    Self::CbCompound => compound::<v4::CompoundReplyHead<'_>, v4::CbResults<'_>, _>(cursor, observer),
                     Self::Null => Ok(()),
                 }
             }
@@ -114,14 +114,14 @@ macro_rules! programs {
                 self,
                 cursor: &mut Cursor<'_>,
                 encoder: &mut Encoder,
-            ) -> Result<(), Error> {
+            ) -> Result<(), XdrError> {
                 match self {
                     $(Self::$variant(procedure) => {
-                        $($room)::+::Args::decode(procedure, cursor, &mut Unobserved)
+                        $($room)::+::Args::decode(procedure, cursor, &mut NullObserver)
                             .map(|arguments| arguments.encode(encoder))
                     })*
-                    Self::Compound => compound_again::<v4::CallHead<'_>, v4::Args<'_>>(cursor, encoder),
-                    Self::CbCompound => compound_again::<v4::CbCallHead<'_>, v4::CbArgs<'_>>(cursor, encoder),
+                    Self::Compound => compound_again::<v4::CompoundCallHead<'_>, v4::Args<'_>>(cursor, encoder),
+                    Self::CbCompound => compound_again::<v4::CbCompoundCallHead<'_>, v4::CbArgs<'_>>(cursor, encoder),
                     Self::Null => Ok(()),
                 }
             }
@@ -134,14 +134,14 @@ macro_rules! programs {
                 self,
                 cursor: &mut Cursor<'_>,
                 encoder: &mut Encoder,
-            ) -> Result<(), Error> {
+            ) -> Result<(), XdrError> {
                 match self {
                     $(Self::$variant(procedure) => {
-                        $($room)::+::Results::decode(procedure, cursor, &mut Unobserved)
+                        $($room)::+::Results::decode(procedure, cursor, &mut NullObserver)
                             .map(|results| results.encode(encoder))
                     })*
-                    Self::Compound => compound_again::<v4::ReplyHead<'_>, v4::Results<'_>>(cursor, encoder),
-                    Self::CbCompound => compound_again::<v4::ReplyHead<'_>, v4::CbResults<'_>>(cursor, encoder),
+                    Self::Compound => compound_again::<v4::CompoundReplyHead<'_>, v4::Results<'_>>(cursor, encoder),
+                    Self::CbCompound => compound_again::<v4::CompoundReplyHead<'_>, v4::CbResults<'_>>(cursor, encoder),
                     Self::Null => Ok(()),
                 }
             }
@@ -211,38 +211,37 @@ impl Procedure {
     /// How many operations a Call of COMPOUND or CB_COMPOUND says it has; `None` for other procedures, and where the message
     /// ends before.
     pub fn operations(self, mut arguments: Cursor<'_>) -> Option<u32> {
-        let (cursor, observer) = (&mut arguments, &mut Unobserved);
+        let (cursor, observer) = (&mut arguments, &mut NullObserver);
         match self {
-            Self::Compound => v4::Call::decode(cursor, observer).map(|call| call.count()).ok(),
-            Self::CbCompound => v4::CbCall::decode(cursor, observer).map(|call| call.count()).ok(),
+            Self::Compound => v4::CompoundCall::decode(cursor, observer).map(|call| call.count()).ok(),
+            Self::CbCompound => v4::CbCompoundCall::decode(cursor, observer).map(|call| call.count()).ok(),
             _ => None,
         }
     }
 
     /// How many results a Reply of COMPOUND or CB_COMPOUND says it has, if it says that all operations were done.
     pub fn successful_results(self, mut results: Cursor<'_>) -> Option<u32> {
-        let (cursor, observer) = (&mut results, &mut Unobserved);
-        let (status, count) = match self {
-            Self::Compound => {
-                v4::Reply::decode(cursor, observer).map(|reply| (reply.head.status, reply.count()))
+        let (cursor, observer) = (&mut results, &mut NullObserver);
+        let (status, count) =
+            match self {
+                Self::Compound => v4::CompoundReply::decode(cursor, observer)
+                    .map(|reply| (reply.head.status, reply.count())),
+                Self::CbCompound => v4::CbCompoundReply::decode(cursor, observer)
+                    .map(|reply| (reply.head.status, reply.count())),
+                _ => return None,
             }
-            Self::CbCompound => {
-                v4::CbReply::decode(cursor, observer).map(|reply| (reply.head.status, reply.count()))
-            }
-            _ => return None,
-        }
-        .ok()?;
+            .ok()?;
         (status == v4::Nfsstat4::NFS4_OK).then_some(count)
     }
 }
 
 /// Reads a COMPOUND to its end, and appends what it encodes to. An operation that cannot be read is an error, as its
 /// bytes would be appended as they are.
-fn compound_again<'a, H: Xdr<'a>, B: v4::Body<'a> + 'a>(
+fn compound_again<'a, H: Xdr<'a>, B: v4::OperationBody<'a> + 'a>(
     cursor: &mut Cursor<'a>,
     encoder: &mut Encoder,
-) -> Result<(), Error> {
-    let compound = v4::Compound::<'a, H, B>::decode(cursor, &mut Unobserved)?;
+) -> Result<(), XdrError> {
+    let compound = v4::Compound::<'a, H, B>::decode(cursor, &mut NullObserver)?;
     let mut operations = compound.operations();
     for operation in operations.by_ref() {
         operation.map_err(|stop| stop.error)?;
@@ -255,10 +254,10 @@ fn compound_again<'a, H: Xdr<'a>, B: v4::Body<'a> + 'a>(
 }
 
 /// Walks a COMPOUND to its end, and leaves the cursor there.
-fn compound<'a, H: Xdr<'a>, B: v4::Body<'a> + 'a, O: Observer<'a>>(
+fn compound<'a, H: Xdr<'a>, B: v4::OperationBody<'a> + 'a, O: Observer<'a>>(
     cursor: &mut Cursor<'a>,
     observer: &mut O,
-) -> Result<(), Error> {
+) -> Result<(), XdrError> {
     let compound = v4::Compound::<'a, H, B>::decode(cursor, observer)?;
     let mut operations = compound.operations();
     while let Some(operation) = operations.next_observed(observer) {
@@ -289,9 +288,9 @@ pub fn text_items(procedure: Procedure, mut cursor: Cursor<'_>) -> TextItems {
         Procedure::V3(procedure) => {
             TextItems { call: procedure.has_text_in_arguments(), reply: procedure.has_text_in_results() }
         }
-        Procedure::Compound => {
-            v4::Call::decode(&mut cursor, &mut Unobserved).map(|call| call.text_items()).unwrap_or_default()
-        }
+        Procedure::Compound => v4::CompoundCall::decode(&mut cursor, &mut NullObserver)
+            .map(|call| call.text_items())
+            .unwrap_or_default(),
         // RFC 8267 sections 5 and 6.5: nothing of these is DDP-eligible.
         _ => TextItems::default(),
     }

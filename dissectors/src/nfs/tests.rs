@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::laid_out::Examples;
+use super::wire_builder::Examples;
 use super::{Procedure, mount, nfsacl, nlm, nsm, procedure_name, rpcbind, rquota, v2};
-use crate::field::{Field, Observer, Unobserved, Value};
+use crate::field::{Field, FieldValue, NullObserver, Observer};
 use crate::rpc::{self, Program};
 use crate::xdr::{Cursor, Encoder, Xdr};
 
@@ -78,14 +78,14 @@ impl<'a> Observer<'a> for Told {
 
     fn leave(&mut self, _: usize) {}
 
-    fn value(&mut self, field: &'static Field, _: Range<usize>, value: Value<'a>) {
+    fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
         let value = match value {
-            Value::Enum(_, Some(name)) => name.to_owned(),
-            Value::Enum(number, None) | Value::Unsigned(number) => number.to_string(),
-            Value::Signed(number) => number.to_string(),
-            Value::Bool(value) => value.to_string(),
-            Value::Text(text) => String::from_utf8_lossy(text).into_owned(),
-            Value::Bytes(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+            FieldValue::Enum(_, Some(name)) => name.to_owned(),
+            FieldValue::Enum(number, None) | FieldValue::Unsigned(number) => number.to_string(),
+            FieldValue::Signed(number) => number.to_string(),
+            FieldValue::Bool(value) => value.to_string(),
+            FieldValue::Text(text) => String::from_utf8_lossy(text).into_owned(),
+            FieldValue::Bytes(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
             other => panic!("{other:?}"),
         };
         self.0.push(format!("{}={value}", field.name));
@@ -120,7 +120,7 @@ fn every_example_is_read_to_its_end_and_encodes_to_itself_by_the_numbers_of_its_
             let procedure = Procedure::of(program, version, *number).unwrap();
             let (mut cursor, mut again, mut encoder) =
                 (Cursor::new(bytes), Cursor::new(bytes), Encoder::new());
-            procedure.arguments(&mut cursor, &mut Unobserved).unwrap();
+            procedure.arguments(&mut cursor, &mut NullObserver).unwrap();
             procedure.encode_arguments_again(&mut again, &mut encoder).unwrap();
             assert_eq!((cursor.remaining(), again.remaining(), encoder.bytes()), (0, 0, &bytes[..]));
         }
@@ -128,7 +128,7 @@ fn every_example_is_read_to_its_end_and_encodes_to_itself_by_the_numbers_of_its_
             let procedure = Procedure::of(program, version, *number).unwrap();
             let (mut cursor, mut again, mut encoder) =
                 (Cursor::new(bytes), Cursor::new(bytes), Encoder::new());
-            procedure.results(&mut cursor, &mut Unobserved).unwrap();
+            procedure.results(&mut cursor, &mut NullObserver).unwrap();
             procedure.encode_results_again(&mut again, &mut encoder).unwrap();
             assert_eq!((cursor.remaining(), again.remaining(), encoder.bytes()), (0, 0, &bytes[..]));
             // A status that the result has is known by its name.
@@ -149,7 +149,7 @@ fn bytes_of(hex: &str) -> Vec<u8> {
 fn exchange(call: &str, reply: &str) -> (String, String, String, Option<&'static str>) {
     let (call, reply) = (bytes_of(call), bytes_of(reply));
     let mut cursor = Cursor::new(&call);
-    let message = rpc::Message::decode(&mut cursor, &mut Unobserved).unwrap();
+    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
     let header = message.call().unwrap();
     let procedure = Procedure::of(header.prog, header.vers, header.proc).unwrap();
     let about = format!("{} {} {}", header.prog, header.vers, procedure.name());
@@ -160,7 +160,7 @@ fn exchange(call: &str, reply: &str) -> (String, String, String, Option<&'static
     assert_eq!((cursor.remaining(), encoder.bytes()), (0, &call[..]));
 
     let mut cursor = Cursor::new(&reply);
-    let answer = rpc::Message::decode(&mut cursor, &mut Unobserved).unwrap();
+    let answer = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
     assert_eq!(answer.xid, message.xid);
     let (mut results, mut encoder) = (Told::default(), Encoder::new());
     answer.encode(&mut encoder);

@@ -1,9 +1,9 @@
 //! Who calls: credentials and verifiers. RFC 5531 sections 8.2 and 10 and appendix A.
 
-use crate::field::{Field, Kind, Observer, Unobserved, Value};
-use crate::xdr::{Cursor, Enclosed, Encoder, Error, List, Opaque, Text, Xdr};
+use crate::field::{Field, FieldKind, FieldValue, NullObserver, Observer};
+use crate::xdr::{Cursor, EnclosedStructure, Encoder, List, Opaque, Text, Xdr, XdrError};
 
-use super::gss::{GssCredential, Payload, VerifierBody};
+use super::gss::{GssCredential, GssPayload, VerifierBody};
 
 /// The most bytes that the body of a credential or a verifier may have. RFC 5531 section 8.2.
 pub const MAX_BODY: u32 = 400;
@@ -42,8 +42,8 @@ crate::xdr! { "rpc.auth";
 
     /// The credential of a Call. RFC 5531 section 8.2.
     union Credential<'a> switch (flavor: Flavor) {
-        AUTH_SYS => Sys(Body<'a, AuthSys<'a>>),
-        RPCSEC_GSS => Gss(Body<'a, GssCredential<'a>>),
+        AUTH_SYS => Sys(EnclosedAuthBody<'a, AuthSys<'a>>),
+        RPCSEC_GSS => Gss(EnclosedAuthBody<'a, GssCredential<'a>>),
         default => Other(AuthBody<'a>),
     }
 
@@ -66,14 +66,14 @@ crate::xdr! { "rpc.auth";
 
 impl<'a> Credential<'a> {
     /// What the Call with this credential carries, and its Reply if that is accepted with SUCCESS.
-    pub fn payload(&self) -> Payload {
-        self.gss().map_or(Payload::Plain, GssCredential::payload)
+    pub fn payload(&self) -> GssPayload {
+        self.gss().map_or(GssPayload::Plain, GssCredential::payload)
     }
 
     /// The RPCSEC_GSS credential, if it is one.
     pub fn gss(&self) -> Option<&GssCredential<'a>> {
         match self {
-            Self::Gss(Body::Known(credential)) => Some(credential),
+            Self::Gss(EnclosedAuthBody::Known(credential)) => Some(credential),
             _ => None,
         }
     }
@@ -81,7 +81,7 @@ impl<'a> Credential<'a> {
     /// The AUTH_SYS credential, if it is one.
     pub fn sys(&self) -> Option<&AuthSys<'a>> {
         match self {
-            Self::Sys(Body::Known(credential)) => Some(credential),
+            Self::Sys(EnclosedAuthBody::Known(credential)) => Some(credential),
             _ => None,
         }
     }
@@ -102,18 +102,18 @@ impl StartTls<'_> {
 }
 
 impl<'a> Xdr<'a> for StartTls<'a> {
-    const KIND: Kind = Kind::Bytes;
+    const KIND: FieldKind = FieldKind::Bytes;
 
     #[inline]
     fn decode<O: Observer<'a>>(
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, XdrError> {
         let at = cursor.position();
-        let this = Self(Opaque::decode(cursor, field, &mut Unobserved)?);
+        let this = Self(Opaque::decode(cursor, field, &mut NullObserver)?);
         let body = this.0.0;
-        let value = if this.is_offered() { Value::Text(body) } else { Value::Bytes(body) };
+        let value = if this.is_offered() { FieldValue::Text(body) } else { FieldValue::Bytes(body) };
         observer.value(field, at..at + 4 + body.len(), value);
         Ok(this)
     }
@@ -124,16 +124,16 @@ impl<'a> Xdr<'a> for StartTls<'a> {
 }
 
 /// An opaque body in which its flavor puts a structure.
-pub type Body<'a, T> = Enclosed<'a, T, MAX_BODY>;
+pub type EnclosedAuthBody<'a, T> = EnclosedStructure<'a, T, MAX_BODY>;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     static FIELD: Field = Field::group("rpc.auth", "cred", "");
 
-    fn decode(bytes: &[u8]) -> Result<Credential<'_>, Error> {
+    fn decode(bytes: &[u8]) -> Result<Credential<'_>, XdrError> {
         let mut cursor = Cursor::new(bytes);
-        let credential = <Credential as Xdr>::decode(&mut cursor, &FIELD, &mut Unobserved)?;
+        let credential = <Credential as Xdr>::decode(&mut cursor, &FIELD, &mut NullObserver)?;
         assert_eq!(cursor.remaining(), 0);
         let mut encoder = Encoder::new();
         credential.encode(&mut encoder);
@@ -149,13 +149,13 @@ mod tests {
         let gids = [7];
         let sys =
             AuthSys { stamp: 42, machinename: Text(b"krypt"), uid: 1000, gid: 100, gids: gids[..].into() };
-        assert_eq!(credential, Ok(Credential::Sys(Body::Known(sys))));
+        assert_eq!(credential, Ok(Credential::Sys(EnclosedAuthBody::Known(sys))));
     }
 
     #[test]
     fn rfc5531_section_8_2_a_body_of_another_shape_than_its_flavor_has_stays_opaque() {
         let credential = decode(b"\0\0\0\x01\0\0\0\x04\0\0\0\x2a");
-        assert_eq!(credential, Ok(Credential::Sys(Body::Unread(Opaque(b"\0\0\0\x2a")))));
+        assert_eq!(credential, Ok(Credential::Sys(EnclosedAuthBody::Unread(Opaque(b"\0\0\0\x2a")))));
         let credential = decode(b"\0\0\0\x03\0\0\0\x05hello\0\0\0").unwrap();
         assert_eq!(credential.tag(), Flavor::AUTH_DH);
     }
@@ -164,7 +164,7 @@ mod tests {
     fn rfc5531_section_8_2_a_body_has_at_most_400_bytes() {
         let mut bytes = [0; 500];
         bytes[..8].copy_from_slice(b"\0\0\0\x01\0\0\x01\x94");
-        let expected = Err(Error::TooLong { at: 4, length: 404, bound: 400 });
+        let expected = Err(XdrError::TooLong { at: 4, length: 404, bound: 400 });
         assert_eq!(decode(&bytes), expected);
         bytes[3] = 0;
         assert_eq!(decode(&bytes), expected);
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!((probe.tag(), probe.tag().name()), (Flavor::AUTH_TLS, Some("AUTH_TLS")));
         for (bytes, offered) in [(&b"\0\0\0\0\0\0\0\x08STARTTLS"[..], true), (b"\0\0\0\0\0\0\0\0", false)] {
             let verifier =
-                <Verifier as Xdr>::decode(&mut Cursor::new(bytes), &FIELD, &mut Unobserved).unwrap();
+                <Verifier as Xdr>::decode(&mut Cursor::new(bytes), &FIELD, &mut NullObserver).unwrap();
             let Verifier::None(none) = &verifier else { panic!("{verifier:?}") };
             assert_eq!(none.body.is_offered(), offered);
             let mut encoder = Encoder::new();

@@ -1,17 +1,17 @@
 //! RPCSEC_GSS: the credential, the control messages, and what protects arguments and results.
 //! RFC 2203; version 2: RFC 5403; version 3: RFC 7861.
 //!
-//! Under the integrity service the arguments stand inside an opaque item. [`Protected::open`] gives a cursor over
-//! them, and leaves the message's cursor at the [`Checksum`] that follows:
+//! Under the integrity service the arguments stand inside an opaque item. [`IntegrityBody::open`] gives a cursor over
+//! them, and leaves the message's cursor at the [`IntegrityChecksum`] that follows:
 //!
 //! ```
 //! use nfsrdma_dissectors::field::Unobserved;
-//! use nfsrdma_dissectors::rpc::gss::{Checksum, Protected};
+//! use nfsrdma_dissectors::rpc::gss::{IntegrityChecksum, IntegrityBody};
 //! use nfsrdma_dissectors::xdr::Cursor;
 //! let mut cursor = Cursor::new(b"\0\0\0\x08\0\0\0\x2aargs\0\0\0\x03mic\0");
-//! let mut protected = Protected::open(&mut cursor, &mut Unobserved).unwrap();
+//! let mut protected = IntegrityBody::open(&mut cursor, &mut NullObserver).unwrap();
 //! assert_eq!((protected.seq_num, protected.body.take(4)), (42, Ok(&b"args"[..])));
-//! assert_eq!(Checksum::read(&mut cursor, &mut Unobserved).unwrap().checksum.0, b"mic");
+//! assert_eq!(IntegrityChecksum::read(&mut cursor, &mut NullObserver).unwrap().checksum.0, b"mic");
 //! ```
 
 mod control;
@@ -19,8 +19,8 @@ mod control;
 pub use control::*;
 
 use crate::field::registry::Registry;
-use crate::field::{Field, Kind, Observer, Value};
-use crate::xdr::{Cursor, Error, Opaque, Xdr};
+use crate::field::{Field, FieldKind, FieldValue, Observer};
+use crate::xdr::{Cursor, Opaque, Xdr, XdrError};
 
 crate::xdr! { "rpc.authgss";
     /// The versions of RPCSEC_GSS. RFC 7861 section 2.4.
@@ -38,7 +38,7 @@ crate::xdr! { "rpc.authgss";
     }
 
     /// rpc_gss_service_t. RFC 7861 section 2.4.
-    enum Service {
+    enum RpcGssService {
         rpc_gss_svc_none = 1,
         rpc_gss_svc_integrity = 2,
         rpc_gss_svc_privacy = 3,
@@ -50,7 +50,7 @@ crate::xdr! { "rpc.authgss";
         rgc_version: Version => "rpc.authgss.version",
         gss_proc: GssProc => "rpc.authgss.procedure",
         seq_num: u32 => "rpc.authgss.seqnum",
-        service: Service,
+        service: RpcGssService,
         handle: Opaque<'a> => "rpc.authgss.context",
     }
 
@@ -58,15 +58,15 @@ crate::xdr! { "rpc.authgss";
     struct PrivData<'a> { databody_priv: Opaque<'a> => "rpc.authgss.data" }
 
     /// The checksum that ends rpc_gss_integ_data. RFC 2203 section 5.3.2.2.
-    struct Checksum<'a> { checksum: Opaque<'a> }
+    struct IntegrityChecksum<'a> { checksum: Opaque<'a> }
 }
 
 /// What stands in a message where the procedure's arguments or results would be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Payload {
+pub enum GssPayload {
     /// The arguments or results as they are.
     Plain,
-    /// The same inside rpc_gss_integ_data: [`Protected`], then [`Checksum`].
+    /// The same inside rpc_gss_integ_data: [`IntegrityBody`], then [`IntegrityChecksum`].
     Integrity,
     /// The same, encrypted: [`PrivData`].
     Privacy,
@@ -76,22 +76,22 @@ pub enum Payload {
 
 impl GssCredential<'_> {
     /// What the Call with this credential carries, and its Reply if that is accepted with SUCCESS.
-    pub fn payload(&self) -> Payload {
+    pub fn payload(&self) -> GssPayload {
         match (self.gss_proc, self.service) {
-            (GssProc::RPCSEC_GSS_DATA, Service::rpc_gss_svc_integrity) => Payload::Integrity,
-            (GssProc::RPCSEC_GSS_DATA, Service::rpc_gss_svc_privacy) => Payload::Privacy,
+            (GssProc::RPCSEC_GSS_DATA, RpcGssService::rpc_gss_svc_integrity) => GssPayload::Integrity,
+            (GssProc::RPCSEC_GSS_DATA, RpcGssService::rpc_gss_svc_privacy) => GssPayload::Privacy,
             // Destroying a context is a Call of NULL, and implementations do not protect its nothing. That of
             // BIND_CHANNEL has its arguments and results in the verifiers (RFC 5403 section 3.3).
             (
                 GssProc::RPCSEC_GSS_DATA | GssProc::RPCSEC_GSS_DESTROY | GssProc::RPCSEC_GSS_BIND_CHANNEL,
                 _,
-            ) => Payload::Plain,
+            ) => GssPayload::Plain,
             (GssProc::RPCSEC_GSS_INIT | GssProc::RPCSEC_GSS_CONTINUE_INIT, _) => {
-                Payload::Control(Control::Init)
+                GssPayload::Control(Control::Init)
             }
-            (GssProc::RPCSEC_GSS_CREATE, service) => Payload::Control(Control::Create(service)),
-            (GssProc::RPCSEC_GSS_LIST, service) => Payload::Control(Control::List(service)),
-            _ => Payload::Control(Control::Unknown),
+            (GssProc::RPCSEC_GSS_CREATE, service) => GssPayload::Control(Control::Create(service)),
+            (GssProc::RPCSEC_GSS_LIST, service) => GssPayload::Control(Control::List(service)),
+            _ => GssPayload::Control(Control::Unknown),
         }
     }
 }
@@ -99,13 +99,13 @@ impl GssCredential<'_> {
 static DATABODY_INTEG: Field = Field {
     name: "rpc.authgss.data.length",
     label: "databody_integ",
-    kind: Kind::Unsigned,
+    kind: FieldKind::Unsigned,
     doc: "Length of the protected arguments or results. RFC 2203 section 5.3.2.2",
 };
 static SEQ_NUM: Field = Field {
     name: "rpc.authgss.seqnum",
     label: "seq_num",
-    kind: Kind::Unsigned,
+    kind: FieldKind::Unsigned,
     doc: "The sequence number of the credential, protected with the data. RFC 2203 section 5.3.2.2",
 };
 static INTEG_DATA: Field =
@@ -116,29 +116,29 @@ static PRIV_DATA: Field =
 pub(super) fn describe(registry: &mut Registry) {
     registry.field(&DATABODY_INTEG);
     registry.field(&SEQ_NUM);
-    registry.xdr::<Checksum<'_>>(&INTEG_DATA, "");
+    registry.xdr::<IntegrityChecksum<'_>>(&INTEG_DATA, "");
     registry.xdr::<PrivData<'_>>(&PRIV_DATA, "");
     control::describe(registry);
 }
 
 /// databody_integ of rpc_gss_integ_data, opened. RFC 2203 section 5.3.2.2.
 #[derive(Clone, Copy, Debug)]
-pub struct Protected<'a> {
+pub struct IntegrityBody<'a> {
     /// The sequence number that stands before the data.
     pub seq_num: u32,
     /// At the arguments or results, and ending with them.
     pub body: Cursor<'a>,
 }
 
-impl<'a> Protected<'a> {
+impl<'a> IntegrityBody<'a> {
     /// Opens what stands at the cursor, and moves the cursor to the checksum.
     ///
     /// # Errors
     /// Where the message ends too early, or the data is too short for a sequence number.
-    pub fn open<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, Error> {
+    pub fn open<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
         let at = cursor.position();
         let length = cursor.word()?;
-        observer.value(&DATABODY_INTEG, at..at + 4, Value::Unsigned(u64::from(length)));
+        observer.value(&DATABODY_INTEG, at..at + 4, FieldValue::Unsigned(u64::from(length)));
         let mut body = cursor.enclosed(length)?;
         let seq_num = u32::decode(&mut body, &SEQ_NUM, observer)?;
         Ok(Self { seq_num, body })
@@ -152,27 +152,27 @@ macro_rules! read {
             ///
             /// # Errors
             /// Where the message ends too early.
-            pub fn read<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, Error> {
+            pub fn read<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
                 Self::decode(cursor, &$field, observer)
             }
         }
     )*};
 }
 read! {
-    Checksum, INTEG_DATA;
+    IntegrityChecksum, INTEG_DATA;
     PrivData, PRIV_DATA;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::Unobserved;
-    use crate::rpc::auth::{Body, Credential};
+    use crate::field::NullObserver;
+    use crate::rpc::auth::{Credential, EnclosedAuthBody};
     use crate::xdr::{ChunkItem, Ddp, Encoder};
 
     static FIELD: Field = Field::group("test", "test", "");
 
-    fn credential(gss_proc: GssProc, service: Service) -> GssCredential<'static> {
+    fn credential(gss_proc: GssProc, service: RpcGssService) -> GssCredential<'static> {
         let handle = Opaque(b"ctx1");
         GssCredential { rgc_version: Version::RPCSEC_GSS_VERS_1, gss_proc, seq_num: 9, service, handle }
     }
@@ -180,10 +180,11 @@ mod tests {
     #[test]
     fn rfc2203_section_5_the_credential_names_procedure_sequence_service_and_context() {
         let bytes = b"\0\0\0\x06\0\0\0\x18\0\0\0\x01\0\0\0\0\0\0\0\x09\0\0\0\x02\0\0\0\x04ctx1";
-        let decoded = <Credential as Xdr>::decode(&mut Cursor::new(bytes), &FIELD, &mut Unobserved).unwrap();
-        let expected = credential(GssProc::RPCSEC_GSS_DATA, Service::rpc_gss_svc_integrity);
-        assert_eq!(decoded, Credential::Gss(Body::Known(expected)));
-        assert_eq!(decoded.payload(), Payload::Integrity);
+        let decoded =
+            <Credential as Xdr>::decode(&mut Cursor::new(bytes), &FIELD, &mut NullObserver).unwrap();
+        let expected = credential(GssProc::RPCSEC_GSS_DATA, RpcGssService::rpc_gss_svc_integrity);
+        assert_eq!(decoded, Credential::Gss(EnclosedAuthBody::Known(expected)));
+        assert_eq!(decoded.payload(), GssPayload::Integrity);
         let mut encoder = Encoder::new();
         decoded.encode(&mut encoder);
         assert_eq!(encoder.bytes(), bytes);
@@ -192,30 +193,30 @@ mod tests {
     #[test]
     fn rfc2203_section_5_3_2_only_data_is_protected_as_its_service_says() {
         let payload = |gss_proc, service| credential(gss_proc, service).payload();
-        use {GssProc as P, Service as S};
-        assert_eq!(payload(P::RPCSEC_GSS_DATA, S::rpc_gss_svc_none), Payload::Plain);
-        assert_eq!(payload(P::RPCSEC_GSS_DATA, S::rpc_gss_svc_privacy), Payload::Privacy);
-        assert_eq!(payload(P::RPCSEC_GSS_DATA, S::rpc_gss_svc_channel_prot), Payload::Plain);
-        assert_eq!(payload(P::RPCSEC_GSS_INIT, S::rpc_gss_svc_none), Payload::Control(Control::Init));
+        use {GssProc as P, RpcGssService as S};
+        assert_eq!(payload(P::RPCSEC_GSS_DATA, S::rpc_gss_svc_none), GssPayload::Plain);
+        assert_eq!(payload(P::RPCSEC_GSS_DATA, S::rpc_gss_svc_privacy), GssPayload::Privacy);
+        assert_eq!(payload(P::RPCSEC_GSS_DATA, S::rpc_gss_svc_channel_prot), GssPayload::Plain);
+        assert_eq!(payload(P::RPCSEC_GSS_INIT, S::rpc_gss_svc_none), GssPayload::Control(Control::Init));
         let next = payload(P::RPCSEC_GSS_CONTINUE_INIT, S::rpc_gss_svc_integrity);
-        assert_eq!(next, Payload::Control(Control::Init));
-        assert_eq!(payload(P::RPCSEC_GSS_DESTROY, S::rpc_gss_svc_integrity), Payload::Plain);
-        assert_eq!(payload(P::RPCSEC_GSS_BIND_CHANNEL, S::rpc_gss_svc_none), Payload::Plain);
+        assert_eq!(next, GssPayload::Control(Control::Init));
+        assert_eq!(payload(P::RPCSEC_GSS_DESTROY, S::rpc_gss_svc_integrity), GssPayload::Plain);
+        assert_eq!(payload(P::RPCSEC_GSS_BIND_CHANNEL, S::rpc_gss_svc_none), GssPayload::Plain);
         let integrity = S::rpc_gss_svc_integrity;
-        assert_eq!(payload(P::RPCSEC_GSS_CREATE, integrity), Payload::Control(Control::Create(integrity)));
-        assert_eq!(payload(P::RPCSEC_GSS_LIST, integrity), Payload::Control(Control::List(integrity)));
-        assert_eq!(payload(GssProc(7), integrity), Payload::Control(Control::Unknown));
+        assert_eq!(payload(P::RPCSEC_GSS_CREATE, integrity), GssPayload::Control(Control::Create(integrity)));
+        assert_eq!(payload(P::RPCSEC_GSS_LIST, integrity), GssPayload::Control(Control::List(integrity)));
+        assert_eq!(payload(GssProc(7), integrity), GssPayload::Control(Control::Unknown));
     }
 
     #[test]
     fn rfc2203_section_5_3_2_2_the_body_ends_before_the_checksum() {
         let bytes = b"\0\0\0\x0c\0\0\0\x09\0\0\0\x01\0\0\0\x02\0\0\0\x04mic!";
         let mut cursor = Cursor::new(bytes).with_base(1000);
-        let mut protected = Protected::open(&mut cursor, &mut Unobserved).unwrap();
+        let mut protected = IntegrityBody::open(&mut cursor, &mut NullObserver).unwrap();
         assert_eq!((protected.seq_num, protected.body.position()), (9, 1008));
         assert_eq!((protected.body.word(), protected.body.word()), (Ok(1), Ok(2)));
         assert_eq!(protected.body.remaining(), 0);
-        let checksum = Checksum::read(&mut cursor, &mut Unobserved).unwrap();
+        let checksum = IntegrityChecksum::read(&mut cursor, &mut NullObserver).unwrap();
         assert_eq!((checksum.checksum, cursor.remaining()), (Opaque(&b"mic!"[..]), 0));
     }
 
@@ -227,20 +228,20 @@ mod tests {
             encoder.word(9);
             Ddp::Chunk { length: 5, bytes: None }.encode(encoder);
         });
-        Checksum { checksum: Opaque(b"mic!") }.encode(&mut encoder);
+        IntegrityChecksum { checksum: Opaque(b"mic!") }.encode(&mut encoder);
         assert_eq!(encoder.bytes(), b"\0\0\0\x10\0\0\0\x09\0\0\0\x05\0\0\0\x04mic!");
         let chunks = [ChunkItem { position: Some(12), length: 5, bytes: None }];
         let mut cursor = Cursor::new(encoder.bytes()).with_chunks(&chunks);
-        let mut protected = Protected::open(&mut cursor, &mut Unobserved).unwrap();
-        let data = Ddp::decode(&mut protected.body, &FIELD, &mut Unobserved).unwrap();
+        let mut protected = IntegrityBody::open(&mut cursor, &mut NullObserver).unwrap();
+        let data = Ddp::decode(&mut protected.body, &FIELD, &mut NullObserver).unwrap();
         assert_eq!(data, Ddp::Chunk { length: 5, bytes: None });
-        assert_eq!(Checksum::read(&mut cursor, &mut Unobserved).unwrap().checksum.0, b"mic!");
+        assert_eq!(IntegrityChecksum::read(&mut cursor, &mut NullObserver).unwrap().checksum.0, b"mic!");
     }
 
     #[test]
     fn protected_data_without_room_for_its_sequence_number_is_refused() {
-        let result = Protected::open(&mut Cursor::new(b"\0\0\0\x02ab\0\0\0\0\0\0"), &mut Unobserved);
-        assert_eq!(result.unwrap_err(), Error::Short { at: 4, needed: 4 });
+        let result = IntegrityBody::open(&mut Cursor::new(b"\0\0\0\x02ab\0\0\0\0\0\0"), &mut NullObserver);
+        assert_eq!(result.unwrap_err(), XdrError::Short { at: 4, needed: 4 });
     }
 
     proptest::proptest! {
@@ -251,9 +252,9 @@ mod tests {
             let bytes = [&inner.to_be_bytes()[..], &bytes].concat();
             let chunks = [ChunkItem { position: Some(position.into()), length: chunk, bytes: None }];
             let mut cursor = Cursor::new(&bytes).with_length(length.into()).with_chunks(&chunks);
-            if let Ok(mut protected) = Protected::open(&mut cursor, &mut Unobserved) {
-                let _ = Ddp::decode(&mut protected.body, &FIELD, &mut Unobserved);
-                let _ = Checksum::read(&mut cursor, &mut Unobserved);
+            if let Ok(mut protected) = IntegrityBody::open(&mut cursor, &mut NullObserver) {
+                let _ = Ddp::decode(&mut protected.body, &FIELD, &mut NullObserver);
+                let _ = IntegrityChecksum::read(&mut cursor, &mut NullObserver);
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::field::{Field, Observer};
-use crate::xdr::{Cursor, Error, Xdr};
+use crate::xdr::{Cursor, Xdr, XdrError};
 
 use super::auth::{Credential, Verifier};
 use super::program::Program;
@@ -67,16 +67,16 @@ crate::xdr! { "rpc";
     }
 
     /// rpc_msg, up to the procedure's arguments or results. RFC 5531 section 9.
-    struct Message<'a> { xid: Xid, body: Body<'a> }
+    struct RpcMsg<'a> { xid: Xid, body: RpcMsgBody<'a> }
 
     /// The body of rpc_msg. RFC 5531 section 9.
-    union Body<'a> switch (mtype: MsgType => "rpc.msgtyp") {
-        CALL => Call(Call<'a>),
-        REPLY => Reply(Reply<'a>),
+    union RpcMsgBody<'a> switch (mtype: MsgType => "rpc.msgtyp") {
+        CALL => Call(CallBody<'a>),
+        REPLY => Reply(ReplyBody<'a>),
     }
 
     /// call_body. RFC 5531 section 9.
-    struct Call<'a> {
+    struct CallBody<'a> {
         rpcvers: u32 => "rpc.version",
         prog: Program => "rpc.program",
         vers: u32 => "rpc.programversion",
@@ -86,7 +86,7 @@ crate::xdr! { "rpc";
     }
 
     /// reply_body. RFC 5531 section 9.
-    union Reply<'a> switch (stat: ReplyStat => "rpc.replystat") {
+    union ReplyBody<'a> switch (stat: ReplyStat => "rpc.replystat") {
         MSG_ACCEPTED => Accepted(AcceptedReply<'a>),
         MSG_DENIED => Denied(RejectedReply),
     }
@@ -120,7 +120,7 @@ crate::xdr! { "rpc";
     struct AuthError { stat: AuthStat => "rpc.state_auth" }
 }
 
-impl<'a> Message<'a> {
+impl<'a> RpcMsg<'a> {
     /// The message as one group of fields.
     pub const FIELD: &'static Field =
         &Field::group("rpc", "rpc_msg", "Remote Procedure Call. RFC 5531 section 9");
@@ -129,37 +129,37 @@ impl<'a> Message<'a> {
     ///
     /// # Errors
     /// When the message ends too early or holds what RFC 5531 does not allow.
-    pub fn decode<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, Error> {
+    pub fn decode<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
         <Self as Xdr>::decode(cursor, Self::FIELD, observer)
     }
 
     /// The Call, if it is one.
-    pub fn call(&self) -> Option<&Call<'a>> {
+    pub fn call(&self) -> Option<&CallBody<'a>> {
         match &self.body {
-            Body::Call(call) => Some(call),
-            Body::Reply(_) => None,
+            RpcMsgBody::Call(call) => Some(call),
+            RpcMsgBody::Reply(_) => None,
         }
     }
 
     /// The Reply, if it is one.
-    pub fn reply(&self) -> Option<&Reply<'a>> {
+    pub fn reply(&self) -> Option<&ReplyBody<'a>> {
         match &self.body {
-            Body::Call(_) => None,
-            Body::Reply(reply) => Some(reply),
+            RpcMsgBody::Call(_) => None,
+            RpcMsgBody::Reply(reply) => Some(reply),
         }
     }
 }
 
 /// How RPC itself went, in one word: the accept_stat, or the reject_stat of what was denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Status {
+pub enum RpcReplyStatus {
     /// The server took the Call.
     Accepted(AcceptStat),
     /// The server turned the Call away.
     Denied(RejectStat),
 }
 
-impl Status {
+impl RpcReplyStatus {
     /// RFC 5531's name, if the number has one.
     pub const fn name(self) -> Option<&'static str> {
         match self {
@@ -175,7 +175,7 @@ impl Status {
 }
 
 /// RFC 5531's name, or the number where it has none.
-impl fmt::Display for Status {
+impl fmt::Display for RpcReplyStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Accepted(stat) => stat.fmt(f),
@@ -184,12 +184,12 @@ impl fmt::Display for Status {
     }
 }
 
-impl Reply<'_> {
+impl ReplyBody<'_> {
     /// How RPC itself went.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> RpcReplyStatus {
         match self {
-            Self::Accepted(reply) => Status::Accepted(reply.reply_data.tag()),
-            Self::Denied(reply) => Status::Denied(reply.tag()),
+            Self::Accepted(reply) => RpcReplyStatus::Accepted(reply.reply_data.tag()),
+            Self::Denied(reply) => RpcReplyStatus::Denied(reply.tag()),
         }
     }
 }
@@ -197,15 +197,15 @@ impl Reply<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::{Unobserved, Value};
+    use crate::field::{FieldValue, NullObserver};
     use crate::rpc::auth::{AuthBody, Flavor};
     use crate::xdr::{Encoder, Opaque};
     use std::ops::Range;
 
     /// Decodes a message that ends with its header, and holds it to encode to its own bytes.
-    fn decode(bytes: &[u8]) -> Message<'_> {
+    fn decode(bytes: &[u8]) -> RpcMsg<'_> {
         let mut cursor = Cursor::new(bytes);
-        let message = Message::decode(&mut cursor, &mut Unobserved).unwrap();
+        let message = RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
         assert_eq!(cursor.remaining(), 0);
         let mut encoder = Encoder::new();
         message.encode(&mut encoder);
@@ -245,7 +245,7 @@ mod tests {
         let bytes = accepted(2, b"\0\0\0\x02\0\0\0\x04");
         let message = decode(&bytes);
         assert_eq!(message.reply().unwrap().status().name(), Some("PROG_MISMATCH"));
-        let Some(Reply::Accepted(reply)) = message.reply() else { panic!() };
+        let Some(ReplyBody::Accepted(reply)) = message.reply() else { panic!() };
         assert_eq!(reply.reply_data, ReplyData::ProgMismatch(ProgMismatchInfo { low: 2, high: 4 }));
     }
 
@@ -253,28 +253,28 @@ mod tests {
     fn rfc5531_section_9_a_rejected_reply_says_why() {
         let message = decode(b"\0\0\0\x07\0\0\0\x01\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\x02");
         let mismatch = RejectedReply::RpcMismatch(MismatchInfo { low: 2, high: 2 });
-        assert_eq!(message.reply(), Some(&Reply::Denied(mismatch)));
+        assert_eq!(message.reply(), Some(&ReplyBody::Denied(mismatch)));
         assert_eq!(message.reply().unwrap().status().to_string(), "RPC_MISMATCH");
 
         let message = decode(b"\0\0\0\x07\0\0\0\x01\0\0\0\x01\0\0\0\x01\0\0\0\x0d");
         let error = RejectedReply::AuthError(AuthError { stat: AuthStat::RPCSEC_GSS_CREDPROBLEM });
-        assert_eq!(message.reply(), Some(&Reply::Denied(error)));
+        assert_eq!(message.reply(), Some(&ReplyBody::Denied(error)));
         assert_eq!(message.reply().unwrap().status().to_string(), "AUTH_ERROR");
     }
 
     #[test]
     fn what_is_neither_call_nor_reply_is_refused_where_it_stands() {
-        let result = Message::decode(&mut Cursor::new(b"\0\0\0\x07\0\0\0\x02"), &mut Unobserved);
-        assert_eq!(result, Err(Error::Invalid { at: 4, what: "MsgType", value: 2 }));
+        let result = RpcMsg::decode(&mut Cursor::new(b"\0\0\0\x07\0\0\0\x02"), &mut NullObserver);
+        assert_eq!(result, Err(XdrError::Invalid { at: 4, what: "MsgType", value: 2 }));
     }
 
     #[test]
     fn a_message_cut_at_any_byte_is_told_as_cut() {
         for end in 0..CALL.len() {
             let mut cursor = Cursor::new(&CALL[..end]).with_length(CALL.len());
-            assert!(Message::decode(&mut cursor, &mut Unobserved).unwrap_err().is_cut(), "{end}");
-            let error = Message::decode(&mut Cursor::new(&CALL[..end]), &mut Unobserved).unwrap_err();
-            assert!(matches!(error, Error::Short { .. }), "{end}");
+            assert!(RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap_err().is_cut(), "{end}");
+            let error = RpcMsg::decode(&mut Cursor::new(&CALL[..end]), &mut NullObserver).unwrap_err();
+            assert!(matches!(error, XdrError::Short { .. }), "{end}");
         }
     }
 
@@ -284,12 +284,12 @@ mod tests {
         impl<'a> Observer<'a> for Names {
             fn enter(&mut self, _: &'static Field, _: usize) {}
             fn leave(&mut self, _: usize) {}
-            fn value(&mut self, field: &'static Field, _: Range<usize>, _: Value<'a>) {
+            fn value(&mut self, field: &'static Field, _: Range<usize>, _: FieldValue<'a>) {
                 self.0.push(field.name);
             }
         }
         let mut names = Names(Vec::new());
-        Message::decode(&mut Cursor::new(CALL), &mut names).unwrap();
+        RpcMsg::decode(&mut Cursor::new(CALL), &mut names).unwrap();
         let expected = [
             "rpc.xid",
             "rpc.msgtyp",
@@ -308,7 +308,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn arbitrary_bytes_never_panic(bytes: Vec<u8>, length: u16) {
-            let _ = Message::decode(&mut Cursor::new(&bytes).with_length(length.into()), &mut Unobserved);
+            let _ = RpcMsg::decode(&mut Cursor::new(&bytes).with_length(length.into()), &mut NullObserver);
         }
     }
 }

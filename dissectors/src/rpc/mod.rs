@@ -13,14 +13,15 @@ pub mod universal_address;
 
 pub use auth::{Credential, Verifier};
 pub use header::{
-    AcceptStat, AcceptedReply, AuthError, AuthStat, Body, Call, Message, MismatchInfo, MsgType,
-    ProgMismatchInfo, RejectStat, RejectedReply, Reply, ReplyData, ReplyStat, Status, VERSION, Xid,
+    AcceptStat, AcceptedReply, AuthError, AuthStat, CallBody, MismatchInfo, MsgType, ProgMismatchInfo,
+    RejectStat, RejectedReply, ReplyBody, ReplyData, ReplyStat, RpcMsg, RpcMsgBody, RpcReplyStatus, VERSION,
+    Xid,
 };
 pub use program::Program;
-pub use recognize::{Recognized, recognize, recognize_call_record, recognize_record};
+pub use recognize::{RecognizedRpcMessage, recognize, recognize_call_record, recognize_record};
 
 /// Adds the fields of this room to a registry.
 pub(crate) fn describe(registry: &mut Registry) {
-    registry.xdr::<Message<'_>>(Message::FIELD, "");
+    registry.xdr::<RpcMsg<'_>>(RpcMsg::FIELD, "");
     gss::describe(registry);
 }

@@ -1,9 +1,9 @@
 //! Whether bytes are an RPC message, told by their structure: ports say little, and a capture may begin anywhere.
 
-use crate::field::Unobserved;
+use crate::field::NullObserver;
 use crate::xdr::Cursor;
 
-use super::header::{Body, Message, MsgType, VERSION, Xid};
+use super::header::{MsgType, RpcMsg, RpcMsgBody, VERSION, Xid};
 use super::program::Program;
 use super::record::{LONGEST, RecordMark, SHORTEST};
 
@@ -12,7 +12,7 @@ const ENOUGH: usize = 24;
 
 /// What an RPC message was recognised as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recognized {
+pub struct RecognizedRpcMessage {
     /// Its XID.
     pub xid: Xid,
     /// A Call or a Reply.
@@ -21,7 +21,7 @@ pub struct Recognized {
 
 /// Recognises an RPC message that is `length` bytes long, of which `bytes` are there. Of a Call as much must be there as
 /// tells the procedure, of a Reply as tells how it went.
-pub fn recognize(bytes: &[u8], length: usize) -> Option<Recognized> {
+pub fn recognize(bytes: &[u8], length: usize) -> Option<RecognizedRpcMessage> {
     let word = |at: usize| {
         bytes.get(at..at + 4).map(|word| u32::from_be_bytes([word[0], word[1], word[2], word[3]]))
     };
@@ -36,17 +36,17 @@ pub fn recognize(bytes: &[u8], length: usize) -> Option<Recognized> {
         return None;
     }
     let mut cursor = Cursor::new(bytes).with_length(length);
-    let is_sane = match Message::decode(&mut cursor, &mut Unobserved) {
-        Ok(Message { body: Body::Call(call), .. }) => is_plausible(call.prog),
-        Ok(Message { body: Body::Reply(reply), .. }) => reply.status().name().is_some(),
+    let is_sane = match RpcMsg::decode(&mut cursor, &mut NullObserver) {
+        Ok(RpcMsg { body: RpcMsgBody::Call(call), .. }) => is_plausible(call.prog),
+        Ok(RpcMsg { body: RpcMsgBody::Reply(reply), .. }) => reply.status().name().is_some(),
         // Nothing that is there speaks against it.
         Err(error) => error.is_cut() && (mtype == MsgType::REPLY || is_plausible(Program(word(12)?))),
     };
-    is_sane.then_some(Recognized { xid: Xid(word(0)?), mtype })
+    is_sane.then_some(RecognizedRpcMessage { xid: Xid(word(0)?), mtype })
 }
 
 /// Recognises a record that begins here: a record mark and an RPC message behind it.
-pub fn recognize_record(bytes: &[u8]) -> Option<Recognized> {
+pub fn recognize_record(bytes: &[u8]) -> Option<RecognizedRpcMessage> {
     // The longest record leaves seven bits of the length zero.
     if bytes.first()? & 0x7e != 0 {
         return None;
@@ -64,7 +64,7 @@ pub fn recognize_record(bytes: &[u8]) -> Option<Recognized> {
 
 /// Recognises a record that begins among other bytes, where less may be believed than at the beginning of a segment: a
 /// Call in a record of one fragment. A Reply has too little structure: what RPC-over-RDMA puts before it looks like one.
-pub fn recognize_call_record(bytes: &[u8]) -> Option<Recognized> {
+pub fn recognize_call_record(bytes: &[u8]) -> Option<RecognizedRpcMessage> {
     let is_last = bytes.first()? & 0x80 != 0;
     recognize_record(bytes).filter(|found| is_last && found.mtype == MsgType::CALL)
 }

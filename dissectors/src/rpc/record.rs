@@ -20,7 +20,7 @@ pub const SHORTEST: u32 = 20;
 impl RecordMark {
     /// Reads the mark that these bytes begin with.
     pub fn of(bytes: &[u8]) -> Option<Self> {
-        Self::decode(bytes, 0, &mut crate::field::Unobserved).map(|(mark, _)| mark)
+        Self::decode(bytes, 0, &mut crate::field::NullObserver).map(|(mark, _)| mark)
     }
 }
 

@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
 
 use crate::field::registry::Registry;
-use crate::field::{Field, Kind, Observer, Value};
-use crate::xdr::{Cursor, Encoder, Error, Text, Xdr};
+use crate::field::{Field, FieldKind, FieldValue, Observer};
+use crate::xdr::{Cursor, Encoder, Text, Xdr, XdrError};
 
 /// Reads a universal address: an IPv4 or IPv6 address as text, and the two bytes of the port in decimal, all with
 /// dots between them. `None` if the text is anything else, a host name for example.
@@ -52,19 +52,19 @@ fn byte(digits: &str) -> Option<u8> {
 static IPV4: Field = Field {
     name: "nfs.universal_address.ipv4",
     label: "address",
-    kind: Kind::Ipv4,
+    kind: FieldKind::Ipv4,
     doc: "The IPv4 address that the text says. RFC 5665 section 5.2.3.3.",
 };
 static IPV6: Field = Field {
     name: "nfs.universal_address.ipv6",
     label: "address",
-    kind: Kind::Ipv6,
+    kind: FieldKind::Ipv6,
     doc: "The IPv6 address that the text says. RFC 5665 section 5.2.3.4.",
 };
 static PORT: Field = Field {
     name: "nfsrdma.universal_address.port",
     label: "port",
-    kind: Kind::Unsigned,
+    kind: FieldKind::Unsigned,
     doc: "The port that the last two numbers of a universal address say. RFC 5665 section 5.2.3.",
 };
 
@@ -76,12 +76,12 @@ fn tell<'a, O: Observer<'a>>(
     port: Option<u16>,
 ) {
     match address {
-        Some(IpAddr::V4(address)) => observer.value(&IPV4, bytes.clone(), Value::Ipv4(address)),
-        Some(IpAddr::V6(address)) => observer.value(&IPV6, bytes.clone(), Value::Ipv6(address)),
+        Some(IpAddr::V4(address)) => observer.value(&IPV4, bytes.clone(), FieldValue::Ipv4(address)),
+        Some(IpAddr::V6(address)) => observer.value(&IPV6, bytes.clone(), FieldValue::Ipv6(address)),
         None => {}
     }
     if let Some(port) = port {
-        observer.value(&PORT, bytes, Value::Unsigned(port.into()));
+        observer.value(&PORT, bytes, FieldValue::Unsigned(port.into()));
     }
 }
 
@@ -100,7 +100,7 @@ macro_rules! address_text {
         }
 
         impl<'a> Xdr<'a> for $name<'a> {
-            const KIND: Kind = Kind::Text;
+            const KIND: FieldKind = FieldKind::Text;
 
             fn describe(registry: &mut Registry) {
                 [&IPV4, &IPV6, &PORT].into_iter().for_each(|field| registry.field(field));
@@ -111,7 +111,7 @@ macro_rules! address_text {
                 cursor: &mut Cursor<'a>,
                 field: &'static Field,
                 observer: &mut O,
-            ) -> Result<Self, Error> {
+            ) -> Result<Self, XdrError> {
                 let at = cursor.position();
                 let this = Self(Text::decode(cursor, field, observer)?);
                 if O::WATCHES {

@@ -1,27 +1,27 @@
 //! The header of a message and its chunk lists. RFC 8166 section 4.
 
 use crate::field::registry::Registry;
-use crate::field::{Field, Kind, Observer, Unobserved};
+use crate::field::{Field, FieldKind, NullObserver, Observer};
 use crate::rdma::Handle;
 use crate::rpc::Xid;
-use crate::xdr::{Chain, Cursor, Encoder, Error, List, Padding, Rest, Xdr};
+use crate::xdr::{Chain, Cursor, Encoder, List, Padding, RemainingBytes, Xdr, XdrError};
 
 /// The version that this program reads whole. RFC 8166 section 4.2.2.
 pub const VERSION: u32 = 1;
 
 crate::xdr! { "rpcordma";
     /// xdr_rdma_segment: a region of the Requester's memory. RFC 8166 section 3.4.3.
-    struct Segment {
+    struct RdmaSegment {
         handle: Handle => "rpcordma.rdma_handle",
         length: u32 => "rpcordma.rdma_length",
         offset: u64 => "rpcordma.rdma_offset",
     }
 
     /// xdr_read_chunk: one segment of a Read chunk, the chunk named by its Position. RFC 8166 section 3.4.5.
-    struct ReadSegment { position: u32, target: Segment => "rpcordma.segment" }
+    struct ReadSegment { position: u32, target: RdmaSegment => "rpcordma.segment" }
 
     /// xdr_write_chunk: a Write chunk or a Reply chunk. RFC 8166 section 3.4.6.
-    struct WriteChunk<'a> { target: List<'a, Segment> => "rpcordma.segment" }
+    struct WriteChunk<'a> { target: List<'a, RdmaSegment> => "rpcordma.segment" }
 
     /// rpc_rdma_header and rpc_rdma_header_nomsg. RFC 8166 section 4.3.
     struct ChunkLists<'a> {
@@ -43,16 +43,16 @@ crate::xdr! { "rpcordma";
     }
 
     /// rpc_rdma_error. RFC 8166 section 4.5.
-    union RdmaError switch (err: ErrCode => "rpcordma.errcode") {
+    union RpcRdmaError switch (err: ErrCode => "rpcordma.errcode") {
         ERR_VERS => Vers(Versions),
         ERR_CHUNK => Chunk,
     }
 
     /// rdma_proc. RFC 8166 section 4.2.4.
-    enum Proc { RDMA_MSG = 0, RDMA_NOMSG = 1, RDMA_MSGP = 2, RDMA_DONE = 3, RDMA_ERROR = 4 }
+    enum RdmaProc { RDMA_MSG = 0, RDMA_NOMSG = 1, RDMA_MSGP = 2, RDMA_DONE = 3, RDMA_ERROR = 4 }
 
     /// rdma_body. RFC 8166 section 4.2.4.
-    union Body<'a> switch (proc: Proc => "rpcordma.msg_type") {
+    union RdmaBody<'a> switch (proc: RdmaProc => "rpcordma.msg_type") {
         /// An RPC message follows, of which parts may travel in chunks.
         RDMA_MSG => Msg(ChunkLists<'a>),
         /// The RPC message travels in a chunk.
@@ -62,13 +62,13 @@ crate::xdr! { "rpcordma";
         /// The Requester has read what a Reply offered.
         RDMA_DONE => Done,
         /// The Responder could not read a header.
-        RDMA_ERROR => Error(RdmaError),
+        RDMA_ERROR => Error(RpcRdmaError),
         /// Another kind of message, or one of a version that this program does not know.
-        default => Unread(Unread<'a>),
+        default => Unread(UnknownRdmaBody<'a>),
     }
 
     /// What follows the fixed words in a form that is not known. RFC 8166 section 4.2.
-    struct Unread<'a> { data: Rest<'a> }
+    struct UnknownRdmaBody<'a> { data: RemainingBytes<'a> }
 
     /// The words that stand at these places in every version. RFC 8166 section 4.2.
     struct FixedFields {
@@ -96,7 +96,7 @@ pub trait VersionBody<'a>: Xdr<'a> {
     ///
     /// # Errors
     /// If the message ends before that word.
-    fn decode_unread<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, Error>;
+    fn decode_unread<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError>;
 
     /// True if it is the answer to an unknown version, which repeats that version and has the same form in all of them (RFC 8166
     /// section 4.5.1, draft-ietf-nfsv4-rpcrdma-version-two section 4.3.2).
@@ -120,9 +120,9 @@ pub struct Prefixed<B> {
 }
 
 /// The header of version 1. RFC 8166 section 4.2.
-pub type Header<'a> = Prefixed<Body<'a>>;
+pub type RpcRdmaHeader<'a> = Prefixed<RdmaBody<'a>>;
 
-impl<'a> Prefixed<Body<'a>> {
+impl<'a> Prefixed<RdmaBody<'a>> {
     /// The header as one group of fields.
     pub const FIELD: &'static Field =
         &Field::group("rpcordma", "rdma_msg", "RPC-over-RDMA header. RFC 8166 section 4.2");
@@ -131,36 +131,38 @@ impl<'a> Prefixed<Body<'a>> {
     ///
     /// # Errors
     /// When the message ends too early or holds what RFC 8166 does not allow.
-    pub fn decode<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, Error> {
+    pub fn decode<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
         <Self as Xdr>::decode(cursor, Self::FIELD, observer)
     }
 
     /// What kind of message this is.
-    pub fn proc(&self) -> Proc {
+    pub fn proc(&self) -> RdmaProc {
         self.rdma_body.tag()
     }
 
     /// How opaque data of the message is aligned; not at all but in RDMA_MSGP.
     pub fn padding(&self) -> Padding {
         match &self.rdma_body {
-            Body::Msgp(padded) => Padding { align: padded.rdma_align, threshold: padded.rdma_thresh },
-            Body::Msg(_) | Body::Nomsg(_) | Body::Done | Body::Error(_) | Body::Unread(..) => {
-                Padding::default()
-            }
+            RdmaBody::Msgp(padded) => Padding { align: padded.rdma_align, threshold: padded.rdma_thresh },
+            RdmaBody::Msg(_)
+            | RdmaBody::Nomsg(_)
+            | RdmaBody::Done
+            | RdmaBody::Error(_)
+            | RdmaBody::Unread(..) => Padding::default(),
         }
     }
 
     /// The chunk lists, where there is a place for them.
     pub fn chunk_lists(&self) -> Option<&ChunkLists<'a>> {
         match &self.rdma_body {
-            Body::Msg(lists) | Body::Nomsg(lists) => Some(lists),
-            Body::Msgp(padded) => Some(&padded.lists),
-            Body::Done | Body::Error(_) | Body::Unread(..) => None,
+            RdmaBody::Msg(lists) | RdmaBody::Nomsg(lists) => Some(lists),
+            RdmaBody::Msgp(padded) => Some(&padded.lists),
+            RdmaBody::Done | RdmaBody::Error(_) | RdmaBody::Unread(..) => None,
         }
     }
 }
 
-impl<'a> VersionBody<'a> for Body<'a> {
+impl<'a> VersionBody<'a> for RdmaBody<'a> {
     const VERSION: u32 = VERSION;
     const FIELD: &'static Field = &Field::group(
         "rpcordma.body",
@@ -168,19 +170,19 @@ impl<'a> VersionBody<'a> for Body<'a> {
         "The kind of message and its chunks. RFC 8166 section 4.2.4",
     );
 
-    fn decode_unread<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, Error> {
-        let proc = Proc::decode(cursor, Body::TAG, observer)?;
-        Unread::decode(cursor, <Self as VersionBody>::FIELD, observer)
+    fn decode_unread<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
+        let proc = RdmaProc::decode(cursor, RdmaBody::TAG, observer)?;
+        UnknownRdmaBody::decode(cursor, <Self as VersionBody>::FIELD, observer)
             .map(|unread| Self::Unread(proc, unread))
     }
 
     fn is_version_error(&self) -> bool {
-        matches!(self, Self::Error(RdmaError::Vers(_)))
+        matches!(self, Self::Error(RpcRdmaError::Vers(_)))
     }
 }
 
 impl<'a, B: VersionBody<'a>> Xdr<'a> for Prefixed<B> {
-    const KIND: Kind = Kind::Group;
+    const KIND: FieldKind = FieldKind::Group;
 
     fn describe(registry: &mut Registry) {
         FixedFields::describe(registry);
@@ -192,7 +194,7 @@ impl<'a, B: VersionBody<'a>> Xdr<'a> for Prefixed<B> {
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, XdrError> {
         observer.enter(field, cursor.position());
         let [xid, vers, credit] = FixedFields::FIELDS;
         let rdma_xid = Xid::decode(cursor, xid, observer)?;
@@ -216,7 +218,7 @@ impl<'a, B: VersionBody<'a>> Xdr<'a> for Prefixed<B> {
 }
 
 fn is_version_error<'a, B: VersionBody<'a>>(mut cursor: Cursor<'a>) -> bool {
-    let body = B::decode(&mut cursor, B::FIELD, &mut Unobserved);
+    let body = B::decode(&mut cursor, B::FIELD, &mut NullObserver);
     body.is_ok_and(|body| body.is_version_error()) && cursor.remaining() == 0
 }
 
@@ -228,14 +230,14 @@ mod tests {
         words.iter().flat_map(|word| word.to_be_bytes()).collect()
     }
 
-    fn decode(bytes: &[u8]) -> Result<Header<'_>, Error> {
-        Header::decode(&mut Cursor::new(bytes), &mut Unobserved)
+    fn decode(bytes: &[u8]) -> Result<RpcRdmaHeader<'_>, XdrError> {
+        RpcRdmaHeader::decode(&mut Cursor::new(bytes), &mut NullObserver)
     }
 
     /// Decodes a header without anything after it, and holds it to encode to its own bytes.
-    fn round_trip(bytes: &[u8]) -> Header<'_> {
+    fn round_trip(bytes: &[u8]) -> RpcRdmaHeader<'_> {
         let mut cursor = Cursor::new(bytes);
-        let header = Header::decode(&mut cursor, &mut Unobserved).unwrap();
+        let header = RpcRdmaHeader::decode(&mut cursor, &mut NullObserver).unwrap();
         assert_eq!(cursor.remaining(), 0);
         let mut encoder = Encoder::new();
         header.encode(&mut encoder);
@@ -276,12 +278,12 @@ mod tests {
     fn rfc8166_section_4_7_the_lists_stand_in_order_and_the_message_follows() {
         let bytes = words(&[&[0x1234_5678, 1, 128, 0][..], &LISTS].concat());
         let mut cursor = Cursor::new(&bytes);
-        let header = Header::decode(&mut cursor, &mut Unobserved).unwrap();
+        let header = RpcRdmaHeader::decode(&mut cursor, &mut NullObserver).unwrap();
         assert_eq!((header.rdma_xid, header.rdma_vers, header.rdma_credit), (Xid(0x1234_5678), 1, 128));
         assert_eq!(cursor.word(), Ok(7));
 
         let lists = header.chunk_lists().unwrap();
-        let target = Segment { handle: Handle(0xa1), length: 0x2000, offset: 0x9c8d_f27d_0359_2000 };
+        let target = RdmaSegment { handle: Handle(0xa1), length: 0x2000, offset: 0x9c8d_f27d_0359_2000 };
         let reads = [ReadSegment { position: 180, target }];
         assert_eq!(lists.rdma_reads, Chain::from(&reads[..]));
         let writes: Vec<_> = lists.rdma_writes.iter().collect();
@@ -293,17 +295,17 @@ mod tests {
     fn rfc8166_section_4_2_4_each_procedure_has_its_body() {
         let lists = &LISTS[..24];
         let cases = [
-            (Proc::RDMA_MSG, words(&[&[7, 1, 32, 0][..], lists].concat())),
-            (Proc::RDMA_NOMSG, words(&[&[7, 1, 32, 1][..], lists].concat())),
-            (Proc::RDMA_MSGP, words(&[&[7, 1, 32, 2, 4096, 1024][..], lists].concat())),
-            (Proc::RDMA_DONE, words(&[7, 1, 32, 3])),
-            (Proc::RDMA_ERROR, words(&[7, 1, 32, 4, 1, 1, 1])),
-            (Proc::RDMA_ERROR, words(&[7, 1, 32, 4, 2])),
+            (RdmaProc::RDMA_MSG, words(&[&[7, 1, 32, 0][..], lists].concat())),
+            (RdmaProc::RDMA_NOMSG, words(&[&[7, 1, 32, 1][..], lists].concat())),
+            (RdmaProc::RDMA_MSGP, words(&[&[7, 1, 32, 2, 4096, 1024][..], lists].concat())),
+            (RdmaProc::RDMA_DONE, words(&[7, 1, 32, 3])),
+            (RdmaProc::RDMA_ERROR, words(&[7, 1, 32, 4, 1, 1, 1])),
+            (RdmaProc::RDMA_ERROR, words(&[7, 1, 32, 4, 2])),
         ];
         for (proc, bytes) in cases {
             let header = round_trip(&bytes);
             assert_eq!(header.proc(), proc);
-            assert_eq!(header.chunk_lists().is_some(), proc < Proc::RDMA_DONE);
+            assert_eq!(header.chunk_lists().is_some(), proc < RdmaProc::RDMA_DONE);
         }
     }
 
@@ -311,40 +313,40 @@ mod tests {
     fn rfc8166_section_4_5_1_the_error_of_an_unknown_version_is_read_in_every_version() {
         let bytes = words(&[7, 9, 32, 4, 1, 1, 2]);
         let versions = Versions { rdma_vers_low: 1, rdma_vers_high: 2 };
-        assert_eq!(round_trip(&bytes).rdma_body, Body::Error(RdmaError::Vers(versions)));
+        assert_eq!(round_trip(&bytes).rdma_body, RdmaBody::Error(RpcRdmaError::Vers(versions)));
     }
 
     #[test]
     fn rfc8166_section_4_2_of_another_version_only_the_fixed_words_are_read() {
         let bytes = words(&[7, 2, 32, 0, 99, 100]);
         let header = round_trip(&bytes);
-        assert_eq!((header.rdma_vers, header.rdma_credit, header.proc()), (2, 32, Proc::RDMA_MSG));
-        let data = Rest(&bytes[16..]);
-        assert_eq!(header.rdma_body, Body::Unread(Proc::RDMA_MSG, Unread { data }));
+        assert_eq!((header.rdma_vers, header.rdma_credit, header.proc()), (2, 32, RdmaProc::RDMA_MSG));
+        let data = RemainingBytes(&bytes[16..]);
+        assert_eq!(header.rdma_body, RdmaBody::Unread(RdmaProc::RDMA_MSG, UnknownRdmaBody { data }));
     }
 
     #[test]
     fn rfc8166_section_4_5_2_an_invalid_procedure_is_kept_unread() {
         let bytes = words(&[7, 1, 32, 5, 0]);
-        assert!(matches!(round_trip(&bytes).rdma_body, Body::Unread(Proc(5), _)));
+        assert!(matches!(round_trip(&bytes).rdma_body, RdmaBody::Unread(RdmaProc(5), _)));
     }
 
     #[test]
     fn a_chunk_of_2_to_the_32_segments_is_refused_unwalked() {
         let bytes = words(&[7, 1, 32, 0, 0, 1, u32::MAX, 1, 2, 3, 4]);
-        assert_eq!(decode(&bytes), Err(Error::TooLong { at: 24, length: u32::MAX, bound: 4 }));
+        assert_eq!(decode(&bytes), Err(XdrError::TooLong { at: 24, length: u32::MAX, bound: 4 }));
     }
 
     #[test]
     fn a_read_list_that_never_ends_ends_with_the_message() {
         let bytes = words(&[&[7, 1, 32, 0][..], &[1; 600]].concat());
-        assert!(matches!(decode(&bytes), Err(Error::Short { .. })));
+        assert!(matches!(decode(&bytes), Err(XdrError::Short { .. })));
     }
 
     #[test]
     fn rfc4506_section_4_4_a_list_goes_on_or_ends_but_nothing_else() {
         let bytes = words(&[7, 1, 32, 0, 2, 0, 0]);
-        assert_eq!(decode(&bytes), Err(Error::Invalid { at: 16, what: "bool", value: 2 }));
+        assert_eq!(decode(&bytes), Err(XdrError::Invalid { at: 16, what: "bool", value: 2 }));
     }
 
     #[test]
@@ -352,7 +354,7 @@ mod tests {
         let bytes = words(&[&[7, 1, 32, 0][..], &LISTS[..24]].concat());
         for end in 0..bytes.len() {
             let mut cursor = Cursor::new(&bytes[..end]).with_length(bytes.len());
-            assert!(Header::decode(&mut cursor, &mut Unobserved).unwrap_err().is_cut(), "{end}");
+            assert!(RpcRdmaHeader::decode(&mut cursor, &mut NullObserver).unwrap_err().is_cut(), "{end}");
             assert!(!decode(&bytes[..end]).unwrap_err().is_cut(), "{end}");
         }
     }
@@ -360,7 +362,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn arbitrary_bytes_never_panic(bytes: Vec<u8>, length: u16) {
-            let _ = Header::decode(&mut Cursor::new(&bytes).with_length(length.into()), &mut Unobserved);
+            let _ = RpcRdmaHeader::decode(&mut Cursor::new(&bytes).with_length(length.into()), &mut NullObserver);
         }
 
         #[test]

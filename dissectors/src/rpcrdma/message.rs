@@ -4,10 +4,10 @@ use std::fmt;
 
 use crate::field::{Field, Observer};
 use crate::rpc::Xid;
-use crate::xdr::{Chain, Cursor, Encoder, Error, Padding, Xdr};
+use crate::xdr::{Chain, Cursor, Encoder, Padding, Xdr, XdrError};
 
 use super::dialect::Dialect;
-use super::header::{self, ErrCode, Header, Proc, RdmaError, WriteChunk};
+use super::header::{self, ErrCode, RdmaProc, RpcRdmaError, RpcRdmaHeader, WriteChunk};
 use super::version2::{self, HeaderType};
 use super::{VERSION, prototype};
 
@@ -17,7 +17,7 @@ pub enum MessageType {
     /// `rdma_proc` of the prototype.
     Prototype(prototype::Proc),
     /// `rdma_proc` of version 1.
-    Version1(Proc),
+    Version1(RdmaProc),
     /// `rdma_htype` of version 2.
     Version2(HeaderType),
 }
@@ -27,7 +27,7 @@ impl MessageType {
     pub fn of(dialect: Dialect, word: u32) -> Self {
         match dialect {
             Dialect::Prototype => Self::Prototype(prototype::Proc(word)),
-            Dialect::Rfc5666 | Dialect::Rfc8166 => Self::Version1(Proc(word)),
+            Dialect::Rfc5666 | Dialect::Rfc8166 => Self::Version1(RdmaProc(word)),
             Dialect::Version2 => Self::Version2(HeaderType(word)),
         }
     }
@@ -59,12 +59,12 @@ impl MessageType {
             Self::Prototype(prototype::Proc::RDMA_MSG) => Carriage::Inline,
             Self::Prototype(_) => Carriage::Unknown,
             // The answer to an unknown version has the same form in all of them.
-            Self::Version1(Proc::RDMA_ERROR) | Self::Version2(HeaderType::RDMA2_ERROR) => Carriage::Error,
+            Self::Version1(RdmaProc::RDMA_ERROR) | Self::Version2(HeaderType::RDMA2_ERROR) => Carriage::Error,
             Self::Version1(_) if version != VERSION => Carriage::Unknown,
             Self::Version2(_) if version != version2::VERSION => Carriage::Unknown,
-            Self::Version1(Proc::RDMA_MSG | Proc::RDMA_MSGP) => Carriage::Inline,
-            Self::Version1(Proc::RDMA_NOMSG) => Carriage::InChunk,
-            Self::Version1(Proc::RDMA_DONE) => Carriage::Done,
+            Self::Version1(RdmaProc::RDMA_MSG | RdmaProc::RDMA_MSGP) => Carriage::Inline,
+            Self::Version1(RdmaProc::RDMA_NOMSG) => Carriage::InChunk,
+            Self::Version1(RdmaProc::RDMA_DONE) => Carriage::Done,
             Self::Version1(_) => Carriage::Unknown,
             Self::Version2(HeaderType::RDMA2_CALL_INLINE | HeaderType::RDMA2_REPLY_INLINE) => {
                 Carriage::Inline
@@ -118,7 +118,7 @@ pub enum ErrorCode {
     /// RFC 8166 section 4.5.
     Version1(ErrCode),
     /// draft-ietf-nfsv4-rpcrdma-version-two section 7.
-    Version2(version2::ErrCode),
+    Version2(version2::RpcRdma2ErrCode),
 }
 
 impl ErrorCode {
@@ -132,7 +132,7 @@ impl ErrorCode {
 
     /// How an RPC that ends with it went, in output; `None` for a code that has no name.
     pub fn status_name(self) -> Option<&'static str> {
-        use version2::ErrCode as V2;
+        use version2::RpcRdma2ErrCode as V2;
         Some(match self {
             Self::Version1(ErrCode::ERR_VERS) => "RDMA_ERROR:ERR_VERS",
             Self::Version1(ErrCode::ERR_CHUNK) => "RDMA_ERROR:ERR_CHUNK",
@@ -176,11 +176,11 @@ impl fmt::Display for ErrorCode {
 #[allow(clippy::large_enum_variant, reason = "a box would make decoding allocate")]
 pub enum MessageHeader<'a> {
     /// Of the prototype.
-    Prototype(prototype::Header<'a>),
+    Prototype(prototype::PrototypeHeader<'a>),
     /// Of version 1.
-    Version1(Header<'a>),
+    Version1(RpcRdmaHeader<'a>),
     /// Of version 2.
-    Version2(version2::Header<'a>),
+    Version2(version2::RpcRdma2Header<'a>),
 }
 
 impl<'a> MessageHeader<'a> {
@@ -192,12 +192,14 @@ impl<'a> MessageHeader<'a> {
         dialect: Dialect,
         cursor: &mut Cursor<'a>,
         observer: &mut O,
-    ) -> Result<Self, Error> {
-        const PROTOTYPE: &Field = prototype::Header::FIELD;
-        const VERSION2: &Field = version2::Header::FIELD;
+    ) -> Result<Self, XdrError> {
+        const PROTOTYPE: &Field = prototype::PrototypeHeader::FIELD;
+        const VERSION2: &Field = version2::RpcRdma2Header::FIELD;
         match dialect {
             Dialect::Prototype => Xdr::decode(cursor, PROTOTYPE, observer).map(Self::Prototype),
-            Dialect::Rfc5666 | Dialect::Rfc8166 => Header::decode(cursor, observer).map(Self::Version1),
+            Dialect::Rfc5666 | Dialect::Rfc8166 => {
+                RpcRdmaHeader::decode(cursor, observer).map(Self::Version1)
+            }
             Dialect::Version2 => Xdr::decode(cursor, VERSION2, observer).map(Self::Version2),
         }
     }
@@ -251,7 +253,7 @@ impl<'a> MessageHeader<'a> {
     pub fn remaining_bytes(&self) -> Option<u32> {
         match self {
             Self::Version2(header) => match &header.rdma_body {
-                version2::Body::CallMiddle(middle) | version2::Body::ReplyMiddle(middle) => {
+                version2::RpcRdma2Body::CallMiddle(middle) | version2::RpcRdma2Body::ReplyMiddle(middle) => {
                     Some(middle.rdma_remaining)
                 }
                 _ => None,
@@ -263,14 +265,13 @@ impl<'a> MessageHeader<'a> {
     /// Segments in the Read list; those of a Call chunk too. `None` in a header without a place for them.
     pub fn read_segments(&self) -> Option<usize> {
         match self {
-            Self::Prototype(header) => {
-                matches!(header.rc_body, prototype::Body::Msg(_)).then(|| header.chunks().len() as usize)
-            }
+            Self::Prototype(header) => matches!(header.rc_body, prototype::PrototypeBody::Msg(_))
+                .then(|| header.chunks().len() as usize),
             Self::Version1(header) => header.chunk_lists().map(|lists| lists.rdma_reads.len() as usize),
             Self::Version2(header) => {
                 let is_call = matches!(
                     header.rdma_body,
-                    version2::Body::CallExternal(_) | version2::Body::CallInline(_)
+                    version2::RpcRdma2Body::CallExternal(_) | version2::RpcRdma2Body::CallInline(_)
                 );
                 is_call.then(|| header.reads().count())
             }
@@ -300,11 +301,11 @@ impl<'a> MessageHeader<'a> {
         match self {
             Self::Prototype(_) => None,
             Self::Version1(header) => match &header.rdma_body {
-                header::Body::Error(error) => Some(ErrorCode::Version1(RdmaError::tag(error))),
+                header::RdmaBody::Error(error) => Some(ErrorCode::Version1(RpcRdmaError::tag(error))),
                 _ => None,
             },
             Self::Version2(header) => match &header.rdma_body {
-                version2::Body::Error(error) => Some(ErrorCode::Version2(error.tag())),
+                version2::RpcRdma2Body::Error(error) => Some(ErrorCode::Version2(error.tag())),
                 _ => None,
             },
         }

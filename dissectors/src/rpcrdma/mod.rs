@@ -1,5 +1,5 @@
 //! RPC-over-RDMA: the header before each RPC message in every [`Dialect`], its chunk lists, and what the two sides tell each
-//! other as they connect (RFC 8797). [`Header`] is that of version 1 (RFC 8166).
+//! other as they connect (RFC 8797). [`RpcRdmaHeader`] is that of version 1 (RFC 8166).
 
 use crate::field::registry::Registry;
 
@@ -15,16 +15,16 @@ pub mod version2;
 
 pub use dialect::Dialect;
 pub use header::{
-    Body, ChunkLists, ErrCode, FixedFields, Header, PaddedHeader, Prefixed, Proc, RdmaError, ReadSegment,
-    Segment, Unread, VERSION, VersionBody, Versions, WriteChunk,
+    ChunkLists, ErrCode, FixedFields, PaddedHeader, Prefixed, RdmaBody, RdmaProc, RdmaSegment, ReadSegment,
+    RpcRdmaError, RpcRdmaHeader, UnknownRdmaBody, VERSION, VersionBody, Versions, WriteChunk,
 };
 pub use message::{Carriage, ErrorCode, MessageHeader, MessageType};
 pub use private_data::{PrivateData, SidePrivateData};
-pub use recognize::{Evidence, MIN_HEADER, is_cut_short, recognize, recognize_dialect};
+pub use recognize::{MIN_HEADER, RpcRdmaEvidence, is_cut_short, recognize, recognize_dialect};
 
 /// Adds the fields of a message to a registry; those of a connection's set-up are told with its frames.
 pub(crate) fn describe(registry: &mut Registry) {
-    registry.xdr::<Header<'_>>(Header::FIELD, "");
-    registry.xdr::<prototype::Header<'_>>(prototype::Header::FIELD, "");
-    registry.xdr::<version2::Header<'_>>(version2::Header::FIELD, "");
+    registry.xdr::<RpcRdmaHeader<'_>>(RpcRdmaHeader::FIELD, "");
+    registry.xdr::<prototype::PrototypeHeader<'_>>(prototype::PrototypeHeader::FIELD, "");
+    registry.xdr::<version2::RpcRdma2Header<'_>>(version2::RpcRdma2Header::FIELD, "");
 }

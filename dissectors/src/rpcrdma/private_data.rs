@@ -2,8 +2,8 @@
 //! remotely. RFC 8797.
 
 use crate::field::registry::Registry;
-use crate::field::{Field, Kind, Observer, Value};
-use crate::frame::Part;
+use crate::field::{Field, FieldKind, FieldValue, Observer};
+use crate::frame::CapturedSlice;
 
 crate::number! {
     /// What tells this private data from that of other layers. RFC 8797 section 4.
@@ -35,7 +35,7 @@ crate::header! {
 static FLAGS: Field = Field {
     name: "rpcordma.private_data.flags",
     label: "flags",
-    kind: Kind::Hex(2),
+    kind: FieldKind::Hex(2),
     doc: "All flags: R, which says that remote invalidation is supported, and seven reserved bits. RFC 8797 section 4.",
 };
 /// Where it stands in the private data.
@@ -67,7 +67,7 @@ impl PrivateData {
         let (found, _) = Self::decode(private_data.get(start..)?, at + start, observer)?;
         if let Some(flags) = private_data.get(start + FLAGS_AT) {
             let at = at + start + FLAGS_AT;
-            observer.value(&FLAGS, at..at + 1, Value::Unsigned(u64::from(*flags)));
+            observer.value(&FLAGS, at..at + 1, FieldValue::Unsigned(u64::from(*flags)));
         }
         Some(found)
     }
@@ -96,7 +96,7 @@ pub enum SidePrivateData {
 
 impl SidePrivateData {
     /// Finds it as [`PrivateData::find`] does, in private data of which the end may not be captured.
-    pub fn find<'a, O: Observer<'a>>(private_data: Part<'a>, observer: &mut O) -> Self {
+    pub fn find<'a, O: Observer<'a>>(private_data: CapturedSlice<'a>, observer: &mut O) -> Self {
         match PrivateData::find(private_data.bytes, private_data.at, observer) {
             Some(found) => Self::Present(found),
             None if private_data.bytes.len() < private_data.length => Self::Cut,
@@ -139,12 +139,12 @@ fn threshold(size: u8) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::Unobserved;
+    use crate::field::NullObserver;
 
     const BYTES: [u8; 8] = [0xf6, 0xab, 0x0e, 0x18, 1, 0b1, 3, 255];
 
     fn find(bytes: &[u8]) -> Option<PrivateData> {
-        PrivateData::find(bytes, 0, &mut Unobserved)
+        PrivateData::find(bytes, 0, &mut NullObserver)
     }
 
     #[test]
@@ -163,20 +163,20 @@ mod tests {
 
     #[test]
     fn rfc8797_section_4_the_flags_are_a_field_with_their_reserved_bits() {
-        struct Flags(Option<(std::ops::Range<usize>, Value<'static>)>);
+        struct Flags(Option<(std::ops::Range<usize>, FieldValue<'static>)>);
         impl<'a> Observer<'a> for Flags {
             fn enter(&mut self, _: &'static Field, _: usize) {}
             fn leave(&mut self, _: usize) {}
-            fn value(&mut self, field: &'static Field, at: std::ops::Range<usize>, value: Value<'a>) {
-                if let (true, Value::Unsigned(flags)) = (field.name == FLAGS.name, value) {
-                    self.0 = Some((at, Value::Unsigned(flags)));
+            fn value(&mut self, field: &'static Field, at: std::ops::Range<usize>, value: FieldValue<'a>) {
+                if let (true, FieldValue::Unsigned(flags)) = (field.name == FLAGS.name, value) {
+                    self.0 = Some((at, FieldValue::Unsigned(flags)));
                 }
             }
         }
         let mut flags = Flags(None);
         let bytes = [&[0; 3][..], &[0xf6, 0xab, 0x0e, 0x18, 1, 0xfe, 0, 0]].concat();
         PrivateData::find(&bytes, 100, &mut flags);
-        assert_eq!(flags.0, Some((108..109, Value::Unsigned(0xfe))));
+        assert_eq!(flags.0, Some((108..109, FieldValue::Unsigned(0xfe))));
     }
 
     #[test]
@@ -197,7 +197,9 @@ mod tests {
 
     #[test]
     fn private_data_that_the_capture_cut_is_not_absent() {
-        let side = |bytes: &[u8], length| SidePrivateData::find(Part::new(bytes, length, 0), &mut Unobserved);
+        let side = |bytes: &[u8], length| {
+            SidePrivateData::find(CapturedSlice::new(bytes, length, 0), &mut NullObserver)
+        };
         let padded = [&[0; 10][..], &BYTES, &[0; 38]].concat();
         for captured in 0..padded.len() {
             let expected = match find(&padded[..captured]) {

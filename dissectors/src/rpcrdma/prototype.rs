@@ -25,7 +25,7 @@ crate::xdr! { "rpcordma";
     enum Proc { RDMA_MSG = 0, RDMA_DONE = 1 }
 
     /// rdma_body. NFS over RDMA (SIGCOMM 2003) section 4.4.
-    union Body<'a> switch (proc: Proc => "rpcordma.prototype_proc") {
+    union PrototypeBody<'a> switch (proc: Proc => "rpcordma.prototype_proc") {
         /// A chunk list, and an RPC message of which parts may travel in the chunks, or all.
         RDMA_MSG => Msg(ChunkList<'a>),
         /// The client has read the chunks of a Reply.
@@ -33,14 +33,14 @@ crate::xdr! { "rpcordma";
     }
 
     /// rdma_msg of the prototype. NFS over RDMA (SIGCOMM 2003) section 4.4.
-    struct Header<'a> {
+    struct PrototypeHeader<'a> {
         rc_xid: Xid => "rpcordma.xid",
         rc_vers: u32 => "rpcordma.version",
-        rc_body: Body<'a> => "rpcordma.prototype_body",
+        rc_body: PrototypeBody<'a> => "rpcordma.prototype_body",
     }
 }
 
-impl<'a> Header<'a> {
+impl<'a> PrototypeHeader<'a> {
     /// The header as one group of fields.
     pub const FIELD: &'static Field = &Field::group(
         "rpcordma",
@@ -51,8 +51,8 @@ impl<'a> Header<'a> {
     /// The chunks; none in an RDMA_DONE.
     pub fn chunks(&self) -> Chain<'a, ListedChunk> {
         match &self.rc_body {
-            Body::Msg(list) => list.rc_clist,
-            Body::Done => Chain::default(),
+            PrototypeBody::Msg(list) => list.rc_clist,
+            PrototypeBody::Done => Chain::default(),
         }
     }
 

@@ -1,17 +1,17 @@
 //! Whether the payload of a SEND is RPC-over-RDMA and in which dialect, told by its structure: other protocols over RDMA,
 //! and test patterns, have words that look like a version and a procedure.
 
-use crate::field::Unobserved;
-use crate::rpc::{self, Message, MsgType, Xid};
-use crate::xdr::{Cursor, Error, Xdr};
+use crate::field::NullObserver;
+use crate::rpc::{self, MsgType, RpcMsg, Xid};
+use crate::xdr::{Cursor, Xdr, XdrError};
 
 use super::dialect::Dialect;
-use super::header::{Body, ChunkLists, Header, VERSION};
+use super::header::{ChunkLists, RdmaBody, RpcRdmaHeader, VERSION};
 use super::{prototype, version2};
 
 /// How strongly a payload speaks for RPC-over-RDMA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Evidence {
+pub enum RpcRdmaEvidence {
     /// It is something else, or too little of it is there to say.
     None,
     /// It could be, and would be on a connection that has shown itself to be; alone it claims nothing.
@@ -25,7 +25,7 @@ pub const MIN_HEADER: usize = 28;
 
 /// Weighs the payload of a SEND as [`recognize`] does, in the dialect that was `asked` for or, where none was, in every one;
 /// and gives the dialect that it speaks for.
-pub fn recognize_dialect(bytes: &[u8], length: usize, asked: Option<Dialect>) -> (Evidence, Dialect) {
+pub fn recognize_dialect(bytes: &[u8], length: usize, asked: Option<Dialect>) -> (RpcRdmaEvidence, Dialect) {
     let start = Cursor::new(bytes).with_length(length);
     let version1 = || (recognize(bytes, length), Dialect::Rfc8166);
     let version2 = || (version2_evidence(start), Dialect::Version2);
@@ -40,34 +40,34 @@ pub fn recognize_dialect(bytes: &[u8], length: usize, asked: Option<Dialect>) ->
                 Ok(version2::VERSION) => version2(),
                 _ => version1(),
             };
-            if by_version.0 == Evidence::Strong {
+            if by_version.0 == RpcRdmaEvidence::Strong {
                 return by_version;
             }
             match prototype_evidence(start) {
-                Evidence::Strong => (Evidence::Strong, Dialect::Prototype),
-                Evidence::None | Evidence::Weak => by_version,
+                RpcRdmaEvidence::Strong => (RpcRdmaEvidence::Strong, Dialect::Prototype),
+                RpcRdmaEvidence::None | RpcRdmaEvidence::Weak => by_version,
             }
         }
     }
 }
 
 /// Weighs the payload of a SEND that was `length` bytes long, of which `bytes` were captured, as version 1.
-pub fn recognize(bytes: &[u8], length: usize) -> Evidence {
+pub fn recognize(bytes: &[u8], length: usize) -> RpcRdmaEvidence {
     let start = Cursor::new(bytes).with_length(length);
     let mut cursor = start;
-    let header = match Header::decode(&mut cursor, &mut Unobserved) {
+    let header = match RpcRdmaHeader::decode(&mut cursor, &mut NullObserver) {
         Ok(header) => header,
         Err(error) if error.is_cut() => return cut_header(start),
-        Err(_) => return Evidence::None,
+        Err(_) => return RpcRdmaEvidence::None,
     };
     let at_end = cursor.remaining() == 0;
     match &header.rdma_body {
-        Body::Msg(_) | Body::Msgp(_) => message(cursor, header.rdma_xid),
-        Body::Nomsg(lists) if !holds_message(lists) => Evidence::None,
-        Body::Nomsg(_) if at_end => Evidence::Strong,
-        Body::Nomsg(_) => Evidence::Weak,
-        Body::Done | Body::Error(_) if at_end => Evidence::Weak,
-        Body::Done | Body::Error(_) | Body::Unread(..) => Evidence::None,
+        RdmaBody::Msg(_) | RdmaBody::Msgp(_) => message(cursor, header.rdma_xid),
+        RdmaBody::Nomsg(lists) if !holds_message(lists) => RpcRdmaEvidence::None,
+        RdmaBody::Nomsg(_) if at_end => RpcRdmaEvidence::Strong,
+        RdmaBody::Nomsg(_) => RpcRdmaEvidence::Weak,
+        RdmaBody::Done | RdmaBody::Error(_) if at_end => RpcRdmaEvidence::Weak,
+        RdmaBody::Done | RdmaBody::Error(_) | RdmaBody::Unread(..) => RpcRdmaEvidence::None,
     }
 }
 
@@ -75,87 +75,96 @@ pub fn recognize(bytes: &[u8], length: usize) -> Evidence {
 pub fn is_cut_short(bytes: &[u8], length: usize) -> bool {
     let mut cursor = Cursor::new(bytes).with_length(length);
     let is_cut = bytes.len() < length;
-    let mut words = || -> Result<bool, Error> {
+    let mut words = || -> Result<bool, XdrError> {
         let _xid = cursor.word()?;
         if !matches!(cursor.word()?, VERSION | version2::VERSION) {
             return Ok(false);
         }
         let (_credit, _proc) = (cursor.word()?, cursor.word()?);
         // The fixed words are there, so that the header can be weighed.
-        Ok(recognize_dialect(bytes, length, None).0 != Evidence::None)
+        Ok(recognize_dialect(bytes, length, None).0 != RpcRdmaEvidence::None)
     };
     is_cut && length >= MIN_HEADER && words().unwrap_or(true)
 }
 
 /// Weighs a header of the prototype: an RPC message of the same XID follows its list, or its list begins at offset 0 and ends
 /// the message. NFS over RDMA (SIGCOMM 2003) sections 4.4 and 4.6.2.
-fn prototype_evidence(start: Cursor<'_>) -> Evidence {
+fn prototype_evidence(start: Cursor<'_>) -> RpcRdmaEvidence {
     let mut cursor = start;
-    let header = match prototype::Header::decode(&mut cursor, prototype::Header::FIELD, &mut Unobserved) {
+    let header = match prototype::PrototypeHeader::decode(
+        &mut cursor,
+        prototype::PrototypeHeader::FIELD,
+        &mut NullObserver,
+    ) {
         Ok(header) => header,
         // What was cut is claimed by no header of so few words.
-        Err(_) => return Evidence::None,
+        Err(_) => return RpcRdmaEvidence::None,
     };
     let at_end = cursor.remaining() == 0;
     match header.rc_body {
-        prototype::Body::Done if at_end => Evidence::Weak,
-        prototype::Body::Done => Evidence::None,
-        prototype::Body::Msg(_) if header.is_long() => {
+        prototype::PrototypeBody::Done if at_end => RpcRdmaEvidence::Weak,
+        prototype::PrototypeBody::Done => RpcRdmaEvidence::None,
+        prototype::PrototypeBody::Msg(_) if header.is_long() => {
             let offsets = header.chunks().iter().map(|chunk| chunk.c_xdroff);
             let is_ordered = offsets.is_sorted();
             let is_moved = header.chunks().iter().any(|chunk| chunk.c_xdroff == 0 && chunk.c_len > 0);
             // The paper's prototype was the first version of the header.
             match at_end && is_ordered && is_moved && header.rc_vers <= VERSION {
-                true => Evidence::Strong,
-                false => Evidence::None,
+                true => RpcRdmaEvidence::Strong,
+                false => RpcRdmaEvidence::None,
             }
         }
-        prototype::Body::Msg(_) => message(cursor, header.rc_xid),
+        prototype::PrototypeBody::Msg(_) => message(cursor, header.rc_xid),
     }
 }
 
 /// Weighs a header of version 2.
-fn version2_evidence(start: Cursor<'_>) -> Evidence {
+fn version2_evidence(start: Cursor<'_>) -> RpcRdmaEvidence {
     let mut cursor = start;
-    let header = match version2::Header::decode(&mut cursor, version2::Header::FIELD, &mut Unobserved) {
+    let header = match version2::RpcRdma2Header::decode(
+        &mut cursor,
+        version2::RpcRdma2Header::FIELD,
+        &mut NullObserver,
+    ) {
         Ok(header) => header,
         Err(error) if error.is_cut() => return cut_version2(start),
-        Err(_) => return Evidence::None,
+        Err(_) => return RpcRdmaEvidence::None,
     };
     let at_end = cursor.remaining() == 0;
-    let ends = |evidence| if at_end { evidence } else { Evidence::None };
+    let ends = |evidence| if at_end { evidence } else { RpcRdmaEvidence::None };
     match &header.rdma_body {
-        version2::Body::CallInline(_)
-        | version2::Body::CallMiddle(_)
-        | version2::Body::ReplyInline(_)
-        | version2::Body::ReplyMiddle(_) => match begins_message(cursor, header.rdma_xid) {
+        version2::RpcRdma2Body::CallInline(_)
+        | version2::RpcRdma2Body::CallMiddle(_)
+        | version2::RpcRdma2Body::ReplyInline(_)
+        | version2::RpcRdma2Body::ReplyMiddle(_) => match begins_message(cursor, header.rdma_xid) {
             // Only the first part of a message begins as one.
-            Evidence::None => Evidence::Weak,
+            RpcRdmaEvidence::None => RpcRdmaEvidence::Weak,
             evidence => evidence,
         },
-        version2::Body::CallExternal(call) => {
+        version2::RpcRdma2Body::CallExternal(call) => {
             let segments = call.rdma_call.iter();
             let is_call_chunk =
                 !call.rdma_call.is_empty() && { segments }.all(|segment| segment.position == 0);
-            ends(if is_call_chunk { Evidence::Strong } else { Evidence::None })
+            ends(if is_call_chunk { RpcRdmaEvidence::Strong } else { RpcRdmaEvidence::None })
         }
-        version2::Body::ReplyExternal(reply) => {
+        version2::RpcRdma2Body::ReplyExternal(reply) => {
             let holds = reply.rdma_reply.as_ref().is_some_and(|chunk| !chunk.target.is_empty());
-            ends(if holds { Evidence::Strong } else { Evidence::None })
+            ends(if holds { RpcRdmaEvidence::Strong } else { RpcRdmaEvidence::None })
         }
-        version2::Body::ConnpropMiddle(properties) | version2::Body::ConnpropFinal(properties) => {
+        version2::RpcRdma2Body::ConnpropMiddle(properties)
+        | version2::RpcRdma2Body::ConnpropFinal(properties) => {
             let is_known = |property: version2::Property<'_>| property.tag().name().is_some();
             let is_property = properties.rdma_props.iter().any(is_known);
-            ends(if is_property { Evidence::Strong } else { Evidence::Weak })
+            ends(if is_property { RpcRdmaEvidence::Strong } else { RpcRdmaEvidence::Weak })
         }
-        version2::Body::Error(_) | version2::Body::Grant => ends(Evidence::Weak),
-        version2::Body::Unread(..) => Evidence::None,
+        version2::RpcRdma2Body::Error(_) | version2::RpcRdma2Body::Grant => ends(RpcRdmaEvidence::Weak),
+        version2::RpcRdma2Body::Unread(..) => RpcRdmaEvidence::None,
     }
 }
 
 /// The first words of an RPC message, of which the rest may follow in other Sends.
-fn begins_message(cursor: Cursor<'_>, xid: Xid) -> Evidence {
-    let words = || -> Result<Evidence, Error> {
+fn begins_message(cursor: Cursor<'_>, xid: Xid) -> RpcRdmaEvidence {
+    let words = || -> Result<RpcRdmaEvidence, XdrError> {
         let mut cursor = cursor;
         let is_same = cursor.word()? == xid.0;
         let is_message = match MsgType(cursor.word()?) {
@@ -164,24 +173,24 @@ fn begins_message(cursor: Cursor<'_>, xid: Xid) -> Evidence {
             MsgType::REPLY => cursor.word()? <= 1,
             _ => false,
         };
-        Ok(if is_same && is_message { Evidence::Strong } else { Evidence::None })
+        Ok(if is_same && is_message { RpcRdmaEvidence::Strong } else { RpcRdmaEvidence::None })
     };
     let begins = cursor.rest().starts_with(&xid.0.to_be_bytes());
     match words() {
         Ok(evidence) => evidence,
-        Err(error) if error.is_cut() => Evidence::Weak,
+        Err(error) if error.is_cut() => RpcRdmaEvidence::Weak,
         // A first part may be as short as its XID.
-        Err(_) if begins => Evidence::Strong,
-        Err(_) => Evidence::None,
+        Err(_) if begins => RpcRdmaEvidence::Strong,
+        Err(_) => RpcRdmaEvidence::None,
     }
 }
 
 /// A header of version 2 that nothing spoke against up to where the capture cut it.
-fn cut_version2(mut cursor: Cursor<'_>) -> Evidence {
+fn cut_version2(mut cursor: Cursor<'_>) -> RpcRdmaEvidence {
     let (_xid, vers, _credit, htype) = (cursor.word(), cursor.word(), cursor.word(), cursor.word());
     match (vers, htype.map(version2::HeaderType)) {
-        (Ok(version2::VERSION), Ok(htype)) if htype.name().is_some() => Evidence::Weak,
-        _ => Evidence::None,
+        (Ok(version2::VERSION), Ok(htype)) if htype.name().is_some() => RpcRdmaEvidence::Weak,
+        _ => RpcRdmaEvidence::None,
     }
 }
 
@@ -192,58 +201,58 @@ fn holds_message(lists: &ChunkLists<'_>) -> bool {
 }
 
 /// A header that nothing spoke against up to where the capture cut it.
-fn cut_header(mut cursor: Cursor<'_>) -> Evidence {
+fn cut_header(mut cursor: Cursor<'_>) -> RpcRdmaEvidence {
     let (_xid, vers, _credit, proc) = (cursor.word(), cursor.word(), cursor.word(), cursor.word());
     match (vers, proc) {
-        (Ok(VERSION), Ok(0..=2)) if cursor.length() >= MIN_HEADER => Evidence::Weak,
-        (Ok(VERSION), Ok(4)) if matches!(cursor.length(), 20 | 28) => Evidence::Weak,
-        _ => Evidence::None,
+        (Ok(VERSION), Ok(0..=2)) if cursor.length() >= MIN_HEADER => RpcRdmaEvidence::Weak,
+        (Ok(VERSION), Ok(4)) if matches!(cursor.length(), 20 | 28) => RpcRdmaEvidence::Weak,
+        _ => RpcRdmaEvidence::None,
     }
 }
 
 /// What follows the header of an RDMA_MSG: an RPC message of the same XID. RFC 8166 section 4.2.1.
-fn message(cursor: Cursor<'_>, xid: Xid) -> Evidence {
-    match Message::decode(&mut { cursor }, &mut Unobserved) {
-        Ok(message) if message.xid == xid && is_sane(&message.body) => Evidence::Strong,
+fn message(cursor: Cursor<'_>, xid: Xid) -> RpcRdmaEvidence {
+    match RpcMsg::decode(&mut { cursor }, &mut NullObserver) {
+        Ok(message) if message.xid == xid && is_sane(&message.body) => RpcRdmaEvidence::Strong,
         Err(error) if error.is_cut() => cut_message(cursor, xid),
-        _ => Evidence::None,
+        _ => RpcRdmaEvidence::None,
     }
 }
 
 /// The header of an RPC message that was cut: its first three words decide.
-fn cut_message(mut cursor: Cursor<'_>, xid: Xid) -> Evidence {
-    let mut words = || -> Result<Evidence, Error> {
+fn cut_message(mut cursor: Cursor<'_>, xid: Xid) -> RpcRdmaEvidence {
+    let mut words = || -> Result<RpcRdmaEvidence, XdrError> {
         if cursor.word()? != xid.0 {
-            return Ok(Evidence::None);
+            return Ok(RpcRdmaEvidence::None);
         }
         // A type that is none, or a reply_stat that is none, was refused before.
         let evidence = match (MsgType(cursor.word()?), cursor.word()?) {
-            (MsgType::CALL, version) if version != rpc::VERSION => Evidence::None,
-            _ => Evidence::Strong,
+            (MsgType::CALL, version) if version != rpc::VERSION => RpcRdmaEvidence::None,
+            _ => RpcRdmaEvidence::Strong,
         };
         Ok(evidence)
     };
-    words().unwrap_or(Evidence::Weak)
+    words().unwrap_or(RpcRdmaEvidence::Weak)
 }
 
 /// What the types of RFC 5531 allow, but no message has.
-fn is_sane(body: &rpc::Body<'_>) -> bool {
+fn is_sane(body: &rpc::RpcMsgBody<'_>) -> bool {
     match body {
-        rpc::Body::Call(call) => call.rpcvers == rpc::VERSION,
-        rpc::Body::Reply(reply) => reply.status().name().is_some(),
+        rpc::RpcMsgBody::Call(call) => call.rpcvers == rpc::VERSION,
+        rpc::RpcMsgBody::Reply(reply) => reply.status().name().is_some(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Evidence::{None, Strong, Weak};
+    use RpcRdmaEvidence::{None, Strong, Weak};
 
     fn words(words: &[u32]) -> Vec<u8> {
         words.iter().flat_map(|word| word.to_be_bytes()).collect()
     }
 
-    fn whole(bytes: &[u8]) -> Evidence {
+    fn whole(bytes: &[u8]) -> RpcRdmaEvidence {
         recognize(bytes, bytes.len())
     }
 

@@ -1,13 +1,14 @@
 //! Headers of the prototype and of version 2, held to words that are written from their specifications.
 
 use super::version2::{
-    Body, ErrCode, Header, HeaderType, Property, PropertyId, ReverseDirection, TransportError,
+    HeaderType, Property, PropertyId, ReverseDirection, RpcRdma2Body, RpcRdma2ErrCode, RpcRdma2Error,
+    RpcRdma2Header,
 };
 use super::*;
-use crate::field::Unobserved;
+use crate::field::NullObserver;
 use crate::rdma::Handle;
 use crate::rpc::Xid;
-use crate::xdr::{Cursor, Enclosed, Encoder, Opaque};
+use crate::xdr::{Cursor, EnclosedStructure, Encoder, Opaque};
 
 fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
@@ -16,7 +17,7 @@ fn words(words: &[u32]) -> Vec<u8> {
 /// Decodes a header without anything after it, and holds it to encode to its own bytes.
 fn round_trip(dialect: Dialect, bytes: &[u8]) -> MessageHeader<'_> {
     let mut cursor = Cursor::new(bytes);
-    let header = MessageHeader::decode(dialect, &mut cursor, &mut Unobserved).unwrap();
+    let header = MessageHeader::decode(dialect, &mut cursor, &mut NullObserver).unwrap();
     assert_eq!(cursor.remaining(), 0, "{header:?}");
     let mut encoder = Encoder::new();
     header.encode(&mut encoder);
@@ -24,14 +25,14 @@ fn round_trip(dialect: Dialect, bytes: &[u8]) -> MessageHeader<'_> {
     header
 }
 
-fn version2(bytes: &[u8]) -> Header<'_> {
+fn version2(bytes: &[u8]) -> RpcRdma2Header<'_> {
     match round_trip(Dialect::Version2, bytes) {
         MessageHeader::Version2(header) => header,
         other => panic!("{other:?}"),
     }
 }
 
-fn weighed(bytes: &[u8]) -> (Evidence, Dialect) {
+fn weighed(bytes: &[u8]) -> (RpcRdmaEvidence, Dialect) {
     recognize_dialect(bytes, bytes.len(), None)
 }
 
@@ -67,7 +68,7 @@ fn the_prototype_has_one_list_of_offset_length_handle_and_address() {
 fn a_first_chunk_at_offset_0_is_the_whole_message_of_the_prototype() {
     let bytes = words(&[7, 1, 0, 1, 0, 4096, 0xd1, 0, 0x8000, 1, 4200, 100, 0xd2, 1, 0, 0]);
     assert_eq!(round_trip(Dialect::Prototype, &bytes).carriage(), Carriage::InChunk);
-    assert_eq!(weighed(&bytes), (Evidence::Strong, Dialect::Prototype));
+    assert_eq!(weighed(&bytes), (RpcRdmaEvidence::Strong, Dialect::Prototype));
 }
 
 /// Sections 6.3.5 to 6.3.10: the chunk lists of each header type, and how its RPC message travels.
@@ -144,47 +145,47 @@ fn properties_of_version_2_have_their_types() {
         assert_eq!(
             properties,
             [
-                Property::SendSize(Enclosed::Known(8192)),
-                Property::ReceiveSize(Enclosed::Known(16384)),
-                Property::SegmentSize(Enclosed::Known(1 << 20)),
-                Property::SegmentCount(Enclosed::Known(16)),
-                Property::Reverse(Enclosed::Known(ReverseDirection::RDMA2_RVRSDIR_CONT)),
-                Property::HostAuth(Enclosed::Known(Opaque(b"secr"))),
+                Property::SendSize(EnclosedStructure::Known(8192)),
+                Property::ReceiveSize(EnclosedStructure::Known(16384)),
+                Property::SegmentSize(EnclosedStructure::Known(1 << 20)),
+                Property::SegmentCount(EnclosedStructure::Known(16)),
+                Property::Reverse(EnclosedStructure::Known(ReverseDirection::RDMA2_RVRSDIR_CONT)),
+                Property::HostAuth(EnclosedStructure::Known(Opaque(b"secr"))),
                 Property::Other(PropertyId(99), Opaque(b"abc")),
             ]
         );
-        assert_eq!(weighed(&bytes), (Evidence::Strong, Dialect::Version2));
+        assert_eq!(weighed(&bytes), (RpcRdmaEvidence::Strong, Dialect::Version2));
     }
     let default = words(&[0, 2, 9, 7, 1, 1, 0]);
     let header = version2(&default);
     let first = header.properties().unwrap().rdma_props.iter().next();
-    assert_eq!(first, Some(Property::SendSize(Enclosed::Unread(Opaque(b"")))));
+    assert_eq!(first, Some(Property::SendSize(EnclosedStructure::Unread(Opaque(b"")))));
 }
 
 /// Section 6.3.1.
 #[test]
 fn errors_of_version_2_carry_what_their_code_asks_for() {
     let cases = [
-        (vec![1, 1, 2], TransportError::Vers(Versions { rdma_vers_low: 1, rdma_vers_high: 2 })),
-        (vec![2], TransportError::Plain(ErrCode::RDMA2_ERR_BAD_XDR)),
-        (vec![6, 4], TransportError::ReadChunks(4)),
-        (vec![7, 5], TransportError::WriteChunks(5)),
-        (vec![8, 16], TransportError::Segments(16)),
+        (vec![1, 1, 2], RpcRdma2Error::Vers(Versions { rdma_vers_low: 1, rdma_vers_high: 2 })),
+        (vec![2], RpcRdma2Error::Plain(RpcRdma2ErrCode::RDMA2_ERR_BAD_XDR)),
+        (vec![6, 4], RpcRdma2Error::ReadChunks(4)),
+        (vec![7, 5], RpcRdma2Error::WriteChunks(5)),
+        (vec![8, 16], RpcRdma2Error::Segments(16)),
         (
             vec![9, 1, 4096],
-            TransportError::WriteResource(version2::ShortWriteChunk {
+            RpcRdma2Error::WriteResource(version2::ShortWriteChunk {
                 rdma_chunk_index: 1,
                 rdma_length_needed: 4096,
             }),
         ),
-        (vec![10, 8192], TransportError::ReplyResource(8192)),
-        (vec![11], TransportError::Plain(ErrCode::RDMA2_ERR_VERS_MISMATCH)),
-        (vec![100], TransportError::Plain(ErrCode::RDMA2_ERR_SYSTEM)),
+        (vec![10, 8192], RpcRdma2Error::ReplyResource(8192)),
+        (vec![11], RpcRdma2Error::Plain(RpcRdma2ErrCode::RDMA2_ERR_VERS_MISMATCH)),
+        (vec![100], RpcRdma2Error::Plain(RpcRdma2ErrCode::RDMA2_ERR_SYSTEM)),
     ];
     for (content, expected) in cases {
         let bytes = words(&[&[7, 2, 9, 4][..], &content].concat());
         let header = version2(&bytes);
-        assert_eq!(header.rdma_body, Body::Error(expected));
+        assert_eq!(header.rdma_body, RpcRdma2Body::Error(expected));
         let code = MessageHeader::Version2(header).error().unwrap();
         assert_eq!(code.number(), content[0]);
         assert_eq!(code.status_name(), code.name().map(|name| format!("RDMA_ERROR:{name}")).as_deref());
@@ -219,17 +220,17 @@ fn each_dialect_is_told_by_the_structure_of_a_call_and_of_a_reply() {
         ];
         for (dialect, header) in cases {
             let bytes = words(&[&header[..], rpc].concat());
-            assert_eq!(weighed(&bytes), (Evidence::Strong, dialect), "{header:?}");
+            assert_eq!(weighed(&bytes), (RpcRdmaEvidence::Strong, dialect), "{header:?}");
             for asked in Dialect::ALL {
                 let is_same = asked == dialect || (asked.is_version1() && dialect.is_version1());
                 let (evidence, named) = recognize_dialect(&bytes, bytes.len(), Some(asked));
-                assert_eq!((evidence == Evidence::Strong, named), (is_same, asked), "{header:?}");
+                assert_eq!((evidence == RpcRdmaEvidence::Strong, named), (is_same, asked), "{header:?}");
             }
         }
     }
     // Only the first part of a message begins as one.
     let part = |rpc: &[u32]| weighed(&words(&[&[7, 2, 32, 9, 300][..], rpc].concat())).0;
-    assert_eq!((part(&CALL), part(&[1, 2, 3])), (Evidence::Strong, Evidence::Weak));
+    assert_eq!((part(&CALL), part(&[1, 2, 3])), (RpcRdmaEvidence::Strong, RpcRdmaEvidence::Weak));
 }
 
 /// ib_send_bw and its kin send zeros, a repeated byte, counters or noise.
@@ -245,7 +246,7 @@ fn test_patterns_are_of_no_dialect() {
             counters,
         ];
         for pattern in patterns {
-            assert!(weighed(&pattern).0 < Evidence::Strong, "{length} {:?}", &pattern[..12]);
+            assert!(weighed(&pattern).0 < RpcRdmaEvidence::Strong, "{length} {:?}", &pattern[..12]);
         }
     }
 }
@@ -258,7 +259,7 @@ proptest::proptest! {
         let bytes = [words(&[xid, vers, credit, htype]), rest].concat();
         for asked in [None, Some(Dialect::Prototype), Some(Dialect::Version2)] {
             let length = bytes.len() + usize::from(more);
-            proptest::prop_assert!(recognize_dialect(&bytes, length, asked).0 < Evidence::Strong);
+            proptest::prop_assert!(recognize_dialect(&bytes, length, asked).0 < RpcRdmaEvidence::Strong);
         }
     }
 
@@ -266,7 +267,7 @@ proptest::proptest! {
     fn small_words_never_panic(htype in 0u32..15, vers in 1u32..3, small in proptest::collection::vec(0u32..3, 0..80)) {
         let bytes = words(&[&[7, vers, 32, htype][..], &small].concat());
         for dialect in Dialect::ALL {
-            let _ = MessageHeader::decode(dialect, &mut Cursor::new(&bytes), &mut Unobserved);
+            let _ = MessageHeader::decode(dialect, &mut Cursor::new(&bytes), &mut NullObserver);
         }
     }
 }

@@ -5,9 +5,9 @@
 
 use crate::field::{Field, Observer};
 use crate::rdma::Handle;
-use crate::xdr::{Chain, Cursor, Enclosed, Error, List, Opaque, Xdr};
+use crate::xdr::{Chain, Cursor, EnclosedStructure, List, Opaque, Xdr, XdrError};
 
-use super::header::{Prefixed, ReadSegment, Unread, VersionBody, Versions, WriteChunk};
+use super::header::{Prefixed, ReadSegment, UnknownRdmaBody, VersionBody, Versions, WriteChunk};
 
 /// The version.
 pub const VERSION: u32 = 2;
@@ -48,17 +48,17 @@ crate::xdr! { "rpcordma";
     /// rpcrdma2_propval: a transport property; an empty value is the default. draft-ietf-nfsv4-rpcrdma-version-two section 5.1.
     union Property<'a> switch (which: PropertyId => "rpcordma.propid") {
         /// Maximum Send Size in bytes.
-        RDMA2_PROPID_SBSIZ => SendSize(Enclosed<'a, u32>) as rdma_sbsiz => "rpcordma.sbsiz",
+        RDMA2_PROPID_SBSIZ => SendSize(EnclosedStructure<'a, u32>) as rdma_sbsiz => "rpcordma.sbsiz",
         /// Receive Buffer Size in bytes.
-        RDMA2_PROPID_RBSIZ => ReceiveSize(Enclosed<'a, u32>) as rdma_rbsiz => "rpcordma.rbsiz",
+        RDMA2_PROPID_RBSIZ => ReceiveSize(EnclosedStructure<'a, u32>) as rdma_rbsiz => "rpcordma.rbsiz",
         /// Maximum Segment Size in bytes.
-        RDMA2_PROPID_RSSIZ => SegmentSize(Enclosed<'a, u32>) as rdma_rssiz => "rpcordma.rssiz",
+        RDMA2_PROPID_RSSIZ => SegmentSize(EnclosedStructure<'a, u32>) as rdma_rssiz => "rpcordma.rssiz",
         /// Maximum Segment Count of a header.
-        RDMA2_PROPID_RCSIZ => SegmentCount(Enclosed<'a, u32>) as rdma_rcsiz => "rpcordma.rcsiz",
+        RDMA2_PROPID_RCSIZ => SegmentCount(EnclosedStructure<'a, u32>) as rdma_rcsiz => "rpcordma.rcsiz",
         /// Reverse-Direction Support.
-        RDMA2_PROPID_BRS => Reverse(Enclosed<'a, ReverseDirection>) as rdma_brs => "rpcordma.brs",
+        RDMA2_PROPID_BRS => Reverse(EnclosedStructure<'a, ReverseDirection>) as rdma_brs => "rpcordma.brs",
         /// Host Authentication Message.
-        RDMA2_PROPID_HOSTAUTH => HostAuth(Enclosed<'a, Opaque<'a>>) as rdma_hostauth => "rpcordma.hostauth",
+        RDMA2_PROPID_HOSTAUTH => HostAuth(EnclosedStructure<'a, Opaque<'a>>) as rdma_hostauth => "rpcordma.hostauth",
         /// A property that is not known, which receivers ignore.
         default => Other(Opaque<'a>) as rdma_data => "rpcordma.propval",
     }
@@ -67,7 +67,7 @@ crate::xdr! { "rpcordma";
     struct Properties<'a> { rdma_props: List<'a, Property<'a>> => "rpcordma.property" }
 
     /// rpcrdma2_errcode. draft-ietf-nfsv4-rpcrdma-version-two section 7.
-    enum ErrCode {
+    enum RpcRdma2ErrCode {
         RDMA2_ERR_VERS = 1,
         RDMA2_ERR_BAD_XDR = 2,
         RDMA2_ERR_BAD_PROPVAL = 3,
@@ -89,7 +89,7 @@ crate::xdr! { "rpcordma";
     }
 
     /// rpcrdma2_hdr_error. draft-ietf-nfsv4-rpcrdma-version-two section 6.3.1.
-    union TransportError switch (err: ErrCode => "rpcordma.v2_errcode") {
+    union RpcRdma2Error switch (err: RpcRdma2ErrCode => "rpcordma.v2_errcode") {
         RDMA2_ERR_VERS => Vers(Versions),
         RDMA2_ERR_READ_CHUNKS => ReadChunks(u32) as rdma_max_chunks => "rpcordma.max_chunks",
         RDMA2_ERR_WRITE_CHUNKS => WriteChunks(u32) as rdma_max_chunks => "rpcordma.max_chunks",
@@ -130,9 +130,9 @@ crate::xdr! { "rpcordma";
     struct ReplyInline<'a> { rdma_writes: Chain<'a, WriteChunk<'a>> => "rpcordma.writes" }
 
     /// The structure that the header type names. draft-ietf-nfsv4-rpcrdma-version-two section 6.1.
-    union Body<'a> switch (htype: HeaderType => "rpcordma.htype") {
+    union RpcRdma2Body<'a> switch (htype: HeaderType => "rpcordma.htype") {
         /// A Call or a control message could not be processed.
-        RDMA2_ERROR => Error(TransportError) as rdma_error => "rpcordma.error",
+        RDMA2_ERROR => Error(RpcRdma2Error) as rdma_error => "rpcordma.error",
         /// The sender grants credits and says nothing else.
         RDMA2_GRANT => Grant,
         /// Properties of the sender; more follow.
@@ -152,14 +152,14 @@ crate::xdr! { "rpcordma";
         /// A Reply follows, or the last part of one.
         RDMA2_REPLY_INLINE => ReplyInline(ReplyInline<'a>),
         /// A header type of an extension, or another version.
-        default => Unread(Unread<'a>),
+        default => Unread(UnknownRdmaBody<'a>),
     }
 }
 
 /// The header of version 2. draft-ietf-nfsv4-rpcrdma-version-two sections 6.3 and 6.4.
-pub type Header<'a> = Prefixed<Body<'a>>;
+pub type RpcRdma2Header<'a> = Prefixed<RpcRdma2Body<'a>>;
 
-impl<'a> Prefixed<Body<'a>> {
+impl<'a> Prefixed<RpcRdma2Body<'a>> {
     /// The header as one group of fields.
     pub const FIELD: &'static Field = &Field::group(
         "rpcordma",
@@ -175,7 +175,9 @@ impl<'a> Prefixed<Body<'a>> {
     /// The properties, in a message that tells some.
     pub fn properties(&self) -> Option<&Properties<'a>> {
         match &self.rdma_body {
-            Body::ConnpropMiddle(properties) | Body::ConnpropFinal(properties) => Some(properties),
+            RpcRdma2Body::ConnpropMiddle(properties) | RpcRdma2Body::ConnpropFinal(properties) => {
+                Some(properties)
+            }
             _ => None,
         }
     }
@@ -183,8 +185,8 @@ impl<'a> Prefixed<Body<'a>> {
     /// The segments of the Call chunk, and then those of the other Read chunks.
     pub fn reads(&self) -> impl Iterator<Item = ReadSegment> + use<'a> {
         let (call, reads) = match &self.rdma_body {
-            Body::CallExternal(call) => (call.rdma_call, call.rdma_reads),
-            Body::CallInline(call) => (Chain::default(), call.rdma_reads),
+            RpcRdma2Body::CallExternal(call) => (call.rdma_call, call.rdma_reads),
+            RpcRdma2Body::CallInline(call) => (Chain::default(), call.rdma_reads),
             _ => (Chain::default(), Chain::default()),
         };
         call.iter().chain(reads.iter())
@@ -193,10 +195,10 @@ impl<'a> Prefixed<Body<'a>> {
     /// The Write list.
     pub fn writes(&self) -> Chain<'a, WriteChunk<'a>> {
         match &self.rdma_body {
-            Body::CallExternal(call) => call.rdma_provisional_writes,
-            Body::CallInline(call) => call.rdma_provisional_writes,
-            Body::ReplyExternal(reply) => reply.rdma_writes,
-            Body::ReplyInline(reply) => reply.rdma_writes,
+            RpcRdma2Body::CallExternal(call) => call.rdma_provisional_writes,
+            RpcRdma2Body::CallInline(call) => call.rdma_provisional_writes,
+            RpcRdma2Body::ReplyExternal(reply) => reply.rdma_writes,
+            RpcRdma2Body::ReplyInline(reply) => reply.rdma_writes,
             _ => Chain::default(),
         }
     }
@@ -204,9 +206,9 @@ impl<'a> Prefixed<Body<'a>> {
     /// The Reply chunk.
     pub fn reply_chunk(&self) -> Option<&WriteChunk<'a>> {
         match &self.rdma_body {
-            Body::CallExternal(call) => call.rdma_provisional_reply.as_ref(),
-            Body::CallInline(call) => call.rdma_provisional_reply.as_ref(),
-            Body::ReplyExternal(reply) => reply.rdma_reply.as_ref(),
+            RpcRdma2Body::CallExternal(call) => call.rdma_provisional_reply.as_ref(),
+            RpcRdma2Body::CallInline(call) => call.rdma_provisional_reply.as_ref(),
+            RpcRdma2Body::ReplyExternal(reply) => reply.rdma_reply.as_ref(),
             _ => None,
         }
     }
@@ -233,11 +235,11 @@ impl PeerProperties {
     /// Takes the properties of one message. A later value replaces the one before.
     pub fn note(&mut self, properties: &Properties<'_>) {
         // An empty value is the default (section 5.1); one that is something else says nothing.
-        fn value<T: Copy>(value: &Enclosed<'_, T>, default: T) -> Option<T> {
+        fn value<T: Copy>(value: &EnclosedStructure<'_, T>, default: T) -> Option<T> {
             match value {
-                Enclosed::Known(value) => Some(*value),
-                Enclosed::Unread(Opaque([])) => Some(default),
-                Enclosed::Unread(_) => None,
+                EnclosedStructure::Known(value) => Some(*value),
+                EnclosedStructure::Unread(Opaque([])) => Some(default),
+                EnclosedStructure::Unread(_) => None,
             }
         }
         for property in properties.rdma_props.iter() {
@@ -256,7 +258,7 @@ impl PeerProperties {
     }
 }
 
-impl<'a> VersionBody<'a> for Body<'a> {
+impl<'a> VersionBody<'a> for RpcRdma2Body<'a> {
     const VERSION: u32 = VERSION;
     const FIELD: &'static Field = &Field::group(
         "rpcordma.v2_body",
@@ -264,13 +266,13 @@ impl<'a> VersionBody<'a> for Body<'a> {
         "The header type and its structure. draft-ietf-nfsv4-rpcrdma-version-two section 6.3",
     );
 
-    fn decode_unread<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, Error> {
-        let htype = HeaderType::decode(cursor, Body::TAG, observer)?;
-        Unread::decode(cursor, <Self as VersionBody>::FIELD, observer)
+    fn decode_unread<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
+        let htype = HeaderType::decode(cursor, RpcRdma2Body::TAG, observer)?;
+        UnknownRdmaBody::decode(cursor, <Self as VersionBody>::FIELD, observer)
             .map(|unread| Self::Unread(htype, unread))
     }
 
     fn is_version_error(&self) -> bool {
-        matches!(self, Self::Error(TransportError::Vers(_)))
+        matches!(self, Self::Error(RpcRdma2Error::Vers(_)))
     }
 }

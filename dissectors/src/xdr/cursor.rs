@@ -6,7 +6,7 @@ use super::{Padding, WriteChunkPairing, roundup};
 
 /// Why a message could not be decoded further; `at` is the byte offset in the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Error {
+pub enum XdrError {
     /// The message ends inside an item.
     Short {
         /// Where the item begins.
@@ -69,7 +69,7 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl XdrError {
     /// Whether only the capture is to blame, not the sender.
     pub fn is_cut(&self) -> bool {
         matches!(self, Self::Cut { .. })
@@ -91,42 +91,44 @@ impl Error {
 
     /// The error without its byte offset, for output that has the offset in a place of its own.
     pub fn reason(&self) -> impl fmt::Display {
-        Reason(*self)
+        XdrErrorReason(*self)
     }
 }
 
 /// An error without its byte offset.
-struct Reason(Error);
+struct XdrErrorReason(XdrError);
 
-impl fmt::Display for Reason {
+impl fmt::Display for XdrErrorReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Error::Short { needed, .. } => {
+            XdrError::Short { needed, .. } => {
                 write!(f, "the message ends before the {needed} bytes that belong here")
             }
-            Error::Cut { .. } => f.write_str("the rest was not captured"),
-            Error::TooLong { length, bound, .. } => write!(f, "length {length} where at most {bound} can be"),
-            Error::Invalid { what, value, .. } => write!(f, "{value} is no {what}"),
-            Error::Unknown { what, number, .. } => write!(f, "{what} {number} is not known"),
-            Error::NotEligible { .. } => {
+            XdrError::Cut { .. } => f.write_str("the rest was not captured"),
+            XdrError::TooLong { length, bound, .. } => {
+                write!(f, "length {length} where at most {bound} can be")
+            }
+            XdrError::Invalid { what, value, .. } => write!(f, "{value} is no {what}"),
+            XdrError::Unknown { what, number, .. } => write!(f, "{what} {number} is not known"),
+            XdrError::NotEligible { .. } => {
                 f.write_str("a chunk takes the place of an item that is not DDP-eligible")
             }
-            Error::Trailing { length: 1, .. } => f.write_str("1 byte follows the last item"),
-            Error::Trailing { length, .. } => write!(f, "{length} bytes follow the last item"),
-            Error::ResultsMissing { results, operations, .. } => {
+            XdrError::Trailing { length: 1, .. } => f.write_str("1 byte follows the last item"),
+            XdrError::Trailing { length, .. } => write!(f, "{length} bytes follow the last item"),
+            XdrError::ResultsMissing { results, operations, .. } => {
                 write!(f, "results of {results} of {operations} operations only")
             }
         }
     }
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for XdrError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "byte {}: {}", self.at(), Reason(*self))
+        write!(f, "byte {}: {}", self.at(), XdrErrorReason(*self))
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for XdrError {}
 
 /// A data item that travelled in a chunk instead of in the message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -255,11 +257,11 @@ impl<'a> Cursor<'a> {
     /// Holds that the message ends here.
     ///
     /// # Errors
-    /// [`Error::Trailing`] where bytes follow, captured or not.
-    pub fn end(&self) -> Result<(), Error> {
+    /// [`XdrError::Trailing`] where bytes follow, captured or not.
+    pub fn end(&self) -> Result<(), XdrError> {
         match self.remaining() {
             0 => Ok(()),
-            length => Err(Error::Trailing { at: self.at, length }),
+            length => Err(XdrError::Trailing { at: self.at, length }),
         }
     }
 
@@ -288,9 +290,9 @@ impl<'a> Cursor<'a> {
     /// Takes the next `count` bytes.
     ///
     /// # Errors
-    /// [`Error::Short`] or [`Error::Cut`].
+    /// [`XdrError::Short`] or [`XdrError::Cut`].
     #[inline]
-    pub fn take(&mut self, count: usize) -> Result<&'a [u8], Error> {
+    pub fn take(&mut self, count: usize) -> Result<&'a [u8], XdrError> {
         match self.bytes.get(self.at..).and_then(|rest| rest.get(..count)) {
             Some(bytes) => {
                 self.at += count;
@@ -303,9 +305,9 @@ impl<'a> Cursor<'a> {
     /// Takes the next four bytes as a number.
     ///
     /// # Errors
-    /// [`Error::Short`] or [`Error::Cut`].
+    /// [`XdrError::Short`] or [`XdrError::Cut`].
     #[inline]
-    pub fn word(&mut self) -> Result<u32, Error> {
+    pub fn word(&mut self) -> Result<u32, XdrError> {
         match self.bytes.get(self.at..).and_then(<[u8]>::first_chunk) {
             Some(bytes) => {
                 self.at += 4;
@@ -318,9 +320,9 @@ impl<'a> Cursor<'a> {
     /// Takes the next eight bytes as a number.
     ///
     /// # Errors
-    /// [`Error::Short`] or [`Error::Cut`].
+    /// [`XdrError::Short`] or [`XdrError::Cut`].
     #[inline]
-    pub fn hyper(&mut self) -> Result<u64, Error> {
+    pub fn hyper(&mut self) -> Result<u64, XdrError> {
         match self.bytes.get(self.at..).and_then(<[u8]>::first_chunk) {
             Some(bytes) => {
                 self.at += 8;
@@ -333,9 +335,9 @@ impl<'a> Cursor<'a> {
     /// Takes `count` bytes of opaque data and its fill (RFC 4506 section 4.10).
     ///
     /// # Errors
-    /// [`Error::Short`] or [`Error::Cut`].
+    /// [`XdrError::Short`] or [`XdrError::Cut`].
     #[inline]
-    pub fn padded(&mut self, count: usize) -> Result<&'a [u8], Error> {
+    pub fn padded(&mut self, count: usize) -> Result<&'a [u8], XdrError> {
         let bytes = self.take(count)?;
         self.take(roundup(count))?;
         Ok(bytes)
@@ -345,9 +347,9 @@ impl<'a> Cursor<'a> {
     /// bytes, and the position of the first.
     ///
     /// # Errors
-    /// [`Error::Short`] or [`Error::Cut`].
+    /// [`XdrError::Short`] or [`XdrError::Cut`].
     #[inline]
-    pub(super) fn opaque(&mut self, count: u32) -> Result<(usize, &'a [u8]), Error> {
+    pub(super) fn opaque(&mut self, count: u32) -> Result<(usize, &'a [u8]), XdrError> {
         let padding = self.padding.before(self.position(), count);
         if padding > 0 && padding + count as usize + roundup(count as usize) <= self.remaining() {
             self.take(padding)?;
@@ -362,9 +364,9 @@ impl<'a> Cursor<'a> {
     /// it, and `length` counts their bytes; Write chunks stay, as nothing tells whether they belong inside.
     ///
     /// # Errors
-    /// [`Error::Short`] where the message cannot hold the content, [`Error::TooLong`] where the content cannot hold
+    /// [`XdrError::Short`] where the message cannot hold the content, [`XdrError::TooLong`] where the content cannot hold
     /// its chunks. What was not captured is an error of the cursor that meets it.
-    pub fn enclosed(&mut self, length: u32) -> Result<Cursor<'a>, Error> {
+    pub fn enclosed(&mut self, length: u32) -> Result<Cursor<'a>, XdrError> {
         let content = length as usize;
         let end = self.unreduced() + content;
         let belongs =
@@ -375,12 +377,12 @@ impl<'a> Cursor<'a> {
         for chunk in inside {
             spliced += chunk.length as usize + roundup(chunk.length as usize);
             if spliced > content {
-                return Err(Error::TooLong { at: self.at, length: chunk.length, bound: length });
+                return Err(XdrError::TooLong { at: self.at, length: chunk.length, bound: length });
             }
         }
         let (sent, fill) = (content - spliced, roundup(content));
         if sent + fill > self.remaining() {
-            return Err(Error::Short { at: self.at, needed: sent + fill });
+            return Err(XdrError::Short { at: self.at, needed: sent + fill });
         }
         let stop = self.at + sent;
         let bytes = self.bytes.get(..stop).unwrap_or(self.bytes);
@@ -390,11 +392,11 @@ impl<'a> Cursor<'a> {
     }
 
     #[cold]
-    fn missing(&self, needed: usize) -> Error {
+    fn missing(&self, needed: usize) -> XdrError {
         if needed <= self.remaining() {
-            Error::Cut { at: self.bytes.len() }
+            XdrError::Cut { at: self.bytes.len() }
         } else {
-            Error::Short { at: self.at, needed }
+            XdrError::Short { at: self.at, needed }
         }
     }
 
@@ -444,7 +446,7 @@ mod tests {
         let mut inner = cursor.enclosed(length).unwrap();
         assert_eq!((inner.at(), inner.position(), inner.remaining()), (4, 104, 6));
         assert_eq!(inner.word(), Ok(0x6162_6364));
-        assert_eq!(inner.word(), Err(Error::Short { at: 8, needed: 4 }));
+        assert_eq!(inner.word(), Err(XdrError::Short { at: 8, needed: 4 }));
         assert_eq!(cursor.take(4), Ok(&b"next"[..]));
     }
 
@@ -462,7 +464,7 @@ mod tests {
 
     #[test]
     fn an_enclosed_item_longer_than_the_message_is_refused() {
-        assert_eq!(Cursor::new(b"abcd").enclosed(8).unwrap_err(), Error::Short { at: 0, needed: 8 });
+        assert_eq!(Cursor::new(b"abcd").enclosed(8).unwrap_err(), XdrError::Short { at: 0, needed: 8 });
         assert_eq!(Cursor::new(b"abcd").enclosed(u32::MAX).unwrap_err().at(), 0);
     }
 
@@ -471,7 +473,7 @@ mod tests {
         let mut cursor = Cursor::new(b"abcdef").with_length(12);
         let mut inner = cursor.enclosed(8).unwrap();
         assert_eq!(inner.take(4), Ok(&b"abcd"[..]));
-        assert_eq!(inner.take(4), Err(Error::Cut { at: 6 }));
-        assert_eq!(cursor.word(), Err(Error::Cut { at: 6 }));
+        assert_eq!(inner.take(4), Err(XdrError::Cut { at: 6 }));
+        assert_eq!(cursor.word(), Err(XdrError::Cut { at: 6 }));
     }
 }

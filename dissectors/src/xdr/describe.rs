@@ -20,7 +20,7 @@
 ///     struct Arguments<'a> { file: Opaque<'a, 64> => "example.fh", offset: u64, stable: StableHow }
 ///
 ///     /// A discriminated union; `default` keeps the discriminant, before the content of its arm if it has one.
-///     union Outcome<'a> switch (how: StableHow) {
+///     union StatusUnion<'a> switch (how: StableHow) {
 ///         FILE_SYNC => Done(Arguments<'a>) as arguments => "example.args",
 ///         UNSTABLE => Later,
 ///         default => Other,
@@ -69,7 +69,7 @@ macro_rules! xdr {
                 )),*];
         }
 
-        $crate::xdr!(@implement [$($lt)?] $name, $crate::field::Kind::$kind,
+        $crate::xdr!(@implement [$($lt)?] $name, $crate::field::FieldKind::$kind,
             |cursor, field, observer| {
                 observer.enter(field, cursor.position());
                 let [$($field),*] = Self::FIELDS;
@@ -122,14 +122,14 @@ macro_rules! xdr {
             }
         }
 
-        $crate::xdr!(@implement [] $name, $crate::field::Kind::Enum,
+        $crate::xdr!(@implement [] $name, $crate::field::FieldKind::Enum,
             |cursor, field, observer| {
                 let at = cursor.position();
                 let this = Self(cursor.word()?);
                 observer.value(
                     field,
                     at..cursor.position(),
-                    $crate::field::Value::Enum(u64::from(this.0), this.name()),
+                    $crate::field::FieldValue::Enum(u64::from(this.0), this.name()),
                 );
                 Ok(this)
             },
@@ -160,14 +160,14 @@ macro_rules! xdr {
             }
         }
 
-        $crate::xdr!(@implement [] $name, $crate::field::Kind::Flags,
+        $crate::xdr!(@implement [] $name, $crate::field::FieldKind::Flags,
             |cursor, field, observer| {
                 let at = cursor.position();
                 let this = Self(cursor.word()?);
                 observer.value(
                     field,
                     at..cursor.position(),
-                    $crate::field::Value::Flags(u64::from(this.0), Self::NAMES),
+                    $crate::field::FieldValue::Flags(u64::from(this.0), Self::NAMES),
                 );
                 Ok(this)
             },
@@ -227,7 +227,7 @@ macro_rules! xdr {
             }
         }
 
-        $crate::xdr!(@implement [$($lt)?] $name, $crate::field::Kind::Group,
+        $crate::xdr!(@implement [$($lt)?] $name, $crate::field::FieldKind::Group,
             |cursor, field, observer| {
                 observer.enter(field, cursor.position());
                 let at = cursor.at();
@@ -236,7 +236,7 @@ macro_rules! xdr {
                 let this = match tag {
                     $(<$tag_type>::$value => Self::$arm $(($crate::xdr!(@decode cursor, observer, $group $label $filter $type)))?,)*
                     $(tag => Self::$default(tag $(, $crate::xdr!(@decode cursor, observer, $group $default_label $default_filter $default_type))?),)?
-                    tag => return Err($crate::xdr::Error::Invalid { at, what: stringify!($tag_type), value: tag.0 }),
+                    tag => return Err($crate::xdr::XdrError::Invalid { at, what: stringify!($tag_type), value: tag.0 }),
                 };
                 observer.leave(cursor.position());
                 Ok(this)
@@ -311,7 +311,7 @@ macro_rules! xdr {
     (@functions $lt:lifetime, $kind:expr,
      |$cursor:ident, $field:ident, $observer:ident| $decode:block, |$this:ident, $encoder:ident| $encode:block,
      $names:tt, $length:expr, $is_eligible:expr, |$registry:ident| $describe:block) => {
-        const KIND: $crate::field::Kind = $kind;
+        const KIND: $crate::field::FieldKind = $kind;
         const NAMES: &'static [$crate::field::FlagName] = &$names;
         const LENGTH: Option<usize> = $length;
         const IS_DDP_ELIGIBLE: bool = $is_eligible;
@@ -327,16 +327,16 @@ macro_rules! xdr {
             $cursor: &mut $crate::xdr::Cursor<$lt>,
             $field: &'static $crate::field::Field,
             $observer: &mut O,
-        ) -> Result<Self, $crate::xdr::Error> {
+        ) -> Result<Self, $crate::xdr::XdrError> {
             let is_structure = const {
-                use $crate::field::Kind;
-                matches!($kind, Kind::Group | Kind::Time | Kind::Duration)
+                use $crate::field::FieldKind;
+                matches!($kind, FieldKind::Group | FieldKind::Time | FieldKind::Duration)
             };
             if O::WATCHES
                 && is_structure
                 && !$observer.wants($field, <Self as $crate::xdr::Xdr>::describe)
             {
-                return <Self as $crate::xdr::Xdr>::decode($cursor, $field, &mut $crate::field::Unobserved);
+                return <Self as $crate::xdr::Xdr>::decode($cursor, $field, &mut $crate::field::NullObserver);
             }
             $decode
         }

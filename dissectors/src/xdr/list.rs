@@ -6,26 +6,26 @@
 use std::fmt;
 
 use crate::field::registry::Registry;
-use crate::field::{Field, FlagName, Kind, Observer, Unobserved};
+use crate::field::{Field, FieldKind, FlagName, NullObserver, Observer};
 
-use super::{Cursor, Encoder, Error, Xdr};
+use super::{Cursor, Encoder, Xdr, XdrError};
 
 /// Where the items of a list are: still in a message, or made by the program.
-enum Place<'a, T> {
+enum ListStorage<'a, T> {
     Message(Cursor<'a>),
     Slice(&'a [T]),
 }
 
-impl<T> Clone for Place<'_, T> {
+impl<T> Clone for ListStorage<'_, T> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<T> Copy for Place<'_, T> {}
+impl<T> Copy for ListStorage<'_, T> {}
 
 /// What holds the entries of a list together.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum ListEncoding {
     Counted,
     Chained,
 }
@@ -38,7 +38,7 @@ macro_rules! list {
         $(#[doc = $doc])+
         pub struct $name<'a, T, const BOUND: u32 = { u32::MAX }> {
             count: u32,
-            place: Place<'a, T>,
+            place: ListStorage<'a, T>,
         }
 
         impl<'a, T, const BOUND: u32> $name<'a, T, BOUND> {
@@ -55,21 +55,21 @@ macro_rules! list {
             /// Where in the message its items begin; `None` if the program made them.
             pub fn begins(&self) -> Option<usize> {
                 match self.place {
-                    Place::Message(cursor) => Some(cursor.at()),
-                    Place::Slice(_) => None,
+                    ListStorage::Message(cursor) => Some(cursor.at()),
+                    ListStorage::Slice(_) => None,
                 }
             }
 
             /// A list of which so many items were decoded before, from here on.
             pub fn again(cursor: Cursor<'a>, count: u32) -> Self {
-                Self { count, place: Place::Message(cursor) }
+                Self { count, place: ListStorage::Message(cursor) }
             }
         }
 
         impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> $name<'a, T, BOUND> {
             /// The items in order.
-            pub fn iter(&self) -> Items<'a, T> {
-                Items { left: self.count, place: self.place, form: Form::$form }
+            pub fn iter(&self) -> ListItems<'a, T> {
+                ListItems { left: self.count, place: self.place, form: ListEncoding::$form }
             }
         }
 
@@ -82,14 +82,14 @@ macro_rules! list {
 
         impl<T, const BOUND: u32> Default for $name<'_, T, BOUND> {
             fn default() -> Self {
-                Self { count: 0, place: Place::Slice(&[]) }
+                Self { count: 0, place: ListStorage::Slice(&[]) }
             }
         }
 
         /// A list of items that the program made; of more than XDR can count, the first.
         impl<'a, T, const BOUND: u32> From<&'a [T]> for $name<'a, T, BOUND> {
             fn from(items: &'a [T]) -> Self {
-                Self { count: u32::try_from(items.len()).unwrap_or(u32::MAX), place: Place::Slice(items) }
+                Self { count: u32::try_from(items.len()).unwrap_or(u32::MAX), place: ListStorage::Slice(items) }
             }
         }
 
@@ -107,9 +107,9 @@ macro_rules! list {
 
         impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> IntoIterator for $name<'a, T, BOUND> {
             type Item = T;
-            type IntoIter = Items<'a, T>;
+            type IntoIter = ListItems<'a, T>;
 
-            fn into_iter(self) -> Items<'a, T> {
+            fn into_iter(self) -> ListItems<'a, T> {
                 self.iter()
             }
         }
@@ -126,7 +126,7 @@ list! {
 }
 
 impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for List<'a, T, BOUND> {
-    const KIND: Kind = T::KIND;
+    const KIND: FieldKind = T::KIND;
     const NAMES: &'static [FlagName] = T::NAMES;
     const IS_DDP_ELIGIBLE: bool = T::IS_DDP_ELIGIBLE;
 
@@ -139,7 +139,7 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for List<'a, T, BOUND> {
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, XdrError> {
         let (at, position) = (cursor.at(), cursor.position());
         observer.list(field, position);
         let count = cursor.word()?;
@@ -147,9 +147,9 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for List<'a, T, BOUND> {
         // Every item but `void` takes four bytes, so a count beyond that is refused before it is walked.
         let bound = BOUND.min(u32::try_from(cursor.remaining() / 4).unwrap_or(u32::MAX));
         if count > bound {
-            return Err(Error::TooLong { at, length: count, bound });
+            return Err(XdrError::TooLong { at, length: count, bound });
         }
-        let place = Place::Message(*cursor);
+        let place = ListStorage::Message(*cursor);
         match T::LENGTH.filter(|_| cursor.is_known() && !O::WATCHES) {
             Some(length) => {
                 cursor.take((count as usize).saturating_mul(length))?;
@@ -166,7 +166,7 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for List<'a, T, BOUND> {
 }
 
 impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for Chain<'a, T, BOUND> {
-    const KIND: Kind = T::KIND;
+    const KIND: FieldKind = T::KIND;
     const NAMES: &'static [FlagName] = T::NAMES;
     const IS_DDP_ELIGIBLE: bool = T::IS_DDP_ELIGIBLE;
 
@@ -179,9 +179,9 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for Chain<'a, T, BOUND> {
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, XdrError> {
         observer.list(field, cursor.position());
-        let place = Place::Message(*cursor);
+        let place = ListStorage::Message(*cursor);
         let mut count = 0;
         loop {
             let (at, position) = (cursor.at(), cursor.position());
@@ -190,10 +190,10 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for Chain<'a, T, BOUND> {
             match follows {
                 0 => return Ok(Self { count, place }),
                 1 if count == BOUND => {
-                    return Err(Error::TooLong { at, length: count.saturating_add(1), bound: BOUND });
+                    return Err(XdrError::TooLong { at, length: count.saturating_add(1), bound: BOUND });
                 }
                 1 => count += 1,
-                value => return Err(Error::Invalid { at, what: "bool", value }),
+                value => return Err(XdrError::Invalid { at, what: "bool", value }),
             }
             T::decode(cursor, field, observer)?;
         }
@@ -209,35 +209,35 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for Chain<'a, T, BOUND> {
 }
 
 /// The items of a list, in order.
-pub struct Items<'a, T> {
+pub struct ListItems<'a, T> {
     left: u32,
-    place: Place<'a, T>,
-    form: Form,
+    place: ListStorage<'a, T>,
+    form: ListEncoding,
 }
 
-impl<T> Clone for Items<'_, T> {
+impl<T> Clone for ListItems<'_, T> {
     fn clone(&self) -> Self {
         Self { ..*self }
     }
 }
 
-impl<'a, T: Xdr<'a> + Clone> Iterator for Items<'a, T> {
+impl<'a, T: Xdr<'a> + Clone> Iterator for ListItems<'a, T> {
     type Item = T;
 
     fn next(&mut self) -> Option<T> {
         self.left = self.left.checked_sub(1)?;
         match &mut self.place {
-            Place::Slice(items) => {
+            ListStorage::Slice(items) => {
                 let (first, rest) = items.split_first()?;
                 *items = rest;
                 Some(first.clone())
             }
             // The list was walked once when it was decoded, so this walk meets no error.
-            Place::Message(cursor) => {
-                if self.form == Form::Chained {
+            ListStorage::Message(cursor) => {
+                if self.form == ListEncoding::Chained {
                     cursor.word().ok()?;
                 }
-                T::decode(cursor, &ITEM, &mut Unobserved).ok()
+                T::decode(cursor, &ITEM, &mut NullObserver).ok()
             }
         }
     }
@@ -247,8 +247,8 @@ impl<'a, T: Xdr<'a> + Clone> Iterator for Items<'a, T> {
 mod tests {
     use super::*;
 
-    fn decode<'a, T: Xdr<'a>>(bytes: &'a [u8]) -> Result<T, Error> {
-        T::decode(&mut Cursor::new(bytes), &ITEM, &mut Unobserved)
+    fn decode<'a, T: Xdr<'a>>(bytes: &'a [u8]) -> Result<T, XdrError> {
+        T::decode(&mut Cursor::new(bytes), &ITEM, &mut NullObserver)
     }
 
     #[test]
@@ -262,28 +262,28 @@ mod tests {
     fn a_list_that_was_decoded_before_is_the_same_again_without_a_look_at_its_items() {
         let bytes = [0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9];
         let mut cursor = Cursor::new(&bytes).known();
-        let list = List::<bool>::decode(&mut cursor, &ITEM, &mut Unobserved).unwrap();
+        let list = List::<bool>::decode(&mut cursor, &ITEM, &mut NullObserver).unwrap();
         assert_eq!((list.iter().collect::<Vec<_>>(), cursor.at()), (vec![true, false], 12));
         // What it holds otherwise ends it, where it would have been refused.
         let other = [0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 7];
-        let list = List::<bool>::decode(&mut Cursor::new(&other).known(), &ITEM, &mut Unobserved).unwrap();
+        let list = List::<bool>::decode(&mut Cursor::new(&other).known(), &ITEM, &mut NullObserver).unwrap();
         assert_eq!(list.iter().collect::<Vec<_>>(), [true]);
         assert!(decode::<List<bool>>(&other).is_err());
-        let short = List::<u64>::decode(&mut Cursor::new(&bytes).known(), &ITEM, &mut Unobserved);
+        let short = List::<u64>::decode(&mut Cursor::new(&bytes).known(), &ITEM, &mut NullObserver);
         assert!(short.is_err());
     }
 
     #[test]
     fn a_count_that_the_message_cannot_hold_is_refused_unwalked() {
         let claimed: Result<List<u32>, _> = decode(&[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 1]);
-        assert_eq!(claimed, Err(Error::TooLong { at: 0, length: u32::MAX, bound: 1 }));
+        assert_eq!(claimed, Err(XdrError::TooLong { at: 0, length: u32::MAX, bound: 1 }));
     }
 
     #[test]
     fn a_chain_ends_with_false() {
         let chain: Chain<u32> = decode(&[0, 0, 0, 1, 0, 0, 0, 7, 0, 0, 0, 0]).unwrap();
         assert_eq!(chain.iter().collect::<Vec<_>>(), [7]);
-        assert!(matches!(decode::<Chain<u32>>(&[0, 0, 0, 1, 0, 0, 0, 7]), Err(Error::Short { .. })));
+        assert!(matches!(decode::<Chain<u32>>(&[0, 0, 0, 1, 0, 0, 0, 7]), Err(XdrError::Short { .. })));
     }
 
     #[test]

@@ -7,28 +7,28 @@
 
 mod cursor;
 mod describe;
-mod enclosed;
+mod enclosed_structure;
 mod encoder;
 mod list;
 mod padding;
-mod pairing;
 mod types;
+mod write_chunk_pairing;
 
-pub use cursor::{ChunkItem, Cursor, Error};
-pub use enclosed::Enclosed;
+pub use cursor::{ChunkItem, Cursor, XdrError};
+pub use enclosed_structure::EnclosedStructure;
 pub use encoder::{Encoder, Splice};
-pub use list::{Chain, Items, List};
+pub use list::{Chain, List, ListItems};
 pub use padding::Padding;
-pub use pairing::WriteChunkPairing;
-pub use types::{Ddp, DdpText, Opaque, Rest, Text, Void};
+pub use types::{Ddp, DdpText, Opaque, RemainingBytes, Text, Void};
+pub use write_chunk_pairing::WriteChunkPairing;
 
 use crate::field::registry::Registry;
-use crate::field::{Field, FlagName, Kind, Observer};
+use crate::field::{Field, FieldKind, FlagName, Observer};
 
 /// A type with an XDR form.
 pub trait Xdr<'a>: Sized {
     /// How values of this type are shown.
-    const KIND: Kind;
+    const KIND: FieldKind;
     /// What the specification calls the values, or the bits of a mask, that have names.
     const NAMES: &'static [FlagName] = &[];
     /// Bytes of the XDR form, where every value has as many.
@@ -47,7 +47,7 @@ pub trait Xdr<'a>: Sized {
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
-    ) -> Result<Self, Error>;
+    ) -> Result<Self, XdrError>;
 
     /// Appends the value's XDR form.
     fn encode(&self, encoder: &mut Encoder);

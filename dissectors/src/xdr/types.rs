@@ -1,14 +1,14 @@
 //! The types that XDR itself has (RFC 4506 section 4), and the data items that may travel in chunks.
 
 use crate::field::registry::Registry;
-use crate::field::{Field, FlagName, Kind, Observer, Value};
+use crate::field::{Field, FieldKind, FieldValue, FlagName, Observer};
 
-use super::{Cursor, Encoder, Error, Xdr, roundup};
+use super::{Cursor, Encoder, Xdr, XdrError, roundup};
 
 macro_rules! xdr_number {
     ($($number:ty, $read:ident, $value:expr, $kind:ident;)*) => {$(
         impl<'a> Xdr<'a> for $number {
-            const KIND: Kind = Kind::$kind;
+            const KIND: FieldKind = FieldKind::$kind;
             const LENGTH: Option<usize> = Some(size_of::<Self>());
 
             #[inline]
@@ -16,7 +16,7 @@ macro_rules! xdr_number {
                 cursor: &mut Cursor<'a>,
                 field: &'static Field,
                 observer: &mut O,
-            ) -> Result<Self, Error> {
+            ) -> Result<Self, XdrError> {
                 let at = cursor.position();
                 let number = cursor.$read()? as $number;
                 observer.value(field, at..cursor.position(), $value(number.into()));
@@ -30,14 +30,14 @@ macro_rules! xdr_number {
     )*};
 }
 xdr_number! {
-    u32, word, Value::Unsigned, Unsigned;
-    u64, hyper, Value::Unsigned, Unsigned;
-    i32, word, Value::Signed, Signed;
-    i64, hyper, Value::Signed, Signed;
+    u32, word, FieldValue::Unsigned, Unsigned;
+    u64, hyper, FieldValue::Unsigned, Unsigned;
+    i32, word, FieldValue::Signed, Signed;
+    i64, hyper, FieldValue::Signed, Signed;
 }
 
 impl<'a> Xdr<'a> for bool {
-    const KIND: Kind = Kind::Bool;
+    const KIND: FieldKind = FieldKind::Bool;
     const LENGTH: Option<usize> = Some(4);
 
     #[inline]
@@ -45,14 +45,14 @@ impl<'a> Xdr<'a> for bool {
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, XdrError> {
         let (start, at) = (cursor.position(), cursor.at());
         let value = match cursor.word()? {
             0 => false,
             1 => true,
-            value => return Err(Error::Invalid { at, what: "bool", value }),
+            value => return Err(XdrError::Invalid { at, what: "bool", value }),
         };
-        observer.value(field, start..cursor.position(), Value::Bool(value));
+        observer.value(field, start..cursor.position(), FieldValue::Bool(value));
         Ok(value)
     }
 
@@ -66,10 +66,10 @@ impl<'a> Xdr<'a> for bool {
 pub struct Void;
 
 impl<'a> Xdr<'a> for Void {
-    const KIND: Kind = Kind::Group;
+    const KIND: FieldKind = FieldKind::Group;
 
     #[inline]
-    fn decode<O: Observer<'a>>(_: &mut Cursor<'a>, _: &'static Field, _: &mut O) -> Result<Self, Error> {
+    fn decode<O: Observer<'a>>(_: &mut Cursor<'a>, _: &'static Field, _: &mut O) -> Result<Self, XdrError> {
         Ok(Self)
     }
 
@@ -78,7 +78,7 @@ impl<'a> Xdr<'a> for Void {
 
 /// Fixed-length opaque data (RFC 4506 section 4.9).
 impl<'a, const N: usize> Xdr<'a> for [u8; N] {
-    const KIND: Kind = Kind::Bytes;
+    const KIND: FieldKind = FieldKind::Bytes;
     const LENGTH: Option<usize> = Some(N + roundup(N));
 
     #[inline]
@@ -86,10 +86,10 @@ impl<'a, const N: usize> Xdr<'a> for [u8; N] {
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, XdrError> {
         let at = cursor.position();
         let bytes = cursor.padded(N)?;
-        observer.value(field, at..at + N, Value::Bytes(bytes));
+        observer.value(field, at..at + N, FieldValue::Bytes(bytes));
         fill(at + N, cursor, observer);
         let mut value = [0; N];
         value.copy_from_slice(bytes);
@@ -103,7 +103,7 @@ impl<'a, const N: usize> Xdr<'a> for [u8; N] {
 
 /// Fixed-length array of numbers (RFC 4506 section 4.12).
 impl<'a, T: Xdr<'a> + Copy + Default, const N: usize> Xdr<'a> for [T; N] {
-    const KIND: Kind = T::KIND;
+    const KIND: FieldKind = T::KIND;
     const IS_DDP_ELIGIBLE: bool = T::IS_DDP_ELIGIBLE;
 
     #[inline]
@@ -111,7 +111,7 @@ impl<'a, T: Xdr<'a> + Copy + Default, const N: usize> Xdr<'a> for [T; N] {
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, XdrError> {
         observer.list(field, cursor.position());
         let mut array = [T::default(); N];
         for item in &mut array {
@@ -126,10 +126,10 @@ impl<'a, T: Xdr<'a> + Copy + Default, const N: usize> Xdr<'a> for [T; N] {
 }
 
 /// The length of variable-length data, held to its bound.
-fn length_within(cursor: &mut Cursor<'_>, bound: u32) -> Result<u32, Error> {
+fn length_within(cursor: &mut Cursor<'_>, bound: u32) -> Result<u32, XdrError> {
     let at = cursor.at();
     let length = cursor.word()?;
-    if length > bound { Err(Error::TooLong { at, length, bound }) } else { Ok(length) }
+    if length > bound { Err(XdrError::TooLong { at, length, bound }) } else { Ok(length) }
 }
 
 /// Tells the fill that was read from `end`, where the data ends, on (RFC 4506 section 4.10).
@@ -147,22 +147,22 @@ macro_rules! inline_data {
         pub struct $name<'a, const BOUND: u32 = { u32::MAX }>(pub &'a [u8]);
 
         impl<'a, const BOUND: u32> Xdr<'a> for $name<'a, BOUND> {
-            const KIND: Kind = Kind::$kind;
+            const KIND: FieldKind = FieldKind::$kind;
 
             #[inline]
             fn decode<O: Observer<'a>>(
                 cursor: &mut Cursor<'a>,
                 field: &'static Field,
                 observer: &mut O,
-            ) -> Result<Self, Error> {
+            ) -> Result<Self, XdrError> {
                 let (at, position) = (cursor.at(), cursor.position());
                 let length = length_within(cursor, BOUND)?;
                 if cursor.read_chunk_here().is_some() {
-                    return Err(Error::NotEligible { at });
+                    return Err(XdrError::NotEligible { at });
                 }
                 let (begin, bytes) = cursor.opaque(length)?;
                 let end = begin + bytes.len();
-                observer.value(field, position..end, Value::$kind(bytes));
+                observer.value(field, position..end, FieldValue::$kind(bytes));
                 fill(end, cursor, observer);
                 Ok(Self(bytes))
             }
@@ -230,7 +230,7 @@ macro_rules! ddp_data {
         }
 
         impl<'a> Xdr<'a> for $name<'a> {
-            const KIND: Kind = Kind::$kind;
+            const KIND: FieldKind = FieldKind::$kind;
             const IS_DDP_ELIGIBLE: bool = true;
 
             #[inline]
@@ -238,17 +238,17 @@ macro_rules! ddp_data {
                 cursor: &mut Cursor<'a>,
                 field: &'static Field,
                 observer: &mut O,
-            ) -> Result<Self, Error> {
+            ) -> Result<Self, XdrError> {
                 let position = cursor.position();
                 let length = cursor.word()?;
                 if let Some(chunk) = cursor.take_chunk(length) {
                     let bytes = chunk.bytes.and_then(|bytes| bytes.get(..length as usize));
-                    observer.value(field, position..position + 4, Value::Chunk(length, bytes));
+                    observer.value(field, position..position + 4, FieldValue::Chunk(length, bytes));
                     return Ok(Self::Chunk { length, bytes });
                 }
                 let (begin, bytes) = cursor.opaque(length)?;
                 let end = begin + bytes.len();
-                observer.value(field, position..end, Value::$kind(bytes));
+                observer.value(field, position..end, FieldValue::$kind(bytes));
                 fill(end, cursor, observer);
                 Ok(Self::Inline(bytes))
             }
@@ -273,20 +273,20 @@ ddp_data! {
 
 /// What remains of the message: a body that is not described, or not readable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rest<'a>(pub &'a [u8]);
+pub struct RemainingBytes<'a>(pub &'a [u8]);
 
-impl<'a> Xdr<'a> for Rest<'a> {
-    const KIND: Kind = Kind::Bytes;
+impl<'a> Xdr<'a> for RemainingBytes<'a> {
+    const KIND: FieldKind = FieldKind::Bytes;
 
     fn decode<O: Observer<'a>>(
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, XdrError> {
         let at = cursor.position();
         let bytes = cursor.take(cursor.remaining())?;
         if !bytes.is_empty() {
-            observer.value(field, at..at + bytes.len(), Value::Bytes(bytes));
+            observer.value(field, at..at + bytes.len(), FieldValue::Bytes(bytes));
         }
         Ok(Self(bytes))
     }
@@ -298,7 +298,7 @@ impl<'a> Xdr<'a> for Rest<'a> {
 
 /// Optional data (RFC 4506 section 4.19): a bool, then the value if it is TRUE.
 impl<'a, T: Xdr<'a>> Xdr<'a> for Option<T> {
-    const KIND: Kind = T::KIND;
+    const KIND: FieldKind = T::KIND;
     const NAMES: &'static [FlagName] = T::NAMES;
     const IS_DDP_ELIGIBLE: bool = T::IS_DDP_ELIGIBLE;
 
@@ -311,14 +311,14 @@ impl<'a, T: Xdr<'a>> Xdr<'a> for Option<T> {
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, XdrError> {
         let (at, position) = (cursor.at(), cursor.position());
         let follows = cursor.word()?;
         observer.notation(position..position + 4);
         match follows {
             0 => Ok(None),
             1 => T::decode(cursor, field, observer).map(Some),
-            value => Err(Error::Invalid { at, what: "bool", value }),
+            value => Err(XdrError::Invalid { at, what: "bool", value }),
         }
     }
 
@@ -334,12 +334,12 @@ impl<'a, T: Xdr<'a>> Xdr<'a> for Option<T> {
 mod tests {
     use super::super::{ChunkItem, roundup};
     use super::*;
-    use crate::field::Unobserved;
+    use crate::field::NullObserver;
 
     static FIELD: Field = Field::group("test", "test", "");
 
-    fn decode<'a, T: Xdr<'a>>(cursor: &mut Cursor<'a>) -> Result<T, Error> {
-        T::decode(cursor, &FIELD, &mut Unobserved)
+    fn decode<'a, T: Xdr<'a>>(cursor: &mut Cursor<'a>) -> Result<T, XdrError> {
+        T::decode(cursor, &FIELD, &mut NullObserver)
     }
 
     #[test]
@@ -353,7 +353,7 @@ mod tests {
     fn an_array_of_fixed_length_has_no_count() {
         let bytes = [0, 0, 0, 7, 0xff, 0xff, 0xff, 0xff];
         assert_eq!(decode(&mut Cursor::new(&bytes)), Ok([7, -1]));
-        assert_eq!(decode::<[i32; 3]>(&mut Cursor::new(&bytes)), Err(Error::Short { at: 8, needed: 4 }));
+        assert_eq!(decode::<[i32; 3]>(&mut Cursor::new(&bytes)), Err(XdrError::Short { at: 8, needed: 4 }));
         let mut encoder = Encoder::new();
         [7, -1].encode(&mut encoder);
         assert_eq!(encoder.bytes(), bytes);
@@ -362,14 +362,14 @@ mod tests {
     #[test]
     fn a_length_over_its_bound_is_refused_where_it_stands() {
         let mut cursor = Cursor::new(b"\0\0\0\x05hello\0\0\0");
-        assert_eq!(decode::<Opaque<4>>(&mut cursor), Err(Error::TooLong { at: 0, length: 5, bound: 4 }));
+        assert_eq!(decode::<Opaque<4>>(&mut cursor), Err(XdrError::TooLong { at: 0, length: 5, bound: 4 }));
     }
 
     #[test]
     fn what_was_not_captured_is_told_from_what_was_not_sent() {
         let bytes = b"\0\0\0\x08hell";
-        assert_eq!(decode::<Opaque>(&mut Cursor::new(bytes)), Err(Error::Short { at: 4, needed: 8 }));
-        assert_eq!(decode::<Opaque>(&mut Cursor::new(bytes).with_length(12)), Err(Error::Cut { at: 8 }));
+        assert_eq!(decode::<Opaque>(&mut Cursor::new(bytes)), Err(XdrError::Short { at: 4, needed: 8 }));
+        assert_eq!(decode::<Opaque>(&mut Cursor::new(bytes).with_length(12)), Err(XdrError::Cut { at: 8 }));
     }
 
     #[test]
@@ -387,7 +387,7 @@ mod tests {
     }
 
     /// Decodes one item per operation, as READ and READLINK results have them.
-    fn results<'a>(cursor: &mut Cursor<'a>, count: usize) -> Vec<Result<Ddp<'a>, Error>> {
+    fn results<'a>(cursor: &mut Cursor<'a>, count: usize) -> Vec<Result<Ddp<'a>, XdrError>> {
         let one = |_| {
             let item = decode(cursor);
             cursor.end_eligible();
@@ -400,7 +400,7 @@ mod tests {
         lengths.map(|length| ChunkItem { position: None, length, bytes: None })
     }
 
-    const fn in_chunk(length: u32) -> Result<Ddp<'static>, Error> {
+    const fn in_chunk(length: u32) -> Result<Ddp<'static>, XdrError> {
         Ok(Ddp::Chunk { length, bytes: None })
     }
 
@@ -452,7 +452,7 @@ mod tests {
     fn a_chunk_in_the_place_of_another_item_is_named() {
         let chunks = [ChunkItem { position: Some(4), length: 4, bytes: None }];
         let mut cursor = Cursor::new(b"\0\0\0\x04").with_chunks(&chunks);
-        assert_eq!(decode::<Opaque>(&mut cursor), Err(Error::NotEligible { at: 0 }));
+        assert_eq!(decode::<Opaque>(&mut cursor), Err(XdrError::NotEligible { at: 0 }));
     }
 
     #[test]

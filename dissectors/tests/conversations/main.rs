@@ -22,10 +22,10 @@ mod writer;
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, Observer, Unobserved, Value};
-use nfsrdma_dissectors::flow::chunk::{Chunk as Seen, Segment};
-use nfsrdma_dissectors::flow::transaction::{Transaction, Which};
-use nfsrdma_dissectors::flow::{Flow, Limits};
+use nfsrdma_dissectors::field::{Field, FieldValue, NullObserver, Observer};
+use nfsrdma_dissectors::flow::chunk::{Chunk as Seen, ChunkSegment};
+use nfsrdma_dissectors::flow::transaction::{RpcMessageKind, Transaction};
+use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::rpcrdma::{Dialect as Named, MessageHeader};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder};
@@ -53,14 +53,14 @@ impl<'a> Observer<'a> for Items {
 
     fn leave(&mut self, _: usize) {}
 
-    fn value(&mut self, field: &'static Field, _: Range<usize>, value: Value<'a>) {
+    fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
         let is_item = ["nfs.data", "nfs.symlink.to", "nfs.symlink.linktext", "nfs.readlink.data"];
         if !is_item.contains(&field.name) {
             return;
         }
         self.items.push(match value {
-            Value::Bytes(bytes) | Value::Text(bytes) => (Some(bytes.to_vec()), Way::Inline),
-            Value::Chunk(_, bytes) => (bytes.map(<[u8]>::to_vec), Way::Chunk),
+            FieldValue::Bytes(bytes) | FieldValue::Text(bytes) => (Some(bytes.to_vec()), Way::Inline),
+            FieldValue::Chunk(_, bytes) => (bytes.map(<[u8]>::to_vec), Way::Chunk),
             other => panic!("{other:?}"),
         });
     }
@@ -68,7 +68,7 @@ impl<'a> Observer<'a> for Items {
 
 /// The Transactions of frames, without one of them if that was lost.
 fn inspect(frames: &[Vec<u8>], lost: Option<usize>) -> Vec<Transaction> {
-    let mut flow = Flow::new(Limits { keep_data: true, ..Limits::default() });
+    let mut flow = Flow::new(FlowLimits { keep_data: true, ..FlowLimits::default() });
     let mut transactions = Vec::new();
     for (at, bytes) in frames.iter().enumerate().filter(|(at, _)| Some(*at) != lost) {
         flow.frame(&Frame {
@@ -87,7 +87,7 @@ fn inspect(frames: &[Vec<u8>], lost: Option<usize>) -> Vec<Transaction> {
 
 /// Holds the segments of a chunk to those that were offered, returned and moved.
 fn chunk(seen: &Seen, chunk: &Chunk, is_written: bool, said: &str) {
-    let lengths = |segment: &Segment| (segment.handle.0, segment.offset, segment.length);
+    let lengths = |segment: &ChunkSegment| (segment.handle.0, segment.offset, segment.length);
     let offered = chunk.memory.iter().map(|memory| (memory.handle, memory.offset, memory.length));
     assert!(seen.segments.iter().map(lengths).eq(offered), "{said}: {seen:?}");
     for (segment, part) in seen.segments.iter().zip(chunk.parts()) {
@@ -99,7 +99,7 @@ fn chunk(seen: &Seen, chunk: &Chunk, is_written: bool, said: &str) {
     }
 }
 
-fn items(transaction: &Transaction, which: Which, expected: &[Item], said: &str) {
+fn items(transaction: &Transaction, which: RpcMessageKind, expected: &[Item], said: &str) {
     let mut heard = Items::default();
     let read =
         transaction.read(|reading| reading.observe_rpc(which, &mut heard).map_err(|error| error.to_string()));
@@ -122,8 +122,8 @@ fn hold(transaction: &Transaction, conversation: &Conversation, said: &str) {
     let facts = transaction.read(|reading| reading.facts());
     assert_eq!((facts.call_error, facts.reply_error), (None, None), "{said}");
     assert_eq!(facts.version, Some(conversation.version), "{said}");
-    items(transaction, Which::Call, &conversation.arguments, &said);
-    items(transaction, Which::Reply, &conversation.results, &said);
+    items(transaction, RpcMessageKind::Call, &conversation.arguments, &said);
+    items(transaction, RpcMessageKind::Reply, &conversation.results, &said);
     assert_eq!(transaction.read_chunks.len(), conversation.reads.len(), "{said}");
     for (seen, (position, read)) in transaction.read_chunks.iter().zip(&conversation.reads) {
         assert_eq!(seen.position, Some(*position), "{said}");
@@ -143,18 +143,19 @@ fn hold(transaction: &Transaction, conversation: &Conversation, said: &str) {
         chunk(seen, read, false, &said);
     }
     dialect(transaction, conversation, &said);
-    let lengths = [Which::Call, Which::Reply].map(|which| transaction.rpc_length(which).unwrap() as usize);
+    let lengths = [RpcMessageKind::Call, RpcMessageKind::Reply]
+        .map(|which| transaction.rpc_length(which).unwrap() as usize);
     // XDR's fill does not travel in chunks, and a Position-Zero Read chunk has none.
     let [call, reply] = conversation.whole_lengths;
     assert_eq!(lengths, [call, reply], "{said}");
-    for which in [Which::Call, Which::Reply] {
+    for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
         transaction.read(|reading| {
             let again = reading.encode_again(which).unwrap().unwrap();
             assert!(again.header.is_same(), "{said}: header of the {which:?}");
             assert!(again.message.is_same(), "{said}: {which:?}");
             let positions: Vec<_> = again.splices.iter().map(|splice| splice.position as u32).collect();
             let reads = conversation.reads.iter().map(|(position, _)| *position).filter(|at| *at > 0);
-            if which == Which::Call {
+            if which == RpcMessageKind::Call {
                 assert!(positions.iter().copied().eq(reads), "{said}: {positions:?}");
             } else if !conversation.reply_reads.is_empty() {
                 let reads =
@@ -199,7 +200,7 @@ fn encoded_again(conversation: &Conversation, controls: &[Vec<u8>], said: &str) 
     let sends = conversation.call_sends.iter().chain(&conversation.reply_sends);
     for bytes in sends.chain(&conversation.done).chain(controls) {
         let mut cursor = Cursor::new(bytes);
-        let header = MessageHeader::decode(named, &mut cursor, &mut Unobserved).expect(said);
+        let header = MessageHeader::decode(named, &mut cursor, &mut NullObserver).expect(said);
         let mut encoder = Encoder::new();
         header.encode(&mut encoder);
         assert_eq!(encoder.bytes(), &bytes[..cursor.at()], "{said}: {header:?}");

@@ -9,9 +9,9 @@ use std::io::{self, Write};
 use std::rc::Rc;
 
 use crate::analysis::comparison::class;
-use crate::analysis::comparison::record::{Message, Path, Record, SEVERAL};
-use crate::analysis::comparison::role::role_of;
-use crate::filter::catalog::{Catalog, Entry};
+use crate::analysis::comparison::compare_class::role_of;
+use crate::analysis::comparison::record::{ComparisonRecord, FieldPath, RecordMessage, SEVERAL};
+use crate::filter::catalog::{Catalog, CatalogEntry};
 
 /// What stands for the headers, in place of an operation.
 const HEADERS: &str = "-";
@@ -20,24 +20,24 @@ const RPC: &str = "RPC";
 
 /// A path with what is known of its field.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct BaselineField {
     /// The name of the field, also where the catalogue does not have it any more.
     name: Box<str>,
     /// The path, as records have it.
-    pub(super) path: Rc<Path>,
+    pub(super) path: Rc<FieldPath>,
     is_used: Cell<bool>,
     /// The field as it is described; `None` for one that is no more, or has no name.
-    pub(super) entry: Option<&'static Entry>,
+    pub(super) entry: Option<&'static CatalogEntry>,
 }
 
 /// By operation, then by path.
-type Operations = BTreeMap<Box<str>, BTreeMap<Box<str>, Known>>;
+type BaselineOperations = BTreeMap<Box<str>, BTreeMap<Box<str>, BaselineField>>;
 
 /// The fields of a baseline.
 #[derive(Clone, Debug, Default)]
-pub struct Fields {
+pub struct BaselineFields {
     /// By program, of Calls and of Replies.
-    programs: BTreeMap<Box<str>, [Operations; 2]>,
+    programs: BTreeMap<Box<str>, [BaselineOperations; 2]>,
 }
 
 /// `NFS 4` of `NFS 4.2 READ`.
@@ -51,15 +51,15 @@ fn word(section: &str) -> String {
     if section.is_empty() { HEADERS.to_owned() } else { section.replace(' ', "_") }
 }
 
-impl Fields {
+impl BaselineFields {
     /// Adds the fields of a record.
-    pub(super) fn record(&mut self, record: &Record) {
+    pub(super) fn record(&mut self, record: &ComparisonRecord) {
         let program = program(&record.title);
         self.message(&program, true, record.call.as_ref());
         self.message(&program, false, record.reply.as_ref());
     }
 
-    fn message(&mut self, program: &str, is_call: bool, message: Option<&Message>) {
+    fn message(&mut self, program: &str, is_call: bool, message: Option<&RecordMessage>) {
         for section in message.iter().flat_map(|message| &message.sections) {
             let operation = word(&section.name);
             for entry in &section.entries {
@@ -79,20 +79,29 @@ impl Fields {
         let gone = if name == SEVERAL { SEVERAL } else { "" };
         let field = entry.map_or(gone, |entry| entry.name);
         let above = path.rsplit_once('.').map_or("", |(above, _)| above);
-        let path = Rc::new(Path::new(path, field, role_of(name, above, is_call)));
+        let path = Rc::new(FieldPath::new(path, field, role_of(name, above, is_call)));
         let operations = self.programs.entry(program.into()).or_default();
         let of_message = if is_call { &mut operations[0] } else { &mut operations[1] };
         let paths = of_message.entry(operation.into()).or_default();
-        paths.insert(path.text.clone(), Known { name: name.into(), path, is_used: Cell::new(false), entry });
+        paths.insert(
+            path.text.clone(),
+            BaselineField { name: name.into(), path, is_used: Cell::new(false), entry },
+        );
     }
 
-    fn get(&self, program: &str, is_call: bool, operation: &str, path: &str) -> Option<&Known> {
+    fn get(&self, program: &str, is_call: bool, operation: &str, path: &str) -> Option<&BaselineField> {
         let [calls, replies] = self.programs.get(program)?;
         (if is_call { calls } else { replies }).get(operation)?.get(path)
     }
 
     /// The field of a path; `operation` is empty for the headers.
-    pub(super) fn find(&self, program: &str, is_call: bool, operation: &str, path: &str) -> Option<&Known> {
+    pub(super) fn find(
+        &self,
+        program: &str,
+        is_call: bool,
+        operation: &str,
+        path: &str,
+    ) -> Option<&BaselineField> {
         let known = if operation.is_empty() {
             self.get(program, is_call, HEADERS, path).or_else(|| self.get(RPC, is_call, HEADERS, path))
         } else {

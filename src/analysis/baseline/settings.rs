@@ -2,24 +2,24 @@
 
 use nfsrdma_dissectors::flow::{GivenUp, Undecoded};
 
-use super::read::Unreadable;
+use super::reader::BaselineReadError;
 use crate::analysis::comparison::difference::Kind;
-use crate::analysis::comparison::selection::{Selection, Tolerance, Word};
+use crate::analysis::comparison::options::{ComparisonOptions, IgnoreKey, Tolerance};
 
 /// The line that the part begins with.
 pub(super) const PART: &str = "[settings]";
 
 /// What a person wants of a baseline.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub struct BaselineSettings {
     lines: Vec<String>,
-    selection: Selection,
+    selection: ComparisonOptions,
 }
 
 /// None, and an empty line before the next part.
-impl Default for Settings {
+impl Default for BaselineSettings {
     fn default() -> Self {
-        Self { lines: vec![String::new()], selection: Selection::default() }
+        Self { lines: vec![String::new()], selection: ComparisonOptions::default() }
     }
 }
 
@@ -36,15 +36,15 @@ pub(super) fn is_conflict(line: &str) -> bool {
     ["<<<<<<<", "|||||||", "=======", ">>>>>>>"].iter().any(|mark| line.starts_with(mark))
 }
 
-impl Settings {
+impl BaselineSettings {
     /// Which differences count.
-    pub fn selection(&self) -> &Selection {
+    pub fn selection(&self) -> &ComparisonOptions {
         &self.selection
     }
 
     /// Whether no identity is held.
     pub(super) fn ignores_identities(&self) -> bool {
-        self.selection.ignore.contains(&Word::Kind(Kind::Identity))
+        self.selection.ignore.contains(&IgnoreKey::Kind(Kind::Identity))
     }
 
     /// The lines, as they were typed.
@@ -54,21 +54,21 @@ impl Settings {
 
     /// Nothing was read yet.
     pub(super) fn empty() -> Self {
-        Self { lines: Vec::new(), selection: Selection::default() }
+        Self { lines: Vec::new(), selection: ComparisonOptions::default() }
     }
 
     /// Those of a baseline, of which nothing else has to be readable. Where git left two sides of them, both stand.
     ///
     /// # Errors
     /// A line that is no setting: it is not lost because a baseline is written again.
-    pub fn of(text: &str) -> Result<Self, Unreadable> {
+    pub fn of(text: &str) -> Result<Self, BaselineReadError> {
         let mut settings = Self::empty();
         let lines = (1..).zip(text.lines()).skip_while(|(_, line)| line.trim_end() != PART).skip(1);
         for (number, line) in lines.take_while(|(_, line)| !line.starts_with('[')) {
             let line = line.trim_end();
             let is_again = !line.is_empty() && settings.lines.iter().any(|known| known == line);
             if !is_conflict(line) && !is_again {
-                settings.line(line).map_err(|what| Unreadable { line: number, what })?;
+                settings.line(line).map_err(|what| BaselineReadError { line: number, what })?;
             }
         }
         while settings.lines.last().is_some_and(String::is_empty) {
@@ -92,7 +92,7 @@ impl Settings {
             (None, ..) => {}
             (Some("ignore"), Some(list), None, None) => {
                 for word in list.split(',') {
-                    let word: Word = word.parse()?;
+                    let word: IgnoreKey = word.parse()?;
                     if self.selection.ignore.contains(&word) {
                         return Err(format!("{word} is ignored twice; take one of them out"));
                     }
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     fn error(text: &str) -> String {
-        Settings::of(&format!("[settings]\n{text}\n\n[capture]\n")).unwrap_err().to_string()
+        BaselineSettings::of(&format!("[settings]\n{text}\n\n[capture]\n")).unwrap_err().to_string()
     }
 
     #[test]
@@ -136,7 +136,7 @@ mod tests {
             "tolerate frames 5%",
         ];
         let text = format!("anything\n[settings]\n{}\n\n\n[capture]\nignore what\n", typed.join("\n"));
-        let settings = Settings::of(&text).unwrap();
+        let settings = BaselineSettings::of(&text).unwrap();
         assert_eq!(settings.lines(), [&typed[..], &[""]].concat());
         assert_eq!((settings.selection.ignore.len(), settings.selection.tolerances.len()), (2, 1));
     }
@@ -144,7 +144,10 @@ mod tests {
     #[test]
     fn both_sides_of_a_conflict_stand() {
         let text = "[settings]\n<<<<<<< HEAD\nignore inline\nignore READ\n=======\nignore inline\nignore WRITE\n>>>>>>> other\n";
-        assert_eq!(Settings::of(text).unwrap().lines(), ["ignore inline", "ignore READ", "ignore WRITE", ""]);
+        assert_eq!(
+            BaselineSettings::of(text).unwrap().lines(),
+            ["ignore inline", "ignore READ", "ignore WRITE", ""]
+        );
     }
 
     #[test]

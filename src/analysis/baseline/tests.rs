@@ -5,16 +5,18 @@ use std::convert::Infallible;
 use std::rc::Rc;
 
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::Direction;
+use nfsrdma_dissectors::flow::transaction::CallDirection;
 use nfsrdma_dissectors::frame::FrameNumber;
 use proptest::prelude::*;
 
 use super::*;
+use crate::analysis::comparison::capture::ComparedCapture;
+use crate::analysis::comparison::compare_class::CompareClass;
 use crate::analysis::comparison::difference::{Difference, Kind};
-use crate::analysis::comparison::record::{Datum, Entry, Message, Path, Section};
+use crate::analysis::comparison::record::{
+    FieldPath, RecordField, RecordMessage, RecordSection, RecordValue,
+};
 use crate::analysis::comparison::recorder::Recorder;
-use crate::analysis::comparison::role::Role;
-use crate::analysis::comparison::trace::Trace;
 use crate::testing::{drained, read_but, transactions};
 
 /// Memory for records that wait, in bytes.
@@ -27,19 +29,19 @@ fn written(baseline: &Baseline) -> String {
 }
 
 /// What gives the records of Transactions.
-fn records(transactions: Vec<Transaction>) -> impl FnMut() -> Option<(Client, Record)> {
+fn records(transactions: Vec<Transaction>) -> impl FnMut() -> Option<(ComparisonClient, ComparisonRecord)> {
     let mut recorder = Recorder::default();
     let mut transactions = transactions.into_iter();
     move || {
         let transaction = transactions.next()?;
         let address = recorder.word(&transaction.connection.client.address.to_string());
-        let client = Client { address, direction: transaction.direction };
+        let client = ComparisonClient { address, direction: transaction.direction };
         Some((client, recorder.record(&transaction)))
     }
 }
 
 fn of(transactions: Vec<Transaction>) -> Baseline {
-    let mut baseline = Baseline::of(Settings::default(), records(transactions)).unwrap();
+    let mut baseline = Baseline::of(BaselineSettings::default(), records(transactions)).unwrap();
     baseline.count_again();
     baseline
 }
@@ -64,7 +66,7 @@ fn refused(text: &str) -> String {
 
 /// What differs between a baseline and a capture.
 fn checked(text: &str, name: &str) -> Vec<Difference> {
-    let mut checking = Checking::new(read(text).unwrap_or_else(|e| panic!("{e}")), ROOM_BYTES);
+    let mut checking = BaselineCheck::new(read(text).unwrap_or_else(|e| panic!("{e}")), ROOM_BYTES);
     let mut found = Vec::new();
     let Ok(()) = checking.drive(records(transactions(name)), |difference| {
         found.push(difference);
@@ -196,11 +198,11 @@ fn what_is_changed_in_a_baseline_is_a_difference_or_refused() {
 }
 
 /// Whether anything differs between a baseline and a capture with these records, its counts included.
-fn is_different(text: &str, records: &[(Client, Record)]) -> bool {
-    let mut checking = Checking::new(read(text).unwrap(), ROOM_BYTES);
+fn is_different(text: &str, records: &[(ComparisonClient, ComparisonRecord)]) -> bool {
+    let mut checking = BaselineCheck::new(read(text).unwrap(), ROOM_BYTES);
     let mut records = records.iter().cloned();
     let stop = |_| Err(());
-    let trace = Trace { transactions: 37, ..Trace::default() };
+    let trace = ComparedCapture { transactions: 37, ..ComparedCapture::default() };
     checking.drive(|| records.next(), stop).is_err() || checking.end(&trace, stop).is_err()
 }
 
@@ -272,30 +274,31 @@ fn a_field_that_is_gone_is_known_for_what_it_was() {
 }
 
 /// A record with one operation that has these texts.
-fn record_of(names: &[Vec<u8>]) -> Record {
-    let path = Rc::new(Path::new("objname", "nfs.name", Role::Equal(Kind::Name)));
+fn record_of(names: &[Vec<u8>]) -> ComparisonRecord {
+    let path = Rc::new(FieldPath::new("objname", "nfs.name", CompareClass::Equal(Kind::Name)));
     let entries = names
         .iter()
-        .map(|name| Entry { path: Rc::clone(&path), datum: Datum::Text(name.clone().into()) })
+        .map(|name| RecordField { path: Rc::clone(&path), datum: RecordValue::Text(name.clone().into()) })
         .collect();
-    let section = Section { name: "LOOKUP".into(), entries };
-    let message = Message { sections: vec![Section::default(), section], ..Message::default() };
-    Record {
+    let section = RecordSection { name: "LOOKUP".into(), entries };
+    let message =
+        RecordMessage { sections: vec![RecordSection::default(), section], ..RecordMessage::default() };
+    ComparisonRecord {
         call: Some(message.clone()),
         reply: Some(message),
         title: "NFS 3 LOOKUP".into(),
         class: "NFS 3 LOOKUP".into(),
         status: "NFS3_OK".into(),
-        ..Record::default()
+        ..ComparisonRecord::default()
     }
 }
 
 proptest! {
     #[test]
     fn names_of_any_bytes_come_back(names in prop::collection::vec(any::<Vec<u8>>(), 0..5)) {
-        let client = Client { address: "10.9.0.2".into(), direction: Direction::Reverse };
+        let client = ComparisonClient { address: "10.9.0.2".into(), direction: CallDirection::Reverse };
         let mut record = Some((client, record_of(&names)));
-        let mut baseline = Baseline::of(Settings::default(), || record.take()).unwrap();
+        let mut baseline = Baseline::of(BaselineSettings::default(), || record.take()).unwrap();
         baseline.count_again();
         let again = read_again(&baseline);
         prop_assert_eq!(written(&again), written(&baseline));
@@ -318,6 +321,6 @@ proptest! {
             text += &format!("[{part}]\n{line}\n  {line}\n");
         }
         let _ = read(&text);
-        let _ = Settings::of(&text);
+        let _ = BaselineSettings::of(&text);
     }
 }

@@ -90,7 +90,7 @@ fn ascending(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
 }
 
 /// What two rows are put together by.
-pub(super) struct Rows<'k, W, S> {
+pub(super) struct AlignmentRows<'k, W, S> {
     /// What each record is, on A and B: where it stands once on both sides, both belong together.
     pub(super) keys: [&'k [u64]; 2],
     /// How alike two records are; 0 if they cannot stand for each other.
@@ -137,7 +137,7 @@ pub(super) fn by_steps(pairs: Vec<(usize, usize)>, lengths: (usize, usize), is_a
     Alignment { pairs: within, moved, until }
 }
 
-impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> Rows<'_, W, S> {
+impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> AlignmentRows<'_, W, S> {
     /// Puts both rows together; `None` where they are not together again before their end, unless `is_all` says that
     /// nothing comes after them, or `must` that no more can be looked at.
     pub(super) fn align(&self, is_all: bool, must: bool) -> Option<Alignment> {
@@ -266,13 +266,14 @@ mod tests {
             (true, _) => 100,
             (_, alike) => u32::from(alike),
         };
-        let rows = Rows { keys: [&keys[0], &keys[1]], weight, is_same: |i: usize, j: usize| a[i] == b[j] };
+        let rows =
+            AlignmentRows { keys: [&keys[0], &keys[1]], weight, is_same: |i: usize, j: usize| a[i] == b[j] };
         rows.align(true, true).unwrap()
     }
 
     fn numbers(a: &[u64], b: &[u64], is_all: bool, must: bool) -> Option<Alignment> {
         let is_same = |i: usize, j: usize| a[i] == b[j];
-        Rows { keys: [a, b], weight: |i, j| u32::from(is_same(i, j)), is_same }.align(is_all, must)
+        AlignmentRows { keys: [a, b], weight: |i, j| u32::from(is_same(i, j)), is_same }.align(is_all, must)
     }
 
     #[test]

@@ -2,17 +2,17 @@
 
 use std::collections::{HashMap, HashSet};
 
-use nfsrdma_dissectors::flow::transaction::Direction;
+use nfsrdma_dissectors::flow::transaction::CallDirection;
 
-use super::difference::{Difference, Half, Kind};
-use super::lane::{Lane, Row};
-use super::{Comparison, Side, WAITING};
+use super::difference::{Difference, DifferenceSide, Kind};
+use super::pairing_queue::{PairingQueue, PairingQueueSide};
+use super::{Comparison, ComparisonSide, WAITING};
 
 impl Comparison {
     /// Drops and counts the first half of the records of each client that the other side does not have yet, until half of the
     /// records that may wait are left. So a pass over all clients frees as many records as there can be clients, and thousands
     /// of clients with one Call each do not cost a pass each. A client that stays alone is one difference, however long it is.
-    pub(super) fn drop_unmatched(&mut self, side: Side) {
+    pub(super) fn drop_unmatched(&mut self, side: ComparisonSide) {
         let at = side as usize;
         for lane in 0..self.lanes.len() {
             if !self.holds(side, WAITING / 2) {
@@ -31,10 +31,10 @@ impl Comparison {
 
     /// Clients of one side alone find their likes on the other: by address, or else in the order in which they appear.
     pub(super) fn join_lanes(&mut self, is_all: bool) {
-        let of = |lanes: &[Lane], side: usize| -> Vec<usize> {
+        let of = |lanes: &[PairingQueue], side: usize| -> Vec<usize> {
             (0..lanes.len()).filter(|at| lanes[*at].rows[1 - side].client.is_none()).collect()
         };
-        let client = |lanes: &[Lane], at: usize, side: usize| lanes[at].rows[side].client.clone();
+        let client = |lanes: &[PairingQueue], at: usize, side: usize| lanes[at].rows[side].client.clone();
         let (mut alone_a, mut alone_b) = (of(&self.lanes, 0), of(&self.lanes, 1));
         let mut pairs: Vec<(usize, usize)> = Vec::new();
         alone_a.retain(|a| {
@@ -46,7 +46,7 @@ impl Comparison {
         let taken: HashSet<usize> = pairs.iter().map(|(_, b)| *b).collect();
         alone_b.retain(|b| !taken.contains(b));
         // Two decodings of one capture have the same clients.
-        let directions = [Direction::Forward, Direction::Reverse].into_iter();
+        let directions = [CallDirection::Forward, CallDirection::Reverse].into_iter();
         for direction in directions.filter(|_| !self.selection.exact) {
             let goes = |at: &usize, side: usize| {
                 self.lanes[*at].rows[side].client.as_ref().is_some_and(|client| client.direction == direction)
@@ -63,7 +63,7 @@ impl Comparison {
         let is_crowded = self.is_crowded() && !is_all;
         let mut told = Vec::new();
         self.lanes.retain(|lane| {
-            let is_idle = is_crowded && lane.rows.iter().all(Row::is_idle);
+            let is_idle = is_crowded && lane.rows.iter().all(PairingQueueSide::is_idle);
             let is_alone = lane.rows.iter().any(|row| row.client.is_none());
             let rows = lane.rows.iter().enumerate().filter(|_| is_idle);
             told.extend(rows.filter_map(|(side, row)| absent(row, side, is_alone)));
@@ -80,7 +80,7 @@ impl Comparison {
             for (side, row) in lane.rows.iter_mut().enumerate() {
                 told.extend(absent(row, side, is_alone));
                 if is_alone {
-                    *row = Row::default();
+                    *row = PairingQueueSide::default();
                 }
             }
         }
@@ -89,7 +89,7 @@ impl Comparison {
 }
 
 /// One difference says that a client is on one side alone, or began long before it was on the other.
-fn absent(row: &Row, side: usize, is_alone: bool) -> Option<Difference> {
+fn absent(row: &PairingQueueSide, side: usize, is_alone: bool) -> Option<Difference> {
     let (client, (place, title)) = row.client.as_ref().zip(row.first.as_ref())?;
     let (count, when) = match (is_alone, row.dropped) {
         (true, _) => (row.records, ""),
@@ -97,8 +97,9 @@ fn absent(row: &Row, side: usize, is_alone: bool) -> Option<Difference> {
         (false, dropped) => (dropped, " before the other capture has it"),
     };
     let value = Some(format!("{} with {count} Transactions{when}", client.address));
-    let here = Half { place: Some(*place), frame: place.frame(), value };
-    let [a, b] = if side == 0 { [here, Half::default()] } else { [Half::default(), here] };
+    let here = DifferenceSide { place: Some(*place), frame: place.frame(), value };
+    let [a, b] =
+        if side == 0 { [here, DifferenceSide::default()] } else { [DifferenceSide::default(), here] };
     let (operation, path) = (title.to_string(), String::new());
     Some(Difference { kind: Kind::Client, operation, path, field: "", times: 1, a, b })
 }

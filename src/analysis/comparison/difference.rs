@@ -92,7 +92,7 @@ impl fmt::Display for Kind {
 
 /// Where something is on one side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct DifferenceLocation {
     /// The index of the Transaction.
     pub index: u64,
     /// First frame of the Call.
@@ -101,7 +101,7 @@ pub struct Place {
     pub reply: Option<FrameNumber>,
 }
 
-impl Place {
+impl DifferenceLocation {
     /// The first frame that there is.
     pub fn frame(&self) -> Option<FrameNumber> {
         self.call.or(self.reply)
@@ -110,9 +110,9 @@ impl Place {
 
 /// One side of a difference.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Half {
+pub struct DifferenceSide {
     /// Where it is; `None` where this side has nothing.
-    pub place: Option<Place>,
+    pub place: Option<DifferenceLocation>,
     /// The frame that shows it: that of the Call, or of the Reply.
     pub frame: Option<FrameNumber>,
     /// What it is here.
@@ -135,9 +135,9 @@ pub struct Difference {
     /// together, how often they stand together.
     pub times: u64,
     /// On side A.
-    pub a: Half,
+    pub a: DifferenceSide,
     /// On side B.
-    pub b: Half,
+    pub b: DifferenceSide,
 }
 
 impl Difference {

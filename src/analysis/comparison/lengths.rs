@@ -1,18 +1,24 @@
 //! Chunks of two records, and what went inline.
 
 use super::difference::Kind;
-use super::pair::{Comparer, Found};
-use super::record::{Chunk, ChunkKind, End, Message, Record};
+use super::record::{ComparisonRecord, MessageCompleteness, RecordChunk, RecordChunkKind, RecordMessage};
+use super::record_comparison::{PairComparison, RecordComparer};
 
-impl Comparer<'_> {
+impl RecordComparer<'_> {
     /// The bytes that went inline.
-    pub(super) fn lengths(&self, found: &mut Found<'_>, is_call: bool, a: &Message, b: &Message) {
+    pub(super) fn lengths(
+        &self,
+        found: &mut PairComparison<'_>,
+        is_call: bool,
+        a: &RecordMessage,
+        b: &RecordMessage,
+    ) {
         if a.proc != b.proc {
-            let word = |message: &Message| message.proc.as_deref().unwrap_or("-").to_owned();
+            let word = |message: &RecordMessage| message.proc.as_deref().unwrap_or("-").to_owned();
             found.length(Kind::ChunkKind, is_call, String::new(), word(a), word(b));
             return;
         }
-        let fixed = |message: &Message| {
+        let fixed = |message: &RecordMessage| {
             let is_inline = message.length >= message.varying;
             if found.terms.is_strict || !is_inline {
                 message.length
@@ -22,7 +28,7 @@ impl Comparer<'_> {
         };
         // Fields that differ bring their lengths with them.
         if found.is_explained(is_call) && !found.terms.is_strict
-            || a.end == End::Undecoded
+            || a.end == MessageCompleteness::Undecoded
             || fixed(a) == fixed(b)
         {
             return;
@@ -33,9 +39,9 @@ impl Comparer<'_> {
     }
 
     /// The chunks, and what went in them.
-    pub(super) fn chunks(&self, found: &mut Found<'_>) {
+    pub(super) fn chunks(&self, found: &mut PairComparison<'_>) {
         let (a, b) = (found.a, found.b);
-        let letters = |record: &Record| -> String {
+        let letters = |record: &ComparisonRecord| -> String {
             let letters: String = record.chunks.iter().map(|chunk| chunk.kind.letter()).collect();
             if letters.is_empty() { "no chunks".to_owned() } else { format!("chunks {letters}") }
         };
@@ -49,11 +55,11 @@ impl Comparer<'_> {
         let has_other_status = found.has_other_status() && !found.terms.is_strict;
         for (at, (one, other)) in a.chunks.iter().zip(&b.chunks).enumerate() {
             let path = format!("chunk {at} ({})", one.kind.letter());
-            let position = |chunk: &Chunk| match chunk.kind {
-                ChunkKind::Read(position, varying) if !found.terms.is_strict => {
+            let position = |chunk: &RecordChunk| match chunk.kind {
+                RecordChunkKind::Read(position, varying) if !found.terms.is_strict => {
                     position.saturating_sub(varying)
                 }
-                ChunkKind::Read(position, _) | ChunkKind::ReplyRead(position) => position,
+                RecordChunkKind::Read(position, _) | RecordChunkKind::ReplyRead(position) => position,
                 _ => 0,
             };
             if position(one) != position(other) {
@@ -71,19 +77,21 @@ impl Comparer<'_> {
                 continue;
             }
             // A whole message in a chunk is as long as its names are, and fills the segments in their order.
-            let net = |chunk: &Chunk, sum: u64| {
+            let net = |chunk: &RecordChunk, sum: u64| {
                 let varying = if found.terms.is_strict { 0 } else { chunk.varying };
                 sum.saturating_sub(varying)
             };
-            let offered = |chunk: &Chunk| chunk.segments.iter().map(|segment| segment.length).sum::<u64>();
-            let returned = |chunk: &Chunk| -> Option<u64> {
+            let offered =
+                |chunk: &RecordChunk| chunk.segments.iter().map(|segment| segment.length).sum::<u64>();
+            let returned = |chunk: &RecordChunk| -> Option<u64> {
                 chunk.segments.iter().map(|segment| segment.returned).sum()
             };
-            let is_same_call = matches!(one.kind, ChunkKind::Read(0, _))
+            let is_same_call = matches!(one.kind, RecordChunkKind::Read(0, _))
                 && net(one, offered(one)) == net(other, offered(other));
             let sums = returned(one).zip(returned(other));
             let is_same_reply = sums.is_some_and(|(a, b)| net(one, a) == net(other, b)) && one.varying > 0;
-            let is_explained = is_reply_explained && one.kind == ChunkKind::Reply && !found.terms.is_strict;
+            let is_explained =
+                is_reply_explained && one.kind == RecordChunkKind::Reply && !found.terms.is_strict;
             for (index, (segment, opposite)) in one.segments.iter().zip(&other.segments).enumerate() {
                 let path = format!("{path} segment {index}");
                 let (length, against) = (segment.length, opposite.length);

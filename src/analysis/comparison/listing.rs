@@ -4,30 +4,30 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::alignment::anchors;
+use super::compare_class::CompareClass;
 use super::difference::Kind;
-use super::record::{Datum, Entry, hash};
-use super::role::Role;
+use super::record::{RecordField, RecordValue, hash};
 
 /// The entries of a directory, among the fields of a Reply.
-pub(super) struct Listing<'e> {
+pub(super) struct ComparisonListing<'e> {
     /// The fields of all of them.
     pub(super) fields: Range<usize>,
     /// The fields of each.
     elements: Vec<Range<usize>>,
     /// Their names.
-    names: Vec<&'e Datum>,
+    names: Vec<&'e RecordValue>,
 }
 
-impl<'e> Listing<'e> {
+impl<'e> ComparisonListing<'e> {
     /// The listing among these fields, if there is one: what is below `entries`, which begins anew with its first field.
-    pub(super) fn of(entries: &[&'e Entry]) -> Option<Self> {
-        let is_name = |entry: &&&Entry| {
-            entry.path.role == Role::Equal(Kind::Name)
+    pub(super) fn of(entries: &[&'e RecordField]) -> Option<Self> {
+        let is_name = |entry: &&&RecordField| {
+            entry.path.role == CompareClass::Equal(Kind::Name)
                 && entry.path.text.rsplit('.').nth(1) == Some("entries")
         };
         let name = entries.iter().find(is_name)?;
         let above = name.path.text.get(..name.path.text.len() - name.path.leaf().len())?;
-        let is_below = |entry: &&Entry| entry.path.text.starts_with(above);
+        let is_below = |entry: &&RecordField| entry.path.text.starts_with(above);
         let start = entries.iter().position(is_below)?;
         let length = entries.iter().skip(start).take_while(|entry| is_below(entry)).count();
         let fields = start..start + length;
@@ -42,7 +42,7 @@ impl<'e> Listing<'e> {
         let names: Vec<_> = elements
             .iter()
             .filter_map(|element| {
-                let named = |entry: &&&Entry| entry.path.text == name.path.text;
+                let named = |entry: &&&RecordField| entry.path.text == name.path.text;
                 entries.get(element.clone())?.iter().find(named).map(|entry| &entry.datum)
             })
             .collect();
@@ -56,7 +56,7 @@ impl<'e> Listing<'e> {
     }
 
     /// Which entries stand for each other.
-    pub(super) fn along(&self, other: &Self) -> Vec<Met<'e>> {
+    pub(super) fn along(&self, other: &Self) -> Vec<ListingMatch<'e>> {
         let keys = |listing: &Self| -> Vec<u64> {
             listing.names.iter().map(|name| hash(name.to_string().as_bytes()) as u64).collect()
         };
@@ -75,18 +75,18 @@ impl<'e> Listing<'e> {
             let new: Vec<usize> = (from.1..to.1).filter(|at| place(&in_a, &keys_b, *at).is_none()).collect();
             let both = |(a, b): (&usize, &usize)| self.element(*a).zip(other.element(*b));
             if gone.len() == new.len() {
-                met.extend(gone.iter().zip(&new).filter_map(both).map(|(a, b)| Met::Both(a, b)));
+                met.extend(gone.iter().zip(&new).filter_map(both).map(|(a, b)| ListingMatch::Both(a, b)));
             } else {
-                met.extend(gone.iter().filter_map(|at| Some(Met::A(self.names.get(*at).copied()?))));
-                met.extend(new.iter().filter_map(|at| Some(Met::B(other.names.get(*at).copied()?))));
+                met.extend(gone.iter().filter_map(|at| Some(ListingMatch::A(self.names.get(*at).copied()?))));
+                met.extend(new.iter().filter_map(|at| Some(ListingMatch::B(other.names.get(*at).copied()?))));
             }
             // What the other has in another place.
             for at in from.0..to.0 {
                 if let (Some(name), Some(place)) = (self.names.get(at).copied(), place(&in_b, &keys_a, at)) {
-                    met.push(Met::Moved(name, at, place));
+                    met.push(ListingMatch::Moved(name, at, place));
                 }
             }
-            met.extend(both((&to.0, &to.1)).map(|(a, b)| Met::Both(a, b)));
+            met.extend(both((&to.0, &to.1)).map(|(a, b)| ListingMatch::Both(a, b)));
             from = (to.0 + 1, to.1 + 1);
         }
         met
@@ -99,52 +99,52 @@ impl<'e> Listing<'e> {
 
 /// Entries of two listings.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Met<'e> {
+pub(super) enum ListingMatch<'e> {
     /// The fields of one on A and of that on B which stands for it.
     Both(Range<usize>, Range<usize>),
     /// One that A has alone.
-    A(&'e Datum),
+    A(&'e RecordValue),
     /// One that B has alone.
-    B(&'e Datum),
+    B(&'e RecordValue),
     /// One that has another place on B; the places count from 0.
-    Moved(&'e Datum, usize, usize),
+    Moved(&'e RecordValue, usize, usize),
 }
 
 #[cfg(test)]
 mod tests {
     use std::rc::Rc;
 
-    use super::super::record::Path;
+    use super::super::record::FieldPath;
     use super::*;
 
-    fn field(text: &str, datum: Datum) -> Entry {
+    fn field(text: &str, datum: RecordValue) -> RecordField {
         let is_name = text.ends_with("name");
-        let role = Role::Equal(if is_name { Kind::Name } else { Kind::Result });
-        Entry { path: Rc::new(Path::new(text, "nfs.readdir.entry.name", role)), datum }
+        let role = CompareClass::Equal(if is_name { Kind::Name } else { Kind::Result });
+        RecordField { path: Rc::new(FieldPath::new(text, "nfs.readdir.entry.name", role)), datum }
     }
 
     /// A Reply to READDIR with these names, each entry with a cookie before it.
-    fn reply(names: &str) -> Vec<Entry> {
+    fn reply(names: &str) -> Vec<RecordField> {
         let entries = names.chars().flat_map(|name| {
             [
-                field("reply.entries.cookie", Datum::Number(name.into())),
-                field("reply.entries.name", Datum::Text(name.to_string().into_bytes().into())),
+                field("reply.entries.cookie", RecordValue::Number(name.into())),
+                field("reply.entries.name", RecordValue::Text(name.to_string().into_bytes().into())),
             ]
         });
-        let status = [field("status", Datum::Named("NFS4_OK"))];
-        status.into_iter().chain(entries).chain([field("reply.eof", Datum::Bool(true))]).collect()
+        let status = [field("status", RecordValue::Named("NFS4_OK"))];
+        status.into_iter().chain(entries).chain([field("reply.eof", RecordValue::Bool(true))]).collect()
     }
 
     fn met(a: &str, b: &str) -> Vec<String> {
         let (a, b) = (reply(a), reply(b));
         let (a, b) = (a.iter().collect::<Vec<_>>(), b.iter().collect::<Vec<_>>());
-        let (of_a, of_b) = (Listing::of(&a).unwrap(), Listing::of(&b).unwrap());
+        let (of_a, of_b) = (ComparisonListing::of(&a).unwrap(), ComparisonListing::of(&b).unwrap());
         assert_eq!((of_a.fields.start, of_a.fields.end), (1, a.len() - 1));
-        let word = |met: Met<'_>| match met {
-            Met::Both(a, b) => format!("{}={}", a.start / 2, b.start / 2),
-            Met::A(name) => format!("-{name}"),
-            Met::B(name) => format!("+{name}"),
-            Met::Moved(name, from, to) => format!("{name} {from}>{to}"),
+        let word = |met: ListingMatch<'_>| match met {
+            ListingMatch::Both(a, b) => format!("{}={}", a.start / 2, b.start / 2),
+            ListingMatch::A(name) => format!("-{name}"),
+            ListingMatch::B(name) => format!("+{name}"),
+            ListingMatch::Moved(name, from, to) => format!("{name} {from}>{to}"),
         };
         of_a.along(&of_b).into_iter().map(word).collect()
     }
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn what_is_no_directory_has_no_listing() {
-        let fields = [field("status", Datum::Named("NFS4_OK"))];
-        assert!(Listing::of(&fields.iter().collect::<Vec<_>>()).is_none());
+        let fields = [field("status", RecordValue::Named("NFS4_OK"))];
+        assert!(ComparisonListing::of(&fields.iter().collect::<Vec<_>>()).is_none());
     }
 }

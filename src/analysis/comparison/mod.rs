@@ -17,38 +17,38 @@
 //! what the other has not. So captures of any length are compared in a fixed amount of memory.
 
 mod alignment;
-pub mod amended;
+pub mod capture;
 mod clients;
+pub mod compare_class;
+mod compare_policy;
 pub mod difference;
-mod drive;
-mod lane;
+pub mod identity_map;
+mod ignore_keys;
 mod lengths;
 mod listing;
-pub mod pair;
+mod main_loop;
+pub mod options;
+mod pairing_queue;
+mod queue_matching;
 pub mod record;
+pub mod record_amendments;
+pub mod record_comparison;
 pub mod recorder;
-pub mod renaming;
-pub mod role;
-pub mod selection;
 pub mod tally;
-mod terms;
 #[cfg(test)]
 mod tests;
-pub mod trace;
-mod vocabulary;
-mod walk;
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use difference::{Difference, Half, Kind};
-pub use lane::Client;
-use lane::{LEFT, Lane, Origins, Waiting};
-use pair::{Compared, Comparer, half};
+use difference::{Difference, DifferenceSide, Kind};
+pub use pairing_queue::ComparisonClient;
+use pairing_queue::{FilehandleOrigins, LEFT, PairingQueue, WaitingRecord};
+use record_comparison::{ComparedCounts, RecordComparer, half};
 
-use record::Record;
-use renaming::Renaming;
-use selection::Selection;
+use identity_map::IdentityMap;
+use options::ComparisonOptions;
+use record::ComparisonRecord;
 
 /// Records of one side that wait, at most.
 pub const WAITING: usize = 16_384;
@@ -61,7 +61,7 @@ const OPERATIONS: usize = 1_024;
 
 /// One of two captures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum ComparisonSide {
     /// The first: the recording, or what was before.
     A,
     /// The second: the replay, or what is now.
@@ -70,7 +70,7 @@ pub enum Side {
 
 /// How far a lane is worked off.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Pace {
+enum PairingUrgency {
     /// Some is left, so that what comes later can still be looked at.
     Steady,
     /// As long as both sides are the same.
@@ -83,7 +83,7 @@ enum Pace {
 
 /// How often an operation is on both sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mix {
+pub struct OperationSideCounts {
     /// How often A and B have it.
     pub counts: [u64; 2],
     /// Its differences.
@@ -93,13 +93,13 @@ pub struct Mix {
 /// Compares two captures.
 #[derive(Debug)]
 pub struct Comparison {
-    selection: Selection,
-    renaming: Renaming,
+    selection: ComparisonOptions,
+    renaming: IdentityMap,
     /// What brought the filehandles of each side.
-    origins: [Origins; 2],
-    lanes: Vec<Lane>,
+    origins: [FilehandleOrigins; 2],
+    lanes: Vec<PairingQueue>,
     /// Which lane is whose, on each side.
-    clients: [HashMap<Client, usize>; 2],
+    clients: [HashMap<ComparisonClient, usize>; 2],
     waiting: [usize; 2],
     waiting_bytes: [usize; 2],
     /// Memory for records that wait and for clients, in bytes.
@@ -112,8 +112,8 @@ pub struct Comparison {
     counts: BTreeMap<Kind, u64>,
     /// Differences that the selection leaves out.
     filtered: u64,
-    mix: BTreeMap<Rc<str>, Mix>,
-    compared: Compared,
+    mix: BTreeMap<Rc<str>, OperationSideCounts>,
+    compared: ComparedCounts,
     pairs: u64,
     reordered: u64,
     set_up: u64,
@@ -124,11 +124,11 @@ pub struct Comparison {
 
 impl Comparison {
     /// A comparison that has seen nothing, and keeps so many differences. Records that wait, and clients, take so many bytes.
-    pub fn new(selection: Selection, most: usize, room_bytes: usize) -> Self {
+    pub fn new(selection: ComparisonOptions, most: usize, room_bytes: usize) -> Self {
         Self {
             room_bytes,
             selection,
-            renaming: Renaming::default(),
+            renaming: IdentityMap::default(),
             origins: Default::default(),
             lanes: Vec::new(),
             clients: Default::default(),
@@ -140,7 +140,7 @@ impl Comparison {
             counts: BTreeMap::new(),
             filtered: 0,
             mix: BTreeMap::new(),
-            compared: Compared::default(),
+            compared: ComparedCounts::default(),
             pairs: 0,
             reordered: 0,
             set_up: 0,
@@ -150,20 +150,20 @@ impl Comparison {
     }
 
     /// Takes a record of a side.
-    pub fn push(&mut self, side: Side, client: Client, record: Record) {
+    pub fn push(&mut self, side: ComparisonSide, client: ComparisonClient, record: ComparisonRecord) {
         let at = side as usize;
         self.waiting[at] += 1;
         self.waiting_bytes[at] += record.size();
         let name = self.mix_name(&record.class);
         self.mix.entry(name).or_default().counts[at] += 1;
         let lane = *self.clients[at].entry(client).or_insert_with_key(|client| {
-            let mut lane = Lane::default();
+            let mut lane = PairingQueue::default();
             lane.rows[at].client = Some(client.clone());
             self.lanes.push(lane);
             self.lanes.len() - 1
         });
         let key = self.origins[at].key(&record);
-        self.lanes[lane].rows[at].push(Waiting { record, key, pairs: 0 });
+        self.lanes[lane].rows[at].push(WaitingRecord { record, key, pairs: 0 });
     }
 
     /// A capture full of nonsense has operations without end.
@@ -176,7 +176,7 @@ impl Comparison {
     }
 
     /// Whether a side has enough records for [`Self::advance`].
-    pub fn has_enough(&self, side: Side) -> bool {
+    pub fn has_enough(&self, side: ComparisonSide) -> bool {
         self.holds(side, WAITING)
     }
 
@@ -188,14 +188,18 @@ impl Comparison {
         }
         self.join_lanes(false);
         for at in 0..self.lanes.len() {
-            self.with_lane(at, |this, lane| this.work(lane, Pace::Steady));
+            self.with_lane(at, |this, lane| this.work(lane, PairingUrgency::Steady));
         }
-        for side in [Side::A, Side::B].into_iter().filter(|side| self.has_enough(*side)).collect::<Vec<_>>() {
+        for side in [ComparisonSide::A, ComparisonSide::B]
+            .into_iter()
+            .filter(|side| self.has_enough(*side))
+            .collect::<Vec<_>>()
+        {
             self.drop_unmatched(side);
         }
         // Of many clients each has little that waits, and all of it is too much. What is the same needs no look ahead. Half
         // of it goes, so that this is not done again for the next record.
-        for pace in [Pace::Together, Pace::Pressed] {
+        for pace in [PairingUrgency::Together, PairingUrgency::Pressed] {
             if !self.is_full(WAITING) {
                 return;
             }
@@ -207,7 +211,7 @@ impl Comparison {
         }
     }
 
-    fn with_lane(&mut self, at: usize, work: impl FnOnce(&mut Self, &mut Lane)) {
+    fn with_lane(&mut self, at: usize, work: impl FnOnce(&mut Self, &mut PairingQueue)) {
         #[cfg(test)]
         {
             self.visited += 1;
@@ -219,11 +223,11 @@ impl Comparison {
 
     /// Whether so many records wait on either side, or as many bytes in proportion.
     fn is_full(&self, records: usize) -> bool {
-        [Side::A, Side::B].into_iter().any(|side| self.holds(side, records))
+        [ComparisonSide::A, ComparisonSide::B].into_iter().any(|side| self.holds(side, records))
     }
 
     /// Whether so many records of a side wait, or as many bytes in proportion.
-    fn holds(&self, side: Side, records: usize) -> bool {
+    fn holds(&self, side: ComparisonSide, records: usize) -> bool {
         let at = side as usize;
         // Each side has three eighths of the memory, and clients the rest.
         self.waiting[at] >= records || self.waiting_bytes[at] >= self.room_bytes / 8 * 3 / WAITING * records
@@ -236,7 +240,7 @@ impl Comparison {
     }
 
     /// Of those that found no partner only so many wait for one that comes late.
-    fn evict(&mut self, lane: &mut Lane) {
+    fn evict(&mut self, lane: &mut PairingQueue) {
         let across = is_across(lane);
         for side in 0..2 {
             while self.left > LEFT
@@ -252,7 +256,7 @@ impl Comparison {
     pub fn finish(&mut self) {
         self.join_lanes(true);
         for mut lane in std::mem::take(&mut self.lanes) {
-            self.work(&mut lane, Pace::Last);
+            self.work(&mut lane, PairingUrgency::Last);
             self.settle(&mut lane);
         }
         self.tell_wrong_names(true);
@@ -261,9 +265,9 @@ impl Comparison {
 
     /// Whether the selection lets it be told.
     fn tell(
-        selection: &Selection,
+        selection: &ComparisonOptions,
         counts: &mut BTreeMap<Kind, u64>,
-        mix: &mut BTreeMap<Rc<str>, Mix>,
+        mix: &mut BTreeMap<Rc<str>, OperationSideCounts>,
         differences: &mut Vec<Difference>,
         difference: Difference,
     ) -> bool {
@@ -293,13 +297,13 @@ impl Comparison {
         self.differences.truncate(self.most);
     }
 
-    fn compare(&mut self, a: &Record, b: &Record, is_across: bool) {
+    fn compare(&mut self, a: &ComparisonRecord, b: &ComparisonRecord, is_across: bool) {
         self.pairs += 1;
         if is_across && a.is_set_up && !a.is_null {
             self.set_up += 1;
             return;
         }
-        let differences = Comparer {
+        let differences = RecordComparer {
             selection: &self.selection,
             renaming: &mut self.renaming,
             compared: &mut self.compared,
@@ -318,14 +322,14 @@ impl Comparison {
         }
     }
 
-    fn took(&mut self, side: usize, records: &[Waiting]) {
+    fn took(&mut self, side: usize, records: &[WaitingRecord]) {
         self.waiting[side] -= records.len();
         let bytes = records.iter().map(|waiting| waiting.record.size()).sum();
         self.waiting_bytes[side] = self.waiting_bytes[side].saturating_sub(bytes);
     }
 
     /// A record of one side alone.
-    fn alone(&mut self, record: &Record, side: usize, is_across: bool) {
+    fn alone(&mut self, record: &ComparisonRecord, side: usize, is_across: bool) {
         // How often a connection is tried out is no work of the client's.
         if is_across && record.is_set_up {
             self.set_up += 1;
@@ -333,9 +337,9 @@ impl Comparison {
         }
         let here = half(record, true, Some(record.about()));
         let (kind, a, b) = if side == 0 {
-            (Kind::Missing, here, Half::default())
+            (Kind::Missing, here, DifferenceSide::default())
         } else {
-            (Kind::Extra, Half::default(), here)
+            (Kind::Extra, DifferenceSide::default(), here)
         };
         let operation = record.title.to_string();
         self.report(Difference { kind, operation, path: String::new(), field: "", times: 1, a, b });
@@ -343,7 +347,7 @@ impl Comparison {
 
     /// Tells a difference that is of the captures as a whole.
     pub fn whole(&mut self, kind: Kind, what: &str, a: impl ToString, b: impl ToString) {
-        let side = |value: String| Half { place: None, frame: None, value: Some(value) };
+        let side = |value: String| DifferenceSide { place: None, frame: None, value: Some(value) };
         self.report(Difference {
             kind,
             operation: "capture".to_owned(),
@@ -384,12 +388,12 @@ impl Comparison {
     }
 
     /// The operations of both sides.
-    pub fn mix(&self) -> &BTreeMap<Rc<str>, Mix> {
+    pub fn mix(&self) -> &BTreeMap<Rc<str>, OperationSideCounts> {
         &self.mix
     }
 
     /// What was compared of the pairs.
-    pub fn compared(&self) -> Compared {
+    pub fn compared(&self) -> ComparedCounts {
         self.compared
     }
 
@@ -419,7 +423,7 @@ pub(crate) fn class(title: &str) -> String {
 }
 
 /// Whether one side of a lane has RDMA, and the other has not.
-fn is_across(lane: &Lane) -> bool {
+fn is_across(lane: &PairingQueue) -> bool {
     let is_rdma = |side: usize| {
         let row = &lane.rows[side];
         row.is_rdma

@@ -7,9 +7,9 @@ use std::rc::Rc;
 use nfsrdma_dissectors::field::FlagName;
 use twox_hash::XxHash3_128;
 
-use super::difference::{Kind, Place};
-use super::renaming::Name;
-use super::role::{Identity, Role};
+use super::compare_class::{CompareClass, IdentityType};
+use super::difference::{DifferenceLocation, Kind};
+use super::identity_map::IdentityName;
 
 use crate::escape;
 
@@ -27,20 +27,20 @@ pub(crate) const SEVERAL: &str = "?";
 
 /// Where a field stands, and what it is to a comparison. One for each place; records share them.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Path {
+pub struct FieldPath {
     /// The RFC's names, from the operation down: `obj_attributes.size`.
     pub text: Box<str>,
     /// The filter name; empty where there is none any more, as in an old baseline.
     pub field: &'static str,
     /// What the field is to a comparison.
-    pub role: Role,
+    pub role: CompareClass,
     /// Where the field's own name begins in `text`.
     leaf: usize,
 }
 
-impl Path {
+impl FieldPath {
     /// The place with these names.
-    pub fn new(text: impl Into<Box<str>>, field: &'static str, role: Role) -> Self {
+    pub fn new(text: impl Into<Box<str>>, field: &'static str, role: CompareClass) -> Self {
         let text = text.into();
         let leaf = text.rfind('.').map_or(0, |dot| dot + 1);
         Self { text, field, role, leaf }
@@ -59,7 +59,7 @@ impl Path {
 
 /// The value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Datum {
+pub enum RecordValue {
     /// A number.
     Number(u64),
     /// A signed number.
@@ -69,7 +69,7 @@ pub enum Datum {
     /// A number that has a name.
     Named(&'static str),
     /// A mask.
-    Flags(u64, Names),
+    Flags(u64, MaskBitNames),
     /// Text of at most [`SHOWN`] bytes.
     Text(Box<[u8]>),
     /// Bytes, at most [`SHOWN`] of them.
@@ -79,7 +79,7 @@ pub enum Datum {
     /// Bytes that are not in the capture, and how many.
     Unknown(u64),
     /// An identity by the beginning of its hash, as a baseline has it: `filehandle:62d40c52`.
-    Name(Identity, u32),
+    Name(IdentityType, u32),
     /// The values that a field has in a long list: how many, and their hash.
     Fold(u64, u64),
     /// The name of a number, of a baseline, that this program does not know.
@@ -88,16 +88,16 @@ pub enum Datum {
 
 /// The names of the bits of a mask. They do not count when values are compared.
 #[derive(Clone, Copy, Debug)]
-pub struct Names(pub &'static [FlagName]);
+pub struct MaskBitNames(pub &'static [FlagName]);
 
-impl PartialEq for Names {
+impl PartialEq for MaskBitNames {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
-impl Eq for Names {}
+impl Eq for MaskBitNames {}
 
-impl Datum {
+impl RecordValue {
     /// Bytes as they are, or the hash of many.
     pub fn of_bytes(bytes: &[u8]) -> Self {
         match bytes.len() > SHOWN {
@@ -157,7 +157,7 @@ impl Datum {
 }
 
 /// As a baseline writes it: without a blank outside of quotes.
-impl fmt::Display for Datum {
+impl fmt::Display for RecordValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number(number) => write!(f, "{number}"),
@@ -207,25 +207,25 @@ fn quoted(f: &mut fmt::Formatter<'_>, text: &[u8]) -> fmt::Result {
 
 /// A field with its value.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct RecordField {
     /// Which field.
-    pub path: Rc<Path>,
+    pub path: Rc<FieldPath>,
     /// Its value.
-    pub datum: Datum,
+    pub datum: RecordValue,
 }
 
 /// An operation of a COMPOUND, or the one procedure of a Call; or the headers before them.
 #[derive(Clone, Debug, Default)]
-pub struct Section {
+pub struct RecordSection {
     /// The operation's name; empty for the headers.
     pub name: Rc<str>,
     /// Its fields.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<RecordField>,
 }
 
 /// How far a message could be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum End {
+pub enum MessageCompleteness {
     /// To its end.
     #[default]
     Whole,
@@ -237,11 +237,11 @@ pub enum End {
 
 /// A Call or a Reply.
 #[derive(Clone, Debug, Default)]
-pub struct Message {
+pub struct RecordMessage {
     /// The headers, then the operations.
-    pub sections: Vec<Section>,
+    pub sections: Vec<RecordSection>,
     /// Where the reading ended.
-    pub end: End,
+    pub end: MessageCompleteness,
     /// RDMA_MSG, RDMA_NOMSG ...; `None` without RPC-over-RDMA.
     pub proc: Option<Rc<str>>,
     /// Bytes that went inline.
@@ -252,7 +252,7 @@ pub struct Message {
 
 /// A segment's length as the Call offers it, and as the Reply returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Segment {
+pub struct RecordSegment {
     /// Bytes offered.
     pub length: u64,
     /// Bytes returned.
@@ -261,7 +261,7 @@ pub struct Segment {
 
 /// What a chunk is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChunkKind {
+pub enum RecordChunkKind {
     /// A Read chunk at this Position, and how many bytes before it follow identities.
     Read(u64, u64),
     /// A Write chunk.
@@ -272,7 +272,7 @@ pub enum ChunkKind {
     ReplyRead(u64),
 }
 
-impl ChunkKind {
+impl RecordChunkKind {
     /// Its letter, as in the list of Transactions.
     pub const fn letter(self) -> char {
         match self {
@@ -286,20 +286,20 @@ impl ChunkKind {
 
 /// A chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Chunk {
+pub struct RecordChunk {
     /// What it is.
-    pub kind: ChunkKind,
+    pub kind: RecordChunkKind,
     /// Its segments.
-    pub segments: Vec<Segment>,
+    pub segments: Vec<RecordSegment>,
     /// Bytes of its content that follow identities: those of the message that travels in it.
     pub varying: u64,
 }
 
 /// A Transaction, reduced.
 #[derive(Clone, Debug, Default)]
-pub struct Record {
+pub struct ComparisonRecord {
     /// Where it is in its capture.
-    pub place: Place,
+    pub place: DifferenceLocation,
     /// Frame of the last byte of the Reply, or of the Call without one: until then it was in flight.
     pub until: u64,
     /// What it is about: `NFS 4.2 READ`. Two captures of different minor versions have different titles for it.
@@ -323,18 +323,18 @@ pub struct Record {
     /// Whether it only finds the way to a program: a NULL, or a Call of PORTMAP.
     pub is_set_up: bool,
     /// The Call.
-    pub call: Option<Message>,
+    pub call: Option<RecordMessage>,
     /// The Reply.
-    pub reply: Option<Message>,
+    pub reply: Option<RecordMessage>,
     /// Its chunks.
-    pub chunks: Vec<Chunk>,
+    pub chunks: Vec<RecordChunk>,
     /// What is not in the capture (`call:46-195`).
     pub missing: Vec<String>,
     /// Its status in one word.
     pub status: Rc<str>,
 }
 
-impl Record {
+impl ComparisonRecord {
     /// Whether it went over RPC-over-RDMA.
     pub fn is_rdma(&self) -> bool {
         self.call.iter().chain(&self.reply).any(|message| message.proc.is_some())
@@ -346,17 +346,21 @@ impl Record {
     }
 
     /// The filehandle that the cookies of a Transaction are places in.
-    pub fn scope(&self) -> Option<Name> {
+    pub fn scope(&self) -> Option<IdentityName> {
         let entries = self.call.iter().flat_map(|call| &call.sections).flat_map(|section| &section.entries);
-        let is_filehandle = |entry: &&Entry| entry.path.role == Role::Identity(Identity::Filehandle);
-        entries.filter(is_filehandle).find_map(|entry| Name::of(Identity::Filehandle, &entry.datum, None))
+        let is_filehandle =
+            |entry: &&RecordField| entry.path.role == CompareClass::Identity(IdentityType::Filehandle);
+        entries
+            .filter(is_filehandle)
+            .find_map(|entry| IdentityName::of(IdentityType::Filehandle, &entry.datum, None))
     }
 
     /// What the Call is about, and how it went: its names, offsets and counts.
     pub fn about(&self) -> String {
         let entries = self.call.iter().flat_map(|call| &call.sections).flat_map(|section| &section.entries);
-        let main = |entry: &&Entry| {
-            let is_main = matches!(entry.path.role, Role::Equal(Kind::Name | Kind::Offset | Kind::Count));
+        let main = |entry: &&RecordField| {
+            let is_main =
+                matches!(entry.path.role, CompareClass::Equal(Kind::Name | Kind::Offset | Kind::Count));
             is_main && entry.path.field != "nfs.ops.count"
         };
         let mut words: Vec<_> = entries
@@ -370,7 +374,7 @@ impl Record {
 
     /// Memory that it takes, about, in bytes.
     pub fn size(&self) -> usize {
-        let of = |message: &Message| {
+        let of = |message: &RecordMessage| {
             message.sections.iter().map(|section| 40 + 48 * section.entries.len()).sum::<usize>()
         };
         size_of::<Self>()

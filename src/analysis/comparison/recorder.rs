@@ -1,14 +1,14 @@
-//! A Transaction becomes a [`Record`]: every field of its Call and its Reply is heard, whatever the operation.
+//! A Transaction becomes a [`ComparisonRecord`]: every field of its Call and its Reply is heard, whatever the operation.
 
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::rc::Rc;
 
-use nfsrdma_dissectors::field::{self, Field, Observer, Value};
+use nfsrdma_dissectors::field::{self, Field, FieldValue, Observer};
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk;
-use nfsrdma_dissectors::flow::reading::{Facts, Operation, Reading, RpcStatus};
-use nfsrdma_dissectors::flow::transaction::{MessageRecord, Which};
+use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::flow::transaction::{MessageRecord, RpcMessageKind};
 use nfsrdma_dissectors::frame::FrameNumber;
 
 use nfsrdma_dissectors::nfs::Procedure;
@@ -16,11 +16,12 @@ use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::FxHashMap;
 
-use super::difference::{Kind, Place};
+use super::compare_class::{self, CompareClass, role_of};
+use super::difference::{DifferenceLocation, Kind};
 use super::record::{
-    Chunk, ChunkKind, Datum, End, Entry, Message, Names, Path, Record, SHOWN, Section, Segment, hash,
+    ComparisonRecord, FieldPath, MaskBitNames, MessageCompleteness, RecordChunk, RecordChunkKind,
+    RecordField, RecordMessage, RecordSection, RecordSegment, RecordValue, SHOWN, hash,
 };
-use super::role::{self, Role, role_of};
 
 /// Names of operations and titles that are shared between records; a capture full of nonsense has more, and those are
 /// made anew each time.
@@ -31,15 +32,15 @@ const HOLE: u64 = 16 << 20;
 
 /// A field of a message: which, and where it stands.
 #[derive(Clone, Debug)]
-pub struct Placed<'a> {
+pub struct LocatedField<'a> {
     /// The section that it is in, and its name.
     pub section: (usize, Rc<str>),
     /// Which field.
-    pub path: Rc<Path>,
+    pub path: Rc<FieldPath>,
     /// Its bytes, from the beginning of the message.
     pub bytes: Range<usize>,
     /// Its value.
-    pub value: Value<'a>,
+    pub value: FieldValue<'a>,
 }
 
 /// Makes records. The paths of fields and the names of operations are shared between them.
@@ -47,12 +48,12 @@ pub struct Placed<'a> {
 pub struct Recorder {
     /// Each place in the descriptions of messages, by its parent and its field; the first two are the roots of Calls
     /// and Replies.
-    paths: Vec<Rc<Path>>,
+    paths: Vec<Rc<FieldPath>>,
     children: FxHashMap<(u32, *const Field), u32>,
     words: FxHashMap<Box<str>, Rc<str>>,
-    data: Rc<Path>,
-    fill: Rc<Path>,
-    other_xid: Rc<Path>,
+    data: Rc<FieldPath>,
+    fill: Rc<FieldPath>,
+    other_xid: Rc<FieldPath>,
 }
 
 /// Why fill may differ.
@@ -63,10 +64,11 @@ const ROOTS: [u32; 2] = [0, 1];
 
 impl Default for Recorder {
     fn default() -> Self {
-        let root = Rc::new(Path::new("", "", Role::Equal(Kind::Argument)));
-        let data = Rc::new(Path::new("data", "nfs.data", Role::Equal(Kind::Data)));
-        let fill = Rc::new(Path::new("fill", "", Role::Varies(FILL)));
-        let other_xid = Rc::new(Path::new("rdma_xid", "rpcordma.xid", Role::Equal(Kind::Header)));
+        let root = Rc::new(FieldPath::new("", "", CompareClass::Equal(Kind::Argument)));
+        let data = Rc::new(FieldPath::new("data", "nfs.data", CompareClass::Equal(Kind::Data)));
+        let fill = Rc::new(FieldPath::new("fill", "", CompareClass::Varies(FILL)));
+        let other_xid =
+            Rc::new(FieldPath::new("rdma_xid", "rpcordma.xid", CompareClass::Equal(Kind::Header)));
         Self {
             paths: vec![Rc::clone(&root), root],
             children: FxHashMap::default(),
@@ -89,7 +91,7 @@ impl Recorder {
             let text = format!("{above}{dot}{}", field.label);
             let name = if field.name.is_empty() { field.label } else { field.name };
             let role = role_of(name, above, is_call);
-            self.paths.push(Rc::new(Path::new(text, name, role)));
+            self.paths.push(Rc::new(FieldPath::new(text, name, role)));
         }
         id
     }
@@ -107,21 +109,22 @@ impl Recorder {
     }
 
     /// The record of a Transaction.
-    pub fn record(&mut self, transaction: &Transaction) -> Record {
+    pub fn record(&mut self, transaction: &Transaction) -> ComparisonRecord {
         transaction.read(|reading| {
             let facts = reading.facts();
-            let (call, call_spans) = self.message(transaction, reading, Which::Call, &facts);
-            let (reply, _) = self.message(transaction, reading, Which::Reply, &facts);
+            let (call, call_spans) = self.message(transaction, reading, RpcMessageKind::Call, &facts);
+            let (reply, _) = self.message(transaction, reading, RpcMessageKind::Reply, &facts);
             let first = |message: &MessageRecord| message.frames.first().copied();
             let last = |message: &MessageRecord| message.frames.last().copied();
             let record = |which| transaction.message(which);
-            let until = record(Which::Reply).and_then(last).or(record(Which::Call).and_then(last));
+            let until =
+                record(RpcMessageKind::Reply).and_then(last).or(record(RpcMessageKind::Call).and_then(last));
             let (title, class) = (title(&facts, true), title(&facts, false));
-            Record {
-                place: Place {
+            ComparisonRecord {
+                place: DifferenceLocation {
                     index: transaction.index,
-                    call: record(Which::Call).and_then(first),
-                    reply: record(Which::Reply).and_then(first),
+                    call: record(RpcMessageKind::Call).and_then(first),
+                    reply: record(RpcMessageKind::Reply).and_then(first),
                 },
                 until: until.unwrap_or(FrameNumber(0)).0,
                 title: self.word(&title),
@@ -130,8 +133,8 @@ impl Recorder {
                 run_of: None,
                 is_racing: false,
                 signature: signature(&class),
-                arguments: call.as_ref().map_or(0, |call| arguments(call, Asked::All)),
-                about: call.as_ref().map_or(0, |call| arguments(call, Asked::About)),
+                arguments: call.as_ref().map_or(0, |call| arguments(call, SignatureScope::All)),
+                about: call.as_ref().map_or(0, |call| arguments(call, SignatureScope::About)),
                 is_null: facts.procedure == Some(0),
                 is_set_up: facts.procedure == Some(0) || facts.program == Some(Program::PORTMAP),
                 chunks: chunks(transaction, call.as_ref(), reply.as_ref(), &call_spans),
@@ -149,12 +152,12 @@ impl Recorder {
         &mut self,
         procedure: Option<Procedure>,
         mut cursor: Cursor<'a>,
-        places: Option<&mut Vec<Placed<'a>>>,
-    ) -> Message {
+        places: Option<&mut Vec<LocatedField<'a>>>,
+    ) -> RecordMessage {
         let length = cursor.length() as u64;
-        let mut listener = Listener::new(self, false, cursor.rest());
+        let mut listener = RecordListener::new(self, false, cursor.rest());
         listener.places = places;
-        let heard = rpc::Message::decode(&mut cursor, &mut listener).and_then(|message| {
+        let heard = rpc::RpcMsg::decode(&mut cursor, &mut listener).and_then(|message| {
             let is_done = message.reply().is_some_and(|reply| reply.status().is_success());
             match procedure.filter(|_| is_done) {
                 Some(procedure) => procedure.results(&mut cursor, &mut listener),
@@ -163,34 +166,35 @@ impl Recorder {
         });
         let (sections, spans) = listener.finish();
         let end = match heard {
-            Ok(()) => End::Whole,
-            Err(error) if error.is_cut() => End::Cut,
-            Err(_) => End::Undecoded,
+            Ok(()) => MessageCompleteness::Whole,
+            Err(error) if error.is_cut() => MessageCompleteness::Cut,
+            Err(_) => MessageCompleteness::Undecoded,
         };
         let varying = spans.iter().map(|(_, length)| length).sum();
-        Message { sections, end, proc: None, length, varying }
+        RecordMessage { sections, end, proc: None, length, varying }
     }
 
     fn message(
         &mut self,
         transaction: &Transaction,
-        reading: &Reading<'_>,
-        which: Which,
-        facts: &Facts,
-    ) -> (Option<Message>, Vec<(usize, u64)>) {
+        reading: &TransactionMessages<'_>,
+        which: RpcMessageKind,
+        facts: &RpcSummary,
+    ) -> (Option<RecordMessage>, Vec<(usize, u64)>) {
         let Some(sent) = transaction.message(which) else { return (None, Vec::new()) };
         let rpc = reading.rpc_bytes(which).map_or(&[][..], |(bytes, _)| bytes);
-        let mut listener = Listener::new(self, which == Which::Call, rpc);
+        let mut listener = RecordListener::new(self, which == RpcMessageKind::Call, rpc);
         // A header that is damaged gives no chunks, which are compared.
         let _ = reading.observe_rpcrdma(which, &mut listener);
         let heard = reading.observe_rpc(which, &mut listener);
         let (sections, mut spans) = listener.finish();
-        let is_described = facts.procedure_name.is_some() || which == Which::Reply && facts.program.is_none();
+        let is_described =
+            facts.procedure_name.is_some() || which == RpcMessageKind::Reply && facts.program.is_none();
         let end = match heard {
-            Ok(()) if is_described => End::Whole,
-            Ok(()) => End::Undecoded,
-            Err(error) if error.is_cut() => End::Cut,
-            Err(_) => End::Undecoded,
+            Ok(()) if is_described => MessageCompleteness::Whole,
+            Ok(()) => MessageCompleteness::Undecoded,
+            Err(error) if error.is_cut() => MessageCompleteness::Cut,
+            Err(_) => MessageCompleteness::Undecoded,
         };
         let proc = sent.rpcrdma.map(|words| self.word(&words.message_type.to_string()));
         let varying = spans.iter().map(|(_, length)| length).sum();
@@ -198,13 +202,13 @@ impl Recorder {
         let base = if sent.is_nomsg() { 0 } else { sent.rpc_at.unwrap_or(0) };
         spans.iter_mut().for_each(|(at, _)| *at = at.saturating_sub(base));
         let message =
-            Message { sections, end, proc, length: sent.inline_length().unwrap_or(0) as u64, varying };
+            RecordMessage { sections, end, proc, length: sent.inline_length().unwrap_or(0) as u64, varying };
         (Some(message), spans)
     }
 }
 
 /// `NFS 4.2 READ`, or without the minor version.
-fn title(facts: &Facts, has_minor: bool) -> String {
+fn title(facts: &RpcSummary, has_minor: bool) -> String {
     let mut title = match (facts.program_name(), facts.program) {
         (Some(name), _) => name.to_owned(),
         (None, Some(program)) => format!("program {}", program.0),
@@ -217,14 +221,14 @@ fn title(facts: &Facts, has_minor: bool) -> String {
         let _ = write!(title, ".{minor}");
     }
     match (facts.operation, facts.procedure) {
-        (Some(Operation::Named(name)), _) => title + " " + name,
-        (Some(Operation::Number(number)), _) => format!("{title} operation {number}"),
+        (Some(CallOperation::Named(name)), _) => title + " " + name,
+        (Some(CallOperation::Number(number)), _) => format!("{title} operation {number}"),
         (None, Some(number)) => format!("{title} procedure {number}"),
         (None, None) => title,
     }
 }
 
-fn status(facts: &Facts) -> String {
+fn status(facts: &RpcSummary) -> String {
     match (facts.rpc_status, facts.status) {
         (Some(RpcStatus::Rpc(status)), Some(procedure)) if status.is_success() => {
             procedure.name.map_or_else(|| procedure.number.to_string(), str::to_owned)
@@ -242,7 +246,7 @@ pub(crate) fn signature(class: &str) -> u64 {
 
 /// What of a Call is looked at, to tell it from others.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum SignatureScope {
     /// Everything that must be equal.
     All,
     /// What must be equal between minor versions of NFSv4, too.
@@ -252,17 +256,19 @@ pub(super) enum Asked {
 }
 
 /// What a Call asks, hashed.
-pub(super) fn arguments(call: &Message, asked: Asked) -> u64 {
+pub(super) fn arguments(call: &RecordMessage, asked: SignatureScope) -> u64 {
     let mut text = String::new();
     for entry in call.sections.iter().flat_map(|section| &section.entries) {
         let counts = match entry.path.role {
-            Role::Equal(Kind::Name | Kind::Offset | Kind::Count) => true,
-            Role::Equal(_) | Role::Racing(_) | Role::OfTransport(_) => match asked {
-                Asked::All => true,
-                Asked::InAnyMinorVersion => role::follows_minor_version(entry.path.field).is_none(),
-                Asked::About => false,
+            CompareClass::Equal(Kind::Name | Kind::Offset | Kind::Count) => true,
+            CompareClass::Equal(_) | CompareClass::Racing(_) | CompareClass::OfTransport(_) => match asked {
+                SignatureScope::All => true,
+                SignatureScope::InAnyMinorVersion => {
+                    compare_class::follows_minor_version(entry.path.field).is_none()
+                }
+                SignatureScope::About => false,
             },
-            Role::Identity(_) | Role::Varies(_) => false,
+            CompareClass::Identity(_) | CompareClass::Varies(_) => false,
         };
         if counts {
             let _ = write!(text, "{} ", entry.datum);
@@ -273,23 +279,23 @@ pub(super) fn arguments(call: &Message, asked: Asked) -> u64 {
 
 fn chunks(
     transaction: &Transaction,
-    call: Option<&Message>,
-    reply: Option<&Message>,
+    call: Option<&RecordMessage>,
+    reply: Option<&RecordMessage>,
     call_spans: &[(usize, u64)],
-) -> Vec<Chunk> {
-    let of = |kind: ChunkKind, chunk: &chunk::Chunk, varying: u64| Chunk {
+) -> Vec<RecordChunk> {
+    let of = |kind: RecordChunkKind, chunk: &chunk::Chunk, varying: u64| RecordChunk {
         kind,
         segments: chunk
             .segments
             .iter()
-            .map(|segment| Segment {
+            .map(|segment| RecordSegment {
                 length: segment.length.into(),
                 returned: segment.returned.map(u64::from),
             })
             .collect(),
         varying,
     };
-    let whole = |record: Option<&MessageRecord>, message: Option<&Message>| {
+    let whole = |record: Option<&MessageRecord>, message: Option<&RecordMessage>| {
         message.filter(|_| record.is_some_and(MessageRecord::is_nomsg)).map_or(0, |message| message.varying)
     };
     let mut chunks = Vec::new();
@@ -298,52 +304,52 @@ fn chunks(
         let before =
             call_spans.iter().filter(|(at, _)| *at < position as usize).map(|(_, length)| length).sum();
         let varying = if position == 0 { whole(transaction.call.as_ref(), call) } else { 0 };
-        chunks.push(of(ChunkKind::Read(position.into(), before), chunk, varying));
+        chunks.push(of(RecordChunkKind::Read(position.into(), before), chunk, varying));
     }
-    chunks.extend(transaction.write_chunks.iter().map(|chunk| of(ChunkKind::Write, chunk, 0)));
+    chunks.extend(transaction.write_chunks.iter().map(|chunk| of(RecordChunkKind::Write, chunk, 0)));
     let varying = whole(transaction.reply.as_ref(), reply);
-    chunks.extend(transaction.reply_chunk.iter().map(|chunk| of(ChunkKind::Reply, chunk, varying)));
+    chunks.extend(transaction.reply_chunk.iter().map(|chunk| of(RecordChunkKind::Reply, chunk, varying)));
     chunks.extend(
         transaction
             .reply_read_chunks
             .iter()
-            .map(|chunk| of(ChunkKind::ReplyRead(chunk.position.unwrap_or(0).into()), chunk, 0)),
+            .map(|chunk| of(RecordChunkKind::ReplyRead(chunk.position.unwrap_or(0).into()), chunk, 0)),
     );
     chunks
 }
 
 /// Data that READ_PLUS gives in parts, put together as a READ would give it.
-struct Plus {
+struct ReadPlusData {
     hasher: twox_hash::xxhash3_128::Hasher,
     length: u64,
     is_hole: bool,
 }
 
 /// Hears a message.
-struct Listener<'r, 'a> {
+struct RecordListener<'r, 'a> {
     is_call: bool,
     /// Where fields stand, if that is asked for.
-    places: Option<&'r mut Vec<Placed<'a>>>,
+    places: Option<&'r mut Vec<LocatedField<'a>>>,
     recorder: &'r mut Recorder,
-    sections: Vec<Section>,
+    sections: Vec<RecordSection>,
     /// The places that were left for the present one.
     stack: Vec<u32>,
     above: u32,
     /// Where identities and what may differ stand, and how many bytes they take.
     spans: Vec<(usize, u64)>,
-    plus: Option<Plus>,
+    plus: Option<ReadPlusData>,
     /// The XID of the RPC-over-RDMA header.
     rdma_xid: Option<u64>,
     /// The RPC message, to look at its fill.
     rpc: &'a [u8],
 }
 
-impl<'r, 'a> Listener<'r, 'a> {
+impl<'r, 'a> RecordListener<'r, 'a> {
     fn new(recorder: &'r mut Recorder, is_call: bool, rpc: &'a [u8]) -> Self {
         Self {
             is_call,
             places: None,
-            sections: vec![Section::default()],
+            sections: vec![RecordSection::default()],
             stack: Vec::new(),
             above: ROOTS[usize::from(!is_call)],
             spans: Vec::new(),
@@ -354,7 +360,7 @@ impl<'r, 'a> Listener<'r, 'a> {
         }
     }
 
-    fn finish(mut self) -> (Vec<Section>, Vec<(usize, u64)>) {
+    fn finish(mut self) -> (Vec<RecordSection>, Vec<(usize, u64)>) {
         self.end_of_plus();
         (self.sections, self.spans)
     }
@@ -362,31 +368,31 @@ impl<'r, 'a> Listener<'r, 'a> {
     /// The data of a READ_PLUS in one hash, as that of a READ.
     fn end_of_plus(&mut self) {
         let Some(plus) = self.plus.take() else { return };
-        let entry = Entry {
+        let entry = RecordField {
             path: Rc::clone(&self.recorder.data),
-            datum: Datum::Digest(plus.length, plus.hasher.finish_128()),
+            datum: RecordValue::Digest(plus.length, plus.hasher.finish_128()),
         };
         if let Some(section) = self.sections.last_mut() {
             section.entries.push(entry);
         }
     }
 
-    fn hear_plus(&mut self, field: &'static Field, value: Value<'_>) {
+    fn hear_plus(&mut self, field: &'static Field, value: FieldValue<'_>) {
         if self.sections.last().is_none_or(|section| &*section.name != "READ_PLUS") {
             return;
         }
-        let plus = self.plus.get_or_insert_with(|| Plus {
+        let plus = self.plus.get_or_insert_with(|| ReadPlusData {
             hasher: twox_hash::xxhash3_128::Hasher::new(),
             length: 0,
             is_hole: false,
         });
         match (field.name, value) {
-            ("nfs.content.type", Value::Enum(what, _)) => plus.is_hole = what == 1,
-            ("nfs.data", Value::Bytes(bytes)) => {
+            ("nfs.content.type", FieldValue::Enum(what, _)) => plus.is_hole = what == 1,
+            ("nfs.data", FieldValue::Bytes(bytes)) => {
                 plus.hasher.write(bytes);
                 plus.length += bytes.len() as u64;
             }
-            ("nfs.length4", Value::Unsigned(length)) if plus.is_hole => {
+            ("nfs.length4", FieldValue::Unsigned(length)) if plus.is_hole => {
                 plus.length = plus.length.saturating_add(length);
                 if length <= HOLE {
                     let zeros = [0; 4096];
@@ -404,40 +410,40 @@ impl<'r, 'a> Listener<'r, 'a> {
         }
     }
 
-    fn datum(path: &Path, field: &'static Field, value: Value<'_>) -> Datum {
+    fn datum(path: &FieldPath, field: &'static Field, value: FieldValue<'_>) -> RecordValue {
         match value {
-            Value::Unsigned(number) => Datum::Number(number),
-            Value::Enum(_, Some(name)) => Datum::Named(name),
-            Value::Enum(number, None) => Datum::Number(number),
-            Value::Signed(number) => Datum::Signed(number),
-            Value::Bool(yes) => Datum::Bool(yes),
-            Value::Flags(mask, names) => Datum::Flags(mask, Names(names)),
-            Value::Bytes(bytes) | Value::Text(bytes) | Value::Chunk(_, Some(bytes)) => {
-                let is_data = path.role == Role::Equal(Kind::Data);
+            FieldValue::Unsigned(number) => RecordValue::Number(number),
+            FieldValue::Enum(_, Some(name)) => RecordValue::Named(name),
+            FieldValue::Enum(number, None) => RecordValue::Number(number),
+            FieldValue::Signed(number) => RecordValue::Signed(number),
+            FieldValue::Bool(yes) => RecordValue::Bool(yes),
+            FieldValue::Flags(mask, names) => RecordValue::Flags(mask, MaskBitNames(names)),
+            FieldValue::Bytes(bytes) | FieldValue::Text(bytes) | FieldValue::Chunk(_, Some(bytes)) => {
+                let is_data = path.role == CompareClass::Equal(Kind::Data);
                 if is_data {
-                    Datum::Digest(bytes.len() as u64, hash(bytes))
-                } else if field.kind == field::Kind::Text && bytes.len() <= SHOWN {
-                    Datum::Text(bytes.into())
+                    RecordValue::Digest(bytes.len() as u64, hash(bytes))
+                } else if field.kind == field::FieldKind::Text && bytes.len() <= SHOWN {
+                    RecordValue::Text(bytes.into())
                 } else {
-                    Datum::of_bytes(bytes)
+                    RecordValue::of_bytes(bytes)
                 }
             }
-            Value::Chunk(length, None) => Datum::Unknown(length.into()),
-            Value::Ipv4(address) => Datum::Text(address.to_string().into_bytes().into()),
-            Value::Ipv6(address) => Datum::Text(address.to_string().into_bytes().into()),
-            Value::Ethernet(address) => Datum::Bytes(address.into()),
+            FieldValue::Chunk(length, None) => RecordValue::Unknown(length.into()),
+            FieldValue::Ipv4(address) => RecordValue::Text(address.to_string().into_bytes().into()),
+            FieldValue::Ipv6(address) => RecordValue::Text(address.to_string().into_bytes().into()),
+            FieldValue::Ethernet(address) => RecordValue::Bytes(address.into()),
         }
     }
 }
 
-impl<'a> Observer<'a> for Listener<'_, 'a> {
+impl<'a> Observer<'a> for RecordListener<'_, 'a> {
     fn enter(&mut self, field: &'static Field, _: usize) {
         self.stack.push(self.above);
         let is_outermost = self.stack.len() == 1;
         if is_outermost && !field.name.starts_with("rpc") {
             self.end_of_plus();
             let name = self.recorder.word(field.label);
-            self.sections.push(Section { name, entries: Vec::new() });
+            self.sections.push(RecordSection { name, entries: Vec::new() });
         } else if !is_outermost {
             self.above = self.recorder.child(self.above, field, self.is_call);
         }
@@ -449,7 +455,7 @@ impl<'a> Observer<'a> for Listener<'_, 'a> {
         }
     }
 
-    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: Value<'a>) {
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
         if field.name.starts_with("rpcordma.") {
             self.hear_rpcrdma(field, value);
         } else {
@@ -458,33 +464,33 @@ impl<'a> Observer<'a> for Listener<'_, 'a> {
     }
 }
 
-impl<'a> Listener<'_, 'a> {
+impl<'a> RecordListener<'_, 'a> {
     /// Of the RPC-over-RDMA header what may differ: everything else in it is compared as chunks.
-    fn hear_rpcrdma(&mut self, field: &'static Field, value: Value<'a>) {
-        if let ("rpcordma.xid", Value::Unsigned(xid)) = (field.name, value) {
+    fn hear_rpcrdma(&mut self, field: &'static Field, value: FieldValue<'a>) {
+        if let ("rpcordma.xid", FieldValue::Unsigned(xid)) = (field.name, value) {
             self.rdma_xid = Some(xid);
         }
         let place = self.recorder.child(self.above, field, self.is_call);
         let Some(path) = self.recorder.paths.get(place as usize).map(Rc::clone) else { return };
-        if let (Role::Varies(_), Some(section)) = (path.role, self.sections.first_mut()) {
+        if let (CompareClass::Varies(_), Some(section)) = (path.role, self.sections.first_mut()) {
             let datum = Self::datum(&path, field, value);
-            section.entries.push(Entry { path, datum });
+            section.entries.push(RecordField { path, datum });
         }
     }
 
     /// The fill after bytes that are no multiple of four (RFC 4506 section 4.10), where it is not zero.
-    fn fill(&self, content: &[u8]) -> Option<Datum> {
+    fn fill(&self, content: &[u8]) -> Option<RecordValue> {
         let length = content.len().next_multiple_of(4) - content.len();
         let at = (content.as_ptr() as usize)
             .checked_sub(self.rpc.as_ptr() as usize)?
             .checked_add(content.len())?;
         let fill = self.rpc.get(at..at.checked_add(length)?)?;
-        fill.iter().any(|byte| *byte != 0).then(|| Datum::Bytes(fill.into()))
+        fill.iter().any(|byte| *byte != 0).then(|| RecordValue::Bytes(fill.into()))
     }
 
-    fn hear_rpc(&mut self, field: &'static Field, bytes: Range<usize>, value: Value<'a>) {
+    fn hear_rpc(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
         // The operation's own number is the section's name.
-        if field.name == "nfs.opcode" && matches!(value, Value::Enum(_, Some(_))) {
+        if field.name == "nfs.opcode" && matches!(value, FieldValue::Enum(_, Some(_))) {
             return;
         }
         if !self.is_call {
@@ -495,32 +501,39 @@ impl<'a> Listener<'_, 'a> {
         if let Some(places) = &mut self.places {
             let at = if self.stack.is_empty() { 0 } else { self.sections.len().saturating_sub(1) };
             let name = self.sections.get(at).map(|section| Rc::clone(&section.name)).unwrap_or_default();
-            places.push(Placed { section: (at, name), path: Rc::clone(&path), bytes: bytes.clone(), value });
+            places.push(LocatedField {
+                section: (at, name),
+                path: Rc::clone(&path),
+                bytes: bytes.clone(),
+                value,
+            });
         }
-        if let (Role::Identity(_) | Role::Varies(_), Value::Bytes(content) | Value::Text(content)) =
-            (path.role, value)
+        if let (
+            CompareClass::Identity(_) | CompareClass::Varies(_),
+            FieldValue::Bytes(content) | FieldValue::Text(content),
+        ) = (path.role, value)
         {
             self.spans.push((bytes.start, content.len().next_multiple_of(4) as u64));
         }
         let datum = Self::datum(&path, field, value);
         // What stands outside of every group belongs to the headers.
         let fill = match value {
-            Value::Bytes(content) | Value::Text(content) => self.fill(content),
+            FieldValue::Bytes(content) | FieldValue::Text(content) => self.fill(content),
             _ => None,
         };
         // RFC 8166 section 4.2.1: both headers have one XID.
         let other_xid = self.rdma_xid.filter(|_| field.name == "rpc.xid");
-        let is_other = |xid: &u64| !matches!(value, Value::Unsigned(own) if own == *xid);
+        let is_other = |xid: &u64| !matches!(value, FieldValue::Unsigned(own) if own == *xid);
         let section =
             if self.stack.is_empty() { self.sections.first_mut() } else { self.sections.last_mut() };
         let Some(section) = section else { return };
-        section.entries.push(Entry { path, datum });
+        section.entries.push(RecordField { path, datum });
         if let Some(datum) = fill {
-            section.entries.push(Entry { path: Rc::clone(&self.recorder.fill), datum });
+            section.entries.push(RecordField { path: Rc::clone(&self.recorder.fill), datum });
         }
         if other_xid.is_some_and(|xid| is_other(&xid)) {
-            let datum = Datum::Named("not that of the RPC message");
-            section.entries.push(Entry { path: Rc::clone(&self.recorder.other_xid), datum });
+            let datum = RecordValue::Named("not that of the RPC message");
+            section.entries.push(RecordField { path: Rc::clone(&self.recorder.other_xid), datum });
         }
     }
 }

@@ -12,12 +12,12 @@ const OTHERS: &str = "other operations";
 
 /// The differences with the lowest frames.
 #[derive(Clone, Debug)]
-pub struct First {
+pub struct FirstDifferences {
     most: usize,
     kept: Vec<Difference>,
 }
 
-impl First {
+impl FirstDifferences {
     /// None yet, and never more than so many.
     pub fn new(most: usize) -> Self {
         Self { most, kept: Vec::new() }
@@ -42,26 +42,26 @@ impl First {
 
 /// The differences of one operation.
 #[derive(Clone, Debug)]
-pub struct OfOperation {
+pub struct OperationDifferences {
     /// How many there are.
     pub count: u64,
     /// The first of them.
-    pub first: First,
+    pub first: FirstDifferences,
 }
 
 /// Differences by operation.
 #[derive(Clone, Debug)]
-pub struct Tally {
+pub struct DifferenceTally {
     /// The first of all.
-    pub first: First,
+    pub first: FirstDifferences,
     of_each: usize,
-    operations: BTreeMap<String, OfOperation>,
+    operations: BTreeMap<String, OperationDifferences>,
 }
 
-impl Tally {
+impl DifferenceTally {
     /// Has seen none, and keeps so many of all and of each operation.
     pub fn new(of_all: usize, of_each: usize) -> Self {
-        Self { first: First::new(of_all), of_each, operations: BTreeMap::new() }
+        Self { first: FirstDifferences::new(of_all), of_each, operations: BTreeMap::new() }
     }
 
     /// Takes a difference.
@@ -74,13 +74,13 @@ impl Tally {
         let operation = self
             .operations
             .entry(name.to_owned())
-            .or_insert_with(|| OfOperation { count: 0, first: First::new(of_each) });
+            .or_insert_with(|| OperationDifferences { count: 0, first: FirstDifferences::new(of_each) });
         operation.count += 1;
         operation.first.push(difference);
     }
 
     /// The operations that differ: `NFS 4.2 READ`; `capture` for what is of no operation.
-    pub fn operations(&self) -> &BTreeMap<String, OfOperation> {
+    pub fn operations(&self) -> &BTreeMap<String, OperationDifferences> {
         &self.operations
     }
 }
@@ -89,11 +89,11 @@ impl Tally {
 mod tests {
     use nfsrdma_dissectors::frame::FrameNumber;
 
-    use super::super::difference::{Half, Kind};
+    use super::super::difference::{DifferenceSide, Kind};
     use super::*;
 
     fn difference(operation: &str, frame: u64) -> Difference {
-        let half = Half { frame: Some(FrameNumber(frame)), ..Half::default() };
+        let half = DifferenceSide { frame: Some(FrameNumber(frame)), ..DifferenceSide::default() };
         Difference {
             kind: Kind::Count,
             operation: operation.to_owned(),
@@ -105,14 +105,14 @@ mod tests {
         }
     }
 
-    fn frames(first: &First) -> Vec<u64> {
+    fn frames(first: &FirstDifferences) -> Vec<u64> {
         first.differences().iter().filter_map(|difference| difference.a.frame).map(|frame| frame.0).collect()
     }
 
     #[test]
     fn the_first_are_kept_in_whatever_order_they_come() {
         for most in 0..6 {
-            let mut first = First::new(most);
+            let mut first = FirstDifferences::new(most);
             for frame in [5, 3, 9, 1, 7] {
                 first.push(&difference("READ", frame));
             }
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn every_difference_of_an_operation_is_counted_and_its_first_are_kept_whatever_the_others_have() {
-        let mut tally = Tally::new(2, 2);
+        let mut tally = DifferenceTally::new(2, 2);
         (1..=50).for_each(|frame| tally.push(&difference("LOOKUP", frame)));
         (60..=63).for_each(|frame| tally.push(&difference("READ", frame)));
         assert_eq!(frames(&tally.first), [1, 2]);
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn operations_without_number_are_one() {
-        let mut tally = Tally::new(1, 1);
+        let mut tally = DifferenceTally::new(1, 1);
         (0..3 * OPERATIONS as u64).for_each(|at| tally.push(&difference(&format!("procedure {at}"), at)));
         assert_eq!(tally.operations().len(), OPERATIONS + 1);
         assert_eq!(tally.operations()[OTHERS].count, 2 * OPERATIONS as u64);

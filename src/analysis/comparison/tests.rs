@@ -1,7 +1,7 @@
 //! Whole captures, side by side.
 
+use super::options::ComparisonOptions;
 use super::recorder::Recorder;
-use super::selection::Selection;
 use super::*;
 use crate::testing::transactions;
 
@@ -10,10 +10,10 @@ const ROOM_BYTES: usize = 64 << 20;
 
 fn compared(a: &str, b: &str) -> Comparison {
     let mut recorder = Recorder::default();
-    let mut comparison = Comparison::new(Selection::default(), 1_000, ROOM_BYTES);
-    for (side, name) in [(Side::A, a), (Side::B, b)] {
+    let mut comparison = Comparison::new(ComparisonOptions::default(), 1_000, ROOM_BYTES);
+    for (side, name) in [(ComparisonSide::A, a), (ComparisonSide::B, b)] {
         for transaction in transactions(name) {
-            let client = Client {
+            let client = ComparisonClient {
                 address: recorder.word(&transaction.connection.client.address.to_string()),
                 direction: transaction.direction,
             };
@@ -34,30 +34,33 @@ fn a_capture_does_not_differ_from_itself() {
 }
 
 /// An operation that is about this, from one frame to another.
-fn operation(about: u64, from: u64, until: u64) -> Record {
+fn operation(about: u64, from: u64, until: u64) -> ComparisonRecord {
     let frame = |frame| Some(nfsrdma_dissectors::frame::FrameNumber(frame));
-    Record {
-        place: difference::Place { index: from, call: frame(from), reply: frame(until) },
+    ComparisonRecord {
+        place: difference::DifferenceLocation { index: from, call: frame(from), reply: frame(until) },
         until,
         title: "NFS 4.2 READ".into(),
         class: "NFS 4 READ".into(),
         arguments: about,
         about,
-        call: Some(record::Message::default()),
-        reply: Some(record::Message::default()),
+        call: Some(record::RecordMessage::default()),
+        reply: Some(record::RecordMessage::default()),
         status: "NFS4_OK".into(),
-        ..Record::default()
+        ..ComparisonRecord::default()
     }
 }
 
-fn client(address: &str) -> Client {
-    Client { address: address.into(), direction: nfsrdma_dissectors::flow::transaction::Direction::Forward }
+fn client(address: &str) -> ComparisonClient {
+    ComparisonClient {
+        address: address.into(),
+        direction: nfsrdma_dissectors::flow::transaction::CallDirection::Forward,
+    }
 }
 
 /// Compares two rows of one client, each in the order of its frames.
-fn rows(selection: Selection, a: Vec<Record>, b: Vec<Record>) -> Comparison {
+fn rows(selection: ComparisonOptions, a: Vec<ComparisonRecord>, b: Vec<ComparisonRecord>) -> Comparison {
     let mut comparison = Comparison::new(selection, 100, ROOM_BYTES);
-    for (side, row) in [(Side::A, a), (Side::B, b)] {
+    for (side, row) in [(ComparisonSide::A, a), (ComparisonSide::B, b)] {
         row.into_iter().for_each(|record| comparison.push(side, client("10.0.0.1"), record));
     }
     comparison.finish();
@@ -73,10 +76,10 @@ fn operations_that_waited_for_each_other_have_an_order() {
     let one_by_one = |order: [u64; 3]| {
         (1..).zip(order).map(|(at, about)| operation(about, 10 * at, 10 * at + 5)).collect()
     };
-    let comparison = rows(Selection::default(), one_by_one([1, 2, 3]), one_by_one([2, 1, 3]));
+    let comparison = rows(ComparisonOptions::default(), one_by_one([1, 2, 3]), one_by_one([2, 1, 3]));
     assert_eq!(kinds(&comparison), [Kind::Order]);
     let difference = &comparison.differences()[0];
-    let value = |half: &Half| half.value.clone().unwrap_or_default();
+    let value = |half: &DifferenceSide| half.value.clone().unwrap_or_default();
     assert!(
         value(&difference.a).contains("after") != value(&difference.b).contains("after"),
         "{difference:?}"
@@ -87,22 +90,22 @@ fn operations_that_waited_for_each_other_have_an_order() {
 fn operations_in_flight_at_the_same_time_have_none() {
     let at_once =
         |order: [u64; 3]| (1..).zip(order).map(|(at, about)| operation(about, at, 100 + at)).collect();
-    let comparison = rows(Selection::default(), at_once([1, 2, 3]), at_once([2, 1, 3]));
+    let comparison = rows(ComparisonOptions::default(), at_once([1, 2, 3]), at_once([2, 1, 3]));
     assert_eq!((kinds(&comparison), comparison.reordered()), (vec![], 1));
     // On one of the sides is enough.
     let one_by_one = (1..).zip([2, 1, 3]).map(|(at, about)| operation(about, 10 * at, 10 * at + 5)).collect();
-    assert_eq!(kinds(&rows(Selection::default(), at_once([1, 2, 3]), one_by_one)), []);
-    let strict = Selection { strict: true, ..Selection::default() };
+    assert_eq!(kinds(&rows(ComparisonOptions::default(), at_once([1, 2, 3]), one_by_one)), []);
+    let strict = ComparisonOptions { strict: true, ..ComparisonOptions::default() };
     assert_eq!(kinds(&rows(strict, at_once([1, 2, 3]), at_once([2, 1, 3]))), [Kind::Order]);
 }
 
 #[test]
 fn a_client_of_one_side_alone_is_one_difference() {
-    let mut comparison = Comparison::new(Selection::default(), 100, ROOM_BYTES);
+    let mut comparison = Comparison::new(ComparisonOptions::default(), 100, ROOM_BYTES);
     for about in 1..=5 {
-        comparison.push(Side::A, client("10.0.0.1"), operation(about, about, about));
-        comparison.push(Side::B, client("10.0.0.1"), operation(about, about, about));
-        comparison.push(Side::B, client("10.0.0.9"), operation(about, about, about));
+        comparison.push(ComparisonSide::A, client("10.0.0.1"), operation(about, about, about));
+        comparison.push(ComparisonSide::B, client("10.0.0.1"), operation(about, about, about));
+        comparison.push(ComparisonSide::B, client("10.0.0.9"), operation(about, about, about));
     }
     comparison.finish();
     assert_eq!(kinds(&comparison), [Kind::Client]);
@@ -111,11 +114,11 @@ fn a_client_of_one_side_alone_is_one_difference() {
 
 #[test]
 fn clients_with_other_addresses_belong_together_as_they_appear() {
-    let mut comparison = Comparison::new(Selection::default(), 100, ROOM_BYTES);
+    let mut comparison = Comparison::new(ComparisonOptions::default(), 100, ROOM_BYTES);
     for (a, b) in [("10.0.0.1", "fd00::7"), ("10.0.0.2", "fd00::3")] {
         let about = a.len() as u64 + u64::from(a.as_bytes()[7]);
-        comparison.push(Side::A, client(a), operation(about, 1, 2));
-        comparison.push(Side::B, client(b), operation(about, 1, 2));
+        comparison.push(ComparisonSide::A, client(a), operation(about, 1, 2));
+        comparison.push(ComparisonSide::B, client(b), operation(about, 1, 2));
     }
     comparison.finish();
     assert_eq!((kinds(&comparison), comparison.pairs()), (vec![], 2));
@@ -123,12 +126,12 @@ fn clients_with_other_addresses_belong_together_as_they_appear() {
 
 #[test]
 fn captures_of_any_length_are_compared_a_part_at_a_time() {
-    let mut comparison = Comparison::new(Selection::default(), 100, ROOM_BYTES);
+    let mut comparison = Comparison::new(ComparisonOptions::default(), 100, ROOM_BYTES);
     let mut are_over = [false; 2];
     let mut next = [0_u64; 2];
     const LENGTH: u64 = 5 * WAITING as u64;
     while are_over != [true; 2] {
-        for (side, at) in [(Side::A, 0), (Side::B, 1)] {
+        for (side, at) in [(ComparisonSide::A, 0), (ComparisonSide::B, 1)] {
             while !are_over[at] && !comparison.has_enough(side) {
                 next[at] += 1;
                 are_over[at] = next[at] == LENGTH;
@@ -152,19 +155,19 @@ fn captures_of_any_length_are_compared_a_part_at_a_time() {
 
 #[test]
 fn a_call_without_a_reply_is_given_out_last_and_finds_its_partner() {
-    let mut comparison = Comparison::new(Selection::default(), 100, ROOM_BYTES);
+    let mut comparison = Comparison::new(ComparisonOptions::default(), 100, ROOM_BYTES);
     for about in 1..=40_000 {
         let record = operation(about, 2 * about, 2 * about + 1);
-        comparison.push(Side::A, client("10.0.0.1"), record.clone());
+        comparison.push(ComparisonSide::A, client("10.0.0.1"), record.clone());
         if about != 7 {
-            comparison.push(Side::B, client("10.0.0.1"), record);
+            comparison.push(ComparisonSide::B, client("10.0.0.1"), record);
         }
-        if comparison.has_enough(Side::A) {
+        if comparison.has_enough(ComparisonSide::A) {
             comparison.advance([false; 2]);
         }
     }
-    let late = Record { reply: None, ..operation(7, 14, 14) };
-    comparison.push(Side::B, client("10.0.0.1"), late);
+    let late = ComparisonRecord { reply: None, ..operation(7, 14, 14) };
+    comparison.push(ComparisonSide::B, client("10.0.0.1"), late);
     comparison.finish();
     assert_eq!(kinds(&comparison), [Kind::Reply]);
 }
@@ -173,25 +176,25 @@ fn a_call_without_a_reply_is_given_out_last_and_finds_its_partner() {
 fn a_reply_without_its_call_stands_for_the_operation_that_the_other_side_has_there() {
     let all: Vec<_> = (1..=200).map(|about| operation(about, 2 * about, 2 * about + 1)).collect();
     let mut without = all.clone();
-    without[70] = Record {
+    without[70] = ComparisonRecord {
         title: "Reply without its Call".into(),
         call: None,
-        place: difference::Place { call: None, ..all[70].place },
+        place: difference::DifferenceLocation { call: None, ..all[70].place },
         signature: 7,
         arguments: 0,
         ..all[70].clone()
     };
-    let comparison = rows(Selection::default(), all, without);
+    let comparison = rows(ComparisonOptions::default(), all, without);
     assert_eq!(kinds(&comparison), [Kind::Call]);
     assert_eq!(comparison.differences()[0].operation, "NFS 4.2 READ");
 }
 
 #[test]
 fn what_a_client_does_alone_for_long_is_told_and_forgotten() {
-    let mut comparison = Comparison::new(Selection::default(), 100, ROOM_BYTES);
+    let mut comparison = Comparison::new(ComparisonOptions::default(), 100, ROOM_BYTES);
     for about in 1..=3 * WAITING as u64 {
-        comparison.push(Side::A, client("10.0.0.1"), operation(about, about, about));
-        if comparison.has_enough(Side::A) {
+        comparison.push(ComparisonSide::A, client("10.0.0.1"), operation(about, about, about));
+        if comparison.has_enough(ComparisonSide::A) {
             comparison.advance([false, true]);
         }
     }
@@ -207,16 +210,16 @@ fn what_a_client_does_alone_for_long_is_told_and_forgotten() {
 
 #[test]
 fn a_client_that_begins_long_before_it_does_on_the_other_side_is_one_difference() {
-    let mut comparison = Comparison::new(Selection::default(), 100, ROOM_BYTES);
+    let mut comparison = Comparison::new(ComparisonOptions::default(), 100, ROOM_BYTES);
     let record = |about| operation(about, 2 * about, 2 * about + 1);
     for about in 1..=2 * WAITING as u64 {
-        comparison.push(Side::A, client("10.0.0.1"), record(about));
-        if comparison.has_enough(Side::A) {
+        comparison.push(ComparisonSide::A, client("10.0.0.1"), record(about));
+        if comparison.has_enough(ComparisonSide::A) {
             comparison.advance([false; 2]);
         }
     }
     for about in 2 * WAITING as u64 - 99..=2 * WAITING as u64 {
-        comparison.push(Side::B, client("10.0.0.1"), record(about));
+        comparison.push(ComparisonSide::B, client("10.0.0.1"), record(about));
     }
     comparison.finish();
     assert_eq!(comparison.counts()[&Kind::Client], 1);
@@ -231,7 +234,7 @@ fn a_recording_that_starts_later_or_has_a_gap_finds_its_way_back() {
     for gone in [0..5_500, 400..4_400, 5_990..6_000] {
         let rest: Vec<_> = [&all[..gone.start], &all[gone.end..]].concat();
         for (a, b, kind) in [(&all, &rest, Kind::Missing), (&rest, &all, Kind::Extra)] {
-            let comparison = rows(Selection::default(), a.clone(), b.clone());
+            let comparison = rows(ComparisonOptions::default(), a.clone(), b.clone());
             assert_eq!(comparison.counts().get(&kind), Some(&(gone.len() as u64)), "{gone:?}");
             assert_eq!(comparison.total(), gone.len() as u64, "{gone:?}");
         }
@@ -246,18 +249,18 @@ fn two_that_changed_places_are_one_difference_however_far_apart() {
     let mut order: Vec<u64> = (1..=40).collect();
     let before = one_by_one(&order);
     order.swap(7, 21);
-    let comparison = rows(Selection::default(), before, one_by_one(&order));
+    let comparison = rows(ComparisonOptions::default(), before, one_by_one(&order));
     assert_eq!(kinds(&comparison), [Kind::Order]);
 }
 
 #[test]
 fn clients_of_any_number_are_compared_a_part_at_a_time() {
-    let mut comparison = Comparison::new(Selection::default(), 100, ROOM_BYTES);
+    let mut comparison = Comparison::new(ComparisonOptions::default(), 100, ROOM_BYTES);
     let (clients, rounds) = (2_000_u64, 40);
     let mut records = (1..=rounds).flat_map(|round| (0..clients).map(move |number| (round, number)));
     let mut is_over = false;
     while !is_over {
-        while !comparison.has_enough(Side::A) && !comparison.has_enough(Side::B) {
+        while !comparison.has_enough(ComparisonSide::A) && !comparison.has_enough(ComparisonSide::B) {
             let Some((round, number)) = records.next() else {
                 is_over = true;
                 break;
@@ -265,9 +268,9 @@ fn clients_of_any_number_are_compared_a_part_at_a_time() {
             let about = round * clients + number;
             let record = operation(about, 2 * about, 2 * about + 1);
             // The other side has other addresses, and one client less in the last round.
-            comparison.push(Side::A, client(&format!("10.0.0.{number}")), record.clone());
+            comparison.push(ComparisonSide::A, client(&format!("10.0.0.{number}")), record.clone());
             if (round, number) != (rounds, 7) {
-                comparison.push(Side::B, client(&format!("10.1.0.{number}")), record);
+                comparison.push(ComparisonSide::B, client(&format!("10.1.0.{number}")), record);
             }
         }
         comparison.advance([is_over; 2]);
@@ -280,10 +283,10 @@ fn clients_of_any_number_are_compared_a_part_at_a_time() {
 
 /// Visits to clients while A has this many, each with one Call, and B has none of them.
 fn visits_for_unmatched(clients: u64) -> u64 {
-    let mut comparison = Comparison::new(Selection::default(), 100, ROOM_BYTES);
+    let mut comparison = Comparison::new(ComparisonOptions::default(), 100, ROOM_BYTES);
     let mut numbers = 0..clients;
-    let next = |side: Side| {
-        let number = numbers.next().filter(|_| side == Side::A)?;
+    let next = |side: ComparisonSide| {
+        let number = numbers.next().filter(|_| side == ComparisonSide::A)?;
         let record = operation(number, 2 * number, 2 * number + 1);
         Some((client(&number.to_string()), record))
     };

@@ -2,7 +2,7 @@
 //!
 //! A filehandle is bytes that mean something to its server alone. Its name is told by the Call that it answers: LOOKUP,
 //! OPEN, CREATE and their like name a file in a directory, READDIRPLUS names all of them, MNT and PUTROOTFH say where
-//! paths begin, RENAME, LINK and REMOVE change what is known. [`Names`] listens to each Transaction, remembers what it
+//! paths begin, RENAME, LINK and REMOVE change what is known. [`FileNames`] listens to each Transaction, remembers what it
 //! learns for each server, and tells what the Transaction and its operations are about. What is learnt later does not
 //! change what was told before.
 //!
@@ -10,25 +10,25 @@
 //! - [`walk`]: what they say, with the current and the saved filehandle of a COMPOUND;
 //! - [`store`]: what is remembered, in bounded memory.
 
-mod heard;
+mod filename_tokens;
+mod path_inference;
 mod store;
 #[cfg(test)]
 mod tests;
-mod walk;
 
 use std::fmt::Write as _;
 use std::ops::Range;
 
 use clap::ValueEnum;
 use nfsrdma_dissectors::address::Address;
-use nfsrdma_dissectors::flow::reading::{Facts, Reading};
-use nfsrdma_dissectors::flow::transaction::{Direction, Transaction, Which};
-use nfsrdma_dissectors::flow::{Flow, Meaning};
+use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind, Transaction};
+use nfsrdma_dissectors::flow::{Flow, FrameKind};
 
 use crate::memory::Memory;
 
-use heard::Heard;
-use store::{Id, Step, Store};
+use filename_tokens::FilenameTokens;
+use store::{FileNameStore, FileNodeId, PathComponent};
 
 /// The name of every field that is a filehandle.
 pub const FILEHANDLE: &str = "nfs.fhandle";
@@ -52,7 +52,7 @@ pub enum Filehandles {
 
 /// What a Transaction or one of its operations is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct About<'n> {
+pub struct OperationPaths<'n> {
     /// The path of the file: `/data/db/log.1`, `…/log.1` where the directory is not known; `0x62d40c52`, the hash of its
     /// filehandle, where no name is known. Names are bytes, and mostly UTF-8.
     pub path: Option<&'n [u8]>,
@@ -60,61 +60,61 @@ pub struct About<'n> {
     pub new_path: Option<&'n [u8]>,
 }
 
-/// The same as places in [`Told::text`].
+/// The same as places in [`ResolvedPaths::text`].
 #[derive(Clone, Debug, Default)]
-struct Ranges {
+struct PathRanges {
     path: Option<Range<usize>>,
     new_path: Option<Range<usize>>,
 }
 
 /// What was found out about one Transaction.
 #[derive(Debug, Default)]
-struct Told {
+struct ResolvedPaths {
     text: Vec<u8>,
-    transaction: Ranges,
-    operations: Vec<Ranges>,
+    transaction: PathRanges,
+    operations: Vec<PathRanges>,
     /// Whether what each operation is about is wanted.
     wants_all: bool,
 }
 
-impl Told {
+impl ResolvedPaths {
     fn clear(&mut self) {
         self.text.clear();
         self.operations.clear();
-        self.transaction = Ranges::default();
+        self.transaction = PathRanges::default();
     }
 
-    fn about(&self, ranges: &Ranges) -> About<'_> {
+    fn about(&self, ranges: &PathRanges) -> OperationPaths<'_> {
         let bytes = |range: &Option<Range<usize>>| self.text.get(range.clone()?);
-        About { path: bytes(&ranges.path), new_path: bytes(&ranges.new_path) }
+        OperationPaths { path: bytes(&ranges.path), new_path: bytes(&ranges.new_path) }
     }
 }
 
 /// Knows the names of files.
 #[derive(Debug)]
-pub struct Names {
+pub struct FileNames {
     how: Filehandles,
-    store: Store,
-    call: Heard,
-    reply: Heard,
-    told: Told,
+    store: FileNameStore,
+    call: FilenameTokens,
+    reply: FilenameTokens,
+    told: ResolvedPaths,
 }
 
-impl Default for Names {
+impl Default for FileNames {
     fn default() -> Self {
         Self::new(Filehandles::default(), Memory::default().names_bytes())
     }
 }
 
-impl Names {
+impl FileNames {
     /// Nothing is known yet; what is learnt may take so many bytes. With [`Filehandles::Off`] nothing is.
     pub fn new(how: Filehandles, room_bytes: usize) -> Self {
         Self {
             how,
-            store: Store::new(room_bytes),
-            call: Heard::default(),
-            reply: Heard::default(),
-            told: Told::default(),
+            store: FileNameStore::new(room_bytes),
+            call: FilenameTokens::default(),
+            reply: FilenameTokens::default(),
+            told: ResolvedPaths::default(),
         }
     }
 
@@ -131,7 +131,12 @@ impl Names {
     }
 
     /// Learns from a Transaction that is over, and finds out what it is about.
-    pub fn learn(&mut self, transaction: &Transaction, reading: &Reading<'_>, facts: &Facts) {
+    pub fn learn(
+        &mut self,
+        transaction: &Transaction,
+        reading: &TransactionMessages<'_>,
+        facts: &RpcSummary,
+    ) {
         self.listen(transaction, reading, facts, true);
     }
 
@@ -141,7 +146,7 @@ impl Names {
             return;
         }
         for meaning in flow.meanings() {
-            if let Meaning::Message { key, which: Which::Reply } = *meaning
+            if let FrameKind::Message { key, which: RpcMessageKind::Reply } = *meaning
                 && let Some(transaction) = flow.transaction(key)
             {
                 transaction.read(|reading| self.learn(transaction, reading, &reading.facts()));
@@ -150,37 +155,44 @@ impl Names {
     }
 
     /// Finds out what a Transaction is about that is not over yet, or was learnt from before.
-    pub fn look(&mut self, transaction: &Transaction, reading: &Reading<'_>, facts: &Facts) {
+    pub fn look(&mut self, transaction: &Transaction, reading: &TransactionMessages<'_>, facts: &RpcSummary) {
         self.listen(transaction, reading, facts, false);
     }
 
-    fn listen(&mut self, transaction: &Transaction, reading: &Reading<'_>, facts: &Facts, is_new: bool) {
+    fn listen(
+        &mut self,
+        transaction: &Transaction,
+        reading: &TransactionMessages<'_>,
+        facts: &RpcSummary,
+        is_new: bool,
+    ) {
         if !self.is_on() {
             return;
         }
         self.told.clear();
         self.call.clear();
         self.reply.clear();
-        if !walk::tells_of_files(facts) {
+        if !path_inference::tells_of_files(facts) {
             return;
         }
         // What was heard before a message could not be read further stands.
-        let _ = reading.observe_rpc(Which::Call, &mut self.call);
+        let _ = reading.observe_rpc(RpcMessageKind::Call, &mut self.call);
         if is_new {
-            let _ = reading.observe_rpc(Which::Reply, &mut self.reply);
+            let _ = reading.observe_rpc(RpcMessageKind::Reply, &mut self.reply);
         }
         let Self { how, store, call, reply, told } = self;
         let server = server(transaction, facts);
-        walk::Walk { how: *how, store, call, reply, told, server, learns: is_new }.transaction(facts);
+        path_inference::FilenameWalk { how: *how, store, call, reply, told, server, learns: is_new }
+            .transaction(facts);
     }
 
     /// What the Transaction is about that was learnt from last.
-    pub fn about(&self) -> About<'_> {
+    pub fn about(&self) -> OperationPaths<'_> {
         self.told.about(&self.told.transaction)
     }
 
     /// What an operation of it is about, counted from 0 in its Call.
-    pub fn about_operation(&self, at: usize) -> About<'_> {
+    pub fn about_operation(&self, at: usize) -> OperationPaths<'_> {
         self.told.operations.get(at).map(|ranges| self.told.about(ranges)).unwrap_or_default()
     }
 
@@ -188,7 +200,7 @@ impl Names {
     pub fn beside(
         &self,
         transaction: &Transaction,
-        facts: &Facts,
+        facts: &RpcSummary,
         handle: &[u8],
         text: &mut Vec<u8>,
     ) -> bool {
@@ -200,8 +212,9 @@ impl Names {
             }
             Filehandles::Names => {
                 let id = self.store.find(server(transaction, facts), handle);
-                let is_named =
-                    |id: &Id| self.store.way_up(*id).next().is_some_and(|(_, step)| step != Step::Unknown);
+                let is_named = |id: &FileNodeId| {
+                    self.store.way_up(*id).next().is_some_and(|(_, step)| step != PathComponent::Unknown)
+                };
                 let is_told = id.filter(is_named).is_some_and(|id| path(self.how, &self.store, id, text));
                 if !is_told {
                     // As a line of the list calls the file.
@@ -219,10 +232,10 @@ impl Names {
 }
 
 /// The server that the filehandles of a Transaction belong to. A callback comes from it.
-fn server(transaction: &Transaction, facts: &Facts) -> Address {
+fn server(transaction: &Transaction, facts: &RpcSummary) -> Address {
     let is_callback = facts.program.is_some_and(|program| program.is_transient());
     let name = &transaction.connection;
-    match is_callback == (transaction.direction == Direction::Reverse) {
+    match is_callback == (transaction.direction == CallDirection::Reverse) {
         true => name.server.address,
         false => name.client.address,
     }
@@ -245,7 +258,7 @@ pub fn hash(handle: &[u8]) -> u32 {
 }
 
 /// Writes the path of a file; `false` if nothing is known of it.
-fn path(how: Filehandles, store: &Store, id: Id, text: &mut Vec<u8>) -> bool {
+fn path(how: Filehandles, store: &FileNameStore, id: FileNodeId, text: &mut Vec<u8>) -> bool {
     let start = text.len();
     let mut names: Vec<&[u8]> = Vec::new();
     for (at, step) in store.way_up(id) {
@@ -255,20 +268,20 @@ fn path(how: Filehandles, store: &Store, id: Id, text: &mut Vec<u8>) -> bool {
                 number(how, handle, text);
                 break;
             }
-            (Step::Name(name), _) => names.push(name),
-            (Step::Root(path), _) => {
+            (PathComponent::Name(name), _) => names.push(name),
+            (PathComponent::Root(path), _) => {
                 text.extend_from_slice(path.strip_suffix(b"/").unwrap_or(path));
                 if names.is_empty() && text.len() == start {
                     text.push(b'/');
                 }
                 break;
             }
-            (Step::Unknown, Some(handle)) if names.is_empty() => {
+            (PathComponent::Unknown, Some(handle)) if names.is_empty() => {
                 number(how, handle, text);
                 break;
             }
-            (Step::Unknown, None) if names.is_empty() => return false,
-            (Step::Unknown, _) => {
+            (PathComponent::Unknown, None) if names.is_empty() => return false,
+            (PathComponent::Unknown, _) => {
                 text.extend_from_slice(UNKNOWN.as_bytes());
                 break;
             }

@@ -17,41 +17,41 @@ const DEPTH: usize = 128;
 
 /// Names a node; one that was forgotten is known by its generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Id {
+pub(super) struct FileNodeId {
     index: u32,
     generation: u32,
 }
 
 /// The place of a file: its directory and its name there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Seat {
-    parent: Id,
+struct FileDirEntry {
+    parent: FileNodeId,
     name: Box<[u8]>,
 }
 
 /// What is known of where a file is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-enum Origin {
+enum FileOrigin {
     /// Nothing: it was known by its filehandle.
     #[default]
     Unknown,
     /// Paths begin here: the root of NFSv4, or what MOUNT gave for this path.
     Root(Box<[u8]>),
-    Seat(Seat),
+    Seat(FileDirEntry),
 }
 
 #[derive(Debug, Default)]
-struct Node {
+struct FileNode {
     generation: u32,
     is_live: bool,
     /// Neighbors in the order of use.
     newer: Option<u32>,
     older: Option<u32>,
-    /// [`Store::references`] when it was used.
+    /// [`FileNameStore::references`] when it was used.
     referenced_at: u64,
-    origin: Origin,
+    origin: FileOrigin,
     /// The name that LINK gave it later.
-    other: Option<Seat>,
+    other: Option<FileDirEntry>,
     /// Its filehandle behind the address of its server.
     key: Option<Arc<[u8]>>,
     /// The address alone, of the root of a server.
@@ -60,13 +60,13 @@ struct Node {
     layout_keys: Vec<Arc<[u8]>>,
 }
 
-impl Node {
+impl FileNode {
     fn weight(&self) -> usize {
-        let seat = |seat: &Seat| 2 * seat.name.len();
+        let seat = |seat: &FileDirEntry| 2 * seat.name.len();
         let origin = match &self.origin {
-            Origin::Unknown => 0,
-            Origin::Root(path) => path.len(),
-            Origin::Seat(place) => seat(place),
+            FileOrigin::Unknown => 0,
+            FileOrigin::Root(path) => path.len(),
+            FileOrigin::Seat(place) => seat(place),
         };
         let layouts: usize = self.layout_keys.iter().map(|key| NODE / 2 + key.len()).sum();
         NODE + origin
@@ -78,7 +78,7 @@ impl Node {
 
 /// One step of the way up from a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step<'s> {
+pub(super) enum PathComponent<'s> {
     /// The file has this name in the directory that the next step is about.
     Name(&'s [u8]),
     /// The way ends at the root, whose path this is.
@@ -89,11 +89,11 @@ pub(super) enum Step<'s> {
 
 /// The nodes.
 #[derive(Debug)]
-pub(super) struct Store {
-    nodes: Vec<Node>,
+pub(super) struct FileNameStore {
+    nodes: Vec<FileNode>,
     free: Vec<u32>,
-    by_handle: HashMap<Arc<[u8]>, Id>,
-    by_name: HashMap<Box<[u8]>, Id>,
+    by_handle: HashMap<Arc<[u8]>, FileNodeId>,
+    by_name: HashMap<Box<[u8]>, FileNodeId>,
     bytes: usize,
     limit: usize,
     /// Ends of the order of use.
@@ -145,14 +145,14 @@ fn layout_key(handle: &[u8], key: &mut Vec<u8>) {
 /// Filehandles on data servers that are remembered of one file: a layout has one a stripe.
 const LAYOUTS: usize = 64;
 
-fn name_key(parent: Id, name: &[u8], key: &mut Vec<u8>) {
+fn name_key(parent: FileNodeId, name: &[u8], key: &mut Vec<u8>) {
     key.clear();
     key.extend_from_slice(&parent.index.to_be_bytes());
     key.extend_from_slice(&parent.generation.to_be_bytes());
     key.extend_from_slice(name);
 }
 
-impl Store {
+impl FileNameStore {
     /// A store that keeps at most `limit` bytes.
     pub(super) fn new(limit: usize) -> Self {
         Self {
@@ -172,16 +172,16 @@ impl Store {
         }
     }
 
-    fn get(&self, id: Id) -> Option<&Node> {
+    fn get(&self, id: FileNodeId) -> Option<&FileNode> {
         self.nodes.get(id.index as usize).filter(|node| node.is_live && node.generation == id.generation)
     }
 
-    fn get_mut(&mut self, id: Id) -> Option<&mut Node> {
+    fn get_mut(&mut self, id: FileNodeId) -> Option<&mut FileNode> {
         self.nodes.get_mut(id.index as usize).filter(|node| node.is_live && node.generation == id.generation)
     }
 
     /// Changes a node and counts its bytes.
-    fn change(&mut self, id: Id, change: impl FnOnce(&mut Node)) {
+    fn change(&mut self, id: FileNodeId, change: impl FnOnce(&mut FileNode)) {
         let Some(node) = self.get_mut(id) else { return };
         let before = node.weight();
         change(node);
@@ -190,23 +190,23 @@ impl Store {
         self.reference(id);
     }
 
-    fn insert(&mut self) -> Id {
+    fn insert(&mut self) -> FileNodeId {
         while self.bytes + NODE > self.limit && self.forget_one() {}
         let index = self.free.pop().unwrap_or_else(|| {
-            self.nodes.push(Node::default());
+            self.nodes.push(FileNode::default());
             self.nodes.len() as u32 - 1
         });
         let generation = match self.nodes.get_mut(index as usize) {
             Some(node) => {
                 let generation = node.generation;
-                *node = Node { generation, is_live: true, ..Node::default() };
+                *node = FileNode { generation, is_live: true, ..FileNode::default() };
                 self.bytes += node.weight();
                 generation
             }
             None => 0,
         };
         self.link_newest(index);
-        Id { index, generation }
+        FileNodeId { index, generation }
     }
 
     /// Takes a node out of the order of use.
@@ -243,7 +243,7 @@ impl Store {
     ///
     /// It stops at a directory whose use was recorded a moment ago, so that files of one directory do not cost its depth each.
     /// A moment is so short that [`DEPTH`] of them are a quarter of the time that an unused node stays.
-    fn reference(&mut self, id: Id) {
+    fn reference(&mut self, id: FileNodeId) {
         let moment = (self.nodes.len() - self.free.len()) / (4 * DEPTH);
         let mut next = Some(id);
         self.references += 1;
@@ -255,8 +255,8 @@ impl Store {
             }
             node.referenced_at = now;
             next = match node.origin {
-                Origin::Seat(Seat { parent, .. }) => Some(parent),
-                Origin::Unknown | Origin::Root(_) => None,
+                FileOrigin::Seat(FileDirEntry { parent, .. }) => Some(parent),
+                FileOrigin::Unknown | FileOrigin::Root(_) => None,
             };
             self.unlink(id.index);
             self.link_newest(id.index);
@@ -267,12 +267,12 @@ impl Store {
     fn forget_one(&mut self) -> bool {
         let Some(index) = self.oldest else { return false };
         let Some(node) = self.nodes.get(index as usize) else { return false };
-        self.remove_node(Id { index, generation: node.generation });
+        self.remove_node(FileNodeId { index, generation: node.generation });
         self.forgotten += 1;
         true
     }
 
-    fn remove_node(&mut self, id: Id) {
+    fn remove_node(&mut self, id: FileNodeId) {
         self.unseat(id);
         if self.get(id).is_none() {
             return;
@@ -282,7 +282,7 @@ impl Store {
         let weight = node.weight();
         let (key, root_key) = (node.key.take(), node.root_key.take());
         let layout_keys = std::mem::take(&mut node.layout_keys);
-        *node = Node { generation: node.generation.wrapping_add(1), ..Node::default() };
+        *node = FileNode { generation: node.generation.wrapping_add(1), ..FileNode::default() };
         self.bytes -= weight;
         self.free.push(id.index);
         for key in key.iter().chain(&root_key).chain(&layout_keys) {
@@ -293,7 +293,7 @@ impl Store {
     }
 
     /// The file of this filehandle.
-    pub(super) fn find(&self, server: Address, handle: &[u8]) -> Option<Id> {
+    pub(super) fn find(&self, server: Address, handle: &[u8]) -> Option<FileNodeId> {
         let mut key = Vec::with_capacity(ADDRESS + handle.len());
         address_key(server, &mut key);
         key.extend_from_slice(handle);
@@ -305,7 +305,7 @@ impl Store {
     }
 
     /// A layout gave this filehandle for the file on a data server.
-    pub(super) fn lay_out(&mut self, id: Id, handle: &[u8]) {
+    pub(super) fn lay_out(&mut self, id: FileNodeId, handle: &[u8]) {
         layout_key(handle, &mut self.key);
         let is_known = self.by_handle.get(self.key.as_slice()) == Some(&id);
         let has_room = self.get(id).is_some_and(|node| node.layout_keys.len() < LAYOUTS);
@@ -318,7 +318,7 @@ impl Store {
     }
 
     /// The same; one that is not known yet is from now on.
-    pub(super) fn handle(&mut self, server: Address, handle: &[u8]) -> Id {
+    pub(super) fn handle(&mut self, server: Address, handle: &[u8]) -> FileNodeId {
         address_key(server, &mut self.key);
         self.key.extend_from_slice(handle);
         if let Some(id) = self.by_handle.get(self.key.as_slice()).copied()
@@ -343,7 +343,7 @@ impl Store {
     }
 
     /// Gives a node the filehandle that the key holds.
-    fn set_key(&mut self, id: Id) {
+    fn set_key(&mut self, id: FileNodeId) {
         let key: Arc<[u8]> = self.key.as_slice().into();
         let before = self.get(id).and_then(|node| node.key.clone());
         if let Some(before) = before {
@@ -354,11 +354,11 @@ impl Store {
     }
 
     /// The root of a server of NFSv4.
-    pub(super) fn root(&mut self, server: Address) -> Id {
+    pub(super) fn root(&mut self, server: Address) -> FileNodeId {
         let id = self.handle(server, &[]);
         if self.get(id).is_some_and(|node| node.root_key.is_none()) {
             self.change(id, |node| {
-                node.origin = Origin::Root((*b"/").into());
+                node.origin = FileOrigin::Root((*b"/").into());
                 node.root_key = node.key.take();
             });
         }
@@ -369,11 +369,11 @@ impl Store {
     pub(super) fn mount(&mut self, server: Address, handle: &[u8], path: &[u8]) {
         let id = self.handle(server, handle);
         self.unseat(id);
-        self.change(id, |node| node.origin = Origin::Root(path.into()));
+        self.change(id, |node| node.origin = FileOrigin::Root(path.into()));
     }
 
     /// The file of this name in a directory.
-    pub(super) fn existing(&mut self, parent: Id, name: &[u8]) -> Option<Id> {
+    pub(super) fn existing(&mut self, parent: FileNodeId, name: &[u8]) -> Option<FileNodeId> {
         name_key(parent, name, &mut self.key);
         let id = self.by_name.get(self.key.as_slice()).copied()?;
         self.get(id)?;
@@ -382,7 +382,7 @@ impl Store {
     }
 
     /// The same; one that is not known yet is from now on.
-    pub(super) fn child(&mut self, parent: Id, name: &[u8]) -> Id {
+    pub(super) fn child(&mut self, parent: FileNodeId, name: &[u8]) -> FileNodeId {
         match name {
             b"." => return parent,
             b".." => return self.parent(parent).unwrap_or_else(|| self.insert()),
@@ -393,20 +393,20 @@ impl Store {
         }
         self.reference(parent);
         let id = self.insert();
-        self.seat(id, Seat { parent, name: name.into() });
+        self.seat(id, FileDirEntry { parent, name: name.into() });
         id
     }
 
     /// The directory of a file.
-    pub(super) fn parent(&self, id: Id) -> Option<Id> {
+    pub(super) fn parent(&self, id: FileNodeId) -> Option<FileNodeId> {
         match &self.get(id)?.origin {
-            Origin::Seat(seat) => Some(seat.parent).filter(|parent| self.get(*parent).is_some()),
-            Origin::Unknown | Origin::Root(_) => None,
+            FileOrigin::Seat(seat) => Some(seat.parent).filter(|parent| self.get(*parent).is_some()),
+            FileOrigin::Unknown | FileOrigin::Root(_) => None,
         }
     }
 
     /// The server says that the filehandle of `id` is this. Gives the node that has it from now on.
-    pub(super) fn bind(&mut self, id: Id, server: Address, handle: &[u8]) -> Id {
+    pub(super) fn bind(&mut self, id: FileNodeId, server: Address, handle: &[u8]) -> FileNodeId {
         address_key(server, &mut self.key);
         self.key.extend_from_slice(handle);
         let known =
@@ -416,10 +416,10 @@ impl Store {
         match (known, origin) {
             (Some(known), _) if known == id => id,
             // The handle of the root is the root; what was found below it by its handle stays there.
-            (_, Origin::Root(path)) if !has_handle => match known {
+            (_, FileOrigin::Root(path)) if !has_handle => match known {
                 Some(known) => {
                     self.unseat(known);
-                    self.change(known, |node| node.origin = Origin::Root(path));
+                    self.change(known, |node| node.origin = FileOrigin::Root(path));
                     known
                 }
                 None => {
@@ -427,15 +427,15 @@ impl Store {
                     id
                 }
             },
-            (Some(known), Origin::Seat(seat)) => {
+            (Some(known), FileOrigin::Seat(seat)) => {
                 self.seat(known, seat);
                 if !has_handle {
                     self.remove_node(id);
                 }
                 known
             }
-            (Some(known), Origin::Root(_) | Origin::Unknown) => known,
-            (None, Origin::Seat(seat)) if has_handle => {
+            (Some(known), FileOrigin::Root(_) | FileOrigin::Unknown) => known,
+            (None, FileOrigin::Seat(seat)) if has_handle => {
                 // The name stands for another file than before.
                 let new = self.handle(server, handle);
                 self.seat(new, seat);
@@ -450,19 +450,19 @@ impl Store {
     }
 
     /// Puts a node in a place, from where it was and whoever was there.
-    fn seat(&mut self, id: Id, seat: Seat) {
-        if matches!(self.get(id), Some(Node { origin: Origin::Root(_), .. })) || seat.parent == id {
+    fn seat(&mut self, id: FileNodeId, seat: FileDirEntry) {
+        if matches!(self.get(id), Some(FileNode { origin: FileOrigin::Root(_), .. })) || seat.parent == id {
             return;
         }
         self.unseat(id);
         name_key(seat.parent, &seat.name, &mut self.key);
         self.by_name.insert(self.key.as_slice().into(), id);
-        self.change(id, |node| node.origin = Origin::Seat(seat));
+        self.change(id, |node| node.origin = FileOrigin::Seat(seat));
     }
 
     /// Takes a node from its place; its name is still known.
-    fn unseat(&mut self, id: Id) {
-        let Some(Node { origin: Origin::Seat(seat), .. }) =
+    fn unseat(&mut self, id: FileNodeId) {
+        let Some(FileNode { origin: FileOrigin::Seat(seat), .. }) =
             self.nodes.get(id.index as usize).filter(|node| node.generation == id.generation)
         else {
             return;
@@ -474,24 +474,24 @@ impl Store {
     }
 
     /// A file was given another name, maybe in another directory.
-    pub(super) fn rename(&mut self, from: Id, old: &[u8], to: Id, new: &[u8]) {
+    pub(super) fn rename(&mut self, from: FileNodeId, old: &[u8], to: FileNodeId, new: &[u8]) {
         if let Some(id) = self.existing(from, old) {
-            self.seat(id, Seat { parent: to, name: new.into() });
+            self.seat(id, FileDirEntry { parent: to, name: new.into() });
         }
     }
 
     /// A file was given a name beside the one that it has.
-    pub(super) fn link(&mut self, id: Id, parent: Id, name: &[u8]) {
-        let seat = Seat { parent, name: name.into() };
+    pub(super) fn link(&mut self, id: FileNodeId, parent: FileNodeId, name: &[u8]) {
+        let seat = FileDirEntry { parent, name: name.into() };
         match self.get(id).map(|node| &node.origin) {
-            Some(Origin::Unknown) => self.seat(id, seat),
+            Some(FileOrigin::Unknown) => self.seat(id, seat),
             Some(_) => self.change(id, |node| node.other = Some(seat)),
             None => {}
         }
     }
 
     /// A name was removed. A file that is still in use is shown under it, unless it has another.
-    pub(super) fn remove(&mut self, parent: Id, name: &[u8]) {
+    pub(super) fn remove(&mut self, parent: FileNodeId, name: &[u8]) {
         let Some(id) = self.existing(parent, name) else { return };
         let other = self.get(id).and_then(|node| node.other.clone());
         match other {
@@ -504,22 +504,22 @@ impl Store {
     }
 
     /// The filehandle of a node.
-    pub(super) fn handle_of(&self, id: Id) -> Option<&[u8]> {
+    pub(super) fn handle_of(&self, id: FileNodeId) -> Option<&[u8]> {
         self.get(id)?.key.as_ref()?.get(ADDRESS..)
     }
 
     /// The way up from a file. Each step comes with the node that it is about.
-    pub(super) fn way_up(&self, id: Id) -> impl Iterator<Item = (Id, Step<'_>)> {
+    pub(super) fn way_up(&self, id: FileNodeId) -> impl Iterator<Item = (FileNodeId, PathComponent<'_>)> {
         let mut next = Some(id);
         std::iter::from_fn(move || {
             let id = next.take()?;
             let step = match self.get(id).map(|node| &node.origin) {
-                Some(Origin::Seat(seat)) => {
+                Some(FileOrigin::Seat(seat)) => {
                     next = Some(seat.parent);
-                    Step::Name(&seat.name)
+                    PathComponent::Name(&seat.name)
                 }
-                Some(Origin::Root(path)) => Step::Root(path),
-                Some(Origin::Unknown) | None => Step::Unknown,
+                Some(FileOrigin::Root(path)) => PathComponent::Root(path),
+                Some(FileOrigin::Unknown) | None => PathComponent::Unknown,
             };
             Some((id, step))
         })
@@ -536,18 +536,20 @@ impl Store {
     #[cfg(test)]
     pub(super) fn check(&self) {
         let live = || self.nodes.iter().filter(|node| node.is_live);
-        assert_eq!(self.bytes, live().map(Node::weight).sum::<usize>());
+        assert_eq!(self.bytes, live().map(FileNode::weight).sum::<usize>());
         assert_eq!(self.nodes.len(), live().count() + self.free.len());
         let in_order = std::iter::successors(self.oldest, |index| self.nodes[*index as usize].newer);
         assert_eq!(in_order.take(self.nodes.len() + 1).count(), live().count());
-        let keys = |node: &Node| node.key.iter().chain(&node.root_key).count();
+        let keys = |node: &FileNode| node.key.iter().chain(&node.root_key).count();
         assert_eq!(self.by_handle.len(), live().map(keys).sum::<usize>());
         for (key, id) in &self.by_handle {
             let node = self.get(*id).unwrap();
             assert!(node.key.as_ref() == Some(key) || node.root_key.as_ref() == Some(key));
         }
         for (key, id) in &self.by_name {
-            let Some(Node { origin: Origin::Seat(seat), .. }) = self.get(*id) else { panic!("{id:?}") };
+            let Some(FileNode { origin: FileOrigin::Seat(seat), .. }) = self.get(*id) else {
+                panic!("{id:?}")
+            };
             let mut expected = Vec::new();
             name_key(seat.parent, &seat.name, &mut expected);
             assert_eq!(**key, *expected);

@@ -9,23 +9,23 @@ const SERVER: Address = Address::Ip(IpAddr::V4(std::net::Ipv4Addr::new(10, 9, 0,
 const OTHER: Address = Address::Ip(IpAddr::V4(std::net::Ipv4Addr::new(10, 9, 0, 7)));
 
 /// A store with room for some thousand files.
-fn store() -> Store {
-    Store::new(1 << 20)
+fn store() -> FileNameStore {
+    FileNameStore::new(1 << 20)
 }
 
-fn text(store: &Store, id: Id) -> String {
+fn text(store: &FileNameStore, id: FileNodeId) -> String {
     let mut text = Vec::new();
     path(Filehandles::Names, store, id, &mut text);
     String::from_utf8(text).unwrap()
 }
 
 /// The path of a filehandle.
-fn named(store: &Store, handle: &[u8]) -> String {
+fn named(store: &FileNameStore, handle: &[u8]) -> String {
     store.find(SERVER, handle).map(|id| text(store, id)).unwrap_or_default()
 }
 
 /// A server whose directory `/d` has the handle `D` and holds the file `f`, whose handle is `F`.
-fn known() -> (Store, Id) {
+fn known() -> (FileNameStore, FileNodeId) {
     let mut store = store();
     let root = store.root(SERVER);
     let directory = store.child(root, b"d");
@@ -124,7 +124,7 @@ fn a_directory_below_itself_ends_a_path() {
 
 #[test]
 fn memory_is_bounded_and_what_is_forgotten_is_counted() {
-    let mut store = Store::new(64 << 10);
+    let mut store = FileNameStore::new(64 << 10);
     let root = store.root(SERVER);
     for number in 0..10_000_u32 {
         let id = store.child(root, format!("file {number}").as_bytes());
@@ -183,14 +183,14 @@ fn the_hash_is_the_one_that_wireshark_has() {
 
 /// What each Transaction of a capture is about: operation, path, new path.
 fn about(capture: &str) -> Vec<(String, String, String)> {
-    let mut names = Names::default();
+    let mut names = FileNames::default();
     let words = |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned();
     let mut all = Vec::new();
     for transaction in testing::transactions(capture) {
         transaction.read(|reading| {
             let facts = reading.facts();
             names.learn(&transaction, reading, &facts);
-            let About { path, new_path } = names.about();
+            let OperationPaths { path, new_path } = names.about();
             all.push((facts.procedure_name.unwrap_or_default().to_owned(), words(path), words(new_path)));
         });
     }
@@ -229,7 +229,7 @@ proptest::proptest! {
     fn any_history_leaves_the_store_whole(
         steps in proptest::collection::vec((0_u8..7, 0_u8..6, 0_u8..6, 0_u8..6, 0_u8..6), 0..200),
     ) {
-        let mut store = Store::new(6 << 10);
+        let mut store = FileNameStore::new(6 << 10);
         for (what, a, b, c, d) in steps {
             let (first, second) = (store.handle(SERVER, &[a]), store.handle(SERVER, &[b]));
             match what {
@@ -272,30 +272,31 @@ fn a_read_on_a_data_server_is_about_the_file() {
     use nfsrdma_dissectors::nfs::Procedure;
     use nfsrdma_dissectors::nfs::v4::{self, Args, Results};
     use nfsrdma_dissectors::rpc::Program;
-    use nfsrdma_dissectors::xdr::{Cursor, Enclosed, Encoder, List, Opaque, Text};
+    use nfsrdma_dissectors::xdr::{Cursor, EnclosedStructure, Encoder, List, Opaque, Text};
 
     let (mut store, _) = known();
     let stateid = v4::Stateid4 { seqid: 1, other: [7; 12] };
-    let putfh = |object| Args::PUTFH(v4::Object { object: Opaque(object) });
-    let mut told = Told { wants_all: true, ..Told::default() };
+    let putfh = |object| Args::PUTFH(v4::ObjectFh4 { object: Opaque(object) });
+    let mut told = ResolvedPaths { wants_all: true, ..ResolvedPaths::default() };
     let mut walk = |server, operation, arguments: &[Args<'_>], results: &[Results<'_>]| {
-        let (mut call, mut reply) = (Heard::default(), Heard::default());
+        let (mut call, mut reply) = (FilenameTokens::default(), FilenameTokens::default());
         let mut encoder = Encoder::new();
-        v4::Call::new(v4::CallHead { tag: Text(b""), minorversion: 1 }, arguments).encode(&mut encoder);
+        v4::CompoundCall::new(v4::CompoundCallHead { tag: Text(b""), minorversion: 1 }, arguments)
+            .encode(&mut encoder);
         Procedure::Compound.arguments(&mut Cursor::new(encoder.bytes()), &mut call).unwrap();
         let mut encoder = Encoder::new();
-        let head = v4::ReplyHead { status: v4::Nfsstat4::NFS4_OK, tag: Text(b"") };
-        v4::Reply::new(head, results).encode(&mut encoder);
+        let head = v4::CompoundReplyHead { status: v4::Nfsstat4::NFS4_OK, tag: Text(b"") };
+        v4::CompoundReply::new(head, results).encode(&mut encoder);
         Procedure::Compound.results(&mut Cursor::new(encoder.bytes()), &mut reply).unwrap();
-        let facts = Facts {
+        let facts = RpcSummary {
             program: Some(Program::NFS),
             procedure_name: Some("COMPOUND"),
-            operation: Some(nfsrdma_dissectors::flow::reading::Operation::Named(operation)),
-            ..Facts::default()
+            operation: Some(nfsrdma_dissectors::flow::decode::CallOperation::Named(operation)),
+            ..RpcSummary::default()
         };
         told.clear();
         let how = Filehandles::Names;
-        walk::Walk {
+        path_inference::FilenameWalk {
             how,
             store: &mut store,
             call: &call,
@@ -312,7 +313,7 @@ fn a_read_on_a_data_server_is_about_the_file() {
         lo_offset: 0,
         lo_length: u64::MAX,
         lo_iomode: v4::Layoutiomode4::LAYOUTIOMODE4_READ,
-        lo_content: v4::LayoutContent4::Files(Enclosed::Known(v4::Nfsv41FileLayout4 {
+        lo_content: v4::LayoutContent4::Files(EnclosedStructure::Known(v4::Nfsv41FileLayout4 {
             nfl_deviceid: [1; 16],
             nfl_util: v4::NflUtil4(0x0001_0000),
             nfl_first_stripe_index: 0,
@@ -320,7 +321,7 @@ fn a_read_on_a_data_server_is_about_the_file() {
             nfl_fh_list: List::from(&handles[..]),
         })),
     }];
-    let layoutget = Args::LAYOUTGET(v4::LayoutgetArgs {
+    let layoutget = Args::LAYOUTGET(v4::Layoutget4Args {
         loga_signal_layout_avail: false,
         loga_layout_type: v4::Layouttype4::LAYOUT4_NFSV4_1_FILES,
         loga_iomode: v4::Layoutiomode4::LAYOUTIOMODE4_READ,
@@ -330,15 +331,15 @@ fn a_read_on_a_data_server_is_about_the_file() {
         loga_stateid: stateid.clone(),
         loga_maxcount: 4096,
     });
-    let given = v4::LayoutgetRes::Ok(v4::LayoutgetResok {
+    let given = v4::LayoutgetRes::Ok(v4::Layoutget4Resok {
         logr_return_on_close: true,
         logr_stateid: stateid.clone(),
         logr_layout: List::from(&layouts[..]),
     });
-    let done = || Results::PUTFH(nfsrdma_dissectors::nfs::Outcome::Ok(nfsrdma_dissectors::xdr::Void));
+    let done = || Results::PUTFH(nfsrdma_dissectors::nfs::StatusUnion::Ok(nfsrdma_dissectors::xdr::Void));
     let path = walk(SERVER, "LAYOUTGET", &[putfh(b"F"), layoutget], &[done(), Results::LAYOUTGET(given)]);
     assert_eq!(path.as_deref(), Some("/d/f"));
-    let read = Args::READ(v4::ReadArgs { stateid, offset: 0, count: 4096 });
+    let read = Args::READ(v4::Read4Args { stateid, offset: 0, count: 4096 });
     let path = walk(OTHER, "READ", &[putfh(b"of the data server"), read], &[done()]);
     assert_eq!(path.as_deref(), Some("/d/f"));
 }

@@ -8,21 +8,21 @@ use anyhow::Result;
 use nfsrdma_dissectors::rpcrdma::Dialect;
 
 use super::compile;
-use super::part::PartArgs;
-use super::ready::Refused;
+use super::preparation::RunRefusal;
 use super::reports::ReportArgs;
-use super::run::{HowArgs, Ran, exit, ran};
+use super::run::{FinishedRun, RunOptionArgs, exit, ran};
 use super::server::ServerArgs;
+use super::step_selection::StepSelectionArgs;
 use crate::cli::style::Color;
-use crate::cli::{Exit, complain, unwritten};
+use crate::cli::{ExitStatus, complain, unwritten};
 use crate::memory::Memory;
 use crate::output::ReportFormat;
 use crate::output_file::InputFiles;
-use crate::replay::seed::How;
-use crate::replay::url::Url;
+use crate::replay::seed::SeedMode;
+use crate::replay::url::ServerUrl;
 
 /// What else may differ, what is reported, and where to.
-pub(in crate::cli) struct Reported<'a> {
+pub(in crate::cli) struct ReplayCheckOptions<'a> {
     pub(in crate::cli) junit: Option<&'a PathBuf>,
     pub(in crate::cli) format: ReportFormat,
     pub(in crate::cli) color: Color,
@@ -30,7 +30,7 @@ pub(in crate::cli) struct Reported<'a> {
     pub(in crate::cli) quiet: bool,
     pub(in crate::cli) dialect: Option<Dialect>,
     pub(in crate::cli) memory: &'a Memory,
-    pub(in crate::cli) part: &'a PartArgs,
+    pub(in crate::cli) part: &'a StepSelectionArgs,
     pub(in crate::cli) reports: &'a ReportArgs,
     pub(in crate::cli) rules: Option<&'a Path>,
     pub(in crate::cli) no_walk: bool,
@@ -44,17 +44,17 @@ pub(in crate::cli) struct Reported<'a> {
 pub(in crate::cli) fn check(
     files: &[PathBuf],
     inputs: &InputFiles,
-    server: &Url,
-    reported: &Reported<'_>,
-) -> Result<Exit> {
+    server: &ServerUrl,
+    reported: &ReplayCheckOptions<'_>,
+) -> Result<ExitStatus> {
     let started = SystemTime::now();
     let server = ServerArgs { same_server: reported.same_server, ..ServerArgs::at(server.clone()) };
-    let how = HowArgs::checking(reported);
+    let how = RunOptionArgs::checking(reported);
     reported.part.check()?;
     reported.reports.check(files.len())?;
     let pages = reported.reports.open(reported.junit, inputs)?;
-    let mut done: Vec<(String, Ran)> = Vec::new();
-    let mut end = Exit::Done;
+    let mut done: Vec<(String, FinishedRun)> = Vec::new();
+    let mut end = ExitStatus::Done;
     for file in files {
         let outcome = one(file, reported, inputs, &server, &how);
         let name = file.to_string_lossy().into_owned();
@@ -63,14 +63,14 @@ pub(in crate::cli) fn check(
                 ran.complain(reported.min_coverage);
                 if let Err(error) = ran.recorded(reported.reports) {
                     complain(error);
-                    end = worse(end, Exit::Failed);
+                    end = worse(end, ExitStatus::Failed);
                 }
                 let of_this = exit(&ran.report, reported.min_coverage);
                 end = worse(end, of_this);
                 let mut to = BufWriter::new(io::stdout().lock());
                 let view = ran.view(&name, &server, &how);
                 let written = match reported.format {
-                    _ if reported.quiet && of_this == Exit::Done => Ok(()),
+                    _ if reported.quiet && of_this == ExitStatus::Done => Ok(()),
                     ReportFormat::Text => view.text(&mut to),
                     ReportFormat::Json => view.json(&mut to),
                 };
@@ -81,13 +81,13 @@ pub(in crate::cli) fn check(
                     break;
                 }
             }
-            Err(Refused::Unreachable(what, blame)) => {
+            Err(RunRefusal::Unreachable(what, blame)) => {
                 complain(what);
                 end = worse(end, blame.into());
             }
-            Err(Refused::Usage(error)) => {
+            Err(RunRefusal::Usage(error)) => {
                 complain(error);
-                end = worse(end, Exit::Failed);
+                end = worse(end, ExitStatus::Failed);
             }
         }
     }
@@ -98,24 +98,24 @@ pub(in crate::cli) fn check(
 
 fn one(
     file: &Path,
-    reported: &Reported<'_>,
+    reported: &ReplayCheckOptions<'_>,
     inputs: &InputFiles,
     server: &ServerArgs,
-    how: &HowArgs,
-) -> Result<Ran, Refused> {
+    how: &RunOptionArgs,
+) -> Result<FinishedRun, RunRefusal> {
     let trace = compile::passing(file, reported.memory, reported.dialect)?;
-    ran(trace.path(), inputs, server, how, How::Make)
+    ran(trace.path(), inputs, server, how, SeedMode::Make)
 }
 
 /// What a script must hear first: that nothing could be checked, then faults of our own, then differences.
-fn worse(one: Exit, other: Exit) -> Exit {
-    let weight = |exit: Exit| match exit {
-        Exit::Done => 0,
-        Exit::Uncovered => 1,
-        Exit::Differs => 2,
-        Exit::OwnFault => 3,
-        Exit::Unreachable => 4,
-        Exit::Failed => 5,
+fn worse(one: ExitStatus, other: ExitStatus) -> ExitStatus {
+    let weight = |exit: ExitStatus| match exit {
+        ExitStatus::Done => 0,
+        ExitStatus::Uncovered => 1,
+        ExitStatus::Differs => 2,
+        ExitStatus::OwnFault => 3,
+        ExitStatus::Unreachable => 4,
+        ExitStatus::Failed => 5,
     };
     if weight(other) > weight(one) { other } else { one }
 }

@@ -5,21 +5,21 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum, ValueHint};
-use nfsrdma_dissectors::flow::{Flow, Limits};
+use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::rpcrdma::Dialect;
 
 use crate::cli::dialect::DialectArgs;
 use crate::cli::memory::MemoryArgs;
-use crate::cli::progress::Progress;
-use crate::cli::{Exit, complain, outputs, unwritten};
+use crate::cli::progress::ProgressLine;
+use crate::cli::{ExitStatus, complain, outputs, unwritten};
 use crate::escape;
-use crate::filter::{Filter, Selection};
+use crate::filter::{Filter, FilterRunner};
 use crate::memory::Memory;
-use crate::output::units::{Count, Size};
+use crate::output::units::{HumanCount, HumanSize};
 use crate::output_file::{InputFiles, OutputError, ScratchFile, is_standard_output};
-use crate::replay::compile::{Compiler, Counts};
-use crate::replay::trace::layout::Keeping;
-use crate::source::{Source, SourceError};
+use crate::replay::compile::{TraceCompileCounts, TraceCompiler};
+use crate::replay::trace::layout::ContentRetention;
+use crate::source::{CaptureSource, SourceError};
 
 /// What people may want to do, for the help.
 pub(super) const EXAMPLES: &str =
@@ -35,7 +35,7 @@ const LINGERING: usize = 256;
 
 /// What becomes of file data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Data {
+enum CompileDataMode {
     /// It is kept, equal data once
     #[default]
     Keep,
@@ -64,7 +64,7 @@ pub(super) struct CompileArgs {
 
     /// What becomes of file data
     #[arg(long, value_name = "HOW", default_value = "keep")]
-    data: Data,
+    data: CompileDataMode,
 
     /// The key that data is made from
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
@@ -86,12 +86,12 @@ pub(super) struct CompileArgs {
 }
 
 /// Compiles captures.
-pub(super) fn run(args: &CompileArgs) -> Result<Exit> {
+pub(super) fn run(args: &CompileArgs) -> Result<ExitStatus> {
     let filter = match args.display_filter.as_deref().map(Filter::parse).transpose() {
         Ok(filter) => filter,
         Err(error) => bail!("-Y: {error}"),
     };
-    if args.key != 0 && args.data != Data::Key {
+    if args.key != 0 && args.data != CompileDataMode::Key {
         bail!("--key is what --data key makes data from; add it, or leave out --key");
     }
     let memory = args.memory.plan(&args.files, 1)?;
@@ -100,15 +100,15 @@ pub(super) fn run(args: &CompileArgs) -> Result<Exit> {
             "-o -: a trace cannot be written to standard output, because its beginning is written last; name a file"
         );
     }
-    let mut source = Source::open_within(&args.files, memory.windows())?;
+    let mut source = CaptureSource::open_within(&args.files, memory.windows())?;
     let failed = |error: io::Error| OutputError::unwritten(&args.output, error);
     let keeping = match args.data {
-        Data::Keep => Keeping::KEPT,
-        Data::Hash => Keeping::HASHED,
-        Data::Key => Keeping::KEYED,
+        CompileDataMode::Keep => ContentRetention::KEPT,
+        CompileDataMode::Hash => ContentRetention::HASHED,
+        CompileDataMode::Key => ContentRetention::KEYED,
     };
     let to = outputs::seekable(&args.output, &InputFiles::new(&args.files))?;
-    let mut compiler = Compiler::new(to, keeping).map_err(failed)?.with_key(args.key);
+    let mut compiler = TraceCompiler::new(to, keeping).map_err(failed)?.with_key(args.key);
     let errors = read(&mut source, (filter, args.dialect.named()), &memory, &mut compiler).map_err(failed)?;
     for error in &errors {
         complain(error);
@@ -118,24 +118,24 @@ pub(super) fn run(args: &CompileArgs) -> Result<Exit> {
     let (to, counts) = compiler.finish(&captures).map_err(failed)?;
     if counts.end.steps == 0 && !errors.is_empty() {
         // There was no capture, so there is no trace, and an older one stays.
-        return Ok(Exit::Failed);
+        return Ok(ExitStatus::Failed);
     }
     to.commit()?;
     if !args.quiet {
         let mut to = io::stdout().lock();
         tell(&mut to, &args.output, &counts).map_err(unwritten)?;
     }
-    Ok(if errors.is_empty() { Exit::Done } else { Exit::Failed })
+    Ok(if errors.is_empty() { ExitStatus::Done } else { ExitStatus::Failed })
 }
 
 /// Compiles one capture, all of it, into a file of the program's own.
 pub(super) fn passing(capture: &Path, memory: &Memory, dialect: Option<Dialect>) -> Result<ScratchFile> {
     let name = capture.file_name().unwrap_or(capture.as_os_str()).to_string_lossy().into_owned();
-    let mut source = Source::open_within([capture], memory.windows())?;
+    let mut source = CaptureSource::open_within([capture], memory.windows())?;
     // File data of the capture is for whoever may read that.
     let (file, to) = ScratchFile::new(name.split('.').next().unwrap_or("capture"), ".trace")?;
     let failed = |error: io::Error| OutputError::unwritten(file.path(), error);
-    let mut compiler = Compiler::new(to, Keeping::KEPT).map_err(failed)?;
+    let mut compiler = TraceCompiler::new(to, ContentRetention::KEPT).map_err(failed)?;
     let errors = read(&mut source, (None, dialect), memory, &mut compiler).map_err(failed)?;
     if let Some(error) = errors.first() {
         bail!("{error}");
@@ -146,15 +146,19 @@ pub(super) fn passing(capture: &Path, memory: &Memory, dialect: Option<Dialect>)
 }
 
 fn read<W: Write + Seek>(
-    source: &mut Source,
+    source: &mut CaptureSource,
     (filter, dialect): (Option<Filter>, Option<Dialect>),
     memory: &Memory,
-    compiler: &mut Compiler<W>,
+    compiler: &mut TraceCompiler<W>,
 ) -> io::Result<Vec<SourceError>> {
-    let mut flow =
-        Flow::new(Limits { keep_data: true, lingering_transactions: LINGERING, dialect, ..memory.limits() });
-    let mut selection = filter.map(|filter| Selection::new(filter, memory));
-    let mut progress = Progress::new();
+    let mut flow = Flow::new(FlowLimits {
+        keep_data: true,
+        lingering_transactions: LINGERING,
+        dialect,
+        ..memory.limits()
+    });
+    let mut selection = filter.map(|filter| FilterRunner::new(filter, memory));
+    let mut progress = ProgressLine::new();
     let mut errors = Vec::new();
     let (mut transactions, mut is_over) = (0, false);
     while !is_over {
@@ -194,15 +198,15 @@ fn read<W: Write + Seek>(
     Ok(errors)
 }
 
-fn tell(to: &mut impl Write, output: &Path, counts: &Counts) -> io::Result<()> {
+fn tell(to: &mut impl Write, output: &Path, counts: &TraceCompileCounts) -> io::Result<()> {
     let end = &counts.end;
     writeln!(
         to,
         "{}: {} steps, {} of file data, {} variables",
         escape::told(output.display()),
-        Count(end.steps),
-        Size(end.payload),
-        Count(end.variables)
+        HumanCount(end.steps),
+        HumanSize(end.payload),
+        HumanCount(end.variables)
     )?;
     let lost = [
         (counts.without_call, "without their whole Call"),
@@ -212,7 +216,7 @@ fn tell(to: &mut impl Write, output: &Path, counts: &Counts) -> io::Result<()> {
         writeln!(to, "  {steps} steps {what}")?;
     }
     if end.unknown > 0 {
-        writeln!(to, "  {} of file data were not captured", Size(end.unknown))?;
+        writeln!(to, "  {} of file data were not captured", HumanSize(end.unknown))?;
     }
     Ok(())
 }

@@ -6,18 +6,18 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
 
-use super::check::Reported;
-use super::part::PartArgs;
+use super::check::ReplayCheckOptions;
 use super::reports::ReportArgs;
-use super::run::{HowArgs, exit, ran};
+use super::run::{RunOptionArgs, exit, ran};
 use super::server::ServerArgs;
+use super::step_selection::StepSelectionArgs;
 use crate::cli::style::Color;
-use crate::cli::{Exit, outputs, unwritten};
+use crate::cli::{ExitStatus, outputs, unwritten};
 use crate::memory::Memory;
 use crate::output::ReportFormat;
 use crate::output_file::InputFiles;
-use crate::replay::run::rules::learn::learn;
-use crate::replay::seed::How;
+use crate::replay::run::rules::inference::learn;
+use crate::replay::seed::SeedMode;
 
 /// What people may want to do, for the help.
 pub(super) const EXAMPLES: &str =
@@ -53,11 +53,11 @@ pub(super) struct LearnArgs {
 }
 
 /// Runs the trace, and writes what differed.
-pub(super) fn run(args: &LearnArgs) -> Result<Exit> {
+pub(super) fn run(args: &LearnArgs) -> Result<ExitStatus> {
     if args.server.directory.is_some() {
         bail!("--directory: each of the runs has a directory of its own; leave it out");
     }
-    let how = HowArgs::checking(&Reported {
+    let how = RunOptionArgs::checking(&ReplayCheckOptions {
         dialect: None,
         memory: &Memory::default(),
         junit: None,
@@ -68,7 +68,7 @@ pub(super) fn run(args: &LearnArgs) -> Result<Exit> {
         rules: None,
         no_walk: false,
         remove: false,
-        part: &PartArgs::default(),
+        part: &StepSelectionArgs::default(),
         reports: &ReportArgs::default(),
         strict: false,
         same_server: false,
@@ -78,7 +78,7 @@ pub(super) fn run(args: &LearnArgs) -> Result<Exit> {
     let output = args.output.as_ref().map(|path| outputs::create(path, &inputs)).transpose()?;
     let mut runs = Vec::new();
     for _ in 0..RUNS {
-        match ran(&args.trace, &inputs, &args.server, &how, How::Make) {
+        match ran(&args.trace, &inputs, &args.server, &how, SeedMode::Make) {
             // Half of a run shows no rule, and the next one would wait for the server again.
             Ok(ran) if ran.report.is_interrupted => bail!("the run was ended, so nothing was learnt"),
             Ok(ran) => runs.push(ran),
@@ -94,6 +94,6 @@ pub(super) fn run(args: &LearnArgs) -> Result<Exit> {
     for ran in &runs {
         ran.complain(0.0);
     }
-    let is_own = runs.iter().any(|ran| exit(&ran.report, 0.0) == Exit::OwnFault);
-    Ok(if is_own { Exit::OwnFault } else { Exit::Done })
+    let is_own = runs.iter().any(|ran| exit(&ran.report, 0.0) == ExitStatus::OwnFault);
+    Ok(if is_own { ExitStatus::OwnFault } else { ExitStatus::Done })
 }

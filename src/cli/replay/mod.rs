@@ -1,22 +1,22 @@
 //! `replay`: the work of a capture, driven again. One file a step of the way.
 
-mod all;
 pub(super) mod check;
 mod compile;
+mod directory_markers;
 mod learn;
-mod marks;
-pub(super) mod part;
 mod plan;
-mod ready;
+mod preparation;
 pub(super) mod reports;
 mod run;
 mod seed;
 pub(super) mod server;
+pub(super) mod step_selection;
+mod whole_replay;
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 
-use super::Exit;
+use super::ExitStatus;
 
 /// Drive the work of a capture again
 ///
@@ -31,18 +31,18 @@ use super::Exit;
     arg_required_else_help = true
 )]
 #[command(after_long_help = format!("Examples:\n{}\n{}\n{}\n{}\n{}\n{}",
-    all::EXAMPLES, compile::EXAMPLES, plan::EXAMPLES, seed::EXAMPLES, run::EXAMPLES, learn::EXAMPLES))]
+    whole_replay::EXAMPLES, compile::EXAMPLES, plan::EXAMPLES, seed::EXAMPLES, run::EXAMPLES, learn::EXAMPLES))]
 pub(super) struct ReplayArgs {
     // Before the subcommand, which is taken away when it is read.
     #[command(flatten)]
-    all: all::AllSteps,
+    all: whole_replay::AllSteps,
 
     #[command(subcommand)]
-    step: Option<Step>,
+    step: Option<ReplayCommand>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Step {
+enum ReplayCommand {
     Compile(compile::CompileArgs),
     Plan(plan::PlanArgs),
     Seed(seed::SeedArgs),
@@ -51,14 +51,14 @@ enum Step {
 }
 
 /// Does one step.
-pub(super) fn run(args: &ReplayArgs) -> Result<Exit> {
+pub(super) fn run(args: &ReplayArgs) -> Result<ExitStatus> {
     match (&args.step, &args.all.0) {
-        (Some(Step::Compile(args)), _) => compile::run(args),
-        (Some(Step::Plan(args)), _) => plan::run(args),
-        (Some(Step::Seed(args)), _) => seed::run(args),
-        (Some(Step::Run(args)), _) => run::run(args),
-        (Some(Step::Learn(args)), _) => learn::run(args),
-        (None, Some(args)) => all::run(args),
+        (Some(ReplayCommand::Compile(args)), _) => compile::run(args),
+        (Some(ReplayCommand::Plan(args)), _) => plan::run(args),
+        (Some(ReplayCommand::Seed(args)), _) => seed::run(args),
+        (Some(ReplayCommand::Run(args)), _) => run::run(args),
+        (Some(ReplayCommand::Learn(args)), _) => learn::run(args),
+        (None, Some(args)) => whole_replay::run(args),
         (None, None) => bail!("name a capture or a trace, and its server with --server; see --help"),
     }
 }

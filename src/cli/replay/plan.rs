@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use anyhow::{Result, anyhow};
 use clap::{Args, ValueHint};
 
-use super::part::PartArgs;
 use super::server::open_trace_file;
+use super::step_selection::StepSelectionArgs;
 use crate::cli::style::{self, Color};
-use crate::cli::{Exit, unwritten};
+use crate::cli::{ExitStatus, unwritten};
 use crate::output::ReportFormat;
-use crate::output::plan::View;
-use crate::replay::plan::Plan;
-use crate::replay::trace::Trace;
+use crate::output::plan::PlanReportView;
+use crate::replay::plan::ReplayPlan;
+use crate::replay::trace::TraceReader;
 
 /// What people may want to do, for the help.
 pub(super) const EXAMPLES: &str =
@@ -42,7 +42,7 @@ pub(super) struct PlanArgs {
     trace: PathBuf,
 
     #[command(flatten)]
-    part: PartArgs,
+    part: StepSelectionArgs,
 
     /// Show so many objects of the tree
     #[arg(short = 'c', long, value_name = "COUNT", default_value_t = COUNT)]
@@ -58,18 +58,20 @@ pub(super) struct PlanArgs {
 }
 
 /// Plans a run, and shows the plan.
-pub(super) fn run(args: &PlanArgs) -> Result<Exit> {
+pub(super) fn run(args: &PlanArgs) -> Result<ExitStatus> {
     let name = args.trace.to_string_lossy();
     let part = args.part.of(&args.trace)?;
     let file = open_trace_file(&args.trace)?;
-    let plan = Trace::open(file).and_then(|mut trace| Plan::of(&mut trace, part.chosen, part.gss));
+    let plan =
+        TraceReader::open(file).and_then(|mut trace| ReplayPlan::of(&mut trace, part.chosen, part.gss));
     let plan = plan.map_err(|error| anyhow!("{name}: {error}"))?;
-    let view = View { name: &name, plan: &plan, count: args.count, screen: style::screen(args.color) };
+    let view =
+        PlanReportView { name: &name, plan: &plan, count: args.count, screen: style::screen(args.color) };
     let mut to = BufWriter::new(io::stdout().lock());
     let written = match args.format {
         ReportFormat::Text => view.text(&mut to),
         ReportFormat::Json => view.json(&mut to),
     };
     written.and_then(|()| to.flush()).map_err(unwritten)?;
-    Ok(Exit::Done)
+    Ok(ExitStatus::Done)
 }

@@ -7,14 +7,14 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum, ValueHint};
 
 use crate::cli::outputs;
-use crate::output::replay::View;
+use crate::output::replay::ReplayReportView;
 use crate::output_file::{InputFiles, OutputError, OutputFile};
-use crate::replay::run::recording::Recording;
-use crate::replay::trace::layout::Keeping;
+use crate::replay::run::recording::TraceRecorder;
+use crate::replay::trace::layout::ContentRetention;
 
 /// What becomes of file data in a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Data {
+enum RecordDataMode {
     /// It is kept, equal data once
     #[default]
     Keep,
@@ -35,7 +35,7 @@ pub(in crate::cli) struct ReportArgs {
 
     /// What becomes of file data in the recording
     #[arg(long, value_name = "HOW", default_value = "keep", requires = "record")]
-    record_data: Data,
+    record_data: RecordDataMode,
 }
 
 impl ReportArgs {
@@ -53,26 +53,30 @@ impl ReportArgs {
     }
 
     /// Begins a recording of a run of `trace`.
-    pub(super) fn tape(&self, trace: &Path, inputs: &InputFiles) -> Result<Option<Recording<OutputFile>>> {
+    pub(super) fn tape(
+        &self,
+        trace: &Path,
+        inputs: &InputFiles,
+    ) -> Result<Option<TraceRecorder<OutputFile>>> {
         let Some(path) = &self.record else { return Ok(None) };
         let keeping = match self.record_data {
-            Data::Keep => Keeping::KEPT,
-            Data::Hash => Keeping::HASHED,
+            RecordDataMode::Keep => ContentRetention::KEPT,
+            RecordDataMode::Hash => ContentRetention::HASHED,
         };
         let name = trace.file_name().unwrap_or(trace.as_os_str()).to_string_lossy();
-        let recording = Recording::new(outputs::seekable(path, inputs)?, keeping, &name)
+        let recording = TraceRecorder::new(outputs::seekable(path, inputs)?, keeping, &name)
             .map_err(|error| OutputError::unwritten(path, error))?;
         Ok(Some(recording.ending(|to| Ok(to.commit()?))))
     }
 
     /// Begins the reports, before anything is sent. `junit` is the other one that was asked for.
-    pub(super) fn open(&self, junit: Option<&PathBuf>, inputs: &InputFiles) -> Result<Pages> {
+    pub(super) fn open(&self, junit: Option<&PathBuf>, inputs: &InputFiles) -> Result<ReportFiles> {
         outputs::are_different(&[
             ("--junit", junit),
             ("--html", self.html.as_ref()),
             ("--record", self.record.as_ref()),
         ])?;
-        Ok(Pages {
+        Ok(ReportFiles {
             junit: outputs::report("--junit", junit, inputs)?,
             html: outputs::report("--html", self.html.as_ref(), inputs)?,
         })
@@ -80,19 +84,19 @@ impl ReportArgs {
 }
 
 /// Reports that are written when all is done.
-pub(super) struct Pages {
+pub(super) struct ReportFiles {
     junit: Option<OutputFile>,
     html: Option<OutputFile>,
 }
 
-impl Pages {
+impl ReportFiles {
     /// Writes them.
-    pub(super) fn write(self, views: &[View<'_>], started: SystemTime) -> Result<()> {
+    pub(super) fn write(self, views: &[ReplayReportView<'_>], started: SystemTime) -> Result<()> {
         if let Some(to) = self.junit {
-            outputs::write(to, |to| View::junit(views, to, started))?;
+            outputs::write(to, |to| ReplayReportView::junit(views, to, started))?;
         }
         if let Some(to) = self.html {
-            outputs::write(to, |to| View::html(views, to))?;
+            outputs::write(to, |to| ReplayReportView::html(views, to))?;
         }
         Ok(())
     }

@@ -7,26 +7,27 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum, ValueHint};
 
-use super::check::Reported;
-use super::part::{Part, PartArgs};
-use super::ready::{Copy, Ready, Refused, tag};
+use super::check::ReplayCheckOptions;
+use super::preparation::{ClientCopySpec, PreparedRun, RunRefusal, tag};
 use super::reports::ReportArgs;
 use super::server::{ServerArgs, open_trace, parse_percent, parse_seconds};
-use crate::cli::progress::Progress;
+use super::step_selection::{StepSelection, StepSelectionArgs};
+use crate::cli::progress::ProgressLine;
 use crate::cli::style::{self, Color};
-use crate::cli::{Exit, complain, unwritten};
-use crate::interrupt::Orderly;
+use crate::cli::{ExitStatus, complain, unwritten};
+use crate::interrupt::GracefulShutdown;
 use crate::output::ReportFormat;
-use crate::output::replay::View;
+use crate::output::replay::ReplayReportView;
 use crate::output_file::InputFiles;
-use crate::replay::beside::Ports;
+use crate::replay::auxiliary_programs::Ports;
 use crate::replay::gss;
-use crate::replay::plan::judge::Gss;
-use crate::replay::run::recording::Tape;
+use crate::replay::plan::planner::GssPolicy;
+use crate::replay::run::recording::ReplayRecorder;
 use crate::replay::run::{
-    Options, Order, PARTIES, Pace, Party, Report, RunError, Watch, rules, run_all as drive,
+    PARTIES, ReplayClientCopy, ReplayMonitor, ReplayOptions, ReplayOrder, ReplayPace, ReplayReport,
+    ReplayRunError, rules, run_all as drive,
 };
-use crate::replay::seed::{How, Made};
+use crate::replay::seed::{SeedCounts, SeedMode};
 
 /// What people may want to do, for the help.
 pub(super) const EXAMPLES: &str =
@@ -60,7 +61,7 @@ pub(in crate::cli) struct RunArgs {
     server: ServerArgs,
 
     #[command(flatten)]
-    how: HowArgs,
+    how: RunOptionArgs,
 
     /// The tree is there: seeded before into --directory
     #[arg(long, requires = "directory")]
@@ -72,7 +73,7 @@ const COVERAGE: f64 = 50.0;
 
 /// What chunks a Call offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Chunks {
+enum ChunkModeArg {
     /// Those that the connection needs
     Optimal,
     /// Those that it had in the capture
@@ -81,7 +82,7 @@ enum Chunks {
 
 /// Which delegations an OPEN wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Wants {
+enum DelegationWantArg {
     /// What it was granted in the capture
     Granted,
     /// What it asked for there
@@ -90,16 +91,16 @@ enum Wants {
 
 /// How a trace runs, and what is reported.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct HowArgs {
+pub(in crate::cli) struct RunOptionArgs {
     /// Order of the steps: dependence (a step waits for what it depends on), trace (as much at once as in the capture) or
     /// conservative (one at a time of each client)
     #[arg(long, value_name = "ORDER", default_value = "dependence")]
-    order: Order,
+    order: ReplayOrder,
 
     /// When steps go that may: asap, original, x2.5, rate=1000, think (as long after the step before as in
     /// the capture), depth (no more in flight than in the capture)
     #[arg(long, value_name = "PACE", default_value = "asap")]
-    pace: Pace,
+    pace: ReplayPace,
 
     /// Copies of the captured clients, each with a directory of its own
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=PARTIES as i64))]
@@ -115,14 +116,14 @@ pub(in crate::cli) struct HowArgs {
 
     /// Chunks over RDMA: as the connection allows, or as in the capture
     #[arg(long, value_name = "HOW", default_value = "optimal")]
-    chunks: Chunks,
+    chunks: ChunkModeArg,
 
     /// Delegations that an OPEN wants: what it was granted in the capture, or what it asked for there
     #[arg(long, value_name = "WHAT", default_value = "granted")]
-    wants: Wants,
+    wants: DelegationWantArg,
 
     #[command(flatten)]
-    pub(super) part: PartArgs,
+    pub(super) part: StepSelectionArgs,
 
     #[command(flatten)]
     pub(super) reports: ReportArgs,
@@ -176,18 +177,18 @@ pub(in crate::cli) struct HowArgs {
     color: Color,
 }
 
-impl HowArgs {
+impl RunOptionArgs {
     /// As a check does it: one at a time of each client, so that two runs are the same.
-    pub(in crate::cli) fn checking(reported: &Reported<'_>) -> Self {
-        let Reported { format, color, count, quiet, rules, no_walk, remove, .. } = *reported;
+    pub(in crate::cli) fn checking(reported: &ReplayCheckOptions<'_>) -> Self {
+        let ReplayCheckOptions { format, color, count, quiet, rules, no_walk, remove, .. } = *reported;
         Self {
-            order: Order::Conservative,
-            pace: Pace::Asap,
+            order: ReplayOrder::Conservative,
+            pace: ReplayPace::Asap,
             clients: 1,
             connections: None,
             window: 256,
-            chunks: Chunks::Optimal,
-            wants: Wants::Granted,
+            chunks: ChunkModeArg::Optimal,
+            wants: DelegationWantArg::Granted,
             part: reported.part.clone(),
             reports: reported.reports.clone(),
             strict: reported.strict,
@@ -205,7 +206,7 @@ impl HowArgs {
         }
     }
 
-    fn options(&self, server: &ServerArgs, part: Part) -> Result<Options> {
+    fn options(&self, server: &ServerArgs, part: StepSelection) -> Result<ReplayOptions> {
         let mut off = Vec::new();
         for name in &self.without {
             let rule = rules::ALL.iter().find(|rule| rule.name == name.as_str());
@@ -219,7 +220,7 @@ impl HowArgs {
             Some(path) => read_rules(path)?,
             None => Vec::new(),
         };
-        Ok(Options {
+        Ok(ReplayOptions {
             order: self.order,
             pace: self.pace,
             connections: self.connections,
@@ -232,31 +233,31 @@ impl HowArgs {
             shown: self.count,
             chosen: part.chosen,
             gss: part.gss,
-            captured_chunks: self.chunks == Chunks::Captured,
-            wants_as_asked: self.wants == Wants::Asked,
+            captured_chunks: self.chunks == ChunkModeArg::Captured,
+            wants_as_asked: self.wants == DelegationWantArg::Asked,
             beside: Ports { port_mapper: server.server.rpcbind_port, mount: server.server.mount_port },
             walk: !self.no_walk,
-            ..Options::default()
+            ..ReplayOptions::default()
         })
     }
 }
 
 /// Reads a file of rules.
-fn read_rules(path: &Path) -> Result<Vec<rules::file::FileRule>> {
+fn read_rules(path: &Path) -> Result<Vec<rules::file::ToleranceFileRule>> {
     let name = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("--rules: {name}: cannot read"))?;
     rules::file::read(&text).map_err(|error| anyhow!("--rules: {name}: {error}"))
 }
 
 /// Looks on, and shows how it goes.
-struct Looker {
-    progress: Progress,
-    interrupted: Orderly,
-    tape: Option<Box<dyn Tape>>,
+struct RunProgressReporter {
+    progress: ProgressLine,
+    interrupted: GracefulShutdown,
+    tape: Option<Box<dyn ReplayRecorder>>,
 }
 
-impl Watch for Looker {
-    fn look(&mut self, report: &Report, total: u64, elapsed: Duration) {
+impl ReplayMonitor for RunProgressReporter {
+    fn look(&mut self, report: &ReplayReport, total: u64, elapsed: Duration) {
         if self.progress.is_due(false) {
             self.progress.draw_run(report, total, elapsed);
         }
@@ -266,26 +267,26 @@ impl Watch for Looker {
         self.interrupted.is_asked()
     }
 
-    fn tape(&mut self) -> Option<Box<dyn Tape>> {
+    fn tape(&mut self) -> Option<Box<dyn ReplayRecorder>> {
         self.tape.take()
     }
 }
 
 /// Runs the trace.
-pub(super) fn run(args: &RunArgs) -> Result<Exit> {
+pub(super) fn run(args: &RunArgs) -> Result<ExitStatus> {
     let how = match (args.seeded, args.server.into_existing) {
-        (true, _) => How::Find,
-        (false, true) => How::Complete,
-        (false, false) => How::Make,
+        (true, _) => SeedMode::Find,
+        (false, true) => SeedMode::Complete,
+        (false, false) => SeedMode::Make,
     };
     replay(&args.trace, &args.trace, &args.server, &args.how, how)
 }
 
 /// A run that was done.
-pub(super) struct Ran {
-    pub(super) report: Report,
+pub(super) struct FinishedRun {
+    pub(super) report: ReplayReport,
     pub(super) directory: String,
-    pub(super) made: Made,
+    pub(super) made: SeedCounts,
     /// Why directories were not removed, though they were to be.
     pub(super) not_removed: Vec<String>,
 }
@@ -295,21 +296,22 @@ pub(super) fn ran(
     path: &Path,
     inputs: &InputFiles,
     server: &ServerArgs,
-    how: &HowArgs,
-    seeding: How,
-) -> Result<Ran, Refused> {
+    how: &RunOptionArgs,
+    seeding: SeedMode,
+) -> Result<FinishedRun, RunRefusal> {
     // Usage before anything is made.
     let mut options = how.options(server, how.part.of(path)?)?;
-    if options.gss == Gss::Reestablish {
+    if options.gss == GssPolicy::Reestablish {
         gss::probe(&server.server.host)?;
     }
-    let tape = how.reports.tape(path, inputs)?.map(|tape| Box::new(tape) as Box<dyn Tape>);
-    let mut ready: Option<Ready> = None;
+    let tape = how.reports.tape(path, inputs)?.map(|tape| Box::new(tape) as Box<dyn ReplayRecorder>);
+    let mut ready: Option<PreparedRun> = None;
     let mut copies = Vec::new();
     for number in 1..=how.clients {
         let (steps, mut contents) = (open_trace(path)?, open_trace(path)?);
         let tag = ready.as_ref().map_or_else(tag, |ready| ready.tag.clone());
-        let mut of_this = server.ready(path, &mut contents, seeding, &Copy { tag, number, is_run: true })?;
+        let mut of_this =
+            server.ready(path, &mut contents, seeding, &ClientCopySpec { tag, number, is_run: true })?;
         if of_this.was_run {
             complain(format!(
                 "{}: a run was here before, and what it changed was not put back: mismatches may follow from that; seed another directory",
@@ -323,14 +325,15 @@ pub(super) fn ran(
     let Some(mut ready) = ready else { return Err(anyhow!("--clients: there is none").into()) };
     options.tag.clone_from(&ready.tag);
     // Ctrl-C ends the run in order; pressed again it ends the program.
-    let interrupted = Orderly::new().map_err(anyhow::Error::from)?;
-    let mut looker = Looker { progress: Progress::new(), interrupted, tape };
-    let parties = copies.iter_mut().map(|(steps, contents, seeded)| Party { steps, contents, seeded });
+    let interrupted = GracefulShutdown::new().map_err(anyhow::Error::from)?;
+    let mut looker = RunProgressReporter { progress: ProgressLine::new(), interrupted, tape };
+    let parties =
+        copies.iter_mut().map(|(steps, contents, seeded)| ReplayClientCopy { steps, contents, seeded });
     let outcome = drive(parties.collect(), &mut *ready.transport, &ready.target, &options, &mut looker);
     drop(looker);
-    let mut made = Made::default();
+    let mut made = SeedCounts::default();
     for (_, _, seeded) in &copies {
-        let Made { objects, links, bytes, unknown, left_out } = seeded.made;
+        let SeedCounts { objects, links, bytes, unknown, left_out } = seeded.made;
         made.objects += objects;
         made.links += links;
         made.bytes += bytes;
@@ -341,16 +344,16 @@ pub(super) fn ran(
     let mut not_removed = Vec::new();
     if how.remove {
         for number in 1..=how.clients {
-            let copy = Copy { tag: ready.tag.clone(), number, is_run: true };
+            let copy = ClientCopySpec { tag: ready.tag.clone(), number, is_run: true };
             let removed = server.remove(path, &mut open_trace(path)?, &copy);
             not_removed.extend(removed.err().map(|refused| refused.to_string()));
         }
     }
     match outcome {
-        Ok(report) => Ok(Ran { report, directory: ready.directory, made, not_removed }),
-        Err(RunError::Transport(error)) => Err(error.into()),
-        Err(RunError::Trace(error)) => Err(anyhow!("{}: {error}", path.display()).into()),
-        Err(RunError::Security(error)) => Err(error.into()),
+        Ok(report) => Ok(FinishedRun { report, directory: ready.directory, made, not_removed }),
+        Err(ReplayRunError::Transport(error)) => Err(error.into()),
+        Err(ReplayRunError::Trace(error)) => Err(anyhow!("{}: {error}", path.display()).into()),
+        Err(ReplayRunError::Security(error)) => Err(error.into()),
     }
 }
 
@@ -359,9 +362,9 @@ pub(super) fn replay(
     file: &Path,
     path: &Path,
     server: &ServerArgs,
-    how: &HowArgs,
-    seeding: How,
-) -> Result<Exit> {
+    how: &RunOptionArgs,
+    seeding: SeedMode,
+) -> Result<ExitStatus> {
     let started = SystemTime::now();
     let inputs = InputFiles::new([file, path].into_iter().chain(how.rules.as_deref()));
     let pages = how.reports.open(how.junit.as_ref(), &inputs)?;
@@ -385,9 +388,14 @@ pub(super) fn replay(
     Ok(exit(&ran.report, how.min_coverage))
 }
 
-impl Ran {
-    pub(super) fn view<'v>(&'v self, trace: &'v str, server: &'v ServerArgs, how: &HowArgs) -> View<'v> {
-        View {
+impl FinishedRun {
+    pub(super) fn view<'v>(
+        &'v self,
+        trace: &'v str,
+        server: &'v ServerArgs,
+        how: &RunOptionArgs,
+    ) -> ReplayReportView<'v> {
+        ReplayReportView {
             trace,
             server: &server.server,
             directory: &self.directory,
@@ -414,7 +422,7 @@ impl Ran {
     /// What this program did wrong itself, and what keeps the run from saying that the server is as it was.
     pub(super) fn complain(&self, min_coverage: f64) {
         if let Some(shortfall) = self.report.shortfall(min_coverage)
-            && exit(&self.report, min_coverage) == Exit::Uncovered
+            && exit(&self.report, min_coverage) == ExitStatus::Uncovered
             && !self.report.is_interrupted
         {
             complain(shortfall);
@@ -439,52 +447,58 @@ impl Ran {
 }
 
 /// How the program ends after a run.
-pub(super) fn exit(report: &Report, min_coverage: f64) -> Exit {
+pub(super) fn exit(report: &ReplayReport, min_coverage: f64) -> ExitStatus {
     match report {
-        _ if !report.own_faults.is_empty() => Exit::OwnFault,
-        _ if report.unreachable.is_some() || report.silent.is_some() => Exit::Unreachable,
-        _ if report.is_different() => Exit::Differs,
-        _ if report.is_interrupted => Exit::Uncovered,
-        _ if report.shortfall(min_coverage).is_some() => Exit::Uncovered,
-        _ => Exit::Done,
+        _ if !report.own_faults.is_empty() => ExitStatus::OwnFault,
+        _ if report.unreachable.is_some() || report.silent.is_some() => ExitStatus::Unreachable,
+        _ if report.is_different() => ExitStatus::Differs,
+        _ if report.is_interrupted => ExitStatus::Uncovered,
+        _ if report.shortfall(min_coverage).is_some() => ExitStatus::Uncovered,
+        _ => ExitStatus::Done,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::run::walk::Walked;
+    use crate::replay::run::tree_check::TreeCheckReport;
 
     /// So many matched, and so many that cannot be done.
-    fn report(matched: u64, unreplayable: u64, walked: Option<Walked>) -> Report {
+    fn report(matched: u64, unreplayable: u64, walked: Option<TreeCheckReport>) -> ReplayReport {
         let states = [matched, 0, 0, 0, 0, unreplayable];
-        Report { steps: matched + unreplayable, states, walked, ..Report::default() }
+        ReplayReport { steps: matched + unreplayable, states, walked, ..ReplayReport::default() }
     }
 
     #[test]
     fn a_run_that_replayed_next_to_nothing_is_no_success() {
-        assert_eq!(exit(&report(665, 0, None), COVERAGE), Exit::Done);
-        assert_eq!(exit(&report(1, 664, None), COVERAGE), Exit::Uncovered);
+        assert_eq!(exit(&report(665, 0, None), COVERAGE), ExitStatus::Done);
+        assert_eq!(exit(&report(1, 664, None), COVERAGE), ExitStatus::Uncovered);
         for asked in [0.0, COVERAGE] {
-            assert_eq!(exit(&report(0, 665, None), asked), Exit::Uncovered);
-            assert_eq!(exit(&report(0, 0, None), asked), Exit::Uncovered);
+            assert_eq!(exit(&report(0, 665, None), asked), ExitStatus::Uncovered);
+            assert_eq!(exit(&report(0, 0, None), asked), ExitStatus::Uncovered);
         }
-        assert_eq!(exit(&report(1, 664, None), 0.0), Exit::Done);
+        assert_eq!(exit(&report(1, 664, None), 0.0), ExitStatus::Done);
     }
 
     #[test]
     fn a_final_check_that_failed_or_covered_too_little_is_no_success() {
-        let whole = Walked { names: 10, objects: 10, bytes: 1000, written_bytes: 1000, ..Walked::default() };
-        let of = |walked: Walked, asked| exit(&report(10, 0, Some(walked)), asked);
-        assert_eq!(of(whole.clone(), 100.0), Exit::Done);
-        let failed = Walked { failed: Some("the connection went away".into()), ..whole.clone() };
-        assert_eq!(of(failed.clone(), 0.0), Exit::Uncovered);
+        let whole = TreeCheckReport {
+            names: 10,
+            objects: 10,
+            bytes: 1000,
+            written_bytes: 1000,
+            ..TreeCheckReport::default()
+        };
+        let of = |walked: TreeCheckReport, asked| exit(&report(10, 0, Some(walked)), asked);
+        assert_eq!(of(whole.clone(), 100.0), ExitStatus::Done);
+        let failed = TreeCheckReport { failed: Some("the connection went away".into()), ..whole.clone() };
+        assert_eq!(of(failed.clone(), 0.0), ExitStatus::Uncovered);
         // What it found until then counts more.
-        assert_eq!(of(Walked { differing: 1, ..failed }, 0.0), Exit::Differs);
-        let unread = Walked { bytes: 0, written_bytes: 229 << 10, ..whole.clone() };
-        assert_eq!(of(unread.clone(), COVERAGE), Exit::Uncovered);
-        assert_eq!(of(unread, 0.0), Exit::Done);
-        assert_eq!(of(Walked { left_out: 30, ..whole }, COVERAGE), Exit::Uncovered);
-        assert_eq!(of(Walked::default(), 100.0), Exit::Done);
+        assert_eq!(of(TreeCheckReport { differing: 1, ..failed }, 0.0), ExitStatus::Differs);
+        let unread = TreeCheckReport { bytes: 0, written_bytes: 229 << 10, ..whole.clone() };
+        assert_eq!(of(unread.clone(), COVERAGE), ExitStatus::Uncovered);
+        assert_eq!(of(unread, 0.0), ExitStatus::Done);
+        assert_eq!(of(TreeCheckReport { left_out: 30, ..whole }, COVERAGE), ExitStatus::Uncovered);
+        assert_eq!(of(TreeCheckReport::default(), 100.0), ExitStatus::Done);
     }
 }

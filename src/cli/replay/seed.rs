@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, ValueHint};
 
-use super::ready::Copy;
+use super::preparation::ClientCopySpec;
 use super::server::{ServerArgs, open_trace};
-use crate::cli::{Exit, unwritten};
-use crate::output::units::{Size, Things};
-use crate::replay::seed::How;
+use crate::cli::{ExitStatus, unwritten};
+use crate::output::units::{HumanSize, PluralCount};
+use crate::replay::seed::SeedMode;
 
 /// What people may want to do, for the help.
 pub(super) const EXAMPLES: &str =
@@ -39,10 +39,10 @@ pub(super) struct SeedArgs {
 }
 
 /// Makes the tree.
-pub(super) fn run(args: &SeedArgs) -> Result<Exit> {
+pub(super) fn run(args: &SeedArgs) -> Result<ExitStatus> {
     let mut trace = open_trace(&args.trace)?;
-    let how = if args.server.into_existing { How::Complete } else { How::Make };
-    let ready = match args.server.ready(&args.trace, &mut trace, how, &Copy::only()) {
+    let how = if args.server.into_existing { SeedMode::Complete } else { SeedMode::Make };
+    let ready = match args.server.ready(&args.trace, &mut trace, how, &ClientCopySpec::only()) {
         Ok(ready) => ready,
         Err(refused) => return refused.tell(),
     };
@@ -51,18 +51,18 @@ pub(super) fn run(args: &SeedArgs) -> Result<Exit> {
         let mut to = std::io::stdout().lock();
         let mut tell = || -> std::io::Result<()> {
             let [objects, links] = [(made.objects, "object"), (made.links, "further name")]
-                .map(|(count, thing)| Things(count, thing));
-            writeln!(to, "{}: {objects}, {links}, {} of content", ready.directory, Size(made.bytes))?;
+                .map(|(count, thing)| PluralCount(count, thing));
+            writeln!(to, "{}: {objects}, {links}, {} of content", ready.directory, HumanSize(made.bytes))?;
             if made.unknown > 0 {
-                writeln!(to, "  {} of it were not captured: zeros stand for them", Size(made.unknown))?;
+                writeln!(to, "  {} of it were not captured: zeros stand for them", HumanSize(made.unknown))?;
             }
             if made.left_out > 0 {
-                let left_out = Things(made.left_out, "object");
+                let left_out = PluralCount(made.left_out, "object");
                 writeln!(to, "  {left_out} left out: devices, or without a directory")?;
             }
             Ok(())
         };
         tell().map_err(unwritten)?;
     }
-    Ok(Exit::Done)
+    Ok(ExitStatus::Done)
 }

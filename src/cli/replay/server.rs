@@ -8,9 +8,9 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use clap::Args;
 
-use crate::replay::trace::Trace;
-use crate::replay::transport::Wish;
-use crate::replay::url::{Url, UrlError};
+use crate::replay::trace::TraceReader;
+use crate::replay::transport::ConnectOptions;
+use crate::replay::url::{ServerUrl, ServerUrlError};
 use crate::source::reason;
 
 /// Where a trace runs.
@@ -18,7 +18,7 @@ use crate::source::reason;
 pub(super) struct ServerArgs {
     #[arg(long, value_name = "URL", value_parser = parse_url,
         help = "The server: rdma://HOST[:20049]/EXPORT or tcp://HOST[:2049]/EXPORT, with ?vers=3|4.0|4.1|4.2, &mountport=PORT and &rpcbindport=PORT")]
-    pub(super) server: Url,
+    pub(super) server: ServerUrl,
 
     /// The directory of the run, in the export; made where it is not there (default: the name of the trace, and letters
     /// that no other run has)
@@ -47,7 +47,7 @@ pub(super) struct ServerArgs {
     pub(super) inline: u32,
 }
 
-fn parse_url(text: &str) -> Result<Url, UrlError> {
+fn parse_url(text: &str) -> Result<ServerUrl, ServerUrlError> {
     text.parse()
 }
 
@@ -67,7 +67,7 @@ pub(in crate::cli) fn parse_percent(text: &str) -> Result<f64, String> {
 }
 
 /// A trace file that is read.
-pub(super) type TraceFile = Trace<BufReader<File>>;
+pub(super) type TraceFile = TraceReader<BufReader<File>>;
 
 /// Opens the file of a trace.
 ///
@@ -91,12 +91,12 @@ pub(in crate::cli) fn open_trace_file(path: &Path) -> Result<File> {
 pub(super) fn open_trace(path: &Path) -> Result<TraceFile> {
     let name = path.display();
     let file = open_trace_file(path)?;
-    Trace::open(BufReader::new(file)).map_err(|error| anyhow!("{name}: {error}"))
+    TraceReader::open(BufReader::new(file)).map_err(|error| anyhow!("{name}: {error}"))
 }
 
 impl ServerArgs {
     /// A server with everything else as it is by itself.
-    pub(super) fn at(server: Url) -> Self {
+    pub(super) fn at(server: ServerUrl) -> Self {
         let timeout = 30.0;
         Self {
             server,
@@ -110,13 +110,13 @@ impl ServerArgs {
     }
 
     /// What is asked of a connection.
-    pub(super) fn wish(&self) -> Wish {
-        Wish {
+    pub(super) fn wish(&self) -> ConnectOptions {
+        ConnectOptions {
             send_size: self.inline,
             receive_size: self.inline,
             credits: self.credits,
             timeout: Duration::from_secs_f64(self.timeout),
-            ..Wish::default()
+            ..ConnectOptions::default()
         }
     }
 }

@@ -1,60 +1,74 @@
 //! A word or a text of a filter becomes a value of the sort that it is compared with.
 
-use super::sort::Sort;
-use super::{Compiler, Result};
-use crate::filter::catalog::{Entry, Origin, nearest};
+use super::operand_type::OperandType;
+use super::{FilterCompileResult, FilterCompiler};
+use crate::filter::catalog::{CatalogEntry, FieldOrigin, nearest};
 use crate::filter::error::{FilterError, proposal};
-use crate::filter::facts::Fact;
-use crate::filter::syntax::Span;
+use crate::filter::generated_fields::Fact;
+use crate::filter::syntax::FilterSpan;
 use crate::filter::value::Constant;
-use crate::filter::{literal, words};
+use crate::filter::{identifiers, literal};
 
 /// Words of a field that are all told where none of them is like the one that was written.
 const FEW: usize = 8;
 
 /// What a value without a type of its own is compared with.
 #[derive(Clone, Copy)]
-pub(super) struct Beside<'e> {
-    pub(super) sort: Sort,
+pub(super) struct OperandContext<'e> {
+    pub(super) sort: OperandType,
     /// The field whose values may have names.
-    pub(super) field: Option<&'e Entry>,
+    pub(super) field: Option<&'e CatalogEntry>,
     /// Whether the value is to be the whole of it, and not a part, or more or less.
     pub(super) is_whole: bool,
 }
 
-impl Beside<'_> {
+impl OperandContext<'_> {
     /// What has this sort, and no names for its values.
-    pub(super) const fn nameless(sort: Sort) -> Self {
+    pub(super) const fn nameless(sort: OperandType) -> Self {
         Self { sort, field: None, is_whole: false }
     }
 }
 
-impl Compiler<'_> {
+impl FilterCompiler<'_> {
     /// A value without quotes.
-    pub(super) fn word(&self, word: &str, span: Span, beside: Beside<'_>) -> Result<Constant> {
+    pub(super) fn word(
+        &self,
+        word: &str,
+        span: FilterSpan,
+        beside: OperandContext<'_>,
+    ) -> FilterCompileResult<Constant> {
         let constant = match beside.sort {
-            Sort::Number => literal::number(word).or_else(|| named(word, beside)).map(Constant::Number),
-            Sort::Boolean => literal::boolean(word).map(Constant::Bool),
-            Sort::Bytes => literal::bytes(word).map(Constant::Bytes),
-            Sort::Ethernet => literal::bytes(word).filter(|bytes| bytes.len() == 6).map(Constant::Bytes),
-            Sort::Text => return self.text(word.as_bytes(), span, beside),
-            Sort::Ipv4 => literal::ipv4(word).map(|(address, bits)| Constant::Ipv4(address, bits)),
-            Sort::Ipv6 => literal::ipv6(word).map(|(address, bits)| Constant::Ipv6(address, bits)),
-            Sort::Address => literal::ipv4(word)
+            OperandType::Number => {
+                literal::number(word).or_else(|| named(word, beside)).map(Constant::Number)
+            }
+            OperandType::Boolean => literal::boolean(word).map(Constant::Bool),
+            OperandType::Bytes => literal::bytes(word).map(Constant::Bytes),
+            OperandType::Ethernet => {
+                literal::bytes(word).filter(|bytes| bytes.len() == 6).map(Constant::Bytes)
+            }
+            OperandType::Text => return self.text(word.as_bytes(), span, beside),
+            OperandType::Ipv4 => literal::ipv4(word).map(|(address, bits)| Constant::Ipv4(address, bits)),
+            OperandType::Ipv6 => literal::ipv6(word).map(|(address, bits)| Constant::Ipv6(address, bits)),
+            OperandType::Address => literal::ipv4(word)
                 .map(|(address, bits)| Constant::Ipv4(address, bits))
                 .or_else(|| literal::ipv6(word).map(|(address, bits)| Constant::Ipv6(address, bits)))
                 .or_else(|| word.starts_with("lid:").then(|| Constant::Text(word.as_bytes().to_vec()))),
-            Sort::Time => literal::time(word).map(Constant::Time),
-            Sort::Duration => literal::duration(word).map(Constant::Duration),
+            OperandType::Time => literal::time(word).map(Constant::Time),
+            OperandType::Duration => literal::duration(word).map(Constant::Duration),
         };
         constant.ok_or_else(|| self.no_value(word, span, beside))
     }
 
-    pub(super) fn quoted(&self, bytes: &[u8], span: Span, beside: Beside<'_>) -> Result<Constant> {
+    pub(super) fn quoted(
+        &self,
+        bytes: &[u8],
+        span: FilterSpan,
+        beside: OperandContext<'_>,
+    ) -> FilterCompileResult<Constant> {
         match beside.sort {
-            Sort::Text => self.text(bytes, span, beside),
-            Sort::Bytes => Ok(Constant::Bytes(bytes.to_vec())),
-            Sort::Number => {
+            OperandType::Text => self.text(bytes, span, beside),
+            OperandType::Bytes => Ok(Constant::Bytes(bytes.to_vec())),
+            OperandType::Number => {
                 let text = String::from_utf8_lossy(bytes);
                 let number = named(&text, beside).or_else(|| literal::number(&text));
                 number.map(Constant::Number).ok_or_else(|| self.no_value(&text, span, beside))
@@ -64,14 +78,19 @@ impl Compiler<'_> {
     }
 
     /// A text, which must be one of the words that the field beside it has, if those are all that it has.
-    fn text(&self, bytes: &[u8], span: Span, beside: Beside<'_>) -> Result<Constant> {
+    fn text(
+        &self,
+        bytes: &[u8],
+        span: FilterSpan,
+        beside: OperandContext<'_>,
+    ) -> FilterCompileResult<Constant> {
         let bytes = in_case(bytes, beside);
-        if let Some((field, Origin::Fact(fact))) = beside.field.map(|field| (field, &field.origin))
+        if let Some((field, FieldOrigin::Fact(fact))) = beside.field.map(|field| (field, &field.origin))
             && beside.is_whole
-            && let Some(words) = words::of(*fact, self.catalog)
+            && let Some(words) = identifiers::of(*fact, self.catalog)
         {
             let word = String::from_utf8_lossy(&bytes);
-            if !words.iter().any(|known| *known == word) && !words::is_number(&word) {
+            if !words.iter().any(|known| *known == word) && !identifiers::is_number(&word) {
                 let names = nearest(&word, words.iter().map(String::as_str));
                 let names = if words.len() <= FEW && names.is_empty() {
                     format!("; it is {}", words.join(", "))
@@ -85,7 +104,7 @@ impl Compiler<'_> {
         Ok(Constant::Text(bytes))
     }
 
-    fn no_value(&self, word: &str, span: Span, beside: Beside<'_>) -> FilterError {
+    fn no_value(&self, word: &str, span: FilterSpan, beside: OperandContext<'_>) -> FilterError {
         let Some(field) = beside.field else {
             let fields = if word.contains('.') { self.catalog.nearest(word) } else { Vec::new() };
             return self.error(span, format!("{word} is not {}{}", beside.sort.text(), proposal(&fields)));
@@ -100,7 +119,7 @@ impl Compiler<'_> {
             return self.error(span, what);
         }
         let names = nearest(word, field.names.iter().map(|(_, name)| *name));
-        let has = |entry: &&Entry| entry.names.iter().any(|(_, name)| name.eq_ignore_ascii_case(word));
+        let has = |entry: &&CatalogEntry| entry.names.iter().any(|(_, name)| name.eq_ignore_ascii_case(word));
         let other = self.catalog.iter().find(has).map(|entry| format!("; {} has it", entry.name));
         let what = format!(
             "no value of {} is called {word}{}",
@@ -115,16 +134,16 @@ impl Compiler<'_> {
 const FORMER: [(&str, &str); 2] = [("AUTH_NULL", "AUTH_NONE"), ("AUTH_UNIX", "AUTH_SYS")];
 
 /// A text as the field beside it would have it: of a fact whose values are words, all are of one case.
-fn in_case(text: &[u8], beside: Beside<'_>) -> Vec<u8> {
+fn in_case(text: &[u8], beside: OperandContext<'_>) -> Vec<u8> {
     match beside.field.map(|field| &field.origin) {
-        Some(Origin::Fact(fact)) if Fact::CAPITALS.contains(fact) => text.to_ascii_uppercase(),
-        Some(Origin::Fact(fact)) if Fact::SMALL.contains(fact) => text.to_ascii_lowercase(),
+        Some(FieldOrigin::Fact(fact)) if Fact::CAPITALS.contains(fact) => text.to_ascii_uppercase(),
+        Some(FieldOrigin::Fact(fact)) if Fact::SMALL.contains(fact) => text.to_ascii_lowercase(),
         _ => text.to_vec(),
     }
 }
 
 /// The number that the specification calls so, or so but for capital letters.
-fn named(word: &str, beside: Beside<'_>) -> Option<i128> {
+fn named(word: &str, beside: OperandContext<'_>) -> Option<i128> {
     let names = &beside.field?.names;
     let exactly = names.iter().find(|(_, name)| *name == word);
     let nearly = || names.iter().find(|(_, name)| name.eq_ignore_ascii_case(word));

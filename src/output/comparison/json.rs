@@ -5,15 +5,15 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::View;
-use crate::analysis::comparison::difference::{Difference, Half};
-use crate::analysis::comparison::trace::Trace;
+use super::ComparisonReportView;
+use crate::analysis::comparison::capture::ComparedCapture;
+use crate::analysis::comparison::difference::{Difference, DifferenceSide};
 use crate::escape;
 use crate::output::json::SCHEMA;
 
 /// One side of a difference.
 #[derive(Serialize)]
-struct HalfObject<'a> {
+struct DifferenceSideObject<'a> {
     /// Index of the Transaction.
     index: Option<u64>,
     call: Option<u64>,
@@ -22,10 +22,10 @@ struct HalfObject<'a> {
     value: Option<&'a str>,
 }
 
-impl<'a> From<&'a Half> for Option<HalfObject<'a>> {
-    fn from(half: &'a Half) -> Self {
+impl<'a> From<&'a DifferenceSide> for Option<DifferenceSideObject<'a>> {
+    fn from(half: &'a DifferenceSide) -> Self {
         let place = half.place;
-        (place.is_some() || half.value.is_some()).then(|| HalfObject {
+        (place.is_some() || half.value.is_some()).then(|| DifferenceSideObject {
             index: place.map(|place| place.index).filter(|index| *index > 0),
             call: place.and_then(|place| place.call).map(|frame| frame.0),
             reply: place.and_then(|place| place.reply).map(|frame| frame.0),
@@ -47,8 +47,8 @@ struct DifferenceObject<'a> {
     path: Option<&'a str>,
     field: Option<&'a str>,
     times: u64,
-    a: Option<HalfObject<'a>>,
-    b: Option<HalfObject<'a>>,
+    a: Option<DifferenceSideObject<'a>>,
+    b: Option<DifferenceSideObject<'a>>,
 }
 
 impl<'a> DifferenceObject<'a> {
@@ -82,8 +82,8 @@ struct TraceObject<'a> {
     given_up: &'a BTreeMap<&'static str, u64>,
 }
 
-impl<'a> From<&'a Trace> for TraceObject<'a> {
-    fn from(trace: &'a Trace) -> Self {
+impl<'a> From<&'a ComparedCapture> for TraceObject<'a> {
+    fn from(trace: &'a ComparedCapture) -> Self {
         Self {
             file: &trace.name,
             frames: trace.frames,
@@ -98,7 +98,7 @@ impl<'a> From<&'a Trace> for TraceObject<'a> {
 }
 
 #[derive(Serialize)]
-struct MixObject<'a> {
+struct OperationCountsObject<'a> {
     operation: &'a str,
     a: u64,
     b: u64,
@@ -113,7 +113,7 @@ struct ComparisonObject<'a> {
     differences: u64,
     filtered: u64,
     counts: BTreeMap<&'static str, u64>,
-    operations: Vec<MixObject<'a>>,
+    operations: Vec<OperationCountsObject<'a>>,
     pairs: u64,
     fields: u64,
     data_bytes: u64,
@@ -135,7 +135,7 @@ pub(super) fn difference(to: &mut impl Write, difference: &Difference, file: Opt
     line(to, &DifferenceObject::new(difference, file))
 }
 
-pub(super) fn write(view: &View<'_>, to: &mut impl Write) -> io::Result<()> {
+pub(super) fn write(view: &ComparisonReportView<'_>, to: &mut impl Write) -> io::Result<()> {
     let comparison = view.comparison;
     let compared = comparison.compared();
     let mix = comparison.mix().iter();
@@ -147,7 +147,7 @@ pub(super) fn write(view: &View<'_>, to: &mut impl Write) -> io::Result<()> {
         filtered: comparison.filtered(),
         counts: comparison.counts().iter().map(|(kind, count)| (kind.word(), *count)).collect(),
         operations: mix
-            .map(|(operation, mix)| MixObject {
+            .map(|(operation, mix)| OperationCountsObject {
                 operation,
                 a: mix.counts[0],
                 b: mix.counts[1],

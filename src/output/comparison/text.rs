@@ -2,12 +2,12 @@
 
 use std::io::{self, Write};
 
-use super::{View, frame_of, words};
-use crate::analysis::comparison::difference::{Difference, Half};
-use crate::analysis::comparison::trace::Trace;
+use super::{ComparisonReportView, frame_of, words};
+use crate::analysis::comparison::capture::ComparedCapture;
+use crate::analysis::comparison::difference::{Difference, DifferenceSide};
 use crate::escape;
-use crate::output::style::{Styled, columns, fit};
-use crate::output::units::{Count, Things};
+use crate::output::style::{StyledText, columns, fit};
+use crate::output::units::{HumanCount, PluralCount};
 
 /// Columns where nothing limits a line.
 const WIDTH: usize = 100;
@@ -16,10 +16,10 @@ fn joined<'a>(words: impl Iterator<Item = &'a String>) -> String {
     words.map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
-fn describe(trace: &Trace) -> String {
-    let mut text = Things(trace.transactions, "Transaction").to_string();
+fn describe(trace: &ComparedCapture) -> String {
+    let mut text = PluralCount(trace.transactions, "Transaction").to_string();
     if trace.incomplete > 0 {
-        text += &format!(", {} not complete", Count(trace.incomplete));
+        text += &format!(", {} not complete", HumanCount(trace.incomplete));
     }
     for words in [&trace.transports, &trace.versions] {
         if !words.is_empty() {
@@ -30,12 +30,12 @@ fn describe(trace: &Trace) -> String {
     text
 }
 
-pub(super) fn write(view: &View<'_>, to: &mut impl Write) -> io::Result<()> {
+pub(super) fn write(view: &ComparisonReportView<'_>, to: &mut impl Write) -> io::Result<()> {
     let screen = view.screen;
     let width = screen.width.unwrap_or(WIDTH);
     let styles = screen.styles;
     for (letter, trace) in [("A", view.a), ("B", view.b)] {
-        writeln!(to, "{}  {}", Styled(styles.header, letter), escape::line(&trace.name))?;
+        writeln!(to, "{}  {}", StyledText(styles.header, letter), escape::line(&trace.name))?;
         writeln!(to, "   {}", fit(&describe(trace), width.saturating_sub(3), &screen.glyphs))?;
     }
     writeln!(to)?;
@@ -45,9 +45,9 @@ pub(super) fn write(view: &View<'_>, to: &mut impl Write) -> io::Result<()> {
             let what = if comparison.total() == 0 {
                 "No differences.".to_owned()
             } else {
-                format!("{}.", Things(comparison.total(), "difference"))
+                format!("{}.", PluralCount(comparison.total(), "difference"))
             };
-            writeln!(to, "{}", Styled(styles.operation, what))?;
+            writeln!(to, "{}", StyledText(styles.operation, what))?;
         }
         Some(first) => {
             first_difference(view, to, first)?;
@@ -59,12 +59,16 @@ pub(super) fn write(view: &View<'_>, to: &mut impl Write) -> io::Result<()> {
     notes(view, to)
 }
 
-fn first_difference(view: &View<'_>, to: &mut impl Write, first: &Difference) -> io::Result<()> {
+fn first_difference(
+    view: &ComparisonReportView<'_>,
+    to: &mut impl Write,
+    first: &Difference,
+) -> io::Result<()> {
     let (styles, width) = (view.screen.styles, view.screen.width.unwrap_or(WIDTH));
     let title = format!("{}, {}", first.operation, first.kind);
-    writeln!(to, "First difference: {}", Styled(styles.error, title))?;
+    writeln!(to, "First difference: {}", StyledText(styles.error, title))?;
     if !first.path.is_empty() {
-        writeln!(to, "   {}", Styled(styles.label, &first.path))?;
+        writeln!(to, "   {}", StyledText(styles.label, &first.path))?;
     }
     for (letter, half) in [("A", &first.a), ("B", &first.b)] {
         let place = place(half);
@@ -74,13 +78,13 @@ fn first_difference(view: &View<'_>, to: &mut impl Write, first: &Difference) ->
         writeln!(to, "   {letter}  {}{}{value}", place, if place.is_empty() { "" } else { "  " })?;
     }
     if first.times > 1 {
-        writeln!(to, "   and {} more of it in this Transaction", Count(first.times - 1))?;
+        writeln!(to, "   and {} more of it in this Transaction", HumanCount(first.times - 1))?;
     }
     Ok(())
 }
 
 /// `frame 590` and where the Transaction is if that is another: `frame 595 (Call in 590)`.
-fn place(half: &Half) -> String {
+fn place(half: &DifferenceSide) -> String {
     match (half.frame, half.place.and_then(|place| place.call)) {
         (Some(frame), Some(call)) if call != frame => format!("frame {frame} (Call in {call})"),
         (Some(frame), _) => format!("frame {frame}"),
@@ -88,12 +92,16 @@ fn place(half: &Half) -> String {
     }
 }
 
-fn counts(view: &View<'_>, to: &mut impl Write, width: usize) -> io::Result<()> {
+fn counts(view: &ComparisonReportView<'_>, to: &mut impl Write, width: usize) -> io::Result<()> {
     let styles = view.screen.styles;
     let total = view.comparison.total();
-    writeln!(to, "\n{}", Styled(styles.header, Things(total, "difference")))?;
-    let rows: Vec<_> =
-        view.comparison.counts().iter().map(|(kind, number)| (Count(*number).to_string(), *kind)).collect();
+    writeln!(to, "\n{}", StyledText(styles.header, PluralCount(total, "difference")))?;
+    let rows: Vec<_> = view
+        .comparison
+        .counts()
+        .iter()
+        .map(|(kind, number)| (HumanCount(*number).to_string(), *kind))
+        .collect();
     let widest = rows.iter().map(|(number, _)| number.len()).max().unwrap_or(0);
     for (number, kind) in rows {
         let line = format!("  {number:>widest$}  {kind:<12} {}", kind.meaning());
@@ -103,7 +111,7 @@ fn counts(view: &View<'_>, to: &mut impl Write, width: usize) -> io::Result<()> 
 }
 
 /// Operations that one side has more often, or that differ.
-fn mix(view: &View<'_>, to: &mut impl Write, width: usize) -> io::Result<()> {
+fn mix(view: &ComparisonReportView<'_>, to: &mut impl Write, width: usize) -> io::Result<()> {
     let differing: Vec<_> =
         view.comparison.mix().iter().filter(|(_, mix)| mix.counts[0] != mix.counts[1]).collect();
     if differing.is_empty() {
@@ -117,22 +125,28 @@ fn mix(view: &View<'_>, to: &mut impl Write, width: usize) -> io::Result<()> {
         .unwrap_or(0)
         .clamp(9, width.saturating_sub(24).max(9));
     let head = format!("{:<name$}  {:>9}  {:>9}", "OPERATION", "IN A", "IN B");
-    writeln!(to, "\n{}", Styled(styles.header, head))?;
+    writeln!(to, "\n{}", StyledText(styles.header, head))?;
     for (operation, mix) in differing {
         let operation = fit(operation, name, &view.screen.glyphs);
-        writeln!(to, "{operation:<name$}  {:>9}  {:>9}", Count(mix.counts[0]), Count(mix.counts[1]))?;
+        writeln!(
+            to,
+            "{operation:<name$}  {:>9}  {:>9}",
+            HumanCount(mix.counts[0]),
+            HumanCount(mix.counts[1])
+        )?;
     }
     Ok(())
 }
 
-fn list(view: &View<'_>, to: &mut impl Write, width: usize) -> io::Result<()> {
+fn list(view: &ComparisonReportView<'_>, to: &mut impl Write, width: usize) -> io::Result<()> {
     let differences = view.first;
     let (total, shown) = (view.comparison.total(), differences.len() as u64);
     if total < 2 {
         return Ok(());
     }
     let styles = view.screen.styles;
-    let frame = |half: &Half| frame_of(half).map_or_else(|| "-".to_owned(), |frame| frame.to_string());
+    let frame =
+        |half: &DifferenceSide| frame_of(half).map_or_else(|| "-".to_owned(), |frame| frame.to_string());
     let operation =
         |difference: &Difference| difference.operation.rsplit(' ').next().unwrap_or_default().to_owned();
     let widest = |text: &dyn Fn(&Difference) -> String, least: usize| {
@@ -142,7 +156,7 @@ fn list(view: &View<'_>, to: &mut impl Write, width: usize) -> io::Result<()> {
     let b = widest(&|difference| frame(&difference.b), 7);
     let name = widest(&operation, 9).min(20);
     let head = format!("{:>a$}  {:>b$}  {:<12}  {:<name$}  WHAT", "FRAME A", "FRAME B", "KIND", "OPERATION");
-    writeln!(to, "\n{}", Styled(styles.header, head))?;
+    writeln!(to, "\n{}", StyledText(styles.header, head))?;
     for difference in differences {
         let before = a + b + name + 20;
         let room = width.saturating_sub(before).max(20);
@@ -160,21 +174,21 @@ fn list(view: &View<'_>, to: &mut impl Write, width: usize) -> io::Result<()> {
         )?;
     }
     if shown < total {
-        writeln!(to, "and {} more; -c shows more", Count(total - shown))?;
+        writeln!(to, "and {} more; -c shows more", HumanCount(total - shown))?;
     }
     Ok(())
 }
 
 /// What was compared, and what could not be.
-fn notes(view: &View<'_>, to: &mut impl Write) -> io::Result<()> {
+fn notes(view: &ComparisonReportView<'_>, to: &mut impl Write) -> io::Result<()> {
     let comparison = view.comparison;
     let compared = comparison.compared();
     writeln!(
         to,
         "\nCompared: {}, {}, {} of file data.",
-        Things(comparison.pairs(), "Transaction"),
-        Things(compared.fields, "field"),
-        Things(compared.data_bytes, "byte")
+        PluralCount(comparison.pairs(), "Transaction"),
+        PluralCount(compared.fields, "field"),
+        PluralCount(compared.data_bytes, "byte")
     )?;
     let notes = [
         (comparison.filtered(), "difference", "left out by --only or --ignore"),
@@ -192,7 +206,7 @@ fn notes(view: &View<'_>, to: &mut impl Write) -> io::Result<()> {
             writeln!(
                 to,
                 "{} {why}.",
-                Things(number, what)
+                PluralCount(number, what)
                     .to_string()
                     .replace("Call of NULL or PORTMAPs", "Calls of NULL or PORTMAP")
             )?;

@@ -2,12 +2,12 @@
 
 use std::io::{self, Write};
 
-use crate::output::style::{Screen, Style, Styled, fit_words};
+use crate::output::style::{Style, StyledText, TerminalStyle, fit_words};
 use crate::output::units::TimeFormat;
 
 /// How wide the columns are; what is longer pushes the rest to the right.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Widths {
+pub(super) struct FrameColumnWidths {
     pub(super) number: usize,
     pub(super) time: usize,
     /// 0 where a narrow screen leaves the addresses out.
@@ -16,7 +16,7 @@ pub(super) struct Widths {
     pub(super) length: usize,
 }
 
-impl Widths {
+impl FrameColumnWidths {
     pub(super) fn of(screen: Option<usize>, time: TimeFormat) -> Self {
         match screen {
             Some(..64) => Self { number: 5, time: time.width(), address: 0, protocol: 6, length: 5 },
@@ -28,12 +28,12 @@ impl Widths {
 
 /// A line in pieces of one style each.
 #[derive(Debug, Default)]
-pub(super) struct Line {
+pub(super) struct FrameListLine {
     pub(super) text: String,
     pieces: Vec<(usize, Style)>,
 }
 
-impl Line {
+impl FrameListLine {
     pub(super) fn clear(&mut self) {
         self.text.clear();
         self.pieces.clear();
@@ -45,7 +45,12 @@ impl Line {
     }
 
     /// Writes the line from column `left` on, cut where the screen ends.
-    pub(super) fn end(&mut self, out: &mut impl Write, screen: &Screen, left: usize) -> io::Result<()> {
+    pub(super) fn end(
+        &mut self,
+        out: &mut impl Write,
+        screen: &TerminalStyle,
+        left: usize,
+    ) -> io::Result<()> {
         self.piece(Style::new());
         let past = bytes_of_columns(&self.text, left);
         let shown = self.text.get(past..).unwrap_or_default();
@@ -60,7 +65,7 @@ impl Line {
             let is_cut = end >= text.len() || !text.is_char_boundary(end);
             let piece = if is_cut { text.get(from..) } else { text.get(from..end) };
             if let Some(piece) = piece.filter(|piece| !piece.is_empty()) {
-                write!(out, "{}", Styled(*style, piece))?;
+                write!(out, "{}", StyledText(*style, piece))?;
             }
             if is_cut {
                 break;

@@ -6,86 +6,86 @@ use std::net::IpAddr;
 
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::chunk::{Chunk, Segment};
-use nfsrdma_dissectors::flow::pending::PendingPhase;
-use nfsrdma_dissectors::flow::reading::{Facts, Operation, RpcStatus};
+use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkSegment};
+use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary};
+use nfsrdma_dissectors::flow::pending_calls::PendingPhase;
 use nfsrdma_dissectors::flow::transaction::{
-    ChunkListState, Delivered, Direction, MessageRecord, Missing, Phases, Which,
+    CallDirection, ChunkListState, DeliveryEvidence, MessageRecord, MissingPart, Phases, RpcMessageKind,
 };
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpcrdma::{Dialect, MessageType};
-use nfsrdma_dissectors::xdr::Error;
+use nfsrdma_dissectors::xdr::XdrError;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 #[cfg(feature = "parquet")]
 use serde_json::Value;
 
 use super::SCHEMA;
-use super::members::{Members, object};
-use super::tape::{Part, Tape};
-use crate::analysis::names::{About, Names};
+use super::members::{JsonMembers, object};
+use super::tape::{FieldTape, TapeOperation};
+use crate::analysis::names::{FileNames, OperationPaths};
 use crate::analysis::sequence::SessionId;
-use crate::output::Pending;
-use crate::output::units::Iso;
+use crate::output::PendingCallState;
+use crate::output::units::IsoTimestamp;
 
 /// The path of a file; what is not UTF-8 is replaced.
-struct Path<'t>(&'t [u8]);
+struct FilePathText<'t>(&'t [u8]);
 
-impl Serialize for Path<'_> {
+impl Serialize for FilePathText<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&String::from_utf8_lossy(self.0))
     }
 }
 
 /// Anything that is written as text.
-pub(crate) struct Text<T>(pub(crate) T);
+pub(crate) struct JsonText<T>(pub(crate) T);
 
-impl<T: fmt::Display> fmt::Display for Text<T> {
+impl<T: fmt::Display> fmt::Display for JsonText<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl<T: fmt::Display> Serialize for Text<T> {
+impl<T: fmt::Display> Serialize for JsonText<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&self.0)
     }
 }
 
 /// A number in hexadecimal, with leading zeros.
-struct Hex(u64, usize);
+struct JsonHexNumber(u64, usize);
 
-impl fmt::Display for Hex {
+impl fmt::Display for JsonHexNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "0x{:0width$x}", self.0, width = self.1)
     }
 }
 
 /// A name, or the number where there is none.
-pub(crate) enum Name {
+pub(crate) enum NameOrNumber {
     Known(&'static str),
     Number(u32),
 }
 
-impl From<Name> for Cow<'_, str> {
-    fn from(name: Name) -> Self {
+impl From<NameOrNumber> for Cow<'_, str> {
+    fn from(name: NameOrNumber) -> Self {
         match name {
-            Name::Known(name) => name.into(),
-            Name::Number(number) => number.to_string().into(),
+            NameOrNumber::Known(name) => name.into(),
+            NameOrNumber::Number(number) => number.to_string().into(),
         }
     }
 }
 
-impl From<Operation> for Name {
-    fn from(operation: Operation) -> Self {
+impl From<CallOperation> for NameOrNumber {
+    fn from(operation: CallOperation) -> Self {
         match operation {
-            Operation::Named(name) => Self::Known(name),
-            Operation::Number(number) => Self::Number(number),
+            CallOperation::Named(name) => Self::Known(name),
+            CallOperation::Number(number) => Self::Number(number),
         }
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for NameOrNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Known(name) => f.write_str(name),
@@ -94,7 +94,7 @@ impl fmt::Display for Name {
     }
 }
 
-impl Serialize for Name {
+impl Serialize for NameOrNumber {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Known(name) => serializer.serialize_str(name),
@@ -105,47 +105,47 @@ impl Serialize for Name {
 
 /// One line.
 #[derive(Serialize)]
-pub(super) struct Line<'t, 'a> {
+pub(super) struct TransactionJsonLine<'t, 'a> {
     schema: u32,
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     index: Option<u64>,
     connection: u64,
-    transport: Text<nfsrdma_dissectors::flow::transaction::Transport>,
-    client: Option<Text<Address>>,
+    transport: JsonText<nfsrdma_dissectors::flow::transaction::ConnectionTransport>,
+    client: Option<JsonText<Address>>,
     client_port: Option<u32>,
-    server: Option<Text<Address>>,
+    server: Option<JsonText<Address>>,
     server_port: Option<u32>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     vlan_ids: Vec<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     vni: Option<u32>,
     direction: &'static str,
-    xid: Text<Hex>,
+    xid: JsonText<JsonHexNumber>,
     program: Option<u32>,
     program_name: Option<&'static str>,
     version: Option<u32>,
     minor_version: Option<u32>,
-    procedure: Option<Name>,
-    operation: Option<Name>,
+    procedure: Option<NameOrNumber>,
+    operation: Option<NameOrNumber>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    path: Option<Path<'t>>,
+    path: Option<FilePathText<'t>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    new_path: Option<Path<'t>>,
-    operations: Operations<'t, 'a>,
-    #[serde(skip_serializing_if = "Body::is_empty")]
-    arguments: Body<'t, 'a>,
-    #[serde(skip_serializing_if = "Body::is_empty")]
-    results: Body<'t, 'a>,
-    status: Option<Name>,
+    new_path: Option<FilePathText<'t>>,
+    operations: OperationArray<'t, 'a>,
+    #[serde(skip_serializing_if = "ProcedureBodyObject::is_empty")]
+    arguments: ProcedureBodyObject<'t, 'a>,
+    #[serde(skip_serializing_if = "ProcedureBodyObject::is_empty")]
+    results: ProcedureBodyObject<'t, 'a>,
+    status: Option<NameOrNumber>,
     rpc_status: Option<&'static str>,
-    call: Option<Message<'t>>,
-    reply: Option<Message<'t>>,
-    read_chunks: Chunks<'t>,
-    write_chunks: Chunks<'t>,
-    reply_chunk: Option<ChunkObject<'t>>,
-    #[serde(skip_serializing_if = "Chunks::is_empty")]
-    reply_read_chunks: Chunks<'t>,
+    call: Option<MessageObject<'t>>,
+    reply: Option<MessageObject<'t>>,
+    read_chunks: ChunkArray<'t>,
+    write_chunks: ChunkArray<'t>,
+    reply_chunk: Option<MessageChunkObject<'t>>,
+    #[serde(skip_serializing_if = "ChunkArray::is_empty")]
+    reply_read_chunks: ChunkArray<'t>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_of: Option<u64>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -153,7 +153,7 @@ pub(super) struct Line<'t, 'a> {
     latency_ns: Option<u64>,
     phases_ns: Option<PhasesObject>,
     complete: bool,
-    missing: Codes,
+    missing: MissingCodeArray,
     findings: [(); 0],
     #[serde(skip_serializing_if = "Option::is_none")]
     age_ns: Option<u64>,
@@ -162,34 +162,36 @@ pub(super) struct Line<'t, 'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     moved_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    session: Option<Text<SessionHex>>,
+    session: Option<JsonText<SessionHex>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     slot: Option<u32>,
 }
 
-impl<'t, 'a> Line<'t, 'a> {
+impl<'t, 'a> TransactionJsonLine<'t, 'a> {
     /// The tape holds what the Call says up to item `results` and part `call_parts`, and then what the Reply says. `has_iso` adds
     /// the times of messages as ISO 8601.
     pub(super) fn new(
         transaction: &'t Transaction,
-        facts: &Facts,
-        names: &'t Names,
-        tape: &'t Tape<'a>,
+        facts: &RpcSummary,
+        names: &'t FileNames,
+        tape: &'t FieldTape<'a>,
         (results, call_parts): (usize, usize),
         has_iso: bool,
     ) -> Self {
-        let About { path, new_path } = names.about();
+        let OperationPaths { path, new_path } = names.about();
         let connection = &transaction.connection;
         let missing = facts.missing(transaction);
-        let message = |which| Message::of(transaction, facts, which, has_iso);
+        let message = |which| MessageObject::of(transaction, facts, which, has_iso);
         let is_compound = !tape.parts.is_empty();
-        let body = |at, end| Body(Members::new(&tape.items, at, if is_compound { at } else { end }));
+        let body = |at, end| {
+            ProcedureBodyObject(JsonMembers::new(&tape.items, at, if is_compound { at } else { end }))
+        };
         Self {
             schema: SCHEMA,
             kind: "transaction",
             index: Some(transaction.index),
             connection: connection.number,
-            transport: Text(connection.transport),
+            transport: JsonText(connection.transport),
             client: address(connection.client.address),
             client_port: connection.client.port,
             server: address(connection.server.address),
@@ -197,35 +199,38 @@ impl<'t, 'a> Line<'t, 'a> {
             vlan_ids: connection.tenant.vlan_ids().collect(),
             vni: connection.tenant.network_identifier(),
             direction: match transaction.direction {
-                Direction::Forward => "forward",
-                Direction::Reverse => "reverse",
+                CallDirection::Forward => "forward",
+                CallDirection::Reverse => "reverse",
             },
-            xid: Text(Hex(transaction.xid.0.into(), 8)),
+            xid: JsonText(JsonHexNumber(transaction.xid.0.into(), 8)),
             program: facts.program.map(|program| program.0),
             program_name: facts.program_name(),
             version: facts.version,
             minor_version: facts.minor_version,
             procedure: procedure(facts),
-            operation: facts.operation.map(Name::from),
-            path: path.map(Path),
-            new_path: new_path.map(Path),
-            operations: Operations { tape, names: Some(names), call_parts },
+            operation: facts.operation.map(NameOrNumber::from),
+            path: path.map(FilePathText),
+            new_path: new_path.map(FilePathText),
+            operations: OperationArray { tape, names: Some(names), call_parts },
             arguments: body(0, results),
             results: body(results, usize::MAX),
             status: status(facts),
             rpc_status: facts.rpc_status.and_then(rpc_status),
-            call: message(Which::Call),
-            reply: message(Which::Reply),
-            read_chunks: Chunks(&transaction.read_chunks, Kind::Read),
-            write_chunks: Chunks(&transaction.write_chunks, Kind::Write),
-            reply_chunk: transaction.reply_chunk.as_ref().map(|chunk| ChunkObject(chunk, Kind::Write)),
-            reply_read_chunks: Chunks(&transaction.reply_read_chunks, Kind::Read),
+            call: message(RpcMessageKind::Call),
+            reply: message(RpcMessageKind::Reply),
+            read_chunks: ChunkArray(&transaction.read_chunks, ChunkObjectKind::Read),
+            write_chunks: ChunkArray(&transaction.write_chunks, ChunkObjectKind::Write),
+            reply_chunk: transaction
+                .reply_chunk
+                .as_ref()
+                .map(|chunk| MessageChunkObject(chunk, ChunkObjectKind::Write)),
+            reply_read_chunks: ChunkArray(&transaction.reply_read_chunks, ChunkObjectKind::Read),
             retry_of: transaction.retry_of,
             done: transaction.done,
             latency_ns: transaction.latency(),
             phases_ns: transaction.phases().map(PhasesObject::from),
             complete: missing.is_empty(),
-            missing: Codes(missing),
+            missing: MissingCodeArray(missing),
             findings: [],
             age_ns: None,
             phase: None,
@@ -246,9 +251,9 @@ impl fmt::Display for SessionHex {
     }
 }
 
-impl Line<'_, '_> {
+impl TransactionJsonLine<'_, '_> {
     /// The same line as that of a Call in flight, which has no index yet.
-    pub(super) fn pending(self, Pending { age_ns, phase, slot }: Pending) -> Self {
+    pub(super) fn pending(self, PendingCallState { age_ns, phase, slot }: PendingCallState) -> Self {
         let (phase, moved_bytes) = match phase {
             PendingPhase::DataIn { moved_bytes, .. } => ("data_in", moved_bytes),
             PendingPhase::Server => ("server", 0),
@@ -260,30 +265,30 @@ impl Line<'_, '_> {
             age_ns: Some(age_ns),
             phase: Some(phase),
             moved_bytes: Some(moved_bytes),
-            session: slot.map(|used| Text(SessionHex(used.session))),
+            session: slot.map(|used| JsonText(SessionHex(used.session))),
             slot: slot.map(|used| used.slot),
             ..self
         }
     }
 }
 
-pub(crate) fn address(address: Address) -> Option<Text<Address>> {
+pub(crate) fn address(address: Address) -> Option<JsonText<Address>> {
     match address {
         Address::Unknown => None,
-        Address::Ip(IpAddr::V4(_) | IpAddr::V6(_)) | Address::Lid(_) => Some(Text(address)),
+        Address::Ip(IpAddr::V4(_) | IpAddr::V6(_)) | Address::Lid(_) => Some(JsonText(address)),
     }
 }
 
 /// The procedure.
-pub(crate) fn procedure(facts: &Facts) -> Option<Name> {
+pub(crate) fn procedure(facts: &RpcSummary) -> Option<NameOrNumber> {
     let number = facts.procedure?;
-    Some(facts.procedure_name.map_or(Name::Number(number), Name::Known))
+    Some(facts.procedure_name.map_or(NameOrNumber::Number(number), NameOrNumber::Known))
 }
 
 /// How the procedure went.
-pub(crate) fn status(facts: &Facts) -> Option<Name> {
+pub(crate) fn status(facts: &RpcSummary) -> Option<NameOrNumber> {
     let status = facts.status?;
-    Some(status.name.map_or(Name::Number(status.number), Name::Known))
+    Some(status.name.map_or(NameOrNumber::Number(status.number), NameOrNumber::Known))
 }
 
 /// How RPC went.
@@ -295,27 +300,27 @@ pub(crate) fn rpc_status(status: RpcStatus) -> Option<&'static str> {
 }
 
 /// The operations of a COMPOUND.
-struct Operations<'t, 'a> {
-    tape: &'t Tape<'a>,
+struct OperationArray<'t, 'a> {
+    tape: &'t FieldTape<'a>,
     /// What the operations are about, where that is wanted.
-    names: Option<&'t Names>,
+    names: Option<&'t FileNames>,
     call_parts: usize,
 }
 
 /// What the messages of a Transaction say, as values of JSON.
 #[cfg(feature = "parquet")]
-pub(crate) struct Said<'t, 'a> {
-    pub(super) tape: &'t Tape<'a>,
+pub(crate) struct DecodedValuesJson<'t, 'a> {
+    pub(super) tape: &'t FieldTape<'a>,
     pub(super) results: usize,
     pub(super) call_parts: usize,
 }
 
 #[cfg(feature = "parquet")]
-impl Said<'_, '_> {
+impl DecodedValuesJson<'_, '_> {
     /// The operations, if it is a COMPOUND.
     pub(crate) fn entries(&self) -> Option<Vec<Value>> {
         let Self { tape, call_parts, .. } = *self;
-        let list = || serde_json::to_value(Operations { tape, names: None, call_parts });
+        let list = || serde_json::to_value(OperationArray { tape, names: None, call_parts });
         match (!tape.parts.is_empty()).then(list)? {
             Ok(Value::Array(entries)) => Some(entries),
             _ => None,
@@ -325,29 +330,31 @@ impl Said<'_, '_> {
     /// Arguments and results, where they are not made of operations.
     pub(crate) fn bodies(&self) -> (Value, Value) {
         let items = &self.tape.items;
-        let value = |at, end| serde_json::to_value(Body(Members::new(items, at, end))).unwrap_or_default();
+        let value = |at, end| {
+            serde_json::to_value(ProcedureBodyObject(JsonMembers::new(items, at, end))).unwrap_or_default()
+        };
         (value(0, self.results), value(self.results, usize::MAX))
     }
 }
 
 /// The results of an operation stand beside its arguments if they are in the same place of their COMPOUND. One whose
 /// number is not known is answered as ILLEGAL (RFC 8881 section 18.52).
-fn belongs(call: &Part, reply: &Part) -> bool {
+fn belongs(call: &TapeOperation, reply: &TapeOperation) -> bool {
     const ILLEGAL: u64 = 10_044;
     call.number == reply.number || reply.number == ILLEGAL
 }
 
-impl Serialize for Operations<'_, '_> {
+impl Serialize for OperationArray<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (calls, replies) = self.tape.parts.split_at(self.call_parts.min(self.tape.parts.len()));
         let names = |at| self.names.filter(|_| at < calls.len()).map(|names| names.about_operation(at));
         let about = |at| names(at).unwrap_or_default();
-        let entry = |about, call, reply| OperationObject { tape: self.tape, about, call, reply };
+        let entry = |about, call, reply| CompoundOperationObject { tape: self.tape, about, call, reply };
         serializer.collect_seq((0..calls.len().max(replies.len())).flat_map(|at| {
             match (calls.get(at), replies.get(at)) {
                 (Some(call), Some(reply)) if !belongs(call, reply) => [
                     Some(entry(about(at), Some(call), None)),
-                    Some(entry(About::default(), None, Some(reply))),
+                    Some(entry(OperationPaths::default(), None, Some(reply))),
                 ],
                 (call, reply) => [Some(entry(about(at), call, reply)), None],
             }
@@ -358,35 +365,35 @@ impl Serialize for Operations<'_, '_> {
 }
 
 /// An operation: arguments, then results. A result that has the name of an argument stands in an object `result`.
-struct OperationObject<'t, 'a> {
-    tape: &'t Tape<'a>,
-    about: About<'t>,
-    call: Option<&'t Part>,
-    reply: Option<&'t Part>,
+struct CompoundOperationObject<'t, 'a> {
+    tape: &'t FieldTape<'a>,
+    about: OperationPaths<'t>,
+    call: Option<&'t TapeOperation>,
+    reply: Option<&'t TapeOperation>,
 }
 
-impl Serialize for OperationObject<'_, '_> {
+impl Serialize for CompoundOperationObject<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let members = |part: Option<&Part>| {
+        let members = |part: Option<&TapeOperation>| {
             let (at, end) = part.map_or((0, 0), |part| (part.items.start, part.items.end));
-            Members::new(&self.tape.items, at, end)
+            JsonMembers::new(&self.tape.items, at, end)
         };
         let (arguments, results) = (members(self.call), members(self.reply));
         let mut map = serializer.serialize_map(None)?;
         if let Some(part) = self.call.or(self.reply) {
             match part.name {
                 Some(name) => map.serialize_entry("op", name)?,
-                None => map.serialize_entry("op", &Text(part.number))?,
+                None => map.serialize_entry("op", &JsonText(part.number))?,
             }
         }
         match self.reply.and_then(|part| part.status) {
             Some((_, Some(name))) => map.serialize_entry("status", name)?,
-            Some((number, None)) => map.serialize_entry("status", &Text(number))?,
+            Some((number, None)) => map.serialize_entry("status", &JsonText(number))?,
             None => {}
         }
         for (key, path) in [("path", self.about.path), ("new_path", self.about.new_path)] {
             if let Some(path) = path {
-                map.serialize_entry(key, &Path(path))?;
+                map.serialize_entry(key, &FilePathText(path))?;
             }
         }
         for argument in arguments {
@@ -401,19 +408,19 @@ impl Serialize for OperationObject<'_, '_> {
             }
         }
         if repeats {
-            map.serialize_entry("result", &Repeated { arguments, results })?;
+            map.serialize_entry("result", &RepeatedResults { arguments, results })?;
         }
         map.end()
     }
 }
 
 /// The results that have the name of an argument.
-struct Repeated<'t, 'a> {
-    arguments: Members<'t, 'a>,
-    results: Members<'t, 'a>,
+struct RepeatedResults<'t, 'a> {
+    arguments: JsonMembers<'t, 'a>,
+    results: JsonMembers<'t, 'a>,
 }
 
-impl Serialize for Repeated<'_, '_> {
+impl Serialize for RepeatedResults<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         for result in self.results.filter(|result| self.arguments.has(result.key)) {
@@ -424,15 +431,15 @@ impl Serialize for Repeated<'_, '_> {
 }
 
 /// The arguments or the results of a procedure that is not made of operations.
-struct Body<'t, 'a>(Members<'t, 'a>);
+struct ProcedureBodyObject<'t, 'a>(JsonMembers<'t, 'a>);
 
-impl Body<'_, '_> {
+impl ProcedureBodyObject<'_, '_> {
     fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-impl Serialize for Body<'_, '_> {
+impl Serialize for ProcedureBodyObject<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         object(self.0, serializer)
     }
@@ -440,20 +447,20 @@ impl Serialize for Body<'_, '_> {
 
 /// A Call or a Reply.
 #[derive(Serialize)]
-struct Message<'t> {
-    frames: Frames<'t>,
-    time: Text<Timestamp>,
+struct MessageObject<'t> {
+    frames: FrameNumberArray<'t>,
+    time: JsonText<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    time_iso: Option<Text<Iso>>,
-    end_time: Text<Timestamp>,
+    time_iso: Option<JsonText<IsoTimestamp>>,
+    end_time: JsonText<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    end_time_iso: Option<Text<Iso>>,
-    delivered: Text<Delivered>,
+    end_time_iso: Option<JsonText<IsoTimestamp>>,
+    delivered: JsonText<DeliveryEvidence>,
     copies: u32,
     resent: u32,
     sends: u32,
     lists: Option<&'static str>,
-    rpcrdma: Option<RpcRdma>,
+    rpcrdma: Option<RpcRdmaObject>,
     length: Option<usize>,
     rpc_length: Option<u64>,
     undecoded: Option<UndecodedObject>,
@@ -469,37 +476,42 @@ struct LostCopyObject {
 }
 
 #[derive(Serialize)]
-struct RpcRdma {
-    proc: Text<MessageType>,
+struct RpcRdmaObject {
+    proc: JsonText<MessageType>,
     version: u32,
     dialect: Option<&'static str>,
     credits: Option<u32>,
 }
 
-struct Frames<'t>(&'t [FrameNumber]);
+struct FrameNumberArray<'t>(&'t [FrameNumber]);
 
-impl Serialize for Frames<'_> {
+impl Serialize for FrameNumberArray<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.iter().map(|frame| frame.0))
     }
 }
 
-impl<'t> Message<'t> {
-    fn of(transaction: &'t Transaction, facts: &Facts, which: Which, has_iso: bool) -> Option<Self> {
+impl<'t> MessageObject<'t> {
+    fn of(
+        transaction: &'t Transaction,
+        facts: &RpcSummary,
+        which: RpcMessageKind,
+        has_iso: bool,
+    ) -> Option<Self> {
         let record = transaction.message(which)?;
         Some(Self {
-            frames: Frames(&record.frames),
-            time: Text(record.time),
-            time_iso: has_iso.then_some(Text(Iso(record.time))),
-            end_time: Text(record.end_time),
-            end_time_iso: has_iso.then_some(Text(Iso(record.end_time))),
-            delivered: Text(record.delivered),
+            frames: FrameNumberArray(&record.frames),
+            time: JsonText(record.time),
+            time_iso: has_iso.then_some(JsonText(IsoTimestamp(record.time))),
+            end_time: JsonText(record.end_time),
+            end_time_iso: has_iso.then_some(JsonText(IsoTimestamp(record.end_time))),
+            delivered: JsonText(record.delivered),
             copies: record.copies,
             resent: record.resent,
             sends: record.sends,
             lists: record.chunk_lists().map(ChunkListState::key),
-            rpcrdma: record.rpcrdma.map(|words| RpcRdma {
-                proc: Text(words.message_type),
+            rpcrdma: record.rpcrdma.map(|words| RpcRdmaObject {
+                proc: JsonText(words.message_type),
                 version: words.version,
                 dialect: record.dialect().map(Dialect::key),
                 credits: words.credit_word(),
@@ -509,7 +521,7 @@ impl<'t> Message<'t> {
             undecoded: facts.undecoded(transaction, which).map(UndecodedObject::from),
             lost_copy: transaction
                 .lost_copy()
-                .filter(|_| which == Which::Call)
+                .filter(|_| which == RpcMessageKind::Call)
                 .map(|lost| LostCopyObject { evidence: lost.key(), ns: lost.ns() }),
         })
     }
@@ -522,8 +534,8 @@ struct UndecodedObject {
     reason: String,
 }
 
-impl From<Error> for UndecodedObject {
-    fn from(error: Error) -> Self {
+impl From<XdrError> for UndecodedObject {
+    fn from(error: XdrError) -> Self {
         Self { offset: error.at(), reason: error.reason().to_string() }
     }
 }
@@ -541,35 +553,35 @@ pub(crate) fn inline_length(record: &MessageRecord) -> Option<usize> {
 
 /// What a chunk says of itself: Read chunks have a Position, the others what the Reply returned.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ChunkObjectKind {
     Read,
     Write,
 }
 
-struct Chunks<'t>(&'t [Chunk], Kind);
+struct ChunkArray<'t>(&'t [Chunk], ChunkObjectKind);
 
-impl Chunks<'_> {
+impl ChunkArray<'_> {
     fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-impl Serialize for Chunks<'_> {
+impl Serialize for ChunkArray<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(|chunk| ChunkObject(chunk, self.1)))
+        serializer.collect_seq(self.0.iter().map(|chunk| MessageChunkObject(chunk, self.1)))
     }
 }
 
-struct ChunkObject<'t>(&'t Chunk, Kind);
+struct MessageChunkObject<'t>(&'t Chunk, ChunkObjectKind);
 
-impl Serialize for ChunkObject<'_> {
+impl Serialize for MessageChunkObject<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(chunk, kind) = *self;
         let mut map = serializer.serialize_map(None)?;
-        if kind == Kind::Read {
+        if kind == ChunkObjectKind::Read {
             map.serialize_entry("position", &chunk.position.unwrap_or(0))?;
         }
-        map.serialize_entry("segments", &Segments(&chunk.segments, kind))?;
+        map.serialize_entry("segments", &SegmentArray(&chunk.segments, kind))?;
         if chunk.is_cut {
             map.serialize_entry("cut", &true)?;
         }
@@ -577,15 +589,15 @@ impl Serialize for ChunkObject<'_> {
     }
 }
 
-struct Segments<'t>(&'t [Segment], Kind);
+struct SegmentArray<'t>(&'t [ChunkSegment], ChunkObjectKind);
 
-impl Serialize for Segments<'_> {
+impl Serialize for SegmentArray<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.iter().map(|segment| SegmentObject {
-            handle: Text(Hex(segment.handle.0.into(), 8)),
-            offset: Text(Hex(segment.offset, 16)),
+            handle: JsonText(JsonHexNumber(segment.handle.0.into(), 8)),
+            offset: JsonText(JsonHexNumber(segment.offset, 16)),
             length: segment.length,
-            returned: (self.1 == Kind::Write).then_some(segment.returned),
+            returned: (self.1 == ChunkObjectKind::Write).then_some(segment.returned),
             moved: segment.moved.seen(),
             frames: segment.frames.map(|(first, last)| [first.0, last.0]),
         }))
@@ -594,8 +606,8 @@ impl Serialize for Segments<'_> {
 
 #[derive(Serialize)]
 struct SegmentObject {
-    handle: Text<Hex>,
-    offset: Text<Hex>,
+    handle: JsonText<JsonHexNumber>,
+    offset: JsonText<JsonHexNumber>,
     length: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     returned: Option<Option<u32>>,
@@ -621,10 +633,10 @@ impl From<Phases> for PhasesObject {
 }
 
 /// What is missing, by code.
-struct Codes(Vec<Missing>);
+struct MissingCodeArray(Vec<MissingPart>);
 
-impl Serialize for Codes {
+impl Serialize for MissingCodeArray {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(Text))
+        serializer.collect_seq(self.0.iter().map(JsonText))
     }
 }

@@ -2,10 +2,10 @@
 
 use std::str;
 
-use nfsrdma_dissectors::field::{Field, FlagName, Kind, Value};
+use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, FlagName};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use super::tape::{Content, Item};
+use super::tape::{TapeItem, TapeItemContent};
 
 /// Opaque data up to this length is shown, in hexadecimal: filehandles, owners, tokens.
 const MAX_SHOWN: usize = 1_024;
@@ -25,22 +25,22 @@ const MEASURED: [&str; 9] = [
 
 /// The fields of a structure, or of one part of a COMPOUND: the items of a tape between two positions.
 #[derive(Clone, Copy)]
-pub(super) struct Members<'t, 'a> {
-    items: &'t [Item<'a>],
+pub(super) struct JsonMembers<'t, 'a> {
+    items: &'t [TapeItem<'a>],
     at: usize,
     end: usize,
 }
 
 /// A field, with all its values if it is a list or a bitmap.
 #[derive(Clone, Copy)]
-pub(super) struct Member<'t, 'a> {
+pub(super) struct JsonMember<'t, 'a> {
     pub(super) key: &'static str,
     is_list: bool,
-    values: Members<'t, 'a>,
+    values: JsonMembers<'t, 'a>,
 }
 
-impl<'t, 'a> Members<'t, 'a> {
-    pub(super) fn new(items: &'t [Item<'a>], at: usize, end: usize) -> Self {
+impl<'t, 'a> JsonMembers<'t, 'a> {
+    pub(super) fn new(items: &'t [TapeItem<'a>], at: usize, end: usize) -> Self {
         Self { items, at, end: end.min(items.len()) }
     }
 
@@ -52,15 +52,15 @@ impl<'t, 'a> Members<'t, 'a> {
         self.any(|member| member.key == key)
     }
 
-    fn item(self) -> Option<&'t Item<'a>> {
+    fn item(self) -> Option<&'t TapeItem<'a>> {
         if self.at < self.end { self.items.get(self.at) } else { None }
     }
 
     /// Takes the next item, with all that is in it.
-    fn step(&mut self) -> Option<&'t Item<'a>> {
+    fn step(&mut self) -> Option<&'t TapeItem<'a>> {
         let item = self.item()?;
         self.at = match item.content {
-            Content::Group(end) => end.max(self.at + 1),
+            TapeItemContent::Group(end) => end.max(self.at + 1),
             _ => self.at + 1,
         };
         Some(item)
@@ -72,43 +72,46 @@ impl<'t, 'a> Members<'t, 'a> {
     }
 }
 
-impl<'t, 'a> Iterator for Members<'t, 'a> {
-    type Item = Member<'t, 'a>;
+impl<'t, 'a> Iterator for JsonMembers<'t, 'a> {
+    type Item = JsonMember<'t, 'a>;
 
-    fn next(&mut self) -> Option<Member<'t, 'a>> {
+    fn next(&mut self) -> Option<JsonMember<'t, 'a>> {
         let first = self.item()?;
-        let is_list = matches!(first.content, Content::List);
+        let is_list = matches!(first.content, TapeItemContent::List);
         if is_list {
             self.at += 1;
         }
         let at = self.at;
         while let Some(item) = self.item()
             && item.field.label == first.field.label
-            && !matches!(item.content, Content::List)
+            && !matches!(item.content, TapeItemContent::List)
         {
             self.step();
         }
-        let values = Members { items: self.items, at, end: self.at };
-        Some(Member { key: first.field.label, is_list, values })
+        let values = JsonMembers { items: self.items, at, end: self.at };
+        Some(JsonMember { key: first.field.label, is_list, values })
     }
 }
 
-impl Serialize for Member<'_, '_> {
+impl Serialize for JsonMember<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut values = self.values;
         let first = values.step();
-        let is_mask = |item: &Item<'_>| matches!(item.content, Content::Value(Value::Flags(..)));
+        let is_mask =
+            |item: &TapeItem<'_>| matches!(item.content, TapeItemContent::Value(FieldValue::Flags(..)));
         match first {
             Some(first) if !self.is_list && is_mask(first) && !is_mode(first) => {
                 serializer.collect_seq(mask_names(self.values))
             }
-            Some(_) if !self.is_list && values.is_empty() => Single(self.values).serialize(serializer),
+            Some(_) if !self.is_list && values.is_empty() => {
+                JsonSingleValue(self.values).serialize(serializer)
+            }
             _ => {
                 let mut values = self.values;
                 serializer.collect_seq(std::iter::from_fn(|| {
                     let at = values.at;
                     values.step()?;
-                    Some(Single(Members { items: values.items, at, end: values.at }))
+                    Some(JsonSingleValue(JsonMembers { items: values.items, at, end: values.at }))
                 }))
             }
         }
@@ -117,45 +120,47 @@ impl Serialize for Member<'_, '_> {
 
 /// One value: an item, with what is in it.
 #[derive(Clone, Copy)]
-struct Single<'t, 'a>(Members<'t, 'a>);
+struct JsonSingleValue<'t, 'a>(JsonMembers<'t, 'a>);
 
-impl Serialize for Single<'_, '_> {
+impl Serialize for JsonSingleValue<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Some(item) = self.0.item() else { return serializer.serialize_none() };
         match item.content {
-            Content::List => serializer.serialize_none(),
-            Content::Group(end) => structure(self.0.inside(self.0.at, end), serializer),
-            Content::Value(value) => scalar(item, value, serializer),
+            TapeItemContent::List => serializer.serialize_none(),
+            TapeItemContent::Group(end) => structure(self.0.inside(self.0.at, end), serializer),
+            TapeItemContent::Value(value) => scalar(item, value, serializer),
         }
     }
 }
 
 /// A structure is an object, but for those that people know as one value.
-fn structure<S: Serializer>(fields: Members<'_, '_>, serializer: S) -> Result<S::Ok, S::Error> {
+fn structure<S: Serializer>(fields: JsonMembers<'_, '_>, serializer: S) -> Result<S::Ok, S::Error> {
     let values = |at: usize| match fields.items.get(at).filter(|_| at < fields.end)?.content {
-        Content::Value(value) => Some(value),
+        TapeItemContent::Value(value) => Some(value),
         _ => None,
     };
     let name = fields.item().map_or("", |item| item.field.name);
     match (name, values(fields.at), values(fields.at + 1)) {
-        ("nfs.stateid.seqid", Some(Value::Unsigned(seqid)), Some(Value::Bytes(other))) => {
+        ("nfs.stateid.seqid", Some(FieldValue::Unsigned(seqid)), Some(FieldValue::Bytes(other))) => {
             let mut buffer = [0; 64];
             match hex(other, &mut buffer) {
                 Some(other) => serializer.collect_str(&format_args!("{other}:{seqid}")),
                 None => serializer.serialize_none(),
             }
         }
-        ("nfs.nfstime4.seconds", Some(Value::Signed(seconds)), Some(Value::Unsigned(nseconds))) => {
+        ("nfs.nfstime4.seconds", Some(FieldValue::Signed(seconds)), Some(FieldValue::Unsigned(nseconds))) => {
             time(i128::from(seconds), nseconds, serializer)
         }
-        ("nfs.nfstime3.seconds", Some(Value::Unsigned(seconds)), Some(Value::Unsigned(nseconds))) => {
-            time(i128::from(seconds), nseconds, serializer)
-        }
+        (
+            "nfs.nfstime3.seconds",
+            Some(FieldValue::Unsigned(seconds)),
+            Some(FieldValue::Unsigned(nseconds)),
+        ) => time(i128::from(seconds), nseconds, serializer),
         _ => object(fields, serializer),
     }
 }
 
-pub(super) fn object<S: Serializer>(fields: Members<'_, '_>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn object<S: Serializer>(fields: JsonMembers<'_, '_>, serializer: S) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(None)?;
     for member in fields {
         map.serialize_entry(member.key, &member)?;
@@ -179,32 +184,36 @@ fn is_name(field: &Field) -> bool {
 /// The largest integer that readers of JSON that know only floating point, such as jq, keep: RFC 8259 section 6.
 const EXACT: u64 = (1 << 53) - 1;
 
-fn scalar<S: Serializer>(item: &Item<'_>, value: Value<'_>, serializer: S) -> Result<S::Ok, S::Error> {
+fn scalar<S: Serializer>(
+    item: &TapeItem<'_>,
+    value: FieldValue<'_>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     match value {
-        Value::Unsigned(number) if is_name(item.field) => {
+        FieldValue::Unsigned(number) if is_name(item.field) => {
             serializer.collect_str(&format_args!("{number:#018x}"))
         }
-        Value::Unsigned(number) if number > EXACT => serializer.collect_str(&number),
-        Value::Unsigned(number) => serializer.serialize_u64(number),
-        Value::Signed(number) if number.unsigned_abs() > EXACT => serializer.collect_str(&number),
-        Value::Signed(number) => serializer.serialize_i64(number),
-        Value::Bool(value) => serializer.serialize_bool(value),
-        Value::Enum(_, Some("TRUE")) => serializer.serialize_bool(true),
-        Value::Enum(_, Some("FALSE")) => serializer.serialize_bool(false),
-        Value::Enum(_, Some(name)) => serializer.serialize_str(name),
-        Value::Enum(number, None) => serializer.collect_str(&number),
-        Value::Flags(mode, _) if is_mode(item) => serializer.collect_str(&format_args!("{mode:04o}")),
-        Value::Flags(mask, names) => serializer.collect_seq(flag_names(mask, names, 0)),
-        Value::Bytes(bytes) if is_measured(item) => serializer.serialize_u64(bytes.len() as u64),
-        Value::Bytes(bytes) => opaque(bytes, serializer),
-        Value::Chunk(length, _) if is_measured(item) => serializer.serialize_u32(length),
-        Value::Text(text) | Value::Chunk(_, Some(text)) => {
+        FieldValue::Unsigned(number) if number > EXACT => serializer.collect_str(&number),
+        FieldValue::Unsigned(number) => serializer.serialize_u64(number),
+        FieldValue::Signed(number) if number.unsigned_abs() > EXACT => serializer.collect_str(&number),
+        FieldValue::Signed(number) => serializer.serialize_i64(number),
+        FieldValue::Bool(value) => serializer.serialize_bool(value),
+        FieldValue::Enum(_, Some("TRUE")) => serializer.serialize_bool(true),
+        FieldValue::Enum(_, Some("FALSE")) => serializer.serialize_bool(false),
+        FieldValue::Enum(_, Some(name)) => serializer.serialize_str(name),
+        FieldValue::Enum(number, None) => serializer.collect_str(&number),
+        FieldValue::Flags(mode, _) if is_mode(item) => serializer.collect_str(&format_args!("{mode:04o}")),
+        FieldValue::Flags(mask, names) => serializer.collect_seq(flag_names(mask, names, 0)),
+        FieldValue::Bytes(bytes) if is_measured(item) => serializer.serialize_u64(bytes.len() as u64),
+        FieldValue::Bytes(bytes) => opaque(bytes, serializer),
+        FieldValue::Chunk(length, _) if is_measured(item) => serializer.serialize_u32(length),
+        FieldValue::Text(text) | FieldValue::Chunk(_, Some(text)) => {
             serializer.serialize_str(&String::from_utf8_lossy(text))
         }
-        Value::Chunk(length, _) => unseen(length.into(), serializer),
-        Value::Ipv4(address) => serializer.collect_str(&address),
-        Value::Ipv6(address) => serializer.collect_str(&address),
-        Value::Ethernet(address) => opaque(&address, serializer),
+        FieldValue::Chunk(length, _) => unseen(length.into(), serializer),
+        FieldValue::Ipv4(address) => serializer.collect_str(&address),
+        FieldValue::Ipv6(address) => serializer.collect_str(&address),
+        FieldValue::Ethernet(address) => opaque(&address, serializer),
     }
 }
 
@@ -234,21 +243,21 @@ fn hex<'b>(bytes: &[u8], buffer: &'b mut [u8]) -> Option<&'b str> {
 }
 
 /// A link's text has the label of file data in NFSv3.
-fn is_measured(item: &Item<'_>) -> bool {
-    item.field.kind == Kind::Bytes && MEASURED.contains(&item.field.label)
+fn is_measured(item: &TapeItem<'_>) -> bool {
+    item.field.kind == FieldKind::Bytes && MEASURED.contains(&item.field.label)
 }
 
 /// A mode is known by its octal digits, not by the names of its bits.
-fn is_mode(item: &Item<'_>) -> bool {
+fn is_mode(item: &TapeItem<'_>) -> bool {
     matches!(item.field.name, "nfs.mode" | "nfs.mode3" | "nfs.fattr4.umask")
         || matches!(item.field.label, "mm_value_to_set" | "mm_mask_bits")
 }
 
 /// The names of a mask, or of all words of a bitmap.
-fn mask_names<'t>(words: Members<'t, '_>) -> impl Iterator<Item = FlagText> + use<'t> {
-    let items: &'t [Item<'_>] = words.items.get(words.at..words.end).unwrap_or_default();
+fn mask_names<'t>(words: JsonMembers<'t, '_>) -> impl Iterator<Item = FlagText> + use<'t> {
+    let items: &'t [TapeItem<'_>] = words.items.get(words.at..words.end).unwrap_or_default();
     let words = items.iter().map(|item| match item.content {
-        Content::Value(Value::Flags(mask, names)) => (mask, names),
+        TapeItemContent::Value(FieldValue::Flags(mask, names)) => (mask, names),
         _ => (0, &[][..]),
     });
     (0_u32..).zip(words).flat_map(|(word, (mask, names))| flag_names(mask, names, word * 32))
@@ -311,18 +320,19 @@ mod tests {
     /// RFC 8259 section 6: beyond 2^53 - 1, readers with numbers of double precision would read another number.
     #[test]
     fn rfc8259_section_6_numbers_that_floating_point_cannot_hold_are_text() {
-        static FIELD: Field = Field { name: "nfs.length", label: "length", kind: Kind::Unsigned, doc: "" };
+        static FIELD: Field =
+            Field { name: "nfs.length", label: "length", kind: FieldKind::Unsigned, doc: "" };
         let text = |value| {
-            let item = Item { field: &FIELD, content: Content::Value(value) };
+            let item = TapeItem { field: &FIELD, content: TapeItemContent::Value(value) };
             let mut text = Vec::new();
             scalar(&item, value, &mut serde_json::Serializer::new(&mut text)).unwrap();
             String::from_utf8(text).unwrap()
         };
-        assert_eq!(text(Value::Unsigned((1 << 53) - 1)), "9007199254740991");
-        assert_eq!(text(Value::Unsigned((1 << 53) + 1)), "\"9007199254740993\"");
-        assert_eq!(text(Value::Unsigned(u64::MAX)), "\"18446744073709551615\"");
-        assert_eq!(text(Value::Signed(-(1 << 53) - 1)), "\"-9007199254740993\"");
-        assert_eq!(text(Value::Signed(-5)), "-5");
+        assert_eq!(text(FieldValue::Unsigned((1 << 53) - 1)), "9007199254740991");
+        assert_eq!(text(FieldValue::Unsigned((1 << 53) + 1)), "\"9007199254740993\"");
+        assert_eq!(text(FieldValue::Unsigned(u64::MAX)), "\"18446744073709551615\"");
+        assert_eq!(text(FieldValue::Signed(-(1 << 53) - 1)), "\"-9007199254740993\"");
+        assert_eq!(text(FieldValue::Signed(-5)), "-5");
     }
 
     #[test]

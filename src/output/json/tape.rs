@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, Kind, Observer, Value};
+use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, Observer};
 
 /// The names of a directory's entries that a line holds at most.
 const MAX_NAMES: u64 = 1_000;
@@ -22,20 +22,20 @@ static ATTRIBUTES: Field =
 static NAMES: Field = Field {
     name: "nfs.entry_name",
     label: "names",
-    kind: Kind::Text,
+    kind: FieldKind::Text,
     doc: "Names of entries of a directory. RFC 8881 section 18.23.2.",
 };
 
 /// A field and what is in it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Item<'a> {
+pub(super) struct TapeItem<'a> {
     pub(super) field: &'static Field,
-    pub(super) content: Content<'a>,
+    pub(super) content: TapeItemContent<'a>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Content<'a> {
-    Value(Value<'a>),
+pub(super) enum TapeItemContent<'a> {
+    Value(FieldValue<'a>),
     /// Its fields are the items that follow, up to this one.
     Group(usize),
     /// Its items follow, each under the same field.
@@ -44,7 +44,7 @@ pub(super) enum Content<'a> {
 
 /// One operation of a COMPOUND, in its Call or in its Reply.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Part {
+pub(super) struct TapeOperation {
     pub(super) number: u64,
     pub(super) name: Option<&'static str>,
     /// The number of a status, and its name.
@@ -54,7 +54,7 @@ pub(super) struct Part {
 
 /// A structure that was entered.
 #[derive(Clone, Copy, Debug)]
-enum Level {
+enum TapeLevel {
     /// Nothing of it is kept.
     Skipped,
     /// It is an operation of a COMPOUND.
@@ -69,27 +69,27 @@ enum Level {
 
 /// Listens to a walk over a message.
 #[derive(Debug, Default)]
-pub(super) struct Tape<'a> {
-    pub(super) items: Vec<Item<'a>>,
-    pub(super) parts: Vec<Part>,
-    levels: Vec<Level>,
+pub(super) struct FieldTape<'a> {
+    pub(super) items: Vec<TapeItem<'a>>,
+    pub(super) parts: Vec<TapeOperation>,
+    levels: Vec<TapeLevel>,
     /// The name of the procedure; `None` in a COMPOUND.
     procedure: Option<&'static str>,
     /// The item that counts the entries of a directory.
     entries: usize,
 }
 
-impl Tape<'_> {
+impl FieldTape<'_> {
     /// An empty tape that has the memory of this one, for messages that live elsewhere.
     #[expect(clippy::unnecessary_filter_map, reason = "a filter would keep the lifetime")]
-    pub(super) fn wiped<'to>(self) -> Tape<'to> {
+    pub(super) fn wiped<'to>(self) -> FieldTape<'to> {
         let Self { mut items, mut parts, mut levels, .. } = self;
         items.clear();
         parts.clear();
         levels.clear();
         // There is nothing to map: this only says that the memory may hold items of another lifetime.
         let items = items.into_iter().filter_map(|_| None).collect();
-        Tape { items, parts, levels, procedure: None, entries: 0 }
+        FieldTape { items, parts, levels, procedure: None, entries: 0 }
     }
 
     /// Says what procedure the message belongs to that is listened to next; `None` for a COMPOUND.
@@ -111,13 +111,13 @@ impl Tape<'_> {
     }
 }
 
-impl<'a> Tape<'a> {
-    fn push(&mut self, field: &'static Field, content: Content<'a>) {
-        self.items.push(Item { field, content });
+impl<'a> FieldTape<'a> {
+    fn push(&mut self, field: &'static Field, content: TapeItemContent<'a>) {
+        self.items.push(TapeItem { field, content });
     }
 
     /// The words of an attribute mask come before the values, and take the name of both.
-    fn push_attribute_mask(&mut self, group: usize, value: Value<'a>) {
+    fn push_attribute_mask(&mut self, group: usize, value: FieldValue<'a>) {
         let Some(item) = self.items.get_mut(group) else { return };
         let field = std::mem::replace(&mut item.field, &ATTRIBUTES);
         let field = if group > 0 && std::ptr::eq(field, &ATTRIBUTES) {
@@ -125,54 +125,55 @@ impl<'a> Tape<'a> {
         } else {
             field
         };
-        self.items.insert(group, Item { field, content: Content::Value(value) });
+        self.items.insert(group, TapeItem { field, content: TapeItemContent::Value(value) });
         if let Some(level) = self.levels.last_mut() {
-            *level = Level::Kept(group + 1);
+            *level = TapeLevel::Kept(group + 1);
         }
     }
 
-    fn level_of(&mut self, field: &'static Field) -> Level {
+    fn level_of(&mut self, field: &'static Field) -> TapeLevel {
         match self.levels.last() {
-            Some(Level::Skipped | Level::Entry) => Level::Skipped,
-            None if field.name.starts_with("rpc") => Level::Skipped,
+            Some(TapeLevel::Skipped | TapeLevel::Entry) => TapeLevel::Skipped,
+            None if field.name.starts_with("rpc") => TapeLevel::Skipped,
             None => match self.procedure {
                 None => {
                     let at = self.items.len();
-                    self.parts.push(Part { items: at..at, ..Part::default() });
-                    Level::Operation
+                    self.parts.push(TapeOperation { items: at..at, ..TapeOperation::default() });
+                    TapeLevel::Operation
                 }
-                Some(procedure) if procedure == field.label => Level::Opened(field),
+                Some(procedure) if procedure == field.label => TapeLevel::Opened(field),
                 Some(_) => self.keep(field),
             },
             Some(_) if field.label == "entries" => {
-                if let Some(Item { content: Content::Value(Value::Unsigned(count)), .. }) =
-                    self.items.get_mut(self.entries)
+                if let Some(TapeItem {
+                    content: TapeItemContent::Value(FieldValue::Unsigned(count)), ..
+                }) = self.items.get_mut(self.entries)
                 {
                     *count += 1;
                 }
-                Level::Entry
+                TapeLevel::Entry
             }
-            Some(Level::Operation | Level::Opened(_)) if OPENED.contains(&field.label) => {
-                Level::Opened(field)
+            Some(TapeLevel::Operation | TapeLevel::Opened(_)) if OPENED.contains(&field.label) => {
+                TapeLevel::Opened(field)
             }
             Some(_) => self.keep(field),
         }
     }
 
-    fn keep(&mut self, field: &'static Field) -> Level {
-        self.push(field, Content::Group(usize::MAX));
-        Level::Kept(self.items.len() - 1)
+    fn keep(&mut self, field: &'static Field) -> TapeLevel {
+        self.push(field, TapeItemContent::Group(usize::MAX));
+        TapeLevel::Kept(self.items.len() - 1)
     }
 
     fn names(&self) -> u64 {
         match self.items.get(self.entries).map(|item| item.content) {
-            Some(Content::Value(Value::Unsigned(count))) => count,
+            Some(TapeItemContent::Value(FieldValue::Unsigned(count))) => count,
             _ => 0,
         }
     }
 }
 
-impl<'a> Observer<'a> for Tape<'a> {
+impl<'a> Observer<'a> for FieldTape<'a> {
     fn enter(&mut self, field: &'static Field, _: usize) {
         let level = self.level_of(field);
         self.levels.push(level);
@@ -181,48 +182,48 @@ impl<'a> Observer<'a> for Tape<'a> {
     fn leave(&mut self, _: usize) {
         let end = self.items.len();
         match self.levels.pop() {
-            Some(Level::Operation) => {
+            Some(TapeLevel::Operation) => {
                 if let Some(part) = self.parts.last_mut() {
                     part.items.end = end;
                 }
             }
             // Its message ended before its first field.
-            Some(Level::Kept(at)) if at + 1 == end => self.items.truncate(at),
-            Some(Level::Kept(at)) => {
+            Some(TapeLevel::Kept(at)) if at + 1 == end => self.items.truncate(at),
+            Some(TapeLevel::Kept(at)) => {
                 if let Some(item) = self.items.get_mut(at) {
-                    item.content = Content::Group(end);
+                    item.content = TapeItemContent::Group(end);
                 }
             }
-            Some(Level::Skipped | Level::Opened(_) | Level::Entry) | None => {}
+            Some(TapeLevel::Skipped | TapeLevel::Opened(_) | TapeLevel::Entry) | None => {}
         }
     }
 
     fn list(&mut self, field: &'static Field, _: usize) {
         match self.levels.last() {
-            Some(Level::Skipped | Level::Entry) => {}
+            Some(TapeLevel::Skipped | TapeLevel::Entry) => {}
             None if self.procedure.is_none() || field.name.starts_with("rpc") => {}
             _ if field.label == "entries" => {
                 self.entries = self.items.len();
-                self.push(field, Content::Value(Value::Unsigned(0)));
-                self.push(&NAMES, Content::List);
+                self.push(field, TapeItemContent::Value(FieldValue::Unsigned(0)));
+                self.push(&NAMES, TapeItemContent::List);
             }
-            _ => self.push(field, Content::List),
+            _ => self.push(field, TapeItemContent::List),
         }
     }
 
-    fn value(&mut self, field: &'static Field, _: Range<usize>, value: Value<'a>) {
+    fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
         match self.levels.last().copied() {
-            Some(Level::Skipped) => {}
-            Some(Level::Entry) => {
+            Some(TapeLevel::Skipped) => {}
+            Some(TapeLevel::Entry) => {
                 if field.label == "name" && self.names() <= MAX_NAMES {
-                    self.push(&NAMES, Content::Value(value));
+                    self.push(&NAMES, TapeItemContent::Value(value));
                 }
             }
             // The head of a COMPOUND, and the status of a procedure, are in the line itself.
             None if self.procedure.is_none() || field.label == "status" => {}
             None if field.name.starts_with("rpc") => {}
-            Some(Level::Operation) if self.is_at_its_begin() && is_head(field) => {
-                if let (Some(part), Value::Enum(number, name)) = (self.parts.last_mut(), value) {
+            Some(TapeLevel::Operation) if self.is_at_its_begin() && is_head(field) => {
+                if let (Some(part), FieldValue::Enum(number, name)) = (self.parts.last_mut(), value) {
                     if field.label == "op" {
                         (part.number, part.name) = (number, name);
                     } else {
@@ -231,11 +232,13 @@ impl<'a> Observer<'a> for Tape<'a> {
                 }
             }
             // The type of an object that CREATE makes is what the union is for.
-            Some(Level::Opened(union)) if union.label == "objtype" && field.label == "type" => {
-                self.push(union, Content::Value(value));
+            Some(TapeLevel::Opened(union)) if union.label == "objtype" && field.label == "type" => {
+                self.push(union, TapeItemContent::Value(value));
             }
-            Some(Level::Kept(group)) if field.label == "attrmask" => self.push_attribute_mask(group, value),
-            _ => self.push(field, Content::Value(value)),
+            Some(TapeLevel::Kept(group)) if field.label == "attrmask" => {
+                self.push_attribute_mask(group, value)
+            }
+            _ => self.push(field, TapeItemContent::Value(value)),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use nfsrdma_dissectors::field::{Field, Kind, Observer, Value};
+use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, Observer};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Value as Json;
 
@@ -15,7 +15,7 @@ fn line(transaction: &Transaction) -> String {
     let mut lines = Vec::new();
     transaction
         .read(|reading| {
-            let off = Names::new(Filehandles::Off, 0);
+            let off = FileNames::new(Filehandles::Off, 0);
             JsonLines::default().transaction(&mut lines, transaction, reading, &reading.facts(), &off)
         })
         .unwrap();
@@ -239,30 +239,30 @@ fn no_object_has_a_key_twice() {
     }
 }
 
-static OPCODE: Field = Field { name: "nfs.opcode", label: "op", kind: Kind::Enum, doc: "" };
-static STATUS: Field = Field { name: "nfs.nfsstat4", label: "status", kind: Kind::Enum, doc: "" };
+static OPCODE: Field = Field { name: "nfs.opcode", label: "op", kind: FieldKind::Enum, doc: "" };
+static STATUS: Field = Field { name: "nfs.nfsstat4", label: "status", kind: FieldKind::Enum, doc: "" };
 static OPERATION: Field = Field::group("nfs.OPERATION", "OPERATION", "");
-static NAME: Field = Field { name: "nfs.name", label: "name", kind: Kind::Text, doc: "" };
-static BYTES: Field = Field { name: "nfs.owner", label: "owner", kind: Kind::Bytes, doc: "" };
+static NAME: Field = Field { name: "nfs.name", label: "name", kind: FieldKind::Text, doc: "" };
+static BYTES: Field = Field { name: "nfs.owner", label: "owner", kind: FieldKind::Bytes, doc: "" };
 static ENTRIES: Field = Field::group("nfs.entries", "entries", "");
 
 /// The operations of a COMPOUND that an observer is told.
-fn operations(call: impl FnOnce(&mut Tape<'_>), reply: impl FnOnce(&mut Tape<'_>)) -> Json {
+fn operations(call: impl FnOnce(&mut FieldTape<'_>), reply: impl FnOnce(&mut FieldTape<'_>)) -> Json {
     let transaction = &testing::transactions("rxe-v42.pcap")[0];
-    let mut tape = Tape::default();
+    let mut tape = FieldTape::default();
     call(&mut tape);
     let (results, call_parts) = (tape.end(), tape.parts.len());
     reply(&mut tape);
     tape.end();
-    let facts = Facts::default();
-    let names = Names::new(Filehandles::Off, 0);
-    let line = Line::new(transaction, &facts, &names, &tape, (results, call_parts), false);
+    let facts = RpcSummary::default();
+    let names = FileNames::new(Filehandles::Off, 0);
+    let line = TransactionJsonLine::new(transaction, &facts, &names, &tape, (results, call_parts), false);
     json(&serde_json::to_string(&line).unwrap())["operations"].take()
 }
 
-fn begin(tape: &mut Tape<'_>, number: u64, name: Option<&'static str>) {
+fn begin(tape: &mut FieldTape<'_>, number: u64, name: Option<&'static str>) {
     tape.enter(&OPERATION, 0);
-    tape.value(&OPCODE, 0..4, Value::Enum(number, name));
+    tape.value(&OPCODE, 0..4, FieldValue::Enum(number, name));
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn text_that_is_not_utf_8_is_shown_lossily() {
     let operations = operations(
         |tape| {
             begin(tape, 15, Some("LOOKUP"));
-            tape.value(&NAME, 0..0, Value::Text(b"caf\xe9"));
+            tape.value(&NAME, 0..0, FieldValue::Text(b"caf\xe9"));
         },
         |_| {},
     );
@@ -283,7 +283,7 @@ fn an_operation_without_a_name_goes_by_its_number_and_is_answered_as_illegal() {
         |tape| begin(tape, 4_294_967_295, None),
         |tape| {
             begin(tape, 10_044, Some("ILLEGAL"));
-            tape.value(&STATUS, 0..4, Value::Enum(10_044, Some("NFS4ERR_OP_ILLEGAL")));
+            tape.value(&STATUS, 0..4, FieldValue::Enum(10_044, Some("NFS4ERR_OP_ILLEGAL")));
         },
     );
     assert_eq!(operations, serde_json::json!([{"op": "4294967295", "status": "NFS4ERR_OP_ILLEGAL"}]));
@@ -295,7 +295,7 @@ fn a_result_of_another_operation_than_the_call_has_in_its_place_stands_alone() {
         |tape| begin(tape, 15, Some("LOOKUP")),
         |tape| {
             begin(tape, 25, Some("READ"));
-            tape.value(&STATUS, 0..4, Value::Enum(77, None));
+            tape.value(&STATUS, 0..4, FieldValue::Enum(77, None));
         },
     );
     assert_eq!(operations, serde_json::json!([{"op": "LOOKUP"}, {"op": "READ", "status": "77"}]));
@@ -307,12 +307,12 @@ fn of_what_is_too_long_for_a_line_there_is_the_length() {
     let operations = operations(
         |tape| {
             begin(tape, 18, Some("OPEN"));
-            tape.value(&BYTES, 0..0, Value::Bytes(&LONG[..2]));
-            tape.value(&NAME, 0..0, Value::Chunk(9, None));
+            tape.value(&BYTES, 0..0, FieldValue::Bytes(&LONG[..2]));
+            tape.value(&NAME, 0..0, FieldValue::Chunk(9, None));
         },
         |tape| {
             begin(tape, 18, Some("OPEN"));
-            tape.value(&BYTES, 0..0, Value::Bytes(&LONG));
+            tape.value(&BYTES, 0..0, FieldValue::Bytes(&LONG));
         },
     );
     let expected = serde_json::json!([{"op": "OPEN", "owner": "0707", "name": {"length": 9}, "result": {"owner": {"length": 1025}}}]);
@@ -328,7 +328,7 @@ fn of_a_large_directory_a_line_has_the_first_thousand_names() {
             tape.list(&ENTRIES, 0);
             for _ in 0..1_500 {
                 tape.enter(&ENTRIES, 0);
-                tape.value(&NAME, 0..0, Value::Text(b"a"));
+                tape.value(&NAME, 0..0, FieldValue::Text(b"a"));
                 tape.leave(0);
             }
         },

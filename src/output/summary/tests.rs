@@ -1,4 +1,4 @@
-use nfsrdma_dissectors::flow::{Flow, Limits};
+use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType};
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::testing;
 
 /// The summary of a capture, as `form` writes it.
-fn summary(capture: &str, form: impl Fn(&Summary<'_>, &mut Vec<u8>)) -> String {
+fn summary(capture: &str, form: impl Fn(&CaptureSummary<'_>, &mut Vec<u8>)) -> String {
     let mut statistics = Statistics::default();
     let mut flow = testing::read_with(capture, |frame| statistics.frame(frame));
     while let Some(transaction) = flow.next_transaction() {
@@ -14,7 +14,7 @@ fn summary(capture: &str, form: impl Fn(&Summary<'_>, &mut Vec<u8>)) -> String {
     }
     let mut text = Vec::new();
     form(
-        &Summary {
+        &CaptureSummary {
             statistics: &statistics,
             flow: &flow,
             icrc: None,
@@ -130,8 +130,8 @@ fn an_operation_sums_up_its_transactions() {
 
 #[test]
 fn of_nothing_there_is_a_summary_too() {
-    let (statistics, flow) = (Statistics::default(), Flow::new(Limits::default()));
-    let summary = Summary {
+    let (statistics, flow) = (Statistics::default(), Flow::new(FlowLimits::default()));
+    let summary = CaptureSummary {
         statistics: &statistics,
         flow: &flow,
         icrc: None,
@@ -169,7 +169,7 @@ fn of_a_capture_without_rpc_over_rdma_it_is_said_what_is_in_it() {
     let mut version = ip;
     version[14] = 0x95;
     let mut statistics = Statistics::default();
-    let mut flow = Flow::new(Limits::default());
+    let mut flow = Flow::new(FlowLimits::default());
     for (number, bytes) in [&ip, &next, &[0; 54], &version].into_iter().enumerate() {
         let frame = Frame {
             number: FrameNumber(number as u64 + 1),
@@ -182,7 +182,7 @@ fn of_a_capture_without_rpc_over_rdma_it_is_said_what_is_in_it() {
         flow.frame(&frame);
     }
     let mut text = Vec::new();
-    Summary {
+    CaptureSummary {
         statistics: &statistics,
         flow: &flow,
         icrc: None,
@@ -222,7 +222,7 @@ fn of_a_capture_that_is_cut_before_any_bytes_of_its_streams_no_claim_is_made() {
     (frame[23], frame[46]) = (6, 0x50);
     frame[36..38].copy_from_slice(&2049_u16.to_be_bytes());
     let mut statistics = Statistics::default();
-    let mut flow = Flow::new(Limits::default());
+    let mut flow = Flow::new(FlowLimits::default());
     let frame = Frame {
         number: FrameNumber(1),
         time: Timestamp(0),
@@ -233,7 +233,7 @@ fn of_a_capture_that_is_cut_before_any_bytes_of_its_streams_no_claim_is_made() {
     statistics.frame(&frame);
     flow.frame(&frame);
     let mut text = Vec::new();
-    Summary {
+    CaptureSummary {
         statistics: &statistics,
         flow: &flow,
         icrc: None,

@@ -6,27 +6,27 @@ use std::io::{self, Write};
 use nfsrdma_dissectors::flow::Undecoded;
 use nfsrdma_dissectors::flow::transaction::Endpoint;
 
-use super::super::settings::View;
+use super::super::settings::LineView;
 use super::super::style::Glyphs;
-use super::super::units::{Count, Duration, Size, Things};
-use super::{Summary, operation_name};
+use super::super::units::{HumanCount, HumanDuration, HumanSize, PluralCount};
+use super::{CaptureSummary, operation_name};
 use crate::analysis::statistics::{ChunkTally, OperationKey, OperationTally, RecoveryTally, Statistics};
 use crate::source::Counters;
 
 /// Connections that are shown; a capture of one server has few, and of many only the largest matter.
 const SHOWN_CONNECTIONS: usize = 10;
 
-pub(super) fn write(summary: &Summary<'_>, to: &mut impl Write, width: usize) -> io::Result<()> {
+pub(super) fn write(summary: &CaptureSummary<'_>, to: &mut impl Write, width: usize) -> io::Result<()> {
     let statistics = summary.statistics;
     for line in wrapped(&totals(summary), width) {
         writeln!(to, "{line}")?;
     }
-    if summary.shown != Some(View::Operations) {
+    if summary.shown != Some(LineView::Operations) {
         for table in operation_tables(statistics, summary.glyphs) {
             table.write(to, width)?;
         }
     }
-    if statistics.connections().count() > 1 && summary.shown != Some(View::Connections) {
+    if statistics.connections().count() > 1 && summary.shown != Some(LineView::Connections) {
         connection_table(statistics).write(to, width)?;
     }
     chunk_table(statistics).write(to, width)?;
@@ -40,7 +40,8 @@ fn counts(
     title: &str,
     counts: impl Iterator<Item = (&'static str, u64)>,
 ) -> io::Result<()> {
-    let rows: Vec<_> = counts.map(|(key, count)| (Count(count).to_string(), key.replace('_', " "))).collect();
+    let rows: Vec<_> =
+        counts.map(|(key, count)| (HumanCount(count).to_string(), key.replace('_', " "))).collect();
     if rows.is_empty() {
         return Ok(());
     }
@@ -50,14 +51,14 @@ fn counts(
 }
 
 /// What there is in all, in sentences.
-fn totals(summary: &Summary<'_>) -> String {
+fn totals(summary: &CaptureSummary<'_>) -> String {
     let statistics = summary.statistics;
-    let mut text = Things(statistics.frames(), "frame").to_string();
-    let _ = write!(text, ", {}", Size(statistics.bytes()));
+    let mut text = PluralCount(statistics.frames(), "frame").to_string();
+    let _ = write!(text, ", {}", HumanSize(statistics.bytes()));
     if let Some(duration) =
         statistics.times().and_then(|(first, last)| last.since(first)).filter(|ns| *ns > 0)
     {
-        let _ = write!(text, " in {}", Duration(duration, summary.glyphs));
+        let _ = write!(text, " in {}", HumanDuration(duration, summary.glyphs));
     }
     if statistics.transactions() == 0 && statistics.frames() > 0 {
         let counts = summary.flow.account().undecoded_counts();
@@ -73,19 +74,19 @@ fn totals(summary: &Summary<'_>) -> String {
     recovery(statistics.recovery(), &mut text);
     let twice = summary.flow.account().captured_twice();
     if twice > 0 {
-        let _ = write!(text, " {} captured twice.", Things(twice, "frame"));
+        let _ = write!(text, " {} captured twice.", PluralCount(twice, "frame"));
     }
     if let Some(icrc) = summary.icrc {
-        let _ = write!(text, " ICRC: {} right, {} wrong", Count(icrc.good), Count(icrc.bad));
+        let _ = write!(text, " ICRC: {} right, {} wrong", HumanCount(icrc.good), HumanCount(icrc.bad));
         if icrc.unknown > 0 {
-            let _ = write!(text, ", {} not checked", Count(icrc.unknown));
+            let _ = write!(text, ", {} not checked", HumanCount(icrc.unknown));
         }
         text.push('.');
     }
     if let Some(counters) = &summary.counters {
         captured(counters, &mut text);
     } else if let Some(dropped) = summary.dropped.filter(|dropped| *dropped > 0) {
-        let _ = write!(text, " The capture lost {}.", Things(dropped, "packet"));
+        let _ = write!(text, " The capture lost {}.", PluralCount(dropped, "packet"));
     }
     text
 }
@@ -94,30 +95,30 @@ fn totals(summary: &Summary<'_>) -> String {
 fn recovery(tally: RecoveryTally, text: &mut String) {
     let by_transport = tally.by_transport();
     if by_transport > 0 {
-        let _ = write!(text, " {} by the transport.", Things(by_transport, "message retransmission"));
+        let _ = write!(text, " {} by the transport.", PluralCount(by_transport, "message retransmission"));
     }
     if tally.resent > 0 {
-        let _ = write!(text, " {} by RPC.", Things(tally.resent, "message retransmission"));
+        let _ = write!(text, " {} by RPC.", PluralCount(tally.resent, "message retransmission"));
     }
     if tally.transactions > 0 {
-        let waited = Duration(tally.ns, Glyphs::UNICODE);
-        let of = Things(tally.transactions, "Transaction");
+        let waited = HumanDuration(tally.ns, Glyphs::UNICODE);
+        let of = PluralCount(tally.transactions, "Transaction");
         let _ = write!(text, " {of} spent {waited} in loss recovery.");
     }
     // A slow server alone is no sign of loss.
     if tally.suspected > 0 && tally.has_loss() {
-        let of = Things(tally.suspected, "Transaction");
+        let of = PluralCount(tally.suspected, "Transaction");
         let _ = write!(
             text,
             " {of} waited an ACK timeout or longer for the server: packets lost before the capture point may be why."
         );
     }
     if tally.lost_copies > 0 {
-        let of = Things(tally.lost_copies, "Call");
+        let of = PluralCount(tally.lost_copies, "Call");
         let _ = write!(text, " Copies of {of} were lost before the capture point: latencies lack that time.");
     }
     if tally.possible_lost_copies > 0 && tally.has_loss() {
-        let of = Things(tally.possible_lost_copies, "Call");
+        let of = PluralCount(tally.possible_lost_copies, "Call");
         let _ = write!(
             text,
             " {of} came after an ACK timeout or longer without a message: the client was idle, or copies were \
@@ -129,11 +130,11 @@ fn recovery(tally: RecoveryTally, text: &mut String) {
 /// What a live capture received and lost, and what would help.
 fn captured(counters: &Counters, text: &mut String) {
     let Counters { received, dropped_by_kernel, dropped_by_interface, dropped_by_program, .. } = *counters;
-    let _ = write!(text, " {} passed the capture filter, ", Things(received, "packet"));
+    let _ = write!(text, " {} passed the capture filter, ", PluralCount(received, "packet"));
     if counters.dropped() == 0 {
         text.push_str("none dropped.");
     } else {
-        let _ = write!(text, "{} dropped:", Count(counters.dropped()));
+        let _ = write!(text, "{} dropped:", HumanCount(counters.dropped()));
         let parts: Vec<_> = [
             (dropped_by_interface, "by the interface"),
             (dropped_by_kernel, "by the kernel (raise -B)"),
@@ -144,14 +145,14 @@ fn captured(counters: &Counters, text: &mut String) {
         ]
         .into_iter()
         .filter(|(count, _)| *count > 0)
-        .map(|(count, where_)| format!(" {} {where_}", Count(count)))
+        .map(|(count, where_)| format!(" {} {where_}", HumanCount(count)))
         .collect();
         let _ = write!(text, "{}.", parts.join(","));
     }
 }
 
 /// What the frames of a capture are in which there is no Transaction.
-fn carried(summary: &Summary<'_>) -> String {
+fn carried(summary: &CaptureSummary<'_>) -> String {
     let passed: Vec<_> = summary.flow.account().passed_counts().collect();
     let others: u64 = passed.iter().map(|(_, count)| count).sum();
     let without_meaning = [
@@ -165,13 +166,13 @@ fn carried(summary: &Summary<'_>) -> String {
     let counts = counts.chain(passed.iter().map(|(what, count)| (what.key(), *count)));
     let counts = counts.chain(without_meaning).filter(|(_, count)| *count > 0);
     let parts: Vec<_> = counts
-        .map(|(what, count)| Things(count, what.strip_suffix('s').unwrap_or(what)).to_string())
+        .map(|(what, count)| PluralCount(count, what.strip_suffix('s').unwrap_or(what)).to_string())
         .collect();
     parts.join(", ")
 }
 
 /// Frames that were not decoded for this reason.
-fn undecoded(summary: &Summary<'_>, reason: Undecoded) -> u64 {
+fn undecoded(summary: &CaptureSummary<'_>, reason: Undecoded) -> u64 {
     let counts = summary.flow.account().undecoded_counts();
     counts.filter(|(why, _)| *why == reason).map(|(_, count)| count).sum()
 }
@@ -180,8 +181,8 @@ fn undecoded(summary: &Summary<'_>, reason: Undecoded) -> u64 {
 fn transactions(statistics: &Statistics, text: &mut String) {
     let (transactions, incomplete) = (statistics.transactions(), statistics.incomplete());
     let connections = statistics.connections().count();
-    let _ = write!(text, ". {}", Things(transactions, "Transaction"));
-    let _ = write!(text, " on {}", Things(connections, "connection"));
+    let _ = write!(text, ". {}", PluralCount(transactions, "Transaction"));
+    let _ = write!(text, " on {}", PluralCount(connections, "connection"));
     match incomplete {
         0 if transactions == 0 => text.push('.'),
         0 => text.push_str(", all complete."),
@@ -196,16 +197,16 @@ fn transactions(statistics: &Statistics, text: &mut String) {
             ]
             .into_iter()
             .filter(|(count, _)| *count > 0)
-            .map(|(count, what)| format!("{} {what}", Count(count)))
+            .map(|(count, what)| format!("{} {what}", HumanCount(count)))
             .collect();
-            let _ = write!(text, ", {} not complete: {}.", Count(incomplete), parts.join(", "));
+            let _ = write!(text, ", {} not complete: {}.", HumanCount(incomplete), parts.join(", "));
         }
     }
 }
 
 /// A table for each version of each program.
-fn operation_tables(statistics: &Statistics, glyphs: Glyphs) -> Vec<Table> {
-    let mut tables: Vec<Table> = Vec::new();
+fn operation_tables(statistics: &Statistics, glyphs: Glyphs) -> Vec<SummaryTable> {
+    let mut tables: Vec<SummaryTable> = Vec::new();
     let mut before: Option<&OperationKey> = None;
     for (key, tally) in statistics.operations() {
         if before.is_none_or(|before| (before.program, before.version) != (key.program, key.version)) {
@@ -217,11 +218,11 @@ fn operation_tables(statistics: &Statistics, glyphs: Glyphs) -> Vec<Table> {
         }
     }
     // The columns of one table stand under those of the other.
-    let widest = tables.iter().map(Table::first).fold(0, usize::max);
-    tables.into_iter().map(|table| Table { widest, ..table }).collect()
+    let widest = tables.iter().map(SummaryTable::first).fold(0, usize::max);
+    tables.into_iter().map(|table| SummaryTable { widest, ..table }).collect()
 }
 
-fn operation_table(key: &OperationKey, tally: &OperationTally) -> Table {
+fn operation_table(key: &OperationKey, tally: &OperationTally) -> SummaryTable {
     let title = match (key.program, key.version) {
         (Some(program), Some(version)) => format!("{program} version {version}"),
         (Some(program), None) => program.to_owned(),
@@ -231,7 +232,7 @@ fn operation_table(key: &OperationKey, tally: &OperationTally) -> Table {
         (None, None) => "Unknown program, or cut by the snap length".to_owned(),
     };
     // What stands furthest right in the second list goes first where there is no room.
-    Table::new(
+    SummaryTable::new(
         title,
         &["calls", "errors", "p50", "p99", "max", "bytes in", "bytes out"],
         &["bytes out", "bytes in", "max", "p99"],
@@ -240,22 +241,23 @@ fn operation_table(key: &OperationKey, tally: &OperationTally) -> Table {
 
 fn operation_cells(key: &OperationKey, tally: &OperationTally, glyphs: Glyphs) -> Vec<String> {
     let latencies = &tally.latencies;
-    let time = |ns| if latencies.count() > 0 { Duration(ns, glyphs).to_string() } else { "-".to_owned() };
+    let time =
+        |ns| if latencies.count() > 0 { HumanDuration(ns, glyphs).to_string() } else { "-".to_owned() };
     vec![
         operation_name(key.operation),
-        Count(tally.calls).to_string(),
-        Count(tally.errors).to_string(),
+        HumanCount(tally.calls).to_string(),
+        HumanCount(tally.errors).to_string(),
         time(latencies.quantile(0.5)),
         time(latencies.quantile(0.99)),
         time(latencies.max()),
-        Size(tally.call_bytes).to_string(),
-        Size(tally.reply_bytes).to_string(),
+        HumanSize(tally.call_bytes).to_string(),
+        HumanSize(tally.reply_bytes).to_string(),
     ]
 }
 
-fn connection_table(statistics: &Statistics) -> Table {
+fn connection_table(statistics: &Statistics) -> SummaryTable {
     let connections = statistics.connections();
-    let mut table = Table::new(
+    let mut table = SummaryTable::new(
         "Connections".to_owned(),
         &["transport", "Transactions", "incomplete", "bytes"],
         &["transport", "incomplete"],
@@ -263,23 +265,23 @@ fn connection_table(statistics: &Statistics) -> Table {
     for tally in connections.largest().take(SHOWN_CONNECTIONS) {
         let name = tally.name;
         table.row(vec![
-            format!("{} - {}", End(name.client), End(name.server)),
+            format!("{} - {}", SummaryEndpoint(name.client), SummaryEndpoint(name.server)),
             name.transport.to_string(),
-            Count(tally.transactions).to_string(),
-            Count(tally.incomplete).to_string(),
-            Size(tally.bytes).to_string(),
+            HumanCount(tally.transactions).to_string(),
+            HumanCount(tally.incomplete).to_string(),
+            HumanSize(tally.bytes).to_string(),
         ]);
     }
     let more = connections.count().saturating_sub(SHOWN_CONNECTIONS as u64);
     if more > 0 {
-        table.row(vec![format!("and {} more", Count(more))]);
+        table.row(vec![format!("and {} more", HumanCount(more))]);
     }
     table
 }
 
-fn chunk_table(statistics: &Statistics) -> Table {
+fn chunk_table(statistics: &Statistics) -> SummaryTable {
     let chunks = statistics.chunks();
-    let mut table = Table::new(
+    let mut table = SummaryTable::new(
         "Chunks".to_owned(),
         &["chunks", "segments", "offered", "returned", "moved"],
         &["segments", "returned"],
@@ -293,14 +295,15 @@ fn chunk_table(statistics: &Statistics) -> Table {
     for (kind, tally) in kinds {
         let ChunkTally { chunks, segments, offered, returned, moved } = tally;
         if chunks > 0 {
-            let returned = if kind.starts_with("Read") { "-".to_owned() } else { Size(returned).to_string() };
+            let returned =
+                if kind.starts_with("Read") { "-".to_owned() } else { HumanSize(returned).to_string() };
             table.row(vec![
                 kind.to_owned(),
-                Count(chunks).to_string(),
-                Count(segments).to_string(),
-                Size(offered).to_string(),
+                HumanCount(chunks).to_string(),
+                HumanCount(segments).to_string(),
+                HumanSize(offered).to_string(),
                 returned,
-                Size(moved).to_string(),
+                HumanSize(moved).to_string(),
             ]);
         }
     }
@@ -308,7 +311,7 @@ fn chunk_table(statistics: &Statistics) -> Table {
 }
 
 /// Rows of cells: the first to the left, the others to the right. A table without rows is not shown.
-struct Table {
+struct SummaryTable {
     title: String,
     columns: Vec<&'static str>,
     /// Columns that may be left out, the last first.
@@ -318,7 +321,7 @@ struct Table {
     widest: usize,
 }
 
-impl Table {
+impl SummaryTable {
     fn new(title: String, columns: &[&'static str], less: &'static [&'static str]) -> Self {
         Self { title, columns: columns.to_vec(), less, rows: Vec::new(), widest: 0 }
     }
@@ -383,9 +386,9 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-struct End(Endpoint);
+struct SummaryEndpoint(Endpoint);
 
-impl fmt::Display for End {
+impl fmt::Display for SummaryEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0.address)?;
         self.0.port.map_or(Ok(()), |port| write!(f, " {port}"))
@@ -399,7 +402,7 @@ mod tests {
     #[test]
     fn a_table_leaves_columns_out_where_there_is_no_room() {
         let mut table =
-            Table::new("Chunks".to_owned(), &["chunks", "segments", "moved"], &["chunks", "segments"]);
+            SummaryTable::new("Chunks".to_owned(), &["chunks", "segments", "moved"], &["chunks", "segments"]);
         table.row(["Read", "1,000", "2", "64.0 KiB"].map(str::to_owned).to_vec());
         let text = |width| {
             let mut text = Vec::new();

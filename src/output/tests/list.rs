@@ -1,7 +1,7 @@
-use crate::analysis::names::{Filehandles, Names};
+use crate::analysis::names::{FileNames, Filehandles};
 use crate::memory::Memory;
-use crate::output::list::List;
-use crate::output::style::{Glyphs, Screen, Styles, columns};
+use crate::output::style::{Glyphs, Styles, TerminalStyle, columns};
+use crate::output::transaction_list::TransactionList;
 use crate::output::units::TimeFormat;
 
 use nfsrdma_dissectors::flow::Transaction;
@@ -9,13 +9,13 @@ use nfsrdma_dissectors::flow::transaction::ChunkListState;
 
 use super::{capture, transactions};
 
-fn list_as(name: &str, screen: Screen, time: TimeFormat) -> String {
+fn list_as(name: &str, screen: TerminalStyle, time: TimeFormat) -> String {
     list_with(name, screen, time, Filehandles::Names)
 }
 
-fn list_with(name: &str, screen: Screen, time: TimeFormat, filehandles: Filehandles) -> String {
+fn list_with(name: &str, screen: TerminalStyle, time: TimeFormat, filehandles: Filehandles) -> String {
     let (mut list, mut names) =
-        (List::new(screen, time), Names::new(filehandles, Memory::default().names_bytes()));
+        (TransactionList::new(screen, time), FileNames::new(filehandles, Memory::default().names_bytes()));
     list.start(capture(name).next().unwrap().unwrap().time);
     let mut out = Vec::new();
     for transaction in transactions(name) {
@@ -30,7 +30,7 @@ fn list_with(name: &str, screen: Screen, time: TimeFormat, filehandles: Filehand
     String::from_utf8(out).unwrap()
 }
 
-fn list(name: &str, screen: Screen) -> String {
+fn list(name: &str, screen: TerminalStyle) -> String {
     list_as(name, screen, TimeFormat::Relative)
 }
 
@@ -42,24 +42,24 @@ fn line(list: &str, operation: &str) -> String {
 /// RFC 5666 section 3.5: a Reply may offer its data to be read.
 #[test]
 fn the_read_list_of_a_reply_is_among_the_chunks() {
-    use crate::output::list;
+    use crate::output::transaction_list;
     let mut transaction = transactions("rxe-v42.pcap")
         .into_iter()
         .find(|transaction| transaction.write_chunks.iter().any(|chunk| chunk.moved() > 0))
         .unwrap();
-    let (mut before, bytes) = (String::new(), list::wire_bytes(&transaction));
-    list::chunks(&transaction, false, &mut before);
+    let (mut before, bytes) = (String::new(), transaction_list::wire_bytes(&transaction));
+    transaction_list::chunks(&transaction, false, &mut before);
     transaction.reply_read_chunks = std::mem::take(&mut transaction.write_chunks);
     let mut text = String::new();
-    list::chunks(&transaction, false, &mut text);
+    transaction_list::chunks(&transaction, false, &mut text);
     assert_eq!((text.replacen("rR", "W", 1), text.contains("rR")), (before, true));
-    assert_eq!(list::wire_bytes(&transaction), bytes);
+    assert_eq!(transaction_list::wire_bytes(&transaction), bytes);
 }
 
 /// RFC 8166 section 4.3: where the capture cut the lists of a Call, more chunks may follow.
 #[test]
 fn lists_that_were_cut_are_not_shown_as_empty() {
-    use crate::output::list;
+    use crate::output::transaction_list;
     let cut = transactions("rxe-v42-snap128.pcap");
     let is_cut = |transaction: &&Transaction| {
         transaction.call.as_ref().is_some_and(|call| call.chunk_lists() == Some(ChunkListState::Cut))
@@ -67,7 +67,7 @@ fn lists_that_were_cut_are_not_shown_as_empty() {
     assert!(cut.iter().filter(is_cut).count() > 0);
     for transaction in &cut {
         let mut text = String::new();
-        list::chunks(transaction, true, &mut text);
+        transaction_list::chunks(transaction, true, &mut text);
         assert_eq!(text.ends_with('?'), is_cut(&transaction), "{text}");
     }
 }
@@ -75,11 +75,11 @@ fn lists_that_were_cut_are_not_shown_as_empty() {
 /// A number whose end is missing would be another number.
 #[test]
 fn a_narrow_column_cuts_no_number_of_chunks() {
-    use crate::output::list;
+    use crate::output::transaction_list;
     let mut rounded = 0;
     for transaction in &transactions("rxe-v42.pcap") {
         let mut text = String::new();
-        list::chunks(transaction, true, &mut text);
+        transaction_list::chunks(transaction, true, &mut text);
         let kinds =
             text.split(' ').filter(|word| word.bytes().all(|byte| byte.is_ascii_alphabetic())).count();
         assert!(text.len() <= 11 * kinds + kinds.saturating_sub(1), "{text}");
@@ -90,22 +90,22 @@ fn a_narrow_column_cuts_no_number_of_chunks() {
 
 #[test]
 fn a_list_of_80_columns() {
-    insta::assert_snapshot!(list("rxe-v42-deleg.pcap", Screen::terminal(80)));
+    insta::assert_snapshot!(list("rxe-v42-deleg.pcap", TerminalStyle::terminal(80)));
 }
 
 #[test]
 fn a_list_of_120_columns() {
-    insta::assert_snapshot!(list("rxe-v42-deleg.pcap", Screen::terminal(120)));
+    insta::assert_snapshot!(list("rxe-v42-deleg.pcap", TerminalStyle::terminal(120)));
 }
 
 #[test]
 fn a_list_in_a_pipe() {
-    insta::assert_snapshot!(list("rxe-v42-deleg.pcap", Screen::pipe()));
+    insta::assert_snapshot!(list("rxe-v42-deleg.pcap", TerminalStyle::pipe()));
 }
 
 #[test]
 fn a_list_of_nfsv3_with_nfsacl_and_errors() {
-    insta::assert_snapshot!(list("rxe-v3.pcap", Screen::terminal(100)));
+    insta::assert_snapshot!(list("rxe-v3.pcap", TerminalStyle::terminal(100)));
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn no_line_is_wider_than_the_terminal_and_columns_stay_in_their_places() {
             for time in ["r", "ad"] {
                 let list = list_as(
                     name,
-                    Screen::terminal(width),
+                    TerminalStyle::terminal(width),
                     <TimeFormat as clap::ValueEnum>::from_str(time, false).unwrap(),
                 );
                 let widest = list.lines().map(columns).max().unwrap();
@@ -123,7 +123,7 @@ fn no_line_is_wider_than_the_terminal_and_columns_stay_in_their_places() {
             }
         }
     }
-    let list = list("rxe-v42.pcap", Screen::terminal(120));
+    let list = list("rxe-v42.pcap", TerminalStyle::terminal(120));
     let mut lines = list.lines();
     let at = columns(lines.next().unwrap().split_once("OPERATION").unwrap().0);
     for line in lines {
@@ -135,7 +135,7 @@ fn no_line_is_wider_than_the_terminal_and_columns_stay_in_their_places() {
 #[test]
 fn what_matters_least_goes_first_on_a_narrow_terminal() {
     let header =
-        |width| list("rxe-v42-deleg.pcap", Screen::terminal(width)).lines().next().unwrap().to_owned();
+        |width| list("rxe-v42-deleg.pcap", TerminalStyle::terminal(width)).lines().next().unwrap().to_owned();
     let names = |width| header(width).split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(names(40), "OPERATION LATENCY STATUS");
     assert_eq!(names(48), "TIME OPERATION LATENCY STATUS");
@@ -148,7 +148,7 @@ fn what_matters_least_goes_first_on_a_narrow_terminal() {
 
 /// The list that --filehandles none gives.
 fn nameless(name: &str) -> String {
-    list_with(name, Screen::pipe(), TimeFormat::Relative, Filehandles::Off)
+    list_with(name, TerminalStyle::pipe(), TimeFormat::Relative, Filehandles::Off)
 }
 
 #[test]
@@ -211,13 +211,13 @@ fn errors_go_without_the_prefix_that_all_of_them_have() {
 
 #[test]
 fn statuses_of_nlm_and_of_its_companions_go_without_theirs() {
-    let list = list("rxe-v3.pcap", Screen::terminal(100));
+    let list = list("rxe-v3.pcap", TerminalStyle::terminal(100));
     assert!(!list.contains("NLM4_") && list.contains(" DENIED_GRACE"), "{list}");
 }
 
 #[test]
 fn files_go_by_their_paths() {
-    let list = list("rxe-v42.pcap", Screen::pipe());
+    let list = list("rxe-v42.pcap", TerminalStyle::pipe());
     for expected in [
         "READ /data/w/s2k 0+4096 got 2000 eof",
         "OPEN /data/w/s8k CREATE W",
@@ -234,7 +234,7 @@ fn files_go_by_their_paths() {
 
 #[test]
 fn companions_say_what_they_are_about() {
-    let list = list("rxe-v3.pcap", Screen::pipe());
+    let list = list("rxe-v3.pcap", TerminalStyle::pipe());
     for expected in [
         "GETPORT MOUNT 3 tcp → 39883",
         "MNT /export",
@@ -251,7 +251,7 @@ fn companions_say_what_they_are_about() {
 
 #[test]
 fn a_path_gives_way_to_what_follows_it() {
-    let list = list("rxe-v3.pcap", Screen::terminal(80));
+    let list = list("rxe-v3.pcap", TerminalStyle::terminal(80));
     assert!(list.contains(" READ …/d12345 10000+4096 got… "), "{list}");
     assert!(list.contains(" ACCESS …/s100 RD MD XT XE → … "), "{list}");
     assert!(list.contains(" LOOKUP /export/data/w/s100  "), "{list}");
@@ -259,7 +259,7 @@ fn a_path_gives_way_to_what_follows_it() {
 
 #[test]
 fn a_filehandle_goes_by_the_hash_that_wireshark_has() {
-    let list = |how| list_with("rxe-v3.pcap", Screen::pipe(), TimeFormat::Relative, how);
+    let list = |how| list_with("rxe-v3.pcap", TerminalStyle::pipe(), TimeFormat::Relative, how);
     // tshark -r rxe-v3.pcap -Y 'rpc.xid == 0xa78d6284' -T fields -e nfs.fh.hash
     let (hash, hex) = (list(Filehandles::Hash), list(Filehandles::Hex));
     assert!(hash.contains("  LOOKUP 0x62d40c52/data  "), "{hash}");
@@ -268,24 +268,24 @@ fn a_filehandle_goes_by_the_hash_that_wireshark_has() {
 
 #[test]
 fn both_filehandles_of_a_copy_are_told_in_full() {
-    let list = list_with("rxe-v42.pcap", Screen::pipe(), TimeFormat::Relative, Filehandles::Hash);
+    let list = list_with("rxe-v42.pcap", TerminalStyle::pipe(), TimeFormat::Relative, Filehandles::Hash);
     // tshark -r rxe-v42.pcap -Y 'nfs.opcode == 60' -T fields -e nfs.fh.hash
     assert!(list.contains("  COPY 0xc0c18a12 0+8192 → 0x47c7b027 0"), "{}", line(&list, "COPY"));
 }
 
 #[test]
 fn what_was_sent_again_and_what_is_missing_is_marked() {
-    assert!(list("rxe-v42-loss.pcap", Screen::terminal(120)).contains("  ok reply×2\n"));
-    assert!(list("rxe-v42-snap128.pcap", Screen::terminal(80)).contains(" 392 missing\n"));
-    let piped = list("rxe-v42-snap128.pcap", Screen::pipe());
+    assert!(list("rxe-v42-loss.pcap", TerminalStyle::terminal(120)).contains("  ok reply×2\n"));
+    assert!(list("rxe-v42-snap128.pcap", TerminalStyle::terminal(80)).contains(" 392 missing\n"));
+    let piped = list("rxe-v42-snap128.pcap", TerminalStyle::pipe());
     assert!(piped.contains("  ok missing call:26-251 replychunk:58-223\n"), "{piped}");
 }
 
 #[test]
 fn callbacks_point_back() {
-    let list = list("rxe-v42-deleg.pcap", Screen::terminal(100));
+    let list = list("rxe-v42-deleg.pcap", TerminalStyle::terminal(100));
     assert!(line(&list, "CB_RECALL").contains(" ←4.2  CB_RECALL "));
-    let ascii = Screen { glyphs: Glyphs::ASCII, ..Screen::terminal(100) };
+    let ascii = TerminalStyle { glyphs: Glyphs::ASCII, ..TerminalStyle::terminal(100) };
     let list = super::list::list("rxe-v42-deleg.pcap", ascii);
     assert!(line(&list, "CB_RECALL").contains(" <-4.2 CB_RECALL "));
     assert!(list.is_ascii());
@@ -293,7 +293,8 @@ fn callbacks_point_back() {
 
 #[test]
 fn colours_change_nothing_but_colours() {
-    let colored = list("rxe-v42.pcap", Screen { styles: Styles::colored(), ..Screen::terminal(100) });
+    let colored =
+        list("rxe-v42.pcap", TerminalStyle { styles: Styles::colored(), ..TerminalStyle::terminal(100) });
     let mut plain = String::new();
     let mut rest = colored.as_str();
     while let Some((before, code)) = rest.split_once('\u{1b}') {
@@ -301,6 +302,6 @@ fn colours_change_nothing_but_colours() {
         rest = code.split_once('m').unwrap().1;
     }
     plain.push_str(rest);
-    assert_eq!(plain, list("rxe-v42.pcap", Screen::terminal(100)));
+    assert_eq!(plain, list("rxe-v42.pcap", TerminalStyle::terminal(100)));
     assert!(colored.contains("\u{1b}[1m\u{1b}[31mNOENT\u{1b}[0m"));
 }

@@ -4,20 +4,20 @@ mod frames;
 mod list;
 mod tree;
 
-use nfsrdma_dissectors::flow::{Flow, Limits, Transaction};
+use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 
-use crate::source::Source;
+use crate::source::CaptureSource;
 
 /// Opens a capture of `captures/`.
-fn capture(name: &str) -> Source {
+fn capture(name: &str) -> CaptureSource {
     let path = format!("{}/captures/{name}", env!("CARGO_MANIFEST_DIR"));
-    Source::open([path]).unwrap()
+    CaptureSource::open([path]).unwrap()
 }
 
 /// The Transactions of a capture, in the order in which they are given out.
 fn transactions(name: &str) -> Vec<Transaction> {
     let mut source = capture(name);
-    let mut flow = Flow::new(Limits::default());
+    let mut flow = Flow::new(FlowLimits::default());
     let mut transactions = Vec::new();
     while let Some(frame) = source.next().unwrap() {
         flow.frame(&frame);

@@ -1,16 +1,16 @@
-use nfsrdma_dissectors::flow::{Flow, Limits, Transaction};
+use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::frame::FrameNumber;
 
-use crate::analysis::names::Names;
-use crate::output::kept_frames::KeptFrames;
-use crate::output::style::{Glyphs, Screen};
-use crate::output::tree::{Frames, NoFrames, TreeView};
+use crate::analysis::names::FileNames;
+use crate::output::frame_ring::FrameRing;
+use crate::output::style::{Glyphs, TerminalStyle};
+use crate::output::tree::{EmptyFrameStore, FrameStore, TreeView};
 
 use super::{capture, transactions};
 
-fn tree_of(transaction: &Transaction, screen: Screen, frames: &impl Frames) -> String {
+fn tree_of(transaction: &Transaction, screen: TerminalStyle, frames: &impl FrameStore) -> String {
     let mut out = Vec::new();
-    let (mut view, mut names) = (TreeView::new(screen), Names::default());
+    let (mut view, mut names) = (TreeView::new(screen), FileNames::default());
     transaction
         .read(|reading| {
             let facts = reading.facts();
@@ -30,20 +30,20 @@ fn from_frame(name: &str, number: u64) -> Transaction {
 }
 
 fn tree(name: &str, number: u64) -> String {
-    tree_of(&from_frame(name, number), Screen::pipe(), &NoFrames)
+    tree_of(&from_frame(name, number), TerminalStyle::pipe(), &EmptyFrameStore)
 }
 
 #[test]
 fn a_read_with_a_write_chunk_and_the_frames_that_were_kept() {
-    let mut kept = KeptFrames::new(64 << 20);
-    let (mut source, mut flow) = (capture("rxe-v42.pcap"), Flow::new(Limits::default()));
+    let mut kept = FrameRing::new(64 << 20);
+    let (mut source, mut flow) = (capture("rxe-v42.pcap"), Flow::new(FlowLimits::default()));
     while let Some(frame) = source.next().unwrap() {
         kept.keep(&frame);
         flow.frame(&frame);
         let done = std::iter::from_fn(|| flow.next_transaction());
         let read = done.into_iter().find(|done| done.call.as_ref().unwrap().frames == [FrameNumber(590)]);
         if let Some(read) = read {
-            insta::assert_snapshot!(tree_of(&read, Screen::pipe(), &kept));
+            insta::assert_snapshot!(tree_of(&read, TerminalStyle::pipe(), &kept));
             return;
         }
     }
@@ -80,14 +80,14 @@ fn a_procedure_of_nfsv3_that_fails() {
         })
     };
     let transaction = transactions.iter().find(is_mkdir).unwrap();
-    insta::assert_snapshot!(tree_of(transaction, Screen::pipe(), &NoFrames));
+    insta::assert_snapshot!(tree_of(transaction, TerminalStyle::pipe(), &EmptyFrameStore));
 }
 
 /// The trees of some frames and of the messages that they complete.
 fn frame_trees(name: &str, numbers: std::ops::RangeInclusive<u64>) -> String {
-    let (mut source, mut flow) = (capture(name), Flow::new(Limits::default()));
-    let (mut view, mut out) = (TreeView::new(Screen::pipe()), Vec::new());
-    let mut names = Names::default();
+    let (mut source, mut flow) = (capture(name), Flow::new(FlowLimits::default()));
+    let (mut view, mut out) = (TreeView::new(TerminalStyle::pipe()), Vec::new());
+    let mut names = FileNames::default();
     while let Some(frame) = source.next().unwrap() {
         flow.frame(&frame);
         names.learn_frame(&flow);
@@ -107,7 +107,7 @@ fn frames_with_the_messages_that_they_complete() {
 fn what_is_whole_is_shown_to_its_last_byte() {
     for name in ["rxe-v3.pcap", "rxe-v42.pcap", "rxe-v40-deleg.pcap", "rxe-v42-krb5.pcap.gz"] {
         for transaction in transactions(name) {
-            let text = tree_of(&transaction, Screen::pipe(), &NoFrames);
+            let text = tree_of(&transaction, TerminalStyle::pipe(), &EmptyFrameStore);
             assert!(!text.contains("undecoded"), "{text}");
             assert!(!text.contains("not decoded further"), "{text}");
         }
@@ -116,8 +116,8 @@ fn what_is_whole_is_shown_to_its_last_byte() {
 
 #[test]
 fn ascii_screens_get_ascii() {
-    let screen = Screen { glyphs: Glyphs::ASCII, ..Screen::pipe() };
-    assert!(tree_of(&from_frame("rxe-v42.pcap", 590), screen, &NoFrames).is_ascii());
+    let screen = TerminalStyle { glyphs: Glyphs::ASCII, ..TerminalStyle::pipe() };
+    assert!(tree_of(&from_frame("rxe-v42.pcap", 590), screen, &EmptyFrameStore).is_ascii());
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn a_message_may_end_anywhere() {
         for end in 0..whole.call.as_ref().unwrap().bytes.len() {
             let mut cut = whole.clone();
             cut.call.as_mut().unwrap().bytes.truncate(end);
-            let text = tree_of(&cut, Screen::pipe(), &NoFrames);
+            let text = tree_of(&cut, TerminalStyle::pipe(), &EmptyFrameStore);
             // Nothing reads the checksum that ends a protected message.
             let is_read = name.contains("krb5") && end >= 376;
             assert!(is_read || text.contains("not decoded further: byte "), "{end}: {text}");

@@ -6,23 +6,23 @@ use std::io::{self, Write};
 use std::ops::Range;
 
 use nfsrdma_dissectors::field::Field;
-use nfsrdma_dissectors::flow::transaction::Which;
+use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::frame::FrameNumber;
 
-use crate::output::style::{Style, Styled, Styles};
+use crate::output::style::{Style, StyledText, Styles};
 
 /// What the positions of a line count in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Origin {
+pub enum ByteRangeOrigin {
     /// The line is about no bytes.
     #[default]
     Nothing,
     /// A frame.
     Frame(FrameNumber),
     /// A message as it went inline, from its RPC-over-RDMA header on.
-    Message(Which),
+    Message(RpcMessageKind),
     /// The chunk that holds the whole RPC message.
-    Chunk(Which),
+    Chunk(RpcMessageKind),
 }
 
 /// A line.
@@ -35,7 +35,7 @@ pub struct TreeLine {
     /// The bytes that it was read from.
     pub bytes: Option<Range<usize>>,
     /// What these positions count in.
-    pub origin: Origin,
+    pub origin: ByteRangeOrigin,
     /// The field that it shows.
     pub field: Option<&'static Field>,
     /// Its value as a display filter has it; `None` where there is no such value.
@@ -44,7 +44,7 @@ pub struct TreeLine {
 
 impl TreeLine {
     /// A line without text.
-    pub(super) fn new(depth: usize, origin: Origin) -> Self {
+    pub(super) fn new(depth: usize, origin: ByteRangeOrigin) -> Self {
         Self { depth, origin, ..Self::default() }
     }
 
@@ -72,11 +72,11 @@ impl TreeLine {
     pub(super) fn write(&self, out: &mut impl Write, styles: &Styles) -> io::Result<()> {
         write!(out, "{:1$}", "", self.depth * 2)?;
         for (style, text) in &self.pieces {
-            write!(out, "{}", Styled(*style, text))?;
+            write!(out, "{}", StyledText(*style, text))?;
         }
         if let Some(bytes) = &self.bytes {
             let position = format!("[{}..{}]", bytes.start, bytes.end);
-            write!(out, " {}", Styled(styles.dim, position))?;
+            write!(out, " {}", StyledText(styles.dim, position))?;
         }
         writeln!(out)
     }

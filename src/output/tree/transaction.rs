@@ -2,26 +2,27 @@
 
 use std::io::{self, Write};
 
-use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind, Segment};
-use nfsrdma_dissectors::flow::reading::{Facts, Reading};
+use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind, ChunkSegment};
+use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{
-    ConnectionName, Direction, Endpoint, LostCopy, MessageRecord, Transaction, Transport, Which,
+    CallDirection, ConnectionName, ConnectionTransport, Endpoint, LostCopy, MessageRecord, RpcMessageKind,
+    Transaction,
 };
-use nfsrdma_dissectors::flow::{Flow, LoneHeader, Meaning, MpaCounts, observe_segment};
+use nfsrdma_dissectors::flow::{Flow, FrameKind, LoneHeader, MpaCounts, observe_segment};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber};
 use nfsrdma_dissectors::infiniband::cm;
 use nfsrdma_dissectors::infiniband::mad::Mad;
-use nfsrdma_dissectors::net::{self, Carried};
+use nfsrdma_dissectors::net::{self, DatagramPayload};
 use nfsrdma_dissectors::rpcrdma::PrivateData;
-use nfsrdma_dissectors::xdr::Error;
+use nfsrdma_dissectors::xdr::XdrError;
 
-use super::named::{Known, Named};
-use super::{Frames, Origin, Tree, TreeLine, fact, heading, value};
-use crate::analysis::names::Names;
-use crate::output::label::Labels;
-use crate::output::list;
-use crate::output::style::{Screen, Style};
-use crate::output::units::{Date, Duration, Moment};
+use super::filehandle_names::{FilehandleContext, NamedFieldTree};
+use super::{ByteRangeOrigin, FieldTree, FrameStore, TreeLine, fact, heading, value};
+use crate::analysis::names::FileNames;
+use crate::output::info_column::OperationLabels;
+use crate::output::style::{Style, TerminalStyle};
+use crate::output::transaction_list;
+use crate::output::units::{CalendarTime, DateTimeUtc, HumanDuration};
 
 /// Frames of a message whose headers are shown; the others look like them and are named only.
 const HEADERS: usize = 4;
@@ -29,17 +30,17 @@ const HEADERS: usize = 4;
 /// Writes trees.
 #[derive(Debug)]
 pub struct TreeView {
-    screen: Screen,
-    tree: Tree,
-    labels: Labels,
+    screen: TerminalStyle,
+    tree: FieldTree,
+    labels: OperationLabels,
     lines: Vec<TreeLine>,
 }
 
 impl TreeView {
     /// A view for this screen; its lines are not cut, whatever the screen's width.
-    pub fn new(screen: Screen) -> Self {
-        let tree = Tree::new(screen.glyphs);
-        Self { screen, tree, labels: Labels::default(), lines: Vec::new() }
+    pub fn new(screen: TerminalStyle) -> Self {
+        let tree = FieldTree::new(screen.glyphs);
+        Self { screen, tree, labels: OperationLabels::default(), lines: Vec::new() }
     }
 
     /// The same, whose lines have their values as display filters have them.
@@ -62,10 +63,10 @@ impl TreeView {
         &mut self,
         out: &mut impl Write,
         transaction: &Transaction,
-        reading: &Reading<'_>,
-        facts: &Facts,
-        names: &Names,
-        frames: &impl Frames,
+        reading: &TransactionMessages<'_>,
+        facts: &RpcSummary,
+        names: &FileNames,
+        frames: &impl FrameStore,
     ) -> io::Result<()> {
         self.transaction_lines(transaction, reading, facts, names, frames);
         self.write(out)
@@ -75,22 +76,24 @@ impl TreeView {
     pub fn transaction_lines(
         &mut self,
         transaction: &Transaction,
-        reading: &Reading<'_>,
-        facts: &Facts,
-        names: &Names,
-        frames: &impl Frames,
+        reading: &TransactionMessages<'_>,
+        facts: &RpcSummary,
+        names: &FileNames,
+        frames: &impl FrameStore,
     ) -> &[TreeLine] {
         self.lines.clear();
-        let known = Known { names, transaction, facts };
+        let known = FilehandleContext { names, transaction, facts };
         self.about(transaction, reading, known);
-        for which in [Which::Call, Which::Reply] {
+        for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
             match transaction.message(which) {
                 Some(message) => self.message(reading, known, which, message, frames),
                 None => {
                     let text = match which {
-                        Which::Call => "Call: not in the capture",
-                        Which::Reply if transaction.done => "Reply: none, an RDMA_DONE ended the Transaction",
-                        Which::Reply => "Reply: not in the capture",
+                        RpcMessageKind::Call => "Call: not in the capture",
+                        RpcMessageKind::Reply if transaction.done => {
+                            "Reply: none, an RDMA_DONE ended the Transaction"
+                        }
+                        RpcMessageKind::Reply => "Reply: not in the capture",
                     };
                     self.lines.push(heading(1, self.screen.styles.mark, text));
                 }
@@ -101,7 +104,7 @@ impl TreeView {
 
     /// The content of the chunk that holds the whole of a message, which lines with [`Origin::Chunk`] count in; `None` where
     /// the message went inline.
-    pub fn whole(transaction: &Transaction, which: Which) -> Option<Vec<u8>> {
+    pub fn whole(transaction: &Transaction, which: RpcMessageKind) -> Option<Vec<u8>> {
         let message = transaction.message(which)?;
         whole_chunk(transaction, which, message).map(std::borrow::Cow::into_owned)
     }
@@ -115,23 +118,23 @@ impl TreeView {
         out: &mut impl Write,
         frame: &Frame<'_>,
         flow: &Flow,
-        names: &Names,
+        names: &FileNames,
     ) -> io::Result<()> {
         self.frame_lines(frame, flow, names);
         self.write(out)
     }
 
     /// The lines of a frame, as [`TreeView::frame`] writes them.
-    pub fn frame_lines(&mut self, frame: &Frame<'_>, flow: &Flow, names: &Names) -> &[TreeLine] {
+    pub fn frame_lines(&mut self, frame: &Frame<'_>, flow: &Flow, names: &FileNames) -> &[TreeLine] {
         self.lines.clear();
         self.frame_at(frame, 0, flow.is_iwarp(), flow.mpa_of_frame());
         for meaning in flow.meanings() {
-            if let Meaning::Message { key, which } | Meaning::MessageAgain { key, which } = *meaning
+            if let FrameKind::Message { key, which } | FrameKind::MessageAgain { key, which } = *meaning
                 && let Some(transaction) = flow.transaction(key)
                 && let Some(message) = transaction.message(which)
             {
                 transaction.read(|reading| {
-                    let known = Known { names, transaction, facts: &reading.facts() };
+                    let known = FilehandleContext { names, transaction, facts: &reading.facts() };
                     self.fields(reading, known, which, message, 1);
                 });
             }
@@ -149,7 +152,7 @@ impl TreeView {
         self.tree.finish();
         let styles = self.screen.styles;
         // Positions count in the message, and not in the frame.
-        let origin = Origin::Nothing;
+        let origin = ByteRangeOrigin::Nothing;
         self.tree.lines(&mut self.lines, &styles, 1, (origin, origin), None);
         let error =
             result.err().map(|error| heading(1, styles.error, format_args!("not decoded further: {error}")));
@@ -159,24 +162,24 @@ impl TreeView {
     fn about(
         &mut self,
         transaction: &Transaction,
-        reading: &Reading<'_>,
-        Known { names, facts, .. }: Known<'_>,
+        reading: &TransactionMessages<'_>,
+        FilehandleContext { names, facts, .. }: FilehandleContext<'_>,
     ) {
-        let Screen { styles, glyphs, .. } = self.screen;
+        let TerminalStyle { styles, glyphs, .. } = self.screen;
         let glyphs = &glyphs;
         let (mut operation, mut version, mut status) = (String::new(), String::new(), String::new());
         self.labels.write(reading, facts, names.about(), glyphs, &mut operation);
-        list::version(facts, &mut version);
-        let is_ok = list::status(facts, &mut status);
+        transaction_list::version(facts, &mut version);
+        let is_ok = transaction_list::status(facts, &mut status);
         let title = format!("Transaction {}: {operation}", transaction.index);
         self.lines.push(heading(0, styles.layer, title));
 
         let name = &transaction.connection;
         let (direction, arrow) = match transaction.direction {
-            Direction::Forward => ("forward", glyphs.to),
-            Direction::Reverse => ("reverse", glyphs.back),
+            CallDirection::Forward => ("forward", glyphs.to),
+            CallDirection::Reverse => ("reverse", glyphs.back),
         };
-        let (client, server) = (End(name, &name.client), End(name, &name.server));
+        let (client, server) = (TreeEndpoint(name, &name.client), TreeEndpoint(name, &name.server));
         let connection =
             format_args!("{}, {}, {client} {arrow} {server}, {direction}", name.number, name.transport);
         self.lines.push(fact(&styles, 1, "connection", connection));
@@ -199,7 +202,7 @@ impl TreeView {
             self.lines.push(styled_fact(styles.label, "status", style, name));
         }
         if let Some((latency, phases)) = transaction.latency().zip(transaction.phases()) {
-            let time = |ns| Duration(ns, *glyphs);
+            let time = |ns| HumanDuration(ns, *glyphs);
             let phases = phases.named().into_iter().filter(|(_, ns)| *ns > 0);
             let phases: Vec<String> =
                 phases.map(|(name, ns)| format!("{} {}", name.replace('_', " "), time(ns))).collect();
@@ -207,7 +210,7 @@ impl TreeView {
             self.lines.push(fact(&styles, 1, "latency", phases));
         }
         if let Some(lost) = transaction.lost_copy() {
-            let time = Duration(lost.ns(), *glyphs);
+            let time = HumanDuration(lost.ns(), *glyphs);
             let about = match lost {
                 LostCopy::Certain { .. } => format!(
                     "lost before the capture point: a packet that was sent behind it was captured {time} before the Call"
@@ -251,13 +254,13 @@ impl TreeView {
         let (offered, moved) = (chunk.offered(), chunk.moved());
         let cut = if chunk.is_cut { ", more segments may follow" } else { "" };
         let took = match chunk.times.and_then(|(first, last)| last.since(first)) {
-            Some(ns) if ns > 0 => format!(" in {}", Duration(ns, self.screen.glyphs)),
+            Some(ns) if ns > 0 => format!(" in {}", HumanDuration(ns, self.screen.glyphs)),
             _ => String::new(),
         };
         let about = format_args!("offered {offered}{returned}, moved {moved} bytes{took}{cut}");
         self.lines.push(fact(&styles, 1, name, about));
         for (index, segment) in chunk.segments.iter().enumerate() {
-            let Segment { handle, offset, length, frames, .. } = segment;
+            let ChunkSegment { handle, offset, length, frames, .. } = segment;
             let moved = segment.moved.seen();
             let frames = match frames {
                 Some((first, last)) if first == last => format!(", frame {first}"),
@@ -273,27 +276,27 @@ impl TreeView {
 
     fn message(
         &mut self,
-        reading: &Reading<'_>,
-        known: Known<'_>,
-        which: Which,
+        reading: &TransactionMessages<'_>,
+        known: FilehandleContext<'_>,
+        which: RpcMessageKind,
         message: &MessageRecord,
-        frames: &impl Frames,
+        frames: &impl FrameStore,
     ) {
         let name = match which {
-            Which::Call => "Call",
-            Which::Reply => "Reply",
+            RpcMessageKind::Call => "Call",
+            RpcMessageKind::Reply => "Reply",
         };
         let copies = match message.copies {
             ..=1 => String::new(),
             copies => format!(", sent {copies} times"),
         };
-        let time = Moment(Date::of(message.time));
-        let (numbers, length) = (Numbers(&message.frames), message.length);
+        let time = DateTimeUtc(CalendarTime::of(message.time));
+        let (numbers, length) = (FrameNumberList(&message.frames), message.length);
         let text = format_args!("{name}: {numbers}, {time}, {length} bytes{copies}");
         self.lines.push(heading(1, self.screen.styles.layer, text));
         for number in message.frames.iter().take(HEADERS) {
             if let Some(frame) = frames.frame(*number) {
-                let is_iwarp = known.transaction.connection.transport == Transport::Iwarp;
+                let is_iwarp = known.transaction.connection.transport == ConnectionTransport::Iwarp;
                 self.frame_at(&frame, 2, is_iwarp, frames.crc(*number));
             }
         }
@@ -304,9 +307,9 @@ impl TreeView {
     fn frame_at(&mut self, frame: &Frame<'_>, depth: usize, is_iwarp: bool, crc: MpaCounts) {
         let (captured, length) = (frame.bytes.len(), frame.length);
         let cut = if captured < length as usize { format!(", {captured} captured") } else { String::new() };
-        let time = Moment(Date::of(frame.time));
+        let time = DateTimeUtc(CalendarTime::of(frame.time));
         let text = format_args!("Frame {}: {length} bytes{cut}, {time}", frame.number);
-        let origin = Origin::Frame(frame.number);
+        let origin = ByteRangeOrigin::Frame(frame.number);
         let mut line = heading(depth, self.screen.styles.layer, text);
         line.origin = origin;
         self.lines.push(line);
@@ -314,16 +317,16 @@ impl TreeView {
         let datagram = net::decode(frame, &mut self.tree);
         let mut trouble = None;
         match &datagram.carried {
-            Carried::Infiniband(packet) => {
+            DatagramPayload::Infiniband(packet) => {
                 if let Some(mad) = Mad::of(packet, &mut self.tree)
-                    && let Some(message) = cm::Message::decode(&mad, &mut self.tree)
+                    && let Some(message) = cm::CmMessage::decode(&mad, &mut self.tree)
                     && let Some(private) = message.private()
                 {
                     PrivateData::find(private.bytes, private.at, &mut self.tree);
                 }
             }
-            Carried::Tcp(segment) if is_iwarp => observe_segment(segment.payload, &mut self.tree),
-            Carried::Other(reason) => trouble = Some(reason.to_string()),
+            DatagramPayload::Tcp(segment) if is_iwarp => observe_segment(segment.payload, &mut self.tree),
+            DatagramPayload::Other(reason) => trouble = Some(reason.to_string()),
             _ => {}
         }
         self.tree.finish();
@@ -344,16 +347,16 @@ impl TreeView {
 
     fn fields(
         &mut self,
-        reading: &Reading<'_>,
-        known: Known<'_>,
-        which: Which,
+        reading: &TransactionMessages<'_>,
+        known: FilehandleContext<'_>,
+        which: RpcMessageKind,
         message: &MessageRecord,
         depth: usize,
     ) {
         let transaction = known.transaction;
         self.tree.clear();
         self.tree.chunks = data_chunks(transaction, which);
-        let result = reading.observe(which, &mut Named { tree: &mut self.tree, known });
+        let result = reading.observe(which, &mut NamedFieldTree { tree: &mut self.tree, known });
         let in_rpc = self.tree.rpc().is_some();
         let whole = whole_chunk(transaction, which, message).filter(|_| in_rpc);
         let (bytes, base) = match &whole {
@@ -364,13 +367,13 @@ impl TreeView {
         self.tree.finish();
         let note = whole.as_ref().map(|content| {
             let name = match which {
-                Which::Call => "Position-Zero Read chunk",
-                Which::Reply => "Reply chunk",
+                RpcMessageKind::Call => "Position-Zero Read chunk",
+                RpcMessageKind::Reply => "Reply chunk",
             };
             format!("the RPC message is in the {name}, {} bytes; its positions count there", content.len())
         });
-        let inline = Origin::Message(which);
-        let rpc = if whole.is_some() { Origin::Chunk(which) } else { inline };
+        let inline = ByteRangeOrigin::Message(which);
+        let rpc = if whole.is_some() { ByteRangeOrigin::Chunk(which) } else { inline };
         let styles = self.screen.styles;
         self.tree.lines(&mut self.lines, &styles, depth, (inline, rpc), note.as_deref());
         let rest = bytes.get(end..).unwrap_or_default();
@@ -378,7 +381,7 @@ impl TreeView {
             let error = shifted(*error, base);
             let text = match error {
                 // A Transaction that is not done has no number yet, and a later frame may bring the rest.
-                Error::Cut { at } if transaction.index == 0 => {
+                XdrError::Cut { at } if transaction.index == 0 => {
                     format!("not decoded further: byte {at}: the rest was not seen up to this frame")
                 }
                 error => format!("not decoded further: {error}"),
@@ -397,14 +400,14 @@ impl TreeView {
 
 /// A line about the Transaction whose value has a style.
 fn styled_fact(label: Style, name: &str, style: Style, value: impl std::fmt::Display) -> TreeLine {
-    let line = TreeLine::new(1, Origin::Nothing).with(label, name).with(Style::new(), ": ");
+    let line = TreeLine::new(1, ByteRangeOrigin::Nothing).with(label, name).with(Style::new(), ": ");
     line.with(style, value)
 }
 
 /// `10.9.0.2 QP 0x000011`, `10.9.0.2 port 2049`.
-struct End<'a>(&'a ConnectionName, &'a Endpoint);
+struct TreeEndpoint<'a>(&'a ConnectionName, &'a Endpoint);
 
-impl std::fmt::Display for End<'_> {
+impl std::fmt::Display for TreeEndpoint<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self(name, end) = self;
         write!(f, "{}", end.address)?;
@@ -417,9 +420,9 @@ impl std::fmt::Display for End<'_> {
 }
 
 /// `frame 590`, `frames 590, 591 and 593`; of many the first and the last.
-struct Numbers<'a>(&'a [FrameNumber]);
+struct FrameNumberList<'a>(&'a [FrameNumber]);
 
-impl std::fmt::Display for Numbers<'_> {
+impl std::fmt::Display for FrameNumberList<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
             [] => f.write_str("no frame"),
@@ -447,14 +450,14 @@ fn chunk_name(kind: ChunkKind, index: usize, chunk: &Chunk) -> String {
 }
 
 /// The chunks that hold data items of a message, in the order in which the message uses them.
-fn data_chunks(transaction: &Transaction, which: Which) -> Vec<String> {
+fn data_chunks(transaction: &Transaction, which: RpcMessageKind) -> Vec<String> {
     match which {
-        Which::Call => {
+        RpcMessageKind::Call => {
             let chunks = transaction.read_chunks.iter().enumerate();
             let chunks = chunks.filter(|(_, chunk)| chunk.position != Some(0));
             chunks.map(|(index, _)| format!("Read chunk {index}")).collect()
         }
-        Which::Reply => {
+        RpcMessageKind::Reply => {
             let chunks = transaction.write_chunks.iter().enumerate();
             let chunks = chunks.filter(|(_, chunk)| chunk.returned().is_some_and(|returned| returned > 0));
             chunks.map(|(index, _)| format!("Write chunk {index}")).collect()
@@ -465,18 +468,18 @@ fn data_chunks(transaction: &Transaction, which: Which) -> Vec<String> {
 /// The content of the chunk that holds the whole RPC message, where one does.
 fn whole_chunk<'t>(
     transaction: &'t Transaction,
-    which: Which,
+    which: RpcMessageKind,
     message: &MessageRecord,
 ) -> Option<std::borrow::Cow<'t, [u8]>> {
     if !message.is_nomsg() {
         return None;
     }
     match which {
-        Which::Call => {
+        RpcMessageKind::Call => {
             let chunk = transaction.read_chunks.iter().find(|chunk| chunk.position == Some(0))?;
             Some(chunk.content(|segment| segment.length.into()).unwrap_or_default())
         }
-        Which::Reply => {
+        RpcMessageKind::Reply => {
             let chunk = transaction.reply_chunk.as_ref()?;
             Some(chunk.content(|segment| segment.returned.unwrap_or(0).into()).unwrap_or_default())
         }
@@ -484,17 +487,17 @@ fn whole_chunk<'t>(
 }
 
 /// The error with its position counted from where the tree counts.
-fn shifted(error: Error, base: usize) -> Error {
+fn shifted(error: XdrError, base: usize) -> XdrError {
     match error {
-        Error::Short { at, needed } => Error::Short { at: at + base, needed },
-        Error::Cut { at } => Error::Cut { at: at + base },
-        Error::TooLong { at, length, bound } => Error::TooLong { at: at + base, length, bound },
-        Error::Invalid { at, what, value } => Error::Invalid { at: at + base, what, value },
-        Error::Unknown { at, what, number } => Error::Unknown { at: at + base, what, number },
-        Error::NotEligible { at } => Error::NotEligible { at: at + base },
-        Error::Trailing { at, length } => Error::Trailing { at: at + base, length },
-        Error::ResultsMissing { at, results, operations } => {
-            Error::ResultsMissing { at: at + base, results, operations }
+        XdrError::Short { at, needed } => XdrError::Short { at: at + base, needed },
+        XdrError::Cut { at } => XdrError::Cut { at: at + base },
+        XdrError::TooLong { at, length, bound } => XdrError::TooLong { at: at + base, length, bound },
+        XdrError::Invalid { at, what, value } => XdrError::Invalid { at: at + base, what, value },
+        XdrError::Unknown { at, what, number } => XdrError::Unknown { at: at + base, what, number },
+        XdrError::NotEligible { at } => XdrError::NotEligible { at: at + base },
+        XdrError::Trailing { at, length } => XdrError::Trailing { at: at + base, length },
+        XdrError::ResultsMissing { at, results, operations } => {
+            XdrError::ResultsMissing { at: at + base, results, operations }
         }
     }
 }

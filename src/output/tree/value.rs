@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use nfsrdma_dissectors::field::{Field, FlagName, Kind, Value};
+use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, FlagName};
 
 use crate::filter;
 use crate::output::style::Glyphs;
-use crate::output::units::{Exact, Hex, quote};
+use crate::output::units::{ExactSize, HexBytes, quote};
 
 /// Bytes of opaque data that are shown before it is shortened.
 const BYTES: usize = 32;
@@ -26,39 +26,39 @@ const IN_HEX: [(&str, usize); 8] = [
 ];
 
 /// Writes a value; `chunk` says where data travelled that is not in the message.
-pub(super) fn write(field: &Field, value: &Value<'_>, chunk: &str, glyphs: &Glyphs, text: &mut String) {
+pub(super) fn write(field: &Field, value: &FieldValue<'_>, chunk: &str, glyphs: &Glyphs, text: &mut String) {
     // Writing to a String never fails.
     let _ = match *value {
-        Value::Unsigned(number) => {
+        FieldValue::Unsigned(number) => {
             number_in(field, number, text);
             Ok(())
         }
-        Value::Signed(number) => write!(text, "{number}"),
-        Value::Bool(value) => write!(text, "{value}"),
-        Value::Enum(number, Some(name)) if in_hex(field) => write!(text, "{name} (0x{number:04x})"),
-        Value::Enum(number, Some(name)) => write!(text, "{name} ({number})"),
-        Value::Enum(number, None) => write!(text, "{number} (unknown)"),
-        Value::Flags(mask, names) => {
+        FieldValue::Signed(number) => write!(text, "{number}"),
+        FieldValue::Bool(value) => write!(text, "{value}"),
+        FieldValue::Enum(number, Some(name)) if in_hex(field) => write!(text, "{name} (0x{number:04x})"),
+        FieldValue::Enum(number, Some(name)) => write!(text, "{name} ({number})"),
+        FieldValue::Enum(number, None) => write!(text, "{number} (unknown)"),
+        FieldValue::Flags(mask, names) => {
             flags(mask, names, text);
             Ok(())
         }
-        Value::Bytes(bytes) => {
+        FieldValue::Bytes(bytes) => {
             opaque(bytes, glyphs, text);
             Ok(())
         }
-        Value::Text(bytes) => {
+        FieldValue::Text(bytes) => {
             quoted(bytes, glyphs, text);
             Ok(())
         }
-        Value::Ipv4(address) => write!(text, "{address}"),
-        Value::Ipv6(address) => write!(text, "{address}"),
-        Value::Ethernet([a, b, c, d, e, f]) => {
+        FieldValue::Ipv4(address) => write!(text, "{address}"),
+        FieldValue::Ipv6(address) => write!(text, "{address}"),
+        FieldValue::Ethernet([a, b, c, d, e, f]) => {
             write!(text, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
         }
-        Value::Chunk(length, bytes) => {
+        FieldValue::Chunk(length, bytes) => {
             if let Some(bytes) = bytes {
                 match field.kind {
-                    Kind::Text => quoted(bytes, glyphs, text),
+                    FieldKind::Text => quoted(bytes, glyphs, text),
                     _ => opaque(bytes, glyphs, text),
                 }
                 text.push(' ');
@@ -72,21 +72,21 @@ pub(super) fn write(field: &Field, value: &Value<'_>, chunk: &str, glyphs: &Glyp
 const LITERAL: usize = 128;
 
 /// The value as a display filter has it; `None` where it has none, or a long one.
-pub(super) fn literal(value: &Value<'_>) -> Option<String> {
+pub(super) fn literal(value: &FieldValue<'_>) -> Option<String> {
     let octets = |bytes: &[u8]| {
         let bytes = bytes.iter().map(|byte| format!("{byte:02x}"));
         bytes.collect::<Vec<_>>().join(":")
     };
     Some(match *value {
-        Value::Unsigned(number) | Value::Flags(number, _) => number.to_string(),
-        Value::Signed(number) => number.to_string(),
-        Value::Bool(value) => value.to_string(),
-        Value::Enum(number, _) => number.to_string(),
-        Value::Bytes(bytes) if (1..=LITERAL).contains(&bytes.len()) => octets(bytes),
-        Value::Text(bytes) if bytes.len() <= LITERAL => filter::quoted(bytes),
-        Value::Ipv4(address) => address.to_string(),
-        Value::Ipv6(address) => address.to_string(),
-        Value::Ethernet(address) => octets(&address),
+        FieldValue::Unsigned(number) | FieldValue::Flags(number, _) => number.to_string(),
+        FieldValue::Signed(number) => number.to_string(),
+        FieldValue::Bool(value) => value.to_string(),
+        FieldValue::Enum(number, _) => number.to_string(),
+        FieldValue::Bytes(bytes) if (1..=LITERAL).contains(&bytes.len()) => octets(bytes),
+        FieldValue::Text(bytes) if bytes.len() <= LITERAL => filter::quoted(bytes),
+        FieldValue::Ipv4(address) => address.to_string(),
+        FieldValue::Ipv6(address) => address.to_string(),
+        FieldValue::Ethernet(address) => octets(&address),
         _ => return None,
     })
 }
@@ -98,7 +98,7 @@ fn in_hex(field: &Field) -> bool {
 
 fn number_in(field: &Field, number: u64, text: &mut String) {
     let digits = match field.kind {
-        Kind::Hex(digits) => Some(usize::from(digits)),
+        FieldKind::Hex(digits) => Some(usize::from(digits)),
         _ => IN_HEX.iter().find(|(name, _)| *name == field.name).map(|(_, digits)| *digits),
     };
     if let Some(digits) = digits {
@@ -112,7 +112,7 @@ fn number_in(field: &Field, number: u64, text: &mut String) {
     if is_size && number == u64::MAX {
         text.push_str(" (to the end)");
     } else if is_size && number >= 10 << 10 && number.is_multiple_of(1 << 10) {
-        let _ = write!(text, " ({})", Exact(number));
+        let _ = write!(text, " ({})", ExactSize(number));
     }
 }
 
@@ -175,7 +175,7 @@ pub(super) fn opaque(bytes: &[u8], glyphs: &Glyphs, text: &mut String) {
         quoted(bytes, glyphs, text);
     } else {
         let shown = bytes.get(..BYTES).unwrap_or(bytes);
-        let _ = write!(text, "{}", Hex(shown));
+        let _ = write!(text, "{}", HexBytes(shown));
         shortened(bytes.len(), shown.len(), glyphs, text);
     }
 }
@@ -196,11 +196,11 @@ fn shortened(length: usize, shown: usize, glyphs: &Glyphs, text: &mut String) {
 mod tests {
     use super::*;
 
-    const fn field(name: &'static str, label: &'static str, kind: Kind) -> Field {
+    const fn field(name: &'static str, label: &'static str, kind: FieldKind) -> Field {
         Field { name, label, kind, doc: "" }
     }
 
-    fn written(field: &Field, value: Value<'_>) -> String {
+    fn written(field: &Field, value: FieldValue<'_>) -> String {
         let mut text = String::new();
         write(field, &value, "Write chunk 0", &Glyphs::UNICODE, &mut text);
         text
@@ -208,30 +208,30 @@ mod tests {
 
     #[test]
     fn numbers_are_shown_as_their_field_says() {
-        let plain = field("nfs.x", "x", Kind::Unsigned);
-        assert_eq!(written(&plain, Value::Unsigned(65_536)), "65536");
-        let count = field("nfs.count4", "count", Kind::Unsigned);
-        assert_eq!(written(&count, Value::Unsigned(65_536)), "65536 (64K)");
-        assert_eq!(written(&count, Value::Unsigned(2_000)), "2000");
-        assert_eq!(written(&count, Value::Unsigned(u64::MAX)), "18446744073709551615 (to the end)");
-        let handle = field("rpcordma.rdma_handle", "handle", Kind::Hex(8));
-        assert_eq!(written(&handle, Value::Unsigned(0xaf3)), "0x00000af3");
-        let offset = field("rpcordma.rdma_offset", "offset", Kind::Unsigned);
-        assert_eq!(written(&offset, Value::Unsigned(0xaf3)), "0x0000000000000af3");
+        let plain = field("nfs.x", "x", FieldKind::Unsigned);
+        assert_eq!(written(&plain, FieldValue::Unsigned(65_536)), "65536");
+        let count = field("nfs.count4", "count", FieldKind::Unsigned);
+        assert_eq!(written(&count, FieldValue::Unsigned(65_536)), "65536 (64K)");
+        assert_eq!(written(&count, FieldValue::Unsigned(2_000)), "2000");
+        assert_eq!(written(&count, FieldValue::Unsigned(u64::MAX)), "18446744073709551615 (to the end)");
+        let handle = field("rpcordma.rdma_handle", "handle", FieldKind::Hex(8));
+        assert_eq!(written(&handle, FieldValue::Unsigned(0xaf3)), "0x00000af3");
+        let offset = field("rpcordma.rdma_offset", "offset", FieldKind::Unsigned);
+        assert_eq!(written(&offset, FieldValue::Unsigned(0xaf3)), "0x0000000000000af3");
     }
 
     #[test]
     fn enumerations_have_name_and_number() {
-        let op = field("nfs.opcode", "op", Kind::Enum);
-        assert_eq!(written(&op, Value::Enum(25, Some("READ"))), "READ (25)");
-        assert_eq!(written(&op, Value::Enum(250, None)), "250 (unknown)");
+        let op = field("nfs.opcode", "op", FieldKind::Enum);
+        assert_eq!(written(&op, FieldValue::Enum(25, Some("READ"))), "READ (25)");
+        assert_eq!(written(&op, FieldValue::Enum(250, None)), "250 (unknown)");
     }
 
     #[test]
     fn flags_are_named_and_what_has_no_name_is_not_lost() {
-        let field = field("nfs.share", "share", Kind::Flags);
+        let field = field("nfs.share", "share", FieldKind::Flags);
         let names: &[FlagName] = &[(1, "READ"), (2, "WRITE"), (3, "BOTH"), (4, "DENY"), (4, "DENY_ALIAS")];
-        let written = |mask| written(&field, Value::Flags(mask, names));
+        let written = |mask| written(&field, FieldValue::Flags(mask, names));
         assert_eq!(written(0), "none");
         assert_eq!(written(1), "READ (0x1)");
         assert_eq!(written(3), "BOTH (0x3)");
@@ -242,8 +242,8 @@ mod tests {
 
     #[test]
     fn modes_are_octal_and_as_ls_shows_them() {
-        let mode = field("nfs.mode", "mode", Kind::Flags);
-        let written = |mask| written(&mode, Value::Flags(mask, &[(0x800, "MODE4_SUID")]));
+        let mode = field("nfs.mode", "mode", FieldKind::Flags);
+        let written = |mask| written(&mode, FieldValue::Flags(mask, &[(0x800, "MODE4_SUID")]));
         assert_eq!(written(0o644), "0644 (rw-r--r--)");
         assert_eq!(written(0o4755), "4755 (rwsr-xr-x)");
         assert_eq!(written(0o1666), "1666 (rw-rw-rwT)");
@@ -251,16 +251,16 @@ mod tests {
 
     #[test]
     fn bytes_are_hex_text_where_they_are_text_and_short() {
-        let data = field("nfs.data", "data", Kind::Bytes);
-        assert_eq!(written(&data, Value::Bytes(b"\x01\xff")), "01ff");
-        assert_eq!(written(&data, Value::Bytes(b"")), "<empty>");
-        assert_eq!(written(&data, Value::Bytes(b"Linux client")), "\"Linux client\"");
+        let data = field("nfs.data", "data", FieldKind::Bytes);
+        assert_eq!(written(&data, FieldValue::Bytes(b"\x01\xff")), "01ff");
+        assert_eq!(written(&data, FieldValue::Bytes(b"")), "<empty>");
+        assert_eq!(written(&data, FieldValue::Bytes(b"Linux client")), "\"Linux client\"");
         let expected = format!("{}… (400 bytes)", "07".repeat(32));
-        assert_eq!(written(&data, Value::Bytes(&[7; 400])), expected);
-        assert_eq!(written(&data, Value::Chunk(2_000, None)), "(2000 bytes in Write chunk 0)");
-        assert_eq!(written(&data, Value::Chunk(2, Some(&[1, 2]))), "0102 (2 bytes in Write chunk 0)");
-        let link = field("nfs.link", "link", Kind::Text);
-        assert_eq!(written(&link, Value::Chunk(2, Some(b"ab"))), "\"ab\" (2 bytes in Write chunk 0)");
-        assert_eq!(written(&link, Value::Text(b"a\n")), "\"a\\n\"");
+        assert_eq!(written(&data, FieldValue::Bytes(&[7; 400])), expected);
+        assert_eq!(written(&data, FieldValue::Chunk(2_000, None)), "(2000 bytes in Write chunk 0)");
+        assert_eq!(written(&data, FieldValue::Chunk(2, Some(&[1, 2]))), "0102 (2 bytes in Write chunk 0)");
+        let link = field("nfs.link", "link", FieldKind::Text);
+        assert_eq!(written(&link, FieldValue::Chunk(2, Some(b"ab"))), "\"ab\" (2 bytes in Write chunk 0)");
+        assert_eq!(written(&link, FieldValue::Text(b"a\n")), "\"a\\n\"");
     }
 }

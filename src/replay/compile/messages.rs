@@ -3,15 +3,17 @@
 use std::io::{self, Seek, Write};
 
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::reading::Reading;
-use nfsrdma_dissectors::flow::transaction::Which;
+use nfsrdma_dissectors::flow::decode::TransactionMessages;
+use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::xdr::{List, Opaque, roundup};
 
-use super::naming::Files;
-use super::variables::hash;
-use crate::replay::trace::hear::Ear;
-use crate::replay::trace::layout::Keeping;
-use crate::replay::trace::{Content, Message, NONE, Payload, Seen, Slot, Writer};
+use super::variable_resolution::TransactionFiles;
+use super::variable_table::hash;
+use crate::replay::trace::field_visitor::TraceFieldVisitor;
+use crate::replay::trace::layout::ContentRetention;
+use crate::replay::trace::{
+    CaptureCompleteness, MessageSlot, NONE, PayloadContentState, TraceMessage, TracePayload, TraceWriter,
+};
 
 /// Zeros in a row that a hole of a file has.
 const HOLE: usize = 4096;
@@ -22,8 +24,8 @@ fn is_zero(bytes: &[u8]) -> bool {
 
 /// File data: its place in the head, and its bytes in `data`, where they are known.
 #[derive(Clone, Debug)]
-struct Part {
-    payload: Payload,
+struct CompiledPayload {
+    payload: TracePayload,
     bytes: Option<std::ops::Range<usize>>,
     /// Whether it is file data, and not the text of a link.
     is_file: bool,
@@ -31,24 +33,24 @@ struct Part {
 
 /// A message taken apart. One is used for all messages, so that its memory is used again.
 #[derive(Debug)]
-pub(super) struct Parts {
+pub(super) struct CompiledMessage {
     head: Vec<u8>,
-    seen: Seen,
+    seen: CaptureCompleteness,
     body: u32,
     end: u32,
-    slots: Vec<Slot>,
-    parts: Vec<Part>,
-    payloads: Vec<Payload>,
+    slots: Vec<MessageSlot>,
+    parts: Vec<CompiledPayload>,
+    payloads: Vec<TracePayload>,
     data: Vec<u8>,
     /// Slots at the positions of the decoder.
-    pub(super) named: Vec<(usize, Slot)>,
+    pub(super) named: Vec<(usize, MessageSlot)>,
 }
 
-impl Default for Parts {
+impl Default for CompiledMessage {
     fn default() -> Self {
         Self {
             head: Vec::new(),
-            seen: Seen::NOTHING,
+            seen: CaptureCompleteness::NOTHING,
             body: 0,
             end: 0,
             slots: Vec::new(),
@@ -60,10 +62,10 @@ impl Default for Parts {
     }
 }
 
-impl Parts {
+impl CompiledMessage {
     pub(super) fn clear(&mut self) {
         self.head.clear();
-        self.seen = Seen::NOTHING;
+        self.seen = CaptureCompleteness::NOTHING;
         (self.body, self.end) = (0, 0);
         self.slots.clear();
         self.parts.clear();
@@ -73,7 +75,13 @@ impl Parts {
     }
 
     /// Takes a message apart that was heard, and whose slots were named. Of one that was not captured nothing is left.
-    pub(super) fn take(&mut self, reading: &Reading<'_>, which: Which, ear: &Ear<'_>, seen: Seen) {
+    pub(super) fn take(
+        &mut self,
+        reading: &TransactionMessages<'_>,
+        which: RpcMessageKind,
+        ear: &TraceFieldVisitor<'_>,
+        seen: CaptureCompleteness,
+    ) {
         self.seen = seen;
         let Some((bytes, base)) = reading.rpc_bytes(which) else { return };
         let at = |position: usize| position.saturating_sub(base).min(bytes.len());
@@ -95,7 +103,8 @@ impl Parts {
         };
         let body = ear.body.clone().unwrap_or(base + bytes.len()..base + bytes.len());
         (self.body, self.end) = (in_head(body.start), in_head(body.end));
-        self.slots.extend(self.named.iter().map(|(at, slot)| Slot { at: in_head(*at), ..slot.clone() }));
+        self.slots
+            .extend(self.named.iter().map(|(at, slot)| MessageSlot { at: in_head(*at), ..slot.clone() }));
         for datum in &ear.data {
             let start = self.data.len();
             let bytes = datum.bytes.map(|bytes| {
@@ -103,28 +112,32 @@ impl Parts {
                 start..self.data.len()
             });
             let hash = datum.bytes.map_or([0; 16], |bytes| hash(bytes).to_be_bytes());
-            let payload = Payload {
+            let payload = TracePayload {
                 at: in_head(datum.at),
                 length: datum.length,
                 is_inside: datum.is_inline && !datum.is_eligible,
-                content: if datum.bytes.is_some() { Content::HASHED } else { Content::UNKNOWN },
+                content: if datum.bytes.is_some() {
+                    PayloadContentState::HASHED
+                } else {
+                    PayloadContentState::UNKNOWN
+                },
                 hash,
                 data: 0,
                 operation: datum.operation,
                 file: NONE,
                 offset: datum.offset.unwrap_or(0),
             };
-            self.parts.push(Part { payload, bytes, is_file: !datum.is_text });
+            self.parts.push(CompiledPayload { payload, bytes, is_file: !datum.is_text });
         }
     }
 
     /// Puts the file data where the trace keeps it; `offsets` are those of the operations of the Call.
     pub(super) fn keep(
         &mut self,
-        keeping: Keeping,
-        files: &Files,
+        keeping: ContentRetention,
+        files: &TransactionFiles,
         offsets: &[Option<u64>],
-        to: &mut Writer<impl Write + Seek>,
+        to: &mut TraceWriter<impl Write + Seek>,
     ) -> io::Result<()> {
         for part in &self.parts {
             let mut payload = part.payload.clone();
@@ -140,16 +153,18 @@ impl Parts {
             };
             let hash = u128::from_be_bytes(payload.hash);
             payload.content = match keeping {
-                _ if is_zero(bytes) => Content::ZEROS,
+                _ if is_zero(bytes) => PayloadContentState::ZEROS,
                 // What is made from the key has no holes.
-                Keeping::KEYED if part.is_file && bytes.chunks_exact(HOLE).any(is_zero) => Content::UNKNOWN,
-                Keeping::KEYED if part.is_file && payload.file != NONE => Content::KEYED,
+                ContentRetention::KEYED if part.is_file && bytes.chunks_exact(HOLE).any(is_zero) => {
+                    PayloadContentState::UNKNOWN
+                }
+                ContentRetention::KEYED if part.is_file && payload.file != NONE => PayloadContentState::KEYED,
                 // The text of a link is a name, and needed.
-                Keeping::KEPT => Content::KEPT,
-                _ if !part.is_file => Content::KEPT,
-                _ => Content::HASHED,
+                ContentRetention::KEPT => PayloadContentState::KEPT,
+                _ if !part.is_file => PayloadContentState::KEPT,
+                _ => PayloadContentState::HASHED,
             };
-            if payload.content == Content::KEPT {
+            if payload.content == PayloadContentState::KEPT {
                 payload.data = to.data(hash, bytes)?;
             } else if payload.is_inside
                 && let Some(inside) = self
@@ -170,7 +185,7 @@ impl Parts {
     }
 
     /// A payload, as the trace has it.
-    pub(super) fn payload(&self, at: usize) -> Option<&Payload> {
+    pub(super) fn payload(&self, at: usize) -> Option<&TracePayload> {
         self.payloads.get(at)
     }
 
@@ -191,8 +206,8 @@ impl Parts {
     }
 
     /// The message, as a trace has it.
-    pub(super) fn message(&self) -> Message<'_> {
-        Message {
+    pub(super) fn message(&self) -> TraceMessage<'_> {
+        TraceMessage {
             seen: self.seen,
             head: Opaque(&self.head),
             body: self.body,
@@ -204,22 +219,26 @@ impl Parts {
 }
 
 /// How much of a message was captured.
-pub(super) fn seen(transaction: &Transaction, reading: &Reading<'_>, which: Which) -> Seen {
-    let Some(message) = transaction.message(which) else { return Seen::NOTHING };
+pub(super) fn seen(
+    transaction: &Transaction,
+    reading: &TransactionMessages<'_>,
+    which: RpcMessageKind,
+) -> CaptureCompleteness {
+    let Some(message) = transaction.message(which) else { return CaptureCompleteness::NOTHING };
     let is_whole = message.bytes.len() >= message.length && message.gaps.is_empty();
     let length = match which {
         _ if !message.is_nomsg() => None,
-        Which::Call => transaction
+        RpcMessageKind::Call => transaction
             .read_chunks
             .iter()
             .find(|chunk| chunk.position == Some(0))
             .map(|chunk| chunk.offered()),
-        Which::Reply => transaction.reply_chunk.as_ref().and_then(|chunk| chunk.returned()),
+        RpcMessageKind::Reply => transaction.reply_chunk.as_ref().and_then(|chunk| chunk.returned()),
     };
     let captured = reading.rpc_bytes(which).map_or(0, |(bytes, _)| bytes.len() as u64);
     let is_there = match length {
         Some(length) => captured >= length,
         None => !message.is_nomsg(),
     };
-    if is_whole && is_there { Seen::WHOLE } else { Seen::PART }
+    if is_whole && is_there { CaptureCompleteness::WHOLE } else { CaptureCompleteness::PART }
 }

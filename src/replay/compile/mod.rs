@@ -2,39 +2,43 @@
 //!
 //! Transactions come as the flow gives them out, and each becomes a [`Step`] at once, so that memory does not grow with
 //! the capture. The decoders tell where identities and file data stand in its messages
-//! ([`hear`](super::trace::hear)); what has the same name on the same server is one variable ([`variables`], [`naming`]).
+//! ([`hear`](super::trace::field_visitor)); what has the same name on the same server is one variable ([`variables`], [`naming`]).
 
+mod chunk_lengths;
+mod endpoints;
 mod messages;
-mod naming;
-mod parties;
-mod travel;
-mod variables;
+mod variable_resolution;
+mod variable_table;
 
 use std::io::{self, Seek, Write};
 
-use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::reading::{Facts, Reading};
-use nfsrdma_dissectors::flow::transaction::{MessageRecord, Which};
+use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::flow::transaction::{MessageRecord, RpcMessageKind};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::gss::{self, GssProc};
 use nfsrdma_dissectors::rpc::{self, Credential};
 use nfsrdma_dissectors::xdr::{Cursor, List, Opaque, Text};
 
-use super::trace::hear::Ear;
-use super::trace::layout::{self, About, End, Extent, Host, Keeping, Kind, Object, Undefined};
-use super::trace::{
-    Asked, Caller, Content, Holds, NONE, Needs, Origin, Part, Protection, Seen, Slot, Step, Writer,
+use super::trace::field_visitor::TraceFieldVisitor;
+use super::trace::layout::{
+    self, ContentRetention, End, TraceBlockKind, TraceExtent, TraceFileObject, TraceHost, TraceProvenance,
+    TraceUndefinedVariable,
 };
-use super::tree::{Found, ObjectId, Tree, hash};
-use messages::Parts;
-use naming::{Files, Heard, Namer};
-use parties::Parties;
-use travel::Lengths;
+use super::trace::{
+    CaptureCompleteness, GssProtection, MessageSlot, MessageSlotKind, NONE, PayloadContentState, TraceCaller,
+    TraceProcedure, TraceReplyNeeds, TraceStep, TraceStepOrigin, TraceWriter, VariableUse,
+};
+use super::tree::{InferredObjectId, InferredTree, InitialFileContent, hash};
+use chunk_lengths::CompiledChunkLengths;
+use endpoints::TraceEndpointNumbers;
+use messages::CompiledMessage;
+use variable_resolution::{MarkedMessage, TransactionFiles, VariableResolver};
 
 /// What was compiled.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Counts {
+pub struct TraceCompileCounts {
     /// Steps whose Call was not captured, or not as a whole.
     pub without_call: u64,
     /// Steps whose Reply was not captured, or not as a whole.
@@ -45,7 +49,7 @@ pub struct Counts {
 
 /// What is known of a Call because a run has sent it itself.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct OfRun<'a> {
+pub struct ReplayCallOrigin<'a> {
     /// The client of the capture that it stands for, behind the number of the copy of those clients: all of them have one
     /// address here.
     pub client: (u32, u32),
@@ -57,40 +61,40 @@ pub struct OfRun<'a> {
 
 /// Makes a trace of Transactions.
 #[derive(Debug)]
-pub struct Compiler<W> {
-    to: Writer<W>,
-    keeping: Keeping,
+pub struct TraceCompiler<W> {
+    to: TraceWriter<W>,
+    keeping: ContentRetention,
     key: u64,
-    namer: Namer,
-    parties: Parties,
-    files: Files,
-    tree: Tree,
-    found: Vec<Found>,
-    call: Parts,
-    reply: Parts,
+    namer: VariableResolver,
+    parties: TraceEndpointNumbers,
+    files: TransactionFiles,
+    tree: InferredTree,
+    found: Vec<InitialFileContent>,
+    call: CompiledMessage,
+    reply: CompiledMessage,
     without_call: u64,
     without_reply: u64,
     payload: u64,
     unknown: u64,
 }
 
-impl<W: Write + Seek> Compiler<W> {
+impl<W: Write + Seek> TraceCompiler<W> {
     /// Begins a trace.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn new(to: W, keeping: Keeping) -> io::Result<Self> {
+    pub fn new(to: W, keeping: ContentRetention) -> io::Result<Self> {
         Ok(Self {
-            to: Writer::new(to)?,
+            to: TraceWriter::new(to)?,
             keeping,
             key: 0,
-            namer: Namer::default(),
-            parties: Parties::default(),
-            files: Files::default(),
-            tree: Tree::default(),
+            namer: VariableResolver::default(),
+            parties: TraceEndpointNumbers::default(),
+            files: TransactionFiles::default(),
+            tree: InferredTree::default(),
             found: Vec::new(),
-            call: Parts::default(),
-            reply: Parts::default(),
+            call: CompiledMessage::default(),
+            reply: CompiledMessage::default(),
             without_call: 0,
             without_reply: 0,
             payload: 0,
@@ -117,7 +121,7 @@ impl<W: Write + Seek> Compiler<W> {
     ///
     /// # Errors
     /// When the trace cannot be written.
-    pub fn recorded(&mut self, transaction: &Transaction, of_run: OfRun<'_>) -> io::Result<()> {
+    pub fn recorded(&mut self, transaction: &Transaction, of_run: ReplayCallOrigin<'_>) -> io::Result<()> {
         transaction.read(|reading| self.take(transaction, reading, true, of_run))
     }
 
@@ -129,18 +133,18 @@ impl<W: Write + Seek> Compiler<W> {
     pub fn add(
         &mut self,
         transaction: &Transaction,
-        reading: &Reading<'_>,
+        reading: &TransactionMessages<'_>,
         is_selected: bool,
     ) -> io::Result<()> {
-        self.take(transaction, reading, is_selected, OfRun::default())
+        self.take(transaction, reading, is_selected, ReplayCallOrigin::default())
     }
 
     fn take(
         &mut self,
         transaction: &Transaction,
-        reading: &Reading<'_>,
+        reading: &TransactionMessages<'_>,
         is_selected: bool,
-        of_run: OfRun<'_>,
+        of_run: ReplayCallOrigin<'_>,
     ) -> io::Result<()> {
         let Self { to, keeping, namer, parties, files, tree, found, call, reply, .. } = self;
         let facts = reading.facts();
@@ -149,32 +153,33 @@ impl<W: Write + Seek> Compiler<W> {
         let id = if is_selected { transaction.index } else { 0 };
         let procedure = asked.described();
 
-        let mut call_ear = Ear::new(false);
-        let mut reply_ear = Ear::new(true);
+        let mut call_ear = TraceFieldVisitor::new(false);
+        let mut reply_ear = TraceFieldVisitor::new(true);
         // What was heard before a message could not be read further stands; the rest is bytes.
-        let _ = reading.observe_rpc(Which::Call, &mut call_ear);
-        let _ = reading.observe_rpc(Which::Reply, &mut reply_ear);
+        let _ = reading.observe_rpc(RpcMessageKind::Call, &mut call_ear);
+        let _ = reading.observe_rpc(RpcMessageKind::Reply, &mut reply_ear);
         call.clear();
         reply.clear();
-        if let Some((bytes, base)) = reading.rpc_bytes(Which::Call) {
-            let heard = Heard { ear: &call_ear, bytes, base };
+        if let Some((bytes, base)) = reading.rpc_bytes(RpcMessageKind::Call) {
+            let heard = MarkedMessage { ear: &call_ear, bytes, base };
             namer.call(&heard, procedure, id, &mut caller, files, &mut call.named);
-            let of_root = |slot: &Slot| slot.part == Part::USED && of_run.roots.contains(&slot.operation);
+            let of_root =
+                |slot: &MessageSlot| slot.part == VariableUse::USED && of_run.roots.contains(&slot.operation);
             for (_, slot) in call.named.iter_mut().filter(|(_, slot)| of_root(slot)) {
-                slot.part = Part::FOR_ROOT;
+                slot.part = VariableUse::FOR_ROOT;
             }
         }
-        if let Some((bytes, base)) = reading.rpc_bytes(Which::Reply) {
-            let heard = Heard { ear: &reply_ear, bytes, base };
+        if let Some((bytes, base)) = reading.rpc_bytes(RpcMessageKind::Reply) {
+            let heard = MarkedMessage { ear: &reply_ear, bytes, base };
             namer.reply(&heard, id, &caller, files, &mut reply.named);
         }
         if asked.minor_version != 0 {
             caller.owner = NONE;
         }
-        let [call_seen, reply_seen] =
-            [Which::Call, Which::Reply].map(|which| messages::seen(transaction, reading, which));
-        call.take(reading, Which::Call, &call_ear, call_seen);
-        reply.take(reading, Which::Reply, &reply_ear, reply_seen);
+        let [call_seen, reply_seen] = [RpcMessageKind::Call, RpcMessageKind::Reply]
+            .map(|which| messages::seen(transaction, reading, which));
+        call.take(reading, RpcMessageKind::Call, &call_ear, call_seen);
+        reply.take(reading, RpcMessageKind::Reply, &reply_ear, reply_seen);
         if !is_selected {
             self.learn(&asked, &caller);
             return Ok(());
@@ -185,16 +190,16 @@ impl<W: Write + Seek> Compiler<W> {
             self.payload += parts.payload_bytes();
             self.unknown += parts.unknown_bytes();
         }
-        self.without_call += u64::from(call_seen != Seen::WHOLE);
-        self.without_reply += u64::from(reply_seen != Seen::WHOLE);
+        self.without_call += u64::from(call_seen != CaptureCompleteness::WHOLE);
+        self.without_reply += u64::from(reply_seen != CaptureCompleteness::WHOLE);
         parties.count(transaction, &caller);
-        let lengths = Lengths::of(transaction);
+        let lengths = CompiledChunkLengths::of(transaction);
         let lists = lengths.lists();
-        let head = (reply_seen == Seen::WHOLE).then(|| reply.head_length());
+        let head = (reply_seen == CaptureCompleteness::WHOLE).then(|| reply.head_length());
         let (message, payloads) = lengths.needs(&call_ear.operations, head);
         let again = namer.repeats(id, &caller);
-        let step = Step {
-            origin: Origin {
+        let step = TraceStep {
+            origin: TraceStepOrigin {
                 repeats: transaction.retry_of.unwrap_or(again),
                 run_of: of_run.step,
                 ..origin(transaction)
@@ -205,10 +210,10 @@ impl<W: Write + Seek> Compiler<W> {
             reply: reply.message(),
             shape: lengths.shape(&lists),
             carried: lengths.carried(transaction, &facts),
-            needs: Needs { message, payloads: List::from(&payloads[..]) },
+            needs: TraceReplyNeeds { message, payloads: List::from(&payloads[..]) },
         };
         to.step(&step)?;
-        let learnt = super::tree::Facts {
+        let learnt = super::tree::TreeStepInput {
             id,
             server: step.caller.server,
             is_reverse: step.caller.is_reverse,
@@ -222,9 +227,9 @@ impl<W: Write + Seek> Compiler<W> {
     }
 
     /// Learns from a Transaction that becomes no step.
-    fn learn(&mut self, asked: &Asked, caller: &Caller) {
+    fn learn(&mut self, asked: &TraceProcedure, caller: &TraceCaller) {
         let Self { tree, found, call, reply, .. } = self;
-        let learnt = super::tree::Facts {
+        let learnt = super::tree::TreeStepInput {
             id: 0,
             server: caller.server,
             is_reverse: caller.is_reverse,
@@ -240,10 +245,10 @@ impl<W: Write + Seek> Compiler<W> {
     ///
     /// # Errors
     /// When the trace cannot be written.
-    pub fn finish(self, captures: &[String]) -> io::Result<(W, Counts)> {
+    pub fn finish(self, captures: &[String]) -> io::Result<(W, TraceCompileCounts)> {
         let names: Vec<_> = captures.iter().take(1024).map(|name| Text(name.as_bytes())).collect();
         let program = concat!("nfsrdma-inspect ", env!("CARGO_PKG_VERSION"));
-        let mut tables = self.to.tables(&About {
+        let mut tables = self.to.tables(&TraceProvenance {
             program: Text(program.as_bytes()),
             captures: List::from(&names[..]),
             keeping: self.keeping,
@@ -252,22 +257,25 @@ impl<W: Write + Seek> Compiler<W> {
         for (is_server, hosts) in [(false, &self.parties.clients), (true, &self.parties.servers)] {
             for (number, address) in hosts.in_order() {
                 let address = address.to_string();
-                tables.add(Kind::HOSTS, &Host { number, is_server, address: Text(address.as_bytes()) })?;
+                tables.add(
+                    TraceBlockKind::HOSTS,
+                    &TraceHost { number, is_server, address: Text(address.as_bytes()) },
+                )?;
             }
         }
         for connection in self.parties.connections() {
-            tables.add(Kind::CONNECTIONS, &connection)?;
+            tables.add(TraceBlockKind::CONNECTIONS, &connection)?;
         }
         let mut undefined: Vec<_> = self.namer.undefined.iter().collect();
         undefined.sort_unstable_by_key(|(variable, _)| **variable);
         for (variable, missing) in undefined {
             let object = match missing.holds {
-                Holds::FILEHANDLE => self.tree.of_handle(*variable),
+                MessageSlotKind::FILEHANDLE => self.tree.of_handle(*variable),
                 _ => self.tree.of_handle(missing.file),
             };
             tables.add(
-                Kind::UNDEFINED,
-                &Undefined {
+                TraceBlockKind::UNDEFINED,
+                &TraceUndefinedVariable {
                     variable: *variable,
                     holds: missing.holds,
                     value: Opaque(&missing.value),
@@ -288,43 +296,51 @@ impl<W: Write + Seek> Compiler<W> {
         end.forgotten = self.namer.variables.forgotten();
         end.left_out = self.namer.left_out + self.tree.left_out();
         let (to, end) = tables.finish()?;
-        Ok((to, Counts { without_call: self.without_call, without_reply: self.without_reply, end }))
+        Ok((
+            to,
+            TraceCompileCounts { without_call: self.without_call, without_reply: self.without_reply, end },
+        ))
     }
 }
 
 /// What a file holds before the first step, because a READ found it.
-fn extent(step: u64, found: &Found, reply: &Parts) -> Option<Extent> {
+fn extent(step: u64, found: &InitialFileContent, reply: &CompiledMessage) -> Option<TraceExtent> {
     let payload = reply.payload(found.payload)?;
     let from = found.from as usize;
     let bytes = reply.content(found.payload).and_then(|bytes| bytes.get(from..from + found.length as usize));
     let is_zero = bytes.is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0));
-    Some(Extent {
+    Some(TraceExtent {
         object: found.object.0,
         offset: found.offset,
         length: found.length,
-        content: if is_zero { Content::ZEROS } else { payload.content },
+        content: if is_zero { PayloadContentState::ZEROS } else { payload.content },
         hash: bytes.map_or([0; 16], hash),
-        data: payload.data + if payload.content == Content::KEPT { u64::from(found.from) } else { 0 },
+        data: payload.data
+            + if payload.content == PayloadContentState::KEPT { u64::from(found.from) } else { 0 },
         step,
     })
 }
 
 /// Writes an object.
 fn object<W: Write + Seek>(
-    tables: &mut super::trace::writer::Tables<W>,
+    tables: &mut super::trace::writer::TraceTableWriter<W>,
     number: u32,
-    node: &super::tree::Node,
+    node: &super::tree::InferredObject,
 ) -> io::Result<()> {
-    let parent = |parent: Option<ObjectId>| parent.map_or(NONE, |parent| parent.0);
+    let parent = |parent: Option<InferredObjectId>| parent.map_or(NONE, |parent| parent.0);
     let names: Vec<_> = node
         .names
         .iter()
-        .map(|name| layout::Name { parent: parent(name.parent), name: Opaque(&name.name), step: name.step })
+        .map(|name| layout::TraceObjectName {
+            parent: parent(name.parent),
+            name: Opaque(&name.name),
+            step: name.step,
+        })
         .collect();
     let [owner, group] = node.owners.as_deref().map_or([&[][..], &[]], |[owner, group]| [owner, group]);
     tables.add(
-        Kind::OBJECTS,
-        &Object {
+        TraceBlockKind::OBJECTS,
+        &TraceFileObject {
             number,
             existence: node.existence,
             step: node.step,
@@ -344,15 +360,15 @@ fn object<W: Write + Seek>(
     )
 }
 
-fn asked(facts: &Facts, reading: &Reading<'_>) -> Asked {
+fn asked(facts: &RpcSummary, reading: &TransactionMessages<'_>) -> TraceProcedure {
     let header = reading
-        .rpc_bytes(Which::Call)
-        .and_then(|(bytes, _)| rpc::Message::decode(&mut Cursor::new(bytes), &mut Unobserved).ok());
+        .rpc_bytes(RpcMessageKind::Call)
+        .and_then(|(bytes, _)| rpc::RpcMsg::decode(&mut Cursor::new(bytes), &mut NullObserver).ok());
     let credential = header.as_ref().and_then(|message| message.call()).map(|call| &call.cred);
     let flavor = credential.map(Credential::tag);
     let is_data =
         credential.and_then(Credential::gss).is_none_or(|gss| gss.gss_proc == GssProc::RPCSEC_GSS_DATA);
-    Asked {
+    TraceProcedure {
         program: facts.program.map_or(NONE, |program| program.0),
         version: facts.version.unwrap_or(NONE),
         minor_version: facts.minor_version.unwrap_or(NONE),
@@ -360,23 +376,23 @@ fn asked(facts: &Facts, reading: &Reading<'_>) -> Asked {
         flavor: flavor.map_or(NONE, |flavor| flavor.0),
         protection: match facts.payload {
             // As the end of a context.
-            None | Some(gss::Payload::Plain) if !is_data => Protection::CONTROL,
-            None | Some(gss::Payload::Plain) => Protection::PLAIN,
-            Some(gss::Payload::Integrity) => Protection::INTEGRITY,
-            Some(gss::Payload::Privacy) => Protection::PRIVACY,
-            Some(gss::Payload::Control(_)) => Protection::CONTROL,
+            None | Some(gss::GssPayload::Plain) if !is_data => GssProtection::CONTROL,
+            None | Some(gss::GssPayload::Plain) => GssProtection::PLAIN,
+            Some(gss::GssPayload::Integrity) => GssProtection::INTEGRITY,
+            Some(gss::GssPayload::Privacy) => GssProtection::PRIVACY,
+            Some(gss::GssPayload::Control(_)) => GssProtection::CONTROL,
         },
     }
 }
 
-fn origin(transaction: &Transaction) -> Origin {
+fn origin(transaction: &Transaction) -> TraceStepOrigin {
     let first = |message: Option<&MessageRecord>| {
         message.and_then(|message| message.frames.first()).map_or(0, |FrameNumber(number)| *number)
     };
     let nanoseconds = |time: Timestamp| u64::try_from(time.0).unwrap_or(0);
     let (call, reply) = (transaction.call.as_ref(), transaction.reply.as_ref());
     let time = call.or(reply).map_or(0, |message| nanoseconds(message.time));
-    Origin {
+    TraceStepOrigin {
         id: transaction.index,
         repeats: 0,
         call_frame: first(call),

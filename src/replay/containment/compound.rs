@@ -1,90 +1,104 @@
 //! COMPOUND: what each operation names, with the current and the saved filehandle. RFC 8881 section 16.2.3.
 
-use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::v4::{
     self, Args, Attribute, Attributes, Bitmap4, Clientid4, CopyRes, Createhow4, Createtype4, Fattr4,
-    FfReturn4, GetDirDelegationResNonFatal, LayoutgetRes, Layoutreturn4, LayoutreturnByType, Layoutupdate4,
+    FfReturn4, GetDirDelegation4ResNonFatal, LayoutgetRes, Layoutreturn4, LayoutreturnByType, Layoutupdate4,
     LockRes, Locker4, Netaddr4, NfsFtype4, Nfsstat4, OpenClaim4, OpenDelegation4, Openflag4, Results,
     SecinfoStyle4, SetclientidRes, Stateid4, WriteResponse4,
 };
-use nfsrdma_dissectors::nfs::{Outcome, Procedure};
+use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
 use nfsrdma_dissectors::rpc::universal_address;
-use nfsrdma_dissectors::xdr::{Cursor, Enclosed};
+use nfsrdma_dissectors::xdr::{Cursor, EnclosedStructure};
 
-use super::given::{Kind, Standing};
-use super::{Containment, Escape, Gives, plain};
-use crate::replay::trace::Holds;
-use crate::replay::trace::hear::Ear;
+use super::issued_identifiers::{ContainmentZone, StateIdentifierKind};
+use super::{Containment, ContainmentViolation, ReplyIdentifiers, plain};
+use crate::replay::trace::MessageSlotKind;
+use crate::replay::trace::field_visitor::TraceFieldVisitor;
 
 /// What a filehandle of a COMPOUND stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum CompoundFilehandle {
     /// On the way to the export: so many names of its path were looked up.
     Way(usize),
     /// An object that is known.
-    At(Standing),
+    At(ContainmentZone),
 }
 
 /// A walk over the operations of a COMPOUND.
 #[derive(Clone, Copy, Debug, Default)]
-struct Walk {
-    current: Option<Place>,
-    saved: Option<Place>,
-    gives: Gives,
+struct CompoundContainmentCheck {
+    current: Option<CompoundFilehandle>,
+    saved: Option<CompoundFilehandle>,
+    gives: ReplyIdentifiers,
 }
 
-impl Walk {
+impl CompoundContainmentCheck {
     /// The current filehandle is used: it is no place outside the run's directory. Without one the server refuses the operation.
-    fn used(&self) -> Result<(), Escape> {
+    fn used(&self) -> Result<(), ContainmentViolation> {
         match self.current {
-            None | Some(Place::At(Standing::Home | Standing::Edge | Standing::Inside | Standing::Below)) => {
-                Ok(())
+            None
+            | Some(CompoundFilehandle::At(
+                ContainmentZone::Home
+                | ContainmentZone::Edge
+                | ContainmentZone::Inside
+                | ContainmentZone::Below,
+            )) => Ok(()),
+            Some(CompoundFilehandle::Way(_) | CompoundFilehandle::At(ContainmentZone::Export)) => {
+                Err(ContainmentViolation::Upward)
             }
-            Some(Place::Way(_) | Place::At(Standing::Export)) => Err(Escape::Upward),
         }
     }
 
     /// The saved one is used, too.
-    fn both_used(&self) -> Result<(), Escape> {
+    fn both_used(&self) -> Result<(), ContainmentViolation> {
         self.used()?;
         Self { current: self.saved, ..*self }.used()
     }
 
-    fn gives(&mut self, gives: Gives) {
+    fn gives(&mut self, gives: ReplyIdentifiers) {
         self.gives = self.gives.max(gives);
     }
 }
 
 impl Containment {
     /// Checks the arguments of COMPOUND. Gives where they end.
-    pub(super) fn compound<'a>(&self, mut cursor: Cursor<'a>) -> Result<(Gives, Cursor<'a>), Escape> {
-        let call = v4::Call::decode(&mut cursor, &mut Unobserved).map_err(|_| Escape::Unreadable)?;
-        let mut walk = Walk::default();
+    pub(super) fn compound<'a>(
+        &self,
+        mut cursor: Cursor<'a>,
+    ) -> Result<(ReplyIdentifiers, Cursor<'a>), ContainmentViolation> {
+        let call = v4::CompoundCall::decode(&mut cursor, &mut NullObserver)
+            .map_err(|_| ContainmentViolation::Unreadable)?;
+        let mut walk = CompoundContainmentCheck::default();
         let mut operations = call.operations();
         for operation in operations.by_ref() {
-            self.operation(&mut walk, &operation.map_err(|_| Escape::Unreadable)?)?;
+            self.operation(&mut walk, &operation.map_err(|_| ContainmentViolation::Unreadable)?)?;
         }
-        Ok((walk.gives, operations.cursor().ok_or(Escape::Unreadable)?))
+        Ok((walk.gives, operations.cursor().ok_or(ContainmentViolation::Unreadable)?))
     }
 
     /// Checks an operation, and goes on to what it leaves as the current and the saved filehandle.
-    fn operation(&self, walk: &mut Walk, operation: &Args<'_>) -> Result<(), Escape> {
+    fn operation(
+        &self,
+        walk: &mut CompoundContainmentCheck,
+        operation: &Args<'_>,
+    ) -> Result<(), ContainmentViolation> {
         match operation {
             // Filehandles.
             Args::PUTFH(args) => {
                 let standing = self.standing(args.object.0)?;
-                walk.current = Some(Place::At(standing));
+                walk.current = Some(CompoundFilehandle::At(standing));
             }
-            Args::PUTROOTFH(_) if self.way.is_some() => walk.current = Some(Place::Way(0)),
-            Args::PUTROOTFH(_) | Args::PUTPUBFH(_) => return Err(Escape::Upward),
-            Args::GETFH(_) => walk.gives(Gives::Filehandles),
+            Args::PUTROOTFH(_) if self.way.is_some() => walk.current = Some(CompoundFilehandle::Way(0)),
+            Args::PUTROOTFH(_) | Args::PUTPUBFH(_) => return Err(ContainmentViolation::Upward),
+            Args::GETFH(_) => walk.gives(ReplyIdentifiers::Filehandles),
             Args::SAVEFH(_) => walk.saved = walk.current,
             Args::RESTOREFH(_) => walk.current = walk.saved,
             Args::LOOKUP(args) => walk.current = self.lookup(walk.current, args.objname.0)?,
             Args::LOOKUPP(_) => walk.current = self.lookup(walk.current, b"..")?,
             Args::OPENATTR(_) => {
                 walk.used()?;
-                walk.current = walk.current.map(|_| Place::At(Standing::Inside));
+                walk.current = walk.current.map(|_| CompoundFilehandle::At(ContainmentZone::Inside));
             }
             Args::SECINFO(args) => {
                 walk.used()?;
@@ -100,15 +114,17 @@ impl Containment {
                 self.attributes(&args.createattrs)?;
                 let is_directory = matches!(args.objtype, Createtype4::Other(NfsFtype4::NF4DIR));
                 match walk.current {
-                    Some(Place::At(Standing::Export)) if !is_directory => return Err(Escape::Upward),
-                    Some(Place::Way(_)) => return Err(Escape::Upward),
+                    Some(CompoundFilehandle::At(ContainmentZone::Export)) if !is_directory => {
+                        return Err(ContainmentViolation::Upward);
+                    }
+                    Some(CompoundFilehandle::Way(_)) => return Err(ContainmentViolation::Upward),
                     _ => walk.current = self.named(walk.current, args.objname.0)?,
                 }
             }
             Args::REMOVE(args) => {
                 plain(args.target.0)?;
                 match walk.current {
-                    Some(Place::At(place)) if self.is_removed_home(place, args.target.0) => {}
+                    Some(CompoundFilehandle::At(place)) if self.is_removed_home(place, args.target.0) => {}
                     _ => walk.used()?,
                 }
             }
@@ -142,7 +158,7 @@ impl Containment {
                     OpenClaim4::DelegCurFh(stateid) => self.stateid(stateid)?,
                     OpenClaim4::Previous(_) | OpenClaim4::Fh | OpenClaim4::DelegPrevFh => {}
                 }
-                walk.gives(Gives::State);
+                walk.gives(ReplyIdentifiers::State);
             }
 
             // The current filehandle, and no more.
@@ -155,17 +171,17 @@ impl Containment {
             | Args::REMOVEXATTR(_) => walk.used()?,
             Args::GETATTR(args) => {
                 if tells_handles(&args.attr_request) {
-                    walk.gives(Gives::Filehandles);
+                    walk.gives(ReplyIdentifiers::Filehandles);
                 }
                 match walk.current {
-                    Some(Place::At(Standing::Export)) => {}
+                    Some(CompoundFilehandle::At(ContainmentZone::Export)) => {}
                     _ => walk.used()?,
                 }
             }
             Args::READDIR(args) => {
                 walk.used()?;
                 if tells_handles(&args.attr_request) {
-                    walk.gives(Gives::Filehandles);
+                    walk.gives(ReplyIdentifiers::Filehandles);
                 }
             }
             Args::NVERIFY(args) | Args::VERIFY(args) => {
@@ -188,22 +204,22 @@ impl Containment {
             Args::IO_ADVISE(args) => self.with(walk, &args.iaa_stateid)?,
             Args::WRITE_SAME(args) => {
                 self.with(walk, &args.wsa_stateid)?;
-                walk.gives(Gives::State);
+                walk.gives(ReplyIdentifiers::State);
             }
             Args::CLOSE(args) => self.with(walk, &args.open_stateid)?,
             Args::OPEN_CONFIRM(args) => {
                 self.with(walk, &args.open_stateid)?;
-                walk.gives(Gives::State);
+                walk.gives(ReplyIdentifiers::State);
             }
             Args::OPEN_DOWNGRADE(args) => {
                 self.with(walk, &args.open_stateid)?;
-                walk.gives(Gives::State);
+                walk.gives(ReplyIdentifiers::State);
             }
             Args::DELEGRETURN(args) => self.with(walk, &args.deleg_stateid)?,
             // A server that gives another stateid than was sent breaks RFC 8881 section 18.12.3: it is used, so that it is found.
             Args::LOCKU(args) => {
                 self.with(walk, &args.lock_stateid)?;
-                walk.gives(Gives::State);
+                walk.gives(ReplyIdentifiers::State);
             }
             Args::LOCK(args) => {
                 walk.used()?;
@@ -214,7 +230,7 @@ impl Containment {
                     }
                     Locker4::Existing(existing) => self.stateid(&existing.lock_stateid)?,
                 }
-                walk.gives(Gives::State);
+                walk.gives(ReplyIdentifiers::State);
             }
             Args::LOCKT(args) => {
                 walk.used()?;
@@ -229,7 +245,7 @@ impl Containment {
             }
             Args::WANT_DELEGATION(_) | Args::GET_DIR_DELEGATION(_) => {
                 walk.used()?;
-                walk.gives(Gives::State);
+                walk.gives(ReplyIdentifiers::State);
             }
             Args::OFFLOAD_CANCEL(args) => self.with(walk, &args.oca_stateid)?,
             Args::OFFLOAD_STATUS(args) => self.with(walk, &args.osa_stateid)?,
@@ -240,33 +256,33 @@ impl Containment {
             }
             Args::COPY(args) => {
                 if !args.ca_source_server.is_empty() {
-                    return Err(Escape::Server);
+                    return Err(ContainmentViolation::Server);
                 }
                 walk.both_used()?;
                 self.stateid(&args.ca_src_stateid)?;
                 self.stateid(&args.ca_dst_stateid)?;
-                walk.gives(Gives::State);
+                walk.gives(ReplyIdentifiers::State);
             }
             // It lets another server read a file.
-            Args::COPY_NOTIFY(_) => return Err(Escape::Server),
+            Args::COPY_NOTIFY(_) => return Err(ContainmentViolation::Server),
 
             // Clients and sessions.
-            Args::SEQUENCE(args) => self.has(Kind::Session, &args.sa_sessionid)?,
-            Args::BIND_CONN_TO_SESSION(args) => self.has(Kind::Session, &args.bctsa_sessid)?,
-            Args::DESTROY_SESSION(args) => self.has(Kind::Session, &args.dsa_sessionid)?,
+            Args::SEQUENCE(args) => self.has(StateIdentifierKind::Session, &args.sa_sessionid)?,
+            Args::BIND_CONN_TO_SESSION(args) => self.has(StateIdentifierKind::Session, &args.bctsa_sessid)?,
+            Args::DESTROY_SESSION(args) => self.has(StateIdentifierKind::Session, &args.dsa_sessionid)?,
             Args::EXCHANGE_ID(args) => {
                 self.client(args.eia_clientowner.co_ownerid.0)?;
-                walk.gives(Gives::State);
+                walk.gives(ReplyIdentifiers::State);
             }
             Args::SETCLIENTID(args) => {
                 self.client(args.client.id.0)?;
                 self.callback(&args.callback.cb_location)?;
-                walk.gives(Gives::State);
+                walk.gives(ReplyIdentifiers::State);
             }
             Args::SETCLIENTID_CONFIRM(args) => self.clientid(args.clientid)?,
             Args::CREATE_SESSION(args) => {
                 self.clientid(args.csa_clientid)?;
-                walk.gives(Gives::State);
+                walk.gives(ReplyIdentifiers::State);
             }
             Args::DESTROY_CLIENTID(args) => self.clientid(args.dca_clientid)?,
             Args::RENEW(args) => self.clientid(args.clientid)?,
@@ -277,13 +293,13 @@ impl Containment {
             // Layouts.
             Args::LAYOUTGET(args) => {
                 self.with(walk, &args.loga_stateid)?;
-                walk.gives(Gives::State);
+                walk.gives(ReplyIdentifiers::State);
             }
             Args::GETDEVICELIST(_) => {
                 walk.used()?;
-                walk.gives(Gives::State);
+                walk.gives(ReplyIdentifiers::State);
             }
-            Args::GETDEVICEINFO(args) => self.has(Kind::Device, &args.gdia_device_id)?,
+            Args::GETDEVICEINFO(args) => self.has(StateIdentifierKind::Device, &args.gdia_device_id)?,
             Args::LAYOUTCOMMIT(args) => {
                 self.with(walk, &args.loca_stateid)?;
                 self.layout_update(&args.loca_layoutupdate)?;
@@ -295,21 +311,25 @@ impl Containment {
             Args::LAYOUTERROR(args) => {
                 self.with(walk, &args.lea_stateid)?;
                 for error in args.lea_errors.iter() {
-                    self.has(Kind::Device, &error.de_deviceid)?;
+                    self.has(StateIdentifierKind::Device, &error.de_deviceid)?;
                 }
             }
             Args::LAYOUTSTATS(args) => {
                 self.with(walk, &args.lsa_stateid)?;
-                self.has(Kind::Device, &args.lsa_deviceid)?;
+                self.has(StateIdentifierKind::Device, &args.lsa_deviceid)?;
                 self.layout_update(&args.lsa_layoutupdate)?;
             }
-            Args::ILLEGAL(_) => return Err(Escape::Unreadable),
+            Args::ILLEGAL(_) => return Err(ContainmentViolation::Unreadable),
         }
         Ok(())
     }
 
     /// Where a name leads, also `..`, and on the way to the export.
-    fn lookup(&self, from: Option<Place>, name: &[u8]) -> Result<Option<Place>, Escape> {
+    fn lookup(
+        &self,
+        from: Option<CompoundFilehandle>,
+        name: &[u8],
+    ) -> Result<Option<CompoundFilehandle>, ContainmentViolation> {
         Ok(match from {
             None => {
                 if name != b".." {
@@ -317,61 +337,69 @@ impl Containment {
                 }
                 None
             }
-            Some(Place::At(standing)) => Some(Place::At(self.looked_up(standing, name)?)),
-            Some(Place::Way(at)) => {
+            Some(CompoundFilehandle::At(standing)) => {
+                Some(CompoundFilehandle::At(self.looked_up(standing, name)?))
+            }
+            Some(CompoundFilehandle::Way(at)) => {
                 let way = self.way.as_ref().and_then(|way| way.get(at));
                 match way.is_some_and(|next| **next == *name) {
-                    true => plain(name).map(|()| Some(Place::Way(at + 1)))?,
+                    true => plain(name).map(|()| Some(CompoundFilehandle::Way(at + 1)))?,
                     // The path of the export is at its end: what follows is looked up in the export.
-                    false => Some(Place::At(self.child(self.arrived(at)?, name)?)),
+                    false => Some(CompoundFilehandle::At(self.child(self.arrived(at)?, name)?)),
                 }
             }
         })
     }
 
     /// The export, where all names of its path were looked up.
-    fn arrived(&self, at: usize) -> Result<Standing, Escape> {
+    fn arrived(&self, at: usize) -> Result<ContainmentZone, ContainmentViolation> {
         match self.way.as_ref().is_some_and(|way| way.len() == at) {
-            true => Ok(Standing::Export),
-            false => Err(Escape::Upward),
+            true => Ok(ContainmentZone::Export),
+            false => Err(ContainmentViolation::Upward),
         }
     }
 
     /// What a plain name in the current directory stands for.
-    fn named(&self, from: Option<Place>, name: &[u8]) -> Result<Option<Place>, Escape> {
+    fn named(
+        &self,
+        from: Option<CompoundFilehandle>,
+        name: &[u8],
+    ) -> Result<Option<CompoundFilehandle>, ContainmentViolation> {
         match from {
-            Some(Place::At(standing)) => Ok(Some(Place::At(self.child(standing, name)?))),
-            Some(Place::Way(_)) => Err(Escape::Upward),
+            Some(CompoundFilehandle::At(standing)) => {
+                Ok(Some(CompoundFilehandle::At(self.child(standing, name)?)))
+            }
+            Some(CompoundFilehandle::Way(_)) => Err(ContainmentViolation::Upward),
             None => plain(name).map(|()| None),
         }
     }
 
     /// The current filehandle is used with a stateid.
-    fn with(&self, walk: &Walk, stateid: &Stateid4) -> Result<(), Escape> {
+    fn with(&self, walk: &CompoundContainmentCheck, stateid: &Stateid4) -> Result<(), ContainmentViolation> {
         walk.used()?;
         self.stateid(stateid)
     }
 
     /// A stateid that the server has given, or a special one. RFC 8881 section 8.2.3.
-    fn stateid(&self, stateid: &Stateid4) -> Result<(), Escape> {
+    fn stateid(&self, stateid: &Stateid4) -> Result<(), ContainmentViolation> {
         match stateid.other {
             [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
             | [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff] => Ok(()),
-            other => self.has(Kind::Stateid, &other),
+            other => self.has(StateIdentifierKind::Stateid, &other),
         }
     }
 
-    fn clientid(&self, clientid: Clientid4) -> Result<(), Escape> {
-        self.has(Kind::Clientid, &clientid.to_be_bytes())
+    fn clientid(&self, clientid: Clientid4) -> Result<(), ContainmentViolation> {
+        self.has(StateIdentifierKind::Clientid, &clientid.to_be_bytes())
     }
 
     /// From NFSv4.1 on the session names the client, and the clientid should be 0. RFC 8881 section 18.16.3.
-    fn clientid_or_none(&self, clientid: Clientid4) -> Result<(), Escape> {
+    fn clientid_or_none(&self, clientid: Clientid4) -> Result<(), ContainmentViolation> {
         if clientid == 0 { Ok(()) } else { self.clientid(clientid) }
     }
 
     /// Where the server is to call a client of NFSv4.0: at the run's address, or nowhere. RFC 7530 section 16.33.
-    fn callback(&self, at: &Netaddr4<'_>) -> Result<(), Escape> {
+    fn callback(&self, at: &Netaddr4<'_>) -> Result<(), ContainmentViolation> {
         let text = at.na_r_addr.0.0;
         let is_own = match universal_address::parse(text) {
             Some(address) => {
@@ -379,61 +407,63 @@ impl Containment {
             }
             None => text.is_empty(),
         };
-        if is_own { Ok(()) } else { Err(Escape::Server) }
+        if is_own { Ok(()) } else { Err(ContainmentViolation::Server) }
     }
 
     /// Attributes that are set or compared: none names another object or another server.
-    fn attributes(&self, given: &Fattr4<'_>) -> Result<(), Escape> {
+    fn attributes(&self, given: &Fattr4<'_>) -> Result<(), ContainmentViolation> {
         let mut items = given.items();
         for item in items.by_ref() {
-            match item.map_err(|_| Escape::Unreadable)? {
+            match item.map_err(|_| ContainmentViolation::Unreadable)? {
                 Attribute::FILEHANDLE(handle) => drop(self.object(handle.0)?),
-                Attribute::FS_LOCATIONS(_) | Attribute::FS_LOCATIONS_INFO(_) => return Err(Escape::Server),
-                Attribute::LAYOUT_HINT(_) => return Err(Escape::Layout),
+                Attribute::FS_LOCATIONS(_) | Attribute::FS_LOCATIONS_INFO(_) => {
+                    return Err(ContainmentViolation::Server);
+                }
+                Attribute::LAYOUT_HINT(_) => return Err(ContainmentViolation::Layout),
                 _ => {}
             }
         }
-        if items.rest().is_empty() { Ok(()) } else { Err(Escape::Unreadable) }
+        if items.rest().is_empty() { Ok(()) } else { Err(ContainmentViolation::Unreadable) }
     }
 
-    fn layout_update(&self, update: &Layoutupdate4<'_>) -> Result<(), Escape> {
+    fn layout_update(&self, update: &Layoutupdate4<'_>) -> Result<(), ContainmentViolation> {
         match update {
             Layoutupdate4::Other(_, body) if body.0.is_empty() => Ok(()),
-            Layoutupdate4::FlexFiles(Enclosed::Unread(body)) if body.0.is_empty() => Ok(()),
-            _ => Err(Escape::Layout),
+            Layoutupdate4::FlexFiles(EnclosedStructure::Unread(body)) if body.0.is_empty() => Ok(()),
+            _ => Err(ContainmentViolation::Layout),
         }
     }
 
-    fn layout_return(&self, by_type: &LayoutreturnByType<'_>) -> Result<(), Escape> {
+    fn layout_return(&self, by_type: &LayoutreturnByType<'_>) -> Result<(), ContainmentViolation> {
         match by_type {
             LayoutreturnByType::Other(_, rest) => match &rest.lora_layoutreturn {
                 Layoutreturn4::File(file) if file.lrf_body.0.is_empty() => self.stateid(&file.lrf_stateid),
-                Layoutreturn4::File(_) => Err(Escape::Layout),
+                Layoutreturn4::File(_) => Err(ContainmentViolation::Layout),
                 Layoutreturn4::Other(_) => Ok(()),
             },
             LayoutreturnByType::FlexFiles(rest) => match &rest.lora_layoutreturn {
                 FfReturn4::File(file) => {
                     let is_empty = match &file.lrf_body {
-                        Enclosed::Known(body) => {
+                        EnclosedStructure::Known(body) => {
                             body.fflr_ioerr_report.is_empty() && body.fflr_iostats_report.is_empty()
                         }
-                        Enclosed::Unread(body) => body.0.is_empty(),
+                        EnclosedStructure::Unread(body) => body.0.is_empty(),
                     };
                     self.stateid(&file.lrf_stateid)?;
-                    if is_empty { Ok(()) } else { Err(Escape::Layout) }
+                    if is_empty { Ok(()) } else { Err(ContainmentViolation::Layout) }
                 }
                 FfReturn4::Other(_) => Ok(()),
             },
-            LayoutreturnByType::Objects(_) => Err(Escape::Layout),
+            LayoutreturnByType::Objects(_) => Err(ContainmentViolation::Layout),
         }
     }
 
     /// Takes what the Reply of a COMPOUND gives.
     pub(super) fn learn_compound(&mut self, mut sent: Cursor<'_>, mut reply: Cursor<'_>) {
         let results = reply;
-        let Ok(call) = v4::Call::decode(&mut sent, &mut Unobserved) else { return };
-        let Ok(reply) = v4::Reply::decode(&mut reply, &mut Unobserved) else { return };
-        let mut walk = Walk::default();
+        let Ok(call) = v4::CompoundCall::decode(&mut sent, &mut NullObserver) else { return };
+        let Ok(reply) = v4::CompoundReply::decode(&mut reply, &mut NullObserver) else { return };
+        let mut walk = CompoundContainmentCheck::default();
         let pairs = call.operations().map_while(Result::ok).zip(reply.operations().map_while(Result::ok));
         for (asked, got) in pairs {
             let is_done = got.status() == Nfsstat4::NFS4_OK;
@@ -447,26 +477,26 @@ impl Containment {
         }
     }
 
-    fn learn_results(&mut self, walk: &Walk, got: &Results<'_>) {
+    fn learn_results(&mut self, walk: &CompoundContainmentCheck, got: &Results<'_>) {
         let current = match walk.current {
-            Some(Place::At(standing)) => Some(standing),
-            Some(Place::Way(at)) => self.arrived(at).ok(),
+            Some(CompoundFilehandle::At(standing)) => Some(standing),
+            Some(CompoundFilehandle::Way(at)) => self.arrived(at).ok(),
             None => None,
         };
         let given = &mut self.given;
-        let mut stateid = |stateid: &Stateid4| given.add(Kind::Stateid, &stateid.other);
+        let mut stateid = |stateid: &Stateid4| given.add(StateIdentifierKind::Stateid, &stateid.other);
         match got {
-            Results::GETFH(Outcome::Ok(ok)) => {
+            Results::GETFH(StatusUnion::Ok(ok)) => {
                 if let Some(standing) = current {
                     given.handle(ok.object.0, standing);
                 }
             }
-            Results::GETATTR(Outcome::Ok(ok)) => {
+            Results::GETATTR(StatusUnion::Ok(ok)) => {
                 if let (Some(standing), Some(handle)) = (current, handle_in(&ok.obj_attributes)) {
                     given.handle(handle, standing);
                 }
             }
-            Results::READDIR(Outcome::Ok(ok)) => {
+            Results::READDIR(StatusUnion::Ok(ok)) => {
                 let Some(directory) = current else { return };
                 for entry in ok.reply.entries.iter() {
                     if let (Ok(standing), Some(handle)) =
@@ -476,44 +506,46 @@ impl Containment {
                     }
                 }
             }
-            Results::OPEN(Outcome::Ok(ok)) => {
+            Results::OPEN(StatusUnion::Ok(ok)) => {
                 stateid(&ok.stateid);
                 delegated(&ok.delegation).into_iter().for_each(stateid);
             }
-            Results::WANT_DELEGATION(Outcome::Ok(ok)) => {
+            Results::WANT_DELEGATION(StatusUnion::Ok(ok)) => {
                 delegated(&ok.wdr_resok4).into_iter().for_each(stateid);
             }
-            Results::GET_DIR_DELEGATION(Outcome::Ok(GetDirDelegationResNonFatal::Ok(ok))) => {
+            Results::GET_DIR_DELEGATION(StatusUnion::Ok(GetDirDelegation4ResNonFatal::Ok(ok))) => {
                 stateid(&ok.gddr_stateid);
             }
-            Results::OPEN_CONFIRM(Outcome::Ok(ok)) => stateid(&ok.open_stateid),
-            Results::OPEN_DOWNGRADE(Outcome::Ok(ok)) => stateid(&ok.open_stateid),
-            Results::LOCKU(Outcome::Ok(ok)) => stateid(&ok.lock_stateid),
+            Results::OPEN_CONFIRM(StatusUnion::Ok(ok)) => stateid(&ok.open_stateid),
+            Results::OPEN_DOWNGRADE(StatusUnion::Ok(ok)) => stateid(&ok.open_stateid),
+            Results::LOCKU(StatusUnion::Ok(ok)) => stateid(&ok.lock_stateid),
             Results::LOCK(LockRes::Ok(ok)) => stateid(&ok.lock_stateid),
             Results::COPY(CopyRes::Ok(ok)) => later(&ok.cr_response).iter().for_each(stateid),
-            Results::WRITE_SAME(Outcome::Ok(ok)) => later(ok).iter().for_each(stateid),
+            Results::WRITE_SAME(StatusUnion::Ok(ok)) => later(ok).iter().for_each(stateid),
             Results::LAYOUTGET(LayoutgetRes::Ok(ok)) => stateid(&ok.logr_stateid),
-            Results::EXCHANGE_ID(Outcome::Ok(ok)) => {
-                given.add(Kind::Clientid, &ok.eir_clientid.to_be_bytes());
+            Results::EXCHANGE_ID(StatusUnion::Ok(ok)) => {
+                given.add(StateIdentifierKind::Clientid, &ok.eir_clientid.to_be_bytes());
             }
             Results::SETCLIENTID(SetclientidRes::Ok(ok)) => {
-                given.add(Kind::Clientid, &ok.clientid.to_be_bytes());
+                given.add(StateIdentifierKind::Clientid, &ok.clientid.to_be_bytes());
             }
-            Results::CREATE_SESSION(Outcome::Ok(ok)) => given.add(Kind::Session, &ok.csr_sessionid),
+            Results::CREATE_SESSION(StatusUnion::Ok(ok)) => {
+                given.add(StateIdentifierKind::Session, &ok.csr_sessionid)
+            }
             _ => {}
         }
     }
 
     /// Takes the devices that stand anywhere in the results of a COMPOUND: each layout type has them elsewhere.
     fn learn_devices(&mut self, mut results: Cursor<'_>) {
-        let mut ear = Ear::new(true);
+        let mut ear = TraceFieldVisitor::new(true);
         let message = Cursor::new(results.rest());
         results = message;
         // What was heard before results that cannot be read stands.
         let _ = Procedure::Compound.results(&mut results, &mut ear);
-        for mark in ear.marks.iter().filter(|mark| mark.holds == Holds::DEVICE) {
+        for mark in ear.marks.iter().filter(|mark| mark.holds == MessageSlotKind::DEVICE) {
             if let Some(device) = message.rest().get(mark.range.clone()) {
-                self.given.add(Kind::Device, device);
+                self.given.add(StateIdentifierKind::Device, device);
             }
         }
     }

@@ -14,7 +14,7 @@
 //! - [`given`]: what the server has given.
 
 mod compound;
-mod given;
+mod issued_identifiers;
 mod procedures;
 #[cfg(test)]
 mod tests;
@@ -23,24 +23,25 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use nfsrdma_dissectors::field::Unobserved;
-use nfsrdma_dissectors::rpc::gss::{Checksum, GssProc, Protected, Service};
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::rpc::gss::{GssProc, IntegrityBody, IntegrityChecksum, RpcGssService};
 use nfsrdma_dissectors::rpc::{self, Program, Xid};
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 
-use super::caller::{Caller, Line};
-use super::seed::Seeded;
+use super::rpc_client::{AuthSysCredential, RpcClient};
+use super::seed::SeededTree;
 use super::transport::{
-    Call, ConnectionId, Credits, Event, SubmitError, Submitted, Target, Terms, Transport, TransportError,
+    ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, SubmitError, SubmittedCall, TransportCall,
+    TransportCredits, TransportEvent, TransportParams,
 };
-use given::{Given, Kind};
+use issued_identifiers::{IssuedIdentifiers, StateIdentifierKind};
 
-pub use super::caller::ContainedLine;
-pub use given::Standing;
+pub use super::rpc_client::ContainedRpcClient;
+pub use issued_identifiers::ContainmentZone;
 
 /// The reason a Call is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Escape {
+pub enum ContainmentViolation {
     /// It cannot be decoded to its end.
     Unreadable,
     /// A program or a procedure that concerns more than the files of a run.
@@ -61,7 +62,7 @@ pub enum Escape {
     Layout,
 }
 
-impl Escape {
+impl ContainmentViolation {
     /// All of them.
     pub const ALL: &'static [Self] = &[
         Self::Unreadable,
@@ -106,17 +107,17 @@ impl Escape {
     }
 }
 
-impl fmt::Display for Escape {
+impl fmt::Display for ContainmentViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.code(), self.text())
     }
 }
 
-impl std::error::Error for Escape {}
+impl std::error::Error for ContainmentViolation {}
 
 /// What the Reply of a Call may give the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Gives {
+pub enum ReplyIdentifiers {
     /// Nothing: the Reply need not be read.
     #[default]
     Nothing,
@@ -129,18 +130,18 @@ pub enum Gives {
 /// A Call that passed the check.
 #[derive(Clone, Copy, Debug)]
 pub struct ContainedCall<'c> {
-    call: Call<'c>,
-    gives: Gives,
+    call: TransportCall<'c>,
+    gives: ReplyIdentifiers,
 }
 
 impl<'c> ContainedCall<'c> {
     /// The Call.
-    pub fn call(&self) -> &Call<'c> {
+    pub fn call(&self) -> &TransportCall<'c> {
         &self.call
     }
 
     /// What its Reply may give.
-    pub fn gives(&self) -> Gives {
+    pub fn gives(&self) -> ReplyIdentifiers {
         self.gives
     }
 }
@@ -148,7 +149,7 @@ impl<'c> ContainedCall<'c> {
 /// Memory of what belongs to one run, and the check that keeps the run to it.
 #[derive(Clone, Debug, Default)]
 pub struct Containment {
-    given: Given,
+    given: IssuedIdentifiers,
     /// The names of the path of the export: NFSv4 seeding finds it from PUTROOTFH on. `None` where PUTROOTFH must not be sent.
     way: Option<Vec<Box<[u8]>>>,
     /// The name of the run's directory in the export.
@@ -179,25 +180,27 @@ impl Containment {
     }
 
     /// For the steps of a run, what comes before them, and the check in the end. The names of its clients end with `suffix`.
-    pub fn of_run(seeded: &Seeded, suffix: &str) -> Self {
+    pub fn of_run(seeded: &SeededTree, suffix: &str) -> Self {
         let mut containment = Self { suffix: Some(suffix.as_bytes().into()), ..Self::default() };
         for mount in &seeded.mounts {
             containment.mounts.push([seeded.path.as_bytes(), mount].concat().into());
         }
         for (variable, handle) in &seeded.handles {
             let is_below = seeded.below.contains(variable);
-            containment.given.handle(handle, if is_below { Standing::Below } else { Standing::Inside });
+            containment
+                .given
+                .handle(handle, if is_below { ContainmentZone::Below } else { ContainmentZone::Inside });
         }
         // MOUNT resolves paths from the tree's root on: who may change names there could have it resolve a link.
         if seeded.mounts.iter().all(Vec::is_empty) {
-            containment.given.handle(&seeded.root, Standing::Edge);
+            containment.given.handle(&seeded.root, ContainmentZone::Edge);
         }
         containment
     }
 
     /// The filehandle of the export, which MOUNT has given for the path that the user named.
     pub fn begin_at(&mut self, export: &[u8]) {
-        self.given.handle(export, Standing::Export);
+        self.given.handle(export, ContainmentZone::Export);
     }
 
     /// Lets this program speak for a client of this name.
@@ -221,17 +224,18 @@ impl Containment {
     ///
     /// # Errors
     /// The reason it must not be sent.
-    pub fn admit<'c>(&self, call: Call<'c>) -> Result<ContainedCall<'c>, Escape> {
-        let mut items = [ChunkItem::default(); Call::MAX_PAYLOADS];
-        let items = items.get_mut(..call.payloads.len()).ok_or(Escape::Unreadable)?;
+    pub fn admit<'c>(&self, call: TransportCall<'c>) -> Result<ContainedCall<'c>, ContainmentViolation> {
+        let mut items = [ChunkItem::default(); TransportCall::MAX_PAYLOADS];
+        let items = items.get_mut(..call.payloads.len()).ok_or(ContainmentViolation::Unreadable)?;
         // A payload of another length than the message says would shift what follows it.
         let mut beside = 0;
         for (item, payload) in items.iter_mut().zip(call.payloads) {
-            let length = u32::try_from(payload.length()).map_err(|_| Escape::Unreadable)?;
-            let at = (payload.position as usize).checked_sub(beside).ok_or(Escape::Unreadable)?;
+            let length = u32::try_from(payload.length()).map_err(|_| ContainmentViolation::Unreadable)?;
+            let at =
+                (payload.position as usize).checked_sub(beside).ok_or(ContainmentViolation::Unreadable)?;
             let said = at.checked_sub(4).and_then(|at| call.message.get(at..)?.first_chunk::<4>());
             if said.map(|said| u32::from_be_bytes(*said)) != Some(length) {
-                return Err(Escape::Unreadable);
+                return Err(ContainmentViolation::Unreadable);
             }
             beside += payload.padded();
             *item = ChunkItem { position: Some(payload.position), length, bytes: None };
@@ -241,26 +245,33 @@ impl Containment {
     }
 
     /// Checks an RPC message.
-    fn message(&self, mut cursor: Cursor<'_>) -> Result<Gives, Escape> {
-        let unreadable = |_| Escape::Unreadable;
-        let message = rpc::Message::decode(&mut cursor, &mut Unobserved).map_err(unreadable)?;
-        let call = message.call().filter(|call| call.rpcvers == rpc::VERSION).ok_or(Escape::Unreadable)?;
+    fn message(&self, mut cursor: Cursor<'_>) -> Result<ReplyIdentifiers, ContainmentViolation> {
+        let unreadable = |_| ContainmentViolation::Unreadable;
+        let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).map_err(unreadable)?;
+        let call = message
+            .call()
+            .filter(|call| call.rpcvers == rpc::VERSION)
+            .ok_or(ContainmentViolation::Unreadable)?;
         let asked = (call.prog, call.vers, call.proc);
         let (gives, end) = match call.cred.gss() {
-            Some(gss) if gss.gss_proc != GssProc::RPCSEC_GSS_DATA => return Err(Escape::Program),
-            Some(gss) if gss.service == Service::rpc_gss_svc_integrity => {
-                let protected = Protected::open(&mut cursor, &mut Unobserved).map_err(unreadable)?;
+            Some(gss) if gss.gss_proc != GssProc::RPCSEC_GSS_DATA => {
+                return Err(ContainmentViolation::Program);
+            }
+            Some(gss) if gss.service == RpcGssService::rpc_gss_svc_integrity => {
+                let protected = IntegrityBody::open(&mut cursor, &mut NullObserver).map_err(unreadable)?;
                 let (gives, end) = self.arguments(asked, protected.body)?;
-                Checksum::read(&mut cursor, &mut Unobserved).map_err(unreadable)?;
+                IntegrityChecksum::read(&mut cursor, &mut NullObserver).map_err(unreadable)?;
                 if !end.is_at_end() {
-                    return Err(Escape::Unreadable);
+                    return Err(ContainmentViolation::Unreadable);
                 }
                 (gives, cursor)
             }
-            Some(gss) if gss.service != Service::rpc_gss_svc_none => return Err(Escape::Unreadable),
+            Some(gss) if gss.service != RpcGssService::rpc_gss_svc_none => {
+                return Err(ContainmentViolation::Unreadable);
+            }
             _ => self.arguments(asked, cursor)?,
         };
-        if end.is_at_end() { Ok(gives) } else { Err(Escape::Unreadable) }
+        if end.is_at_end() { Ok(gives) } else { Err(ContainmentViolation::Unreadable) }
     }
 
     /// Checks the arguments of a procedure. Gives where they end.
@@ -268,10 +279,10 @@ impl Containment {
         &self,
         (program, version, procedure): (Program, u32, u32),
         cursor: Cursor<'a>,
-    ) -> Result<(Gives, Cursor<'a>), Escape> {
+    ) -> Result<(ReplyIdentifiers, Cursor<'a>), ContainmentViolation> {
         match (program, version, procedure) {
             (Program::NFS | Program::NFSACL | Program::NLM | Program::MOUNT | Program::PORTMAP, _, 0) => {
-                Ok((Gives::Nothing, cursor))
+                Ok((ReplyIdentifiers::Nothing, cursor))
             }
             (Program::NFS, 4, 1) => self.compound(cursor),
             (Program::NFS, 3, _) => self.nfs3(procedure, cursor),
@@ -279,12 +290,12 @@ impl Containment {
             (Program::MOUNT, _, _) => self.mount(version, procedure, cursor),
             (Program::NLM, 4, _) => self.nlm4(procedure, cursor),
             (Program::PORTMAP, _, _) => procedures::portmap(version, procedure, cursor),
-            _ => Err(Escape::Program),
+            _ => Err(ContainmentViolation::Program),
         }
     }
 
     /// Takes what the Reply of a Call gives. The cursor stands at the beginning of its message.
-    pub fn learn(&mut self, call: &Call<'_>, reply: Cursor<'_>) {
+    pub fn learn(&mut self, call: &TransportCall<'_>, reply: Cursor<'_>) {
         let items: Vec<ChunkItem<'_>> = call
             .payloads
             .iter()
@@ -299,8 +310,8 @@ impl Containment {
 
     /// As [`learn`](Self::learn), of a Call that a cursor stands at the beginning of: as it was before it was signed.
     pub fn learn_from(&mut self, mut sent: Cursor<'_>, mut reply: Cursor<'_>) {
-        let asked = rpc::Message::decode(&mut sent, &mut Unobserved);
-        let answered = rpc::Message::decode(&mut reply, &mut Unobserved);
+        let asked = rpc::RpcMsg::decode(&mut sent, &mut NullObserver);
+        let answered = rpc::RpcMsg::decode(&mut reply, &mut NullObserver);
         let (Ok(asked), Ok(answered)) = (asked, answered) else { return };
         let is_done = answered.reply().is_some_and(|reply| reply.status().is_success());
         let Some(call) = asked.call().filter(|_| is_done) else { return };
@@ -313,64 +324,74 @@ impl Containment {
     }
 
     /// The standing of a filehandle.
-    fn standing(&self, handle: &[u8]) -> Result<Standing, Escape> {
-        self.given.standing(handle).ok_or(Escape::Filehandle)
+    fn standing(&self, handle: &[u8]) -> Result<ContainmentZone, ContainmentViolation> {
+        self.given.standing(handle).ok_or(ContainmentViolation::Filehandle)
     }
 
     /// A filehandle that is used and not looked up in: of an object of the run.
-    fn object(&self, handle: &[u8]) -> Result<Standing, Escape> {
+    fn object(&self, handle: &[u8]) -> Result<ContainmentZone, ContainmentViolation> {
         match self.standing(handle)? {
-            Standing::Export => Err(Escape::Upward),
+            ContainmentZone::Export => Err(ContainmentViolation::Upward),
             standing => Ok(standing),
         }
     }
 
     /// What a name that is looked up stands for.
-    fn looked_up(&self, directory: Standing, name: &[u8]) -> Result<Standing, Escape> {
+    fn looked_up(
+        &self,
+        directory: ContainmentZone,
+        name: &[u8],
+    ) -> Result<ContainmentZone, ContainmentViolation> {
         match name {
-            b".." if directory == Standing::Below => Ok(Standing::Inside),
-            b".." => Err(Escape::Upward),
+            b".." if directory == ContainmentZone::Below => Ok(ContainmentZone::Inside),
+            b".." => Err(ContainmentViolation::Upward),
             _ => self.child(directory, name),
         }
     }
 
     /// What a plain name in a directory stands for.
-    fn child(&self, directory: Standing, name: &[u8]) -> Result<Standing, Escape> {
+    fn child(
+        &self,
+        directory: ContainmentZone,
+        name: &[u8],
+    ) -> Result<ContainmentZone, ContainmentViolation> {
         plain(name)?;
         match directory {
-            Standing::Export if *name == *self.home => Ok(Standing::Home),
-            Standing::Export => Err(Escape::Upward),
-            Standing::Home => Ok(Standing::Edge),
-            Standing::Edge | Standing::Inside | Standing::Below => Ok(Standing::Below),
+            ContainmentZone::Export if *name == *self.home => Ok(ContainmentZone::Home),
+            ContainmentZone::Export => Err(ContainmentViolation::Upward),
+            ContainmentZone::Home => Ok(ContainmentZone::Edge),
+            ContainmentZone::Edge | ContainmentZone::Inside | ContainmentZone::Below => {
+                Ok(ContainmentZone::Below)
+            }
         }
     }
 
     /// Whether a name in the export is that of the run's directory, and may be removed.
-    fn is_removed_home(&self, directory: Standing, name: &[u8]) -> bool {
-        self.removes_home && directory == Standing::Export && !name.is_empty() && *name == *self.home
+    fn is_removed_home(&self, directory: ContainmentZone, name: &[u8]) -> bool {
+        self.removes_home && directory == ContainmentZone::Export && !name.is_empty() && *name == *self.home
     }
 
     /// Whether a client of this name is one of the run.
-    fn client(&self, name: &[u8]) -> Result<(), Escape> {
+    fn client(&self, name: &[u8]) -> Result<(), ContainmentViolation> {
         let is_own = self.clients.iter().any(|own| **own == *name)
             || self.suffix.as_ref().is_some_and(|suffix| name.ends_with(suffix));
-        if is_own { Ok(()) } else { Err(Escape::Client) }
+        if is_own { Ok(()) } else { Err(ContainmentViolation::Client) }
     }
 
-    fn has(&self, kind: Kind, value: &[u8]) -> Result<(), Escape> {
-        if self.given.has(kind, value) { Ok(()) } else { Err(Escape::State) }
+    fn has(&self, kind: StateIdentifierKind, value: &[u8]) -> Result<(), ContainmentViolation> {
+        if self.given.has(kind, value) { Ok(()) } else { Err(ContainmentViolation::State) }
     }
 }
 
 /// Whether a name is a plain component: no server can take it for a path.
-fn plain(name: &[u8]) -> Result<(), Escape> {
+fn plain(name: &[u8]) -> Result<(), ContainmentViolation> {
     let is_dots = |part: &[u8]| matches!(part, b"." | b"..");
     // On Windows `\` separates components.
     let has_dots = name.contains(&b'\\') && name.split(|byte| *byte == b'\\').any(is_dots);
     match name {
-        b"" => Err(Escape::Name),
+        b"" => Err(ContainmentViolation::Name),
         _ if is_dots(name) || has_dots || name.iter().any(|byte| matches!(byte, b'/' | 0)) => {
-            Err(Escape::Name)
+            Err(ContainmentViolation::Name)
         }
         _ => Ok(()),
     }
@@ -378,7 +399,7 @@ fn plain(name: &[u8]) -> Result<(), Escape> {
 
 /// A transport that sends what passed the check, and nothing else.
 pub struct ContainedTransport<'t> {
-    transport: &'t mut dyn Transport,
+    transport: &'t mut dyn RpcTransport,
 }
 
 impl fmt::Debug for ContainedTransport<'_> {
@@ -389,7 +410,7 @@ impl fmt::Debug for ContainedTransport<'_> {
 
 impl<'t> ContainedTransport<'t> {
     /// Over this transport.
-    pub fn new(transport: &'t mut dyn Transport) -> Self {
+    pub fn new(transport: &'t mut dyn RpcTransport) -> Self {
         Self { transport }
     }
 
@@ -401,7 +422,7 @@ impl<'t> ContainedTransport<'t> {
         &mut self,
         connection: ConnectionId,
         call: &ContainedCall<'_>,
-    ) -> Result<Submitted, SubmitError> {
+    ) -> Result<SubmittedCall, SubmitError> {
         self.transport.submit(connection, &call.call)
     }
 
@@ -409,17 +430,17 @@ impl<'t> ContainedTransport<'t> {
     ///
     /// # Errors
     /// As [`Transport::connect`].
-    pub fn connect(&mut self, target: &Target) -> Result<ConnectionId, TransportError> {
+    pub fn connect(&mut self, target: &ConnectTarget) -> Result<ConnectionId, RpcTransportError> {
         self.transport.connect(target)
     }
 
     /// See [`Transport::terms`].
-    pub fn terms(&self, connection: ConnectionId) -> Option<&Terms> {
+    pub fn terms(&self, connection: ConnectionId) -> Option<&TransportParams> {
         self.transport.terms(connection)
     }
 
     /// See [`Transport::credits`].
-    pub fn credits(&self, connection: ConnectionId) -> Option<Credits> {
+    pub fn credits(&self, connection: ConnectionId) -> Option<TransportCredits> {
         self.transport.credits(connection)
     }
 
@@ -440,7 +461,10 @@ impl<'t> ContainedTransport<'t> {
     ///
     /// # Errors
     /// As [`Transport::poll`].
-    pub fn poll(&mut self, deadline: Option<Instant>) -> Result<Option<Event<'_>>, TransportError> {
+    pub fn poll(
+        &mut self,
+        deadline: Option<Instant>,
+    ) -> Result<Option<TransportEvent<'_>>, RpcTransportError> {
         self.transport.poll(deadline)
     }
 
@@ -456,10 +480,10 @@ impl<'t> ContainedTransport<'t> {
         connection: ConnectionId,
         xid: Xid,
         containment: &'l mut Containment,
-        target: &Target,
-    ) -> ContainedLine<'l> {
+        target: &ConnectTarget,
+    ) -> ContainedRpcClient<'l> {
         let timeout = target.wish.timeout;
-        Line::new(&mut *self.transport, connection, Caller::default(), xid, timeout)
+        RpcClient::new(&mut *self.transport, connection, AuthSysCredential::default(), xid, timeout)
             .reconnecting(target)
             .contained(containment)
     }

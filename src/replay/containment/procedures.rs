@@ -1,66 +1,70 @@
 //! Procedures of NFSv3, and of the programs beside it. RFC 1813.
 
-use nfsrdma_dissectors::field::Unobserved;
-use nfsrdma_dissectors::nfs::v3::{self, Args, Created, Diropargs3, Nfsstat3, Results};
-use nfsrdma_dissectors::nfs::{Outcome, Procedure, mount, nfsacl, nlm};
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::v3::{self, Args, Create3Resok, Diropargs3, Nfsstat3, Results};
+use nfsrdma_dissectors::nfs::{Procedure, StatusUnion, mount, nfsacl, nlm};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::Cursor;
 
-use super::given::Standing;
-use super::{Containment, Escape, Gives};
-use crate::replay::beside::is_about_files;
+use super::issued_identifiers::ContainmentZone;
+use super::{Containment, ContainmentViolation, ReplyIdentifiers};
+use crate::replay::auxiliary_programs::is_about_files;
 
-type Checked<'a> = Result<(Gives, Cursor<'a>), Escape>;
+type ContainmentResult<'a> = Result<(ReplyIdentifiers, Cursor<'a>), ContainmentViolation>;
 
 /// Procedures of the port mapper, which name neither files nor clients.
-pub(super) fn portmap(version: u32, procedure: u32, mut cursor: Cursor<'_>) -> Checked<'_> {
+pub(super) fn portmap(version: u32, procedure: u32, mut cursor: Cursor<'_>) -> ContainmentResult<'_> {
     let described = Procedure::of(Program::PORTMAP, version, procedure)
         .filter(|_| is_about_files(Program::PORTMAP, version, procedure))
-        .ok_or(Escape::Program)?;
-    described.arguments(&mut cursor, &mut Unobserved).map_err(|_| Escape::Unreadable)?;
-    Ok((Gives::Nothing, cursor))
+        .ok_or(ContainmentViolation::Program)?;
+    described.arguments(&mut cursor, &mut NullObserver).map_err(|_| ContainmentViolation::Unreadable)?;
+    Ok((ReplyIdentifiers::Nothing, cursor))
 }
 
 impl Containment {
     /// A name in a directory, as CREATE, REMOVE and their like have it.
-    fn entry(&self, at: &Diropargs3<'_>) -> Result<Standing, Escape> {
+    fn entry(&self, at: &Diropargs3<'_>) -> Result<ContainmentZone, ContainmentViolation> {
         self.child(self.standing(at.dir.0)?, at.name.0)
     }
 
     /// A name that is changed or made; in the export that may be the run's directory alone.
-    fn made(&self, at: &Diropargs3<'_>, gives: Gives) -> Result<Gives, Escape> {
+    fn made(
+        &self,
+        at: &Diropargs3<'_>,
+        gives: ReplyIdentifiers,
+    ) -> Result<ReplyIdentifiers, ContainmentViolation> {
         self.entry(at).map(|_| gives)
     }
 
     /// Checks the arguments of a procedure of NFSv3. RFC 1813 section 3.3.
-    pub(super) fn nfs3<'a>(&self, procedure: u32, mut cursor: Cursor<'a>) -> Checked<'a> {
+    pub(super) fn nfs3<'a>(&self, procedure: u32, mut cursor: Cursor<'a>) -> ContainmentResult<'a> {
         let procedure = v3::Procedure(procedure);
         if procedure.name().is_none() {
-            return Err(Escape::Program);
+            return Err(ContainmentViolation::Program);
         }
-        let arguments = Args::decode(procedure, &mut cursor, &mut Unobserved);
-        let gives = match &arguments.map_err(|_| Escape::Unreadable)? {
-            Args::NULL(_) => Gives::Nothing,
+        let arguments = Args::decode(procedure, &mut cursor, &mut NullObserver);
+        let gives = match &arguments.map_err(|_| ContainmentViolation::Unreadable)? {
+            Args::NULL(_) => ReplyIdentifiers::Nothing,
             Args::GETATTR(args) => self.used(args.object.0)?,
             Args::SETATTR(args) => self.used(args.object.0)?,
             Args::LOOKUP(args) => {
                 self.looked_up(self.standing(args.what.dir.0)?, args.what.name.0)?;
-                Gives::Filehandles
+                ReplyIdentifiers::Filehandles
             }
             Args::ACCESS(args) => self.used(args.object.0)?,
             Args::READLINK(args) => self.used(args.symlink.0)?,
             Args::READ(args) => self.used(args.file.0)?,
             Args::WRITE(args) => self.used(args.file.0)?,
-            Args::CREATE(args) => self.made(&args.r#where, Gives::Filehandles)?,
-            Args::MKDIR(args) => self.made(&args.r#where, Gives::Filehandles)?,
+            Args::CREATE(args) => self.made(&args.r#where, ReplyIdentifiers::Filehandles)?,
+            Args::MKDIR(args) => self.made(&args.r#where, ReplyIdentifiers::Filehandles)?,
             // The text of a link is data: nothing here resolves it, and MOUNT is asked for paths without links alone.
-            Args::SYMLINK(args) => self.made(&args.r#where, Gives::Filehandles)?,
-            Args::MKNOD(args) => self.made(&args.r#where, Gives::Filehandles)?,
+            Args::SYMLINK(args) => self.made(&args.r#where, ReplyIdentifiers::Filehandles)?,
+            Args::MKNOD(args) => self.made(&args.r#where, ReplyIdentifiers::Filehandles)?,
             Args::REMOVE(args) => self.changed(&args.object)?,
             Args::RMDIR(args)
                 if self.is_removed_home(self.standing(args.object.dir.0)?, args.object.name.0) =>
             {
-                self.made(&args.object, Gives::Nothing)?
+                self.made(&args.object, ReplyIdentifiers::Nothing)?
             }
             Args::RMDIR(args) => self.changed(&args.object)?,
             Args::RENAME(args) => {
@@ -74,7 +78,7 @@ impl Containment {
             Args::READDIR(args) => self.used(args.dir.0)?,
             Args::READDIRPLUS(args) => {
                 self.used(args.dir.0)?;
-                Gives::Filehandles
+                ReplyIdentifiers::Filehandles
             }
             Args::FSSTAT(args) => self.used(args.fsroot.0)?,
             Args::FSINFO(args) => self.used(args.fsroot.0)?,
@@ -84,22 +88,22 @@ impl Containment {
         Ok((gives, cursor))
     }
 
-    fn used(&self, handle: &[u8]) -> Result<Gives, Escape> {
-        self.object(handle).map(|_| Gives::Nothing)
+    fn used(&self, handle: &[u8]) -> Result<ReplyIdentifiers, ContainmentViolation> {
+        self.object(handle).map(|_| ReplyIdentifiers::Nothing)
     }
 
     /// A name that is taken away, or given to an object that is there: never in the export.
-    fn changed(&self, at: &Diropargs3<'_>) -> Result<Gives, Escape> {
+    fn changed(&self, at: &Diropargs3<'_>) -> Result<ReplyIdentifiers, ContainmentViolation> {
         self.object(at.dir.0)?;
-        self.made(at, Gives::Nothing)
+        self.made(at, ReplyIdentifiers::Nothing)
     }
 
     /// Checks the arguments of a procedure of NFSACL.
-    pub(super) fn nfsacl3<'a>(&self, procedure: u32, mut cursor: Cursor<'a>) -> Checked<'a> {
+    pub(super) fn nfsacl3<'a>(&self, procedure: u32, mut cursor: Cursor<'a>) -> ContainmentResult<'a> {
         use nfsacl::v3::Args;
-        let arguments = Args::decode(nfsacl::v3::Procedure(procedure), &mut cursor, &mut Unobserved);
-        let handle = match arguments.map_err(|_| Escape::Unreadable)? {
-            Args::NULL(_) => return Ok((Gives::Nothing, cursor)),
+        let arguments = Args::decode(nfsacl::v3::Procedure(procedure), &mut cursor, &mut NullObserver);
+        let handle = match arguments.map_err(|_| ContainmentViolation::Unreadable)? {
+            Args::NULL(_) => return Ok((ReplyIdentifiers::Nothing, cursor)),
             Args::GETACL(args) => args.fh,
             Args::SETACL(args) => args.fh,
             Args::GETXATTRDIR(args) => args.fh,
@@ -108,66 +112,71 @@ impl Containment {
     }
 
     /// Checks the arguments of a procedure of NLM. RFC 1813 section 6.
-    pub(super) fn nlm4<'a>(&self, procedure: u32, mut cursor: Cursor<'a>) -> Checked<'a> {
+    pub(super) fn nlm4<'a>(&self, procedure: u32, mut cursor: Cursor<'a>) -> ContainmentResult<'a> {
         use nlm::v4::Args;
         if !is_about_files(Program::NLM, 4, procedure) {
-            return Err(Escape::Program);
+            return Err(ContainmentViolation::Program);
         }
-        let arguments = Args::decode(nlm::v4::Procedure(procedure), &mut cursor, &mut Unobserved);
-        let handle = match arguments.map_err(|_| Escape::Unreadable)? {
-            Args::NULL(_) => return Ok((Gives::Nothing, cursor)),
+        let arguments = Args::decode(nlm::v4::Procedure(procedure), &mut cursor, &mut NullObserver);
+        let handle = match arguments.map_err(|_| ContainmentViolation::Unreadable)? {
+            Args::NULL(_) => return Ok((ReplyIdentifiers::Nothing, cursor)),
             Args::TEST(args) => args.alock.fh,
             Args::LOCK(args) | Args::NM_LOCK(args) => args.alock.fh,
             Args::CANCEL(args) => args.alock.fh,
             Args::UNLOCK(args) => args.alock.fh,
             Args::SHARE(args) | Args::UNSHARE(args) => args.share.fh,
             // Callbacks, answers, one-way messages, and what gives back the locks of a host.
-            _ => return Err(Escape::Program),
+            _ => return Err(ContainmentViolation::Program),
         };
         Ok((self.used(handle.0)?, cursor))
     }
 
     /// Checks the arguments of a procedure of MOUNT. RFC 1813 section 5.
-    pub(super) fn mount<'a>(&self, version: u32, procedure: u32, mut cursor: Cursor<'a>) -> Checked<'a> {
+    pub(super) fn mount<'a>(
+        &self,
+        version: u32,
+        procedure: u32,
+        mut cursor: Cursor<'a>,
+    ) -> ContainmentResult<'a> {
         use mount::v3::Args;
         match (version, procedure) {
             // DUMP and EXPORT, which are alike in all versions.
-            (1..=3, 2 | 5) => return Ok((Gives::Nothing, cursor)),
+            (1..=3, 2 | 5) => return Ok((ReplyIdentifiers::Nothing, cursor)),
             (3, 1 | 3) => {}
-            _ => return Err(Escape::Program),
+            _ => return Err(ContainmentViolation::Program),
         }
-        let arguments = Args::decode(mount::v3::Procedure(procedure), &mut cursor, &mut Unobserved);
-        let (path, gives) = match arguments.map_err(|_| Escape::Unreadable)? {
-            Args::MNT(args) => (args.dirpath.0, Gives::Filehandles),
-            Args::UMNT(args) => (args.dirpath.0, Gives::Nothing),
+        let arguments = Args::decode(mount::v3::Procedure(procedure), &mut cursor, &mut NullObserver);
+        let (path, gives) = match arguments.map_err(|_| ContainmentViolation::Unreadable)? {
+            Args::MNT(args) => (args.dirpath.0, ReplyIdentifiers::Filehandles),
+            Args::UMNT(args) => (args.dirpath.0, ReplyIdentifiers::Nothing),
             Args::NULL(_) | Args::DUMP(_) | Args::UMNTALL(_) | Args::EXPORT(_) => {
-                return Err(Escape::Program);
+                return Err(ContainmentViolation::Program);
             }
         };
         // The server resolves what is in a path, links too.
         match self.mounts.iter().any(|mount| **mount == *path) {
             true => Ok((gives, cursor)),
-            false => Err(Escape::Upward),
+            false => Err(ContainmentViolation::Upward),
         }
     }
 
     /// Takes the filehandle that MOUNT gives.
     pub(super) fn learn_mount(&mut self, procedure: u32, mut reply: Cursor<'_>) {
         let procedure = mount::v3::Procedure(procedure);
-        if let Ok(mount::v3::Results::MNT(Outcome::Ok(ok))) =
-            mount::v3::Results::decode(procedure, &mut reply, &mut Unobserved)
+        if let Ok(mount::v3::Results::MNT(StatusUnion::Ok(ok))) =
+            mount::v3::Results::decode(procedure, &mut reply, &mut NullObserver)
         {
-            self.given.handle(ok.fhandle.0, Standing::Edge);
+            self.given.handle(ok.fhandle.0, ContainmentZone::Edge);
         }
     }
 
     /// Takes the filehandles that a Reply of NFSv3 gives.
     pub(super) fn learn_nfs3(&mut self, procedure: u32, mut sent: Cursor<'_>, mut reply: Cursor<'_>) {
         let procedure = v3::Procedure(procedure);
-        let Ok(asked) = Args::decode(procedure, &mut sent, &mut Unobserved) else { return };
-        let Ok(answered) = Results::decode(procedure, &mut reply, &mut Unobserved) else { return };
+        let Ok(asked) = Args::decode(procedure, &mut sent, &mut NullObserver) else { return };
+        let Ok(answered) = Results::decode(procedure, &mut reply, &mut NullObserver) else { return };
         match (&asked, &answered) {
-            (Args::LOOKUP(args), Results::LOOKUP(Outcome::Ok(ok))) => {
+            (Args::LOOKUP(args), Results::LOOKUP(StatusUnion::Ok(ok))) => {
                 let of = self.standing(args.what.dir.0);
                 if let Ok(standing) = of.and_then(|of| self.looked_up(of, args.what.name.0)) {
                     self.given.handle(ok.object.0, standing);
@@ -177,7 +186,7 @@ impl Containment {
             (Args::MKDIR(args), Results::MKDIR(outcome)) => self.learn_made(&args.r#where, outcome),
             (Args::SYMLINK(args), Results::SYMLINK(outcome)) => self.learn_made(&args.r#where, outcome),
             (Args::MKNOD(args), Results::MKNOD(outcome)) => self.learn_made(&args.r#where, outcome),
-            (Args::READDIRPLUS(args), Results::READDIRPLUS(Outcome::Ok(ok))) => {
+            (Args::READDIRPLUS(args), Results::READDIRPLUS(StatusUnion::Ok(ok))) => {
                 let Ok(directory) = self.standing(args.dir.0) else { return };
                 for entry in ok.reply.entries.iter() {
                     let standing = self.child(directory, entry.name.0);
@@ -190,9 +199,9 @@ impl Containment {
         }
     }
 
-    fn learn_made<F>(&mut self, at: &Diropargs3<'_>, outcome: &Outcome<Nfsstat3, Created<'_>, F>) {
+    fn learn_made<F>(&mut self, at: &Diropargs3<'_>, outcome: &StatusUnion<Nfsstat3, Create3Resok<'_>, F>) {
         let handle = match outcome {
-            Outcome::Ok(Created { obj: Some(handle), .. }) => handle.0,
+            StatusUnion::Ok(Create3Resok { obj: Some(handle), .. }) => handle.0,
             _ => return,
         };
         if let Ok(standing) = self.entry(at) {

@@ -1,22 +1,22 @@
 use nfsrdma_dissectors::nfs::mount::DirpathArgs;
 use nfsrdma_dissectors::nfs::v3::{
-    self, Createhow3, Diropargs3, LinkArgs as Link3, LookupArgs as Lookup3, RemoveArgs as Remove3,
-    RenameArgs as Rename3, Sattr3, SetAtime, SetMtime, Symlinkdata3,
+    self, Createhow3, Diropargs3, Link3Args as Link3, Lookup3Args as Lookup3, Remove3Args as Remove3,
+    Rename3Args as Rename3, Sattr3, SetAtime, SetMtime, Symlinkdata3,
 };
 use nfsrdma_dissectors::nfs::v4::{
-    self, Args, Attribute, Bitmap4, CallHead, CbClient4, ClientOwner4, CloseArgs, CopyArgs, CopyNotifyArgs,
-    CreateArgs, Createtype4, DestroyClientidArgs, DestroySessionArgs, ExchangeIdArgs, ExchangeIdFlags,
-    Fattr4, GetattrArgs, LinkArgs, LookupArgs, Netaddr4, Netloc4, NfsClientId4, NfsFtype4, Nfsstat4,
-    ObjAttributes, Object, OpenArgs, OpenClaim4, OpenOwner4, Openflag4, Opentype4, ReadArgs, RemoveArgs,
-    RenameArgs, ReplyHead, Results, SecinfoArgs, SequenceArgs, SetclientidArgs, ShareAccess, ShareDeny,
-    StableHow4, StateProtect4A, Stateid4, WriteArgs, mask_and_values,
+    self, Args, Attribute, Bitmap4, CbClient4, ClientOwner4, Close4Args, CompoundCallHead, CompoundReplyHead,
+    Copy4Args, CopyNotify4Args, Create4Args, Createtype4, DestroyClientid4Args, DestroySession4Args,
+    ExchangeId4Args, ExchangeIdFlags, Fattr4, Getattr4Args, Getattr4Resok, Link4Args, Lookup4Args, Netaddr4,
+    Netloc4, NfsClientId4, NfsFtype4, Nfsstat4, ObjectFh4, Open4Args, OpenClaim4, OpenOwner4, Openflag4,
+    Opentype4, Read4Args, Remove4Args, Rename4Args, Results, Secinfo4Args, Sequence4Args, Setclientid4Args,
+    ShareAccess, ShareDeny, StableHow4, StateProtect4A, Stateid4, Write4Args, mask_and_values,
 };
-use nfsrdma_dissectors::nfs::{Outcome, mount};
+use nfsrdma_dissectors::nfs::{StatusUnion, mount};
 use nfsrdma_dissectors::rpc::universal_address::UniversalAddress;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Encoder, List, Opaque, Text, Void};
 
 use super::*;
-use crate::replay::transport::{Payload, Source, Tag};
+use crate::replay::transport::{CallTag, PayloadSource, TransportPayload};
 
 const ROOT: &[u8] = b"root";
 const INSIDE: &[u8] = b"inside";
@@ -28,7 +28,7 @@ fn run() -> Containment {
     let mounts = vec![Vec::new()];
     let path = "/export/run/tree".to_owned();
     let below = [2].into_iter().collect();
-    let seeded = Seeded { path, root: ROOT.to_vec(), handles, below, mounts, ..Seeded::default() };
+    let seeded = SeededTree { path, root: ROOT.to_vec(), handles, below, mounts, ..SeededTree::default() };
     Containment::of_run(&seeded, " tag")
 }
 
@@ -39,34 +39,35 @@ fn header(program: Program, version: u32, procedure: u32) -> Encoder {
     encoder
 }
 
-fn check(containment: &Containment, message: &[u8]) -> Result<Gives, Escape> {
-    containment.admit(Call::small(Xid(9), Tag(0), message, 0)).map(|call| call.gives())
+fn check(containment: &Containment, message: &[u8]) -> Result<ReplyIdentifiers, ContainmentViolation> {
+    containment.admit(TransportCall::small(Xid(9), CallTag(0), message, 0)).map(|call| call.gives())
 }
 
 fn message(operations: &[Args<'_>]) -> Vec<u8> {
     let mut encoder = header(Program::NFS, 4, 1);
-    v4::Call::new(CallHead { tag: Text(b"tag"), minorversion: 2 }, operations).encode(&mut encoder);
+    v4::CompoundCall::new(CompoundCallHead { tag: Text(b"tag"), minorversion: 2 }, operations)
+        .encode(&mut encoder);
     encoder.finish().0
 }
 
-fn compound(operations: &[Args<'_>]) -> Result<Gives, Escape> {
+fn compound(operations: &[Args<'_>]) -> Result<ReplyIdentifiers, ContainmentViolation> {
     check(&run(), &message(operations))
 }
 
 /// A COMPOUND with one operation on an object below the root.
-fn below(operation: Args<'_>) -> Result<Gives, Escape> {
+fn below(operation: Args<'_>) -> Result<ReplyIdentifiers, ContainmentViolation> {
     compound(&[put(BELOW), Args::SAVEFH(Void), operation])
 }
 
 fn put(handle: &[u8]) -> Args<'_> {
-    Args::PUTFH(Object { object: Opaque(handle) })
+    Args::PUTFH(ObjectFh4 { object: Opaque(handle) })
 }
 
 fn lookup(name: &[u8]) -> Args<'_> {
-    Args::LOOKUP(LookupArgs { objname: Text(name) })
+    Args::LOOKUP(Lookup4Args { objname: Text(name) })
 }
 
-fn nfs3(procedure: u32, arguments: &v3::Args<'_>) -> Result<Gives, Escape> {
+fn nfs3(procedure: u32, arguments: &v3::Args<'_>) -> Result<ReplyIdentifiers, ContainmentViolation> {
     let mut encoder = header(Program::NFS, 3, procedure);
     arguments.encode(&mut encoder);
     check(&run(), &encoder.finish().0)
@@ -84,30 +85,30 @@ const UNSAFE: [&[u8]; 9] =
 
 #[test]
 fn a_filehandle_that_the_server_has_not_given_is_not_sent() {
-    assert_eq!(compound(&[put(b"captured"), Args::GETFH(Void)]), Err(Escape::Filehandle));
-    assert_eq!(compound(&[put(b""), Args::GETFH(Void)]), Err(Escape::Filehandle));
-    assert_eq!(compound(&[put(BELOW), Args::GETFH(Void)]), Ok(Gives::Filehandles));
+    assert_eq!(compound(&[put(b"captured"), Args::GETFH(Void)]), Err(ContainmentViolation::Filehandle));
+    assert_eq!(compound(&[put(b""), Args::GETFH(Void)]), Err(ContainmentViolation::Filehandle));
+    assert_eq!(compound(&[put(BELOW), Args::GETFH(Void)]), Ok(ReplyIdentifiers::Filehandles));
     let (words, values) = mask_and_values(&[Attribute::FILEHANDLE(Opaque(b"captured"))]);
     let obj_attributes = Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values));
-    assert_eq!(below(Args::VERIFY(ObjAttributes { obj_attributes })), Err(Escape::Filehandle));
+    assert_eq!(below(Args::VERIFY(Getattr4Resok { obj_attributes })), Err(ContainmentViolation::Filehandle));
     for procedure in [v3::Procedure::GETATTR, v3::Procedure::FSSTAT, v3::Procedure::PATHCONF] {
         let [known, other] = [BELOW, b"captured"].map(|handle| {
             let mut encoder = header(Program::NFS, 3, procedure.0);
             encoder.opaque(handle);
             check(&run(), &encoder.finish().0)
         });
-        assert_eq!((known, other), (Ok(Gives::Nothing), Err(Escape::Filehandle)));
+        assert_eq!((known, other), (Ok(ReplyIdentifiers::Nothing), Err(ContainmentViolation::Filehandle)));
     }
     let from = Rename3 { from: at(BELOW, b"a"), to: at(b"captured", b"b") };
-    assert_eq!(nfs3(14, &v3::Args::RENAME(from)), Err(Escape::Filehandle));
+    assert_eq!(nfs3(14, &v3::Args::RENAME(from)), Err(ContainmentViolation::Filehandle));
     let link = Link3 { file: Opaque(b"captured"), link: at(BELOW, b"b") };
-    assert_eq!(nfs3(15, &v3::Args::LINK(link)), Err(Escape::Filehandle));
+    assert_eq!(nfs3(15, &v3::Args::LINK(link)), Err(ContainmentViolation::Filehandle));
 }
 
 #[test]
 fn a_name_that_some_server_takes_for_a_path_is_not_sent() {
     let open = |name| {
-        Args::OPEN(OpenArgs {
+        Args::OPEN(Open4Args {
             seqid: 0,
             share_access: ShareAccess(1),
             share_deny: ShareDeny(0),
@@ -117,7 +118,7 @@ fn a_name_that_some_server_takes_for_a_path_is_not_sent() {
         })
     };
     let create = |name| {
-        Args::CREATE(CreateArgs {
+        Args::CREATE(Create4Args {
             objtype: Createtype4::Other(NfsFtype4::NF4DIR),
             objname: Text(name),
             createattrs: Fattr4::default(),
@@ -125,11 +126,11 @@ fn a_name_that_some_server_takes_for_a_path_is_not_sent() {
     };
     let of_v4 = |name: &'static [u8]| {
         [
-            Args::REMOVE(RemoveArgs { target: Text(name) }),
-            Args::RENAME(RenameArgs { oldname: Text(name), newname: Text(b"new") }),
-            Args::RENAME(RenameArgs { oldname: Text(b"old"), newname: Text(name) }),
-            Args::LINK(LinkArgs { newname: Text(name) }),
-            Args::SECINFO(SecinfoArgs { name: Text(name) }),
+            Args::REMOVE(Remove4Args { target: Text(name) }),
+            Args::RENAME(Rename4Args { oldname: Text(name), newname: Text(b"new") }),
+            Args::RENAME(Rename4Args { oldname: Text(b"old"), newname: Text(name) }),
+            Args::LINK(Link4Args { newname: Text(name) }),
+            Args::SECINFO(Secinfo4Args { name: Text(name) }),
             create(name),
             open(name),
         ]
@@ -146,9 +147,9 @@ fn a_name_that_some_server_takes_for_a_path_is_not_sent() {
     let of_v3 = |name: &'static [u8]| {
         let r#where = || at(BELOW, name);
         [
-            (8, v3::Args::CREATE(v3::CreateArgs { r#where: r#where(), how: Createhow3::Guarded(set()) })),
-            (9, v3::Args::MKDIR(v3::MkdirArgs { r#where: r#where(), attributes: set() })),
-            (10, v3::Args::SYMLINK(v3::SymlinkArgs { r#where: r#where(), symlink: symlink(b"/etc") })),
+            (8, v3::Args::CREATE(v3::Create3Args { r#where: r#where(), how: Createhow3::Guarded(set()) })),
+            (9, v3::Args::MKDIR(v3::Mkdir3Args { r#where: r#where(), attributes: set() })),
+            (10, v3::Args::SYMLINK(v3::Symlink3Args { r#where: r#where(), symlink: symlink(b"/etc") })),
             (12, v3::Args::REMOVE(Remove3 { object: r#where() })),
             (13, v3::Args::RMDIR(Remove3 { object: r#where() })),
             (14, v3::Args::RENAME(Rename3 { from: r#where(), to: at(BELOW, b"b") })),
@@ -158,10 +159,10 @@ fn a_name_that_some_server_takes_for_a_path_is_not_sent() {
     };
     for name in UNSAFE {
         for operation in of_v4(name) {
-            assert_eq!(below(operation.clone()), Err(Escape::Name), "{operation:?}");
+            assert_eq!(below(operation.clone()), Err(ContainmentViolation::Name), "{operation:?}");
         }
         for (procedure, arguments) in of_v3(name) {
-            assert_eq!(nfs3(procedure, &arguments), Err(Escape::Name), "{arguments:?}");
+            assert_eq!(nfs3(procedure, &arguments), Err(ContainmentViolation::Name), "{arguments:?}");
         }
         let found = [below(lookup(name)), nfs3(3, &v3::Args::LOOKUP(Lookup3 { what: at(BELOW, name) }))];
         // One step up from below the root stays in the tree.
@@ -179,22 +180,30 @@ fn a_name_that_some_server_takes_for_a_path_is_not_sent() {
 fn no_step_leads_above_the_root_of_the_tree() {
     let up = || Args::LOOKUPP(Void);
     for (climbing, outcome) in [
-        (vec![put(BELOW), up()], Ok(Gives::Nothing)),
-        (vec![put(BELOW), up(), up()], Err(Escape::Upward)),
-        (vec![put(BELOW), up(), lookup(b"child"), up()], Ok(Gives::Nothing)),
-        (vec![put(BELOW), lookup(b".."), lookup(b"..")], Err(Escape::Upward)),
-        (vec![put(ROOT), up()], Err(Escape::Upward)),
-        (vec![put(INSIDE), up()], Err(Escape::Upward)),
-        (vec![put(BELOW), Args::SAVEFH(Void), put(ROOT), Args::RESTOREFH(Void), up()], Ok(Gives::Nothing)),
-        (vec![put(ROOT), Args::SAVEFH(Void), put(BELOW), Args::RESTOREFH(Void), up()], Err(Escape::Upward)),
-        (vec![Args::PUTROOTFH(Void)], Err(Escape::Upward)),
-        (vec![Args::PUTPUBFH(Void)], Err(Escape::Upward)),
+        (vec![put(BELOW), up()], Ok(ReplyIdentifiers::Nothing)),
+        (vec![put(BELOW), up(), up()], Err(ContainmentViolation::Upward)),
+        (vec![put(BELOW), up(), lookup(b"child"), up()], Ok(ReplyIdentifiers::Nothing)),
+        (vec![put(BELOW), lookup(b".."), lookup(b"..")], Err(ContainmentViolation::Upward)),
+        (vec![put(ROOT), up()], Err(ContainmentViolation::Upward)),
+        (vec![put(INSIDE), up()], Err(ContainmentViolation::Upward)),
+        (
+            vec![put(BELOW), Args::SAVEFH(Void), put(ROOT), Args::RESTOREFH(Void), up()],
+            Ok(ReplyIdentifiers::Nothing),
+        ),
+        (
+            vec![put(ROOT), Args::SAVEFH(Void), put(BELOW), Args::RESTOREFH(Void), up()],
+            Err(ContainmentViolation::Upward),
+        ),
+        (vec![Args::PUTROOTFH(Void)], Err(ContainmentViolation::Upward)),
+        (vec![Args::PUTPUBFH(Void)], Err(ContainmentViolation::Upward)),
     ] {
         assert_eq!(compound(&climbing), outcome, "{climbing:?}");
     }
-    for (dir, outcome) in
-        [(BELOW, Ok(Gives::Filehandles)), (ROOT, Err(Escape::Upward)), (INSIDE, Err(Escape::Upward))]
-    {
+    for (dir, outcome) in [
+        (BELOW, Ok(ReplyIdentifiers::Filehandles)),
+        (ROOT, Err(ContainmentViolation::Upward)),
+        (INSIDE, Err(ContainmentViolation::Upward)),
+    ] {
         assert_eq!(nfs3(3, &v3::Args::LOOKUP(Lookup3 { what: at(dir, b"..") })), outcome);
     }
 }
@@ -202,11 +211,11 @@ fn no_step_leads_above_the_root_of_the_tree() {
 #[test]
 fn state_of_others_is_not_named() {
     for operation in [
-        Args::READ(ReadArgs { stateid: STATEID, offset: 0, count: 1 }),
-        Args::CLOSE(CloseArgs { seqid: 1, open_stateid: STATEID }),
-        Args::DESTROY_SESSION(DestroySessionArgs { dsa_sessionid: [7; 16] }),
-        Args::DESTROY_CLIENTID(DestroyClientidArgs { dca_clientid: 7 }),
-        Args::SEQUENCE(SequenceArgs {
+        Args::READ(Read4Args { stateid: STATEID, offset: 0, count: 1 }),
+        Args::CLOSE(Close4Args { seqid: 1, open_stateid: STATEID }),
+        Args::DESTROY_SESSION(DestroySession4Args { dsa_sessionid: [7; 16] }),
+        Args::DESTROY_CLIENTID(DestroyClientid4Args { dca_clientid: 7 }),
+        Args::SEQUENCE(Sequence4Args {
             sa_sessionid: [7; 16],
             sa_sequenceid: 1,
             sa_slotid: 0,
@@ -214,26 +223,26 @@ fn state_of_others_is_not_named() {
             sa_cachethis: false,
         }),
     ] {
-        assert_eq!(below(operation.clone()), Err(Escape::State), "{operation:?}");
+        assert_eq!(below(operation.clone()), Err(ContainmentViolation::State), "{operation:?}");
     }
-    let anonymous = Args::READ(ReadArgs { stateid: ANONYMOUS, offset: 0, count: 1 });
-    assert_eq!(below(anonymous), Ok(Gives::Nothing));
+    let anonymous = Args::READ(Read4Args { stateid: ANONYMOUS, offset: 0, count: 1 });
+    assert_eq!(below(anonymous), Ok(ReplyIdentifiers::Nothing));
 }
 
 #[test]
 fn a_client_speaks_for_itself_and_the_server_calls_nobody_else() {
     let exchange = |name| {
-        below(Args::EXCHANGE_ID(ExchangeIdArgs {
+        below(Args::EXCHANGE_ID(ExchangeId4Args {
             eia_clientowner: ClientOwner4 { co_verifier: [0; 8], co_ownerid: Opaque(name) },
             eia_flags: ExchangeIdFlags(0),
             eia_state_protect: StateProtect4A::None,
             eia_client_impl_id: List::default(),
         }))
     };
-    assert_eq!(exchange(b"client tag"), Ok(Gives::State));
-    assert_eq!(exchange(b"client"), Err(Escape::Client));
+    assert_eq!(exchange(b"client tag"), Ok(ReplyIdentifiers::State));
+    assert_eq!(exchange(b"client"), Err(ContainmentViolation::Client));
     let set = |containment: &Containment, name, address: &[u8]| {
-        let set = Args::SETCLIENTID(SetclientidArgs {
+        let set = Args::SETCLIENTID(Setclientid4Args {
             client: NfsClientId4 { verifier: [0; 8], id: Opaque(name) },
             callback: CbClient4 {
                 cb_program: 0x4000_0000,
@@ -249,22 +258,22 @@ fn a_client_speaks_for_itself_and_the_server_calls_nobody_else() {
     let mut containment = run();
     containment.listens_at("192.0.2.1:20049".parse().unwrap());
     for (address, outcome) in [
-        (&b"0.0.0.0.0.0"[..], Ok(Gives::State)),
-        (b"192.0.2.1.78.81", Ok(Gives::State)),
-        (b"192.0.2.1.78.82", Err(Escape::Server)),
-        (b"0.0.0.0.8.1", Err(Escape::Server)),
-        (b"victim.example", Err(Escape::Server)),
+        (&b"0.0.0.0.0.0"[..], Ok(ReplyIdentifiers::State)),
+        (b"192.0.2.1.78.81", Ok(ReplyIdentifiers::State)),
+        (b"192.0.2.1.78.82", Err(ContainmentViolation::Server)),
+        (b"0.0.0.0.8.1", Err(ContainmentViolation::Server)),
+        (b"victim.example", Err(ContainmentViolation::Server)),
     ] {
         assert_eq!(set(&containment, b"client tag", address), outcome);
     }
-    assert_eq!(set(&containment, b"client", b"0.0.0.0.0.0"), Err(Escape::Client));
+    assert_eq!(set(&containment, b"client", b"0.0.0.0.0.0"), Err(ContainmentViolation::Client));
 }
 
 #[test]
 fn rfc7862_section_15_2_no_other_server_is_named() {
     let others = [Netloc4::Name(Text(b"victim"))];
     let copy = |servers: &[Netloc4<'_>]| {
-        below(Args::COPY(CopyArgs {
+        below(Args::COPY(Copy4Args {
             ca_src_stateid: ANONYMOUS,
             ca_dst_stateid: ANONYMOUS,
             ca_src_offset: 0,
@@ -275,11 +284,11 @@ fn rfc7862_section_15_2_no_other_server_is_named() {
             ca_source_server: List::from(servers),
         }))
     };
-    assert_eq!(copy(&[]), Ok(Gives::State));
-    assert_eq!(copy(&others), Err(Escape::Server));
+    assert_eq!(copy(&[]), Ok(ReplyIdentifiers::State));
+    assert_eq!(copy(&others), Err(ContainmentViolation::Server));
     let [cna_destination_server] = others;
-    let notify = CopyNotifyArgs { cna_src_stateid: ANONYMOUS, cna_destination_server };
-    assert_eq!(below(Args::COPY_NOTIFY(notify)), Err(Escape::Server));
+    let notify = CopyNotify4Args { cna_src_stateid: ANONYMOUS, cna_destination_server };
+    assert_eq!(below(Args::COPY_NOTIFY(notify)), Err(ContainmentViolation::Server));
 }
 
 #[test]
@@ -289,14 +298,14 @@ fn only_paths_that_were_made_are_mounted() {
         mount::v3::Args::MNT(DirpathArgs { dirpath: Text(path) }).encode(&mut encoder);
         check(&run(), &encoder.finish().0)
     };
-    assert_eq!(mount(3, 1, b"/export/run/tree"), Ok(Gives::Filehandles));
-    assert_eq!(mount(3, 3, b"/export/run/tree"), Ok(Gives::Nothing));
+    assert_eq!(mount(3, 1, b"/export/run/tree"), Ok(ReplyIdentifiers::Filehandles));
+    assert_eq!(mount(3, 3, b"/export/run/tree"), Ok(ReplyIdentifiers::Nothing));
     for path in [&b"/export"[..], b"/export/run/tree/../../..", b"/export/run/tree/link", b"", b"tree"] {
-        assert_eq!(mount(3, 1, path), Err(Escape::Upward));
-        assert_eq!(mount(3, 3, path), Err(Escape::Upward));
+        assert_eq!(mount(3, 1, path), Err(ContainmentViolation::Upward));
+        assert_eq!(mount(3, 3, path), Err(ContainmentViolation::Upward));
     }
     for (version, procedure) in [(1, 1), (2, 3), (3, 4), (3, 6)] {
-        assert_eq!(mount(version, procedure, b"/export/run/tree"), Err(Escape::Program));
+        assert_eq!(mount(version, procedure, b"/export/run/tree"), Err(ContainmentViolation::Program));
     }
 }
 
@@ -309,7 +318,10 @@ fn what_concerns_more_than_files_is_not_asked() {
         (Program::NSM, 1, 6),
         (Program::NFS, 2, 1),
     ] {
-        assert_eq!(check(&run(), &header(program, version, procedure).finish().0), Err(Escape::Program));
+        assert_eq!(
+            check(&run(), &header(program, version, procedure).finish().0),
+            Err(ContainmentViolation::Program)
+        );
     }
 }
 
@@ -318,74 +330,83 @@ fn what_cannot_be_read_to_its_end_is_not_sent() {
     let whole = message(&[put(BELOW), Args::GETFH(Void)]);
     assert!(check(&run(), &whole).is_ok());
     for length in 0..whole.len() {
-        assert_eq!(check(&run(), &whole[..length]), Err(Escape::Unreadable), "{length}");
+        assert_eq!(check(&run(), &whole[..length]), Err(ContainmentViolation::Unreadable), "{length}");
     }
     let longer = [&whole[..], &[0; 4]].concat();
-    assert_eq!(check(&run(), &longer), Err(Escape::Unreadable));
+    assert_eq!(check(&run(), &longer), Err(ContainmentViolation::Unreadable));
     let mut reply = whole.clone();
     reply[7] = 1;
-    assert_eq!(check(&run(), &reply), Err(Escape::Unreadable));
+    assert_eq!(check(&run(), &reply), Err(ContainmentViolation::Unreadable));
     let mut unknown = whole;
     let operation = unknown.len() - 1;
     unknown[operation] = 200;
-    assert_eq!(check(&run(), &unknown), Err(Escape::Unreadable));
+    assert_eq!(check(&run(), &unknown), Err(ContainmentViolation::Unreadable));
 }
 
 #[test]
 fn a_payload_stands_where_the_message_has_its_length_and_nowhere_else() {
-    let write = Args::WRITE(WriteArgs {
+    let write = Args::WRITE(Write4Args {
         stateid: ANONYMOUS,
         offset: 0,
         stable: StableHow4(0),
         data: Ddp::Chunk { length: 8, bytes: None },
     });
     let mut encoder = header(Program::NFS, 4, 1);
-    let head = CallHead { tag: Text(b""), minorversion: 2 };
-    v4::Call::new(head, &[put(BELOW), write, Args::GETFH(Void)]).encode(&mut encoder);
+    let head = CompoundCallHead { tag: Text(b""), minorversion: 2 };
+    v4::CompoundCall::new(head, &[put(BELOW), write, Args::GETFH(Void)]).encode(&mut encoder);
     let (message, splices) = encoder.finish();
     let position = splices[0].position as u32;
     let check = |position, content: &[u8]| {
-        let payloads = [Payload { position, source: Source::Copied(content) }];
-        let call = Call { payloads: &payloads, ..Call::small(Xid(9), Tag(0), &message, 0) };
+        let payloads = [TransportPayload { position, source: PayloadSource::Copied(content) }];
+        let call =
+            TransportCall { payloads: &payloads, ..TransportCall::small(Xid(9), CallTag(0), &message, 0) };
         run().admit(call).map(|call| call.gives())
     };
-    assert_eq!(check(position, &[0; 8]), Ok(Gives::Filehandles));
+    assert_eq!(check(position, &[0; 8]), Ok(ReplyIdentifiers::Filehandles));
     // On TCP the operations behind it would stand elsewhere: a longer one could bring operations of its own.
     for (position, length) in [(position, 4), (position, 64), (position - 4, 8), (position + 4, 8), (0, 8)] {
-        assert_eq!(check(position, &vec![0; length]), Err(Escape::Unreadable), "{position} {length}");
+        assert_eq!(
+            check(position, &vec![0; length]),
+            Err(ContainmentViolation::Unreadable),
+            "{position} {length}"
+        );
     }
     // The handle of PUTFH may not come in a chunk.
     let fh = message.windows(5).position(|bytes| bytes == b"below").unwrap() as u32;
-    assert_eq!(check(fh, b"below"), Err(Escape::Unreadable));
+    assert_eq!(check(fh, b"below"), Err(ContainmentViolation::Unreadable));
 }
 
 /// The Reply of a COMPOUND that went well.
 fn answered(results: &[Results<'_>]) -> Vec<u8> {
     let mut encoder = Encoder::new();
     [9, 1, 0, 0, 0, 0].iter().for_each(|word| encoder.word(*word));
-    v4::Reply::new(ReplyHead { status: Nfsstat4::NFS4_OK, tag: Text(b"") }, results).encode(&mut encoder);
+    v4::CompoundReply::new(CompoundReplyHead { status: Nfsstat4::NFS4_OK, tag: Text(b"") }, results)
+        .encode(&mut encoder);
     encoder.finish().0
 }
 
 #[test]
 fn what_a_reply_gives_stands_where_its_call_has_led() {
     let mut containment = run();
-    let got = |handle| Results::GETFH(Outcome::Ok(Object { object: Opaque(handle) }));
+    let got = |handle| Results::GETFH(StatusUnion::Ok(ObjectFh4 { object: Opaque(handle) }));
     let mut learn = |operations: &[Args<'_>], results: &[Results<'_>]| {
         let message = message(operations);
-        containment.learn(&Call::small(Xid(9), Tag(0), &message, 0), Cursor::new(&answered(results)));
+        containment
+            .learn(&TransportCall::small(Xid(9), CallTag(0), &message, 0), Cursor::new(&answered(results)));
     };
-    let done = [Results::PUTFH(Outcome::Ok(Void)), Results::LOOKUP(Outcome::Ok(Void)), got(b"child")];
+    let done = [Results::PUTFH(StatusUnion::Ok(Void)), Results::LOOKUP(StatusUnion::Ok(Void)), got(b"child")];
     learn(&[put(ROOT), lookup(b"child"), Args::GETFH(Void)], &done);
-    let done = [Results::PUTFH(Outcome::Ok(Void)), Results::LOOKUPP(Outcome::Ok(Void)), got(b"above")];
+    let done =
+        [Results::PUTFH(StatusUnion::Ok(Void)), Results::LOOKUPP(StatusUnion::Ok(Void)), got(b"above")];
     learn(&[put(BELOW), Args::LOOKUPP(Void), Args::GETFH(Void)], &done);
     // What no Call was sent for is not taken, nor what climbs out.
-    learn(&[put(b"foreign"), Args::GETFH(Void)], &[Results::PUTFH(Outcome::Ok(Void)), got(b"foreign")]);
-    let done = [Results::PUTFH(Outcome::Ok(Void)), Results::LOOKUPP(Outcome::Ok(Void)), got(b"outside")];
+    learn(&[put(b"foreign"), Args::GETFH(Void)], &[Results::PUTFH(StatusUnion::Ok(Void)), got(b"foreign")]);
+    let done =
+        [Results::PUTFH(StatusUnion::Ok(Void)), Results::LOOKUPP(StatusUnion::Ok(Void)), got(b"outside")];
     learn(&[put(ROOT), Args::LOOKUPP(Void), Args::GETFH(Void)], &done);
     let standing = |handle: &[u8]| containment.given.standing(handle);
-    assert_eq!(standing(b"child"), Some(Standing::Below));
-    assert_eq!(standing(b"above"), Some(Standing::Inside));
+    assert_eq!(standing(b"child"), Some(ContainmentZone::Below));
+    assert_eq!(standing(b"above"), Some(ContainmentZone::Inside));
     assert_eq!((standing(b"foreign"), standing(b"outside")), (None, None));
 }
 
@@ -394,7 +415,7 @@ fn seeding_names_nothing_in_the_export_but_the_directory_of_the_run() {
     let mut containment = Containment::of_seeding("/srv/nfs", "run");
     containment.begin_at(b"export");
     let make = |name, objtype| {
-        Args::CREATE(CreateArgs { objtype, objname: Text(name), createattrs: Fattr4::default() })
+        Args::CREATE(Create4Args { objtype, objname: Text(name), createattrs: Fattr4::default() })
     };
     let directory = || Createtype4::Other(NfsFtype4::NF4DIR);
     let way = || vec![Args::PUTROOTFH(Void), lookup(b"srv"), lookup(b"nfs")];
@@ -404,23 +425,23 @@ fn seeding_names_nothing_in_the_export_but_the_directory_of_the_run() {
     };
     assert!(after(way(), Args::GETFH(Void)).is_ok());
     assert!(after(way(), lookup(b"run")).is_ok());
-    assert_eq!(after(way(), lookup(b"other")), Err(Escape::Upward));
-    assert_eq!(after(vec![Args::PUTROOTFH(Void)], lookup(b"etc")), Err(Escape::Upward));
-    let remove = || Args::REMOVE(RemoveArgs { target: Text(b"run") });
-    assert_eq!(after(way(), remove()), Err(Escape::Upward));
+    assert_eq!(after(way(), lookup(b"other")), Err(ContainmentViolation::Upward));
+    assert_eq!(after(vec![Args::PUTROOTFH(Void)], lookup(b"etc")), Err(ContainmentViolation::Upward));
+    let remove = || Args::REMOVE(Remove4Args { target: Text(b"run") });
+    assert_eq!(after(way(), remove()), Err(ContainmentViolation::Upward));
     assert!(after(vec![put(b"export")], make(b"run", directory())).is_ok());
-    assert_eq!(after(vec![put(b"export")], make(b"other", directory())), Err(Escape::Upward));
+    assert_eq!(after(vec![put(b"export")], make(b"other", directory())), Err(ContainmentViolation::Upward));
     assert_eq!(
         after(vec![put(b"export")], make(b"run", Createtype4::Link(DdpText::Inline(b"/")))),
-        Err(Escape::Upward)
+        Err(ContainmentViolation::Upward)
     );
-    assert_eq!(after(vec![put(b"export")], remove()), Err(Escape::Upward));
-    let attributes = Args::GETATTR(GetattrArgs { attr_request: Bitmap4::default() });
+    assert_eq!(after(vec![put(b"export")], remove()), Err(ContainmentViolation::Upward));
+    let attributes = Args::GETATTR(Getattr4Args { attr_request: Bitmap4::default() });
     assert!(after(vec![put(b"export")], attributes).is_ok());
     // Who removes a run's directory removes that and no other.
     let mut removing = Containment::of_removal("/srv/nfs", "run");
     removing.begin_at(b"export");
-    let of = |name| [put(b"export"), Args::REMOVE(RemoveArgs { target: Text(name) })];
+    let of = |name| [put(b"export"), Args::REMOVE(Remove4Args { target: Text(name) })];
     assert!(check(&removing, &message(&of(b"run"))).is_ok());
     for other in [&b"other"[..], b"..", b"", b"run/../other"] {
         assert!(check(&removing, &message(&of(other))).is_err());
@@ -430,15 +451,16 @@ fn seeding_names_nothing_in_the_export_but_the_directory_of_the_run() {
 #[test]
 fn where_mount_resolves_a_path_nobody_changes_what_is_on_it() {
     let mounts = vec![b"/home".to_vec()];
-    let seeded = Seeded { path: "/run/tree".into(), root: ROOT.to_vec(), mounts, ..Seeded::default() };
+    let seeded =
+        SeededTree { path: "/run/tree".into(), root: ROOT.to_vec(), mounts, ..SeededTree::default() };
     let containment = Containment::of_run(&seeded, " tag");
-    assert_eq!(check(&containment, &message(&[put(ROOT)])), Err(Escape::Filehandle));
+    assert_eq!(check(&containment, &message(&[put(ROOT)])), Err(ContainmentViolation::Filehandle));
 }
 
 #[test]
 fn the_document_has_every_reason() {
     let document = include_str!("../../../docs/replay.md");
-    for escape in Escape::ALL {
+    for escape in ContainmentViolation::ALL {
         assert!(document.contains(&format!("| `{}` | {} |", escape.code(), escape.text())), "{escape}");
     }
 }

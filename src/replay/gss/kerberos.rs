@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use libloading::Library;
 
-use super::{Mechanism, MechanismError, Turn};
+use super::{GssInitStep, GssMechanism, GssMechanismError};
 
 /// The libraries: MIT's, and Heimdal's.
 const LIBRARIES: [&str; 2] = ["libgssapi_krb5.so.2", "libgssapi.so.3"];
@@ -27,59 +27,63 @@ const CODES: [c_int; 2] = [1, 2];
 
 /// gss_buffer_desc. RFC 2744 section 3.2.
 #[repr(C)]
-struct Buffer {
+struct GssBufferDesc {
     length: usize,
     value: *mut c_void,
 }
 
 /// gss_OID_desc. RFC 2744 section 3.4.
 #[repr(C)]
-struct Oid {
+struct GssOidDesc {
     length: u32,
     elements: *mut c_void,
 }
 
 /// gss_name_t, gss_cred_id_t, gss_ctx_id_t: opaque. RFC 2744 sections 3.5, 3.6 and 3.10.
-type Opaque = *mut c_void;
+type GssOpaqueHandle = *mut c_void;
 
-type ImportName = unsafe extern "C" fn(*mut u32, *mut Buffer, *mut Oid, *mut Opaque) -> u32;
-type InitSecContext = unsafe extern "C" fn(
+type GssImportNameFn =
+    unsafe extern "C" fn(*mut u32, *mut GssBufferDesc, *mut GssOidDesc, *mut GssOpaqueHandle) -> u32;
+type GssInitSecContextFn = unsafe extern "C" fn(
     *mut u32,
-    Opaque,
-    *mut Opaque,
-    Opaque,
-    *mut Oid,
+    GssOpaqueHandle,
+    *mut GssOpaqueHandle,
+    GssOpaqueHandle,
+    *mut GssOidDesc,
     u32,
     u32,
-    Opaque,
-    *mut Buffer,
-    *mut *mut Oid,
-    *mut Buffer,
+    GssOpaqueHandle,
+    *mut GssBufferDesc,
+    *mut *mut GssOidDesc,
+    *mut GssBufferDesc,
     *mut u32,
     *mut u32,
 ) -> u32;
-type GetMic = unsafe extern "C" fn(*mut u32, Opaque, u32, *mut Buffer, *mut Buffer) -> u32;
-type VerifyMic = unsafe extern "C" fn(*mut u32, Opaque, *mut Buffer, *mut Buffer, *mut u32) -> u32;
-type DisplayStatus = unsafe extern "C" fn(*mut u32, u32, c_int, *mut Oid, *mut u32, *mut Buffer) -> u32;
-type ReleaseBuffer = unsafe extern "C" fn(*mut u32, *mut Buffer) -> u32;
-type ReleaseName = unsafe extern "C" fn(*mut u32, *mut Opaque) -> u32;
-type DeleteSecContext = unsafe extern "C" fn(*mut u32, *mut Opaque, *mut Buffer) -> u32;
+type GssGetMicFn =
+    unsafe extern "C" fn(*mut u32, GssOpaqueHandle, u32, *mut GssBufferDesc, *mut GssBufferDesc) -> u32;
+type GssVerifyMicFn =
+    unsafe extern "C" fn(*mut u32, GssOpaqueHandle, *mut GssBufferDesc, *mut GssBufferDesc, *mut u32) -> u32;
+type GssDisplayStatusFn =
+    unsafe extern "C" fn(*mut u32, u32, c_int, *mut GssOidDesc, *mut u32, *mut GssBufferDesc) -> u32;
+type GssReleaseBufferFn = unsafe extern "C" fn(*mut u32, *mut GssBufferDesc) -> u32;
+type GssReleaseNameFn = unsafe extern "C" fn(*mut u32, *mut GssOpaqueHandle) -> u32;
+type GssDeleteSecContextFn = unsafe extern "C" fn(*mut u32, *mut GssOpaqueHandle, *mut GssBufferDesc) -> u32;
 
 /// What is called of the library. RFC 2744 section 5.
-struct Functions {
-    import_name: ImportName,
-    init_sec_context: InitSecContext,
-    get_mic: GetMic,
-    verify_mic: VerifyMic,
-    display_status: DisplayStatus,
-    release_buffer: ReleaseBuffer,
-    release_name: ReleaseName,
-    delete_sec_context: DeleteSecContext,
+struct GssApiFunctions {
+    import_name: GssImportNameFn,
+    init_sec_context: GssInitSecContextFn,
+    get_mic: GssGetMicFn,
+    verify_mic: GssVerifyMicFn,
+    display_status: GssDisplayStatusFn,
+    release_buffer: GssReleaseBufferFn,
+    release_name: GssReleaseNameFn,
+    delete_sec_context: GssDeleteSecContextFn,
     /// Loaded as long as the program runs: its functions are called without asking for it.
     _library: Library,
 }
 
-impl Functions {
+impl GssApiFunctions {
     fn load() -> Option<Self> {
         LIBRARIES.iter().find_map(|name| {
             // SAFETY: what a GSS-API library does when it is loaded has no conditions, and these names have had these
@@ -102,10 +106,10 @@ impl Functions {
     }
 
     /// Those of the library of this machine.
-    fn get() -> Result<&'static Self, MechanismError> {
-        static FUNCTIONS: OnceLock<Option<Functions>> = OnceLock::new();
+    fn get() -> Result<&'static Self, GssMechanismError> {
+        static FUNCTIONS: OnceLock<Option<GssApiFunctions>> = OnceLock::new();
         FUNCTIONS.get_or_init(Self::load).as_ref().ok_or_else(|| {
-            MechanismError(
+            GssMechanismError(
                 "libgssapi_krb5.so.2 is not there, or cannot be loaded, which Kerberos needs; install the package \
                  libgssapi-krb5-2"
                     .into(),
@@ -114,7 +118,7 @@ impl Functions {
     }
 
     /// Takes what the library has put into a buffer, and gives that back to it.
-    fn take(&self, mut buffer: Buffer) -> Vec<u8> {
+    fn take(&self, mut buffer: GssBufferDesc) -> Vec<u8> {
         let bytes = match buffer.value.is_null() {
             true => Vec::new(),
             // SAFETY: the library says that so many bytes are there, and nobody changes them until they are released below.
@@ -127,7 +131,7 @@ impl Functions {
     }
 
     /// What went wrong in the library's words: those of GSS-API, and those of Kerberos.
-    fn error(&self, what: &str, major: u32, minor: u32) -> MechanismError {
+    fn error(&self, what: &str, major: u32, minor: u32) -> GssMechanismError {
         let mut words = Vec::new();
         for (kind, code) in CODES.into_iter().zip([major, minor]) {
             let (mut minor, mut more, mut text, mut mechanism) = (0, 0, empty(), oid(KERBEROS));
@@ -147,45 +151,45 @@ impl Functions {
                 words.push(String::from_utf8_lossy(&text).into_owned());
             }
         }
-        MechanismError(format!("{what}: {}", words.join(": ")))
+        GssMechanismError(format!("{what}: {}", words.join(": ")))
     }
 }
 
-fn empty() -> Buffer {
-    Buffer { length: 0, value: ptr::null_mut() }
+fn empty() -> GssBufferDesc {
+    GssBufferDesc { length: 0, value: ptr::null_mut() }
 }
 
 /// Bytes that are lent to the library, which only reads them.
-fn lent(bytes: &[u8]) -> Buffer {
-    Buffer { length: bytes.len(), value: bytes.as_ptr().cast_mut().cast() }
+fn lent(bytes: &[u8]) -> GssBufferDesc {
+    GssBufferDesc { length: bytes.len(), value: bytes.as_ptr().cast_mut().cast() }
 }
 
-fn oid(bytes: &'static [u8]) -> Oid {
-    Oid { length: bytes.len() as u32, elements: bytes.as_ptr().cast_mut().cast() }
+fn oid(bytes: &'static [u8]) -> GssOidDesc {
+    GssOidDesc { length: bytes.len() as u32, elements: bytes.as_ptr().cast_mut().cast() }
 }
 
 /// This side of a context with a server.
-pub struct Kerberos {
-    functions: &'static Functions,
+pub struct KerberosMechanism {
+    functions: &'static GssApiFunctions,
     host: String,
-    name: Opaque,
-    context: Opaque,
+    name: GssOpaqueHandle,
+    context: GssOpaqueHandle,
 }
 
-impl fmt::Debug for Kerberos {
+impl fmt::Debug for KerberosMechanism {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Kerberos").field("host", &self.host).finish_non_exhaustive()
     }
 }
 
-impl Kerberos {
+impl KerberosMechanism {
     /// A context with the service `nfs` of a host, by the credentials of whoever runs the program: a ticket of `kinit`, or
     /// a keytab that KRB5_CLIENT_KTNAME names.
     ///
     /// # Errors
     /// Where there is no library.
-    pub fn new(host: &str) -> Result<Self, MechanismError> {
-        let functions = Functions::get()?;
+    pub fn new(host: &str) -> Result<Self, GssMechanismError> {
+        let functions = GssApiFunctions::get()?;
         let service = format!("nfs@{host}");
         let (mut minor, mut name) = (0, ptr::null_mut());
         let (mut text, mut kind) = (lent(service.as_bytes()), oid(HOSTBASED_SERVICE));
@@ -199,11 +203,11 @@ impl Kerberos {
     }
 }
 
-impl Mechanism for Kerberos {
-    fn step(&mut self, token: &[u8]) -> Result<Turn, MechanismError> {
+impl GssMechanism for KerberosMechanism {
+    fn step(&mut self, token: &[u8]) -> Result<GssInitStep, GssMechanismError> {
         let (mut minor, mut input, mut output) = (0, lent(token), empty());
         let mut mechanism = oid(KERBEROS);
-        let input: *mut Buffer = if token.is_empty() { ptr::null_mut() } else { &raw mut input };
+        let input: *mut GssBufferDesc = if token.is_empty() { ptr::null_mut() } else { &raw mut input };
         // SAFETY: name and context are the library's own, from calls of this value; all other pointers are of values that
         // live on this stack, or null where RFC 2744 section 5.19 lets them be.
         let major = unsafe {
@@ -225,14 +229,14 @@ impl Mechanism for Kerberos {
         };
         let token = self.functions.take(output);
         match major & ERRORS {
-            0 => Ok(Turn { token, is_done: major & CONTINUE_NEEDED == 0 }),
+            0 => Ok(GssInitStep { token, is_done: major & CONTINUE_NEEDED == 0 }),
             _ => Err(self.functions.error(&format!("nfs@{}", self.host), major, minor)),
         }
     }
 
-    fn sign(&mut self, message: &[u8], checksum: &mut Vec<u8>) -> Result<(), MechanismError> {
+    fn sign(&mut self, message: &[u8], checksum: &mut Vec<u8>) -> Result<(), GssMechanismError> {
         if self.context.is_null() {
-            return Err(MechanismError("cannot sign: no context stands".into()));
+            return Err(GssMechanismError("cannot sign: no context stands".into()));
         }
         let (mut minor, mut message, mut mic) = (0, lent(message), empty());
         // SAFETY: the context is the library's own; all other pointers are of values that live on this stack.
@@ -265,7 +269,7 @@ impl Mechanism for Kerberos {
     }
 }
 
-impl Drop for Kerberos {
+impl Drop for KerberosMechanism {
     fn drop(&mut self) {
         let mut minor = 0;
         // SAFETY: both are the library's own, or null, and are not used after this.

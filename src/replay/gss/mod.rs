@@ -10,17 +10,18 @@ pub mod kerberos;
 
 use std::fmt;
 
-use nfsrdma_dissectors::field::{Field, Unobserved};
+use nfsrdma_dissectors::field::{Field, NullObserver};
 use nfsrdma_dissectors::rpc::auth::{GssVerifier, NoneVerifier, StartTls};
 use nfsrdma_dissectors::rpc::gss::{
-    Checksum, GssCredential, GssProc, InitArg, InitRes, Protected, Service, VerifierBody, Version,
+    GssCredential, GssProc, InitArg, InitRes, IntegrityBody, IntegrityChecksum, RpcGssService, VerifierBody,
+    Version,
 };
 use nfsrdma_dissectors::rpc::{
-    self, AcceptedReply, Body, Credential, Message, Program, ReplyData, Verifier, Xid,
+    self, AcceptedReply, Credential, Program, ReplyData, RpcMsg, RpcMsgBody, Verifier, Xid,
 };
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Xdr};
 
-use super::caller::{CallError, Line, Procedure};
+use super::rpc_client::{ProcedureCall, RpcCallError, RpcClient};
 
 /// Bytes of a token that a server may answer with.
 const TOKEN: u32 = 1 << 16;
@@ -33,18 +34,18 @@ const CONTINUE_NEEDED: u32 = 1;
 static INIT_RES: Field = Field::group("rpc.authgss.init", "rpc_gss_init_res", "RFC 2203 section 5.2.3.1");
 
 /// One side of a security context: RFC 2743.
-pub trait Mechanism: fmt::Debug {
+pub trait GssMechanism: fmt::Debug {
     /// Takes the token of the other side, which is empty at first.
     ///
     /// # Errors
     /// Where there are no credentials, or the other side is not who it should be.
-    fn step(&mut self, token: &[u8]) -> Result<Turn, MechanismError>;
+    fn step(&mut self, token: &[u8]) -> Result<GssInitStep, GssMechanismError>;
 
     /// Appends the checksum of a message.
     ///
     /// # Errors
     /// Where the context has expired.
-    fn sign(&mut self, message: &[u8], checksum: &mut Vec<u8>) -> Result<(), MechanismError>;
+    fn sign(&mut self, message: &[u8], checksum: &mut Vec<u8>) -> Result<(), GssMechanismError>;
 
     /// Whether the other side made this checksum of this message.
     fn is_signed(&mut self, message: &[u8], checksum: &[u8]) -> bool;
@@ -52,7 +53,7 @@ pub trait Mechanism: fmt::Debug {
 
 /// What this side says in its turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Turn {
+pub struct GssInitStep {
     /// The token for the other side; empty where there is none.
     pub token: Vec<u8>,
     /// The context stands on this side.
@@ -61,23 +62,23 @@ pub struct Turn {
 
 /// What a mechanism says that went wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MechanismError(pub String);
+pub struct GssMechanismError(pub String);
 
-impl fmt::Display for MechanismError {
+impl fmt::Display for GssMechanismError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for MechanismError {}
+impl std::error::Error for GssMechanismError {}
 
 /// Why there is no context.
 #[derive(Debug)]
 pub enum GssError {
     /// This side.
-    Mechanism(MechanismError),
+    Mechanism(GssMechanismError),
     /// The Call was not answered.
-    Call(CallError),
+    Call(RpcCallError),
     /// The server does not want it: gss_major and gss_minor.
     Refused(u32, u32),
     /// The server has not signed what it says.
@@ -106,22 +107,22 @@ impl fmt::Display for GssError {
 
 impl std::error::Error for GssError {}
 
-impl From<MechanismError> for GssError {
-    fn from(error: MechanismError) -> Self {
+impl From<GssMechanismError> for GssError {
+    fn from(error: GssMechanismError) -> Self {
         Self::Mechanism(error)
     }
 }
 
-impl From<CallError> for GssError {
-    fn from(error: CallError) -> Self {
+impl From<RpcCallError> for GssError {
+    fn from(error: RpcCallError) -> Self {
         Self::Call(error)
     }
 }
 
 /// A context that stands.
 #[derive(Debug)]
-pub struct Context {
-    mechanism: Box<dyn Mechanism>,
+pub struct GssContext {
+    mechanism: Box<dyn GssMechanism>,
     handle: Vec<u8>,
     /// Calls that may be in flight: the server remembers so many sequence numbers. RFC 2203 section 5.3.3.1.
     pub window: u32,
@@ -132,35 +133,35 @@ pub struct Context {
 
 /// A Call that is to be sealed.
 #[derive(Clone, Copy, Debug)]
-pub struct Unsealed<'a> {
+pub struct GssUnprotectedCall<'a> {
     /// Its XID.
     pub xid: Xid,
     /// The program, its version, and the procedure.
     pub asked: (Program, u32, u32),
     /// How arguments and results are protected: not, or by a checksum.
-    pub service: Service,
+    pub service: RpcGssService,
     /// The arguments.
     pub arguments: &'a [u8],
 }
 
 /// What the Reply of a sealed Call must be sealed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seal {
+pub struct GssReplyProtection {
     /// The sequence number of its Call.
     pub number: u32,
-    service: Service,
+    service: RpcGssService,
 }
 
 /// Why a Reply is not believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forged {
+pub enum GssIntegrityError {
     /// It has no verifier of RPCSEC_GSS, or one of another sequence number. RFC 2203 section 5.3.3.2.
     Verifier,
     /// Its results are not protected as they must be, or were changed. RFC 2203 section 5.3.3.4.2.
     Results,
 }
 
-impl fmt::Display for Forged {
+impl fmt::Display for GssIntegrityError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Verifier => "a Reply whose verifier is not that of the security context",
@@ -169,8 +170,8 @@ impl fmt::Display for Forged {
     }
 }
 
-impl Context {
-    fn new(mechanism: Box<dyn Mechanism>, handle: Vec<u8>, window: u32) -> Self {
+impl GssContext {
+    fn new(mechanism: Box<dyn GssMechanism>, handle: Vec<u8>, window: u32) -> Self {
         Self { mechanism, handle, window, next: 1, header: Vec::new(), checksum: Vec::new() }
     }
 
@@ -179,20 +180,20 @@ impl Context {
     /// # Errors
     /// Where one of the two sides does not want it, or the server cannot be reached.
     pub fn establish(
-        line: &mut Line<'_>,
+        line: &mut RpcClient<'_>,
         version: u32,
-        mut mechanism: Box<dyn Mechanism>,
+        mut mechanism: Box<dyn GssMechanism>,
     ) -> Result<Self, GssError> {
         let mut turn = mechanism.step(&[])?;
         let (mut handle, mut gss_proc) = (Vec::new(), GssProc::RPCSEC_GSS_INIT);
         for _ in 0..TURNS {
-            let credential = credential(gss_proc, 0, Service::rpc_gss_svc_none, &handle);
+            let credential = credential(gss_proc, 0, RpcGssService::rpc_gss_svc_none, &handle);
             let told = line.call_as(
                 credential,
-                &Procedure::new(Program::NFS, version, 0, TOKEN),
+                &ProcedureCall::new(Program::NFS, version, 0, TOKEN),
                 |encoder| InitArg { gss_token: Opaque(&turn.token) }.encode(encoder),
                 |verifier, cursor| {
-                    Ok(Told::new(verifier, &InitRes::decode(cursor, &INIT_RES, &mut Unobserved)?))
+                    Ok(GssInitReply::new(verifier, &InitRes::decode(cursor, &INIT_RES, &mut NullObserver)?))
                 },
             )?;
             if !matches!(told.major, COMPLETE | CONTINUE_NEEDED) {
@@ -227,15 +228,19 @@ impl Context {
     ///
     /// # Errors
     /// Where the context has expired.
-    pub fn seal(&mut self, call: &Unsealed<'_>, out: &mut Vec<u8>) -> Result<(usize, Seal), MechanismError> {
-        let seal = Seal { number: self.next, service: call.service };
+    pub fn seal(
+        &mut self,
+        call: &GssUnprotectedCall<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(usize, GssReplyProtection), GssMechanismError> {
+        let seal = GssReplyProtection { number: self.next, service: call.service };
         self.next = self.next.wrapping_add(1);
         let (prog, vers, proc) = call.asked;
         let cred = credential(GssProc::RPCSEC_GSS_DATA, seal.number, seal.service, &self.handle);
         let verf = Verifier::None(NoneVerifier { body: StartTls::default() });
-        let body = Body::Call(rpc::Call { rpcvers: rpc::VERSION, prog, vers, proc, cred, verf });
+        let body = RpcMsgBody::Call(rpc::CallBody { rpcvers: rpc::VERSION, prog, vers, proc, cred, verf });
         let mut encoder = Encoder::within(std::mem::take(&mut self.header));
-        Message { xid: call.xid, body }.encode(&mut encoder);
+        RpcMsg { xid: call.xid, body }.encode(&mut encoder);
         self.header = encoder.finish().0;
         // Signed is all up to the credential, behind which the verifier of nothing has two words.
         let header = self.header.get(..self.header.len().saturating_sub(8)).unwrap_or_default();
@@ -245,7 +250,7 @@ impl Context {
         encoder.raw(header);
         let checksum = VerifierBody::Checksum(Opaque(&self.checksum));
         Verifier::Gss(GssVerifier { checksum }).encode(&mut encoder);
-        let is_protected = call.service == Service::rpc_gss_svc_integrity;
+        let is_protected = call.service == RpcGssService::rpc_gss_svc_integrity;
         if is_protected {
             encoder.word(u32::try_from(call.arguments.len() + 4).unwrap_or(u32::MAX));
             encoder.word(seal.number);
@@ -255,7 +260,7 @@ impl Context {
         if is_protected {
             self.checksum.clear();
             self.mechanism.sign(encoder.bytes().get(at - 4..).unwrap_or_default(), &mut self.checksum)?;
-            Checksum { checksum: Opaque(&self.checksum) }.encode(&mut encoder);
+            IntegrityChecksum { checksum: Opaque(&self.checksum) }.encode(&mut encoder);
         }
         *out = encoder.finish().0;
         Ok((at, seal))
@@ -266,32 +271,40 @@ impl Context {
     ///
     /// # Errors
     /// Where the server of this context has not made it.
-    pub fn open(&mut self, seal: Seal, message: &[u8], plain: &mut Vec<u8>) -> Result<(), Forged> {
+    pub fn open(
+        &mut self,
+        seal: GssReplyProtection,
+        message: &[u8],
+        plain: &mut Vec<u8>,
+    ) -> Result<(), GssIntegrityError> {
         plain.clear();
         plain.extend_from_slice(message);
         let mut cursor = Cursor::new(message);
         // What cannot be read is told as such by whoever reads it next.
-        let Ok(read) = Message::decode(&mut cursor, &mut Unobserved) else { return Ok(()) };
-        let Some(rpc::Reply::Accepted(AcceptedReply { verf, reply_data })) = read.reply() else {
+        let Ok(read) = RpcMsg::decode(&mut cursor, &mut NullObserver) else { return Ok(()) };
+        let Some(rpc::ReplyBody::Accepted(AcceptedReply { verf, reply_data })) = read.reply() else {
             return Ok(());
         };
         if !self.mechanism.is_signed(&seal.number.to_be_bytes(), checksum(verf).unwrap_or_default()) {
-            return Err(Forged::Verifier);
+            return Err(GssIntegrityError::Verifier);
         }
-        if *reply_data != ReplyData::Success || seal.service != Service::rpc_gss_svc_integrity {
+        if *reply_data != ReplyData::Success || seal.service != RpcGssService::rpc_gss_svc_integrity {
             return Ok(());
         }
         let header = cursor.position();
-        let protected = Protected::open(&mut cursor, &mut Unobserved).map_err(|_| Forged::Results)?;
+        let protected =
+            IntegrityBody::open(&mut cursor, &mut NullObserver).map_err(|_| GssIntegrityError::Results)?;
         let end = cursor.position();
-        let checksum = Checksum::read(&mut cursor, &mut Unobserved).map_err(|_| Forged::Results)?;
-        let signed = message.get(header + 4..end).ok_or(Forged::Results)?;
+        let checksum = IntegrityChecksum::read(&mut cursor, &mut NullObserver)
+            .map_err(|_| GssIntegrityError::Results)?;
+        let signed = message.get(header + 4..end).ok_or(GssIntegrityError::Results)?;
         // The fill of the opaque data is not signed.
         let length =
             message.get(header..header + 4).and_then(|word| word.try_into().ok()).map(u32::from_be_bytes);
-        let signed = length.and_then(|length| signed.get(..length as usize)).ok_or(Forged::Results)?;
+        let signed =
+            length.and_then(|length| signed.get(..length as usize)).ok_or(GssIntegrityError::Results)?;
         if protected.seq_num != seal.number || !self.mechanism.is_signed(signed, checksum.checksum.0) {
-            return Err(Forged::Results);
+            return Err(GssIntegrityError::Results);
         }
         plain.truncate(header);
         plain.extend_from_slice(signed.get(4..).unwrap_or_default());
@@ -303,11 +316,11 @@ impl Context {
 ///
 /// # Errors
 /// Where the program, or this machine, has nothing for it.
-pub fn mechanism(host: &str) -> Result<Box<dyn Mechanism>, MechanismError> {
+pub fn mechanism(host: &str) -> Result<Box<dyn GssMechanism>, GssMechanismError> {
     #[cfg(feature = "gss")]
-    return Ok(Box::new(kerberos::Kerberos::new(host)?));
+    return Ok(Box::new(kerberos::KerberosMechanism::new(host)?));
     #[cfg(not(feature = "gss"))]
-    return Err(MechanismError(format!("{host}: this program was built without the feature 'gss'")));
+    return Err(GssMechanismError(format!("{host}: this program was built without the feature 'gss'")));
 }
 
 /// Whether this machine has what it takes: a library, and credentials for the server.
@@ -320,7 +333,7 @@ pub fn probe(host: &str) -> Result<(), GssError> {
 }
 
 /// What the server says to a token.
-struct Told {
+struct GssInitReply {
     handle: Vec<u8>,
     major: u32,
     minor: u32,
@@ -329,7 +342,7 @@ struct Told {
     checksum: Vec<u8>,
 }
 
-impl Told {
+impl GssInitReply {
     fn new(verifier: &Verifier<'_>, result: &InitRes<'_>) -> Self {
         Self {
             handle: result.handle.0.to_vec(),
@@ -342,10 +355,16 @@ impl Told {
     }
 }
 
-fn credential(gss_proc: GssProc, seq_num: u32, service: Service, handle: &[u8]) -> Credential<'_> {
+fn credential(gss_proc: GssProc, seq_num: u32, service: RpcGssService, handle: &[u8]) -> Credential<'_> {
     let rgc_version = Version::RPCSEC_GSS_VERS_1;
     let handle = Opaque(handle);
-    Credential::Gss(rpc::auth::Body::Known(GssCredential { rgc_version, gss_proc, seq_num, service, handle }))
+    Credential::Gss(rpc::auth::EnclosedAuthBody::Known(GssCredential {
+        rgc_version,
+        gss_proc,
+        seq_num,
+        service,
+        handle,
+    }))
 }
 
 /// The checksum in a verifier, if there is one.
@@ -374,12 +393,12 @@ mod tests {
         [&[side][..], &sum.to_be_bytes()].concat()
     }
 
-    impl Mechanism for Sums {
-        fn step(&mut self, _: &[u8]) -> Result<Turn, MechanismError> {
-            Ok(Turn { token: b"token".to_vec(), is_done: true })
+    impl GssMechanism for Sums {
+        fn step(&mut self, _: &[u8]) -> Result<GssInitStep, GssMechanismError> {
+            Ok(GssInitStep { token: b"token".to_vec(), is_done: true })
         }
 
-        fn sign(&mut self, message: &[u8], checksum: &mut Vec<u8>) -> Result<(), MechanismError> {
+        fn sign(&mut self, message: &[u8], checksum: &mut Vec<u8>) -> Result<(), GssMechanismError> {
             checksum.extend(sum(b'c', message));
             Ok(())
         }
@@ -390,23 +409,23 @@ mod tests {
     }
 
     /// A context whose server signs with another letter.
-    fn context() -> Context {
-        Context::new(Box::new(Sums(b's')), b"handle".to_vec(), 128)
+    fn context() -> GssContext {
+        GssContext::new(Box::new(Sums(b's')), b"handle".to_vec(), 128)
     }
 
-    const NONE: Service = Service::rpc_gss_svc_none;
-    const INTEGRITY: Service = Service::rpc_gss_svc_integrity;
+    const NONE: RpcGssService = RpcGssService::rpc_gss_svc_none;
+    const INTEGRITY: RpcGssService = RpcGssService::rpc_gss_svc_integrity;
 
-    fn unsealed(service: Service) -> Unsealed<'static> {
-        Unsealed { xid: Xid(7), asked: (Program::NFS, 4, 1), service, arguments: b"argsargs" }
+    fn unsealed(service: RpcGssService) -> GssUnprotectedCall<'static> {
+        GssUnprotectedCall { xid: Xid(7), asked: (Program::NFS, 4, 1), service, arguments: b"argsargs" }
     }
 
     fn accepted(checksum: &[u8], results: &[u8]) -> Vec<u8> {
         let checksum = VerifierBody::Checksum(Opaque(checksum));
         let verf = Verifier::Gss(GssVerifier { checksum });
-        let reply = rpc::Reply::Accepted(AcceptedReply { verf, reply_data: ReplyData::Success });
+        let reply = rpc::ReplyBody::Accepted(AcceptedReply { verf, reply_data: ReplyData::Success });
         let mut encoder = Encoder::new();
-        Message { xid: Xid(7), body: Body::Reply(reply) }.encode(&mut encoder);
+        RpcMsg { xid: Xid(7), body: RpcMsgBody::Reply(reply) }.encode(&mut encoder);
         encoder.raw(results);
         encoder.finish().0
     }
@@ -426,7 +445,7 @@ mod tests {
             let (at, seal) = context.seal(&unsealed(NONE), &mut out).unwrap();
             assert_eq!((seal.number, &out[at..]), (number, &b"argsargs"[..]));
             let mut cursor = Cursor::new(&out);
-            let message = Message::decode(&mut cursor, &mut Unobserved).unwrap();
+            let message = RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
             assert_eq!((message.xid, cursor.position()), (Xid(7), at));
             let call = message.call().unwrap();
             let gss = call.cred.gss().unwrap();
@@ -441,11 +460,11 @@ mod tests {
         let (mut context, mut out) = (context(), Vec::new());
         let (at, seal) = context.seal(&unsealed(INTEGRITY), &mut out).unwrap();
         let mut cursor = Cursor::new(&out);
-        Message::decode(&mut cursor, &mut Unobserved).unwrap();
-        let mut protected = Protected::open(&mut cursor, &mut Unobserved).unwrap();
+        RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
+        let mut protected = IntegrityBody::open(&mut cursor, &mut NullObserver).unwrap();
         assert_eq!((protected.seq_num, protected.body.position()), (seal.number, at));
         assert_eq!(protected.body.take(8), Ok(&b"argsargs"[..]));
-        let checksum = Checksum::read(&mut cursor, &mut Unobserved).unwrap();
+        let checksum = IntegrityChecksum::read(&mut cursor, &mut NullObserver).unwrap();
         assert_eq!((checksum.checksum.0, cursor.remaining()), (&sum(b'c', &out[at - 4..at + 8])[..], 0));
     }
 
@@ -457,14 +476,14 @@ mod tests {
         assert_eq!(context.open(seal, &honest, &mut plain), Ok(()));
         assert_eq!(plain, honest);
         let of_another = accepted(&sum(b's', &(seal.number + 1).to_be_bytes()), b"results!");
-        assert_eq!(context.open(seal, &of_another, &mut plain), Err(Forged::Verifier));
+        assert_eq!(context.open(seal, &of_another, &mut plain), Err(GssIntegrityError::Verifier));
         let reflected = accepted(&sum(b'c', &seal.number.to_be_bytes()), b"results!");
-        assert_eq!(context.open(seal, &reflected, &mut plain), Err(Forged::Verifier));
+        assert_eq!(context.open(seal, &reflected, &mut plain), Err(GssIntegrityError::Verifier));
         let verf = Verifier::Other(Flavor::AUTH_NONE, AuthBody { body: Opaque(b"") });
-        let reply = rpc::Reply::Accepted(AcceptedReply { verf, reply_data: ReplyData::Success });
+        let reply = rpc::ReplyBody::Accepted(AcceptedReply { verf, reply_data: ReplyData::Success });
         let mut encoder = Encoder::new();
-        Message { xid: Xid(7), body: Body::Reply(reply) }.encode(&mut encoder);
-        assert_eq!(context.open(seal, encoder.bytes(), &mut plain), Err(Forged::Verifier));
+        RpcMsg { xid: Xid(7), body: RpcMsgBody::Reply(reply) }.encode(&mut encoder);
+        assert_eq!(context.open(seal, encoder.bytes(), &mut plain), Err(GssIntegrityError::Verifier));
     }
 
     #[test]
@@ -476,13 +495,16 @@ mod tests {
         assert_eq!(context.open(seal, &honest, &mut plain), Ok(()));
         assert_eq!(plain, accepted(&verifier, b"results!"));
         let of_another = accepted(&verifier, &protected(seal.number + 1, b"results!"));
-        assert_eq!(context.open(seal, &of_another, &mut plain), Err(Forged::Results));
-        assert_eq!(context.open(seal, &accepted(&verifier, b"results!"), &mut plain), Err(Forged::Results));
+        assert_eq!(context.open(seal, &of_another, &mut plain), Err(GssIntegrityError::Results));
+        assert_eq!(
+            context.open(seal, &accepted(&verifier, b"results!"), &mut plain),
+            Err(GssIntegrityError::Results)
+        );
         let header = honest.len() - protected(seal.number, b"results!").len();
         for at in header..honest.len() - 3 {
             let mut lie = honest.clone();
             lie[at] ^= 1;
-            assert_eq!(context.open(seal, &lie, &mut plain), Err(Forged::Results), "byte {at}");
+            assert_eq!(context.open(seal, &lie, &mut plain), Err(GssIntegrityError::Results), "byte {at}");
         }
     }
 
@@ -492,7 +514,7 @@ mod tests {
         let (_, seal) = context.seal(&unsealed(INTEGRITY), &mut out).unwrap();
         let denied = RejectedReply::AuthError(AuthError { stat: AuthStat::RPCSEC_GSS_CREDPROBLEM });
         let mut encoder = Encoder::new();
-        Message { xid: Xid(7), body: Body::Reply(rpc::Reply::Denied(denied)) }.encode(&mut encoder);
+        RpcMsg { xid: Xid(7), body: RpcMsgBody::Reply(rpc::ReplyBody::Denied(denied)) }.encode(&mut encoder);
         assert_eq!(context.open(seal, encoder.bytes(), &mut plain), Ok(()));
         assert_eq!(plain, encoder.bytes());
     }

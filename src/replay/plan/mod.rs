@@ -4,24 +4,26 @@
 //! - [`chosen`]: which steps a filter selects, and what these need;
 //! - [`judge`]: which reason there is for a step. The run asks it, too.
 
-pub mod chosen;
-pub mod judge;
+pub mod planner;
 pub mod reason;
+pub mod selected_steps;
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 use std::rc::Rc;
 
-use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::{Procedure, v4};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::Cursor;
 
-use super::trace::layout::{Existence, FileType, Object};
-use super::trace::{Content, Holds, NONE, Step, Summary, Trace, TraceError};
-use chosen::Chosen;
-use judge::{Gss, Judge};
-use reason::{Reason, State};
+use super::trace::layout::{FileType, ObjectExistence, TraceFileObject};
+use super::trace::{
+    MessageSlotKind, NONE, PayloadContentState, TraceError, TraceReader, TraceStep, TraceSummary,
+};
+use planner::{GssPolicy, StepPlanner};
+use reason::{PlannedStepState, Reason};
+use selected_steps::SelectedSteps;
 
 /// Steps that are shown of each reason.
 const FIRST: usize = 5;
@@ -34,7 +36,7 @@ const DEPTH: usize = 64;
 
 /// A step that a reason is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Example {
+pub struct PlanReasonExample {
     /// The step.
     pub step: u64,
     /// The frame of the capture that its Call begins in, or its Reply where no Call was captured.
@@ -45,21 +47,21 @@ pub struct Example {
 
 /// How often there is a reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Because {
+pub struct PlanReasonCount {
     /// Steps.
     pub steps: u64,
     /// By operation.
     pub operations: BTreeMap<String, u64>,
     /// The first of them.
-    pub first: Vec<Example>,
+    pub first: Vec<PlanReasonExample>,
 }
 
 /// Steps by what becomes of them: in the order of [`State::ALL`].
-pub type Steps = [u64; 4];
+pub type PlanStepCounts = [u64; 4];
 
 /// An object that seeding makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
+pub struct PlannedObject {
     /// Its path, as far as it is known; empty where no name was seen.
     pub path: Vec<u8>,
     /// Its type.
@@ -92,35 +94,35 @@ pub struct TreePlan {
     /// Bytes that are read before they are written, and of which no more than a hash is known.
     pub unknown: u64,
     /// The objects, by path; not all where there are too many.
-    pub items: Vec<Item>,
+    pub items: Vec<PlannedObject>,
 }
 
 /// What a run of a trace will do.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct ReplayPlan {
     /// What the trace says of itself.
-    pub summary: Summary,
+    pub summary: TraceSummary,
     /// Its steps.
-    pub steps: Steps,
+    pub steps: PlanStepCounts,
     /// Its steps by operation.
-    pub operations: BTreeMap<String, Steps>,
+    pub operations: BTreeMap<String, PlanStepCounts>,
     /// Why steps do not run as they were captured.
-    pub reasons: BTreeMap<Reason, Because>,
+    pub reasons: BTreeMap<Reason, PlanReasonCount>,
     /// Variables that are used before anything defines them.
-    pub undefined: BTreeMap<Holds, u64>,
+    pub undefined: BTreeMap<MessageSlotKind, u64>,
     /// The tree.
     pub tree: TreePlan,
     /// Variables of steps that do not run that could not be remembered: a step that uses one may not run either.
     pub forgotten: u64,
 }
 
-impl Plan {
+impl ReplayPlan {
     /// Plans a run of a trace.
     ///
     /// # Errors
     /// Where the trace is cut or damaged.
-    pub fn new(trace: &mut Trace<impl Read + Seek>) -> Result<Self, TraceError> {
-        Self::of(trace, None, Gss::AsSys)
+    pub fn new(trace: &mut TraceReader<impl Read + Seek>) -> Result<Self, TraceError> {
+        Self::of(trace, None, GssPolicy::AsSys)
     }
 
     /// The same for a run of the chosen steps.
@@ -128,11 +130,11 @@ impl Plan {
     /// # Errors
     /// As [`Self::new`].
     pub fn of(
-        trace: &mut Trace<impl Read + Seek>,
-        chosen: Option<Rc<Chosen>>,
-        gss: Gss,
+        trace: &mut TraceReader<impl Read + Seek>,
+        chosen: Option<Rc<SelectedSteps>>,
+        gss: GssPolicy,
     ) -> Result<Self, TraceError> {
-        let mut judge = Judge::new(trace)?.with(chosen, gss);
+        let mut judge = StepPlanner::new(trace)?.with(chosen, gss);
         let mut plan = Self {
             summary: trace.summary().clone(),
             steps: [0; 4],
@@ -147,7 +149,9 @@ impl Plan {
         trace.extents(|extent| {
             let length = u64::from(extent.length);
             match extent.content {
-                Content::KEPT | Content::KEYED | Content::ZEROS => plan.tree.content += length,
+                PayloadContentState::KEPT | PayloadContentState::KEYED | PayloadContentState::ZEROS => {
+                    plan.tree.content += length
+                }
                 _ => plan.tree.unknown += length,
             }
         })?;
@@ -156,9 +160,9 @@ impl Plan {
         Ok(plan)
     }
 
-    fn add(&mut self, step: &Step<'_>, verdict: judge::Verdict) {
+    fn add(&mut self, step: &TraceStep<'_>, verdict: planner::PlanDecision) {
         let name = operation(step);
-        let at = State::ALL.iter().position(|state| *state == verdict.state()).unwrap_or(0);
+        let at = PlannedStepState::ALL.iter().position(|state| *state == verdict.state()).unwrap_or(0);
         count(&mut self.steps, at);
         // A hostile trace has more names than there are.
         let has_room = self.operations.len() < OPERATIONS || self.operations.contains_key(&name);
@@ -173,7 +177,7 @@ impl Plan {
                 0 => step.origin.reply_frame,
                 frame => frame,
             };
-            because.first.push(Example { step: step.origin.id, frame, needs: verdict.needs });
+            because.first.push(PlanReasonExample { step: step.origin.id, frame, needs: verdict.needs });
         }
     }
 
@@ -183,14 +187,14 @@ impl Plan {
     }
 }
 
-fn count(steps: &mut Steps, at: usize) {
+fn count(steps: &mut PlanStepCounts, at: usize) {
     if let Some(count) = steps.get_mut(at) {
         *count += 1;
     }
 }
 
 /// What a step is about: `NFS 4.2 READ`, `MOUNT 3 MNT`.
-pub fn operation(step: &Step<'_>) -> String {
+pub fn operation(step: &TraceStep<'_>) -> String {
     let asked = &step.asked;
     if asked.program == NONE {
         return "Reply without its Call".to_owned();
@@ -208,11 +212,11 @@ pub fn operation(step: &Step<'_>) -> String {
     let body = step.call.head.0.get(step.call.body as usize..).unwrap_or_default();
     let mut cursor = Cursor::new(body);
     let named = match procedure {
-        Some(Procedure::Compound) => v4::Call::decode(&mut cursor, &mut Unobserved)
+        Some(Procedure::Compound) => v4::CompoundCall::decode(&mut cursor, &mut NullObserver)
             .ok()
             .and_then(|call| call.named().operation)
             .and_then(|operation| operation.name()),
-        Some(Procedure::CbCompound) => v4::CbCall::decode(&mut cursor, &mut Unobserved)
+        Some(Procedure::CbCompound) => v4::CbCompoundCall::decode(&mut cursor, &mut NullObserver)
             .ok()
             .and_then(|call| call.named().operation)
             .and_then(|operation| operation.name()),
@@ -228,22 +232,22 @@ pub fn operation(step: &Step<'_>) -> String {
 
 /// A name that an object has, for paths.
 #[derive(Clone, Debug)]
-struct Seat {
+struct PlanPathComponent {
     parent: u32,
     name: Box<[u8]>,
 }
 
 /// The names of directories, by number, as far as paths may need them.
-type Seats = BTreeMap<u32, Seat>;
+type PlanDirectoryNames = BTreeMap<u32, PlanPathComponent>;
 
 impl TreePlan {
-    fn learn(&mut self, trace: &mut Trace<impl Read + Seek>) -> Result<(), TraceError> {
-        let mut seats = Seats::new();
-        let mut shown: Vec<(Option<Seat>, Item)> = Vec::new();
+    fn learn(&mut self, trace: &mut TraceReader<impl Read + Seek>) -> Result<(), TraceError> {
+        let mut seats = PlanDirectoryNames::new();
+        let mut shown: Vec<(Option<PlanPathComponent>, PlannedObject)> = Vec::new();
         trace.objects(|object| {
             let name = object.names.iter().next();
-            let seat = name.map(|name| Seat { parent: name.parent, name: name.name.0.into() });
-            let is_root = object.existence == Existence::ROOT;
+            let seat = name.map(|name| PlanPathComponent { parent: name.parent, name: name.name.0.into() });
+            let is_root = object.existence == ObjectExistence::ROOT;
             if (is_root || object.file_type == FileType::DIRECTORY)
                 && seats.len() < SHOWN
                 && let Some(seat) = &seat
@@ -251,9 +255,9 @@ impl TreePlan {
                 seats.insert(object.number, seat.clone());
             }
             match object.existence {
-                Existence::CREATED => self.created += 1,
-                Existence::ROOT if self.roots.len() >= SHOWN => {}
-                Existence::ROOT => self.roots.extend(seat.map(|seat| seat.name.into_vec())),
+                ObjectExistence::CREATED => self.created += 1,
+                ObjectExistence::ROOT if self.roots.len() >= SHOWN => {}
+                ObjectExistence::ROOT => self.roots.extend(seat.map(|seat| seat.name.into_vec())),
                 _ => {
                     self.count(object);
                     if shown.len() < SHOWN {
@@ -264,7 +268,7 @@ impl TreePlan {
         })?;
         self.items = shown
             .into_iter()
-            .map(|(seat, item)| Item {
+            .map(|(seat, item)| PlannedObject {
                 path: seat.map(|seat| path(&seats, &seat)).unwrap_or_default(),
                 ..item
             })
@@ -273,7 +277,7 @@ impl TreePlan {
         Ok(())
     }
 
-    fn count(&mut self, object: &Object<'_>) {
+    fn count(&mut self, object: &TraceFileObject<'_>) {
         *self.objects.entry(object.file_type).or_default() += 1;
         self.nameless += u64::from(object.names.is_empty());
         if object.file_type == FileType::FILE {
@@ -282,8 +286,8 @@ impl TreePlan {
     }
 }
 
-fn item(object: &Object<'_>) -> Item {
-    Item {
+fn item(object: &TraceFileObject<'_>) -> PlannedObject {
+    PlannedObject {
         path: Vec::new(),
         file_type: object.file_type,
         size: object.size,
@@ -294,7 +298,7 @@ fn item(object: &Object<'_>) -> Item {
 }
 
 /// The path of a name, as far up as directories are known.
-fn path(seats: &Seats, seat: &Seat) -> Vec<u8> {
+fn path(seats: &PlanDirectoryNames, seat: &PlanPathComponent) -> Vec<u8> {
     let mut names = vec![&*seat.name];
     let mut parent = seat.parent;
     let mut has_root = false;

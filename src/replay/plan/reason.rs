@@ -2,7 +2,7 @@
 
 /// What becomes of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum State {
+pub enum PlannedStepState {
     /// It runs.
     Run,
     /// It runs, and something that the capture does not tell is put in its place.
@@ -13,7 +13,7 @@ pub enum State {
     Unreplayable,
 }
 
-impl State {
+impl PlannedStepState {
     /// All of them, in the order in which they are told.
     pub const ALL: [Self; 4] = [Self::Run, Self::Bridged, Self::Skipped, Self::Unreplayable];
 
@@ -51,8 +51,8 @@ macro_rules! reasons {
             }
 
             /// What becomes of the step.
-            pub const fn state(self) -> State {
-                match self { $(Self::$reason => State::$state,)* }
+            pub const fn state(self) -> PlannedStepState {
+                match self { $(Self::$reason => PlannedStepState::$state,)* }
             }
 
             /// What it is, for people.
@@ -131,7 +131,7 @@ mod tests {
         for (at, reason) in Reason::ALL.iter().enumerate() {
             assert!(Reason::ALL[..at].iter().all(|other| other.code() != reason.code()));
             assert!(Reason::ALL[..at].iter().all(|other| other.text() != reason.text()));
-            assert_ne!(reason.state(), State::Run);
+            assert_ne!(reason.state(), PlannedStepState::Run);
         }
     }
 }

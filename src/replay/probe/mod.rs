@@ -10,19 +10,19 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::nfs::v4::Nfsstat4;
-use nfsrdma_dissectors::rpc::{AcceptStat, Program, Status, Xid};
+use nfsrdma_dissectors::rpc::{AcceptStat, Program, RpcReplyStatus, Xid};
 use nfsrdma_dissectors::xdr::Encoder;
 
-use super::caller::{CallError, Caller, Line, Procedure};
+use super::rpc_client::{AuthSysCredential, ProcedureCall, RpcCallError, RpcClient};
 use super::transport::{
-    ConnectionId, Credits, Disconnect, Fabric, Kind, Target, Terms, Transport, TransportError,
-    TransportErrorKind, Wish,
+    ConnectOptions, ConnectTarget, ConnectionId, DisconnectReason, RdmaFabric, RpcTransport,
+    RpcTransportError, RpcTransportErrorKind, TransportCredits, TransportKind, TransportParams,
 };
-use super::url::{NfsVersion, Url};
+use super::url::{NfsVersion, ServerUrl};
 
-pub use mount::{Exports, MountError, Mounted, ask as mount};
-pub use v3::V3;
-pub use v4::{ChannelLimits, Server, Session, V4};
+pub use mount::{MountError, MountedExport, ProbedExports, ask as mount};
+pub use v3::Nfs3ProbeReport;
+pub use v4::{ChannelLimits, Nfs4ProbeReport, Nfs4ServerIdentity, ProbedSessionLimits};
 
 /// NULL Calls of which the time is taken.
 const NULLS: usize = 32;
@@ -32,13 +32,13 @@ const GIVEN_UP: u32 = 1;
 
 /// What was found out about a server.
 #[derive(Debug)]
-pub struct Probe {
+pub struct ServerProbe {
     /// The address that answered.
     pub address: SocketAddr,
     /// What was agreed on.
-    pub terms: Terms,
+    pub terms: TransportParams,
     /// Credits that were asked for and granted; `None` on TCP.
-    pub credits: Option<Credits>,
+    pub credits: Option<TransportCredits>,
     /// Replies with which the server invalidated a handle remotely, of so many.
     pub invalidations: (u64, u64),
     /// Whether the server was to be told that it may. The terms have what it was told.
@@ -46,24 +46,24 @@ pub struct Probe {
     /// Connections before this one whose first Call had no Reply, and which were given up.
     pub given_up: u32,
     /// How long a NULL Call takes.
-    pub null: NullTime,
+    pub null: NullCallLatency,
     /// The versions of NFS that answer NULL, or lie in the range that the server says it has.
     pub versions: Vec<u32>,
     /// What was asked for and is not there: the version, and what the server has instead.
     pub absent: Option<String>,
     /// NFSv3, where the server has it and it was asked for; or why it says nothing.
-    pub v3: Option<Result<V3, String>>,
+    pub v3: Option<Result<Nfs3ProbeReport, String>>,
     /// The minor versions of NFSv4 that were asked for; or why one says nothing.
-    pub v4: Vec<(u32, Result<V4, String>)>,
+    pub v4: Vec<(u32, Result<Nfs4ProbeReport, String>)>,
     /// What MOUNT says is exported; or why it says nothing. `None` where NFSv3 was not asked about.
-    pub exports: Option<Result<Exports, String>>,
+    pub exports: Option<Result<ProbedExports, String>>,
     /// Replies of NFS that could not be read: what the server is it does not say.
     pub unreadable: u64,
 }
 
 /// How long NULL Calls took, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NullTime {
+pub struct NullCallLatency {
     /// How many there were.
     pub calls: usize,
     /// The fastest.
@@ -76,9 +76,9 @@ pub struct NullTime {
 #[derive(Debug)]
 pub enum ProbeError {
     /// There is no connection.
-    Transport(TransportError),
+    Transport(RpcTransportError),
     /// There is one, but not the first Call gets its Reply. Where, and why.
-    Call(String, CallError),
+    Call(String, RpcCallError),
     /// There were several over iWARP, and no first Call got its Reply. Where, how many, and how long each was waited for.
     Unanswered(String, u32, Duration),
 }
@@ -99,16 +99,16 @@ impl std::fmt::Display for ProbeError {
 }
 
 /// What to do about a first Call that fails, where its error does not say.
-fn advice(error: &CallError) -> &'static str {
+fn advice(error: &RpcCallError) -> &'static str {
     match error {
-        CallError::Rpc(Status::Accepted(AcceptStat::PROG_UNAVAIL)) => {
+        RpcCallError::Rpc(RpcReplyStatus::Accepted(AcceptStat::PROG_UNAVAIL)) => {
             "; what listens there speaks RPC, but has no NFS: check the port, and that the NFS server runs"
         }
-        CallError::Rpc(Status::Accepted(AcceptStat::SYSTEM_ERR)) => "; see the server's log",
-        CallError::Denied(_) => {
+        RpcCallError::Rpc(RpcReplyStatus::Accepted(AcceptStat::SYSTEM_ERR)) => "; see the server's log",
+        RpcCallError::Denied(_) => {
             "; the server refuses AUTH_SYS: check the security of the export (sec=), and whether this host may"
         }
-        CallError::Disconnected(Disconnect::Closed | Disconnect::Reset) => {
+        RpcCallError::Disconnected(DisconnectReason::Closed | DisconnectReason::Reset) => {
             "; check that an NFS server listens on this port, and that this host may connect"
         }
         _ => "",
@@ -119,11 +119,11 @@ impl std::error::Error for ProbeError {}
 
 impl ProbeError {
     /// Who is to blame.
-    pub fn blame(&self) -> super::transport::Blame {
+    pub fn blame(&self) -> super::transport::TransportBlame {
         match self {
             Self::Transport(error) => error.blame(),
             Self::Call(_, error) => error.blame(),
-            Self::Unanswered(..) => super::transport::Blame::Unreachable,
+            Self::Unanswered(..) => super::transport::TransportBlame::Unreachable,
         }
     }
 }
@@ -132,8 +132,12 @@ impl ProbeError {
 ///
 /// # Errors
 /// Where it cannot be reached, or does not speak NFS. What goes wrong later is part of what was found out.
-pub fn probe(transport: &mut dyn Transport, url: &Url, wish: &Wish) -> Result<Probe, ProbeError> {
-    let (Standing { mut line, address, versions }, given_up) = stand(transport, url, wish)?;
+pub fn probe(
+    transport: &mut dyn RpcTransport,
+    url: &ServerUrl,
+    wish: &ConnectOptions,
+) -> Result<ServerProbe, ProbeError> {
+    let (ProbeConnection { mut line, address, versions }, given_up) = stand(transport, url, wish)?;
     let connection = line.connection;
     let place = || format!("{} ({address})", url.host);
     let newest = versions.iter().max().copied().unwrap_or(4);
@@ -163,7 +167,7 @@ pub fn probe(transport: &mut dyn Transport, url: &Url, wish: &Wish) -> Result<Pr
     let terms = transport.terms(connection).cloned().ok_or_else(|| gone(url, address))?;
     transport.disconnect(connection);
     let invalidations = (counts.invalidations, counts.replies);
-    Ok(Probe {
+    Ok(ServerProbe {
         address,
         terms,
         credits,
@@ -181,8 +185,8 @@ pub fn probe(transport: &mut dyn Transport, url: &Url, wish: &Wish) -> Result<Pr
 }
 
 /// A connection on which the first Calls were answered.
-struct Standing<'t> {
-    line: Line<'t>,
+struct ProbeConnection<'t> {
+    line: RpcClient<'t>,
     address: SocketAddr,
     versions: Vec<u32>,
 }
@@ -190,30 +194,33 @@ struct Standing<'t> {
 /// Connects, and asks for the versions of NFS; over iWARP on another connection where the first Call of one has no Reply. How many were
 /// given up.
 fn stand<'t>(
-    transport: &'t mut dyn Transport,
-    url: &Url,
-    wish: &Wish,
-) -> Result<(Standing<'t>, u32), ProbeError> {
+    transport: &'t mut dyn RpcTransport,
+    url: &ServerUrl,
+    wish: &ConnectOptions,
+) -> Result<(ProbeConnection<'t>, u32), ProbeError> {
     let mut given_up = 0;
     loop {
         let (connection, address) = connect(transport, url, wish).map_err(ProbeError::Transport)?;
         let place = || format!("{} ({address})", url.host);
         let xid = Xid(std::process::id().rotate_left(16) ^ 0x5052_4f42 ^ given_up << 12);
-        let mut line = Line::new(&mut *transport, connection, Caller::default(), xid, wish.timeout);
+        let mut line =
+            RpcClient::new(&mut *transport, connection, AuthSysCredential::default(), xid, wish.timeout);
         let error = match versions(&mut line) {
             Ok(versions) => {
                 // A server may remember the Replies of the XIDs before.
                 let xid = Xid(xid.0.wrapping_add(16));
-                let line = Line::new(transport, connection, Caller::default(), xid, wish.timeout);
-                return Ok((Standing { line, address, versions }, given_up));
+                let line =
+                    RpcClient::new(transport, connection, AuthSysCredential::default(), xid, wish.timeout);
+                return Ok((ProbeConnection { line, address, versions }, given_up));
             }
             Err(error) => error,
         };
-        let is_iwarp =
-            transport.terms(connection).is_some_and(|terms| terms.kind == Kind::Rdma(Fabric::Iwarp));
+        let is_iwarp = transport
+            .terms(connection)
+            .is_some_and(|terms| terms.kind == TransportKind::Rdma(RdmaFabric::Iwarp));
         let is_silent = transport.counts(connection).is_some_and(|counts| counts.replies == 0);
         match error {
-            CallError::Timeout(time) if is_iwarp && is_silent => {
+            RpcCallError::Timeout(time) if is_iwarp && is_silent => {
                 transport.disconnect(connection);
                 given_up += 1;
                 if given_up > GIVEN_UP {
@@ -226,7 +233,11 @@ fn stand<'t>(
 }
 
 /// What is said of a version that was asked for and is not there.
-fn absent(asked: NfsVersion, versions: &[u32], v4: &[(u32, Result<V4, String>)]) -> Option<String> {
+fn absent(
+    asked: NfsVersion,
+    versions: &[u32],
+    v4: &[(u32, Result<Nfs4ProbeReport, String>)],
+) -> Option<String> {
     let number = match asked {
         NfsVersion::V3 => 3,
         NfsVersion::V4(_) => 4,
@@ -234,8 +245,9 @@ fn absent(asked: NfsVersion, versions: &[u32], v4: &[(u32, Result<V4, String>)])
     let has: Vec<String> = versions.iter().map(u32::to_string).collect();
     let has = has.join(" and ");
     let mismatch = Nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH.to_string();
-    let is_mismatch =
-        |found: &(u32, Result<V4, String>)| found.1.as_ref().is_err_and(|error| error.contains(&mismatch));
+    let is_mismatch = |found: &(u32, Result<Nfs4ProbeReport, String>)| {
+        found.1.as_ref().is_err_and(|error| error.contains(&mismatch))
+    };
     match asked {
         _ if !versions.contains(&number) => Some(format!("NFSv{asked}: not there; the server has {has}")),
         NfsVersion::V4(_) if v4.iter().any(is_mismatch) => {
@@ -245,8 +257,8 @@ fn absent(asked: NfsVersion, versions: &[u32], v4: &[(u32, Result<V4, String>)])
     }
 }
 
-fn gone(url: &Url, address: SocketAddr) -> ProbeError {
-    ProbeError::Transport(TransportError::at(&url.host, Some(address), TransportErrorKind::Reset))
+fn gone(url: &ServerUrl, address: SocketAddr) -> ProbeError {
+    ProbeError::Transport(RpcTransportError::at(&url.host, Some(address), RpcTransportErrorKind::Reset))
 }
 
 /// Connects to the first address of the host that takes it.
@@ -254,16 +266,16 @@ fn gone(url: &Url, address: SocketAddr) -> ProbeError {
 /// # Errors
 /// Of the last address that was tried.
 pub fn connect(
-    transport: &mut dyn Transport,
-    url: &Url,
-    wish: &Wish,
-) -> Result<(ConnectionId, SocketAddr), TransportError> {
+    transport: &mut dyn RpcTransport,
+    url: &ServerUrl,
+    wish: &ConnectOptions,
+) -> Result<(ConnectionId, SocketAddr), RpcTransportError> {
     let addresses = url
         .resolve()
-        .map_err(|error| TransportError::at(&url.host, None, TransportErrorKind::Name(error)))?;
-    let mut last = TransportError::at(&url.host, None, TransportErrorKind::NoRoute);
+        .map_err(|error| RpcTransportError::at(&url.host, None, RpcTransportErrorKind::Name(error)))?;
+    let mut last = RpcTransportError::at(&url.host, None, RpcTransportErrorKind::NoRoute);
     for address in addresses {
-        let target = Target { address, name: url.host.clone(), wish: wish.clone() };
+        let target = ConnectTarget { address, name: url.host.clone(), wish: wish.clone() };
         match transport.connect(&target) {
             Ok(connection) => return Ok((connection, address)),
             Err(error) => last = error,
@@ -273,18 +285,18 @@ pub fn connect(
 }
 
 /// Which versions of NFS there are.
-fn versions(line: &mut Line<'_>) -> Result<Vec<u32>, CallError> {
+fn versions(line: &mut RpcClient<'_>) -> Result<Vec<u32>, RpcCallError> {
     let mut found = Vec::new();
     for version in [4, 3, 2] {
         match null(line, version) {
             Ok(()) => found.push(version),
-            Err(CallError::Versions(low, high)) => {
+            Err(RpcCallError::Versions(low, high)) => {
                 // Servers name the lowest and the highest, and what is between may still not be there.
                 if high < version && low >= version {
                     break;
                 }
             }
-            Err(CallError::Rpc(_) | CallError::Denied(_)) => {}
+            Err(RpcCallError::Rpc(_) | RpcCallError::Denied(_)) => {}
             Err(error) => return Err(error),
         }
     }
@@ -292,12 +304,16 @@ fn versions(line: &mut Line<'_>) -> Result<Vec<u32>, CallError> {
     Ok(found)
 }
 
-fn null(line: &mut Line<'_>, version: u32) -> Result<(), CallError> {
-    line.call(&Procedure::new(Program::NFS, version, 0, 0), |_: &mut Encoder| {}, |_| Ok(()))
+fn null(line: &mut RpcClient<'_>, version: u32) -> Result<(), RpcCallError> {
+    line.call(&ProcedureCall::new(Program::NFS, version, 0, 0), |_: &mut Encoder| {}, |_| Ok(()))
 }
 
 /// The time of NULL: of as many as come back within this time, of which the first counts however long it takes.
-fn null_time(line: &mut Line<'_>, version: u32, most: Duration) -> Result<NullTime, CallError> {
+fn null_time(
+    line: &mut RpcClient<'_>,
+    version: u32,
+    most: Duration,
+) -> Result<NullCallLatency, RpcCallError> {
     let mut times = Vec::with_capacity(NULLS);
     let started = Instant::now();
     while times.is_empty() || (times.len() < NULLS && started.elapsed() < most) {
@@ -308,5 +324,5 @@ fn null_time(line: &mut Line<'_>, version: u32, most: Duration) -> Result<NullTi
     }
     times.sort_unstable();
     let at = |index: usize| times.get(index).copied().unwrap_or_default();
-    Ok(NullTime { calls: times.len(), fastest: at(0), median: at(times.len() / 2) })
+    Ok(NullCallLatency { calls: times.len(), fastest: at(0), median: at(times.len() / 2) })
 }

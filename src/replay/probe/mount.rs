@@ -4,18 +4,18 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::mount::v3::{Args, Procedure as Mount, Results};
 use nfsrdma_dissectors::nfs::mount::{DirpathArgs, Groupnode};
 use nfsrdma_dissectors::rpc::{Program, Xid};
 use nfsrdma_dissectors::xdr::{Encoder, Text, Void};
 
-use crate::replay::beside::{NoReply, Ports, port_of};
-use crate::replay::caller::{CallError, Caller, Line, Procedure};
+use crate::replay::auxiliary_programs::{NoReply, Ports, port_of};
+use crate::replay::rpc_client::{AuthSysCredential, ProcedureCall, RpcCallError, RpcClient};
 use crate::replay::seed::files::meaning;
-use crate::replay::transport::tcp::Tcp;
-use crate::replay::transport::{Target, Transport, Wish};
-use crate::replay::url::Url;
+use crate::replay::transport::tcp::TcpTransport;
+use crate::replay::transport::{ConnectOptions, ConnectTarget, RpcTransport};
+use crate::replay::url::ServerUrl;
 
 /// Bytes of a list of exports that is still read.
 const EXPORTS: u32 = 1 << 20;
@@ -24,7 +24,7 @@ const MOUNTED: u32 = 4 + 4 + 64 + 4 + 4 * 32;
 
 /// What MOUNT says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Exports {
+pub struct ProbedExports {
     /// Its port.
     pub port: u16,
     /// Directories, each with who may mount it; nobody is named where everybody may.
@@ -33,7 +33,7 @@ pub struct Exports {
 
 /// An export that was mounted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mounted {
+pub struct MountedExport {
     /// Its path: the one that the URL names; of `/` that of the first export, if the list of them tells one.
     pub path: String,
     /// Its filehandle: 1 to 64 bytes. RFC 1813 section 5.2.1.
@@ -65,7 +65,7 @@ impl fmt::Display for MountError {
 ///
 /// # Errors
 /// Why there is no list, and why nothing is mounted.
-pub fn ask(url: &Url, server: SocketAddr, wish: &Wish) -> Both {
+pub fn ask(url: &ServerUrl, server: SocketAddr, wish: &ConnectOptions) -> MountProbeResults {
     let port = match url.mount_port {
         Some(port) => Ok(port),
         None => port_of_mount(url, server, wish),
@@ -82,20 +82,20 @@ pub fn ask(url: &Url, server: SocketAddr, wish: &Wish) -> Both {
 
 /// Opens a connection of TCP, and calls over it.
 fn over<T>(
-    url: &Url,
+    url: &ServerUrl,
     address: SocketAddr,
-    wish: &Wish,
-    calls: impl FnOnce(&mut Line<'_>) -> Result<T, String>,
+    wish: &ConnectOptions,
+    calls: impl FnOnce(&mut RpcClient<'_>) -> Result<T, String>,
 ) -> Result<T, String> {
-    let mut tcp = Tcp::new();
-    let target = Target { address, name: url.host.clone(), wish: wish.clone() };
+    let mut tcp = TcpTransport::new();
+    let target = ConnectTarget { address, name: url.host.clone(), wish: wish.clone() };
     let connection = tcp.connect(&target).map_err(|error| error.to_string())?;
     let xid = Xid(std::process::id().rotate_left(16) ^ u32::from(address.port()));
-    calls(&mut Line::new(&mut tcp, connection, Caller::default(), xid, wish.timeout))
+    calls(&mut RpcClient::new(&mut tcp, connection, AuthSysCredential::default(), xid, wish.timeout))
 }
 
-fn port_of_mount(url: &Url, server: SocketAddr, wish: &Wish) -> Result<u16, String> {
-    let target = Target { address: server, name: url.host.clone(), wish: wish.clone() };
+fn port_of_mount(url: &ServerUrl, server: SocketAddr, wish: &ConnectOptions) -> Result<u16, String> {
+    let target = ConnectTarget { address: server, name: url.host.clone(), wish: wish.clone() };
     let ports = Ports { port_mapper: url.rpcbind_port, mount: None };
     port_of(&target, ports, Program::MOUNT, 3).map_err(|error| match error {
         NoReply::Absent(why) => {
@@ -108,9 +108,13 @@ fn port_of_mount(url: &Url, server: SocketAddr, wish: &Wish) -> Result<u16, Stri
 }
 
 /// The exports, and what was mounted.
-pub(super) type Both = (Result<Exports, String>, Result<Mounted, MountError>);
+pub(super) type MountProbeResults = (Result<ProbedExports, String>, Result<MountedExport, MountError>);
 
-fn exports_and_root(line: &mut Line<'_>, url: &Url, port: u16) -> Result<Both, String> {
+fn exports_and_root(
+    line: &mut RpcClient<'_>,
+    url: &ServerUrl,
+    port: u16,
+) -> Result<MountProbeResults, String> {
     let exports = call(line, Mount::EXPORT, EXPORTS, &Args::EXPORT(Void), |results| match results {
         Results::EXPORT(exports) => {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -120,7 +124,8 @@ fn exports_and_root(line: &mut Line<'_>, url: &Url, port: u16) -> Result<Both, S
         }
         _ => Vec::new(),
     });
-    let exports = exports.map(|list| Exports { port, list }).map_err(|error| format!("EXPORT: {error}"));
+    let exports =
+        exports.map(|list| ProbedExports { port, list }).map_err(|error| format!("EXPORT: {error}"));
     let first = exports.as_ref().ok().and_then(|exports| exports.list.first());
     let path = match &url.export[..] {
         "/" => first.map_or("/", |(path, _)| path).to_owned(),
@@ -137,19 +142,19 @@ fn exports_and_root(line: &mut Line<'_>, url: &Url, port: u16) -> Result<Both, S
     // What is noted down as mounted is of no use to anyone; whether the server strikes it out does not matter.
     let _ = call(line, Mount::UMNT, 0, &Args::UMNT(arguments), |_| ());
     let root = root.unwrap_or_else(|error| Err(MountError::Unreachable(format!("MNT {path}: {error}"))));
-    Ok((exports, root.map(|root| Mounted { path, root })))
+    Ok((exports, root.map(|root| MountedExport { path, root })))
 }
 
 fn call<T>(
-    line: &mut Line<'_>,
+    line: &mut RpcClient<'_>,
     number: Mount,
     reply: u32,
     arguments: &Args<'_>,
     read: impl FnOnce(Results<'_>) -> T,
-) -> Result<T, CallError> {
+) -> Result<T, RpcCallError> {
     line.call(
-        &Procedure::new(Program::MOUNT, 3, number.0, reply),
+        &ProcedureCall::new(Program::MOUNT, 3, number.0, reply),
         |encoder: &mut Encoder| arguments.encode(encoder),
-        |cursor| Results::decode(number, cursor, &mut Unobserved).map(read),
+        |cursor| Results::decode(number, cursor, &mut NullObserver).map(read),
     )
 }

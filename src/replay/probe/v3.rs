@@ -1,18 +1,18 @@
 //! The limits of a file system under NFSv3: FSINFO. RFC 1813 section 3.3.19.
 
-use nfsrdma_dissectors::field::Unobserved;
-use nfsrdma_dissectors::nfs::v3::{Args, FsrootArgs, Procedure as Nfs, Results};
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::v3::{Args, Fsroot3Args, Procedure as Nfs, Results};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::Opaque;
 
-use crate::replay::caller::{Line, Procedure};
+use crate::replay::rpc_client::{ProcedureCall, RpcClient};
 
 /// The longest results of FSINFO: status, attributes, limits.
 const FSINFO: u32 = 4 + 4 + 84 + 48;
 
 /// What a server says about a file system: the fields of FSINFO3resok, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct V3 {
+pub struct Nfs3ProbeReport {
     /// The longest READ.
     pub rtmax: u32,
     /// The READ that it likes best.
@@ -31,17 +31,17 @@ pub struct V3 {
     pub maxfilesize: u64,
 }
 
-pub(super) fn ask(line: &mut Line<'_>, root: &[u8]) -> Result<V3, String> {
-    let arguments = Args::FSINFO(FsrootArgs { fsroot: Opaque(root) });
+pub(super) fn ask(line: &mut RpcClient<'_>, root: &[u8]) -> Result<Nfs3ProbeReport, String> {
+    let arguments = Args::FSINFO(Fsroot3Args { fsroot: Opaque(root) });
     let found = line.call(
-        &Procedure::new(Program::NFS, 3, Nfs::FSINFO.0, FSINFO),
+        &ProcedureCall::new(Program::NFS, 3, Nfs::FSINFO.0, FSINFO),
         |encoder| arguments.encode(encoder),
         |cursor| {
-            Ok(match Results::decode(Nfs::FSINFO, cursor, &mut Unobserved)? {
+            Ok(match Results::decode(Nfs::FSINFO, cursor, &mut NullObserver)? {
                 Results::FSINFO(outcome) => outcome.ok().map_or_else(
                     || Err(format!("FSINFO: {}", outcome.status())),
                     |info| {
-                        Ok(V3 {
+                        Ok(Nfs3ProbeReport {
                             rtmax: info.rtmax,
                             rtpref: info.rtpref,
                             rtmult: info.rtmult,

@@ -1,16 +1,16 @@
 //! What a minor version of NFSv4 offers: limits of the file system, the root's entries, and from 4.1 on a session's.
 
 use nfsrdma_dissectors::nfs::v4::{
-    Args, Attribute, Attributes, Bitmap4, CallbackSecParms4, ChannelAttrs4, ClientOwner4, CreateSessionArgs,
-    CreateSessionFlags, DestroyClientidArgs, DestroySessionArgs, ExchangeIdArgs, ExchangeIdFlags,
-    ExchangeIdResok, GetattrArgs, LookupArgs, NfsFtype4, Nfsstat4, ReaddirArgs, Reply, Results, SequenceArgs,
-    Sessionid4, StateProtect4A, words_of,
+    Args, Attribute, Attributes, Bitmap4, CallbackSecParms4, ChannelAttrs4, ClientOwner4, CompoundReply,
+    CreateSession4Args, CreateSessionFlags, DestroyClientid4Args, DestroySession4Args, ExchangeId4Args,
+    ExchangeId4Resok, ExchangeIdFlags, Getattr4Args, Lookup4Args, NfsFtype4, Nfsstat4, Readdir4Args, Results,
+    Sequence4Args, Sessionid4, StateProtect4A, words_of,
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{List, Opaque, Text, Void};
 
-use crate::replay::caller::{Line, Procedure};
 use crate::replay::reply_size::ReplySize;
+use crate::replay::rpc_client::{ProcedureCall, RpcClient};
 
 /// Bytes that the Replies asked for here may have; a directory is read in parts of it.
 const LISTING: u32 = 8 << 10;
@@ -21,7 +21,7 @@ const LARGE: u32 = 16 << 20;
 
 /// What a minor version offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct V4 {
+pub struct Nfs4ProbeReport {
     /// The longest READ, in bytes; `None` where the server has no such attribute.
     pub maxread: Option<u64>,
     /// The longest WRITE, in bytes.
@@ -35,14 +35,14 @@ pub struct V4 {
     /// Whether the root has more entries than these.
     pub has_more: bool,
     /// From 4.1 on: who the server is.
-    pub server: Option<Server>,
+    pub server: Option<Nfs4ServerIdentity>,
     /// From 4.1 on: what it gives a session.
-    pub session: Option<Session>,
+    pub session: Option<ProbedSessionLimits>,
 }
 
 /// Who a server says that it is. RFC 8881 section 18.35.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Server {
+pub struct Nfs4ServerIdentity {
     /// `so_major_id`, by which two addresses of one server are known.
     pub owner: String,
     /// `eir_server_scope`.
@@ -55,7 +55,7 @@ pub struct Server {
 
 /// What a server gives a session when it is asked for much. RFC 8881 section 18.36.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Session {
+pub struct ProbedSessionLimits {
     /// For Calls of the client.
     pub fore: ChannelLimits,
     /// For Calls of the server.
@@ -92,14 +92,14 @@ impl From<&ChannelAttrs4<'_>> for ChannelLimits {
 }
 
 /// A session while it is there.
-struct Held {
+struct ProbeSession {
     clientid: u64,
     id: Sessionid4,
     sequence: u32,
 }
 
-pub(super) fn ask(line: &mut Line<'_>, minor: u32, export: &str) -> Result<V4, String> {
-    let mut found = V4::default();
+pub(super) fn ask(line: &mut RpcClient<'_>, minor: u32, export: &str) -> Result<Nfs4ProbeReport, String> {
+    let mut found = Nfs4ProbeReport::default();
     let mut held = None;
     if minor > 0 {
         let (clientid, sequence, server) = exchange_id(line, minor)?;
@@ -107,7 +107,7 @@ pub(super) fn ask(line: &mut Line<'_>, minor: u32, export: &str) -> Result<V4, S
         match create_session(line, minor, clientid, sequence) {
             Ok((id, session)) => {
                 found.session = Some(session);
-                held = Some(Held { clientid, id, sequence: 0 });
+                held = Some(ProbeSession { clientid, id, sequence: 0 });
             }
             Err(error) => {
                 let _ = destroy_client(line, minor, clientid);
@@ -119,7 +119,7 @@ pub(super) fn ask(line: &mut Line<'_>, minor: u32, export: &str) -> Result<V4, S
         .and_then(|()| read_root(line, minor, &mut held, &mut found));
     if let Some(held) = held {
         // What is not given back ends with its lease.
-        let destroy = [Args::DESTROY_SESSION(DestroySessionArgs { dsa_sessionid: held.id })];
+        let destroy = [Args::DESTROY_SESSION(DestroySession4Args { dsa_sessionid: held.id })];
         let _ = run(line, minor, &destroy, |_| Some(()));
         let _ = destroy_client(line, minor, held.clientid);
     }
@@ -128,14 +128,14 @@ pub(super) fn ask(line: &mut Line<'_>, minor: u32, export: &str) -> Result<V4, S
 
 /// Runs operations; the first that fails is the error.
 fn run<T>(
-    line: &mut Line<'_>,
+    line: &mut RpcClient<'_>,
     minor: u32,
     operations: &[Args<'_>],
     mut read: impl FnMut(Results<'_>) -> Option<T>,
 ) -> Result<T, String> {
     let size = ReplySize::of_compound(operations);
-    let procedure = Procedure::new(Program::NFS, 4, 1, 0);
-    let outcome = line.compound(minor, operations, &size.of(&procedure), |reply: &Reply<'_>| {
+    let procedure = ProcedureCall::new(Program::NFS, 4, 1, 0);
+    let outcome = line.compound(minor, operations, &size.of(&procedure), |reply: &CompoundReply<'_>| {
         let mut found = None;
         for results in reply.operations() {
             let results = results.map_err(|stop| stop.error)?;
@@ -154,16 +154,16 @@ fn run<T>(
 
 /// Runs operations in the session, if there is one.
 fn run_in<T>(
-    line: &mut Line<'_>,
+    line: &mut RpcClient<'_>,
     minor: u32,
-    held: &mut Option<Held>,
+    held: &mut Option<ProbeSession>,
     operations: &[Args<'_>],
     read: impl FnMut(Results<'_>) -> Option<T>,
 ) -> Result<T, String> {
     let mut all = Vec::with_capacity(operations.len() + 1);
     if let Some(held) = held {
         held.sequence += 1;
-        all.push(Args::SEQUENCE(SequenceArgs {
+        all.push(Args::SEQUENCE(Sequence4Args {
             sa_sessionid: held.id,
             sa_sequenceid: held.sequence,
             sa_slotid: 0,
@@ -175,12 +175,12 @@ fn run_in<T>(
     run(line, minor, &all, read)
 }
 
-fn exchange_id(line: &mut Line<'_>, minor: u32) -> Result<(u64, u32, Server), String> {
+fn exchange_id(line: &mut RpcClient<'_>, minor: u32) -> Result<(u64, u32, Nfs4ServerIdentity), String> {
     let owner = format!("{} probe {} 4.{minor}", env!("CARGO_PKG_NAME"), std::process::id());
     let verifier = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |time| time.as_nanos() as u64);
-    let operation = Args::EXCHANGE_ID(ExchangeIdArgs {
+    let operation = Args::EXCHANGE_ID(ExchangeId4Args {
         eia_clientowner: ClientOwner4 {
             co_verifier: verifier.to_be_bytes(),
             co_ownerid: Opaque(owner.as_bytes()),
@@ -197,7 +197,7 @@ fn exchange_id(line: &mut Line<'_>, minor: u32) -> Result<(u64, u32, Server), St
     })
 }
 
-fn server(given: &ExchangeIdResok<'_>) -> Server {
+fn server(given: &ExchangeId4Resok<'_>) -> Nfs4ServerIdentity {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned();
     let implementation = given.eir_server_impl_id.iter().next();
     let roles = [
@@ -205,7 +205,7 @@ fn server(given: &ExchangeIdResok<'_>) -> Server {
         (ExchangeIdFlags::EXCHGID4_FLAG_USE_PNFS_MDS, "metadata server"),
         (ExchangeIdFlags::EXCHGID4_FLAG_USE_PNFS_DS, "data server"),
     ];
-    Server {
+    Nfs4ServerIdentity {
         owner: text(given.eir_server_owner.so_major_id.0),
         scope: text(given.eir_server_scope.0),
         implementation: implementation
@@ -219,11 +219,11 @@ fn server(given: &ExchangeIdResok<'_>) -> Server {
 }
 
 fn create_session(
-    line: &mut Line<'_>,
+    line: &mut RpcClient<'_>,
     minor: u32,
     clientid: u64,
     sequence: u32,
-) -> Result<(Sessionid4, Session), String> {
+) -> Result<(Sessionid4, ProbedSessionLimits), String> {
     let attributes = |operations, requests| ChannelAttrs4 {
         ca_headerpadsize: 0,
         ca_maxrequestsize: LARGE,
@@ -233,7 +233,7 @@ fn create_session(
         ca_maxrequests: requests,
         ca_rdma_ird: List::default(),
     };
-    let operation = Args::CREATE_SESSION(CreateSessionArgs {
+    let operation = Args::CREATE_SESSION(CreateSession4Args {
         csa_clientid: clientid,
         csa_sequence: sequence,
         csa_flags: CreateSessionFlags(0),
@@ -244,7 +244,7 @@ fn create_session(
     });
     run(line, minor, &[operation], |results| match results {
         Results::CREATE_SESSION(outcome) => outcome.ok().map(|given| {
-            let session = Session {
+            let session = ProbedSessionLimits {
                 fore: (&given.csr_fore_chan_attrs).into(),
                 back: (&given.csr_back_chan_attrs).into(),
                 is_persistent: given.csr_flags.contains(CreateSessionFlags::CREATE_SESSION4_FLAG_PERSIST),
@@ -255,8 +255,8 @@ fn create_session(
     })
 }
 
-fn destroy_client(line: &mut Line<'_>, minor: u32, clientid: u64) -> Result<(), String> {
-    let operation = Args::DESTROY_CLIENTID(DestroyClientidArgs { dca_clientid: clientid });
+fn destroy_client(line: &mut RpcClient<'_>, minor: u32, clientid: u64) -> Result<(), String> {
+    let operation = Args::DESTROY_CLIENTID(DestroyClientid4Args { dca_clientid: clientid });
     run(line, minor, &[operation], |_| Some(()))
 }
 
@@ -268,7 +268,7 @@ fn names(export: &str) -> impl Iterator<Item = &str> {
 /// The way from the root to the export.
 fn walk(export: &str) -> Vec<Args<'_>> {
     let mut way = vec![Args::PUTROOTFH(Void)];
-    way.extend(names(export).map(|name| Args::LOOKUP(LookupArgs { objname: Text(name.as_bytes()) })));
+    way.extend(names(export).map(|name| Args::LOOKUP(Lookup4Args { objname: Text(name.as_bytes()) })));
     way
 }
 
@@ -280,11 +280,11 @@ fn ends(export: &str, found: usize, error: &str) -> String {
 }
 
 fn limits(
-    line: &mut Line<'_>,
+    line: &mut RpcClient<'_>,
     minor: u32,
-    held: &mut Option<Held>,
+    held: &mut Option<ProbeSession>,
     export: &str,
-    found: &mut V4,
+    found: &mut Nfs4ProbeReport,
 ) -> Result<(), String> {
     let words = words_of([
         Attributes::LEASE_TIME,
@@ -293,7 +293,7 @@ fn limits(
         Attributes::MAXWRITE,
     ]);
     let mut operations = walk(export);
-    operations.push(Args::GETATTR(GetattrArgs { attr_request: Bitmap4::from(&words[..]) }));
+    operations.push(Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(&words[..]) }));
     let mut names_found = 0;
     let outcome = run_in(line, minor, held, &operations, |results| {
         names_found += usize::from(matches!(results, Results::LOOKUP(_)));
@@ -316,11 +316,16 @@ fn limits(
 }
 
 /// Reads the root's entries, as many as are kept.
-fn read_root(line: &mut Line<'_>, minor: u32, held: &mut Option<Held>, found: &mut V4) -> Result<(), String> {
+fn read_root(
+    line: &mut RpcClient<'_>,
+    minor: u32,
+    held: &mut Option<ProbeSession>,
+    found: &mut Nfs4ProbeReport,
+) -> Result<(), String> {
     let words = words_of([Attributes::TYPE]);
     let (mut cookie, mut cookieverf) = (0, [0; 8]);
     loop {
-        let readdir = Args::READDIR(ReaddirArgs {
+        let readdir = Args::READDIR(Readdir4Args {
             cookie,
             cookieverf,
             dircount: LISTING,

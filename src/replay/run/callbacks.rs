@@ -18,11 +18,11 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::nfs::v4::Bitmap4;
 
-use super::recording::{Exchange, Stream, Tape};
-use super::report::Report;
+use super::recording::{Exchange, ReplayRecorder, Stream};
+use super::report::ReplayReport;
 use super::responder;
-use crate::replay::transport::tcp::listening::{Called, Listening, Port};
-use crate::replay::transport::{Kind, Terms};
+use crate::replay::transport::tcp::callback_listener::{TcpCallbackCall, TcpCallbackListener, TcpListenPort};
+use crate::replay::transport::{TransportKind, TransportParams};
 
 /// Ports at most: beyond them clients share those that there are.
 const PORTS: usize = 256;
@@ -32,20 +32,20 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const WAITING: usize = 256;
 
 /// A client of the capture, of one of several copies.
-pub(super) type Whose = (u32, u32);
+pub(super) type ReplayClientKey = (u32, u32);
 
 /// Ports for callbacks, and what came there.
 #[derive(Debug)]
-pub(super) struct Callbacks {
+pub(super) struct CallbackServer {
     /// The server, which alone may call.
     server: IpAddr,
-    state: RefCell<Ports>,
+    state: RefCell<CallbackServerState>,
 }
 
 #[derive(Debug, Default)]
-struct Ports {
-    open: Vec<(Whose, SocketAddr)>,
-    thread: Option<Thread>,
+struct CallbackServerState {
+    open: Vec<(ReplayClientKey, SocketAddr)>,
+    thread: Option<CallbackThread>,
     is_recorded: bool,
     /// Why there are fewer than there should be.
     why: Option<String>,
@@ -53,39 +53,39 @@ struct Ports {
 
 /// The thread that answers. It ends when this is dropped.
 #[derive(Debug)]
-struct Thread {
+struct CallbackThread {
     handle: Option<JoinHandle<()>>,
-    ports: Sender<Port>,
+    ports: Sender<TcpListenPort>,
     /// What the thread is woken with; its end is that of the thread.
     wake: Option<PipeWriter>,
-    heard: Option<Receiver<Heard>>,
-    questions: Receiver<Question>,
-    counts: Arc<Mutex<Counts>>,
+    heard: Option<Receiver<AnsweredCallback>>,
+    questions: Receiver<CallbackGetattrQuery>,
+    counts: Arc<Mutex<CallbackCounts>>,
 }
 
 /// The words of a mask, and the values of the attributes.
-type Attributes = (Vec<u32>, Vec<u8>);
+type CallbackAttributes = (Vec<u32>, Vec<u8>);
 
 /// CB_GETATTR of a file. RFC 7530 section 18.1.
 #[derive(Debug)]
-struct Question {
+struct CallbackGetattrQuery {
     port: usize,
     handle: Vec<u8>,
     /// Words of the mask of the attributes that are asked for.
     mask: Vec<u32>,
-    to: Sender<Option<Attributes>>,
+    to: Sender<Option<CallbackAttributes>>,
 }
 
 /// Calls by operation, and those that had no answer.
 #[derive(Debug, Default)]
-struct Counts {
+struct CallbackCounts {
     callbacks: BTreeMap<&'static str, u64>,
     unanswered: u64,
 }
 
 /// A Call with its answer, for the recording.
 #[derive(Debug)]
-struct Heard {
+struct AnsweredCallback {
     port: usize,
     stream: u64,
     peer: SocketAddr,
@@ -95,7 +95,7 @@ struct Heard {
     times: [Instant; 2],
 }
 
-impl Callbacks {
+impl CallbackServer {
     /// Nobody listens yet.
     pub(super) fn new(server: IpAddr) -> Self {
         Self { server, state: RefCell::default() }
@@ -107,9 +107,9 @@ impl Callbacks {
     }
 
     /// Where a client listens that has a connection with these terms. `None` where it cannot.
-    pub(super) fn address(&self, whose: Whose, terms: &Terms) -> Option<SocketAddr> {
+    pub(super) fn address(&self, whose: ReplayClientKey, terms: &TransportParams) -> Option<SocketAddr> {
         // A server inside the program calls on the connection that it has.
-        let local = terms.local.filter(|_| terms.kind != Kind::Loopback)?;
+        let local = terms.local.filter(|_| terms.kind != TransportKind::Loopback)?;
         let mut state = self.state.borrow_mut();
         let ports = &mut *state;
         let at = |address: &SocketAddr| address.ip().to_canonical() == local.ip().to_canonical();
@@ -141,7 +141,7 @@ impl Callbacks {
     }
 
     /// Takes what was heard since the last time.
-    pub(super) fn hear(&self, tape: &mut dyn Tape) {
+    pub(super) fn hear(&self, tape: &mut dyn ReplayRecorder) {
         let state = self.state.borrow();
         let heard = state.thread.iter().flat_map(|thread| &thread.heard).flat_map(Receiver::try_iter);
         for heard in heard.take(WAITING) {
@@ -161,10 +161,13 @@ impl Callbacks {
 
     /// Answers what the server has asked about files since the last time: `told` is given whose callback it is, the filehandle and the
     /// attributes.
-    pub(super) fn tell(&self, mut told: impl FnMut(Whose, &[u8], &Bitmap4<'_>) -> Option<Attributes>) {
+    pub(super) fn tell(
+        &self,
+        mut told: impl FnMut(ReplayClientKey, &[u8], &Bitmap4<'_>) -> Option<CallbackAttributes>,
+    ) {
         let state = self.state.borrow();
         let questions = state.thread.iter().flat_map(|thread| thread.questions.try_iter());
-        for Question { port, handle, mask, to } in questions.take(WAITING) {
+        for CallbackGetattrQuery { port, handle, mask, to } in questions.take(WAITING) {
             let whose = state.open.get(port).map(|(whose, _)| *whose);
             let answer = whose.and_then(|whose| told(whose, &handle, &Bitmap4::from(&mask[..])));
             // The thread may have stopped waiting.
@@ -173,8 +176,8 @@ impl Callbacks {
     }
 
     /// Nobody listens any more. What was counted goes into a report.
-    pub(super) fn finish(self, report: &mut Report) {
-        let Ports { thread, why, .. } = self.state.into_inner();
+    pub(super) fn finish(self, report: &mut ReplayReport) {
+        let CallbackServerState { thread, why, .. } = self.state.into_inner();
         report.no_callbacks = why;
         let Some(thread) = thread else { return };
         let counts = Arc::clone(&thread.counts);
@@ -187,14 +190,14 @@ impl Callbacks {
     }
 }
 
-impl Ports {
+impl CallbackServerState {
     /// Opens a port, and has the thread listen there.
     fn open(&mut self, local: SocketAddr, server: IpAddr) -> io::Result<SocketAddr> {
-        let port = Port::open(local, server)?;
+        let port = TcpListenPort::open(local, server)?;
         let address = port.address();
         let thread = match &mut self.thread {
             Some(thread) => thread,
-            none => none.insert(Thread::start(self.is_recorded)?),
+            none => none.insert(CallbackThread::start(self.is_recorded)?),
         };
         let gone = || io::Error::other("the thread that listens has ended");
         thread.ports.send(port).map_err(|_| gone())?;
@@ -203,7 +206,7 @@ impl Ports {
     }
 }
 
-impl Thread {
+impl CallbackThread {
     fn start(is_recorded: bool) -> io::Result<Self> {
         let (woken, wake) = io::pipe()?;
         let (ports, added) = channel();
@@ -214,19 +217,20 @@ impl Thread {
             }
             false => (None, None),
         };
-        let counts = Arc::new(Mutex::new(Counts::default()));
+        let counts = Arc::new(Mutex::new(CallbackCounts::default()));
         let counted = Arc::clone(&counts);
         let (ask, questions) = channel();
         let listen = move || {
             // Without the network there is nothing to be done here.
-            let _ = listen(woken, &added, &Run { to: to.as_ref(), ask: &ask, counts: &counted });
+            let _ =
+                listen(woken, &added, &CallbackRunChannels { to: to.as_ref(), ask: &ask, counts: &counted });
         };
         let handle = Some(thread::Builder::new().name("callbacks".into()).spawn(listen)?);
         Ok(Self { handle, ports, wake: Some(wake), heard, questions, counts })
     }
 }
 
-impl Drop for Thread {
+impl Drop for CallbackThread {
     fn drop(&mut self) {
         // It may wait for room among what was heard, or for this end of the pipe.
         self.heard = None;
@@ -239,25 +243,29 @@ impl Drop for Thread {
 }
 
 /// The run, as the thread knows it.
-struct Run<'t> {
-    to: Option<&'t SyncSender<Heard>>,
-    ask: &'t Sender<Question>,
-    counts: &'t Mutex<Counts>,
+struct CallbackRunChannels<'t> {
+    to: Option<&'t SyncSender<AnsweredCallback>>,
+    ask: &'t Sender<CallbackGetattrQuery>,
+    counts: &'t Mutex<CallbackCounts>,
 }
 
-impl Run<'_> {
+impl CallbackRunChannels<'_> {
     /// What the run tells of a file, if it does in time.
-    fn ask(&self, port: usize, handle: &[u8], mask: &Bitmap4<'_>) -> Option<Attributes> {
+    fn ask(&self, port: usize, handle: &[u8], mask: &Bitmap4<'_>) -> Option<CallbackAttributes> {
         let (to, answer) = channel();
         let mask = mask.words().iter().collect();
-        self.ask.send(Question { port, handle: handle.to_vec(), mask, to }).ok()?;
+        self.ask.send(CallbackGetattrQuery { port, handle: handle.to_vec(), mask, to }).ok()?;
         answer.recv_timeout(PATIENCE).ok()?
     }
 }
 
 /// What the thread does until it is not to be woken any more.
-fn listen(mut woken: PipeReader, added: &Receiver<Port>, run: &Run<'_>) -> io::Result<()> {
-    let mut listening = Listening::default();
+fn listen(
+    mut woken: PipeReader,
+    added: &Receiver<TcpListenPort>,
+    run: &CallbackRunChannels<'_>,
+) -> io::Result<()> {
+    let mut listening = TcpCallbackListener::default();
     let mut is_over = false;
     while !is_over {
         if listening.wait(woken.as_fd())? {
@@ -269,7 +277,7 @@ fn listen(mut woken: PipeReader, added: &Receiver<Port>, run: &Run<'_>) -> io::R
     Ok(())
 }
 
-fn answer(called: &Called<'_>, run: &Run<'_>) -> Option<Vec<u8>> {
+fn answer(called: &TcpCallbackCall<'_>, run: &CallbackRunChannels<'_>) -> Option<Vec<u8>> {
     let came = Instant::now();
     let mut names = Vec::new();
     let mut told = |handle: &[u8], mask: &Bitmap4<'_>| run.ask(called.port, handle, mask);
@@ -283,7 +291,7 @@ fn answer(called: &Called<'_>, run: &Run<'_>) -> Option<Vec<u8>> {
     }
     if let Some(to) = run.to {
         // Nobody records any more what comes in the end.
-        let _ = to.send(Heard {
+        let _ = to.send(AnsweredCallback {
             port: called.port,
             stream: called.stream,
             peer: called.peer,
@@ -304,12 +312,12 @@ mod tests {
 
     const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-    fn terms(kind: Kind, local: Option<SocketAddr>) -> Terms {
-        Terms { kind, local, peer: (LOCAL, 2049).into(), rdma: None }
+    fn terms(kind: TransportKind, local: Option<SocketAddr>) -> TransportParams {
+        TransportParams { kind, local, peer: (LOCAL, 2049).into(), rdma: None }
     }
 
-    fn tcp() -> Terms {
-        terms(Kind::Tcp, Some((LOCAL, 700).into()))
+    fn tcp() -> TransportParams {
+        terms(TransportKind::Tcp, Some((LOCAL, 700).into()))
     }
 
     /// CB_NULL, as the server calls it.
@@ -325,7 +333,7 @@ mod tests {
 
     #[test]
     fn each_client_of_each_copy_has_a_port_and_keeps_it() {
-        let callbacks = Callbacks::new(LOCAL);
+        let callbacks = CallbackServer::new(LOCAL);
         let one = callbacks.address((0, 0), &tcp()).unwrap();
         assert_eq!(callbacks.address((0, 0), &tcp()), Some(one));
         let others = [(0, 1), (1, 0)].map(|whose| callbacks.address(whose, &tcp()).unwrap());
@@ -335,7 +343,7 @@ mod tests {
 
     #[test]
     fn calls_are_answered_and_counted_and_then_nobody_listens() {
-        let callbacks = Callbacks::new(LOCAL);
+        let callbacks = CallbackServer::new(LOCAL);
         let address = callbacks.address((0, 0), &tcp()).unwrap();
         let second = callbacks.address((1, 0), &tcp()).unwrap();
         for (xid, address) in [(7, address), (8, second)] {
@@ -343,7 +351,7 @@ mod tests {
             let words = [0x8000_0018, xid, 1, 0, 0, 0, 0];
             assert_eq!(reply, words.map(u32::to_be_bytes).concat());
         }
-        let mut report = Report::default();
+        let mut report = ReplayReport::default();
         callbacks.finish(&mut report);
         assert_eq!(report.callbacks.get("CB_NULL"), Some(&2));
         assert_eq!((report.unanswered, report.no_callbacks), (0, None));
@@ -352,7 +360,7 @@ mod tests {
 
     #[test]
     fn many_clients_share_the_ports_that_there_are() {
-        let callbacks = Callbacks::new(LOCAL);
+        let callbacks = CallbackServer::new(LOCAL);
         let addresses: Vec<_> =
             (0..PORTS as u32 + 9).map(|copy| callbacks.address((copy, 0), &tcp()).unwrap()).collect();
         assert_eq!(addresses[PORTS], addresses[0]);
@@ -361,7 +369,7 @@ mod tests {
 
     #[test]
     fn rfc7530_section_18_1_cb_getattr_is_answered_with_what_the_run_knows_of_the_file() {
-        let callbacks = Callbacks::new(LOCAL);
+        let callbacks = CallbackServer::new(LOCAL);
         let address = callbacks.address((3, 7), &tcp()).unwrap();
         // CB_COMPOUND with an empty tag, minor version 0, callback_ident 1, and CB_GETATTR of a filehandle of four bytes for the size.
         let words = [9, 0, 2, 0x4000_0000, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 3, 4, 0x6669_6c65, 1, 0x10];
@@ -390,36 +398,38 @@ mod tests {
         // NFS4_OK, an empty tag, one result: CB_GETATTR, NFS4_OK, one word of the mask, eight bytes of the size.
         let expected = [0u32, 0, 1, 3, 0, 1, 0x10, 8, 0, 512].map(u32::to_be_bytes).concat();
         assert_eq!(asked.join().unwrap()[24..], expected);
-        let mut report = Report::default();
+        let mut report = ReplayReport::default();
         callbacks.finish(&mut report);
         assert_eq!((report.callbacks.get("CB_GETATTR"), report.unanswered), (Some(&1), 0));
     }
 
     #[test]
     fn where_no_port_can_be_had_it_is_told_why() {
-        let callbacks = Callbacks::new(LOCAL);
+        let callbacks = CallbackServer::new(LOCAL);
         // RFC 5737 section 3: no machine has this address.
-        let elsewhere = terms(Kind::Tcp, Some(([192, 0, 2, 1], 700).into()));
+        let elsewhere = terms(TransportKind::Tcp, Some(([192, 0, 2, 1], 700).into()));
         assert_eq!(callbacks.address((0, 0), &elsewhere), None);
-        let mut report = Report::default();
+        let mut report = ReplayReport::default();
         callbacks.finish(&mut report);
         assert!(report.no_callbacks.unwrap().starts_with("192.0.2.1: "));
     }
 
     #[test]
     fn a_server_inside_the_program_needs_no_port() {
-        let callbacks = Callbacks::new(LOCAL);
-        for terms in [terms(Kind::Loopback, Some((LOCAL, 0).into())), terms(Kind::Tcp, None)] {
+        let callbacks = CallbackServer::new(LOCAL);
+        for terms in
+            [terms(TransportKind::Loopback, Some((LOCAL, 0).into())), terms(TransportKind::Tcp, None)]
+        {
             assert_eq!(callbacks.address((0, 0), &terms), None);
         }
-        let mut report = Report::default();
+        let mut report = ReplayReport::default();
         callbacks.finish(&mut report);
         assert_eq!((report.no_callbacks, report.callbacks.len()), (None, 0));
     }
 
     #[test]
     fn a_recording_that_nobody_takes_any_more_holds_up_nothing() {
-        let callbacks = Callbacks::new(LOCAL);
+        let callbacks = CallbackServer::new(LOCAL);
         callbacks.record();
         let address = callbacks.address((0, 0), &tcp()).unwrap();
         let mut stream = TcpStream::connect(address).unwrap();
@@ -434,12 +444,12 @@ mod tests {
         // And then, when none is to be recorded, all.
         callbacks.end_recording();
         stream.read_exact(&mut replies).unwrap();
-        callbacks.finish(&mut Report::default());
+        callbacks.finish(&mut ReplayReport::default());
     }
 
     #[test]
     fn no_stream_is_taken_before_a_client_tells_of_its_port() {
-        let callbacks = Callbacks::new(LOCAL);
+        let callbacks = CallbackServer::new(LOCAL);
         assert!(callbacks.state.borrow().thread.is_none());
         let taken = TcpListener::bind((LOCAL, 0)).unwrap();
         assert_ne!(callbacks.address((0, 0), &tcp()), taken.local_addr().ok());

@@ -14,26 +14,26 @@
 //! - [`restarting`]: the server has forgotten what it is about;
 //! - [`returning`]: it gave a delegation that the capture does not have; [`substitutes`]: it gave none that the capture has.
 
-mod asking;
-mod delegated;
-mod driving;
-mod hearing;
-mod held;
+mod auxiliary_calls;
+mod cb_getattr;
+mod concurrency;
+mod delegation_return;
+mod delegation_substitutes;
+mod event_loop;
+mod io_split;
 mod issuing;
-mod judging;
 mod locks;
-mod losing;
 mod outsiders;
-mod overlap;
 mod queue;
-mod restarting;
-mod returning;
-mod sending;
-mod signing;
-mod silence;
-mod splitting;
-mod substitutes;
-mod thoughts;
+mod reclaim;
+mod reconnect;
+mod reply;
+mod reply_check_queue;
+mod reply_timeout;
+mod rpcsec_gss;
+mod send;
+mod think_time;
+mod window;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -44,43 +44,43 @@ use std::time::{Duration, Instant};
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::callbacks::Callbacks;
-use super::judge::Judge;
-use super::options::Options;
-use super::order::Graph;
-use super::order::claims::Claims;
-use super::order::names::Names;
+use super::call_description::{CallDescription, CallTitleCache};
+use super::callbacks::CallbackServer;
+use super::dependencies::DependencyGraph;
+use super::dependencies::collector::DependencyCollector;
+use super::dependencies::name_targets::NameTargetTable;
+use super::file_divergence::FileDivergence;
+use super::options::ReplayOptions;
 use super::prologue::{PrologueError, prologue};
-use super::recording::Tape;
-use super::recovery::ledger::Ledger;
-use super::report::{Report, State, StepId};
-use super::shape::{Parts, Titles};
-use super::touched::Touched;
-use super::values::{Values, suffix};
-use super::walk::{Live as Left, Walk, Walked};
+use super::recording::ReplayRecorder;
+use super::recovery::client_state::RecoverableState;
+use super::reply_check::ReplyChecker;
+use super::report::{ReplayReport, ReplayStepState, StepId};
+use super::tree_check::{ExpectedTree, LiveServerNames as Left, TreeCheckReport};
+use super::values::{LiveValues, suffix};
 use crate::analysis::comparison::record::hash;
-use crate::replay::beside::Beside;
+use crate::replay::auxiliary_programs::AuxiliaryRpcConnections;
 use crate::replay::containment::{ContainedTransport, Containment};
 use crate::replay::gss::{self, GssError};
 use crate::replay::plan;
-use crate::replay::plan::judge::Gss;
-use crate::replay::seed::Seeded;
-use crate::replay::trace::emit::Placed;
-use crate::replay::trace::{Step, Trace, TraceError};
-use crate::replay::transport::{ConnectionId, Tag, Target, Transport, TransportError};
-use delegated::Delegated;
-use held::{Held, Seats};
-use judging::Unjudged;
-use locks::Locks;
-use overlap::{Crowd, Overlap};
-use queue::Queue;
-use restarting::Restart;
-use returning::Unasked;
-use signing::Signing;
-use splitting::Lack;
-pub(super) use substitutes::Borrowed;
-use substitutes::Substitutes;
-use thoughts::Thoughts;
+use crate::replay::plan::planner::GssPolicy;
+use crate::replay::seed::SeededTree;
+use crate::replay::trace::emission::PlacedPayload;
+use crate::replay::trace::{TraceError, TraceReader, TraceStep};
+use crate::replay::transport::{CallTag, ConnectTarget, ConnectionId, RpcTransport, RpcTransportError};
+use cb_getattr::CbGetattrAnswers;
+use concurrency::{CapturedConcurrency, LiveConcurrency};
+use delegation_return::DelegationReturn;
+use delegation_substitutes::DelegationSubstitutes;
+pub(super) use delegation_substitutes::SubstitutedStateid;
+use io_split::MissingValueReason;
+use locks::LiveLockStateids;
+use queue::StepQueue;
+use reclaim::ClientReclaim;
+use reply_check_queue::ReplyCheckQueue;
+use rpcsec_gss::GssCallSigner;
+use think_time::ThinkTimeHistory;
+use window::{StepWindow, WindowStep};
 
 /// Bytes that a live Reply may have more than the recorded one, where filehandles and owners are longer.
 const SLACK: u32 = 1024;
@@ -103,16 +103,16 @@ const TEXT: u32 = 4096;
 
 /// Why a run ended before its end.
 #[derive(Debug)]
-pub enum RunError {
+pub enum ReplayRunError {
     /// The server or the transport.
-    Transport(TransportError),
+    Transport(RpcTransportError),
     /// The trace.
     Trace(TraceError),
     /// A security context.
     Security(GssError),
 }
 
-impl fmt::Display for RunError {
+impl fmt::Display for ReplayRunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Transport(error) => error.fmt(f),
@@ -122,24 +122,24 @@ impl fmt::Display for RunError {
     }
 }
 
-impl std::error::Error for RunError {}
+impl std::error::Error for ReplayRunError {}
 
-impl From<TransportError> for RunError {
-    fn from(error: TransportError) -> Self {
+impl From<RpcTransportError> for ReplayRunError {
+    fn from(error: RpcTransportError) -> Self {
         Self::Transport(error)
     }
 }
 
-impl From<TraceError> for RunError {
+impl From<TraceError> for ReplayRunError {
     fn from(error: TraceError) -> Self {
         Self::Trace(error)
     }
 }
 
 /// Looks on while a run goes.
-pub trait Watch {
+pub trait ReplayMonitor {
     /// How it stands; `total` steps are in the trace.
-    fn look(&mut self, report: &Report, total: u64, elapsed: Duration);
+    fn look(&mut self, report: &ReplayReport, total: u64, elapsed: Duration);
 
     /// Whether it is to end.
     fn is_over(&self) -> bool {
@@ -147,28 +147,28 @@ pub trait Watch {
     }
 
     /// What hears all that is sent and comes; asked once, when the first step is due.
-    fn tape(&mut self) -> Option<Box<dyn Tape>> {
+    fn tape(&mut self) -> Option<Box<dyn ReplayRecorder>> {
         None
     }
 }
 
 /// Nobody looks.
-impl Watch for () {
-    fn look(&mut self, _: &Report, _: u64, _: Duration) {}
+impl ReplayMonitor for () {
+    fn look(&mut self, _: &ReplayReport, _: u64, _: Duration) {}
 }
 
 /// What hears all that is sent and comes, if anything does.
-type Listener = Option<Box<dyn Tape>>;
+type OptionalReplayRecorder = Option<Box<dyn ReplayRecorder>>;
 
 /// A live connection.
 #[derive(Debug)]
-struct Line {
+struct LiveConnection {
     connection: ConnectionId,
     xid: u32,
     /// Steps that wait for a credit, or for memory.
     parked: VecDeque<u32>,
     /// It is not used any more, and another is to come in its place.
-    gone: Option<Gone>,
+    gone: Option<LostConnection>,
     /// Variables of sessions whose backchannel it is, with their minor version.
     backchannels: Vec<(u32, u32)>,
     /// Those of them that are to be bound to it yet.
@@ -179,17 +179,17 @@ struct Line {
 
 /// A connection that went away.
 #[derive(Clone, Copy, Debug)]
-struct Gone {
+struct LostConnection {
     since: Instant,
     /// When the next is to be opened at the earliest.
     next: Instant,
 }
 
 /// What becomes of a step that was to be sent.
-enum Going {
+enum StepSendOutcome {
     Sent,
     /// It was not sent, and has this state.
-    Settled(State),
+    Settled(ReplayStepState),
     /// There is no room for it on its line now.
     Parked(usize),
     /// The server asked to be asked again.
@@ -201,13 +201,13 @@ enum Going {
 }
 
 /// A copy of the captured clients, with a directory of its own.
-pub struct Party<'r, R> {
+pub struct ReplayClientCopy<'r, R> {
     /// The trace.
-    pub steps: &'r mut Trace<R>,
+    pub steps: &'r mut TraceReader<R>,
     /// The trace, opened once more.
-    pub contents: &'r mut Trace<R>,
+    pub contents: &'r mut TraceReader<R>,
     /// Its directory.
-    pub seeded: &'r Seeded,
+    pub seeded: &'r SeededTree,
 }
 
 /// Runs a trace: `steps` and `contents` are the same trace, opened twice.
@@ -215,15 +215,15 @@ pub struct Party<'r, R> {
 /// # Errors
 /// Where the server cannot be reached, the transport fails, or the trace is damaged.
 pub fn run<R: Read + Seek>(
-    steps: &mut Trace<R>,
-    contents: &mut Trace<R>,
-    transport: &mut dyn Transport,
-    target: &Target,
-    seeded: &Seeded,
-    options: &Options,
-    watch: &mut dyn Watch,
-) -> Result<Report, RunError> {
-    run_all(vec![Party { steps, contents, seeded }], transport, target, options, watch)
+    steps: &mut TraceReader<R>,
+    contents: &mut TraceReader<R>,
+    transport: &mut dyn RpcTransport,
+    target: &ConnectTarget,
+    seeded: &SeededTree,
+    options: &ReplayOptions,
+    watch: &mut dyn ReplayMonitor,
+) -> Result<ReplayReport, ReplayRunError> {
+    run_all(vec![ReplayClientCopy { steps, contents, seeded }], transport, target, options, watch)
 }
 
 /// Runs several copies of the captured clients at the same time, at most [`PARTIES`]. The report is of all together.
@@ -231,16 +231,16 @@ pub fn run<R: Read + Seek>(
 /// # Errors
 /// As [`run`].
 pub fn run_all<R: Read + Seek>(
-    parties: Vec<Party<'_, R>>,
-    transport: &mut dyn Transport,
-    target: &Target,
-    options: &Options,
-    watch: &mut dyn Watch,
-) -> Result<Report, RunError> {
-    let callbacks = Callbacks::new(target.address.ip());
+    parties: Vec<ReplayClientCopy<'_, R>>,
+    transport: &mut dyn RpcTransport,
+    target: &ConnectTarget,
+    options: &ReplayOptions,
+    watch: &mut dyn ReplayMonitor,
+) -> Result<ReplayReport, ReplayRunError> {
+    let callbacks = CallbackServer::new(target.address.ip());
     let mut engines = Vec::new();
     for (number, party) in parties.into_iter().take(PARTIES).enumerate() {
-        engines.push(Engine::new(number as u32, party, transport, target, options, &callbacks)?);
+        engines.push(ReplayEngine::new(number as u32, party, transport, target, options, &callbacks)?);
     }
     let mut tape = watch.tape();
     if tape.is_some() {
@@ -248,12 +248,12 @@ pub fn run_all<R: Read + Seek>(
     }
     // From here on nothing is sent that the check has not passed.
     let transport = &mut ContainedTransport::new(transport);
-    driving::drive(&mut engines, transport, watch, &mut tape, &callbacks)?;
+    event_loop::drive(&mut engines, transport, watch, &mut tape, &callbacks)?;
     callbacks.end_recording();
     // What the walk asks is not of the run.
     let recorded_as = tape.map(|tape| tape.finish().map_err(|error| error.to_string()));
     let mut reports = engines.into_iter().map(|engine| engine.conclude(transport));
-    let Some(first) = reports.next() else { return Ok(Report::default()) };
+    let Some(first) = reports.next() else { return Ok(ReplayReport::default()) };
     let mut sum = first?;
     for (number, report) in (2..).zip(reports) {
         sum.join(report?, number, options.shown);
@@ -263,24 +263,24 @@ pub fn run_all<R: Read + Seek>(
     Ok(sum)
 }
 
-impl<'r, R: Read + Seek> Engine<'r, R> {
+impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
     fn new(
         number: u32,
-        party: Party<'r, R>,
-        transport: &mut dyn Transport,
-        target: &'r Target,
-        options: &'r Options,
-        callbacks: &'r Callbacks,
-    ) -> Result<Self, RunError> {
-        let Party { steps, contents, seeded } = party;
-        let plan = plan::judge::Judge::new(steps)?.with(options.chosen.clone(), options.gss);
-        let names = Names::new(steps)?;
+        party: ReplayClientCopy<'r, R>,
+        transport: &mut dyn RpcTransport,
+        target: &'r ConnectTarget,
+        options: &'r ReplayOptions,
+        callbacks: &'r CallbackServer,
+    ) -> Result<Self, ReplayRunError> {
+        let ReplayClientCopy { steps, contents, seeded } = party;
+        let plan = plan::planner::StepPlanner::new(steps)?.with(options.chosen.clone(), options.gss);
+        let names = NameTargetTable::new(steps)?;
         steps.rewind();
         // The first calls itself as the only one would.
         let tag = if number == 0 { options.tag.clone() } else { format!("{number:x}.{}", options.tag) };
         let first_xid = Xid(hash(format!("beside {tag}").as_bytes()) as u32);
-        let mut values = Values::new(&tag);
-        let mut report = Report::default();
+        let mut values = LiveValues::new(&tag);
+        let mut report = ReplayReport::default();
         for (variable, handle) in &seeded.handles {
             report.forgotten += u64::from(!values.set(*variable, handle));
         }
@@ -295,8 +295,8 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
         }
         report.refused.extend(seeded.refused.iter().cloned());
         let signing = match options.gss {
-            Gss::Reestablish => Signing::of(contents, transport, target, &tag, gss::mechanism)?,
-            Gss::AsSys | Gss::Skip => None,
+            GssPolicy::Reestablish => GssCallSigner::of(contents, transport, target, &tag, gss::mechanism)?,
+            GssPolicy::AsSys | GssPolicy::Skip => None,
         };
         let end = &steps.summary().end;
         report.recorded = end.last.saturating_sub(end.first);
@@ -313,20 +313,20 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
             plan,
             values,
             containment,
-            judge: Judge::new(options.strict, options.off.iter().copied(), options.selection.clone())
+            judge: ReplyChecker::new(options.strict, options.off.iter().copied(), options.selection.clone())
                 .with_rules(options.rules.clone())
                 .with_squashed(seeded.squashed),
-            report: Report { squashed: seeded.squashed, ..report },
-            titles: Titles::default(),
-            seats: Seats::default(),
-            graph: Graph::default(),
-            claims: Claims::new(options.order, options.pace, names),
-            queue: Queue::default(),
+            report: ReplayReport { squashed: seeded.squashed, ..report },
+            titles: CallTitleCache::default(),
+            seats: StepWindow::default(),
+            graph: DependencyGraph::default(),
+            claims: DependencyCollector::new(options.order, options.pace, names),
+            queue: StepQueue::default(),
             ready: Vec::new(),
             turns: 0,
-            overlap: Overlap::default(),
-            crowd: Crowd::default(),
-            locks: Locks::default(),
+            overlap: CapturedConcurrency::default(),
+            crowd: LiveConcurrency::default(),
+            locks: LiveLockStateids::default(),
             depths: BinaryHeap::new(),
             in_flight: 0,
             barren: 0,
@@ -335,7 +335,7 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
             stalled_since: None,
             delayed_since: None,
             impatience: 0,
-            ledger: Ledger::default(),
+            ledger: RecoverableState::default(),
             restart: None,
             unasked: VecDeque::new(),
             recoveries: 0,
@@ -354,11 +354,11 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
             next_due: None,
             otherwise: FxHashMap::default(),
             borrowed: FxHashSet::default(),
-            substitutes: Substitutes::default(),
-            lacks: seeded.missing.iter().map(|variable| (*variable, Lack::Object)).collect(),
+            substitutes: DelegationSubstitutes::default(),
+            lacks: seeded.missing.iter().map(|variable| (*variable, MissingValueReason::Object)).collect(),
             undone_in: seeded.missing_in.clone(),
             leaves_open: false,
-            delegated: Delegated::default(),
+            delegated: CbGetattrAnswers::default(),
             out: Vec::new(),
             placed: Vec::new(),
             signing,
@@ -367,44 +367,44 @@ impl<'r, R: Read + Seek> Engine<'r, R> {
             directories: Vec::new(),
             known: Vec::new(),
             keyed: Vec::new(),
-            unjudged: Unjudged::default(),
+            unjudged: ReplyCheckQueue::default(),
             awaited: FxHashSet::default(),
-            walk: Some(Walk::new()),
-            beside: Some(Beside::new(target, options.beside, first_xid)),
+            walk: Some(ExpectedTree::new()),
+            beside: Some(AuxiliaryRpcConnections::new(target, options.beside, first_xid)),
         })
     }
 }
 
-struct Engine<'r, R> {
+struct ReplayEngine<'r, R> {
     /// Which of several copies, from 0.
     number: u32,
     /// What makes its clients strangers to those of other runs, and of other copies.
     tag: String,
-    steps: &'r mut Trace<R>,
-    contents: &'r mut Trace<R>,
-    target: &'r Target,
-    seeded: &'r Seeded,
-    options: &'r Options,
-    callbacks: &'r Callbacks,
-    plan: plan::judge::Judge,
-    values: Values,
+    steps: &'r mut TraceReader<R>,
+    contents: &'r mut TraceReader<R>,
+    target: &'r ConnectTarget,
+    seeded: &'r SeededTree,
+    options: &'r ReplayOptions,
+    callbacks: &'r CallbackServer,
+    plan: plan::planner::StepPlanner,
+    values: LiveValues,
     /// What its Calls must pass before they are sent.
     containment: Containment,
-    judge: Judge,
-    report: Report,
-    titles: Titles,
-    seats: Seats,
-    graph: Graph,
-    claims: Claims,
-    queue: Queue,
+    judge: ReplyChecker,
+    report: ReplayReport,
+    titles: CallTitleCache,
+    seats: StepWindow,
+    graph: DependencyGraph,
+    claims: DependencyCollector,
+    queue: StepQueue,
     /// Seats of steps that have become free to go.
     ready: Vec<u32>,
     /// Steps that were admitted.
     turns: u64,
-    overlap: Overlap,
+    overlap: CapturedConcurrency,
     /// Which steps overlap in the run.
-    crowd: Crowd,
-    locks: Locks,
+    crowd: LiveConcurrency,
+    locks: LiveLockStateids,
     /// When those were answered in the capture that were in flight when the last step was sent there.
     depths: BinaryHeap<Reverse<u64>>,
     in_flight: usize,
@@ -420,26 +420,26 @@ struct Engine<'r, R> {
     /// Steps that were sent again in vain because the server asked for it.
     impatience: u32,
     /// What the clients hold at the server.
-    ledger: Ledger,
+    ledger: RecoverableState,
     /// A client that is set up anew.
-    restart: Option<Restart>,
+    restart: Option<ClientReclaim>,
     /// Delegations that are to be returned yet.
-    unasked: VecDeque<Unasked>,
+    unasked: VecDeque<DelegationReturn>,
     /// How often one was, and how many Calls that took.
     recoveries: u32,
     asked: u64,
     /// Variables of what could not be had again.
     unreclaimed: FxHashSet<u32>,
     /// When Calls in flight were sent, in that order.
-    expiries: VecDeque<(Instant, Tag)>,
-    lines: Vec<Line>,
+    expiries: VecDeque<(Instant, CallTag)>,
+    lines: Vec<LiveConnection>,
     /// Lines by client, and connection of the capture.
     by_place: FxHashMap<(u32, u64), usize>,
     by_connection: FxHashMap<ConnectionId, usize>,
     /// Steps that wait for a slot of a live session.
     slots: FxHashMap<(u32, u32), VecDeque<u32>>,
     /// Of each client, if it is to think, when its latest steps were done.
-    clients: FxHashMap<u32, Thoughts>,
+    clients: FxHashMap<u32, ThinkTimeHistory>,
     started: Option<Instant>,
     /// When the first Call of the capture was seen.
     first: u64,
@@ -448,23 +448,23 @@ struct Engine<'r, R> {
     /// When the next step is due, if that is known.
     next_due: Option<Instant>,
     /// What of files differs from the capture because of a step before, by the variable of the file.
-    otherwise: FxHashMap<u32, Touched>,
+    otherwise: FxHashMap<u32, FileDivergence>,
     /// Variables of delegations that this server did not give.
     borrowed: FxHashSet<u32>,
     /// The opens that stand for them.
-    substitutes: Substitutes,
+    substitutes: DelegationSubstitutes,
     /// Why variables have no value that steps would have given, or objects have.
-    lacks: FxHashMap<u32, Lack>,
+    lacks: FxHashMap<u32, MissingValueReason>,
     /// Variables of directories in which a step would have made, removed or renamed something, and was not sent.
     undone_in: FxHashSet<u32>,
     /// An open of the trace, or in the place of a delegation, is not closed by any step.
     leaves_open: bool,
     /// What the captured clients told the server that had given them delegations.
-    delegated: Delegated,
+    delegated: CbGetattrAnswers,
     out: Vec<u8>,
-    placed: Vec<Placed>,
+    placed: Vec<PlacedPayload>,
     /// What Calls are signed with, if they are.
-    signing: Option<Signing>,
+    signing: Option<GssCallSigner>,
     buffers: Vec<Vec<u8>>,
     needs: Vec<u32>,
     /// Of each operation of the step that was answered, whether its file is a directory.
@@ -472,28 +472,28 @@ struct Engine<'r, R> {
     /// Length and hash of the file data that its Reply must have, and room for data that is made from the key.
     known: Vec<(u32, Option<u128>)>,
     keyed: Vec<u8>,
-    unjudged: Unjudged,
+    unjudged: ReplyCheckQueue,
     /// Variables that Replies give from which they were not taken yet.
     awaited: FxHashSet<u32>,
     /// What the steps must have left.
-    walk: Option<Walk>,
+    walk: Option<ExpectedTree>,
     /// What is not NFS; nothing while it is asked.
-    beside: Option<Beside>,
+    beside: Option<AuxiliaryRpcConnections>,
 }
 
-impl<R: Read + Seek> Engine<'_, R> {
+impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Whether nothing is left to be sent.
     fn is_done(&self) -> bool {
         self.is_exhausted && self.seats.count() == 0
     }
 
     /// Nothing is in flight any more: what was not sent has its state, too.
-    fn conclude(mut self, transport: &mut ContainedTransport<'_>) -> Result<Report, RunError> {
-        let ended = || State::Skipped("interrupted: the run was ended before it".into());
+    fn conclude(mut self, transport: &mut ContainedTransport<'_>) -> Result<ReplayReport, ReplayRunError> {
+        let ended = || ReplayStepState::Skipped("interrupted: the run was ended before it".into());
         for held in self.seats.waiting() {
             self.report.settle(held.id, held.parts.title(), ended(), self.options.shown);
         }
-        let mut parts = Parts::default();
+        let mut parts = CallDescription::default();
         while !self.is_exhausted {
             match self.steps.next_step()? {
                 Some(step) => {
@@ -508,7 +508,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         if let (Some(why), true) = (&self.report.unreachable, self.options.walk) {
             // It would wait once more for what does not come.
             let failed = Some(format!("not begun: {why}"));
-            self.report.walked = Some(Walked { failed, ..Walked::default() });
+            self.report.walked = Some(TreeCheckReport { failed, ..TreeCheckReport::default() });
         } else if let Some(walk) =
             self.walk.take().filter(|_| self.options.walk && !self.report.is_interrupted)
         {
@@ -529,9 +529,11 @@ impl<R: Read + Seek> Engine<'_, R> {
     }
 
     /// A step has its state, and leaves its seat.
-    fn settle(&mut self, seat: u32, held: Box<Held>, state: State) {
-        if let (Some(step), State::Mismatched(_) | State::Repaired(_) | State::Unreplayable(_)) =
-            (held.step.read(), &state)
+    fn settle(&mut self, seat: u32, held: Box<WindowStep>, state: ReplayStepState) {
+        if let (
+            Some(step),
+            ReplayStepState::Mismatched(_) | ReplayStepState::Repaired(_) | ReplayStepState::Unreplayable(_),
+        ) = (held.step.read(), &state)
         {
             self.doubt_objects(&held, &step, &state);
         }
@@ -540,7 +542,7 @@ impl<R: Read + Seek> Engine<'_, R> {
     }
 
     /// A step leaves its seat, in which `room` stays: others may go.
-    fn leave(&mut self, seat: u32, room: Box<Held>) {
+    fn leave(&mut self, seat: u32, room: Box<WindowStep>) {
         self.seats.leave(seat, room);
         self.graph.finish(seat, &mut self.ready);
         while let Some(seat) = self.ready.pop() {
@@ -550,12 +552,12 @@ impl<R: Read + Seek> Engine<'_, R> {
 }
 
 /// Notes what of a file differs from the capture, as far as there is room.
-fn touch(files: &mut FxHashMap<u32, Touched>, variable: u32, touched: &Touched) {
+fn touch(files: &mut FxHashMap<u32, FileDivergence>, variable: u32, touched: &FileDivergence) {
     if !touched.is_nothing() && (files.len() < OTHERWISE || files.contains_key(&variable)) {
         files.entry(variable).or_default().join(touched);
     }
 }
 
-fn id(step: &Step<'_>) -> StepId {
+fn id(step: &TraceStep<'_>) -> StepId {
     StepId { step: step.origin.id, frames: [step.origin.call_frame, step.origin.reply_frame] }
 }

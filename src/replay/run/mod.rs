@@ -15,27 +15,27 @@
 //!
 //! No more of the trace is in memory than [`Options::window`] steps.
 
-mod adapt;
+mod call_description;
 mod callbacks;
+mod captured_opens;
+mod compound_rewrite;
+mod dependencies;
 mod engine;
-pub mod judge;
-pub mod lateness;
+mod file_divergence;
+pub mod issue_delay;
+mod merge;
 pub mod options;
-mod order;
 mod outcome;
 mod prologue;
 pub mod recording;
 pub mod recovery;
+pub mod reply_check;
 pub mod report;
 mod responder;
 pub mod rules;
-mod shape;
-mod sum;
-mod touched;
+pub mod tree_check;
 pub mod values;
-pub mod walk;
-mod wants;
 
-pub use engine::{PARTIES, Party, RunError, Watch, run, run_all};
-pub use options::{Options, Order, Pace};
-pub use report::{Report, State};
+pub use engine::{PARTIES, ReplayClientCopy, ReplayMonitor, ReplayRunError, run, run_all};
+pub use options::{ReplayOptions, ReplayOrder, ReplayPace};
+pub use report::{ReplayReport, ReplayStepState};

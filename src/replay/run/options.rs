@@ -5,15 +5,15 @@ use std::rc::Rc;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::rules::file::FileRule;
-use crate::analysis::comparison::selection::Selection;
-use crate::replay::beside::Ports;
-use crate::replay::plan::chosen::Chosen;
-use crate::replay::plan::judge::Gss;
+use super::rules::file::ToleranceFileRule;
+use crate::analysis::comparison::options::ComparisonOptions;
+use crate::replay::auxiliary_programs::Ports;
+use crate::replay::plan::planner::GssPolicy;
+use crate::replay::plan::selected_steps::SelectedSteps;
 
 /// In which order steps go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
+pub enum ReplayOrder {
     /// A step waits for those that it depends on.
     #[default]
     Dependence,
@@ -24,7 +24,7 @@ pub enum Order {
     Conservative,
 }
 
-impl FromStr for Order {
+impl FromStr for ReplayOrder {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -39,7 +39,7 @@ impl FromStr for Order {
 
 /// When steps are sent that may be sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Pace {
+pub enum ReplayPace {
     /// At once.
     #[default]
     Asap,
@@ -53,7 +53,7 @@ pub enum Pace {
     Depth,
 }
 
-impl FromStr for Pace {
+impl FromStr for ReplayPace {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -75,7 +75,7 @@ impl FromStr for Pace {
     }
 }
 
-impl fmt::Display for Pace {
+impl fmt::Display for ReplayPace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Asap => f.write_str("asap"),
@@ -90,11 +90,11 @@ impl fmt::Display for Pace {
 
 /// How a run is to be done.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ReplayOptions {
     /// In which order.
-    pub order: Order,
+    pub order: ReplayOrder,
     /// When.
-    pub pace: Pace,
+    pub pace: ReplayPace,
     /// Connections of one client at most; `None` for as many as in the capture.
     pub connections: Option<u32>,
     /// Steps that are looked at ahead, and that are in flight at most.
@@ -113,15 +113,15 @@ pub struct Options {
     /// Rules that are turned off.
     pub off: Vec<&'static str>,
     /// Rules of a file.
-    pub rules: Vec<FileRule>,
+    pub rules: Vec<ToleranceFileRule>,
     /// Differences that do not count.
-    pub selection: Selection,
+    pub selection: ComparisonOptions,
     /// Mismatches that are kept to be shown.
     pub shown: usize,
     /// The steps that run; `None` for all.
-    pub chosen: Option<Rc<Chosen>>,
+    pub chosen: Option<Rc<SelectedSteps>>,
     /// What becomes of Calls that were signed.
-    pub gss: Gss,
+    pub gss: GssPolicy,
     /// Chunks on RDMA as in the capture, as far as that can be.
     pub captured_chunks: bool,
     /// Ports of programs beside NFS.
@@ -137,11 +137,11 @@ pub struct Options {
 /// How long a run of a short capture may take if nothing is said.
 pub const DEFAULT_LIMIT: Duration = Duration::from_secs(3600);
 
-impl Options {
+impl ReplayOptions {
     /// How long a run may take whose capture took so many nanoseconds.
     pub fn limit(&self, recorded_ns: u64) -> Duration {
         let slower = match self.pace {
-            Pace::Original(times) => 1.0 / times.clamp(1e-6, 1.0),
+            ReplayPace::Original(times) => 1.0 / times.clamp(1e-6, 1.0),
             _ => 1.0,
         };
         self.max_time.unwrap_or_else(|| {
@@ -151,11 +151,11 @@ impl Options {
     }
 }
 
-impl Default for Options {
+impl Default for ReplayOptions {
     fn default() -> Self {
         Self {
-            order: Order::Dependence,
-            pace: Pace::Asap,
+            order: ReplayOrder::Dependence,
+            pace: ReplayPace::Asap,
             connections: None,
             window: 256,
             timeout: Duration::from_secs(30),
@@ -165,10 +165,10 @@ impl Default for Options {
             strict: false,
             off: Vec::new(),
             rules: Vec::new(),
-            selection: Selection::default(),
+            selection: ComparisonOptions::default(),
             shown: 20,
             chosen: None,
-            gss: Gss::AsSys,
+            gss: GssPolicy::AsSys,
             captured_chunks: false,
             beside: Ports::default(),
             wants_as_asked: false,
@@ -185,10 +185,10 @@ mod tests {
     #[test]
     fn a_pace_is_read_as_it_is_written() {
         for text in ["asap", "original", "think", "depth", "x2.5", "rate=1000"] {
-            assert_eq!(text.parse::<Pace>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<ReplayPace>().unwrap().to_string(), text);
         }
-        assert!("fast".parse::<Pace>().is_err());
-        assert!("x0".parse::<Pace>().is_err());
-        assert!("rate=-1".parse::<Pace>().is_err());
+        assert!("fast".parse::<ReplayPace>().is_err());
+        assert!("x0".parse::<ReplayPace>().is_err());
+        assert!("rate=-1".parse::<ReplayPace>().is_err());
     }
 }

@@ -1,8 +1,8 @@
 //! How a live Reply went, as far as the counts of a run follow from it.
 
-use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::v4::{self, ChannelAttrs4, CreateSessionFlags, Results};
-use nfsrdma_dissectors::nfs::{Outcome as Union, Procedure};
+use nfsrdma_dissectors::nfs::{Procedure, StatusUnion as Union};
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::Cursor;
 
@@ -22,14 +22,14 @@ const RETRY_UNCACHED_REP: u32 = 10_068;
 
 /// What a session was granted for its fore channel. RFC 8881 section 18.36.3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Granted {
+pub(super) struct GrantedForeChannel {
     /// Slots: ca_maxrequests.
     pub(super) slots: u32,
     /// What one Call may have.
     pub(super) limits: SessionLimits,
 }
 
-impl Granted {
+impl GrantedForeChannel {
     pub(super) fn of(channel: &ChannelAttrs4<'_>) -> Self {
         Self {
             slots: channel.ca_maxrequests,
@@ -44,11 +44,11 @@ impl Granted {
 
 /// How a Reply went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Outcome {
+pub(super) struct ReplyOutcome {
     /// The status of each operation of a COMPOUND that was done, or of the one procedure.
     pub(super) statuses: Vec<u32>,
     /// What CREATE_SESSION granted.
-    pub(super) granted: Option<Granted>,
+    pub(super) granted: Option<GrantedForeChannel>,
     /// CREATE_SESSION made its connection the backchannel of the session. RFC 8881 section 18.36.3.
     pub(super) has_backchannel: bool,
     /// What SEQUENCE answers to: the session, the slot, and the sequence ID.
@@ -57,22 +57,24 @@ pub(super) struct Outcome {
     pub(super) locked: Option<[u8; 12]>,
 }
 
-impl Outcome {
+impl ReplyOutcome {
     /// Reads a Reply: `cursor` stands at the beginning of the RPC message.
     pub(super) fn of(procedure: Option<Procedure>, mut cursor: Cursor<'_>) -> Self {
         let mut outcome = Self::default();
-        let Ok(message) = rpc::Message::decode(&mut cursor, &mut Unobserved) else { return outcome };
+        let Ok(message) = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver) else { return outcome };
         if !message.reply().is_some_and(|reply| reply.status().is_success()) {
             return outcome;
         }
         match procedure {
             Some(Procedure::Compound) => {
-                let Ok(reply) = v4::Reply::decode(&mut cursor, &mut Unobserved) else { return outcome };
+                let Ok(reply) = v4::CompoundReply::decode(&mut cursor, &mut NullObserver) else {
+                    return outcome;
+                };
                 for results in reply.operations().map_while(Result::ok).take(OPERATIONS) {
                     outcome.statuses.push(results.status().0);
                     match &results {
                         Results::CREATE_SESSION(Union::Ok(granted)) => {
-                            outcome.granted = Some(Granted::of(&granted.csr_fore_chan_attrs));
+                            outcome.granted = Some(GrantedForeChannel::of(&granted.csr_fore_chan_attrs));
                             let flag = CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_BACK_CHAN.0;
                             outcome.has_backchannel = granted.csr_flags.0 & flag != 0;
                         }
@@ -152,11 +154,11 @@ mod tests {
         // The header of a Reply that was accepted, a cookie of four bytes, and the status.
         let reply = |status| [9, 1, 0, 0, 0, 0, 4, 7, status].map(u32::to_be_bytes).concat();
         let lock = Some(Procedure::Nlm4(nlm::v4::Procedure::LOCK));
-        assert!(Outcome::of(lock, Cursor::new(&reply(4))).is_delayed());
-        assert!(!Outcome::of(lock, Cursor::new(&reply(1))).is_delayed());
+        assert!(ReplyOutcome::of(lock, Cursor::new(&reply(4))).is_delayed());
+        assert!(!ReplyOutcome::of(lock, Cursor::new(&reply(1))).is_delayed());
         // The same number is another status in NFSv3.
         let results = [9, 1, 0, 0, 0, 0, 4].map(u32::to_be_bytes).concat();
         let getattr = Some(Procedure::V3(v3::Procedure::GETATTR));
-        assert!(!Outcome::of(getattr, Cursor::new(&results)).is_delayed());
+        assert!(!ReplyOutcome::of(getattr, Cursor::new(&results)).is_delayed());
     }
 }

@@ -4,13 +4,13 @@ use std::io::{Read, Seek};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::values::{Session, Values};
-use crate::replay::caller::{Caller, Line};
+use super::values::{LiveSession, LiveValues};
 use crate::replay::containment::Containment;
-use crate::replay::seed::files::Problem;
-use crate::replay::seed::v4::{Known, V4};
-use crate::replay::trace::{Holds, NONE, Trace, TraceError};
-use crate::replay::transport::{Target, Transport};
+use crate::replay::rpc_client::{AuthSysCredential, RpcClient};
+use crate::replay::seed::files::FileServerError;
+use crate::replay::seed::v4::{Nfs4Client, Nfs4ClientHandover};
+use crate::replay::trace::{MessageSlotKind, NONE, TraceError, TraceReader};
+use crate::replay::transport::{ConnectTarget, RpcTransport};
 use nfsrdma_dissectors::rpc::Xid;
 
 /// Opens that are made at most.
@@ -18,7 +18,7 @@ const OPENS: usize = 1 << 16;
 
 /// What is missing, and belongs to one client.
 #[derive(Debug, Default)]
-struct Missing {
+struct MissingClientState {
     minor: u32,
     sessions: FxHashSet<u32>,
     clientids: FxHashSet<u32>,
@@ -34,7 +34,7 @@ pub(super) enum PrologueError {
     /// The server.
     Server(String),
     /// The transport.
-    Transport(crate::replay::transport::TransportError),
+    Transport(crate::replay::transport::RpcTransportError),
 }
 
 /// Makes what is missing, and gives it to the variables that stand for it. Gives how much was made.
@@ -42,11 +42,11 @@ pub(super) enum PrologueError {
 /// # Errors
 /// Where the server refuses it, or cannot be reached, or the trace is damaged.
 pub(super) fn prologue(
-    trace: &mut Trace<impl Read + Seek>,
-    transport: &mut dyn Transport,
-    target: &Target,
+    trace: &mut TraceReader<impl Read + Seek>,
+    transport: &mut dyn RpcTransport,
+    target: &ConnectTarget,
     tag: &str,
-    values: &mut Values,
+    values: &mut LiveValues,
     containment: &mut Containment,
 ) -> Result<u64, PrologueError> {
     let clients = missing(trace).map_err(PrologueError::Trace)?;
@@ -54,12 +54,18 @@ pub(super) fn prologue(
     for (client, missing) in clients {
         let connection = transport.connect(target).map_err(PrologueError::Transport)?;
         let xid = crate::analysis::comparison::record::hash(format!("{tag} prologue {client}").as_bytes());
-        let line = Line::new(transport, connection, Caller::default(), Xid(xid as u32), target.wish.timeout)
-            .reconnecting(target)
-            .contained(containment);
+        let line = RpcClient::new(
+            transport,
+            connection,
+            AuthSysCredential::default(),
+            Xid(xid as u32),
+            target.wish.timeout,
+        )
+        .reconnecting(target)
+        .contained(containment);
         let name = format!("{} {tag} {client}", env!("CARGO_PKG_NAME"));
-        let refused = |problem: Problem| PrologueError::Server(problem.to_string());
-        let mut files = V4::new(line, &name, &[missing.minor]).map_err(refused)?;
+        let refused = |problem: FileServerError| PrologueError::Server(problem.to_string());
+        let mut files = Nfs4Client::new(line, &name, &[missing.minor]).map_err(refused)?;
         for (owner, (variable, file, access)) in missing.opens.iter().enumerate() {
             let Some(handle) = values.get(*file).map(<[u8]>::to_vec) else { continue };
             // What cannot be opened is told where it is used.
@@ -70,17 +76,17 @@ pub(super) fn prologue(
             }
         }
         match files.hand_over() {
-            Known::Session { clientid, id, sequence, slots, limits } => {
+            Nfs4ClientHandover::Session { clientid, id, sequence, slots, limits } => {
                 for variable in &missing.sessions {
                     values.set(*variable, &id);
-                    let session = Session::used(slots, sequence).with_limits(limits, limits);
+                    let session = LiveSession::used(slots, sequence).with_limits(limits, limits);
                     values.open_session(*variable, session);
                 }
                 missing.clientids.iter().for_each(|variable| {
                     values.set(*variable, &clientid.to_be_bytes());
                 });
             }
-            Known::Client { clientid } => missing.clientids.iter().for_each(|variable| {
+            Nfs4ClientHandover::Client { clientid } => missing.clientids.iter().for_each(|variable| {
                 values.set(*variable, &clientid.to_be_bytes());
             }),
         }
@@ -90,11 +96,15 @@ pub(super) fn prologue(
 }
 
 /// What is missing, by client.
-fn missing(trace: &mut Trace<impl Read + Seek>) -> Result<Vec<(u32, Missing)>, TraceError> {
-    let mut wanted: FxHashMap<u32, (Holds, u32, u32)> = FxHashMap::default();
+fn missing(trace: &mut TraceReader<impl Read + Seek>) -> Result<Vec<(u32, MissingClientState)>, TraceError> {
+    let mut wanted: FxHashMap<u32, (MessageSlotKind, u32, u32)> = FxHashMap::default();
     let mut objects: FxHashSet<u32> = FxHashSet::default();
     trace.undefined(|line| {
-        if matches!(line.holds, Holds::SESSION | Holds::CLIENTID | Holds::STATEID) && wanted.len() < OPENS {
+        if matches!(
+            line.holds,
+            MessageSlotKind::SESSION | MessageSlotKind::CLIENTID | MessageSlotKind::STATEID
+        ) && wanted.len() < OPENS
+        {
             wanted.insert(line.variable, (line.holds, line.object, line.access));
             objects.insert(line.object);
         }
@@ -110,7 +120,7 @@ fn missing(trace: &mut Trace<impl Read + Seek>) -> Result<Vec<(u32, Missing)>, T
             handles.insert(object.number, handle);
         }
     })?;
-    let mut clients: FxHashMap<u32, Missing> = FxHashMap::default();
+    let mut clients: FxHashMap<u32, MissingClientState> = FxHashMap::default();
     trace.steps(|step| {
         if step.asked.minor_version == NONE || step.caller.is_reverse {
             return;
@@ -120,10 +130,10 @@ fn missing(trace: &mut Trace<impl Read + Seek>) -> Result<Vec<(u32, Missing)>, T
             let missing = clients.entry(step.caller.client).or_default();
             missing.minor = step.asked.minor_version;
             match holds {
-                Holds::SESSION => {
+                MessageSlotKind::SESSION => {
                     missing.sessions.insert(slot.variable);
                 }
-                Holds::CLIENTID => {
+                MessageSlotKind::CLIENTID => {
                     missing.clientids.insert(slot.variable);
                 }
                 // Locks and delegations cannot be had by opening.

@@ -9,19 +9,22 @@ use std::net::SocketAddr;
 use std::time::{Instant, SystemTime};
 
 use nfsrdma_dissectors::address::{Address, Tenant};
-use nfsrdma_dissectors::field::Unobserved;
-use nfsrdma_dissectors::flow::transaction::{ConnectionName, Direction, Endpoint, Transport as Carrier};
-use nfsrdma_dissectors::rpcrdma::{ChunkLists, Header, RdmaError, WriteChunk};
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::flow::transaction::{
+    CallDirection, ConnectionName, ConnectionTransport as Carrier, Endpoint,
+};
+use nfsrdma_dissectors::rpcrdma::{ChunkLists, RpcRdmaError, RpcRdmaHeader, WriteChunk};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, roundup};
 use rustc_hash::FxHashMap;
 
-use crate::replay::compile::{Compiler, OfRun};
-use crate::replay::trace::Form;
-use crate::replay::trace::layout::Keeping;
-use crate::replay::trace::travelled::{Item, Sent, Travelled};
-use crate::replay::transport::framing::{Offered, Plan, Region, Regions};
+use crate::replay::compile::{ReplayCallOrigin, TraceCompiler};
+use crate::replay::trace::TraceMessageForm;
+use crate::replay::trace::layout::ContentRetention;
+use crate::replay::trace::wire_transaction::{WireChunkItem, WireMessage, WireTransaction};
+use crate::replay::transport::framing::{CallChunkPlan, ChunkRegion, ChunkRegions, OfferedChunks};
 use crate::replay::transport::{
-    self, Call, ConnectionId, Fabric, Kind, RdmaTerms, Reply, Source, Tag, Terms,
+    self, CallTag, ConnectionId, PayloadSource, RdmaFabric, RdmaTransportParams, TransportCall,
+    TransportKind, TransportParams, TransportReply,
 };
 
 /// Bytes of file data of Calls in flight that are kept; what is beyond them is recorded without its content.
@@ -32,13 +35,13 @@ const STREAMS: [u64; 2] = [1 << 32, 1 << 33];
 
 /// A Call that went.
 #[derive(Clone, Copy, Debug)]
-pub struct Gone<'a> {
+pub struct ReplaySentCall<'a> {
     /// The Call.
-    pub call: &'a Call<'a>,
+    pub call: &'a TransportCall<'a>,
     /// Where it went.
     pub connection: ConnectionId,
     /// What both sides agreed on there.
-    pub terms: &'a Terms,
+    pub terms: &'a TransportParams,
     /// Credits that it asked for; 0 without RDMA.
     pub credits: u32,
     /// Whose it is, of several copies of the captured clients, from 0.
@@ -83,7 +86,7 @@ pub struct Exchange<'a> {
 
 /// What was recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Recorded {
+pub struct RecordingTotals {
     /// Calls, each with the Reply that it had.
     pub steps: u64,
     /// Bytes of file data of Calls that were not kept, because too much of it was in flight.
@@ -91,15 +94,15 @@ pub struct Recorded {
 }
 
 /// Hears what a run sends and receives.
-pub trait Tape {
+pub trait ReplayRecorder {
     /// A Call went.
-    fn gone(&mut self, gone: &Gone<'_>);
+    fn gone(&mut self, gone: &ReplaySentCall<'_>);
 
     /// Its Reply came.
-    fn came(&mut self, reply: &Reply<'_>);
+    fn came(&mut self, reply: &TransportReply<'_>);
 
     /// It will have no Reply but perhaps this error.
-    fn lost(&mut self, tag: Tag, error: Option<&RdmaError>);
+    fn lost(&mut self, tag: CallTag, error: Option<&RpcRdmaError>);
 
     /// The server called, and was answered, or was not.
     fn called(&mut self, connection: ConnectionId, message: &[u8], answer: Option<&[u8]>);
@@ -111,13 +114,13 @@ pub trait Tape {
     ///
     /// # Errors
     /// The first error of writing; what came after it was not recorded.
-    fn finish(self: Box<Self>) -> io::Result<Recorded>;
+    fn finish(self: Box<Self>) -> io::Result<RecordingTotals>;
 }
 
 /// A Call that waits for its Reply.
 #[derive(Debug)]
-struct Waiting {
-    travelled: Travelled,
+struct UnansweredCall {
+    travelled: WireTransaction,
     /// The copy, and the client of the capture.
     client: (u32, u32),
     roots: Vec<u32>,
@@ -128,10 +131,10 @@ struct Waiting {
 
 /// Writes a recording.
 #[derive(Debug)]
-pub struct Recording<W> {
-    to: Compiler<W>,
+pub struct TraceRecorder<W> {
+    to: TraceCompiler<W>,
     name: String,
-    waiting: FxHashMap<Tag, Waiting>,
+    waiting: FxHashMap<CallTag, UnansweredCall>,
     /// What each connection is, and whose.
     lines: FxHashMap<ConnectionId, (ConnectionName, (u32, u32))>,
     frames: u64,
@@ -145,15 +148,15 @@ pub struct Recording<W> {
     end: fn(W) -> io::Result<()>,
 }
 
-impl<W: Write + Seek> Recording<W> {
+impl<W: Write + Seek> TraceRecorder<W> {
     /// Begins a recording of a run of the trace of this name.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn new(to: W, keeping: Keeping, name: &str) -> io::Result<Self> {
+    pub fn new(to: W, keeping: ContentRetention, name: &str) -> io::Result<Self> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Ok(Self {
-            to: Compiler::new(to, keeping)?,
+            to: TraceCompiler::new(to, keeping)?,
             name: format!("run of {name}"),
             waiting: FxHashMap::default(),
             lines: FxHashMap::default(),
@@ -180,23 +183,36 @@ impl<W: Write + Seek> Recording<W> {
         began.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    fn sent(&mut self, form: Form, credits: u32, message: Vec<u8>) -> Sent {
+    fn sent(&mut self, form: TraceMessageForm, credits: u32, message: Vec<u8>) -> WireMessage {
         self.sent_at(Instant::now(), form, credits, message)
     }
 
-    fn sent_at(&mut self, moment: Instant, form: Form, credits: u32, message: Vec<u8>) -> Sent {
+    fn sent_at(
+        &mut self,
+        moment: Instant,
+        form: TraceMessageForm,
+        credits: u32,
+        message: Vec<u8>,
+    ) -> WireMessage {
         self.frames += 1;
-        Sent { form, credits, frame: self.frames, times: [self.time(moment); 2], message, is_whole: true }
+        WireMessage {
+            form,
+            credits,
+            frame: self.frames,
+            times: [self.time(moment); 2],
+            message,
+            is_whole: true,
+        }
     }
 
     /// A Call that has no chunks.
     fn write_called(
         &mut self,
-        (connection, direction): (ConnectionName, Direction),
+        (connection, direction): (ConnectionName, CallDirection),
         (client, step): ((u32, u32), u64),
-        [call, reply]: [Option<Sent>; 2],
+        [call, reply]: [Option<WireMessage>; 2],
     ) {
-        let travelled = Travelled {
+        let travelled = WireTransaction {
             index: 0,
             repeats: 0,
             connection,
@@ -210,32 +226,32 @@ impl<W: Write + Seek> Recording<W> {
             returned: 0,
             rdma_error: 0,
         };
-        self.write(Waiting { travelled, client, roots: Vec::new(), step, kept: 0 });
+        self.write(UnansweredCall { travelled, client, roots: Vec::new(), step, kept: 0 });
     }
 
-    fn write(&mut self, waiting: Waiting) {
+    fn write(&mut self, waiting: UnansweredCall) {
         self.kept = self.kept.saturating_sub(waiting.kept);
         if self.error.is_some() {
             return;
         }
         self.steps += 1;
-        let transaction = Travelled { index: self.steps, ..waiting.travelled }.transaction();
-        let of_run = OfRun { client: waiting.client, roots: &waiting.roots, step: waiting.step };
+        let transaction = WireTransaction { index: self.steps, ..waiting.travelled }.transaction();
+        let of_run = ReplayCallOrigin { client: waiting.client, roots: &waiting.roots, step: waiting.step };
         self.error = self.to.recorded(&transaction, of_run).err();
     }
 
     /// The content of a payload, if there is room for it.
-    fn keep(&mut self, source: &Source<'_>) -> Option<Vec<u8>> {
+    fn keep(&mut self, source: &PayloadSource<'_>) -> Option<Vec<u8>> {
         match source {
-            Source::Copied(bytes) if self.kept + bytes.len() <= KEPT => {
+            PayloadSource::Copied(bytes) if self.kept + bytes.len() <= KEPT => {
                 self.kept += bytes.len();
                 Some(bytes.to_vec())
             }
-            Source::Copied(bytes) => {
+            PayloadSource::Copied(bytes) => {
                 self.not_kept += bytes.len() as u64;
                 None
             }
-            Source::Stored { length, .. } => {
+            PayloadSource::Stored { length, .. } => {
                 self.not_kept += u64::from(*length);
                 None
             }
@@ -245,43 +261,50 @@ impl<W: Write + Seek> Recording<W> {
 
 /// The chunks of a Call.
 #[derive(Debug, Default)]
-struct Chunks {
+struct RecordedChunkLengths {
     call: Vec<u32>,
     /// The Read chunk of each payload, which has none where it went in the message.
     reads: Vec<Option<Vec<u32>>>,
     writes: Vec<Vec<u32>>,
     reply: Vec<u32>,
-    form: Option<Form>,
+    form: Option<TraceMessageForm>,
 }
 
 /// The chunks that the transport offers for a Call under these terms: those of the header that it writes.
-fn chunks(call: &Call<'_>, terms: &RdmaTerms, bytes: &mut Vec<u8>) -> Option<Chunks> {
-    let plan = Plan::of(call, terms).ok()?;
-    let region =
-        |length: usize| Region { length: u32::try_from(length).unwrap_or(u32::MAX), ..Region::default() };
+fn chunks(
+    call: &TransportCall<'_>,
+    terms: &RdmaTransportParams,
+    bytes: &mut Vec<u8>,
+) -> Option<RecordedChunkLengths> {
+    let plan = CallChunkPlan::of(call, terms).ok()?;
+    let region = |length: usize| ChunkRegion {
+        length: u32::try_from(length).unwrap_or(u32::MAX),
+        ..ChunkRegion::default()
+    };
     let is_read: Vec<_> = (0..call.payloads.len()).map(|index| plan.is_read(index)).collect();
     let payloads = || call.payloads.iter().zip(&is_read);
     let reads: Vec<_> =
         payloads().filter(|(_, is)| **is).map(|(payload, _)| region(payload.length())).collect();
     let beside: usize = payloads().filter(|(_, is)| **is).map(|(payload, _)| payload.padded()).sum();
-    let written = (0..Call::MAX_PAYLOADS).filter(|index| plan.is_written(*index));
-    let writes: Vec<_> = written.map(|index| region(Plan::write_length(call, index) as usize)).collect();
-    let regions = Regions {
+    let written = (0..TransportCall::MAX_PAYLOADS).filter(|index| plan.is_written(*index));
+    let writes: Vec<_> =
+        written.map(|index| region(CallChunkPlan::write_length(call, index) as usize)).collect();
+    let regions = ChunkRegions {
         call: plan.long.then(|| region(call.length() - beside)),
         reads: &reads,
         writes: &writes,
         reply: plan.reply.map(|length| region(length as usize)),
     };
     let mut encoder = Encoder::within(std::mem::take(bytes));
-    Offered::default().write_header(call, &plan, 0, &regions, &mut encoder);
+    OfferedChunks::default().write_header(call, &plan, 0, &regions, &mut encoder);
     *bytes = encoder.finish().0;
-    let header = Header::decode(&mut Cursor::new(bytes), &mut Unobserved).ok()?;
+    let header = RpcRdmaHeader::decode(&mut Cursor::new(bytes), &mut NullObserver).ok()?;
     let lists = header.chunk_lists()?;
-    let mut found = Chunks {
-        form: Some(if plan.long { Form::NOMSG } else { Form::MESSAGE }),
+    let mut found = RecordedChunkLengths {
+        form: Some(if plan.long { TraceMessageForm::NOMSG } else { TraceMessageForm::MESSAGE }),
         writes: lists.rdma_writes.iter().map(|chunk| lengths(&chunk)).collect(),
         reply: lists.rdma_reply.as_ref().map(lengths).unwrap_or_default(),
-        ..Chunks::default()
+        ..RecordedChunkLengths::default()
     };
     let at = |position: u32| -> Vec<u32> {
         let own = lists.rdma_reads.iter().filter(|segment| segment.position == position);
@@ -304,15 +327,15 @@ fn endpoint(address: Option<SocketAddr>) -> Endpoint {
 }
 
 /// A connection as the Transactions on it name it.
-fn name(connection: ConnectionId, terms: &Terms) -> ConnectionName {
+fn name(connection: ConnectionId, terms: &TransportParams) -> ConnectionName {
     ConnectionName {
         number: u64::from(connection.0) + 1,
         transport: match terms.kind {
-            Kind::Tcp => Carrier::Tcp,
-            Kind::Rdma(Fabric::Infiniband) => Carrier::InfiniBand,
-            Kind::Rdma(Fabric::Iwarp) => Carrier::Iwarp,
+            TransportKind::Tcp => Carrier::Tcp,
+            TransportKind::Rdma(RdmaFabric::Infiniband) => Carrier::InfiniBand,
+            TransportKind::Rdma(RdmaFabric::Iwarp) => Carrier::Iwarp,
             // Inside the program it is RDMA that has no packets.
-            Kind::Rdma(Fabric::Roce) | Kind::Loopback => Carrier::RoceV2,
+            TransportKind::Rdma(RdmaFabric::Roce) | TransportKind::Loopback => Carrier::RoceV2,
         },
         client: endpoint(terms.local),
         server: endpoint(Some(terms.peer)),
@@ -320,16 +343,16 @@ fn name(connection: ConnectionId, terms: &Terms) -> ConnectionName {
     }
 }
 
-fn form(form: transport::Form) -> Form {
+fn form(form: transport::MessageForm) -> TraceMessageForm {
     match form {
-        transport::Form::Record => Form::RECORD,
-        transport::Form::Message => Form::MESSAGE,
-        transport::Form::Nomsg => Form::NOMSG,
+        transport::MessageForm::Record => TraceMessageForm::RECORD,
+        transport::MessageForm::Message => TraceMessageForm::MESSAGE,
+        transport::MessageForm::Nomsg => TraceMessageForm::NOMSG,
     }
 }
 
-impl<W: Write + Seek> Tape for Recording<W> {
-    fn gone(&mut self, gone: &Gone<'_>) {
+impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
+    fn gone(&mut self, gone: &ReplaySentCall<'_>) {
         if self.error.is_some() {
             return;
         }
@@ -350,8 +373,8 @@ impl<W: Write + Seek> Tape for Recording<W> {
             if let Some(Some(segments)) = chunks.reads.get(index) {
                 let (segments, position) = (segments.clone(), payload.position);
                 let content = self.keep(&payload.source);
-                reads.push(Item { segments, position, length: Some(length), content });
-            } else if let Source::Copied(content) = payload.source {
+                reads.push(WireChunkItem { segments, position, length: Some(length), content });
+            } else if let PayloadSource::Copied(content) = payload.source {
                 message.extend_from_slice(content);
                 message.resize(message.len() + roundup(content.len()), 0);
             } else {
@@ -364,13 +387,14 @@ impl<W: Write + Seek> Tape for Recording<W> {
         let name = name(gone.connection, gone.terms);
         let client = (gone.party, gone.client);
         self.lines.insert(gone.connection, (name, client));
-        let writes = chunks.writes.into_iter().map(|segments| Item { segments, ..Item::default() });
-        let travelled = Travelled {
+        let writes =
+            chunks.writes.into_iter().map(|segments| WireChunkItem { segments, ..WireChunkItem::default() });
+        let travelled = WireTransaction {
             index: 0,
             repeats: 0,
             connection: name,
-            direction: Direction::Forward,
-            call: Some(self.sent(chunks.form.unwrap_or(Form::RECORD), gone.credits, message)),
+            direction: CallDirection::Forward,
+            call: Some(self.sent(chunks.form.unwrap_or(TraceMessageForm::RECORD), gone.credits, message)),
             reply: None,
             call_chunk: chunks.call,
             reads,
@@ -380,15 +404,15 @@ impl<W: Write + Seek> Tape for Recording<W> {
             rdma_error: 0,
         };
         let kept = self.kept - before;
-        let waiting = Waiting { travelled, client, roots: gone.roots.to_vec(), step: gone.step, kept };
+        let waiting = UnansweredCall { travelled, client, roots: gone.roots.to_vec(), step: gone.step, kept };
         self.waiting.insert(call.tag, waiting);
     }
 
-    fn came(&mut self, reply: &Reply<'_>) {
+    fn came(&mut self, reply: &TransportReply<'_>) {
         let Some(mut waiting) = self.waiting.remove(&reply.tag) else { return };
         let credits = reply.header.as_ref().map_or(0, |header| header.rdma_credit);
         let travelled = &mut waiting.travelled;
-        let lists = reply.header.as_ref().and_then(Header::chunk_lists);
+        let lists = reply.header.as_ref().and_then(RpcRdmaHeader::chunk_lists);
         let returned = |lists: &ChunkLists<'_>, at: usize| {
             let chunk = lists.rdma_writes.iter().nth(at)?;
             u32::try_from(chunk.length()).ok()
@@ -397,28 +421,29 @@ impl<W: Write + Seek> Tape for Recording<W> {
             item.length = Some(lists.and_then(|lists| returned(lists, at)).unwrap_or(0));
             item.content = reply.payloads.items().get(at).and_then(|item| item.bytes).map(<[u8]>::to_vec);
         }
-        if reply.form == transport::Form::Nomsg {
+        if reply.form == transport::MessageForm::Nomsg {
             travelled.returned = u32::try_from(reply.message.len()).unwrap_or(u32::MAX);
         }
         travelled.reply = Some(self.sent(form(reply.form), credits, reply.message.to_vec()));
         self.write(waiting);
     }
 
-    fn lost(&mut self, tag: Tag, error: Option<&RdmaError>) {
+    fn lost(&mut self, tag: CallTag, error: Option<&RpcRdmaError>) {
         let Some(mut waiting) = self.waiting.remove(&tag) else { return };
         if let Some(error) = error {
             waiting.travelled.rdma_error = error.tag().0;
-            waiting.travelled.reply = Some(self.sent(Form::ERROR, 0, Vec::new()));
+            waiting.travelled.reply = Some(self.sent(TraceMessageForm::ERROR, 0, Vec::new()));
         }
         self.write(waiting);
     }
 
     fn called(&mut self, connection: ConnectionId, message: &[u8], answer: Option<&[u8]>) {
         let Some((name, client)) = self.lines.get(&connection).copied() else { return };
-        let form = if name.transport.is_rdma() { Form::MESSAGE } else { Form::RECORD };
+        let form =
+            if name.transport.is_rdma() { TraceMessageForm::MESSAGE } else { TraceMessageForm::RECORD };
         let call = Some(self.sent(form, 0, message.to_vec()));
         let reply = answer.map(|answer| self.sent(form, 0, answer.to_vec()));
-        self.write_called((name, Direction::Reverse), (client, 0), [call, reply]);
+        self.write_called((name, CallDirection::Reverse), (client, 0), [call, reply]);
     }
 
     fn exchanged(&mut self, exchange: &Exchange<'_>) {
@@ -435,13 +460,15 @@ impl<W: Write + Seek> Tape for Recording<W> {
             tenant: Tenant::NONE,
         };
         let [came, answered] = exchange.times;
-        let call = Some(self.sent_at(came, Form::RECORD, 0, exchange.message.to_vec()));
-        let reply = exchange.answer.map(|answer| self.sent_at(answered, Form::RECORD, 0, answer.to_vec()));
-        self.write_called((name, Direction::Forward), (exchange.whose, exchange.step), [call, reply]);
+        let call = Some(self.sent_at(came, TraceMessageForm::RECORD, 0, exchange.message.to_vec()));
+        let reply = exchange
+            .answer
+            .map(|answer| self.sent_at(answered, TraceMessageForm::RECORD, 0, answer.to_vec()));
+        self.write_called((name, CallDirection::Forward), (exchange.whose, exchange.step), [call, reply]);
     }
 
-    fn finish(mut self: Box<Self>) -> io::Result<Recorded> {
-        let mut left: Vec<Tag> = self.waiting.keys().copied().collect();
+    fn finish(mut self: Box<Self>) -> io::Result<RecordingTotals> {
+        let mut left: Vec<CallTag> = self.waiting.keys().copied().collect();
         left.sort_unstable_by_key(|tag| tag.0);
         left.into_iter().for_each(|tag| self.lost(tag, None));
         let Self { to, name, steps, not_kept, error, end, .. } = *self;
@@ -450,7 +477,7 @@ impl<W: Write + Seek> Tape for Recording<W> {
         }
         let (to, _) = to.finish(&[name])?;
         end(to)?;
-        Ok(Recorded { steps, not_kept })
+        Ok(RecordingTotals { steps, not_kept })
     }
 }
 
@@ -459,38 +486,54 @@ mod tests {
     use nfsrdma_dissectors::rpc::Xid;
 
     use super::*;
-    use crate::replay::transport::{Captured, Expected, Payload, Shape, Wish};
+    use crate::replay::transport::{
+        CapturedCallForm, ConnectOptions, ExpectedReply, RequestedCallForm, TransportPayload,
+    };
 
     /// Chunks of a Call with one argument of 10,000 bytes behind 64 of its message, and one result.
-    fn chunks_of(result: u32, shape: Shape<'_>) -> Chunks {
-        let data = Some(Wish::default().private_data());
-        let terms = RdmaTerms::agreed(data, data);
+    fn chunks_of(result: u32, shape: RequestedCallForm<'_>) -> RecordedChunkLengths {
+        let data = Some(ConnectOptions::default().private_data());
+        let terms = RdmaTransportParams::agreed(data, data);
         let mut message = vec![0; 80];
         message[..4].copy_from_slice(&9u32.to_be_bytes());
         let content = vec![7; 10_000];
-        let payloads = [Payload { position: 64, source: Source::Copied(&content) }];
-        let reply = Expected { message: 256, payloads: &[result] };
-        let call = Call { xid: Xid(9), tag: Tag(1), message: &message, payloads: &payloads, reply, shape };
+        let payloads = [TransportPayload { position: 64, source: PayloadSource::Copied(&content) }];
+        let reply = ExpectedReply { message: 256, payloads: &[result] };
+        let call = TransportCall {
+            xid: Xid(9),
+            tag: CallTag(1),
+            message: &message,
+            payloads: &payloads,
+            reply,
+            shape,
+        };
         chunks(&call, &terms, &mut Vec::new()).unwrap()
     }
 
     #[test]
     fn the_chunks_of_a_call_are_those_of_its_header() {
-        let Chunks { call, reads, writes, reply, form } = chunks_of(65_536, Shape::Fitting);
+        let RecordedChunkLengths { call, reads, writes, reply, form } =
+            chunks_of(65_536, RequestedCallForm::Fitting);
         assert_eq!((reads, writes), (vec![Some(vec![10_000])], vec![vec![65_536]]));
-        assert_eq!((call, reply, form), (vec![], vec![], Some(Form::MESSAGE)));
+        assert_eq!((call, reply, form), (vec![], vec![], Some(TraceMessageForm::MESSAGE)));
     }
 
     #[test]
     fn chunks_that_are_those_of_a_capture_are_recorded_segment_by_segment() {
-        let captured =
-            Captured { reads: &[&[4_096, 8_192]], writes: &[&[1_024, 1_024]], ..Captured::default() };
-        let found = chunks_of(2_048, Shape::Captured(captured));
+        let captured = CapturedCallForm {
+            reads: &[&[4_096, 8_192]],
+            writes: &[&[1_024, 1_024]],
+            ..CapturedCallForm::default()
+        };
+        let found = chunks_of(2_048, RequestedCallForm::Captured(captured));
         assert_eq!(found.reads, [Some(vec![4_096, 5_904])]);
         assert_eq!(found.writes, [[1_024, 1_024]]);
         // A Long Call takes its payload with it.
-        let captured = Captured { call: &[16_384], ..Captured::default() };
-        let found = chunks_of(0, Shape::Captured(captured));
-        assert_eq!((found.call, found.reads, found.form), (vec![10_080], vec![None], Some(Form::NOMSG)));
+        let captured = CapturedCallForm { call: &[16_384], ..CapturedCallForm::default() };
+        let found = chunks_of(0, RequestedCallForm::Captured(captured));
+        assert_eq!(
+            (found.call, found.reads, found.form),
+            (vec![10_080], vec![None], Some(TraceMessageForm::NOMSG))
+        );
     }
 }

@@ -6,23 +6,23 @@
 //! duplicate request cache may know (RFC 5531 section 9, RFC 7530 section 3.1.1). So what is sent again is the same,
 //! byte for byte, and goes over another connection.
 
-pub(super) mod asks;
-pub(super) mod ledger;
-pub(super) mod lent;
+pub(super) mod calls;
+pub(super) mod client_state;
+pub(super) mod substitute_open;
 
 use std::time::Duration;
 
-use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::v4::{
-    Args, BindConnToSessionArgs, Call, CallHead, ChannelDirFromClient4, ChannelDirFromServer4, Nfsstat4,
-    Operation, Reply, Results, Sessionid4,
+    Args, BindConnToSession4Args, ChannelDirFromClient4, ChannelDirFromServer4, CompoundCall,
+    CompoundCallHead, CompoundReply, Nfsstat4, Operation, Results, Sessionid4,
 };
-use nfsrdma_dissectors::nfs::{Outcome as Union, Procedure, v3};
+use nfsrdma_dissectors::nfs::{Procedure, StatusUnion as Union, v3};
 use nfsrdma_dissectors::rpc::{self, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
 
-use super::outcome::Outcome;
-use super::report::State;
+use super::outcome::ReplyOutcome;
+use super::report::ReplayStepState;
 
 /// How often one Call is sent again.
 pub(super) const RESENDS: u32 = 8;
@@ -39,7 +39,7 @@ pub(super) const BACKCHANNELS: usize = 64;
 
 /// Why a step that was sent again is repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Again {
+pub struct ResendReason {
     /// Its name in output, which does not change.
     pub code: &'static str,
     /// What it is, for people.
@@ -47,45 +47,45 @@ pub struct Again {
 }
 
 /// The Reply came in the second place.
-pub const SENT_AGAIN: Again = Again {
+pub const SENT_AGAIN: ResendReason = ResendReason {
     code: "sent-again",
     text: "its connection went away; it was sent again on another, and what came matched",
 };
 /// NFS4ERR_RETRY_UNCACHED_REP. RFC 8881 section 15.1.10.3.
-pub const REPLY_UNKNOWN: Again = Again {
+pub const REPLY_UNKNOWN: ResendReason = ResendReason {
     code: "reply-unknown",
     text: "its connection went away when it was done; the server has not kept the Reply, and nothing is compared",
 };
 /// The server did it, lost the Reply, and did it once more.
-pub const DONE_TWICE: Again = Again {
+pub const DONE_TWICE: ResendReason = ResendReason {
     code: "done-twice",
     text: "its connection went away when it was done; sent again, it met what it had done itself",
 };
 
 /// The server has restarted, or forgotten a session. RFC 8881 section 8.4.2.
-pub const RESTARTED: Again = Again {
+pub const RESTARTED: ResendReason = ResendReason {
     code: "server-restarted",
     text: "the server had forgotten its client or session; that was set up anew, and it was sent again",
 };
 /// NFS4ERR_NO_GRACE and the like: the step is unreplayable.
-pub const NOT_RECLAIMED: Again = Again {
+pub const NOT_RECLAIMED: ResendReason = ResendReason {
     code: "not-reclaimed",
     text: "is about a client, session, open or lock that the server has forgotten, and not given back",
 };
 /// Connections go away again and again: the step is unreplayable.
-pub const NO_CONNECTION: Again = Again {
+pub const NO_CONNECTION: ResendReason = ResendReason {
     code: "no-connection",
     text: "connections to the server went away without a Reply, until nothing was sent any more",
 };
 
 /// The server takes less in one READ or WRITE than the captured one.
-pub const SPLIT: Again = Again {
+pub const SPLIT: ResendReason = ResendReason {
     code: "split",
     text: "the server takes less in one READ or WRITE; it went in several Calls, and what came matched as a whole",
 };
 
 /// All of them.
-pub const ALL: &[Again] =
+pub const ALL: &[ResendReason] =
     &[SENT_AGAIN, REPLY_UNKNOWN, DONE_TWICE, RESTARTED, NOT_RECLAIMED, NO_CONNECTION, SPLIT];
 
 /// Whether a COMPOUND may be done once more without harm, and so is asked anew where its Reply was not kept.
@@ -131,7 +131,7 @@ pub(super) fn is_done_twice(
     procedure: Option<Procedure>,
     operations: &[Operation],
     is_new: bool,
-    outcome: &Outcome,
+    outcome: &ReplyOutcome,
 ) -> bool {
     const NOENT: u32 = 2;
     const EXIST: u32 = 17;
@@ -173,11 +173,15 @@ pub(super) fn is_done_twice(
 }
 
 /// The state of a step that was sent again, from that which its answer alone would give it.
-pub(super) fn state(state: State, is_done_twice: bool, is_new: bool) -> State {
+pub(super) fn state(state: ReplayStepState, is_done_twice: bool, is_new: bool) -> ReplayStepState {
     match state {
-        State::Matched | State::Tolerated(_) if is_new => State::Repaired(RESTARTED.code),
-        State::Matched | State::Tolerated(_) => State::Repaired(SENT_AGAIN.code),
-        State::Mismatched(_) if is_done_twice => State::Repaired(DONE_TWICE.code),
+        ReplayStepState::Matched | ReplayStepState::Tolerated(_) if is_new => {
+            ReplayStepState::Repaired(RESTARTED.code)
+        }
+        ReplayStepState::Matched | ReplayStepState::Tolerated(_) => {
+            ReplayStepState::Repaired(SENT_AGAIN.code)
+        }
+        ReplayStepState::Mismatched(_) if is_done_twice => ReplayStepState::Repaired(DONE_TWICE.code),
         other => other,
     }
 }
@@ -185,16 +189,16 @@ pub(super) fn state(state: State, is_done_twice: bool, is_new: bool) -> State {
 /// BIND_CONN_TO_SESSION, behind the header of its Call: the connection is to carry the backchannel of a session again, and
 /// may carry its fore channel. RFC 8881 section 18.34.
 pub(super) fn bind_conn_to_session(minorversion: u32, session: Sessionid4, encoder: &mut Encoder) {
-    let bind = Args::BIND_CONN_TO_SESSION(BindConnToSessionArgs {
+    let bind = Args::BIND_CONN_TO_SESSION(BindConnToSession4Args {
         bctsa_sessid: session,
         bctsa_dir: ChannelDirFromClient4::CDFC4_BACK_OR_BOTH,
         bctsa_use_conn_in_rdma_mode: false,
     });
-    Call::new(CallHead { tag: Text(b""), minorversion }, &[bind]).encode(encoder);
+    CompoundCall::new(CompoundCallHead { tag: Text(b""), minorversion }, &[bind]).encode(encoder);
 }
 
 /// Why a connection does not carry the backchannel of a session.
-pub(super) enum Unbound {
+pub(super) enum BackchannelBindError {
     /// The server does not know the session any more.
     Forgotten,
     /// For people.
@@ -202,21 +206,23 @@ pub(super) enum Unbound {
 }
 
 /// Reads the Reply of BIND_CONN_TO_SESSION: why the connection does not carry the backchannel, if it does not.
-pub(super) fn bound(mut cursor: Cursor<'_>) -> Result<(), Unbound> {
-    let refused = |why: &str| Unbound::Refused(format!("BIND_CONN_TO_SESSION: {why}"));
+pub(super) fn bound(mut cursor: Cursor<'_>) -> Result<(), BackchannelBindError> {
+    let refused = |why: &str| BackchannelBindError::Refused(format!("BIND_CONN_TO_SESSION: {why}"));
     let unreadable = |_| refused("its Reply cannot be read");
-    let message = rpc::Message::decode(&mut cursor, &mut Unobserved).map_err(unreadable)?;
+    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).map_err(unreadable)?;
     if !message.reply().is_some_and(|reply| reply.status().is_success()) {
         return Err(refused("refused by RPC"));
     }
-    let reply = Reply::decode(&mut cursor, &mut Unobserved).map_err(unreadable)?;
+    let reply = CompoundReply::decode(&mut cursor, &mut NullObserver).map_err(unreadable)?;
     match reply.operations().next() {
         Some(Ok(Results::BIND_CONN_TO_SESSION(Union::Ok(ok)))) => match ok.bctsr_dir {
             ChannelDirFromServer4::CDFS4_FORE => Err(refused("the server binds the fore channel alone")),
             _ => Ok(()),
         },
         Some(Ok(results)) => match results.status() {
-            Nfsstat4::NFS4ERR_BADSESSION | Nfsstat4::NFS4ERR_DEADSESSION => Err(Unbound::Forgotten),
+            Nfsstat4::NFS4ERR_BADSESSION | Nfsstat4::NFS4ERR_DEADSESSION => {
+                Err(BackchannelBindError::Forgotten)
+            }
             status => Err(refused(&status.to_string())),
         },
         _ => Err(refused("no result")),
@@ -232,8 +238,8 @@ pub(super) fn xid(message: &[u8]) -> Option<Xid> {
 mod tests {
     use super::*;
 
-    fn answered(statuses: &[u32]) -> Outcome {
-        Outcome { statuses: statuses.to_vec(), ..Outcome::default() }
+    fn answered(statuses: &[u32]) -> ReplyOutcome {
+        ReplyOutcome { statuses: statuses.to_vec(), ..ReplyOutcome::default() }
     }
 
     #[test]
@@ -269,7 +275,7 @@ mod tests {
     #[test]
     fn the_document_has_every_reason() {
         let document = include_str!("../../../docs/replay.md");
-        for Again { code, text } in ALL {
+        for ResendReason { code, text } in ALL {
             assert!(document.contains(&format!("| `{code}` | {text} |")), "{code}");
         }
     }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use super::lateness::Lateness;
-use super::recording::Recorded;
-use super::rules::Rule;
-use super::walk::Walked;
+use super::issue_delay::IssueDelayHistogram;
+use super::recording::RecordingTotals;
+use super::rules::ToleranceRule;
+use super::tree_check::TreeCheckReport;
 use crate::analysis::comparison::difference::{Difference, Kind};
 use crate::analysis::statistics::Latencies;
 
@@ -22,11 +22,11 @@ const FIRST: usize = 5;
 
 /// What became of a step.
 #[derive(Clone, Debug, PartialEq)]
-pub enum State {
+pub enum ReplayStepState {
     /// Its live Reply says what the recorded one says.
     Matched,
     /// It says something else that this rule lets differ.
-    Tolerated(Rule),
+    Tolerated(ToleranceRule),
     /// It says something else.
     Mismatched(Vec<Difference>),
     /// It was sent with something that the capture does not tell in its place, and why; what can be compared matched.
@@ -37,7 +37,7 @@ pub enum State {
     Unreplayable(String),
 }
 
-impl State {
+impl ReplayStepState {
     /// The names of all of them, in the order in which they are told.
     pub const NAMES: [&'static str; 6] =
         ["matched", "tolerated", "mismatched", "repaired", "skipped", "unreplayable"];
@@ -66,7 +66,7 @@ impl State {
 
 /// Why too little could be verified. `min_coverage` is in percent.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Shortfall {
+pub enum CoverageShortfall {
     /// Too few steps were replayed.
     Steps {
         /// Those that were.
@@ -89,7 +89,7 @@ pub enum Shortfall {
     },
 }
 
-impl fmt::Display for Shortfall {
+impl fmt::Display for CoverageShortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("too little could be verified: ")?;
         match self {
@@ -117,7 +117,7 @@ pub struct StepId {
 
 /// A step whose Reply differs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Mismatch {
+pub struct StepMismatch {
     /// Which.
     pub step: StepId,
     /// Which copy of the captured clients, from 1; 0 where there is one.
@@ -130,7 +130,7 @@ pub struct Mismatch {
 
 /// How often a reason was given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Because {
+pub struct ReplayReasonCount {
     /// Steps.
     pub steps: u64,
     /// By operation.
@@ -141,7 +141,7 @@ pub struct Because {
 
 /// What came of the steps of one operation.
 #[derive(Clone, Debug, Default)]
-pub struct OfOperation {
+pub struct ReplayOperationReport {
     /// By state, in the order of [`State::NAMES`].
     pub states: [u64; 6],
     /// Recorded and live latencies, of the steps that were sent and have both.
@@ -150,19 +150,19 @@ pub struct OfOperation {
 
 /// What came of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct ReplayReport {
     /// Steps of the trace.
     pub steps: u64,
     /// By state, in the order of [`State::NAMES`].
     pub states: [u64; 6],
     /// Why, by the place of the state and the reason.
-    pub reasons: BTreeMap<(usize, String), Because>,
+    pub reasons: BTreeMap<(usize, String), ReplayReasonCount>,
     /// The rules that were needed: their names, and why there are.
     pub rules: BTreeMap<&'static str, &'static str>,
     /// By operation.
-    pub operations: BTreeMap<String, OfOperation>,
+    pub operations: BTreeMap<String, ReplayOperationReport>,
     /// The first mismatches.
-    pub mismatches: Vec<Mismatch>,
+    pub mismatches: Vec<StepMismatch>,
     /// Calls that were sent; a step that is sent again counts again.
     pub calls: u64,
     /// Steps that were sent again because the server asked for it.
@@ -212,7 +212,7 @@ pub struct Report {
     /// From the first Call to the last Reply.
     pub elapsed: Duration,
     /// How much later than intended Calls were sent, where the pace has times.
-    pub lateness: Lateness,
+    pub lateness: IssueDelayHistogram,
     /// From the first Call of the capture to the last, in nanoseconds.
     pub recorded: u64,
     /// Whether it was ended before its end: by somebody, or because it took too long.
@@ -222,14 +222,14 @@ pub struct Report {
     /// The limit that it reached, if that ended it.
     pub limit: Option<Duration>,
     /// What was recorded of it, or why the recording was not finished; `None` where none was asked for.
-    pub recorded_as: Option<Result<Recorded, String>>,
+    pub recorded_as: Option<Result<RecordingTotals, String>>,
     /// What the walk after the run has found; `None` without one.
-    pub walked: Option<Walked>,
+    pub walked: Option<TreeCheckReport>,
 }
 
-impl Report {
+impl ReplayReport {
     /// Puts a step in its state.
-    pub fn settle(&mut self, step: StepId, operation: &str, state: State, shown: usize) {
+    pub fn settle(&mut self, step: StepId, operation: &str, state: ReplayStepState, shown: usize) {
         self.steps += 1;
         let at = state.index();
         if let Some(count) = self.states.get_mut(at) {
@@ -238,16 +238,21 @@ impl Report {
         if let Some(count) = self.of(operation).states.get_mut(at) {
             *count += 1;
         }
-        if let State::Tolerated(rule) = &state {
+        if let ReplayStepState::Tolerated(rule) = &state {
             self.rules.entry(rule.name).or_insert(rule.why);
         }
         if let Some(reason) = state.reason() {
             self.because(at, reason, step, operation);
         }
-        if let State::Mismatched(differences) = state
+        if let ReplayStepState::Mismatched(differences) = state
             && self.mismatches.len() < shown
         {
-            self.mismatches.push(Mismatch { step, copy: 0, operation: operation.to_owned(), differences });
+            self.mismatches.push(StepMismatch {
+                step,
+                copy: 0,
+                operation: operation.to_owned(),
+                differences,
+            });
         }
     }
 
@@ -263,11 +268,11 @@ impl Report {
     }
 
     /// What is counted of an operation.
-    pub fn of(&mut self, operation: &str) -> &mut OfOperation {
+    pub fn of(&mut self, operation: &str) -> &mut ReplayOperationReport {
         let has_room = self.operations.len() < OPERATIONS || self.operations.contains_key(operation);
         let name = if has_room { operation } else { "other" };
         if !self.operations.contains_key(name) {
-            self.operations.insert(name.to_owned(), OfOperation::default());
+            self.operations.insert(name.to_owned(), ReplayOperationReport::default());
         }
         // It is there now.
         self.operations.entry(name.to_owned()).or_default()
@@ -294,7 +299,12 @@ impl Report {
             moved(&mut self.states, from);
             moved(&mut self.of(&operation).states, from);
             if self.mismatches.len() < shown {
-                self.mismatches.push(Mismatch { step, copy: 0, operation, differences: vec![difference] });
+                self.mismatches.push(StepMismatch {
+                    step,
+                    copy: 0,
+                    operation,
+                    differences: vec![difference],
+                });
             }
         }
         self.mismatches.sort_by_key(|mismatch| mismatch.step);
@@ -331,18 +341,18 @@ impl Report {
 
     /// Why too little could be verified, where at least so much is asked for, in percent: of the steps that are not skipped, and
     /// of what the final check has to look at. A run that replayed nothing, and a check that failed, are never enough.
-    pub fn shortfall(&self, min_coverage: f64) -> Option<Shortfall> {
+    pub fn shortfall(&self, min_coverage: f64) -> Option<CoverageShortfall> {
         let (replayed, chosen) = (self.replayed(), self.chosen());
         if replayed == 0 || (replayed as f64) * 100.0 < min_coverage * chosen as f64 {
-            return Some(Shortfall::Steps { replayed, chosen, min_coverage });
+            return Some(CoverageShortfall::Steps { replayed, chosen, min_coverage });
         }
         let walked = self.walked.as_ref()?;
         if let Some(why) = &walked.failed {
-            return Some(Shortfall::CheckFailed(why.clone()));
+            return Some(CoverageShortfall::CheckFailed(why.clone()));
         }
         let percent = walked.coverage() * 100.0;
-        let Walked { names, objects, left_out, bytes, written_bytes, .. } = *walked;
-        (percent < min_coverage).then_some(Shortfall::Files {
+        let TreeCheckReport { names, objects, left_out, bytes, written_bytes, .. } = *walked;
+        (percent < min_coverage).then_some(CoverageShortfall::Files {
             looked: [names + objects, names + objects + left_out],
             bytes: [bytes, written_bytes],
             min_coverage,

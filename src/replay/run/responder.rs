@@ -1,31 +1,37 @@
 //! What a run answers to Calls of the server: callbacks of NFSv4, and NULL.
 
-use nfsrdma_dissectors::field::Unobserved;
-use nfsrdma_dissectors::nfs::Outcome;
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
-    Bitmap4, CbArgs, CbCall, CbReply, CbResults, CbSequenceResok, Fattr4, Nfsstat4, ObjAttributes, ReplyHead,
+    Bitmap4, CbArgs, CbCompoundCall, CbCompoundReply, CbResults, CbSequence4Resok, CompoundReplyHead, Fattr4,
+    Getattr4Resok, Nfsstat4,
 };
 use nfsrdma_dissectors::rpc::auth::{NoneVerifier, StartTls};
-use nfsrdma_dissectors::rpc::{self, AcceptStat, AcceptedReply, Body, Message, ReplyData, Verifier};
+use nfsrdma_dissectors::rpc::{self, AcceptStat, AcceptedReply, ReplyData, RpcMsg, RpcMsgBody, Verifier};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text, Void, Xdr};
 
 /// Operations of one callback that are answered.
 const OPERATIONS: usize = 64;
 
 /// The attributes of a file, as words of a mask and values: of those that are asked for.
-pub(super) type Told<'t> = dyn FnMut(&[u8], &Bitmap4<'_>) -> Option<(Vec<u32>, Vec<u8>)> + 't;
+pub(super) type CallbackAttributeSource<'t> =
+    dyn FnMut(&[u8], &Bitmap4<'_>) -> Option<(Vec<u32>, Vec<u8>)> + 't;
 
 /// The answer to a Call, or `None` where it is none. Appends the names of its operations to `names`. `told` says what CB_GETATTR is
 /// answered.
-pub(super) fn answer(message: &[u8], names: &mut Vec<&'static str>, told: &mut Told<'_>) -> Option<Vec<u8>> {
+pub(super) fn answer(
+    message: &[u8],
+    names: &mut Vec<&'static str>,
+    told: &mut CallbackAttributeSource<'_>,
+) -> Option<Vec<u8>> {
     let mut cursor = Cursor::new(message);
-    let heard = Message::decode(&mut cursor, &mut Unobserved).ok()?;
+    let heard = RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
     let call = heard.call()?;
     let accepted = |reply_data| {
         let verf = Verifier::None(NoneVerifier { body: StartTls::default() });
-        let reply = rpc::Reply::Accepted(AcceptedReply { verf, reply_data });
+        let reply = rpc::ReplyBody::Accepted(AcceptedReply { verf, reply_data });
         let mut encoder = Encoder::new();
-        Message { xid: heard.xid, body: Body::Reply(reply) }.encode(&mut encoder);
+        RpcMsg { xid: heard.xid, body: RpcMsgBody::Reply(reply) }.encode(&mut encoder);
         encoder
     };
     let mut encoder = match call.proc {
@@ -36,7 +42,7 @@ pub(super) fn answer(message: &[u8], names: &mut Vec<&'static str>, told: &mut T
         1 => accepted(ReplyData::Success),
         _ => return Some(accepted(ReplyData::Failed(AcceptStat::PROC_UNAVAIL)).finish().0),
     };
-    let Ok(call) = CbCall::decode(&mut cursor, &mut Unobserved) else {
+    let Ok(call) = CbCompoundCall::decode(&mut cursor, &mut NullObserver) else {
         return Some(accepted(ReplyData::Failed(AcceptStat::GARBAGE_ARGS)).finish().0);
     };
     let operations: Vec<_> = call.operations().take(OPERATIONS).map_while(Result::ok).collect();
@@ -51,34 +57,36 @@ pub(super) fn answer(message: &[u8], names: &mut Vec<&'static str>, told: &mut T
     for (operation, told) in operations.iter().zip(&told) {
         names.push(operation.number().name().unwrap_or("CB_ILLEGAL"));
         results.push(match told {
-            Some((words, values)) => CbResults::CB_GETATTR(Outcome::Ok(ObjAttributes {
+            Some((words, values)) => CbResults::CB_GETATTR(StatusUnion::Ok(Getattr4Resok {
                 obj_attributes: Fattr4::new(Bitmap4::from(&words[..]), Opaque(values)),
             })),
             None => result(operation),
         });
     }
     let status = results.last().map_or(Nfsstat4::NFS4_OK, CbResults::status);
-    CbReply::new(ReplyHead { status, tag: Text(b"") }, &results).encode(&mut encoder);
+    CbCompoundReply::new(CompoundReplyHead { status, tag: Text(b"") }, &results).encode(&mut encoder);
     Some(encoder.finish().0)
 }
 
 fn result(operation: &CbArgs<'_>) -> CbResults<'static> {
-    let done = || Outcome::Ok(Void);
+    let done = || StatusUnion::Ok(Void);
     match operation {
-        CbArgs::CB_SEQUENCE(asked) => CbResults::CB_SEQUENCE(Outcome::Ok(CbSequenceResok {
+        CbArgs::CB_SEQUENCE(asked) => CbResults::CB_SEQUENCE(StatusUnion::Ok(CbSequence4Resok {
             csr_sessionid: asked.csa_sessionid,
             csr_sequenceid: asked.csa_sequenceid,
             csr_slotid: asked.csa_slotid,
             csr_highest_slotid: asked.csa_highest_slotid,
             csr_target_highest_slotid: asked.csa_highest_slotid,
         })),
-        CbArgs::CB_GETATTR(_) => CbResults::CB_GETATTR(Outcome::Fail(Nfsstat4::NFS4ERR_BADHANDLE, Void)),
+        CbArgs::CB_GETATTR(_) => CbResults::CB_GETATTR(StatusUnion::Fail(Nfsstat4::NFS4ERR_BADHANDLE, Void)),
         CbArgs::CB_RECALL(_) => CbResults::CB_RECALL(done()),
         CbArgs::CB_LAYOUTRECALL(_) => {
-            CbResults::CB_LAYOUTRECALL(Outcome::Fail(Nfsstat4::NFS4ERR_NOMATCHING_LAYOUT, Void))
+            CbResults::CB_LAYOUTRECALL(StatusUnion::Fail(Nfsstat4::NFS4ERR_NOMATCHING_LAYOUT, Void))
         }
         CbArgs::CB_NOTIFY(_) => CbResults::CB_NOTIFY(done()),
-        CbArgs::CB_PUSH_DELEG(_) => CbResults::CB_PUSH_DELEG(Outcome::Fail(Nfsstat4::NFS4ERR_NOTSUPP, Void)),
+        CbArgs::CB_PUSH_DELEG(_) => {
+            CbResults::CB_PUSH_DELEG(StatusUnion::Fail(Nfsstat4::NFS4ERR_NOTSUPP, Void))
+        }
         CbArgs::CB_RECALL_ANY(_) => CbResults::CB_RECALL_ANY(done()),
         CbArgs::CB_RECALLABLE_OBJ_AVAIL(_) => CbResults::CB_RECALLABLE_OBJ_AVAIL(done()),
         CbArgs::CB_RECALL_SLOT(_) => CbResults::CB_RECALL_SLOT(done()),
@@ -86,14 +94,14 @@ fn result(operation: &CbArgs<'_>) -> CbResults<'static> {
         CbArgs::CB_NOTIFY_LOCK(_) => CbResults::CB_NOTIFY_LOCK(done()),
         CbArgs::CB_NOTIFY_DEVICEID(_) => CbResults::CB_NOTIFY_DEVICEID(done()),
         CbArgs::CB_OFFLOAD(_) => CbResults::CB_OFFLOAD(done()),
-        CbArgs::CB_ILLEGAL(_) => CbResults::CB_ILLEGAL(Outcome::Fail(Nfsstat4::NFS4ERR_OP_ILLEGAL, Void)),
+        CbArgs::CB_ILLEGAL(_) => CbResults::CB_ILLEGAL(StatusUnion::Fail(Nfsstat4::NFS4ERR_OP_ILLEGAL, Void)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use nfsrdma_dissectors::nfs::v4::{
-        Attribute, CbCallHead, CbGetattrArgs, CbSequenceArgs, mask_and_values,
+        Attribute, CbCompoundCallHead, CbGetattr4Args, CbSequence4Args, mask_and_values,
     };
     use nfsrdma_dissectors::rpc::Xid;
     use nfsrdma_dissectors::xdr::List;
@@ -109,7 +117,7 @@ mod tests {
 
     #[test]
     fn rfc8881_section_20_9_cb_sequence_is_answered_with_its_own_slot_and_cb_recall_is_taken() {
-        let sequence = CbArgs::CB_SEQUENCE(CbSequenceArgs {
+        let sequence = CbArgs::CB_SEQUENCE(CbSequence4Args {
             csa_sessionid: [5; 16],
             csa_sequenceid: 3,
             csa_slotid: 1,
@@ -118,31 +126,31 @@ mod tests {
             csa_referring_call_lists: List::default(),
         });
         let mut encoder = call(1);
-        let head = CbCallHead { tag: Text(b""), minorversion: 1, callback_ident: 0 };
-        CbCall::new(head, &[sequence]).encode(&mut encoder);
+        let head = CbCompoundCallHead { tag: Text(b""), minorversion: 1, callback_ident: 0 };
+        CbCompoundCall::new(head, &[sequence]).encode(&mut encoder);
         let mut names = Vec::new();
         let bytes = answer(&encoder.finish().0, &mut names, &mut |_, _| None).unwrap();
         assert_eq!(names, ["CB_SEQUENCE"]);
         let mut cursor = Cursor::new(&bytes);
-        let message = Message::decode(&mut cursor, &mut Unobserved).unwrap();
+        let message = RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
         assert_eq!(message.xid, Xid(9));
-        let reply = CbReply::decode(&mut cursor, &mut Unobserved).unwrap();
+        let reply = CbCompoundReply::decode(&mut cursor, &mut NullObserver).unwrap();
         assert_eq!(reply.head.status, Nfsstat4::NFS4_OK);
         let results: Vec<_> = reply.operations().map(Result::unwrap).collect();
-        let [CbResults::CB_SEQUENCE(Outcome::Ok(given))] = &results[..] else { panic!("{results:?}") };
+        let [CbResults::CB_SEQUENCE(StatusUnion::Ok(given))] = &results[..] else { panic!("{results:?}") };
         assert_eq!((given.csr_sessionid, given.csr_sequenceid, given.csr_slotid), ([5; 16], 3, 1));
     }
 
     #[test]
     fn rfc8881_section_20_1_cb_getattr_is_answered_with_what_is_known_of_the_file() {
         let (words, values) = mask_and_values(&[Attribute::SIZE(512)]);
-        let getattr = CbArgs::CB_GETATTR(CbGetattrArgs {
+        let getattr = CbArgs::CB_GETATTR(CbGetattr4Args {
             fh: Opaque(b"delegated"),
             attr_request: Bitmap4::from(&words[..]),
         });
         let mut encoder = call(1);
-        let head = CbCallHead { tag: Text(b""), minorversion: 1, callback_ident: 0 };
-        CbCall::new(head, &[getattr]).encode(&mut encoder);
+        let head = CbCompoundCallHead { tag: Text(b""), minorversion: 1, callback_ident: 0 };
+        CbCompoundCall::new(head, &[getattr]).encode(&mut encoder);
         let message = encoder.finish().0;
         let answered = |is_known: bool| {
             let known = (words.clone(), values.clone());
@@ -150,8 +158,8 @@ mod tests {
                 |handle: &[u8], _: &Bitmap4<'_>| (is_known && handle == b"delegated").then(|| known.clone());
             let bytes = answer(&message, &mut Vec::new(), &mut told).unwrap();
             let mut cursor = Cursor::new(&bytes);
-            Message::decode(&mut cursor, &mut Unobserved).unwrap();
-            let reply = CbReply::decode(&mut cursor, &mut Unobserved).unwrap();
+            RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
+            let reply = CbCompoundReply::decode(&mut cursor, &mut NullObserver).unwrap();
             (reply.head.status, cursor.rest().to_vec(), bytes.len())
         };
         let (status, rest, _) = answered(true);

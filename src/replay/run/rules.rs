@@ -1,15 +1,15 @@
 //! The table of rules by which a live Reply may differ from the recorded one, and that it differs is tolerated.
 //!
 //! A field that no rule covers must be as it was recorded, unless every comparison leaves it out
-//! ([`role`](crate::analysis::comparison::role)). `--strict` turns the rules off, `--without` single ones; a
+//! ([`role`](crate::analysis::comparison::compare_class)). `--strict` turns the rules off, `--without` single ones; a
 //! [file of rules](mod@file) adds others, which may be [learnt](learn).
 
 pub mod file;
-pub mod learn;
+pub mod inference;
 
 /// Why something may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Rule {
+pub struct ToleranceRule {
     /// Its name, in reports and in files of rules.
     pub name: &'static str,
     /// Why, for people.
@@ -18,10 +18,10 @@ pub struct Rule {
 
 macro_rules! rules {
     ($($(#[doc = $doc:literal])+ $rule:ident = $name:literal, $why:literal;)*) => {
-        $($(#[doc = $doc])+ pub const $rule: Rule = Rule { name: $name, why: $why };)*
+        $($(#[doc = $doc])+ pub const $rule: ToleranceRule = ToleranceRule { name: $name, why: $why };)*
 
         /// All of them.
-        pub const ALL: &[Rule] = &[$($rule),*];
+        pub const ALL: &[ToleranceRule] = &[$($rule),*];
     };
 }
 
@@ -79,7 +79,7 @@ rules! {
 }
 
 /// The rule of a field in a Reply, by the name of its operation and the RFC's names down to it.
-pub(super) fn of(operation: &str, path: &str, field: &str) -> Option<Rule> {
+pub(super) fn of(operation: &str, path: &str, field: &str) -> Option<ToleranceRule> {
     let is_status = path == "status";
     Some(match operation {
         "CREATE_SESSION" if !is_status && path != "csr_sessionid" => SESSION_LIMITS,
@@ -108,7 +108,7 @@ fn is_copy_mode(path: &str) -> bool {
 }
 
 /// The rule of an attribute.
-fn attribute(path: &str, field: &str) -> Option<Rule> {
+fn attribute(path: &str, field: &str) -> Option<ToleranceRule> {
     let leaf = path.rsplit('.').next().unwrap_or_default();
     if path.contains("open_arguments.") {
         return Some(CAPABILITIES);
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn the_document_has_every_rule() {
         let document = include_str!("../../../docs/replay.md");
-        for Rule { name, why } in ALL {
+        for ToleranceRule { name, why } in ALL {
             assert!(document.contains(&format!("| `{name}` | {why} |")), "{name}");
         }
     }

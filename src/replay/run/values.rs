@@ -8,8 +8,8 @@ use nfsrdma_dissectors::rpc::universal_address;
 use rustc_hash::FxHashMap;
 
 use crate::replay::seed::files::SessionLimits;
-use crate::replay::trace::emit::Values as Emitted;
-use crate::replay::trace::{Holds, Slot};
+use crate::replay::trace::emission::SlotValueSource as Emitted;
+use crate::replay::trace::{MessageSlot, MessageSlotKind};
 
 /// Bytes that the values of variables take at most; then a run gives up.
 const MEMORY: usize = 512 << 20;
@@ -28,7 +28,7 @@ pub fn suffix(tag: &str) -> String {
 
 /// What a slot of a live session is like.
 #[derive(Clone, Copy, Debug, Default)]
-struct Slotted {
+struct LiveSessionSlot {
     /// sa_sequenceid of the last Call that was done.
     sequence: u32,
     /// A Call is in flight.
@@ -39,18 +39,18 @@ struct Slotted {
 
 /// A session of the live server.
 #[derive(Clone, Debug, Default)]
-pub struct Session {
-    slots: Vec<Slotted>,
+pub struct LiveSession {
+    slots: Vec<LiveSessionSlot>,
     /// What one Call may have.
     pub limits: SessionLimits,
     /// A limit is lower than that of the captured session.
     pub is_smaller: bool,
 }
 
-impl Session {
+impl LiveSession {
     /// A session with so many slots.
     pub fn new(granted: u32) -> Self {
-        Self { slots: vec![Slotted::default(); granted.clamp(1, SLOTS) as usize], ..Self::default() }
+        Self { slots: vec![LiveSessionSlot::default(); granted.clamp(1, SLOTS) as usize], ..Self::default() }
     }
 
     /// The same with limits, beside those of the captured session.
@@ -84,10 +84,10 @@ impl Session {
 
 /// Values of a run.
 #[derive(Debug, Default)]
-pub struct Values {
+pub struct LiveValues {
     names: Vec<Option<Box<[u8]>>>,
     bytes: usize,
-    sessions: FxHashMap<u32, Session>,
+    sessions: FxHashMap<u32, LiveSession>,
     /// The last count of a stateid, by its variable.
     stateid_seqids: FxHashMap<u32, u32>,
     /// The last seqid of an open owner or a lock owner, by what it is and its variable.
@@ -101,20 +101,20 @@ pub struct Values {
     scratch: Vec<u8>,
     /// Of the Call that is emitted: where its arguments begin, a variable without a value, and what its counts are.
     body: u32,
-    unbound: Option<Slot>,
-    used: Used,
+    unbound: Option<MessageSlot>,
+    used: CallSequenceCounts,
 }
 
 /// The counts that a Call carries.
 #[derive(Clone, Debug, Default)]
-pub struct Used {
+pub struct CallSequenceCounts {
     /// The session and the live slot.
     pub slot: Option<(u32, u32)>,
     /// Owners: whether it is a lock owner, its variable, the operation, and the seqid.
     pub seqids: Vec<(bool, u32, u32, u32)>,
 }
 
-impl Values {
+impl LiveValues {
     /// None are known. `tag` goes into the names of clients.
     pub fn new(tag: &str) -> Self {
         Self { suffix: suffix(tag), tag: tag.chars().take(TAG).collect(), ..Self::default() }
@@ -129,17 +129,17 @@ impl Values {
     }
 
     /// The first variable of the Call without a value, which then must not be sent.
-    pub fn unbound(&self) -> Option<&Slot> {
+    pub fn unbound(&self) -> Option<&MessageSlot> {
         self.unbound.as_ref()
     }
 
     /// The counts of the Call that was emitted.
-    pub fn used(&self) -> &Used {
+    pub fn used(&self) -> &CallSequenceCounts {
         &self.used
     }
 
     /// Gives the counts of the Call that was emitted, for those of one that is done.
-    pub fn swap_used(&mut self, used: &mut Used) {
+    pub fn swap_used(&mut self, used: &mut CallSequenceCounts) {
         std::mem::swap(&mut self.used, used);
     }
 
@@ -172,17 +172,17 @@ impl Values {
     }
 
     /// Takes what stands in a slot of a live Reply; `None` where the live one has nothing there.
-    pub fn bind(&mut self, slot: &Slot, value: Option<&[u8]>) -> bool {
+    pub fn bind(&mut self, slot: &MessageSlot, value: Option<&[u8]>) -> bool {
         let Some(value) = value else { return true };
         let number = || value.first_chunk::<4>().map(|bytes| u32::from_be_bytes(*bytes));
         match slot.holds {
-            Holds::STATEID_SEQID => {
+            MessageSlotKind::STATEID_SEQID => {
                 if let Some(seqid) = number() {
                     self.stateid_seqids.insert(slot.variable, seqid);
                 }
                 true
             }
-            Holds::CREATE_SEQUENCE => {
+            MessageSlotKind::CREATE_SEQUENCE => {
                 if let Some(sequence) = number() {
                     self.create.insert(slot.variable, sequence);
                 }
@@ -221,12 +221,12 @@ impl Values {
     }
 
     /// A session is another now, of a server that has the same limits as before.
-    pub fn renew_session(&mut self, variable: u32, session: Session) {
+    pub fn renew_session(&mut self, variable: u32, session: LiveSession) {
         let (limits, is_smaller) = self
             .sessions
             .get(&variable)
             .map_or_else(Default::default, |known| (known.limits, known.is_smaller));
-        self.sessions.insert(variable, Session { limits, is_smaller, ..session });
+        self.sessions.insert(variable, LiveSession { limits, is_smaller, ..session });
     }
 
     /// A session is over.
@@ -235,7 +235,7 @@ impl Values {
     }
 
     /// A session came into being.
-    pub fn open_session(&mut self, variable: u32, session: Session) {
+    pub fn open_session(&mut self, variable: u32, session: LiveSession) {
         self.sessions.insert(variable, session);
     }
 
@@ -247,7 +247,7 @@ impl Values {
     }
 
     /// The session of a variable.
-    pub fn session(&self, variable: u32) -> Option<&Session> {
+    pub fn session(&self, variable: u32) -> Option<&LiveSession> {
         self.sessions.get(&variable)
     }
 
@@ -300,7 +300,7 @@ impl Values {
         }
     }
 
-    fn slotted(&mut self, (session, slot): (u32, u32)) -> Option<&mut Slotted> {
+    fn slotted(&mut self, (session, slot): (u32, u32)) -> Option<&mut LiveSessionSlot> {
         self.sessions.get_mut(&session)?.slots.get_mut(slot as usize)
     }
 
@@ -311,7 +311,7 @@ impl Values {
         }
     }
 
-    fn owner_seqid(&mut self, is_lock: bool, slot: &Slot, captured: &[u8]) -> u32 {
+    fn owner_seqid(&mut self, is_lock: bool, slot: &MessageSlot, captured: &[u8]) -> u32 {
         let first = captured.first_chunk::<4>().map_or(1, |bytes| u32::from_be_bytes(*bytes));
         let seqid = self.owners.get(&(is_lock, slot.variable)).map_or(first, |last| last.wrapping_add(1));
         self.used.seqids.push((is_lock, slot.variable, slot.operation, seqid));
@@ -331,47 +331,47 @@ fn counts(status: u32) -> bool {
     !matches!(status, 10_022 | 10_023 | 10_025 | 10_026 | 10_036 | 10_018 | 10_020 | 10_019)
 }
 
-impl Emitted for Values {
-    fn value(&mut self, slot: &Slot, captured: &[u8]) -> Option<&[u8]> {
+impl Emitted for LiveValues {
+    fn value(&mut self, slot: &MessageSlot, captured: &[u8]) -> Option<&[u8]> {
         match slot.holds {
-            Holds::SEQUENCE_ID => {
+            MessageSlotKind::SEQUENCE_ID => {
                 let live = self.used.slot.and_then(|(session, slot)| {
                     self.sessions.get(&session)?.slots.get(slot as usize).map(|slot| slot.sequence)
                 });
                 // sa_sequenceid may stand before sa_slotid, whose value is known from the step.
                 self.put(live.unwrap_or(0).wrapping_add(1))
             }
-            Holds::SLOT_ID => {
+            MessageSlotKind::SLOT_ID => {
                 let live = self.used.slot.map_or(0, |(_, slot)| slot);
                 self.put(live)
             }
-            Holds::HIGHEST_SLOT_ID => {
+            MessageSlotKind::HIGHEST_SLOT_ID => {
                 let number = captured.first_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes));
                 let most = self.sessions.get(&slot.variable).map_or(0, |session| session.slots.len() as u32);
                 self.put(number.min(most.saturating_sub(1)))
             }
-            Holds::OPEN_SEQID | Holds::LOCK_SEQID => {
-                let seqid = self.owner_seqid(slot.holds == Holds::LOCK_SEQID, slot, captured);
+            MessageSlotKind::OPEN_SEQID | MessageSlotKind::LOCK_SEQID => {
+                let seqid = self.owner_seqid(slot.holds == MessageSlotKind::LOCK_SEQID, slot, captured);
                 self.put(seqid)
             }
-            Holds::CREATE_SEQUENCE => {
+            MessageSlotKind::CREATE_SEQUENCE => {
                 let sequence = self.create.get(&slot.variable).copied()?;
                 self.put(sequence)
             }
-            Holds::STATEID_SEQID => {
+            MessageSlotKind::STATEID_SEQID => {
                 if captured.iter().all(|byte| *byte == 0) {
                     return None;
                 }
                 let seqid = self.stateid_seqids.get(&slot.variable).copied()?;
                 self.put(seqid)
             }
-            Holds::CLIENT_OWNER => {
+            MessageSlotKind::CLIENT_OWNER => {
                 self.scratch.clear();
                 self.scratch.extend_from_slice(captured);
                 self.scratch.extend_from_slice(self.suffix.as_bytes());
                 Some(&self.scratch)
             }
-            Holds::CLIENT_VERIFIER => {
+            MessageSlotKind::CLIENT_VERIFIER => {
                 let tag = crate::analysis::comparison::record::hash(self.tag.as_bytes()).to_be_bytes();
                 self.scratch.clear();
                 self.scratch.extend(captured.iter().zip(tag).map(|(byte, other)| byte ^ other));
@@ -379,7 +379,7 @@ impl Emitted for Values {
             }
             // Where the captured client listened for callbacks (its name stays), nobody listens for those of this run; where this
             // run does is told when the Call is adapted.
-            Holds::HOST if slot.at >= self.body && universal_address::parse(captured).is_some() => {
+            MessageSlotKind::HOST if slot.at >= self.body && universal_address::parse(captured).is_some() => {
                 self.scratch.clear();
                 self.scratch.extend_from_slice(b"0.0.0.0.0.0");
                 Some(&self.scratch)
@@ -387,7 +387,12 @@ impl Emitted for Values {
             holds if holds.is_of_server() => {
                 let Self { names, unbound, .. } = self;
                 let value = names.get(slot.variable as usize).and_then(Option::as_deref);
-                let must = !matches!(holds, Holds::COOKIE_VERIFIER | Holds::CHANGE | Holds::SERVER_OWNER);
+                let must = !matches!(
+                    holds,
+                    MessageSlotKind::COOKIE_VERIFIER
+                        | MessageSlotKind::CHANGE
+                        | MessageSlotKind::SERVER_OWNER
+                );
                 if value.is_none() && must && unbound.is_none() {
                     *unbound = Some(slot.clone());
                 }
@@ -398,7 +403,7 @@ impl Emitted for Values {
     }
 }
 
-impl Values {
+impl LiveValues {
     /// The Call goes on this slot of the capture's session. `false` where the session is not known.
     pub fn on_slot(&mut self, session: u32, captured: u32) -> bool {
         let slot = self.sessions.get(&session).map(|known| known.slot(captured));
@@ -410,14 +415,14 @@ impl Values {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::trace::Part;
+    use crate::replay::trace::VariableUse;
 
-    fn slot(holds: Holds, variable: u32) -> Slot {
-        Slot {
+    fn slot(holds: MessageSlotKind, variable: u32) -> MessageSlot {
+        MessageSlot {
             at: 100,
             length: 4,
             holds,
-            part: Part::USED,
+            part: VariableUse::USED,
             is_counted: false,
             operation: 0,
             variable,
@@ -428,34 +433,40 @@ mod tests {
 
     #[test]
     fn a_filehandle_of_the_capture_is_never_sent() {
-        let mut values = Values::new("t");
+        let mut values = LiveValues::new("t");
         values.begin(0);
-        assert_eq!(values.value(&slot(Holds::FILEHANDLE, 3), b"captured"), None);
+        assert_eq!(values.value(&slot(MessageSlotKind::FILEHANDLE, 3), b"captured"), None);
         assert!(values.unbound().is_some());
         values.begin(0);
         assert!(values.set(3, b"live"));
-        assert_eq!(values.value(&slot(Holds::FILEHANDLE, 3), b"captured"), Some(&b"live"[..]));
+        assert_eq!(values.value(&slot(MessageSlotKind::FILEHANDLE, 3), b"captured"), Some(&b"live"[..]));
         assert!(values.unbound().is_none());
     }
 
     #[test]
     fn a_host_keeps_its_name_and_listens_nowhere() {
-        let mut values = Values::new("t");
+        let mut values = LiveValues::new("t");
         values.begin(0);
-        assert_eq!(values.value(&slot(Holds::HOST, 3), b"client"), None);
-        assert_eq!(values.value(&slot(Holds::HOST, 3), b"192.0.2.1.3.86"), Some(&b"0.0.0.0.0.0"[..]));
+        assert_eq!(values.value(&slot(MessageSlotKind::HOST, 3), b"client"), None);
+        assert_eq!(
+            values.value(&slot(MessageSlotKind::HOST, 3), b"192.0.2.1.3.86"),
+            Some(&b"0.0.0.0.0.0"[..])
+        );
     }
 
     #[test]
     fn rfc8881_section_2_10_6_1_a_slot_counts_the_calls_that_were_done() {
-        let mut values = Values::new("t");
-        values.open_session(7, Session::new(2));
+        let mut values = LiveValues::new("t");
+        values.open_session(7, LiveSession::new(2));
         for (is_done, sent) in [(true, 1u32), (false, 2), (true, 2), (true, 3)] {
             values.begin(0);
             assert!(values.on_slot(7, 5));
             let used = values.used().slot.unwrap();
             assert_eq!(used, (7, 1), "the sixth slot of the capture shares one of two");
-            assert_eq!(values.value(&slot(Holds::SEQUENCE_ID, 7), &[0; 4]), Some(&sent.to_be_bytes()[..]));
+            assert_eq!(
+                values.value(&slot(MessageSlotKind::SEQUENCE_ID, 7), &[0; 4]),
+                Some(&sent.to_be_bytes()[..])
+            );
             values.occupy(used, true, false);
             assert!(values.session(7).unwrap().is_busy(1));
             values.occupy(used, false, is_done);
@@ -464,9 +475,9 @@ mod tests {
 
     #[test]
     fn a_slot_whose_call_was_given_up_is_used_no_more_while_there_is_another() {
-        let mut values = Values::new("t");
-        values.open_session(7, Session::new(3));
-        let taken = |values: &Values| [0, 1, 2].map(|slot| values.session(7).unwrap().slot(slot));
+        let mut values = LiveValues::new("t");
+        values.open_session(7, LiveSession::new(3));
+        let taken = |values: &LiveValues| [0, 1, 2].map(|slot| values.session(7).unwrap().slot(slot));
         values.occupy((7, 1), true, false);
         values.doubt((7, 1));
         assert_eq!(taken(&values), [0, 2, 2]);
@@ -479,9 +490,9 @@ mod tests {
 
     #[test]
     fn rfc8881_section_18_46_3_sequence_answers_to_its_session_slot_and_sequence_id() {
-        let mut values = Values::new("t");
+        let mut values = LiveValues::new("t");
         assert!(values.set(7, &[9; 16]));
-        values.open_session(7, Session::used(2, 5));
+        values.open_session(7, LiveSession::used(2, 5));
         assert!(values.is_echo((7, 0), ([9; 16], 0, 6)));
         for wrong in [([8; 16], 0, 6), ([9; 16], 1, 6), ([9; 16], 0, 5)] {
             assert!(!values.is_echo((7, 0), wrong), "{wrong:?}");
@@ -490,11 +501,14 @@ mod tests {
 
     #[test]
     fn rfc7530_section_9_1_7_a_seqid_counts_on_but_after_what_was_not_looked_at() {
-        let mut values = Values::new("t");
+        let mut values = LiveValues::new("t");
         for (status, sent) in [(0, 9u32), (17, 10), (10_026, 11), (0, 11), (0, 12)] {
             values.begin(0);
             let captured = 9u32.to_be_bytes();
-            assert_eq!(values.value(&slot(Holds::OPEN_SEQID, 1), &captured), Some(&sent.to_be_bytes()[..]));
+            assert_eq!(
+                values.value(&slot(MessageSlotKind::OPEN_SEQID, 1), &captured),
+                Some(&sent.to_be_bytes()[..])
+            );
             let (is_lock, owner, _, seqid) = values.used().seqids[0];
             values.count_owner(is_lock, owner, seqid, status);
         }
@@ -502,8 +516,8 @@ mod tests {
 
     #[test]
     fn the_most_recent_stateid_stays_so_and_another_has_the_live_count() {
-        let mut values = Values::new("t");
-        let of = slot(Holds::STATEID_SEQID, 4);
+        let mut values = LiveValues::new("t");
+        let of = slot(MessageSlotKind::STATEID_SEQID, 4);
         assert!(values.bind(&of, Some(&5u32.to_be_bytes())));
         assert_eq!(values.value(&of, &[0; 4]), None);
         assert_eq!(values.value(&of, &2u32.to_be_bytes()), Some(&5u32.to_be_bytes()[..]));
@@ -511,8 +525,8 @@ mod tests {
 
     #[test]
     fn a_client_calls_itself_otherwise_in_each_run() {
-        let [mut one, mut other] = [Values::new("one"), Values::new("other")];
-        let owner = slot(Holds::CLIENT_OWNER, 0);
+        let [mut one, mut other] = [LiveValues::new("one"), LiveValues::new("other")];
+        let owner = slot(MessageSlotKind::CLIENT_OWNER, 0);
         assert_ne!(one.value(&owner, b"client").unwrap(), other.value(&owner, b"client").unwrap());
     }
 }

@@ -2,24 +2,24 @@
 
 use std::fmt;
 
-use crate::replay::caller::CallError;
+use crate::replay::rpc_client::RpcCallError;
 use crate::replay::trace::layout::FileType;
 
 /// A live filehandle.
-pub type Handle = Vec<u8>;
+pub type LiveFilehandle = Vec<u8>;
 
 /// Why something could not be made.
 #[derive(Debug)]
-pub enum Problem {
+pub enum FileServerError {
     /// The server said no: what was asked, and its status.
     Refused(String, String),
     /// The server asked to be asked later, for so many seconds.
     Busy(String, u64),
     /// There was no answer.
-    Call(CallError),
+    Call(RpcCallError),
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for FileServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(what, status) => match meaning(status) {
@@ -34,10 +34,10 @@ impl fmt::Display for Problem {
     }
 }
 
-impl std::error::Error for Problem {}
+impl std::error::Error for FileServerError {}
 
-impl From<CallError> for Problem {
-    fn from(error: CallError) -> Self {
+impl From<RpcCallError> for FileServerError {
+    fn from(error: RpcCallError) -> Self {
         Self::Call(error)
     }
 }
@@ -60,7 +60,7 @@ pub fn meaning(status: &str) -> Option<&'static str> {
 
 /// What an object is made as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind<'a> {
+pub enum NewObjectKind<'a> {
     /// A file.
     File,
     /// A directory.
@@ -75,7 +75,7 @@ pub enum Kind<'a> {
 
 /// What an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Status {
+pub struct LiveObjectAttributes {
     /// Its type.
     pub file_type: FileType,
     /// Its size in bytes.
@@ -85,12 +85,12 @@ pub struct Status {
     /// User and group that it belongs to, by number; `None` in NFSv4, which tells names.
     pub owners: Option<[u32; 2]>,
     /// What clients know it by, and whether it has changed.
-    pub marks: Marks,
+    pub marks: ObjectVersion,
 }
 
 /// What clients know an object by, and whether it has changed: each as the number that its bytes are in a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Marks {
+pub struct ObjectVersion {
     /// The change attribute of NFSv4.
     pub change: Option<u128>,
     /// When its content was modified.
@@ -157,7 +157,7 @@ impl SessionLimits {
 
 /// What a file system can do, as its server tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Capabilities {
+pub struct FileSystemCapabilities {
     /// Words of the mask of the attributes that an object can have; `None` where the version has no such mask.
     pub supported: Option<Vec<u32>>,
     /// What one READ and one WRITE may have.
@@ -168,60 +168,66 @@ pub struct Capabilities {
 pub const NAMES: usize = 1 << 20;
 
 /// A file server.
-pub trait Files {
+pub trait FileServerClient {
     /// The directory that the URL names.
     ///
     /// # Errors
     /// Where it is not there or the server does not answer.
-    fn export(&mut self, path: &str) -> Result<Handle, Problem>;
+    fn export(&mut self, path: &str) -> Result<LiveFilehandle, FileServerError>;
 
     /// The object of a name; `None` where there is none.
     ///
     /// # Errors
     /// Where the server refuses, or does not answer.
-    fn lookup(&mut self, directory: &[u8], name: &[u8]) -> Result<Option<Handle>, Problem>;
+    fn lookup(&mut self, directory: &[u8], name: &[u8]) -> Result<Option<LiveFilehandle>, FileServerError>;
 
     /// Makes an object that must not be there.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
-    fn make(&mut self, directory: &[u8], name: &[u8], kind: Kind<'_>, mode: u32) -> Result<Handle, Problem>;
+    fn make(
+        &mut self,
+        directory: &[u8],
+        name: &[u8],
+        kind: NewObjectKind<'_>,
+        mode: u32,
+    ) -> Result<LiveFilehandle, FileServerError>;
 
     /// Gives an object one more name.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
-    fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> Result<(), Problem>;
+    fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> Result<(), FileServerError>;
 
     /// Removes a name; `is_directory` says that it is one of a directory, which must be empty.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
-    fn remove(&mut self, directory: &[u8], name: &[u8], is_directory: bool) -> Result<(), Problem>;
+    fn remove(&mut self, directory: &[u8], name: &[u8], is_directory: bool) -> Result<(), FileServerError>;
 
     /// Sets mode or size.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
-    fn set(&mut self, object: &[u8], mode: Option<u32>, size: Option<u64>) -> Result<(), Problem>;
+    fn set(&mut self, object: &[u8], mode: Option<u32>, size: Option<u64>) -> Result<(), FileServerError>;
 
     /// Writes into a file, and has it kept.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
-    fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> Result<(), Problem>;
+    fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> Result<(), FileServerError>;
 
     /// Whether a directory has no entries.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
-    fn is_empty(&mut self, directory: &[u8]) -> Result<bool, Problem>;
+    fn is_empty(&mut self, directory: &[u8]) -> Result<bool, FileServerError>;
 
     /// What the file system of an object can do.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
-    fn capabilities(&mut self, object: &[u8]) -> Result<Capabilities, Problem>;
+    fn capabilities(&mut self, object: &[u8]) -> Result<FileSystemCapabilities, FileServerError>;
 
     /// Reads and writes keep to these limits from here on.
     fn limit_io(&mut self, limits: IoLimits);
@@ -230,25 +236,25 @@ pub trait Files {
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
-    fn status(&mut self, object: &[u8]) -> Result<Status, Problem>;
+    fn status(&mut self, object: &[u8]) -> Result<LiveObjectAttributes, FileServerError>;
 
     /// Bytes of a file: fewer than were asked for where it ends, or the server gives fewer.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
-    fn read(&mut self, file: &[u8], offset: u64, count: u32) -> Result<Vec<u8>, Problem>;
+    fn read(&mut self, file: &[u8], offset: u64, count: u32) -> Result<Vec<u8>, FileServerError>;
 
     /// What a link says.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
-    fn text(&mut self, link: &[u8]) -> Result<Vec<u8>, Problem>;
+    fn text(&mut self, link: &[u8]) -> Result<Vec<u8>, FileServerError>;
 
     /// Tells the names in a directory but `.` and `..`, [`NAMES`] at most.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
-    fn names(&mut self, directory: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), Problem>;
+    fn names(&mut self, directory: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), FileServerError>;
 
     /// Gives back the state that this client has at the server, and ends its connection.
     fn leave(&mut self);

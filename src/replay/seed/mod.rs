@@ -17,9 +17,11 @@ use std::io::{Read, Seek};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::trace::layout::{Existence, FileType};
-use super::trace::{Content, NONE, Trace, TraceError, keyed};
-use files::{Capabilities, Files, Handle, IoLimits, Kind, Problem};
+use super::trace::layout::{FileType, ObjectExistence};
+use super::trace::{NONE, PayloadContentState, TraceError, TraceReader, keyed_content};
+use files::{
+    FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle, NewObjectKind,
+};
 
 /// What stands for the root of the captured server, in the directory of the run.
 pub const TREE: &str = "tree";
@@ -42,7 +44,7 @@ pub enum SeedError {
     /// The directory is not there, though it was to be.
     Missing(String),
     /// The server has refused, or not answered; what was to be made.
-    Server(String, Problem),
+    Server(String, FileServerError),
     /// The trace cannot be read.
     Trace(TraceError),
 }
@@ -71,14 +73,14 @@ impl From<TraceError> for SeedError {
 
 /// Where a run lives, and what of it is there already.
 #[derive(Clone, Debug)]
-pub struct Place<'a> {
+pub struct RunDirectory<'a> {
     /// The path of the export, as the URL has it.
     pub export: &'a str,
     /// The name of the run's directory in it.
     pub directory: &'a str,
 }
 
-impl Place<'_> {
+impl RunDirectory<'_> {
     fn check(&self) -> Result<(), SeedError> {
         let name = self.directory;
         let is_name = !name.is_empty()
@@ -91,13 +93,13 @@ impl Place<'_> {
 
 /// What stands for the captured server's files.
 #[derive(Debug, Default)]
-pub struct Seeded {
+pub struct SeededTree {
     /// The path of what stands for the root, on the server.
     pub path: String,
     /// The filehandle of what stands for the root.
-    pub root: Handle,
+    pub root: LiveFilehandle,
     /// Live filehandles, by the variable that they are the first value of.
-    pub handles: FxHashMap<u32, Handle>,
+    pub handles: FxHashMap<u32, LiveFilehandle>,
     /// Those of them that stand for what is below the root, so that what is above it is in the run's directory, too.
     pub below: FxHashSet<u32>,
     /// Variables of filehandles of objects that the server does not take: a name that is too long, a size that is too large.
@@ -118,12 +120,12 @@ pub struct Seeded {
     /// User and group that what root makes belongs to, where the export squashes root, as NFSv3 tells.
     pub squashed: Option<[u32; 2]>,
     /// What was made.
-    pub made: Made,
+    pub made: SeedCounts,
 }
 
 /// What was made, or found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Made {
+pub struct SeedCounts {
     /// Objects.
     pub objects: u64,
     /// Further names of them.
@@ -137,7 +139,7 @@ pub struct Made {
 }
 
 /// An object of the trace.
-struct Wanted {
+struct SeedObject {
     kind: FileType,
     is_root: bool,
     names: Vec<(u32, Box<[u8]>)>,
@@ -146,7 +148,7 @@ struct Wanted {
     mode: Option<u32>,
     target: Box<[u8]>,
     is_parent: bool,
-    live: Option<Handle>,
+    live: Option<LiveFilehandle>,
     /// The server has refused its name or its size, or that of a directory above it.
     is_refused: bool,
     /// It is below the root of the tree, and not that.
@@ -155,7 +157,7 @@ struct Wanted {
 
 /// Whether the tree is made, or is to be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum SeedMode {
     /// It is made, in a directory that must not be there or must be empty.
     Make,
     /// It is made where it is not there, in a directory that may be there.
@@ -169,28 +171,29 @@ pub enum How {
 /// # Errors
 /// Where the directory cannot be used, the server refuses, or the trace is damaged. What was made stays.
 pub fn seed(
-    trace: &mut Trace<impl Read + Seek>,
-    files: &mut dyn Files,
-    place: &Place<'_>,
-    how: How,
-) -> Result<Seeded, SeedError> {
+    trace: &mut TraceReader<impl Read + Seek>,
+    files: &mut dyn FileServerClient,
+    place: &RunDirectory<'_>,
+    how: SeedMode,
+) -> Result<SeededTree, SeedError> {
     place.check()?;
     let said = |what: String| move |problem| SeedError::Server(what, problem);
     let export = files.export(place.export).map_err(said(place.export.to_owned()))?;
     let name = place.directory;
     let found = files.lookup(&export, name.as_bytes()).map_err(said(name.to_owned()))?;
     let run = match (found, how) {
-        (None, How::Find) => return Err(SeedError::Missing(name.to_owned())),
-        (Some(run), How::Make) if !files.is_empty(&run).map_err(said(name.to_owned()))? => {
+        (None, SeedMode::Find) => return Err(SeedError::Missing(name.to_owned())),
+        (Some(run), SeedMode::Make) if !files.is_empty(&run).map_err(said(name.to_owned()))? => {
             return Err(SeedError::NotEmpty(name.to_owned()));
         }
         (Some(run), _) => run,
         (None, _) => {
-            match files.make(&export, name.as_bytes(), Kind::Directory, 0o755) {
+            match files.make(&export, name.as_bytes(), NewObjectKind::Directory, 0o755) {
                 // It was made, and its Call sent again; or somebody else was faster.
-                Err(Problem::Refused(what, status)) if status.ends_with("ERR_EXIST") => {
+                Err(FileServerError::Refused(what, status)) if status.ends_with("ERR_EXIST") => {
                     let found = files.lookup(&export, name.as_bytes()).map_err(said(name.to_owned()))?;
-                    let run = found.ok_or_else(|| said(name.to_owned())(Problem::Refused(what, status)))?;
+                    let run =
+                        found.ok_or_else(|| said(name.to_owned())(FileServerError::Refused(what, status)))?;
                     if !files.is_empty(&run).map_err(said(name.to_owned()))? {
                         return Err(SeedError::NotEmpty(name.to_owned()));
                     }
@@ -200,7 +203,8 @@ pub fn seed(
             }
         }
     };
-    let mut maker = Maker { files, refused: Vec::new(), how, made: Made::default(), mounts: Vec::new() };
+    let mut maker =
+        TreeSeeder { files, refused: Vec::new(), how, made: SeedCounts::default(), mounts: Vec::new() };
     let root = maker.directory(&run, TREE.as_bytes(), 0o755)?;
     let nameless = maker.directory(&run, NAMELESS.as_bytes(), 0o755)?;
 
@@ -219,11 +223,11 @@ pub fn seed(
     for number in &numbers {
         maker.object(&mut wanted, *number, &root, &nameless, 0)?;
     }
-    if how != How::Find {
+    if how != SeedMode::Find {
         contents(trace, &mut maker, &mut wanted, &nameless)?;
         // Modes last: what may not be written could not be filled, nor could names be made in it.
         for number in &numbers {
-            let Some(Wanted { live: Some(live), mode: Some(mode), kind, .. }) = wanted.get(number) else {
+            let Some(SeedObject { live: Some(live), mode: Some(mode), kind, .. }) = wanted.get(number) else {
                 continue;
             };
             if *kind != FileType::LINK {
@@ -248,11 +252,11 @@ pub fn seed(
         }
     }
     let (made, mounts, refused) = (maker.made, uppermost(&maker.mounts), maker.refused);
-    let Capabilities { supported, io } = capabilities;
+    let FileSystemCapabilities { supported, io } = capabilities;
     let path = format!("{}/{name}/{TREE}", place.export.trim_end_matches('/'));
     // A step of NFSv4 can change what is at the root.
     let mounts = if supported.is_none() { mounts } else { Vec::new() };
-    Ok(Seeded {
+    Ok(SeededTree {
         path,
         root,
         handles,
@@ -271,22 +275,22 @@ pub fn seed(
 
 /// What is there before the first step, and all directories.
 fn wanted(
-    trace: &mut Trace<impl Read + Seek>,
-) -> Result<(FxHashMap<u32, Wanted>, FxHashSet<u32>), SeedError> {
+    trace: &mut TraceReader<impl Read + Seek>,
+) -> Result<(FxHashMap<u32, SeedObject>, FxHashSet<u32>), SeedError> {
     let (mut wanted, mut directories) = (FxHashMap::default(), FxHashSet::default());
     trace.objects(|object| {
-        if object.file_type == FileType::DIRECTORY || object.existence == Existence::ROOT {
+        if object.file_type == FileType::DIRECTORY || object.existence == ObjectExistence::ROOT {
             directories.extend(object.handles.iter());
         }
-        if object.existence == Existence::CREATED {
+        if object.existence == ObjectExistence::CREATED {
             return;
         }
         let names = object.names.iter().filter(|name| name.step == 0);
         wanted.insert(
             object.number,
-            Wanted {
+            SeedObject {
                 kind: object.file_type,
-                is_root: object.existence == Existence::ROOT,
+                is_root: object.existence == ObjectExistence::ROOT,
                 names: names.map(|name| (name.parent, name.name.0.into())).collect(),
                 handles: object.handles.iter().collect(),
                 size: object.size,
@@ -299,8 +303,10 @@ fn wanted(
             },
         );
     })?;
-    let parents: FxHashSet<u32> =
-        wanted.values().flat_map(|object: &Wanted| object.names.iter().map(|(parent, _)| *parent)).collect();
+    let parents: FxHashSet<u32> = wanted
+        .values()
+        .flat_map(|object: &SeedObject| object.names.iter().map(|(parent, _)| *parent))
+        .collect();
     for parent in parents {
         if let Some(object) = wanted.get_mut(&parent) {
             object.is_parent = true;
@@ -309,37 +315,43 @@ fn wanted(
     Ok((wanted, directories))
 }
 
-struct Maker<'f> {
-    files: &'f mut dyn Files,
+struct TreeSeeder<'f> {
+    files: &'f mut dyn FileServerClient,
     /// Names and sizes that the server does not take, for people.
     refused: Vec<String>,
-    how: How,
-    made: Made,
+    how: SeedMode,
+    made: SeedCounts,
     mounts: Vec<Vec<u8>>,
 }
 
-impl Maker<'_> {
-    fn directory(&mut self, parent: &[u8], name: &[u8], mode: u32) -> Result<Handle, SeedError> {
-        self.one(parent, name, Kind::Directory, mode)
+impl TreeSeeder<'_> {
+    fn directory(&mut self, parent: &[u8], name: &[u8], mode: u32) -> Result<LiveFilehandle, SeedError> {
+        self.one(parent, name, NewObjectKind::Directory, mode)
     }
 
     /// Finds an object, or makes it.
-    fn one(&mut self, parent: &[u8], name: &[u8], kind: Kind<'_>, mode: u32) -> Result<Handle, SeedError> {
+    fn one(
+        &mut self,
+        parent: &[u8],
+        name: &[u8],
+        kind: NewObjectKind<'_>,
+        mode: u32,
+    ) -> Result<LiveFilehandle, SeedError> {
         let what = || String::from_utf8_lossy(name).into_owned();
         let said = |problem| SeedError::Server(what(), problem);
         // In an empty directory there is nothing to be found, but one object may have been asked for twice.
         if let Some(found) = self.files.lookup(parent, name).map_err(said)? {
             return Ok(found);
         }
-        if self.how == How::Find {
+        if self.how == SeedMode::Find {
             return Err(SeedError::Missing(what()));
         }
         self.made.objects += 1;
         match self.files.make(parent, name, kind, mode) {
             // The Call was sent again because its connection had gone away, and the server had done it.
-            Err(Problem::Refused(what, status)) if status.ends_with("ERR_EXIST") => {
+            Err(FileServerError::Refused(what, status)) if status.ends_with("ERR_EXIST") => {
                 let found = self.files.lookup(parent, name).map_err(said)?;
-                found.ok_or_else(|| said(Problem::Refused(what, status)))
+                found.ok_or_else(|| said(FileServerError::Refused(what, status)))
             }
             made => made.map_err(said),
         }
@@ -350,11 +362,13 @@ impl Maker<'_> {
         &mut self,
         parent: &[u8],
         name: &[u8],
-        kind: Kind<'_>,
+        kind: NewObjectKind<'_>,
         mode: u32,
-    ) -> Result<Option<Handle>, SeedError> {
+    ) -> Result<Option<LiveFilehandle>, SeedError> {
         match self.one(parent, name, kind, mode) {
-            Err(SeedError::Server(what, Problem::Refused(operation, status))) if is_refusal(&status) => {
+            Err(SeedError::Server(what, FileServerError::Refused(operation, status)))
+                if is_refusal(&status) =>
+            {
                 self.refuse(format!("{}: {operation}: {status}", shortened(&what)));
                 Ok(None)
             }
@@ -373,12 +387,12 @@ impl Maker<'_> {
     /// Makes an object after the directories above it. Gives its filehandle.
     fn object(
         &mut self,
-        wanted: &mut FxHashMap<u32, Wanted>,
+        wanted: &mut FxHashMap<u32, SeedObject>,
         number: u32,
         root: &[u8],
         nameless: &[u8],
         depth: usize,
-    ) -> Result<Option<Handle>, SeedError> {
+    ) -> Result<Option<LiveFilehandle>, SeedError> {
         let Some(object) = wanted.get(&number) else { return Ok(None) };
         if let Some(live) = &object.live {
             return Ok(Some(live.clone()));
@@ -402,19 +416,19 @@ impl Maker<'_> {
             return Ok(self.note(wanted, number, live));
         }
         let kind = match kind {
-            FileType::DIRECTORY => Kind::Directory,
-            FileType::LINK => Kind::Link(&target),
-            FileType::FIFO => Kind::Fifo,
-            FileType::SOCKET => Kind::Socket,
+            FileType::DIRECTORY => NewObjectKind::Directory,
+            FileType::LINK => NewObjectKind::Link(&target),
+            FileType::FIFO => NewObjectKind::Fifo,
+            FileType::SOCKET => NewObjectKind::Socket,
             FileType::BLOCK | FileType::CHARACTER => {
                 self.made.left_out += 1;
                 return Ok(None);
             }
-            _ if is_parent => Kind::Directory,
-            _ => Kind::File,
+            _ if is_parent => NewObjectKind::Directory,
+            _ => NewObjectKind::File,
         };
-        let mode = if kind == Kind::Directory { 0o755 } else { 0o644 };
-        let (mut live, mut is_below): (Option<Handle>, bool) = (None, false);
+        let mode = if kind == NewObjectKind::Directory { 0o755 } else { 0o644 };
+        let (mut live, mut is_below): (Option<LiveFilehandle>, bool) = (None, false);
         let mut is_refused = false;
         for (parent, name) in names.iter().filter(|(_, name)| is_plain(name)) {
             let (parent, above) = match *parent {
@@ -432,16 +446,16 @@ impl Maker<'_> {
                     live = self.one_or_refused(&parent, name, kind, mode)?;
                     is_refused |= live.is_none();
                 }
-                Some(live) if self.how != How::Find => {
+                Some(live) if self.how != SeedMode::Find => {
                     let said =
                         |problem| SeedError::Server(String::from_utf8_lossy(name).into_owned(), problem);
                     if self.files.lookup(&parent, name).map_err(said)?.is_none() {
                         match self.files.link(live, &parent, name) {
-                            Err(Problem::Refused(what, status)) if is_refusal(&status) => {
+                            Err(FileServerError::Refused(what, status)) if is_refusal(&status) => {
                                 let name = shortened(&String::from_utf8_lossy(name));
                                 self.refuse(format!("{name}: {what}: {status}"));
                             }
-                            Err(Problem::Refused(_, status)) if status.ends_with("ERR_EXIST") => {}
+                            Err(FileServerError::Refused(_, status)) if status.ends_with("ERR_EXIST") => {}
                             linked => {
                                 linked.map_err(said)?;
                                 self.made.links += 1;
@@ -468,7 +482,12 @@ impl Maker<'_> {
         Ok(self.note(wanted, number, live))
     }
 
-    fn note(&self, wanted: &mut FxHashMap<u32, Wanted>, number: u32, live: Handle) -> Option<Handle> {
+    fn note(
+        &self,
+        wanted: &mut FxHashMap<u32, SeedObject>,
+        number: u32,
+        live: LiveFilehandle,
+    ) -> Option<LiveFilehandle> {
         if let Some(object) = wanted.get_mut(&number) {
             object.live = Some(live.clone());
         }
@@ -513,9 +532,9 @@ fn is_plain(name: &[u8]) -> bool {
 
 /// Gives files what they hold before the first step.
 fn contents(
-    trace: &mut Trace<impl Read + Seek>,
-    maker: &mut Maker<'_>,
-    wanted: &mut FxHashMap<u32, Wanted>,
+    trace: &mut TraceReader<impl Read + Seek>,
+    maker: &mut TreeSeeder<'_>,
+    wanted: &mut FxHashMap<u32, SeedObject>,
     nameless: &[u8],
 ) -> Result<(), SeedError> {
     let said = |problem| SeedError::Server("content".into(), problem);
@@ -524,7 +543,7 @@ fn contents(
         let is_file = matches!(object.kind, FileType::FILE | FileType::UNKNOWN) && !object.is_parent;
         if let (Some(live), true) = (&object.live, is_file && object.size > 0 && !object.is_root) {
             match maker.files.set(live, None, Some(object.size)) {
-                Err(Problem::Refused(what, status)) if is_refusal(&status) => {
+                Err(FileServerError::Refused(what, status)) if is_refusal(&status) => {
                     let name =
                         object.names.first().map(|(_, name)| String::from_utf8_lossy(name).into_owned());
                     let name = shortened(&name.unwrap_or_default());
@@ -557,7 +576,9 @@ fn contents(
             data.clear();
             data.resize(extent.length as usize, 0);
             match (extent.content, object.handles.first()) {
-                (Content::KEYED, Some(file)) => keyed::fill(key, *file, extent.offset, &mut data),
+                (PayloadContentState::KEYED, Some(file)) => {
+                    keyed_content::fill(key, *file, extent.offset, &mut data)
+                }
                 _ => maker.made.unknown += u64::from(extent.length),
             }
         }

@@ -5,8 +5,8 @@
 
 use std::fmt;
 
-use super::files::{Files, Problem};
-use super::{DEPTH, NAMELESS, Place, TREE};
+use super::files::{FileServerClient, FileServerError};
+use super::{DEPTH, NAMELESS, RunDirectory, TREE};
 use crate::replay::trace::layout::FileType;
 
 /// The directory that says that seeding a run's directory came to its end; in it another names the trace.
@@ -24,7 +24,7 @@ pub enum RemovalError {
     /// Directories stand too deep in each other, or a directory does not become empty.
     Endless,
     /// The server has refused, or not answered; what was to be removed.
-    Server(String, Problem),
+    Server(String, FileServerError),
 }
 
 impl fmt::Display for RemovalError {
@@ -44,7 +44,11 @@ impl std::error::Error for RemovalError {}
 ///
 /// # Errors
 /// Where something else is in it, and where the server refuses or does not answer.
-pub fn remove(files: &mut dyn Files, place: &Place<'_>, mark: &str) -> Result<u64, RemovalError> {
+pub fn remove(
+    files: &mut dyn FileServerClient,
+    place: &RunDirectory<'_>,
+    mark: &str,
+) -> Result<u64, RemovalError> {
     let said = |problem| RemovalError::Server(place.directory.to_owned(), problem);
     let export = files.export(place.export).map_err(said)?;
     let Some(home) = files.lookup(&export, place.directory.as_bytes()).map_err(said)? else { return Ok(0) };
@@ -70,7 +74,7 @@ pub fn remove(files: &mut dyn Files, place: &Place<'_>, mark: &str) -> Result<u6
 
 /// Removes all that is in a directory. Links are removed, and not followed.
 fn clear(
-    files: &mut dyn Files,
+    files: &mut dyn FileServerClient,
     directory: &[u8],
     depth: usize,
     removed: &mut u64,

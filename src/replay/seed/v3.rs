@@ -1,34 +1,37 @@
 //! The tree made with NFSv3. RFC 1813.
 
-use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::v3::{
-    Args, CreateArgs, Created, Createhow3, Diropargs3, Fattr3, FsrootArgs, GetattrArgs, LinkArgs, LookupArgs,
-    MkdirArgs, MknodArgs, Mknoddata3, Mode3, Nfsstat3, Nfstime3, Procedure as Nfs, ReadArgs, ReaddirArgs,
-    ReadlinkArgs, RemoveArgs, Results, Sattr3, SetAtime, SetMtime, SetattrArgs, StableHow, SymlinkArgs,
-    Symlinkdata3, WriteArgs,
+    Args, Create3Args, Create3Resok, Createhow3, Diropargs3, Fattr3, Fsroot3Args, Getattr3Args, Link3Args,
+    Lookup3Args, Mkdir3Args, Mknod3Args, Mknoddata3, Mode3, Nfsstat3, Nfstime3, Procedure as Nfs, Read3Args,
+    Readdir3Args, Readlink3Args, Remove3Args, Results, Sattr3, SetAtime, SetMtime, Setattr3Args, StableHow,
+    Symlink3Args, Symlinkdata3, Write3Args,
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text};
 
-use super::files::{Capabilities, Files, Handle, IoLimits, Kind, Marks, NAMES, Problem, Status};
-use crate::replay::caller::{ContainedLine, Procedure};
+use super::files::{
+    FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle,
+    LiveObjectAttributes, NAMES, NewObjectKind, ObjectVersion,
+};
 use crate::replay::reply_size::ReplySize;
-use crate::replay::transport::Source;
+use crate::replay::rpc_client::{ContainedRpcClient, ProcedureCall};
+use crate::replay::transport::PayloadSource;
 
 /// How often a server may ask to be asked again, and after which time. RFC 1813 section 2.6: NFS3ERR_JUKEBOX.
 const PATIENCE: u32 = 120;
 const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// A client of NFSv3, which needs nothing at the server but the first filehandle.
-pub struct V3<'t> {
-    line: ContainedLine<'t>,
-    root: Handle,
+pub struct Nfs3Client<'t> {
+    line: ContainedRpcClient<'t>,
+    root: LiveFilehandle,
     io: IoLimits,
 }
 
-impl<'t> V3<'t> {
+impl<'t> Nfs3Client<'t> {
     /// A client that begins at the filehandle that MOUNT gave for the export.
-    pub fn new(line: ContainedLine<'t>, root: Handle) -> Self {
+    pub fn new(line: ContainedRpcClient<'t>, root: LiveFilehandle) -> Self {
         Self { line, root, io: IoLimits::default() }
     }
 
@@ -36,25 +39,25 @@ impl<'t> V3<'t> {
         &mut self,
         number: Nfs,
         arguments: &Args<'_>,
-        data: &[Source<'_>],
+        data: &[PayloadSource<'_>],
         mut read: impl FnMut(&Results<'_>) -> Result<T, Nfsstat3>,
-    ) -> Result<T, Problem> {
+    ) -> Result<T, FileServerError> {
         let size = ReplySize::of_v3(arguments);
-        let procedure = size.of(&Procedure { data, ..Procedure::new(Program::NFS, 3, number.0, 0) });
+        let procedure = size.of(&ProcedureCall { data, ..ProcedureCall::new(Program::NFS, 3, number.0, 0) });
         let what = || number.name().unwrap_or("NFSv3").to_owned();
         for _ in 0..PATIENCE {
             let found = self.line.call(
                 &procedure,
                 |encoder| arguments.encode(encoder),
-                |cursor| Ok(read(&Results::decode(number, cursor, &mut Unobserved)?)),
+                |cursor| Ok(read(&Results::decode(number, cursor, &mut NullObserver)?)),
             )?;
             match found {
                 Ok(found) => return Ok(found),
                 Err(Nfsstat3::NFS3ERR_JUKEBOX) => std::thread::sleep(PAUSE),
-                Err(status) => return Err(Problem::Refused(what(), status.to_string())),
+                Err(status) => return Err(FileServerError::Refused(what(), status.to_string())),
             }
         }
-        Err(Problem::Busy(what(), u64::from(PATIENCE) * PAUSE.as_secs()))
+        Err(FileServerError::Busy(what(), u64::from(PATIENCE) * PAUSE.as_secs()))
     }
 
     /// The filehandle of what was made; a server need not give it (RFC 1813 section 3.3.8).
@@ -63,9 +66,9 @@ impl<'t> V3<'t> {
         number: Nfs,
         arguments: &Args<'_>,
         at: Diropargs3<'_>,
-        data: &[Source<'_>],
-    ) -> Result<Handle, Problem> {
-        let of = |created: &Created<'_>| created.obj.as_ref().map(|object| object.0.to_vec());
+        data: &[PayloadSource<'_>],
+    ) -> Result<LiveFilehandle, FileServerError> {
+        let of = |created: &Create3Resok<'_>| created.obj.as_ref().map(|object| object.0.to_vec());
         let handle = self.call(number, arguments, data, |results| match results {
             Results::CREATE(outcome)
             | Results::MKDIR(outcome)
@@ -75,9 +78,9 @@ impl<'t> V3<'t> {
         })?;
         match handle {
             Some(handle) => Ok(handle),
-            None => self
-                .lookup(at.dir.0, at.name.0)?
-                .ok_or_else(|| Problem::Refused("LOOKUP".into(), "what was just made is not there".into())),
+            None => self.lookup(at.dir.0, at.name.0)?.ok_or_else(|| {
+                FileServerError::Refused("LOOKUP".into(), "what was just made is not there".into())
+            }),
         }
     }
 }
@@ -88,9 +91,9 @@ fn attributes(mode: Option<u32>, size: Option<u64>) -> Sattr3 {
 }
 
 /// What clients know an object by.
-fn marks(attributes: &Fattr3) -> Marks {
+fn marks(attributes: &Fattr3) -> ObjectVersion {
     let time = |time: &Nfstime3| Some(u128::from(time.seconds) << 32 | u128::from(time.nseconds));
-    Marks {
+    ObjectVersion {
         change: None,
         modified: time(&attributes.mtime),
         metadata: time(&attributes.ctime),
@@ -99,14 +102,14 @@ fn marks(attributes: &Fattr3) -> Marks {
     }
 }
 
-impl Files for V3<'_> {
-    fn export(&mut self, _: &str) -> Result<Handle, Problem> {
+impl FileServerClient for Nfs3Client<'_> {
+    fn export(&mut self, _: &str) -> Result<LiveFilehandle, FileServerError> {
         Ok(self.root.clone())
     }
 
-    fn lookup(&mut self, directory: &[u8], name: &[u8]) -> Result<Option<Handle>, Problem> {
+    fn lookup(&mut self, directory: &[u8], name: &[u8]) -> Result<Option<LiveFilehandle>, FileServerError> {
         let what = Diropargs3 { dir: Opaque(directory), name: Text(name) };
-        self.call(Nfs::LOOKUP, &Args::LOOKUP(LookupArgs { what }), &[], |results| match results {
+        self.call(Nfs::LOOKUP, &Args::LOOKUP(Lookup3Args { what }), &[], |results| match results {
             Results::LOOKUP(outcome) => match outcome.status() {
                 Nfsstat3::NFS3ERR_NOENT => Ok(None),
                 status => outcome.ok().map(|ok| Some(ok.object.0.to_vec())).ok_or(status),
@@ -115,50 +118,56 @@ impl Files for V3<'_> {
         })
     }
 
-    fn make(&mut self, directory: &[u8], name: &[u8], kind: Kind<'_>, mode: u32) -> Result<Handle, Problem> {
+    fn make(
+        &mut self,
+        directory: &[u8],
+        name: &[u8],
+        kind: NewObjectKind<'_>,
+        mode: u32,
+    ) -> Result<LiveFilehandle, FileServerError> {
         let at = || Diropargs3 { dir: Opaque(directory), name: Text(name) };
         let given = attributes(Some(mode), None);
         match kind {
-            Kind::File => {
+            NewObjectKind::File => {
                 let how = Createhow3::Guarded(given);
-                self.made(Nfs::CREATE, &Args::CREATE(CreateArgs { r#where: at(), how }), at(), &[])
+                self.made(Nfs::CREATE, &Args::CREATE(Create3Args { r#where: at(), how }), at(), &[])
             }
-            Kind::Directory => {
-                let make = MkdirArgs { r#where: at(), attributes: given };
+            NewObjectKind::Directory => {
+                let make = Mkdir3Args { r#where: at(), attributes: given };
                 self.made(Nfs::MKDIR, &Args::MKDIR(make), at(), &[])
             }
-            Kind::Link(text) => {
+            NewObjectKind::Link(text) => {
                 let symlink = Symlinkdata3 {
                     symlink_attributes: attributes(None, None),
                     symlink_data: DdpText::Inline(text),
                 };
-                self.made(Nfs::SYMLINK, &Args::SYMLINK(SymlinkArgs { r#where: at(), symlink }), at(), &[])
+                self.made(Nfs::SYMLINK, &Args::SYMLINK(Symlink3Args { r#where: at(), symlink }), at(), &[])
             }
-            Kind::Fifo => {
-                let make = MknodArgs { r#where: at(), what: Mknoddata3::Fifo(given) };
+            NewObjectKind::Fifo => {
+                let make = Mknod3Args { r#where: at(), what: Mknoddata3::Fifo(given) };
                 self.made(Nfs::MKNOD, &Args::MKNOD(make), at(), &[])
             }
-            Kind::Socket => {
-                let make = MknodArgs { r#where: at(), what: Mknoddata3::Sock(given) };
+            NewObjectKind::Socket => {
+                let make = Mknod3Args { r#where: at(), what: Mknoddata3::Sock(given) };
                 self.made(Nfs::MKNOD, &Args::MKNOD(make), at(), &[])
             }
         }
     }
 
-    fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> Result<(), Problem> {
+    fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> Result<(), FileServerError> {
         let link = Diropargs3 { dir: Opaque(directory), name: Text(name) };
-        let arguments = Args::LINK(LinkArgs { file: Opaque(object), link });
+        let arguments = Args::LINK(Link3Args { file: Opaque(object), link });
         self.call(Nfs::LINK, &arguments, &[], |results| match results {
             Results::LINK(outcome) => outcome.ok().map(|_| ()).ok_or(outcome.status()),
             _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
         })
     }
 
-    fn remove(&mut self, directory: &[u8], name: &[u8], is_directory: bool) -> Result<(), Problem> {
+    fn remove(&mut self, directory: &[u8], name: &[u8], is_directory: bool) -> Result<(), FileServerError> {
         let object = || Diropargs3 { dir: Opaque(directory), name: Text(name) };
         let (procedure, arguments) = match is_directory {
-            true => (Nfs::RMDIR, Args::RMDIR(RemoveArgs { object: object() })),
-            false => (Nfs::REMOVE, Args::REMOVE(RemoveArgs { object: object() })),
+            true => (Nfs::RMDIR, Args::RMDIR(Remove3Args { object: object() })),
+            false => (Nfs::REMOVE, Args::REMOVE(Remove3Args { object: object() })),
         };
         self.call(procedure, &arguments, &[], |results| match results {
             Results::REMOVE(outcome) | Results::RMDIR(outcome) => {
@@ -168,21 +177,21 @@ impl Files for V3<'_> {
         })
     }
 
-    fn set(&mut self, object: &[u8], mode: Option<u32>, size: Option<u64>) -> Result<(), Problem> {
+    fn set(&mut self, object: &[u8], mode: Option<u32>, size: Option<u64>) -> Result<(), FileServerError> {
         let new_attributes = attributes(mode, size);
-        let arguments = Args::SETATTR(SetattrArgs { object: Opaque(object), new_attributes, guard: None });
+        let arguments = Args::SETATTR(Setattr3Args { object: Opaque(object), new_attributes, guard: None });
         self.call(Nfs::SETATTR, &arguments, &[], |results| match results {
             Results::SETATTR(outcome) => outcome.ok().map(|_| ()).ok_or(outcome.status()),
             _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
         })
     }
 
-    fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> Result<(), Problem> {
+    fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> Result<(), FileServerError> {
         let mut done = 0;
         while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {
             let rest = rest.get(..self.io.write_bytes as usize).unwrap_or(rest);
             let length = rest.len() as u32;
-            let arguments = Args::WRITE(WriteArgs {
+            let arguments = Args::WRITE(Write3Args {
                 file: Opaque(file),
                 offset: offset + done as u64,
                 count: length,
@@ -190,23 +199,30 @@ impl Files for V3<'_> {
                 data: Ddp::Chunk { length, bytes: None },
             });
             let count =
-                self.call(Nfs::WRITE, &arguments, &[Source::Copied(rest)], |results| match results {
+                self.call(Nfs::WRITE, &arguments, &[PayloadSource::Copied(rest)], |results| match results {
                     Results::WRITE(outcome) => {
                         outcome.ok().map(|ok| ok.count as usize).ok_or(outcome.status())
                     }
                     _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
                 })?;
             if count == 0 || count > rest.len() {
-                return Err(Problem::Refused("WRITE".into(), format!("{count} bytes of {}", rest.len())));
+                return Err(FileServerError::Refused(
+                    "WRITE".into(),
+                    format!("{count} bytes of {}", rest.len()),
+                ));
             }
             done += count;
         }
         Ok(())
     }
 
-    fn is_empty(&mut self, directory: &[u8]) -> Result<bool, Problem> {
-        let arguments =
-            Args::READDIR(ReaddirArgs { dir: Opaque(directory), cookie: 0, cookieverf: [0; 8], count: 2048 });
+    fn is_empty(&mut self, directory: &[u8]) -> Result<bool, FileServerError> {
+        let arguments = Args::READDIR(Readdir3Args {
+            dir: Opaque(directory),
+            cookie: 0,
+            cookieverf: [0; 8],
+            count: 2048,
+        });
         self.call(Nfs::READDIR, &arguments, &[], |results| match results {
             Results::READDIR(outcome) => outcome
                 .ok()
@@ -216,8 +232,8 @@ impl Files for V3<'_> {
         })
     }
 
-    fn capabilities(&mut self, object: &[u8]) -> Result<Capabilities, Problem> {
-        let arguments = Args::FSINFO(FsrootArgs { fsroot: Opaque(object) });
+    fn capabilities(&mut self, object: &[u8]) -> Result<FileSystemCapabilities, FileServerError> {
+        let arguments = Args::FSINFO(Fsroot3Args { fsroot: Opaque(object) });
         let io = self.call(Nfs::FSINFO, &arguments, &[], |results| match results {
             Results::FSINFO(outcome) => outcome
                 .ok()
@@ -225,30 +241,32 @@ impl Files for V3<'_> {
                 .ok_or(outcome.status()),
             _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
         })?;
-        Ok(Capabilities { supported: None, io })
+        Ok(FileSystemCapabilities { supported: None, io })
     }
 
     fn limit_io(&mut self, limits: IoLimits) {
         self.io = limits;
     }
 
-    fn status(&mut self, object: &[u8]) -> Result<Status, Problem> {
-        let arguments = Args::GETATTR(GetattrArgs { object: Opaque(object) });
+    fn status(&mut self, object: &[u8]) -> Result<LiveObjectAttributes, FileServerError> {
+        let arguments = Args::GETATTR(Getattr3Args { object: Opaque(object) });
         self.call(Nfs::GETATTR, &arguments, &[], |results| match results {
-            Results::GETATTR(outcome) => outcome.ok().ok_or(outcome.status()).map(|ok| Status {
-                file_type: ok.obj_attributes.r#type.into(),
-                size: ok.obj_attributes.size,
-                mode: ok.obj_attributes.mode.0,
-                owners: Some([ok.obj_attributes.uid, ok.obj_attributes.gid]),
-                marks: marks(&ok.obj_attributes),
-            }),
+            Results::GETATTR(outcome) => {
+                outcome.ok().ok_or(outcome.status()).map(|ok| LiveObjectAttributes {
+                    file_type: ok.obj_attributes.r#type.into(),
+                    size: ok.obj_attributes.size,
+                    mode: ok.obj_attributes.mode.0,
+                    owners: Some([ok.obj_attributes.uid, ok.obj_attributes.gid]),
+                    marks: marks(&ok.obj_attributes),
+                })
+            }
             _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
         })
     }
 
-    fn read(&mut self, file: &[u8], offset: u64, count: u32) -> Result<Vec<u8>, Problem> {
+    fn read(&mut self, file: &[u8], offset: u64, count: u32) -> Result<Vec<u8>, FileServerError> {
         let count = count.min(self.io.read_bytes);
-        let arguments = Args::READ(ReadArgs { file: Opaque(file), offset, count });
+        let arguments = Args::READ(Read3Args { file: Opaque(file), offset, count });
         self.call(Nfs::READ, &arguments, &[], |results| match results {
             Results::READ(outcome) => {
                 outcome.ok().map(|ok| ok.data.bytes().unwrap_or_default().to_vec()).ok_or(outcome.status())
@@ -257,8 +275,8 @@ impl Files for V3<'_> {
         })
     }
 
-    fn text(&mut self, link: &[u8]) -> Result<Vec<u8>, Problem> {
-        let arguments = Args::READLINK(ReadlinkArgs { symlink: Opaque(link) });
+    fn text(&mut self, link: &[u8]) -> Result<Vec<u8>, FileServerError> {
+        let arguments = Args::READLINK(Readlink3Args { symlink: Opaque(link) });
         self.call(Nfs::READLINK, &arguments, &[], |results| match results {
             Results::READLINK(outcome) => {
                 outcome.ok().map(|ok| ok.data.bytes().unwrap_or_default().to_vec()).ok_or(outcome.status())
@@ -267,11 +285,11 @@ impl Files for V3<'_> {
         })
     }
 
-    fn names(&mut self, directory: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), Problem> {
+    fn names(&mut self, directory: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), FileServerError> {
         let (mut cookie, mut cookieverf, mut told) = (0, [0; 8], 0);
         while told < NAMES {
             let arguments =
-                Args::READDIR(ReaddirArgs { dir: Opaque(directory), cookie, cookieverf, count: 2048 });
+                Args::READDIR(Readdir3Args { dir: Opaque(directory), cookie, cookieverf, count: 2048 });
             let is_over = self.call(Nfs::READDIR, &arguments, &[], |results| match results {
                 Results::READDIR(outcome) => {
                     let ok = outcome.ok().ok_or(outcome.status())?;

@@ -3,21 +3,23 @@
 mod clients;
 
 use nfsrdma_dissectors::nfs::v4::{
-    Args, Attribute, Attributes, Bitmap4, CloseArgs, CreateArgs, Createhow4, Createtype4,
-    DestroyClientidArgs, DestroySessionArgs, Fattr4, GetattrArgs, LinkArgs, LookupArgs, Mode4, NfsFtype4,
-    Nfsstat4, Nfstime4, Object, OpenArgs, OpenClaim4, OpenConfirmArgs, OpenOwner4, OpenRflags, Openflag4,
-    Opentype4, ReadArgs, ReaddirArgs, ReclaimCompleteArgs, RemoveArgs, Reply, Results, SequenceArgs,
-    SetattrArgs, ShareAccess, ShareDeny, StableHow4, Stateid4, WriteArgs, mask_and_values, words_of,
+    Args, Attribute, Attributes, Bitmap4, Close4Args, CompoundReply, Create4Args, Createhow4, Createtype4,
+    DestroyClientid4Args, DestroySession4Args, Fattr4, Getattr4Args, Link4Args, Lookup4Args, Mode4,
+    NfsFtype4, Nfsstat4, Nfstime4, ObjectFh4, Open4Args, OpenClaim4, OpenConfirm4Args, OpenOwner4,
+    OpenRflags, Openflag4, Opentype4, Read4Args, Readdir4Args, ReclaimComplete4Args, Remove4Args, Results,
+    Sequence4Args, Setattr4Args, ShareAccess, ShareDeny, StableHow4, Stateid4, Write4Args, mask_and_values,
+    words_of,
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text, Void};
 
 use super::files::{
-    Capabilities, Files, Handle, IoLimits, Kind, Marks, NAMES, Problem, SessionLimits, Status,
+    FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle,
+    LiveObjectAttributes, NAMES, NewObjectKind, ObjectVersion, SessionLimits,
 };
-use crate::replay::caller::{ContainedLine, Procedure};
 use crate::replay::reply_size::ReplySize;
-use crate::replay::transport::Source;
+use crate::replay::rpc_client::{ContainedRpcClient, ProcedureCall};
+use crate::replay::transport::PayloadSource;
 use clients::{create_session, set_clientid};
 
 /// How often the server may forget the client.
@@ -30,7 +32,7 @@ const ANONYMOUS: Stateid4 = Stateid4 { seqid: 0, other: [0; 12] };
 const AROUND: u32 = 2048;
 
 /// What the client has at the server.
-enum Held {
+enum Nfs4ClientState {
     /// NFSv4.0: a clientid, and the seqid of its one open owner.
     Client { clientid: u64, seqid: u32 },
     /// From NFSv4.1 on: a session, and the sequence of its first slot.
@@ -39,7 +41,7 @@ enum Held {
 
 /// What a client has at the server, for who goes on with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known {
+pub enum Nfs4ClientHandover {
     /// NFSv4.0: a clientid.
     Client {
         /// The clientid.
@@ -61,12 +63,12 @@ pub enum Known {
 }
 
 /// A client of NFSv4.
-pub struct V4<'t> {
-    line: ContainedLine<'t>,
+pub struct Nfs4Client<'t> {
+    line: ContainedRpcClient<'t>,
     /// What it calls itself.
     name: String,
     minor: u32,
-    held: Held,
+    held: Nfs4ClientState,
     /// How often the server has forgotten it.
     renewals: u32,
     /// Open-owners before the present one.
@@ -74,12 +76,16 @@ pub struct V4<'t> {
     io: IoLimits,
 }
 
-impl<'t> V4<'t> {
+impl<'t> Nfs4Client<'t> {
     /// Becomes known to the server as a client of this name.
     ///
     /// # Errors
     /// Where the server refuses, or does not answer.
-    pub fn new(mut line: ContainedLine<'t>, name: &str, minors: &[u32]) -> Result<Self, Problem> {
+    pub fn new(
+        mut line: ContainedRpcClient<'t>,
+        name: &str,
+        minors: &[u32],
+    ) -> Result<Self, FileServerError> {
         line.introduce(name);
         let mut last = None;
         for minor in minors {
@@ -94,19 +100,22 @@ impl<'t> V4<'t> {
                     client.complete()?;
                     return Ok(client);
                 }
-                Err(Problem::Call(error)) if error.is_final() => return Err(Problem::Call(error)),
+                Err(FileServerError::Call(error)) if error.is_final() => {
+                    return Err(FileServerError::Call(error));
+                }
                 Err(error) => last = Some(error),
             }
         }
-        Err(last.unwrap_or_else(|| Problem::Refused("NFSv4".into(), "no minor version to try".into())))
+        Err(last
+            .unwrap_or_else(|| FileServerError::Refused("NFSv4".into(), "no minor version to try".into())))
     }
 
     /// What the client has at the server; somebody else goes on with it.
-    pub fn hand_over(self) -> Known {
+    pub fn hand_over(self) -> Nfs4ClientHandover {
         match self.held {
-            Held::Client { clientid, .. } => Known::Client { clientid },
-            Held::Session { clientid, id, sequence, slots, limits } => {
-                Known::Session { clientid, id, sequence, slots, limits }
+            Nfs4ClientState::Client { clientid, .. } => Nfs4ClientHandover::Client { clientid },
+            Nfs4ClientState::Session { clientid, id, sequence, slots, limits } => {
+                Nfs4ClientHandover::Session { clientid, id, sequence, slots, limits }
             }
         }
     }
@@ -116,11 +125,11 @@ impl<'t> V4<'t> {
     ///
     /// # Errors
     /// As [`Files::lookup`], and in NFSv4.0, which has no such claim.
-    pub fn open(&mut self, file: &[u8], owner: u32, access: u32) -> Result<Stateid4, Problem> {
-        let Held::Session { .. } = self.held else {
-            return Err(Problem::Refused("OPEN".into(), "NFSv4.0 opens by name alone".into()));
+    pub fn open(&mut self, file: &[u8], owner: u32, access: u32) -> Result<Stateid4, FileServerError> {
+        let Nfs4ClientState::Session { .. } = self.held else {
+            return Err(FileServerError::Refused("OPEN".into(), "NFSv4.0 opens by name alone".into()));
         };
-        let open = Args::OPEN(OpenArgs {
+        let open = Args::OPEN(Open4Args {
             seqid: 0,
             share_access: ShareAccess(if access & 3 == 0 { 3 } else { access & 3 }),
             share_deny: ShareDeny::OPEN4_SHARE_DENY_NONE,
@@ -138,37 +147,41 @@ impl<'t> V4<'t> {
         &mut self,
         what: &str,
         operations: &[Args<'_>],
-        data: &[Source<'_>],
+        data: &[PayloadSource<'_>],
         mut read: impl FnMut(&Results<'_>) -> Option<T>,
-    ) -> Result<T, Problem> {
+    ) -> Result<T, FileServerError> {
         let mut waits = 0;
         while waits < PATIENCE {
             match self.run_once(what, operations, data, &mut read) {
-                Err(Problem::Refused(what, status)) if is_later(&status) => {
+                Err(FileServerError::Refused(what, status)) if is_later(&status) => {
                     waits += 1;
                     std::thread::sleep(PAUSE);
                     // The operation itself has the seqid of its owner.
                     if self.minor == 0 && operations.iter().any(|of| matches!(of, Args::OPEN(_))) {
-                        return Err(Problem::Refused(what, status));
+                        return Err(FileServerError::Refused(what, status));
                     }
                 }
-                Err(Problem::Refused(what, status)) if is_unknown(&status) && self.renewals < RENEWALS => {
+                Err(FileServerError::Refused(what, status))
+                    if is_unknown(&status) && self.renewals < RENEWALS =>
+                {
                     self.renew()?;
                     // In NFSv4.0 the operations themselves name the client.
                     if self.minor == 0 {
-                        return Err(Problem::Refused(what, status));
+                        return Err(FileServerError::Refused(what, status));
                     }
                 }
                 // The Call was sent again, and the server has done it and not kept the Reply (RFC 8881 section 15.1.10.3).
-                Err(Problem::Refused(_, status)) if status == "NFS4ERR_RETRY_UNCACHED_REP" => waits += 1,
+                Err(FileServerError::Refused(_, status)) if status == "NFS4ERR_RETRY_UNCACHED_REP" => {
+                    waits += 1
+                }
                 done => return done,
             }
         }
-        Err(Problem::Busy(what.into(), u64::from(PATIENCE) * PAUSE.as_secs()))
+        Err(FileServerError::Busy(what.into(), u64::from(PATIENCE) * PAUSE.as_secs()))
     }
 
     /// Becomes known to the server again, which has restarted or forgotten the session. RFC 8881 section 8.4.2.
-    fn renew(&mut self) -> Result<(), Problem> {
+    fn renew(&mut self) -> Result<(), FileServerError> {
         self.renewals += 1;
         self.held = match self.minor {
             0 => set_clientid(&mut self.line, &self.name)?,
@@ -176,17 +189,17 @@ impl<'t> V4<'t> {
         };
         match self.complete() {
             // The client was known all the time: RFC 8881 section 18.51.3.
-            Err(Problem::Refused(_, status)) if status == "NFS4ERR_COMPLETE_ALREADY" => Ok(()),
+            Err(FileServerError::Refused(_, status)) if status == "NFS4ERR_COMPLETE_ALREADY" => Ok(()),
             done => done,
         }
     }
 
     /// Tells the server that there is nothing to be reclaimed.
-    fn complete(&mut self) -> Result<(), Problem> {
+    fn complete(&mut self) -> Result<(), FileServerError> {
         if self.minor == 0 {
             return Ok(());
         }
-        let done = Args::RECLAIM_COMPLETE(ReclaimCompleteArgs { rca_one_fs: false });
+        let done = Args::RECLAIM_COMPLETE(ReclaimComplete4Args { rca_one_fs: false });
         self.run("RECLAIM_COMPLETE", &[done], &[], |_| Some(()))
     }
 
@@ -194,17 +207,17 @@ impl<'t> V4<'t> {
         &mut self,
         what: &str,
         operations: &[Args<'_>],
-        data: &[Source<'_>],
+        data: &[PayloadSource<'_>],
         read: impl FnMut(&Results<'_>) -> Option<T>,
-    ) -> Result<T, Problem> {
+    ) -> Result<T, FileServerError> {
         let mut all = Vec::with_capacity(operations.len() + 1);
-        if let Held::Session { id, sequence, .. } = &mut self.held {
+        if let Nfs4ClientState::Session { id, sequence, .. } = &mut self.held {
             *sequence += 1;
             // Where a Call is sent again, what changes something is not to be done twice. Other Replies are longer than is kept.
             let is_kept = |operation: &Args<'_>| {
                 !matches!(operation, Args::READ(_) | Args::READDIR(_) | Args::READLINK(_) | Args::GETATTR(_))
             };
-            all.push(Args::SEQUENCE(SequenceArgs {
+            all.push(Args::SEQUENCE(Sequence4Args {
                 sa_sessionid: *id,
                 sa_sequenceid: *sequence,
                 sa_slotid: 0,
@@ -218,25 +231,32 @@ impl<'t> V4<'t> {
 
     fn next_seqid(&mut self) -> u32 {
         match &mut self.held {
-            Held::Client { seqid, .. } => {
+            Nfs4ClientState::Client { seqid, .. } => {
                 *seqid += 1;
                 *seqid
             }
-            Held::Session { .. } => 0,
+            Nfs4ClientState::Session { .. } => 0,
         }
     }
 
     /// Makes a file, once more where the server asks for it or forgets its client in between.
-    fn create_file(&mut self, directory: &[u8], name: &[u8], mode: u32) -> Result<Handle, Problem> {
+    fn create_file(
+        &mut self,
+        directory: &[u8],
+        name: &[u8],
+        mode: u32,
+    ) -> Result<LiveFilehandle, FileServerError> {
         let (mut waits, mut losses) = (0, 0);
         loop {
             match self.create_file_once(directory, name, mode) {
                 // The next try has the next seqid of the owner (RFC 7530 section 9.1.7).
-                Err(Problem::Refused(_, status)) if is_later(&status) && waits < PATIENCE => waits += 1,
+                Err(FileServerError::Refused(_, status)) if is_later(&status) && waits < PATIENCE => {
+                    waits += 1
+                }
                 // A Call that was sent again may have counted twice for the owner: another one begins anew.
-                Err(Problem::Refused(_, status)) if is_lost(&status) && losses < RENEWALS => {
+                Err(FileServerError::Refused(_, status)) if is_lost(&status) && losses < RENEWALS => {
                     losses += 1;
-                    if let Held::Client { seqid, .. } = &mut self.held {
+                    if let Nfs4ClientState::Client { seqid, .. } = &mut self.held {
                         (*seqid, self.owners) = (0, self.owners + 1);
                     }
                     if let Some(made) = self.lookup(directory, name)? {
@@ -248,16 +268,21 @@ impl<'t> V4<'t> {
         }
     }
 
-    fn create_file_once(&mut self, directory: &[u8], name: &[u8], mode: u32) -> Result<Handle, Problem> {
+    fn create_file_once(
+        &mut self,
+        directory: &[u8],
+        name: &[u8],
+        mode: u32,
+    ) -> Result<LiveFilehandle, FileServerError> {
         let clientid = match self.held {
-            Held::Client { clientid, .. } => clientid,
-            Held::Session { .. } => 0,
+            Nfs4ClientState::Client { clientid, .. } => clientid,
+            Nfs4ClientState::Session { .. } => 0,
         };
         let (words, values) = mask_and_values(&[Attribute::MODE(Mode4(mode))]);
         let attributes = Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values));
         let seqid = self.next_seqid();
         let owner = format!("seed {}", self.owners);
-        let open = Args::OPEN(OpenArgs {
+        let open = Args::OPEN(Open4Args {
             seqid,
             share_access: ShareAccess::OPEN4_SHARE_ACCESS_WRITE,
             share_deny: ShareDeny::OPEN4_SHARE_DENY_NONE,
@@ -280,7 +305,7 @@ impl<'t> V4<'t> {
         let Some((mut stateid, must_confirm)) = opened else { return Ok(handle) };
         if must_confirm {
             let seqid = self.next_seqid();
-            let confirm = OpenConfirmArgs { open_stateid: stateid.clone(), seqid };
+            let confirm = OpenConfirm4Args { open_stateid: stateid.clone(), seqid };
             self.run("OPEN_CONFIRM", &[put(&handle), Args::OPEN_CONFIRM(confirm)], &[], |results| {
                 if let Results::OPEN_CONFIRM(outcome) = results {
                     stateid = outcome.ok()?.open_stateid.clone();
@@ -289,7 +314,7 @@ impl<'t> V4<'t> {
             })?;
         }
         let seqid = self.next_seqid();
-        let close = Args::CLOSE(CloseArgs { seqid, open_stateid: stateid });
+        let close = Args::CLOSE(Close4Args { seqid, open_stateid: stateid });
         self.run("CLOSE", &[put(&handle), close], &[], |_| Some(()))?;
         Ok(handle)
     }
@@ -312,98 +337,107 @@ fn is_later(status: &str) -> bool {
 }
 
 fn put(handle: &[u8]) -> Args<'_> {
-    Args::PUTFH(Object { object: Opaque(handle) })
+    Args::PUTFH(ObjectFh4 { object: Opaque(handle) })
 }
 
-fn handle(results: &Results<'_>) -> Option<Handle> {
+fn handle(results: &Results<'_>) -> Option<LiveFilehandle> {
     match results {
         Results::GETFH(outcome) => outcome.ok().map(|ok| ok.object.0.to_vec()),
         _ => None,
     }
 }
 
-impl Files for V4<'_> {
-    fn export(&mut self, path: &str) -> Result<Handle, Problem> {
+impl FileServerClient for Nfs4Client<'_> {
+    fn export(&mut self, path: &str) -> Result<LiveFilehandle, FileServerError> {
         let mut way = vec![Args::PUTROOTFH(Void)];
         let names = path.split('/').filter(|name| !name.is_empty());
-        way.extend(names.map(|name| Args::LOOKUP(LookupArgs { objname: Text(name.as_bytes()) })));
+        way.extend(names.map(|name| Args::LOOKUP(Lookup4Args { objname: Text(name.as_bytes()) })));
         way.push(Args::GETFH(Void));
         self.run(path, &way, &[], handle)
     }
 
-    fn lookup(&mut self, directory: &[u8], name: &[u8]) -> Result<Option<Handle>, Problem> {
+    fn lookup(&mut self, directory: &[u8], name: &[u8]) -> Result<Option<LiveFilehandle>, FileServerError> {
         let operations =
-            [put(directory), Args::LOOKUP(LookupArgs { objname: Text(name) }), Args::GETFH(Void)];
+            [put(directory), Args::LOOKUP(Lookup4Args { objname: Text(name) }), Args::GETFH(Void)];
         match self.run("LOOKUP", &operations, &[], handle) {
             Ok(handle) => Ok(Some(handle)),
-            Err(Problem::Refused(_, status)) if status == "NFS4ERR_NOENT" => Ok(None),
+            Err(FileServerError::Refused(_, status)) if status == "NFS4ERR_NOENT" => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    fn make(&mut self, directory: &[u8], name: &[u8], kind: Kind<'_>, mode: u32) -> Result<Handle, Problem> {
+    fn make(
+        &mut self,
+        directory: &[u8],
+        name: &[u8],
+        kind: NewObjectKind<'_>,
+        mode: u32,
+    ) -> Result<LiveFilehandle, FileServerError> {
         let objtype = match kind {
-            Kind::File => return self.create_file(directory, name, mode),
-            Kind::Directory => Createtype4::Other(NfsFtype4::NF4DIR),
-            Kind::Fifo => Createtype4::Other(NfsFtype4::NF4FIFO),
-            Kind::Socket => Createtype4::Other(NfsFtype4::NF4SOCK),
-            Kind::Link(text) => Createtype4::Link(DdpText::Inline(text)),
+            NewObjectKind::File => return self.create_file(directory, name, mode),
+            NewObjectKind::Directory => Createtype4::Other(NfsFtype4::NF4DIR),
+            NewObjectKind::Fifo => Createtype4::Other(NfsFtype4::NF4FIFO),
+            NewObjectKind::Socket => Createtype4::Other(NfsFtype4::NF4SOCK),
+            NewObjectKind::Link(text) => Createtype4::Link(DdpText::Inline(text)),
         };
         let (words, values) = mask_and_values(&[Attribute::MODE(Mode4(mode))]);
         let createattrs = match kind {
-            Kind::Link(_) => Fattr4::default(),
+            NewObjectKind::Link(_) => Fattr4::default(),
             _ => Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values)),
         };
-        let create = Args::CREATE(CreateArgs { objtype, objname: Text(name), createattrs });
+        let create = Args::CREATE(Create4Args { objtype, objname: Text(name), createattrs });
         self.run("CREATE", &[put(directory), create, Args::GETFH(Void)], &[], handle)
     }
 
-    fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> Result<(), Problem> {
-        let link = Args::LINK(LinkArgs { newname: Text(name) });
+    fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> Result<(), FileServerError> {
+        let link = Args::LINK(Link4Args { newname: Text(name) });
         let operations = [put(object), Args::SAVEFH(Void), put(directory), link];
         self.run("LINK", &operations, &[], |_| Some(()))
     }
 
-    fn remove(&mut self, directory: &[u8], name: &[u8], _: bool) -> Result<(), Problem> {
-        let remove = Args::REMOVE(RemoveArgs { target: Text(name) });
+    fn remove(&mut self, directory: &[u8], name: &[u8], _: bool) -> Result<(), FileServerError> {
+        let remove = Args::REMOVE(Remove4Args { target: Text(name) });
         self.run("REMOVE", &[put(directory), remove], &[], |_| Some(()))
     }
 
-    fn set(&mut self, object: &[u8], mode: Option<u32>, size: Option<u64>) -> Result<(), Problem> {
+    fn set(&mut self, object: &[u8], mode: Option<u32>, size: Option<u64>) -> Result<(), FileServerError> {
         let size = size.map(Attribute::SIZE);
         let mode = mode.map(|mode| Attribute::MODE(Mode4(mode)));
         let items: Vec<_> = size.into_iter().chain(mode).collect();
         let (words, values) = mask_and_values(&items);
         let obj_attributes = Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values));
-        let set = Args::SETATTR(SetattrArgs { stateid: ANONYMOUS, obj_attributes });
+        let set = Args::SETATTR(Setattr4Args { stateid: ANONYMOUS, obj_attributes });
         self.run("SETATTR", &[put(object), set], &[], |_| Some(()))
     }
 
-    fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> Result<(), Problem> {
+    fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> Result<(), FileServerError> {
         let mut done = 0;
         while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {
             let rest = rest.get(..self.io.write_bytes as usize).unwrap_or(rest);
-            let write = Args::WRITE(WriteArgs {
+            let write = Args::WRITE(Write4Args {
                 stateid: ANONYMOUS,
                 offset: offset + done as u64,
                 stable: StableHow4::FILE_SYNC4,
                 data: Ddp::Chunk { length: rest.len() as u32, bytes: None },
             });
-            let data = [Source::Copied(rest)];
+            let data = [PayloadSource::Copied(rest)];
             let count = self.run("WRITE", &[put(file), write], &data, |results| match results {
                 Results::WRITE(outcome) => outcome.ok().map(|ok| ok.count as usize),
                 _ => None,
             })?;
             if count == 0 || count > rest.len() {
-                return Err(Problem::Refused("WRITE".into(), format!("{count} bytes of {}", rest.len())));
+                return Err(FileServerError::Refused(
+                    "WRITE".into(),
+                    format!("{count} bytes of {}", rest.len()),
+                ));
             }
             done += count;
         }
         Ok(())
     }
 
-    fn is_empty(&mut self, directory: &[u8]) -> Result<bool, Problem> {
-        let readdir = Args::READDIR(ReaddirArgs {
+    fn is_empty(&mut self, directory: &[u8]) -> Result<bool, FileServerError> {
+        let readdir = Args::READDIR(Readdir4Args {
             cookie: 0,
             cookieverf: [0; 8],
             dircount: 1024,
@@ -416,9 +450,9 @@ impl Files for V4<'_> {
         })
     }
 
-    fn capabilities(&mut self, object: &[u8]) -> Result<Capabilities, Problem> {
+    fn capabilities(&mut self, object: &[u8]) -> Result<FileSystemCapabilities, FileServerError> {
         let words = words_of([Attributes::SUPPORTED_ATTRS, Attributes::MAXREAD, Attributes::MAXWRITE]);
-        let getattr = Args::GETATTR(GetattrArgs { attr_request: Bitmap4::from(&words[..]) });
+        let getattr = Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(&words[..]) });
         self.run("GETATTR", &[put(object), getattr], &[], |results| {
             let Results::GETATTR(outcome) = results else { return None };
             let (mut supported, mut io) = (None, [0; 2]);
@@ -433,14 +467,14 @@ impl Files for V4<'_> {
                 }
             }
             let [read, write] = io;
-            Some(Capabilities { supported: Some(supported?), io: IoLimits::told(read, write) })
+            Some(FileSystemCapabilities { supported: Some(supported?), io: IoLimits::told(read, write) })
         })
     }
 
     fn limit_io(&mut self, limits: IoLimits) {
         let (request, response) = match &self.held {
-            Held::Session { limits, .. } => (limits.request_bytes, limits.response_bytes),
-            Held::Client { .. } => (u32::MAX, u32::MAX),
+            Nfs4ClientState::Session { limits, .. } => (limits.request_bytes, limits.response_bytes),
+            Nfs4ClientState::Client { .. } => (u32::MAX, u32::MAX),
         };
         self.io = IoLimits {
             read_bytes: limits.read_bytes.min(response.saturating_sub(AROUND).max(1)),
@@ -448,7 +482,7 @@ impl Files for V4<'_> {
         };
     }
 
-    fn status(&mut self, object: &[u8]) -> Result<Status, Problem> {
+    fn status(&mut self, object: &[u8]) -> Result<LiveObjectAttributes, FileServerError> {
         let words = words_of([
             Attributes::TYPE,
             Attributes::CHANGE,
@@ -459,11 +493,11 @@ impl Files for V4<'_> {
             Attributes::TIME_METADATA,
             Attributes::TIME_MODIFY,
         ]);
-        let getattr = Args::GETATTR(GetattrArgs { attr_request: Bitmap4::from(&words[..]) });
+        let getattr = Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(&words[..]) });
         self.run("GETATTR", &[put(object), getattr], &[], |results| {
             let Results::GETATTR(outcome) = results else { return None };
             let (mut file_type, mut of_size, mut of_mode) = (None, None, None);
-            let mut marks = Marks::default();
+            let mut marks = ObjectVersion::default();
             let time =
                 |time: &Nfstime4| Some(u128::from(time.seconds as u64) << 32 | u128::from(time.nseconds));
             for attribute in outcome.ok()?.obj_attributes.items().map_while(Result::ok) {
@@ -481,30 +515,36 @@ impl Files for V4<'_> {
                     _ => {}
                 }
             }
-            Some(Status { file_type: file_type?, size: of_size?, mode: of_mode?, owners: None, marks })
+            Some(LiveObjectAttributes {
+                file_type: file_type?,
+                size: of_size?,
+                mode: of_mode?,
+                owners: None,
+                marks,
+            })
         })
     }
 
-    fn read(&mut self, file: &[u8], offset: u64, count: u32) -> Result<Vec<u8>, Problem> {
+    fn read(&mut self, file: &[u8], offset: u64, count: u32) -> Result<Vec<u8>, FileServerError> {
         let count = count.min(self.io.read_bytes);
-        let read = Args::READ(ReadArgs { stateid: ANONYMOUS, offset, count });
+        let read = Args::READ(Read4Args { stateid: ANONYMOUS, offset, count });
         self.run("READ", &[put(file), read], &[], |results| match results {
             Results::READ(outcome) => outcome.ok().map(|ok| ok.data.bytes().unwrap_or_default().to_vec()),
             _ => None,
         })
     }
 
-    fn text(&mut self, link: &[u8]) -> Result<Vec<u8>, Problem> {
+    fn text(&mut self, link: &[u8]) -> Result<Vec<u8>, FileServerError> {
         self.run("READLINK", &[put(link), Args::READLINK(Void)], &[], |results| match results {
             Results::READLINK(outcome) => outcome.ok().map(|ok| ok.link.bytes().unwrap_or_default().to_vec()),
             _ => None,
         })
     }
 
-    fn names(&mut self, directory: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), Problem> {
+    fn names(&mut self, directory: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), FileServerError> {
         let (mut cookie, mut cookieverf, mut told) = (0, [0; 8], 0);
         while told < NAMES {
-            let readdir = Args::READDIR(ReaddirArgs {
+            let readdir = Args::READDIR(Readdir4Args {
                 cookie,
                 cookieverf,
                 dircount: 2048,
@@ -532,11 +572,11 @@ impl Files for V4<'_> {
 
     fn leave(&mut self) {
         // What is not given back ends with its lease.
-        if let Held::Session { clientid, id, .. } = self.held {
+        if let Nfs4ClientState::Session { clientid, id, .. } = self.held {
             let (line, minor) = (&mut self.line, self.minor);
-            let destroy = Args::DESTROY_SESSION(DestroySessionArgs { dsa_sessionid: id });
+            let destroy = Args::DESTROY_SESSION(DestroySession4Args { dsa_sessionid: id });
             let _ = run(line, minor, "DESTROY_SESSION", &[destroy], &[], |_| Some(()));
-            let destroy = Args::DESTROY_CLIENTID(DestroyClientidArgs { dca_clientid: clientid });
+            let destroy = Args::DESTROY_CLIENTID(DestroyClientid4Args { dca_clientid: clientid });
             let _ = run(line, minor, "DESTROY_CLIENTID", &[destroy], &[], |_| Some(()));
         }
         self.line.disconnect();
@@ -545,16 +585,16 @@ impl Files for V4<'_> {
 
 /// Runs operations; the first that fails is the problem. Gives what was read last.
 fn run<T>(
-    line: &mut ContainedLine<'_>,
+    line: &mut ContainedRpcClient<'_>,
     minor: u32,
     what: &str,
     operations: &[Args<'_>],
-    data: &[Source<'_>],
+    data: &[PayloadSource<'_>],
     mut read: impl FnMut(&Results<'_>) -> Option<T>,
-) -> Result<T, Problem> {
+) -> Result<T, FileServerError> {
     let size = ReplySize::of_compound(operations);
-    let procedure = Procedure { data, ..Procedure::new(Program::NFS, 4, 1, 0) };
-    let found = line.compound(minor, operations, &size.of(&procedure), |reply: &Reply<'_>| {
+    let procedure = ProcedureCall { data, ..ProcedureCall::new(Program::NFS, 4, 1, 0) };
+    let found = line.compound(minor, operations, &size.of(&procedure), |reply: &CompoundReply<'_>| {
         let mut found = None;
         for results in reply.operations() {
             let results = results.map_err(|stop| stop.error)?;
@@ -570,8 +610,8 @@ fn run<T>(
     })?;
     match found {
         Ok(Some(found)) => Ok(found),
-        Ok(None) => Err(Problem::Refused(what.into(), "results without what was asked".into())),
-        Err(status) => Err(Problem::Refused(what.into(), status.to_string())),
+        Ok(None) => Err(FileServerError::Refused(what.into(), "results without what was asked".into())),
+        Err(status) => Err(FileServerError::Refused(what.into(), status.to_string())),
     }
 }
 

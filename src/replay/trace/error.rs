@@ -32,7 +32,7 @@ pub enum TraceError {
         /// Where.
         at: u64,
         /// Why.
-        error: xdr::Error,
+        error: xdr::XdrError,
     },
     /// The file could not be read.
     Io(io::Error),

@@ -8,7 +8,7 @@ use nfsrdma_dissectors::field::Field;
 use nfsrdma_dissectors::xdr;
 use nfsrdma_dissectors::xdr::{List, Opaque, Text};
 
-use super::step::{Content, Holds, MOST};
+use super::step::{MOST, MessageSlotKind, PayloadContentState};
 
 /// What a trace begins with.
 pub const MAGIC: [u8; 8] = *b"nfstrace";
@@ -19,7 +19,7 @@ pub const LONGEST: u32 = 64 << 20;
 
 xdr! { "trace";
     /// The first 28 bytes of a trace.
-    struct Preamble {
+    struct TracePreamble {
         /// [`MAGIC`].
         magic: [u8; 8],
         /// [`VERSION`].
@@ -33,7 +33,7 @@ xdr! { "trace";
     }
 
     /// What a block holds.
-    enum Kind {
+    enum TraceBlockKind {
         /// Steps, one after the other: [`Step`](super::Step).
         STEPS = 1,
         /// File data.
@@ -55,9 +55,9 @@ xdr! { "trace";
     }
 
     /// What stands before a block.
-    struct BlockHeader {
+    struct TraceBlockHeader {
         /// What it holds.
-        kind: Kind,
+        kind: TraceBlockKind,
         /// Its length in bytes, without this header and the fill to a multiple of four.
         length: u32,
         /// CRC-32 of it, as in Ethernet.
@@ -65,7 +65,7 @@ xdr! { "trace";
     }
 
     /// What became of file data.
-    enum Keeping {
+    enum ContentRetention {
         /// It is kept, equal data once.
         KEPT = 0,
         /// Its hash is.
@@ -75,19 +75,19 @@ xdr! { "trace";
     }
 
     /// How the trace was made.
-    struct About<'a> {
+    struct TraceProvenance<'a> {
         /// The program that wrote it, with its version.
         program: Text<'a>,
         /// The captures, by the names of their files.
         captures: List<'a, Text<'a>, 1024>,
         /// What became of file data.
-        keeping: Keeping,
+        keeping: ContentRetention,
         /// The key that data is made from; 0 where none is.
         key: u64,
     }
 
     /// A host.
-    struct Host<'a> {
+    struct TraceHost<'a> {
         /// Its number among the clients, or among the servers.
         number: u32,
         /// Whether it is a server.
@@ -97,14 +97,14 @@ xdr! { "trace";
     }
 
     /// What carries a connection.
-    enum Transport { ROCEV2 = 0, ROCEV1 = 1, INFINIBAND = 2, IWARP = 3, TCP = 4, UDP = 5 }
+    enum TraceTransport { ROCEV2 = 0, ROCEV1 = 1, INFINIBAND = 2, IWARP = 3, TCP = 4, UDP = 5 }
 
     /// A connection of the capture.
-    struct Connection {
+    struct TraceConnection {
         /// Its number, as the capture's Transactions have it.
         number: u64,
         /// What carries it.
-        transport: Transport,
+        transport: TraceTransport,
         /// The client, by its number.
         client: u32,
         /// The server, by its number.
@@ -119,11 +119,11 @@ xdr! { "trace";
     }
 
     /// A variable that is used, though no step before its first use defines it.
-    struct Undefined<'a> {
+    struct TraceUndefinedVariable<'a> {
         /// Its number.
         variable: u32,
         /// What it holds.
-        holds: Holds,
+        holds: MessageSlotKind,
         /// Its value in the capture.
         value: Opaque<'a>,
         /// The first step that uses it.
@@ -141,7 +141,7 @@ xdr! { "trace";
     enum FileType { UNKNOWN = 0, FILE = 1, DIRECTORY = 2, BLOCK = 3, CHARACTER = 4, LINK = 5, SOCKET = 6, FIFO = 7 }
 
     /// How an object comes to be there.
-    enum Existence {
+    enum ObjectExistence {
         /// It is there before the first step: seeding makes it.
         BEFORE = 0,
         /// A step creates it.
@@ -151,7 +151,7 @@ xdr! { "trace";
     }
 
     /// A name of an object.
-    struct Name<'a> {
+    struct TraceObjectName<'a> {
         /// The directory, by its number; [`NONE`](super::step::NONE) where it is not known.
         parent: u32,
         /// The name in it; of a root its path on the server.
@@ -161,17 +161,17 @@ xdr! { "trace";
     }
 
     /// A file system object that steps use.
-    struct Object<'a> {
+    struct TraceFileObject<'a> {
         /// Its number.
         number: u32,
         /// How it comes to be there.
-        existence: Existence,
+        existence: ObjectExistence,
         /// The step that creates it; 0 where none does.
         step: u64,
         /// Its type.
         file_type: FileType,
         /// Its names before the first step, or the name that it was created with; none where none was seen.
-        names: List<'a, Name<'a>, MOST>,
+        names: List<'a, TraceObjectName<'a>, MOST>,
         /// Variables of filehandles that name it.
         handles: List<'a, u32, MOST>,
         /// The server, by its number.
@@ -195,7 +195,7 @@ xdr! { "trace";
     }
 
     /// What a file holds before the first step, because a step reads it before any writes it.
-    struct Extent {
+    struct TraceExtent {
         /// The file, by its number in [`Object`].
         object: u32,
         /// Where in the file it begins.
@@ -203,7 +203,7 @@ xdr! { "trace";
         /// Its length in bytes.
         length: u32,
         /// What is known of the content.
-        content: Content,
+        content: PayloadContentState,
         /// XXH3 with 128 bits of the content.
         hash: [u8; 16],
         /// Where the content begins, in bytes from the beginning of the trace.
@@ -245,7 +245,7 @@ pub(super) const PREAMBLE: usize = 28;
 /// Bytes of a block header.
 pub(super) const HEADER: usize = 12;
 
-impl Preamble {
+impl TracePreamble {
     /// The preamble of a trace whose tables begin there.
     pub(super) fn bytes(tables: u64) -> Vec<u8> {
         use nfsrdma_dissectors::xdr::{Encoder, Xdr};

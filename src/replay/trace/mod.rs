@@ -16,34 +16,35 @@
 //!   compiled from;
 //! - [`writer`] and [`reader`]: in memory that does not grow with the trace.
 
-pub mod bind;
-pub mod emit;
+pub mod binding;
+pub mod emission;
 mod error;
-pub mod hear;
-pub mod keyed;
+pub mod field_visitor;
+pub mod keyed_content;
 pub mod layout;
 pub mod reader;
-pub mod retold;
 pub mod step;
-pub mod travelled;
+pub mod transaction_builder;
+pub mod wire_transaction;
 pub mod writer;
 
 pub use error::TraceError;
-pub use reader::{Summary, Trace};
+pub use reader::{TraceReader, TraceSummary};
 pub use step::{
-    Asked, Caller, Carried, Content, Form, Holds, Message, NONE, Needs, Origin, Part, Payload, Protection,
-    Seen, Segments, Shape, Slot, Step,
+    CaptureCompleteness, ChunkSegmentLengths, GssProtection, MessageSlot, MessageSlotKind, NONE,
+    PayloadContentState, TraceCallChunks, TraceCaller, TraceMessage, TraceMessageForm, TracePayload,
+    TraceProcedure, TraceReplyNeeds, TraceStep, TraceStepOrigin, TraceTransfer, VariableUse,
 };
-pub use writer::Writer;
+pub use writer::TraceWriter;
 
 /// Something that a server or a client names, by its number in the trace, from 0. What it is called is another value in
 /// each run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Variable(pub u32);
+pub struct TraceVariable(pub u32);
 
-impl Slot {
+impl MessageSlot {
     /// The variable.
-    pub fn variable(&self) -> Variable {
-        Variable(self.variable)
+    pub fn variable(&self) -> TraceVariable {
+        TraceVariable(self.variable)
     }
 }

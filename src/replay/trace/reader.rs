@@ -3,18 +3,19 @@
 
 use std::io::{self, Read, Seek, SeekFrom};
 
-use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::xdr;
 use nfsrdma_dissectors::xdr::{Cursor, Xdr, roundup};
 use twox_hash::XxHash3_128;
 
-use super::Step;
+use super::TraceStep;
 use super::error::TraceError;
 use super::layout::{
-    About, BlockHeader, Connection, End, Extent, FILE, HEADER, Host, Keeping, Kind, LONGEST, MAGIC, Object,
-    PREAMBLE, Preamble, Undefined, VERSION,
+    ContentRetention, End, FILE, HEADER, LONGEST, MAGIC, PREAMBLE, TraceBlockHeader, TraceBlockKind,
+    TraceConnection, TraceExtent, TraceFileObject, TraceHost, TracePreamble, TraceProvenance,
+    TraceUndefinedVariable, VERSION,
 };
-use super::step::{Content, Payload};
+use super::step::{PayloadContentState, TracePayload};
 
 /// Hosts and connections that are remembered; more are not looked at.
 const REMEMBERED: usize = 1 << 16;
@@ -32,26 +33,26 @@ pub struct HostName {
 
 /// What the tables say of a trace as a whole.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Summary {
+pub struct TraceSummary {
     /// The captures, by the names of their files.
     pub captures: Vec<String>,
     /// What became of file data.
-    pub keeping: Keeping,
+    pub keeping: ContentRetention,
     /// The key that data is made from.
     pub key: u64,
     /// The clients and the servers.
     pub hosts: Vec<HostName>,
     /// The connections.
-    pub connections: Vec<Connection>,
+    pub connections: Vec<TraceConnection>,
     /// What was counted.
     pub end: End,
 }
 
 /// A trace that is read.
 #[derive(Debug)]
-pub struct Trace<R> {
+pub struct TraceReader<R> {
     from: R,
-    summary: Summary,
+    summary: TraceSummary,
     tables: u64,
     /// Where the block begins that is read next, and the one that was read last.
     next: u64,
@@ -64,12 +65,12 @@ pub struct Trace<R> {
 }
 
 /// The header of a block, and where the next one begins.
-struct Found {
-    header: BlockHeader,
+struct LocatedTraceBlock {
+    header: TraceBlockHeader,
     next: u64,
 }
 
-impl<R: Read + Seek> Trace<R> {
+impl<R: Read + Seek> TraceReader<R> {
     /// Opens a trace and reads what its tables say of it as a whole.
     ///
     /// # Errors
@@ -81,8 +82,8 @@ impl<R: Read + Seek> Trace<R> {
             TraceError::Cut { .. } => TraceError::NoTrace,
             error => error,
         })?;
-        let preamble = Preamble::decode(&mut Cursor::new(&bytes), &FILE, &mut Unobserved);
-        let Ok(Preamble { magic: MAGIC, version, tables, checksum, .. }) = preamble else {
+        let preamble = TracePreamble::decode(&mut Cursor::new(&bytes), &FILE, &mut NullObserver);
+        let Ok(TracePreamble { magic: MAGIC, version, tables, checksum, .. }) = preamble else {
             return Err(TraceError::NoTrace);
         };
         if version != VERSION {
@@ -107,9 +108,9 @@ impl<R: Read + Seek> Trace<R> {
             first: 0,
             last: 0,
         };
-        let summary = Summary {
+        let summary = TraceSummary {
             captures: Vec::new(),
-            keeping: Keeping::KEPT,
+            keeping: ContentRetention::KEPT,
             key: 0,
             hosts: Vec::new(),
             connections: Vec::new(),
@@ -136,37 +137,40 @@ impl<R: Read + Seek> Trace<R> {
             let found = self.header()?;
             let kind = found.header.kind;
             match kind {
-                Kind::ABOUT | Kind::HOSTS | Kind::CONNECTIONS | Kind::END => self.load(&found)?,
-                Kind::UNDEFINED | Kind::OBJECTS => self.next = found.next,
+                TraceBlockKind::ABOUT
+                | TraceBlockKind::HOSTS
+                | TraceBlockKind::CONNECTIONS
+                | TraceBlockKind::END => self.load(&found)?,
+                TraceBlockKind::UNDEFINED | TraceBlockKind::OBJECTS => self.next = found.next,
                 _ => return Err(TraceError::Damaged { at: self.next }),
             }
             let Self { block, summary, at, .. } = self;
             let at = *at;
             match kind {
-                Kind::ABOUT => each(block, at, |about: About<'_>| {
+                TraceBlockKind::ABOUT => each(block, at, |about: TraceProvenance<'_>| {
                     let names = about.captures.iter().map(|name| lossy(name.0));
                     summary.captures = names.collect();
                     (summary.keeping, summary.key) = (about.keeping, about.key);
                 })?,
-                Kind::HOSTS => each(block, at, |host: Host<'_>| {
+                TraceBlockKind::HOSTS => each(block, at, |host: TraceHost<'_>| {
                     if summary.hosts.len() < REMEMBERED {
-                        let Host { number, is_server, address } = host;
+                        let TraceHost { number, is_server, address } = host;
                         summary.hosts.push(HostName { number, is_server, address: lossy(address.0) });
                     }
                 })?,
-                Kind::CONNECTIONS => each(block, at, |connection: Connection| {
+                TraceBlockKind::CONNECTIONS => each(block, at, |connection: TraceConnection| {
                     if summary.connections.len() < REMEMBERED {
                         summary.connections.push(connection);
                     }
                 })?,
-                Kind::END => return each(block, at, |end: End| summary.end = end),
+                TraceBlockKind::END => return each(block, at, |end: End| summary.end = end),
                 _ => {}
             }
         }
     }
 
     /// What the tables say of the trace as a whole.
-    pub fn summary(&self) -> &Summary {
+    pub fn summary(&self) -> &TraceSummary {
         &self.summary
     }
 
@@ -182,7 +186,7 @@ impl<R: Read + Seek> Trace<R> {
     ///
     /// # Errors
     /// Where the trace is cut or damaged; what was given before stands.
-    pub fn next_step(&mut self) -> Result<Option<Step<'_>>, TraceError> {
+    pub fn next_step(&mut self) -> Result<Option<TraceStep<'_>>, TraceError> {
         Ok(self.next_step_with_bytes()?.map(|(step, _)| step))
     }
 
@@ -190,7 +194,7 @@ impl<R: Read + Seek> Trace<R> {
     ///
     /// # Errors
     /// As [`Self::next_step`].
-    pub fn next_step_with_bytes(&mut self) -> Result<Option<(Step<'_>, &[u8])>, TraceError> {
+    pub fn next_step_with_bytes(&mut self) -> Result<Option<(TraceStep<'_>, &[u8])>, TraceError> {
         while self.given >= self.block.len() {
             if self.next >= self.tables {
                 let is_whole = self.steps == self.summary.end.steps && self.next == self.tables;
@@ -198,14 +202,14 @@ impl<R: Read + Seek> Trace<R> {
             }
             let found = self.header()?;
             match found.header.kind {
-                Kind::STEPS => self.load(&found)?,
-                Kind::DATA | Kind::EXTENTS => self.next = found.next,
+                TraceBlockKind::STEPS => self.load(&found)?,
+                TraceBlockKind::DATA | TraceBlockKind::EXTENTS => self.next = found.next,
                 _ => return Err(TraceError::Damaged { at: self.next }),
             }
         }
         let rest = self.block.get(self.given..).unwrap_or_default();
         let mut cursor = Cursor::new(rest);
-        let step = Step::decode(&mut cursor, &FILE, &mut Unobserved);
+        let step = TraceStep::decode(&mut cursor, &FILE, &mut NullObserver);
         let step = step.map_err(|error| TraceError::line(self.at, self.given, error))?;
         self.given += cursor.at();
         self.steps += 1;
@@ -216,7 +220,7 @@ impl<R: Read + Seek> Trace<R> {
     ///
     /// # Errors
     /// As [`Self::next_step`].
-    pub fn steps(&mut self, mut take: impl FnMut(&Step<'_>)) -> Result<(), TraceError> {
+    pub fn steps(&mut self, mut take: impl FnMut(&TraceStep<'_>)) -> Result<(), TraceError> {
         self.rewind();
         while let Some(step) = self.next_step()? {
             take(&step);
@@ -228,12 +232,12 @@ impl<R: Read + Seek> Trace<R> {
     ///
     /// # Errors
     /// As [`Self::next_step`].
-    pub fn steps_backward(&mut self, mut take: impl FnMut(&Step<'_>)) -> Result<(), TraceError> {
+    pub fn steps_backward(&mut self, mut take: impl FnMut(&TraceStep<'_>)) -> Result<(), TraceError> {
         self.rewind();
         let mut blocks = Vec::new();
         while self.next < self.tables {
             let found = self.header()?;
-            if found.header.kind == Kind::STEPS {
+            if found.header.kind == TraceBlockKind::STEPS {
                 blocks.push(self.next);
             }
             self.next = found.next;
@@ -247,14 +251,14 @@ impl<R: Read + Seek> Trace<R> {
             let mut start = 0;
             while start < self.block.len() {
                 let mut cursor = Cursor::new(self.block.get(start..).unwrap_or_default());
-                let step = Step::decode(&mut cursor, &FILE, &mut Unobserved);
+                let step = TraceStep::decode(&mut cursor, &FILE, &mut NullObserver);
                 step.map_err(|error| TraceError::line(self.at, start, error))?;
                 places.push(start);
                 start += cursor.at();
             }
             for start in places.iter().rev() {
                 let mut cursor = Cursor::new(self.block.get(*start..).unwrap_or_default());
-                let step = Step::decode(&mut cursor, &FILE, &mut Unobserved);
+                let step = TraceStep::decode(&mut cursor, &FILE, &mut NullObserver);
                 take(&step.map_err(|error| TraceError::line(self.at, *start, error))?);
             }
         }
@@ -266,32 +270,36 @@ impl<R: Read + Seek> Trace<R> {
     ///
     /// # Errors
     /// Where the trace is cut or damaged.
-    pub fn objects(&mut self, mut take: impl FnMut(&Object<'_>)) -> Result<(), TraceError> {
-        self.table(Kind::OBJECTS, |block, at| each(block, at, |object: Object<'_>| take(&object)))
+    pub fn objects(&mut self, mut take: impl FnMut(&TraceFileObject<'_>)) -> Result<(), TraceError> {
+        self.table(TraceBlockKind::OBJECTS, |block, at| {
+            each(block, at, |object: TraceFileObject<'_>| take(&object))
+        })
     }
 
     /// Tells `take` every variable that is used and not defined.
     ///
     /// # Errors
     /// Where the trace is cut or damaged.
-    pub fn undefined(&mut self, mut take: impl FnMut(&Undefined<'_>)) -> Result<(), TraceError> {
-        self.table(Kind::UNDEFINED, |block, at| each(block, at, |line: Undefined<'_>| take(&line)))
+    pub fn undefined(&mut self, mut take: impl FnMut(&TraceUndefinedVariable<'_>)) -> Result<(), TraceError> {
+        self.table(TraceBlockKind::UNDEFINED, |block, at| {
+            each(block, at, |line: TraceUndefinedVariable<'_>| take(&line))
+        })
     }
 
     /// Tells `take` everything that files hold before the first step. No two of one file overlap.
     ///
     /// # Errors
     /// Where the trace is cut or damaged.
-    pub fn extents(&mut self, mut take: impl FnMut(&Extent)) -> Result<(), TraceError> {
+    pub fn extents(&mut self, mut take: impl FnMut(&TraceExtent)) -> Result<(), TraceError> {
         self.rewind();
         while self.next < self.tables {
             let found = self.header()?;
             match found.header.kind {
-                Kind::EXTENTS => {
+                TraceBlockKind::EXTENTS => {
                     self.load(&found)?;
-                    each(&self.block, self.at, |extent: Extent| take(&extent))?;
+                    each(&self.block, self.at, |extent: TraceExtent| take(&extent))?;
                 }
-                Kind::DATA | Kind::STEPS => self.next = found.next,
+                TraceBlockKind::DATA | TraceBlockKind::STEPS => self.next = found.next,
                 _ => return Err(TraceError::Damaged { at: self.next }),
             }
         }
@@ -301,14 +309,14 @@ impl<R: Read + Seek> Trace<R> {
 
     fn table(
         &mut self,
-        kind: Kind,
+        kind: TraceBlockKind,
         mut take: impl FnMut(&[u8], u64) -> Result<(), TraceError>,
     ) -> Result<(), TraceError> {
         self.next = self.tables;
         loop {
             let found = self.header()?;
             match found.header.kind {
-                Kind::END => break,
+                TraceBlockKind::END => break,
                 found_kind if found_kind == kind => {
                     self.load(&found)?;
                     take(&self.block, self.at)?;
@@ -324,7 +332,7 @@ impl<R: Read + Seek> Trace<R> {
     ///
     /// # Errors
     /// Where the trace is cut, or the content is not what its hash says.
-    pub fn content(&mut self, payload: &Payload, out: &mut Vec<u8>) -> Result<bool, TraceError> {
+    pub fn content(&mut self, payload: &TracePayload, out: &mut Vec<u8>) -> Result<bool, TraceError> {
         read_content(&mut self.from, payload.content, payload.data, payload.length, &payload.hash, out)
     }
 
@@ -332,25 +340,25 @@ impl<R: Read + Seek> Trace<R> {
     ///
     /// # Errors
     /// As [`Self::content`].
-    pub fn extent(&mut self, extent: &Extent, out: &mut Vec<u8>) -> Result<bool, TraceError> {
+    pub fn extent(&mut self, extent: &TraceExtent, out: &mut Vec<u8>) -> Result<bool, TraceError> {
         read_content(&mut self.from, extent.content, extent.data, extent.length, &extent.hash, out)
     }
 
     /// Reads the header of the next block.
-    fn header(&mut self) -> Result<Found, TraceError> {
+    fn header(&mut self) -> Result<LocatedTraceBlock, TraceError> {
         let at = self.next;
         self.from.seek(SeekFrom::Start(at)).map_err(TraceError::Io)?;
         let mut bytes = [0; HEADER];
         fill(&mut self.from, &mut bytes, at)?;
-        let header = BlockHeader::decode(&mut Cursor::new(&bytes), &FILE, &mut Unobserved);
+        let header = TraceBlockHeader::decode(&mut Cursor::new(&bytes), &FILE, &mut NullObserver);
         let header = header.ok().filter(|header| header.length <= LONGEST);
         let header = header.ok_or(TraceError::Damaged { at })?;
         let length = u64::from(header.length) + roundup(header.length as usize) as u64;
-        Ok(Found { header, next: at + HEADER as u64 + length })
+        Ok(LocatedTraceBlock { header, next: at + HEADER as u64 + length })
     }
 
     /// Reads the block whose header was read.
-    fn load(&mut self, found: &Found) -> Result<(), TraceError> {
+    fn load(&mut self, found: &LocatedTraceBlock) -> Result<(), TraceError> {
         let length = u64::from(found.header.length);
         (self.at, self.next) = (self.next, found.next);
         (self.given, self.block) = (0, std::mem::take(&mut self.block));
@@ -375,7 +383,7 @@ fn lossy(bytes: &[u8]) -> String {
 fn each<'b, T: Xdr<'b>>(block: &'b [u8], at: u64, mut take: impl FnMut(T)) -> Result<(), TraceError> {
     let mut cursor = Cursor::new(block);
     while cursor.remaining() > 0 {
-        let line = T::decode(&mut cursor, &FILE, &mut Unobserved);
+        let line = T::decode(&mut cursor, &FILE, &mut NullObserver);
         take(line.map_err(|error| TraceError::line(at, 0, error))?);
     }
     Ok(())
@@ -383,7 +391,7 @@ fn each<'b, T: Xdr<'b>>(block: &'b [u8], at: u64, mut take: impl FnMut(T)) -> Re
 
 fn read_content(
     from: &mut (impl Read + Seek),
-    content: Content,
+    content: PayloadContentState,
     data: u64,
     length: u32,
     hash: &[u8; 16],
@@ -394,11 +402,11 @@ fn read_content(
         return Err(TraceError::Damaged { at: data });
     }
     match content {
-        Content::ZEROS => {
+        PayloadContentState::ZEROS => {
             out.resize(length as usize, 0);
             Ok(true)
         }
-        Content::KEPT => {
+        PayloadContentState::KEPT => {
             from.seek(SeekFrom::Start(data)).map_err(TraceError::Io)?;
             let read = from.take(length.into()).read_to_end(out).map_err(TraceError::Io)?;
             if read != length as usize {
@@ -421,7 +429,7 @@ fn fill(from: &mut impl Read, bytes: &mut [u8], at: u64) -> Result<(), TraceErro
 
 impl TraceError {
     /// A line that begins `start` bytes after the header of the block at byte `at`.
-    fn line(at: u64, start: usize, error: xdr::Error) -> Self {
+    fn line(at: u64, start: usize, error: xdr::XdrError) -> Self {
         Self::Line { at: at + (HEADER + start + error.at()) as u64, error }
     }
 }

@@ -13,7 +13,7 @@ pub const NONE: u32 = u32::MAX;
 xdr! { "trace";
     /// What a slot holds. Identities are names that a server or a client gives, and have a variable of their own; counts
     /// live with the run, and their variable says whose they are.
-    enum Holds {
+    enum MessageSlotKind {
         /// A filehandle.
         FILEHANDLE = 0,
         /// The `other` of a stateid. RFC 8881 section 3.3.12.
@@ -67,7 +67,7 @@ xdr! { "trace";
     }
 
     /// What a message does to the variable of a slot.
-    enum Part {
+    enum VariableUse {
         /// It needs its value: the server must have given it before, or the client have picked it.
         USED = 0,
         /// It gives the value for the first time.
@@ -80,15 +80,15 @@ xdr! { "trace";
     }
 
     /// A place in a message whose value is another one in each run.
-    struct Slot {
+    struct MessageSlot {
         /// Where it begins in the head.
         at: u32,
         /// Its length in bytes there: of data with a length, that length and the fill too.
         length: u32,
         /// What it holds.
-        holds: Holds,
+        holds: MessageSlotKind,
         /// What the message does to the variable.
-        part: Part,
+        part: VariableUse,
         /// Whether a length stands before the value (RFC 4506 section 4.10).
         is_counted: bool,
         /// The operation of the COMPOUND, from 0; 0 where there is none.
@@ -104,7 +104,7 @@ xdr! { "trace";
     }
 
     /// What is known of the content of a payload.
-    enum Content {
+    enum PayloadContentState {
         /// Nothing: it was not captured.
         UNKNOWN = 0,
         /// Its hash.
@@ -118,7 +118,7 @@ xdr! { "trace";
     }
 
     /// File data, or the text of a link, that may travel beside a message.
-    struct Payload {
+    struct TracePayload {
         /// Where in the head its content belongs, or stands.
         at: u32,
         /// Its length in bytes, without fill.
@@ -127,7 +127,7 @@ xdr! { "trace";
         /// kept there are zeros.
         is_inside: bool,
         /// What is known of it.
-        content: Content,
+        content: PayloadContentState,
         /// XXH3 with 128 bits of the content; zero where that is not known.
         hash: [u8; 16],
         /// Where the content begins, in bytes from the beginning of the file.
@@ -141,7 +141,7 @@ xdr! { "trace";
     }
 
     /// How much of a message was captured.
-    enum Seen {
+    enum CaptureCompleteness {
         /// None of it.
         NOTHING = 0,
         /// Some of it; `head` has what came before the first gap.
@@ -151,9 +151,9 @@ xdr! { "trace";
     }
 
     /// A Call or a Reply.
-    struct Message<'a> {
+    struct TraceMessage<'a> {
         /// How much of it was captured.
-        seen: Seen,
+        seen: CaptureCompleteness,
         /// The RPC message without the content and the fill of what stands in `payloads`, but with its lengths.
         head: Opaque<'a>,
         /// Where in the head the arguments or results begin.
@@ -161,13 +161,13 @@ xdr! { "trace";
         /// Where in the head they end: what follows is the checksum of RPCSEC_GSS (RFC 2203 section 5.3.2.2).
         end: u32,
         /// In ascending order, without overlap.
-        slots: List<'a, Slot, MOST>,
+        slots: List<'a, MessageSlot, MOST>,
         /// In ascending order.
-        payloads: List<'a, Payload, MOST>,
+        payloads: List<'a, TracePayload, MOST>,
     }
 
     /// How a message travelled.
-    enum Form {
+    enum TraceMessageForm {
         /// In a record of TCP or a datagram of UDP.
         RECORD = 0,
         /// RDMA_MSG. RFC 8166 section 3.5.1.
@@ -179,26 +179,26 @@ xdr! { "trace";
     }
 
     /// Lengths of the segments of a chunk in bytes.
-    struct Segments<'a> { lengths: List<'a, u32, MOST> }
+    struct ChunkSegmentLengths<'a> { lengths: List<'a, u32, MOST> }
 
     /// The chunks that a Call had, as a Requester offers them.
-    struct Shape<'a> {
+    struct TraceCallChunks<'a> {
         /// The Position-Zero Read chunk of a Long Call; empty where the message was inline.
-        call: Segments<'a>,
+        call: ChunkSegmentLengths<'a>,
         /// The Read chunks of its payloads.
-        reads: List<'a, Segments<'a>, MOST>,
+        reads: List<'a, ChunkSegmentLengths<'a>, MOST>,
         /// The Write chunks.
-        writes: List<'a, Segments<'a>, MOST>,
+        writes: List<'a, ChunkSegmentLengths<'a>, MOST>,
         /// The Reply chunk; empty where there was none.
-        reply: Segments<'a>,
+        reply: ChunkSegmentLengths<'a>,
     }
 
     /// How the messages travelled, and what came back.
-    struct Carried<'a> {
+    struct TraceTransfer<'a> {
         /// The Call.
-        call: Form,
+        call: TraceMessageForm,
         /// The Reply; RECORD where there was none.
-        reply: Form,
+        reply: TraceMessageForm,
         /// The credits that the Call asked for, and that the Reply granted; 0 without RDMA.
         credits: [u32; 2],
         /// rdma_err of an RDMA_ERROR; 0 without one.
@@ -210,7 +210,7 @@ xdr! { "trace";
     }
 
     /// What the Reply may need: what a transport has to offer for it.
-    struct Needs<'a> {
+    struct TraceReplyNeeds<'a> {
         /// Bytes of the RPC message of the Reply, without the DDP-eligible results.
         message: u32,
         /// For each DDP-eligible result the most bytes of content.
@@ -218,7 +218,7 @@ xdr! { "trace";
     }
 
     /// How arguments and results are protected. RFC 2203 section 5.3.2.
-    enum Protection {
+    enum GssProtection {
         /// Not, or by the header alone (krb5).
         PLAIN = 0,
         /// By a checksum (krb5i).
@@ -230,7 +230,7 @@ xdr! { "trace";
     }
 
     /// What is called. [`NONE`] stands for what is not known, as of a Reply without its Call.
-    struct Asked {
+    struct TraceProcedure {
         /// The program; that of a callback is the number that the client picked.
         program: u32,
         /// Its version.
@@ -242,11 +242,11 @@ xdr! { "trace";
         /// The flavour of the credential. RFC 5531 section 8.2.
         flavor: u32,
         /// How arguments and results are protected.
-        protection: Protection,
+        protection: GssProtection,
     }
 
     /// Who calls. Variables are [`NONE`] where there is none.
-    struct Caller {
+    struct TraceCaller {
         /// The client, by its number in the trace: one for each address that Calls come from.
         client: u32,
         /// The server, by its number in the trace.
@@ -268,7 +268,7 @@ xdr! { "trace";
     }
 
     /// Where a step comes from.
-    struct Origin {
+    struct TraceStepOrigin {
         /// Names the step, from 1: the `index` of the Transaction.
         id: u64,
         /// The step that this one repeats on another connection, or on the same slot; 0 if it repeats none.
@@ -286,27 +286,27 @@ xdr! { "trace";
     }
 
     /// A Call, and the Reply that it had.
-    struct Step<'a> {
+    struct TraceStep<'a> {
         /// Where it comes from.
-        origin: Origin,
+        origin: TraceStepOrigin,
         /// Who calls.
-        caller: Caller,
+        caller: TraceCaller,
         /// What is called.
-        asked: Asked,
+        asked: TraceProcedure,
         /// The Call.
-        call: Message<'a>,
+        call: TraceMessage<'a>,
         /// The Reply.
-        reply: Message<'a>,
+        reply: TraceMessage<'a>,
         /// The chunks of the Call.
-        shape: Shape<'a>,
+        shape: TraceCallChunks<'a>,
         /// How both travelled.
-        carried: Carried<'a>,
+        carried: TraceTransfer<'a>,
         /// What the Reply may need.
-        needs: Needs<'a>,
+        needs: TraceReplyNeeds<'a>,
     }
 }
 
-impl Message<'_> {
+impl TraceMessage<'_> {
     /// DDP-eligible items that stand beside the head, with Positions that count from its arguments or results on.
     pub fn items(&self) -> Vec<ChunkItem<'static>> {
         let mut beside: u32 = 0;
@@ -328,18 +328,18 @@ impl Message<'_> {
 
     /// Whether all bytes of the RPC message were captured.
     pub fn is_whole(&self) -> bool {
-        self.seen == Seen::WHOLE
+        self.seen == CaptureCompleteness::WHOLE
     }
 }
 
-impl Part {
+impl VariableUse {
     /// Whether the message needs the value.
     pub fn is_used(self) -> bool {
         matches!(self, Self::USED | Self::FOR_ROOT)
     }
 }
 
-impl Holds {
+impl MessageSlotKind {
     /// Whether a server picks the value. A client picks the others.
     pub fn is_of_server(self) -> bool {
         matches!(

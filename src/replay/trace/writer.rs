@@ -10,8 +10,10 @@ use std::io::{self, Seek, SeekFrom, Write};
 use nfsrdma_dissectors::xdr::{Encoder, Xdr, roundup};
 use rustc_hash::FxHashMap;
 
-use super::Step;
-use super::layout::{About, BlockHeader, End, Extent, HEADER, Kind, LONGEST, Preamble};
+use super::TraceStep;
+use super::layout::{
+    End, HEADER, LONGEST, TraceBlockHeader, TraceBlockKind, TraceExtent, TracePreamble, TraceProvenance,
+};
 
 /// Bytes of steps that wait to be put in order.
 const WINDOW: usize = 32 << 20;
@@ -21,17 +23,17 @@ const GATHERED: usize = 256 << 10;
 const CONTENTS: usize = 1 << 17;
 
 /// A step that waits: by time, and then by number.
-type Waiting = Reverse<(u64, u64, Box<[u8]>)>;
+type PendingTraceStep = Reverse<(u64, u64, Box<[u8]>)>;
 
 /// Writes a trace.
 #[derive(Debug)]
-pub struct Writer<W> {
+pub struct TraceWriter<W> {
     to: W,
     at: u64,
     steps: Vec<u8>,
     data: Vec<u8>,
     extents: Vec<u8>,
-    waiting: BinaryHeap<Waiting>,
+    waiting: BinaryHeap<PendingTraceStep>,
     waits: usize,
     /// The time of the last step that was written.
     written: u64,
@@ -39,13 +41,13 @@ pub struct Writer<W> {
     contents: [FxHashMap<u128, u64>; 2],
 }
 
-impl<W: Write + Seek> Writer<W> {
+impl<W: Write + Seek> TraceWriter<W> {
     /// Begins a trace, where `to` stands at its beginning.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn new(mut to: W) -> io::Result<Self> {
-        let preamble = Preamble::bytes(0);
+        let preamble = TracePreamble::bytes(0);
         to.write_all(&preamble)?;
         Ok(Self {
             to,
@@ -101,7 +103,7 @@ impl<W: Write + Seek> Writer<W> {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn step(&mut self, step: &Step<'_>) -> io::Result<()> {
+    pub fn step(&mut self, step: &TraceStep<'_>) -> io::Result<()> {
         let mut encoder = Encoder::new();
         step.encode(&mut encoder);
         let (bytes, _) = encoder.finish();
@@ -110,7 +112,7 @@ impl<W: Write + Seek> Writer<W> {
         self.end.last = self.end.last.max(step.origin.time);
         self.end.late += u64::from(step.origin.time < self.written);
         // What a box takes beside its bytes.
-        self.waits += bytes.len() + size_of::<Waiting>() + 16;
+        self.waits += bytes.len() + size_of::<PendingTraceStep>() + 16;
         self.waiting.push(Reverse((step.origin.time, step.origin.id, bytes.into_boxed_slice())));
         while self.waits > WINDOW {
             self.next_step()?;
@@ -120,7 +122,7 @@ impl<W: Write + Seek> Writer<W> {
 
     fn next_step(&mut self) -> io::Result<bool> {
         let Some(Reverse((time, _, bytes))) = self.waiting.pop() else { return Ok(false) };
-        self.waits -= bytes.len() + size_of::<Waiting>() + 16;
+        self.waits -= bytes.len() + size_of::<PendingTraceStep>() + 16;
         self.written = self.written.max(time);
         self.steps.extend_from_slice(&bytes);
         if self.steps.len() >= GATHERED {
@@ -133,7 +135,7 @@ impl<W: Write + Seek> Writer<W> {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn extent(&mut self, extent: &Extent) -> io::Result<()> {
+    pub fn extent(&mut self, extent: &TraceExtent) -> io::Result<()> {
         let mut encoder = Encoder::new();
         extent.encode(&mut encoder);
         self.extents.extend_from_slice(encoder.bytes());
@@ -145,7 +147,7 @@ impl<W: Write + Seek> Writer<W> {
             return Ok(());
         }
         let data = std::mem::take(&mut self.data);
-        self.write(Kind::DATA, &data)?;
+        self.write(TraceBlockKind::DATA, &data)?;
         self.data = data;
         self.data.clear();
         Ok(())
@@ -154,7 +156,7 @@ impl<W: Write + Seek> Writer<W> {
     fn flush_steps(&mut self) -> io::Result<()> {
         let steps = std::mem::take(&mut self.steps);
         if !steps.is_empty() {
-            self.block(Kind::STEPS, &steps)?;
+            self.block(TraceBlockKind::STEPS, &steps)?;
         }
         self.steps = steps;
         self.steps.clear();
@@ -164,7 +166,7 @@ impl<W: Write + Seek> Writer<W> {
     fn flush_extents(&mut self) -> io::Result<()> {
         let extents = std::mem::take(&mut self.extents);
         if !extents.is_empty() {
-            self.block(Kind::EXTENTS, &extents)?;
+            self.block(TraceBlockKind::EXTENTS, &extents)?;
         }
         self.extents = extents;
         self.extents.clear();
@@ -172,16 +174,16 @@ impl<W: Write + Seek> Writer<W> {
     }
 
     /// Writes a block behind the data that was gathered.
-    fn block(&mut self, kind: Kind, bytes: &[u8]) -> io::Result<()> {
+    fn block(&mut self, kind: TraceBlockKind, bytes: &[u8]) -> io::Result<()> {
         self.flush_data()?;
         self.write(kind, bytes)
     }
 
-    fn write(&mut self, kind: Kind, bytes: &[u8]) -> io::Result<()> {
+    fn write(&mut self, kind: TraceBlockKind, bytes: &[u8]) -> io::Result<()> {
         let length = u32::try_from(bytes.len()).ok().filter(|length| *length <= LONGEST);
         let length = length.ok_or_else(|| io::Error::other("a message is too long for a trace"))?;
         let mut header = Encoder::new();
-        BlockHeader { kind, length, checksum: crc32fast::hash(bytes) }.encode(&mut header);
+        TraceBlockHeader { kind, length, checksum: crc32fast::hash(bytes) }.encode(&mut header);
         let fill = roundup(bytes.len());
         self.to.write_all(header.bytes())?;
         self.to.write_all(bytes)?;
@@ -194,7 +196,7 @@ impl<W: Write + Seek> Writer<W> {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn tables(mut self, about: &About<'_>) -> io::Result<Tables<W>> {
+    pub fn tables(mut self, about: &TraceProvenance<'_>) -> io::Result<TraceTableWriter<W>> {
         while self.next_step()? {}
         self.flush_steps()?;
         self.flush_extents()?;
@@ -202,26 +204,26 @@ impl<W: Write + Seek> Writer<W> {
         let tables = self.at;
         let mut encoder = Encoder::new();
         about.encode(&mut encoder);
-        self.write(Kind::ABOUT, encoder.bytes())?;
-        Ok(Tables { writer: self, tables, kind: Kind::ABOUT, gathered: Encoder::new() })
+        self.write(TraceBlockKind::ABOUT, encoder.bytes())?;
+        Ok(TraceTableWriter { writer: self, tables, kind: TraceBlockKind::ABOUT, gathered: Encoder::new() })
     }
 }
 
 /// Writes the tables of a trace, one kind after the other.
 #[derive(Debug)]
-pub struct Tables<W> {
-    writer: Writer<W>,
+pub struct TraceTableWriter<W> {
+    writer: TraceWriter<W>,
     tables: u64,
-    kind: Kind,
+    kind: TraceBlockKind,
     gathered: Encoder,
 }
 
-impl<W: Write + Seek> Tables<W> {
+impl<W: Write + Seek> TraceTableWriter<W> {
     /// Adds a line.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn add<'a>(&mut self, kind: Kind, line: &impl Xdr<'a>) -> io::Result<()> {
+    pub fn add<'a>(&mut self, kind: TraceBlockKind, line: &impl Xdr<'a>) -> io::Result<()> {
         if kind != self.kind {
             self.flush()?;
             self.kind = kind;
@@ -252,9 +254,9 @@ impl<W: Write + Seek> Tables<W> {
         }
         let mut end = Encoder::new();
         writer.end.encode(&mut end);
-        writer.write(Kind::END, end.bytes())?;
+        writer.write(TraceBlockKind::END, end.bytes())?;
         writer.to.seek(SeekFrom::Start(0))?;
-        writer.to.write_all(&Preamble::bytes(self.tables))?;
+        writer.to.write_all(&TracePreamble::bytes(self.tables))?;
         writer.to.flush()?;
         Ok((writer.to, writer.end))
     }

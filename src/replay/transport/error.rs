@@ -7,19 +7,19 @@ use std::time::Duration;
 
 /// Why there is no connection, or why a transport is of no more use. `Display` gives one line without a final newline.
 #[derive(Debug)]
-pub struct TransportError {
+pub struct RpcTransportError {
     /// Where: the server as its user named it, or the local device.
     pub place: String,
     /// The address that was tried, where there is one.
     pub address: Option<SocketAddr>,
     /// What.
-    pub kind: TransportErrorKind,
+    pub kind: RpcTransportErrorKind,
 }
 
 /// What cannot be reached, or what failed.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum TransportErrorKind {
+pub enum RpcTransportErrorKind {
     /// The name has no address.
     Name(io::Error),
     /// Nothing listens there.
@@ -50,30 +50,32 @@ pub enum TransportErrorKind {
 
 /// Who is to blame, which the exit code of the program tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Blame {
+pub enum TransportBlame {
     /// The server or the transport cannot be reached: exit code 4.
     Unreachable,
     /// The program itself broke a rule of the protocol: exit code 6.
     Own,
 }
 
-impl TransportError {
+impl RpcTransportError {
     /// An error at a server.
-    pub fn at(name: &str, address: Option<SocketAddr>, kind: TransportErrorKind) -> Self {
+    pub fn at(name: &str, address: Option<SocketAddr>, kind: RpcTransportErrorKind) -> Self {
         Self { place: name.to_owned(), address, kind }
     }
 
     /// Who is to blame.
-    pub fn blame(&self) -> Blame {
+    pub fn blame(&self) -> TransportBlame {
         match self.kind {
-            TransportErrorKind::Submit(SubmitError::Refused(Refusal::Memory)) => Blame::Unreachable,
-            TransportErrorKind::Submit(SubmitError::Refused(_)) => Blame::Own,
-            _ => Blame::Unreachable,
+            RpcTransportErrorKind::Submit(SubmitError::Refused(SubmitRefusal::Memory)) => {
+                TransportBlame::Unreachable
+            }
+            RpcTransportErrorKind::Submit(SubmitError::Refused(_)) => TransportBlame::Own,
+            _ => TransportBlame::Unreachable,
         }
     }
 }
 
-impl fmt::Display for TransportError {
+impl fmt::Display for RpcTransportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.place.is_empty() {
             f.write_str(&self.place)?;
@@ -86,7 +88,7 @@ impl fmt::Display for TransportError {
     }
 }
 
-impl fmt::Display for TransportErrorKind {
+impl fmt::Display for RpcTransportErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name(error) => write!(f, "no address for this name: {error}; check the name"),
@@ -123,20 +125,20 @@ impl fmt::Display for TransportErrorKind {
     }
 }
 
-impl std::error::Error for TransportError {}
+impl std::error::Error for RpcTransportError {}
 
 /// Why a Call was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubmitError {
     /// Not now.
-    Busy(Busy),
+    Busy(SubmitBusyReason),
     /// Not ever, on this connection.
-    Refused(Refusal),
+    Refused(SubmitRefusal),
 }
 
 /// What there is too little of. A later event makes room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Busy {
+pub enum SubmitBusyReason {
     /// No credit is left: a Reply gives one.
     Credits,
     /// No registered memory is left: a Reply gives some back.
@@ -147,7 +149,7 @@ pub enum Busy {
 
 /// Why a Call can never be sent on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum SubmitRefusal {
     /// The connection is closed, or there never was one of this number.
     Closed,
     /// A Call in flight has this XID.
@@ -171,29 +173,29 @@ pub enum Refusal {
 impl fmt::Display for SubmitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Busy(Busy::Credits) => "no credit is left; wait for a Reply",
-            Self::Busy(Busy::Memory) => "no registered memory is left; wait for a Reply",
-            Self::Busy(Busy::Queue) => "too much waits to be sent; wait for a Reply",
-            Self::Refused(Refusal::Closed) => "the connection is closed; connect again",
-            Self::Refused(Refusal::XidInFlight) => "a Call in flight has this XID; take another",
-            Self::Refused(Refusal::Xid) => "the message does not begin with the XID of the Call",
-            Self::Refused(Refusal::Position) => "the position of a payload is not in the message",
-            Self::Refused(Refusal::TooMany) => "more payloads than a Call may have",
-            Self::Refused(Refusal::TooLong) => "longer than the transport can carry",
-            Self::Refused(Refusal::Memory) => {
+            Self::Busy(SubmitBusyReason::Credits) => "no credit is left; wait for a Reply",
+            Self::Busy(SubmitBusyReason::Memory) => "no registered memory is left; wait for a Reply",
+            Self::Busy(SubmitBusyReason::Queue) => "too much waits to be sent; wait for a Reply",
+            Self::Refused(SubmitRefusal::Closed) => "the connection is closed; connect again",
+            Self::Refused(SubmitRefusal::XidInFlight) => "a Call in flight has this XID; take another",
+            Self::Refused(SubmitRefusal::Xid) => "the message does not begin with the XID of the Call",
+            Self::Refused(SubmitRefusal::Position) => "the position of a payload is not in the message",
+            Self::Refused(SubmitRefusal::TooMany) => "more payloads than a Call may have",
+            Self::Refused(SubmitRefusal::TooLong) => "longer than the transport can carry",
+            Self::Refused(SubmitRefusal::Memory) => {
                 "no memory can be registered for its chunks; raise the limit of locked memory (ulimit -l)"
             }
-            Self::Refused(Refusal::Store) => "the payload is not in shared memory",
-            Self::Refused(Refusal::NoCall) => "no Call of the reverse direction waits for this answer",
+            Self::Refused(SubmitRefusal::Store) => "the payload is not in shared memory",
+            Self::Refused(SubmitRefusal::NoCall) => "no Call of the reverse direction waits for this answer",
         })
     }
 }
 
 impl std::error::Error for SubmitError {}
 
-impl From<SubmitError> for TransportError {
+impl From<SubmitError> for RpcTransportError {
     fn from(error: SubmitError) -> Self {
-        Self { place: String::new(), address: None, kind: TransportErrorKind::Submit(error) }
+        Self { place: String::new(), address: None, kind: RpcTransportErrorKind::Submit(error) }
     }
 }
 
@@ -204,20 +206,27 @@ mod tests {
     #[test]
     fn says_what_where_and_what_to_do_in_one_line() {
         let address = "192.0.2.1:20049".parse().ok();
-        let error = TransportError::at("nas", address, TransportErrorKind::Timeout(Duration::from_secs(5)));
+        let error =
+            RpcTransportError::at("nas", address, RpcTransportErrorKind::Timeout(Duration::from_secs(5)));
         assert_eq!(
             error.to_string(),
             "nas (192.0.2.1:20049): no answer within 5 s; check address, port and firewalls"
         );
-        assert_eq!(error.blame(), Blame::Unreachable);
+        assert_eq!(error.blame(), TransportBlame::Unreachable);
     }
 
     #[test]
     fn a_call_that_can_never_be_sent_is_a_fault_of_our_own() {
-        assert_eq!(TransportError::from(SubmitError::Refused(Refusal::Xid)).blame(), Blame::Own);
-        let memory = TransportError::from(SubmitError::Refused(Refusal::Memory));
-        assert_eq!(memory.blame(), Blame::Unreachable, "the limit of this machine");
+        assert_eq!(
+            RpcTransportError::from(SubmitError::Refused(SubmitRefusal::Xid)).blame(),
+            TransportBlame::Own
+        );
+        let memory = RpcTransportError::from(SubmitError::Refused(SubmitRefusal::Memory));
+        assert_eq!(memory.blame(), TransportBlame::Unreachable, "the limit of this machine");
         assert!(memory.to_string().contains("ulimit -l"), "{memory}");
-        assert_eq!(TransportError::from(SubmitError::Busy(Busy::Credits)).blame(), Blame::Unreachable);
+        assert_eq!(
+            RpcTransportError::from(SubmitError::Busy(SubmitBusyReason::Credits)).blame(),
+            TransportBlame::Unreachable
+        );
     }
 }

@@ -4,18 +4,18 @@ use std::fmt;
 
 use nfsrdma_dissectors::rdma::Handle;
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_dissectors::rpcrdma::{Header, RdmaError};
+use nfsrdma_dissectors::rpcrdma::{RpcRdmaError, RpcRdmaHeader};
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 
-use super::{ConnectionId, Form, Tag};
+use super::{CallTag, ConnectionId, MessageForm};
 
 /// What happened next on a connection. What it borrows is given back at the next poll.
 #[derive(Debug)]
 // A box would allocate for each Reply.
 #[allow(clippy::large_enum_variant)]
-pub enum Event<'a> {
+pub enum TransportEvent<'a> {
     /// A Call has its Reply.
-    Reply(Reply<'a>),
+    Reply(TransportReply<'a>),
     /// The server could not read the header of a Call, or could not answer it (RFC 8166 section 4.5). The Call is over.
     RdmaError {
         /// Where.
@@ -23,9 +23,9 @@ pub enum Event<'a> {
         /// The XID of the Call.
         xid: Xid,
         /// What its sender knows it by.
-        tag: Tag,
+        tag: CallTag,
         /// What the server says.
-        error: RdmaError,
+        error: RpcRdmaError,
     },
     /// The server calls. It is to be answered with [`answer`](super::Transport::answer).
     Call(ReverseCall<'a>),
@@ -43,20 +43,20 @@ pub enum Event<'a> {
         /// The XID, as far as there was one.
         xid: Option<Xid>,
         /// Why.
-        why: Discard,
+        why: DiscardReason,
     },
     /// The connection is gone, and with it the Calls in flight on it.
     Disconnected {
         /// Which.
         connection: ConnectionId,
         /// Why.
-        reason: Disconnect,
+        reason: DisconnectReason,
         /// The Calls that will have no Reply, in the order in which they were submitted.
-        lost: &'a [Tag],
+        lost: &'a [CallTag],
     },
 }
 
-impl Event<'_> {
+impl TransportEvent<'_> {
     /// Where it happened.
     pub fn connection(&self) -> ConnectionId {
         match self {
@@ -72,26 +72,26 @@ impl Event<'_> {
 
 /// The Reply of a Call.
 #[derive(Clone, Debug)]
-pub struct Reply<'a> {
+pub struct TransportReply<'a> {
     /// Where it came.
     pub connection: ConnectionId,
     /// The XID.
     pub xid: Xid,
     /// What the sender of the Call knows it by.
-    pub tag: Tag,
+    pub tag: CallTag,
     /// The RPC message, without what came by Write chunks; from the Send, the Reply chunk, or the record.
     pub message: &'a [u8],
     /// What came by Write chunks.
-    pub payloads: Payloads<'a>,
+    pub payloads: ReplyPayloads<'a>,
     /// How the message travelled.
-    pub form: Form,
+    pub form: MessageForm,
     /// The RPC-over-RDMA header, with the chunks as the server returned them; `None` on TCP.
-    pub header: Option<Header<'a>>,
+    pub header: Option<RpcRdmaHeader<'a>>,
     /// The handle that the server invalidated with this Reply.
     pub invalidated: Option<Handle>,
 }
 
-impl Reply<'_> {
+impl TransportReply<'_> {
     /// The beginning of the message, for its decoder, which finds in it what came by Write chunks.
     pub fn cursor(&self) -> Cursor<'_> {
         Cursor::new(self.message).with_chunks(self.payloads.items())
@@ -100,7 +100,7 @@ impl Reply<'_> {
 
 /// What came by Write chunks, in their order; an unused or an empty chunk has length 0.
 #[derive(Clone, Debug, Default)]
-pub enum Payloads<'a> {
+pub enum ReplyPayloads<'a> {
     /// The Call offered no Write chunk.
     #[default]
     None,
@@ -110,7 +110,7 @@ pub enum Payloads<'a> {
     Many(Vec<ChunkItem<'a>>),
 }
 
-impl<'a> Payloads<'a> {
+impl<'a> ReplyPayloads<'a> {
     /// As the decoder takes them.
     pub fn items(&self) -> &[ChunkItem<'a>] {
         match self {
@@ -122,7 +122,7 @@ impl<'a> Payloads<'a> {
 }
 
 /// The contents of Write chunks, in their order.
-impl<'a> FromIterator<&'a [u8]> for Payloads<'a> {
+impl<'a> FromIterator<&'a [u8]> for ReplyPayloads<'a> {
     fn from_iter<T: IntoIterator<Item = &'a [u8]>>(contents: T) -> Self {
         let mut items = contents.into_iter().map(|bytes| ChunkItem {
             position: None,
@@ -150,7 +150,7 @@ pub struct ReverseCall<'a> {
 
 /// Why a message was discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Discard {
+pub enum DiscardReason {
     /// Shorter than the shortest header (RFC 8166 section 4.5), or than the shortest RPC message.
     Short,
     /// The RPC-over-RDMA header cannot be read, or has no place in a Reply.
@@ -168,7 +168,7 @@ pub enum Discard {
     ReverseCall,
 }
 
-impl Discard {
+impl DiscardReason {
     /// Whether no server that keeps to the protocol sends such a message. A late Reply is none.
     pub fn is_violation(self) -> bool {
         match self {
@@ -178,7 +178,7 @@ impl Discard {
     }
 }
 
-impl fmt::Display for Discard {
+impl fmt::Display for DiscardReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Short => "too short for a message",
@@ -194,7 +194,7 @@ impl fmt::Display for Discard {
 
 /// What a port speaks that is no RPC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Foreign {
+pub enum ForeignProtocol {
     /// RFC 4253 section 4.2.
     Ssh,
     /// RFC 9112 section 4.
@@ -203,7 +203,7 @@ pub enum Foreign {
     Tls,
 }
 
-impl Foreign {
+impl ForeignProtocol {
     /// What a stream is that begins so.
     pub(super) fn of(bytes: &[u8]) -> Option<Self> {
         match bytes {
@@ -215,7 +215,7 @@ impl Foreign {
     }
 }
 
-impl fmt::Display for Foreign {
+impl fmt::Display for ForeignProtocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Ssh => "SSH",
@@ -227,7 +227,7 @@ impl fmt::Display for Foreign {
 
 /// Why a connection is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Disconnect {
+pub enum DisconnectReason {
     /// This side closed it.
     Asked,
     /// The server closed it in order.
@@ -251,17 +251,17 @@ pub enum Disconnect {
     /// The server announced a record of so many bytes, which are more than a record has. RFC 5531 section 11.
     Record(u32),
     /// What it sent is no RPC, but this.
-    Speaks(Foreign),
+    Speaks(ForeignProtocol),
 }
 
-impl Disconnect {
+impl DisconnectReason {
     /// Whether the server broke the protocol, so that nothing that follows can be read.
     pub fn is_violation(self) -> bool {
         matches!(self, Self::Record(_) | Self::Speaks(_))
     }
 }
 
-impl fmt::Display for Disconnect {
+impl fmt::Display for DisconnectReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
             Self::Speaks(other) => {
@@ -297,10 +297,10 @@ mod tests {
 
     #[test]
     fn payloads_are_found_in_the_order_of_the_write_chunks() {
-        assert!(Payloads::from_iter([]).items().is_empty());
-        let one = Payloads::from_iter([&b"abc"[..]]);
+        assert!(ReplyPayloads::from_iter([]).items().is_empty());
+        let one = ReplyPayloads::from_iter([&b"abc"[..]]);
         assert_eq!(one.items(), [ChunkItem { position: None, length: 3, bytes: Some(b"abc") }]);
-        let many = Payloads::from_iter([&b"abc"[..], b"", b"de"]);
+        let many = ReplyPayloads::from_iter([&b"abc"[..], b"", b"de"]);
         assert_eq!(many.items().iter().map(|item| item.length).collect::<Vec<_>>(), [3, 0, 2]);
     }
 }

@@ -12,14 +12,14 @@
 //!
 //! ```no_run
 //! use std::time::{Duration, Instant};
-//! use nfsrdma_inspect::replay::transport::{Call, Event, Target, Transport, TransportError};
+//! use nfsrdma_inspect::replay::transport::{Call, IwarpEvent, Target, ConnectionTransport, RpcRdma2Error};
 //!
-//! fn one_call(transport: &mut dyn Transport, target: &Target, call: &Call<'_>) -> Result<usize, TransportError> {
+//! fn one_call(transport: &mut dyn ConnectionTransport, target: &Target, call: &Call<'_>) -> Result<usize, RpcRdma2Error> {
 //!     let connection = transport.connect(target)?;
 //!     transport.submit(connection, call)?;
 //!     let deadline = Instant::now() + Duration::from_secs(5);
 //!     while let Some(event) = transport.poll(Some(deadline))? {
-//!         if let Event::Reply(reply) = event {
+//!         if let IwarpEvent::Reply(reply) = event {
 //!             return Ok(reply.message.len());
 //!         }
 //!     }
@@ -43,9 +43,9 @@ mod call;
 mod error;
 mod event;
 pub mod framing;
-pub mod loopback;
+pub mod mock;
+mod params;
 pub mod tcp;
-mod terms;
 #[cfg(feature = "verbs")]
 #[allow(unsafe_code, reason = "libibverbs and librdmacm are called here, and nowhere else")]
 pub mod verbs;
@@ -55,12 +55,23 @@ use std::time::Instant;
 
 use nfsrdma_dissectors::rpc::Xid;
 
-use super::url::Carrier;
+use super::url::UrlTransport;
 
-pub use call::{Call, Captured, Expected, Form, Payload, Shape, Source, Submitted, Tag};
-pub use error::{Blame, Busy, Refusal, SubmitError, TransportError, TransportErrorKind};
-pub use event::{Discard, Disconnect, Event, Foreign, Payloads, Reply, ReverseCall};
-pub use terms::{Counts, Credits, Fabric, Kind, RdmaTerms, Target, Terms, Wish};
+pub use call::{
+    CallTag, CapturedCallForm, ExpectedReply, MessageForm, PayloadSource, RequestedCallForm, SubmittedCall,
+    TransportCall, TransportPayload,
+};
+pub use error::{
+    RpcTransportError, RpcTransportErrorKind, SubmitBusyReason, SubmitError, SubmitRefusal, TransportBlame,
+};
+pub use event::{
+    DiscardReason, DisconnectReason, ForeignProtocol, ReplyPayloads, ReverseCall, TransportEvent,
+    TransportReply,
+};
+pub use params::{
+    ConnectOptions, ConnectTarget, RdmaFabric, RdmaTransportParams, TransportCounts, TransportCredits,
+    TransportKind, TransportParams,
+};
 
 /// One connection of a transport. Numbers are not used again, so that what is late for a connection that is gone
 /// meets no other.
@@ -69,47 +80,49 @@ pub struct ConnectionId(pub u32);
 
 /// Memory that a transport shares, so that payloads travel from where they lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct StoreId(pub u32);
+pub struct SharedMemoryId(pub u32);
 
 /// The transport that a URL names.
 ///
 /// # Errors
 /// Where the program has none, or what it needs is not there.
-pub fn open(carrier: Carrier) -> Result<Box<dyn Transport>, TransportError> {
+pub fn open(carrier: UrlTransport) -> Result<Box<dyn RpcTransport>, RpcTransportError> {
     match carrier {
-        Carrier::Tcp => Ok(Box::new(tcp::Tcp::new())),
+        UrlTransport::Tcp => Ok(Box::new(tcp::TcpTransport::new())),
         #[cfg(feature = "verbs")]
-        Carrier::Rdma => Ok(Box::new(verbs::VerbsTransport::new())),
+        UrlTransport::Rdma => Ok(Box::new(verbs::VerbsTransport::new())),
         #[cfg(not(feature = "verbs"))]
-        Carrier::Rdma => Err(TransportError::at("RDMA", None, TransportErrorKind::NotBuilt("verbs"))),
+        UrlTransport::Rdma => {
+            Err(RpcTransportError::at("RDMA", None, RpcTransportErrorKind::NotBuilt("verbs")))
+        }
     }
 }
 
 /// Carries RPC messages over any number of connections to servers. See the [room](self) for how it is used.
-pub trait Transport {
+pub trait RpcTransport {
     /// Opens a connection, and waits until it stands, [`Wish::timeout`] at most. Other connections rest meanwhile;
     /// what comes for them is kept.
     ///
     /// # Errors
     /// What cannot be reached, where, and what to do.
-    fn connect(&mut self, target: &Target) -> Result<ConnectionId, TransportError>;
+    fn connect(&mut self, target: &ConnectTarget) -> Result<ConnectionId, RpcTransportError>;
 
     /// What both sides agreed on. `None` for a connection that there never was; that of a closed one stays.
-    fn terms(&self, connection: ConnectionId) -> Option<&Terms>;
+    fn terms(&self, connection: ConnectionId) -> Option<&TransportParams>;
 
     /// How many Calls may be in flight, and are. `None` where nothing limits them, as on TCP, and where the connection
     /// is closed.
-    fn credits(&self, connection: ConnectionId) -> Option<Credits>;
+    fn credits(&self, connection: ConnectionId) -> Option<TransportCredits>;
 
     /// What was counted on the connection since it was opened.
-    fn counts(&self, connection: ConnectionId) -> Option<&Counts>;
+    fn counts(&self, connection: ConnectionId) -> Option<&TransportCounts>;
 
     /// Shares memory with all connections, present and future, so that payloads in it need no copy. It stays shared,
     /// and alive, until the transport is dropped.
     ///
     /// # Errors
     /// Where memory cannot be registered, as when the limit of locked memory is too low.
-    fn share(&mut self, memory: &Arc<[u8]>) -> Result<StoreId, TransportError>;
+    fn share(&mut self, memory: &Arc<[u8]>) -> Result<SharedMemoryId, RpcTransportError>;
 
     /// Takes a Call to be sent. It is on its way at the next [`poll`](Self::poll) or [`flush`](Self::flush) at the
     /// latest; until then a transport may gather what is sent together. All that the Call borrows may be used
@@ -118,7 +131,11 @@ pub trait Transport {
     /// # Errors
     /// [`SubmitError::Busy`]: nothing was taken, and a later event makes room. [`SubmitError::Refused`]: this Call can
     /// never be sent on this connection.
-    fn submit(&mut self, connection: ConnectionId, call: &Call<'_>) -> Result<Submitted, SubmitError>;
+    fn submit(
+        &mut self,
+        connection: ConnectionId,
+        call: &TransportCall<'_>,
+    ) -> Result<SubmittedCall, SubmitError>;
 
     /// Answers a Call of the reverse direction with a whole RPC message, without chunks (RFC 8167 section 5.2).
     ///
@@ -135,7 +152,7 @@ pub trait Transport {
     /// # Errors
     /// When the transport as a whole is of no more use, as when its device is gone. What ends one connection is an
     /// event.
-    fn poll(&mut self, deadline: Option<Instant>) -> Result<Option<Event<'_>>, TransportError>;
+    fn poll(&mut self, deadline: Option<Instant>) -> Result<Option<TransportEvent<'_>>, RpcTransportError>;
 
     /// Closes a connection. Nothing more comes from it but one [`Event::Disconnected`], which names what was in
     /// flight.

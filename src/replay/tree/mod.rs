@@ -8,8 +8,8 @@
 //! - [`v3`], [`v4`]: the same, for the procedures of NFSv3 and MOUNT, and for COMPOUND;
 //! - [`present`]: the tree as it is after the steps.
 
-mod learn;
-mod present;
+mod current_state;
+mod inference;
 pub(in crate::replay) mod ranges;
 mod v3;
 mod v4;
@@ -18,18 +18,18 @@ use rustc_hash::FxHashMap;
 use twox_hash::XxHash3_128;
 
 use super::trace::NONE;
-use super::trace::layout::{Existence, FileType};
-use ranges::Ranges;
+use super::trace::layout::{FileType, ObjectExistence};
+use ranges::ReplayByteRangeSet;
 
-pub use learn::{Facts, Found};
-pub use present::{File, Named, Piece};
+pub use current_state::{CurrentFileExtent, CurrentFileState, CurrentName};
+pub use inference::{InitialFileContent, TreeStepInput};
 
 /// Bytes of memory that the tree takes at most; what comes then is left out, and counted.
 const MEMORY: usize = 128 << 20;
 /// Ranges of one file that are remembered apart, while half of that memory is free, and when it is not.
 const RANGES: [usize; 2] = [1 << 16, 64];
 /// What an object takes beside its names, in the tables too.
-const NODE: usize = size_of::<Node>() + 64;
+const NODE: usize = size_of::<InferredObject>() + 64;
 /// What a name takes beside its bytes.
 const NAME: usize = 96;
 /// Names that one object has at most.
@@ -39,13 +39,13 @@ const HANDLES: usize = 64;
 
 /// An object, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ObjectId(pub u32);
+pub struct InferredObjectId(pub u32);
 
 /// A name that an object has before the first step, or that it was created with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Name {
+pub struct InferredObjectName {
     /// The directory.
-    pub parent: Option<ObjectId>,
+    pub parent: Option<InferredObjectId>,
     /// The name in it; of a root its path.
     pub name: Box<[u8]>,
     /// The step that gave it; 0 for a name from before the first.
@@ -54,15 +54,15 @@ pub struct Name {
 
 /// What is known of an object.
 #[derive(Clone, Debug)]
-pub struct Node {
+pub struct InferredObject {
     /// How it comes to be there.
-    pub existence: Existence,
+    pub existence: ObjectExistence,
     /// The step that creates it; 0 where none does.
     pub step: u64,
     /// Its type.
     pub file_type: FileType,
     /// Its names.
-    pub names: Vec<Name>,
+    pub names: Vec<InferredObjectName>,
     /// The variables of its filehandles.
     pub handles: Vec<u32>,
     /// The server, by its number in the trace.
@@ -85,41 +85,41 @@ pub struct Node {
     is_resized: bool,
     is_changed: bool,
     /// What of its content was read or written.
-    content: Ranges,
+    content: ReplayByteRangeSet,
 }
 
 /// What a name stands for at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Binding {
-    There(ObjectId),
+enum InferredNameBinding {
+    There(InferredObjectId),
     Gone,
 }
 
 /// What is learnt.
 #[derive(Debug, Default)]
-pub struct Tree {
-    nodes: Vec<Node>,
+pub struct InferredTree {
+    nodes: Vec<InferredObject>,
     /// By the variable of a filehandle.
-    by_handle: FxHashMap<u32, ObjectId>,
+    by_handle: FxHashMap<u32, InferredObjectId>,
     /// By directory and name, hashed.
-    by_name: FxHashMap<u128, Binding>,
+    by_name: FxHashMap<u128, InferredNameBinding>,
     /// The root of each server.
-    roots: FxHashMap<u32, ObjectId>,
+    roots: FxHashMap<u32, InferredObjectId>,
     weight: usize,
     left_out: u64,
     /// How it is now, if that is wanted.
-    present: Option<present::Present>,
+    present: Option<current_state::CurrentTreeState>,
 }
 
-fn key(parent: ObjectId, name: &[u8]) -> u128 {
+fn key(parent: InferredObjectId, name: &[u8]) -> u128 {
     let mut hasher = twox_hash::xxhash3_128::Hasher::with_seed(u64::from(parent.0));
     hasher.write(name);
     hasher.finish_128()
 }
 
-impl Tree {
+impl InferredTree {
     /// The objects, by number.
-    pub fn nodes(&self) -> &[Node] {
+    pub fn nodes(&self) -> &[InferredObject] {
         &self.nodes
     }
 
@@ -129,11 +129,11 @@ impl Tree {
     }
 
     /// The object that a filehandle names.
-    pub fn of_handle(&self, variable: u32) -> Option<ObjectId> {
+    pub fn of_handle(&self, variable: u32) -> Option<InferredObjectId> {
         self.by_handle.get(&variable).copied()
     }
 
-    fn node(&mut self, id: ObjectId) -> Option<&mut Node> {
+    fn node(&mut self, id: InferredObjectId) -> Option<&mut InferredObject> {
         self.nodes.get_mut(id.0 as usize)
     }
 
@@ -146,14 +146,23 @@ impl Tree {
         has
     }
 
-    fn add(&mut self, existence: Existence, step: u64, now: u64, server: u32) -> Option<ObjectId> {
-        let existence =
-            if existence == Existence::CREATED && now == 0 { Existence::BEFORE } else { existence };
+    fn add(
+        &mut self,
+        existence: ObjectExistence,
+        step: u64,
+        now: u64,
+        server: u32,
+    ) -> Option<InferredObjectId> {
+        let existence = if existence == ObjectExistence::CREATED && now == 0 {
+            ObjectExistence::BEFORE
+        } else {
+            existence
+        };
         if !self.has_room(NODE) || self.nodes.len() >= NONE as usize {
             return None;
         }
-        let id = ObjectId(self.nodes.len() as u32);
-        self.nodes.push(Node {
+        let id = InferredObjectId(self.nodes.len() as u32);
+        self.nodes.push(InferredObject {
             existence,
             step,
             file_type: FileType::UNKNOWN,
@@ -169,28 +178,28 @@ impl Tree {
             uses: 0,
             is_resized: false,
             is_changed: false,
-            content: Ranges::default(),
+            content: ReplayByteRangeSet::default(),
         });
         Some(id)
     }
 
     /// The root of a server, or what MOUNT gives for a path.
-    fn root(&mut self, server: u32, path: &[u8], now: u64) -> Option<ObjectId> {
+    fn root(&mut self, server: u32, path: &[u8], now: u64) -> Option<InferredObjectId> {
         if path == b"/"
             && let Some(known) = self.roots.get(&server)
         {
             return Some(*known);
         }
-        let key = key(ObjectId(NONE - server.min(1 << 16)), path);
-        if let Some(Binding::There(known)) = self.by_name.get(&key) {
+        let key = key(InferredObjectId(NONE - server.min(1 << 16)), path);
+        if let Some(InferredNameBinding::There(known)) = self.by_name.get(&key) {
             return Some(*known);
         }
-        let id = self.add(Existence::ROOT, 0, now, server)?;
+        let id = self.add(ObjectExistence::ROOT, 0, now, server)?;
         self.set_type(id, FileType::DIRECTORY);
         if let Some(node) = self.node(id) {
-            node.names.push(Name { parent: None, name: path.into(), step: 0 });
+            node.names.push(InferredObjectName { parent: None, name: path.into(), step: 0 });
         }
-        self.by_name.insert(key, Binding::There(id));
+        self.by_name.insert(key, InferredNameBinding::There(id));
         if path == b"/" {
             self.roots.insert(server, id);
         }
@@ -198,19 +207,19 @@ impl Tree {
     }
 
     /// The object that a filehandle names; one that was not met before is there from before the first step.
-    fn handle(&mut self, variable: u32, server: u32, now: u64) -> Option<ObjectId> {
+    fn handle(&mut self, variable: u32, server: u32, now: u64) -> Option<InferredObjectId> {
         if variable == NONE {
             return None;
         }
         if let Some(known) = self.by_handle.get(&variable) {
             return Some(*known);
         }
-        let id = self.add(Existence::BEFORE, 0, now, server)?;
+        let id = self.add(ObjectExistence::BEFORE, 0, now, server)?;
         self.attach(id, variable);
         Some(id)
     }
 
-    fn attach(&mut self, id: ObjectId, variable: u32) {
+    fn attach(&mut self, id: InferredObjectId, variable: u32) {
         if variable == NONE || !self.has_room(32) {
             return;
         }
@@ -223,7 +232,7 @@ impl Tree {
         self.by_handle.insert(variable, id);
     }
 
-    fn set_type(&mut self, id: ObjectId, file_type: FileType) {
+    fn set_type(&mut self, id: InferredObjectId, file_type: FileType) {
         if let Some(node) = self.node(id)
             && node.file_type == FileType::UNKNOWN
         {
@@ -231,7 +240,7 @@ impl Tree {
         }
     }
 
-    fn bind(&mut self, parent: ObjectId, name: &[u8], binding: Binding) {
+    fn bind(&mut self, parent: InferredObjectId, name: &[u8], binding: InferredNameBinding) {
         self.binds_now(parent, name, binding);
         let key = key(parent, name);
         if self.by_name.contains_key(&key) || self.has_room(NAME) {
@@ -239,19 +248,19 @@ impl Tree {
         }
     }
 
-    fn binding(&self, parent: ObjectId, name: &[u8]) -> Option<Binding> {
+    fn binding(&self, parent: InferredObjectId, name: &[u8]) -> Option<InferredNameBinding> {
         self.by_name.get(&key(parent, name)).copied()
     }
 
     /// Gives an object a name that it has from a step on, or has had before the first one.
-    fn name(&mut self, id: ObjectId, parent: ObjectId, name: &[u8], step: u64) {
+    fn name(&mut self, id: InferredObjectId, parent: InferredObjectId, name: &[u8], step: u64) {
         if !self.has_room(NAME + name.len()) {
             return;
         }
         if let Some(node) = self.node(id)
             && node.names.len() < NAMES
         {
-            let new = Name { parent: Some(parent), name: name.into(), step };
+            let new = InferredObjectName { parent: Some(parent), name: name.into(), step };
             if !node.names.contains(&new) {
                 node.names.push(new);
             }
@@ -259,11 +268,17 @@ impl Tree {
     }
 
     /// A name was found: what it names, with the filehandle that the server gave for it ([`NONE`] if it gave none).
-    fn found(&mut self, parent: ObjectId, name: &[u8], handle: u32, now: u64) -> Option<ObjectId> {
+    fn found(
+        &mut self,
+        parent: InferredObjectId,
+        name: &[u8],
+        handle: u32,
+        now: u64,
+    ) -> Option<InferredObjectId> {
         let server = self.nodes.get(parent.0 as usize).map_or(NONE, |node| node.server);
         let by_handle = self.of_handle(handle);
         let id = match (self.binding(parent, name), by_handle) {
-            (Some(Binding::There(known)), Some(other)) if known != other => {
+            (Some(InferredNameBinding::There(known)), Some(other)) if known != other => {
                 // Someone else renamed, linked or replaced it; or it was known by its filehandle alone before.
                 let is_nameless =
                     self.nodes.get(known.0 as usize).is_some_and(|node| node.handles.is_empty());
@@ -272,48 +287,50 @@ impl Tree {
                 }
                 other
             }
-            (Some(Binding::There(known)), None) => {
+            (Some(InferredNameBinding::There(known)), None) => {
                 let has_other = self.nodes.get(known.0 as usize).is_some_and(|node| !node.handles.is_empty());
                 match has_other && handle != NONE {
-                    true => self.add(Existence::CREATED, 0, now, server)?,
+                    true => self.add(ObjectExistence::CREATED, 0, now, server)?,
                     false => known,
                 }
             }
-            (Some(Binding::There(known)), _) => known,
+            (Some(InferredNameBinding::There(known)), _) => known,
             // It was gone, and is there: someone else made it.
-            (Some(Binding::Gone), Some(other)) => other,
-            (Some(Binding::Gone), None) => self.add(Existence::CREATED, 0, now, server)?,
+            (Some(InferredNameBinding::Gone), Some(other)) => other,
+            (Some(InferredNameBinding::Gone), None) => self.add(ObjectExistence::CREATED, 0, now, server)?,
             (None, Some(other)) => {
-                let is_from_before =
-                    self.nodes.get(other.0 as usize).is_some_and(|node| node.existence == Existence::BEFORE);
+                let is_from_before = self
+                    .nodes
+                    .get(other.0 as usize)
+                    .is_some_and(|node| node.existence == ObjectExistence::BEFORE);
                 self.name(other, parent, name, if is_from_before { 0 } else { now });
                 other
             }
             (None, None) => {
-                let id = self.add(Existence::BEFORE, 0, now, server)?;
+                let id = self.add(ObjectExistence::BEFORE, 0, now, server)?;
                 self.name(id, parent, name, 0);
                 id
             }
         };
         self.attach_new(id, handle);
-        self.bind(parent, name, Binding::There(id));
+        self.bind(parent, name, InferredNameBinding::There(id));
         Some(id)
     }
 
-    fn attach_new(&mut self, id: ObjectId, handle: u32) {
+    fn attach_new(&mut self, id: InferredObjectId, handle: u32) {
         if handle != NONE && self.of_handle(handle).is_none() {
             self.attach(id, handle);
         }
     }
 
     /// What was known by its name alone is what was known by its filehandle.
-    fn merge(&mut self, named: ObjectId, handled: ObjectId) {
+    fn merge(&mut self, named: InferredObjectId, handled: InferredObjectId) {
         let Some(from) = self.nodes.get_mut(named.0 as usize) else { return };
         let names = std::mem::take(&mut from.names);
         let (file_type, mode, target) = (from.file_type, from.mode, std::mem::take(&mut from.target));
         let (existence, step) = (from.existence, from.step);
         // What is left of it was never there.
-        from.existence = Existence::CREATED;
+        from.existence = ObjectExistence::CREATED;
         if let Some(node) = self.node(handled) {
             node.names.extend(names);
             (node.existence, node.step) = (existence, step);
@@ -326,21 +343,21 @@ impl Tree {
     }
 
     /// A name is not there: it never was, or a step took it away.
-    fn absent(&mut self, parent: ObjectId, name: &[u8]) {
-        self.bind(parent, name, Binding::Gone);
+    fn absent(&mut self, parent: InferredObjectId, name: &[u8]) {
+        self.bind(parent, name, InferredNameBinding::Gone);
     }
 
     /// A step made a name; `was_there` says that the server only opened what was there.
     fn created(
         &mut self,
-        parent: ObjectId,
+        parent: InferredObjectId,
         name: &[u8],
         handle: u32,
         file_type: FileType,
         was_there: bool,
         now: u64,
-    ) -> Option<ObjectId> {
-        let is_there = matches!(self.binding(parent, name), Some(Binding::There(_)));
+    ) -> Option<InferredObjectId> {
+        let is_there = matches!(self.binding(parent, name), Some(InferredNameBinding::There(_)));
         if was_there || is_there && file_type == FileType::FILE {
             let id = self.found(parent, name, handle, now)?;
             self.set_type(id, file_type);
@@ -349,38 +366,44 @@ impl Tree {
         let server = self.nodes.get(parent.0 as usize).map_or(NONE, |node| node.server);
         let id = match self.of_handle(handle) {
             Some(known) => known,
-            None => self.add(Existence::CREATED, now, now, server)?,
+            None => self.add(ObjectExistence::CREATED, now, now, server)?,
         };
         self.name(id, parent, name, now);
         self.set_type(id, file_type);
         self.attach_new(id, handle);
-        self.bind(parent, name, Binding::There(id));
+        self.bind(parent, name, InferredNameBinding::There(id));
         Some(id)
     }
 
     /// What a name stood for that a step took away or gave another name: it was there before, if no step made it.
-    fn taken(&mut self, parent: ObjectId, name: &[u8], file_type: FileType, now: u64) -> Option<ObjectId> {
+    fn taken(
+        &mut self,
+        parent: InferredObjectId,
+        name: &[u8],
+        file_type: FileType,
+        now: u64,
+    ) -> Option<InferredObjectId> {
         let id = match self.binding(parent, name) {
-            Some(Binding::There(known)) => Some(known),
+            Some(InferredNameBinding::There(known)) => Some(known),
             _ => self.found(parent, name, NONE, now),
         };
         if let Some(id) = id {
             self.set_type(id, file_type);
         }
-        self.bind(parent, name, Binding::Gone);
+        self.bind(parent, name, InferredNameBinding::Gone);
         id
     }
 
-    fn renamed(&mut self, from: (ObjectId, &[u8]), to: (ObjectId, &[u8]), now: u64) {
+    fn renamed(&mut self, from: (InferredObjectId, &[u8]), to: (InferredObjectId, &[u8]), now: u64) {
         if let Some(id) = self.taken(from.0, from.1, FileType::UNKNOWN, now) {
-            self.bind(to.0, to.1, Binding::There(id));
+            self.bind(to.0, to.1, InferredNameBinding::There(id));
         }
     }
 
     /// A step reads a range: `new` is told what was in the file before the first step.
-    fn read(&mut self, id: ObjectId, from: u64, to: u64, mut new: impl FnMut(u64, u64)) {
+    fn read(&mut self, id: InferredObjectId, from: u64, to: u64, mut new: impl FnMut(u64, u64)) {
         let Some(node) = self.nodes.get_mut(id.0 as usize) else { return };
-        let is_from_before = node.existence != Existence::CREATED;
+        let is_from_before = node.existence != ObjectExistence::CREATED;
         let before = node.content.weight();
         let is_full = node.content.add(from, to, most_ranges(self.weight), |from, to| {
             if is_from_before {
@@ -395,7 +418,7 @@ impl Tree {
     }
 
     /// A step writes a range.
-    fn written(&mut self, id: ObjectId, from: u64, to: u64, now: u64) {
+    fn written(&mut self, id: InferredObjectId, from: u64, to: u64, now: u64) {
         // What was written before the first step was there.
         if now == 0 {
             return;
@@ -409,12 +432,12 @@ impl Tree {
     }
 
     /// A step gives a file another size: what was behind is gone.
-    fn resized(&mut self, id: ObjectId, size: u64, now: u64) {
+    fn resized(&mut self, id: InferredObjectId, size: u64, now: u64) {
         self.written(id, size, u64::MAX, now);
         self.resizes_now(id, Some(size));
     }
 
-    fn used(&mut self, id: ObjectId, now: u64) {
+    fn used(&mut self, id: InferredObjectId, now: u64) {
         if let Some(node) = self.node(id).filter(|_| now != 0) {
             node.uses += 1;
             if node.first == 0 {

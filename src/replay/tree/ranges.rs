@@ -2,11 +2,11 @@
 
 /// Ranges in ascending order, apart from each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::replay) struct Ranges {
+pub(in crate::replay) struct ReplayByteRangeSet {
     ranges: Vec<(u64, u64)>,
 }
 
-impl Ranges {
+impl ReplayByteRangeSet {
     /// Tells which parts of a range were not accounted for, and accounts for all of it. No more than `most` ranges are remembered
     /// apart: where there are more, those that are near to each other become one, and what lies between them counts as
     /// accounted for. `true` where that was done, so that bytes will be missed.
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn add(ranges: &mut Ranges, from: u64, to: u64) -> Vec<(u64, u64)> {
+    fn add(ranges: &mut ReplayByteRangeSet, from: u64, to: u64) -> Vec<(u64, u64)> {
         let mut new = Vec::new();
         ranges.add(from, to, usize::MAX, |from, to| new.push((from, to)));
         new
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn what_was_read_before_is_not_told_again() {
-        let mut ranges = Ranges::default();
+        let mut ranges = ReplayByteRangeSet::default();
         assert_eq!(add(&mut ranges, 10, 20), [(10, 20)]);
         assert_eq!(add(&mut ranges, 30, 40), [(30, 40)]);
         assert_eq!(add(&mut ranges, 0, 50), [(0, 10), (20, 30), (40, 50)]);
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn where_there_are_too_many_the_nearest_become_one() {
-        let mut ranges = Ranges::default();
+        let mut ranges = ReplayByteRangeSet::default();
         for (from, to) in [(0, 10), (12, 20), (100, 110), (113, 120)] {
             assert!(!ranges.add(from, to, 4, |_, _| {}));
         }
@@ -132,7 +132,7 @@ mod tests {
         fn gaps_are_what_no_range_has(
             pieces in prop::collection::vec((0..200_u64, 0..40_u64), 0..20), from in 0..250_u64, length in 0..50_u64
         ) {
-            let mut ranges = Ranges::default();
+            let mut ranges = ReplayByteRangeSet::default();
             for (from, length) in &pieces {
                 ranges.add(*from, from + length, usize::MAX, |_, _| {});
             }
@@ -147,7 +147,7 @@ mod tests {
 
         #[test]
         fn each_byte_is_told_once(pieces in prop::collection::vec((0..200_u64, 0..40_u64), 0..60)) {
-            let mut ranges = Ranges::default();
+            let mut ranges = ReplayByteRangeSet::default();
             let mut told = [0; 256];
             let mut asked = [false; 256];
             for (from, length) in pieces {

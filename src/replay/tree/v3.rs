@@ -1,18 +1,18 @@
 //! What the procedures of NFSv3 and of MOUNT say of files. RFC 1813 sections 3.3 and 5.2.
 
-use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::mount::v3 as mount3;
 use nfsrdma_dissectors::nfs::v3::{self, Args, Createhow3, Diropargs3, Fattr3, Procedure, Results};
-use nfsrdma_dissectors::nfs::{Outcome, Status};
+use nfsrdma_dissectors::nfs::{ResultStatus, StatusUnion};
 use nfsrdma_dissectors::xdr::{Cursor, Text};
 
-use super::ObjectId;
-use super::learn::{Attributes, Walk};
+use super::InferredObjectId;
+use super::inference::{TreeObservedAttributes, TreeStepInference};
 use crate::replay::trace::NONE;
 use crate::replay::trace::layout::FileType;
 
-fn of(attributes: &Fattr3) -> Attributes<'static> {
-    Attributes {
+fn of(attributes: &Fattr3) -> TreeObservedAttributes<'static> {
+    TreeObservedAttributes {
         file_type: Some(attributes.r#type.into()),
         size: Some(attributes.size),
         mode: Some(attributes.mode.0),
@@ -21,31 +21,31 @@ fn of(attributes: &Fattr3) -> Attributes<'static> {
     }
 }
 
-fn learn(walk: &mut Walk<'_, '_>, id: Option<ObjectId>, attributes: Option<&Fattr3>) {
+fn learn(walk: &mut TreeStepInference<'_, '_>, id: Option<InferredObjectId>, attributes: Option<&Fattr3>) {
     if let (Some(id), Some(attributes)) = (id, attributes) {
         walk.attributes(id, &of(attributes));
     }
 }
 
-fn failed<S: Status + Copy, T, E>(outcome: &Outcome<S, T, E>) -> bool {
+fn failed<S: ResultStatus + Copy, T, E>(outcome: &StatusUnion<S, T, E>) -> bool {
     outcome.ok().is_none()
 }
 
 pub(super) fn procedure(
-    walk: &mut Walk<'_, '_>,
+    walk: &mut TreeStepInference<'_, '_>,
     procedure: Procedure,
     mut call: Cursor<'_>,
     mut reply: Cursor<'_>,
 ) {
-    let Ok(asked) = Args::decode(procedure, &mut call, &mut Unobserved) else { return };
-    let Ok(got) = Results::decode(procedure, &mut reply, &mut Unobserved) else { return };
+    let Ok(asked) = Args::decode(procedure, &mut call, &mut NullObserver) else { return };
+    let Ok(got) = Results::decode(procedure, &mut reply, &mut NullObserver) else { return };
     let now = walk.facts.id;
     match (asked, got) {
-        (Args::GETATTR(asked), Results::GETATTR(Outcome::Ok(got))) => {
+        (Args::GETATTR(asked), Results::GETATTR(StatusUnion::Ok(got))) => {
             let id = walk.object(asked.object.0);
             learn(walk, id, Some(&got.obj_attributes));
         }
-        (Args::SETATTR(asked), Results::SETATTR(Outcome::Ok(_))) => {
+        (Args::SETATTR(asked), Results::SETATTR(StatusUnion::Ok(_))) => {
             if let Some(id) = walk.object(asked.object.0) {
                 let new = &asked.new_attributes;
                 let is_changed = new.mode.is_some() || new.uid.is_some() || new.gid.is_some();
@@ -55,35 +55,43 @@ pub(super) fn procedure(
         (Args::LOOKUP(asked), Results::LOOKUP(got)) => {
             let Some(parent) = walk.object(asked.what.dir.0) else { return };
             match got {
-                Outcome::Ok(got) => {
+                StatusUnion::Ok(got) => {
                     learn(walk, Some(parent), got.dir_attributes.as_ref());
                     let variable = walk.variable(got.object.0);
                     let id = walk.child(parent, asked.what.name, variable);
                     learn(walk, id, got.obj_attributes.as_ref());
                 }
-                Outcome::Fail(v3::Nfsstat3::NFS3ERR_NOENT, _) => walk.tree.absent(parent, asked.what.name.0),
-                Outcome::Fail(..) => {}
+                StatusUnion::Fail(v3::Nfsstat3::NFS3ERR_NOENT, _) => {
+                    walk.tree.absent(parent, asked.what.name.0)
+                }
+                StatusUnion::Fail(..) => {}
             }
         }
-        (Args::ACCESS(asked), Results::ACCESS(Outcome::Ok(got))) => {
+        (Args::ACCESS(asked), Results::ACCESS(StatusUnion::Ok(got))) => {
             let id = walk.object(asked.object.0);
             learn(walk, id, got.obj_attributes.as_ref());
         }
-        (Args::READLINK(asked), Results::READLINK(Outcome::Ok(got))) => {
+        (Args::READLINK(asked), Results::READLINK(StatusUnion::Ok(got))) => {
             if let Some(id) = walk.object(asked.symlink.0) {
                 walk.link(id, got.data.bytes());
             }
         }
-        (Args::READ(asked), Results::READ(Outcome::Ok(got))) => {
+        (Args::READ(asked), Results::READ(StatusUnion::Ok(got))) => {
             if let Some(id) = walk.object(asked.file.0) {
                 learn(walk, Some(id), got.file_attributes.as_ref());
                 walk.read(id, 0, asked.offset, got.eof && got.count > 0);
             }
         }
-        (Args::WRITE(asked), Results::WRITE(Outcome::Ok(got))) => {
+        (Args::WRITE(asked), Results::WRITE(StatusUnion::Ok(got))) => {
             if let Some(id) = walk.object(asked.file.0) {
                 if let Some(before) = &got.file_wcc.before {
-                    walk.attributes(id, &Attributes { size: Some(before.size), ..Attributes::default() });
+                    walk.attributes(
+                        id,
+                        &TreeObservedAttributes {
+                            size: Some(before.size),
+                            ..TreeObservedAttributes::default()
+                        },
+                    );
                 }
                 walk.wrote(id, 0, asked.offset, got.count);
             }
@@ -116,20 +124,20 @@ pub(super) fn procedure(
                 walk.tree.renamed((from, asked.from.name.0), (to, asked.to.name.0), now);
             }
         }
-        (Args::LINK(asked), Results::LINK(Outcome::Ok(_))) => {
+        (Args::LINK(asked), Results::LINK(StatusUnion::Ok(_))) => {
             if let (Some(_), Some(parent)) = (walk.object(asked.file.0), walk.object(asked.link.dir.0)) {
                 let variable = walk.variable(asked.file.0);
                 walk.tree.created(parent, asked.link.name.0, variable, FileType::UNKNOWN, false, now);
             }
         }
-        (Args::READDIR(asked), Results::READDIR(Outcome::Ok(got))) => {
+        (Args::READDIR(asked), Results::READDIR(StatusUnion::Ok(got))) => {
             let Some(parent) = walk.object(asked.dir.0) else { return };
             walk.tree.set_type(parent, FileType::DIRECTORY);
             for entry in got.reply.entries.iter() {
                 listed(walk, parent, entry.name, NONE);
             }
         }
-        (Args::READDIRPLUS(asked), Results::READDIRPLUS(Outcome::Ok(got))) => {
+        (Args::READDIRPLUS(asked), Results::READDIRPLUS(StatusUnion::Ok(got))) => {
             let Some(parent) = walk.object(asked.dir.0) else { return };
             walk.tree.set_type(parent, FileType::DIRECTORY);
             for entry in got.reply.entries.iter() {
@@ -144,45 +152,45 @@ pub(super) fn procedure(
 
 /// An entry of a directory; those that name the directory itself and the one above are not of it.
 pub(super) fn listed(
-    walk: &mut Walk<'_, '_>,
-    parent: ObjectId,
+    walk: &mut TreeStepInference<'_, '_>,
+    parent: InferredObjectId,
     name: Text<'_>,
     variable: u32,
-) -> Option<ObjectId> {
+) -> Option<InferredObjectId> {
     if matches!(name.0, b"." | b"..") { None } else { walk.child(parent, name, variable) }
 }
 
 /// Whether a directory did not change though a file was made in it: then the file was there.
-fn is_same_directory<S>(got: &Outcome<S, v3::Created<'_>, v3::DirWcc>) -> bool {
-    let Outcome::Ok(got) = got else { return false };
+fn is_same_directory<S>(got: &StatusUnion<S, v3::Create3Resok<'_>, v3::DirWcc>) -> bool {
+    let StatusUnion::Ok(got) = got else { return false };
     let (Some(before), Some(after)) = (&got.dir_wcc.before, &got.dir_wcc.after) else { return false };
     before.mtime == after.mtime && before.ctime == after.ctime
 }
 
 fn made(
-    walk: &mut Walk<'_, '_>,
+    walk: &mut TreeStepInference<'_, '_>,
     place: &Diropargs3<'_>,
-    got: &Outcome<v3::Nfsstat3, v3::Created<'_>, v3::DirWcc>,
+    got: &StatusUnion<v3::Nfsstat3, v3::Create3Resok<'_>, v3::DirWcc>,
     file_type: FileType,
     was_there: bool,
-) -> Option<ObjectId> {
+) -> Option<InferredObjectId> {
     let parent = walk.object(place.dir.0)?;
     walk.tree.set_type(parent, FileType::DIRECTORY);
     match got {
-        Outcome::Ok(got) => {
+        StatusUnion::Ok(got) => {
             let variable = got.obj.as_ref().map_or(NONE, |handle| walk.variable(handle.0));
             let now = walk.facts.id;
             walk.tree.created(parent, place.name.0, variable, file_type, was_there, now)
         }
-        Outcome::Fail(v3::Nfsstat3::NFS3ERR_EXIST, _) => {
+        StatusUnion::Fail(v3::Nfsstat3::NFS3ERR_EXIST, _) => {
             walk.child(parent, place.name, NONE);
             None
         }
-        Outcome::Fail(..) => None,
+        StatusUnion::Fail(..) => None,
     }
 }
 
-fn taken(walk: &mut Walk<'_, '_>, place: &Diropargs3<'_>, file_type: FileType) {
+fn taken(walk: &mut TreeStepInference<'_, '_>, place: &Diropargs3<'_>, file_type: FileType) {
     if let Some(parent) = walk.object(place.dir.0) {
         let now = walk.facts.id;
         walk.tree.set_type(parent, FileType::DIRECTORY);
@@ -191,14 +199,14 @@ fn taken(walk: &mut Walk<'_, '_>, place: &Diropargs3<'_>, file_type: FileType) {
 }
 
 pub(super) fn mount(
-    walk: &mut Walk<'_, '_>,
+    walk: &mut TreeStepInference<'_, '_>,
     procedure: mount3::Procedure,
     mut call: Cursor<'_>,
     mut reply: Cursor<'_>,
 ) {
-    let Ok(asked) = mount3::Args::decode(procedure, &mut call, &mut Unobserved) else { return };
-    let Ok(got) = mount3::Results::decode(procedure, &mut reply, &mut Unobserved) else { return };
-    if let (mount3::Args::MNT(asked), mount3::Results::MNT(Outcome::Ok(got))) = (asked, got) {
+    let Ok(asked) = mount3::Args::decode(procedure, &mut call, &mut NullObserver) else { return };
+    let Ok(got) = mount3::Results::decode(procedure, &mut reply, &mut NullObserver) else { return };
+    if let (mount3::Args::MNT(asked), mount3::Results::MNT(StatusUnion::Ok(got))) = (asked, got) {
         walk.mounted(asked.dirpath, got.fhandle.0);
     }
 }

@@ -1,29 +1,33 @@
 //! What the operations of a COMPOUND say of files, with the current and the saved filehandle. RFC 8881 section 16.2.3.
 
-use nfsrdma_dissectors::field::Unobserved;
-use nfsrdma_dissectors::nfs::Outcome;
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
     self, Args, Attribute, ChangeInfo4, Createhow4, Createtype4, Fattr4, Nfsstat4, OpenClaim4, Openflag4,
     ReadPlusContent, Results,
 };
 use nfsrdma_dissectors::xdr::Cursor;
 
-use super::learn::{Attributes, Walk};
+use super::inference::{TreeObservedAttributes, TreeStepInference};
 use super::v3::listed;
-use super::{Binding, ObjectId};
+use super::{InferredNameBinding, InferredObjectId};
 use crate::replay::trace::NONE;
 use crate::replay::trace::layout::FileType;
 
 /// The current filehandle: a file, or the name that GETFH will give the filehandle of.
 #[derive(Clone, Copy, Debug, Default)]
-struct Current {
-    object: Option<ObjectId>,
+struct TreeCurrentFilehandle {
+    object: Option<InferredObjectId>,
 }
 
-pub(super) fn compound<'s>(walk: &mut Walk<'_, '_>, mut call: Cursor<'s>, mut reply: Cursor<'s>) {
-    let Ok(call) = v4::Call::decode(&mut call, &mut Unobserved) else { return };
-    let Ok(reply) = v4::Reply::decode(&mut reply, &mut Unobserved) else { return };
-    let (mut current, mut saved) = (Current::default(), Current::default());
+pub(super) fn compound<'s>(
+    walk: &mut TreeStepInference<'_, '_>,
+    mut call: Cursor<'s>,
+    mut reply: Cursor<'s>,
+) {
+    let Ok(call) = v4::CompoundCall::decode(&mut call, &mut NullObserver) else { return };
+    let Ok(reply) = v4::CompoundReply::decode(&mut reply, &mut NullObserver) else { return };
+    let (mut current, mut saved) = (TreeCurrentFilehandle::default(), TreeCurrentFilehandle::default());
     let results = reply.operations().map_while(Result::ok);
     let operations: Vec<_> = call.operations().map_while(Result::ok).zip(results).collect();
     let handles = handles_after(walk, &operations);
@@ -38,7 +42,7 @@ pub(super) fn compound<'s>(walk: &mut Walk<'_, '_>, mut call: Cursor<'s>, mut re
 
 /// For each operation the filehandle that a GETFH after it gives, if no other makes another file the current one before:
 /// that of what it named.
-fn handles_after<'s>(walk: &Walk<'_, '_>, operations: &[(Args<'s>, Results<'s>)]) -> Vec<u32> {
+fn handles_after<'s>(walk: &TreeStepInference<'_, '_>, operations: &[(Args<'s>, Results<'s>)]) -> Vec<u32> {
     let mut next = NONE;
     let mut handles: Vec<_> = operations
         .iter()
@@ -46,7 +50,7 @@ fn handles_after<'s>(walk: &Walk<'_, '_>, operations: &[(Args<'s>, Results<'s>)]
         .map(|(asked, got)| {
             let after = next;
             match (asked, got) {
-                (Args::GETFH(_), Results::GETFH(Outcome::Ok(got))) => next = walk.variable(got.object.0),
+                (Args::GETFH(_), Results::GETFH(StatusUnion::Ok(got))) => next = walk.variable(got.object.0),
                 (
                     Args::PUTFH(_)
                     | Args::PUTROOTFH(_)
@@ -69,8 +73,8 @@ fn handles_after<'s>(walk: &Walk<'_, '_>, operations: &[(Args<'s>, Results<'s>)]
 }
 
 /// The attributes of an object.
-fn of<'a>(attributes: &Fattr4<'a>) -> (Attributes<'a>, Option<&'a [u8]>) {
-    let mut all = Attributes::default();
+fn of<'a>(attributes: &Fattr4<'a>) -> (TreeObservedAttributes<'a>, Option<&'a [u8]>) {
+    let mut all = TreeObservedAttributes::default();
     let mut handle = None;
     for item in attributes.items().map_while(Result::ok) {
         match item {
@@ -88,11 +92,11 @@ fn of<'a>(attributes: &Fattr4<'a>) -> (Attributes<'a>, Option<&'a [u8]>) {
 
 /// A name was found or made, whose filehandle GETFH may give.
 fn now_named(
-    walk: &mut Walk<'_, '_>,
-    current: &mut Current,
+    walk: &mut TreeStepInference<'_, '_>,
+    current: &mut TreeCurrentFilehandle,
     name: &[u8],
     handle: u32,
-    how: impl FnOnce(&mut Walk<'_, '_>, ObjectId, &[u8], u32) -> Option<ObjectId>,
+    how: impl FnOnce(&mut TreeStepInference<'_, '_>, InferredObjectId, &[u8], u32) -> Option<InferredObjectId>,
 ) {
     let Some(parent) = current.object else {
         // The directory is not known; the file may be by its filehandle.
@@ -108,12 +112,12 @@ fn is_unchanged(cinfo: &ChangeInfo4) -> bool {
 }
 
 fn operation<'s>(
-    walk: &mut Walk<'_, '_>,
+    walk: &mut TreeStepInference<'_, '_>,
     (at, handle): (u32, u32),
     asked: &Args<'s>,
     got: &Results<'s>,
-    current: &mut Current,
-    saved: Current,
+    current: &mut TreeCurrentFilehandle,
+    saved: TreeCurrentFilehandle,
 ) {
     let now = walk.facts.id;
     let is_done = got.status() == Nfsstat4::NFS4_OK;
@@ -124,7 +128,7 @@ fn operation<'s>(
             current.object = walk.tree.root(walk.facts.server, b"/", now);
         }
         (Args::PUTPUBFH(_) | Args::LOOKUPP(_) | Args::OPENATTR(_), _) => current.object = None,
-        (Args::GETFH(_), Results::GETFH(Outcome::Ok(got))) => {
+        (Args::GETFH(_), Results::GETFH(StatusUnion::Ok(got))) => {
             let variable = walk.variable(got.object.0);
             match current.object {
                 Some(id) => walk.tree.attach_new(id, variable),
@@ -137,7 +141,7 @@ fn operation<'s>(
             });
         }
         (Args::LOOKUP(asked), _) if is_gone => absent(walk, current, asked.objname.0),
-        (Args::OPEN(asked), Results::OPEN(Outcome::Ok(got))) => opened(walk, current, asked, got, handle),
+        (Args::OPEN(asked), Results::OPEN(StatusUnion::Ok(got))) => opened(walk, current, asked, got, handle),
         (Args::OPEN(asked), _) if is_gone => {
             if let OpenClaim4::Null(name) = asked.claim {
                 absent(walk, current, name.0);
@@ -167,7 +171,7 @@ fn operation<'s>(
                 walk.child(parent, asked.objname, NONE);
             }
         }
-        (Args::GETATTR(_), Results::GETATTR(Outcome::Ok(got))) => {
+        (Args::GETATTR(_), Results::GETATTR(StatusUnion::Ok(got))) => {
             if let Some(id) = current.object {
                 walk.attributes(id, &of(&got.obj_attributes).0);
             }
@@ -179,17 +183,17 @@ fn operation<'s>(
                 walk.set(id, new.size, new.mode, is_changed);
             }
         }
-        (Args::READLINK(_), Results::READLINK(Outcome::Ok(got))) => {
+        (Args::READLINK(_), Results::READLINK(StatusUnion::Ok(got))) => {
             if let Some(id) = current.object {
                 walk.link(id, got.link.bytes());
             }
         }
-        (Args::READ(asked), Results::READ(Outcome::Ok(got))) => {
+        (Args::READ(asked), Results::READ(StatusUnion::Ok(got))) => {
             if let Some(id) = current.object {
                 walk.read(id, at, asked.offset, got.eof && got.data.length() > 0);
             }
         }
-        (Args::READ_PLUS(asked), Results::READ_PLUS(Outcome::Ok(got))) => {
+        (Args::READ_PLUS(asked), Results::READ_PLUS(StatusUnion::Ok(got))) => {
             if let Some(id) = current.object {
                 // What is between the parts is a hole, and needs no seeding.
                 let parts = got.rpr_contents.iter();
@@ -202,7 +206,7 @@ fn operation<'s>(
                 }
             }
         }
-        (Args::WRITE(asked), Results::WRITE(Outcome::Ok(got))) => {
+        (Args::WRITE(asked), Results::WRITE(StatusUnion::Ok(got))) => {
             if let Some(id) = current.object {
                 walk.wrote(id, at, asked.offset, got.count);
             }
@@ -227,10 +231,10 @@ fn operation<'s>(
         }
         (Args::LINK(asked), _) if is_done => {
             if let (Some(file), Some(parent)) = (saved.object, current.object) {
-                walk.tree.bind(parent, asked.newname.0, Binding::There(file));
+                walk.tree.bind(parent, asked.newname.0, InferredNameBinding::There(file));
             }
         }
-        (Args::READDIR(_), Results::READDIR(Outcome::Ok(got))) => {
+        (Args::READDIR(_), Results::READDIR(StatusUnion::Ok(got))) => {
             let Some(parent) = current.object else { return };
             walk.tree.set_type(parent, FileType::DIRECTORY);
             for entry in got.reply.entries.iter() {
@@ -245,14 +249,14 @@ fn operation<'s>(
     }
 }
 
-fn absent(walk: &mut Walk<'_, '_>, current: &Current, name: &[u8]) {
+fn absent(walk: &mut TreeStepInference<'_, '_>, current: &TreeCurrentFilehandle, name: &[u8]) {
     if let Some(parent) = current.object {
         walk.tree.absent(parent, name);
     }
 }
 
 /// A count of 0 is all of the file from there on (COPY, CLONE).
-fn write(walk: &mut Walk<'_, '_>, current: Current, from: u64, count: u64) {
+fn write(walk: &mut TreeStepInference<'_, '_>, current: TreeCurrentFilehandle, from: u64, count: u64) {
     if let Some(id) = current.object {
         let to = if count == 0 { u64::MAX } else { from.saturating_add(count) };
         let now = walk.facts.id;
@@ -263,10 +267,10 @@ fn write(walk: &mut Walk<'_, '_>, current: Current, from: u64, count: u64) {
 
 /// OPEN makes the file the current one, if it was named; by filehandle it stays.
 fn opened<'s>(
-    walk: &mut Walk<'_, '_>,
-    current: &mut Current,
-    asked: &v4::OpenArgs<'s>,
-    got: &v4::OpenResok<'s>,
+    walk: &mut TreeStepInference<'_, '_>,
+    current: &mut TreeCurrentFilehandle,
+    asked: &v4::Open4Args<'s>,
+    got: &v4::Open4Resok<'s>,
     handle: u32,
 ) {
     let now = walk.facts.id;

@@ -10,7 +10,7 @@ use crate::source::unopened;
 
 /// An interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Device {
+pub struct CaptureDevice {
     /// The name that opens it.
     pub name: String,
     /// Whether it is up.
@@ -18,12 +18,12 @@ pub struct Device {
     /// Its addresses.
     pub addresses: Vec<IpAddr>,
     /// What it can see.
-    pub sees: Sees,
+    pub sees: DeviceVisibility,
 }
 
 /// What a capture on an interface can see of NFS over RDMA.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sees {
+pub enum DeviceVisibility {
     /// All Ethernet interfaces of this host, each as it is by itself.
     All,
     /// What this host sends to itself.
@@ -47,14 +47,14 @@ const NOT_NETWORK: &[&str] = &["bluetooth", "dbus-", "nflog", "nfqueue", "usbmon
 ///
 /// # Errors
 /// [`SourceErrorKind::Capture`] where the system does not tell them.
-pub fn list() -> Result<Vec<Device>, SourceError> {
+pub fn list() -> Result<Vec<CaptureDevice>, SourceError> {
     let found = pcap::Device::list().map_err(|error| {
-        let what = format!("cannot list the interfaces: {}", super::opening::text(&error));
+        let what = format!("cannot list the interfaces: {}", super::open::text(&error));
         let remedy = "look at them with: ip link".to_owned();
         unopened("-D".to_owned(), SourceErrorKind::Capture { what, remedy })
     })?;
     let system = Path::new("/sys/class");
-    let device = |found: pcap::Device| Device {
+    let device = |found: pcap::Device| CaptureDevice {
         sees: sees(system, &found.name, found.flags.is_loopback(), found.desc.as_deref()),
         is_up: found.flags.is_up(),
         addresses: found.addresses.iter().map(|address| address.addr).collect(),
@@ -64,35 +64,35 @@ pub fn list() -> Result<Vec<Device>, SourceError> {
 }
 
 /// What an interface can see, by what `/sys/class` says of this host.
-fn sees(system: &Path, name: &str, is_loopback: bool, description: Option<&str>) -> Sees {
+fn sees(system: &Path, name: &str, is_loopback: bool, description: Option<&str>) -> DeviceVisibility {
     let is_rdma = system.join("infiniband").join(name).exists();
     if name == "any" {
-        Sees::All
+        DeviceVisibility::All
     } else if NOT_NETWORK.iter().any(|prefix| name.starts_with(prefix)) {
-        Sees::Nothing
+        DeviceVisibility::Nothing
     } else if is_rdma || description.is_some_and(|text| text.contains("RDMA")) {
-        Sees::Sniffer
+        DeviceVisibility::Sniffer
     } else {
         let (software, hardware): (Vec<_>, Vec<_>) =
             rdma_devices(system, name).into_iter().partition(|device| device.is_software);
-        let names = |devices: Vec<Rdma>| devices.into_iter().map(|device| device.name).collect();
+        let names = |devices: Vec<RdmaDevice>| devices.into_iter().map(|device| device.name).collect();
         match (hardware.is_empty(), software.is_empty()) {
-            (false, _) => Sees::Hardware(names(hardware)),
-            (_, false) => Sees::Software(names(software)),
-            _ if is_loopback => Sees::Loopback,
-            _ => Sees::Ethernet,
+            (false, _) => DeviceVisibility::Hardware(names(hardware)),
+            (_, false) => DeviceVisibility::Software(names(software)),
+            _ if is_loopback => DeviceVisibility::Loopback,
+            _ => DeviceVisibility::Ethernet,
         }
     }
 }
 
-struct Rdma {
+struct RdmaDevice {
     name: String,
     is_software: bool,
 }
 
 /// The devices of RDMA that use an Ethernet interface. One in hardware stands under the same device of a bus; one in
 /// software has none, and names its interface (`parent`, or the interface of its first port's addresses).
-fn rdma_devices(system: &Path, interface: &str) -> Vec<Rdma> {
+fn rdma_devices(system: &Path, interface: &str) -> Vec<RdmaDevice> {
     let Ok(entries) = fs::read_dir(system.join("infiniband")) else { return Vec::new() };
     let of_interface = fs::canonicalize(system.join("net").join(interface).join("device")).ok();
     let uses = |path: &PathBuf| {
@@ -101,13 +101,13 @@ fn rdma_devices(system: &Path, interface: &str) -> Vec<Rdma> {
             |file: &str| fs::read_to_string(path.join(file)).is_ok_and(|text| text.trim() == interface);
         (own.is_some() && own == of_interface) || named("parent") || named("ports/1/gid_attrs/ndevs/0")
     };
-    let mut devices: Vec<Rdma> = entries
+    let mut devices: Vec<RdmaDevice> = entries
         .flatten()
         .map(|entry| entry.path())
         .filter(uses)
         .filter_map(|path| {
             let name = path.file_name()?.to_str()?.to_owned();
-            Some(Rdma { name, is_software: !path.join("device").exists() })
+            Some(RdmaDevice { name, is_software: !path.join("device").exists() })
         })
         .collect();
     devices.sort_by(|one, other| one.name.cmp(&other.name));
@@ -135,13 +135,13 @@ mod tests {
         fs::write(system.join("infiniband/rxe0/parent"), "soft0\n").unwrap();
         make("net/plain0");
         let sees = |name: &str, loopback| sees(&system, name, loopback, None);
-        assert_eq!(sees("hard0", false), Sees::Hardware(vec!["mlx5_0".into()]));
-        assert_eq!(sees("soft0", false), Sees::Software(vec!["rxe0".into()]));
-        assert_eq!(sees("plain0", false), Sees::Ethernet);
-        assert_eq!(sees("mlx5_0", false), Sees::Sniffer);
-        assert_eq!(sees("lo", true), Sees::Loopback);
-        assert_eq!(sees("any", false), Sees::All);
-        assert_eq!(sees("nflog", false), Sees::Nothing);
+        assert_eq!(sees("hard0", false), DeviceVisibility::Hardware(vec!["mlx5_0".into()]));
+        assert_eq!(sees("soft0", false), DeviceVisibility::Software(vec!["rxe0".into()]));
+        assert_eq!(sees("plain0", false), DeviceVisibility::Ethernet);
+        assert_eq!(sees("mlx5_0", false), DeviceVisibility::Sniffer);
+        assert_eq!(sees("lo", true), DeviceVisibility::Loopback);
+        assert_eq!(sees("any", false), DeviceVisibility::All);
+        assert_eq!(sees("nflog", false), DeviceVisibility::Nothing);
         fs::remove_dir_all(&system).unwrap();
     }
 }

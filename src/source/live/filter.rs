@@ -80,10 +80,10 @@ pub fn default_for(link: LinkType) -> Option<String> {
 mod tests {
     use std::io::Cursor;
 
-    use nfsrdma_dissectors::flow::{Flow, Limits, Meaning};
+    use nfsrdma_dissectors::flow::{Flow, FlowLimits, FrameKind};
     use pcap::{BpfProgram, Capture, Linktype};
 
-    use crate::source::Source;
+    use crate::source::CaptureSource;
 
     use super::*;
 
@@ -112,8 +112,8 @@ mod tests {
         assert_eq!(default_for(LinkType::INFINIBAND), None);
     }
 
-    fn capture(name: &str) -> Source {
-        Source::open([format!("{}/captures/{name}", env!("CARGO_MANIFEST_DIR"))]).unwrap()
+    fn capture(name: &str) -> CaptureSource {
+        CaptureSource::open([format!("{}/captures/{name}", env!("CARGO_MANIFEST_DIR"))]).unwrap()
     }
 
     /// A frame with as many VLAN tags.
@@ -129,13 +129,13 @@ mod tests {
             ["rxe-v3.pcap", "rxe-v40-deleg.pcap", "rxe-v42-ip6.pcap.gz", "siw-v42.pcap.gz", "tcp-v3.pcap.gz"]
         {
             let mut source = capture(name);
-            let mut flow = Flow::new(Limits::default());
+            let mut flow = Flow::new(FlowLimits::default());
             let mut passed = 0;
             while let Some(frame) = source.next().unwrap() {
                 let meaning = flow.frame(&frame);
                 for tags in 0..=2 {
                     let passes = filter.filter(&tagged(frame.bytes, tags));
-                    let means = !matches!(meaning, Meaning::Nothing | Meaning::Control);
+                    let means = !matches!(meaning, FrameKind::Nothing | FrameKind::Control);
                     assert!(passes || !means, "{name}: frame {}, {tags} tags: {meaning:?}", frame.number);
                     passed += u32::from(passes);
                 }
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn cooked_frames_pass_as_those_of_ethernet_do() {
         let filter = program(LinkType::LINUX_SLL2);
-        let mut source = Source::from_reader(
+        let mut source = CaptureSource::from_reader(
             "test",
             Cursor::new(
                 std::fs::read(format!("{}/captures/rxe-v42.pcap", env!("CARGO_MANIFEST_DIR"))).unwrap(),

@@ -24,18 +24,18 @@
 //! ```
 //!
 //! Capturing (`pump`) has a thread of its own, which only moves packets into bounded memory (`ring`); whoever is slow loses
-//! packets and never makes the kernel lose them. [`Live`] tells how many came and how many were lost, at any time and from
+//! packets and never makes the kernel lose them. [`LiveCapture`] tells how many came and how many were lost, at any time and from
 //! any thread.
 
+mod block_queue;
+pub mod capabilities;
+mod capture_thread;
 pub mod devices;
 pub mod filter;
 #[allow(unsafe_code, reason = "a function of libpcap is called that the pcap crate does not bind")]
 mod library;
-mod link;
-pub mod opening;
-mod pump;
-pub mod rights;
-mod ring;
+mod link_watch;
+pub mod open;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,19 +46,19 @@ use pcap::BreakLoop;
 use super::Counters;
 use super::error::SourceErrorKind;
 use super::pcapng::Interface;
+use block_queue::{BlockQueue, BlockQueueOutput, PacketBlock};
 pub use library::library_version;
-pub use link::LinkWatch;
-pub use opening::{Opened, Options, open};
-use ring::{Block, Given, Ring};
+pub use link_watch::LinkWatch;
+pub use open::{CaptureOptions, OpenedCapture, open};
 
 /// What concerns a capture besides its frames; all copies are of the same capture.
 #[derive(Clone)]
-pub struct Live {
-    ring: Arc<Ring>,
+pub struct LiveCapture {
+    ring: Arc<BlockQueue>,
     breaker: Arc<BreakLoop>,
 }
 
-impl Live {
+impl LiveCapture {
     /// How many packets came and were lost up to now.
     pub fn counters(&self) -> Counters {
         self.ring.counters()
@@ -73,9 +73,9 @@ impl Live {
 
 /// A capture that is read from.
 pub(super) struct LiveReader {
-    live: Live,
+    live: LiveCapture,
     interface: Interface,
-    block: Block,
+    block: PacketBlock,
     /// The packet in the block that was read last, counted from 1; 0 before the first.
     at: usize,
     holds: bool,
@@ -85,18 +85,18 @@ pub(super) struct LiveReader {
 }
 
 /// What became of reading on.
-pub(super) enum Step {
+pub(super) enum LiveReadOutcome {
     Frame,
     Nothing,
     End,
 }
 
 impl LiveReader {
-    pub(super) fn new(live: Live, interface: Interface) -> Self {
+    pub(super) fn new(live: LiveCapture, interface: Interface) -> Self {
         Self {
             live,
             interface,
-            block: Block::default(),
+            block: PacketBlock::default(),
             at: 0,
             holds: false,
             bytes: 0,
@@ -105,7 +105,7 @@ impl LiveReader {
         }
     }
 
-    pub(super) fn live(&self) -> &Live {
+    pub(super) fn live(&self) -> &LiveCapture {
         &self.live
     }
 
@@ -122,10 +122,10 @@ impl LiveReader {
     ///
     /// # Errors
     /// What ended the capture; after it, it has ended.
-    pub(super) fn advance(&mut self, patience: Duration) -> Result<Step, SourceErrorKind> {
+    pub(super) fn advance(&mut self, patience: Duration) -> Result<LiveReadOutcome, SourceErrorKind> {
         self.holds = false;
         if self.has_ended {
-            return Ok(Step::End);
+            return Ok(LiveReadOutcome::End);
         }
         loop {
             if let Some((_, bytes)) = self.block.get(self.at) {
@@ -133,17 +133,17 @@ impl LiveReader {
                 self.at += 1;
                 self.holds = true;
                 self.live.ring.count_decoded();
-                return Ok(Step::Frame);
+                return Ok(LiveReadOutcome::Frame);
             }
             self.at = 0;
             match self.live.ring.next(std::mem::take(&mut self.block), patience) {
-                Given::Block(block) => self.block = block,
-                Given::Nothing => return Ok(Step::Nothing),
-                Given::End(ending) => {
+                BlockQueueOutput::Block(block) => self.block = block,
+                BlockQueueOutput::Nothing => return Ok(LiveReadOutcome::Nothing),
+                BlockQueueOutput::End(ending) => {
                     self.has_ended = true;
                     return match ending {
-                        None => Ok(Step::End),
-                        Some(why) => Err(opening::broken(&why)),
+                        None => Ok(LiveReadOutcome::End),
+                        Some(why) => Err(open::broken(&why)),
                     };
                 }
             }

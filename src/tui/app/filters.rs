@@ -1,16 +1,16 @@
 //! The filter that is set, and the filter for what is chosen: every key that filters, follows or copies a filter takes it from here.
 
 use crate::filter::Filter;
-use crate::tui::prompt::Purpose;
+use crate::tui::prompt::PromptPurpose;
 
-use super::{App, Part, Side, Table};
+use super::{App, FocusPane, PassView, TableViewState};
 
 const NOTHING: &str = "nothing is chosen";
 
 impl App {
     /// For the value under the cursor: of a field of the tree, or of the line of a table.
     pub(super) fn filter_for_value(&self) -> Result<String, &'static str> {
-        if self.view.has_tree() && self.part != Part::List {
+        if self.view.has_tree() && self.part != FocusPane::List {
             let line = self.tree.chosen().ok_or(NOTHING)?;
             let field = line.field.ok_or("the line is no field; choose one in the tree")?;
             let filter = match &line.literal {
@@ -54,13 +54,13 @@ impl App {
         match Filter::parse(text) {
             Ok(filter) => {
                 let filter = Some((filter, text.to_owned()));
-                self.chosen = Some(Side::start(&self.capture, filter, &self.manner, Some(&self.all)));
+                self.chosen = Some(PassView::start(&self.capture, filter, &self.manner, Some(&self.all)));
                 self.shares.give(&mut self.all, self.chosen.as_mut());
                 self.other_rows();
             }
             Err(error) => {
                 self.complain(error.to_string());
-                self.open_prompt(Purpose::Filter, text);
+                self.open_prompt(PromptPurpose::Filter, text);
             }
         }
     }
@@ -86,7 +86,7 @@ impl App {
     }
 
     fn other_rows(&mut self) {
-        self.tables = self.tables.map(|table| Table { at: 0, top: 0, ..table });
+        self.tables = self.tables.map(|table| TableViewState { at: 0, top: 0, ..table });
         self.hunt = None;
         self.forget_around();
         let rows = self.chosen.as_ref().map_or(&self.all.rows, |side| &side.rows);

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::output::units::TimeFormat;
-use crate::tui::frame_scan::{Found, FrameLine, FrameScan};
+use crate::tui::frame_scan::{FrameLine, FrameScan, FrameScanResult};
 
 /// How long new frames wait until they are sorted in.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -88,9 +88,9 @@ impl FrameSort {
 
 /// Frames that are held with their lines: those that a filter selects, or all of them to be sorted.
 #[derive(Debug)]
-pub(in crate::tui) struct HeldFrames {
+pub(in crate::tui) struct FrameLineList {
     /// What they were selected and written by: a change needs another scan.
-    pub(in crate::tui) made_for: MadeFor,
+    pub(in crate::tui) made_for: FrameLineSettings,
     pub(in crate::tui) header: String,
     /// In the order of the capture.
     lines: Vec<FrameLine>,
@@ -109,16 +109,16 @@ pub(in crate::tui) struct HeldFrames {
 
 /// What held frames were selected and written by.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::tui) struct MadeFor {
+pub(in crate::tui) struct FrameLineSettings {
     pub(in crate::tui) filter: Option<String>,
     pub(in crate::tui) width: usize,
     pub(in crate::tui) left: usize,
     pub(in crate::tui) time: TimeFormat,
 }
 
-impl HeldFrames {
+impl FrameLineList {
     /// None yet; a scan brings them.
-    pub(in crate::tui) fn new(made_for: MadeFor, sort: FrameSort, scan: FrameScan) -> Self {
+    pub(in crate::tui) fn new(made_for: FrameLineSettings, sort: FrameSort, scan: FrameScan) -> Self {
         Self {
             made_for,
             header: String::new(),
@@ -200,13 +200,13 @@ impl HeldFrames {
         let before = self.lines.len();
         for found in found {
             match found {
-                Found::Header(header) => self.header = header,
-                Found::Line(line) => {
+                FrameScanResult::Header(header) => self.header = header,
+                FrameScanResult::Line(line) => {
                     let text = line.text.len() + line.cells.info.len() + line.cells.protocol.len();
                     self.bytes += text + size_of::<FrameLine>() + 2 * size_of::<u32>();
                     self.lines.push(line);
                 }
-                Found::Text(_) => {}
+                FrameScanResult::Text(_) => {}
             }
         }
         self.is_cut = self.bytes > room || self.lines.len() >= u32::MAX as usize;

@@ -3,31 +3,31 @@
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
-use crate::output::list::Column;
-use crate::tui::model::order::{self, Order, Sort};
-use crate::tui::model::{Entry, Rows};
+use crate::output::transaction_list::TransactionListColumn;
+use crate::tui::model::order::{self, RowOrder, RowSort};
+use crate::tui::model::{RowEntry, TransactionRows};
 
 /// How long new rows wait until they are sorted in.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The columns in the order in which one goes through them.
-const COLUMNS: [Column; 11] = [
-    Column::Time,
-    Column::Frame,
-    Column::Connection,
-    Column::Client,
-    Column::Xid,
-    Column::Version,
-    Column::Operation,
-    Column::Chunks,
-    Column::Bytes,
-    Column::Latency,
-    Column::Status,
+const COLUMNS: [TransactionListColumn; 11] = [
+    TransactionListColumn::Time,
+    TransactionListColumn::Frame,
+    TransactionListColumn::Connection,
+    TransactionListColumn::Client,
+    TransactionListColumn::Xid,
+    TransactionListColumn::Version,
+    TransactionListColumn::Operation,
+    TransactionListColumn::Chunks,
+    TransactionListColumn::Bytes,
+    TransactionListColumn::Latency,
+    TransactionListColumn::Status,
 ];
 
 /// The list.
 #[derive(Debug, Default)]
-pub(in crate::tui) struct List {
+pub(in crate::tui) struct TransactionListPane {
     /// The line of the cursor, counted from 0.
     pub(in crate::tui) at: usize,
     /// The line at the top of the screen.
@@ -37,20 +37,20 @@ pub(in crate::tui) struct List {
     /// Whether the cursor stays on the newest.
     pub(in crate::tui) has_tail: bool,
     /// What it is sorted by, unless it is as Transactions closed.
-    pub(in crate::tui) sort: Option<Sort>,
-    order: Option<Order>,
-    sorting: Option<Receiver<Order>>,
+    pub(in crate::tui) sort: Option<RowSort>,
+    order: Option<RowOrder>,
+    sorting: Option<Receiver<RowOrder>>,
     sorted_at: Option<Instant>,
 }
 
-impl List {
+impl TransactionListPane {
     /// A list in the order of closing, which stays on the newest or not.
     pub(super) fn new(has_tail: bool) -> Self {
         Self { has_tail, ..Self::default() }
     }
 
     /// How many lines there are.
-    pub(in crate::tui) fn len(&self, rows: &Rows) -> usize {
+    pub(in crate::tui) fn len(&self, rows: &TransactionRows) -> usize {
         self.order.as_ref().map_or(rows.len(), |order| order.rows.len())
     }
 
@@ -63,12 +63,12 @@ impl List {
     }
 
     /// The row on a line; `None` where it is forgotten, and beyond the end.
-    pub(in crate::tui) fn entry<'r>(&self, rows: &'r Rows, at: usize) -> Option<Entry<'r>> {
+    pub(in crate::tui) fn entry<'r>(&self, rows: &'r TransactionRows, at: usize) -> Option<RowEntry<'r>> {
         rows.get(self.number(at)?)
     }
 
     /// Whether rows are there that are not sorted in yet.
-    pub(in crate::tui) fn is_stale(&self, rows: &Rows) -> bool {
+    pub(in crate::tui) fn is_stale(&self, rows: &TransactionRows) -> bool {
         self.sort.is_some() && self.order.as_ref().is_none_or(|order| order.of < rows.len())
     }
 
@@ -78,20 +78,26 @@ impl List {
     }
 
     /// Moves the cursor by some lines.
-    pub(super) fn step(&mut self, by: isize, rows: &Rows) {
+    pub(super) fn step(&mut self, by: isize, rows: &TransactionRows) {
         let last = self.len(rows).saturating_sub(1);
         self.at = self.at.saturating_add_signed(by).min(last);
         self.has_tail &= by > 0 && self.at == last;
     }
 
     /// Moves the cursor to a line.
-    pub(super) fn go(&mut self, at: usize, rows: &Rows) {
+    pub(super) fn go(&mut self, at: usize, rows: &TransactionRows) {
         self.at = at.min(self.len(rows).saturating_sub(1));
     }
 
     /// Sorts by a column some steps beside the present one; beyond the first one is the order of closing.
-    pub(super) fn sort_beside(&mut self, step: isize, shown: &[Column], rows: &Rows) {
-        let columns: Vec<Column> = COLUMNS.into_iter().filter(|column| shown.contains(column)).collect();
+    pub(super) fn sort_beside(
+        &mut self,
+        step: isize,
+        shown: &[TransactionListColumn],
+        rows: &TransactionRows,
+    ) {
+        let columns: Vec<TransactionListColumn> =
+            COLUMNS.into_iter().filter(|column| shown.contains(column)).collect();
         let at = self.sort.and_then(|sort| columns.iter().position(|column| *column == sort.by));
         let count = columns.len() as isize + 1;
         let now = at.map_or(0, |at| at as isize + 1);
@@ -100,22 +106,26 @@ impl List {
     }
 
     /// Sorts by a column: numbers and what needs attention from large to small, text from A to Z.
-    pub(super) fn sort_by(&mut self, by: Option<Column>, rows: &Rows) {
-        let is_descending =
-            by.is_some_and(|by| matches!(by, Column::Chunks | Column::Bytes | Column::Latency));
-        self.sort_as(by.map(|by| Sort { by, is_descending }), rows);
+    pub(super) fn sort_by(&mut self, by: Option<TransactionListColumn>, rows: &TransactionRows) {
+        let is_descending = by.is_some_and(|by| {
+            matches!(
+                by,
+                TransactionListColumn::Chunks | TransactionListColumn::Bytes | TransactionListColumn::Latency
+            )
+        });
+        self.sort_as(by.map(|by| RowSort { by, is_descending }), rows);
     }
 
     /// The other way round.
-    pub(super) fn reverse(&mut self, rows: &Rows) {
+    pub(super) fn reverse(&mut self, rows: &TransactionRows) {
         let sort = match self.sort {
-            Some(sort) => Sort { is_descending: !sort.is_descending, ..sort },
-            None => Sort { by: Column::Time, is_descending: true },
+            Some(sort) => RowSort { is_descending: !sort.is_descending, ..sort },
+            None => RowSort { by: TransactionListColumn::Time, is_descending: true },
         };
         self.sort_as(Some(sort), rows);
     }
 
-    fn sort_as(&mut self, sort: Option<Sort>, rows: &Rows) {
+    fn sort_as(&mut self, sort: Option<RowSort>, rows: &TransactionRows) {
         self.sort = sort;
         self.has_tail = false;
         match sort {
@@ -130,14 +140,14 @@ impl List {
     }
 
     /// Other rows are shown.
-    pub(super) fn renew(&mut self, rows: &Rows) {
+    pub(super) fn renew(&mut self, rows: &TransactionRows) {
         let sort = self.sort;
         (self.order, self.sorting) = (None, None);
         self.sort_as(sort, rows);
     }
 
     /// Takes up what was sorted, and has new rows sorted in; whether anything is new.
-    pub(super) fn tick(&mut self, rows: &Rows) -> bool {
+    pub(super) fn tick(&mut self, rows: &TransactionRows) -> bool {
         let mut is_new = false;
         if let Some(sorting) = &self.sorting {
             match sorting.try_recv() {

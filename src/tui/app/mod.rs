@@ -1,23 +1,23 @@
 //! What a person sees and does: the state between two screens.
 
 mod actions;
-mod around;
-mod copying;
+mod copy_text;
 mod filters;
+mod frame_list;
 mod frame_order;
 mod list;
 mod mouse;
-mod moving;
-mod packets;
-mod saving;
-mod side;
+mod navigation;
+mod pass_view;
+mod row_rates;
+mod save_command;
 mod tree;
 mod view_rows;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use nfsrdma_dissectors::flow::Limits;
+use nfsrdma_dissectors::flow::FlowLimits;
 use nfsrdma_dissectors::frame::FrameNumber;
 use ratatui::crossterm::event::{Event, KeyEventKind};
 use ratatui::layout::Rect;
@@ -25,31 +25,31 @@ use ratatui::layout::Rect;
 use crate::analysis::names::Filehandles;
 use crate::filter::Filter;
 use crate::memory::Memory;
-use crate::output::list::{Column, Layout};
 use crate::output::style::Glyphs;
+use crate::output::transaction_list::{TransactionListColumn, TransactionListLayout};
 use crate::output::units::TimeFormat;
 use crate::source::LinkState;
 
-use super::again::{Answer, Question, Reader, Subject};
-use super::capture::Capture;
+use super::capture::CaptureHandle;
 use super::keys;
-use super::model::{PAGE, Rows};
-use super::pass::Manner;
-use super::prompt::{self, Prompt, Purpose, Typed};
-use super::search::Hunt;
+use super::model::{PAGE, TransactionRows};
+use super::prompt::{self, Prompt, PromptKeyOutcome, PromptPurpose};
+use super::read_pass::PassSettings;
+use super::reload::{DetailSubject, ReloadClient, ReloadRequest, ReloadResponse};
+use super::search::RunningSearch;
 use super::shares::ViewShares;
-use super::theme::{Signs, Theme, ThemeName};
+use super::theme::{Theme, ThemeName, TuiGlyphs};
 use super::views;
 
-pub(super) use around::Around;
+pub(super) use frame_list::FrameListPane;
 pub(super) use frame_order::{FrameColumn, FrameSort};
-pub(super) use list::{List, scrolled};
-pub(super) use packets::Packets;
-pub(super) use side::Side;
-pub(super) use tree::Tree;
-pub(super) use view_rows::Mark;
+pub(super) use list::{TransactionListPane, scrolled};
+pub(super) use pass_view::PassView;
+pub(super) use row_rates::ChosenRowRates;
+pub(super) use tree::TreePane;
+pub(super) use view_rows::MarkedRow;
 #[cfg(test)]
-pub(super) use view_rows::Rows as ViewRows;
+pub(super) use view_rows::ViewRows;
 
 /// How long a question may stay without an answer before it is asked again.
 const AGAIN: Duration = Duration::from_millis(300);
@@ -62,7 +62,7 @@ const ROW: usize = 160;
 
 /// The views, by which rooms are named.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum View {
+pub enum TuiView {
     /// The list of Transactions, with tree, bytes and waterfall.
     #[default]
     Transactions,
@@ -78,7 +78,7 @@ pub enum View {
     Charts,
 }
 
-impl View {
+impl TuiView {
     /// All of them, in the order of their keys.
     pub const ALL: [Self; 6] =
         [Self::Transactions, Self::Operations, Self::Connections, Self::Files, Self::Frames, Self::Charts];
@@ -110,7 +110,7 @@ impl View {
 
 /// The part of the screen where keys act.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum FocusPane {
     #[default]
     List,
     /// The tree, or the waterfall in its place.
@@ -120,7 +120,7 @@ pub(super) enum Part {
 
 /// What the program was asked for.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct TuiOptions {
     /// The memory of the whole interface.
     pub memory: Memory,
     /// The colours.
@@ -128,7 +128,7 @@ pub struct Options {
     /// The characters.
     pub glyphs: Glyphs,
     /// The bounds of the decoder.
-    pub limits: Limits,
+    pub limits: FlowLimits,
     /// How files are told.
     pub filehandles: Filehandles,
     /// How times are written.
@@ -139,13 +139,13 @@ pub struct Options {
     pub slow: Option<u64>,
 }
 
-impl Default for Options {
+impl Default for TuiOptions {
     fn default() -> Self {
         Self {
             memory: Memory::of_interface(crate::memory::DEFAULT_BYTES, []),
             theme: ThemeName::Dark,
             glyphs: Glyphs::UNICODE,
-            limits: Limits::default(),
+            limits: FlowLimits::default(),
             filehandles: Filehandles::default(),
             time: TimeFormat::default(),
             filter: None,
@@ -156,14 +156,14 @@ impl Default for Options {
 
 /// What is told at the bottom of the screen.
 #[derive(Clone, Debug)]
-pub(super) struct Message {
+pub(super) struct StatusMessage {
     pub(super) text: String,
     pub(super) is_error: bool,
 }
 
 /// Where a table stands: its cursor, its top line, the column that it is sorted by, and whether the other way round.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Table {
+pub(super) struct TableViewState {
     pub(super) at: usize,
     pub(super) top: usize,
     pub(super) sort: usize,
@@ -174,79 +174,79 @@ pub(super) struct Table {
 
 /// Where a filter came from that was made of a row: there one goes back to.
 #[derive(Clone, Debug)]
-pub(super) struct Origin {
-    view: View,
+pub(super) struct FilterOrigin {
+    view: TuiView,
     /// The filter before.
     filter: Option<String>,
     /// Where the tables stood.
-    tables: [Table; view_rows::TABLES],
+    tables: [TableViewState; view_rows::TABLES],
 }
 
 /// Where things were drawn last, for the mouse and for moving by the page.
 #[derive(Debug, Default)]
-pub(super) struct Areas {
+pub(super) struct ScreenAreas {
     pub(super) list: Rect,
     pub(super) tree: Rect,
     pub(super) bytes: Rect,
-    pub(super) tabs: Vec<(Rect, View)>,
-    pub(super) columns: Vec<(Rect, Column)>,
+    pub(super) tabs: Vec<(Rect, TuiView)>,
+    pub(super) columns: Vec<(Rect, TransactionListColumn)>,
     pub(super) headings: Vec<(Rect, usize)>,
 }
 
 /// A menu with one letter for each thing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Menu {
+pub(super) enum KeyMenu {
     Follow,
 }
 
 /// The terminal interface, without a terminal.
 pub struct App {
-    pub(super) options: Options,
+    pub(super) options: TuiOptions,
     pub(super) theme: Theme,
-    pub(super) signs: Signs,
-    pub(super) capture: Capture,
-    manner: Manner,
+    pub(super) signs: TuiGlyphs,
+    pub(super) capture: CaptureHandle,
+    manner: PassSettings,
     shares: ViewShares,
-    pub(super) all: Side,
-    pub(super) chosen: Option<Side>,
-    reader: Reader,
-    pub(super) view: View,
-    pub(super) part: Part,
-    pub(super) list: List,
-    pub(super) packets: Packets,
+    pub(super) all: PassView,
+    pub(super) chosen: Option<PassView>,
+    reader: ReloadClient,
+    pub(super) view: TuiView,
+    pub(super) part: FocusPane,
+    pub(super) list: TransactionListPane,
+    pub(super) packets: FrameListPane,
     is_searching_forward: bool,
-    around: Around,
-    origins: Vec<Origin>,
+    around: ChosenRowRates,
+    origins: Vec<FilterOrigin>,
     /// Columns that the table of the view has no room for.
     pub(super) hidden_columns: usize,
     /// Operations, connections, files, charts.
-    pub(super) tables: [Table; view_rows::TABLES],
-    pub(super) tree: Tree,
+    pub(super) tables: [TableViewState; view_rows::TABLES],
+    pub(super) tree: TreePane,
     pub(super) has_waterfall: bool,
     pub(super) has_bytes: bool,
     pub(super) is_zoomed: bool,
-    pub(super) marks: BTreeSet<Mark>,
+    pub(super) marks: BTreeSet<MarkedRow>,
     pub(super) prompt: Option<Prompt>,
     history: [Vec<String>; 4],
-    pub(super) menu: Option<Menu>,
+    pub(super) menu: Option<KeyMenu>,
     pub(super) help: Option<usize>,
-    pub(super) message: Option<Message>,
+    pub(super) message: Option<StatusMessage>,
     pub(super) is_paused: bool,
     /// Errors of the input that somebody has taken note of.
     errors_seen: usize,
-    hunt: Option<Hunt>,
+    hunt: Option<RunningSearch>,
     /// What was searched for last.
     pub(super) searched: Option<String>,
     asked_page: Option<(usize, Instant)>,
-    pub(super) areas: Areas,
+    pub(super) areas: ScreenAreas,
     /// What the terminal shall get that is no text.
     sequences: Vec<Vec<u8>>,
-    wants: Vec<Wish>,
+    wants: Vec<TerminalRequest>,
 }
 
 /// What only who has the terminal can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum TerminalRequest {
     Quit,
     Suspend,
     Redraw,
@@ -257,7 +257,7 @@ impl App {
     ///
     /// # Errors
     /// What is wrong with the filter.
-    pub fn new(capture: Capture, options: Options) -> Result<Self, crate::filter::FilterError> {
+    pub fn new(capture: CaptureHandle, options: TuiOptions) -> Result<Self, crate::filter::FilterError> {
         let filter = match &options.filter {
             Some(text) => Some((Filter::parse(text)?, text.clone())),
             None => None,
@@ -265,12 +265,12 @@ impl App {
         let (is_live, capture_is_live) = (capture.is_once(), capture.is_live());
         let theme = Theme::new(options.theme);
         // Who watches frames come wants to see a Transaction when it is acknowledged, and not seconds later.
-        let limits = Limits { prompt: capture.is_once(), ..options.limits.clone() };
+        let limits = FlowLimits { prompt: capture.is_once(), ..options.limits.clone() };
         let memory = options.memory.clone();
         let shares = ViewShares::new(memory.view_bytes(), capture.is_once());
         let pages = shares.waiting_bytes / 2 / ROW / PAGE;
         let early_bytes = shares.waiting_bytes / 4;
-        let manner = Manner {
+        let manner = PassSettings {
             limits,
             memory,
             filehandles: options.filehandles,
@@ -278,32 +278,32 @@ impl App {
             pages,
             early_bytes,
         };
-        let mut all = Side::start(&capture, None, &manner, None);
+        let mut all = PassView::start(&capture, None, &manner, None);
         let screen = theme.screen(options.glyphs);
-        let reader = Reader::start(capture.clone(), manner.clone(), all.pass.names.clone(), screen);
-        let mut chosen = filter.map(|filter| Side::start(&capture, Some(filter), &manner, Some(&all)));
+        let reader = ReloadClient::start(capture.clone(), manner.clone(), all.pass.names.clone(), screen);
+        let mut chosen = filter.map(|filter| PassView::start(&capture, Some(filter), &manner, Some(&all)));
         shares.give(&mut all, chosen.as_mut());
         Ok(Self {
             theme,
-            signs: Signs::new(options.glyphs),
+            signs: TuiGlyphs::new(options.glyphs),
             capture,
             manner,
             shares,
             all,
             chosen,
             reader,
-            view: View::default(),
-            part: Part::default(),
-            list: List::new(capture_is_live),
-            packets: Packets::default(),
+            view: TuiView::default(),
+            part: FocusPane::default(),
+            list: TransactionListPane::new(capture_is_live),
+            packets: FrameListPane::default(),
             is_searching_forward: true,
-            around: Around::default(),
+            around: ChosenRowRates::default(),
             origins: Vec::new(),
             hidden_columns: 0,
             // By Calls, by bytes, by bytes; of what comes now, by what goes on.
             tables: (if is_live { [4, 5, 5, 0] } else { [2, 7, 1, 0] })
-                .map(|sort| Table { sort, ..Table::default() }),
-            tree: Tree::default(),
+                .map(|sort| TableViewState { sort, ..TableViewState::default() }),
+            tree: TreePane::default(),
             has_waterfall: false,
             has_bytes: true,
             is_zoomed: false,
@@ -318,7 +318,7 @@ impl App {
             hunt: None,
             searched: None,
             asked_page: None,
-            areas: Areas::default(),
+            areas: ScreenAreas::default(),
             sequences: Vec::new(),
             wants: Vec::new(),
             options,
@@ -326,16 +326,16 @@ impl App {
     }
 
     /// The side that is shown.
-    pub(super) fn side(&self) -> &Side {
+    pub(super) fn side(&self) -> &PassView {
         self.chosen.as_ref().unwrap_or(&self.all)
     }
 
-    pub(super) fn rows(&self) -> &Rows {
+    pub(super) fn rows(&self) -> &TransactionRows {
         &self.side().rows
     }
 
     /// The row of the cursor; `None` where it is forgotten, and where there is none.
-    pub(super) fn entry(&self) -> Option<super::model::Entry<'_>> {
+    pub(super) fn entry(&self) -> Option<super::model::RowEntry<'_>> {
         self.list.entry(self.rows(), self.list.at)
     }
 
@@ -345,9 +345,9 @@ impl App {
             Event::Key(key) if key.kind != KeyEventKind::Release => {
                 if let Some(mut prompt) = self.prompt.take() {
                     match prompt.key(*key) {
-                        Typed::More => self.prompt = Some(prompt),
-                        Typed::Done => self.entered(&prompt),
-                        Typed::Dropped => self.message = None,
+                        PromptKeyOutcome::More => self.prompt = Some(prompt),
+                        PromptKeyOutcome::Done => self.entered(&prompt),
+                        PromptKeyOutcome::Dropped => self.message = None,
                     }
                 } else if let Some(menu) = self.menu.take() {
                     self.picked(menu, key.code);
@@ -384,7 +384,7 @@ impl App {
             let (places, news) = self.all.take(if self.chosen.is_some() { usize::MAX / 2 } else { near });
             is_new |= news;
             if !places.is_empty() {
-                self.reader.ask(Question::Places(places));
+                self.reader.ask(ReloadRequest::Places(places));
             }
             if let Some(chosen) = &mut self.chosen {
                 is_new |= chosen.take(near).1;
@@ -402,14 +402,14 @@ impl App {
         is_new
     }
 
-    fn answered(&mut self, answer: Answer) {
+    fn answered(&mut self, answer: ReloadResponse) {
         match answer {
-            Answer::Detail(mut detail) => {
+            ReloadResponse::Detail(mut detail) => {
                 if self.subject() != Some(detail.subject) {
                     return;
                 }
                 // The file has the name that it had then; those that the tree looks up may have been learnt later.
-                if let (Subject::Transaction(wanted), Some(entry)) = (detail.subject, self.entry())
+                if let (DetailSubject::Transaction(wanted), Some(entry)) = (detail.subject, self.entry())
                     && let Some((_, title)) =
                         detail.lines.first_mut().and_then(|line| line.pieces.first_mut())
                 {
@@ -417,11 +417,11 @@ impl App {
                 }
                 self.tree.show(*detail);
             }
-            Answer::Frames(stretch) => {
+            ReloadResponse::Frames(stretch) => {
                 self.packets.stretch = stretch;
                 self.packets.asked = None;
             }
-            Answer::Page { number, filter, page } => {
+            ReloadResponse::Page { number, filter, page } => {
                 self.asked_page = None;
                 let near = self.list.number(self.list.at).unwrap_or(0);
                 let side = self.chosen.as_mut().unwrap_or(&mut self.all);
@@ -429,8 +429,8 @@ impl App {
                     side.rows.remember(number, page, near);
                 }
             }
-            Answer::Saved(Ok(text)) => self.tell(text),
-            Answer::Saved(Err(text)) => self.complain(text),
+            ReloadResponse::Saved(Ok(text)) => self.tell(text),
+            ReloadResponse::Saved(Err(text)) => self.complain(text),
         }
     }
 
@@ -441,10 +441,10 @@ impl App {
             && self.tree.asked != Some(subject)
         {
             self.tree.asked = Some(subject);
-            self.reader.ask(Question::Detail(subject));
+            self.reader.ask(ReloadRequest::Detail(subject));
         }
         let is_due = |asked: Option<Instant>| asked.is_none_or(|asked| asked.elapsed() > AGAIN);
-        if self.view == View::Transactions {
+        if self.view == TuiView::Transactions {
             let height = usize::from(self.areas.list.height).max(1);
             let lines = self.list.top..self.list.top + height;
             let numbers = lines.filter_map(|at| self.list.number(at));
@@ -454,10 +454,10 @@ impl App {
             {
                 self.asked_page = Some((number, Instant::now()));
                 let filter = self.side().filter.clone();
-                self.reader.ask(Question::Page { number, filter });
+                self.reader.ask(ReloadRequest::Page { number, filter });
             }
         }
-        if self.view == View::Frames {
+        if self.view == TuiView::Frames {
             self.ask_frames();
         }
     }
@@ -490,7 +490,7 @@ impl App {
         screen.width = Some(width);
         let start = self.all.tables.times.map(|(start, _)| start);
         let count = (9 * height) as usize;
-        self.reader.ask(Question::Frames { first, count, screen, left, time: self.options.time, start });
+        self.reader.ask(ReloadRequest::Frames { first, count, screen, left, time: self.options.time, start });
     }
 
     /// Draws everything.
@@ -510,7 +510,7 @@ impl App {
 
     /// Whether nothing is under way any more: all was read, and what was asked is answered.
     pub fn is_settled(&self) -> bool {
-        let is_over = |side: &Side| side.progress.is_over || self.is_paused;
+        let is_over = |side: &PassView| side.progress.is_over || self.is_paused;
         let has_tree = !self.view.has_tree()
             || self.subject().is_none()
             || self.tree.detail.as_ref().map(|detail| detail.subject) == self.subject();
@@ -547,11 +547,11 @@ impl App {
     }
 
     pub(super) fn tell(&mut self, text: impl Into<String>) {
-        self.message = Some(Message { text: text.into(), is_error: false });
+        self.message = Some(StatusMessage { text: text.into(), is_error: false });
     }
 
     pub(super) fn complain(&mut self, text: impl Into<String>) {
-        self.message = Some(Message { text: text.into(), is_error: true });
+        self.message = Some(StatusMessage { text: text.into(), is_error: true });
     }
 
     /// What the terminal shall get that is no text.
@@ -560,19 +560,20 @@ impl App {
     }
 
     /// What only who has the terminal can do.
-    pub(super) fn take_wishes(&mut self) -> Vec<Wish> {
+    pub(super) fn take_wishes(&mut self) -> Vec<TerminalRequest> {
         std::mem::take(&mut self.wants)
     }
 
     /// The columns of the list on a screen of this width: those that matter most, and after Right the operation and the columns
     /// from some one on.
-    pub(super) fn layout(&self, width: usize) -> Layout {
-        let layout = Layout::of(Some(width), self.options.time);
+    pub(super) fn layout(&self, width: usize) -> TransactionListLayout {
+        let layout = TransactionListLayout::of(Some(width), self.options.time);
         let Some(skipped) = self.list.scroll.checked_sub(1) else { return layout };
-        let all = Layout::of(Some(usize::MAX / 2), self.options.time);
-        let mut columns = vec![(Column::Operation, OPERATION)];
+        let all = TransactionListLayout::of(Some(usize::MAX / 2), self.options.time);
+        let mut columns = vec![(TransactionListColumn::Operation, OPERATION)];
         let mut left = width.saturating_sub(OPERATION);
-        let others = all.columns.into_iter().filter(|(column, _)| *column != Column::Operation);
+        let others =
+            all.columns.into_iter().filter(|(column, _)| *column != TransactionListColumn::Operation);
         for (column, wide) in others.skip(skipped) {
             let needed = wide + layout.gap.len();
             if needed > left {
@@ -583,13 +584,13 @@ impl App {
         }
         columns
             .iter_mut()
-            .filter(|(column, _)| *column == Column::Operation)
+            .filter(|(column, _)| *column == TransactionListColumn::Operation)
             .for_each(|(_, wide)| *wide += left);
-        Layout { columns, gap: layout.gap }
+        TransactionListLayout { columns, gap: layout.gap }
     }
 
     /// Opens the line at the bottom.
-    fn open_prompt(&mut self, purpose: Purpose, text: &str) {
+    fn open_prompt(&mut self, purpose: PromptPurpose, text: &str) {
         let history = self.history.get(purpose as usize).map_or(&[][..], Vec::as_slice);
         self.prompt = Some(Prompt::new(purpose, text, history));
     }
@@ -601,11 +602,11 @@ impl App {
             prompt::note(history, text);
         }
         match prompt.purpose {
-            Purpose::Filter if text.is_empty() => self.unfilter(),
-            Purpose::Filter => self.set_filter(text),
-            Purpose::Search => self.search_for(text),
-            Purpose::GoTo => self.go_to(text),
-            Purpose::Save => self.save_to(text),
+            PromptPurpose::Filter if text.is_empty() => self.unfilter(),
+            PromptPurpose::Filter => self.set_filter(text),
+            PromptPurpose::Search => self.search_for(text),
+            PromptPurpose::GoTo => self.go_to(text),
+            PromptPurpose::Save => self.save_to(text),
         }
     }
 }

@@ -3,7 +3,7 @@
 use ratatui::crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::{Position, Rect};
 
-use super::{App, Part};
+use super::{App, FocusPane};
 
 /// Lines of a turn of the wheel.
 const WHEEL: isize = 3;
@@ -22,9 +22,12 @@ impl App {
         }
     }
 
-    fn part_at(&self, place: Position) -> Option<(Part, Rect)> {
-        let parts =
-            [(Part::List, self.areas.list), (Part::Tree, self.areas.tree), (Part::Bytes, self.areas.bytes)];
+    fn part_at(&self, place: Position) -> Option<(FocusPane, Rect)> {
+        let parts = [
+            (FocusPane::List, self.areas.list),
+            (FocusPane::Tree, self.areas.tree),
+            (FocusPane::Bytes, self.areas.bytes),
+        ];
         parts.into_iter().find(|(_, area)| area.contains(place))
     }
 
@@ -56,13 +59,13 @@ impl App {
         let line = usize::from(place.y.saturating_sub(area.y));
         self.part = part;
         match part {
-            Part::List => self.click_row(line),
-            Part::Tree if self.shows_waterfall() => {
+            FocusPane::List => self.click_row(line),
+            FocusPane::Tree if self.shows_waterfall() => {
                 let bar = self.tree.bar_top + line;
                 self.tree.bar = 0;
                 self.tree.step_bar(isize::try_from(bar).unwrap_or(0));
             }
-            Part::Tree => {
+            FocusPane::Tree => {
                 let at = self.tree.top + line;
                 if at < self.tree.len() {
                     let was_there = self.tree.at == at;
@@ -73,7 +76,7 @@ impl App {
                     }
                 }
             }
-            Part::Bytes => {}
+            FocusPane::Bytes => {}
         }
     }
 }

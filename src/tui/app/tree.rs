@@ -3,20 +3,20 @@
 use rustc_hash::FxHashSet;
 
 use crate::output::tree::TreeLine;
-use crate::tui::again::{Detail, Subject};
+use crate::tui::reload::{DetailSubject, SubjectDetail};
 
 use super::list::scrolled;
 
 /// A group by its depth and the first word of its line, so that what was closed in one Transaction is closed in the next.
-type Group = (usize, String);
+type TreeGroupKey = (usize, String);
 
 /// The tree.
 #[derive(Debug)]
-pub(in crate::tui) struct Tree {
+pub(in crate::tui) struct TreePane {
     /// What is shown.
-    pub(in crate::tui) detail: Option<Detail>,
+    pub(in crate::tui) detail: Option<SubjectDetail>,
     /// What was asked for last.
-    pub(super) asked: Option<Subject>,
+    pub(super) asked: Option<DetailSubject>,
     /// The line of the cursor among the visible ones.
     pub(in crate::tui) at: usize,
     /// The visible line at the top.
@@ -29,11 +29,11 @@ pub(in crate::tui) struct Tree {
     pub(in crate::tui) bar: usize,
     /// The bar at the top.
     pub(in crate::tui) bar_top: usize,
-    closed: FxHashSet<Group>,
+    closed: FxHashSet<TreeGroupKey>,
     visible: Vec<usize>,
 }
 
-impl Default for Tree {
+impl Default for TreePane {
     fn default() -> Self {
         // The headers of frames are many and alike.
         let closed = [(2, "Frame".to_owned())].into_iter().collect();
@@ -52,15 +52,15 @@ impl Default for Tree {
     }
 }
 
-fn group(line: &TreeLine) -> Group {
+fn group(line: &TreeLine) -> TreeGroupKey {
     let text = line.pieces.first().map_or("", |(_, text)| text.as_str());
     let end = text.find(|c: char| !c.is_alphanumeric() && c != '-').unwrap_or(text.len());
     (line.depth, text.get(..end).unwrap_or_default().to_owned())
 }
 
-impl Tree {
+impl TreePane {
     /// Shows something else.
-    pub(super) fn show(&mut self, detail: Detail) {
+    pub(super) fn show(&mut self, detail: SubjectDetail) {
         let is_same = self.detail.as_ref().is_some_and(|before| before.subject == detail.subject);
         let before = self.chosen().map(|line| (line.depth, line.field.map(|field| field.name), group(line)));
         self.detail = Some(detail);

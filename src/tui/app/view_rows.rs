@@ -4,17 +4,17 @@
 use nfsrdma_dissectors::frame::FrameNumber;
 
 use crate::analysis::statistics::OperationKey;
-use crate::tui::again::{Subject, Wanted};
-use crate::tui::model::Entry;
-use crate::tui::search::{Hunt, Target};
-use crate::tui::views::charts::Charts;
-use crate::tui::views::connections::Connections;
-use crate::tui::views::files::Files;
-use crate::tui::views::operations::Operations;
+use crate::tui::model::RowEntry;
+use crate::tui::reload::{DetailSubject, TransactionReloadKey};
+use crate::tui::search::{RunningSearch, SearchTarget};
+use crate::tui::views::charts::ChartsView;
+use crate::tui::views::connections::ConnectionsView;
+use crate::tui::views::files::FilesView;
+use crate::tui::views::operations::OperationsView;
 use crate::tui::views::table::TableView;
 
-use super::frame_order::HeldFrames;
-use super::{App, FrameColumn, FrameSort, Origin, Part, View};
+use super::frame_order::FrameLineList;
+use super::{App, FilterOrigin, FocusPane, FrameColumn, FrameSort, TuiView};
 
 const NOTHING: &str = "nothing is chosen";
 
@@ -23,7 +23,7 @@ pub(super) const TABLES: usize = 4;
 
 /// What the rows of a view are.
 #[derive(Clone, Copy)]
-pub(in crate::tui) enum Rows {
+pub(in crate::tui) enum ViewRows {
     /// Transactions.
     Transactions,
     /// Frames.
@@ -34,7 +34,7 @@ pub(in crate::tui) enum Rows {
 
 /// A row that was marked, by what stays when the rows change their order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::tui) enum Mark {
+pub(in crate::tui) enum MarkedRow {
     /// A Transaction by its number.
     Transaction(u64),
     /// A frame by its number.
@@ -47,28 +47,28 @@ pub(in crate::tui) enum Mark {
     File(Vec<u8>),
 }
 
-impl View {
+impl TuiView {
     /// What its rows are.
-    pub(in crate::tui) fn rows(self) -> Rows {
+    pub(in crate::tui) fn rows(self) -> ViewRows {
         match self {
-            Self::Transactions => Rows::Transactions,
-            Self::Frames => Rows::Frames,
-            Self::Operations => Rows::Table(&Operations, 0),
-            Self::Connections => Rows::Table(&Connections, 1),
-            Self::Files => Rows::Table(&Files, 2),
-            Self::Charts => Rows::Table(&Charts, 3),
+            Self::Transactions => ViewRows::Transactions,
+            Self::Frames => ViewRows::Frames,
+            Self::Operations => ViewRows::Table(&OperationsView, 0),
+            Self::Connections => ViewRows::Table(&ConnectionsView, 1),
+            Self::Files => ViewRows::Table(&FilesView, 2),
+            Self::Charts => ViewRows::Table(&ChartsView, 3),
         }
     }
 
     /// Whether it has a tree below its list.
     pub(in crate::tui) fn has_tree(self) -> bool {
-        !matches!(self.rows(), Rows::Table(..))
+        !matches!(self.rows(), ViewRows::Table(..))
     }
 
     /// The keys that matter most in its list, for the last line.
     pub(in crate::tui) fn hints(self) -> &'static [(&'static str, &'static str)] {
         match self.rows() {
-            Rows::Transactions => &[
+            ViewRows::Transactions => &[
                 ("?", "help"),
                 ("q", "quit"),
                 ("Enter", "tree"),
@@ -85,7 +85,7 @@ impl View {
                 ("W", "save"),
                 ("y", "copy"),
             ],
-            Rows::Frames => &[
+            ViewRows::Frames => &[
                 ("?", "help"),
                 ("q", "quit"),
                 ("Enter", "tree"),
@@ -98,10 +98,10 @@ impl View {
                 ("c", "copy command"),
                 ("Esc", "Transactions"),
             ],
-            Rows::Table(view, _) if view.columns().is_empty() => {
+            ViewRows::Table(view, _) if view.columns().is_empty() => {
                 &[("?", "help"), ("q", "quit"), ("Up Down", "operation"), ("Enter", "its Transactions")]
             }
-            Rows::Table(..) => &[
+            ViewRows::Table(..) => &[
                 ("?", "help"),
                 ("q", "quit"),
                 ("Enter", "its Transactions"),
@@ -119,27 +119,29 @@ impl View {
 
 impl App {
     /// The frames that are held, in the view of frames.
-    pub(in crate::tui) fn held_packets(&self) -> Option<&HeldFrames> {
+    pub(in crate::tui) fn held_packets(&self) -> Option<&FrameLineList> {
         match self.view.rows() {
-            Rows::Frames => self.packets.held.as_ref(),
-            Rows::Transactions | Rows::Table(..) => None,
+            ViewRows::Frames => self.packets.held.as_ref(),
+            ViewRows::Transactions | ViewRows::Table(..) => None,
         }
     }
 
     /// What tree and bytes are about.
-    pub(in crate::tui) fn subject(&self) -> Option<Subject> {
+    pub(in crate::tui) fn subject(&self) -> Option<DetailSubject> {
         match self.view.rows() {
-            Rows::Frames => (self.packets.at > 0).then_some(Subject::Frame(FrameNumber(self.packets.at))),
-            Rows::Transactions | Rows::Table(..) => {
-                Some(Subject::Transaction(Wanted::from(self.entry()?.row)))
+            ViewRows::Frames => {
+                (self.packets.at > 0).then_some(DetailSubject::Frame(FrameNumber(self.packets.at)))
+            }
+            ViewRows::Transactions | ViewRows::Table(..) => {
+                Some(DetailSubject::Transaction(TransactionReloadKey::from(self.entry()?.row)))
             }
         }
     }
 
     /// Goes to a place: in the packet list to a frame, and everything else is looked for among the Transactions.
-    pub(super) fn go_to_place(&mut self, target: Target) {
+    pub(super) fn go_to_place(&mut self, target: SearchTarget) {
         match (self.view.rows(), target) {
-            (Rows::Frames, Target::Frame(FrameNumber(frame))) => {
+            (ViewRows::Frames, SearchTarget::Frame(FrameNumber(frame))) => {
                 let last = self.all.progress.frames.max(1);
                 self.go_to_frame(frame.clamp(1, last));
                 self.step_packets(0);
@@ -147,10 +149,10 @@ impl App {
                     self.complain(format!("the last frame is {last}"));
                 }
             }
-            (Rows::Frames | Rows::Transactions | Rows::Table(..), target) => {
-                self.view = View::Transactions;
+            (ViewRows::Frames | ViewRows::Transactions | ViewRows::Table(..), target) => {
+                self.view = TuiView::Transactions;
                 self.list.has_tail = false;
-                self.hunt = Some(Hunt::from_start(target, self.list.len(self.rows())));
+                self.hunt = Some(RunningSearch::from_start(target, self.list.len(self.rows())));
                 self.go_on_hunting();
             }
         }
@@ -164,12 +166,12 @@ impl App {
     /// Moves the cursor by some rows.
     pub(super) fn move_rows(&mut self, by: isize) {
         match self.view.rows() {
-            Rows::Transactions => {
+            ViewRows::Transactions => {
                 let rows = self.chosen.as_ref().map_or(&self.all.rows, |side| &side.rows);
                 self.list.step(by, rows);
             }
-            Rows::Frames => self.step_packets(by),
-            Rows::Table(view, _) => {
+            ViewRows::Frames => self.step_packets(by),
+            ViewRows::Table(view, _) => {
                 let count = view.len(self);
                 if let Some(table) = self.table_mut() {
                     table.at = table.at.saturating_add_signed(by).min(count.saturating_sub(1));
@@ -181,7 +183,7 @@ impl App {
     /// Puts the cursor on a row that was clicked, so many lines below the top.
     pub(super) fn click_row(&mut self, line: usize) {
         match self.view.rows() {
-            Rows::Transactions => {
+            ViewRows::Transactions => {
                 let at = self.list.top + line;
                 let rows = self.chosen.as_ref().map_or(&self.all.rows, |side| &side.rows);
                 if at < self.list.len(rows) {
@@ -189,8 +191,8 @@ impl App {
                     self.list.has_tail = false;
                 }
             }
-            Rows::Frames => self.click_packet(line as u64),
-            Rows::Table(view, _) => {
+            ViewRows::Frames => self.click_packet(line as u64),
+            ViewRows::Table(view, _) => {
                 let count = view.len(self);
                 if let Some(table) = self.table_mut()
                     && table.top + line < count
@@ -205,10 +207,10 @@ impl App {
     pub(super) fn scroll_columns(&mut self, is_right: bool) {
         let hidden = self.hidden_columns;
         match self.view.rows() {
-            Rows::Transactions if is_right => self.list.scroll += usize::from(hidden > 0),
-            Rows::Transactions => self.list.scroll = self.list.scroll.saturating_sub(1),
-            Rows::Frames => self.scroll_packets(is_right),
-            Rows::Table(..) => {
+            ViewRows::Transactions if is_right => self.list.scroll += usize::from(hidden > 0),
+            ViewRows::Transactions => self.list.scroll = self.list.scroll.saturating_sub(1),
+            ViewRows::Frames => self.scroll_packets(is_right),
+            ViewRows::Table(..) => {
                 if let Some(table) = self.table_mut() {
                     table.scroll = match is_right {
                         true => table.scroll + usize::from(hidden > 0),
@@ -222,12 +224,13 @@ impl App {
     /// Looks closer at the row of the cursor: into its tree, or at its Transactions.
     pub(super) fn open_row(&mut self) {
         match self.view.rows() {
-            Rows::Transactions | Rows::Frames => self.part = Part::Tree,
-            Rows::Table(view, _) => {
+            ViewRows::Transactions | ViewRows::Frames => self.part = FocusPane::Tree,
+            ViewRows::Table(view, _) => {
                 let filter = self.table_row(view).and_then(|row| view.filter(self, row));
                 if let Some(filter) = filter {
-                    let origin = Origin { view: self.view, filter: self.filter_text(), tables: self.tables };
-                    self.show(View::Transactions);
+                    let origin =
+                        FilterOrigin { view: self.view, filter: self.filter_text(), tables: self.tables };
+                    self.show(TuiView::Transactions);
                     self.set_filter(&filter);
                     self.origins.push(origin);
                 }
@@ -238,9 +241,9 @@ impl App {
     /// Looks for the next row that has a text.
     pub(super) fn search_rows(&mut self, text: String, is_forward: bool) {
         match self.view.rows() {
-            Rows::Transactions => self.hunt(Target::Text(text), is_forward),
-            Rows::Frames => self.search_packets(&text, is_forward),
-            Rows::Table(view, _) => {
+            ViewRows::Transactions => self.hunt(SearchTarget::Text(text), is_forward),
+            ViewRows::Frames => self.search_packets(&text, is_forward),
+            ViewRows::Table(view, _) => {
                 let has_text = |app: &Self, row| crate::tui::search::contains(&view.text(app, row), &text);
                 self.search_table(view, is_forward, &has_text, &format!("no row has {text:?}"));
             }
@@ -251,12 +254,12 @@ impl App {
     pub(super) fn next_mark(&mut self) {
         const NONE: &str = "nothing is marked here; m marks";
         match self.view.rows() {
-            Rows::Transactions => self.hunt(Target::Marked, true),
-            Rows::Frames => {
+            ViewRows::Transactions => self.hunt(SearchTarget::Marked, true),
+            ViewRows::Frames => {
                 let frames: Vec<u64> = self
                     .marks
                     .iter()
-                    .filter_map(|mark| if let Mark::Frame(frame) = mark { Some(*frame) } else { None })
+                    .filter_map(|mark| if let MarkedRow::Frame(frame) = mark { Some(*frame) } else { None })
                     .collect();
                 let next = frames.iter().find(|frame| **frame > self.packets.at).or(frames.first());
                 match next {
@@ -264,7 +267,7 @@ impl App {
                     None => self.complain(NONE),
                 }
             }
-            Rows::Table(view, _) => {
+            ViewRows::Table(view, _) => {
                 let is_marked =
                     |app: &Self, row| view.mark(app, row).is_some_and(|mark| app.marks.contains(&mark));
                 self.search_table(view, true, &is_marked, NONE);
@@ -280,7 +283,7 @@ impl App {
         missing: &str,
     ) {
         let order = view.order(self);
-        let mut hunt = Hunt::new(Target::Marked, is_forward, self.table().at, order.len());
+        let mut hunt = RunningSearch::new(SearchTarget::Marked, is_forward, self.table().at, order.len());
         while hunt.left > 0 {
             if order.get(hunt.next).is_some_and(|row| is_it(self, *row)) {
                 if let Some(table) = self.table_mut() {
@@ -299,12 +302,12 @@ impl App {
     /// The filter for the row of the cursor.
     pub(super) fn row_filter(&self) -> Result<String, &'static str> {
         match self.view.rows() {
-            Rows::Transactions => {
+            ViewRows::Transactions => {
                 let (xid, connection) = (self.filter_for_xid()?, self.filter_for_connection()?);
                 Ok(format!("{xid} && {connection}"))
             }
-            Rows::Frames => Ok(format!("frame.number == {}", self.packets.at)),
-            Rows::Table(view, _) => {
+            ViewRows::Frames => Ok(format!("frame.number == {}", self.packets.at)),
+            ViewRows::Table(view, _) => {
                 self.table_row(view).and_then(|row| view.filter(self, row)).ok_or(NOTHING)
             }
         }
@@ -313,18 +316,18 @@ impl App {
     /// The text of the row of the cursor, as it is copied.
     pub(super) fn row_value(&self) -> Option<String> {
         match self.view.rows() {
-            Rows::Transactions => self.entry().map(|entry| entry.label().to_owned()),
-            Rows::Frames => self.packet_text().or(Some(self.packets.at.to_string())),
-            Rows::Table(view, _) => view.value(self, self.table_row(view)?),
+            ViewRows::Transactions => self.entry().map(|entry| entry.label().to_owned()),
+            ViewRows::Frames => self.packet_text().or(Some(self.packets.at.to_string())),
+            ViewRows::Table(view, _) => view.value(self, self.table_row(view)?),
         }
     }
 
     /// Marks the row of the cursor, or takes the mark away, and goes to the next.
     pub(super) fn mark_row(&mut self) {
         let mark = match self.view.rows() {
-            Rows::Transactions => self.entry().map(|entry| Mark::Transaction(entry.row.index)),
-            Rows::Frames => (self.packets.at > 0).then_some(Mark::Frame(self.packets.at)),
-            Rows::Table(view, _) => self.table_row(view).and_then(|row| view.mark(self, row)),
+            ViewRows::Transactions => self.entry().map(|entry| MarkedRow::Transaction(entry.row.index)),
+            ViewRows::Frames => (self.packets.at > 0).then_some(MarkedRow::Frame(self.packets.at)),
+            ViewRows::Table(view, _) => self.table_row(view).and_then(|row| view.mark(self, row)),
         };
         let Some(mark) = mark else { return };
         if !self.marks.remove(&mark) {
@@ -335,27 +338,28 @@ impl App {
 
     /// The Transactions that are marked.
     pub(super) fn marked_transactions(&self) -> std::collections::BTreeSet<u64> {
-        let number = |mark: &Mark| if let Mark::Transaction(index) = mark { Some(*index) } else { None };
+        let number =
+            |mark: &MarkedRow| if let MarkedRow::Transaction(index) = mark { Some(*index) } else { None };
         self.marks.iter().filter_map(number).collect()
     }
 
     /// Whether a Transaction is marked.
-    pub(in crate::tui) fn is_marked(&self, entry: &Entry<'_>) -> bool {
-        self.marks.contains(&Mark::Transaction(entry.row.index))
+    pub(in crate::tui) fn is_marked(&self, entry: &RowEntry<'_>) -> bool {
+        self.marks.contains(&MarkedRow::Transaction(entry.row.index))
     }
 
     /// Sorts by a column some steps beside the present one.
     pub(super) fn sort_rows(&mut self, step: isize) {
         match self.view.rows() {
-            Rows::Transactions => {
+            ViewRows::Transactions => {
                 let width = usize::from(self.areas.list.width);
                 let shown: Vec<_> =
                     self.layout(width).columns.into_iter().map(|(column, _)| column).collect();
                 let rows = self.chosen.as_ref().map_or(&self.all.rows, |side| &side.rows);
                 self.list.sort_beside(step, &shown, rows);
             }
-            Rows::Frames => self.sort_packets(self.packets.sort.beside(step)),
-            Rows::Table(view, _) => {
+            ViewRows::Frames => self.sort_packets(self.packets.sort.beside(step)),
+            ViewRows::Table(view, _) => {
                 let count = view.columns().len() as isize;
                 if let Some(table) = self.table_mut()
                     && count > 0
@@ -369,15 +373,15 @@ impl App {
     /// Sorts by the heading that was clicked, and the other way round where it is sorted by that already.
     pub(super) fn sort_by_heading(&mut self, number: usize) {
         match self.view.rows() {
-            Rows::Transactions => {}
-            Rows::Frames => {
+            ViewRows::Transactions => {}
+            ViewRows::Frames => {
                 let Some(by) = FrameColumn::ALL.get(number).copied() else { return };
                 match by == self.packets.sort.by {
                     true => self.reverse_rows(),
                     false => self.sort_packets(FrameSort::by(by)),
                 }
             }
-            Rows::Table(..) => {
+            ViewRows::Table(..) => {
                 if let Some(table) = self.table_mut() {
                     table.is_reversed = table.sort == number && !table.is_reversed;
                     table.sort = number;
@@ -389,15 +393,15 @@ impl App {
     /// Sorts the other way round.
     pub(super) fn reverse_rows(&mut self) {
         match self.view.rows() {
-            Rows::Transactions => {
+            ViewRows::Transactions => {
                 let rows = self.chosen.as_ref().map_or(&self.all.rows, |side| &side.rows);
                 self.list.reverse(rows);
             }
-            Rows::Frames => {
+            ViewRows::Frames => {
                 let FrameSort { by, is_descending } = self.packets.sort;
                 self.sort_packets(FrameSort { by, is_descending: !is_descending });
             }
-            Rows::Table(..) => {
+            ViewRows::Table(..) => {
                 if let Some(table) = self.table_mut() {
                     table.is_reversed = !table.is_reversed;
                 }

@@ -1,7 +1,7 @@
 //! What goes on at this moment, of a capture whose frames come once: Calls in flight and rates.
 
 use nfsrdma_dissectors::address::Address;
-use nfsrdma_dissectors::flow::pending::PendingPhase;
+use nfsrdma_dissectors::flow::pending_calls::PendingPhase;
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 
@@ -15,7 +15,7 @@ pub const OLD_NS: u64 = 1_000_000_000;
 
 /// A Call in flight.
 #[derive(Clone, Debug)]
-pub struct PendingRow {
+pub struct PendingCallRow {
     /// When the first frame of the Call was seen.
     pub since: Timestamp,
     /// That frame.
@@ -44,7 +44,7 @@ pub struct PendingRow {
 
 /// What goes on.
 #[derive(Clone, Debug, Default)]
-pub struct Activity {
+pub struct LiveActivity {
     /// The moment, by the clock that stamps frames.
     pub now: Timestamp,
     /// How many Calls are in flight.
@@ -52,19 +52,19 @@ pub struct Activity {
     /// How many of them are older than [`OLD_NS`].
     pub old: usize,
     /// The oldest of them, the oldest first.
-    pub pending: Vec<PendingRow>,
+    pub pending: Vec<PendingCallRow>,
     /// Rates over the last second, the last ten, and the last minute.
     pub rates: RateTable,
 }
 
-impl Activity {
+impl LiveActivity {
     /// Nanoseconds that a Call has been in flight.
-    pub fn age_ns(&self, row: &PendingRow) -> u64 {
+    pub fn age_ns(&self, row: &PendingCallRow) -> u64 {
         self.now.since(row.since).unwrap_or(0)
     }
 
     /// The old Calls that are listed.
-    pub fn old_calls(&self) -> impl Iterator<Item = &PendingRow> {
+    pub fn old_calls(&self) -> impl Iterator<Item = &PendingCallRow> {
         self.pending.iter().take_while(|row| self.age_ns(row) >= OLD_NS)
     }
 

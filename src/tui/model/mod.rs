@@ -9,26 +9,26 @@ use std::sync::Arc;
 
 use nfsrdma_dissectors::frame::FrameNumber;
 
-pub use row::{Entry, PAGE, Page, Row};
+pub use row::{PAGE, RowEntry, RowPage, TransactionListRow};
 
 /// A page, or where it was.
 #[derive(Clone, Debug)]
-enum Slot {
-    Here(Arc<Page>),
+enum RowPageSlot {
+    Here(Arc<RowPage>),
     Forgotten { rows: usize, first: FrameNumber },
 }
 
 /// The rows of a pass, in the order in which Transactions closed.
 #[derive(Debug)]
-pub struct Rows {
-    slots: Vec<Slot>,
+pub struct TransactionRows {
+    slots: Vec<RowPageSlot>,
     len: usize,
     bytes: usize,
     limit: usize,
     forgotten: usize,
 }
 
-impl Rows {
+impl TransactionRows {
     /// No rows, which may take `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self { slots: Vec::new(), len: 0, bytes: 0, limit, forgotten: 0 }
@@ -56,14 +56,14 @@ impl Rows {
 
     /// Bytes of memory that they take.
     pub fn weight(&self) -> usize {
-        self.bytes + self.slots.capacity() * size_of::<Slot>()
+        self.bytes + self.slots.capacity() * size_of::<RowPageSlot>()
     }
 
     /// Adds rows; `near` is one that is looked at, whose neighbours stay.
-    pub fn push(&mut self, page: Page, near: usize) {
+    pub fn push(&mut self, page: RowPage, near: usize) {
         self.len += page.len();
         let mut left = Some(page);
-        if let Some(Slot::Here(last)) = self.slots.last_mut()
+        if let Some(RowPageSlot::Here(last)) = self.slots.last_mut()
             && last.len() < PAGE
             && let Some(page) = left.take()
         {
@@ -74,7 +74,7 @@ impl Rows {
         }
         if let Some(page) = left {
             self.bytes += page.weight();
-            self.slots.push(Slot::Here(Arc::new(page)));
+            self.slots.push(RowPageSlot::Here(Arc::new(page)));
         }
         self.forget(near / PAGE);
     }
@@ -84,7 +84,7 @@ impl Rows {
     fn forget(&mut self, near: usize) {
         while self.bytes > self.limit {
             let last = self.slots.len().saturating_sub(1);
-            let here = |slot: &Slot| matches!(slot, Slot::Here(_));
+            let here = |slot: &RowPageSlot| matches!(slot, RowPageSlot::Here(_));
             let start = self.slots.iter().position(here).filter(|at| *at < last);
             let end = self.slots.get(..last).and_then(|slots| slots.iter().rposition(here));
             let Some((start, end)) = start.zip(end) else { return };
@@ -93,50 +93,50 @@ impl Rows {
                 return;
             }
             let Some(slot) = self.slots.get_mut(farthest) else { return };
-            let Slot::Here(page) = &slot else { return };
+            let RowPageSlot::Here(page) = &slot else { return };
             self.bytes -= page.weight();
             self.forgotten += page.len();
             let first = page.get(0).map_or(FrameNumber(0), |entry| entry.row.first);
-            *slot = Slot::Forgotten { rows: page.len(), first };
+            *slot = RowPageSlot::Forgotten { rows: page.len(), first };
         }
     }
 
     /// A row; `None` where it is forgotten, and beyond the end.
-    pub fn get(&self, at: usize) -> Option<Entry<'_>> {
+    pub fn get(&self, at: usize) -> Option<RowEntry<'_>> {
         match self.slots.get(at / PAGE)? {
-            Slot::Here(page) => page.get(at % PAGE),
-            Slot::Forgotten { .. } => None,
+            RowPageSlot::Here(page) => page.get(at % PAGE),
+            RowPageSlot::Forgotten { .. } => None,
         }
     }
 
     /// Whether a row is there that was forgotten.
     pub fn is_forgotten(&self, at: usize) -> bool {
-        matches!(self.slots.get(at / PAGE), Some(Slot::Forgotten { .. }))
+        matches!(self.slots.get(at / PAGE), Some(RowPageSlot::Forgotten { .. }))
     }
 
     /// Puts a page back that was forgotten and has been read again.
-    pub fn remember(&mut self, number: usize, page: Page, near: usize) {
-        let Some(slot @ Slot::Forgotten { .. }) = self.slots.get_mut(number) else { return };
-        let Slot::Forgotten { rows, first } = *slot else { return };
+    pub fn remember(&mut self, number: usize, page: RowPage, near: usize) {
+        let Some(slot @ RowPageSlot::Forgotten { .. }) = self.slots.get_mut(number) else { return };
+        let RowPageSlot::Forgotten { rows, first } = *slot else { return };
         let is_same = page.len() == rows && page.get(0).is_none_or(|entry| entry.row.first == first);
         if is_same {
             self.bytes += page.weight();
             self.forgotten -= rows;
-            *slot = Slot::Here(Arc::new(page));
+            *slot = RowPageSlot::Here(Arc::new(page));
             self.forget(near / PAGE);
         }
     }
 
     /// The rows that are there.
-    pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+    pub fn entries(&self) -> impl Iterator<Item = RowEntry<'_>> {
         self.pages().flat_map(|(_, page)| (0..page.len()).filter_map(|at| page.get(at)))
     }
 
     /// The pages that are there, each with the number of its first row.
-    pub fn pages(&self) -> impl DoubleEndedIterator<Item = (usize, &Arc<Page>)> {
+    pub fn pages(&self) -> impl DoubleEndedIterator<Item = (usize, &Arc<RowPage>)> {
         self.slots.iter().enumerate().filter_map(|(number, slot)| match slot {
-            Slot::Here(page) => Some((number * PAGE, page)),
-            Slot::Forgotten { .. } => None,
+            RowPageSlot::Here(page) => Some((number * PAGE, page)),
+            RowPageSlot::Forgotten { .. } => None,
         })
     }
 }

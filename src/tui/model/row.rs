@@ -4,17 +4,17 @@ use std::fmt::Write as _;
 
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::reading::{Facts, Operation, Reading};
-use nfsrdma_dissectors::flow::transaction::Direction;
+use nfsrdma_dissectors::flow::decode::{CallOperation, RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::flow::transaction::CallDirection;
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 
-use crate::analysis::names::About;
-use crate::analysis::rates::Ended;
+use crate::analysis::names::OperationPaths;
+use crate::analysis::rates::EndedTransaction;
 use crate::analysis::statistics::OperationKey;
-use crate::output::label::Labels;
-use crate::output::list;
+use crate::output::info_column::OperationLabels;
 use crate::output::style::Glyphs;
+use crate::output::transaction_list;
 
 /// Rows of a page.
 pub const PAGE: usize = 1024;
@@ -23,7 +23,7 @@ const TEXT: usize = 255;
 
 /// What a Transaction is beside its text.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
+pub struct TransactionListRow {
     /// Number of the Transaction.
     pub index: u64,
     /// When the Call was first seen; without a Call the Reply.
@@ -53,12 +53,12 @@ pub struct Row {
     client: u16,
     operation: u16,
     text: u32,
-    lengths: Lengths,
+    lengths: RowTextLengths,
 }
 
 /// How long the pieces of text of a row are, in their order.
 #[derive(Clone, Copy, Debug, Default)]
-struct Lengths {
+struct RowTextLengths {
     version: u8,
     /// The operation alone, with which the label begins.
     name: u8,
@@ -74,8 +74,8 @@ struct Lengths {
 
 /// Rows with their text.
 #[derive(Clone, Debug, Default)]
-pub struct Page {
-    rows: Vec<Row>,
+pub struct RowPage {
+    rows: Vec<TransactionListRow>,
     text: String,
     clients: Vec<Address>,
     operations: Vec<OperationKey>,
@@ -83,13 +83,13 @@ pub struct Page {
 
 /// A row with its text.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry<'p> {
+pub struct RowEntry<'p> {
     /// The row.
-    pub row: &'p Row,
-    page: &'p Page,
+    pub row: &'p TransactionListRow,
+    page: &'p RowPage,
 }
 
-impl Page {
+impl RowPage {
     /// How many rows there are.
     pub fn len(&self) -> usize {
         self.rows.len()
@@ -103,20 +103,20 @@ impl Page {
     /// Bytes of memory that it takes.
     pub fn weight(&self) -> usize {
         size_of::<Self>()
-            + self.rows.capacity() * size_of::<Row>()
+            + self.rows.capacity() * size_of::<TransactionListRow>()
             + self.text.capacity()
             + self.clients.capacity() * size_of::<Address>()
             + self.operations.capacity() * size_of::<OperationKey>()
     }
 
     /// A row, counted from 0.
-    pub fn get(&self, at: usize) -> Option<Entry<'_>> {
-        Some(Entry { row: self.rows.get(at)?, page: self })
+    pub fn get(&self, at: usize) -> Option<RowEntry<'_>> {
+        Some(RowEntry { row: self.rows.get(at)?, page: self })
     }
 
     /// The rows.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Entry<'_>> {
-        self.rows.iter().map(|row| Entry { row, page: self })
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = RowEntry<'_>> {
+        self.rows.iter().map(|row| RowEntry { row, page: self })
     }
 
     /// Moves rows from the start of another page to the end of this one, as many as there is room for; gives what is left.
@@ -134,12 +134,12 @@ impl Page {
         (!left.is_empty()).then_some(left)
     }
 
-    fn copy(&mut self, entry: Entry<'_>) {
+    fn copy(&mut self, entry: RowEntry<'_>) {
         let text = self.text.len() as u32;
         self.text.push_str(entry.all_text());
         let client = self.client(entry.client());
         let operation = self.operation(entry.operation());
-        self.rows.push(Row { text, client, operation, ..*entry.row });
+        self.rows.push(TransactionListRow { text, client, operation, ..*entry.row });
     }
 
     /// The place of an operation among those of the page.
@@ -165,9 +165,9 @@ impl Page {
     }
 }
 
-impl<'p> Entry<'p> {
+impl<'p> RowEntry<'p> {
     fn all_text(&self) -> &'p str {
-        let Lengths { version, label, chunks, short_chunks, status, .. } = self.row.lengths;
+        let RowTextLengths { version, label, chunks, short_chunks, status, .. } = self.row.lengths;
         let length: usize = [version, label, chunks, short_chunks, status].into_iter().map(usize::from).sum();
         let start = self.row.text as usize;
         self.page.text.get(start..start + length).unwrap_or_default()
@@ -189,9 +189,9 @@ impl<'p> Entry<'p> {
     }
 
     /// The Transaction as rates count it, by the end of its Reply, or by its Call where it has none.
-    pub fn ended(&self) -> Ended<'p> {
+    pub fn ended(&self) -> EndedTransaction<'p> {
         let latency_ns = i64::try_from(self.row.latency.unwrap_or(0)).unwrap_or(i64::MAX);
-        Ended {
+        EndedTransaction {
             time: Timestamp(self.row.time.0.saturating_add(latency_ns)),
             bytes: self.row.bytes,
             operation: self.operation(),
@@ -223,19 +223,19 @@ impl<'p> Entry<'p> {
 
     /// What moved through chunks.
     pub fn chunks(&self) -> &'p str {
-        let Lengths { version, label, chunks, .. } = self.row.lengths;
+        let RowTextLengths { version, label, chunks, .. } = self.row.lengths;
         self.piece(&[version, label], chunks)
     }
 
     /// The same in fewer columns.
     pub fn short_chunks(&self) -> &'p str {
-        let Lengths { version, label, chunks, short_chunks, .. } = self.row.lengths;
+        let RowTextLengths { version, label, chunks, short_chunks, .. } = self.row.lengths;
         self.piece(&[version, label, chunks], short_chunks)
     }
 
     /// The status, and what is wrong with the Transaction; the second begins at the place that comes with it.
     pub fn status(&self) -> (&'p str, usize) {
-        let Lengths { version, label, chunks, short_chunks, status, split, .. } = self.row.lengths;
+        let RowTextLengths { version, label, chunks, short_chunks, status, split, .. } = self.row.lengths;
         (self.piece(&[version, label, chunks, short_chunks], status), usize::from(split))
     }
 }
@@ -244,28 +244,28 @@ impl<'p> Entry<'p> {
 #[derive(Debug)]
 pub struct RowWriter {
     glyphs: Glyphs,
-    labels: Labels,
+    labels: OperationLabels,
     cell: String,
 }
 
 impl RowWriter {
     /// A writer for terminals that have these characters.
     pub fn new(glyphs: Glyphs) -> Self {
-        Self { glyphs, labels: Labels::default(), cell: String::new() }
+        Self { glyphs, labels: OperationLabels::default(), cell: String::new() }
     }
 
     /// Adds the row of a Transaction to a page that has not as many as a page has.
     pub fn add(
         &mut self,
-        page: &mut Page,
+        page: &mut RowPage,
         transaction: &Transaction,
-        reading: &Reading<'_>,
-        facts: &Facts,
-        about: About<'_>,
+        reading: &TransactionMessages<'_>,
+        facts: &RpcSummary,
+        about: OperationPaths<'_>,
     ) {
-        let mut lengths = Lengths::default();
+        let mut lengths = RowTextLengths::default();
         let text = page.text.len() as u32;
-        list::version(facts, &mut self.cell);
+        transaction_list::version(facts, &mut self.cell);
         lengths.version = self.put(page);
         self.labels.write(reading, facts, about, &self.glyphs, &mut self.cell);
         let path = self.labels.path();
@@ -275,31 +275,32 @@ impl RowWriter {
         };
         lengths.label = self.put(page);
         lengths.name = match facts.operation {
-            Some(Operation::Named(name)) => u8::try_from(name.len()).unwrap_or(0),
+            Some(CallOperation::Named(name)) => u8::try_from(name.len()).unwrap_or(0),
             _ => 0,
         };
-        list::chunks(transaction, false, &mut self.cell);
+        transaction_list::chunks(transaction, false, &mut self.cell);
         lengths.chunks = self.put(page);
-        list::chunks(transaction, true, &mut self.cell);
+        transaction_list::chunks(transaction, true, &mut self.cell);
         lengths.short_chunks = self.put(page);
-        let (is_ok, split) = list::status_and_marks(transaction, facts, false, &self.glyphs, &mut self.cell);
+        let (is_ok, split) =
+            transaction_list::status_and_marks(transaction, facts, false, &self.glyphs, &mut self.cell);
         lengths.split = u8::try_from(split).unwrap_or(u8::MAX);
         lengths.status = self.put(page);
         let (first, last) = frames(transaction);
         let message = transaction.call.as_ref().or(transaction.reply.as_ref());
         let chunks = transaction.read_chunks.iter().chain(&transaction.write_chunks);
         let chunks = chunks.chain(&transaction.reply_read_chunks);
-        let row = Row {
+        let row = TransactionListRow {
             index: transaction.index,
             time: message.map_or(Timestamp(0), |message| message.time),
             first,
             last,
             latency: transaction.latency(),
-            bytes: list::wire_bytes(transaction),
+            bytes: transaction_list::wire_bytes(transaction),
             chunk_bytes: chunks.chain(&transaction.reply_chunk).map(|chunk| chunk.moved()).sum(),
             connection: transaction.connection.number,
             xid: transaction.xid,
-            is_reverse: transaction.direction == Direction::Reverse,
+            is_reverse: transaction.direction == CallDirection::Reverse,
             has_failed: !is_ok,
             is_incomplete: !facts.missing(transaction).is_empty(),
             has_copies: [&transaction.call, &transaction.reply]
@@ -317,21 +318,21 @@ impl RowWriter {
     /// The label of a Call that is in flight, where the path stands in it, and the length of the operation's name.
     pub fn label(
         &mut self,
-        reading: &Reading<'_>,
-        facts: &Facts,
-        about: About<'_>,
+        reading: &TransactionMessages<'_>,
+        facts: &RpcSummary,
+        about: OperationPaths<'_>,
     ) -> (String, std::ops::Range<usize>, usize) {
         let mut text = String::new();
         self.labels.write(reading, facts, about, &self.glyphs, &mut text);
         let name_length = match facts.operation {
-            Some(Operation::Named(name)) => name.len(),
+            Some(CallOperation::Named(name)) => name.len(),
             _ => 0,
         };
         (text, self.labels.path(), name_length)
     }
 
     /// Moves what stands in the cell to the text of the page, cut to what is kept; tells its length.
-    fn put(&mut self, page: &mut Page) -> u8 {
+    fn put(&mut self, page: &mut RowPage) -> u8 {
         if self.cell.len() > TEXT {
             let room = TEXT - self.glyphs.cut.len();
             let end = (0..=room).rev().find(|at| self.cell.is_char_boundary(*at)).unwrap_or(0);

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use nfsrdma_dissectors::flow::reading::{Facts, Reading};
-use nfsrdma_dissectors::flow::transaction::Which;
+use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::{Flow, Transaction};
 use nfsrdma_dissectors::frame::{Frame, Timestamp};
 
-use crate::analysis::files::{FileTally, Files};
+use crate::analysis::connection_lifetimes::{ConnectionLifetimes, ConnectionStats};
+use crate::analysis::files::{FileTallies, FileTally};
 use crate::analysis::histogram::Histogram;
-use crate::analysis::lives::{ConnectionRow, Lives};
 use crate::analysis::load::{self, Load};
-use crate::analysis::names::About;
-use crate::analysis::operations::{self, OperationRow, Whole};
+use crate::analysis::names::OperationPaths;
+use crate::analysis::operations::{self, CaptureTotals, OperationStats};
 use crate::analysis::sequence;
 use crate::analysis::series::Series;
 use crate::analysis::statistics::{OperationKey, Statistics, has_failed};
@@ -34,7 +34,7 @@ pub struct FileRow {
 
 /// Everything.
 #[derive(Clone, Debug)]
-pub struct Tables {
+pub struct ViewTables {
     /// Frames and their bytes on the wire; of a filter, of what it selects.
     pub frames: (u64, u64),
     /// The first and the last time of a frame.
@@ -42,13 +42,13 @@ pub struct Tables {
     /// Transactions, and those that are not complete.
     pub transactions: (u64, u64),
     /// Operations, most Calls first.
-    pub operations: Vec<OperationRow>,
+    pub operations: Vec<OperationStats>,
     /// How the latencies of each are spread.
     pub histograms: BTreeMap<OperationKey, Histogram>,
     /// How many connections there are.
     pub connections_count: u64,
     /// Those with the most bytes.
-    pub connections: Vec<ConnectionRow>,
+    pub connections: Vec<ConnectionStats>,
     /// How many files are known, and how many were forgotten.
     pub files_count: (usize, u64),
     /// Those with the most bytes or the most time.
@@ -61,7 +61,7 @@ pub struct Tables {
     pub given_up: u64,
 }
 
-impl Default for Tables {
+impl Default for ViewTables {
     fn default() -> Self {
         Self {
             frames: (0, 0),
@@ -80,7 +80,7 @@ impl Default for Tables {
     }
 }
 
-impl Tables {
+impl ViewTables {
     /// The median of the latencies of an operation, whatever its version.
     pub fn median(&self, name: &str) -> Option<u64> {
         self.operations.iter().find(|row| row.name() == name).and_then(|row| Some(row.latency?.p50))
@@ -92,24 +92,24 @@ impl Tables {
     }
 
     /// What the operations are compared with.
-    pub fn whole(&self) -> Whole {
-        Whole::of(&self.operations, self.times)
+    pub fn whole(&self) -> CaptureTotals {
+        CaptureTotals::of(&self.operations, self.times)
     }
 }
 
 /// Counts for [`Tables`].
 #[derive(Debug)]
-pub struct Tally {
+pub struct ViewTablesBuilder {
     statistics: Statistics,
     histograms: BTreeMap<OperationKey, Histogram>,
     all: Histogram,
-    files: Files,
+    files: FileTallies,
     load: Series<Load>,
-    lives: Lives,
+    lives: ConnectionLifetimes,
     is_new: bool,
 }
 
-impl Tally {
+impl ViewTablesBuilder {
     /// Nothing is counted yet. What is counted, and the tables that are made of it, may take so many bytes.
     pub fn new(room_bytes: usize) -> Self {
         let eighth = room_bytes / 8;
@@ -117,10 +117,10 @@ impl Tally {
             statistics: Statistics::new(3 * eighth),
             histograms: BTreeMap::new(),
             all: Histogram::default(),
-            files: Files::new(2 * eighth),
+            files: FileTallies::new(2 * eighth),
             load: load::load(),
             // They are copied for the tables, which may be made again before the last ones are gone.
-            lives: Lives::new(eighth),
+            lives: ConnectionLifetimes::new(eighth),
             is_new: true,
         }
     }
@@ -136,7 +136,7 @@ impl Tally {
     }
 
     /// Counts the frames of a Transaction that a filter selected.
-    pub fn chosen_frames(&mut self, chosen: filter::Tally) {
+    pub fn chosen_frames(&mut self, chosen: filter::FrameTally) {
         self.statistics.chosen_frames(chosen.frames, chosen.bytes, chosen.times);
     }
 
@@ -144,13 +144,13 @@ impl Tally {
     pub fn transaction(
         &mut self,
         transaction: &Transaction,
-        reading: &Reading<'_>,
-        facts: &Facts,
-        about: About<'_>,
+        reading: &TransactionMessages<'_>,
+        facts: &RpcSummary,
+        about: OperationPaths<'_>,
     ) {
         self.statistics.transaction(transaction, facts);
         let length = |which| transaction.rpc_length(which).unwrap_or(0);
-        let bytes = length(Which::Call) + length(Which::Reply);
+        let bytes = length(RpcMessageKind::Call) + length(RpcMessageKind::Reply);
         let failed = has_failed(facts);
         if let Some(path) = about.path {
             self.files.transaction(path, transaction, bytes, failed);
@@ -175,7 +175,7 @@ impl Tally {
     }
 
     /// Makes the tables.
-    pub fn tables(&mut self, flow: &Flow) -> Tables {
+    pub fn tables(&mut self, flow: &Flow) -> ViewTables {
         self.is_new = false;
         let Self { statistics, histograms, all, files, load, lives, .. } = self;
         lives.look(flow);
@@ -184,7 +184,7 @@ impl Tally {
         listed.sort_unstable_by_key(|(path, _)| *path);
         listed.dedup_by_key(|(path, _)| *path);
         let connections = statistics.connections();
-        Tables {
+        ViewTables {
             frames: (statistics.frames(), statistics.bytes()),
             times: statistics.times(),
             transactions: (statistics.transactions(), statistics.incomplete()),

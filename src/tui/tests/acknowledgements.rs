@@ -3,9 +3,9 @@
 
 use ratatui::crossterm::event::KeyCode;
 
-use crate::source::Source;
-use crate::tui::again::BarKind;
-use crate::tui::app::View;
+use crate::source::CaptureSource;
+use crate::tui::app::TuiView;
+use crate::tui::reload::WaterfallBarKind;
 
 use super::{Screen, path};
 
@@ -28,7 +28,7 @@ const ACKNOWLEDGE: u8 = 17;
 const WITH_AETH: [u8; 4] = [13, 15, 16, ACKNOWLEDGE];
 
 fn packets(name: &str) -> Vec<Raw> {
-    let mut source = Source::open([path(name)]).unwrap();
+    let mut source = CaptureSource::open([path(name)]).unwrap();
     let mut packets = Vec::new();
     while let Some(frame) = source.next().unwrap() {
         let bytes = frame.bytes;
@@ -64,7 +64,7 @@ fn each_bar_has_the_first_ack_that_covers_its_last_packet() {
         screen.ask('g', xid);
         let detail = screen.app.tree.detail.as_ref().unwrap();
         for bar in &detail.waterfall.bars {
-            if matches!(bar.kind, BarKind::Read(_)) {
+            if matches!(bar.kind, WaterfallBarKind::Read(_)) {
                 assert_eq!(bar.acknowledged, None);
                 continue;
             }
@@ -102,7 +102,7 @@ fn every_nak_stands_in_the_waterfall_of_what_it_refused_and_leads_to_its_frame()
         let index = screen.app.rows().get(at).unwrap().row.index;
         screen.press(KeyCode::Esc).keys("1").ask('g', &format!("#{index}"));
         let bars = &screen.app.tree.detail.as_ref().unwrap().waterfall.bars;
-        let is_nak = |bar: &&crate::tui::again::Bar| matches!(bar.kind, BarKind::Nak(_));
+        let is_nak = |bar: &&crate::tui::reload::WaterfallBar| matches!(bar.kind, WaterfallBarKind::Nak(_));
         for bar in bars.iter().filter(is_nak) {
             let raw = naks.iter().find(|nak| nak.frame == bar.frames.0.0);
             assert!(raw.is_some_and(|raw| raw.time == bar.from.0), "{bar:?}");
@@ -113,7 +113,7 @@ fn every_nak_stands_in_the_waterfall_of_what_it_refused_and_leads_to_its_frame()
     assert!(seen.len() * 4 >= naks.len() * 3, "{} of {}", seen.len(), naks.len());
     // The last one that was looked at: its row says what it is, and Enter goes to its frame.
     let bars = screen.app.tree.detail.as_ref().unwrap().waterfall.bars.clone();
-    let at = bars.iter().position(|bar| matches!(bar.kind, BarKind::Nak(_))).unwrap();
+    let at = bars.iter().position(|bar| matches!(bar.kind, WaterfallBarKind::Nak(_))).unwrap();
     screen.keys("w").press(KeyCode::Enter);
     for _ in 0..at {
         screen.press(KeyCode::Down);
@@ -122,5 +122,5 @@ fn every_nak_stands_in_the_waterfall_of_what_it_refused_and_leads_to_its_frame()
     let is_told = text.contains("✗ PSN Sequence Error") || text.contains("PSN Sequence Error ✗");
     assert!(is_told && text.contains("✗ NAK"), "{text}");
     screen.press(KeyCode::Enter);
-    assert_eq!((screen.app.view, screen.app.packets.at), (View::Frames, bars[at].frames.0.0));
+    assert_eq!((screen.app.view, screen.app.packets.at), (TuiView::Frames, bars[at].frames.0.0));
 }

@@ -5,9 +5,9 @@ use ratatui::crossterm::event::{
 };
 
 use crate::memory::Windows;
-use crate::tui::app::{Mark, Part, View, Wish};
+use crate::tui::app::{FocusPane, MarkedRow, TerminalRequest, TuiView};
 
-use super::{Capture, Options, Screen, path};
+use super::{CaptureHandle, Screen, TuiOptions, path};
 
 const CAPTURE: &str = "rxe-v42.pcap";
 
@@ -35,8 +35,12 @@ fn a_filter_that_is_wrong_is_told_with_its_column_and_stays_to_be_mended() {
 
 #[test]
 fn what_is_looked_for_is_found_among_the_last_rows_too() {
-    let mut screen =
-        Screen::begun(Capture::files(vec![path(CAPTURE)], Windows::default()), 120, 40, Options::default());
+    let mut screen = Screen::begun(
+        CaptureHandle::files(vec![path(CAPTURE)], Windows::default()),
+        120,
+        40,
+        TuiOptions::default(),
+    );
     for letter in "g0x318ef27d".chars() {
         screen.app.event(&Event::Key(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::NONE)));
     }
@@ -150,7 +154,7 @@ fn sorting_by_latency_puts_the_slowest_first() {
 fn marks_are_shown_found_and_taken_away() {
     let mut screen = Screen::open(CAPTURE, 120, 40);
     screen.keys("m").ask('g', "#20").keys("m").press(KeyCode::Home);
-    assert!(screen.app.marks.iter().eq(&[Mark::Transaction(1), Mark::Transaction(20)]));
+    assert!(screen.app.marks.iter().eq(&[MarkedRow::Transaction(1), MarkedRow::Transaction(20)]));
     assert!(screen.text().lines().nth(2).unwrap().starts_with('●'));
     screen.keys("'");
     assert_eq!(screen.app.entry().unwrap().row.index, 20);
@@ -226,7 +230,7 @@ fn what_is_chosen_is_saved_with_all_its_frames() {
             std::thread::sleep(std::time::Duration::from_millis(5));
             screen.settle();
         }
-        let mut source = crate::source::Source::open([&file]).unwrap();
+        let mut source = crate::source::CaptureSource::open([&file]).unwrap();
         let mut count = 0;
         while source.next().unwrap().is_some() {
             count += 1;
@@ -240,7 +244,7 @@ fn what_is_chosen_is_saved_with_all_its_frames() {
     // Its four, and the five that set the connection up and take it down.
     assert_eq!(frames, 9);
     // The opcode of the BTH stands behind the headers of Ethernet, IPv4 and UDP: 17 is an acknowledgement, or a NAK.
-    let mut source = crate::source::Source::open([crate::testing::path(CAPTURE)]).unwrap();
+    let mut source = crate::source::CaptureSource::open([crate::testing::path(CAPTURE)]).unwrap();
     let mut control = 0;
     while let Some(frame) = source.next().unwrap() {
         control +=
@@ -285,7 +289,7 @@ fn groups_of_the_tree_open_and_close_and_stay_so_in_the_next_transaction() {
 fn enter_goes_from_an_operation_and_a_connection_to_its_transactions() {
     let mut screen = Screen::open(CAPTURE, 120, 40);
     screen.keys("2").press(KeyCode::Enter);
-    assert_eq!((screen.app.view, screen.app.rows().len()), (View::Transactions, 44));
+    assert_eq!((screen.app.view, screen.app.rows().len()), (TuiView::Transactions, 44));
     assert!(screen.chosen().starts_with("LOOKUP"));
     screen.keys("u").keys("3").press(KeyCode::Enter);
     assert_eq!(screen.app.rows().len(), 237);
@@ -323,24 +327,24 @@ fn the_mouse_chooses_views_lines_and_columns() {
     };
     let click = MouseEventKind::Down(MouseButton::Left);
     at(&mut screen, click, 20, 5);
-    assert_eq!((screen.app.list.at, screen.app.part), (3, Part::List));
+    assert_eq!((screen.app.list.at, screen.app.part), (3, FocusPane::List));
     at(&mut screen, MouseEventKind::ScrollDown, 20, 5);
     assert_eq!(screen.app.list.at, 6);
     at(&mut screen, click, 20, 20);
-    assert_eq!(screen.app.part, Part::Tree);
+    assert_eq!(screen.app.part, FocusPane::Tree);
     let latency = screen.app.areas.columns.iter().find(|(_, column)| column.name() == "LATENCY").unwrap().0;
     at(&mut screen, click, latency.x + 1, latency.y);
     assert_eq!(screen.app.list.sort.map(|sort| sort.by.name()), Some("LATENCY"));
     let tab = screen.app.areas.tabs[1].0;
     at(&mut screen, click, tab.x + 2, tab.y);
-    assert_eq!(screen.app.view, View::Operations);
+    assert_eq!(screen.app.view, TuiView::Operations);
 }
 
 #[test]
 fn quitting_suspending_and_drawing_again_are_for_who_has_the_terminal() {
     let mut screen = Screen::open(CAPTURE, 80, 24);
     screen.keys("q");
-    assert_eq!(screen.app.take_wishes(), [Wish::Quit]);
+    assert_eq!(screen.app.take_wishes(), [TerminalRequest::Quit]);
 }
 
 #[test]
@@ -366,7 +370,7 @@ fn a_screen_where_nothing_changes_is_not_drawn_again() {
 
 #[test]
 fn keys_act_on_the_rows_of_the_view_that_is_shown() {
-    for (key, view) in ('1'..).zip(View::ALL) {
+    for (key, view) in ('1'..).zip(TuiView::ALL) {
         let mut screen = Screen::open(CAPTURE, 120, 40);
         screen.keys(&key.to_string()).press(KeyCode::Down);
         screen.ask('/', "no such text");
@@ -396,12 +400,12 @@ fn keys_act_on_the_rows_of_the_view_that_is_shown() {
 fn frames_are_searched_from_the_cursor_on_and_back() {
     let mut screen = Screen::open("rxe-v42-loss.pcap", 120, 40);
     // Frames with a NAK, as the packet list shows them.
-    let mut source = crate::source::Source::open([path("rxe-v42-loss.pcap")]).unwrap();
-    let mut flow = nfsrdma_dissectors::flow::Flow::new(nfsrdma_dissectors::flow::Limits::default());
+    let mut source = crate::source::CaptureSource::open([path("rxe-v42-loss.pcap")]).unwrap();
+    let mut flow = nfsrdma_dissectors::flow::Flow::new(nfsrdma_dissectors::flow::FlowLimits::default());
     let mut naks = Vec::new();
     while let Some(frame) = source.next().unwrap() {
-        let (datagram, _) = flow.observed_frame(&frame, &mut nfsrdma_dissectors::field::Unobserved);
-        if let nfsrdma_dissectors::net::Carried::Infiniband(packet) = &datagram.carried
+        let (datagram, _) = flow.observed_frame(&frame, &mut nfsrdma_dissectors::field::NullObserver);
+        if let nfsrdma_dissectors::net::DatagramPayload::Infiniband(packet) = &datagram.carried
             && let Some(aeth) = packet.aeth
             && matches!(aeth.syndrome, nfsrdma_dissectors::infiniband::Syndrome::Nak { .. })
         {
@@ -411,7 +415,7 @@ fn frames_are_searched_from_the_cursor_on_and_back() {
     }
     assert!(naks.len() > 1, "{naks:?}");
     screen.keys("5").ask('/', "NAK");
-    assert_eq!((screen.app.view, screen.app.packets.at), (View::Frames, naks[0]), "{}", screen.text());
+    assert_eq!((screen.app.view, screen.app.packets.at), (TuiView::Frames, naks[0]), "{}", screen.text());
     screen.keys("n");
     assert_eq!(screen.app.packets.at, naks[1]);
     screen.keys("N").keys("N");
@@ -432,7 +436,7 @@ fn a_filter_selects_frames_in_the_packet_list() {
     assert_eq!(screen.app.packets.at, first);
     screen.keys("jm");
     let second = screen.app.packets.held.as_ref().unwrap().get(1).unwrap().number.0;
-    assert!(screen.app.marks.contains(&Mark::Frame(second)));
+    assert!(screen.app.marks.contains(&MarkedRow::Frame(second)));
     screen.press(KeyCode::End).ask('/', "ack").keys("u");
     assert!(screen.app.packets.held.is_none());
     assert!(screen.app.packets.at > 1000);
@@ -464,20 +468,20 @@ fn escape_goes_back_to_where_enter_came_from() {
     screen.keys("4jj");
     let at = screen.app.table().at;
     screen.press(KeyCode::Enter);
-    assert_eq!(screen.app.view, View::Transactions);
+    assert_eq!(screen.app.view, TuiView::Transactions);
     screen.press(KeyCode::Esc);
-    assert_eq!((screen.app.view, screen.app.table().at), (View::Files, at));
+    assert_eq!((screen.app.view, screen.app.table().at), (TuiView::Files, at));
     assert!(screen.app.chosen.is_none());
     // A filter that was set before comes back.
     screen.ask('f', "nfs.opcode == READ").keys("2").press(KeyCode::Enter).press(KeyCode::Esc);
     let filter = screen.app.side().filter.as_ref().map(|(_, text)| text.as_str());
-    assert_eq!((screen.app.view, filter), (View::Operations, Some("nfs.opcode == READ")));
+    assert_eq!((screen.app.view, filter), (TuiView::Operations, Some("nfs.opcode == READ")));
 }
 
 #[test]
 fn numbers_of_tables_are_whole_at_every_width() {
     let mut screen = Screen::open("rxe-v3.pcap", 200, 40);
-    for (key, view) in [("2", View::Operations), ("3", View::Connections), ("4", View::Files)] {
+    for (key, view) in [("2", TuiView::Operations), ("3", TuiView::Connections), ("4", TuiView::Files)] {
         for width in 30..=200 {
             screen.terminal = ratatui::Terminal::new(ratatui::backend::TestBackend::new(width, 24)).unwrap();
             screen.keys(key);
@@ -540,8 +544,12 @@ fn right_scrolls_to_the_columns_that_have_no_room() {
 
 #[test]
 fn a_transaction_is_found_by_its_number_while_the_list_is_sorted_and_read() {
-    let mut screen =
-        Screen::begun(Capture::files(vec![path(CAPTURE)], Windows::default()), 120, 40, Options::default());
+    let mut screen = Screen::begun(
+        CaptureHandle::files(vec![path(CAPTURE)], Windows::default()),
+        120,
+        40,
+        TuiOptions::default(),
+    );
     screen.draw();
     // By the last column, before anything was taken up.
     for letter in "<g#200".chars() {
@@ -568,8 +576,12 @@ fn files_are_read_again_with_the_same_filter_and_transaction() {
     let file = std::env::temp_dir().join(format!("nfsrdma-inspect-reload-{}.pcap", std::process::id()));
     let whole = std::fs::read(path(CAPTURE)).unwrap();
     std::fs::write(&file, &whole[..600_000]).unwrap();
-    let mut screen =
-        Screen::of(Capture::files(vec![file.clone()], Windows::default()), 120, 40, Options::default());
+    let mut screen = Screen::of(
+        CaptureHandle::files(vec![file.clone()], Windows::default()),
+        120,
+        40,
+        TuiOptions::default(),
+    );
     let before = screen.app.rows().len();
     assert!((10..237).contains(&before), "{before}");
     screen.ask('g', "#9");

@@ -6,8 +6,8 @@ use std::io;
 use ratatui::crossterm::event::KeyCode;
 
 use crate::memory::{Memory, Windows};
-use crate::tui::Options;
-use crate::tui::capture::Capture;
+use crate::tui::TuiOptions;
+use crate::tui::capture::CaptureHandle;
 use crate::tui::model::PAGE;
 
 use super::{Screen, path};
@@ -31,8 +31,8 @@ impl Long {
     fn open(&self, memory: usize) -> Screen {
         // Of files, rows have so much of the budget (`ViewShares`).
         let budget_bytes = memory as u64 / 14 * 32 * 8 / 6 * 8 / 7;
-        let options = Options { memory: Memory::of_interface(budget_bytes, []), ..Options::default() };
-        Screen::of(Capture::files(vec![self.0.clone()], Windows::default()), 80, 24, options)
+        let options = TuiOptions { memory: Memory::of_interface(budget_bytes, []), ..TuiOptions::default() };
+        Screen::of(CaptureHandle::files(vec![self.0.clone()], Windows::default()), 80, 24, options)
     }
 }
 

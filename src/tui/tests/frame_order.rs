@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use ratatui::crossterm::event::{Event, KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
-use crate::source::Source;
+use crate::source::CaptureSource;
 use crate::tui::app::FrameColumn;
 
 use super::{Screen, path};
@@ -13,7 +13,7 @@ const CAPTURE: &str = "rxe-v42.pcap";
 
 /// Number and length of every frame, as the file has them.
 fn lengths() -> Vec<(u64, u32)> {
-    let mut source = Source::open([path(CAPTURE)]).unwrap();
+    let mut source = CaptureSource::open([path(CAPTURE)]).unwrap();
     let mut lengths = Vec::new();
     while let Some(frame) = source.next().unwrap() {
         lengths.push((frame.number.0, frame.length));

@@ -1,12 +1,12 @@
 //! The terminal interface without a terminal: keys in, screens out, on real captures.
 
 mod acknowledgements;
-mod again;
 mod behaviour;
 mod bounds;
 mod documented;
 mod frame_order;
 mod narrow;
+mod reload;
 mod screens;
 
 use std::path::PathBuf;
@@ -17,8 +17,8 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 
-use super::capture::Capture;
-use super::{App, Options};
+use super::capture::CaptureHandle;
+use super::{App, TuiOptions};
 use crate::memory::Windows;
 
 /// How long something may take that is waited for; the machine may have much else to do.
@@ -37,21 +37,21 @@ struct Screen {
 impl Screen {
     /// Opens a capture of `captures/`, and waits until it is read.
     fn open(name: &str, width: u16, height: u16) -> Self {
-        Self::with(name, width, height, Options::default())
+        Self::with(name, width, height, TuiOptions::default())
     }
 
-    fn with(name: &str, width: u16, height: u16, options: Options) -> Self {
-        Self::of(Capture::files(vec![path(name)], Windows::default()), width, height, options)
+    fn with(name: &str, width: u16, height: u16, options: TuiOptions) -> Self {
+        Self::of(CaptureHandle::files(vec![path(name)], Windows::default()), width, height, options)
     }
 
-    fn of(capture: Capture, width: u16, height: u16, options: Options) -> Self {
+    fn of(capture: CaptureHandle, width: u16, height: u16, options: TuiOptions) -> Self {
         let mut screen = Self::begun(capture, width, height, options);
         screen.settle();
         screen
     }
 
     /// A capture that is being read, of which nothing was taken up yet.
-    fn begun(capture: Capture, width: u16, height: u16, options: Options) -> Self {
+    fn begun(capture: CaptureHandle, width: u16, height: u16, options: TuiOptions) -> Self {
         let app = App::new(capture, options).unwrap();
         Self { app, terminal: Terminal::new(TestBackend::new(width, height)).unwrap() }
     }

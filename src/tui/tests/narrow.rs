@@ -5,7 +5,7 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::KeyCode;
 
 use crate::output::style::Glyphs;
-use crate::tui::Options;
+use crate::tui::TuiOptions;
 
 use super::Screen;
 
@@ -93,7 +93,8 @@ fn sentences_have_the_units_of_the_other_views() {
 #[test]
 fn the_signs_of_the_waterfall_are_explained_in_their_own_characters() {
     for (glyphs, ack) in [(Glyphs::UNICODE, "◂ ACK"), (Glyphs::ASCII, "< ACK")] {
-        let mut screen = Screen::with("rxe-v42.pcap", 120, 40, Options { glyphs, ..Options::default() });
+        let mut screen =
+            Screen::with("rxe-v42.pcap", 120, 40, TuiOptions { glyphs, ..TuiOptions::default() });
         screen.ask('g', "0xbc8df27d").keys("w");
         let text = screen.text();
         assert!(text.contains(ack) && text.contains("copy after the Reply"), "{text}");

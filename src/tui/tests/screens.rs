@@ -3,7 +3,7 @@
 use ratatui::crossterm::event::KeyCode;
 
 use crate::output::style::Glyphs;
-use crate::tui::Options;
+use crate::tui::TuiOptions;
 use crate::tui::theme::ThemeName;
 
 use super::Screen;
@@ -135,7 +135,7 @@ fn a_snap_length_leaves_what_was_captured() {
 #[test]
 fn ascii_alone() {
     for keys in ["", "w", "2", "3", "4", "5", "6", "?", "f"] {
-        let options = Options { glyphs: Glyphs::ASCII, theme: ThemeName::None, ..Options::default() };
+        let options = TuiOptions { glyphs: Glyphs::ASCII, theme: ThemeName::None, ..TuiOptions::default() };
         let mut screen = Screen::with("rxe-v42.pcap", 120, 40, options);
         screen.keys(keys);
         let text = screen.text();
@@ -161,7 +161,7 @@ fn a_small_terminal_shows_what_fits() {
 
 #[test]
 fn without_colours_the_cursor_is_reversed() {
-    let options = Options { theme: ThemeName::None, ..Options::default() };
+    let options = TuiOptions { theme: ThemeName::None, ..TuiOptions::default() };
     let screen = Screen::with("rxe-v42.pcap", 80, 24, options);
     let buffer = screen.terminal.backend().buffer();
     assert!(buffer.content().iter().all(|cell| {

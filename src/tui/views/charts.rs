@@ -6,21 +6,21 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use crate::analysis::histogram::Histogram;
-use crate::analysis::series::{Series, Step};
+use crate::analysis::series::{Series, SeriesStep};
 use crate::output::style::columns as width_of;
-use crate::output::units::{Bytes, Duration, Short};
-use crate::tui::app::{App, Mark};
+use crate::output::units::{HumanDuration, ShortNumber, ShortSize};
+use crate::tui::app::{App, MarkedRow};
 
-use super::operations::Operations;
-use super::table::{Cell, Column, TableView};
+use super::operations::OperationsView;
+use super::table::{TableCell, TableView, TableViewColumn};
 use super::{cut_bottom, cut_left, cut_top, grouped, operations, put, rule};
 
 /// The rows of the charts: all operations together, and then each of them.
 #[derive(Debug)]
-pub(in crate::tui) struct Charts;
+pub(in crate::tui) struct ChartsView;
 
-impl TableView for Charts {
-    fn columns(&self) -> &'static [Column] {
+impl TableView for ChartsView {
+    fn columns(&self) -> &'static [TableViewColumn] {
         &[]
     }
 
@@ -32,20 +32,20 @@ impl TableView for Charts {
         (0..self.len(app)).collect()
     }
 
-    fn cells(&self, _: &App, _: usize) -> Vec<Cell> {
+    fn cells(&self, _: &App, _: usize) -> Vec<TableCell> {
         Vec::new()
     }
 
     fn value(&self, app: &App, row: usize) -> Option<String> {
-        Operations.value(app, row.checked_sub(1)?)
+        OperationsView.value(app, row.checked_sub(1)?)
     }
 
     fn filter(&self, app: &App, row: usize) -> Option<String> {
-        Operations.filter(app, row.checked_sub(1)?)
+        OperationsView.filter(app, row.checked_sub(1)?)
     }
 
-    fn mark(&self, app: &App, row: usize) -> Option<Mark> {
-        Operations.mark(app, row.checked_sub(1)?)
+    fn mark(&self, app: &App, row: usize) -> Option<MarkedRow> {
+        OperationsView.mark(app, row.checked_sub(1)?)
     }
 }
 
@@ -75,30 +75,30 @@ fn over_time(app: &App, buffer: &mut Buffer, area: Rect) {
     let of = |value: fn(&crate::analysis::load::Load) -> u64| -> Vec<f64> {
         load.steps().iter().map(|step| value(step) as f64 / seconds).collect()
     };
-    let step = format!("peaks of {}", Duration(load.width(), app.signs.glyphs));
-    let axis = Axis::of(app, load);
+    let step = format!("peaks of {}", HumanDuration(load.width(), app.signs.glyphs));
+    let axis = ChartTimeAxis::of(app, load);
     let (above, below) = cut_bottom(area, area.height / 2);
     let (head, chart) = cut_top(above, 1);
     rule(app, buffer, head, "Transactions a second", &step, false);
     columns(app, buffer, chart, (&of(|load| load.transactions), axis), app.theme.call, |rate| {
-        Short(rate).to_string()
+        ShortNumber(rate).to_string()
     });
     let (head, chart) = cut_top(below, 1);
     rule(app, buffer, head, "Bytes a second", &step, false);
-    let bytes = |value: f64| Bytes(value as u64).to_string();
+    let bytes = |value: f64| ShortSize(value as u64).to_string();
     columns(app, buffer, chart, (&of(|load| load.bytes), axis), app.theme.data_in, bytes);
 }
 
 /// The time that a chart goes over, in nanoseconds since the first frame.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Axis {
+pub(super) struct ChartTimeAxis {
     from: u64,
     to: u64,
 }
 
-impl Axis {
+impl ChartTimeAxis {
     /// That of a series.
-    pub(super) fn of<S: Step>(app: &App, series: &Series<S>) -> Self {
+    pub(super) fn of<S: SeriesStep>(app: &App, series: &Series<S>) -> Self {
         let first = app.side().tables.times.map(|(first, _)| first);
         let from = series.start().zip(first).and_then(|(start, first)| start.since(first)).unwrap_or(0);
         Self { from, to: from.saturating_add(series.width().saturating_mul(series.steps().len() as u64)) }
@@ -108,7 +108,7 @@ impl Axis {
     fn draw(self, app: &App, buffer: &mut Buffer, area: Rect) {
         let text = |ns: u64| match ns {
             0 => "0 s".to_owned(),
-            ns => Duration(ns, app.signs.glyphs).to_string(),
+            ns => HumanDuration(ns, app.signs.glyphs).to_string(),
         };
         let width = usize::from(area.width);
         let (from, middle, to) = (text(self.from), text(self.from.midpoint(self.to)), text(self.to));
@@ -136,7 +136,7 @@ pub(super) fn columns(
     app: &App,
     buffer: &mut Buffer,
     area: Rect,
-    (values, axis): (&[f64], Axis),
+    (values, axis): (&[f64], ChartTimeAxis),
     style: Style,
     name: impl Fn(f64) -> String,
 ) {
@@ -178,15 +178,15 @@ pub(super) fn columns(
 }
 
 /// What was in use step by step, and as much of it as was granted.
-pub(super) struct Limited {
+pub(super) struct LimitSeries {
     pub(super) used: Vec<f64>,
     pub(super) granted: Vec<f64>,
     pub(super) is_at_limit: Vec<bool>,
 }
 
-impl Limited {
+impl LimitSeries {
     /// Draws both in one chart, whose top is the larger one of them.
-    pub(super) fn draw(&self, app: &App, buffer: &mut Buffer, area: Rect, axis: Axis) {
+    pub(super) fn draw(&self, app: &App, buffer: &mut Buffer, area: Rect, axis: ChartTimeAxis) {
         let most = self.used.iter().chain(&self.granted).copied().fold(0.0, f64::max);
         if most <= 0.0 || area.height == 0 {
             return put(buffer, area, 0, &Line::styled("nothing yet", app.theme.dim));
@@ -266,7 +266,7 @@ fn bars(app: &App, buffer: &mut Buffer, area: Rect, histogram: &Histogram) {
     for (line, (bound, count)) in lines.iter().enumerate() {
         so_far += count;
         let bound = match bound {
-            Some(bound) => format!("<= {}", Duration(*bound, glyphs)),
+            Some(bound) => format!("<= {}", HumanDuration(*bound, glyphs)),
             None => "longer".to_owned(),
         };
         let length = (u128::from(*count) * room as u128).div_ceil(u128::from(most)) as usize;

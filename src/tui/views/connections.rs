@@ -5,20 +5,20 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use crate::analysis::lives::ConnectionRow;
-use crate::analysis::load::{CreditSeries, Credits};
+use crate::analysis::connection_lifetimes::ConnectionStats;
+use crate::analysis::load::{CreditSample, CreditSeries};
 use crate::analysis::rates::Rates;
 use crate::output::connections;
-use crate::output::units::{Duration, PerSecond};
-use crate::tui::app::{App, Mark};
+use crate::output::units::{EventRate, HumanDuration};
+use crate::tui::app::{App, MarkedRow};
 
+use super::line_wrap::wrapped;
 use super::operations::rate_key;
-use super::table::{self, Cell, Column, TableView, name, number, order, text};
-use super::wrapping::wrapped;
+use super::table::{self, TableCell, TableView, TableViewColumn, name, number, order, text};
 use super::{charts, cut_bottom, cut_left, cut_top, grouped, put, rule};
 
 /// Its columns: rates are of Transactions that ended per second, in windows of 1, 10 and 60 s.
-pub(in crate::tui) const COLUMNS: &[Column] = &[
+pub(in crate::tui) const COLUMNS: &[TableViewColumn] = &[
     name("CONNECTION"),
     number("CONN", 4, 1),
     text("TRANSPORT", 10, 9),
@@ -37,14 +37,14 @@ pub(in crate::tui) const COLUMNS: &[Column] = &[
 
 /// The table of connections.
 #[derive(Debug)]
-pub(in crate::tui) struct Connections;
+pub(in crate::tui) struct ConnectionsView;
 
-fn rates(app: &App, row: &ConnectionRow) -> Rates {
+fn rates(app: &App, row: &ConnectionStats) -> Rates {
     app.rates().connections.get(&row.tally.name.number).copied().unwrap_or_default()
 }
 
-impl TableView for Connections {
-    fn columns(&self) -> &'static [Column] {
+impl TableView for ConnectionsView {
+    fn columns(&self) -> &'static [TableViewColumn] {
         COLUMNS
     }
 
@@ -54,7 +54,7 @@ impl TableView for Connections {
 
     fn order(&self, app: &App) -> Vec<usize> {
         let (table, rows) = (app.table(), &app.side().tables.connections);
-        let of = |key: fn(&ConnectionRow) -> u64| order(rows.len(), table, |at| rows.get(at).map(key));
+        let of = |key: fn(&ConnectionStats) -> u64| order(rows.len(), table, |at| rows.get(at).map(key));
         match table.sort {
             0 => order(rows.len(), table, |at| std::cmp::Reverse(rows.get(at).map(|row| ends(app, row)))),
             1 => order(rows.len(), table, |at| {
@@ -69,7 +69,7 @@ impl TableView for Connections {
                 rates(app, row).get(sort - 4).map(|rate| rate_key(rate.transactions))
             }),
             8 => of(|row| row.tally.incomplete),
-            9 => order(rows.len(), table, |at| std::cmp::Reverse(rows.get(at).map(ConnectionRow::word))),
+            9 => order(rows.len(), table, |at| std::cmp::Reverse(rows.get(at).map(ConnectionStats::word))),
             10 => of(|row| u64::from(row.tally.granted)),
             11 => order(rows.len(), table, |at| rows.get(at).map(|row| u64::from(row.in_use().unwrap_or(0)))),
             12 => of(|row| row.at_limit_ns().unwrap_or(0)),
@@ -78,12 +78,12 @@ impl TableView for Connections {
         }
     }
 
-    fn cells(&self, app: &App, row: usize) -> Vec<Cell> {
+    fn cells(&self, app: &App, row: usize) -> Vec<TableCell> {
         let Some(row) = app.side().tables.connections.get(row) else { return Vec::new() };
         let [ends, number, transport, dialect, transactions, bytes, incomplete, state, granted, used] =
             connections::cells(row, app.signs.glyphs);
         let at_limit = match row.at_limit_ns() {
-            Some(ns) if ns > 0 => Duration(ns, app.signs.glyphs).to_string(),
+            Some(ns) if ns > 0 => HumanDuration(ns, app.signs.glyphs).to_string(),
             _ => String::new(),
         };
         let rates = rates(app, row);
@@ -93,9 +93,9 @@ impl TableView for Connections {
             (number, theme.dim),
             (transport, theme.dim),
             (transactions, plain),
-            (PerSecond(rates[0].transactions).to_string(), plain),
-            (PerSecond(rates[1].transactions).to_string(), plain),
-            (PerSecond(rates[2].transactions).to_string(), plain),
+            (EventRate(rates[0].transactions).to_string(), plain),
+            (EventRate(rates[1].transactions).to_string(), plain),
+            (EventRate(rates[2].transactions).to_string(), plain),
             (bytes, plain),
             (incomplete, theme.notice),
             (state, theme.dim),
@@ -115,16 +115,16 @@ impl TableView for Connections {
         Some(format!("nfsrdma.connection == {}", row.tally.name.number))
     }
 
-    fn mark(&self, app: &App, row: usize) -> Option<Mark> {
-        app.side().tables.connections.get(row).map(|row| Mark::Connection(row.tally.name.number))
+    fn mark(&self, app: &App, row: usize) -> Option<MarkedRow> {
+        app.side().tables.connections.get(row).map(|row| MarkedRow::Connection(row.tally.name.number))
     }
 }
 
-fn row(app: &App) -> Option<&ConnectionRow> {
-    app.side().tables.connections.get(*Connections.order(app).get(app.table().at)?)
+fn row(app: &App) -> Option<&ConnectionStats> {
+    app.side().tables.connections.get(*ConnectionsView.order(app).get(app.table().at)?)
 }
 
-fn ends(app: &App, row: &ConnectionRow) -> String {
+fn ends(app: &App, row: &ConnectionStats) -> String {
     connections::ends(&row.tally.name, app.signs.glyphs)
 }
 
@@ -140,7 +140,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     put(buffer, head, 0, &Line::styled(text, app.theme.dim));
     let chart = if area.height >= 14 { (area.height / 3).clamp(7, 15) } else { 0 };
     let (area, below) = cut_bottom(area, chart);
-    table::draw(app, &Connections, buffer, area);
+    table::draw(app, &ConnectionsView, buffer, area);
     if chart > 0 {
         credits(app, buffer, below);
     }
@@ -169,7 +169,7 @@ fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
     };
     let is_rdma = row.tally.name.transport.is_rdma();
     let title = format!("Connection {}", row.tally.name.number);
-    let step = format!("peaks of {}", Duration(credits.0.width(), app.signs.glyphs));
+    let step = format!("peaks of {}", HumanDuration(credits.0.width(), app.signs.glyphs));
     rule(app, buffer, head, &title, &step, false);
     let said = if is_rdma { wrapped(&connections::terms(row), usize::from(area.width)) } else { Vec::new() };
     let lines = said.len().min(if area.height >= 9 { 2 } else { 0 });
@@ -177,9 +177,9 @@ fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
     for (line, text) in said.into_iter().take(lines).enumerate() {
         put(buffer, place, line, &Line::styled(text, app.theme.dim));
     }
-    let mut charts: Vec<Limit<'_>> = Vec::new();
+    let mut charts: Vec<CreditLimit<'_>> = Vec::new();
     if is_rdma {
-        charts.push(Limit {
+        charts.push(CreditLimit {
             name: "credits",
             used: &|step| step.in_flight,
             granted: &|step| step.granted,
@@ -187,7 +187,7 @@ fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
         });
     }
     if credits.has_slots() {
-        charts.push(Limit {
+        charts.push(CreditLimit {
             name: "slots",
             used: &|step| step.slots,
             granted: &|step| step.granted_slots,
@@ -212,14 +212,14 @@ fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
 }
 
 /// Something of which as much may be in use as was granted.
-struct Limit<'f> {
+struct CreditLimit<'f> {
     name: &'static str,
-    used: &'f dyn Fn(&Credits) -> u32,
-    granted: &'f dyn Fn(&Credits) -> u32,
-    at_limit_ns: &'f dyn Fn(&Credits) -> u64,
+    used: &'f dyn Fn(&CreditSample) -> u32,
+    granted: &'f dyn Fn(&CreditSample) -> u32,
+    at_limit_ns: &'f dyn Fn(&CreditSample) -> u64,
 }
 
-impl Limit<'_> {
+impl CreditLimit<'_> {
     /// Draws what was in use as columns, with the grant as a line above them; columns are red where the limit was reached.
     fn draw(&self, app: &App, buffer: &mut Buffer, area: Rect, credits: &CreditSeries) {
         let steps = credits.0.steps();
@@ -227,7 +227,10 @@ impl Limit<'_> {
         let at_limit_ns = credits.time_ns(self.at_limit_ns);
         let at_limit = match at_limit_ns {
             0 => Span::styled(", never at the limit", app.theme.dim),
-            ns => Span::styled(format!(", at the limit {}", Duration(ns, app.signs.glyphs)), app.theme.error),
+            ns => Span::styled(
+                format!(", at the limit {}", HumanDuration(ns, app.signs.glyphs)),
+                app.theme.error,
+            ),
         };
         let text = Line::from(vec![
             Span::styled(format!("{}: at most {most} in use", self.name), app.theme.call),
@@ -237,11 +240,11 @@ impl Limit<'_> {
         ]);
         let (told, area) = cut_top(area, 1);
         put(buffer, told, 0, &text);
-        let chart = charts::Limited {
+        let chart = charts::LimitSeries {
             used: steps.iter().map(|step| f64::from((self.used)(step))).collect(),
             granted: held(steps.iter().map(|step| (self.granted)(step))),
             is_at_limit: steps.iter().map(|step| (self.at_limit_ns)(step) > 0).collect(),
         };
-        chart.draw(app, buffer, area, charts::Axis::of(app, &credits.0));
+        chart.draw(app, buffer, area, charts::ChartTimeAxis::of(app, &credits.0));
     }
 }

@@ -8,15 +8,15 @@ use ratatui::text::Line;
 use crate::analysis::files::FileTally;
 use crate::analysis::rates::Rates;
 use crate::filter::quoted;
-use crate::output::units::{self, Bytes, Duration, PerSecond};
-use crate::tui::app::{App, Mark};
+use crate::output::units::{self, EventRate, HumanDuration, ShortSize};
+use crate::tui::app::{App, MarkedRow};
 
 use super::operations::rate_key;
-use super::table::{self, Cell, Column, TableView, name, number, order};
+use super::table::{self, TableCell, TableView, TableViewColumn, name, number, order};
 use super::{cut_top, grouped, put};
 
 /// Its columns: rates are of Transactions that ended per second, in windows of 1, 10 and 60 s.
-pub(in crate::tui) const COLUMNS: &[Column] = &[
+pub(in crate::tui) const COLUMNS: &[TableViewColumn] = &[
     name("FILE"),
     number("BYTES", 5, 1),
     number("TIME", 7, 1),
@@ -31,9 +31,9 @@ pub(in crate::tui) const COLUMNS: &[Column] = &[
 
 /// The table of files.
 #[derive(Debug)]
-pub(in crate::tui) struct Files;
+pub(in crate::tui) struct FilesView;
 
-impl Files {
+impl FilesView {
     fn path(app: &App, row: usize) -> Option<String> {
         let mut text = String::new();
         units::path(&app.side().tables.files.get(row)?.path, &app.signs.glyphs, &mut text);
@@ -49,8 +49,8 @@ impl Files {
     }
 }
 
-impl TableView for Files {
-    fn columns(&self) -> &'static [Column] {
+impl TableView for FilesView {
+    fn columns(&self) -> &'static [TableViewColumn] {
         COLUMNS
     }
 
@@ -77,21 +77,21 @@ impl TableView for Files {
         }
     }
 
-    fn cells(&self, app: &App, row: usize) -> Vec<Cell> {
+    fn cells(&self, app: &App, row: usize) -> Vec<TableCell> {
         let Some(file) = app.side().tables.files.get(row) else { return Vec::new() };
         let plain = Style::new();
-        let time = |ns| Duration(ns, app.signs.glyphs).to_string();
+        let time = |ns| HumanDuration(ns, app.signs.glyphs).to_string();
         let (tally, rates) = (file.tally, Self::rates(app, row));
         let errors = if tally.errors > 0 { grouped(tally.errors) } else { String::new() };
         vec![
             (Self::path(app, row).unwrap_or_default(), app.theme.heading),
-            (Bytes(tally.bytes).to_string(), plain),
+            (ShortSize(tally.bytes).to_string(), plain),
             (time(tally.time), plain),
             (grouped(tally.transactions), plain),
-            (PerSecond(rates[0].transactions).to_string(), plain),
-            (PerSecond(rates[1].transactions).to_string(), plain),
-            (PerSecond(rates[2].transactions).to_string(), plain),
-            (Bytes(rates[1].bytes as u64).to_string(), plain),
+            (EventRate(rates[0].transactions).to_string(), plain),
+            (EventRate(rates[1].transactions).to_string(), plain),
+            (EventRate(rates[2].transactions).to_string(), plain),
+            (ShortSize(rates[1].bytes as u64).to_string(), plain),
             (time(tally.time / tally.transactions.max(1)), plain),
             (errors, app.theme.error),
         ]
@@ -105,8 +105,8 @@ impl TableView for Files {
         Some(format!("nfsrdma.path == {}", quoted(&app.side().tables.files.get(row)?.path)))
     }
 
-    fn mark(&self, app: &App, row: usize) -> Option<Mark> {
-        app.side().tables.files.get(row).map(|row| Mark::File(row.path.clone()))
+    fn mark(&self, app: &App, row: usize) -> Option<MarkedRow> {
+        app.side().tables.files.get(row).map(|row| MarkedRow::File(row.path.clone()))
     }
 }
 
@@ -123,5 +123,5 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
         text += &format!("; the {} busiest are listed", grouped(tables.files.len() as u64));
     }
     put(buffer, head, 0, &Line::styled(text, app.theme.dim));
-    table::draw(app, &Files, buffer, area);
+    table::draw(app, &FilesView, buffer, area);
 }

@@ -5,14 +5,14 @@ use ratatui::layout::Rect;
 use ratatui::text::Line;
 
 use crate::output::style::columns as width_of;
-use crate::tui::app::{App, FrameColumn, FrameSort, Mark, Part, scrolled};
+use crate::tui::app::{App, FocusPane, FrameColumn, FrameSort, MarkedRow, scrolled};
 
-use super::{cut_left, cut_top, grouped, paint, put, styled, transactions};
+use super::{cut_left, cut_top, grouped, paint, put, styled_lines, transactions};
 
 /// Draws the view.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
-    let has_list = !(app.is_zoomed && app.part != Part::List);
-    let has_tree = !(app.is_zoomed && app.part == Part::List) && area.height >= 10;
+    let has_list = !(app.is_zoomed && app.part != FocusPane::List);
+    let has_tree = !(app.is_zoomed && app.part == FocusPane::List) && area.height >= 10;
     let height = match (has_list, has_tree) {
         (true, true) => area.height * 2 / 5,
         (true, false) => area.height,
@@ -49,12 +49,12 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
     packets.top = packets.top.clamp(1, last_top).min(packets.at).max((packets.at + 1).saturating_sub(height));
     let (top, at) = (packets.top, packets.at);
     let stretch = &packets.stretch;
-    put(buffer, head, 0, &styled::parsed(&stretch.header));
+    put(buffer, head, 0, &styled_lines::parsed(&stretch.header));
     for line in 0..height.min(count + 1 - top) {
         let number = top + line;
         let told = number.checked_sub(stretch.first.0).and_then(|at| stretch.lines.get(at as usize));
         match told {
-            Some(told) => put(buffer, lines, line as usize, &styled::parsed(told)),
+            Some(told) => put(buffer, lines, line as usize, &styled_lines::parsed(told)),
             None => {
                 let is_gone = (stretch.wanted.0..stretch.first.0).contains(&number);
                 let what = if is_gone { "  gone: later frames took its room (--max-memory)" } else { "" };
@@ -62,11 +62,11 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
                 put(buffer, lines, line as usize, &Line::styled(text, app.theme.dim));
             }
         }
-        if app.marks.contains(&Mark::Frame(number)) {
+        if app.marks.contains(&MarkedRow::Frame(number)) {
             put(buffer, marks, line as usize, &Line::styled(app.signs.mark, app.theme.notice));
         }
         if number == at {
-            let style = if app.part == Part::List { app.theme.cursor } else { app.theme.other_cursor };
+            let style = if app.part == FocusPane::List { app.theme.cursor } else { app.theme.other_cursor };
             paint(buffer, lines, line as usize, style);
         }
     }
@@ -83,19 +83,19 @@ fn draw_held(app: &mut App, buffer: &mut Buffer, head: Rect, lines: Rect, marks:
     let top = usize::try_from(packets.top).unwrap_or(0);
     let top = scrolled(top, at, height, held.len());
     packets.top = top as u64;
-    put(buffer, head, 0, &styled::parsed(&held.header));
+    put(buffer, head, 0, &styled_lines::parsed(&held.header));
     if held.len() == 0 {
         let text =
             if held.is_looking() { "reading" } else { "no frame is selected by the filter; u takes it away" };
         return put(buffer, lines, 0, &Line::styled(text, app.theme.dim));
     }
     for (line, frame) in held.from(top).take(height).enumerate() {
-        put(buffer, lines, line, &styled::parsed(&frame.text));
-        if app.marks.contains(&Mark::Frame(frame.number.0)) {
+        put(buffer, lines, line, &styled_lines::parsed(&frame.text));
+        if app.marks.contains(&MarkedRow::Frame(frame.number.0)) {
             put(buffer, marks, line, &Line::styled(app.signs.mark, app.theme.notice));
         }
         if top + line == at {
-            let style = if app.part == Part::List { app.theme.cursor } else { app.theme.other_cursor };
+            let style = if app.part == FocusPane::List { app.theme.cursor } else { app.theme.other_cursor };
             paint(buffer, lines, line, style);
         }
     }
@@ -103,7 +103,7 @@ fn draw_held(app: &mut App, buffer: &mut Buffer, head: Rect, lines: Rect, marks:
 
 /// Notes where the columns are for the mouse, and shows by which one the list is sorted.
 fn headings(app: &mut App, buffer: &mut Buffer, head: Rect, header: &str) {
-    let text = styled::plain(header);
+    let text = styled_lines::plain(header);
     let FrameSort { by, is_descending } = app.packets.sort;
     let is_shown = !app.packets.sort.is_of_capture();
     let (up, down) = app.signs.sorted;

@@ -5,10 +5,10 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use crate::tui::app::App;
-use crate::tui::keys::{self, Section};
+use crate::tui::keys::{self, HelpSection};
 use crate::tui::theme::of;
 
-use super::wrapping::wrapped;
+use super::line_wrap::wrapped;
 use super::{cut_left, put, rule};
 
 /// Columns of the keys.
@@ -43,7 +43,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
 
 fn lines(app: &App, width: usize) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
-    for section in Section::ALL {
+    for section in HelpSection::ALL {
         if !lines.is_empty() {
             lines.push(Line::default());
         }

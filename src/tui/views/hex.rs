@@ -5,10 +5,10 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use nfsrdma_dissectors::flow::transaction::Which;
+use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 
-use crate::output::tree::Origin;
-use crate::tui::app::{App, Part};
+use crate::output::tree::ByteRangeOrigin;
+use crate::tui::app::{App, FocusPane};
 
 use super::{cut_top, put, rule};
 
@@ -22,22 +22,24 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let detail = app.tree.detail.as_ref();
     let chosen = app.tree.chosen();
     // A line about no bytes leaves the Call in sight, or what there is.
-    let origin = chosen.map(|line| line.origin).filter(|origin| *origin != Origin::Nothing);
+    let origin = chosen.map(|line| line.origin).filter(|origin| *origin != ByteRangeOrigin::Nothing);
     let first = || {
         let mut origins = detail?.lines.iter().map(|line| line.origin);
-        let is_message = |origin: &Origin| matches!(origin, Origin::Message(_) | Origin::Frame(_));
-        let all: Vec<Origin> = origins.by_ref().filter(is_message).collect();
-        all.iter().find(|origin| matches!(origin, Origin::Message(_))).or(all.first()).copied()
+        let is_message = |origin: &ByteRangeOrigin| {
+            matches!(origin, ByteRangeOrigin::Message(_) | ByteRangeOrigin::Frame(_))
+        };
+        let all: Vec<ByteRangeOrigin> = origins.by_ref().filter(is_message).collect();
+        all.iter().find(|origin| matches!(origin, ByteRangeOrigin::Message(_))).or(all.first()).copied()
     };
     let origin = origin.or_else(first).unwrap_or_default();
     let bytes = detail.and_then(|detail| detail.bytes.get(&origin)).map_or(&[][..], Vec::as_slice);
     let title = match origin {
-        Origin::Nothing => "Bytes".to_owned(),
-        Origin::Frame(number) => format!("Frame {number}"),
-        Origin::Message(Which::Call) => "Call".to_owned(),
-        Origin::Message(Which::Reply) => "Reply".to_owned(),
-        Origin::Chunk(Which::Call) => "Position-Zero Read chunk".to_owned(),
-        Origin::Chunk(Which::Reply) => "Reply chunk".to_owned(),
+        ByteRangeOrigin::Nothing => "Bytes".to_owned(),
+        ByteRangeOrigin::Frame(number) => format!("Frame {number}"),
+        ByteRangeOrigin::Message(RpcMessageKind::Call) => "Call".to_owned(),
+        ByteRangeOrigin::Message(RpcMessageKind::Reply) => "Reply".to_owned(),
+        ByteRangeOrigin::Chunk(RpcMessageKind::Call) => "Position-Zero Read chunk".to_owned(),
+        ByteRangeOrigin::Chunk(RpcMessageKind::Reply) => "Reply chunk".to_owned(),
     };
     let marked = chosen.and_then(|line| line.bytes.clone()).unwrap_or(0..0);
     let right = match (marked.len(), bytes.len()) {
@@ -46,10 +48,13 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
         (1, count) => format!("byte {} of {count}", marked.start),
         (_, count) => format!("bytes {} to {} of {count}", marked.start, marked.end - 1),
     };
-    rule(app, buffer, head, &title, &right, app.part == Part::Bytes);
+    rule(app, buffer, head, &title, &right, app.part == FocusPane::Bytes);
     if bytes.is_empty() {
-        let text =
-            if origin == Origin::Nothing { "this line is about no bytes" } else { "no bytes were captured" };
+        let text = if origin == ByteRangeOrigin::Nothing {
+            "this line is about no bytes"
+        } else {
+            "no bytes were captured"
+        };
         return put(buffer, lines, 0, &Line::styled(text, app.theme.dim));
     }
     let per_line = per_line(usize::from(lines.width));

@@ -1,20 +1,20 @@
 //! The views, each a room; and what is around them: the names of views above, messages and input below.
 
-mod bottom;
 pub(super) mod charts;
 pub(super) mod connections;
 pub(super) mod files;
 mod frames;
 mod help;
 mod hex;
-mod in_flight;
+mod line_wrap;
 pub(super) mod operations;
-pub(super) mod styled;
+mod pending_calls;
+mod status_lines;
+pub(super) mod styled_lines;
 pub(super) mod table;
 mod transactions;
 mod tree;
 mod waterfall;
-mod wrapping;
 
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
@@ -23,10 +23,10 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use crate::output::style::{Glyphs, columns as width_of};
-use crate::output::units::{Bytes, Count, Duration};
+use crate::output::units::{HumanCount, HumanDuration, ShortSize};
 use crate::source::LinkState;
 
-use super::app::{App, View};
+use super::app::{App, TuiView};
 
 /// Columns that the name of the capture and its numbers have at least.
 const TOLD: usize = 14;
@@ -37,7 +37,7 @@ pub(super) fn draw(app: &mut App, frame: &mut Frame<'_>) {
     app.areas = Default::default();
     if area.width < 20 || area.height < 6 {
         for (line, text) in
-            wrapping::wrapped("too small: 20x6 at least", usize::from(area.width)).iter().enumerate()
+            line_wrap::wrapped("too small: 20x6 at least", usize::from(area.width)).iter().enumerate()
         {
             put(frame.buffer_mut(), area, line, &Line::from(text.as_str()));
         }
@@ -46,20 +46,20 @@ pub(super) fn draw(app: &mut App, frame: &mut Frame<'_>) {
     let buffer = frame.buffer_mut();
     let (top, rest) = cut_top(area, 1);
     tabs(app, buffer, top);
-    let (rest, last) = cut_bottom(rest, bottom::height(app, rest));
-    let rest = bottom::above(app, buffer, rest);
-    let cursor = bottom::line(app, buffer, last);
+    let (rest, last) = cut_bottom(rest, status_lines::height(app, rest));
+    let rest = status_lines::above(app, buffer, rest);
+    let cursor = status_lines::line(app, buffer, last);
     if app.help.is_some() {
         help::draw(app, buffer, rest);
     } else {
         app.count_around();
         match app.view {
-            View::Transactions => transactions::draw(app, buffer, rest),
-            View::Operations => operations::draw(app, buffer, rest),
-            View::Connections => connections::draw(app, buffer, rest),
-            View::Files => files::draw(app, buffer, rest),
-            View::Frames => frames::draw(app, buffer, rest),
-            View::Charts => charts::draw(app, buffer, rest),
+            TuiView::Transactions => transactions::draw(app, buffer, rest),
+            TuiView::Operations => operations::draw(app, buffer, rest),
+            TuiView::Connections => connections::draw(app, buffer, rest),
+            TuiView::Files => files::draw(app, buffer, rest),
+            TuiView::Frames => frames::draw(app, buffer, rest),
+            TuiView::Charts => charts::draw(app, buffer, rest),
         }
     }
     if let Some(cursor) = cursor {
@@ -126,20 +126,20 @@ fn tabs(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let mut tabs = Vec::new();
     // Names of views give way to what is read.
     let room = usize::from(area.width);
-    let names: [fn(View) -> &'static str; 3] = [View::title, View::short_title, |_| ""];
-    let width = |name: fn(View) -> &'static str| -> usize {
-        View::ALL
+    let names: [fn(TuiView) -> &'static str; 3] = [TuiView::title, TuiView::short_title, |_| ""];
+    let width = |name: fn(TuiView) -> &'static str| -> usize {
+        TuiView::ALL
             .iter()
             .map(|view| if *view == app.view { view.title() } else { name(*view) }.len() + 5)
             .sum()
     };
     // The name of the capture is cut before the views lose theirs.
     let least = width_of(&told).min(TOLD);
-    let fits = |name: &fn(View) -> &'static str| width(*name) + least <= room;
+    let fits = |name: &fn(TuiView) -> &'static str| width(*name) + least <= room;
     let name = names.into_iter().find(fits).unwrap_or(|_| "");
     let told = fit_end(&told, room.saturating_sub(width(name)), &app.signs.glyphs);
     let mut x = area.x;
-    for (number, view) in View::ALL.into_iter().enumerate() {
+    for (number, view) in TuiView::ALL.into_iter().enumerate() {
         let is_shown = view == app.view;
         let text = match if is_shown { view.title() } else { name(view) } {
             "" => format!(" {} ", number + 1),
@@ -188,7 +188,7 @@ fn progress(app: &App) -> String {
                 text = format!("{text} {dot} {:.0}%", part * 100.0);
             }
             // What comes once is read by one, whoever is looked at.
-            None => text = format!("{text} {dot} {}", Bytes(app.all.progress.bytes.read)),
+            None => text = format!("{text} {dot} {}", ShortSize(app.all.progress.bytes.read)),
         }
     }
     if let Some(state) = app.link() {
@@ -207,7 +207,7 @@ fn progress(app: &App) -> String {
         && let Some(oldest) = app.side().activity.old_calls().next()
     {
         let activity = &app.side().activity;
-        let age = Duration(activity.age_ns(oldest), app.signs.glyphs);
+        let age = HumanDuration(activity.age_ns(oldest), app.signs.glyphs);
         text = format!("{text} {dot} {} waiting, {age}", grouped(activity.old as u64));
     }
     // Of an interface it is told that nothing was lost, too.
@@ -220,7 +220,7 @@ fn progress(app: &App) -> String {
 
 /// A number with commas.
 fn grouped(number: u64) -> String {
-    Count(number).to_string()
+    HumanCount(number).to_string()
 }
 
 /// Pieces of text with a style each.

@@ -1,24 +1,24 @@
 //! Operations, like top: how many, how fast, how long, how many failed.
 
-use nfsrdma_dissectors::flow::reading::Operation;
+use nfsrdma_dissectors::flow::decode::CallOperation;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use crate::analysis::operations::{OperationRow, Spread};
+use crate::analysis::operations::{LatencySpread, OperationStats};
 use crate::analysis::rates::Rates;
 use crate::output::style::columns as width_of;
-use crate::output::units::{ByteRate, Bytes, Duration, PerSecond, Size};
-use crate::tui::app::{App, Mark};
-use crate::tui::model::tables::Tables;
+use crate::output::units::{ByteRate, EventRate, HumanDuration, HumanSize, ShortSize};
+use crate::tui::app::{App, MarkedRow};
+use crate::tui::model::tables::ViewTables;
 
-use super::table::{self, Cell, Column, TableView, name, number, order, text};
-use super::wrapping::wrapped;
+use super::line_wrap::wrapped;
+use super::table::{self, TableCell, TableView, TableViewColumn, name, number, order, text};
 use super::{cut_top, grouped, put};
 
 /// Its columns: rates are of Transactions that ended per second, in windows of 1, 10 and 60 s.
-pub(in crate::tui) const COLUMNS: &[Column] = &[
+pub(in crate::tui) const COLUMNS: &[TableViewColumn] = &[
     name("OPERATION"),
     text("PROGRAM", 10, 8),
     number("CALLS", 7, 1),
@@ -38,14 +38,14 @@ pub(in crate::tui) const COLUMNS: &[Column] = &[
 
 /// The table of operations.
 #[derive(Debug)]
-pub(in crate::tui) struct Operations;
+pub(in crate::tui) struct OperationsView;
 
-fn rates(app: &App, row: &OperationRow) -> Rates {
+fn rates(app: &App, row: &OperationStats) -> Rates {
     app.rates().operations.get(&row.key).copied().unwrap_or_default()
 }
 
-impl TableView for Operations {
-    fn columns(&self) -> &'static [Column] {
+impl TableView for OperationsView {
+    fn columns(&self) -> &'static [TableViewColumn] {
         COLUMNS
     }
 
@@ -55,7 +55,8 @@ impl TableView for Operations {
 
     fn order(&self, app: &App) -> Vec<usize> {
         let (rows, table) = (&app.side().tables.operations, app.table());
-        let latency = |row: &OperationRow, of: fn(&Spread) -> u64| row.latency.as_ref().map_or(0, of);
+        let latency =
+            |row: &OperationStats, of: fn(&LatencySpread) -> u64| row.latency.as_ref().map_or(0, of);
         match table.sort {
             // Names from A to Z.
             0 => order(rows.len(), table, |at| std::cmp::Reverse(rows.get(at).map(|row| row.name()))),
@@ -81,13 +82,15 @@ impl TableView for Operations {
         }
     }
 
-    fn cells(&self, app: &App, row: usize) -> Vec<Cell> {
+    fn cells(&self, app: &App, row: usize) -> Vec<TableCell> {
         let tables = &app.side().tables;
         let Some(row) = tables.operations.get(row) else { return Vec::new() };
         let (theme, glyphs) = (&app.theme, app.signs.glyphs);
         let plain = Style::new();
-        let time = |of: fn(&Spread) -> u64| {
-            row.latency.as_ref().map_or(String::new(), |latency| Duration(of(latency), glyphs).to_string())
+        let time = |of: fn(&LatencySpread) -> u64| {
+            row.latency
+                .as_ref()
+                .map_or(String::new(), |latency| HumanDuration(of(latency), glyphs).to_string())
         };
         let rates = rates(app, row);
         let errors = if row.errors > 0 { grouped(row.errors) } else { String::new() };
@@ -95,39 +98,39 @@ impl TableView for Operations {
             (row.name(), theme.heading),
             (row.program(), theme.dim),
             (grouped(row.calls), plain),
-            (PerSecond(rates[0].transactions).to_string(), plain),
-            (PerSecond(rates[1].transactions).to_string(), plain),
-            (PerSecond(rates[2].transactions).to_string(), plain),
+            (EventRate(rates[0].transactions).to_string(), plain),
+            (EventRate(rates[1].transactions).to_string(), plain),
+            (EventRate(rates[2].transactions).to_string(), plain),
             (errors, theme.error),
             (time(|latency| latency.p50), plain),
             (time(|latency| latency.p90), plain),
             (time(|latency| latency.p99), plain),
             (time(|latency| latency.max), plain),
             (format!("{:.1}", tables.whole().share(row)), plain),
-            (Bytes(row.bytes_in).to_string(), plain),
-            (Bytes(row.bytes_out).to_string(), plain),
-            (Bytes(rates[1].bytes as u64).to_string(), plain),
+            (ShortSize(row.bytes_in).to_string(), plain),
+            (ShortSize(row.bytes_out).to_string(), plain),
+            (ShortSize(rates[1].bytes as u64).to_string(), plain),
         ]
     }
 
     fn value(&self, app: &App, row: usize) -> Option<String> {
-        app.side().tables.operations.get(row).map(OperationRow::name)
+        app.side().tables.operations.get(row).map(OperationStats::name)
     }
 
     fn filter(&self, app: &App, row: usize) -> Option<String> {
         app.side().tables.operations.get(row).map(filter_for)
     }
 
-    fn mark(&self, app: &App, row: usize) -> Option<Mark> {
-        app.side().tables.operations.get(row).map(|row| Mark::Operation(row.key))
+    fn mark(&self, app: &App, row: usize) -> Option<MarkedRow> {
+        app.side().tables.operations.get(row).map(|row| MarkedRow::Operation(row.key))
     }
 }
 
 /// The filter for the Transactions of an operation: other programs and versions have operations of the same name.
-pub(super) fn filter_for(row: &OperationRow) -> String {
+pub(super) fn filter_for(row: &OperationStats) -> String {
     let mut filter = match row.key.operation {
-        Some(Operation::Named(name)) => format!("nfsrdma.operation == \"{name}\""),
-        Some(Operation::Number(number)) => format!("nfsrdma.operation == \"{number}\""),
+        Some(CallOperation::Named(name)) => format!("nfsrdma.operation == \"{name}\""),
+        Some(CallOperation::Number(number)) => format!("nfsrdma.operation == \"{number}\""),
         None => "!nfsrdma.operation".to_owned(),
     };
     if let Some(program) = row.key.program {
@@ -145,7 +148,7 @@ pub(super) fn rate_key(rate: f64) -> u64 {
 }
 
 /// What the whole capture is, in a line.
-pub(super) fn summary(tables: &Tables, app: &App) -> String {
+pub(super) fn summary(tables: &ViewTables, app: &App) -> String {
     let (frames, bytes) = tables.frames;
     let (transactions, incomplete) = tables.transactions;
     let seconds = tables.seconds();
@@ -176,8 +179,8 @@ pub(super) fn summary(tables: &Tables, app: &App) -> String {
         if transactions == 1 { "Transaction" } else { "Transactions" },
         grouped(frames),
         if frames == 1 { "frame" } else { "frames" },
-        Size(bytes),
-        Duration((seconds * 1e9) as u64, app.signs.glyphs),
+        HumanSize(bytes),
+        HumanDuration((seconds * 1e9) as u64, app.signs.glyphs),
     )
 }
 
@@ -217,14 +220,14 @@ fn rates_lines(app: &App, width: usize) -> Vec<Line<'static>> {
         }
         (true, ..) => ("now".to_owned(), app.theme.notice),
         (false, Some(middle), Some((start, _))) => {
-            let at = Duration(middle.since(start).unwrap_or(0), app.signs.glyphs);
+            let at = HumanDuration(middle.since(start).unwrap_or(0), app.signs.glyphs);
             (format!("around {at}"), app.theme.dim)
         }
         (false, ..) => return Vec::new(),
     };
     let windows = ["1 s", "10 s", "60 s"];
     let parts = rates.iter().zip(windows).map(|(rate, window)| {
-        format!("  {window}: {}/s {}", PerSecond(rate.transactions), ByteRate(rate.bytes))
+        format!("  {window}: {}/s {}", EventRate(rate.transactions), ByteRate(rate.bytes))
     });
     let mut lines = vec![Line::styled(title, style)];
     for part in parts {
@@ -239,5 +242,5 @@ fn rates_lines(app: &App, width: usize) -> Vec<Line<'static>> {
 /// Draws the view.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let area = head(app, buffer, area);
-    table::draw(app, &Operations, buffer, area);
+    table::draw(app, &OperationsView, buffer, area);
 }

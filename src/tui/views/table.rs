@@ -6,16 +6,16 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use crate::output::style::{columns as width_of, fit};
-use crate::tui::app::{App, Mark, Table, scrolled};
+use crate::tui::app::{App, MarkedRow, TableViewState, scrolled};
 
 use super::{cut_left, cut_top, paint, put};
 
 /// A cell with its style.
-pub(in crate::tui) type Cell = (String, Style);
+pub(in crate::tui) type TableCell = (String, Style);
 
 /// The order of the lines of a table: by the keys of the column that it is sorted by, the largest first, or the other way
 /// round.
-pub(super) fn order<K: Ord>(count: usize, table: Table, key: impl Fn(usize) -> K) -> Vec<usize> {
+pub(super) fn order<K: Ord>(count: usize, table: TableViewState, key: impl Fn(usize) -> K) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     order.sort_by_cached_key(|at| std::cmp::Reverse(key(*at)));
     if table.is_reversed {
@@ -26,7 +26,7 @@ pub(super) fn order<K: Ord>(count: usize, table: Table, key: impl Fn(usize) -> K
 
 /// A column of a table.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::tui) struct Column {
+pub(in crate::tui) struct TableViewColumn {
     /// Its name.
     pub(in crate::tui) name: &'static str,
     /// Its width at least; numbers that are wider widen it.
@@ -37,18 +37,18 @@ pub(in crate::tui) struct Column {
 }
 
 /// The column of names, which comes first, is always there, and gives way to the numbers.
-pub(super) const fn name(name: &'static str) -> Column {
-    Column { name, width: NAME, is_number: false, priority: 0 }
+pub(super) const fn name(name: &'static str) -> TableViewColumn {
+    TableViewColumn { name, width: NAME, is_number: false, priority: 0 }
 }
 
 /// A column of text.
-pub(super) const fn text(name: &'static str, width: usize, priority: u8) -> Column {
-    Column { name, width, is_number: false, priority }
+pub(super) const fn text(name: &'static str, width: usize, priority: u8) -> TableViewColumn {
+    TableViewColumn { name, width, is_number: false, priority }
 }
 
 /// A column of numbers.
-pub(super) const fn number(name: &'static str, width: usize, priority: u8) -> Column {
-    Column { name, width, is_number: true, priority }
+pub(super) const fn number(name: &'static str, width: usize, priority: u8) -> TableViewColumn {
+    TableViewColumn { name, width, is_number: true, priority }
 }
 
 /// Columns of a name at least.
@@ -57,7 +57,7 @@ const NAME: usize = 12;
 /// A view that is a table.
 pub(in crate::tui) trait TableView: Sync {
     /// Its columns.
-    fn columns(&self) -> &'static [Column];
+    fn columns(&self) -> &'static [TableViewColumn];
 
     /// How many rows there are.
     fn len(&self, app: &App) -> usize;
@@ -66,7 +66,7 @@ pub(in crate::tui) trait TableView: Sync {
     fn order(&self, app: &App) -> Vec<usize>;
 
     /// The cells of a row, one for each column.
-    fn cells(&self, app: &App, row: usize) -> Vec<Cell>;
+    fn cells(&self, app: &App, row: usize) -> Vec<TableCell>;
 
     /// The name of a row, as it is copied.
     fn value(&self, app: &App, row: usize) -> Option<String>;
@@ -75,7 +75,7 @@ pub(in crate::tui) trait TableView: Sync {
     fn filter(&self, app: &App, row: usize) -> Option<String>;
 
     /// What is remembered of a row that is marked.
-    fn mark(&self, app: &App, row: usize) -> Option<Mark>;
+    fn mark(&self, app: &App, row: usize) -> Option<MarkedRow>;
 
     /// All text of a row, in which is searched.
     fn text(&self, app: &App, row: usize) -> String {
@@ -86,7 +86,7 @@ pub(in crate::tui) trait TableView: Sync {
 
 /// Which columns are shown, and how wide: the name, and those that matter most; after Right those from some column on. Numbers
 /// are never cut.
-fn layout(columns: &[Column], widths: &[usize], width: usize, scroll: usize) -> Vec<(usize, usize)> {
+fn layout(columns: &[TableViewColumn], widths: &[usize], width: usize, scroll: usize) -> Vec<(usize, usize)> {
     let mut shown: Vec<usize> = (0..columns.len()).filter(|at| *at == 0 || *at >= scroll).collect();
     let least = |shown: &[usize]| -> usize {
         let others = shown.iter().filter(|at| **at > 0).filter_map(|at| widths.get(*at));
@@ -115,7 +115,7 @@ pub(super) fn draw(app: &mut App, view: &dyn TableView, buffer: &mut Buffer, are
     table.at = table.at.min(order.len().saturating_sub(1));
     table.top = scrolled(table.top, table.at, height, order.len());
     table.scroll = table.scroll.min(columns.len().saturating_sub(1));
-    let rows: Vec<(usize, Vec<Cell>)> =
+    let rows: Vec<(usize, Vec<TableCell>)> =
         order.iter().skip(table.top).take(height).map(|row| (*row, view.cells(app, *row))).collect();
     let mut widths: Vec<usize> =
         columns.iter().map(|column| column.width.max(width_of(column.name))).collect();
@@ -190,7 +190,7 @@ pub(super) fn draw(app: &mut App, view: &dyn TableView, buffer: &mut Buffer, are
 mod tests {
     use super::*;
 
-    const COLUMNS: &[Column] =
+    const COLUMNS: &[TableViewColumn] =
         &[name("NAME"), number("A", 5, 1), number("B", 5, 3), text("C", 5, 2), number("D", 5, 1)];
 
     fn shown(width: usize, scroll: usize) -> Vec<(usize, usize)> {

@@ -5,15 +5,15 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use crate::output::label::shorten;
-use crate::output::list::{Column, Layout};
+use crate::output::info_column::shorten;
 use crate::output::style::{columns as width_of, fit, fit_words};
-use crate::output::units::{Bytes, Clock, Duration};
-use crate::tui::app::{App, Part, scrolled};
-use crate::tui::model::Entry;
+use crate::output::transaction_list::{TransactionListColumn, TransactionListLayout};
+use crate::output::units::{HumanDuration, ShortSize, ViewClock};
+use crate::tui::app::{App, FocusPane, scrolled};
+use crate::tui::model::RowEntry;
 use crate::tui::theme;
 
-use super::{cut_bottom, cut_left, cut_top, grouped, hex, in_flight, paint, put, rule, tree, waterfall};
+use super::{cut_bottom, cut_left, cut_top, grouped, hex, paint, pending_calls, put, rule, tree, waterfall};
 
 /// Columns that there are.
 const COLUMNS: usize = 11;
@@ -24,9 +24,9 @@ const SIDE_BY_SIDE: u16 = hex::WIDTH + 80;
 
 /// Draws the view.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
-    let area = in_flight::draw(app, buffer, area);
-    let has_list = !(app.is_zoomed && app.part != Part::List);
-    let has_tree = !(app.is_zoomed && app.part == Part::List) && area.height >= 10;
+    let area = pending_calls::draw(app, buffer, area);
+    let has_list = !(app.is_zoomed && app.part != FocusPane::List);
+    let has_tree = !(app.is_zoomed && app.part == FocusPane::List) && area.height >= 10;
     let (list, below) = match (has_list, has_tree) {
         (true, true) => {
             let height = (area.height * 2 / 5).max(LEAST);
@@ -84,7 +84,7 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let gone = app.list.scroll.saturating_sub(1);
     app.hidden_columns = COLUMNS.saturating_sub(layout.columns.len() + gone);
     heading(app, buffer, head, &layout);
-    let mut clock = Clock::new(app.options.time);
+    let mut clock = ViewClock::new(app.options.time);
     if let Some((start, _)) = app.all.tables.times {
         clock.start(start);
     }
@@ -120,14 +120,14 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
             }
         }
         if at == app.list.at {
-            let style = if app.part == Part::List { app.theme.cursor } else { app.theme.other_cursor };
+            let style = if app.part == FocusPane::List { app.theme.cursor } else { app.theme.other_cursor };
             paint(buffer, lines, line, style);
         }
     }
 }
 
 /// Makes room for numbers that are wider than their columns: the operation gives way.
-fn widen(app: &App, layout: &mut Layout, height: usize) {
+fn widen(app: &App, layout: &mut TransactionListLayout, height: usize) {
     let top = app.list.top;
     let (mut connection, mut frame) = (0, 0);
     for entry in (top..top + height).filter_map(|at| app.list.entry(app.rows(), at)) {
@@ -138,21 +138,21 @@ fn widen(app: &App, layout: &mut Layout, height: usize) {
     let mut taken = 0;
     for (column, width) in &mut layout.columns {
         let needed = match column {
-            Column::Connection => digits(connection),
-            Column::Frame => digits(frame),
+            TransactionListColumn::Connection => digits(connection),
+            TransactionListColumn::Frame => digits(frame),
             _ => 0,
         };
         taken += needed.saturating_sub(*width);
         *width = needed.max(*width);
     }
     for (column, width) in &mut layout.columns {
-        if *column == Column::Operation {
+        if *column == TransactionListColumn::Operation {
             *width = width.saturating_sub(taken).max(8);
         }
     }
 }
 
-fn heading(app: &mut App, buffer: &mut Buffer, area: Rect, layout: &Layout) {
+fn heading(app: &mut App, buffer: &mut Buffer, area: Rect, layout: &TransactionListLayout) {
     let mut x = area.x;
     let mut places = Vec::new();
     for (column, width) in &layout.columns {
@@ -182,7 +182,12 @@ fn heading(app: &mut App, buffer: &mut Buffer, area: Rect, layout: &Layout) {
 }
 
 /// A line of the list.
-fn row(app: &App, layout: &Layout, entry: &Entry<'_>, clock: &mut Clock) -> Line<'static> {
+fn row(
+    app: &App,
+    layout: &TransactionListLayout,
+    entry: &RowEntry<'_>,
+    clock: &mut ViewClock,
+) -> Line<'static> {
     let mut line = Vec::new();
     let glyphs = &app.signs.glyphs;
     for (at, (column, width)) in layout.columns.iter().enumerate() {
@@ -210,47 +215,48 @@ fn row(app: &App, layout: &Layout, entry: &Entry<'_>, clock: &mut Clock) -> Line
 /// What stands in a column: the text, the style of its first bytes, how many these are, and the style of the rest.
 fn cell(
     app: &App,
-    column: Column,
+    column: TransactionListColumn,
     width: usize,
-    entry: &Entry<'_>,
-    clock: &mut Clock,
+    entry: &RowEntry<'_>,
+    clock: &mut ViewClock,
 ) -> (String, (Style, usize, Style)) {
     let styles = &app.theme.styles;
     let glyphs = app.signs.glyphs;
     let whole = |text: String, style| (text, (theme::of(style), usize::MAX, Style::new()));
     let row = entry.row;
     match column {
-        Column::Time => {
+        TransactionListColumn::Time => {
             let mut text = String::new();
             clock.write(row.time, &mut text);
             whole(text, styles.time)
         }
-        Column::Frame => whole(row.first.to_string(), styles.dim),
-        Column::Connection => whole(row.connection.to_string(), styles.dim),
-        Column::Client => whole(entry.client().to_string(), styles.dim),
-        Column::Xid => whole(row.xid.to_string(), styles.xid),
-        Column::Version if row.is_reverse => {
+        TransactionListColumn::Frame => whole(row.first.to_string(), styles.dim),
+        TransactionListColumn::Connection => whole(row.connection.to_string(), styles.dim),
+        TransactionListColumn::Client => whole(entry.client().to_string(), styles.dim),
+        TransactionListColumn::Xid => whole(row.xid.to_string(), styles.xid),
+        TransactionListColumn::Version if row.is_reverse => {
             whole(format!("{}{}", glyphs.back, entry.version()), styles.callback)
         }
-        Column::Version => (entry.version().to_owned(), Default::default()),
-        Column::Operation => {
+        TransactionListColumn::Version => (entry.version().to_owned(), Default::default()),
+        TransactionListColumn::Operation => {
             let mut text = entry.label().to_owned();
             shorten(entry.path(), width, &glyphs, &mut text);
             let style = if row.is_reverse { styles.callback } else { styles.operation };
             (text, (theme::of(style), entry.name().len(), Style::new()))
         }
-        Column::Chunks => {
+        TransactionListColumn::Chunks => {
             let long = entry.chunks();
             let text = if width_of(long) > width { entry.short_chunks() } else { long };
             whole(text.to_owned(), styles.chunk)
         }
-        Column::Bytes => (Bytes(row.bytes).to_string(), Default::default()),
-        Column::Latency => {
-            let text = row.latency.map_or(String::new(), |latency| Duration(latency, glyphs).to_string());
+        TransactionListColumn::Bytes => (ShortSize(row.bytes).to_string(), Default::default()),
+        TransactionListColumn::Latency => {
+            let text =
+                row.latency.map_or(String::new(), |latency| HumanDuration(latency, glyphs).to_string());
             let style = if app.is_slow(entry) { app.theme.notice } else { Style::new() };
             (text, (style, usize::MAX, Style::new()))
         }
-        Column::Status => {
+        TransactionListColumn::Status => {
             let (text, split) = entry.status();
             let style = if row.has_failed { styles.error } else { styles.ok };
             (text.to_owned(), (theme::of(style), split, theme::of(styles.mark)))
@@ -259,7 +265,7 @@ fn cell(
 }
 
 /// The title above tree, bytes or waterfall: what is chosen.
-pub(super) fn title(app: &App, buffer: &mut Buffer, area: Rect, name: &str, part: Part) {
+pub(super) fn title(app: &App, buffer: &mut Buffer, area: Rect, name: &str, part: FocusPane) {
     let right = match app.entry() {
         Some(_) => {
             let count = app.list.len(app.rows()) as u64;

@@ -4,11 +4,11 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
-use crate::tui::again::Subject;
-use crate::tui::app::{App, Part};
+use crate::tui::app::{App, FocusPane};
+use crate::tui::reload::DetailSubject;
 use crate::tui::theme;
 
-use super::styled::fitted;
+use super::styled_lines::fitted;
 use super::{cut_top, paint, put, rule, transactions};
 
 /// Draws the tree under a rule.
@@ -17,9 +17,9 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     app.areas.tree = lines;
     let subject = app.subject();
     match subject {
-        Some(Subject::Frame(_)) => rule(app, buffer, head, "Frame", "", app.part == Part::Tree),
-        Some(Subject::Transaction(_)) | None => {
-            transactions::title(app, buffer, head, "Transaction", Part::Tree);
+        Some(DetailSubject::Frame(_)) => rule(app, buffer, head, "Frame", "", app.part == FocusPane::Tree),
+        Some(DetailSubject::Transaction(_)) | None => {
+            transactions::title(app, buffer, head, "Transaction", FocusPane::Tree);
         }
     }
     let is_there = app.tree.detail.as_ref().is_some_and(|detail| Some(detail.subject) == subject);
@@ -45,7 +45,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
         let text = scrolled_right(text, app.tree.left);
         put(buffer, lines, line, &fitted(text, usize::from(lines.width), &app.signs.glyphs));
         if at == app.tree.at {
-            let style = if app.part == Part::Tree { app.theme.cursor } else { app.theme.other_cursor };
+            let style = if app.part == FocusPane::Tree { app.theme.cursor } else { app.theme.other_cursor };
             paint(buffer, lines, line, style);
         }
     }

@@ -1,6 +1,6 @@
 //! The waterfall of the chosen Transaction: its Call, each RDMA Read and Write of each chunk, and its Reply, on one axis.
 
-use nfsrdma_dissectors::flow::transaction::Which;
+use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::frame::Timestamp;
 use nfsrdma_dissectors::infiniband::Syndrome;
 use ratatui::buffer::Buffer;
@@ -9,9 +9,9 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use crate::output::style::{Glyphs, columns as width_of};
-use crate::output::units::{Bytes, Duration};
-use crate::tui::again::{Bar, BarKind};
-use crate::tui::app::{App, Part, scrolled};
+use crate::output::units::{HumanDuration, ShortSize};
+use crate::tui::app::{App, FocusPane, scrolled};
+use crate::tui::reload::{WaterfallBar, WaterfallBarKind};
 
 use super::{cut_bottom, cut_top, paint, put, transactions};
 
@@ -23,7 +23,7 @@ const AXIS: usize = 12;
 /// Draws the waterfall under a rule.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let (head, lines) = cut_top(area, 1);
-    transactions::title(app, buffer, head, "Waterfall", Part::Tree);
+    transactions::title(app, buffer, head, "Waterfall", FocusPane::Tree);
     let subject = app.subject();
     let Some(detail) = app.tree.detail.as_ref() else {
         app.areas.tree = lines;
@@ -36,7 +36,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let waterfall = detail.waterfall.clone();
     let Some((start, end)) = waterfall.times() else { return };
     let width = usize::from(lines.width);
-    let shown = Columns::of(width);
+    let shown = WaterfallColumns::of(width);
     let axis = shown.axis;
     let (scale, lines) = cut_top(lines, 1);
     let (lines, below) = cut_bottom(lines, u16::from(lines.height >= LEGEND));
@@ -47,7 +47,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     if shown.has_frames {
         legend += &format!("{:<17} ", "FRAMES");
     }
-    let label = Duration(total, glyphs).to_string();
+    let label = HumanDuration(total, glyphs).to_string();
     legend += &format!("{:<1$}", "0", axis.saturating_sub(width_of(&label)));
     legend += &format!("{label}  {:>8} {:>8}", "AT", "TOOK");
     if shown.has_acks {
@@ -61,7 +61,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     for (line, bar) in waterfall.bars.iter().skip(app.tree.bar_top).take(height).enumerate() {
         let text = bar_line(app, bar, (start, total), shown);
         put(buffer, lines, line, &text);
-        if app.tree.bar_top + line == app.tree.bar && app.part == Part::Tree {
+        if app.tree.bar_top + line == app.tree.bar && app.part == FocusPane::Tree {
             paint(buffer, lines, line, app.theme.cursor);
         }
     }
@@ -72,22 +72,22 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
 
 fn bar_line(
     app: &App,
-    bar: &Bar,
+    bar: &WaterfallBar,
     (start, total): (Timestamp, u64),
-    Columns { axis, has_frames, has_acks }: Columns,
+    WaterfallColumns { axis, has_frames, has_acks }: WaterfallColumns,
 ) -> Line<'static> {
     let glyphs = app.signs.glyphs;
     let (name, style) = match bar.kind {
-        BarKind::Message(Which::Call) => ("Call".to_owned(), app.theme.call),
-        BarKind::Message(Which::Reply) => ("Reply".to_owned(), app.theme.reply),
-        BarKind::Read(chunk) => (format!("Read  chunk {chunk}"), app.theme.data_in),
-        BarKind::Write(chunk) => (format!("Write chunk {chunk}"), app.theme.data_out),
-        BarKind::ReplyWrite => ("Write Reply chunk".to_owned(), app.theme.data_out),
-        BarKind::Done => ("RDMA_DONE".to_owned(), app.theme.call),
-        BarKind::Nak(Syndrome::RnrNak { .. }) => ("RNR NAK".to_owned(), app.theme.error),
-        BarKind::Nak(_) => ("NAK".to_owned(), app.theme.error),
+        WaterfallBarKind::Message(RpcMessageKind::Call) => ("Call".to_owned(), app.theme.call),
+        WaterfallBarKind::Message(RpcMessageKind::Reply) => ("Reply".to_owned(), app.theme.reply),
+        WaterfallBarKind::Read(chunk) => (format!("Read  chunk {chunk}"), app.theme.data_in),
+        WaterfallBarKind::Write(chunk) => (format!("Write chunk {chunk}"), app.theme.data_out),
+        WaterfallBarKind::ReplyWrite => ("Write Reply chunk".to_owned(), app.theme.data_out),
+        WaterfallBarKind::Done => ("RDMA_DONE".to_owned(), app.theme.call),
+        WaterfallBarKind::Nak(Syndrome::RnrNak { .. }) => ("RNR NAK".to_owned(), app.theme.error),
+        WaterfallBarKind::Nak(_) => ("NAK".to_owned(), app.theme.error),
     };
-    let bytes = if bar.bytes > 0 { Bytes(bar.bytes).to_string() } else { String::new() };
+    let bytes = if bar.bytes > 0 { ShortSize(bar.bytes).to_string() } else { String::new() };
     let mut line = vec![Span::styled(format!("{name:<18}"), style), Span::raw(format!(" {bytes:>6} "))];
     if has_frames {
         let (first, last) = (bar.frames.0.0, bar.frames.1.0);
@@ -101,12 +101,12 @@ fn bar_line(
     let is_late = at > total;
     let (first, last) = (column(at.min(total)), column((at + took).min(total)));
     let sign = match (bar.kind, is_late, took) {
-        (BarKind::Nak(_), ..) => app.signs.nak,
+        (WaterfallBarKind::Nak(_), ..) => app.signs.nak,
         (_, true, _) => app.signs.hatched,
         (_, false, 0) => app.signs.moment,
         (_, false, _) => app.signs.full,
     };
-    let is_nak = matches!(bar.kind, BarKind::Nak(_));
+    let is_nak = matches!(bar.kind, WaterfallBarKind::Nak(_));
     let mut end = if is_nak { first + 1 } else { last + 1 };
     // Why a NAK refused stands behind its sign, or before it where there is no room.
     let why = refusal(bar.kind, glyphs).unwrap_or_default();
@@ -134,13 +134,13 @@ fn bar_line(
     let took = match (took, bar.is_open) {
         (_, true) => "no answer".to_owned(),
         (0, _) => String::new(),
-        (took, _) => Duration(took, glyphs).to_string(),
+        (took, _) => HumanDuration(took, glyphs).to_string(),
     };
-    let text = format!("  {:>8} {took:>8}", Duration(at, glyphs).to_string());
+    let text = format!("  {:>8} {took:>8}", HumanDuration(at, glyphs).to_string());
     line.push(Span::styled(text, Style::new()));
     if has_acks {
         let after = bar.acknowledged.map(|acknowledged| acknowledged.time.since(bar.to).unwrap_or(0));
-        let after = after.map_or(String::new(), |after| Duration(after, glyphs).to_string());
+        let after = after.map_or(String::new(), |after| HumanDuration(after, glyphs).to_string());
         line.push(Span::styled(format!(" {after:>8}"), app.theme.notice));
     }
     Line::from(line)
@@ -148,13 +148,13 @@ fn bar_line(
 
 /// Which columns have room, and how wide the axis is.
 #[derive(Clone, Copy, Debug)]
-struct Columns {
+struct WaterfallColumns {
     axis: usize,
     has_frames: bool,
     has_acks: bool,
 }
 
-impl Columns {
+impl WaterfallColumns {
     fn of(width: usize) -> Self {
         let (has_frames, has_acks) = (width >= 100, width >= 110);
         let fixed = 18 + 8 + if has_frames { 18 } else { 0 } + 19 + if has_acks { 9 } else { 0 };
@@ -163,14 +163,14 @@ impl Columns {
 }
 
 /// Why a NAK refused what was sent.
-fn refusal(kind: BarKind, glyphs: Glyphs) -> Option<String> {
+fn refusal(kind: WaterfallBarKind, glyphs: Glyphs) -> Option<String> {
     match kind {
-        BarKind::Nak(Syndrome::Nak(code)) => {
+        WaterfallBarKind::Nak(Syndrome::Nak(code)) => {
             Some(code.name().map_or_else(|| format!("code {}", code.0), str::to_owned))
         }
-        BarKind::Nak(syndrome) => {
+        WaterfallBarKind::Nak(syndrome) => {
             let wait_ns = syndrome.wait_us().map(|us| u64::from(us).saturating_mul(1_000));
-            wait_ns.map(|ns| format!("wait {}", Duration(ns, glyphs)))
+            wait_ns.map(|ns| format!("wait {}", HumanDuration(ns, glyphs)))
         }
         _ => None,
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use nfsrdma_inspect::filter::catalog::Type;
+use nfsrdma_inspect::filter::catalog::FilterType;
 
 use super::shown::{FIELDS, Pair, Row, Shown, Theirs, is_of_message};
 
@@ -74,9 +74,10 @@ impl<'s> Difference<'s> {
         let mut differences = Vec::new();
         for field in names.into_iter().filter(|field| is_of_message(field) == pair.is_message) {
             let (ours, theirs) = (our_row.get(field), about.values.get(field));
-            let is_there_in_both = matches!(FIELDS.get(field), Some(Type::Protocol | Type::Structure))
-                && ours.is_some()
-                && theirs.is_some();
+            let is_there_in_both =
+                matches!(FIELDS.get(field), Some(FilterType::Protocol | FilterType::Structure))
+                    && ours.is_some()
+                    && theirs.is_some();
             if ours == theirs || is_there_in_both {
                 agreed(field);
             } else {

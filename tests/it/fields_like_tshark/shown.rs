@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::process::Command;
 use std::sync::LazyLock;
 
-use nfsrdma_inspect::filter::catalog::{Catalog, Origin, Type};
+use nfsrdma_inspect::filter::catalog::{Catalog, FieldOrigin, FilterType};
 
 use crate::{captures, told};
 
@@ -68,7 +68,7 @@ pub(super) fn version() -> Option<String> {
 }
 
 /// The fields that both have, with the type that they have here.
-pub(super) static FIELDS: LazyLock<BTreeMap<&'static str, Type>> = LazyLock::new(|| {
+pub(super) static FIELDS: LazyLock<BTreeMap<&'static str, FilterType>> = LazyLock::new(|| {
     let is_compared = |name: &str| PROTOCOLS.contains(&name.split('.').next().unwrap_or(name));
     let is_theirs = |name: &str| OF_TSHARK.as_ref().is_some_and(|fields| fields.contains_key(name));
     let entries = Catalog::shared().iter();
@@ -120,7 +120,7 @@ fn ours(capture: &str) -> BTreeMap<u64, Row> {
     let heard = told::heard(capture).names();
     let may_be_there = |name: &str| {
         let origin = Catalog::shared().get(name).map(|entry| &entry.origin);
-        heard.contains(name) || !matches!(origin, Some(Origin::Structure(_)))
+        heard.contains(name) || !matches!(origin, Some(FieldOrigin::Structure(_)))
     };
     let fields: Vec<_> = FIELDS.keys().copied().filter(|name| may_be_there(name)).collect();
     let mut command = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"));
@@ -148,7 +148,7 @@ fn row<'t>(cells: impl Iterator<Item = (&'static str, &'t str)>) -> Row {
 /// A value without what is presentation only: numbers are in decimal, bytes in digits of hexadecimal, and of a structure or
 /// a protocol, of which tshark shows its bytes, a sentence or nothing, it says that it is there.
 fn plain(field: &str, value: &str) -> String {
-    let kind = FIELDS.get(field).copied().unwrap_or(Type::Text);
+    let kind = FIELDS.get(field).copied().unwrap_or(FilterType::Text);
     let is_bytes = OF_TSHARK.as_ref().and_then(|fields| fields.get(field)).copied().unwrap_or(false);
     let digits = value.strip_prefix("0x");
     let number = |value: &str| match value.strip_prefix("0x") {
@@ -156,21 +156,21 @@ fn plain(field: &str, value: &str) -> String {
         None => value.parse().ok(),
     };
     let plain = match kind {
-        Type::Protocol | Type::Structure => Some("there".to_owned()),
-        Type::Unsigned | Type::Enumeration | Type::Flags | Type::Boolean => {
+        FilterType::Protocol | FilterType::Structure => Some("there".to_owned()),
+        FilterType::Unsigned | FilterType::Enumeration | FilterType::Flags | FilterType::Boolean => {
             let bytes = (is_bytes && value.len() >= 8 && digits.is_none())
                 .then(|| u64::from_str_radix(value, 16).ok())
                 .flatten();
             let number = bytes.or_else(|| number(value));
-            number.map(|number| if kind == Type::Boolean { number.min(1) } else { number }.to_string())
+            number.map(|number| if kind == FilterType::Boolean { number.min(1) } else { number }.to_string())
         }
-        Type::Bytes => match digits {
+        FilterType::Bytes => match digits {
             Some(digits) => Some(digits.to_owned()),
             // A verifier is a number there.
             None if !is_bytes && value.len() < 16 => value.parse::<u64>().ok().map(|n| format!("{n:016x}")),
             None => None,
         },
-        Type::Ipv6 => {
+        FilterType::Ipv6 => {
             let address = value.parse::<std::net::Ipv6Addr>().ok();
             let bits = (value.len() == 32).then(|| u128::from_str_radix(value, 16).ok()).flatten();
             address.or(bits.map(std::net::Ipv6Addr::from_bits)).map(|address| address.to_string())

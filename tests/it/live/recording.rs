@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use nfsrdma_inspect::output::units::Count;
-use nfsrdma_inspect::source::Source;
+use nfsrdma_inspect::output::units::HumanCount;
+use nfsrdma_inspect::source::CaptureSource;
 use nix::sys::signal::Signal;
 
 use super::wire::{Capturing, RECEIVER, Wire};
@@ -15,7 +15,7 @@ use crate::captures;
 use crate::skipped::skip_without;
 
 /// The bytes of all frames.
-fn frames(mut source: Source) -> Vec<Vec<u8>> {
+fn frames(mut source: CaptureSource) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     while let Some(frame) = source.next().unwrap() {
         frames.push(frame.bytes.to_vec());
@@ -25,7 +25,7 @@ fn frames(mut source: Source) -> Vec<Vec<u8>> {
 }
 
 fn sent(name: &'static str) -> Vec<Vec<u8>> {
-    frames(Source::open([captures::path(name)]).unwrap())
+    frames(CaptureSource::open([captures::path(name)]).unwrap())
 }
 
 /// Holds frames to those that were sent, without showing all their bytes.
@@ -78,18 +78,18 @@ fn a_file_has_every_frame_of_the_wire_and_what_was_counted() {
     assert!(
         told.contains(&format!(
             "{} packets passed the capture filter; dropped: 0 by the kernel",
-            Count(expected.len() as u64)
+            HumanCount(expected.len() as u64)
         )),
         "{told}"
     );
-    let mut source = Source::open([&file]).unwrap();
+    let mut source = CaptureSource::open([&file]).unwrap();
     source.next().unwrap();
     let interface = source.interfaces().next().unwrap().1.clone();
     assert_eq!((interface.name.as_str(), interface.digits(), interface.snap_length), (RECEIVER, 9, 262_144));
-    are_same(&frames(Source::open([&file]).unwrap()), &expected);
+    are_same(&frames(CaptureSource::open([&file]).unwrap()), &expected);
     well_formed(Path::new(&file), expected.len());
     let source = {
-        let mut source = Source::open([&file]).unwrap();
+        let mut source = CaptureSource::open([&file]).unwrap();
         while source.next().unwrap().is_some() {}
         source
     };
@@ -116,7 +116,7 @@ fn the_filter_of_the_default_leaves_out_what_is_neither_rdma_nor_rpc() {
     program.interrupt();
     // ARP stays out, and so does ICMPv6.
     let expected: Vec<_> = sent("rxe-v42").into_iter().filter(|frame| frame[12..14] == [8, 0]).collect();
-    are_same(&frames(Source::open([&file]).unwrap()), &expected);
+    are_same(&frames(CaptureSource::open([&file]).unwrap()), &expected);
 }
 
 /// The kernel takes the tag off before a filter sees the frame, and libpcap puts it back.
@@ -139,7 +139,7 @@ fn the_filter_of_the_default_looks_behind_vlan_tags() {
         program.interrupt();
         let expected: Vec<_> =
             sent("rxe-v42").iter().filter(|frame| is_in(frame)).map(|frame| tagged(frame, tags)).collect();
-        are_same(&frames(Source::open([&file]).unwrap()), &expected);
+        are_same(&frames(CaptureSource::open([&file]).unwrap()), &expected);
     }
 }
 
@@ -173,7 +173,7 @@ fn a_ring_keeps_the_latest_files() {
         assert!(name.starts_with(&format!("ring_{number:05}_2")) && name.ends_with(".pcapng"), "{names:?}");
     }
     assert_eq!(names.len(), 3);
-    are_same(&frames(Source::open(&files).unwrap()), &expected[(last - 3) * 300..]);
+    are_same(&frames(CaptureSource::open(&files).unwrap()), &expected[(last - 3) * 300..]);
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn a_recording_ends_after_its_packets() {
         let program = wire.capture(&[&["capture", "-i", RECEIVER, "-w", &file][..], limit].concat());
         wire.send("rxe-v42", |player| player.play(1, None));
         program.end();
-        assert_eq!(frames(Source::open([&file]).unwrap()).len(), 10, "{limit:?}");
+        assert_eq!(frames(CaptureSource::open([&file]).unwrap()).len(), 10, "{limit:?}");
     }
 }
 
@@ -230,7 +230,11 @@ fn a_file_that_grows_replaces_an_old_one_when_it_begins_and_is_whole_at_any_time
             assert_eq!(fs::read(&file).unwrap(), b"old");
         }
         let program = wire.capture(&[recorder, &["-w", &file]].concat());
-        assert_eq!(frames(Source::open([&file]).unwrap()).len(), 0, "the file is there with its header");
+        assert_eq!(
+            frames(CaptureSource::open([&file]).unwrap()).len(),
+            0,
+            "the file is there with its header"
+        );
         wire.send("rxe-v42", |player| player.play(1, None));
         let begun = std::time::Instant::now();
         let mut seen = 0;
@@ -238,11 +242,11 @@ fn a_file_that_grows_replaces_an_old_one_when_it_begins_and_is_whole_at_any_time
         while seen < 1000 && recorder[0] == "capture" {
             assert!(begun.elapsed().as_secs() < 20, "{seen} frames");
             std::thread::sleep(std::time::Duration::from_millis(5));
-            seen = frames(Source::open([&file]).unwrap()).len();
+            seen = frames(CaptureSource::open([&file]).unwrap()).len();
         }
         program.signal(Signal::SIGKILL);
         program.gone();
-        frames(Source::open([&file]).unwrap());
+        frames(CaptureSource::open([&file]).unwrap());
         assert_eq!(folder.files(), [Path::new(&file)], "nothing unfinished is left");
     }
 }
@@ -261,7 +265,7 @@ fn a_file_that_can_grow_no_more_ends_with_a_whole_block() {
     let (code, told) = program.gone();
     assert_eq!(code, Some(2), "{told}");
     assert!(told.contains("limit.pcapng: cannot write: file too large"), "{told}");
-    let frames = frames(Source::open([&file]).unwrap());
+    let frames = frames(CaptureSource::open([&file]).unwrap());
     assert!(frames.len() > 50, "{} frames", frames.len());
     are_same(&frames, &sent("rxe-v42")[..frames.len()]);
 }

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use nfsrdma_inspect::source::Source;
+use nfsrdma_inspect::source::CaptureSource;
 use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -86,7 +86,8 @@ impl Wire {
         thread::scope(|scope| {
             let sending = scope.spawn(move || {
                 setns(namespace, CloneFlags::CLONE_NEWNET).unwrap();
-                let source = Source::from_reader(capture, std::io::Cursor::new(captures::bytes(capture)));
+                let source =
+                    CaptureSource::from_reader(capture, std::io::Cursor::new(captures::bytes(capture)));
                 work(&mut Player::new(source, SENDER))
             });
             sending.join().unwrap()

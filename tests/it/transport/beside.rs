@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::xdr::Cursor;
-use nfsrdma_inspect::replay::beside::Ports;
-use nfsrdma_inspect::replay::run::Options;
-use nfsrdma_inspect::replay::transport::loopback::server::{Answer, Server};
+use nfsrdma_inspect::replay::auxiliary_programs::Ports;
+use nfsrdma_inspect::replay::run::ReplayOptions;
+use nfsrdma_inspect::replay::transport::mock::server::{MockReply, MockServer};
 use serde_json::Value as Json;
 
 use super::program::{Passing, compiled, program};
@@ -18,10 +18,10 @@ use super::proxy::lies::Liar;
 use crate::captures;
 
 /// Serves a server over TCP, NFS and what is beside it on the same port.
-pub(super) fn serve(server: &Arc<Mutex<Server>>, liar: Liar) -> Proxy {
+pub(super) fn serve(server: &Arc<Mutex<MockServer>>, liar: Liar) -> Proxy {
     let behind = Arc::clone(server);
     let proxy = Proxy::answering(liar, move |call| {
-        let mut answer = Answer::default();
+        let mut answer = MockReply::default();
         behind.lock().unwrap().call(Cursor::new(call), &mut answer);
         answer.whole()
     });
@@ -35,8 +35,8 @@ pub(super) fn of(proxy: &Proxy) -> Ports {
 }
 
 /// There are no programs beside NFS.
-pub(super) fn none() -> Options {
-    Options { beside: Ports { port_mapper: Some(1), mount: None }, ..Options::default() }
+pub(super) fn none() -> ReplayOptions {
+    ReplayOptions { beside: Ports { port_mapper: Some(1), mount: None }, ..ReplayOptions::default() }
 }
 
 /// A server inside the program that a user reaches by this URL.

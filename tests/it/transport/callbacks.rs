@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use nfsrdma_dissectors::field::Unobserved;
-use nfsrdma_dissectors::nfs::Outcome;
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
-    Aceflag4, Acemask4, Acetype4, Args, Call, CbArgs, CbCall, CbCallHead, CbRecallArgs, Nfsace4,
-    OpenDelegation4, OpenReadDelegation4, Reply, Results, Stateid4,
+    Aceflag4, Acemask4, Acetype4, Args, CbArgs, CbCompoundCall, CbCompoundCallHead, CbRecall4Args,
+    CompoundCall, CompoundReply, Nfsace4, OpenDelegation4, OpenReadDelegation4, Results, Stateid4,
 };
 use nfsrdma_dissectors::rpc::{self, universal_address};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
-use nfsrdma_inspect::replay::transport::loopback::server::{Answer, Server};
+use nfsrdma_inspect::replay::transport::mock::server::{MockReply, MockServer};
 use serde_json::Value as Json;
 
 use super::program::{Passing, compiled, program};
@@ -64,9 +64,9 @@ fn call_back(address: SocketAddr) -> usize {
         let mut encoder = Encoder::new();
         [9, 0, 2, 0x4000_0000, 1, procedure, 0, 0, 0, 0].iter().for_each(|word| encoder.word(*word));
         if procedure == 1 {
-            let head = CbCallHead { tag: Text(b""), minorversion: 0, callback_ident: 1 };
-            let recall = CbRecallArgs { stateid: DELEGATION, truncate: false, fh: Opaque(b"file") };
-            CbCall::new(head, &[CbArgs::CB_RECALL(recall)]).encode(&mut encoder);
+            let head = CbCompoundCallHead { tag: Text(b""), minorversion: 0, callback_ident: 1 };
+            let recall = CbRecall4Args { stateid: DELEGATION, truncate: false, fh: Opaque(b"file") };
+            CbCompoundCall::new(head, &[CbArgs::CB_RECALL(recall)]).encode(&mut encoder);
         }
         if send(&mut stream, &encoder.finish().0).is_none() {
             break;
@@ -80,7 +80,7 @@ impl Calling {
     fn start(local: IpAddr, gives: bool) -> Self {
         let listener = TcpListener::bind((local, 0)).unwrap();
         let address = listener.local_addr().unwrap();
-        let (server, seen) = (Arc::new(Mutex::new(Server::default())), Arc::<Mutex<Seen>>::default());
+        let (server, seen) = (Arc::new(Mutex::new(MockServer::default())), Arc::<Mutex<Seen>>::default());
         let this = Self { address, seen: Arc::clone(&seen) };
         thread::spawn(move || {
             for stream in listener.incoming() {
@@ -105,17 +105,17 @@ impl Calling {
     }
 }
 
-fn serve(mut stream: TcpStream, server: &Mutex<Server>, seen: &Mutex<Seen>, gives: bool) -> Option<()> {
+fn serve(mut stream: TcpStream, server: &Mutex<MockServer>, seen: &Mutex<Seen>, gives: bool) -> Option<()> {
     loop {
         let call = record(&mut stream)?;
-        let mut answer = Answer::default();
+        let mut answer = MockReply::default();
         server.lock().unwrap().call(Cursor::new(&call), &mut answer);
         let whole = answer.whole();
         let mut cursor = Cursor::new(&call);
-        rpc::Message::decode(&mut cursor, &mut Unobserved).unwrap();
-        let asked = Call::decode(&mut cursor, &mut Unobserved).ok();
+        rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
+        let asked = CompoundCall::decode(&mut cursor, &mut NullObserver).ok();
         let mut reply = None;
-        for operation in asked.iter().flat_map(Call::operations).map_while(Result::ok) {
+        for operation in asked.iter().flat_map(CompoundCall::operations).map_while(Result::ok) {
             match operation {
                 Args::SETCLIENTID(args) => {
                     let at = args.callback.cb_location;
@@ -146,20 +146,20 @@ fn serve(mut stream: TcpStream, server: &Mutex<Server>, seen: &Mutex<Seen>, give
 /// A Reply whose OPEN gives a delegation, if it went well.
 fn delegated(whole: &[u8]) -> Option<Vec<u8>> {
     let mut cursor = Cursor::new(whole);
-    rpc::Message::decode(&mut cursor, &mut Unobserved).unwrap();
+    rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
     let mut encoder = Encoder::new();
     encoder.raw(&whole[..cursor.at()]);
-    let reply = Reply::decode(&mut cursor, &mut Unobserved).ok()?;
+    let reply = CompoundReply::decode(&mut cursor, &mut NullObserver).ok()?;
     let mut results: Vec<_> = reply.operations().map(Result::unwrap).collect();
     let open = results.iter_mut().find_map(|results| match results {
-        Results::OPEN(Outcome::Ok(open)) => Some(open),
+        Results::OPEN(StatusUnion::Ok(open)) => Some(open),
         _ => None,
     })?;
     let permissions =
         Nfsace4 { r#type: Acetype4(0), flag: Aceflag4(0), access_mask: Acemask4(1), who: Text(b"EVERYONE@") };
     open.delegation =
         OpenDelegation4::Read(OpenReadDelegation4 { stateid: DELEGATION, recall: false, permissions });
-    Reply::new(reply.head, &results).encode(&mut encoder);
+    CompoundReply::new(reply.head, &results).encode(&mut encoder);
     Some(encoder.finish().0)
 }
 

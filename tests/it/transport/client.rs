@@ -3,18 +3,19 @@
 use std::time::Duration;
 
 use nfsrdma_dissectors::nfs::v4::{
-    Args, Bitmap4, CallbackSecParms4, CbClient4, ChannelAttrs4, ClientOwner4, CloseArgs, CreateSessionArgs,
-    CreateSessionFlags, Createhow4, DestroyClientidArgs, DestroySessionArgs, ExchangeIdArgs, ExchangeIdFlags,
-    Fattr4, LookupArgs, Netaddr4, NfsClientId4, Nfsstat4, OpenArgs, OpenClaim4, OpenConfirmArgs, OpenOwner4,
-    OpenRflags, Openflag4, Opentype4, ReadArgs, ReaddirArgs, ReclaimCompleteArgs, RemoveArgs, Reply, Results,
-    SequenceArgs, SetclientidArgs, SetclientidConfirm, ShareAccess, ShareDeny, StableHow4, StateProtect4A,
-    Stateid4, UniversalAddress, WriteArgs,
+    Args, Bitmap4, CallbackSecParms4, CbClient4, ChannelAttrs4, ClientOwner4, Close4Args, CompoundReply,
+    CreateSession4Args, CreateSessionFlags, Createhow4, DestroyClientid4Args, DestroySession4Args,
+    ExchangeId4Args, ExchangeIdFlags, Fattr4, Lookup4Args, Netaddr4, NfsClientId4, Nfsstat4, Open4Args,
+    OpenClaim4, OpenConfirm4Args, OpenOwner4, OpenRflags, Openflag4, Opentype4, Read4Args, Readdir4Args,
+    ReclaimComplete4Args, Remove4Args, Results, Sequence4Args, Setclientid4Args, SetclientidConfirm,
+    ShareAccess, ShareDeny, StableHow4, StateProtect4A, Stateid4, UniversalAddress, Write4Args,
 };
 use nfsrdma_dissectors::rpc::{Program, Xid};
 use nfsrdma_dissectors::xdr::{Ddp, List, Opaque, Text, Void};
-use nfsrdma_inspect::replay::caller::{Caller, Line, Procedure};
+use nfsrdma_inspect::replay::rpc_client::{AuthSysCredential, ProcedureCall, RpcClient};
 use nfsrdma_inspect::replay::transport::{
-    Call, Event, Shape, Source, SubmitError, Tag, Target, Transport, Wish,
+    CallTag, ConnectOptions, ConnectTarget, PayloadSource, RequestedCallForm, RpcTransport, SubmitError,
+    TransportCall, TransportEvent,
 };
 
 /// Lengths at which something changes: fill, thresholds, segments, records.
@@ -28,9 +29,9 @@ pub(super) fn content(length: usize) -> Vec<u8> {
     (0..length as u64).map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }
 
-pub(super) fn target(port: u16) -> Target {
-    let wish = Wish { timeout: Duration::from_secs(20), ..Wish::default() };
-    Target { address: ([127, 0, 0, 1], port).into(), name: "localhost".into(), wish }
+pub(super) fn target(port: u16) -> ConnectTarget {
+    let wish = ConnectOptions { timeout: Duration::from_secs(20), ..ConnectOptions::default() };
+    ConnectTarget { address: ([127, 0, 0, 1], port).into(), name: "localhost".into(), wish }
 }
 
 /// What a client has at the server.
@@ -42,32 +43,37 @@ enum Held {
 }
 
 pub(super) struct Client<'t> {
-    line: Line<'t>,
+    line: RpcClient<'t>,
     minor: u32,
     held: Held,
     directory: Vec<String>,
 }
 
-fn more() -> Procedure<'static> {
-    Procedure::new(Program::NFS, 4, 1, 4096)
+fn more() -> ProcedureCall<'static> {
+    ProcedureCall::new(Program::NFS, 4, 1, 4096)
 }
 
 impl<'t> Client<'t> {
     /// Connects, and becomes known to the server.
     pub(super) fn new(
-        transport: &'t mut dyn Transport,
-        target: &Target,
+        transport: &'t mut dyn RpcTransport,
+        target: &ConnectTarget,
         minor: u32,
         directory: &[&str],
     ) -> Self {
         let connection = transport.connect(target).unwrap_or_else(|e| panic!("{e}"));
         let xid = Xid(0x1000_0000 * (minor + 1));
-        let mut line = Line::new(transport, connection, Caller::default(), xid, target.wish.timeout);
+        let mut line =
+            RpcClient::new(transport, connection, AuthSysCredential::default(), xid, target.wish.timeout);
         let held = if minor == 0 { set_clientid(&mut line) } else { create_session(&mut line, minor) };
         let directory = directory.iter().map(|name| (*name).to_owned()).collect();
         let mut client = Self { line, minor, held, directory };
         if minor > 0 {
-            client.run(&[Args::RECLAIM_COMPLETE(ReclaimCompleteArgs { rca_one_fs: false })], &more(), |_| ());
+            client.run(
+                &[Args::RECLAIM_COMPLETE(ReclaimComplete4Args { rca_one_fs: false })],
+                &more(),
+                |_| (),
+            );
         }
         client
     }
@@ -76,13 +82,13 @@ impl<'t> Client<'t> {
     fn run<T>(
         &mut self,
         operations: &[Args<'_>],
-        more: &Procedure<'_>,
+        more: &ProcedureCall<'_>,
         read: impl FnMut(&Results<'_>) -> T,
     ) -> T {
         let mut all = Vec::new();
         if let Held::Session { id, sequence, .. } = &mut self.held {
             *sequence += 1;
-            all.push(Args::SEQUENCE(SequenceArgs {
+            all.push(Args::SEQUENCE(Sequence4Args {
                 sa_sessionid: *id,
                 sa_sequenceid: *sequence,
                 sa_slotid: 0,
@@ -99,7 +105,7 @@ impl<'t> Client<'t> {
         let mut way = vec![Args::PUTROOTFH(Void)];
         way.extend(self.directory.iter().map(|name| {
             let name: &'static str = Box::leak(name.clone().into_boxed_str());
-            Args::LOOKUP(LookupArgs { objname: Text(name.as_bytes()) })
+            Args::LOOKUP(Lookup4Args { objname: Text(name.as_bytes()) })
         }));
         way
     }
@@ -130,7 +136,7 @@ impl<'t> Client<'t> {
         };
         let seqid = self.next_seqid();
         let mut operations = self.way();
-        operations.push(Args::OPEN(OpenArgs {
+        operations.push(Args::OPEN(Open4Args {
             seqid,
             share_access: ShareAccess::OPEN4_SHARE_ACCESS_BOTH,
             share_deny: ShareDeny::OPEN4_SHARE_DENY_NONE,
@@ -151,7 +157,7 @@ impl<'t> Client<'t> {
         let (mut stateid, must_confirm) = opened.unwrap();
         if must_confirm {
             let seqid = self.next_seqid();
-            let confirm = OpenConfirmArgs { open_stateid: stateid.clone(), seqid };
+            let confirm = OpenConfirm4Args { open_stateid: stateid.clone(), seqid };
             self.on(&handle, Args::OPEN_CONFIRM(confirm), &more(), |results| {
                 if let Results::OPEN_CONFIRM(outcome) = results {
                     stateid = outcome.ok().unwrap().open_stateid.clone();
@@ -166,28 +172,28 @@ impl<'t> Client<'t> {
         &mut self,
         handle: &[u8],
         operation: Args<'_>,
-        more: &Procedure<'_>,
+        more: &ProcedureCall<'_>,
         read: impl FnMut(&Results<'_>),
     ) {
-        let put = Args::PUTFH(nfsrdma_dissectors::nfs::v4::Object { object: Opaque(handle) });
+        let put = Args::PUTFH(nfsrdma_dissectors::nfs::v4::ObjectFh4 { object: Opaque(handle) });
         self.run(&[put, operation], more, read);
     }
 
     pub(super) fn close(&mut self, open: &(Stateid4, Vec<u8>)) {
         let seqid = self.next_seqid();
-        let close = CloseArgs { seqid, open_stateid: open.0.clone() };
+        let close = Close4Args { seqid, open_stateid: open.0.clone() };
         self.on(&open.1, Args::CLOSE(close), &more(), |_| ());
     }
 
     pub(super) fn write(&mut self, open: &(Stateid4, Vec<u8>), data: &[u8]) {
         let length = data.len() as u32;
-        let write = WriteArgs {
+        let write = Write4Args {
             stateid: open.0.clone(),
             offset: 0,
             stable: StableHow4::FILE_SYNC4,
             data: Ddp::Chunk { length, bytes: None },
         };
-        let more = Procedure { data: &[Source::Copied(data)], ..more() };
+        let more = ProcedureCall { data: &[PayloadSource::Copied(data)], ..more() };
         self.on(&open.1, Args::WRITE(write), &more, |results| {
             if let Results::WRITE(outcome) = results {
                 assert_eq!(outcome.ok().unwrap().count, length);
@@ -195,9 +201,14 @@ impl<'t> Client<'t> {
         });
     }
 
-    pub(super) fn read(&mut self, open: &(Stateid4, Vec<u8>), count: u32, shape: Shape<'_>) -> Vec<u8> {
-        let read = ReadArgs { stateid: open.0.clone(), offset: 0, count };
-        let more = Procedure { results: &[count], shape, ..more() };
+    pub(super) fn read(
+        &mut self,
+        open: &(Stateid4, Vec<u8>),
+        count: u32,
+        shape: RequestedCallForm<'_>,
+    ) -> Vec<u8> {
+        let read = Read4Args { stateid: open.0.clone(), offset: 0, count };
+        let more = ProcedureCall { results: &[count], shape, ..more() };
         let mut data = Vec::new();
         self.on(&open.1, Args::READ(read), &more, |results| {
             if let Results::READ(outcome) = results {
@@ -212,7 +223,7 @@ impl<'t> Client<'t> {
         let (mut names, mut cookie, mut cookieverf) = (Vec::new(), 0, [0; 8]);
         loop {
             let mut operations = self.way();
-            operations.push(Args::READDIR(ReaddirArgs {
+            operations.push(Args::READDIR(Readdir4Args {
                 cookie,
                 cookieverf,
                 dircount: part,
@@ -220,7 +231,7 @@ impl<'t> Client<'t> {
                 attr_request: Bitmap4::from(&[][..]),
             }));
             let mut is_over = true;
-            let more = Procedure::new(Program::NFS, 4, 1, part + 1024);
+            let more = ProcedureCall::new(Program::NFS, 4, 1, part + 1024);
             self.run(&operations, &more, |results| {
                 if let Results::READDIR(outcome) = results {
                     let ok = outcome.ok().unwrap();
@@ -240,16 +251,16 @@ impl<'t> Client<'t> {
 
     pub(super) fn remove(&mut self, name: &str) {
         let mut operations = self.way();
-        operations.push(Args::REMOVE(RemoveArgs { target: Text(name.as_bytes()) }));
+        operations.push(Args::REMOVE(Remove4Args { target: Text(name.as_bytes()) }));
         self.run(&operations, &more(), |_| ());
     }
 
     /// Gives back what the client has at the server.
     pub(super) fn leave(mut self) {
         if let Held::Session { clientid, id, .. } = self.held {
-            let destroy = Args::DESTROY_SESSION(DestroySessionArgs { dsa_sessionid: id });
+            let destroy = Args::DESTROY_SESSION(DestroySession4Args { dsa_sessionid: id });
             run(&mut self.line, self.minor, &[destroy], &more(), |_| ());
-            let destroy = Args::DESTROY_CLIENTID(DestroyClientidArgs { dca_clientid: clientid });
+            let destroy = Args::DESTROY_CLIENTID(DestroyClientid4Args { dca_clientid: clientid });
             run(&mut self.line, self.minor, &[destroy], &more(), |_| ());
         }
     }
@@ -257,13 +268,13 @@ impl<'t> Client<'t> {
 
 /// Runs operations, all of which must be done. Gives what was read of the last.
 fn run<T>(
-    line: &mut Line<'_>,
+    line: &mut RpcClient<'_>,
     minor: u32,
     operations: &[Args<'_>],
-    more: &Procedure<'_>,
+    more: &ProcedureCall<'_>,
     mut read: impl FnMut(&Results<'_>) -> T,
 ) -> T {
-    let last = line.compound(minor, operations, more, |reply: &Reply<'_>| {
+    let last = line.compound(minor, operations, more, |reply: &CompoundReply<'_>| {
         let mut last = None;
         for results in reply.operations() {
             let results = results.map_err(|stop| stop.error)?;
@@ -275,9 +286,9 @@ fn run<T>(
     last.unwrap_or_else(|e| panic!("{e}: {operations:?}")).unwrap()
 }
 
-fn set_clientid(line: &mut Line<'_>) -> Held {
+fn set_clientid(line: &mut RpcClient<'_>) -> Held {
     let id = format!("test {}", std::process::id());
-    let set = Args::SETCLIENTID(SetclientidArgs {
+    let set = Args::SETCLIENTID(Setclientid4Args {
         client: NfsClientId4 { verifier: [7; 8], id: Opaque(id.as_bytes()) },
         callback: CbClient4 {
             cb_program: Program::NFS_CB.0,
@@ -301,9 +312,9 @@ fn set_clientid(line: &mut Line<'_>) -> Held {
     Held::Client { clientid, seqid: 0 }
 }
 
-fn create_session(line: &mut Line<'_>, minor: u32) -> Held {
+fn create_session(line: &mut RpcClient<'_>, minor: u32) -> Held {
     let owner = format!("test {} 4.{minor}", std::process::id());
-    let exchange = Args::EXCHANGE_ID(ExchangeIdArgs {
+    let exchange = Args::EXCHANGE_ID(ExchangeId4Args {
         eia_clientowner: ClientOwner4 { co_verifier: [7; 8], co_ownerid: Opaque(owner.as_bytes()) },
         eia_flags: ExchangeIdFlags(0),
         eia_state_protect: StateProtect4A::None,
@@ -325,7 +336,7 @@ fn create_session(line: &mut Line<'_>, minor: u32) -> Held {
         ca_maxrequests: 16,
         ca_rdma_ird: List::default(),
     };
-    let create = Args::CREATE_SESSION(CreateSessionArgs {
+    let create = Args::CREATE_SESSION(CreateSession4Args {
         csa_clientid: clientid,
         csa_sequence: sequence,
         csa_flags: CreateSessionFlags(0),
@@ -351,13 +362,13 @@ pub(super) fn every_length(client: &mut Client<'_>) {
         client.write(&open, &data);
         // More than there is, and exactly what there is.
         for count in [length as u32 + 9, length.max(1) as u32] {
-            let found = client.read(&open, count.min(1 << 20), Shape::Fitting);
+            let found = client.read(&open, count.min(1 << 20), RequestedCallForm::Fitting);
             assert!(found == data, "{length}: {} bytes came back", found.len());
         }
         client.close(&open);
         // What another opening finds.
         let open = client.open(&name(length), false);
-        assert!(client.read(&open, 1 << 20, Shape::Fitting) == data, "{length}");
+        assert!(client.read(&open, 1 << 20, RequestedCallForm::Fitting) == data, "{length}");
         client.close(&open);
     }
     let mut names: Vec<_> = LENGTHS.map(name).into();
@@ -376,7 +387,12 @@ pub(super) fn every_length(client: &mut Client<'_>) {
 
 /// Calls NULL of NFSv4 many times, with as many in flight as the transport takes but at most `most`. Gives the most that
 /// were in flight.
-pub(super) fn many_nulls(transport: &mut dyn Transport, target: &Target, count: u32, most: u32) -> u32 {
+pub(super) fn many_nulls(
+    transport: &mut dyn RpcTransport,
+    target: &ConnectTarget,
+    count: u32,
+    most: u32,
+) -> u32 {
     let connection = transport.connect(target).unwrap_or_else(|e| panic!("{e}"));
     let (mut sent, mut done, mut highest) = (0, 0, 0);
     let mut has_come = vec![false; count as usize];
@@ -386,7 +402,7 @@ pub(super) fn many_nulls(transport: &mut dyn Transport, target: &Target, count: 
                 .iter()
                 .flat_map(|word| word.to_be_bytes())
                 .collect();
-            let call = Call::small(Xid(0xabcd_0000 + sent), Tag(sent.into()), &message, 100);
+            let call = TransportCall::small(Xid(0xabcd_0000 + sent), CallTag(sent.into()), &message, 100);
             match transport.submit(connection, &call) {
                 Ok(_) => sent += 1,
                 Err(SubmitError::Busy(_)) => break,
@@ -396,11 +412,11 @@ pub(super) fn many_nulls(transport: &mut dyn Transport, target: &Target, count: 
         }
         let deadline = std::time::Instant::now() + Duration::from_secs(20);
         match transport.poll(Some(deadline)).unwrap_or_else(|e| panic!("{e}")) {
-            Some(Event::Reply(reply)) => {
+            Some(TransportEvent::Reply(reply)) => {
                 assert!(!std::mem::replace(&mut has_come[reply.tag.0 as usize], true));
                 done += 1;
             }
-            Some(Event::Credits { .. }) => {}
+            Some(TransportEvent::Credits { .. }) => {}
             other => panic!("{other:?} after {done} of {sent}"),
         }
     }

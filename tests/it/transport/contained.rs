@@ -15,33 +15,37 @@ use nfsrdma_dissectors::nfs::v3::{
     self, Createhow3, Diropargs3, Sattr3, SetAtime, SetMtime, StableHow, Symlinkdata3,
 };
 use nfsrdma_dissectors::nfs::v4::{
-    self, Args, Attribute, Attributes, Bitmap4, CallHead, CbClient4, ClientOwner4, CloseArgs, CopyArgs,
-    CopyNotifyArgs, CreateArgs, Createhow4, Createtype4, DestroyClientidArgs, DestroySessionArgs,
-    ExchangeIdArgs, ExchangeIdFlags, Fattr4, FreeStateidArgs, GetattrArgs, LinkArgs, LookupArgs, Mode4,
-    Netaddr4, Netloc4, NfsClientId4, NfsFtype4, ObjAttributes, Object, OpenArgs, OpenClaim4, OpenOwner4,
-    Openflag4, ReadArgs, ReaddirArgs, RemoveArgs, RenameArgs, RenewArgs, SecinfoArgs, SequenceArgs,
-    SetattrArgs, SetclientidArgs, ShareAccess, ShareDeny, StableHow4, StateProtect4A, Stateid4,
-    UniversalAddress, WriteArgs, mask_and_values, words_of,
+    self, Args, Attribute, Attributes, Bitmap4, CbClient4, ClientOwner4, Close4Args, CompoundCallHead,
+    Copy4Args, CopyNotify4Args, Create4Args, Createhow4, Createtype4, DestroyClientid4Args,
+    DestroySession4Args, ExchangeId4Args, ExchangeIdFlags, Fattr4, FreeStateid4Args, Getattr4Args,
+    Getattr4Resok, Link4Args, Lookup4Args, Mode4, Netaddr4, Netloc4, NfsClientId4, NfsFtype4, ObjectFh4,
+    Open4Args, OpenClaim4, OpenOwner4, Openflag4, Read4Args, Readdir4Args, Remove4Args, Rename4Args,
+    Renew4Args, Secinfo4Args, Sequence4Args, Setattr4Args, Setclientid4Args, ShareAccess, ShareDeny,
+    StableHow4, StateProtect4A, Stateid4, UniversalAddress, Write4Args, mask_and_values, words_of,
 };
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Cursor, Ddp, DdpText, Encoder, List, Opaque, Text, Void};
-use nfsrdma_inspect::replay::beside::Ports;
-use nfsrdma_inspect::replay::caller::{Caller as Who, Line};
-use nfsrdma_inspect::replay::containment::{Containment, Escape};
-use nfsrdma_inspect::replay::run::{Options, Report, run};
-use nfsrdma_inspect::replay::seed::Seeded;
-use nfsrdma_inspect::replay::seed::files::{Files, Kind as Of};
-use nfsrdma_inspect::replay::seed::v3::V3;
-use nfsrdma_inspect::replay::seed::v4::{Known, V4};
-use nfsrdma_inspect::replay::trace::emit::{Header, Values, emit};
-use nfsrdma_inspect::replay::trace::layout::{About, Keeping, Kind as Table, Undefined};
-use nfsrdma_inspect::replay::trace::{
-    Asked, Caller, Carried, Content, Form, Holds, Message, NONE, Needs, Origin, Part, Payload, Protection,
-    Seen, Segments, Shape, Slot, Step, Trace, Writer,
+use nfsrdma_inspect::replay::auxiliary_programs::Ports;
+use nfsrdma_inspect::replay::containment::{Containment, ContainmentViolation};
+use nfsrdma_inspect::replay::rpc_client::{AuthSysCredential as Who, RpcClient};
+use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayReport, run};
+use nfsrdma_inspect::replay::seed::SeededTree;
+use nfsrdma_inspect::replay::seed::files::{FileServerClient, NewObjectKind as Of};
+use nfsrdma_inspect::replay::seed::v3::Nfs3Client;
+use nfsrdma_inspect::replay::seed::v4::{Nfs4Client, Nfs4ClientHandover};
+use nfsrdma_inspect::replay::trace::emission::{EmittedHeader, SlotValueSource, emit};
+use nfsrdma_inspect::replay::trace::layout::{
+    ContentRetention, TraceBlockKind as Table, TraceProvenance, TraceUndefinedVariable,
 };
-use nfsrdma_inspect::replay::transport::loopback::server::{Answer, Server};
-use nfsrdma_inspect::replay::transport::loopback::{Loopback, Settings};
-use nfsrdma_inspect::replay::transport::{Target, Transport, Wish};
+use nfsrdma_inspect::replay::trace::{
+    CaptureCompleteness, ChunkSegmentLengths, GssProtection, MessageSlot, MessageSlotKind, NONE,
+    PayloadContentState, TraceCallChunks, TraceCaller, TraceMessage, TraceMessageForm, TracePayload,
+    TraceProcedure, TraceReader, TraceReplyNeeds, TraceStep, TraceStepOrigin, TraceTransfer, TraceWriter,
+    VariableUse,
+};
+use nfsrdma_inspect::replay::transport::mock::server::{MockReply, MockServer};
+use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTransport};
+use nfsrdma_inspect::replay::transport::{ConnectOptions, ConnectTarget, RpcTransport};
 
 mod maker;
 
@@ -86,8 +90,8 @@ impl Random {
 
 /// What is on the server before the runs.
 struct Base {
-    server: Server,
-    seeded: [Seeded; 2],
+    server: MockServer,
+    seeded: [SeededTree; 2],
     /// What belongs to others: filehandles, a stateid, a clientid, a session.
     handles: Vec<Vec<u8>>,
     stateid: Stateid4,
@@ -98,9 +102,9 @@ struct Base {
 const VICTIM: &[u8] = b"victim client";
 const CONTENT: &[u8] = b"of somebody";
 
-fn target() -> Target {
-    let wish = Wish { timeout: Duration::from_secs(1), ..Wish::default() };
-    Target { address: ([127, 0, 0, 1], 20049).into(), name: "loopback".into(), wish }
+fn target() -> ConnectTarget {
+    let wish = ConnectOptions { timeout: Duration::from_secs(1), ..ConnectOptions::default() };
+    ConnectTarget { address: ([127, 0, 0, 1], 20049).into(), name: "loopback".into(), wish }
 }
 
 /// The captured filehandle of a variable.
@@ -109,14 +113,14 @@ fn captured(variable: usize) -> Vec<u8> {
 }
 
 fn base() -> Base {
-    let server = Arc::new(Mutex::new(Server::default()));
+    let server = Arc::new(Mutex::new(MockServer::default()));
     let root = server.lock().unwrap().root().to_vec();
     server.lock().unwrap().tree.put_file(b"victim", CONTENT).unwrap();
-    let mut transport = Loopback::to(Arc::clone(&server), Settings::default());
-    let mut all = Containment::of_run(&Seeded { root: root.clone(), ..Seeded::default() }, "");
+    let mut transport = MockTransport::to(Arc::clone(&server), MockConnectionSettings::default());
+    let mut all = Containment::of_run(&SeededTree { root: root.clone(), ..SeededTree::default() }, "");
     let connection = transport.connect(&target()).unwrap();
-    let line = Line::new(&mut transport, connection, Who::default(), Xid(1), Duration::from_secs(1));
-    let mut files = V3::new(line.contained(&mut all), root.clone());
+    let line = RpcClient::new(&mut transport, connection, Who::default(), Xid(1), Duration::from_secs(1));
+    let mut files = Nfs3Client::new(line.contained(&mut all), root.clone());
     let victim = files.lookup(&root, b"victim").unwrap().unwrap();
     let other = files.make(&root, b"other", Of::Directory, 0o755).unwrap();
     files.make(&other, b"victim", Of::File, 0o644).unwrap();
@@ -127,10 +131,13 @@ fn base() -> Base {
     let file = files.make(&directory, b"file", Of::File, 0o644).unwrap();
     let unnamed = files.make(&nameless, b"7", Of::Directory, 0o755).unwrap();
     drop(files);
-    let line = Line::new(&mut transport, connection, Who::default(), Xid(1000), Duration::from_secs(1));
-    let mut client = V4::new(line.contained(&mut all), str::from_utf8(VICTIM).unwrap(), &[2]).unwrap();
+    let line = RpcClient::new(&mut transport, connection, Who::default(), Xid(1000), Duration::from_secs(1));
+    let mut client =
+        Nfs4Client::new(line.contained(&mut all), str::from_utf8(VICTIM).unwrap(), &[2]).unwrap();
     let stateid = client.open(&victim, 1, 3).unwrap();
-    let Known::Session { clientid, id: session, .. } = client.hand_over() else { panic!("no session") };
+    let Nfs4ClientHandover::Session { clientid, id: session, .. } = client.hand_over() else {
+        panic!("no session")
+    };
     let handles: Vec<Vec<u8>> = vec![root, victim, other, home, nameless];
     let mut server = server.lock().unwrap().clone();
     let values = handles[..3].iter().cloned().chain([
@@ -140,7 +147,7 @@ fn base() -> Base {
         VICTIM.to_vec(),
     ]);
     server.permit_everything(b"run", values).unwrap();
-    let seeded = [None, Some(vec![u32::MAX; 2])].map(|supported| Seeded {
+    let seeded = [None, Some(vec![u32::MAX; 2])].map(|supported| SeededTree {
         path: "/run/tree".into(),
         root: tree.clone(),
         handles: [(0, tree.clone()), (1, directory.clone()), (2, file.clone()), (3, unnamed.clone())]
@@ -150,7 +157,7 @@ fn base() -> Base {
         directories: [0, 1, 3].into_iter().collect(),
         mounts: if supported.is_none() { vec![Vec::new()] } else { Vec::new() },
         supported,
-        ..Seeded::default()
+        ..SeededTree::default()
     });
     Base { server, seeded, handles, stateid, clientid, session }
 }
@@ -185,11 +192,15 @@ const NAMES: [&[u8]; 26] = [
 ];
 
 /// The values of the run, as a program would put them in that checks nothing.
-struct Unchecked<'s>(&'s Seeded);
+struct Unchecked<'s>(&'s SeededTree);
 
-impl Values for Unchecked<'_> {
-    fn value(&mut self, slot: &Slot, _: &[u8]) -> Option<&[u8]> {
-        self.0.handles.get(&slot.variable).map(Vec::as_slice).filter(|_| slot.holds == Holds::FILEHANDLE)
+impl SlotValueSource for Unchecked<'_> {
+    fn value(&mut self, slot: &MessageSlot, _: &[u8]) -> Option<&[u8]> {
+        self.0
+            .handles
+            .get(&slot.variable)
+            .map(Vec::as_slice)
+            .filter(|_| slot.holds == MessageSlotKind::FILEHANDLE)
     }
 }
 
@@ -226,10 +237,10 @@ fn mount_server(touched: Arc<Mutex<Vec<String>>>, root: Vec<u8>) -> u16 {
     port
 }
 
-fn replay(trace: &[u8], base: &Base, is_v4: bool, mount_port: u16, walk: bool) -> (Report, Server) {
+fn replay(trace: &[u8], base: &Base, is_v4: bool, mount_port: u16, walk: bool) -> (ReplayReport, MockServer) {
     let server = Arc::new(Mutex::new(base.server.clone()));
-    let mut transport = Loopback::to(Arc::clone(&server), Settings::default());
-    let options = Options {
+    let mut transport = MockTransport::to(Arc::clone(&server), MockConnectionSettings::default());
+    let options = ReplayOptions {
         timeout: Duration::from_millis(4),
         beside: Ports { mount: Some(mount_port), ..super::beside::none().beside },
         tag: "tag".into(),
@@ -237,7 +248,7 @@ fn replay(trace: &[u8], base: &Base, is_v4: bool, mount_port: u16, walk: bool) -
         delays: 1,
         ..super::beside::none()
     };
-    let open = || Trace::open(Bytes::new(trace)).unwrap();
+    let open = || TraceReader::open(Bytes::new(trace)).unwrap();
     let seeded = &base.seeded[usize::from(is_v4)];
     let report = run(&mut open(), &mut open(), &mut transport, &target(), seeded, &options, &mut ()).unwrap();
     drop(transport);
@@ -269,8 +280,14 @@ fn no_edited_trace_touches_anything_outside_the_directory_of_the_run() {
                         if number % 100 == 0 {
                             let (mut out, mut placed) = (Vec::new(), Vec::new());
                             let seeded = &base.seeded[0];
-                            if emit(call, Header::Captured, &mut Unchecked(seeded), &mut out, &mut placed)
-                                .is_ok()
+                            if emit(
+                                call,
+                                EmittedHeader::Captured,
+                                &mut Unchecked(seeded),
+                                &mut out,
+                                &mut placed,
+                            )
+                            .is_ok()
                             {
                                 calls.push(out);
                             }
@@ -278,7 +295,7 @@ fn no_edited_trace_touches_anything_outside_the_directory_of_the_run() {
                     });
                     for call in calls {
                         let mut server = base.server.clone();
-                        server.call(Cursor::new(&call), &mut Answer::default());
+                        server.call(Cursor::new(&call), &mut MockReply::default());
                         unchecked.fetch_add(1, Ordering::Relaxed);
                         unchecked_touched
                             .fetch_add(u64::from(!server.trespasses().is_empty()), Ordering::Relaxed);
@@ -304,8 +321,8 @@ fn no_edited_trace_touches_anything_outside_the_directory_of_the_run() {
     assert!(sent > traces / 4, "{sent}");
     assert!(out * 5 > all, "{out} of {all}");
     // One procedure that concerns others in a few thousand.
-    let rare = [Escape::Layout, Escape::Program];
-    for escape in Escape::ALL.iter().filter(|escape| !rare.contains(escape)) {
+    let rare = [ContainmentViolation::Layout, ContainmentViolation::Program];
+    for escape in ContainmentViolation::ALL.iter().filter(|escape| !rare.contains(escape)) {
         assert!(reasons.keys().any(|reason| reason.starts_with(escape.code())), "{escape}: {reasons:#?}");
     }
 }

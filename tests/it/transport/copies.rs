@@ -3,10 +3,10 @@
 use std::io::Cursor;
 use std::sync::Arc;
 
-use nfsrdma_inspect::replay::run::{Options, Party, Report, run_all};
-use nfsrdma_inspect::replay::trace::Trace;
-use nfsrdma_inspect::replay::transport::loopback::{Fault, Loopback, Settings};
-use nfsrdma_inspect::replay::transport::{ConnectionId, Transport, Wish};
+use nfsrdma_inspect::replay::run::{ReplayClientCopy, ReplayOptions, ReplayReport, run_all};
+use nfsrdma_inspect::replay::trace::TraceReader;
+use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTransport, MockTransportFault};
+use nfsrdma_inspect::replay::transport::{ConnectOptions, ConnectionId, RpcTransport};
 
 use super::made::{Kind, Made, Planned, made, target};
 use super::paces::Timed;
@@ -16,18 +16,19 @@ fn reads(count: u64) -> Made {
 }
 
 /// Runs a trace so many times at once.
-fn run(made: &Made, transport: &mut Loopback, copies: usize) -> Report {
-    let open = || Trace::open(Cursor::new(&made.trace[..])).unwrap();
+fn run(made: &Made, transport: &mut MockTransport, copies: usize) -> ReplayReport {
+    let open = || TraceReader::open(Cursor::new(&made.trace[..])).unwrap();
     let mut traces: Vec<_> = (0..copies).map(|_| (open(), open())).collect();
     let seeded = &made.seeded;
-    let parties = traces.iter_mut().map(|(steps, contents)| Party { steps, contents, seeded });
-    run_all(parties.collect(), transport, &target(Wish::default()), &super::beside::none(), &mut ()).unwrap()
+    let parties = traces.iter_mut().map(|(steps, contents)| ReplayClientCopy { steps, contents, seeded });
+    run_all(parties.collect(), transport, &target(ConnectOptions::default()), &super::beside::none(), &mut ())
+        .unwrap()
 }
 
 #[test]
 fn copies_have_connections_of_their_own_and_are_reported_together() {
     let made = reads(50);
-    let mut transport = Loopback::to(Arc::clone(&made.server), Settings::default());
+    let mut transport = MockTransport::to(Arc::clone(&made.server), MockConnectionSettings::default());
     let report = run(&made, &mut transport, 4);
     assert_eq!((report.states, report.connections), ([200, 0, 0, 0, 0, 0], 4), "{report:?}");
     assert!(report.is_sound());
@@ -40,9 +41,9 @@ fn copies_have_connections_of_their_own_and_are_reported_together() {
 #[test]
 fn a_mismatch_tells_the_copy() {
     let made = reads(10);
-    let mut transport = Loopback::to(Arc::clone(&made.server), Settings::default());
+    let mut transport = MockTransport::to(Arc::clone(&made.server), MockConnectionSettings::default());
     // One Call of each of the three is among every three.
-    [3, 4, 5].into_iter().for_each(|after| transport.inject(after, Fault::OtherByte));
+    [3, 4, 5].into_iter().for_each(|after| transport.inject(after, MockTransportFault::OtherByte));
     let report = run(&made, &mut transport, 3);
     assert_eq!((report.states[0], report.mismatched()), (27, 3), "{report:?}");
     let mut copies: Vec<u32> = report.mismatches.iter().map(|mismatch| mismatch.copy).collect();
@@ -53,8 +54,9 @@ fn a_mismatch_tells_the_copy() {
 #[test]
 fn credits_and_inline_thresholds_reach_the_transport() {
     let made = reads(100);
-    let wish = Wish { credits: 5, send_size: 2048, receive_size: 1024, ..Wish::default() };
-    let mut transport = Loopback::to(Arc::clone(&made.server), Settings::default());
+    let wish =
+        ConnectOptions { credits: 5, send_size: 2048, receive_size: 1024, ..ConnectOptions::default() };
+    let mut transport = MockTransport::to(Arc::clone(&made.server), MockConnectionSettings::default());
     let report = made.run_over(&mut transport, &wish, &super::beside::none());
     assert_eq!(report.states[0], 100, "{report:?}");
     let rdma = transport.terms(ConnectionId(0)).unwrap().rdma.clone().unwrap();
@@ -67,8 +69,8 @@ fn chunks_are_those_of_the_capture_or_those_that_the_connection_needs() {
     let made = reads(10);
     for (captured_chunks, segments) in [(false, 1), (true, 2)] {
         let mut transport = Timed::new(&made, 0);
-        let options = Options { captured_chunks, ..super::beside::none() };
-        let report = made.run_over(&mut transport, &Wish::default(), &options);
+        let options = ReplayOptions { captured_chunks, ..super::beside::none() };
+        let report = made.run_over(&mut transport, &ConnectOptions::default(), &options);
         assert_eq!(report.states[0], 10, "{report:?}");
         let written: Vec<_> = transport.submitted.iter().map(|submitted| submitted.write_segments).collect();
         assert_eq!(written, [segments; 10]);

@@ -4,24 +4,30 @@ use std::io::Cursor;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nfsrdma_inspect::replay::run::{Options, Order, Report, Watch, run};
-use nfsrdma_inspect::replay::trace::Trace;
-use nfsrdma_inspect::replay::transport::loopback::server::Server;
-use nfsrdma_inspect::replay::transport::loopback::server::lies::{Change, Liar, Lie, What};
-use nfsrdma_inspect::replay::transport::loopback::{Loopback, Settings};
+use nfsrdma_inspect::replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayReport, run};
+use nfsrdma_inspect::replay::trace::TraceReader;
+use nfsrdma_inspect::replay::transport::mock::server::MockServer;
+use nfsrdma_inspect::replay::transport::mock::server::fault_injection::{
+    MockFaultInjector, MockFieldMutation, MockServerFault, MockServerFaultKind,
+};
+use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTransport};
 
 use super::client::target;
 use super::liars::Work;
 
 /// Runs a trace against a server of these settings that may lie once, before the last step is done. The server as it is then.
-fn replayed(work: &Work, settings: Settings, liar: Option<Liar>) -> (Report, Server) {
-    let open = || Trace::open(Cursor::new(Arc::clone(&work.file))).unwrap();
+fn replayed(
+    work: &Work,
+    settings: MockConnectionSettings,
+    liar: Option<MockFaultInjector>,
+) -> (ReplayReport, MockServer) {
+    let open = || TraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
     let (mut steps, mut contents) = (open(), open());
     let mut server = work.server.lock().unwrap().clone();
     server.liar = liar;
     let server = Arc::new(Mutex::new(server));
-    let mut transport = Loopback::to(Arc::clone(&server), settings);
-    let options = Options { order: Order::Conservative, shown: 1000, ..super::beside::none() };
+    let mut transport = MockTransport::to(Arc::clone(&server), settings);
+    let options = ReplayOptions { order: ReplayOrder::Conservative, shown: 1000, ..super::beside::none() };
     let (target, mut watch) = (target(20049), Repenting(&server));
     let report =
         run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut watch).unwrap();
@@ -30,10 +36,10 @@ fn replayed(work: &Work, settings: Settings, liar: Option<Liar>) -> (Report, Ser
 }
 
 /// A server that lies no more once the last step is done: the final check is not what it lies to.
-struct Repenting<'s>(&'s Mutex<Server>);
+struct Repenting<'s>(&'s Mutex<MockServer>);
 
-impl Watch for Repenting<'_> {
-    fn look(&mut self, report: &Report, total: u64, _: Duration) {
+impl ReplayMonitor for Repenting<'_> {
+    fn look(&mut self, report: &ReplayReport, total: u64, _: Duration) {
         if let Some(liar) = self.0.lock().unwrap().liar.as_mut().filter(|_| report.steps >= total) {
             liar.repent();
         }
@@ -42,11 +48,12 @@ impl Watch for Repenting<'_> {
 
 /// Tells a lie at each of its occasions in a capture, in a run each. How many there are; and those of them that were not found
 /// though a Reply told them (`is_told`), or though files are other ones in the end.
-fn unfound(work: &Work, lie: Lie, is_told: bool) -> (usize, Vec<u64>) {
+fn unfound(work: &Work, lie: MockServerFault, is_told: bool) -> (usize, Vec<u64>) {
     let (mut skip, mut times, mut unfound) = (0, 0, Vec::new());
-    let (_, honest) = replayed(work, Settings::default(), None);
+    let (_, honest) = replayed(work, MockConnectionSettings::default(), None);
     loop {
-        let (report, server) = replayed(work, Settings::default(), Some(Liar::new(lie).after(skip)));
+        let (report, server) =
+            replayed(work, MockConnectionSettings::default(), Some(MockFaultInjector::new(lie).after(skip)));
         if server.liar.as_ref().is_none_or(|liar| liar.told() == 0) {
             return (times, unfound);
         }
@@ -66,7 +73,8 @@ fn unfound(work: &Work, lie: Lie, is_told: bool) -> (usize, Vec<u64>) {
 fn no_call_of_the_check_offers_a_reply_chunk_beside_a_write_chunk() {
     for (capture, version) in [("rxe-v3", 3), ("rxe-v40", 4), ("rxe-v41", 4), ("rxe-v42", 4)] {
         let work = Work::of(capture, version, "one-kind");
-        let settings = Settings { refuses_both_chunks: true, ..Settings::default() };
+        let settings =
+            MockConnectionSettings { refuses_both_chunks: true, ..MockConnectionSettings::default() };
         let (report, _) = replayed(&work, settings, None);
         let walked = report.walked.as_ref().unwrap();
         assert_eq!((&walked.failed, walked.differing), (&None, 0), "{capture}: {:#?}", walked.mismatches);
@@ -79,13 +87,16 @@ fn no_call_of_the_check_offers_a_reply_chunk_beside_a_write_chunk() {
 #[test]
 fn a_read_that_fails_or_gives_another_byte_is_found_also_of_a_file_that_an_unsupported_operation_was_for() {
     let work = Work::of("rxe-v42", 4, "touched");
-    let (honest, _) = replayed(&work, Settings::default(), None);
+    let (honest, _) = replayed(&work, MockConnectionSettings::default(), None);
     let tolerated = honest.reasons.keys().filter(|(_, reason)| reason == "after-difference").count();
     assert_eq!(tolerated, 1, "no step differs because of an unsupported operation: {:#?}", honest.reasons);
     // NFS4ERR_IO, NFS4ERR_NOENT.
     for status in [5, 2] {
-        let (times, unfound) =
-            unfound(&work, Lie { version: 4, operation: "READ", what: What::Fails(status) }, true);
+        let (times, unfound) = unfound(
+            &work,
+            MockServerFault { version: 4, operation: "READ", what: MockServerFaultKind::Fails(status) },
+            true,
+        );
         assert!(times > 7 && unfound.is_empty(), "{status}: {unfound:?} of {times}");
     }
 }
@@ -95,7 +106,7 @@ fn a_read_that_fails_or_gives_another_byte_is_found_also_of_a_file_that_an_unsup
 fn the_check_covers_what_was_written_also_where_an_operation_was_unsupported() {
     for (capture, version) in [("rxe-v3", 3), ("rxe-v40", 4), ("rxe-v41", 4), ("rxe-v42", 4)] {
         let work = Work::of(capture, version, "covered");
-        let (report, _) = replayed(&work, Settings::default(), None);
+        let (report, _) = replayed(&work, MockConnectionSettings::default(), None);
         let walked = report.walked.as_ref().unwrap();
         let seen = (walked.names, walked.objects, walked.left_out, walked.bytes, walked.written_bytes);
         println!("{capture}: {seen:?}, {:.3}", walked.coverage());
@@ -108,8 +119,12 @@ fn the_check_covers_what_was_written_also_where_an_operation_was_unsupported() {
 fn every_write_that_keeps_another_byte_is_found() {
     for (capture, version) in [("rxe-v3", 3), ("rxe-v42", 4)] {
         let work = Work::of(capture, version, "planted");
-        let lie = Lie { version, operation: "WRITE", what: What::Does("data", Change::LastFlipped) };
-        let (honest, _) = replayed(&work, Settings::default(), None);
+        let lie = MockServerFault {
+            version,
+            operation: "WRITE",
+            what: MockServerFaultKind::Does("data", MockFieldMutation::LastFlipped),
+        };
+        let (honest, _) = replayed(&work, MockConnectionSettings::default(), None);
         // What the captured file system had no room for nobody expects.
         let room = honest
             .reasons

@@ -4,15 +4,15 @@ use std::fs::{self, File};
 use std::io::{BufReader, Cursor as Bytes};
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, Observer, Unobserved, Value};
+use nfsrdma_dissectors::field::{Field, FieldValue, NullObserver, Observer};
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
+use nfsrdma_inspect::analysis::comparison::compare_class::{CompareClass, role_of};
 use nfsrdma_inspect::analysis::comparison::difference::Kind;
+use nfsrdma_inspect::analysis::comparison::options::ComparisonOptions;
 use nfsrdma_inspect::analysis::comparison::record::hash;
-use nfsrdma_inspect::analysis::comparison::role::{Role, role_of};
-use nfsrdma_inspect::analysis::comparison::selection::Selection;
-use nfsrdma_inspect::replay::run::judge::{Judge, Replies, Verdict};
-use nfsrdma_inspect::replay::trace::{Protection, Seen, Step, Trace};
+use nfsrdma_inspect::replay::run::reply_check::{ReplyCheckResult, ReplyChecker, ReplyPair};
+use nfsrdma_inspect::replay::trace::{CaptureCompleteness, GssProtection, TraceReader, TraceStep};
 
 use super::program::compiled;
 
@@ -34,18 +34,20 @@ impl<'a> Observer<'a> for Places<'_> {
 
     fn leave(&mut self, _: usize) {}
 
-    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: Value<'a>) {
-        let Role::Equal(kind) = role_of(field.name, "", false) else { return };
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
+        let CompareClass::Equal(kind) = role_of(field.name, "", false) else { return };
         // Each server counts the changes of a stateid as they come there, which no run compares.
         if field.name == "nfs.stateid.seqid" {
             return;
         }
         // What the decoders tell of it is the last byte, or the first of text.
         let at = match value {
-            Value::Unsigned(_) | Value::Enum(..) | Value::Bool(_) | Value::Flags(..) | Value::Signed(_) => {
-                bytes.end - 1
-            }
-            Value::Text(text) | Value::Bytes(text) if !text.is_empty() => {
+            FieldValue::Unsigned(_)
+            | FieldValue::Enum(..)
+            | FieldValue::Bool(_)
+            | FieldValue::Flags(..)
+            | FieldValue::Signed(_) => bytes.end - 1,
+            FieldValue::Text(text) | FieldValue::Bytes(text) if !text.is_empty() => {
                 text.as_ptr() as usize - self.message.as_ptr() as usize
             }
             _ => return,
@@ -55,7 +57,7 @@ impl<'a> Observer<'a> for Places<'_> {
 }
 
 /// Content of the DDP-eligible results of a step.
-fn contents(step: &Step<'_>, trace: &mut Trace<Bytes<Vec<u8>>>) -> Option<Vec<Vec<u8>>> {
+fn contents(step: &TraceStep<'_>, trace: &mut TraceReader<Bytes<Vec<u8>>>) -> Option<Vec<Vec<u8>>> {
     let mut contents = Vec::new();
     for payload in step.reply.payloads.iter().filter(|payload| !payload.is_inside) {
         let mut content = Vec::new();
@@ -76,14 +78,14 @@ fn items(contents: &[Vec<u8>]) -> Vec<ChunkItem<'_>> {
 
 /// Holds a Reply to the recorded one. What travelled beside that is known by its content, or by the hashes in `known`.
 fn hold(
-    judge: &mut Judge,
-    step: &Step<'_>,
+    judge: &mut ReplyChecker,
+    step: &TraceStep<'_>,
     (recorded, beside): (&[u8], &[ChunkItem<'_>]),
     known: &[(u32, Option<u128>)],
     (message, live): (&[u8], &[Vec<u8>]),
-) -> Verdict {
+) -> ReplyCheckResult {
     let live = items(live);
-    judge.judge(&Replies {
+    judge.judge(&ReplyPair {
         step: step.origin.id,
         frames: [step.origin.call_frame, step.origin.reply_frame],
         title: "NFS",
@@ -100,8 +102,8 @@ fn hold(
     })
 }
 
-fn judged(step: &Step<'_>, recorded: &[Vec<u8>], message: &[u8], live: &[Vec<u8>]) -> Verdict {
-    let mut judge = Judge::new(false, [], Selection::default());
+fn judged(step: &TraceStep<'_>, recorded: &[Vec<u8>], message: &[u8], live: &[Vec<u8>]) -> ReplyCheckResult {
+    let mut judge = ReplyChecker::new(false, [], ComparisonOptions::default());
     hold(&mut judge, step, (step.reply.head.0, &items(recorded)), &[], (message, live))
 }
 
@@ -111,16 +113,17 @@ fn a_reply_with_another_status_count_name_attribute_or_byte_of_data_is_told_and_
     let mut unseen = std::collections::BTreeMap::<&str, u32>::new();
     for capture in ["rxe-v3", "rxe-v40", "rxe-v41", "rxe-v42"] {
         let file = compiled(capture, "lies");
-        let mut trace = Trace::open(BufReader::new(File::open(&file.0).unwrap())).unwrap();
-        let mut data = Trace::open(Bytes::new(fs::read(&file.0).unwrap())).unwrap();
+        let mut trace = TraceReader::open(BufReader::new(File::open(&file.0).unwrap())).unwrap();
+        let mut data = TraceReader::open(Bytes::new(fs::read(&file.0).unwrap())).unwrap();
         while let Some(step) = trace.next_step().unwrap() {
-            let is_whole = step.reply.seen == Seen::WHOLE && step.asked.protection == Protection::PLAIN;
+            let is_whole = step.reply.seen == CaptureCompleteness::WHOLE
+                && step.asked.protection == GssProtection::PLAIN;
             let Some(procedure) = step.asked.described().filter(|_| is_whole) else { continue };
             let Some(contents) = contents(&step, &mut data) else { continue };
             let message = step.reply.head.0;
             assert_eq!(
                 judged(&step, &contents, message, &contents),
-                Verdict::Matched,
+                ReplyCheckResult::Matched,
                 "{capture} {}",
                 step.origin.id
             );
@@ -128,7 +131,7 @@ fn a_reply_with_another_status_count_name_attribute_or_byte_of_data_is_told_and_
             let mut places = Places { message, found: Vec::new() };
             let chunks = items(&contents);
             let mut cursor = Cursor::new(message).with_chunks(&chunks);
-            rpc::Message::decode(&mut cursor, &mut Unobserved).unwrap();
+            rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
             if procedure.results(&mut cursor, &mut places).is_err() {
                 continue;
             }
@@ -143,9 +146,9 @@ fn a_reply_with_another_status_count_name_attribute_or_byte_of_data_is_told_and_
                 let must =
                     matches!(place.kind, Kind::Status | Kind::Data | Kind::Count | Kind::Name | Kind::Offset);
                 let is_found = match verdict {
-                    Verdict::Mismatched(_) | Verdict::Unsupported(..) => true,
-                    Verdict::Tolerated(_) => !must,
-                    Verdict::Matched => false,
+                    ReplyCheckResult::Mismatched(_) | ReplyCheckResult::Unsupported(..) => true,
+                    ReplyCheckResult::Tolerated(_) => !must,
+                    ReplyCheckResult::Matched => false,
                 };
                 found += u32::from(is_found);
                 if !is_found {
@@ -158,7 +161,7 @@ fn a_reply_with_another_status_count_name_attribute_or_byte_of_data_is_told_and_
                 *byte ^= 1;
                 let verdict = judged(&step, &contents, message, &other);
                 assert!(
-                    matches!(verdict, Verdict::Mismatched(_)),
+                    matches!(verdict, ReplyCheckResult::Mismatched(_)),
                     "{capture} {}: {verdict:?}",
                     step.origin.id
                 );
@@ -173,12 +176,12 @@ fn a_reply_with_another_status_count_name_attribute_or_byte_of_data_is_told_and_
 
 /// Holds a Reply to the recorded one, of whose file data the hash is known.
 fn held(
-    judge: &mut Judge,
-    step: &Step<'_>,
+    judge: &mut ReplyChecker,
+    step: &TraceStep<'_>,
     sides: [&[u8]; 2],
     known: &[(u32, Option<u128>)],
     live: &[Vec<u8>],
-) -> Verdict {
+) -> ReplyCheckResult {
     let unknown: Vec<_> = items(live).iter().map(|item| ChunkItem { bytes: None, ..*item }).collect();
     let [recorded, message] = sides;
     hold(judge, step, (recorded, &unknown), known, (message, live))
@@ -189,11 +192,12 @@ fn a_reply_after_others_like_it_matches_where_it_would_match_alone() {
     let (mut changed, mut matched) = (0u32, 0u32);
     for capture in ["rxe-v3", "rxe-v40", "rxe-v42"] {
         let file = compiled(capture, "alike");
-        let mut trace = Trace::open(BufReader::new(File::open(&file.0).unwrap())).unwrap();
-        let mut data = Trace::open(Bytes::new(fs::read(&file.0).unwrap())).unwrap();
-        let mut judge = Judge::new(false, [], Selection::default());
+        let mut trace = TraceReader::open(BufReader::new(File::open(&file.0).unwrap())).unwrap();
+        let mut data = TraceReader::open(Bytes::new(fs::read(&file.0).unwrap())).unwrap();
+        let mut judge = ReplyChecker::new(false, [], ComparisonOptions::default());
         while let Some(step) = trace.next_step().unwrap() {
-            let is_whole = step.reply.seen == Seen::WHOLE && step.asked.protection == Protection::PLAIN;
+            let is_whole = step.reply.seen == CaptureCompleteness::WHOLE
+                && step.asked.protection == GssProtection::PLAIN;
             if !is_whole || step.asked.described().is_none() {
                 continue;
             }
@@ -203,12 +207,12 @@ fn a_reply_after_others_like_it_matches_where_it_would_match_alone() {
             let message = step.reply.head.0;
             for _ in 0..2 {
                 let verdict = held(&mut judge, &step, [message; 2], &known, &contents);
-                assert_eq!(verdict, Verdict::Matched, "{capture} {}", step.origin.id);
+                assert_eq!(verdict, ReplyCheckResult::Matched, "{capture} {}", step.origin.id);
             }
             let mut agree = |sides: [&[u8]; 2], contents: &[Vec<u8>], what: &str| {
-                let after = held(&mut judge, &step, sides, &known, contents) == Verdict::Matched;
-                let mut fresh = Judge::new(false, [], Selection::default());
-                let alone = held(&mut fresh, &step, sides, &known, contents) == Verdict::Matched;
+                let after = held(&mut judge, &step, sides, &known, contents) == ReplyCheckResult::Matched;
+                let mut fresh = ReplyChecker::new(false, [], ComparisonOptions::default());
+                let alone = held(&mut fresh, &step, sides, &known, contents) == ReplyCheckResult::Matched;
                 assert_eq!(after, alone, "{capture} {}: {what}", step.origin.id);
                 changed += 1;
                 matched += u32::from(alone);

@@ -10,20 +10,22 @@ use std::time::Duration;
 
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_inspect::analysis::comparison::difference::Kind;
-use nfsrdma_inspect::replay::caller::{Caller, Line};
 use nfsrdma_inspect::replay::containment::Containment;
-use nfsrdma_inspect::replay::run::rules::file::{self, FileRule};
-use nfsrdma_inspect::replay::run::rules::learn::learn;
-use nfsrdma_inspect::replay::run::{Options, Order, Report, Watch, run};
-use nfsrdma_inspect::replay::seed::files::Files;
-use nfsrdma_inspect::replay::seed::v3::V3;
-use nfsrdma_inspect::replay::seed::v4::V4;
-use nfsrdma_inspect::replay::seed::{How, Place, Seeded, seed};
-use nfsrdma_inspect::replay::trace::Trace;
-use nfsrdma_inspect::replay::transport::Transport;
-use nfsrdma_inspect::replay::transport::loopback::server::Server;
-use nfsrdma_inspect::replay::transport::loopback::server::lies::{self, Change, Deed, Liar, Lie, What};
-use nfsrdma_inspect::replay::transport::loopback::{Fault, Loopback, Settings};
+use nfsrdma_inspect::replay::rpc_client::{AuthSysCredential, RpcClient};
+use nfsrdma_inspect::replay::run::rules::file::{self, ToleranceFileRule};
+use nfsrdma_inspect::replay::run::rules::inference::learn;
+use nfsrdma_inspect::replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayReport, run};
+use nfsrdma_inspect::replay::seed::files::FileServerClient;
+use nfsrdma_inspect::replay::seed::v3::Nfs3Client;
+use nfsrdma_inspect::replay::seed::v4::Nfs4Client;
+use nfsrdma_inspect::replay::seed::{RunDirectory, SeedMode, SeededTree, seed};
+use nfsrdma_inspect::replay::trace::TraceReader;
+use nfsrdma_inspect::replay::transport::RpcTransport;
+use nfsrdma_inspect::replay::transport::mock::server::MockServer;
+use nfsrdma_inspect::replay::transport::mock::server::fault_injection::{
+    self, MockFaultInjector, MockFieldMutation, MockFileFault, MockServerFault, MockServerFaultKind,
+};
+use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTransport, MockTransportFault};
 
 use super::beside;
 use super::client::target;
@@ -34,34 +36,40 @@ pub(super) struct Work {
     pub(super) capture: &'static str,
     pub(super) version: u32,
     pub(super) file: Arc<[u8]>,
-    pub(super) server: Mutex<Server>,
-    pub(super) seeded: Seeded,
+    pub(super) server: Mutex<MockServer>,
+    pub(super) seeded: SeededTree,
 }
 
 impl Work {
     pub(super) fn of(capture: &'static str, version: u32, test: &str) -> Self {
-        Self::on(Server::default(), capture, version, test)
+        Self::on(MockServer::default(), capture, version, test)
     }
 
     /// The same with a server of one's own.
-    pub(super) fn on(server: Server, capture: &'static str, version: u32, test: &str) -> Self {
+    pub(super) fn on(server: MockServer, capture: &'static str, version: u32, test: &str) -> Self {
         let file: Arc<[u8]> = fs::read(&compiled(capture, test).0).unwrap().into();
         let server = Arc::new(Mutex::new(server));
-        let mut transport = Loopback::to(Arc::clone(&server), Settings::default());
+        let mut transport = MockTransport::to(Arc::clone(&server), MockConnectionSettings::default());
         let target = target(20049);
         let connection = transport.connect(&target).unwrap();
         let root = server.lock().unwrap().root().to_vec();
-        let line = Line::new(&mut transport, connection, Caller::default(), Xid(1), target.wish.timeout);
+        let line = RpcClient::new(
+            &mut transport,
+            connection,
+            AuthSysCredential::default(),
+            Xid(1),
+            target.wish.timeout,
+        );
         let mut containment = Containment::of_seeding("/", "run");
         containment.begin_at(&root);
         let line = line.contained(&mut containment);
-        let mut files: Box<dyn Files> = match version {
-            3 => Box::new(V3::new(line, root)),
-            _ => Box::new(V4::new(line, "seed", &[2, 1, 0]).unwrap()),
+        let mut files: Box<dyn FileServerClient> = match version {
+            3 => Box::new(Nfs3Client::new(line, root)),
+            _ => Box::new(Nfs4Client::new(line, "seed", &[2, 1, 0]).unwrap()),
         };
-        let place = Place { export: "/", directory: "run" };
-        let mut contents = Trace::open(Cursor::new(Arc::clone(&file))).unwrap();
-        let seeded = seed(&mut contents, &mut *files, &place, How::Make).unwrap();
+        let place = RunDirectory { export: "/", directory: "run" };
+        let mut contents = TraceReader::open(Cursor::new(Arc::clone(&file))).unwrap();
+        let seeded = seed(&mut contents, &mut *files, &place, SeedMode::Make).unwrap();
         files.leave();
         drop(files);
         let server = Mutex::new(server.lock().unwrap().clone());
@@ -79,13 +87,13 @@ fn works(test: &str, is_meant: impl Fn(u32) -> bool) -> Vec<Work> {
 /// Ends a run as soon as the server has lied and something is told of it, if that is all that matters. When the last step is done
 /// the server lies no more: the walk is not what it lies to.
 struct Witness<'s> {
-    server: &'s Mutex<Server>,
+    server: &'s Mutex<MockServer>,
     is_impatient: bool,
     is_over: bool,
 }
 
-impl Watch for Witness<'_> {
-    fn look(&mut self, report: &Report, total: u64, _: Duration) {
+impl ReplayMonitor for Witness<'_> {
+    fn look(&mut self, report: &ReplayReport, total: u64, _: Duration) {
         if let Some(liar) = &mut self.server.lock().unwrap().liar {
             self.is_over |= self.is_impatient && liar.told() > 0 && is_told(report);
             if report.steps >= total {
@@ -101,7 +109,7 @@ impl Watch for Witness<'_> {
 
 /// Whether a report says that something is wrong with the server. Connections that break off, Replies that come twice, and sessions that
 /// are none are mended by a run, and counted in its report; everything else its exit code tells.
-fn is_told(report: &Report) -> bool {
+fn is_told(report: &ReplayReport) -> bool {
     report.is_different()
         || report.unreachable.is_some()
         || report.discarded + report.disconnects + report.recovered > 0
@@ -110,50 +118,56 @@ fn is_told(report: &Report) -> bool {
 }
 
 /// Runs a trace against a server with this liar. How often the lie was told.
-fn replayed(work: &Work, liar: Option<Liar>, rules: &[FileRule], is_impatient: bool) -> (Report, u64) {
+fn replayed(
+    work: &Work,
+    liar: Option<MockFaultInjector>,
+    rules: &[ToleranceFileRule],
+    is_impatient: bool,
+) -> (ReplayReport, u64) {
     replayed_with(work, liar, rules, is_impatient, true)
 }
 
 fn replayed_with(
     work: &Work,
-    liar: Option<Liar>,
-    rules: &[FileRule],
+    liar: Option<MockFaultInjector>,
+    rules: &[ToleranceFileRule],
     is_impatient: bool,
     walk: bool,
-) -> (Report, u64) {
-    let open = || Trace::open(Cursor::new(Arc::clone(&work.file))).unwrap();
+) -> (ReplayReport, u64) {
+    let open = || TraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
     let (mut steps, mut contents) = (open(), open());
     let mut server = work.server.lock().unwrap().clone();
-    let may_be_silent = liar.as_ref().is_some_and(|liar| matches!(liar.lie().what, What::Travels(_)));
+    let may_be_silent =
+        liar.as_ref().is_some_and(|liar| matches!(liar.lie().what, MockServerFaultKind::Travels(_)));
     server.liar = liar;
     let server = Arc::new(Mutex::new(server));
     let programs = beside::serve(&server, super::proxy::lies::Liar::honest());
-    let mut transport = Loopback::to(Arc::clone(&server), Settings::default());
+    let mut transport = MockTransport::to(Arc::clone(&server), MockConnectionSettings::default());
     let mut watch = Witness { server: &server, is_impatient, is_over: false };
     let (target, seeded) = (target(20049), &work.seeded);
     // What will not come on the loopback transport is not worth waiting for, and what will comes at once; but on a busy machine
     // that may take long, too.
     let timeout = if may_be_silent { Duration::from_millis(100) } else { Duration::from_secs(5) };
-    let options = Options {
-        order: Order::Conservative,
+    let options = ReplayOptions {
+        order: ReplayOrder::Conservative,
         timeout,
         tag: "t".into(),
         shown: 1000,
         rules: rules.to_vec(),
         walk,
         beside: beside::of(&programs),
-        ..Options::default()
+        ..ReplayOptions::default()
     };
     let report =
         run(&mut steps, &mut contents, &mut transport, &target, seeded, &options, &mut watch).unwrap();
-    let told = server.lock().unwrap().liar.as_ref().map_or(0, Liar::told);
+    let told = server.lock().unwrap().liar.as_ref().map_or(0, MockFaultInjector::told);
     (report, told)
 }
 
 #[test]
 fn an_honest_server_raises_no_alarm_in_twenty_runs() {
     for work in works("honest", |_| true) {
-        let mut report = Report::default();
+        let mut report = ReplayReport::default();
         for _ in 0..5 {
             report = replayed(&work, None, &[], false).0;
             assert!(!is_told(&report), "{}: {:#?} {:#?}", work.capture, report.mismatches, report.walked);
@@ -175,7 +189,8 @@ type Told = Option<(bool, bool)>;
 
 /// Tells each lie about one version, in one of the captures.
 fn outcomes(version: u32, works: &[Work]) -> BTreeMap<String, Told> {
-    let lies: Vec<Lie> = lies::all().into_iter().filter(|lie| lie.version == version).collect();
+    let lies: Vec<MockServerFault> =
+        fault_injection::all().into_iter().filter(|lie| lie.version == version).collect();
     let (next, outcomes) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     thread::scope(|scope| {
         for _ in 0..2 {
@@ -194,14 +209,17 @@ fn outcomes(version: u32, works: &[Work]) -> BTreeMap<String, Told> {
 }
 
 /// Tells a lie in the first capture that has an occasion for it, beginning with another one each time.
-fn told(lie: &Lie, first: usize, works: &[Work]) -> Told {
+fn told(lie: &MockServerFault, first: usize, works: &[Work]) -> Told {
     // What is said alone leaves the files as they are.
-    let walk = !matches!(lie.what, What::Says(..) | What::Fails(_) | What::Refuses(_));
+    let walk = !matches!(
+        lie.what,
+        MockServerFaultKind::Says(..) | MockServerFaultKind::Fails(_) | MockServerFaultKind::Refuses(_)
+    );
     let turns = (0..works.len()).map(|turn| &works[(first + turn) % works.len()]);
     turns.into_iter().find_map(|work| {
         // A Reply that is lost once is no lie, and the Call is sent again; a server that never answers is wrong.
-        let is_silent = matches!(lie.what, What::Travels(Fault::NoReply));
-        let liar = Liar::new(*lie);
+        let is_silent = matches!(lie.what, MockServerFaultKind::Travels(MockTransportFault::NoReply));
+        let liar = MockFaultInjector::new(*lie);
         let liar = if is_silent { liar.always() } else { liar };
         let (report, told) = replayed_with(work, Some(liar), &[], true, walk);
         (told > 0).then(|| (is_told(&report), report.is_different()))
@@ -246,7 +264,7 @@ fn lies_of_nfs_v4_are_all_told_and_found_but_for_those_that_are_listed() {
 
 #[test]
 fn of_100_lies_99_are_found() {
-    let lies = lies::all().len();
+    let lies = fault_injection::all().len();
     assert!(lies > 400 && NOT_FOUND.len() * 100 <= lies, "{} of {lies} are not found", NOT_FOUND.len());
 }
 
@@ -255,16 +273,16 @@ fn of_100_lies_99_are_found() {
 fn the_walk_finds_what_no_reply_tells() {
     let works = works("walk", |_| true);
     for (version, operation, what) in [
-        (3, "REMOVE", What::Leaves(Deed::Nothing)),
-        (3, "RENAME", What::Leaves(Deed::KeepsNames)),
-        (3, "WRITE", What::Does("data", Change::LastFlipped)),
-        (4, "WRITE", What::Does("data", Change::LastFlipped)),
+        (3, "REMOVE", MockServerFaultKind::Leaves(MockFileFault::Nothing)),
+        (3, "RENAME", MockServerFaultKind::Leaves(MockFileFault::KeepsNames)),
+        (3, "WRITE", MockServerFaultKind::Does("data", MockFieldMutation::LastFlipped)),
+        (4, "WRITE", MockServerFaultKind::Does("data", MockFieldMutation::LastFlipped)),
     ] {
-        let lie = Lie { version, operation, what };
+        let lie = MockServerFault { version, operation, what };
         let work = works.iter().find(|work| work.version == version).unwrap();
         // Files that are read again are found by that.
         let alone = (0..24).find(|skip| {
-            let (report, told) = replayed(work, Some(Liar::new(lie).after(*skip)), &[], false);
+            let (report, told) = replayed(work, Some(MockFaultInjector::new(lie).after(*skip)), &[], false);
             let walked = report.walked.as_ref().map_or(0, |walked| walked.differing);
             // That a directory has not changed its values tell.
             let mut differences = report.mismatches.iter().flat_map(|mismatch| &mismatch.differences);
@@ -278,13 +296,16 @@ fn the_walk_finds_what_no_reply_tells() {
 #[test]
 fn what_two_runs_teach_is_let_be_in_the_third_and_the_rule_is_named() {
     let work = Work::of("rxe-v42", 4, "teach");
-    let lie =
-        Lie { version: 4, operation: "GETATTR", what: What::Says("obj_attributes.mode", Change::Flipped) };
-    let [one, other] = [(); 2].map(|()| replayed(&work, Some(Liar::new(lie)), &[], false).0);
+    let lie = MockServerFault {
+        version: 4,
+        operation: "GETATTR",
+        what: MockServerFaultKind::Says("obj_attributes.mode", MockFieldMutation::Flipped),
+    };
+    let [one, other] = [(); 2].map(|()| replayed(&work, Some(MockFaultInjector::new(lie)), &[], false).0);
     assert_eq!((one.mismatched(), other.mismatched()), (1, 1));
     let text = learn("rxe-v42.trace", "the loopback transport", &[&one, &other]);
     let rules = file::read(&text).unwrap();
-    let third = replayed(&work, Some(Liar::new(lie)), &rules, false).0;
+    let third = replayed(&work, Some(MockFaultInjector::new(lie)), &rules, false).0;
     assert_eq!(third.mismatched(), 0, "{:#?}", third.mismatches);
     assert!(third.rules.contains_key("learnt-1"), "{text}");
 }

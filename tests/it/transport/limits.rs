@@ -4,10 +4,12 @@ use std::io::Cursor;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use nfsrdma_inspect::replay::run::{Options, Order, Report, run};
-use nfsrdma_inspect::replay::trace::Trace;
-use nfsrdma_inspect::replay::transport::loopback::server::lies::{Liar, Lie, What};
-use nfsrdma_inspect::replay::transport::loopback::{Fault, Loopback, Settings};
+use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
+use nfsrdma_inspect::replay::trace::TraceReader;
+use nfsrdma_inspect::replay::transport::mock::server::fault_injection::{
+    MockFaultInjector, MockServerFault, MockServerFaultKind,
+};
+use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTransport, MockTransportFault};
 
 use super::client::target;
 use super::liars::Work;
@@ -18,17 +20,17 @@ const DELAY: u32 = 10_008;
 /// Runs a trace against a server that lies so each time, with these faults. How long it took.
 fn replayed(
     work: &Work,
-    lie: Option<Lie>,
-    faults: impl Iterator<Item = (u64, Fault)>,
-    options: Options,
-) -> (Report, Duration) {
-    let open = || Trace::open(Cursor::new(Arc::clone(&work.file))).unwrap();
+    lie: Option<MockServerFault>,
+    faults: impl Iterator<Item = (u64, MockTransportFault)>,
+    options: ReplayOptions,
+) -> (ReplayReport, Duration) {
+    let open = || TraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
     let (mut steps, mut contents) = (open(), open());
     let mut server = work.server.lock().unwrap().clone();
-    server.liar = lie.map(|lie| Liar::new(lie).always());
-    let mut transport = Loopback::to(Arc::new(Mutex::new(server)), Settings::default());
+    server.liar = lie.map(|lie| MockFaultInjector::new(lie).always());
+    let mut transport = MockTransport::to(Arc::new(Mutex::new(server)), MockConnectionSettings::default());
     faults.for_each(|(after, fault)| transport.inject(after, fault));
-    let options = Options { order: Order::Conservative, ..options };
+    let options = ReplayOptions { order: ReplayOrder::Conservative, ..options };
     let (target, begin) = (target(20049), Instant::now());
     let report =
         run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut ()).unwrap();
@@ -40,8 +42,9 @@ fn replayed(
 fn a_server_that_falls_silent_ends_the_run_after_three_timeouts_and_the_check_does_not_wait_again() {
     for (capture, version) in [("rxe-v3", 3), ("rxe-v42", 4)] {
         let work = Work::of(capture, version, "silent");
-        let options = Options { timeout: Duration::from_secs(2), ..super::beside::none() };
-        let (report, took) = replayed(&work, None, (100..5000).map(|at| (at, Fault::NoReply)), options);
+        let options = ReplayOptions { timeout: Duration::from_secs(2), ..super::beside::none() };
+        let (report, took) =
+            replayed(&work, None, (100..5000).map(|at| (at, MockTransportFault::NoReply)), options);
         let why = report.unreachable.as_deref().unwrap();
         assert!(why.contains("no Reply within 2 s, 3 times in a row"), "{why}");
         let walked = report.walked.as_ref().unwrap();
@@ -64,8 +67,8 @@ fn a_server_that_falls_silent_ends_the_run_after_three_timeouts_and_the_check_do
 #[test]
 fn a_server_that_asks_to_be_asked_later_for_ever_ends_the_run() {
     let work = Work::of("rxe-v41", 4, "delays");
-    let lie = Lie { version: 4, operation: "SEQUENCE", what: What::Fails(DELAY) };
-    let options = Options { patience: Duration::from_secs(2), ..super::beside::none() };
+    let lie = MockServerFault { version: 4, operation: "SEQUENCE", what: MockServerFaultKind::Fails(DELAY) };
+    let options = ReplayOptions { patience: Duration::from_secs(2), ..super::beside::none() };
     let (report, took) = replayed(&work, Some(lie), std::iter::empty(), options);
     let why = report.unreachable.as_deref().unwrap();
     assert!(why.contains("NFS4ERR_DELAY"), "{why}");
@@ -77,8 +80,8 @@ fn a_server_that_asks_to_be_asked_later_for_ever_ends_the_run() {
 #[test]
 fn one_operation_that_is_always_delayed_costs_less_each_time() {
     let work = Work::of("rxe-v3", 3, "one-delay");
-    let lie = Lie { version: 3, operation: "ACCESS", what: What::Fails(DELAY) };
-    let options = Options { delays: 4, ..super::beside::none() };
+    let lie = MockServerFault { version: 3, operation: "ACCESS", what: MockServerFaultKind::Fails(DELAY) };
+    let options = ReplayOptions { delays: 4, ..super::beside::none() };
     let (report, took) = replayed(&work, Some(lie), std::iter::empty(), options);
     assert_eq!(report.unreachable, None);
     assert!(report.mismatched() > 20, "{:?}", report.states);
@@ -90,9 +93,9 @@ fn one_operation_that_is_always_delayed_costs_less_each_time() {
 #[test]
 fn a_run_ends_at_its_limit() {
     let work = Work::of("rxe-v41", 4, "limit");
-    let lie = Lie { version: 4, operation: "SEQUENCE", what: What::Fails(DELAY) };
+    let lie = MockServerFault { version: 4, operation: "SEQUENCE", what: MockServerFaultKind::Fails(DELAY) };
     let limit = Duration::from_secs(1);
-    let options = Options { max_time: Some(limit), ..super::beside::none() };
+    let options = ReplayOptions { max_time: Some(limit), ..super::beside::none() };
     let (report, took) = replayed(&work, Some(lie), std::iter::empty(), options);
     assert_eq!((report.limit, report.is_interrupted), (Some(limit), true));
     assert!(took >= limit && took < Duration::from_secs(30), "{took:?}");

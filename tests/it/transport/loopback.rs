@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use nfsrdma_dissectors::rpcrdma::PrivateData;
-use nfsrdma_inspect::output::probe::View;
-use nfsrdma_inspect::output::style::Screen;
-use nfsrdma_inspect::replay::probe::{NullTime, probe};
-use nfsrdma_inspect::replay::transport::loopback::{Fault, Loopback, Settings};
-use nfsrdma_inspect::replay::transport::{Captured, Fabric, Kind, Shape, Transport, Wish};
-use nfsrdma_inspect::replay::url::Url;
+use nfsrdma_inspect::output::probe::ProbeReportView;
+use nfsrdma_inspect::output::style::TerminalStyle;
+use nfsrdma_inspect::replay::probe::{NullCallLatency, probe};
+use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTransport, MockTransportFault};
+use nfsrdma_inspect::replay::transport::{
+    CapturedCallForm, ConnectOptions, RdmaFabric, RequestedCallForm, RpcTransport, TransportKind,
+};
+use nfsrdma_inspect::replay::url::ServerUrl;
 
 use super::client::{Client, content, every_length, many_nulls, target};
 use crate::schema::{assert_keeps, validator};
@@ -18,10 +20,10 @@ fn files_of_every_length_in_every_minor_version_and_with_every_threshold() {
     for minor in 0..=2 {
         for size in [0, 3, 255] {
             let private_data = PrivateData { send_size: size, receive_size: size, ..PrivateData::DEFAULT };
-            let mut transport = Loopback::new(Settings {
+            let mut transport = MockTransport::new(MockConnectionSettings {
                 private_data: Some(private_data),
                 credits: 8,
-                ..Settings::default()
+                ..MockConnectionSettings::default()
             });
             let mut client = Client::new(&mut transport, &target(20049), minor, &[]);
             every_length(&mut client);
@@ -32,31 +34,35 @@ fn files_of_every_length_in_every_minor_version_and_with_every_threshold() {
 
 #[test]
 fn a_read_comes_in_the_segments_that_a_capture_had() {
-    let mut transport = Loopback::new(Settings::default());
+    let mut transport = MockTransport::new(MockConnectionSettings::default());
     let mut client = Client::new(&mut transport, &target(20049), 2, &[]);
     let data = content(100_000);
     let open = client.open("f", true);
     client.write(&open, &data);
-    let captured = Captured { writes: &[&[65_536, 1, 65_536]], ..Captured::default() };
-    assert_eq!(client.read(&open, 131_072, Shape::Captured(captured)), data);
+    let captured = CapturedCallForm { writes: &[&[65_536, 1, 65_536]], ..CapturedCallForm::default() };
+    assert_eq!(client.read(&open, 131_072, RequestedCallForm::Captured(captured)), data);
     // As a Long Reply alone: the capture had no Write chunk.
-    let captured = Captured { reply: &[131_072 + 4096], ..Captured::default() };
-    assert_eq!(client.read(&open, 131_072, Shape::Captured(captured)), data);
+    let captured = CapturedCallForm { reply: &[131_072 + 4096], ..CapturedCallForm::default() };
+    assert_eq!(client.read(&open, 131_072, RequestedCallForm::Captured(captured)), data);
 }
 
 #[test]
 fn rfc8166_section_3_3_1_100_000_calls_with_all_credits_in_flight() {
-    let mut transport = Loopback::new(Settings { credits: 64, ..Settings::default() });
+    let mut transport =
+        MockTransport::new(MockConnectionSettings { credits: 64, ..MockConnectionSettings::default() });
     assert_eq!(many_nulls(&mut transport, &target(20049), 100_000, u32::MAX), 64);
 }
 
 #[test]
 fn a_probe_shows_what_was_agreed_on() {
     let private_data = PrivateData { send_size: 7, receive_size: 1, ..PrivateData::DEFAULT };
-    let mut transport =
-        Loopback::new(Settings { private_data: Some(private_data), credits: 33, ..Settings::default() });
-    let url: Url = "rdma://127.0.0.1/?vers=4.2".parse().unwrap();
-    let mut found = probe(&mut transport, &url, &Wish::default()).unwrap_or_else(|e| panic!("{e}"));
+    let mut transport = MockTransport::new(MockConnectionSettings {
+        private_data: Some(private_data),
+        credits: 33,
+        ..MockConnectionSettings::default()
+    });
+    let url: ServerUrl = "rdma://127.0.0.1/?vers=4.2".parse().unwrap();
+    let mut found = probe(&mut transport, &url, &ConnectOptions::default()).unwrap_or_else(|e| panic!("{e}"));
     let rdma = found.terms.rdma.clone().unwrap();
     assert_eq!((rdma.call_inline, rdma.reply_inline, rdma.remote_invalidation), (2048, 4096, false));
     assert_eq!(found.credits.map(|credits| (credits.requested, credits.granted)), Some((128, Some(33))));
@@ -67,8 +73,8 @@ fn a_probe_shows_what_was_agreed_on() {
 
     // The one thing that is another each time.
     found.null =
-        NullTime { calls: 32, fastest: Duration::from_nanos(1500), median: Duration::from_micros(2) };
-    let view = View { url: &url, probe: &found, screen: Screen::pipe() };
+        NullCallLatency { calls: 32, fastest: Duration::from_nanos(1500), median: Duration::from_micros(2) };
+    let view = ProbeReportView { url: &url, probe: &found, screen: TerminalStyle::pipe() };
     let (mut json, mut text) = (Vec::new(), Vec::new());
     view.json(&mut json).unwrap();
     assert_keeps(&validator("probe.schema.json"), &serde_json::from_slice(&json).unwrap(), "probe");
@@ -77,23 +83,23 @@ fn a_probe_shows_what_was_agreed_on() {
 
     // Nothing stays at the server: the next connection finds it as it was.
     assert!(transport.poll(None).unwrap().is_some());
-    let found = probe(&mut transport, &url, &Wish::default()).unwrap_or_else(|e| panic!("{e}"));
+    let found = probe(&mut transport, &url, &ConnectOptions::default()).unwrap_or_else(|e| panic!("{e}"));
     assert!(matches!(&found.v4[..], [(2, Ok(_))]));
 }
 
 /// What a probe says for people, or the error.
-fn probed(transport: &mut Loopback) -> String {
+fn probed(transport: &mut MockTransport) -> String {
     probed_at("/", transport)
 }
 
-fn probed_at(export: &str, transport: &mut Loopback) -> String {
-    let url: Url = format!("rdma://127.0.0.1{export}?vers=4.2").parse().unwrap();
-    let wish = Wish { timeout: Duration::from_millis(2500), ..Wish::default() };
+fn probed_at(export: &str, transport: &mut MockTransport) -> String {
+    let url: ServerUrl = format!("rdma://127.0.0.1{export}?vers=4.2").parse().unwrap();
+    let wish = ConnectOptions { timeout: Duration::from_millis(2500), ..ConnectOptions::default() };
     let found = match probe(transport, &url, &wish) {
         Ok(found) => found,
         Err(error) => return error.to_string(),
     };
-    let view = View { url: &url, probe: &found, screen: Screen::pipe() };
+    let view = ProbeReportView { url: &url, probe: &found, screen: TerminalStyle::pipe() };
     let (mut json, mut text) = (Vec::new(), Vec::new());
     view.json(&mut json).unwrap();
     assert_keeps(&validator("probe.schema.json"), &serde_json::from_slice(&json).unwrap(), "probe");
@@ -103,10 +109,13 @@ fn probed_at(export: &str, transport: &mut Loopback) -> String {
 
 #[test]
 fn over_iwarp_a_probe_gives_up_a_connection_whose_first_call_has_no_reply() {
-    let iwarp = Settings { kind: Kind::Rdma(Fabric::Iwarp), ..Settings::default() };
-    let mut transport = Loopback::new(iwarp.clone());
+    let iwarp = MockConnectionSettings {
+        kind: TransportKind::Rdma(RdmaFabric::Iwarp),
+        ..MockConnectionSettings::default()
+    };
+    let mut transport = MockTransport::new(iwarp.clone());
     assert!(!probed(&mut transport).contains("given up"));
-    transport.inject(0, Fault::NoReply);
+    transport.inject(0, MockTransportFault::NoReply);
     let said = probed(&mut transport);
     assert!(
         said.contains("  given up        1 connection before, whose first Call had no Reply\n"),
@@ -114,9 +123,9 @@ fn over_iwarp_a_probe_gives_up_a_connection_whose_first_call_has_no_reply() {
     );
     assert!(said.contains("NFSv4.2\n  READ "), "{said}");
 
-    let mut transport = Loopback::new(iwarp);
-    transport.inject(0, Fault::NoReply);
-    transport.inject(1, Fault::NoReply);
+    let mut transport = MockTransport::new(iwarp);
+    transport.inject(0, MockTransportFault::NoReply);
+    transport.inject(1, MockTransportFault::NoReply);
     let place = "127.0.0.1 (127.0.0.1:20049)";
     assert_eq!(
         probed(&mut transport),
@@ -127,25 +136,33 @@ fn over_iwarp_a_probe_gives_up_a_connection_whose_first_call_has_no_reply() {
     );
 
     // A later Call has no such excuse, and neither has another fabric.
-    let mut transport = Loopback::new(Settings { kind: Kind::Rdma(Fabric::Iwarp), ..Settings::default() });
-    transport.inject(1, Fault::NoReply);
+    let mut transport = MockTransport::new(MockConnectionSettings {
+        kind: TransportKind::Rdma(RdmaFabric::Iwarp),
+        ..MockConnectionSettings::default()
+    });
+    transport.inject(1, MockTransportFault::NoReply);
     assert_eq!(probed(&mut transport), format!("{place}: no Reply within 2.5 s; check that the server runs"));
-    let mut transport = Loopback::new(Settings { kind: Kind::Rdma(Fabric::Roce), ..Settings::default() });
-    transport.inject(0, Fault::NoReply);
+    let mut transport = MockTransport::new(MockConnectionSettings {
+        kind: TransportKind::Rdma(RdmaFabric::Roce),
+        ..MockConnectionSettings::default()
+    });
+    transport.inject(0, MockTransportFault::NoReply);
     assert_eq!(probed(&mut transport), format!("{place}: no Reply within 2.5 s; check that the server runs"));
 }
 
 #[test]
 fn a_probe_names_the_directory_that_is_not_there() {
-    let mut transport = Loopback::new(Settings::default());
+    let mut transport = MockTransport::new(MockConnectionSettings::default());
     let said = probed_at("/nosuch/export", &mut transport);
     assert!(said.contains("  unknown         no /nosuch: LOOKUP: NFS4ERR_NOENT\n"), "{said}");
 }
 
 #[test]
 fn a_probe_says_of_remote_invalidation_who_announced_it_and_whether_it_was_used() {
-    let url: Url = "rdma://127.0.0.1/?vers=4.2".parse().unwrap();
-    let mut found = probe(&mut Loopback::new(Settings::default()), &url, &Wish::default()).unwrap();
+    let url: ServerUrl = "rdma://127.0.0.1/?vers=4.2".parse().unwrap();
+    let mut found =
+        probe(&mut MockTransport::new(MockConnectionSettings::default()), &url, &ConnectOptions::default())
+            .unwrap();
     let mut said = |asked, announced, by_server, used| {
         found.asked_for_invalidation = asked;
         found.invalidations = (used, 40);
@@ -154,7 +171,7 @@ fn a_probe_says_of_remote_invalidation_who_announced_it_and_whether_it_was_used(
         rdma.received.as_mut().unwrap().remote_invalidation = by_server;
         rdma.remote_invalidation = announced && by_server;
         let mut text = Vec::new();
-        View { url: &url, probe: &found, screen: Screen::pipe() }.text(&mut text).unwrap();
+        ProbeReportView { url: &url, probe: &found, screen: TerminalStyle::pipe() }.text(&mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
         text.lines().find_map(|line| line.strip_prefix("  remote inval.   ")).unwrap().to_owned()
     };

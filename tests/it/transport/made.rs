@@ -7,21 +7,24 @@ use std::time::Duration;
 
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{List, Opaque, Text};
-use nfsrdma_inspect::replay::caller::{Caller, Line};
 use nfsrdma_inspect::replay::containment::Containment;
-use nfsrdma_inspect::replay::run::{Options, Report, run};
-use nfsrdma_inspect::replay::seed::Seeded;
-use nfsrdma_inspect::replay::seed::files::{Files, Kind as Of};
-use nfsrdma_inspect::replay::seed::v3::V3;
-use nfsrdma_inspect::replay::trace::layout::{About, Keeping};
+use nfsrdma_inspect::replay::rpc_client::{AuthSysCredential, RpcClient};
+use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayReport, run};
+use nfsrdma_inspect::replay::seed::SeededTree;
+use nfsrdma_inspect::replay::seed::files::{FileServerClient, NewObjectKind as Of};
+use nfsrdma_inspect::replay::seed::v3::Nfs3Client;
+use nfsrdma_inspect::replay::trace::layout::{ContentRetention, TraceProvenance};
 use nfsrdma_inspect::replay::trace::{
-    Asked, Caller as From, Carried, Content, Form, Holds, Message, NONE, Needs, Origin, Part, Payload,
-    Protection, Seen, Segments, Shape, Slot, Step, Trace, Writer,
+    CaptureCompleteness, ChunkSegmentLengths, GssProtection, MessageSlot, MessageSlotKind, NONE,
+    PayloadContentState, TraceCallChunks, TraceCaller as From, TraceMessage, TraceMessageForm, TracePayload,
+    TraceProcedure, TraceReader, TraceReplyNeeds, TraceStep, TraceStepOrigin, TraceTransfer, TraceWriter,
+    VariableUse,
 };
-use nfsrdma_inspect::replay::transport::loopback::server::Server;
-use nfsrdma_inspect::replay::transport::loopback::{Loopback, Settings};
+use nfsrdma_inspect::replay::transport::mock::server::MockServer;
+use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTransport};
 use nfsrdma_inspect::replay::transport::{
-    Call, Event, Expected, Shape as Chunks, Tag, Target, Transport, Wish,
+    CallTag, ConnectOptions, ConnectTarget, ExpectedReply, RequestedCallForm as Chunks, RpcTransport,
+    TransportCall, TransportEvent,
 };
 
 /// Bytes of one READ, and of the file.
@@ -57,12 +60,12 @@ pub(crate) struct Planned {
 /// A trace, and the server that it is of.
 pub(crate) struct Made {
     pub(crate) trace: Vec<u8>,
-    pub(crate) server: Arc<Mutex<Server>>,
-    pub(crate) seeded: Seeded,
+    pub(crate) server: Arc<Mutex<MockServer>>,
+    pub(crate) seeded: SeededTree,
 }
 
-pub(crate) fn target(wish: Wish) -> Target {
-    Target { address: ([127, 0, 0, 1], 20049).into(), name: "loopback".into(), wish }
+pub(crate) fn target(wish: ConnectOptions) -> ConnectTarget {
+    ConnectTarget { address: ([127, 0, 0, 1], 20049).into(), name: "loopback".into(), wish }
 }
 
 /// A Call of NFSv3. RFC 5531 section 9, RFC 1813 sections 3.3.1 and 3.3.6.
@@ -77,13 +80,14 @@ fn message(kind: Kind, handle: &[u8]) -> Vec<u8> {
 }
 
 /// What the server answers: the message, and the data.
-fn answered(transport: &mut Loopback, message: &[u8], needs: &[u32]) -> (Vec<u8>, Vec<u8>) {
-    let connection = transport.connect(&target(Wish::default())).unwrap();
-    let reply = Expected { message: 512, payloads: needs };
-    let call = Call { xid: Xid(1), tag: Tag(1), message, payloads: &[], reply, shape: Chunks::Fitting };
+fn answered(transport: &mut MockTransport, message: &[u8], needs: &[u32]) -> (Vec<u8>, Vec<u8>) {
+    let connection = transport.connect(&target(ConnectOptions::default())).unwrap();
+    let reply = ExpectedReply { message: 512, payloads: needs };
+    let call =
+        TransportCall { xid: Xid(1), tag: CallTag(1), message, payloads: &[], reply, shape: Chunks::Fitting };
     transport.submit(connection, &call).unwrap();
     loop {
-        if let Event::Reply(reply) = transport.poll(None).unwrap().unwrap() {
+        if let TransportEvent::Reply(reply) = transport.poll(None).unwrap().unwrap() {
             let data =
                 reply.payloads.items().first().and_then(|item| item.bytes).unwrap_or_default().to_vec();
             return (reply.message.to_vec(), data);
@@ -93,19 +97,26 @@ fn answered(transport: &mut Loopback, message: &[u8], needs: &[u32]) -> (Vec<u8>
 
 /// A trace of these steps.
 pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
-    let mut transport = Loopback::new(Settings::default());
+    let mut transport = MockTransport::new(MockConnectionSettings::default());
     let root = transport.server().lock().unwrap().root().to_vec();
-    let connection = transport.connect(&target(Wish::default())).unwrap();
-    let line = Line::new(&mut transport, connection, Caller::default(), Xid(7), Duration::from_secs(5));
-    let mut containment = Containment::of_run(&Seeded { root: root.clone(), ..Seeded::default() }, "");
-    let mut files = V3::new(line.contained(&mut containment), root.clone());
+    let connection = transport.connect(&target(ConnectOptions::default())).unwrap();
+    let line = RpcClient::new(
+        &mut transport,
+        connection,
+        AuthSysCredential::default(),
+        Xid(7),
+        Duration::from_secs(5),
+    );
+    let mut containment =
+        Containment::of_run(&SeededTree { root: root.clone(), ..SeededTree::default() }, "");
+    let mut files = Nfs3Client::new(line.contained(&mut containment), root.clone());
     let file = files.make(&root, b"file", Of::File, 0o644).unwrap();
     let content: Vec<u8> = (0..FILE).map(|at| (at / 4096 + at) as u8).collect();
     files.write(&file, 0, &content).unwrap();
     files.leave();
     drop(files);
 
-    let mut writer = Writer::new(Bytes::new(Vec::new())).unwrap();
+    let mut writer = TraceWriter::new(Bytes::new(Vec::new())).unwrap();
     let mut known: Vec<Known> = Vec::new();
     for (at, planned) in steps.into_iter().enumerate() {
         let kind = planned.kind;
@@ -117,11 +128,11 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
             known.push(Known { kind, call, reply, data });
         }
         let Known { call, reply, data, .. } = known.iter().find(|known| known.kind == kind).unwrap();
-        let slots = [Slot {
+        let slots = [MessageSlot {
             at: 40,
             length: 4 + handle.len() as u32,
-            holds: Holds::FILEHANDLE,
-            part: Part::USED,
+            holds: MessageSlotKind::FILEHANDLE,
+            part: VariableUse::USED,
             is_counted: true,
             operation: 0,
             variable: u32::from(kind != Kind::Getattr),
@@ -130,11 +141,11 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
             place: 0,
         }];
         let hash = twox_hash::XxHash3_128::oneshot(data).to_be_bytes();
-        let payloads = [Payload {
+        let payloads = [TracePayload {
             at: reply.len() as u32,
             length: PIECE,
             is_inside: false,
-            content: Content::HASHED,
+            content: PayloadContentState::HASHED,
             hash,
             data: 0,
             operation: 0,
@@ -142,10 +153,10 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
             offset: 0,
         }];
         // The data of a READ came in one Write chunk of two segments.
-        let chunks = [Segments { lengths: List::from(&[1024, PIECE][..]) }];
-        let none = || Segments { lengths: List::default() };
-        let step = Step {
-            origin: Origin {
+        let chunks = [ChunkSegmentLengths { lengths: List::from(&[1024, PIECE][..]) }];
+        let none = || ChunkSegmentLengths { lengths: List::default() };
+        let step = TraceStep {
+            origin: TraceStepOrigin {
                 id: at as u64 + 1,
                 repeats: 0,
                 call_frame: at as u64 * 2 + 1,
@@ -165,71 +176,76 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
                 sequence: NONE,
                 owner: NONE,
             },
-            asked: Asked {
+            asked: TraceProcedure {
                 program: 100_003,
                 version: 3,
                 minor_version: NONE,
                 procedure: if kind == Kind::Getattr { 1 } else { 6 },
                 flavor: 0,
-                protection: Protection::PLAIN,
+                protection: GssProtection::PLAIN,
             },
-            call: Message {
-                seen: Seen::WHOLE,
+            call: TraceMessage {
+                seen: CaptureCompleteness::WHOLE,
                 head: Opaque(call),
                 body: 40,
                 end: call.len() as u32,
                 slots: List::from(&slots[..]),
                 payloads: List::default(),
             },
-            reply: Message {
-                seen: Seen::WHOLE,
+            reply: TraceMessage {
+                seen: CaptureCompleteness::WHOLE,
                 head: Opaque(reply),
                 body: 24,
                 end: reply.len() as u32,
                 slots: List::default(),
                 payloads: List::from(payloads.get(..needs.len()).unwrap()),
             },
-            shape: Shape {
+            shape: TraceCallChunks {
                 call: none(),
                 reads: List::default(),
                 writes: List::from(chunks.get(..needs.len()).unwrap()),
                 reply: none(),
             },
-            carried: Carried {
-                call: Form::MESSAGE,
-                reply: Form::MESSAGE,
+            carried: TraceTransfer {
+                call: TraceMessageForm::MESSAGE,
+                reply: TraceMessageForm::MESSAGE,
                 credits: [128; 2],
                 rdma_error: 0,
                 returned: List::default(),
                 returned_reply: 0,
             },
-            needs: Needs { message: 256, payloads: List::from(needs) },
+            needs: TraceReplyNeeds { message: 256, payloads: List::from(needs) },
         };
         writer.step(&step).unwrap();
     }
     let captures = [Text(b"made")];
-    let about = About {
+    let about = TraceProvenance {
         program: Text(b"test"),
         captures: List::from(&captures[..]),
-        keeping: Keeping::HASHED,
+        keeping: ContentRetention::HASHED,
         key: 0,
     };
     let (bytes, _) = writer.tables(&about).unwrap().finish().unwrap();
     let handles = [(0, root.clone()), (1, file)].into_iter().collect();
-    let seeded = Seeded { root, handles, ..Seeded::default() };
+    let seeded = SeededTree { root, handles, ..SeededTree::default() };
     Made { trace: bytes.into_inner(), server: Arc::clone(transport.server()), seeded }
 }
 
 impl Made {
     /// Runs the trace on its server.
-    pub(crate) fn run(&self, options: &Options) -> Report {
-        let mut transport = Loopback::to(Arc::clone(&self.server), Settings::default());
-        self.run_over(&mut transport, &Wish::default(), options)
+    pub(crate) fn run(&self, options: &ReplayOptions) -> ReplayReport {
+        let mut transport = MockTransport::to(Arc::clone(&self.server), MockConnectionSettings::default());
+        self.run_over(&mut transport, &ConnectOptions::default(), options)
     }
 
     /// Runs the trace over a transport.
-    pub(crate) fn run_over(&self, transport: &mut dyn Transport, wish: &Wish, options: &Options) -> Report {
-        let open = || Trace::open(Bytes::new(&self.trace[..])).unwrap();
+    pub(crate) fn run_over(
+        &self,
+        transport: &mut dyn RpcTransport,
+        wish: &ConnectOptions,
+        options: &ReplayOptions,
+    ) -> ReplayReport {
+        let open = || TraceReader::open(Bytes::new(&self.trace[..])).unwrap();
         let (mut steps, mut contents) = (open(), open());
         let target = target(wish.clone());
         run(&mut steps, &mut contents, transport, &target, &self.seeded, options, &mut ()).unwrap()

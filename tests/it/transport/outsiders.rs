@@ -5,17 +5,19 @@ use std::io::Cursor;
 use std::sync::{Arc, Mutex};
 
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_inspect::replay::caller::{Caller, Line};
 use nfsrdma_inspect::replay::containment::Containment;
-use nfsrdma_inspect::replay::run::{Options, Order, Report, run};
-use nfsrdma_inspect::replay::seed::files::{Files, Problem};
-use nfsrdma_inspect::replay::seed::v3::V3;
-use nfsrdma_inspect::replay::seed::v4::V4;
-use nfsrdma_inspect::replay::seed::{How, Place, seed};
-use nfsrdma_inspect::replay::trace::Trace;
-use nfsrdma_inspect::replay::transport::Transport;
-use nfsrdma_inspect::replay::transport::loopback::server::lies::{Liar, Lie, What};
-use nfsrdma_inspect::replay::transport::loopback::{Loopback, Settings};
+use nfsrdma_inspect::replay::rpc_client::{AuthSysCredential, RpcClient};
+use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
+use nfsrdma_inspect::replay::seed::files::{FileServerClient, FileServerError};
+use nfsrdma_inspect::replay::seed::v3::Nfs3Client;
+use nfsrdma_inspect::replay::seed::v4::Nfs4Client;
+use nfsrdma_inspect::replay::seed::{RunDirectory, SeedMode, seed};
+use nfsrdma_inspect::replay::trace::TraceReader;
+use nfsrdma_inspect::replay::transport::RpcTransport;
+use nfsrdma_inspect::replay::transport::mock::server::fault_injection::{
+    MockFaultInjector, MockServerFault, MockServerFaultKind,
+};
+use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTransport};
 
 use super::client::target;
 use super::liars::Work;
@@ -24,22 +26,23 @@ use crate::captures;
 
 use serde_json::Value as Json;
 
-fn replayed(work: &Work) -> Report {
+fn replayed(work: &Work) -> ReplayReport {
     replayed_from(work, &work.file)
 }
 
 /// The same with another trace, which expects the same tree.
-fn replayed_from(work: &Work, file: &Arc<[u8]>) -> Report {
+fn replayed_from(work: &Work, file: &Arc<[u8]>) -> ReplayReport {
     replayed_with(work, file, true)
 }
 
 /// The same without the check in the end.
-fn replayed_with(work: &Work, file: &Arc<[u8]>, walk: bool) -> Report {
-    let open = || Trace::open(Cursor::new(Arc::clone(file))).unwrap();
+fn replayed_with(work: &Work, file: &Arc<[u8]>, walk: bool) -> ReplayReport {
+    let open = || TraceReader::open(Cursor::new(Arc::clone(file))).unwrap();
     let (mut steps, mut contents) = (open(), open());
     let server = Arc::new(Mutex::new(work.server.lock().unwrap().clone()));
-    let mut transport = Loopback::to(server, Settings::default());
-    let options = Options { order: Order::Conservative, shown: 1000, walk, ..super::beside::none() };
+    let mut transport = MockTransport::to(server, MockConnectionSettings::default());
+    let options =
+        ReplayOptions { order: ReplayOrder::Conservative, shown: 1000, walk, ..super::beside::none() };
     let target = target(20049);
     run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut ()).unwrap()
 }
@@ -130,7 +133,7 @@ fn getattrs(capture: &[u8]) -> Vec<usize> {
     xids.filter_map(place).collect()
 }
 
-fn because(report: &Report, reason: &str) -> u64 {
+fn because(report: &ReplayReport, reason: &str) -> u64 {
     let of = report.reasons.iter().filter(|((_, why), _)| why.starts_with(reason));
     of.map(|(_, because)| because.steps).sum()
 }
@@ -146,33 +149,49 @@ fn a_refusal_of_set_up_is_told_in_a_sentence() {
         ] {
             let work = Work::of(if version == 3 { "rxe-v3" } else { "rxe-v41" }, version, "refusals");
             let mut server = work.server.lock().unwrap().clone();
-            server.liar = Some(Liar::new(Lie { version, operation, what: What::Fails(status) }));
+            server.liar = Some(MockFaultInjector::new(MockServerFault {
+                version,
+                operation,
+                what: MockServerFaultKind::Fails(status),
+            }));
             let root = server.root().to_vec();
-            let mut transport = Loopback::to(Arc::new(Mutex::new(server)), Settings::default());
+            let mut transport =
+                MockTransport::to(Arc::new(Mutex::new(server)), MockConnectionSettings::default());
             let target = target(20049);
             let connection = transport.connect(&target).unwrap();
-            let line = Line::new(&mut transport, connection, Caller::default(), Xid(99), target.wish.timeout);
+            let line = RpcClient::new(
+                &mut transport,
+                connection,
+                AuthSysCredential::default(),
+                Xid(99),
+                target.wish.timeout,
+            );
             let mut containment = Containment::of_seeding("/", "other");
             containment.begin_at(&root);
             containment.introduce("refused");
             let line = line.contained(&mut containment);
-            let mut files: Box<dyn Files> = match version {
-                3 => Box::new(V3::new(line, root)),
-                _ => Box::new(V4::new(line, "refused", &[1]).unwrap()),
+            let mut files: Box<dyn FileServerClient> = match version {
+                3 => Box::new(Nfs3Client::new(line, root)),
+                _ => Box::new(Nfs4Client::new(line, "refused", &[1]).unwrap()),
             };
-            let mut contents = Trace::open(Cursor::new(Arc::clone(&work.file))).unwrap();
-            let place = Place { export: "/", directory: "other" };
-            let error = seed(&mut contents, &mut *files, &place, How::Make).unwrap_err().to_string();
+            let mut contents = TraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
+            let place = RunDirectory { export: "/", directory: "other" };
+            let error = seed(&mut contents, &mut *files, &place, SeedMode::Make).unwrap_err().to_string();
             assert!(error.contains(expected) && error.lines().count() == 1, "{error}");
             drop(files);
             if version == 4 {
-                let line =
-                    Line::new(&mut transport, connection, Caller::default(), Xid(999), target.wish.timeout);
+                let line = RpcClient::new(
+                    &mut transport,
+                    connection,
+                    AuthSysCredential::default(),
+                    Xid(999),
+                    target.wish.timeout,
+                );
                 let mut containment = Containment::of_seeding("/no/such", "other");
                 containment.introduce("missing");
-                let mut files = V4::new(line.contained(&mut containment), "missing", &[1]).unwrap();
+                let mut files = Nfs4Client::new(line.contained(&mut containment), "missing", &[1]).unwrap();
                 let missing = files.export("/no/such").unwrap_err();
-                assert!(matches!(missing, Problem::Refused(..)));
+                assert!(matches!(missing, FileServerError::Refused(..)));
                 assert!(missing.to_string().contains("has no such path: check the URL"), "{missing}");
             }
         }

@@ -6,8 +6,8 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use nfsrdma_inspect::replay::transport::tcp::Tcp;
-use nfsrdma_inspect::replay::transport::{Disconnect, Event, Transport};
+use nfsrdma_inspect::replay::transport::tcp::TcpTransport;
+use nfsrdma_inspect::replay::transport::{DisconnectReason, RpcTransport, TransportEvent};
 use serde_json::Value;
 
 use super::client::{Client, content, every_length, many_nulls, target};
@@ -27,7 +27,7 @@ fn probe(arguments: &[&str]) -> Output {
 fn files_of_every_length_in_every_minor_version() {
     let Some(server) = Ganesha::start(false) else { return };
     for minor in 0..=2 {
-        let mut tcp = Tcp::new();
+        let mut tcp = TcpTransport::new();
         let mut client = Client::new(&mut tcp, &target(server.port), minor, &["export"]);
         every_length(&mut client);
         // What was written is in the file, whoever looks.
@@ -44,7 +44,7 @@ fn files_of_every_length_in_every_minor_version() {
 #[test]
 fn many_calls_in_flight_on_several_connections() {
     let Some(server) = Ganesha::start(false) else { return };
-    let mut tcp = Tcp::new();
+    let mut tcp = TcpTransport::new();
     for _ in 0..3 {
         assert_eq!(many_nulls(&mut tcp, &target(server.port), 5000, 64), 64);
     }
@@ -53,13 +53,15 @@ fn many_calls_in_flight_on_several_connections() {
 #[test]
 fn a_server_that_is_gone_in_the_middle_is_told() {
     let Some(mut server) = Ganesha::start(false) else { return };
-    let mut tcp = Tcp::new();
+    let mut tcp = TcpTransport::new();
     let connection = tcp.connect(&target(server.port)).unwrap();
     server.kill();
     let event = tcp.poll(Some(Instant::now() + Duration::from_secs(10))).unwrap();
-    let Some(Event::Disconnected { connection: gone, reason, lost: [] }) = event else { panic!("{event:?}") };
+    let Some(TransportEvent::Disconnected { connection: gone, reason, lost: [] }) = event else {
+        panic!("{event:?}")
+    };
     assert_eq!(gone, connection);
-    assert!(matches!(reason, Disconnect::Closed | Disconnect::Reset), "{reason}");
+    assert!(matches!(reason, DisconnectReason::Closed | DisconnectReason::Reset), "{reason}");
     let refused = tcp.connect(&target(server.port)).unwrap_err().to_string();
     assert!(
         refused.ends_with("nothing listens there; check the port, and that the server runs"),

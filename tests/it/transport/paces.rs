@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_inspect::replay::run::{Options, Order, Pace, Report};
-use nfsrdma_inspect::replay::transport::loopback::{Loopback, Settings};
+use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayOrder, ReplayPace, ReplayReport};
+use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTransport};
 use nfsrdma_inspect::replay::transport::{
-    Call, ConnectionId, Counts, Credits, Event, StoreId, SubmitError, Submitted, Target, Terms, Transport,
-    TransportError, Wish,
+    ConnectOptions, ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, SharedMemoryId,
+    SubmitError, SubmittedCall, TransportCall, TransportCounts, TransportCredits, TransportEvent,
+    TransportParams,
 };
 
 use super::made::{Kind, Made, Planned, made};
@@ -17,9 +18,9 @@ const MILLISECOND: u64 = 1_000_000;
 /// The server inside the program, and when each Call was submitted; Replies wait until the transport is asked for the
 /// second time without anything new, so that Calls pile up as far as they are let.
 pub(super) struct Timed {
-    pub(super) inner: Loopback,
+    pub(super) inner: MockTransport,
     sent: Vec<Instant>,
-    pub(super) submitted: Vec<Submitted>,
+    pub(super) submitted: Vec<SubmittedCall>,
     replied: Vec<Instant>,
     /// How often a Reply was taken with nothing but Calls since the last one.
     turns: u32,
@@ -32,7 +33,7 @@ pub(super) struct Timed {
 
 impl Timed {
     pub(super) fn new(made: &Made, patience: u32) -> Self {
-        let inner = Loopback::to(std::sync::Arc::clone(&made.server), Settings::default());
+        let inner = MockTransport::to(std::sync::Arc::clone(&made.server), MockConnectionSettings::default());
         Self {
             inner,
             sent: Vec::new(),
@@ -48,23 +49,27 @@ impl Timed {
     }
 }
 
-impl Transport for Timed {
-    fn connect(&mut self, target: &Target) -> Result<ConnectionId, TransportError> {
+impl RpcTransport for Timed {
+    fn connect(&mut self, target: &ConnectTarget) -> Result<ConnectionId, RpcTransportError> {
         self.inner.connect(target)
     }
-    fn terms(&self, connection: ConnectionId) -> Option<&Terms> {
+    fn terms(&self, connection: ConnectionId) -> Option<&TransportParams> {
         self.inner.terms(connection)
     }
-    fn credits(&self, connection: ConnectionId) -> Option<Credits> {
+    fn credits(&self, connection: ConnectionId) -> Option<TransportCredits> {
         self.inner.credits(connection)
     }
-    fn counts(&self, connection: ConnectionId) -> Option<&Counts> {
+    fn counts(&self, connection: ConnectionId) -> Option<&TransportCounts> {
         self.inner.counts(connection)
     }
-    fn share(&mut self, memory: &std::sync::Arc<[u8]>) -> Result<StoreId, TransportError> {
+    fn share(&mut self, memory: &std::sync::Arc<[u8]>) -> Result<SharedMemoryId, RpcTransportError> {
         self.inner.share(memory)
     }
-    fn submit(&mut self, connection: ConnectionId, call: &Call<'_>) -> Result<Submitted, SubmitError> {
+    fn submit(
+        &mut self,
+        connection: ConnectionId,
+        call: &TransportCall<'_>,
+    ) -> Result<SubmittedCall, SubmitError> {
         let submitted = self.inner.submit(connection, call)?;
         self.sent.push(Instant::now());
         self.submitted.push(submitted);
@@ -80,13 +85,13 @@ impl Transport for Timed {
     fn flush(&mut self) {
         self.inner.flush();
     }
-    fn poll(&mut self, deadline: Option<Instant>) -> Result<Option<Event<'_>>, TransportError> {
+    fn poll(&mut self, deadline: Option<Instant>) -> Result<Option<TransportEvent<'_>>, RpcTransportError> {
         self.polls += 1;
         if self.polls <= self.patience {
             return Ok(None);
         }
         let event = self.inner.poll(deadline)?;
-        if matches!(event, Some(Event::Reply(_))) {
+        if matches!(event, Some(TransportEvent::Reply(_))) {
             self.replied.push(Instant::now());
             self.turns += u32::from(std::mem::take(&mut self.is_turn));
             self.in_flight -= 1;
@@ -102,7 +107,7 @@ impl Transport for Timed {
 fn replies_that_came_together_are_taken_together_before_the_next_calls_go() {
     let made = planned((0..320).map(|n| (n, 1000)));
     let mut transport = Timed::new(&made, 1);
-    let wish = Wish { credits: 16, ..Wish::default() };
+    let wish = ConnectOptions { credits: 16, ..ConnectOptions::default() };
     let report = made.run_over(&mut transport, &wish, &super::beside::none());
     assert_eq!(report.states[0], 320, "{report:?}");
     // The first Call goes alone, as RFC 8166 section 3.3.1 has it.
@@ -113,10 +118,10 @@ fn planned(times: impl IntoIterator<Item = (u64, u64)>) -> Made {
     made(times.into_iter().map(|(time, latency)| Planned { kind: Kind::Getattr, time, latency, client: 0 }))
 }
 
-fn run(made: &Made, patience: u32, pace: Pace, order: Order) -> (Timed, Report) {
+fn run(made: &Made, patience: u32, pace: ReplayPace, order: ReplayOrder) -> (Timed, ReplayReport) {
     let mut transport = Timed::new(made, patience);
-    let options = Options { pace, order, ..super::beside::none() };
-    let report = made.run_over(&mut transport, &Wish::default(), &options);
+    let options = ReplayOptions { pace, order, ..super::beside::none() };
+    let report = made.run_over(&mut transport, &ConnectOptions::default(), &options);
     assert_eq!(report.states.iter().sum::<u64>(), report.states[0], "all match: {report:?}");
     (transport, report)
 }
@@ -129,7 +134,7 @@ const SLACK: Duration = Duration::from_millis(50);
 /// Each Call goes at its time after the first, or later by no more than the report says; who is late does not make the next
 /// late. How late a machine makes them that does other things, too, is no matter of this test.
 #[track_caller]
-fn assert_in_time(transport: &Timed, report: &Report, intended: impl Iterator<Item = Duration>) {
+fn assert_in_time(transport: &Timed, report: &ReplayReport, intended: impl Iterator<Item = Duration>) {
     let first = transport.sent[0];
     let latest = Duration::from_nanos(report.lateness.max());
     for (sent, intended) in transport.sent.iter().zip(intended) {
@@ -148,9 +153,9 @@ fn assert_in_time(transport: &Timed, report: &Report, intended: impl Iterator<It
 #[test]
 fn at_the_captured_times_each_call_goes_at_its_time() {
     let times: Vec<u64> = (0..100).map(|n| n * 2 * MILLISECOND + (n % 7) * 100_000).collect();
-    for (pace, factor) in [(Pace::Original(1.0), 1.0), (Pace::Original(4.0), 0.25)] {
+    for (pace, factor) in [(ReplayPace::Original(1.0), 1.0), (ReplayPace::Original(4.0), 0.25)] {
         let trace = planned(times.iter().map(|time| (*time, 1000)));
-        let (transport, report) = run(&trace, 0, pace, Order::Dependence);
+        let (transport, report) = run(&trace, 0, pace, ReplayOrder::Dependence);
         let intended = times.iter().map(|time| Duration::from_nanos((*time as f64 * factor) as u64));
         assert_in_time(&transport, &report, intended);
     }
@@ -159,7 +164,7 @@ fn at_the_captured_times_each_call_goes_at_its_time() {
 #[test]
 fn at_a_rate_calls_go_one_after_the_other_at_equal_times() {
     let trace = planned((0..100).map(|n| (n, 1)));
-    let (transport, report) = run(&trace, 0, Pace::Rate(1000.0), Order::Dependence);
+    let (transport, report) = run(&trace, 0, ReplayPace::Rate(1000.0), ReplayOrder::Dependence);
     let first = transport.sent[0];
     for (sent, number) in transport.sent.iter().zip(0..) {
         assert!(*sent - first + EARLY >= Duration::from_millis(number));
@@ -171,7 +176,7 @@ fn at_a_rate_calls_go_one_after_the_other_at_equal_times() {
 fn a_client_that_thinks_waits_after_each_reply_as_long_as_it_did() {
     // Each was answered after 100 ms, and the next sent 3 ms later.
     let trace = planned((0..20).map(|n| (n * 103 * MILLISECOND, 100 * MILLISECOND)));
-    let (transport, _) = run(&trace, 0, Pace::Think, Order::Dependence);
+    let (transport, _) = run(&trace, 0, ReplayPace::Think, ReplayOrder::Dependence);
     for (replied, sent) in transport.replied.iter().zip(&transport.sent[1..]) {
         assert!(*sent - *replied + EARLY >= Duration::from_millis(3), "{:?}", *sent - *replied);
     }
@@ -186,13 +191,13 @@ fn a_client_that_thinks_waits_after_each_reply_as_long_as_it_did() {
 fn at_the_captured_depth_as_many_are_in_flight_as_there_were_and_no_more() {
     // Four at a time were in flight; nothing makes them wait for each other.
     let trace = planned((0..400).map(|n| (n * 10, 39)));
-    let (transport, _) = run(&trace, 3, Pace::Depth, Order::Dependence);
+    let (transport, _) = run(&trace, 3, ReplayPace::Depth, ReplayOrder::Dependence);
     assert_eq!(transport.deepest, 4);
-    let (transport, _) = run(&trace, 3, Pace::Asap, Order::Trace);
+    let (transport, _) = run(&trace, 3, ReplayPace::Asap, ReplayOrder::Trace);
     assert_eq!(transport.deepest, 4);
-    let (transport, _) = run(&trace, 3, Pace::Asap, Order::Conservative);
+    let (transport, _) = run(&trace, 3, ReplayPace::Asap, ReplayOrder::Conservative);
     assert_eq!(transport.deepest, 1);
-    let (transport, _) = run(&trace, 3, Pace::Asap, Order::Dependence);
+    let (transport, _) = run(&trace, 3, ReplayPace::Asap, ReplayOrder::Dependence);
     assert_eq!(transport.deepest, 128, "as many as there are credits");
 }
 

@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use nfsrdma_inspect::replay::run::{Options, Order, Report, Watch, run};
-use nfsrdma_inspect::replay::trace::Trace;
-use nfsrdma_inspect::replay::transport::tcp::Tcp;
+use nfsrdma_inspect::replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayReport, run};
+use nfsrdma_inspect::replay::trace::TraceReader;
+use nfsrdma_inspect::replay::transport::tcp::TcpTransport;
 
 use serde_json::Value as Json;
 
@@ -34,15 +34,15 @@ fn is_full() -> bool {
 }
 
 /// Runs a trace over TCP against the server inside the program, through a proxy with this liar.
-fn replayed(work: &Work, liar: Liar, order: Order) -> (Report, Arc<Mutex<Liar>>) {
+fn replayed(work: &Work, liar: Liar, order: ReplayOrder) -> (ReplayReport, Arc<Mutex<Liar>>) {
     let server = Arc::new(Mutex::new(work.server.lock().unwrap().clone()));
     let proxy = beside::serve(&server, liar);
-    let open = || Trace::open(Cursor::new(Arc::clone(&work.file))).unwrap();
+    let open = || TraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
     let (mut steps, mut contents) = (open(), open());
-    let mut transport = Tcp::new();
+    let mut transport = TcpTransport::new();
     let timeout = Duration::from_secs(5);
     let (tag, beside) = ("proxied".into(), beside::of(&proxy));
-    let options = Options { order, timeout, tag, shown: 1000, beside, ..Options::default() };
+    let options = ReplayOptions { order, timeout, tag, shown: 1000, beside, ..ReplayOptions::default() };
     let (target, mut watch) = (target(proxy.port), Repenting(Arc::clone(&proxy.liar)));
     let report =
         run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut watch).unwrap();
@@ -52,8 +52,8 @@ fn replayed(work: &Work, liar: Liar, order: Order) -> (Report, Arc<Mutex<Liar>>)
 /// A proxy that lies no more once the last step is done: the final check is not what it lies to.
 struct Repenting(Arc<Mutex<Liar>>);
 
-impl Watch for Repenting {
-    fn look(&mut self, report: &Report, total: u64, _: Duration) {
+impl ReplayMonitor for Repenting {
+    fn look(&mut self, report: &ReplayReport, total: u64, _: Duration) {
         if report.steps >= total {
             self.0.lock().unwrap().repent();
         }
@@ -61,7 +61,7 @@ impl Watch for Repenting {
 }
 
 /// Whether a report says that something is wrong with the server.
-fn is_told(report: &Report) -> bool {
+fn is_told(report: &ReplayReport) -> bool {
     report.mismatched() > 0
         || report.walked.as_ref().is_some_and(|walked| walked.differing > 0)
         || report.discarded + report.disconnects + report.recovered > 0
@@ -93,7 +93,7 @@ fn an_honest_server_behind_the_proxy_raises_no_alarm() {
     let turns = if is_full() { 50 } else { 3 };
     let runs: Vec<_> = (0..turns).flat_map(|turn| CAPTURES.map(|(label, ..)| (label, turn))).collect();
     each(&runs, |(label, turn)| {
-        let order = if turn % 2 == 0 { Order::Conservative } else { Order::Dependence };
+        let order = if turn % 2 == 0 { ReplayOrder::Conservative } else { ReplayOrder::Dependence };
         let (report, _) = replayed(&works[label], Liar::honest(), order);
         assert!(!is_told(&report), "{label}: {:#?} {:#?}", report.mismatches, report.walked);
         assert!(report.is_sound(), "{label}");
@@ -104,7 +104,7 @@ fn an_honest_server_behind_the_proxy_raises_no_alarm() {
 /// Tells a kind of lie at its first, a middle and a late occasion. Whether each was found.
 fn outcomes(kind: Kind, works: &BTreeMap<u32, Work>) -> Vec<(String, bool)> {
     let work = &works[&kind.version];
-    let (_, liar) = replayed(work, Liar::of(Some(kind), usize::MAX), Order::Conservative);
+    let (_, liar) = replayed(work, Liar::of(Some(kind), usize::MAX), ReplayOrder::Conservative);
     let occasions = liar.lock().unwrap().occasions();
     assert!(occasions > 0, "{kind}: there is no occasion for it");
     let mut skips = vec![0, occasions / 3, occasions * 2 / 3];
@@ -112,7 +112,7 @@ fn outcomes(kind: Kind, works: &BTreeMap<u32, Work>) -> Vec<(String, bool)> {
     skips
         .into_iter()
         .map(|skip| {
-            let (report, liar) = replayed(work, Liar::of(Some(kind), skip), Order::Conservative);
+            let (report, liar) = replayed(work, Liar::of(Some(kind), skip), ReplayOrder::Conservative);
             let liar = liar.lock().unwrap();
             assert!(liar.lies > 0, "{kind} after {skip} was not told");
             (format!("{kind} after {skip} of {occasions}: {}", liar.last), is_told(&report))
@@ -156,10 +156,10 @@ fn lies_about_what_was_refused_or_just_made_are_found() {
         let name = format!("{version} {name}");
         let kind = kinds().into_iter().find(|kind| kind.to_string() == name).unwrap();
         let work = &works[version];
-        let (_, liar) = replayed(work, Liar::of(Some(kind), usize::MAX), Order::Conservative);
+        let (_, liar) = replayed(work, Liar::of(Some(kind), usize::MAX), ReplayOrder::Conservative);
         let occasions = liar.lock().unwrap().occasions();
         let skip = if *is_late { occasions * 2 / 3 } else { 0 };
-        let (report, liar) = replayed(work, Liar::of(Some(kind), skip), Order::Conservative);
+        let (report, liar) = replayed(work, Liar::of(Some(kind), skip), ReplayOrder::Conservative);
         let liar = liar.lock().unwrap();
         assert!(liar.lies == 1 && is_told(&report), "{kind} of {occasions}: {}", liar.last);
     });

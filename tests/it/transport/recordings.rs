@@ -6,16 +6,16 @@ use std::io::{BufReader, BufWriter};
 use std::time::Duration;
 
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_inspect::replay::caller::{Caller, Line};
 use nfsrdma_inspect::replay::containment::Containment;
-use nfsrdma_inspect::replay::run::recording::{Recording, Tape};
-use nfsrdma_inspect::replay::run::{Options, Order, Report, Watch, run};
-use nfsrdma_inspect::replay::seed::v4::V4;
-use nfsrdma_inspect::replay::seed::{How, Place, files::Files, seed};
-use nfsrdma_inspect::replay::trace::Trace;
-use nfsrdma_inspect::replay::trace::layout::Keeping;
-use nfsrdma_inspect::replay::transport::Transport;
-use nfsrdma_inspect::replay::transport::loopback::{Fault, Loopback, Settings};
+use nfsrdma_inspect::replay::rpc_client::{AuthSysCredential, RpcClient};
+use nfsrdma_inspect::replay::run::recording::{ReplayRecorder, TraceRecorder};
+use nfsrdma_inspect::replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayReport, run};
+use nfsrdma_inspect::replay::seed::v4::Nfs4Client;
+use nfsrdma_inspect::replay::seed::{RunDirectory, SeedMode, files::FileServerClient, seed};
+use nfsrdma_inspect::replay::trace::TraceReader;
+use nfsrdma_inspect::replay::trace::layout::ContentRetention;
+use nfsrdma_inspect::replay::transport::RpcTransport;
+use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTransport, MockTransportFault};
 use serde_json::Value as Json;
 
 use super::client::target;
@@ -114,33 +114,40 @@ fn recordings_of_nfsv3_have_no_difference_to_their_captures_but_those_of_the_ser
 }
 
 /// Gives a run its recording.
-struct Taped(Option<Box<dyn Tape>>);
+struct Taped(Option<Box<dyn ReplayRecorder>>);
 
-impl Watch for Taped {
-    fn look(&mut self, _: &Report, _: u64, _: Duration) {}
+impl ReplayMonitor for Taped {
+    fn look(&mut self, _: &ReplayReport, _: u64, _: Duration) {}
 
-    fn tape(&mut self) -> Option<Box<dyn Tape>> {
+    fn tape(&mut self) -> Option<Box<dyn ReplayRecorder>> {
         self.0.take()
     }
 }
 
 /// Replays a capture over RDMA as it would be, against the server inside the program, with the captured chunks.
-fn recorded_over_rdma(capture: &str, order: Order) -> Vec<Json> {
+fn recorded_over_rdma(capture: &str, order: ReplayOrder) -> Vec<Json> {
     let trace = compiled(capture, &format!("over-rdma-{order:?}"));
     let recording = Passing::new(&format!("over-rdma-{order:?}-{capture}-live.trace"));
-    let open = || Trace::open(BufReader::new(File::open(&trace.0).unwrap())).unwrap();
-    let (mut transport, target) = (Loopback::new(Settings::default()), target(20049));
+    let open = || TraceReader::open(BufReader::new(File::open(&trace.0).unwrap())).unwrap();
+    let (mut transport, target) = (MockTransport::new(MockConnectionSettings::default()), target(20049));
     let connection = transport.connect(&target).unwrap();
-    let line = Line::new(&mut transport, connection, Caller::default(), Xid(77), Duration::from_secs(5));
+    let line = RpcClient::new(
+        &mut transport,
+        connection,
+        AuthSysCredential::default(),
+        Xid(77),
+        Duration::from_secs(5),
+    );
     let mut containment = Containment::of_seeding("/", "run");
-    let mut files = V4::new(line.contained(&mut containment), "recordings", &[2]).unwrap();
-    let place = Place { export: "/", directory: "run" };
-    let seeded = seed(&mut open(), &mut files, &place, How::Make).unwrap();
+    let mut files = Nfs4Client::new(line.contained(&mut containment), "recordings", &[2]).unwrap();
+    let place = RunDirectory { export: "/", directory: "run" };
+    let seeded = seed(&mut open(), &mut files, &place, SeedMode::Make).unwrap();
     files.leave();
     drop(files);
     let to = BufWriter::new(File::create(&recording.0).unwrap());
-    let tape = Recording::new(to, Keeping::KEPT, "a run").unwrap();
-    let options = Options { order, captured_chunks: true, tag: "recordings".into(), ..super::beside::none() };
+    let tape = TraceRecorder::new(to, ContentRetention::KEPT, "a run").unwrap();
+    let options =
+        ReplayOptions { order, captured_chunks: true, tag: "recordings".into(), ..super::beside::none() };
     let mut watch = Taped(Some(Box::new(tape)));
     let (mut steps, mut contents) = (open(), open());
     let report =
@@ -153,7 +160,7 @@ fn recorded_over_rdma(capture: &str, order: Order) -> Vec<Json> {
 #[test]
 fn a_recording_over_rdma_has_the_chunks_of_its_capture() {
     for capture in ["rxe-v42", "rxe-v41", "rxe-v40"] {
-        let found = recorded_over_rdma(capture, Order::Conservative);
+        let found = recorded_over_rdma(capture, ReplayOrder::Conservative);
         // Linux answers by a Reply chunk wherever one is offered; the server inside the program where it must (RFC 8166
         // section 3.5.1 leaves it the choice).
         let is_choice = |one: &&Json| {
@@ -177,8 +184,8 @@ fn a_recording_is_put_beside_its_capture_step_by_step_in_whatever_order_it_ran()
             let of = |kind: &str| found.iter().filter(|one| one["difference"] == kind).count();
             [of("missing"), of("extra"), of("data")]
         };
-        let one_by_one = alone(&recorded_over_rdma(capture, Order::Conservative));
-        let at_once = alone(&recorded_over_rdma(capture, Order::Dependence));
+        let one_by_one = alone(&recorded_over_rdma(capture, ReplayOrder::Conservative));
+        let at_once = alone(&recorded_over_rdma(capture, ReplayOrder::Dependence));
         assert_eq!(at_once, one_by_one, "{capture}");
         assert_eq!(at_once[1], 0, "{capture}: nothing is in the recording alone");
     }
@@ -259,20 +266,26 @@ fn a_recording_of_copies_has_the_clients_of_each_and_runs_again() {
 }
 
 /// A server of NFSv4.2 gives one Reply less than it should, at the Call after so many.
-fn with_one_reply_less(after: u64) -> Report {
+fn with_one_reply_less(after: u64) -> ReplayReport {
     let trace = compiled("rxe-v42", &format!("one-less-{after}"));
-    let open = || Trace::open(BufReader::new(File::open(&trace.0).unwrap())).unwrap();
-    let (mut transport, target) = (Loopback::new(Settings::default()), target(20049));
+    let open = || TraceReader::open(BufReader::new(File::open(&trace.0).unwrap())).unwrap();
+    let (mut transport, target) = (MockTransport::new(MockConnectionSettings::default()), target(20049));
     let connection = transport.connect(&target).unwrap();
-    let line = Line::new(&mut transport, connection, Caller::default(), Xid(77), Duration::from_secs(5));
+    let line = RpcClient::new(
+        &mut transport,
+        connection,
+        AuthSysCredential::default(),
+        Xid(77),
+        Duration::from_secs(5),
+    );
     let mut containment = Containment::of_seeding("/", "run");
-    let mut files = V4::new(line.contained(&mut containment), "one less", &[2]).unwrap();
-    let place = Place { export: "/", directory: "run" };
-    let seeded = seed(&mut open(), &mut files, &place, How::Make).unwrap();
+    let mut files = Nfs4Client::new(line.contained(&mut containment), "one less", &[2]).unwrap();
+    let place = RunDirectory { export: "/", directory: "run" };
+    let seeded = seed(&mut open(), &mut files, &place, SeedMode::Make).unwrap();
     files.leave();
     drop(files);
-    transport.inject(after, Fault::NoReply);
-    let options = Options { timeout: Duration::from_millis(100), walk: false, ..super::beside::none() };
+    transport.inject(after, MockTransportFault::NoReply);
+    let options = ReplayOptions { timeout: Duration::from_millis(100), walk: false, ..super::beside::none() };
     run(&mut open(), &mut open(), &mut transport, &target, &seeded, &options, &mut ()).unwrap()
 }
 

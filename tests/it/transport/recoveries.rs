@@ -6,10 +6,10 @@ use std::io::Cursor;
 use std::sync::{Arc, Mutex};
 
 use nfsrdma_dissectors::nfs::v4::Operation;
-use nfsrdma_inspect::replay::run::{Options, Order, Report, run};
-use nfsrdma_inspect::replay::trace::Trace;
-use nfsrdma_inspect::replay::transport::loopback::server::Server;
-use nfsrdma_inspect::replay::transport::loopback::{Fault, Loopback, Settings};
+use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
+use nfsrdma_inspect::replay::trace::TraceReader;
+use nfsrdma_inspect::replay::transport::mock::server::MockServer;
+use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTransport, MockTransportFault};
 
 use super::client::target;
 use super::liars::Work;
@@ -32,18 +32,18 @@ const ONCE: [Operation; 11] = [
 /// Runs a trace with these faults, by the number of the Call, against a server that was changed before.
 fn replayed_on(
     work: &Work,
-    faults: impl IntoIterator<Item = (u64, Fault)>,
-    change: impl FnOnce(&mut Server),
-) -> (Report, BTreeMap<u32, u64>) {
-    let open = || Trace::open(Cursor::new(Arc::clone(&work.file))).unwrap();
+    faults: impl IntoIterator<Item = (u64, MockTransportFault)>,
+    change: impl FnOnce(&mut MockServer),
+) -> (ReplayReport, BTreeMap<u32, u64>) {
+    let open = || TraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
     let (mut steps, mut contents) = (open(), open());
     let mut server = work.server.lock().unwrap().clone();
     server.begun.clear();
     change(&mut server);
     let server = Arc::new(Mutex::new(server));
-    let mut transport = Loopback::to(Arc::clone(&server), Settings::default());
+    let mut transport = MockTransport::to(Arc::clone(&server), MockConnectionSettings::default());
     faults.into_iter().for_each(|(after, fault)| transport.inject(after, fault));
-    let options = Options { order: Order::Conservative, shown: 1000, ..super::beside::none() };
+    let options = ReplayOptions { order: ReplayOrder::Conservative, shown: 1000, ..super::beside::none() };
     let target = target(20049);
     let report =
         run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut ()).unwrap();
@@ -51,22 +51,22 @@ fn replayed_on(
     (report, begun)
 }
 
-fn replayed(work: &Work, faults: impl IntoIterator<Item = (u64, Fault)>) -> Report {
+fn replayed(work: &Work, faults: impl IntoIterator<Item = (u64, MockTransportFault)>) -> ReplayReport {
     replayed_on(work, faults, |_| {}).0
 }
 
-fn because(report: &Report, reason: &str) -> u64 {
+fn because(report: &ReplayReport, reason: &str) -> u64 {
     let of = report.reasons.iter().filter(|((_, name), _)| name.split(':').next() == Some(reason));
     of.map(|(_, because)| because.steps).sum()
 }
 
 /// So often, at every seventh Call, but not at those at the beginning.
-fn breaks(times: u64, fault: Fault) -> impl Iterator<Item = (u64, Fault)> {
+fn breaks(times: u64, fault: MockTransportFault) -> impl Iterator<Item = (u64, MockTransportFault)> {
     (0..times).map(move |n| (5 + n * 7, fault))
 }
 
 /// Nothing differs, neither Replies nor files, and nothing was done that must not be.
-fn is_as_recorded(report: &Report, what: &str) {
+fn is_as_recorded(report: &ReplayReport, what: &str) {
     assert!(report.is_sound(), "{what}");
     assert_eq!(report.own_faults, Vec::<String>::new(), "{what}");
     assert_eq!(report.mismatched(), 0, "{what}: {:#?}", report.mismatches);
@@ -81,7 +81,7 @@ fn rfc8881_section_2_10_6_2_calls_of_a_lost_connection_are_sent_again_and_done_o
     let (whole, begun) = replayed_on(&work, [], |_| {});
     is_as_recorded(&whole, "whole");
     assert_eq!((whole.reconnects, whole.resent), (0, 0));
-    for fault in [Fault::BreakBefore, Fault::BreakAfter] {
+    for fault in [MockTransportFault::BreakBefore, MockTransportFault::BreakAfter] {
         let (report, again) = replayed_on(&work, breaks(40, fault), |_| {});
         is_as_recorded(&report, &format!("{fault:?}"));
         assert_eq!(report.steps, whole.steps);
@@ -101,7 +101,7 @@ fn rfc8881_section_2_10_6_2_calls_of_a_lost_connection_are_sent_again_and_done_o
 fn rfc7530_section_9_1_7_calls_of_nfs_4_0_and_3_are_sent_again_with_their_xid_and_told() {
     for (capture, version) in [("rxe-v40", 4), ("rxe-v3", 3)] {
         let work = Work::of(capture, version, "again-before");
-        let report = replayed(&work, breaks(20, Fault::BreakBefore));
+        let report = replayed(&work, breaks(20, MockTransportFault::BreakBefore));
         is_as_recorded(&report, capture);
         assert_eq!((report.disconnects, report.reconnects), (20, 20), "{capture}");
         let told = because(&report, "sent-again");
@@ -112,7 +112,7 @@ fn rfc7530_section_9_1_7_calls_of_nfs_4_0_and_3_are_sent_again_with_their_xid_an
 #[test]
 fn rfc8881_section_18_34_the_backchannel_is_bound_to_the_new_connection() {
     let work = Work::of("rxe-v41", 4, "bound");
-    let report = replayed(&work, breaks(40, Fault::BreakBefore));
+    let report = replayed(&work, breaks(40, MockTransportFault::BreakBefore));
     assert!(report.rebound >= 30, "{} of {}", report.rebound, report.reconnects);
     assert_eq!(report.refused, Vec::<String>::new());
 }
@@ -120,7 +120,7 @@ fn rfc8881_section_18_34_the_backchannel_is_bound_to_the_new_connection() {
 #[test]
 fn a_server_that_always_closes_ends_the_run_in_order() {
     let work = Work::of("rxe-v41", 4, "closes");
-    let report = replayed(&work, (0..100_000).map(|n| (n, Fault::BreakBefore)));
+    let report = replayed(&work, (0..100_000).map(|n| (n, MockTransportFault::BreakBefore)));
     assert!(report.resent <= 12, "{} were sent again", report.resent);
     assert!(report.is_sound());
     assert_eq!(report.states[0] + report.states[1], 0, "{:?}", report.states);
@@ -128,7 +128,7 @@ fn a_server_that_always_closes_ends_the_run_in_order() {
 }
 
 /// At which Calls a server restarts: often enough for opens and locks to be held at some of them.
-fn restarts(fault: Fault) -> impl Iterator<Item = (u64, Fault)> {
+fn restarts(fault: MockTransportFault) -> impl Iterator<Item = (u64, MockTransportFault)> {
     [9, 41, 62, 83, 104, 125, 146, 167, 188, 209, 230, 251].into_iter().map(move |at| (at, fault))
 }
 
@@ -136,7 +136,7 @@ fn restarts(fault: Fault) -> impl Iterator<Item = (u64, Fault)> {
 fn rfc8881_section_8_4_2_after_a_restart_clients_sessions_opens_and_locks_are_had_again() {
     for capture in ["rxe-v41", "rxe-v42"] {
         let work = Work::of(capture, 4, "restarts");
-        for fault in [Fault::Forget, Fault::Restart] {
+        for fault in [MockTransportFault::Forget, MockTransportFault::Restart] {
             let report = replayed(&work, restarts(fault));
             is_as_recorded(&report, &format!("{capture} {fault:?}"));
             assert_eq!(report.refused, Vec::<String>::new(), "{capture} {fault:?}");
@@ -150,7 +150,7 @@ fn rfc8881_section_8_4_2_after_a_restart_clients_sessions_opens_and_locks_are_ha
 #[test]
 fn rfc7530_section_9_6_2_after_a_restart_nfs_4_0_reclaims_under_the_owners_next_seqids() {
     let work = Work::of("rxe-v40", 4, "restarts");
-    for fault in [Fault::Forget, Fault::Restart] {
+    for fault in [MockTransportFault::Forget, MockTransportFault::Restart] {
         let report = replayed(&work, restarts(fault));
         is_as_recorded(&report, &format!("{fault:?}"));
         assert_eq!(report.refused, Vec::<String>::new(), "{fault:?}");
@@ -168,7 +168,7 @@ fn rfc8881_section_8_4_2_1_locks_are_reclaimed_with_the_opens_that_they_came_fro
         assert!(whole > 0, "{capture}");
         // Between these Calls locks are held.
         for at in [164, 168, 172] {
-            let (report, begun) = replayed_on(&work, [(at, Fault::Forget)], |_| {});
+            let (report, begun) = replayed_on(&work, [(at, MockTransportFault::Forget)], |_| {});
             is_as_recorded(&report, &format!("{capture} {at}"));
             assert!(count(&begun) > whole && report.reclaimed >= 2, "{capture} {at}: {}", report.reclaimed);
             assert_eq!(report.not_reclaimed, 0, "{capture} {at}");
@@ -179,7 +179,7 @@ fn rfc8881_section_8_4_2_1_locks_are_reclaimed_with_the_opens_that_they_came_fro
 #[test]
 fn rfc8881_section_8_4_2_a_session_that_is_lost_alone_is_made_anew_and_opens_stay() {
     let work = Work::of("rxe-v42", 4, "sessions");
-    let report = replayed(&work, restarts(Fault::ForgetSessions));
+    let report = replayed(&work, restarts(MockTransportFault::ForgetSessions));
     is_as_recorded(&report, "sessions");
     assert!(report.recovered >= 10, "{}", report.recovered);
     assert_eq!((report.reclaimed, report.not_reclaimed), (0, 0));
@@ -189,7 +189,8 @@ fn rfc8881_section_8_4_2_a_session_that_is_lost_alone_is_made_anew_and_opens_sta
 #[test]
 fn rfc8881_section_8_4_3_what_is_not_given_back_is_told_and_what_needs_it_is_not_sent() {
     let work = Work::of("rxe-v41", 4, "no-grace");
-    let (report, _) = replayed_on(&work, restarts(Fault::Forget), |server| server.is_forgetful = true);
+    let (report, _) =
+        replayed_on(&work, restarts(MockTransportFault::Forget), |server| server.is_forgetful = true);
     assert!(report.is_sound());
     assert_eq!(report.own_faults, Vec::<String>::new());
     assert!(report.recovered >= 10 && report.reclaimed == 0, "{}", report.recovered);
@@ -200,7 +201,7 @@ fn rfc8881_section_8_4_3_what_is_not_given_back_is_told_and_what_needs_it_is_not
 
 #[test]
 fn a_server_that_restarts_for_ever_ends_the_run_with_a_reason() {
-    for fault in [Fault::Forget, Fault::Restart] {
+    for fault in [MockTransportFault::Forget, MockTransportFault::Restart] {
         let work = Work::of("rxe-v41", 4, "for-ever");
         let whole = replayed(&work, []);
         let report = replayed(&work, (40..100_000).map(|at| (at, fault)));
@@ -208,7 +209,7 @@ fn a_server_that_restarts_for_ever_ends_the_run_with_a_reason() {
         assert!(report.is_different(), "{fault:?}: {:?}", report.states);
         assert!(report.calls < 3 * whole.calls, "{fault:?}: {} Calls", report.calls);
         match fault {
-            Fault::Forget => {
+            MockTransportFault::Forget => {
                 let told = report.refused.iter().any(|what| what.contains("has forgotten it 17 times"));
                 assert!(told && because(&report, "not-reclaimed") > 0, "{:#?}", report.refused);
             }

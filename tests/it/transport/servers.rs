@@ -8,18 +8,20 @@ use std::time::Duration;
 
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_inspect::replay::caller::{Caller, Line};
 use nfsrdma_inspect::replay::containment::Containment;
-use nfsrdma_inspect::replay::run::{Options, Order, Report, run};
-use nfsrdma_inspect::replay::seed::files::Files;
-use nfsrdma_inspect::replay::seed::v3::V3;
-use nfsrdma_inspect::replay::seed::v4::V4;
-use nfsrdma_inspect::replay::seed::{How, Place, Seeded, seed};
-use nfsrdma_inspect::replay::trace::Trace;
-use nfsrdma_inspect::replay::transport::Transport;
-use nfsrdma_inspect::replay::transport::loopback::server::Server;
-use nfsrdma_inspect::replay::transport::loopback::server::lies::{self, Lie, What};
-use nfsrdma_inspect::replay::transport::loopback::{Fault, Loopback, Settings};
+use nfsrdma_inspect::replay::rpc_client::{AuthSysCredential, RpcClient};
+use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
+use nfsrdma_inspect::replay::seed::files::FileServerClient;
+use nfsrdma_inspect::replay::seed::v3::Nfs3Client;
+use nfsrdma_inspect::replay::seed::v4::Nfs4Client;
+use nfsrdma_inspect::replay::seed::{RunDirectory, SeedMode, SeededTree, seed};
+use nfsrdma_inspect::replay::trace::TraceReader;
+use nfsrdma_inspect::replay::transport::RpcTransport;
+use nfsrdma_inspect::replay::transport::mock::server::MockServer;
+use nfsrdma_inspect::replay::transport::mock::server::fault_injection::{
+    self, MockServerFault, MockServerFaultKind,
+};
+use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTransport, MockTransportFault};
 
 use super::beside;
 use super::client::target;
@@ -30,30 +32,31 @@ use super::proxy::lies::Liar;
 /// server as it is after that.
 fn replayed(
     work: &Work,
-    faults: impl IntoIterator<Item = (u64, Fault)>,
-    change: impl FnOnce(&mut Server),
-) -> (Report, Server) {
+    faults: impl IntoIterator<Item = (u64, MockTransportFault)>,
+    change: impl FnOnce(&mut MockServer),
+) -> (ReplayReport, MockServer) {
     replayed_with(work, faults, change, |_| {})
 }
 
 /// The same with other options.
 fn replayed_with(
     work: &Work,
-    faults: impl IntoIterator<Item = (u64, Fault)>,
-    change: impl FnOnce(&mut Server),
-    choose: impl FnOnce(&mut Options),
-) -> (Report, Server) {
-    let open = || Trace::open(Cursor::new(Arc::clone(&work.file))).unwrap();
+    faults: impl IntoIterator<Item = (u64, MockTransportFault)>,
+    change: impl FnOnce(&mut MockServer),
+    choose: impl FnOnce(&mut ReplayOptions),
+) -> (ReplayReport, MockServer) {
+    let open = || TraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
     let (mut steps, mut contents) = (open(), open());
     let mut server = work.server.lock().unwrap().clone();
     server.begun.clear();
     change(&mut server);
     let server = Arc::new(Mutex::new(server));
     let programs = beside::serve(&server, Liar::honest());
-    let mut transport = Loopback::to(Arc::clone(&server), Settings::default());
+    let mut transport = MockTransport::to(Arc::clone(&server), MockConnectionSettings::default());
     faults.into_iter().for_each(|(after, fault)| transport.inject(after, fault));
     let beside = beside::of(&programs);
-    let mut options = Options { order: Order::Conservative, shown: 1000, beside, ..Options::default() };
+    let mut options =
+        ReplayOptions { order: ReplayOrder::Conservative, shown: 1000, beside, ..ReplayOptions::default() };
     choose(&mut options);
     let target = target(20049);
     let report =
@@ -63,7 +66,7 @@ fn replayed_with(
 }
 
 /// Nothing differs, neither Replies nor files.
-fn is_as_recorded(report: &Report, what: &str) {
+fn is_as_recorded(report: &ReplayReport, what: &str) {
     assert!(report.is_sound(), "{what}");
     assert_eq!(report.own_faults, Vec::<String>::new(), "{what}");
     assert_eq!(report.mismatched(), 0, "{what}: {:#?}", report.mismatches);
@@ -72,12 +75,12 @@ fn is_as_recorded(report: &Report, what: &str) {
     assert!(walked.objects > 0, "{what}");
 }
 
-fn because(report: &Report, reason: &str) -> u64 {
+fn because(report: &ReplayReport, reason: &str) -> u64 {
     let of = report.reasons.iter().filter(|((_, name), _)| name.split(':').next() == Some(reason));
     of.map(|(_, because)| because.steps).sum()
 }
 
-fn count(server: &Server, operation: Operation) -> u64 {
+fn count(server: &MockServer, operation: Operation) -> u64 {
     server.begun.get(&operation.0).copied().unwrap_or(0)
 }
 
@@ -130,10 +133,15 @@ fn rfc7530_section_10_4_without_delegations_nfs_4_0_opens_by_name_and_confirms()
 fn an_open_in_the_place_of_a_delegation_survives_lost_connections_and_restarts() {
     for capture in ["rxe-v42-deleg", "rxe-v40-deleg"] {
         let work = Work::of(capture, 4, "substitutes");
-        for fault in [Fault::BreakBefore, Fault::BreakAfter, Fault::Forget, Fault::Restart] {
+        for fault in [
+            MockTransportFault::BreakBefore,
+            MockTransportFault::BreakAfter,
+            MockTransportFault::Forget,
+            MockTransportFault::Restart,
+        ] {
             for at in (10..34).step_by(3) {
                 // Of NFSv4.0 no session keeps the Reply of what was done (RFC 8881 section 2.10.6.1), and seqids then do not fit.
-                if capture == "rxe-v40-deleg" && fault == Fault::BreakAfter {
+                if capture == "rxe-v40-deleg" && fault == MockTransportFault::BreakAfter {
                     continue;
                 }
                 let what = format!("{capture} {fault:?} {at}");
@@ -153,7 +161,7 @@ fn rfc7530_section_16_18_after_a_restart_opens_are_confirmed_where_the_server_as
     let (whole, server) = replayed(&work, [], |server| server.confirms_owners = true);
     is_as_recorded(&whole, "whole");
     let confirmed = count(&server, Operation::OPEN_CONFIRM);
-    for fault in [Fault::Forget, Fault::Restart] {
+    for fault in [MockTransportFault::Forget, MockTransportFault::Restart] {
         for at in (20..220).step_by(31) {
             let what = format!("{fault:?} {at}");
             let (report, server) = replayed(&work, [(at, fault)], |server| server.confirms_owners = true);
@@ -172,7 +180,7 @@ fn rfc1813_section_3_3_19_and_rfc8881_section_5_8_2_20_reads_and_writes_keep_to_
         assert_eq!(because(&whole, "split"), 0, "{capture}");
         for io_bytes in if version == 3 { vec![20_000, 3_000] } else { vec![3_000] } {
             let what = format!("{capture} {io_bytes}");
-            let mut server = Server::default();
+            let mut server = MockServer::default();
             server.tree.io_bytes = io_bytes;
             let work = Work::on(server, capture, version, "limited");
             let (report, server) = replayed(&work, [], |_| {});
@@ -205,10 +213,15 @@ fn rfc8881_section_18_36_reads_and_writes_keep_to_the_limits_of_the_session() {
 /// Pieces survive what whole Calls survive.
 #[test]
 fn pieces_are_sent_again_when_their_connection_goes_away_and_after_a_restart() {
-    let mut server = Server::default();
+    let mut server = MockServer::default();
     server.tree.io_bytes = 8192;
     let work = Work::on(server, "rxe-v41", 4, "pieces");
-    for fault in [Fault::BreakBefore, Fault::BreakAfter, Fault::Forget, Fault::ForgetSessions] {
+    for fault in [
+        MockTransportFault::BreakBefore,
+        MockTransportFault::BreakAfter,
+        MockTransportFault::Forget,
+        MockTransportFault::ForgetSessions,
+    ] {
         let faults = (0..12).map(|n| (30 + n * 23, fault));
         let (report, server) = replayed(&work, faults, |_| {});
         is_as_recorded(&report, &format!("{fault:?}"));
@@ -239,24 +252,30 @@ fn rfc8881_section_18_36_a_compound_of_too_many_operations_is_not_sent_and_costs
 
 /// Seeds the tree of a capture on a new server, with these faults by the number of the Call. Gives what was made, the server, and how
 /// many Calls it took.
-fn seeded(work: &Work, minor: Option<u32>, faults: &[(u64, Fault)], server: Server) -> (Seeded, Server) {
+fn seeded(
+    work: &Work,
+    minor: Option<u32>,
+    faults: &[(u64, MockTransportFault)],
+    server: MockServer,
+) -> (SeededTree, MockServer) {
     let server = Arc::new(Mutex::new(server));
-    let mut transport = Loopback::to(Arc::clone(&server), Settings::default());
+    let mut transport = MockTransport::to(Arc::clone(&server), MockConnectionSettings::default());
     faults.iter().for_each(|(after, fault)| transport.inject(*after, *fault));
     let target = target(20049);
     let connection = transport.connect(&target).unwrap();
     let root = server.lock().unwrap().root().to_vec();
-    let line = Line::new(&mut transport, connection, Caller::default(), Xid(1), target.wish.timeout);
+    let line =
+        RpcClient::new(&mut transport, connection, AuthSysCredential::default(), Xid(1), target.wish.timeout);
     let mut containment = Containment::of_seeding("/", "run");
     containment.begin_at(&root);
     let line = line.reconnecting(&target).contained(&mut containment);
-    let mut files: Box<dyn Files> = match minor {
-        None => Box::new(V3::new(line, root)),
-        Some(minor) => Box::new(V4::new(line, "seed", &[minor]).unwrap()),
+    let mut files: Box<dyn FileServerClient> = match minor {
+        None => Box::new(Nfs3Client::new(line, root)),
+        Some(minor) => Box::new(Nfs4Client::new(line, "seed", &[minor]).unwrap()),
     };
-    let mut contents = Trace::open(Cursor::new(Arc::clone(&work.file))).unwrap();
-    let place = Place { export: "/", directory: "run" };
-    let seeded = seed(&mut contents, &mut *files, &place, How::Make).unwrap();
+    let mut contents = TraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
+    let place = RunDirectory { export: "/", directory: "run" };
+    let seeded = seed(&mut contents, &mut *files, &place, SeedMode::Make).unwrap();
     files.leave();
     drop(files);
     let server = server.lock().unwrap().clone();
@@ -269,22 +288,22 @@ fn the_tree_is_made_whole_whatever_call_is_lost_meanwhile() {
     for (capture, minor) in [("rxe-v3", None), ("rxe-v40", Some(0)), ("rxe-v41", Some(1))] {
         let version = if minor.is_none() { 3 } else { 4 };
         let work = Work::of(capture, version, "seeds");
-        let (whole, expected) = seeded(&work, minor, &[], Server::default());
+        let (whole, expected) = seeded(&work, minor, &[], MockServer::default());
         let faults = [
-            Fault::NoReply,
-            Fault::BreakBefore,
-            Fault::BreakAfter,
-            Fault::Restart,
-            Fault::Forget,
-            Fault::ForgetSessions,
+            MockTransportFault::NoReply,
+            MockTransportFault::BreakBefore,
+            MockTransportFault::BreakAfter,
+            MockTransportFault::Restart,
+            MockTransportFault::Forget,
+            MockTransportFault::ForgetSessions,
         ];
         for fault in faults {
             for at in (0..60).step_by(13) {
                 let what = format!("{capture} {fault:?} {at}");
                 // A server of NFSv4.0 whose client is not confirmed forgets it with everything else; seeding begins with that.
-                let (made, server) = seeded(&work, minor, &[(at + 4, fault)], Server::default());
+                let (made, server) = seeded(&work, minor, &[(at + 4, fault)], MockServer::default());
                 assert!(server.has_same_files(&expected), "{what}");
-                let of = |seeded: &Seeded| seeded.handles.keys().copied().collect::<BTreeSet<_>>();
+                let of = |seeded: &SeededTree| seeded.handles.keys().copied().collect::<BTreeSet<_>>();
                 assert_eq!(of(&made), of(&whole), "{what}");
                 assert_eq!((&made.refused, made.made.bytes), (&Vec::new(), whole.made.bytes), "{what}");
             }
@@ -301,7 +320,7 @@ fn a_call_that_is_lost_on_a_connection_that_stays_is_sent_once_more() {
         for at in [0, calls / 2, calls + 1] {
             let what = format!("{capture} {at} of {calls}");
             let timeout = Duration::from_secs(2);
-            let lost = [(at, Fault::NoReply)];
+            let lost = [(at, MockTransportFault::NoReply)];
             let (report, _) = replayed_with(&work, lost, |_| {}, |options| options.timeout = timeout);
             is_as_recorded(&report, &what);
             // The last are of the check, or of MOUNT.
@@ -316,9 +335,13 @@ fn the_final_check_recovers_as_the_run_does() {
     for (capture, version) in [("rxe-v3", 3), ("rxe-v40", 4), ("rxe-v42", 4)] {
         let work = Work::of(capture, version, "checks");
         let calls = replayed(&work, [], |_| {}).0.calls;
-        for fault in
-            [Fault::BreakBefore, Fault::BreakAfter, Fault::Restart, Fault::Forget, Fault::ForgetSessions]
-        {
+        for fault in [
+            MockTransportFault::BreakBefore,
+            MockTransportFault::BreakAfter,
+            MockTransportFault::Restart,
+            MockTransportFault::Forget,
+            MockTransportFault::ForgetSessions,
+        ] {
             for at in if capture == "rxe-v42" { vec![calls + 12, calls + 21] } else { vec![calls + 8] } {
                 let (report, _) = replayed(&work, [(at, fault)], |_| {});
                 is_as_recorded(&report, &format!("{capture} {fault:?} {at} of {calls}"));
@@ -333,7 +356,7 @@ fn a_name_that_the_server_does_not_take_costs_its_own_steps() {
     for (capture, minor) in [("rxe-v3", None), ("rxe-v42", Some(2))] {
         let work = Work::of(capture, if minor.is_none() { 3 } else { 4 }, "names");
         let whole = replayed(&work, [], |_| {}).0;
-        let mut server = Server::default();
+        let mut server = MockServer::default();
         server.tree.refused_name = Some(b"tiny".into());
         let (made, server) = seeded(&work, minor, &[], server);
         let [refused] = &made.refused[..] else { panic!("{:?}", made.refused) };
@@ -361,7 +384,7 @@ fn a_size_that_the_server_does_not_take_costs_its_own_steps() {
     for (capture, minor) in [("rxe-v40-deleg", Some(0)), ("rxe-v42-deleg", Some(2))] {
         let work = Work::of(capture, 4, "sizes");
         let whole = replayed(&work, [], |_| {}).0;
-        let mut server = Server::default();
+        let mut server = MockServer::default();
         // Three files have 5,000 bytes, and there are no others.
         server.tree.file_bytes = 4_999;
         let (made, mut server) = seeded(&work, minor, &[], server);
@@ -399,7 +422,7 @@ fn rfc8881_section_5_8_1_12_a_listing_with_an_entry_that_is_delayed_is_asked_for
 /// What root makes belongs to nobody: NFSv3 tells numbers, which differ, and that is no mismatch.
 #[test]
 fn owners_of_nfs_v3_are_tolerated_where_the_export_squashes_root() {
-    let mut server = Server::default();
+    let mut server = MockServer::default();
     server.tree.makes_as = [65_534, 65_533];
     let work = Work::on(server, "rxe-v3", 3, "squashed");
     let (report, _) = replayed(&work, [], |_| {});
@@ -426,7 +449,12 @@ fn an_export_that_is_read_only_or_full_is_told_in_one_sentence() {
             [(30, "the export is read-only"), (28, "the file system of the export is full")]
         {
             let work = Work::of(capture, version, "refusing");
-            let liar = lies::Liar::new(Lie { version, operation, what: What::Fails(status) }).always();
+            let liar = fault_injection::MockFaultInjector::new(MockServerFault {
+                version,
+                operation,
+                what: MockServerFaultKind::Fails(status),
+            })
+            .always();
             let (report, _) = replayed(&work, [], |server| server.liar = Some(liar));
             let told = report.refused.iter().filter(|what| what.starts_with(expected)).count();
             assert_eq!(told, 1, "{capture} {operation}: {:#?}", report.refused);

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nfsrdma_inspect::replay::run::{Options, Order, Report, run};
-use nfsrdma_inspect::replay::trace::Trace;
-use nfsrdma_inspect::replay::transport::loopback::server::Answer;
-use nfsrdma_inspect::replay::transport::tcp::Tcp;
+use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
+use nfsrdma_inspect::replay::trace::TraceReader;
+use nfsrdma_inspect::replay::transport::mock::server::MockReply;
+use nfsrdma_inspect::replay::transport::tcp::TcpTransport;
 
 use super::client::target;
 use super::liars::Work;
@@ -19,22 +19,22 @@ use super::proxy::lies::Liar;
 type Instead = fn(call: &[u8], turn: usize) -> Option<Vec<u8>>;
 
 /// Runs a trace over TCP against a server that sends something else in some turns.
-fn replayed(instead: Instead, test: &str) -> Report {
+fn replayed(instead: Instead, test: &str) -> ReplayReport {
     let work = Work::of("rxe-v41", 4, test);
     let server = Mutex::new(work.server.lock().unwrap().clone());
     let turn = AtomicUsize::new(0);
     let proxy = Proxy::framing(Liar::honest(), move |call| {
-        let mut answer = Answer::default();
+        let mut answer = MockReply::default();
         server.lock().unwrap().call(nfsrdma_dissectors::xdr::Cursor::new(call), &mut answer);
         let honest = answer.whole();
         let mark = 0x8000_0000 | honest.len() as u32;
         instead(call, turn.fetch_add(1, Ordering::Relaxed))
             .unwrap_or_else(|| [&mark.to_be_bytes()[..], &honest].concat())
     });
-    let open = || Trace::open(Cursor::new(Arc::clone(&work.file))).unwrap();
-    let (mut steps, mut contents, mut transport) = (open(), open(), Tcp::new());
-    let options = Options {
-        order: Order::Conservative,
+    let open = || TraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
+    let (mut steps, mut contents, mut transport) = (open(), open(), TcpTransport::new());
+    let options = ReplayOptions {
+        order: ReplayOrder::Conservative,
         timeout: Duration::from_secs(2),
         walk: false,
         tag: "violations".into(),

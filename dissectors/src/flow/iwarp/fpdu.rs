@@ -1,20 +1,20 @@
 //! An FPDU that does not lie in one piece. RFC 5044 section 4.1.
 
-use crate::iwarp::Segment;
+use crate::iwarp::DdpSegment;
 use crate::iwarp::crc::Crc;
 use crate::iwarp::ddp::DdpControl;
 use crate::iwarp::mpa::FpduHeader;
 
-use super::payload::Ahead;
-use super::run::Run;
-use super::search::Trust;
+use super::fpdu_search::FpduConfidence;
+use super::payload::HeaderFrames;
+use super::unparsed_bytes::UnparsedBytes;
 
 /// Length of the headers of an FPDU that tell what it is: of an untagged segment, which has the longer ones.
-pub(super) const HEADERS: usize = FpduHeader::LENGTH + Segment::UNTAGGED;
+pub(super) const HEADERS: usize = FpduHeader::LENGTH + DdpSegment::UNTAGGED;
 
 /// What is to be done about the CRC of an FPDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Check {
+pub(super) enum FpduCrcCheck {
     /// It is computed as bytes come.
     Running(Crc),
     /// It is known already, or not used.
@@ -25,32 +25,32 @@ pub(super) enum Check {
 
 /// An FPDU that did not lie in one piece.
 #[derive(Debug)]
-pub(super) struct Fpdu {
+pub(super) struct PartialFpdu {
     /// Its first bytes, without markers.
     pub(super) headers: [u8; HEADERS],
     /// How many of its bytes were taken, without markers; of the first `HEADERS` all are in `headers`.
     pub(super) taken: usize,
     pub(super) header: Option<FpduHeader>,
     /// Its headers; `None` before they are whole, and where they were not captured.
-    pub(super) segment: Option<Segment>,
-    pub(super) check: Check,
+    pub(super) segment: Option<DdpSegment>,
+    pub(super) check: FpduCrcCheck,
     /// Whether its payload waits: until the CRC is known, or the next FPDU shows that this one is one.
     pub(super) waits: bool,
-    pub(super) trust: Trust,
+    pub(super) trust: FpduConfidence,
     pub(super) crc_field: [u8; Crc::LENGTH],
     /// Bytes captured of it.
     pub(super) captured: u64,
     /// Frames of it whose payload is still to come.
-    pub(super) ahead: Ahead,
+    pub(super) ahead: HeaderFrames,
 }
 
-impl Fpdu {
+impl PartialFpdu {
     /// How many bytes of headers tell what it is.
     pub(super) fn needed(&self) -> usize {
         let control = self.headers.get(FpduHeader::LENGTH).filter(|_| self.taken > FpduHeader::LENGTH);
         match control {
             None => FpduHeader::LENGTH + DdpControl::LENGTH,
-            Some(control) if control & 0x80 != 0 => FpduHeader::LENGTH + Segment::TAGGED,
+            Some(control) if control & 0x80 != 0 => FpduHeader::LENGTH + DdpSegment::TAGGED,
             Some(_) => HEADERS,
         }
     }
@@ -61,19 +61,19 @@ impl Fpdu {
     }
 
     /// Bytes that its CRC covers.
-    pub(super) fn cover(&mut self, bytes: &Run<'_>) {
+    pub(super) fn cover(&mut self, bytes: &UnparsedBytes<'_>) {
         self.captured += bytes.bytes.len() as u64;
         match &mut self.check {
-            Check::Running(_) if bytes.is_cut() => self.check = Check::Missing,
-            Check::Running(crc) => *crc = crc.then(bytes.bytes),
+            FpduCrcCheck::Running(_) if bytes.is_cut() => self.check = FpduCrcCheck::Missing,
+            FpduCrcCheck::Running(crc) => *crc = crc.then(bytes.bytes),
             _ => {}
         }
     }
 
     /// Its CRC was not captured.
     pub(super) fn miss(&mut self) {
-        if let Check::Running(_) = self.check {
-            self.check = Check::Missing;
+        if let FpduCrcCheck::Running(_) = self.check {
+            self.check = FpduCrcCheck::Missing;
         }
     }
 }

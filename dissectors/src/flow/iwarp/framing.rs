@@ -1,35 +1,35 @@
 //! FPDUs in one direction of a stream. RFC 5044 sections 4 to 6.
 
-use crate::field::Unobserved;
-use crate::flow::Sight;
-use crate::flow::account::Undecoded;
-use crate::flow::stream::{Piece, Position};
-use crate::frame::Part;
-use crate::iwarp::Segment;
+use crate::field::NullObserver;
+use crate::flow::PacketMeta;
+use crate::flow::statistics::Undecoded;
+use crate::flow::stream::{Position, StreamBytes};
+use crate::frame::CapturedSlice;
+use crate::iwarp::DdpSegment;
 use crate::iwarp::crc::Crc;
 use crate::iwarp::mpa::{
-    FpduHeader, LONGEST_PRIVATE_DATA, MARKER_INTERVAL, REPLY_KEY, REQUEST_KEY, Role, Startup,
+    FpduHeader, LONGEST_PRIVATE_DATA, MARKER_INTERVAL, REPLY_KEY, REQUEST_KEY, Startup, StartupFrameKind,
 };
-use crate::rdma::Data;
+use crate::rdma::PacketPayload;
 
-use super::fpdu::{Check, Fpdu, HEADERS};
+use super::fpdu::{FpduCrcCheck, HEADERS, PartialFpdu};
+use super::fpdu_search::{self, FpduConfidence, SearchBudget};
 use super::markers::Markers;
-use super::payload::{Ahead, Fpdus, Hold, Payload, Times};
-use super::run::Run;
-use super::search::{self, Trust, Work};
-use super::{CrcUse, MISSES, Shared};
+use super::payload::{FpduPayload, FpduPayloadBuffer, FpduSink, FrameTimes, HeaderFrames};
+use super::unparsed_bytes::UnparsedBytes;
+use super::{CrcUse, IwarpSharedState, MISSES};
 
 #[derive(Debug, Default)]
-enum State {
+enum MpaFramingState {
     /// Nothing was seen: a start-up frame may come, of which these bytes are the beginning.
     #[default]
     Open,
     /// A start-up frame has begun.
     Startup(Vec<u8>),
     /// An FPDU begins with the next byte.
-    Between(Trust),
+    Between(FpduConfidence),
     /// In an FPDU.
-    Fpdu(Fpdu),
+    Fpdu(PartialFpdu),
     /// Where FPDUs begin is not known.
     Lost,
     /// The connection was refused: what follows is no MPA.
@@ -39,7 +39,7 @@ enum State {
 /// The framing of one direction.
 #[derive(Debug, Default)]
 pub(super) struct Framing {
-    state: State,
+    state: MpaFramingState,
     /// `None` where it is not known whether there are any, or where.
     markers: Option<Markers>,
     /// What the other side asked for.
@@ -52,9 +52,9 @@ pub(super) struct Framing {
     unsure_until: Position,
     /// Whether markers that were found out by structure turned out to be some.
     has_shown_markers: bool,
-    hold: Hold,
+    hold: FpduPayloadBuffer,
     /// What finding FPDUs in the piece at hand may still cost.
-    work: Work,
+    work: SearchBudget,
 }
 
 /// The reason for bytes in which no FPDU was found.
@@ -73,7 +73,7 @@ impl Framing {
 
     /// The connection was refused.
     pub(super) fn refuse(&mut self) {
-        self.state = State::Refused;
+        self.state = MpaFramingState::Refused;
         self.hold.clear();
     }
 
@@ -85,74 +85,96 @@ impl Framing {
     /// Drops what waits; the FPDU that it belongs to is skipped.
     pub(super) fn drop_held(&mut self) {
         self.hold.clear();
-        if let State::Fpdu(fpdu) = &mut self.state {
+        if let MpaFramingState::Fpdu(fpdu) = &mut self.state {
             (fpdu.segment, fpdu.waits) = (None, false);
         }
     }
 
     /// Takes the next bytes.
     #[inline]
-    pub(super) fn piece(&mut self, piece: Piece<'_>, shared: &mut Shared, out: &mut impl Fpdus) {
-        let mut run = Run::of(piece);
-        self.work = Work::of(run.bytes.len());
+    pub(super) fn piece(
+        &mut self,
+        piece: StreamBytes<'_>,
+        shared: &mut IwarpSharedState,
+        out: &mut impl FpduSink,
+    ) {
+        let mut run = UnparsedBytes::of(piece);
+        self.work = SearchBudget::of(run.bytes.len());
         self.doubt(&run, shared, out);
         while run.length > 0 {
             match self.state {
-                State::Between(trust) => {
+                MpaFramingState::Between(trust) => {
                     let trust = if run.at < self.unsure_until { self.weigh(&run, out) } else { trust };
-                    if trust == Trust::Tentative || !self.whole(&mut run, shared, out) {
+                    if trust == FpduConfidence::Tentative || !self.whole(&mut run, shared, out) {
                         self.begin(run.at, trust, shared);
                         run.had_payload = false;
                     }
                 }
-                State::Fpdu(_) => self.fpdu(&mut run, shared, out),
+                MpaFramingState::Fpdu(_) => self.fpdu(&mut run, shared, out),
                 // MPA may be started on a stream that carried something else before.
-                State::Lost if Role::of(run.bytes.get(..REQUEST_KEY.len()).unwrap_or_default()).is_some() => {
-                    self.state = State::Startup(Vec::new());
+                MpaFramingState::Lost
+                    if StartupFrameKind::of(run.bytes.get(..REQUEST_KEY.len()).unwrap_or_default())
+                        .is_some() =>
+                {
+                    self.state = MpaFramingState::Startup(Vec::new());
                 }
-                State::Lost => self.find(&mut run, shared, out),
-                State::Open if begins_startup(run.bytes) => self.state = State::Startup(Vec::new()),
-                State::Open => self.state = State::Lost,
-                State::Startup(_) => self.start(&mut run, out),
+                MpaFramingState::Lost => self.find(&mut run, shared, out),
+                MpaFramingState::Open if begins_startup(run.bytes) => {
+                    self.state = MpaFramingState::Startup(Vec::new())
+                }
+                MpaFramingState::Open => self.state = MpaFramingState::Lost,
+                MpaFramingState::Startup(_) => self.start(&mut run, out),
                 // The connection may be asked for again.
-                State::Refused if begins_startup(run.bytes) => self.state = State::Startup(Vec::new()),
-                State::Refused => return,
+                MpaFramingState::Refused if begins_startup(run.bytes) => {
+                    self.state = MpaFramingState::Startup(Vec::new())
+                }
+                MpaFramingState::Refused => return,
             }
         }
     }
 
     /// An FPDU that only its headers spoke for is none if a certain one begins with a segment in the middle of it.
     #[inline]
-    fn doubt(&mut self, run: &Run<'_>, shared: &mut Shared, out: &mut impl Fpdus) {
-        let State::Fpdu(Fpdu { trust: Trust::Tentative, captured, .. }) = &self.state else { return };
+    fn doubt(&mut self, run: &UnparsedBytes<'_>, shared: &mut IwarpSharedState, out: &mut impl FpduSink) {
+        let MpaFramingState::Fpdu(PartialFpdu { trust: FpduConfidence::Tentative, captured, .. }) =
+            &self.state
+        else {
+            return;
+        };
         if let Some(Markers::At(_)) = self.markers {
             return;
         }
-        let found = search::at_start(&run.searched(&self.work), |stag| out.knows_memory(stag));
+        let found = fpdu_search::at_start(&run.searched(&self.work), |stag| out.knows_memory(stag));
         if let Some(found) = found
-            && (found.trust, found.markers) == (Trust::Certain, Markers::Off)
+            && (found.trust, found.markers) == (FpduConfidence::Certain, Markers::Off)
         {
             shared.counts.skipped_bytes += captured;
             self.hold.refuse(Undecoded::Framing, out);
             self.markers = Some(Markers::Off);
-            self.state = State::Between(Trust::Certain);
+            self.state = MpaFramingState::Between(FpduConfidence::Certain);
         }
     }
 
     /// Takes an FPDU that lies in the bytes as a whole, without markers: nothing is kept or copied. Tells whether it did.
     #[inline]
-    fn whole(&mut self, run: &mut Run<'_>, shared: &mut Shared, out: &mut impl Fpdus) -> bool {
+    fn whole(
+        &mut self,
+        run: &mut UnparsedBytes<'_>,
+        shared: &mut IwarpSharedState,
+        out: &mut impl FpduSink,
+    ) -> bool {
         if self.markers != Some(Markers::Off) {
             return false;
         }
-        let Some((header, _)) = FpduHeader::decode(run.bytes, 0, &mut Unobserved) else { return false };
+        let Some((header, _)) = FpduHeader::decode(run.bytes, 0, &mut NullObserver) else { return false };
         let (length, ulpdu_length) = (header.fpdu_length(), usize::from(header.ulpdu_length));
         if length > run.length as usize {
             return false;
         }
-        let ulpdu =
-            Part::new(run.bytes, run.length as usize, 0).after(FpduHeader::LENGTH).sized(ulpdu_length);
-        let Some((segment, payload)) = Segment::decode(ulpdu, &mut Unobserved) else { return false };
+        let ulpdu = CapturedSlice::new(run.bytes, run.length as usize, 0)
+            .after(FpduHeader::LENGTH)
+            .sized(ulpdu_length);
+        let Some((segment, payload)) = DdpSegment::decode(ulpdu, &mut NullObserver) else { return false };
         if !segment.is_plausible(ulpdu_length) {
             return false;
         }
@@ -178,42 +200,42 @@ impl Framing {
         }
         let payload_at = fpdu.at + (FpduHeader::LENGTH + segment.header_length()) as u64;
         let length = payload.length as u32;
-        out.payload(Payload {
+        out.payload(FpduPayload {
             segment: &segment,
             length,
             offset: 0,
-            data: Data { bytes: payload.bytes, length },
+            data: PacketPayload { bytes: payload.bytes, length },
             range: payload_at..payload_at + u64::from(length),
             sight: fpdu.sight,
-            times: Times::at(fpdu.sight.time),
+            times: FrameTimes::at(fpdu.sight.time),
         });
         true
     }
 
     /// An FPDU begins that does not lie in one piece, or has markers in it.
-    fn begin(&mut self, at: Position, trust: Trust, shared: &Shared) {
+    fn begin(&mut self, at: Position, trust: FpduConfidence, shared: &IwarpSharedState) {
         let check = match shared.crc {
-            CrcUse::No => Check::Done,
-            _ => Check::Running(Crc::default()),
+            CrcUse::No => FpduCrcCheck::Done,
+            _ => FpduCrcCheck::Running(Crc::default()),
         };
         self.began = Some(at);
-        self.state = State::Fpdu(Fpdu {
+        self.state = MpaFramingState::Fpdu(PartialFpdu {
             headers: [0; HEADERS],
             taken: 0,
             header: None,
             segment: None,
             check,
-            waits: trust == Trust::Tentative || shared.crc == CrcUse::Yes,
+            waits: trust == FpduConfidence::Tentative || shared.crc == CrcUse::Yes,
             trust,
             crc_field: [0; Crc::LENGTH],
             captured: 0,
-            ahead: Ahead::default(),
+            ahead: HeaderFrames::default(),
         });
     }
 
     /// Takes bytes of an FPDU.
-    fn fpdu(&mut self, run: &mut Run<'_>, shared: &mut Shared, out: &mut impl Fpdus) {
-        let State::Fpdu(fpdu) = &mut self.state else { return };
+    fn fpdu(&mut self, run: &mut UnparsedBytes<'_>, shared: &mut IwarpSharedState, out: &mut impl FpduSink) {
+        let MpaFramingState::Fpdu(fpdu) = &mut self.state else { return };
         let markers = self.markers.unwrap_or_default();
         let rest = markers.rest(run.at);
         if rest > 0 {
@@ -270,16 +292,16 @@ impl Framing {
         let offset = (fpdu.taken - payload_at) as u32;
         fpdu.cover(&part);
         fpdu.taken += part.length as usize;
-        let payload = Payload {
+        let payload = FpduPayload {
             segment: &segment,
             length,
             offset,
-            data: Data { bytes: part.bytes, length: part.length },
+            data: PacketPayload { bytes: part.bytes, length: part.length },
             range: part.at..part.at + u64::from(part.length),
             sight: part.sight,
-            times: Times::at(part.sight.time),
+            times: FrameTimes::at(part.sight.time),
         };
-        if fpdu.waits && fpdu.check == Check::Missing && fpdu.trust == Trust::Certain {
+        if fpdu.waits && fpdu.check == FpduCrcCheck::Missing && fpdu.trust == FpduConfidence::Certain {
             // The CRC will not be known.
             fpdu.waits = false;
             self.hold.release(&segment, length, out);
@@ -289,16 +311,16 @@ impl Framing {
     }
 
     /// Takes payload, behind which the bytes at hand have the trailer or not. If not, it waits for the frames of that.
-    fn payload(&mut self, payload: Payload<'_>, has_trailer: bool, out: &mut impl Fpdus) {
-        let State::Fpdu(fpdu) = &mut self.state else { return };
+    fn payload(&mut self, payload: FpduPayload<'_>, has_trailer: bool, out: &mut impl FpduSink) {
+        let MpaFramingState::Fpdu(fpdu) = &mut self.state else { return };
         fpdu.waits |= payload.is_end() && !has_trailer;
         let (waits, hold) = (fpdu.waits, &mut self.hold);
         fpdu.ahead.before(payload, |payload| if waits { hold.push(&payload) } else { out.payload(payload) });
     }
 
     /// Bytes of an FPDU were taken that are no payload: their frame belongs to the payload all the same.
-    fn without_payload(&mut self, taken: &Run<'_>, rest: &Run<'_>) {
-        let State::Fpdu(fpdu) = &mut self.state else { return };
+    fn without_payload(&mut self, taken: &UnparsedBytes<'_>, rest: &UnparsedBytes<'_>) {
+        let MpaFramingState::Fpdu(fpdu) = &mut self.state else { return };
         if fpdu.is_in_trailer() {
             self.hold.follow(taken.sight);
         } else if rest.length == 0 && !rest.had_payload {
@@ -307,8 +329,14 @@ impl Framing {
     }
 
     /// Takes bytes of the headers of an FPDU.
-    fn headers(&mut self, run: &mut Run<'_>, room: u32, shared: &mut Shared, out: &mut impl Fpdus) {
-        let State::Fpdu(fpdu) = &mut self.state else { return };
+    fn headers(
+        &mut self,
+        run: &mut UnparsedBytes<'_>,
+        room: u32,
+        shared: &mut IwarpSharedState,
+        out: &mut impl FpduSink,
+    ) {
+        let MpaFramingState::Fpdu(fpdu) = &mut self.state else { return };
         let needed = if self.markers.is_none() { FpduHeader::LENGTH } else { fpdu.needed() };
         let part = run.take(room.min((needed - fpdu.taken) as u32));
         fpdu.cover(&part);
@@ -323,9 +351,9 @@ impl Framing {
         if part.is_cut() {
             // With its length, it can be skipped.
             let header =
-                fpdu.headers.get(..known).and_then(|known| FpduHeader::decode(known, 0, &mut Unobserved));
+                fpdu.headers.get(..known).and_then(|known| FpduHeader::decode(known, 0, &mut NullObserver));
             match header {
-                Some((header, _)) if usize::from(header.ulpdu_length) >= Segment::TAGGED => {
+                Some((header, _)) if usize::from(header.ulpdu_length) >= DdpSegment::TAGGED => {
                     fpdu.header = Some(header);
                     if !part.sight.frames.is_empty() {
                         out.undecoded(Undecoded::CutFrame, part.sight);
@@ -352,9 +380,9 @@ impl Framing {
             return;
         }
         let bytes = fpdu.headers.get(..fpdu.taken).unwrap_or_default();
-        let decoded = FpduHeader::decode(bytes, 0, &mut Unobserved).and_then(|(header, rest)| {
+        let decoded = FpduHeader::decode(bytes, 0, &mut NullObserver).and_then(|(header, rest)| {
             let length = usize::from(header.ulpdu_length);
-            let (segment, _) = Segment::decode(Part::new(rest, length, 0), &mut Unobserved)?;
+            let (segment, _) = DdpSegment::decode(CapturedSlice::new(rest, length, 0), &mut NullObserver)?;
             segment.is_plausible(length).then_some((header, segment))
         });
         let Some((header, segment)) = decoded else {
@@ -370,14 +398,14 @@ impl Framing {
         let at = part.at + u64::from(part.length);
         self.confirm(true, out);
         if payload_length == 0 {
-            let payload = Payload {
+            let payload = FpduPayload {
                 segment: &segment,
                 length: 0,
                 offset: 0,
-                data: Data::default(),
+                data: PacketPayload::default(),
                 range: at..at,
                 sight: part.sight,
-                times: Times::at(part.sight.time),
+                times: FrameTimes::at(part.sight.time),
             };
             let markers = self.markers.unwrap_or_default();
             let trailer_end = markers.end_of(run.at, (header.pad() + Crc::LENGTH) as u64);
@@ -386,7 +414,7 @@ impl Framing {
     }
 
     /// The FPDU before this one waited for its successor, which is one or not.
-    fn confirm(&mut self, is_one: bool, out: &mut impl Fpdus) {
+    fn confirm(&mut self, is_one: bool, out: &mut impl FpduSink) {
         if let Some((segment, length, _)) = self.hold.over.take() {
             self.has_shown_markers |= is_one && self.markers != Some(Markers::Off);
             if is_one {
@@ -398,20 +426,22 @@ impl Framing {
     }
 
     /// An FPDU ends.
-    fn end(&mut self, sight: Sight<'_>, shared: &mut Shared, out: &mut impl Fpdus) {
-        let State::Fpdu(fpdu) = std::mem::replace(&mut self.state, State::Between(Trust::Certain)) else {
+    fn end(&mut self, sight: PacketMeta<'_>, shared: &mut IwarpSharedState, out: &mut impl FpduSink) {
+        let MpaFramingState::Fpdu(fpdu) =
+            std::mem::replace(&mut self.state, MpaFramingState::Between(FpduConfidence::Certain))
+        else {
             return;
         };
         let verdict = match fpdu.check {
-            Check::Done => {
+            FpduCrcCheck::Done => {
                 shared.counts.absent += 1;
                 None
             }
-            Check::Missing => {
+            FpduCrcCheck::Missing => {
                 shared.counts.unknown += 1;
                 None
             }
-            Check::Running(crc) => {
+            FpduCrcCheck::Running(crc) => {
                 let is_right = crc.field() == fpdu.crc_field;
                 let is_believed = shared.verdict(is_right);
                 Some((is_right, is_believed))
@@ -429,7 +459,7 @@ impl Framing {
                 }
             }
             // Where a right CRC does not tell that it is an FPDU, its successor will.
-            Some((false, true)) | None if fpdu.trust == Trust::Tentative => {
+            Some((false, true)) | None if fpdu.trust == FpduConfidence::Tentative => {
                 self.hold.over = Some((segment, length, fpdu.captured));
             }
             _ if fpdu.waits => self.hold.release(&segment, length, out),
@@ -438,12 +468,12 @@ impl Framing {
     }
 
     /// Where FPDUs begin is not known any more.
-    fn lose(&mut self, shared: &mut Shared) {
+    fn lose(&mut self, shared: &mut IwarpSharedState) {
         if let Some((.., captured)) = self.hold.over {
             shared.counts.skipped_bytes += captured;
         }
         self.hold.clear();
-        self.state = State::Lost;
+        self.state = MpaFramingState::Lost;
         // The structure told it, and may have been wrong.
         match (self.told, self.start) {
             (Some(true), Some(start)) => self.markers = Some(Markers::At(start)),
@@ -453,9 +483,10 @@ impl Framing {
     }
 
     /// Looks for the beginning of an FPDU.
-    fn find(&mut self, run: &mut Run<'_>, shared: &mut Shared, out: &mut impl Fpdus) {
-        let found =
-            search::find(&run.searched(&self.work), self.markers, self.began, |stag| out.knows_memory(stag));
+    fn find(&mut self, run: &mut UnparsedBytes<'_>, shared: &mut IwarpSharedState, out: &mut impl FpduSink) {
+        let found = fpdu_search::find(&run.searched(&self.work), self.markers, self.began, |stag| {
+            out.knows_memory(stag)
+        });
         let skipped = run.take(found.as_ref().map_or(run.length, |found| found.offset as u32));
         if !skipped.bytes.is_empty() {
             shared.counts.skipped_bytes += skipped.bytes.len() as u64;
@@ -465,36 +496,37 @@ impl Framing {
             if self.markers.is_none() && found.markers == Markers::Off {
                 self.unsure_until = run.at + MARKER_INTERVAL;
             }
-            self.has_shown_markers |= found.markers != Markers::Off && found.trust == Trust::Certain;
+            self.has_shown_markers |= found.markers != Markers::Off && found.trust == FpduConfidence::Certain;
             self.markers = Some(found.markers);
-            self.state = State::Between(found.trust);
+            self.state = MpaFramingState::Between(found.trust);
         }
     }
 
     /// How far an FPDU is to be believed that begins here, while nothing shows whether there are markers.
-    fn weigh(&mut self, run: &Run<'_>, out: &impl Fpdus) -> Trust {
-        let found = search::at_start(&run.searched(&self.work), |stag| out.knows_memory(stag));
+    fn weigh(&mut self, run: &UnparsedBytes<'_>, out: &impl FpduSink) -> FpduConfidence {
+        let found = fpdu_search::at_start(&run.searched(&self.work), |stag| out.knows_memory(stag));
         let markers = found.map_or(Markers::Off, |found| found.markers);
         self.markers = Some(markers);
         if markers != Markers::Off {
             self.unsure_until = 0;
         }
         self.has_shown_markers =
-            markers != Markers::Off && found.is_some_and(|found| found.trust == Trust::Certain);
-        found.map_or(Trust::Tentative, |found| found.trust)
+            markers != Markers::Off && found.is_some_and(|found| found.trust == FpduConfidence::Certain);
+        found.map_or(FpduConfidence::Tentative, |found| found.trust)
     }
 
     /// Takes bytes of a start-up frame.
-    fn start(&mut self, run: &mut Run<'_>, out: &mut impl Fpdus) {
-        let State::Startup(bytes) = &mut self.state else { return };
+    fn start(&mut self, run: &mut UnparsedBytes<'_>, out: &mut impl FpduSink) {
+        let MpaFramingState::Startup(bytes) = &mut self.state else { return };
         let before = bytes.len();
         let room = Startup::FIXED + LONGEST_PRIVATE_DATA - before;
         bytes.extend_from_slice(run.bytes.get(..room).unwrap_or(run.bytes));
-        let Some(startup) = Startup::decode(Part::new(bytes, bytes.len(), 0), &mut Unobserved) else {
+        let Some(startup) = Startup::decode(CapturedSlice::new(bytes, bytes.len(), 0), &mut NullObserver)
+        else {
             let is_short = bytes.len() < Startup::FIXED && !run.is_cut();
             run.take(run.length);
             if !is_short {
-                self.state = State::Lost;
+                self.state = MpaFramingState::Lost;
             }
             return;
         };
@@ -509,16 +541,16 @@ impl Framing {
         let end = part.at + rest as u64;
         out.startup(startup, part.sight);
         (self.began, self.start) = (Some(end), Some(end));
-        self.state = State::Between(Trust::Certain);
+        self.state = MpaFramingState::Between(FpduConfidence::Certain);
     }
 
     /// Nothing more comes.
-    pub(super) fn finish(&mut self, shared: &mut Shared, out: &mut impl Fpdus) {
-        let State::Fpdu(fpdu) = &self.state else { return };
+    pub(super) fn finish(&mut self, shared: &mut IwarpSharedState, out: &mut impl FpduSink) {
+        let MpaFramingState::Fpdu(fpdu) = &self.state else { return };
         let (Some(header), Some(segment)) = (fpdu.header, fpdu.segment) else { return };
         let length = (usize::from(header.ulpdu_length) - segment.header_length()) as u32;
         shared.counts.unknown += 1;
-        if fpdu.waits && fpdu.trust == Trust::Certain {
+        if fpdu.waits && fpdu.trust == FpduConfidence::Certain {
             // Its CRC was not captured.
             self.hold.release(&segment, length, out);
         }
@@ -532,7 +564,7 @@ fn begins_startup(bytes: &[u8]) -> bool {
     count > 0 && [REQUEST_KEY, REPLY_KEY].iter().any(|key| key.get(..count) == bytes.get(..count))
 }
 
-impl Shared {
+impl IwarpSharedState {
     /// Counts a CRC, right or wrong; tells whether the FPDU is to be believed.
     fn verdict(&mut self, is_right: bool) -> bool {
         match (&mut self.crc, is_right) {

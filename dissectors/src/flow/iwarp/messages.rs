@@ -6,22 +6,22 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::field::Unobserved;
-use crate::flow::account::Undecoded;
+use crate::field::NullObserver;
 use crate::flow::gaps::gap;
+use crate::flow::statistics::Undecoded;
 use crate::flow::stream::Position;
-use crate::flow::{Sight, Stall};
-use crate::frame::{FrameNumber, Part, Timestamp};
+use crate::flow::{PacketMeta, Stall};
+use crate::frame::{CapturedSlice, FrameNumber, Timestamp};
 use crate::iwarp::crc::Crc;
 use crate::iwarp::ddp::MessageNumber;
 use crate::iwarp::mpa::FpduHeader;
-use crate::iwarp::rdmap::{Opcode, ReadRequest, Terminate};
-use crate::iwarp::{Segment, Target};
-use crate::rdma::{Handle, Message, Operation, Owner};
+use crate::iwarp::rdmap::{RdmapOpcode, ReadRequest, Terminate};
+use crate::iwarp::{DdpSegment, DdpTarget};
+use crate::rdma::{Handle, RdmaAttribution, RdmaMessage, RdmaOperation};
 use crate::xdr::roundup;
 
-use super::payload::Payload;
-use super::{Event, Taker};
+use super::payload::FpduPayload;
+use super::{IwarpEvent, IwarpEventSink};
 
 /// RDMA Reads that wait for their responses: more than any sender has outstanding.
 const READS: usize = 256;
@@ -36,15 +36,15 @@ const FRAMES: usize = 4096;
 
 /// An RDMA Read that was asked for.
 #[derive(Debug)]
-struct Read {
+struct OutstandingRead {
     sink_stag: Handle,
     sink_offset: u64,
     length: u32,
     source_offset: u64,
-    owner: Owner,
+    owner: RdmaAttribution,
 }
 
-impl Read {
+impl OutstandingRead {
     /// Where bytes that go to this place come from.
     fn source(&self, stag: Handle, offset: u64, length: u32) -> Option<u64> {
         let into = offset.checked_sub(self.sink_offset)?;
@@ -56,25 +56,25 @@ impl Read {
 
 /// A message that was given out.
 #[derive(Debug)]
-struct Sent {
+struct SentIwarpMessage {
     range: Range<Position>,
     /// End of the trailer of its last FPDU: pad and CRC.
     trailer_end: Position,
-    owner: Owner,
+    owner: RdmaAttribution,
 }
 
 /// An RDMA Write that goes on.
 #[derive(Debug)]
-struct Write {
+struct OngoingWrite {
     stag: Handle,
     /// Where its next bytes go.
     next: u64,
-    owner: Owner,
+    owner: RdmaAttribution,
 }
 
 /// A Send that is put together.
 #[derive(Debug, Default)]
-struct Assembly {
+struct IwarpSendReassembly {
     number: MessageNumber,
     /// Up to the first gap.
     bytes: Vec<u8>,
@@ -92,7 +92,7 @@ struct Assembly {
     is_cut: bool,
 }
 
-impl Assembly {
+impl IwarpSendReassembly {
     fn begin(&mut self, number: MessageNumber, at: Position, time: Timestamp) {
         self.bytes.clear();
         self.gaps.clear();
@@ -113,8 +113,8 @@ impl Assembly {
     }
 
     /// Takes the bytes that come next, or behind a gap.
-    fn add(&mut self, offset: u64, payload: &Payload<'_>) {
-        let Payload { data, sight, range, .. } = payload;
+    fn add(&mut self, offset: u64, payload: &FpduPayload<'_>) {
+        let FpduPayload { data, sight, range, .. } = payload;
         if offset < self.length {
             return;
         }
@@ -136,7 +136,7 @@ impl Assembly {
         self.trailer_length = trailer_length(payload);
     }
 
-    fn seen(&mut self, sight: &Sight<'_>) {
+    fn seen(&mut self, sight: &PacketMeta<'_>) {
         for frame in sight.frames {
             if self.frames.last() != Some(frame) && self.frames.len() < FRAMES {
                 self.frames.push(*frame);
@@ -150,15 +150,15 @@ const HEADER: usize = ReadRequest::LENGTH;
 
 /// The messages of one direction.
 #[derive(Debug, Default)]
-pub(super) struct Messages {
-    send: Assembly,
-    write: Option<Write>,
+pub(super) struct IwarpMessages {
+    send: IwarpSendReassembly,
+    write: Option<OngoingWrite>,
     /// In the order in which they were asked for.
-    reads: VecDeque<Read>,
+    reads: VecDeque<OutstandingRead>,
     /// In the order of the stream.
-    sent: VecDeque<Sent>,
+    sent: VecDeque<SentIwarpMessage>,
     /// Trailers in frames of their own behind data of RDMA Writes and Read responses, in the order of the stream, and whose data it is.
-    trailers: VecDeque<(Range<Position>, Owner)>,
+    trailers: VecDeque<(Range<Position>, RdmaAttribution)>,
     /// The header of a message that is put together from several pieces.
     header: [u8; HEADER],
     gathered: usize,
@@ -166,7 +166,7 @@ pub(super) struct Messages {
     pub(super) has_cut_segments: bool,
 }
 
-impl Messages {
+impl IwarpMessages {
     /// Whether a Read of this side has its response placed in this memory.
     pub(super) fn waits_for(&self, stag: Handle) -> bool {
         self.reads.iter().any(|read| read.sink_stag == stag)
@@ -174,31 +174,36 @@ impl Messages {
 
     /// The memory that is remembered for copies and RDMA Reads, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.reads.capacity() * size_of::<Read>()
-            + self.sent.capacity() * size_of::<Sent>()
-            + self.trailers.capacity() * size_of::<(Range<Position>, Owner)>()
+        self.reads.capacity() * size_of::<OutstandingRead>()
+            + self.sent.capacity() * size_of::<SentIwarpMessage>()
+            + self.trailers.capacity() * size_of::<(Range<Position>, RdmaAttribution)>()
     }
 
     /// How many bytes the message costs that is put together.
     pub(super) fn held_bytes(&self) -> usize {
-        let Assembly { bytes, gaps, frames, is_open, .. } = &self.send;
+        let IwarpSendReassembly { bytes, gaps, frames, is_open, .. } = &self.send;
         if *is_open { bytes.len() + size_of_val(&gaps[..]) + size_of_val(&frames[..]) } else { 0 }
     }
 
     pub(super) fn drop_parts(&mut self) {
-        self.send = Assembly::default();
+        self.send = IwarpSendReassembly::default();
     }
 
     /// Takes payload of a segment that this side sent.
     #[inline]
-    pub(super) fn payload(&mut self, peer: &mut Self, payload: Payload<'_>, taker: &mut impl Taker) {
+    pub(super) fn payload(
+        &mut self,
+        peer: &mut Self,
+        payload: FpduPayload<'_>,
+        taker: &mut impl IwarpEventSink,
+    ) {
         let opcode = payload.segment.opcode;
         match payload.segment.target {
-            Target::Tagged { stag, offset } => {
+            DdpTarget::Tagged { stag, offset } => {
                 let offset = offset.wrapping_add(u64::from(payload.offset));
                 self.give_up(taker);
                 let owner = match opcode {
-                    Opcode::WRITE => self.write(stag, offset, &payload, taker),
+                    RdmapOpcode::WRITE => self.write(stag, offset, &payload, taker),
                     _ => peer.response(stag, offset, &payload, taker),
                 };
                 // Another frame than that of the data held the trailer.
@@ -206,39 +211,45 @@ impl Messages {
                     self.remember_trailer(&payload, owner);
                 }
             }
-            Target::Untagged { number, offset, .. } => {
+            DdpTarget::Untagged { number, offset, .. } => {
                 if self.send.is_open && (self.send.number != number || !opcode.is_send()) {
                     self.give_up(taker);
                 }
                 match opcode {
                     _ if opcode.is_send() => self.send(number, offset, &payload, taker),
-                    Opcode::READ_REQUEST | Opcode::TERMINATE => self.gather(&payload, taker),
+                    RdmapOpcode::READ_REQUEST | RdmapOpcode::TERMINATE => self.gather(&payload, taker),
                     _ if payload.is_end() => {
-                        taker.event(payload.sight, Event::Undecoded(Undecoded::OtherService));
+                        taker.event(payload.sight, IwarpEvent::Undecoded(Undecoded::OtherService));
                     }
-                    _ => taker.event(payload.sight, Event::Part),
+                    _ => taker.event(payload.sight, IwarpEvent::Part),
                 }
             }
         }
     }
 
     /// Takes bytes of an RDMA Write, and tells whose they are.
-    fn write(&mut self, stag: Handle, offset: u64, payload: &Payload<'_>, taker: &mut impl Taker) -> Owner {
+    fn write(
+        &mut self,
+        stag: Handle,
+        offset: u64,
+        payload: &FpduPayload<'_>,
+        taker: &mut impl IwarpEventSink,
+    ) -> RdmaAttribution {
         let data = payload.data;
         let ends = payload.is_end() && payload.segment.last;
         if data.length == 0 {
             self.write = self.write.take().filter(|_| !ends);
-            taker.event(payload.sight, Event::Control);
-            return Owner::default();
+            taker.event(payload.sight, IwarpEvent::Control);
+            return RdmaAttribution::default();
         }
         let write = match &mut self.write {
             Some(write) if write.stag == stag && write.next == offset => write,
-            other => other.insert(Write { stag, next: offset, owner: Owner::default() }),
+            other => other.insert(OngoingWrite { stag, next: offset, owner: RdmaAttribution::default() }),
         };
         write.next = offset.wrapping_add(u64::from(data.length));
         if payload.was_seen() {
-            let operation = Operation::Write { handle: stag, offset, data, owner: &mut write.owner };
-            taker.event(payload.sight, Event::Operation(operation));
+            let operation = RdmaOperation::Write { handle: stag, offset, data, owner: &mut write.owner };
+            taker.event(payload.sight, IwarpEvent::Operation(operation));
         }
         let owner = write.owner;
         if ends {
@@ -249,7 +260,7 @@ impl Messages {
 
     /// Remembers where the trailer behind this payload stands, for its copies.
     #[cold]
-    fn remember_trailer(&mut self, payload: &Payload<'_>, owner: Owner) {
+    fn remember_trailer(&mut self, payload: &FpduPayload<'_>, owner: RdmaAttribution) {
         if self.trailers.len() >= SENT {
             self.trailers.pop_front();
         }
@@ -262,9 +273,9 @@ impl Messages {
         &mut self,
         stag: Handle,
         offset: u64,
-        payload: &Payload<'_>,
-        taker: &mut impl Taker,
-    ) -> Owner {
+        payload: &FpduPayload<'_>,
+        taker: &mut impl IwarpEventSink,
+    ) -> RdmaAttribution {
         let data = payload.data;
         let source = self
             .reads
@@ -274,32 +285,38 @@ impl Messages {
         let Some((at, source, owner)) = source else {
             let is_cut = self.has_cut_segments;
             let reason = if is_cut { Undecoded::CutRead } else { Undecoded::ReadWithoutRequest };
-            taker.event(payload.sight, Event::Undecoded(reason));
-            return Owner::default();
+            taker.event(payload.sight, IwarpEvent::Undecoded(reason));
+            return RdmaAttribution::default();
         };
         let ends = payload.is_end() && payload.segment.last;
         // What was asked for before this one has been answered.
         self.reads.drain(..if ends { at + 1 } else { at });
         if data.length == 0 {
-            taker.event(payload.sight, Event::Control);
-            return Owner::default();
+            taker.event(payload.sight, IwarpEvent::Control);
+            return RdmaAttribution::default();
         }
         if payload.was_seen() {
-            let operation = Operation::ReadResponse { offset: source, data, owner };
-            taker.event(payload.sight, Event::Operation(operation));
+            let operation = RdmaOperation::ReadResponse { offset: source, data, owner };
+            taker.event(payload.sight, IwarpEvent::Operation(operation));
         }
         owner
     }
 
-    fn send(&mut self, number: MessageNumber, offset: u32, payload: &Payload<'_>, taker: &mut impl Taker) {
+    fn send(
+        &mut self,
+        number: MessageNumber,
+        offset: u32,
+        payload: &FpduPayload<'_>,
+        taker: &mut impl IwarpEventSink,
+    ) {
         let (data, sight) = (payload.data, payload.sight);
         let is_whole = offset == 0 && payload.is_whole() && payload.segment.last;
         if is_whole && !self.send.is_open {
             if data.length == 0 {
-                return taker.event(sight, Event::Control);
+                return taker.event(sight, IwarpEvent::Control);
             }
             let owner = remember(&mut self.sent, payload.range.clone(), trailer_length(payload));
-            let message = Message {
+            let message = RdmaMessage {
                 bytes: data.bytes,
                 length: data.length as usize,
                 gaps: &[],
@@ -308,7 +325,7 @@ impl Messages {
                 end_time: payload.times.last.max(sight.accepted()),
                 stall: sight.stall(),
             };
-            return taker.event(sight, Event::Operation(Operation::Send { message, owner }));
+            return taker.event(sight, IwarpEvent::Operation(RdmaOperation::Send { message, owner }));
         }
         if !self.send.is_open {
             self.send.begin(number, payload.range.start, payload.times.first);
@@ -318,13 +335,13 @@ impl Messages {
             self.deliver(sight, taker);
             self.send.shrink();
         } else {
-            taker.event(sight, Event::Part);
+            taker.event(sight, IwarpEvent::Part);
         }
     }
 
     /// Gives out the message that is put together.
-    fn deliver(&mut self, sight: Sight<'_>, taker: &mut impl Taker) {
-        let Assembly {
+    fn deliver(&mut self, sight: PacketMeta<'_>, taker: &mut impl IwarpEventSink) {
+        let IwarpSendReassembly {
             bytes,
             length,
             gaps,
@@ -343,15 +360,15 @@ impl Messages {
             // Nothing tells what it belongs to.
             let reason = if *is_cut { Undecoded::CutHeader } else { Undecoded::MessagePart };
             for frame in frames.iter() {
-                let sight = Sight::new(std::slice::from_ref(frame), *time);
-                taker.event(sight, Event::Undecoded(reason));
+                let sight = PacketMeta::new(std::slice::from_ref(frame), *time);
+                taker.event(sight, IwarpEvent::Undecoded(reason));
             }
             return;
         }
         if *length == 0 {
-            return taker.event(sight, Event::Control);
+            return taker.event(sight, IwarpEvent::Control);
         }
-        let message = Message {
+        let message = RdmaMessage {
             bytes,
             length: usize::try_from(*length).unwrap_or(usize::MAX),
             gaps,
@@ -361,11 +378,11 @@ impl Messages {
             stall: *stall,
         };
         let owner = remember(&mut self.sent, range.clone(), *trailer_length);
-        taker.event(sight, Event::Operation(Operation::Send { message, owner }));
+        taker.event(sight, IwarpEvent::Operation(RdmaOperation::Send { message, owner }));
     }
 
     /// The rest of the message that is put together will not come.
-    pub(super) fn give_up(&mut self, taker: &mut impl Taker) {
+    pub(super) fn give_up(&mut self, taker: &mut impl IwarpEventSink) {
         if !self.send.is_open {
             return;
         }
@@ -374,14 +391,14 @@ impl Messages {
         gap(&mut self.send.gaps, length..length + 1);
         self.send.length += 1;
         let frame = self.send.frames.last().copied();
-        let sight = Sight::new(frame.as_slice(), self.send.end_time);
+        let sight = PacketMeta::new(frame.as_slice(), self.send.end_time);
         self.deliver(sight, taker);
         self.send.shrink();
     }
 
     /// Puts together the header of a message that has nothing else.
-    fn gather(&mut self, payload: &Payload<'_>, taker: &mut impl Taker) {
-        let Payload { data, sight, .. } = *payload;
+    fn gather(&mut self, payload: &FpduPayload<'_>, taker: &mut impl IwarpEventSink) {
+        let FpduPayload { data, sight, .. } = *payload;
         if payload.is_whole() {
             let is_cut = data.bytes.len() < data.length as usize;
             return self.header(payload.segment, (data.bytes, is_cut), sight, taker);
@@ -401,12 +418,12 @@ impl Messages {
             self.gathered += count;
         }
         if !payload.is_end() {
-            return taker.event(sight, Event::Part);
+            return taker.event(sight, IwarpEvent::Part);
         }
         let header = self.header;
         let known = header.get(..self.gathered).unwrap_or_default();
         let frames = std::mem::take(&mut self.send.frames);
-        let all = Sight { frames: if payload.was_seen() { &frames } else { &[] }, ..sight };
+        let all = PacketMeta { frames: if payload.was_seen() { &frames } else { &[] }, ..sight };
         let is_cut = self.gathered < header.len().min(payload.length as usize);
         self.header(payload.segment, (known, is_cut), all, taker);
         self.send.frames = frames;
@@ -414,23 +431,23 @@ impl Messages {
 
     fn header(
         &mut self,
-        segment: &Segment,
+        segment: &DdpSegment,
         (bytes, is_cut): (&[u8], bool),
-        sight: Sight<'_>,
-        taker: &mut impl Taker,
+        sight: PacketMeta<'_>,
+        taker: &mut impl IwarpEventSink,
     ) {
         self.has_cut_segments |= is_cut;
-        let part = Part::new(bytes, bytes.len(), 0);
-        let event = if segment.opcode == Opcode::TERMINATE {
-            Terminate::decode(part, &mut Unobserved).map(Event::Terminate)
+        let part = CapturedSlice::new(bytes, bytes.len(), 0);
+        let event = if segment.opcode == RdmapOpcode::TERMINATE {
+            Terminate::decode(part, &mut NullObserver).map(IwarpEvent::Terminate)
         } else {
-            ReadRequest::decode(bytes, 0, &mut Unobserved).map(|(request, _)| self.read(&request))
+            ReadRequest::decode(bytes, 0, &mut NullObserver).map(|(request, _)| self.read(&request))
         };
         let reason = if is_cut { Undecoded::CutFrame } else { Undecoded::Malformed };
-        taker.event(sight, event.unwrap_or(Event::Undecoded(reason)));
+        taker.event(sight, event.unwrap_or(IwarpEvent::Undecoded(reason)));
     }
 
-    fn read(&mut self, request: &ReadRequest) -> Event<'_> {
+    fn read(&mut self, request: &ReadRequest) -> IwarpEvent<'_> {
         // Memory that is used again has its bytes of before.
         let end = request.sink_offset.saturating_add(u64::from(request.length));
         self.reads.retain(|read| {
@@ -441,37 +458,42 @@ impl Messages {
         if self.reads.len() >= READS {
             self.reads.pop_front();
         }
-        self.reads.push_back(Read {
+        self.reads.push_back(OutstandingRead {
             sink_stag: request.sink_stag,
             sink_offset: request.sink_offset,
             length: request.length,
             source_offset: request.source_offset,
-            owner: Owner::default(),
+            owner: RdmaAttribution::default(),
         });
         match self.reads.back_mut() {
-            Some(read) if request.length > 0 => Event::Operation(Operation::ReadRequest {
+            Some(read) if request.length > 0 => IwarpEvent::Operation(RdmaOperation::ReadRequest {
                 handle: request.source_stag,
                 offset: request.source_offset,
                 length: request.length,
                 owner: &mut read.owner,
             }),
-            _ => Event::Control,
+            _ => IwarpEvent::Control,
         }
     }
 
     /// Bytes were sent again: copies of the messages that lie in them. A segment that holds a trailer alone is no copy of a message,
     /// but belongs to it.
-    pub(super) fn again(&mut self, range: Range<Position>, sight: Sight<'_>, taker: &mut impl Taker) {
+    pub(super) fn again(
+        &mut self,
+        range: Range<Position>,
+        sight: PacketMeta<'_>,
+        taker: &mut impl IwarpEventSink,
+    ) {
         let overlaps = |other: &Range<Position>| other.start < range.end && range.start < other.end;
         let from = self.sent.partition_point(|sent| sent.trailer_end <= range.start);
         for sent in self.sent.range(from..).take_while(|sent| sent.range.start < range.end) {
             let ends = (range.start..=range.end).contains(&sent.range.end) && range.start < sent.range.end;
-            let operation = Operation::SendAgain { owner: sent.owner, ends };
-            taker.event(sight, Event::Operation(operation));
+            let operation = RdmaOperation::SendAgain { owner: sent.owner, ends };
+            taker.event(sight, IwarpEvent::Operation(operation));
         }
         let from = self.trailers.partition_point(|(trailer, _)| trailer.end <= range.start);
         for (_, owner) in self.trailers.range(from..).take_while(|(trailer, _)| overlaps(trailer)) {
-            taker.event(sight, Event::Operation(Operation::TrailerAgain { owner: *owner }));
+            taker.event(sight, IwarpEvent::Operation(RdmaOperation::TrailerAgain { owner: *owner }));
         }
         if self.send.is_open && overlaps(&self.send.range) {
             self.send.seen(&sight);
@@ -480,18 +502,22 @@ impl Messages {
 }
 
 /// Length of the trailer of an FPDU: the pad to a multiple of four bytes, and the CRC (RFC 5044 section 4.1).
-fn trailer_length(payload: &Payload<'_>) -> Position {
+fn trailer_length(payload: &FpduPayload<'_>) -> Position {
     let ulpdu_length = payload.segment.header_length() + payload.length as usize;
     (roundup(FpduHeader::LENGTH + ulpdu_length) + Crc::LENGTH) as Position
 }
 
 /// Remembers a message that is given out, for its copies.
-fn remember(sent: &mut VecDeque<Sent>, range: Range<Position>, trailer_length: Position) -> &mut Owner {
+fn remember(
+    sent: &mut VecDeque<SentIwarpMessage>,
+    range: Range<Position>,
+    trailer_length: Position,
+) -> &mut RdmaAttribution {
     if sent.len() >= SENT {
         sent.pop_front();
     }
     let trailer_end = range.end + trailer_length;
-    sent.push_back(Sent { range, trailer_end, owner: Owner::default() });
+    sent.push_back(SentIwarpMessage { range, trailer_end, owner: RdmaAttribution::default() });
     let last = sent.len() - 1;
     &mut sent[last].owner
 }

@@ -13,42 +13,42 @@
 //! receiver, too, must not use an FPDU before its CRC (RFC 5044 section 6), and a message is whole when that has come.
 
 mod fpdu;
+mod fpdu_search;
 mod framing;
 mod markers;
 mod messages;
 mod payload;
-mod run;
-mod search;
-mod shown;
+mod segment_view;
 #[cfg(test)]
 pub(super) mod tests;
+mod unparsed_bytes;
 
-use crate::field::Unobserved;
-use crate::frame::Part;
-use crate::iwarp::Segment;
+use crate::field::NullObserver;
+use crate::frame::CapturedSlice;
+use crate::iwarp::DdpSegment;
 use crate::iwarp::mpa::{FpduHeader, Startup};
 use crate::iwarp::rdmap::Terminate;
-use crate::rdma::{Data, Handle, Operation, Side};
+use crate::rdma::{ConnectionSide, Handle, PacketPayload, RdmaOperation};
 use crate::rpcrdma;
 
-use super::Sight;
-use super::account::Undecoded;
-use super::stream::{Piece, Position};
+use super::PacketMeta;
+use super::statistics::Undecoded;
+use super::stream::{Position, StreamBytes};
 
-pub use shown::observe_segment;
+pub use segment_view::observe_segment;
 
+use fpdu_search::{FpduConfidence, SearchBudget};
 use framing::Framing;
-use messages::Messages;
-use payload::{Fpdus, Payload};
-use search::{Trust, Work};
+use messages::IwarpMessages;
+use payload::{FpduPayload, FpduSink};
 
 /// What the bytes of a stream turned out to be.
 #[derive(Debug)]
-pub(super) enum Event<'a> {
+pub(super) enum IwarpEvent<'a> {
     /// A frame that starts MPA.
     Startup,
     /// An RDMA operation.
-    Operation(Operation<'a>),
+    Operation(RdmaOperation<'a>),
     /// A part of a message that is not whole yet.
     Part,
     /// Something that moves no bytes: what only tells that the sender is ready (RFC 6581 section 9.2).
@@ -61,31 +61,32 @@ pub(super) enum Event<'a> {
 
 /// Whether a segment in the middle of a stream begins with FPDUs; on any port but that of NFS over RDMA only if the first of
 /// them holds a message of RPC-over-RDMA.
-pub(super) fn begins_fpdu(data: Data<'_>, is_expected: bool) -> bool {
+pub(super) fn begins_fpdu(data: PacketPayload<'_>, is_expected: bool) -> bool {
     let length = data.length as usize;
-    let work = Work::of(data.bytes.len());
-    let bytes = search::Bytes { bytes: data.bytes, length, at: Position::default(), work: &work };
-    let found = search::at_start(&bytes, |_| false);
-    if !found.is_some_and(|found| found.trust == Trust::Certain) {
+    let work = SearchBudget::of(data.bytes.len());
+    let bytes =
+        fpdu_search::FpduSearchBytes { bytes: data.bytes, length, at: Position::default(), work: &work };
+    let found = fpdu_search::at_start(&bytes, |_| false);
+    if !found.is_some_and(|found| found.trust == FpduConfidence::Certain) {
         return false;
     }
-    let part = Part::new(data.bytes, length, 0);
-    let payload = FpduHeader::decode(data.bytes, 0, &mut Unobserved).and_then(|(header, _)| {
+    let part = CapturedSlice::new(data.bytes, length, 0);
+    let payload = FpduHeader::decode(data.bytes, 0, &mut NullObserver).and_then(|(header, _)| {
         let ulpdu = part.after(FpduHeader::LENGTH).sized(usize::from(header.ulpdu_length));
-        Segment::decode(ulpdu, &mut Unobserved)
+        DdpSegment::decode(ulpdu, &mut NullObserver)
     });
     is_expected
         || payload.is_some_and(|(segment, payload)| {
             segment.opcode.is_send()
                 && rpcrdma::recognize_dialect(payload.bytes, payload.length, None).0
-                    == rpcrdma::Evidence::Strong
+                    == rpcrdma::RpcRdmaEvidence::Strong
         })
 }
 
 /// What takes the events of a connection.
-pub(super) trait Taker {
+pub(super) trait IwarpEventSink {
     /// Takes what one side did.
-    fn event(&mut self, sight: Sight<'_>, event: Event<'_>);
+    fn event(&mut self, sight: PacketMeta<'_>, event: IwarpEvent<'_>);
 
     /// Whether the receiver of these bytes has advertised memory of this name: evidence that a header is one.
     fn knows_memory(&self, stag: Handle) -> bool;
@@ -148,16 +149,16 @@ impl MpaCounts {
 
 /// What both directions of a connection have in common.
 #[derive(Debug)]
-struct Shared {
+struct IwarpSharedState {
     crc: CrcUse,
     counts: MpaCounts,
 }
 
 /// One direction.
 #[derive(Debug, Default)]
-struct Direction {
+struct IwarpDirection {
     framing: Framing,
-    messages: Messages,
+    messages: IwarpMessages,
     /// The frame that started it.
     startup: Option<Startup>,
 }
@@ -165,33 +166,42 @@ struct Direction {
 /// Both directions of a connection.
 #[derive(Debug)]
 pub(super) struct Iwarp {
-    a: Direction,
-    b: Direction,
-    shared: Shared,
+    a: IwarpDirection,
+    b: IwarpDirection,
+    shared: IwarpSharedState,
     /// Whether a frame that starts MPA came since this was asked last.
     has_started: bool,
 }
 
 impl Default for Iwarp {
     fn default() -> Self {
-        let shared = Shared { crc: CrcUse::Unknown { misses: 0 }, counts: MpaCounts::default() };
-        Self { a: Direction::default(), b: Direction::default(), shared, has_started: false }
+        let shared = IwarpSharedState { crc: CrcUse::Unknown { misses: 0 }, counts: MpaCounts::default() };
+        Self { a: IwarpDirection::default(), b: IwarpDirection::default(), shared, has_started: false }
     }
 }
 
 impl Iwarp {
-    fn directions(&mut self, sender: Side) -> (&mut Direction, &mut Direction, &mut Shared) {
+    fn directions(
+        &mut self,
+        sender: ConnectionSide,
+    ) -> (&mut IwarpDirection, &mut IwarpDirection, &mut IwarpSharedState) {
         match sender {
-            Side::A => (&mut self.a, &mut self.b, &mut self.shared),
-            Side::B => (&mut self.b, &mut self.a, &mut self.shared),
+            ConnectionSide::A => (&mut self.a, &mut self.b, &mut self.shared),
+            ConnectionSide::B => (&mut self.b, &mut self.a, &mut self.shared),
         }
     }
 
     /// Takes the next bytes that a side sent.
     #[inline]
-    pub(super) fn piece(&mut self, sender: Side, piece: Piece<'_>, taker: &mut impl Taker) {
+    pub(super) fn piece(
+        &mut self,
+        sender: ConnectionSide,
+        piece: StreamBytes<'_>,
+        taker: &mut impl IwarpEventSink,
+    ) {
         let (own, peer, shared) = self.directions(sender);
-        let mut inner = Inner { own: &mut own.messages, peer: &mut peer.messages, taker, startup: None };
+        let mut inner =
+            IwarpFpduSink { own: &mut own.messages, peer: &mut peer.messages, taker, startup: None };
         own.framing.piece(piece, shared, &mut inner);
         if let Some(startup) = inner.startup {
             self.start(sender, startup);
@@ -201,27 +211,28 @@ impl Iwarp {
     /// A side sent bytes again that were taken before.
     pub(super) fn again(
         &mut self,
-        sender: Side,
+        sender: ConnectionSide,
         range: std::ops::Range<Position>,
-        sight: Sight<'_>,
-        taker: &mut impl Taker,
+        sight: PacketMeta<'_>,
+        taker: &mut impl IwarpEventSink,
     ) {
         self.directions(sender).0.messages.again(range, sight, taker);
     }
 
     /// Nothing more comes from a side: what is not whole is given out as what it is.
-    pub(super) fn finish(&mut self, sender: Side, taker: &mut impl Taker) {
+    pub(super) fn finish(&mut self, sender: ConnectionSide, taker: &mut impl IwarpEventSink) {
         let (own, peer, shared) = self.directions(sender);
-        let mut inner = Inner { own: &mut own.messages, peer: &mut peer.messages, taker, startup: None };
+        let mut inner =
+            IwarpFpduSink { own: &mut own.messages, peer: &mut peer.messages, taker, startup: None };
         own.framing.finish(shared, &mut inner);
         own.messages.give_up(taker);
     }
 
     /// The private data of the two sides comes with the frames that start MPA.
-    pub(super) fn startup(&self, sender: Side) -> Option<&Startup> {
+    pub(super) fn startup(&self, sender: ConnectionSide) -> Option<&Startup> {
         match sender {
-            Side::A => self.a.startup.as_ref(),
-            Side::B => self.b.startup.as_ref(),
+            ConnectionSide::A => self.a.startup.as_ref(),
+            ConnectionSide::B => self.b.startup.as_ref(),
         }
     }
 
@@ -254,7 +265,7 @@ impl Iwarp {
     }
 
     /// A side started MPA.
-    fn start(&mut self, sender: Side, startup: Startup) {
+    fn start(&mut self, sender: ConnectionSide, startup: Startup) {
         self.has_started = true;
         let (own, peer, shared) = self.directions(sender);
         // A second pair of frames follows a refusal.
@@ -274,27 +285,27 @@ impl Iwarp {
 }
 
 /// What the FPDUs of one direction go to.
-struct Inner<'a, T> {
-    own: &'a mut Messages,
-    peer: &'a mut Messages,
+struct IwarpFpduSink<'a, T> {
+    own: &'a mut IwarpMessages,
+    peer: &'a mut IwarpMessages,
     taker: &'a mut T,
     startup: Option<Startup>,
 }
 
-impl<T: Taker> Fpdus for Inner<'_, T> {
+impl<T: IwarpEventSink> FpduSink for IwarpFpduSink<'_, T> {
     #[inline]
-    fn payload(&mut self, payload: Payload<'_>) {
+    fn payload(&mut self, payload: FpduPayload<'_>) {
         self.own.payload(self.peer, payload, self.taker);
     }
 
-    fn startup(&mut self, startup: Startup, sight: Sight<'_>) {
+    fn startup(&mut self, startup: Startup, sight: PacketMeta<'_>) {
         self.startup = Some(startup);
-        self.taker.event(sight, Event::Startup);
+        self.taker.event(sight, IwarpEvent::Startup);
     }
 
-    fn undecoded(&mut self, why: Undecoded, sight: Sight<'_>) {
+    fn undecoded(&mut self, why: Undecoded, sight: PacketMeta<'_>) {
         self.own.has_cut_segments |= why == Undecoded::CutFrame;
-        self.taker.event(sight, Event::Undecoded(why));
+        self.taker.event(sight, IwarpEvent::Undecoded(why));
     }
 
     fn knows_memory(&self, stag: Handle) -> bool {

@@ -3,12 +3,12 @@
 use crate::address::Port;
 use crate::rpc::{self, tls};
 
-use crate::flow::account::Undecoded;
 use crate::flow::iwarp::{self, Iwarp};
-use crate::flow::records::Records;
+use crate::flow::records::RecordReader;
 use crate::flow::setup::NFS_RDMA_PORT;
-use crate::iwarp::mpa::{REPLY_KEY, REQUEST_KEY, Role};
-use crate::rdma::Data;
+use crate::flow::statistics::Undecoded;
+use crate::iwarp::mpa::{REPLY_KEY, REQUEST_KEY, StartupFrameKind};
+use crate::rdma::PacketPayload;
 
 /// What a stream carries.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(in crate::flow) enum Protocol {
         looked_at: u32,
     },
     /// RPC messages in records: those of side A, and those of side B.
-    Records(Box<[Records; 2]>),
+    Records(Box<[RecordReader; 2]>),
     /// MPA, and RDMA over it, in both directions.
     Mpa(Box<Iwarp>),
     /// TLS, below which RPC may be.
@@ -35,7 +35,7 @@ impl Protocol {
     #[inline]
     pub(in crate::flow) fn memory_bytes(&self) -> usize {
         match self {
-            Self::Records(records) => records.iter().map(Records::memory_bytes).sum(),
+            Self::Records(records) => records.iter().map(RecordReader::memory_bytes).sum(),
             Self::Mpa(iwarp) => iwarp.memory_bytes(),
             Self::Opening | Self::Middle { .. } | Self::Tls | Self::Other => 0,
         }
@@ -44,7 +44,7 @@ impl Protocol {
     /// What is held of messages that are not whole yet, in bytes.
     pub(in crate::flow) fn held_bytes(&self) -> usize {
         match self {
-            Self::Records(records) => records.iter().map(Records::held_bytes).sum(),
+            Self::Records(records) => records.iter().map(RecordReader::held_bytes).sum(),
             Self::Mpa(iwarp) => iwarp.held_bytes(),
             Self::Opening | Self::Middle { .. } | Self::Tls | Self::Other => 0,
         }
@@ -53,7 +53,7 @@ impl Protocol {
 
 /// What bytes say about the stream that they are from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::flow) enum Verdict {
+pub(in crate::flow) enum ProtocolDetection {
     /// Records of RPC.
     Records,
     /// MPA begins here.
@@ -90,37 +90,41 @@ pub(in crate::flow) fn unknown(is_cut: bool) -> Undecoded {
 
 /// Whether a Request or a Reply frame of MPA begins here. RFC 5044 section 7.1.1.
 pub(in crate::flow) fn begins_mpa(bytes: &[u8]) -> bool {
-    bytes.get(..REQUEST_KEY.len()).is_some_and(|key| Role::of(key).is_some())
+    bytes.get(..REQUEST_KEY.len()).is_some_and(|key| StartupFrameKind::of(key).is_some())
 }
 
 /// What the first bytes of a direction say.
-pub(in crate::flow) fn first_bytes(bytes: &[u8], ports: [Port; 2]) -> Verdict {
+pub(in crate::flow) fn first_bytes(bytes: &[u8], ports: [Port; 2]) -> ProtocolDetection {
     let begins = |what: &[u8]| bytes.iter().zip(what).all(|(byte, expected)| byte == expected);
     if begins_mpa(bytes) {
-        return Verdict::Mpa;
+        return ProtocolDetection::Mpa;
     }
     if bytes.len() < REQUEST_KEY.len() && (begins(&REQUEST_KEY) || begins(&REPLY_KEY)) {
-        return Verdict::Undecided;
+        return ProtocolDetection::Undecided;
     }
     if rpc::recognize_record(bytes).is_some() {
-        return Verdict::Records;
+        return ProtocolDetection::Records;
     }
     if ports.contains(&NFS) && tls::begins_record(bytes) {
-        return Verdict::Tls;
+        return ProtocolDetection::Tls;
     }
     // The mark of a record: its highest bit is the only one of its first byte.
     if bytes.len() < ENOUGH && bytes.first().is_none_or(|byte| byte & 0x7e == 0) {
-        return Verdict::Undecided;
+        return ProtocolDetection::Undecided;
     }
-    Verdict::Other
+    ProtocolDetection::Other
 }
 
 /// What a segment says of a stream whose beginning was not captured; `everywhere` is whether more than its first bytes
 /// are looked at.
-pub(in crate::flow) fn segment(data: Data<'_>, ports: [Port; 2], everywhere: bool) -> Verdict {
+pub(in crate::flow) fn segment(
+    data: PacketPayload<'_>,
+    ports: [Port; 2],
+    everywhere: bool,
+) -> ProtocolDetection {
     let bytes = data.bytes;
     if begins_mpa(bytes) || iwarp::begins_fpdu(data, ports.contains(&NFS_RDMA_PORT)) {
-        return Verdict::Mpa;
+        return ProtocolDetection::Mpa;
     }
     let begins = |at: &usize| match at {
         // The length of an FPDU of MPA, and what follows it, is like the mark of a fragment that is not the last.
@@ -129,8 +133,8 @@ pub(in crate::flow) fn segment(data: Data<'_>, ports: [Port; 2], everywhere: boo
     };
     let end = if everywhere || ports.contains(&NFS) { bytes.len() } else { bytes.len().min(1) };
     match (0..end).find(begins) {
-        Some(_) => Verdict::Records,
-        None if ports.contains(&NFS) && tls::begins_record(bytes) => Verdict::Tls,
-        None => Verdict::Undecided,
+        Some(_) => ProtocolDetection::Records,
+        None if ports.contains(&NFS) && tls::begins_record(bytes) => ProtocolDetection::Tls,
+        None => ProtocolDetection::Undecided,
     }
 }

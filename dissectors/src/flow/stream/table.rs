@@ -5,27 +5,27 @@ use std::collections::BTreeSet;
 use rustc_hash::FxHashMap;
 
 use crate::address::Port;
-use crate::flow::account::Undecoded;
-use crate::flow::bounded;
-use crate::flow::connection::{ConnectionKey, Ports};
-use crate::flow::records::Records;
+use crate::flow::connection::{ConnectionKey, PortPair};
+use crate::flow::records::RecordReader;
+use crate::flow::slab_limit;
+use crate::flow::statistics::Undecoded;
 use crate::frame::{FrameNumber, Timestamp};
 use crate::net::{TcpSegment, TcpSequence};
-use crate::rdma::Side;
+use crate::rdma::ConnectionSide;
 
-use super::half::{self, Formers, Half};
-use super::protocol::{self, Protocol, Verdict};
+use super::direction::{self, PreviousIncarnation, TcpStreamDirection};
+use super::protocol::{self, Protocol, ProtocolDetection};
 
 /// A stream: both directions of one connection of TCP.
 #[derive(Debug)]
-pub(in crate::flow) struct Stream {
+pub(in crate::flow) struct TcpConversation {
     /// Side A is who sent the segment that was seen first.
-    pub(in crate::flow) ports: Ports,
-    pub(in crate::flow) a: Half,
-    pub(in crate::flow) b: Half,
+    pub(in crate::flow) ports: PortPair,
+    pub(in crate::flow) a: TcpStreamDirection,
+    pub(in crate::flow) b: TcpStreamDirection,
     pub(in crate::flow) protocol: Protocol,
     /// The side that sent the SYN, where that was seen.
-    pub(in crate::flow) opened_by: Option<Side>,
+    pub(in crate::flow) opened_by: Option<ConnectionSide>,
     /// The connection of RPC or RDMA on it.
     pub(in crate::flow) connection: Option<ConnectionKey>,
     pub(in crate::flow) last_frame: FrameNumber,
@@ -36,7 +36,7 @@ pub(in crate::flow) struct Stream {
     /// True if segments were cut so short that nothing was found in them.
     pub(in crate::flow) has_cut_messages: bool,
     /// What was between the same ports before.
-    former: Option<Formers>,
+    former: Option<PreviousIncarnation>,
     /// A segment that was far from all others, by its sequence number.
     pub(in crate::flow) stray: Option<TcpSequence>,
     /// What it holds, as it was counted last, in bytes.
@@ -53,7 +53,7 @@ pub(in crate::flow) struct Stream {
 
 /// Where a segment stands in its stream, as people count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StreamPlace {
+pub struct TcpSegmentNumbers {
     /// Which stream of the capture it is, from 0, in the order of their first segments.
     pub stream: u64,
     /// The sequence number, from that of the SYN on; where that was not captured, the first number that was is 1.
@@ -62,14 +62,14 @@ pub struct StreamPlace {
     pub acknowledgment: u32,
 }
 
-impl Stream {
-    fn new(ports: Ports, number: u64) -> Self {
+impl TcpConversation {
+    fn new(ports: PortPair, number: u64) -> Self {
         Self {
             ports,
             number,
             starts: [None; 2],
-            a: Half::default(),
-            b: Half::default(),
+            a: TcpStreamDirection::default(),
+            b: TcpStreamDirection::default(),
             protocol: Protocol::Middle { looked_at: 0 },
             opened_by: None,
             connection: None,
@@ -86,19 +86,27 @@ impl Stream {
     }
 
     /// What a side sends, and what it receives.
-    pub(in crate::flow) fn halves(&mut self, sender: Side) -> (&mut Half, &mut Half) {
+    pub(in crate::flow) fn halves(
+        &mut self,
+        sender: ConnectionSide,
+    ) -> (&mut TcpStreamDirection, &mut TcpStreamDirection) {
         match sender {
-            Side::A => (&mut self.a, &mut self.b),
-            Side::B => (&mut self.b, &mut self.a),
+            ConnectionSide::A => (&mut self.a, &mut self.b),
+            ConnectionSide::B => (&mut self.b, &mut self.a),
         }
     }
 
     /// Whether a segment is a copy of one of the stream that was between the same ports before.
-    pub(in crate::flow) fn is_former(&self, sender: Side, segment: &TcpSegment<'_>, now: Timestamp) -> bool {
+    pub(in crate::flow) fn is_former(
+        &self,
+        sender: ConnectionSide,
+        segment: &TcpSegment<'_>,
+        now: Timestamp,
+    ) -> bool {
         let Some(former) = &self.former else { return false };
         match sender {
-            Side::A => former.has(0, &self.a, segment, now),
-            Side::B => former.has(1, &self.b, segment, now),
+            ConnectionSide::A => former.has(0, &self.a, segment, now),
+            ConnectionSide::B => former.has(1, &self.b, segment, now),
         }
     }
 
@@ -108,10 +116,10 @@ impl Stream {
     }
 
     /// Notes from where the numbers of a segment count, if it is the first that tells.
-    pub(in crate::flow) fn count_from(&mut self, sender: Side, segment: &TcpSegment<'_>) {
+    pub(in crate::flow) fn count_from(&mut self, sender: ConnectionSide, segment: &TcpSegment<'_>) {
         let before = |number: TcpSequence| number.add(u32::MAX);
         let [a, b] = &mut self.starts;
-        let (own, other) = if sender == Side::A { (a, b) } else { (b, a) };
+        let (own, other) = if sender == ConnectionSide::A { (a, b) } else { (b, a) };
         own.get_or_insert(if segment.flags.syn() { segment.sequence } else { before(segment.sequence) });
         if segment.flags.ack() {
             other.get_or_insert(before(segment.acknowledgment));
@@ -119,31 +127,35 @@ impl Stream {
     }
 
     /// Where a segment stands that a side sent.
-    pub(in crate::flow) fn place(&self, sender: Side, segment: &TcpSegment<'_>) -> StreamPlace {
+    pub(in crate::flow) fn place(
+        &self,
+        sender: ConnectionSide,
+        segment: &TcpSegment<'_>,
+    ) -> TcpSegmentNumbers {
         let [a, b] = self.starts;
-        let (own, other) = if sender == Side::A { (a, b) } else { (b, a) };
+        let (own, other) = if sender == ConnectionSide::A { (a, b) } else { (b, a) };
         let since = |start: Option<TcpSequence>, number: TcpSequence| {
             start.map_or(0, |start| number.0.wrapping_sub(start.0))
         };
         let acknowledgment = if segment.flags.ack() { since(other, segment.acknowledgment) } else { 0 };
-        StreamPlace { stream: self.number, sequence: since(own, segment.sequence), acknowledgment }
+        TcpSegmentNumbers { stream: self.number, sequence: since(own, segment.sequence), acknowledgment }
     }
 
     /// A side of whose bytes some are missing before others.
-    pub(in crate::flow) fn side_with_hole(&mut self) -> Option<Side> {
-        [Side::A, Side::B].into_iter().find(|side| self.halves(*side).0.has_hole())
+    pub(in crate::flow) fn side_with_hole(&mut self) -> Option<ConnectionSide> {
+        [ConnectionSide::A, ConnectionSide::B].into_iter().find(|side| self.halves(*side).0.has_hole())
     }
 
     /// It is known what the stream carries.
-    pub(in crate::flow) fn carry(&mut self, verdict: Verdict) {
+    pub(in crate::flow) fn carry(&mut self, verdict: ProtocolDetection) {
         let begins = matches!(self.protocol, Protocol::Opening);
         self.protocol = match verdict {
-            Verdict::Mpa => Protocol::Mpa(Box::default()),
-            Verdict::Tls => Protocol::Tls,
-            Verdict::Undecided => return,
-            Verdict::Other => Protocol::Other,
-            Verdict::Records => {
-                let mut records = Box::<[Records; 2]>::default();
+            ProtocolDetection::Mpa => Protocol::Mpa(Box::default()),
+            ProtocolDetection::Tls => Protocol::Tls,
+            ProtocolDetection::Undecided => return,
+            ProtocolDetection::Other => Protocol::Other,
+            ProtocolDetection::Records => {
+                let mut records = Box::<[RecordReader; 2]>::default();
                 for (records, half) in records.iter_mut().zip([&self.a, &self.b]) {
                     if begins && half.has_begun() {
                         records.begin();
@@ -163,7 +175,7 @@ impl Stream {
         }
         let ports = self.port_numbers();
         let verdicts = self.a.kept().chain(self.b.kept()).map(|data| protocol::segment(data, ports, true));
-        let verdict = { verdicts }.find(|verdict| *verdict != Verdict::Undecided);
+        let verdict = { verdicts }.find(|verdict| *verdict != ProtocolDetection::Undecided);
         match verdict {
             Some(verdict) => {
                 self.carry(verdict);
@@ -195,12 +207,12 @@ impl Stream {
 
     /// When the first of its directions is to be given up waiting, and who sends that. What waits for the other direction
     /// waits as long as there is a hole in that.
-    pub(in crate::flow) fn deadline(&self) -> Option<(Timestamp, Side)> {
-        let of = |half: &Half, other: &Half, side| {
+    pub(in crate::flow) fn deadline(&self) -> Option<(Timestamp, ConnectionSide)> {
+        let of = |half: &TcpStreamDirection, other: &TcpStreamDirection, side| {
             let counts = half.has_hole() || !other.has_hole();
             half.deadline().filter(|_| counts).map(|deadline| (deadline, side))
         };
-        let (a, b) = (of(&self.a, &self.b, Side::A), of(&self.b, &self.a, Side::B));
+        let (a, b) = (of(&self.a, &self.b, ConnectionSide::A), of(&self.b, &self.a, ConnectionSide::B));
         a.into_iter().chain(b).min_by_key(|(deadline, _)| *deadline)
     }
 
@@ -222,14 +234,14 @@ impl Stream {
 }
 
 /// Memory of a stream itself and of its place among the others, in bytes.
-const STREAM_BYTES: usize = size_of::<Stream>() + 2 * size_of::<(Ports, usize)>();
+const STREAM_BYTES: usize = size_of::<TcpConversation>() + 2 * size_of::<(PortPair, usize)>();
 
 /// All streams.
 #[derive(Debug)]
-pub(in crate::flow) struct Streams {
-    slots: slab::Slab<Stream>,
-    by_ports: FxHashMap<Ports, usize>,
-    last: Option<(Ports, usize)>,
+pub(in crate::flow) struct TcpConversationTable {
+    slots: slab::Slab<TcpConversation>,
+    by_ports: FxHashMap<PortPair, usize>,
+    last: Option<(PortPair, usize)>,
     /// How many there have been.
     count: u64,
     /// When the holes of streams are to be given up, in order.
@@ -239,7 +251,7 @@ pub(in crate::flow) struct Streams {
     bound: usize,
 }
 
-impl Streams {
+impl TcpConversationTable {
     pub(in crate::flow) fn new(bound: usize) -> Self {
         Self {
             slots: slab::Slab::new(),
@@ -253,28 +265,28 @@ impl Streams {
     }
 
     /// The stream of a segment that goes from `ports.a` to `ports.b`, and the side that sent it.
-    pub(in crate::flow) fn find(&mut self, ports: Ports) -> (usize, Side) {
+    pub(in crate::flow) fn find(&mut self, ports: PortPair) -> (usize, ConnectionSide) {
         let at = match self.last {
             Some((last, at)) if last == ports => at,
             _ => {
                 let Self { slots, by_ports, count, bound, .. } = self;
                 *by_ports.entry(ports.in_order().0).or_insert_with(|| {
                     *count += 1;
-                    bounded::insert(slots, *bound, Stream::new(ports, *count - 1))
+                    slab_limit::insert(slots, *bound, TcpConversation::new(ports, *count - 1))
                 })
             }
         };
         self.last = Some((ports, at));
         let is_a = self.slots.get(at).is_some_and(|stream| stream.ports.a == ports.a);
-        (at, if is_a { Side::A } else { Side::B })
+        (at, if is_a { ConnectionSide::A } else { ConnectionSide::B })
     }
 
-    pub(in crate::flow) fn get_mut(&mut self, at: usize) -> Option<&mut Stream> {
+    pub(in crate::flow) fn get_mut(&mut self, at: usize) -> Option<&mut TcpConversation> {
         self.slots.get_mut(at)
     }
 
     /// The stream of the last segment.
-    pub(in crate::flow) fn last(&self) -> Option<&Stream> {
+    pub(in crate::flow) fn last(&self) -> Option<&TcpConversation> {
         self.last.and_then(|(_, at)| self.slots.get(at))
     }
 
@@ -291,15 +303,16 @@ impl Streams {
     }
 
     /// A stream between the same ports begins anew in its place.
-    pub(in crate::flow) fn renew(&mut self, at: usize, ports: Ports, now: Timestamp) {
+    pub(in crate::flow) fn renew(&mut self, at: usize, ports: PortPair, now: Timestamp) {
         if let Some(stream) = self.slots.get_mut(at) {
             if let Some(deadline) = stream.deadline {
                 self.deadlines.remove(&(deadline, at));
             }
             let halves = if stream.ports == ports { [&stream.a, &stream.b] } else { [&stream.b, &stream.a] };
-            let former = Formers::new(halves, now);
+            let former = PreviousIncarnation::new(halves, now);
             let weight = stream.weight;
-            *stream = Stream { former: Some(former), weight, ..Stream::new(ports, self.count) };
+            *stream =
+                TcpConversation { former: Some(former), weight, ..TcpConversation::new(ports, self.count) };
             self.count += 1;
         }
     }
@@ -333,7 +346,7 @@ impl Streams {
     #[inline]
     pub(in crate::flow) fn is_due(&self, now: Timestamp) -> Option<usize> {
         let ends = [self.deadlines.first()?, self.deadlines.last()?];
-        ends.into_iter().find(|(deadline, _)| half::is_over(*deadline, now)).map(|(_, at)| *at)
+        ends.into_iter().find(|(deadline, _)| direction::is_over(*deadline, now)).map(|(_, at)| *at)
     }
 
     /// Finds again how much memory a stream takes.

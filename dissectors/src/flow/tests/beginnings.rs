@@ -21,7 +21,7 @@ fn short(mut s: Stream, xid: u32) -> Frames {
 
 /// Runs frames at these times, in milliseconds.
 fn run_at<'a>(frames: impl IntoIterator<Item = (i64, &'a Vec<u8>)>) -> Outcome {
-    let mut flow = Flow::new(Limits::default());
+    let mut flow = Flow::new(FlowLimits::default());
     let mut meanings = Vec::new();
     for (number, (time, bytes)) in (1..).zip(frames) {
         meanings.push(feed(&mut flow, number, time * 1_000_000, bytes, usize::MAX));
@@ -94,7 +94,7 @@ fn copies_of_a_stream_may_come_when_the_next_between_the_same_ports_has_begun() 
 
 #[test]
 fn a_connection_that_has_ended_is_forgotten_without_being_given_up() {
-    let mut flow = Flow::new(Limits { connections: 8, streams: 8, ..Limits::default() });
+    let mut flow = Flow::new(FlowLimits { connections: 8, streams: 8, ..FlowLimits::default() });
     let mut number = 0;
     for port in 1000..1200 {
         for frame in short(Stream::new(port), 7) {
@@ -110,7 +110,7 @@ fn a_connection_that_has_ended_is_forgotten_without_being_given_up() {
 
 #[test]
 fn a_connection_that_ends_with_an_open_call_is_given_up() {
-    let mut flow = Flow::new(Limits { connections: 8, ..Limits::default() });
+    let mut flow = Flow::new(FlowLimits { connections: 8, ..FlowLimits::default() });
     let mut number = 0;
     for port in 1000..1009 {
         let mut s = Stream::new(port);
@@ -125,7 +125,7 @@ fn a_connection_that_ends_with_an_open_call_is_given_up() {
 
 #[test]
 fn a_stream_whose_connection_was_forgotten_makes_no_other_when_it_ends() {
-    let mut flow = Flow::new(Limits { connections: 8, ..Limits::default() });
+    let mut flow = Flow::new(FlowLimits { connections: 8, ..FlowLimits::default() });
     let mut number = 0;
     let mut take = |flow: &mut Flow, frames: &[Vec<u8>]| {
         for frame in frames {

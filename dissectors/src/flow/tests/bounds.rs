@@ -1,8 +1,8 @@
 //! What the flow keeps is bounded, whatever comes: a capture of any length takes a fixed amount of memory.
 
 use super::*;
-use crate::flow::chunk::Segment;
-use crate::rpcrdma::Body;
+use crate::flow::chunk::ChunkSegment;
+use crate::rpcrdma::RdmaBody;
 
 /// What is kept at this moment.
 #[derive(Debug, PartialEq)]
@@ -35,7 +35,7 @@ impl Flow {
     }
 }
 
-const LIMITS: Limits = Limits {
+const LIMITS: FlowLimits = FlowLimits {
     pool_bytes: usize::MAX,
     table_bytes: usize::MAX,
     connections: 500,
@@ -48,7 +48,12 @@ const LIMITS: Limits = Limits {
     hole_bytes: 64 << 10,
     stream_bytes: 256 << 10,
     part_bytes: 100_000,
-    fragments: fragments::Bounds { datagrams: 10, bytes: 10_000, fragments: 10, age: 1_000_000_000 },
+    fragments: ip_reassembly::FragmentLimits {
+        datagrams: 10,
+        bytes: 10_000,
+        fragments: 10,
+        age: 1_000_000_000,
+    },
     early_bytes: 64 << 10,
     kept_bytes: 10_000,
     note_steps: false,
@@ -232,7 +237,7 @@ fn thousands_of_segments_of_one_handle_take_no_more_time_than_others() {
         frames.extend(link.write(Server, *segment, &data(8)));
     }
     frames.extend(link.send(Server, &read_reply(7, 80_000).write(&segments)));
-    let outcome = run_within(Limits::default(), &frames, |_| usize::MAX);
+    let outcome = run_within(FlowLimits::default(), &frames, |_| usize::MAX);
     assert_eq!(outcome.transactions.len(), 1);
     assert_eq!(outcome.transactions[0].write_chunks[0].moved(), 800);
 }
@@ -240,12 +245,12 @@ fn thousands_of_segments_of_one_handle_take_no_more_time_than_others() {
 /// Memory of the segments of the Calls that wait, by their number alone.
 fn waiting_segment_bytes(flow: &Flow) -> usize {
     let chunks = flow.pending().flat_map(|call| &call.transaction.write_chunks);
-    chunks.map(|chunk| chunk.segments.len() * size_of::<Segment>()).sum()
+    chunks.map(|chunk| chunk.segments.len() * size_of::<ChunkSegment>()).sum()
 }
 
 #[test]
 fn segments_of_chunk_lists_count_for_the_memory_of_transactions() {
-    let limits = Limits { message_bytes: 1 << 20, open_transactions: 10_000, ..LIMITS };
+    let limits = FlowLimits { message_bytes: 1 << 20, open_transactions: 10_000, ..LIMITS };
     let mut flow = Flow::new(limits);
     let mut link = Link::new(17);
     let segments: Vec<_> = (0..100).map(|at| memory(at as u32, at * 10, 8)).collect();
@@ -265,7 +270,7 @@ fn segments_of_chunk_lists_count_for_the_memory_of_transactions() {
 
 #[test]
 fn ranges_that_find_no_memory_are_counted_and_those_that_are_there_go_on() {
-    let limits = Limits { message_bytes: 64 << 10, ..LIMITS };
+    let limits = FlowLimits { message_bytes: 64 << 10, ..LIMITS };
     let mut link = Link::new(17);
     let sink = memory(0xb1, 0, 1 << 20);
     let mut frames = link.send(Client, &read_call(7, 1 << 20).write(&[sink]));
@@ -274,7 +279,7 @@ fn ranges_that_find_no_memory_are_counted_and_those_that_are_there_go_on() {
     }
     // What touches a range that is known needs no memory.
     frames.extend(link.write(Server, sink.from(8), &data(8)));
-    let outcome = run_within(Limits { keep_data: false, ..limits }, &frames, |_| usize::MAX);
+    let outcome = run_within(FlowLimits { keep_data: false, ..limits }, &frames, |_| usize::MAX);
     let [(GivenUp::MovedRange, lost)] = given_up(&outcome.flow)[..] else { panic!("{:?}", outcome.lines()) };
     assert_eq!(outcome.transactions[0].write_chunks[0].moved(), (10_001 - lost) * 8);
     let remembered = (10_000 - lost) * 32;
@@ -283,7 +288,7 @@ fn ranges_that_find_no_memory_are_counted_and_those_that_are_there_go_on() {
 
 #[test]
 fn what_connections_remember_counts_for_their_memory() {
-    let limits = Limits { table_bytes: 256 << 10, ..LIMITS };
+    let limits = FlowLimits { table_bytes: 256 << 10, ..LIMITS };
     let mut flow = Flow::new(limits);
     let mut number = 0;
     // Each connection has a few Calls, and remembers them for their copies.
@@ -316,7 +321,7 @@ fn bytes_that_arrive_in_thousands_of_pieces_are_counted() {
 #[test]
 fn an_rdma_done_that_nothing_offered_is_counted() {
     let mut link = Link::new(17);
-    let frames = [getattr(&mut link, 6), link.send_bytes(Client, &header(9, 1, 32, Body::Done))].concat();
+    let frames = [getattr(&mut link, 6), link.send_bytes(Client, &header(9, 1, 32, RdmaBody::Done))].concat();
     let outcome = expect(&frames, &["#1 c1 > 6 GETATTR NFS3ERR_STALE call 1 reply 2"]);
     assert_eq!(outcome.undecoded(), [(Undecoded::MalformedHeader, 1)]);
 }

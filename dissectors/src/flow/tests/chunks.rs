@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::flow::chunk::ChunkKind;
-use crate::rpcrdma::{self, Dialect, MessageType, Proc};
+use crate::rpcrdma::{self, Dialect, MessageType, RdmaProc};
 
 #[test]
 fn a_handle_and_offset_may_be_used_again_by_the_next_call() {
@@ -106,8 +106,8 @@ fn the_segments_of_a_chunk_may_have_one_handle() {
             "#2 c1 > 8 WRITE NFS3_OK call 6 reply 11 r68[1024/1024@8-8 1000/1000@10-10]",
         ],
     );
-    assert_eq!(outcome.transactions[0].rpc_length(Which::Reply), Some(24 + 20 + 2524));
-    assert_eq!(outcome.transactions[1].rpc_length(Which::Call), Some(68 + 2024));
+    assert_eq!(outcome.transactions[0].rpc_length(RpcMessageKind::Reply), Some(24 + 20 + 2524));
+    assert_eq!(outcome.transactions[1].rpc_length(RpcMessageKind::Call), Some(68 + 2024));
 }
 
 /// Consecutive entries of one Position are one chunk, others are others. RFC 8166 section 3.4.5.
@@ -145,9 +145,9 @@ fn several_write_chunks_are_told_apart() {
     assert_eq!(outcome.meanings[1], data_of(outcome.meanings[0], ChunkKind::Write, 1));
 }
 
-fn data_of(call: Meaning, kind: ChunkKind, chunk: usize) -> Meaning {
-    let Meaning::Message { key, .. } = call else { panic!("{call:?}") };
-    Meaning::Data { key, kind, chunk }
+fn data_of(call: FrameKind, kind: ChunkKind, chunk: usize) -> FrameKind {
+    let FrameKind::Message { key, .. } = call else { panic!("{call:?}") };
+    FrameKind::Data { key, kind, chunk }
 }
 
 /// RFC 8166 section 3.5.3: the whole Call in a Position-Zero Read chunk.
@@ -166,7 +166,7 @@ fn a_long_call_is_read_out_of_its_position_zero_read_chunk() {
     .concat();
     let outcome =
         expect_all(&frames, &["#1 c1 > 7 WRITE NFS3_OK call 1 reply 6 r0[1024/1024@3-3 544/544@5-5]"]);
-    assert_eq!(outcome.transactions[0].rpc_length(Which::Call), Some(length as u64));
+    assert_eq!(outcome.transactions[0].rpc_length(RpcMessageKind::Call), Some(length as u64));
     assert_eq!(outcome.transactions[0].call.as_ref().unwrap().inline_length(), Some(0));
 
     // Without the second response the Call is known by its beginning.
@@ -192,7 +192,7 @@ fn a_long_call_may_have_a_further_read_chunk() {
     .concat();
     let outcome =
         expect_all(&frames, &["#1 c1 > 7 WRITE NFS3_OK call 1 reply 7 r0[68/68@3-3] r68[2000/2000@5-6]"]);
-    assert_eq!(outcome.transactions[0].rpc_length(Which::Call), Some(2068));
+    assert_eq!(outcome.transactions[0].rpc_length(RpcMessageKind::Call), Some(2068));
 }
 
 /// RFC 8166 section 3.5.3: the whole Reply in the Reply chunk.
@@ -213,7 +213,7 @@ fn a_long_reply_is_read_out_of_the_segments_of_its_reply_chunk() {
         &frames,
         &["#1 c1 > 7 READ NFS3_OK call 1 reply 4 rc[1024/1024/1024@2-2 520/520/2048@3-3]"],
     );
-    assert_eq!(outcome.transactions[0].rpc_length(Which::Reply), Some(1544));
+    assert_eq!(outcome.transactions[0].rpc_length(RpcMessageKind::Reply), Some(1544));
 
     expect(
         &without(&frames, &[3]),
@@ -307,7 +307,7 @@ fn where_the_header_is_cut_chunks_say_so_and_lengths_are_not_known() {
         let transaction = run_cut(&frames, 3, 54 + captured).transactions.swap_remove(0);
         let message = transaction.call.as_ref().unwrap();
         assert_eq!(message.inline_length().is_none(), message.rpc_at.is_none());
-        assert_eq!(transaction.rpc_length(Which::Call).is_none(), message.rpc_at.is_none());
+        assert_eq!(transaction.rpc_length(RpcMessageKind::Call).is_none(), message.rpc_at.is_none());
         let chunk = |chunk: &Chunk| (chunk.segments.len(), chunk.is_cut);
         let chunks = |chunks: &[Chunk]| chunks.iter().map(chunk).collect::<Vec<_>>();
         let lists = (
@@ -348,11 +348,11 @@ fn seed_000_3_a_read_list_in_a_reply_is_fetched_and_ends_with_done() {
         link.read(Client, source, &data(2000)),
     ]
     .concat();
-    let done = link.send_bytes(Client, &header(7, 1, 32, rpcrdma::Body::Done));
+    let done = link.send_bytes(Client, &header(7, 1, 32, rpcrdma::RdmaBody::Done));
     frames.extend([done.clone(), done].concat());
     let outcome = expect_all(&frames, &["#1 c1 > 7 READ NFS3_OK call 1 reply 2 rr44[2000/2000@4-5] done"]);
-    let Meaning::Message { key, .. } = outcome.meanings[0] else { panic!() };
-    assert_eq!(outcome.meanings[5..], [Meaning::Done { key }; 2]);
+    let FrameKind::Message { key, .. } = outcome.meanings[0] else { panic!() };
+    assert_eq!(outcome.meanings[5..], [FrameKind::Done { key }; 2]);
 }
 
 #[test]
@@ -365,7 +365,7 @@ fn rdma_msgp_is_a_message_with_its_chunk_lists() {
     .concat();
     let outcome = expect_all(&frames, &["#1 c1 > 7 WRITE NFS3_OK call 1 reply 2"]);
     let words = outcome.transactions[0].call.as_ref().unwrap().rpcrdma.unwrap();
-    assert_eq!(words.message_type, MessageType::Version1(Proc::RDMA_MSGP));
+    assert_eq!(words.message_type, MessageType::Version1(RdmaProc::RDMA_MSGP));
     assert_eq!(words.dialect, Dialect::Rfc5666);
 }
 
@@ -382,9 +382,9 @@ impl<'a> crate::field::Observer<'a> for FileData {
         &mut self,
         field: &'static crate::field::Field,
         range: std::ops::Range<usize>,
-        value: crate::field::Value<'a>,
+        value: crate::field::FieldValue<'a>,
     ) {
-        if let ("nfs.data", crate::field::Value::Bytes(bytes)) = (field.name, value) {
+        if let ("nfs.data", crate::field::FieldValue::Bytes(bytes)) = (field.name, value) {
             assert_eq!(range.end % 4096, bytes.len() % 4096);
             self.0 = bytes.to_vec();
         }
@@ -403,19 +403,19 @@ fn rfc5666_section_3_9_padding_before_data_is_no_data() {
         let [transaction] = &outcome.transactions[..] else { panic!() };
         // 68 bytes, and the data with its roundup: the padding is none of the RPC message.
         let rpc_length = 68 + length.next_multiple_of(4) as u64;
-        assert_eq!(transaction.rpc_length(Which::Call), Some(rpc_length));
+        assert_eq!(transaction.rpc_length(RpcMessageKind::Call), Some(rpc_length));
         assert_eq!(
-            transaction.rpc_length(Which::Reply),
+            transaction.rpc_length(RpcMessageKind::Reply),
             transaction.reply.as_ref().unwrap().inline_length().map(|n| n as u64)
         );
         transaction.read(|reading| {
             assert_eq!(reading.facts().call_error, None);
             if padding > 0 {
                 let mut heard = FileData::default();
-                reading.observe_rpc(Which::Call, &mut heard).unwrap();
+                reading.observe_rpc(RpcMessageKind::Call, &mut heard).unwrap();
                 assert_eq!(heard.0, data(length));
             }
-            let mut again = reading.encode_again(Which::Call).unwrap().unwrap().message.encoded;
+            let mut again = reading.encode_again(RpcMessageKind::Call).unwrap().unwrap().message.encoded;
             again[68..68 + padding].fill(0xee);
             assert_eq!(again, call.body);
         });
@@ -425,7 +425,7 @@ fn rfc5666_section_3_9_padding_before_data_is_no_data() {
 #[test]
 fn rfc8166_section_4_5_2_rdma_nomsg_without_chunks_is_a_call_that_err_chunk_answers() {
     let mut link = Link::new(17);
-    let error = rpcrdma::Body::Error(rpcrdma::RdmaError::Chunk);
+    let error = rpcrdma::RdmaBody::Error(rpcrdma::RpcRdmaError::Chunk);
     let frames = [
         link.send(Client, &null_call(6)),
         link.send(Server, &null_reply(6)),
@@ -437,7 +437,7 @@ fn rfc8166_section_4_5_2_rdma_nomsg_without_chunks_is_a_call_that_err_chunk_answ
     assert_eq!(outcome.transactions.len(), 2, "{:?}", outcome.lines());
     let transaction = &outcome.transactions[1];
     assert!(transaction.call.is_some() && transaction.reply.as_ref().unwrap().is_rdma_error());
-    assert_eq!(transaction.direction, Direction::Forward);
+    assert_eq!(transaction.direction, CallDirection::Forward);
 }
 
 #[test]

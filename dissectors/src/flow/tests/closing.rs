@@ -5,7 +5,7 @@ use super::*;
 
 /// Feeds frames that are a microsecond apart, and gives the numbers of the connections that are over, each with the frame
 /// that told it.
-fn closed(limits: Limits, frames: &[Vec<u8>]) -> Vec<(u64, u64)> {
+fn closed(limits: FlowLimits, frames: &[Vec<u8>]) -> Vec<(u64, u64)> {
     let mut flow = Flow::new(limits);
     let mut closed = Vec::new();
     for (number, bytes) in (1..).zip(frames) {
@@ -15,8 +15,8 @@ fn closed(limits: Limits, frames: &[Vec<u8>]) -> Vec<(u64, u64)> {
     closed
 }
 
-fn noted() -> Limits {
-    Limits { prompt: true, note_closed: true, ..Limits::default() }
+fn noted() -> FlowLimits {
+    FlowLimits { prompt: true, note_closed: true, ..FlowLimits::default() }
 }
 
 /// InfiniBand Architecture Specification volume 1, section 12.9.
@@ -30,7 +30,7 @@ fn a_connection_of_queue_pairs_is_over_with_its_dreq() {
     frames.extend(link.part(1));
     let last = frames.len() as u64;
     assert_eq!(closed(noted(), &frames), [(1, last)]);
-    assert_eq!(closed(Limits { note_closed: false, ..noted() }, &frames), []);
+    assert_eq!(closed(FlowLimits { note_closed: false, ..noted() }, &frames), []);
 }
 
 /// A connection that carried no RPC has no number, and nobody asks what became of it.
@@ -75,7 +75,9 @@ fn a_connection_that_is_forgotten_is_over() {
         .enumerate()
         .flat_map(|(at, link)| [link.connect(at as u32), getattr(link, 7)].concat())
         .collect();
-    let over: Vec<_> =
-        closed(Limits { connections: 2, ..noted() }, &frames).into_iter().map(|(number, _)| number).collect();
+    let over: Vec<_> = closed(FlowLimits { connections: 2, ..noted() }, &frames)
+        .into_iter()
+        .map(|(number, _)| number)
+        .collect();
     assert_eq!(over, [1]);
 }

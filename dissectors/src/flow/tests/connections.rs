@@ -32,7 +32,7 @@ fn the_client_is_who_connected_and_without_the_cm_exchange_who_calls_nfs() {
             assert_eq!((name.server.address.to_string(), name.server.port), ("10.9.0.1".into(), Some(0x22)));
         }
         let directions: Vec<_> = outcome.transactions.iter().map(|t| t.direction).collect();
-        assert_eq!(directions, [Direction::Reverse, Direction::Forward]);
+        assert_eq!(directions, [CallDirection::Reverse, CallDirection::Forward]);
     }
 }
 

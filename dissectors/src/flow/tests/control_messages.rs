@@ -10,7 +10,7 @@ struct Names(Vec<&'static str>);
 impl<'a> Observer<'a> for Names {
     fn enter(&mut self, _: &'static Field, _: usize) {}
     fn leave(&mut self, _: usize) {}
-    fn value(&mut self, field: &'static Field, _: Range<usize>, _: Value<'a>) {
+    fn value(&mut self, field: &'static Field, _: Range<usize>, _: FieldValue<'a>) {
         self.0.push(field.name);
     }
 }
@@ -36,7 +36,7 @@ fn tells(frames: &[Vec<u8>], call: &str, reply: &str) {
     let outcome = run(frames);
     let [transaction] = &outcome.transactions[..] else { panic!("{:?}", outcome.lines()) };
     transaction.read(|reading| {
-        for (which, last) in [(Which::Call, call), (Which::Reply, reply)] {
+        for (which, last) in [(RpcMessageKind::Call, call), (RpcMessageKind::Reply, reply)] {
             let mut names = Names::default();
             reading.observe(which, &mut names).unwrap();
             assert_eq!(names.0.last(), Some(&last), "{names:?}", names = names.0);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::flow::transaction::ChunkListState;
-use crate::nfs::Outcome as NfsOutcome;
+use crate::nfs::StatusUnion as NfsOutcome;
 use crate::nfs::v4::{self, Args, Nfsstat4, Results};
 use crate::rpcrdma::SidePrivateData;
 use crate::xdr::{Opaque, Void};
@@ -29,13 +29,13 @@ fn chunk_lists_that_end_with_the_capture_are_cut() {
 #[test]
 fn an_operation_that_was_cut_from_the_call_is_told_by_the_reply() {
     let operations = [Args::PUTROOTFH(Void), Args::READLINK(Void), Args::GETFH(Void)];
-    let handle = || Results::GETFH(NfsOutcome::Ok(v4::Object { object: Opaque(b"root") }));
+    let handle = || Results::GETFH(NfsOutcome::Ok(v4::ObjectFh4 { object: Opaque(b"root") }));
     let results = [
         Results::PUTROOTFH(NfsOutcome::Ok(Void)),
         Results::READLINK(NfsOutcome::Fail(Nfsstat4::NFS4ERR_INVAL, Void)),
     ];
     let link_text =
-        Results::READLINK(NfsOutcome::Ok(v4::ReadlinkResok { link: crate::xdr::DdpText::Inline(b"to") }));
+        Results::READLINK(NfsOutcome::Ok(v4::Readlink4Resok { link: crate::xdr::DdpText::Inline(b"to") }));
     let all = [results[0].clone(), link_text, handle()];
     let name = |call_bytes: usize, results: &[Results<'_>], status: Nfsstat4| {
         let mut link = Link::new(17);
@@ -46,10 +46,10 @@ fn an_operation_that_was_cut_from_the_call_is_told_by_the_reply() {
         ]
         .concat();
         let snap = |number| if number == 3 { HEADERS + 28 + call_bytes } else { usize::MAX };
-        let outcome = run_within(Limits::default(), &frames, snap);
+        let outcome = run_within(FlowLimits::default(), &frames, snap);
         outcome.transactions[1].read(|reading| reading.facts()).operation
     };
-    let (named, compound) = (Some(Operation::Named("READLINK")), Some(Operation::Named("COMPOUND")));
+    let (named, compound) = (Some(CallOperation::Named("READLINK")), Some(CallOperation::Named("COMPOUND")));
     // RPC header 40, then tag, minor version, count, and an operation a word.
     for call_bytes in 32..64 {
         assert_eq!(name(call_bytes, &all, Nfsstat4::NFS4_OK), named, "{call_bytes}");

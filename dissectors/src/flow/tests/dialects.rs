@@ -34,7 +34,7 @@ fn getattr2(link: &mut Link, xid: u32) -> Frames {
 
 fn dialects(outcome: &Outcome) -> Vec<[Option<Dialect>; 2]> {
     let dialect = |t: &Transaction, which| t.message(which).and_then(|message| message.dialect());
-    let of = |t| [Which::Call, Which::Reply].map(|which| dialect(t, which));
+    let of = |t| [RpcMessageKind::Call, RpcMessageKind::Reply].map(|which| dialect(t, which));
     outcome.transactions.iter().map(of).collect()
 }
 
@@ -82,7 +82,7 @@ fn properties_and_grants_are_messages_without_transaction_and_errors_end_one() {
             "#2 c1 > 7 GETATTR NFS3ERR_STALE call 7 reply 8",
         ],
     );
-    let transport = |htype| Meaning::TransportMessage(MessageType::Version2(htype));
+    let transport = |htype| FrameKind::TransportMessage(MessageType::Version2(htype));
     assert_eq!(
         outcome.meanings[..3],
         [
@@ -95,7 +95,7 @@ fn properties_and_grants_are_messages_without_transaction_and_errors_end_one() {
     // The header of the last of them is kept for whoever shows it.
     assert_eq!(outcome.flow.lone_headers(FrameNumber(5)).len(), 0);
     let [lone] = outcome.flow.lone_headers(FrameNumber(6)) else { panic!() };
-    assert_eq!(lone.observe(&mut Unobserved), Ok(()));
+    assert_eq!(lone.observe(&mut NullObserver), Ok(()));
     let state = outcome.flow.connections().next().unwrap();
     let told = PeerProperties { send_size_bytes: Some(8192), ..PeerProperties::default() };
     assert_eq!(state.properties, [Some(told); 2]);
@@ -190,7 +190,7 @@ fn parts_of_messages_that_never_end_are_given_up() {
     let outcome = run(&frames);
     assert_eq!(outcome.transactions.len(), 2);
     assert_eq!(outcome.undecoded(), [(Undecoded::MessagePart, 193)]);
-    let limits = Limits { part_bytes: 4000, ..Limits::default() };
+    let limits = FlowLimits { part_bytes: 4000, ..FlowLimits::default() };
     let outcome = run_within(limits, &frames, |_| usize::MAX);
     assert_eq!(outcome.undecoded(), [(Undecoded::MessagePart, 193)]);
     assert!(outcome.flow.given_up().any(|(what, count)| what == GivenUp::MessageParts && count > 0));
@@ -211,7 +211,7 @@ fn seed_003_4_4_a_reply_of_the_prototype_is_read_and_ends_with_done() {
     .concat();
     let outcome = expect_all(&frames, &["#1 c1 > 7 READ NFS3_OK call 1 reply 2 rr44[2000/2000@4-5] done"]);
     assert_eq!(dialects(&outcome), [[Some(Dialect::Prototype); 2]]);
-    assert!(matches!(outcome.meanings[5], Meaning::Done { .. }));
+    assert!(matches!(outcome.meanings[5], FrameKind::Done { .. }));
     // Without the bytes that the client fetched it is not complete.
     let outcome = run(&without(&frames, &[5]));
     assert!(outcome.lines()[0].contains("missing replyread:0:1024-1999"), "{:?}", outcome.lines());
@@ -230,7 +230,7 @@ fn seed_003_4_6_2_a_long_call_of_the_prototype_is_its_first_chunk() {
     ]
     .concat();
     let outcome = expect_all(&frames, &["#1 c1 > 7 WRITE NFS3_OK call 1 reply 4 r0[568/568@3-3]"]);
-    assert_eq!(outcome.transactions[0].rpc_length(Which::Call), Some(body.len() as u64));
+    assert_eq!(outcome.transactions[0].rpc_length(RpcMessageKind::Call), Some(body.len() as u64));
 }
 
 /// RFC 5666 sections 3.5 and 3.9: one message shows of what dialect a connection is.
@@ -256,7 +256,7 @@ fn a_connection_is_of_rfc5666_once_a_message_shows_it() {
 #[test]
 fn a_named_dialect_is_the_one_that_is_read() {
     let named = |dialect, frames: &[Vec<u8>]| {
-        run_within(Limits { dialect: Some(dialect), ..Limits::default() }, frames, |_| usize::MAX)
+        run_within(FlowLimits { dialect: Some(dialect), ..FlowLimits::default() }, frames, |_| usize::MAX)
     };
     let mut link = Link::new(17);
     let grants: Vec<_> =

@@ -4,8 +4,8 @@ use super::tcp::{Stream, record};
 use super::wire::Who;
 use super::*;
 use crate::flow::iwarp::tests::wire::{Sender, payload};
-use crate::flow::transaction::Transport;
-use crate::iwarp::rdmap::Opcode;
+use crate::flow::transaction::ConnectionTransport;
+use crate::iwarp::rdmap::RdmapOpcode;
 
 /// A connection: the stream, and what both sides put into it.
 struct Connection {
@@ -37,7 +37,7 @@ impl Connection {
 
     fn sends(&mut self, who: Who, message: &Rdma) -> Vec<u8> {
         let sender = if who == Client { &mut self.client } else { &mut self.server };
-        sender.send(Opcode::SEND, &message.bytes());
+        sender.send(RdmapOpcode::SEND, &message.bytes());
         self.flush(who)
     }
 
@@ -74,7 +74,7 @@ fn calls_replies_and_their_chunks_come_over_iwarp() {
         assert_eq!((name.transport.to_string(), name.server.port), ("iwarp".into(), Some(20049)));
         let counts = outcome.flow.mpa();
         assert_eq!((counts.good > 0, counts.bad, counts.unknown), (wants_crc, 0, 0));
-        assert_eq!(outcome.meanings[3], Meaning::Management);
+        assert_eq!(outcome.meanings[3], FrameKind::Management);
     }
 }
 
@@ -140,13 +140,13 @@ fn a_lost_segment_is_missing_and_what_follows_is_not() {
 fn the_terms_of_both_sides_are_known() {
     let (mut connection, mut frames) = Connection::open(false, false);
     frames.extend(connection.work());
-    let mut flow = Flow::new(Limits::default());
+    let mut flow = Flow::new(FlowLimits::default());
     for (number, bytes) in (1..).zip(&frames) {
         feed(&mut flow, number, number as i64, bytes, usize::MAX);
     }
     let at = flow.connections.all()[0];
     let terms = flow.connections.get(at).unwrap().terms.unwrap();
-    assert_eq!(terms.service, Service::Port(crate::address::Port(20049)));
+    assert_eq!(terms.service, ConnectedService::Port(crate::address::Port(20049)));
     assert_eq!(terms.client.present().unwrap().receive_threshold(), 4096);
     assert_eq!(terms.server.present().unwrap().receive_threshold(), 4096);
 }
@@ -216,12 +216,12 @@ fn neighbours_that_were_captured_in_the_wrong_order_change_nothing() {
 
 #[test]
 fn rfc5040_section_4_8_a_terminate_is_told_by_its_names() {
-    use crate::iwarp::ddp::Queue;
+    use crate::iwarp::ddp::DdpQueue;
     let (mut connection, mut frames) = Connection::open(false, false);
-    connection.server.untagged(Opcode::TERMINATE, Queue::TERMINATE, 1, &[0x01, 0x01, 0, 0]);
+    connection.server.untagged(RdmapOpcode::TERMINATE, DdpQueue::TERMINATE, 1, &[0x01, 0x01, 0, 0]);
     frames.push(connection.flush(Server));
     let outcome = run(&frames);
-    let Some(Meaning::Terminate(terminate)) = outcome.meanings.last() else {
+    let Some(FrameKind::Terminate(terminate)) = outcome.meanings.last() else {
         panic!("{:?}", outcome.meanings)
     };
     assert_eq!(terminate.to_string(), "RDMA, Remote Protection Error, Base or bounds violation");
@@ -244,7 +244,8 @@ fn an_fpdu_of_single_bytes_is_given_up_when_it_costs_too_much() {
     let bytes = connection.server.take();
     frames.extend(connection.stream.send_in(Server, &bytes, 1));
     frames.extend(connection.work());
-    let outcome = run_within(Limits { stream_bytes: 16 << 10, ..Limits::default() }, &frames, |_| usize::MAX);
+    let outcome =
+        run_within(FlowLimits { stream_bytes: 16 << 10, ..FlowLimits::default() }, &frames, |_| usize::MAX);
     assert_eq!(outcome.flow.given_up().collect::<Vec<_>>(), [(GivenUp::MessageParts, 1)]);
     assert_eq!(outcome.transactions.len(), 2);
 }
@@ -279,12 +280,16 @@ fn seed_004_2_3_2_a_step_up_to_rdma_is_a_second_phase_of_one_connection() {
     frames.push(this.stream.send(Server, &record(&null_reply(5).body)));
     frames.extend([this.flush(Client), this.flush(Server)]);
     frames.extend(this.work());
-    let limits = Limits { note_closed: true, ..Limits::default() };
+    let limits = FlowLimits { note_closed: true, ..FlowLimits::default() };
     let mut outcome = run_within(limits, &frames, |_| usize::MAX);
     let phases: Vec<_> = { outcome.transactions.iter() }
         .map(|t| (t.connection.number, t.connection.transport, t.xid.0))
         .collect();
-    let expected = [(1, Transport::Tcp, 5), (1, Transport::Iwarp, 7), (1, Transport::Iwarp, 8)];
+    let expected = [
+        (1, ConnectionTransport::Tcp, 5),
+        (1, ConnectionTransport::Iwarp, 7),
+        (1, ConnectionTransport::Iwarp, 8),
+    ];
     assert_eq!(phases, expected, "{:?}", outcome.lines());
     assert_eq!(outcome.undecoded(), []);
     // It has not closed, and is there once.

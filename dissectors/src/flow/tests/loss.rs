@@ -2,7 +2,7 @@
 //! numbers that wrap. InfiniBand Architecture Specification volume 1, section 9.7.
 
 use super::*;
-use crate::flow::transaction::{Delivered, LostCopy, Phases};
+use crate::flow::transaction::{DeliveryEvidence, LostCopy, Phases};
 
 const SINK: Memory = Memory { handle: 0xb1, offset: 0x1000, length: 4096 };
 const SOURCE: Memory = Memory { handle: 0xa1, offset: 0x1000, length: 4096 };
@@ -185,9 +185,9 @@ fn a_send_that_was_sent_again_is_one_message_of_two_copies() {
     );
     let t = &outcome.transactions[0];
     assert_eq!(t.latency(), Some(2000), "from the first Call to the first Reply");
-    let Meaning::Message { key, .. } = outcome.meanings[0] else { panic!() };
-    assert_eq!(outcome.meanings[1], Meaning::MessageAgain { key, which: Which::Call });
-    assert_eq!(outcome.meanings[4], Meaning::MessageAgain { key, which: Which::Reply });
+    let FrameKind::Message { key, .. } = outcome.meanings[0] else { panic!() };
+    assert_eq!(outcome.meanings[1], FrameKind::MessageAgain { key, which: RpcMessageKind::Call });
+    assert_eq!(outcome.meanings[4], FrameKind::MessageAgain { key, which: RpcMessageKind::Reply });
 }
 
 #[test]
@@ -263,8 +263,8 @@ fn after_a_nak_the_sender_goes_back_to_the_lost_packet() {
     assert_eq!(t.latency(), Some(9000));
     let phases = Phases { server: 1000, data_out: 1000, recovery: 7000, ..Phases::default() };
     assert_eq!(t.phases(), Some(phases));
-    assert_eq!(ends(t, Which::Reply), (10_000, Delivered::Acknowledged, 2, 0));
-    assert_eq!(outcome.meanings[5], Meaning::Control);
+    assert_eq!(ends(t, RpcMessageKind::Reply), (10_000, DeliveryEvidence::Acknowledged, 2, 0));
+    assert_eq!(outcome.meanings[5], FrameKind::Control);
 }
 
 /// InfiniBand volume 1, section 9.7.5.2.8: a packet behind a gap is refused, and so shows that one before it was sent.
@@ -303,7 +303,7 @@ fn infiniband_9_7_6_1_3_a_pause_of_an_ack_timeout_may_be_a_lost_call() {
         let mut frames = if has_set_up { link.connect(1) } else { Vec::new() };
         let before = frames.len() + 2;
         frames.extend([getattr(&mut link, 5), getattr(&mut link, 6)].concat());
-        let mut flow = Flow::new(Limits::default());
+        let mut flow = Flow::new(FlowLimits::default());
         for (number, bytes) in (1..).zip(&frames) {
             // The message before ends with frame `before`.
             let late = if number > before as i64 { pause as i64 - 1000 } else { 0 };
@@ -316,7 +316,7 @@ fn infiniband_9_7_6_1_3_a_pause_of_an_ack_timeout_may_be_a_lost_call() {
 }
 
 /// When the delivered copy of a message ended, how that is known, how often it was sent, and how often by RPC.
-fn ends(t: &Transaction, which: Which) -> (i64, Delivered, u32, u32) {
+fn ends(t: &Transaction, which: RpcMessageKind) -> (i64, DeliveryEvidence, u32, u32) {
     let message = t.message(which).unwrap();
     (message.end_time.0, message.delivered, message.copies, message.resent)
 }
@@ -336,7 +336,7 @@ fn a_reply_that_is_sent_again_unless_acknowledged_was_lost() {
         frames.extend(link.ack(Client));
         let outcome = run(&frames);
         let t = &outcome.transactions[1];
-        assert_eq!(ends(t, Which::Reply), (end, Delivered::Acknowledged, 2, 0));
+        assert_eq!(ends(t, RpcMessageKind::Reply), (end, DeliveryEvidence::Acknowledged, 2, 0));
         assert_eq!(t.phases().unwrap().recovery, recovery);
     }
 }
@@ -346,8 +346,8 @@ fn without_acknowledgements_a_message_is_assumed_to_be_delivered() {
     let mut link = Link::new(17);
     let outcome = run(&getattr(&mut link, 7));
     let t = &outcome.transactions[0];
-    assert_eq!(ends(t, Which::Call), (1000, Delivered::Assumed, 1, 0));
-    assert_eq!(ends(t, Which::Reply), (2000, Delivered::Assumed, 1, 0));
+    assert_eq!(ends(t, RpcMessageKind::Call), (1000, DeliveryEvidence::Assumed, 1, 0));
+    assert_eq!(ends(t, RpcMessageKind::Reply), (2000, DeliveryEvidence::Assumed, 1, 0));
 }
 
 #[test]
@@ -356,7 +356,7 @@ fn a_call_under_another_psn_is_sent_again_by_rpc() {
     let call = getattr_call(7);
     let frames = [link.send(Client, &call), link.send(Client, &call), link.send(Server, &getattr_reply(7))];
     let outcome = expect(&frames.concat(), &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 1,2 x2 reply 3"]);
-    assert_eq!(ends(&outcome.transactions[0], Which::Call), (1000, Delivered::Assumed, 2, 1));
+    assert_eq!(ends(&outcome.transactions[0], RpcMessageKind::Call), (1000, DeliveryEvidence::Assumed, 2, 1));
 }
 
 /// A frame that two mirror ports gave is one copy, and so is one that was sent again and then mirrored twice.
@@ -365,7 +365,7 @@ fn frames_that_were_captured_twice_are_no_copies() {
     let mut link = Link::new(17);
     let mut frames = read(&mut link, 7, SINK);
     frames.extend(read(&mut link, 8, SINK));
-    let mut flow = Flow::new(Limits::default());
+    let mut flow = Flow::new(FlowLimits::default());
     let twice =
         (1..).zip(&frames).flat_map(|(number, frame)| [identified(frame, number), identified(frame, number)]);
     for (number, frame) in (1..).zip(twice) {
@@ -376,7 +376,7 @@ fn frames_that_were_captured_twice_are_no_copies() {
     let transactions: Vec<_> = std::iter::from_fn(|| flow.next_transaction()).collect();
     assert_eq!(transactions.len(), 2);
     for t in &transactions {
-        for which in [Which::Call, Which::Reply] {
+        for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
             let message = t.message(which).unwrap();
             assert_eq!((message.copies, message.resent), (1, 0));
         }
@@ -469,7 +469,7 @@ fn an_acknowledgement_that_was_captured_early_does_not_end_a_message() {
         let early = [before, call, link.send(Client, &null_call(8)), link.ack(Server)].concat();
         let late =
             [link.send(Client, &null_call(9)), last, link.send(Server, &write_reply(7, 2500))].concat();
-        let mut flow = Flow::new(Limits::default());
+        let mut flow = Flow::new(FlowLimits::default());
         let times = early.iter().map(|_| 0).chain(late.iter().map(|_| milliseconds * 1_000_000));
         for ((number, delay), bytes) in (1..).zip(times).zip(early.iter().chain(&late)) {
             feed(&mut flow, number, number as i64 * 1000 + delay, bytes, usize::MAX);

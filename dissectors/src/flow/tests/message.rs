@@ -1,12 +1,14 @@
 //! RPC-over-RDMA messages as the tests send them.
 
-use crate::nfs::Outcome;
+use crate::nfs::StatusUnion;
 use crate::nfs::v3::{self, Args, Results};
 use crate::nfs::v4;
 use crate::rdma::Handle;
 use crate::rpc::auth::{AuthBody, Credential, Flavor, Verifier};
 use crate::rpc::{self, Program, Xid};
-use crate::rpcrdma::{self, Body, ChunkLists, Header, PaddedHeader, Proc, ReadSegment, Segment, WriteChunk};
+use crate::rpcrdma::{
+    self, ChunkLists, PaddedHeader, RdmaBody, RdmaProc, RdmaSegment, ReadSegment, RpcRdmaHeader, WriteChunk,
+};
 use crate::xdr::{Ddp, Encoder, Opaque, Text, Void, Xdr};
 
 /// A segment of a chunk.
@@ -32,8 +34,8 @@ impl Memory {
         Self { offset: self.offset + u64::from(skip), length: self.length - skip, ..self }
     }
 
-    fn segment(self) -> Segment {
-        Segment { handle: Handle(self.handle), length: self.length, offset: self.offset }
+    fn segment(self) -> RdmaSegment {
+        RdmaSegment { handle: Handle(self.handle), length: self.length, offset: self.offset }
     }
 }
 
@@ -42,10 +44,10 @@ impl Memory {
 pub(super) struct Rdma {
     xid: u32,
     credits: u32,
-    proc: Proc,
+    proc: RdmaProc,
     reads: Vec<ReadSegment>,
-    writes: Vec<Vec<Segment>>,
-    reply: Option<Vec<Segment>>,
+    writes: Vec<Vec<RdmaSegment>>,
+    reply: Option<Vec<RdmaSegment>>,
     /// The RPC message.
     pub(super) body: Vec<u8>,
     /// Where the first item that travels in a Read chunk belongs.
@@ -55,7 +57,7 @@ pub(super) struct Rdma {
 impl Rdma {
     pub(super) fn new(xid: u32, body: Vec<u8>) -> Self {
         let (reads, writes) = (Vec::new(), Vec::new());
-        Self { xid, credits: 32, proc: Proc::RDMA_MSG, reads, writes, reply: None, body, position: 0 }
+        Self { xid, credits: 32, proc: RdmaProc::RDMA_MSG, reads, writes, reply: None, body, position: 0 }
     }
 
     pub(super) fn credits(mut self, credits: u32) -> Self {
@@ -90,14 +92,14 @@ impl Rdma {
 
     /// Leaves the RPC message to a chunk.
     pub(super) fn nomsg(mut self) -> Self {
-        self.proc = Proc::RDMA_NOMSG;
+        self.proc = RdmaProc::RDMA_NOMSG;
         self.body.clear();
         self
     }
 
     /// RDMA_MSGP.
     pub(super) fn padded(mut self) -> Self {
-        self.proc = Proc::RDMA_MSGP;
+        self.proc = RdmaProc::RDMA_MSGP;
         self
     }
 
@@ -110,9 +112,11 @@ impl Rdma {
             rdma_reply: self.reply.as_ref().map(|segments| WriteChunk { target: segments[..].into() }),
         };
         let rdma_body = match self.proc {
-            Proc::RDMA_MSG => Body::Msg(lists),
-            Proc::RDMA_NOMSG => Body::Nomsg(lists),
-            Proc::RDMA_MSGP => Body::Msgp(PaddedHeader { rdma_align: 4096, rdma_thresh: 1024, lists }),
+            RdmaProc::RDMA_MSG => RdmaBody::Msg(lists),
+            RdmaProc::RDMA_NOMSG => RdmaBody::Nomsg(lists),
+            RdmaProc::RDMA_MSGP => {
+                RdmaBody::Msgp(PaddedHeader { rdma_align: 4096, rdma_thresh: 1024, lists })
+            }
             proc => panic!("{proc} has no chunk lists"),
         };
         let header = header(self.xid, rpcrdma::VERSION, self.credits, rdma_body);
@@ -121,8 +125,8 @@ impl Rdma {
 }
 
 /// A header alone: RDMA_DONE, RDMA_ERROR, or one of another version.
-pub(super) fn header(xid: u32, version: u32, credits: u32, rdma_body: Body<'_>) -> Vec<u8> {
-    let header = Header { rdma_xid: Xid(xid), rdma_vers: version, rdma_credit: credits, rdma_body };
+pub(super) fn header(xid: u32, version: u32, credits: u32, rdma_body: RdmaBody<'_>) -> Vec<u8> {
+    let header = RpcRdmaHeader { rdma_xid: Xid(xid), rdma_vers: version, rdma_credit: credits, rdma_body };
     let mut encoder = Encoder::new();
     header.encode(&mut encoder);
     encoder.finish().0
@@ -131,7 +135,7 @@ pub(super) fn header(xid: u32, version: u32, credits: u32, rdma_body: Body<'_>) 
 const NOBODY: AuthBody<'static> = AuthBody { body: Opaque(b"") };
 
 fn rpc_call(xid: u32, prog: Program, vers: u32, proc: u32, arguments: impl FnOnce(&mut Encoder)) -> Rdma {
-    let call = rpc::Call {
+    let call = rpc::CallBody {
         rpcvers: rpc::VERSION,
         prog,
         vers,
@@ -140,7 +144,7 @@ fn rpc_call(xid: u32, prog: Program, vers: u32, proc: u32, arguments: impl FnOnc
         verf: Verifier::Other(Flavor::AUTH_NONE, NOBODY),
     };
     let mut encoder = Encoder::new();
-    rpc::Message { xid: Xid(xid), body: rpc::Body::Call(call) }.encode(&mut encoder);
+    rpc::RpcMsg { xid: Xid(xid), body: rpc::RpcMsgBody::Call(call) }.encode(&mut encoder);
     arguments(&mut encoder);
     let (body, splices) = encoder.finish();
     let mut message = Rdma::new(xid, body);
@@ -149,24 +153,24 @@ fn rpc_call(xid: u32, prog: Program, vers: u32, proc: u32, arguments: impl FnOnc
 }
 
 fn rpc_reply(xid: u32, results: impl FnOnce(&mut Encoder)) -> Rdma {
-    let reply = rpc::Reply::Accepted(rpc::AcceptedReply {
+    let reply = rpc::ReplyBody::Accepted(rpc::AcceptedReply {
         verf: Verifier::Other(Flavor::AUTH_NONE, NOBODY),
         reply_data: rpc::ReplyData::Success,
     });
     let mut encoder = Encoder::new();
-    rpc::Message { xid: Xid(xid), body: rpc::Body::Reply(reply) }.encode(&mut encoder);
+    rpc::RpcMsg { xid: Xid(xid), body: rpc::RpcMsgBody::Reply(reply) }.encode(&mut encoder);
     results(&mut encoder);
     Rdma::new(xid, encoder.finish().0)
 }
 
 /// A Reply that says why the procedure was not called.
 pub(super) fn refusal(xid: u32, stat: rpc::AcceptStat) -> Rdma {
-    let reply = rpc::Reply::Accepted(rpc::AcceptedReply {
+    let reply = rpc::ReplyBody::Accepted(rpc::AcceptedReply {
         verf: Verifier::Other(Flavor::AUTH_NONE, NOBODY),
         reply_data: rpc::ReplyData::Failed(stat),
     });
     let mut encoder = Encoder::new();
-    rpc::Message { xid: Xid(xid), body: rpc::Body::Reply(reply) }.encode(&mut encoder);
+    rpc::RpcMsg { xid: Xid(xid), body: rpc::RpcMsgBody::Reply(reply) }.encode(&mut encoder);
     Rdma::new(xid, encoder.finish().0)
 }
 
@@ -183,13 +187,13 @@ const NO_WCC: v3::WccData = v3::WccData { before: None, after: None };
 
 /// COMPOUND of NFSv4.1: PUTROOTFH, GETFH and so on, whatever these operations hold.
 pub(super) fn compound_call(xid: u32, operations: &[v4::Args<'_>]) -> Rdma {
-    let head = v4::CallHead { tag: Text(b""), minorversion: 1 };
-    rpc_call(xid, Program::NFS, 4, 1, |encoder| v4::Call::new(head, operations).encode(encoder))
+    let head = v4::CompoundCallHead { tag: Text(b""), minorversion: 1 };
+    rpc_call(xid, Program::NFS, 4, 1, |encoder| v4::CompoundCall::new(head, operations).encode(encoder))
 }
 
 pub(super) fn compound_reply(xid: u32, status: v4::Nfsstat4, results: &[v4::Results<'_>]) -> Rdma {
-    let head = v4::ReplyHead { status, tag: Text(b"") };
-    rpc_reply(xid, |encoder| v4::Reply::new(head, results).encode(encoder))
+    let head = v4::CompoundReplyHead { status, tag: Text(b"") };
+    rpc_reply(xid, |encoder| v4::CompoundReply::new(head, results).encode(encoder))
 }
 
 /// A Call of a procedure with 8 bytes of arguments.
@@ -213,11 +217,11 @@ pub(super) fn null_reply(xid: u32) -> Rdma {
 
 /// GETATTR of NFSv3, which fails.
 pub(super) fn getattr_call(xid: u32) -> Rdma {
-    nfs_call(xid, &Args::GETATTR(v3::GetattrArgs { object: FILE }))
+    nfs_call(xid, &Args::GETATTR(v3::Getattr3Args { object: FILE }))
 }
 
 pub(super) fn getattr_reply(xid: u32) -> Rdma {
-    nfs_reply(xid, &Results::GETATTR(Outcome::Fail(v3::Nfsstat3::NFS3ERR_STALE, Void)))
+    nfs_reply(xid, &Results::GETATTR(StatusUnion::Fail(v3::Nfsstat3::NFS3ERR_STALE, Void)))
 }
 
 /// NULL of the callback program.
@@ -227,12 +231,12 @@ pub(super) fn callback(xid: u32) -> Rdma {
 
 /// READ of NFSv3.
 pub(super) fn read_call(xid: u32, count: u32) -> Rdma {
-    nfs_call(xid, &Args::READ(v3::ReadArgs { file: FILE, offset: 0, count }))
+    nfs_call(xid, &Args::READ(v3::Read3Args { file: FILE, offset: 0, count }))
 }
 
 fn read_results(data: Ddp<'_>) -> Results<'_> {
     let count = data.length();
-    Results::READ(Outcome::Ok(v3::ReadOk { file_attributes: None, count, eof: true, data }))
+    Results::READ(StatusUnion::Ok(v3::Read3Resok { file_attributes: None, count, eof: true, data }))
 }
 
 /// The answer to READ, its data in a Write chunk.
@@ -247,7 +251,7 @@ pub(super) fn read_reply_inline(xid: u32, data: &[u8]) -> Rdma {
 
 fn write_arguments(data: Ddp<'_>) -> Args<'_> {
     let (count, stable) = (data.length(), v3::StableHow::FILE_SYNC);
-    Args::WRITE(v3::WriteArgs { file: FILE, offset: 0, count, stable, data })
+    Args::WRITE(v3::Write3Args { file: FILE, offset: 0, count, stable, data })
 }
 
 /// WRITE of NFSv3, its data in a Read chunk.
@@ -262,8 +266,8 @@ pub(super) fn write_call_inline(xid: u32, data: &[u8]) -> Rdma {
 
 pub(super) fn write_reply(xid: u32, count: u32) -> Rdma {
     let committed = v3::StableHow::FILE_SYNC;
-    let ok = v3::WriteOk { file_wcc: NO_WCC, count, committed, verf: [7; 8] };
-    nfs_reply(xid, &Results::WRITE(Outcome::Ok(ok)))
+    let ok = v3::Write3Resok { file_wcc: NO_WCC, count, committed, verf: [7; 8] };
+    nfs_reply(xid, &Results::WRITE(StatusUnion::Ok(ok)))
 }
 
 /// Bytes that tell their place.

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::rpc::AcceptStat;
-use crate::rpcrdma::{Body, MessageType, Proc, RdmaError, Unread, Versions};
-use crate::xdr::Rest;
+use crate::rpcrdma::{MessageType, RdmaBody, RdmaProc, RpcRdmaError, UnknownRdmaBody, Versions};
+use crate::xdr::RemainingBytes;
 
 /// XIDs count in each direction by themselves: RFC 8167 section 2.4.1.
 #[test]
@@ -57,7 +57,7 @@ fn order_and_numbers_are_the_same_however_long_a_transaction_waits_for_copies() 
     let frames: Frames = (0..200).flat_map(|xid| getattr(&mut link, xid)).collect();
     let expected = run(&frames).lines();
     for lingering in [0, 1, 7] {
-        let limits = Limits { lingering_transactions: lingering, ..Limits::default() };
+        let limits = FlowLimits { lingering_transactions: lingering, ..FlowLimits::default() };
         assert_eq!(run_within(limits, &frames, |_| usize::MAX).lines(), expected);
     }
 }
@@ -96,15 +96,15 @@ fn a_grant_of_zero_credits_stands_in_the_words_of_the_header() {
             .concat();
     let outcome = expect_all(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 1 reply 2"]);
     let words = |which| outcome.transactions[0].message(which).and_then(|message| message.rpcrdma).unwrap();
-    assert_eq!((words(Which::Call).credits, words(Which::Reply).credits), (128, 0));
+    assert_eq!((words(RpcMessageKind::Call).credits, words(RpcMessageKind::Reply).credits), (128, 0));
     assert_eq!(
-        (words(Which::Reply).version, words(Which::Reply).message_type),
-        (1, MessageType::Version1(Proc::RDMA_MSG))
+        (words(RpcMessageKind::Reply).version, words(RpcMessageKind::Reply).message_type),
+        (1, MessageType::Version1(RdmaProc::RDMA_MSG))
     );
 }
 
-fn unread(proc: u32, bytes: &[u8]) -> Body<'_> {
-    Body::Unread(Proc(proc), Unread { data: Rest(bytes) })
+fn unread(proc: u32, bytes: &[u8]) -> RdmaBody<'_> {
+    RdmaBody::Unread(RdmaProc(proc), UnknownRdmaBody { data: RemainingBytes(bytes) })
 }
 
 #[test]
@@ -125,10 +125,10 @@ fn messages_of_an_unknown_version_are_shown_as_what_they_are() {
     );
     let t = &outcome.transactions[1];
     let words = t.reply.as_ref().unwrap().rpcrdma.unwrap();
-    let proc = MessageType::Version1(Proc::RDMA_MSG);
+    let proc = MessageType::Version1(RdmaProc::RDMA_MSG);
     assert_eq!((words.version, words.credits, words.message_type), (3, 16, proc));
     assert_eq!(t.reply.as_ref().unwrap().dialect(), None);
-    assert_eq!((t.rpc_length(Which::Call), t.missing()), (Some(0), vec![]));
+    assert_eq!((t.rpc_length(RpcMessageKind::Call), t.missing()), (Some(0), vec![]));
 }
 
 /// RFC 8166 section 4.5.1.
@@ -136,11 +136,11 @@ fn messages_of_an_unknown_version_are_shown_as_what_they_are() {
 fn the_answer_err_vers_ends_the_transaction_of_its_xid() {
     for version in [1, 3] {
         let mut link = Link::new(17);
-        let error = RdmaError::Vers(Versions { rdma_vers_low: 1, rdma_vers_high: 1 });
+        let error = RpcRdmaError::Vers(Versions { rdma_vers_low: 1, rdma_vers_high: 1 });
         let frames = [
             getattr(&mut link, 6),
             link.send_bytes(Client, &header(7, 3, 32, unread(0, &[1; 60]))),
-            link.send_bytes(Server, &header(7, version, 16, Body::Error(error))),
+            link.send_bytes(Server, &header(7, version, 16, RdmaBody::Error(error))),
         ]
         .concat();
         let outcome = expect_all(
@@ -150,7 +150,7 @@ fn the_answer_err_vers_ends_the_transaction_of_its_xid() {
                 "#2 c1 > 7 - ERR_VERS call 3 reply 4 missing undecoded:call:0-",
             ],
         );
-        assert_eq!(outcome.transactions[1].rpc_length(Which::Reply), None);
+        assert_eq!(outcome.transactions[1].rpc_length(RpcMessageKind::Reply), None);
     }
 }
 
@@ -160,8 +160,8 @@ fn the_answer_err_chunk_ends_the_transaction_of_its_xid() {
     let mut link = Link::new(17);
     let frames = [
         link.send(Client, &write_call(7, 1000).read(&[memory(0xa1, 0, 1000)])),
-        link.send_bytes(Server, &header(7, 1, 16, Body::Error(RdmaError::Chunk))),
-        link.send_bytes(Server, &header(9, 1, 16, Body::Error(RdmaError::Chunk))),
+        link.send_bytes(Server, &header(7, 1, 16, RdmaBody::Error(RpcRdmaError::Chunk))),
+        link.send_bytes(Server, &header(9, 1, 16, RdmaBody::Error(RpcRdmaError::Chunk))),
     ]
     .concat();
     expect_all(
@@ -343,7 +343,7 @@ fn what_is_no_header_on_a_connection_of_nfs_is_counted_and_no_transaction() {
         getattr(&mut link, 6),
         link.send_bytes(Client, &[7; 12]),
         // An RDMA_DONE of an XID that is not known, and a header whose lists go on for ever.
-        link.send_bytes(Client, &[header(7, 1, 32, Body::Done), vec![0; 4]].concat()),
+        link.send_bytes(Client, &[header(7, 1, 32, RdmaBody::Done), vec![0; 4]].concat()),
         link.send_bytes(
             Client,
             &[&[0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0, 32, 0, 0, 0, 0][..], &[0xff; 40]].concat(),
@@ -367,7 +367,7 @@ fn fragments_of_ip_datagrams_are_put_together_and_all_their_frames_are_named() {
         .flat_map(|frame| if frame.len() > 100 { wire::fragments(frame, 64) } else { vec![frame.clone()] })
         .collect();
     let outcome = expect_all(&frames, &["#1 c1 > 7 READ NFS3_OK call 1,2 reply 6,7 w[1000/1000/1000@4-5]"]);
-    assert_eq!(outcome.meanings[0], Meaning::Part);
+    assert_eq!(outcome.meanings[0], FrameKind::Part);
 }
 
 #[test]
@@ -406,7 +406,7 @@ fn seed_004_2_4_zero_length_sends_are_neither_malformed_nor_transactions() {
     .concat();
     let outcome = run(&frames);
     assert_eq!((outcome.undecoded(), outcome.transactions.len()), (vec![], 2), "{:?}", outcome.meanings);
-    let empty = outcome.meanings.iter().filter(|meaning| **meaning == Meaning::Empty).count();
+    let empty = outcome.meanings.iter().filter(|meaning| **meaning == FrameKind::Empty).count();
     assert_eq!(empty, 6, "{:?}", outcome.meanings);
 }
 
@@ -424,7 +424,7 @@ fn a_send_of_less_than_a_header_is_no_transaction() {
         }
     }
     let mut link = Link::new(17);
-    let error = header(6, 1, 16, Body::Error(RdmaError::Chunk));
+    let error = header(6, 1, 16, RdmaBody::Error(RpcRdmaError::Chunk));
     assert_eq!(error.len(), 20);
     let frames = [link.send(Client, &getattr_call(6)), link.send_bytes(Server, &error)].concat();
     expect_all(&frames, &["#1 c1 > 6 GETATTR ERR_CHUNK call 1 reply 2"]);

@@ -23,10 +23,10 @@ mod wire;
 
 use std::ops::Range;
 
-use super::reading::{Operation, RpcStatus};
-use super::transaction::Missing;
+use super::decode::{CallOperation, RpcStatus};
+use super::transaction::MissingPart;
 use super::*;
-use crate::field::{Field, Value};
+use crate::field::{Field, FieldValue};
 use crate::flow::chunk::Chunk;
 
 use message::*;
@@ -36,7 +36,7 @@ use wire::{Client, Frames, Link, Server};
 struct Outcome {
     flow: Flow,
     transactions: Vec<Transaction>,
-    meanings: Vec<Meaning>,
+    meanings: Vec<FrameKind>,
 }
 
 /// Runs frames that are a microsecond apart, the first at 1 microsecond.
@@ -46,11 +46,11 @@ fn run(frames: &[Vec<u8>]) -> Outcome {
 
 /// The same with a snap length, after as many whole frames.
 fn run_cut(frames: &[Vec<u8>], whole: u64, snap: usize) -> Outcome {
-    let limits = Limits { check_icrc: true, ..Limits::default() };
+    let limits = FlowLimits { check_icrc: true, ..FlowLimits::default() };
     run_within(limits, frames, |number| if number > whole { snap } else { usize::MAX })
 }
 
-fn run_within(limits: Limits, frames: &[Vec<u8>], snap: impl Fn(u64) -> usize) -> Outcome {
+fn run_within(limits: FlowLimits, frames: &[Vec<u8>], snap: impl Fn(u64) -> usize) -> Outcome {
     let mut flow = Flow::new(limits);
     let mut meanings = Vec::new();
     let mut transactions = Vec::new();
@@ -67,13 +67,13 @@ fn run_within(limits: Limits, frames: &[Vec<u8>], snap: impl Fn(u64) -> usize) -
     Outcome { flow, transactions, meanings }
 }
 
-fn feed(flow: &mut Flow, number: u64, time: i64, bytes: &[u8], snap: usize) -> Meaning {
+fn feed(flow: &mut Flow, number: u64, time: i64, bytes: &[u8], snap: usize) -> FrameKind {
     let bytes = identified(bytes, number as u16);
     feed_as_it_is(flow, number, time, &bytes, snap)
 }
 
 /// The same with the identification that the frame has.
-fn feed_as_it_is(flow: &mut Flow, number: u64, time: i64, bytes: &[u8], snap: usize) -> Meaning {
+fn feed_as_it_is(flow: &mut Flow, number: u64, time: i64, bytes: &[u8], snap: usize) -> FrameKind {
     flow.frame(&Frame {
         number: FrameNumber(number),
         time: Timestamp(time),
@@ -99,8 +99,8 @@ fn identified(bytes: &[u8], identification: u16) -> Vec<u8> {
         bytes: &copy,
         length: copy.len() as u32,
     };
-    let datagram = crate::net::decode(&frame, &mut Unobserved);
-    if let (crate::net::Carried::Infiniband(packet), Some(Icrc::Bad { expected, .. })) =
+    let datagram = crate::net::decode(&frame, &mut NullObserver);
+    if let (crate::net::DatagramPayload::Infiniband(packet), Some(Icrc::Bad { expected, .. })) =
         (datagram.carried, datagram.icrc(&frame))
     {
         let end = packet.at + packet.length;
@@ -118,7 +118,7 @@ fn whole(transaction: &Transaction) {
     let mut depth = Depth(0);
     transaction.read(|reading| {
         reading.facts();
-        for which in [Which::Call, Which::Reply] {
+        for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
             let _ = reading.observe(which, &mut depth);
         }
     });
@@ -133,7 +133,7 @@ impl<'a> Observer<'a> for Depth {
     fn leave(&mut self, _: usize) {
         self.0 -= 1;
     }
-    fn value(&mut self, _: &'static Field, _: Range<usize>, _: Value<'a>) {}
+    fn value(&mut self, _: &'static Field, _: Range<usize>, _: FieldValue<'a>) {}
 }
 
 impl Outcome {
@@ -169,8 +169,8 @@ fn line(transaction: &Transaction) -> String {
     let t = transaction;
     let facts = t.read(|reading| reading.facts());
     let operation = match facts.operation {
-        Some(Operation::Named(name)) => name.to_owned(),
-        Some(Operation::Number(number)) => number.to_string(),
+        Some(CallOperation::Named(name)) => name.to_owned(),
+        Some(CallOperation::Number(number)) => number.to_string(),
         None => "-".to_owned(),
     };
     let status = match (facts.status, facts.rpc_status) {
@@ -179,7 +179,7 @@ fn line(transaction: &Transaction) -> String {
         (None, Some(RpcStatus::RdmaError(error))) => error.to_string(),
         (None, None) => "-".to_owned(),
     };
-    let way = if t.direction == Direction::Forward { '>' } else { '<' };
+    let way = if t.direction == CallDirection::Forward { '>' } else { '<' };
     let mut line = format!("#{} c{} {way} {:x} {operation} {status}", t.index, t.connection.number, t.xid.0);
     for (name, message) in [("call", &t.call), ("reply", &t.reply)] {
         if let Some(message) = message {
@@ -208,7 +208,7 @@ fn line(transaction: &Transaction) -> String {
     if let Some(index) = t.retry_of {
         line += &format!(" retry of #{index}");
     }
-    let missing: Vec<_> = facts.missing(t).iter().map(Missing::to_string).collect();
+    let missing: Vec<_> = facts.missing(t).iter().map(MissingPart::to_string).collect();
     if !missing.is_empty() {
         line += &format!(" missing {}", missing.join(","));
     }
@@ -216,7 +216,7 @@ fn line(transaction: &Transaction) -> String {
 }
 
 fn segments(chunk: &Chunk, returns: bool) -> String {
-    let segment = |segment: &chunk::Segment| {
+    let segment = |segment: &chunk::ChunkSegment| {
         let mut text = segment.moved.seen().to_string();
         if returns {
             text += &segment.returned.map_or("/-".to_owned(), |returned| format!("/{returned}"));

@@ -1,12 +1,12 @@
 //! Calls in flight, one rule a test.
 
 use super::*;
-use crate::flow::pending::PendingPhase;
+use crate::flow::pending_calls::PendingPhase;
 
 const MS: u64 = 1_000_000;
 
 /// Feeds frames that are a microsecond apart.
-fn fed(limits: Limits, frames: &[Vec<u8>]) -> Flow {
+fn fed(limits: FlowLimits, frames: &[Vec<u8>]) -> Flow {
     let mut flow = Flow::new(limits);
     for (number, bytes) in (1..).zip(frames) {
         feed(&mut flow, number, number as i64 * 1000, bytes, usize::MAX);
@@ -29,14 +29,14 @@ fn a_call_is_pending_from_its_last_frame_to_its_reply() {
     ]
     .concat();
     let first = frames.len() as u64 - 1;
-    let flow = fed(Limits::default(), &frames[..frames.len() - 1]);
+    let flow = fed(FlowLimits::default(), &frames[..frames.len() - 1]);
     assert_eq!(phases(&flow), [(7, PendingPhase::Server), (8, PendingPhase::Server)]);
-    let flow = fed(Limits::default(), &frames);
+    let flow = fed(FlowLimits::default(), &frames);
     let [call] = flow.pending().collect::<Vec<_>>()[..] else { panic!("{:?}", phases(&flow)) };
     assert_eq!((call.transaction.xid.0, call.copies), (8, 1));
     assert_eq!((call.since, call.first_frame), (Timestamp(first as i64 * 1000), FrameNumber(first)));
     let named = call.to_transaction();
-    assert_eq!((named.connection.number, named.direction), (1, Direction::Forward));
+    assert_eq!((named.connection.number, named.direction), (1, CallDirection::Forward));
     assert_eq!(flow.now(), Timestamp(frames.len() as i64 * 1000));
 }
 
@@ -46,14 +46,14 @@ fn the_phase_tells_what_moved_so_far() {
     let mut link = Link::new(17);
     let source = memory(0xa1, 0, 1000);
     let call = link.send(Client, &write_call(7, 1000).read(&[source]));
-    let flow = fed(Limits::default(), &call);
+    let flow = fed(FlowLimits::default(), &call);
     assert_eq!(phases(&flow), [(7, PendingPhase::DataIn { moved_bytes: 0, offered_bytes: 1000 })]);
     let frames = [call, link.read(Server, source, &data(1000))].concat();
-    assert_eq!(phases(&fed(Limits::default(), &frames)), [(7, PendingPhase::Server)]);
+    assert_eq!(phases(&fed(FlowLimits::default(), &frames)), [(7, PendingPhase::Server)]);
     let mut link = Link::new(17);
     let sink = memory(0xb1, 0, 2048);
     let whole = read(&mut link, 8, sink);
-    let flow = fed(Limits::default(), &whole[..whole.len() - 2]);
+    let flow = fed(FlowLimits::default(), &whole[..whole.len() - 2]);
     let moved = PendingPhase::DataOut { moved_bytes: 2048 };
     assert_eq!(phases(&flow), [(8, moved)]);
 }
@@ -62,7 +62,7 @@ fn the_phase_tells_what_moved_so_far() {
 fn a_call_that_is_older_than_the_bound_is_given_out_as_it_is() {
     let mut link = Link::new(17);
     let frames = [link.send(Client, &getattr_call(7)), link.send(Client, &getattr_call(8))].concat();
-    let mut flow = fed(Limits { call_age_ns: Some(100 * MS), ..Limits::default() }, &frames);
+    let mut flow = fed(FlowLimits { call_age_ns: Some(100 * MS), ..FlowLimits::default() }, &frames);
     flow.idle(Timestamp(100 * MS as i64 + 1000));
     assert!(flow.next_transaction().is_none());
     flow.idle(Timestamp(100 * MS as i64 + 1001));
@@ -82,7 +82,7 @@ fn a_call_that_is_older_than_the_bound_is_given_out_as_it_is() {
 #[test]
 fn without_a_bound_a_call_waits_for_the_end() {
     let mut link = Link::new(17);
-    let mut flow = fed(Limits::default(), &link.send(Client, &getattr_call(7)));
+    let mut flow = fed(FlowLimits::default(), &link.send(Client, &getattr_call(7)));
     flow.idle(Timestamp(86_400_000_000_000));
     assert!(flow.next_transaction().is_none());
     flow.finish();

@@ -46,7 +46,7 @@ fn seed_003_3_4_segments_of_one_chunk_are_spliced_in_their_order() {
         frames.extend(link.read(Server, part, &bytes[range]));
     }
     frames.extend(link.send(Server, &write_reply(7, 1000)));
-    let limits = Limits { keep_data: true, ..Limits::default() };
+    let limits = FlowLimits { keep_data: true, ..FlowLimits::default() };
     let outcome = run_within(limits, &frames, |_| usize::MAX);
     let [transaction] = &outcome.transactions[..] else { panic!() };
     let content = transaction.read_chunks[0].content(|segment| segment.length.into()).unwrap();
@@ -71,9 +71,9 @@ fn seed_003_4_3_the_server_moves_data_between_call_and_reply() {
     let outcome = run(&frames);
     let words: Vec<_> = { outcome.meanings.iter() }
         .map(|meaning| match meaning {
-            Meaning::Message { which, .. } => format!("{which:?}"),
-            Meaning::ReadRequest { chunk, .. } => format!("asks for Read chunk {chunk}"),
-            Meaning::Data { kind, chunk, .. } => format!("moves {kind:?} chunk {chunk}"),
+            FrameKind::Message { which, .. } => format!("{which:?}"),
+            FrameKind::ReadRequest { chunk, .. } => format!("asks for Read chunk {chunk}"),
+            FrameKind::Data { kind, chunk, .. } => format!("moves {kind:?} chunk {chunk}"),
             other => format!("{other:?}"),
         })
         .collect();
@@ -99,7 +99,7 @@ fn seed_000_2_each_read_chunk_is_the_argument_at_its_position() {
     let chunks: Vec<_> =
         transaction.read_chunks.iter().map(|chunk| (chunk.position, chunk.segments.len())).collect();
     assert_eq!(chunks, [(Some(68), 2)]);
-    assert_eq!(transaction.rpc_length(Which::Call), Some(68 + 1000));
+    assert_eq!(transaction.rpc_length(RpcMessageKind::Call), Some(68 + 1000));
 }
 
 /// 000 section 3: segments are filled one after the other, and the Reply has the lengths that were used; 0 where none were.
@@ -117,7 +117,7 @@ fn seed_000_3_segments_are_filled_in_order_and_lengths_come_back() {
     .concat();
     let outcome = run(&frames);
     let [transaction] = &outcome.transactions[..] else { panic!() };
-    let lengths = |segment: &chunk::Segment| (segment.length, segment.returned, segment.moved.seen());
+    let lengths = |segment: &chunk::ChunkSegment| (segment.length, segment.returned, segment.moved.seen());
     let filled: Vec<_> = transaction.write_chunks[0].segments.iter().map(lengths).collect();
     assert_eq!(filled, [(512, Some(512), 512), (512, Some(88), 88), (512, Some(0), 0)]);
     assert_eq!(transaction.missing(), []);
@@ -141,8 +141,8 @@ fn seed_000_4_a_long_call_may_be_reduced_as_well() {
     let outcome = run(&frames);
     let [transaction] = &outcome.transactions[..] else { panic!() };
     let facts = transaction.read(|reading| reading.facts());
-    assert_eq!((facts.operation, facts.call_error), (Some(Operation::Named("WRITE")), None));
-    assert_eq!(transaction.rpc_length(Which::Call), Some(body.len() as u64 + 1000));
+    assert_eq!((facts.operation, facts.call_error), (Some(CallOperation::Named("WRITE")), None));
+    assert_eq!(transaction.rpc_length(RpcMessageKind::Call), Some(body.len() as u64 + 1000));
     assert_eq!(transaction.missing(), []);
 }
 
@@ -180,7 +180,7 @@ fn seed_000_5_1_a_long_callback_is_read_by_the_client() {
     let outcome = run(&frames);
     let last = outcome.transactions.last().unwrap();
     let facts = last.read(|reading| reading.facts());
-    assert_eq!((last.direction, facts.program_name()), (Direction::Reverse, Some("NFS_CB")));
+    assert_eq!((last.direction, facts.program_name()), (CallDirection::Reverse, Some("NFS_CB")));
     assert_eq!((last.missing(), last.read_chunks[0].moved()), (vec![], body.len() as u64));
 }
 
@@ -188,7 +188,7 @@ fn seed_000_5_1_a_long_callback_is_read_by_the_client() {
 #[test]
 fn seed_004_2_7_a_compound_of_many_operations_has_one_length() {
     let operations = vec![Args::PUTROOTFH(Void); 40];
-    let results = vec![Results::PUTROOTFH(crate::nfs::Outcome::Ok(Void)); 40];
+    let results = vec![Results::PUTROOTFH(crate::nfs::StatusUnion::Ok(Void)); 40];
     let mut link = Link::new(17);
     let frames = [
         link.send(Client, &compound_call(7, &operations)),
@@ -198,7 +198,7 @@ fn seed_004_2_7_a_compound_of_many_operations_has_one_length() {
     let outcome = run(&frames);
     let [transaction] = &outcome.transactions[..] else { panic!() };
     // Header of the Call 40, tag, minor version and count 12, and 4 for each; of the Reply 24, 12, and 8 for each.
-    assert_eq!(transaction.rpc_length(Which::Call), Some(40 + 12 + 4 * 40));
-    assert_eq!(transaction.rpc_length(Which::Reply), Some(24 + 12 + 8 * 40));
+    assert_eq!(transaction.rpc_length(RpcMessageKind::Call), Some(40 + 12 + 4 * 40));
+    assert_eq!(transaction.rpc_length(RpcMessageKind::Reply), Some(24 + 12 + 8 * 40));
     assert_eq!(transaction.missing(), []);
 }

@@ -16,7 +16,7 @@ fn given_out(frames: &[Vec<u8>]) -> Vec<u64> {
 }
 
 fn prompt() -> Flow {
-    Flow::new(Limits { prompt: true, ..Limits::default() })
+    Flow::new(FlowLimits { prompt: true, ..FlowLimits::default() })
 }
 
 /// InfiniBand Architecture Specification volume 1, section 9.7.5: an acknowledgement is for all PSNs up to its own.
@@ -108,7 +108,7 @@ fn order_and_numbers_are_those_of_a_flow_that_waits() {
     .concat();
     let last = frames.len() as u64;
     assert_eq!(given_out(&frames), [last, last]);
-    let limits = Limits { prompt: true, ..Limits::default() };
+    let limits = FlowLimits { prompt: true, ..FlowLimits::default() };
     assert_eq!(run_within(limits, &frames, |_| usize::MAX).lines(), run(&frames).lines());
 }
 

@@ -1,6 +1,6 @@
 //! RPC over TCP, one rule a test.
 
-use crate::flow::transaction::Delivered;
+use crate::flow::transaction::DeliveryEvidence;
 use proptest::prelude::*;
 
 use super::tcp::{ACK, FIN, RST, SYN, Stream, fragment, record};
@@ -66,21 +66,22 @@ fn a_segment_may_hold_many_records_and_a_record_take_many_segments() {
             "#3 c1 > 9 GETATTR NFS3ERR_STALE call 4 reply 6,7",
         ],
     );
-    assert!(matches!(outcome.meanings[3], Meaning::Message { which: Which::Call, .. }));
+    assert!(matches!(outcome.meanings[3], FrameKind::Message { which: RpcMessageKind::Call, .. }));
 }
 
 #[test]
 fn everything_that_a_segment_means_is_told() {
     let (mut s, frames) = opened();
-    let mut flow = Flow::new(Limits::default());
+    let mut flow = Flow::new(FlowLimits::default());
     let frames =
         [frames, vec![s.send(Client, &[call(7), call(8), call(9)[..20].to_vec()].concat())]].concat();
     for (number, bytes) in (1..).zip(&frames) {
         feed(&mut flow, number, number as i64, bytes, usize::MAX);
     }
-    let is_call = |meaning: &Meaning| matches!(meaning, Meaning::Message { which: Which::Call, .. });
+    let is_call =
+        |meaning: &FrameKind| matches!(meaning, FrameKind::Message { which: RpcMessageKind::Call, .. });
     assert_eq!(flow.meanings().iter().filter(|meaning| is_call(meaning)).count(), 2);
-    assert_eq!(flow.meanings().last(), Some(&Meaning::Part));
+    assert_eq!(flow.meanings().last(), Some(&FrameKind::Part));
 }
 
 #[test]
@@ -118,7 +119,7 @@ fn a_reply_behind_a_hole_is_delivered_when_the_hole_is_closed() {
     let outcome = run(&frames);
     for (t, sent) in outcome.transactions.iter().zip([4, 5]) {
         let reply = t.reply.as_ref().unwrap();
-        assert_eq!((reply.end_time.0, reply.delivered), (8000, Delivered::Acknowledged), "{}", t.xid);
+        assert_eq!((reply.end_time.0, reply.delivered), (8000, DeliveryEvidence::Acknowledged), "{}", t.xid);
         let phases = t.phases().unwrap();
         assert_eq!((t.latency(), phases.recovery), (Some(8000 - sent * 1000), 2000), "{}", t.xid);
     }
@@ -139,7 +140,7 @@ fn a_segment_that_comes_again_because_it_was_asked_for_was_lost() {
         let outcome = run(&frames);
         let t = &outcome.transactions[0];
         let reply = t.reply.as_ref().unwrap();
-        assert_eq!((reply.end_time.0, reply.delivered), (end, Delivered::Acknowledged));
+        assert_eq!((reply.end_time.0, reply.delivered), (end, DeliveryEvidence::Acknowledged));
         assert_eq!((reply.copies, reply.resent), (2, 0));
         assert_eq!(t.phases().unwrap().recovery, recovery);
     }
@@ -196,7 +197,7 @@ fn rfc9293_section_3_8_4_keep_alives_and_window_probes_change_nothing() {
         s.send(Server, &reply(8)),
     ]);
     let outcome = expect_all(&frames, &[WHOLE, "#2 c1 > 8 GETATTR NFS3ERR_STALE call 8,9 reply 10"]);
-    assert_eq!(outcome.meanings[5..7], [Meaning::Control; 2]);
+    assert_eq!(outcome.meanings[5..7], [FrameKind::Control; 2]);
 }
 
 #[test]
@@ -250,7 +251,7 @@ fn a_hole_that_was_acknowledged_is_given_up_soon() {
     let (mut s, mut frames) = opened();
     let _lost = s.send(Client, &call(7));
     frames.extend([s.send(Client, &call(8)), s.send(Server, &reply(8))]);
-    let mut flow = Flow::new(Limits::default());
+    let mut flow = Flow::new(FlowLimits::default());
     for (number, bytes) in (1..).zip(&frames) {
         feed(&mut flow, number, number as i64 * 1000, bytes, usize::MAX);
     }
@@ -264,7 +265,7 @@ fn a_hole_that_was_acknowledged_is_given_up_soon() {
 }
 
 /// The only Transaction that is not given out yet.
-fn key(flow: &Flow) -> Key {
+fn key(flow: &Flow) -> TransactionKey {
     flow.ledger.in_order_of_calls()[0]
 }
 
@@ -278,7 +279,7 @@ fn a_hole_that_was_not_acknowledged_waits_for_its_retransmission() {
     let early = s.at(Client, next, ACK, &call(8));
     let duplicate_ack = s.flags(Server, ACK);
     frames.extend([early, duplicate_ack]);
-    let mut flow = Flow::new(Limits::default());
+    let mut flow = Flow::new(FlowLimits::default());
     for (number, bytes) in (1..).zip(&frames) {
         feed(&mut flow, number, number as i64 * 1000, bytes, usize::MAX);
     }
@@ -432,12 +433,12 @@ fn a_stream_turns_to_mpa_at_the_end_of_a_record() {
         s.send(Client, b"MPA ID Req Frame\0\x01\0\0"),
     ]);
     let outcome = expect_all(&frames, &[WHOLE]);
-    assert_eq!(outcome.meanings[5], Meaning::Management);
+    assert_eq!(outcome.meanings[5], FrameKind::Management);
 }
 
 #[test]
 fn what_waits_behind_holes_and_in_messages_is_bounded() {
-    let limits = Limits { hole_bytes: 10_000, stream_bytes: 20_000, ..Limits::default() };
+    let limits = FlowLimits { hole_bytes: 10_000, stream_bytes: 20_000, ..FlowLimits::default() };
     let mut flow = Flow::new(limits);
     let mut number = 0;
     let mut take = |flow: &mut Flow, bytes: &[u8]| {
@@ -465,7 +466,7 @@ fn what_waits_behind_holes_and_in_messages_is_bounded() {
 
 #[test]
 fn streams_are_bounded_and_those_without_rpc_go_first() {
-    let mut flow = Flow::new(Limits { streams: 50, ..Limits::default() });
+    let mut flow = Flow::new(FlowLimits { streams: 50, ..FlowLimits::default() });
     let mut number = 0;
     let mut take = |flow: &mut Flow, frames: &[Vec<u8>]| {
         for bytes in frames {
@@ -518,7 +519,7 @@ proptest! {
         prop_assert_eq!(calls, [7, 8, 9, 10].map(|xid| (xid, getattr_call(xid).body)));
         prop_assert_eq!(outcome.undecoded(), []);
         for transaction in &outcome.transactions {
-            prop_assert!(transaction.missing().iter().all(|missing| *missing == Missing::Message(Which::Reply)));
+            prop_assert!(transaction.missing().iter().all(|missing| *missing == MissingPart::Message(RpcMessageKind::Reply)));
         }
     }
 
@@ -568,7 +569,7 @@ fn duplicate_acknowledgements_with_other_options_are_not_captured_twice() {
         frame.extend(block);
         frame
     };
-    let mut flow = Flow::new(Limits::default());
+    let mut flow = Flow::new(FlowLimits::default());
     let others =
         [acknowledgement(&s, 6_000_000), acknowledgement(&s, 6_000_000), acknowledgement(&s, 6_000_100)];
     for (number, frame) in (1..).zip(frames.iter().chain(&others)) {

@@ -1,15 +1,15 @@
 //! A message that is captured and not decoded to its end makes its Transaction incomplete, and says where and why.
 
 use super::*;
-use crate::nfs::Outcome as NfsOutcome;
+use crate::nfs::StatusUnion as NfsOutcome;
 use crate::nfs::v4::{self, Args, Nfsstat4, Results};
-use crate::rpcrdma::{Body, Proc, Unread};
-use crate::xdr::{Opaque, Rest, Void};
+use crate::rpcrdma::{RdmaBody, RdmaProc, UnknownRdmaBody};
+use crate::xdr::{Opaque, RemainingBytes, Void};
 
 /// The reasons of a Transaction, Call first.
 fn reasons(transaction: &Transaction) -> [Option<(usize, String)>; 2] {
     let facts = transaction.read(|reading| reading.facts());
-    [Which::Call, Which::Reply].map(|which| {
+    [RpcMessageKind::Call, RpcMessageKind::Reply].map(|which| {
         let error = facts.undecoded(transaction, which)?;
         Some((error.at(), error.reason().to_string()))
     })
@@ -44,7 +44,7 @@ fn bytes_that_follow_arguments_or_results_are_reported() {
     assert_eq!(reasons(&outcome.transactions[1]), [None, reason(28, "4 bytes follow the last item")]);
     // Whoever watches hears the same.
     let first = &outcome.transactions[0];
-    let heard = first.read(|reading| reading.observe(Which::Call, &mut Depth(0)));
+    let heard = first.read(|reading| reading.observe(RpcMessageKind::Call, &mut Depth(0)));
     assert_eq!(heard.map_err(|error| error.at()), Err(48));
 }
 
@@ -61,7 +61,7 @@ fn a_refusal_ends_with_its_status() {
 #[test]
 fn rfc8881_section_16_2_3_results_that_are_not_there_are_reported() {
     let root = || Results::PUTROOTFH(NfsOutcome::Ok(Void));
-    let handle = || Results::GETFH(NfsOutcome::Ok(v4::Object { object: Opaque(b"root") }));
+    let handle = || Results::GETFH(NfsOutcome::Ok(v4::ObjectFh4 { object: Opaque(b"root") }));
     let stale = || Results::GETFH(NfsOutcome::Fail(Nfsstat4::NFS4ERR_STALE, Void));
     let operations = [Args::PUTROOTFH(Void), Args::GETFH(Void), Args::PUTROOTFH(Void)];
     let mut link = Link::new(17);
@@ -108,7 +108,7 @@ fn an_operation_that_is_not_known_is_reported() {
 /// RFC 8166 sections 4.2.2 and 4.2.4.
 #[test]
 fn rfc8166_section_4_2_versions_and_procedures_that_are_not_known_are_named() {
-    let unread = |proc| Body::Unread(Proc(proc), Unread { data: Rest(&[1; 60]) });
+    let unread = |proc| RdmaBody::Unread(RdmaProc(proc), UnknownRdmaBody { data: RemainingBytes(&[1; 60]) });
     let mut link = Link::new(17);
     let frames = [
         getattr(&mut link, 6),

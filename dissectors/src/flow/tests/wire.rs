@@ -8,10 +8,10 @@ use crate::infiniband::cm::{self, CommunicationId, Guid, ServiceId};
 use crate::infiniband::icrc::{self, Icrc};
 use crate::infiniband::mad::{AttributeId, Class, MadHeader, Method, TransactionId};
 use crate::infiniband::{
-    Aeth, Bth, Deth, Ieth, ImmDt, ImmediateData, Msn, NakCode, Opcode, PartitionKey, Psn, Qpn, QueueKey,
-    Reth, Syndrome, Wire,
+    Aeth, Bth, BthOpcode, Deth, Ieth, ImmDt, ImmediateData, Msn, NakCode, PartitionKey, Psn, Qpn, QueueKey,
+    RdmaEncapsulation, Reth, Syndrome,
 };
-use crate::net::{EtherType, Ethernet, Identification, IpProtocol, Ipv4, Ipv6, Udp, Words};
+use crate::net::{EtherType, Ethernet, Identification, IpProtocol, Ipv4, Ipv6, Udp, WordCount};
 use crate::rdma::Handle;
 use crate::rpcrdma::PrivateData;
 
@@ -92,7 +92,7 @@ impl Link {
     pub(super) fn packet(
         &self,
         who: Who,
-        opcode: Opcode,
+        opcode: BthOpcode,
         psn: Psn,
         headers: &[u8],
         payload: &[u8],
@@ -117,28 +117,28 @@ impl Link {
     }
 
     pub(super) fn send_bytes(&mut self, who: Who, bytes: &[u8]) -> Frames {
-        self.send_as(who, bytes, Opcode::RC_SEND_ONLY, &[])
+        self.send_as(who, bytes, BthOpcode::RC_SEND_ONLY, &[])
     }
 
     /// A SEND with immediate data.
     pub(super) fn send_immediate(&mut self, who: Who, message: &Rdma) -> Frames {
         let immediate = ImmDt { immediate: ImmediateData(9) }.encode();
-        self.send_as(who, &message.bytes(), Opcode::RC_SEND_ONLY_WITH_IMMEDIATE, &immediate)
+        self.send_as(who, &message.bytes(), BthOpcode::RC_SEND_ONLY_WITH_IMMEDIATE, &immediate)
     }
 
     /// A SEND that invalidates a handle.
     pub(super) fn send_invalidate(&mut self, who: Who, message: &Rdma, handle: u32) -> Frames {
         let invalidate = Ieth { r_key: Handle(handle) }.encode();
-        self.send_as(who, &message.bytes(), Opcode::RC_SEND_ONLY_WITH_INVALIDATE, &invalidate)
+        self.send_as(who, &message.bytes(), BthOpcode::RC_SEND_ONLY_WITH_INVALIDATE, &invalidate)
     }
 
-    fn send_as(&mut self, who: Who, bytes: &[u8], only: Opcode, headers: &[u8]) -> Frames {
+    fn send_as(&mut self, who: Who, bytes: &[u8], only: BthOpcode, headers: &[u8]) -> Frames {
         let last = match only {
-            Opcode::RC_SEND_ONLY_WITH_IMMEDIATE => Opcode::RC_SEND_LAST_WITH_IMMEDIATE,
-            Opcode::RC_SEND_ONLY_WITH_INVALIDATE => Opcode::RC_SEND_LAST_WITH_INVALIDATE,
-            _ => Opcode::RC_SEND_LAST,
+            BthOpcode::RC_SEND_ONLY_WITH_IMMEDIATE => BthOpcode::RC_SEND_LAST_WITH_IMMEDIATE,
+            BthOpcode::RC_SEND_ONLY_WITH_INVALIDATE => BthOpcode::RC_SEND_LAST_WITH_INVALIDATE,
+            _ => BthOpcode::RC_SEND_LAST,
         };
-        let opcodes = [Opcode::RC_SEND_FIRST, Opcode::RC_SEND_MIDDLE, last, only];
+        let opcodes = [BthOpcode::RC_SEND_FIRST, BthOpcode::RC_SEND_MIDDLE, last, only];
         let first = self.take_psns(who, self.packets(bytes.len()));
         self.run(
             who,
@@ -158,10 +158,10 @@ impl Link {
     fn run<'h>(
         &self,
         who: Who,
-        [first, middle, last, only]: [Opcode; 4],
+        [first, middle, last, only]: [BthOpcode; 4],
         psn: Psn,
         bytes: &[u8],
-        headers: impl Fn(Opcode) -> &'h [u8],
+        headers: impl Fn(BthOpcode) -> &'h [u8],
     ) -> Frames {
         let count = self.packets(bytes.len());
         let opcode = |at: usize| match at {
@@ -187,14 +187,14 @@ impl Link {
     /// The same with sequence numbers from `psn` on, which does not count.
     pub(super) fn write_at(&self, who: Who, memory: Memory, bytes: &[u8], psn: Psn) -> Frames {
         let opcodes = [
-            Opcode::RC_RDMA_WRITE_FIRST,
-            Opcode::RC_RDMA_WRITE_MIDDLE,
-            Opcode::RC_RDMA_WRITE_LAST,
-            Opcode::RC_RDMA_WRITE_ONLY,
+            BthOpcode::RC_RDMA_WRITE_FIRST,
+            BthOpcode::RC_RDMA_WRITE_MIDDLE,
+            BthOpcode::RC_RDMA_WRITE_LAST,
+            BthOpcode::RC_RDMA_WRITE_ONLY,
         ];
         let reth = reth(memory, bytes.len());
         self.run(who, opcodes, psn, bytes, |opcode| match opcode {
-            Opcode::RC_RDMA_WRITE_FIRST | Opcode::RC_RDMA_WRITE_ONLY => &reth,
+            BthOpcode::RC_RDMA_WRITE_FIRST | BthOpcode::RC_RDMA_WRITE_ONLY => &reth,
             _ => &[],
         })
     }
@@ -207,20 +207,20 @@ impl Link {
     }
 
     pub(super) fn read_request(&self, who: Who, memory: Memory, length: usize, psn: Psn) -> Vec<u8> {
-        self.packet(who, Opcode::RC_RDMA_READ_REQUEST, psn, &reth(memory, length), &[])
+        self.packet(who, BthOpcode::RC_RDMA_READ_REQUEST, psn, &reth(memory, length), &[])
     }
 
     /// The responses of `who` to a request with this sequence number.
     pub(super) fn responses(&self, who: Who, bytes: &[u8], psn: Psn) -> Frames {
         let opcodes = [
-            Opcode::RC_RDMA_READ_RESPONSE_FIRST,
-            Opcode::RC_RDMA_READ_RESPONSE_MIDDLE,
-            Opcode::RC_RDMA_READ_RESPONSE_LAST,
-            Opcode::RC_RDMA_READ_RESPONSE_ONLY,
+            BthOpcode::RC_RDMA_READ_RESPONSE_FIRST,
+            BthOpcode::RC_RDMA_READ_RESPONSE_MIDDLE,
+            BthOpcode::RC_RDMA_READ_RESPONSE_LAST,
+            BthOpcode::RC_RDMA_READ_RESPONSE_ONLY,
         ];
         let aeth = aeth(Syndrome::Ack { credits: 31 });
         self.run(who, opcodes, psn, bytes, |opcode| match opcode {
-            Opcode::RC_RDMA_READ_RESPONSE_MIDDLE => &[],
+            BthOpcode::RC_RDMA_READ_RESPONSE_MIDDLE => &[],
             _ => &aeth,
         })
     }
@@ -228,13 +228,13 @@ impl Link {
     /// `who` acknowledges all that its peer has sent.
     pub(super) fn ack(&mut self, who: Who) -> Frames {
         let psn = self.node(who.peer()).psn.add(u32::MAX);
-        vec![self.packet(who, Opcode::RC_ACKNOWLEDGE, psn, &aeth(Syndrome::Ack { credits: 31 }), &[])]
+        vec![self.packet(who, BthOpcode::RC_ACKNOWLEDGE, psn, &aeth(Syndrome::Ack { credits: 31 }), &[])]
     }
 
     /// `who` misses the packet with this sequence number.
     pub(super) fn nak(&self, who: Who, psn: Psn) -> Frames {
         let nak = aeth(Syndrome::Nak(NakCode::PSN_SEQUENCE_ERROR));
-        vec![self.packet(who, Opcode::RC_ACKNOWLEDGE, psn, &nak, &[])]
+        vec![self.packet(who, BthOpcode::RC_ACKNOWLEDGE, psn, &nak, &[])]
     }
 
     /// The exchange of the connection manager: REQ, REP and RTU. `name` is what both sides call the connection.
@@ -301,7 +301,7 @@ impl Link {
             Client => (self.client, self.server),
             Server => (self.server, self.client),
         };
-        frame(from.address, to.address, Opcode::UD_SEND_ONLY, 1, Psn(0), &deth, &payload)
+        frame(from.address, to.address, BthOpcode::UD_SEND_ONLY, 1, Psn(0), &deth, &payload)
     }
 }
 
@@ -369,7 +369,7 @@ fn aeth(syndrome: Syndrome) -> [u8; Aeth::LENGTH] {
 fn frame(
     from: IpAddr,
     to: IpAddr,
-    opcode: Opcode,
+    opcode: BthOpcode,
     qpn: u32,
     psn: Psn,
     headers: &[u8],
@@ -396,14 +396,14 @@ fn frame(
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
             let ip = Ipv4 {
                 version: 4,
-                hdr_len: Words(5),
+                hdr_len: WordCount(5),
                 dsfield: 0,
                 len: Ipv4::LENGTH as u16 + length,
                 id: Identification(0),
                 rb: false,
                 df: true,
                 mf: false,
-                frag_offset: Words(0),
+                frag_offset: WordCount(0),
                 ttl: 64,
                 proto: IpProtocol::UDP,
                 checksum: 0,
@@ -422,7 +422,7 @@ fn frame(
     let ethernet = Ethernet { dst: [2; 6], src: [4; 6], ethertype };
     let routes = [&ip[..], &udp.encode()].concat();
     let mut packet = packet;
-    if let Icrc::Bad { expected, .. } = icrc::check(Wire::RoceV2, &routes, &packet) {
+    if let Icrc::Bad { expected, .. } = icrc::check(RdmaEncapsulation::RoceV2, &routes, &packet) {
         let end = packet.len() - 4;
         packet[end..].copy_from_slice(&expected.to_be_bytes());
     }
@@ -432,11 +432,11 @@ fn frame(
 /// Two fragments of an IPv4 frame, cut after `at` bytes of its payload.
 pub(super) fn fragments(frame: &[u8], at: usize) -> Frames {
     let (ethernet, rest) = frame.split_at(Ethernet::LENGTH);
-    let (ip, _) = Ipv4::decode(rest, 0, &mut crate::field::Unobserved).unwrap();
+    let (ip, _) = Ipv4::decode(rest, 0, &mut crate::field::NullObserver).unwrap();
     let payload = &rest[Ipv4::LENGTH..];
     let part = |bytes: &[u8], offset: usize, mf| {
         let len = (Ipv4::LENGTH + bytes.len()) as u16;
-        let ip = Ipv4 { len, mf, df: false, frag_offset: Words((offset / 8) as u16), ..ip };
+        let ip = Ipv4 { len, mf, df: false, frag_offset: WordCount((offset / 8) as u16), ..ip };
         [ethernet, &ip.encode(), bytes].concat()
     };
     vec![part(&payload[..at], 0, true), part(&payload[at..], at, false)]

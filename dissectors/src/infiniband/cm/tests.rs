@@ -1,6 +1,6 @@
 use super::*;
 use crate::infiniband::mad::{MadHeader, Method, TransactionId};
-use crate::infiniband::{Packet, Wire};
+use crate::infiniband::{InfinibandPacket, RdmaEncapsulation};
 
 /// Bytes written as a hex dump.
 fn hex(dump: &str) -> Vec<u8> {
@@ -28,10 +28,10 @@ fn packet(attribute: u16, message: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn read(bytes: &[u8]) -> Option<Message<'_>> {
-    let part = Part::new(bytes, 280, 42);
-    let packet = Packet::decode(part, Wire::RoceV2, &mut Unobserved).unwrap();
-    Message::decode(&Mad::of(&packet, &mut Unobserved)?, &mut Unobserved)
+fn read(bytes: &[u8]) -> Option<CmMessage<'_>> {
+    let part = CapturedSlice::new(bytes, 280, 42);
+    let packet = InfinibandPacket::decode(part, RdmaEncapsulation::RoceV2, &mut NullObserver).unwrap();
+    CmMessage::decode(&Mad::of(&packet, &mut NullObserver)?, &mut NullObserver)
 }
 
 /// The REQ of a Linux NFS client at 10.9.0.2 to port 20049 of 10.9.0.1.
@@ -48,7 +48,7 @@ fn linux_request() -> Vec<u8> {
 #[test]
 fn req_of_a_linux_client_names_its_queue_pair_and_its_addresses() {
     let bytes = packet(0x10, &linux_request());
-    let Some(Message::Request(request, ends, private)) = read(&bytes) else { panic!() };
+    let Some(CmMessage::Request(request, ends, private)) = read(&bytes) else { panic!() };
     assert_eq!(request.local_comm_id, CommunicationId(0xceae_d43d));
     assert_eq!(request.service_id, ServiceId(0x0106_4e51));
     assert_eq!(request.local_ca_guid, Guid(0x5054_00ff_fe09_0002));
@@ -82,7 +82,7 @@ fn req_over_ipv6() {
     message[144..160].copy_from_slice(&"fd09::2".parse::<Ipv6Addr>().unwrap().octets());
     message[160..176].copy_from_slice(&"fd09::1".parse::<Ipv6Addr>().unwrap().octets());
     let bytes = packet(0x10, &message);
-    let Some(Message::Request(_, Some(ends), _)) = read(&bytes) else { panic!() };
+    let Some(CmMessage::Request(_, Some(ends), _)) = read(&bytes) else { panic!() };
     assert_eq!((ends.source.to_string(), ends.destination.to_string()), ("fd09::2".into(), "fd09::1".into()));
 }
 
@@ -91,7 +91,7 @@ fn private_data_is_all_of_92_bytes_when_the_service_is_no_port_of_ip() {
     let mut message = linux_request();
     message[8] = 0x10;
     let bytes = packet(0x10, &message);
-    let Some(Message::Request(_, None, private)) = read(&bytes) else { panic!() };
+    let Some(CmMessage::Request(_, None, private)) = read(&bytes) else { panic!() };
     assert_eq!((private.length, &private.bytes[..4]), (92, &[0x00, 0x40, 0xbc, 0xbc][..]));
 }
 
@@ -101,7 +101,7 @@ fn rep_names_the_queue_pair_of_the_server() {
         "98c3468d ceaed43d 00000000 00001100 00000000 c73bf300 00 80 78 00 505400fffe090001 f6ab0e1801000303",
     );
     let bytes = packet(0x13, &message);
-    let Some(Message::Reply(reply, private)) = read(&bytes) else { panic!() };
+    let Some(CmMessage::Reply(reply, private)) = read(&bytes) else { panic!() };
     assert_eq!(reply.local_comm_id, CommunicationId(0x98c3_468d));
     assert_eq!(reply.remote_comm_id, CommunicationId(0xceae_d43d));
     assert_eq!((reply.local_qpn, reply.starting_psn), (Qpn(0x11), Psn(0xc7_3bf3)));
@@ -113,58 +113,61 @@ fn rep_names_the_queue_pair_of_the_server() {
 #[test]
 fn every_other_message_has_its_fields_and_232_bytes() {
     let bytes = packet(0x14, &hex("ceaed43d 98c3468d"));
-    let Some(Message::ReadyToUse(rtu, private)) = read(&bytes) else { panic!() };
+    let Some(CmMessage::ReadyToUse(rtu, private)) = read(&bytes) else { panic!() };
     assert_eq!((rtu.remote_comm_id, private.length), (CommunicationId(0x98c3_468d), 224));
 
     let bytes = packet(0x11, &hex("00000001 00000002 40 a8"));
-    let Some(Message::ReceiptAck(mra, private)) = read(&bytes) else { panic!() };
-    assert_eq!((mra.message, mra.service_timeout, private.length), (About::REP, 21, 222));
+    let Some(CmMessage::ReceiptAck(mra, private)) = read(&bytes) else { panic!() };
+    assert_eq!((mra.message, mra.service_timeout, private.length), (CmMessageKind::REP, 21, 222));
 
     let bytes = packet(0x12, &hex("00000001 00000002 00 08 001c deadbeef"));
-    let Some(Message::Reject(reject, information, private)) = read(&bytes) else { panic!() };
-    assert_eq!((reject.reason, reject.message, reject.info_length), (RejectReason::CONSUMER, About::REQ, 4));
+    let Some(CmMessage::Reject(reject, information, private)) = read(&bytes) else { panic!() };
+    assert_eq!(
+        (reject.reason, reject.message, reject.info_length),
+        (RejectReason::CONSUMER, CmMessageKind::REQ, 4)
+    );
     assert_eq!(reject.reason.to_string(), "Consumer reject");
     assert_eq!((&information.bytes[..4], information.length), (&[0xde, 0xad, 0xbe, 0xef][..], 72));
     assert_eq!(private.length, 148);
 
     let bytes = packet(0x15, &hex("ceaed43d 98c3468d 00001100"));
-    let Some(Message::DisconnectRequest(dreq, private)) = read(&bytes) else { panic!() };
+    let Some(CmMessage::DisconnectRequest(dreq, private)) = read(&bytes) else { panic!() };
     assert_eq!((dreq.remote_qpn, private.length), (Qpn(0x11), 220));
 
     let bytes = packet(0x16, &hex("98c3468d ceaed43d"));
-    let Some(Message::DisconnectReply(drep, private)) = read(&bytes) else { panic!() };
+    let Some(CmMessage::DisconnectReply(drep, private)) = read(&bytes) else { panic!() };
     assert_eq!((drep.local_comm_id, private.length), (CommunicationId(0x98c3_468d), 224));
 
     let bytes = packet(0x19, &hex("00000001 00000002 00000000 000011a0 00000000 0005 0006"));
-    let Some(Message::LoadPath(lap, private)) = read(&bytes) else { panic!() };
+    let Some(CmMessage::LoadPath(lap, private)) = read(&bytes) else { panic!() };
     assert_eq!((lap.remote_qpn, lap.remote_response_timeout), (Qpn(0x11), 20));
     assert_eq!((lap.local_lid, lap.remote_lid, private.length), (Lid(5), Lid(6), 168));
 
     let bytes = packet(0x1a, &hex("00000001 00000002 00 03"));
-    let Some(Message::PathReply(apr, information, private)) = read(&bytes) else { panic!() };
+    let Some(CmMessage::PathReply(apr, information, private)) = read(&bytes) else { panic!() };
     assert_eq!((apr.status, information.length, private.length), (PathStatus::REJECTED, 72, 148));
 
     let bytes = packet(0x17, &hex("00000001 ffff 0000 0000000001114e51"));
-    let Some(Message::ServiceRequest(sidr, private)) = read(&bytes) else { panic!() };
+    let Some(CmMessage::ServiceRequest(sidr, private)) = read(&bytes) else { panic!() };
     assert_eq!((sidr.service_id.ip_port(), private.length), (Some((PortSpace::UDP, Port(20049))), 216));
 
     let bytes = packet(0x18, &hex("00000001 02 00 0000 00001100 0000000001114e51 00000007"));
-    let Some(Message::ServiceReply(sidr, information, private)) = read(&bytes) else { panic!() };
+    let Some(CmMessage::ServiceReply(sidr, information, private)) = read(&bytes) else { panic!() };
     assert_eq!((sidr.status, sidr.qpn, sidr.q_key), (ServiceStatus::REJECTED, Qpn(0x11), QueueKey(7)));
     assert_eq!((information.length, private.length), (72, 136));
 
-    assert_eq!(read(&packet(0x99, &[])), Some(Message::Unknown(Attribute(0x99))));
+    assert_eq!(read(&packet(0x99, &[])), Some(CmMessage::Unknown(Attribute(0x99))));
 }
 
 #[test]
 fn a_snap_length_of_128_leaves_the_reply_and_says_that_the_request_is_cut() {
     let request = packet(0x10, &linux_request());
-    assert_eq!(read(&request[..128 - 42]), Some(Message::Cut(Attribute::REQ)));
+    assert_eq!(read(&request[..128 - 42]), Some(CmMessage::Cut(Attribute::REQ)));
     let reply = packet(0x13, &hex("98c3468d ceaed43d 00000000 00001100 00000000 c73bf300"));
-    let Some(Message::Reply(reply, private)) = read(&reply[..128 - 42]) else { panic!() };
+    let Some(CmMessage::Reply(reply, private)) = read(&reply[..128 - 42]) else { panic!() };
     assert_eq!((reply.local_qpn, private.bytes.len(), private.length), (Qpn(0x11), 6, 196));
     let request = packet(0x10, &linux_request());
-    let Some(Message::Request(_, None, private)) = read(&request[..210]) else { panic!() };
+    let Some(CmMessage::Request(_, None, private)) = read(&request[..210]) else { panic!() };
     assert!(private.is_cut());
 }
 

@@ -38,26 +38,26 @@ fn ethernet(ether_type: u16, payload: &[u8]) -> Vec<u8> {
 fn leads_to_the_acknowledgement(link: LinkType, bytes: &[u8]) {
     let network = bytes.len() - ip().len();
     let whole = frame(link, bytes);
-    let datagram = decode(&whole, &mut Unobserved);
+    let datagram = decode(&whole, &mut NullObserver);
     assert_eq!((datagram.source, datagram.destination), (address("10.9.0.1"), address("10.9.0.2")));
     assert_eq!(datagram.network, network);
     let found = packet(datagram);
-    assert_eq!((found.wire, found.at, found.length), (Wire::RoceV2, network + 28, 20));
+    assert_eq!((found.wire, found.at, found.length), (RdmaEncapsulation::RoceV2, network + 28, 20));
     assert_eq!(found.bth.psn, Psn(0xc7_3bf3));
     assert_eq!(datagram.icrc(&whole), Some(Icrc::Good));
     Told::of(link, bytes);
     for captured in 0..bytes.len() {
         let cut = cut_frame(link, &bytes[..captured], bytes.len());
-        let datagram = decode(&cut, &mut Unobserved);
-        if let Carried::Infiniband(packet) = datagram.carried {
+        let datagram = decode(&cut, &mut NullObserver);
+        if let DatagramPayload::Infiniband(packet) = datagram.carried {
             assert_eq!((packet.at, packet.length), (found.at, found.length));
             assert_eq!(datagram.network, network);
         } else {
-            let cut = matches!(datagram.carried, Carried::Other(Reason::Cut { .. }));
+            let cut = matches!(datagram.carried, DatagramPayload::Other(UnreadFrameReason::Cut { .. }));
             let in_bth = matches!(
                 datagram.carried,
-                Carried::Other(Reason::Infiniband(infiniband::Error {
-                    kind: infiniband::ErrorKind::Cut,
+                DatagramPayload::Other(UnreadFrameReason::Infiniband(infiniband::PacketError {
+                    kind: infiniband::PacketErrorKind::Cut,
                     ..
                 }))
             );
@@ -67,9 +67,9 @@ fn leads_to_the_acknowledgement(link: LinkType, bytes: &[u8]) {
 }
 
 #[track_caller]
-fn malformed(link: LinkType, bytes: &[u8]) -> (Malformed, usize) {
+fn malformed(link: LinkType, bytes: &[u8]) -> (HeaderDefect, usize) {
     match read(link, bytes).carried {
-        Carried::Other(Reason::Malformed { what, at }) => (what, at),
+        DatagramPayload::Other(UnreadFrameReason::Malformed { what, at }) => (what, at),
         other => panic!("{other:?}"),
     }
 }
@@ -160,7 +160,7 @@ fn erspan_type_3_holds_ethernet_or_ip_behind_an_optional_subheader() {
     assert_eq!(told.find("erspan.o").1, "Bool(true)");
     assert_eq!(told.find("erspan.platid").1, "Unsigned(3)");
     let reserved = gre(&gre_header, &[&header([0x04, 0x00])[..], &ACK].concat());
-    assert_eq!(malformed(LinkType::RAW, &reserved), (Malformed::ErspanFrameType, 38));
+    assert_eq!(malformed(LinkType::RAW, &reserved), (HeaderDefect::ErspanFrameType, 38));
 }
 
 /// The mirror cuts frames as a snap length does: lengths are those of the headers inside.
@@ -171,7 +171,7 @@ fn a_frame_that_the_mirror_cut_keeps_its_lengths() {
     let found = packet(read(LinkType::RAW, &bytes));
     assert_eq!((found.length, found.payload.length, found.aeth), (20, 0, None));
     let whole = frame(LinkType::RAW, &bytes);
-    assert_eq!(decode(&whole, &mut Unobserved).icrc(&whole), Some(Icrc::Unknown));
+    assert_eq!(decode(&whole, &mut NullObserver).icrc(&whole), Some(Icrc::Unknown));
 }
 
 /// RFC 7348 section 5.
@@ -184,7 +184,7 @@ fn vxlan_holds_ethernet_where_its_identifier_is_valid() {
     assert_eq!(told.find("vxlan.vni"), (32..35, "Unsigned(100)"));
     let mut invalid = bytes;
     invalid[28] = 0;
-    let Carried::Udp(datagram) = read(LinkType::RAW, &invalid).carried else { panic!() };
+    let DatagramPayload::Udp(datagram) = read(LinkType::RAW, &invalid).carried else { panic!() };
     assert_eq!(datagram.destination_port, Port(4789));
 }
 
@@ -231,7 +231,7 @@ fn mpls_holds_ip_by_its_first_bits() {
 fn an_explicit_null_label_says_what_follows() {
     leads_to_the_acknowledgement(LinkType::ETHERNET, &ethernet(0x8847, &[&[0, 0, 0x01, 64], ip()].concat()));
     let bytes = ethernet(0x8847, &[&[0, 0, 0x21, 64], ip()].concat());
-    assert_eq!(malformed(LinkType::ETHERNET, &bytes), (Malformed::IpVersion, 18));
+    assert_eq!(malformed(LinkType::ETHERNET, &bytes), (HeaderDefect::IpVersion, 18));
 }
 
 #[test]
@@ -269,7 +269,10 @@ fn an_ethernet_pseudowire_with_and_without_control_word() {
 #[test]
 fn a_channel_beside_a_pseudowire_is_not_read() {
     let bytes = ethernet(0x8847, &[&LABELS[..], &[0x10, 0, 0x00, 0x21, 0x45, 0, 0, 0]].concat());
-    assert_eq!(read(LinkType::ETHERNET, &bytes).carried, Carried::Other(Reason::EtherType(EtherType::MPLS)));
+    assert_eq!(
+        read(LinkType::ETHERNET, &bytes).carried,
+        DatagramPayload::Other(UnreadFrameReason::EtherType(EtherType::MPLS))
+    );
     assert_eq!(Told::of(LinkType::ETHERNET, &bytes).find("pwach.channel_type").1, "Unsigned(33)");
 }
 
@@ -279,16 +282,16 @@ fn what_a_tunnel_holds_may_be_anything_that_is_read() {
     roce_v1.extend(&NATIVE[8..28]);
     let bytes = vxlan(&ethernet(0x8915, &roce_v1));
     let found = packet(read(LinkType::RAW, &bytes));
-    assert_eq!((found.wire, found.at), (Wire::RoceV1, 20 + 8 + 8 + 14 + 40));
+    assert_eq!((found.wire, found.at), (RdmaEncapsulation::RoceV1, 20 + 8 + 8 + 14 + 40));
     let mut fragment = ip().to_vec();
     fragment[6..8].copy_from_slice(&0x2000u16.to_be_bytes());
     let bytes = gre(&[0, 0, 8, 0], &fragment);
     let datagram = read(LinkType::RAW, &bytes);
-    assert!(matches!(datagram.carried, Carried::Fragment(_)));
+    assert!(matches!(datagram.carried, DatagramPayload::Fragment(_)));
     assert_eq!(datagram.source, address("10.9.0.1"));
     let arp = vxlan(&ethernet(0x0806, &[0; 28]));
     let datagram = read(LinkType::RAW, &arp);
-    assert_eq!(datagram.carried, Carried::Other(Reason::EtherType(EtherType::ARP)));
+    assert_eq!(datagram.carried, DatagramPayload::Other(UnreadFrameReason::EtherType(EtherType::ARP)));
     assert_eq!(datagram.source, Address::Unknown, "its addresses are those of Ethernet");
     let keepalive = gre(&[0, 0, 0, 0], &[]);
     assert_eq!(read(LinkType::RAW, &keepalive).source, address("192.0.2.1"));
@@ -301,7 +304,7 @@ fn tunnels_in_tunnels_are_read_to_a_depth_of_eight() {
         bytes = outer_ip(4, &bytes);
     }
     leads_to_the_acknowledgement(LinkType::RAW, &bytes);
-    assert_eq!(malformed(LinkType::RAW, &outer_ip(4, &bytes)), (Malformed::TunnelDepth, 9 * 20));
+    assert_eq!(malformed(LinkType::RAW, &outer_ip(4, &bytes)), (HeaderDefect::TunnelDepth, 9 * 20));
     leads_to_the_acknowledgement(
         LinkType::ETHERNET,
         &ethernet(0x0800, &gre(&[0, 0, 0x88, 0xbe], &ethernet(0x0800, &vxlan(&ACK)))),
@@ -310,20 +313,23 @@ fn tunnels_in_tunnels_are_read_to_a_depth_of_eight() {
 
 #[test]
 fn a_tunnel_header_that_cannot_be_is_told() {
-    assert_eq!(malformed(LinkType::RAW, &gre(&[0, 7, 8, 0], ip())), (Malformed::GreVersion, 21));
-    assert_eq!(malformed(LinkType::RAW, &gre(&[0x20, 0, 8, 0, 0, 0], &[])), (Malformed::GreHeader, 24));
+    assert_eq!(malformed(LinkType::RAW, &gre(&[0, 7, 8, 0], ip())), (HeaderDefect::GreVersion, 21));
+    assert_eq!(malformed(LinkType::RAW, &gre(&[0x20, 0, 8, 0, 0, 0], &[])), (HeaderDefect::GreHeader, 24));
     assert_eq!(
         malformed(LinkType::RAW, &gre(&[0x40, 0, 8, 0, 0, 0, 0, 0, 8, 0, 0, 9], &[])).0,
-        Malformed::GreHeader
+        HeaderDefect::GreHeader
     );
     let erspan = [0x10, 0, 0x88, 0xbe, 0, 0, 0, 1];
-    assert_eq!(malformed(LinkType::RAW, &gre(&erspan, &[0x20; 80])), (Malformed::ErspanVersion, 28));
-    assert_eq!(malformed(LinkType::RAW, &gre(&erspan, &[0x10; 7])), (Malformed::ErspanHeader, 28));
+    assert_eq!(malformed(LinkType::RAW, &gre(&erspan, &[0x20; 80])), (HeaderDefect::ErspanVersion, 28));
+    assert_eq!(malformed(LinkType::RAW, &gre(&erspan, &[0x10; 7])), (HeaderDefect::ErspanHeader, 28));
     let bytes = ethernet(0x8847, &[0; 4]);
-    assert_eq!(malformed(LinkType::ETHERNET, &bytes), (Malformed::MplsStack, 18));
+    assert_eq!(malformed(LinkType::ETHERNET, &bytes), (HeaderDefect::MplsStack, 18));
     // PPTP has a GRE of its own. RFC 2637 section 4.1.
     let pptp = gre(&[0x30, 0x81, 0x88, 0x0b], &[0; 20]);
-    assert_eq!(read(LinkType::RAW, &pptp).carried, Carried::Other(Reason::EtherType(EtherType::PPP)));
+    assert_eq!(
+        read(LinkType::RAW, &pptp).carried,
+        DatagramPayload::Other(UnreadFrameReason::EtherType(EtherType::PPP))
+    );
 }
 
 fn every_kind() -> Vec<Vec<u8>> {

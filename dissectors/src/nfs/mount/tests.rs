@@ -1,8 +1,8 @@
 //! Each procedure's arguments and results, laid out by hand from RFC 1094 appendix A and RFC 1813 section 5.
 
 use super::*;
-use crate::nfs::laid_out::{items, lay_out};
-use crate::nfs::{Outcome, ProcedureStatus};
+use crate::nfs::wire_builder::{items, lay_out};
+use crate::nfs::{ProcedureStatus, StatusUnion};
 use crate::xdr::{Cursor, Opaque, Text, Void};
 
 const FH: crate::nfs::v2::Fhandle = *b"a filehandle is 32 bytes always.";
@@ -19,13 +19,13 @@ fn mountlist() -> (Vec<u8>, Mountlist<'static>) {
 }
 
 /// Exports of two file systems, the first to two groups and the second to everybody, and the same decoded.
-fn exports() -> (Vec<u8>, Exports<'static>) {
+fn exports() -> (Vec<u8>, MountExports<'static>) {
     let groups = items([Groupnode { gr_name: Text(b"@staff") }, Groupnode { gr_name: Text(b"10.9.0.0/16") }]);
     let nodes = items([
         Exportnode { ex_dir: Text(b"/export"), ex_groups: groups },
         Exportnode { ex_dir: Text(b"/"), ex_groups: items([]) },
     ]);
-    (lay_out![1, "/export", 1, "@staff", 1, "10.9.0.0/16", 0, 1, "/", 0, 0], Exports { exports: nodes })
+    (lay_out![1, "/export", 1, "@staff", 1, "10.9.0.0/16", 0, 1, "/", 0, 0], MountExports { exports: nodes })
 }
 
 /// The calls and the replies that are the same in every version.
@@ -61,8 +61,8 @@ macro_rules! of_nfsv2 {
         [
             of_every_version!(replies),
             vec![
-                (lay_out![0, FH], Results::MNT(Outcome::Ok(Directory { directory: FH }))),
-                (lay_out![13], Results::MNT(Outcome::Fail(Fhstatus::EACCES, Void))),
+                (lay_out![0, FH], Results::MNT(StatusUnion::Ok(FhstatusDirectory { directory: FH }))),
+                (lay_out![13], Results::MNT(StatusUnion::Fail(Fhstatus::EACCES, Void))),
                 (exports().0, Results::EXPORTALL(exports().1)),
             ],
         ]
@@ -73,7 +73,7 @@ macro_rules! of_nfsv2 {
 pub(in crate::nfs) mod version_1 {
     use super::*;
 
-    crate::nfs::laid_out::examples! { crate::nfs::mount::v1: of_nfsv2!(calls), of_nfsv2!(replies) }
+    crate::nfs::wire_builder::examples! { crate::nfs::mount::v1: of_nfsv2!(calls), of_nfsv2!(replies) }
 }
 
 pub(in crate::nfs) mod version_2 {
@@ -99,7 +99,7 @@ pub(in crate::nfs) mod version_2 {
         [of_nfsv2!(replies), vec![(bytes, Results::PATHCONF(pathconf))]].concat()
     }
 
-    crate::nfs::laid_out::examples! { crate::nfs::mount::v2: calls(), replies() }
+    crate::nfs::wire_builder::examples! { crate::nfs::mount::v2: calls(), replies() }
 }
 
 pub(in crate::nfs) mod version_3 {
@@ -109,13 +109,13 @@ pub(in crate::nfs) mod version_3 {
         let auth_flavors = items([AuthFlavor::AUTH_SYS, AuthFlavor::RPCSEC_GSS_KRB5P]);
         let ok = Mountres3Ok { fhandle: Opaque(b"handle7"), auth_flavors };
         let mnt = vec![
-            (lay_out![0, "handle7", 2, 1, 390_005], Results::MNT(Outcome::Ok(ok))),
-            (lay_out![10_006], Results::MNT(Outcome::Fail(Mountstat3::MNT3ERR_SERVERFAULT, Void))),
+            (lay_out![0, "handle7", 2, 1, 390_005], Results::MNT(StatusUnion::Ok(ok))),
+            (lay_out![10_006], Results::MNT(StatusUnion::Fail(Mountstat3::MNT3ERR_SERVERFAULT, Void))),
         ];
         [of_every_version!(replies), mnt].concat()
     }
 
-    crate::nfs::laid_out::examples! { crate::nfs::mount::v3: of_every_version!(calls), replies() }
+    crate::nfs::wire_builder::examples! { crate::nfs::mount::v3: of_every_version!(calls), replies() }
 }
 
 #[test]

@@ -2,15 +2,15 @@
 //!
 //! What is the same in all versions is called as RFC 1813 calls it.
 
-use crate::field::{Field, Kind};
-use crate::nfs::{Status, v2, v3};
+use crate::field::{Field, FieldKind};
+use crate::nfs::{ResultStatus, v2, v3};
 use crate::xdr::{Chain, List, Text};
 
 /// dirpath: a server's path of a directory. RFC 1813 section 5.1.4.
 pub type Dirpath<'a> = Text<'a, 1024>;
 
 /// name: of a host or a group. RFC 1813 section 5.1.4.
-pub type Name<'a> = Text<'a, 255>;
+pub type MountName<'a> = Text<'a, 255>;
 
 crate::xdr! { "mount";
     /// The status of fhstatus: 0, or a UNIX error number, of which those are named that are the same on every UNIX.
@@ -59,7 +59,7 @@ crate::xdr! { "mount";
     struct DirpathArgs<'a> { dirpath: Dirpath<'a> => "mount.path" }
 
     /// The directory of fhstatus. RFC 1094 section A.4.2.
-    struct Directory { directory: v2::Fhandle => "nfs.fhandle" }
+    struct FhstatusDirectory { directory: v2::Fhandle => "nfs.fhandle" }
 
     /// mountres3_ok. RFC 1813 section 5.2.1.
     struct Mountres3Ok<'a> {
@@ -72,12 +72,12 @@ crate::xdr! { "mount";
 
     /// mountbody: a client and what it has mounted. RFC 1813 section 5.2.2.
     struct Mountbody<'a> {
-        ml_hostname: Name<'a> => "mount.dump.hostname",
+        ml_hostname: MountName<'a> => "mount.dump.hostname",
         ml_directory: Dirpath<'a> => "mount.dump.directory",
     }
 
     /// exports. RFC 1813 section 5.2.5.
-    struct Exports<'a> { exports: Chain<'a, Exportnode<'a>> => "mount.export.entry" }
+    struct MountExports<'a> { exports: Chain<'a, Exportnode<'a>> => "mount.export.entry" }
 
     /// exportnode: a file system, and who may mount it. RFC 1813 section 5.2.5.
     struct Exportnode<'a> {
@@ -86,7 +86,7 @@ crate::xdr! { "mount";
     }
 
     /// groupnode. RFC 1813 section 5.2.5.
-    struct Groupnode<'a> { gr_name: Name<'a> => "mount.export.group" }
+    struct Groupnode<'a> { gr_name: MountName<'a> => "mount.export.group" }
 
     /// ppathcnf: what pathconf(2) says of the file system. The protocol of version 2 has it, and no RFC. Each short and
     /// each char takes four bytes.
@@ -122,16 +122,16 @@ crate::xdr! { "mount";
 const STATUS: Field = Field {
     name: "mount.status",
     label: "status",
-    kind: Kind::Enum,
+    kind: FieldKind::Enum,
     doc: "Whether the directory was mounted. RFC 1094 section A.4.2, RFC 1813 section 5.2.1",
 };
 
-impl Status for Fhstatus {
+impl ResultStatus for Fhstatus {
     const OK: Self = Self::MNT_OK;
     const FIELD: &'static Field = &STATUS;
 }
 
-impl Status for Mountstat3 {
+impl ResultStatus for Mountstat3 {
     const OK: Self = Self::MNT3_OK;
     const FIELD: &'static Field = &Field { label: "fhs_status", ..STATUS };
 }

@@ -1,20 +1,20 @@
 //! MOUNT version 1, for NFSv2. RFC 1094 appendix A.
 
-use crate::nfs::{Outcome, ProcedureStatus};
-use crate::xdr::{Cursor, Error, Void};
+use crate::nfs::{ProcedureStatus, StatusUnion};
+use crate::xdr::{Cursor, Void, XdrError};
 
-use super::types::{Directory, DirpathArgs, Exports, Fhstatus, Mountlist};
+use super::types::{DirpathArgs, Fhstatus, FhstatusDirectory, MountExports, Mountlist};
 
 crate::operations! { "mount";
     /// The procedures. RFC 1094 section A.5; what stands in no RFC is from the protocol's XDR file.
     Procedure, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing. RFC 1094 section A.5.1";
-    1 MNT(DirpathArgs<'a>) -> Outcome<Fhstatus, Directory>, "Add mount entry. RFC 1094 section A.5.2";
+    1 MNT(DirpathArgs<'a>) -> StatusUnion<Fhstatus, FhstatusDirectory>, "Add mount entry. RFC 1094 section A.5.2";
     2 DUMP(Void) -> Mountlist<'a>, "Return mount entries. RFC 1094 section A.5.3";
     3 UMNT(DirpathArgs<'a>) -> Void, "Remove mount entry. RFC 1094 section A.5.4";
     4 UMNTALL(Void) -> Void, "Remove all mount entries. RFC 1094 section A.5.5";
-    5 EXPORT(Void) -> Exports<'a>, "Return export list. RFC 1094 section A.5.6";
-    6 EXPORTALL(Void) -> Exports<'a>, "Return export list, as EXPORT does";
+    5 EXPORT(Void) -> MountExports<'a>, "Return export list. RFC 1094 section A.5.6";
+    6 EXPORTALL(Void) -> MountExports<'a>, "Return export list, as EXPORT does";
 }
 
 impl Procedure {
@@ -22,7 +22,7 @@ impl Procedure {
     ///
     /// # Errors
     /// Where the message ends before the status.
-    pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, Error> {
+    pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
         match self {
             Self::MNT => ProcedureStatus::read::<Fhstatus>(&mut results).map(Some),
             _ => Ok(None),

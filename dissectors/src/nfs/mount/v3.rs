@@ -1,19 +1,19 @@
 //! MOUNT version 3, for NFSv3. RFC 1813 section 5.
 
-use crate::nfs::{Outcome, ProcedureStatus};
-use crate::xdr::{Cursor, Error, Void};
+use crate::nfs::{ProcedureStatus, StatusUnion};
+use crate::xdr::{Cursor, Void, XdrError};
 
-use super::types::{DirpathArgs, Exports, Mountlist, Mountres3Ok, Mountstat3};
+use super::types::{DirpathArgs, MountExports, Mountlist, Mountres3Ok, Mountstat3};
 
 crate::operations! { "mount";
     /// The procedures. RFC 1813 section 5.2.
     Procedure, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing. RFC 1813 section 5.2.0";
-    1 MNT(DirpathArgs<'a>) -> Outcome<Mountstat3, Mountres3Ok<'a>>, "Add mount entry. RFC 1813 section 5.2.1";
+    1 MNT(DirpathArgs<'a>) -> StatusUnion<Mountstat3, Mountres3Ok<'a>>, "Add mount entry. RFC 1813 section 5.2.1";
     2 DUMP(Void) -> Mountlist<'a>, "Return mount entries. RFC 1813 section 5.2.2";
     3 UMNT(DirpathArgs<'a>) -> Void, "Remove mount entry. RFC 1813 section 5.2.3";
     4 UMNTALL(Void) -> Void, "Remove all mount entries. RFC 1813 section 5.2.4";
-    5 EXPORT(Void) -> Exports<'a>, "Return export list. RFC 1813 section 5.2.5";
+    5 EXPORT(Void) -> MountExports<'a>, "Return export list. RFC 1813 section 5.2.5";
 }
 
 impl Procedure {
@@ -21,7 +21,7 @@ impl Procedure {
     ///
     /// # Errors
     /// Where the message ends before the status.
-    pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, Error> {
+    pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
         match self {
             Self::MNT => ProcedureStatus::read::<Mountstat3>(&mut results).map(Some),
             _ => Ok(None),

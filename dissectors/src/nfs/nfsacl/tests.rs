@@ -1,10 +1,10 @@
 //! Each procedure's arguments and results, laid out by hand from the XDR of the program.
 
 use super::*;
-use crate::nfs::laid_out::{InOrder, items, lay_out};
 use crate::nfs::v3::Access3;
-use crate::nfs::{Outcome, ProcedureStatus};
-use crate::xdr::{Cursor, Error, Opaque, Void};
+use crate::nfs::wire_builder::{InOrder, items, lay_out};
+use crate::nfs::{ProcedureStatus, StatusUnion};
+use crate::xdr::{Cursor, Opaque, Void, XdrError};
 
 /// The two lists of a directory, and the same decoded.
 fn acl() -> (Vec<u8>, Secattr<'static>) {
@@ -35,8 +35,8 @@ fn counts() -> (Vec<u8>, Secattr<'static>) {
 pub(in crate::nfs) mod version_2 {
     use super::*;
     use crate::nfs::nfsacl::v2::{
-        AccessArgs, AccessOk, AttrOk, GetaclArgs, GetaclOk, GetattrArgs, GetxattrdirArgs, GetxattrdirOk,
-        SetaclArgs,
+        Access2Args, Access2Resok, Attr2Resok, Getacl2Args, Getacl2Resok, Getattr2Args, Getxattrdir2Args,
+        Getxattrdir2Resok, Setacl2Args,
     };
     use crate::nfs::v2::{Fattr, Fhandle, Ftype, Mode, Nfsstat, Timeval};
 
@@ -67,37 +67,39 @@ pub(in crate::nfs) mod version_2 {
         let access = Access3(0x1f);
         vec![
             (lay_out![], Args::NULL(Void)),
-            (lay_out![FH, 5], Args::GETACL(GetaclArgs { fh: FH, mask: AclMask(5) })),
-            (lay_out![FH, acl().0], Args::SETACL(SetaclArgs { fh: FH, acl: acl().1 })),
-            (lay_out![FH], Args::GETATTR(GetattrArgs { fh: FH })),
-            (lay_out![FH, 0x1f], Args::ACCESS(AccessArgs { fh: FH, access })),
-            (lay_out![FH, 1], Args::GETXATTRDIR(GetxattrdirArgs { fh: FH, create: true })),
+            (lay_out![FH, 5], Args::GETACL(Getacl2Args { fh: FH, mask: AclMask(5) })),
+            (lay_out![FH, acl().0], Args::SETACL(Setacl2Args { fh: FH, acl: acl().1 })),
+            (lay_out![FH], Args::GETATTR(Getattr2Args { fh: FH })),
+            (lay_out![FH, 0x1f], Args::ACCESS(Access2Args { fh: FH, access })),
+            (lay_out![FH, 1], Args::GETXATTRDIR(Getxattrdir2Args { fh: FH, create: true })),
         ]
     }
 
     fn replies() -> Vec<(Vec<u8>, Results<'static>)> {
         let (attr, access) = (FATTR, Access3(3));
-        let dir = GetxattrdirOk { fh: FH, attr: FATTR };
+        let dir = Getxattrdir2Resok { fh: FH, attr: FATTR };
         vec![
             (lay_out![], Results::NULL(Void)),
             (
                 lay_out![0, fattr(), acl().0],
-                Results::GETACL(Outcome::Ok(GetaclOk { attr: FATTR, acl: acl().1 })),
+                Results::GETACL(StatusUnion::Ok(Getacl2Resok { attr: FATTR, acl: acl().1 })),
             ),
-            (lay_out![70], Results::GETACL(Outcome::Fail(Nfsstat::NFSERR_STALE, Void))),
-            (lay_out![0, fattr()], Results::SETACL(Outcome::Ok(AttrOk { attr: FATTR }))),
-            (lay_out![0, fattr()], Results::GETATTR(Outcome::Ok(AttrOk { attr: FATTR }))),
-            (lay_out![0, fattr(), 3], Results::ACCESS(Outcome::Ok(AccessOk { attr, access }))),
-            (lay_out![0, FH, fattr()], Results::GETXATTRDIR(Outcome::Ok(dir))),
+            (lay_out![70], Results::GETACL(StatusUnion::Fail(Nfsstat::NFSERR_STALE, Void))),
+            (lay_out![0, fattr()], Results::SETACL(StatusUnion::Ok(Attr2Resok { attr: FATTR }))),
+            (lay_out![0, fattr()], Results::GETATTR(StatusUnion::Ok(Attr2Resok { attr: FATTR }))),
+            (lay_out![0, fattr(), 3], Results::ACCESS(StatusUnion::Ok(Access2Resok { attr, access }))),
+            (lay_out![0, FH, fattr()], Results::GETXATTRDIR(StatusUnion::Ok(dir))),
         ]
     }
 
-    crate::nfs::laid_out::examples! { crate::nfs::nfsacl::v2: calls(), replies() }
+    crate::nfs::wire_builder::examples! { crate::nfs::nfsacl::v2: calls(), replies() }
 }
 
 pub(in crate::nfs) mod version_3 {
     use super::*;
-    use crate::nfs::nfsacl::v3::{Attr, GetaclArgs, GetaclOk, GetxattrdirArgs, GetxattrdirOk, SetaclArgs};
+    use crate::nfs::nfsacl::v3::{
+        Attr, Getacl3Args, Getacl3Resok, Getxattrdir3Args, Getxattrdir3Resok, Setacl3Args,
+    };
     use crate::nfs::v3::{Fattr3, Ftype3, Mode3, NfsFh3, Nfsstat3, Nfstime3, Specdata3};
 
     const FH: NfsFh3<'static> = Opaque(b"handle7");
@@ -125,37 +127,37 @@ pub(in crate::nfs) mod version_3 {
     fn calls() -> Vec<(Vec<u8>, Args<'static>)> {
         vec![
             (lay_out![], Args::NULL(Void)),
-            (lay_out!["handle7", 0xf], Args::GETACL(GetaclArgs { fh: FH, mask: AclMask(0xf) })),
-            (lay_out!["handle7", acl().0], Args::SETACL(SetaclArgs { fh: FH, acl: acl().1 })),
-            (lay_out!["handle7", 0], Args::GETXATTRDIR(GetxattrdirArgs { fh: FH, create: false })),
+            (lay_out!["handle7", 0xf], Args::GETACL(Getacl3Args { fh: FH, mask: AclMask(0xf) })),
+            (lay_out!["handle7", acl().0], Args::SETACL(Setacl3Args { fh: FH, acl: acl().1 })),
+            (lay_out!["handle7", 0], Args::GETXATTRDIR(Getxattrdir3Args { fh: FH, create: false })),
         ]
     }
 
     fn replies() -> Vec<(Vec<u8>, Results<'static>)> {
         let attr = Some(FATTR);
-        let dir = GetxattrdirOk { fh: FH, attr: None };
+        let dir = Getxattrdir3Resok { fh: FH, attr: None };
         vec![
             (lay_out![], Results::NULL(Void)),
             (
                 lay_out![0, fattr(), acl().0],
-                Results::GETACL(Outcome::Ok(GetaclOk { attr: attr.clone(), acl: acl().1 })),
+                Results::GETACL(StatusUnion::Ok(Getacl3Resok { attr: attr.clone(), acl: acl().1 })),
             ),
             (
                 lay_out![0, 0, counts().0],
-                Results::GETACL(Outcome::Ok(GetaclOk { attr: None, acl: counts().1 })),
+                Results::GETACL(StatusUnion::Ok(Getacl3Resok { attr: None, acl: counts().1 })),
             ),
             (
                 lay_out![10_004, fattr()],
-                Results::GETACL(Outcome::Fail(Nfsstat3::NFS3ERR_NOTSUPP, Attr { attr: attr.clone() })),
+                Results::GETACL(StatusUnion::Fail(Nfsstat3::NFS3ERR_NOTSUPP, Attr { attr: attr.clone() })),
             ),
-            (lay_out![0, fattr()], Results::SETACL(Outcome::Ok(Attr { attr }))),
-            (lay_out![1, 0], Results::SETACL(Outcome::Fail(Nfsstat3::NFS3ERR_PERM, Attr { attr: None }))),
-            (lay_out![0, "handle7", 0], Results::GETXATTRDIR(Outcome::Ok(dir))),
-            (lay_out![2], Results::GETXATTRDIR(Outcome::Fail(Nfsstat3::NFS3ERR_NOENT, Void))),
+            (lay_out![0, fattr()], Results::SETACL(StatusUnion::Ok(Attr { attr }))),
+            (lay_out![1, 0], Results::SETACL(StatusUnion::Fail(Nfsstat3::NFS3ERR_PERM, Attr { attr: None }))),
+            (lay_out![0, "handle7", 0], Results::GETXATTRDIR(StatusUnion::Ok(dir))),
+            (lay_out![2], Results::GETXATTRDIR(StatusUnion::Fail(Nfsstat3::NFS3ERR_NOENT, Void))),
         ]
     }
 
-    crate::nfs::laid_out::examples! { crate::nfs::nfsacl::v3: calls(), replies() }
+    crate::nfs::wire_builder::examples! { crate::nfs::nfsacl::v3: calls(), replies() }
 }
 
 #[test]
@@ -166,7 +168,7 @@ fn a_list_has_at_most_1024_entries() {
         v3::Args::decode(v3::Procedure::SETACL, &mut cursor, &mut InOrder::default()).map(|_| ())
     };
     assert_eq!(setacl(&entries(1024)), Ok(()));
-    assert_eq!(setacl(&entries(1025)), Err(Error::TooLong { at: 20, length: 1025, bound: 1024 }));
+    assert_eq!(setacl(&entries(1025)), Err(XdrError::TooLong { at: 20, length: 1025, bound: 1024 }));
 }
 
 #[test]

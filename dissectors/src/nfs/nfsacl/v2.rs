@@ -2,49 +2,49 @@
 
 use crate::nfs::v2::{Fattr, Fhandle, Nfsstat};
 use crate::nfs::v3::Access3;
-use crate::nfs::{Outcome, ProcedureStatus};
-use crate::xdr::{Cursor, Error, Void};
+use crate::nfs::{ProcedureStatus, StatusUnion};
+use crate::xdr::{Cursor, Void, XdrError};
 
 use super::types::{AclMask, Secattr};
 
 crate::xdr! { "nfsacl";
     /// GETACL2args.
-    struct GetaclArgs { fh: Fhandle => "nfs.fhandle", mask: AclMask }
+    struct Getacl2Args { fh: Fhandle => "nfs.fhandle", mask: AclMask }
 
     /// GETACL2resok.
-    struct GetaclOk<'a> { attr: Fattr, acl: Secattr<'a> }
+    struct Getacl2Resok<'a> { attr: Fattr, acl: Secattr<'a> }
 
     /// SETACL2args.
-    struct SetaclArgs<'a> { fh: Fhandle => "nfs.fhandle", acl: Secattr<'a> }
+    struct Setacl2Args<'a> { fh: Fhandle => "nfs.fhandle", acl: Secattr<'a> }
 
     /// SETACL2resok and GETATTR2resok.
-    struct AttrOk { attr: Fattr }
+    struct Attr2Resok { attr: Fattr }
 
     /// GETATTR2args.
-    struct GetattrArgs { fh: Fhandle => "nfs.fhandle" }
+    struct Getattr2Args { fh: Fhandle => "nfs.fhandle" }
 
     /// ACCESS2args: the rights are those of NFSv3.
-    struct AccessArgs { fh: Fhandle => "nfs.fhandle", access: Access3 => "nfs.access_check" }
+    struct Access2Args { fh: Fhandle => "nfs.fhandle", access: Access3 => "nfs.access_check" }
 
     /// ACCESS2resok.
-    struct AccessOk { attr: Fattr, access: Access3 => "nfs.access_rights" }
+    struct Access2Resok { attr: Fattr, access: Access3 => "nfs.access_rights" }
 
     /// GETXATTRDIR2args.
-    struct GetxattrdirArgs { fh: Fhandle => "nfs.fhandle", create: bool }
+    struct Getxattrdir2Args { fh: Fhandle => "nfs.fhandle", create: bool }
 
     /// GETXATTRDIR2resok.
-    struct GetxattrdirOk { fh: Fhandle => "nfs.fhandle", attr: Fattr }
+    struct Getxattrdir2Resok { fh: Fhandle => "nfs.fhandle", attr: Fattr }
 }
 
 crate::operations! { "nfsacl";
     /// The procedures. The last is of Solaris.
     Procedure, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing";
-    1 GETACL(GetaclArgs) -> Outcome<Nfsstat, GetaclOk<'a>>, "Get the access control lists";
-    2 SETACL(SetaclArgs<'a>) -> Outcome<Nfsstat, AttrOk>, "Set the access control lists";
-    3 GETATTR(GetattrArgs) -> Outcome<Nfsstat, AttrOk>, "Get file attributes";
-    4 ACCESS(AccessArgs) -> Outcome<Nfsstat, AccessOk>, "Check access permission, as ACCESS of NFSv3 does";
-    5 GETXATTRDIR(GetxattrdirArgs) -> Outcome<Nfsstat, GetxattrdirOk>, "Get the directory of extended attributes";
+    1 GETACL(Getacl2Args) -> StatusUnion<Nfsstat, Getacl2Resok<'a>>, "Get the access control lists";
+    2 SETACL(Setacl2Args<'a>) -> StatusUnion<Nfsstat, Attr2Resok>, "Set the access control lists";
+    3 GETATTR(Getattr2Args) -> StatusUnion<Nfsstat, Attr2Resok>, "Get file attributes";
+    4 ACCESS(Access2Args) -> StatusUnion<Nfsstat, Access2Resok>, "Check access permission, as ACCESS of NFSv3 does";
+    5 GETXATTRDIR(Getxattrdir2Args) -> StatusUnion<Nfsstat, Getxattrdir2Resok>, "Get the directory of extended attributes";
 }
 
 impl Procedure {
@@ -52,7 +52,7 @@ impl Procedure {
     ///
     /// # Errors
     /// Where the message ends before the status.
-    pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, Error> {
+    pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
         match self {
             Self::NULL => Ok(None),
             _ => ProcedureStatus::read::<Nfsstat>(&mut results).map(Some),

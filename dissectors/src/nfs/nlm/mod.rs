@@ -7,13 +7,13 @@ pub mod v4;
 
 pub use types::*;
 
-use crate::field::Unobserved;
-use crate::nfs::{ProcedureStatus, Status};
-use crate::xdr::{Cursor, Error, Xdr};
+use crate::field::NullObserver;
+use crate::nfs::{ProcedureStatus, ResultStatus};
+use crate::xdr::{Cursor, Xdr, XdrError};
 
 /// Reads the status of results: it stands after the cookie in all that have one. XNFS section 10.
-fn after_cookie<S: Status>(mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, Error> {
-    Netobj::decode(&mut results, S::FIELD, &mut Unobserved)?;
+fn after_cookie<S: ResultStatus>(mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
+    Netobj::decode(&mut results, S::FIELD, &mut NullObserver)?;
     ProcedureStatus::read::<S>(&mut results).map(Some)
 }
 

@@ -1,8 +1,8 @@
 //! Each procedure's arguments and results, laid out by hand from XNFS version 3W chapter 10 and RFC 1813 section 6.
 
 use super::*;
-use crate::nfs::laid_out::{InOrder, lay_out};
 use crate::nfs::nsm;
+use crate::nfs::wire_builder::{InOrder, lay_out};
 use crate::xdr::{Opaque, Text, Void};
 
 const COOKIE: Netobj<'static> = Opaque(b"cook");
@@ -11,8 +11,8 @@ const OH: Netobj<'static> = Opaque(b"0@client");
 const CALLER: CallerName<'static> = Text(b"client");
 const PRIV: [u8; 16] = *b"sixteen of these";
 
-fn notified() -> nsm::Status<'static> {
-    nsm::Status { mon_name: Text(b"server"), state: 9, r#priv: PRIV }
+fn notified() -> nsm::SmStatus<'static> {
+    nsm::SmStatus { mon_name: Text(b"server"), state: 9, r#priv: PRIV }
 }
 
 fn share() -> Shareargs<'static> {
@@ -196,7 +196,7 @@ pub(in crate::nfs) mod version_1 {
     use super::narrow::*;
     use super::*;
 
-    crate::nfs::laid_out::examples! { crate::nfs::nlm::v1: of_nfsv2!(calls), of_nfsv2!(replies) }
+    crate::nfs::wire_builder::examples! { crate::nfs::nlm::v1: of_nfsv2!(calls), of_nfsv2!(replies) }
 }
 
 pub(in crate::nfs) mod version_3 {
@@ -212,7 +212,7 @@ pub(in crate::nfs) mod version_3 {
             .concat()
     }
 
-    crate::nfs::laid_out::examples! { crate::nfs::nlm::v3: calls(), replies() }
+    crate::nfs::wire_builder::examples! { crate::nfs::nlm::v3: calls(), replies() }
 }
 
 pub(in crate::nfs) mod version_4 {
@@ -269,7 +269,7 @@ pub(in crate::nfs) mod version_4 {
         [all, of_dos!(replies, Nlm4Shareres, Nlm4Res, Nlm4Stats, NLM4_GRANTED, NLM4_DENIED)].concat()
     }
 
-    crate::nfs::laid_out::examples! { crate::nfs::nlm::v4: calls(), replies() }
+    crate::nfs::wire_builder::examples! { crate::nfs::nlm::v4: calls(), replies() }
 }
 
 #[test]

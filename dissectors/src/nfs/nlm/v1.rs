@@ -1,7 +1,7 @@
 //! NLM version 1, for NFSv2: version 3 without the sharing of files as DOS has it. XNFS version 3W chapter 10.
 
 use crate::nfs::{ProcedureStatus, nsm};
-use crate::xdr::{Cursor, Error, Void};
+use crate::xdr::{Cursor, Void, XdrError};
 
 use super::v3::{self, NlmCancargs, NlmLockargs, NlmRes, NlmTestargs, NlmTestres, NlmUnlockargs};
 
@@ -25,7 +25,7 @@ crate::operations! { "nlm";
     13 CANCEL_RES(NlmRes<'a>) -> Void, "What CANCEL_MSG asked for. XNFS section 10, NLM_CANCEL_RES";
     14 UNLOCK_RES(NlmRes<'a>) -> Void, "What UNLOCK_MSG asked for. XNFS section 10, NLM_UNLOCK_RES";
     15 GRANTED_RES(NlmRes<'a>) -> Void, "What GRANTED_MSG asked for. XNFS section 10, NLM_GRANTED_RES";
-    16 NSM_NOTIFY(nsm::Status<'a>) -> Void,
+    16 NSM_NOTIFY(nsm::SmStatus<'a>) -> Void,
         "Callback of NSM on the same host: Linux has it called here. XNFS section 11, SM_NOTIFY";
 }
 
@@ -34,7 +34,7 @@ impl Procedure {
     ///
     /// # Errors
     /// Where the message ends before the status.
-    pub fn status(self, results: Cursor<'_>) -> Result<Option<ProcedureStatus>, Error> {
+    pub fn status(self, results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
         v3::Procedure(self.0).status(results)
     }
 }

@@ -1,8 +1,8 @@
 //! NLM version 3, for NFSv2. XNFS version 3W chapter 10.
 
-use crate::field::{Field, Kind};
-use crate::nfs::{ProcedureStatus, Status, nsm};
-use crate::xdr::{Cursor, Error, Void};
+use crate::field::{Field, FieldKind};
+use crate::nfs::{ProcedureStatus, ResultStatus, nsm};
+use crate::xdr::{Cursor, Void, XdrError};
 
 use super::after_cookie;
 use super::types::{CallerName, Netobj, Notify, Shareargs};
@@ -78,12 +78,12 @@ crate::xdr! { "nlm";
     struct NlmShareres<'a> { cookie: Netobj<'a>, stat: NlmStats, sequence: i32 }
 }
 
-impl Status for NlmStats {
+impl ResultStatus for NlmStats {
     const OK: Self = Self::LCK_GRANTED;
     const FIELD: &'static Field = &Field {
         name: "nlm.stat",
         label: "stat",
-        kind: Kind::Enum,
+        kind: FieldKind::Enum,
         doc: "Whether the lock was granted. XNFS section 10",
     };
 }
@@ -108,7 +108,7 @@ crate::operations! { "nlm";
     13 CANCEL_RES(NlmRes<'a>) -> Void, "What CANCEL_MSG asked for. XNFS section 10, NLM_CANCEL_RES";
     14 UNLOCK_RES(NlmRes<'a>) -> Void, "What UNLOCK_MSG asked for. XNFS section 10, NLM_UNLOCK_RES";
     15 GRANTED_RES(NlmRes<'a>) -> Void, "What GRANTED_MSG asked for. XNFS section 10, NLM_GRANTED_RES";
-    16 NSM_NOTIFY(nsm::Status<'a>) -> Void,
+    16 NSM_NOTIFY(nsm::SmStatus<'a>) -> Void,
         "Callback of NSM on the same host: Linux has it called here. XNFS section 11, SM_NOTIFY";
     20 SHARE(Shareargs<'a>) -> NlmShareres<'a>, "Open a file as DOS does. XNFS section 10, NLM_SHARE";
     21 UNSHARE(Shareargs<'a>) -> NlmShareres<'a>, "Close a file as DOS does. XNFS section 10, NLM_UNSHARE";
@@ -121,7 +121,7 @@ impl Procedure {
     ///
     /// # Errors
     /// Where the message ends before the status.
-    pub fn status(self, results: Cursor<'_>) -> Result<Option<ProcedureStatus>, Error> {
+    pub fn status(self, results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
         match self {
             Self::TEST | Self::LOCK | Self::CANCEL | Self::UNLOCK | Self::GRANTED => {
                 after_cookie::<NlmStats>(results)

@@ -1,8 +1,8 @@
 //! NLM version 4, for NFSv3. RFC 1813 section 6, which says what differs from version 3.
 
-use crate::field::{Field, Kind};
-use crate::nfs::{ProcedureStatus, Status, nsm};
-use crate::xdr::{Cursor, Error, Void};
+use crate::field::{Field, FieldKind};
+use crate::nfs::{ProcedureStatus, ResultStatus, nsm};
+use crate::xdr::{Cursor, Void, XdrError};
 
 use super::after_cookie;
 use super::types::{CallerName, Netobj, Notify, Shareargs};
@@ -82,12 +82,12 @@ crate::xdr! { "nlm";
     struct Nlm4Shareres<'a> { cookie: Netobj<'a>, stat: Nlm4Stats, sequence: i32 }
 }
 
-impl Status for Nlm4Stats {
+impl ResultStatus for Nlm4Stats {
     const OK: Self = Self::NLM4_GRANTED;
     const FIELD: &'static Field = &Field {
         name: "nlm.stat",
         label: "stat",
-        kind: Kind::Enum,
+        kind: FieldKind::Enum,
         doc: "Whether the lock was granted. RFC 1813 section 6.1.4",
     };
 }
@@ -112,7 +112,7 @@ crate::operations! { "nlm";
     13 CANCEL_RES(Nlm4Res<'a>) -> Void, "What CANCEL_MSG asked for. RFC 1813 section 6.2, NLMPROC4_CANCEL_RES";
     14 UNLOCK_RES(Nlm4Res<'a>) -> Void, "What UNLOCK_MSG asked for. RFC 1813 section 6.2, NLMPROC4_UNLOCK_RES";
     15 GRANTED_RES(Nlm4Res<'a>) -> Void, "What GRANTED_MSG asked for. RFC 1813 section 6.2, NLMPROC4_GRANTED_RES";
-    16 NSM_NOTIFY(nsm::Status<'a>) -> Void,
+    16 NSM_NOTIFY(nsm::SmStatus<'a>) -> Void,
         "Callback of NSM on the same host: Linux has it called here. XNFS section 11, SM_NOTIFY";
     20 SHARE(Shareargs<'a>) -> Nlm4Shareres<'a>, "Open a file as DOS does. RFC 1813 section 6.2, NLMPROC4_SHARE";
     21 UNSHARE(Shareargs<'a>) -> Nlm4Shareres<'a>, "Close a file as DOS does. RFC 1813 section 6.2, NLMPROC4_UNSHARE";
@@ -125,7 +125,7 @@ impl Procedure {
     ///
     /// # Errors
     /// Where the message ends before the status.
-    pub fn status(self, results: Cursor<'_>) -> Result<Option<ProcedureStatus>, Error> {
+    pub fn status(self, results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
         match self {
             Self::TEST | Self::LOCK | Self::CANCEL | Self::UNLOCK | Self::GRANTED => {
                 after_cookie::<Nlm4Stats>(results)

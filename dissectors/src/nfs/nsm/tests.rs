@@ -1,7 +1,7 @@
 //! Each procedure's arguments and results, laid out by hand from XNFS version 3W chapter 11.
 
 use super::*;
-use crate::nfs::laid_out::lay_out;
+use crate::nfs::wire_builder::lay_out;
 
 const PRIV: [u8; 16] = *b"sixteen of these";
 
@@ -29,8 +29,8 @@ fn calls() -> Vec<(Vec<u8>, Args<'static>)> {
 fn replies() -> Vec<(Vec<u8>, Results)> {
     vec![
         (lay_out![], Results::NULL(Void)),
-        (lay_out![0, 7], Results::STAT(SmStatRes { res_stat: Res::STAT_SUCC, state: 7 })),
-        (lay_out![1, -1], Results::MON(SmStatRes { res_stat: Res::STAT_FAIL, state: -1 })),
+        (lay_out![0, 7], Results::STAT(SmStatRes { res_stat: SmRes::STAT_SUCC, state: 7 })),
+        (lay_out![1, -1], Results::MON(SmStatRes { res_stat: SmRes::STAT_FAIL, state: -1 })),
         (lay_out![7], Results::UNMON(SmStat { state: 7 })),
         (lay_out![7], Results::UNMON_ALL(SmStat { state: 7 })),
         (lay_out![], Results::SIMU_CRASH(Void)),
@@ -41,7 +41,7 @@ fn replies() -> Vec<(Vec<u8>, Results)> {
 pub(in crate::nfs) mod table {
     use super::{calls, replies};
 
-    crate::nfs::laid_out::examples! { crate::nfs::nsm: calls(), replies() }
+    crate::nfs::wire_builder::examples! { crate::nfs::nsm: calls(), replies() }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Each procedure's arguments and results, laid out by hand from RFC 1833 sections 2.1 and 3.1.
 
 use super::*;
-use crate::nfs::laid_out::{InOrder, items, lay_out};
+use crate::nfs::wire_builder::{InOrder, items, lay_out};
 use crate::rpc::Program;
 use crate::rpc::universal_address::UniversalAddress;
 use crate::xdr::{Cursor, Opaque, Text, Void};
@@ -45,7 +45,7 @@ fn netbuf() -> Netbuf<'static> {
 
 pub(in crate::nfs) mod version_2 {
     use super::*;
-    use crate::nfs::rpcbind::v2::{CallArgs, CallResult, Mapping, Pmaplist, Port, Prot};
+    use crate::nfs::rpcbind::v2::{CallArgs, CallResult, GetportRes, Mapping, Pmaplist, Prot};
 
     fn mapping(prot: Prot, port: u32) -> Mapping {
         Mapping { prog: Program::NFS, vers: 3, prot, port }
@@ -67,9 +67,9 @@ pub(in crate::nfs) mod version_2 {
         let pmaplist = items([mapping(Prot::IPPROTO_TCP, 2049), mapping(Prot::IPPROTO_UDP, 2049)]);
         vec![
             (lay_out![], Results::NULL(Void)),
-            (lay_out![1], Results::SET(Answer { answer: true })),
-            (lay_out![0], Results::UNSET(Answer { answer: false })),
-            (lay_out![2049], Results::GETPORT(Port { port: 2049 })),
+            (lay_out![1], Results::SET(RpcbindSetRes { answer: true })),
+            (lay_out![0], Results::UNSET(RpcbindSetRes { answer: false })),
+            (lay_out![2049], Results::GETPORT(GetportRes { port: 2049 })),
             (
                 lay_out![1, 100_003, 3, 6, 2049, 1, 100_003, 3, 17, 2049, 0],
                 Results::DUMP(Pmaplist { pmaplist }),
@@ -79,7 +79,7 @@ pub(in crate::nfs) mod version_2 {
         ]
     }
 
-    crate::nfs::laid_out::examples! { crate::nfs::rpcbind::v2: calls(), replies() }
+    crate::nfs::wire_builder::examples! { crate::nfs::rpcbind::v2: calls(), replies() }
 }
 
 /// What versions 3 and 4 share. Procedure 5 has another name in each.
@@ -100,8 +100,8 @@ macro_rules! of_rpcbind {
     (replies, $callit:ident) => {
         vec![
             (lay_out![], Results::NULL(Void)),
-            (lay_out![1], Results::SET(Answer { answer: true })),
-            (lay_out![0], Results::UNSET(Answer { answer: false })),
+            (lay_out![1], Results::SET(RpcbindSetRes { answer: true })),
+            (lay_out![0], Results::UNSET(RpcbindSetRes { answer: false })),
             (lay_out!["192.0.2.1.78.81"], Results::GETADDR(uaddr())),
             (lay_out![""], Results::GETADDR(Uaddr { uaddr: UniversalAddress(Text(b"")) })),
             (
@@ -119,7 +119,7 @@ macro_rules! of_rpcbind {
 pub(in crate::nfs) mod version_3 {
     use super::*;
 
-    crate::nfs::laid_out::examples! {
+    crate::nfs::wire_builder::examples! {
         crate::nfs::rpcbind::v3: of_rpcbind!(calls, CALLIT), of_rpcbind!(replies, CALLIT)
     }
 }
@@ -193,7 +193,7 @@ pub(in crate::nfs) mod version_4 {
         [of_rpcbind!(replies, BCAST), more].concat()
     }
 
-    crate::nfs::laid_out::examples! { crate::nfs::rpcbind::v4: calls(), replies() }
+    crate::nfs::wire_builder::examples! { crate::nfs::rpcbind::v4: calls(), replies() }
 }
 
 #[test]

@@ -37,7 +37,7 @@ crate::xdr! { "portmap";
     struct Uaddr<'a> { uaddr: UniversalAddress<'a> }
 
     /// Whether SET or UNSET was done. RFC 1833 section 2.2.1.
-    struct Answer { answer: bool }
+    struct RpcbindSetRes { answer: bool }
 
     /// What GETTIME answers: seconds since 1970-01-01 00:00:00 UTC. RFC 1833 section 2.2.1.
     struct Time { time: u32 }

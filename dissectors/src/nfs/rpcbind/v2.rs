@@ -2,9 +2,9 @@
 
 use crate::nfs::ProcedureStatus;
 use crate::rpc::Program;
-use crate::xdr::{Chain, Cursor, Error, Opaque, Void};
+use crate::xdr::{Chain, Cursor, Opaque, Void, XdrError};
 
-use super::types::Answer;
+use super::types::RpcbindSetRes;
 
 crate::xdr! { "portmap";
     /// The values of prot. RFC 1833 section 3.1.
@@ -14,7 +14,7 @@ crate::xdr! { "portmap";
     struct Mapping { prog: Program, vers: u32 => "portmap.version", prot: Prot => "portmap.proto", port: u32 }
 
     /// What GETPORT answers; 0 where the program is not registered. RFC 1833 section 3.2.
-    struct Port { port: u32 }
+    struct GetportRes { port: u32 }
 
     /// pmaplist. RFC 1833 section 3.1.
     struct Pmaplist<'a> { pmaplist: Chain<'a, Mapping> => "portmap.map" }
@@ -30,9 +30,9 @@ crate::operations! { "portmap";
     /// The procedures. RFC 1833 section 3.1.
     Procedure, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing. RFC 1833 section 3.2";
-    1 SET(Mapping) -> Answer, "Register a program. RFC 1833 section 3.2";
-    2 UNSET(Mapping) -> Answer, "Take a program off the register. RFC 1833 section 3.2";
-    3 GETPORT(Mapping) -> Port, "Ask for the port of a program. RFC 1833 section 3.2";
+    1 SET(Mapping) -> RpcbindSetRes, "Register a program. RFC 1833 section 3.2";
+    2 UNSET(Mapping) -> RpcbindSetRes, "Take a program off the register. RFC 1833 section 3.2";
+    3 GETPORT(Mapping) -> GetportRes, "Ask for the port of a program. RFC 1833 section 3.2";
     4 DUMP(Void) -> Pmaplist<'a>, "Ask for the whole register. RFC 1833 section 3.2";
     5 CALLIT(CallArgs<'a>) -> CallResult<'a>, "Have a procedure called, silently if it fails. RFC 1833 section 3.2";
 }
@@ -42,7 +42,7 @@ impl Procedure {
     ///
     /// # Errors
     /// None.
-    pub fn status(self, _: Cursor<'_>) -> Result<Option<ProcedureStatus>, Error> {
+    pub fn status(self, _: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
         Ok(None)
     }
 }

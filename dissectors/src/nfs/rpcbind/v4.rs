@@ -3,9 +3,9 @@
 use crate::nfs::ProcedureStatus;
 use crate::rpc::Program;
 use crate::rpc::universal_address::UniversalAddress;
-use crate::xdr::{Chain, Cursor, Error, Text, Void};
+use crate::xdr::{Chain, Cursor, Text, Void, XdrError};
 
-use super::types::{Answer, Netbuf, Rpcb, RpcbRmtcallargs, RpcbRmtcallres, Rpcblist, Time, Uaddr};
+use super::types::{Netbuf, Rpcb, RpcbRmtcallargs, RpcbRmtcallres, RpcbindSetRes, Rpcblist, Time, Uaddr};
 
 crate::xdr! { "portmap";
     /// Transport semantics. RFC 1833 section 2.1.
@@ -69,8 +69,8 @@ crate::operations! { "portmap";
     /// The procedures. RFC 1833 section 2.1.
     Procedure, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing. RFC 5531 section 12.1";
-    1 SET(Rpcb<'a>) -> Answer, "Register a program. RFC 1833 section 2.2.1";
-    2 UNSET(Rpcb<'a>) -> Answer, "Take a program off the register. RFC 1833 section 2.2.1";
+    1 SET(Rpcb<'a>) -> RpcbindSetRes, "Register a program. RFC 1833 section 2.2.1";
+    2 UNSET(Rpcb<'a>) -> RpcbindSetRes, "Take a program off the register. RFC 1833 section 2.2.1";
     3 GETADDR(Rpcb<'a>) -> Uaddr<'a>, "Ask for the address of a program. RFC 1833 section 2.2.1";
     4 DUMP(Void) -> Rpcblist<'a>, "Ask for the whole register. RFC 1833 section 2.2.1";
     5 BCAST(RpcbRmtcallargs<'a>) -> RpcbRmtcallres<'a>,
@@ -89,7 +89,7 @@ impl Procedure {
     ///
     /// # Errors
     /// None.
-    pub fn status(self, _: Cursor<'_>) -> Result<Option<ProcedureStatus>, Error> {
+    pub fn status(self, _: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
         Ok(None)
     }
 }

@@ -1,8 +1,8 @@
 //! Each procedure's arguments and results, laid out by hand from the XDR of the program.
 
 use super::*;
-use crate::nfs::laid_out::lay_out;
-use crate::nfs::{Outcome, ProcedureStatus};
+use crate::nfs::wire_builder::lay_out;
+use crate::nfs::{ProcedureStatus, StatusUnion};
 use crate::xdr::{Cursor, Text, Void};
 
 const PATH: Pathp<'static> = Text(b"/export");
@@ -39,11 +39,11 @@ macro_rules! replies {
         let quota = lay_out![1, 1024, 1, limits()];
         vec![
             (lay_out![], Results::NULL(Void)),
-            (quota.clone(), Results::GETQUOTA(Outcome::Ok(GetquotaOk { gqr_rquota: RQUOTA }))),
-            (lay_out![2], Results::GETQUOTA(Outcome::Fail(GqrStatus::Q_NOQUOTA, Void))),
-            (quota.clone(), Results::GETACTIVEQUOTA(Outcome::Ok(GetquotaOk { gqr_rquota: RQUOTA }))),
-            (quota, Results::SETQUOTA(Outcome::Ok(SetquotaOk { sqr_rquota: RQUOTA }))),
-            (lay_out![3], Results::SETACTIVEQUOTA(Outcome::Fail(GqrStatus::Q_EPERM, Void))),
+            (quota.clone(), Results::GETQUOTA(StatusUnion::Ok(GetquotaOk { gqr_rquota: RQUOTA }))),
+            (lay_out![2], Results::GETQUOTA(StatusUnion::Fail(GqrStatus::Q_NOQUOTA, Void))),
+            (quota.clone(), Results::GETACTIVEQUOTA(StatusUnion::Ok(GetquotaOk { gqr_rquota: RQUOTA }))),
+            (quota, Results::SETQUOTA(StatusUnion::Ok(SetquotaOk { sqr_rquota: RQUOTA }))),
+            (lay_out![3], Results::SETACTIVEQUOTA(StatusUnion::Fail(GqrStatus::Q_EPERM, Void))),
         ]
     }};
 }
@@ -65,7 +65,7 @@ pub(in crate::nfs) mod version_1 {
         ]
     }
 
-    crate::nfs::laid_out::examples! { crate::nfs::rquota::v1: calls(), replies!() }
+    crate::nfs::wire_builder::examples! { crate::nfs::rquota::v1: calls(), replies!() }
 }
 
 pub(in crate::nfs) mod version_2 {
@@ -92,7 +92,7 @@ pub(in crate::nfs) mod version_2 {
         ]
     }
 
-    crate::nfs::laid_out::examples! { crate::nfs::rquota::v2: calls(), replies!() }
+    crate::nfs::wire_builder::examples! { crate::nfs::rquota::v2: calls(), replies!() }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What both versions of RQUOTA share. The program has no RFC; the names are those of its XDR file.
 
-use crate::field::{Field, Kind};
-use crate::nfs::Status;
+use crate::field::{Field, FieldKind};
+use crate::nfs::ResultStatus;
 use crate::xdr::Text;
 
 /// A path of the file system; RQ_PATHLEN is its bound.
@@ -46,12 +46,12 @@ crate::xdr! { "rquota";
     struct SetquotaOk { sqr_rquota: Rquota => "rquota.rquota" }
 }
 
-impl Status for GqrStatus {
+impl ResultStatus for GqrStatus {
     const OK: Self = Self::Q_OK;
     const FIELD: &'static Field = &Field {
         name: "rquota.status",
         label: "status",
-        kind: Kind::Enum,
+        kind: FieldKind::Enum,
         doc: "Whether there is a quota that the caller may see or set",
     };
 }

@@ -1,7 +1,7 @@
 //! RQUOTA version 1: quotas of users.
 
-use crate::nfs::{Outcome, ProcedureStatus};
-use crate::xdr::{Cursor, Error, Void};
+use crate::nfs::{ProcedureStatus, StatusUnion};
+use crate::xdr::{Cursor, Void, XdrError};
 
 use super::types::{GetquotaOk, GqrStatus, Pathp, SetquotaOk, SqDqblk};
 
@@ -23,10 +23,10 @@ crate::operations! { "rquota";
     /// The procedures.
     Procedure, Args<'a>, Results<>:
     0 NULL(Void) -> Void, "Do nothing";
-    1 GETQUOTA(GetquotaArgs<'a>) -> Outcome<GqrStatus, GetquotaOk>, "Get all quotas";
-    2 GETACTIVEQUOTA(GetquotaArgs<'a>) -> Outcome<GqrStatus, GetquotaOk>, "Get quotas that are enforced";
-    3 SETQUOTA(SetquotaArgs<'a>) -> Outcome<GqrStatus, SetquotaOk>, "Set all quotas";
-    4 SETACTIVEQUOTA(SetquotaArgs<'a>) -> Outcome<GqrStatus, SetquotaOk>, "Set quotas that are enforced";
+    1 GETQUOTA(GetquotaArgs<'a>) -> StatusUnion<GqrStatus, GetquotaOk>, "Get all quotas";
+    2 GETACTIVEQUOTA(GetquotaArgs<'a>) -> StatusUnion<GqrStatus, GetquotaOk>, "Get quotas that are enforced";
+    3 SETQUOTA(SetquotaArgs<'a>) -> StatusUnion<GqrStatus, SetquotaOk>, "Set all quotas";
+    4 SETACTIVEQUOTA(SetquotaArgs<'a>) -> StatusUnion<GqrStatus, SetquotaOk>, "Set quotas that are enforced";
 }
 
 impl Procedure {
@@ -34,7 +34,7 @@ impl Procedure {
     ///
     /// # Errors
     /// Where the message ends before the status.
-    pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, Error> {
+    pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
         match self {
             Self::NULL => Ok(None),
             _ => ProcedureStatus::read::<GqrStatus>(&mut results).map(Some),

@@ -6,13 +6,13 @@ use super::types::{Diropargs, Fhandle, Sattr};
 
 crate::xdr! { "nfs";
     /// The fhandle that GETATTR, READLINK and STATFS take. RFC 1094 sections 2.2.2, 2.2.6 and 2.2.18.
-    struct FileArgs { file: Fhandle => "nfs.fhandle" }
+    struct File2Args { file: Fhandle => "nfs.fhandle" }
 
     /// sattrargs. RFC 1094 section 2.2.3.
-    struct SetattrArgs { file: Fhandle => "nfs.fhandle", attributes: Sattr }
+    struct Setattr2Args { file: Fhandle => "nfs.fhandle", attributes: Sattr }
 
     /// readargs. RFC 1094 section 2.2.7.
-    struct ReadArgs {
+    struct Read2Args {
         file: Fhandle => "nfs.fhandle",
         offset: u32 => "nfs.read.offset",
         count: u32 => "nfs.read.count",
@@ -20,7 +20,7 @@ crate::xdr! { "nfs";
     }
 
     /// writeargs. The data is DDP-eligible: RFC 8267 section 4. RFC 1094 section 2.2.9.
-    struct WriteArgs<'a> {
+    struct Write2Args<'a> {
         file: Fhandle => "nfs.fhandle",
         beginoffset: u32 => "nfs.write.beginoffset",
         offset: u32 => "nfs.write.offset",
@@ -29,19 +29,19 @@ crate::xdr! { "nfs";
     }
 
     /// createargs, of CREATE and MKDIR. RFC 1094 sections 2.2.10 and 2.2.15.
-    struct CreateArgs<'a> { r#where: Diropargs<'a> => "nfs.where", attributes: Sattr }
+    struct Create2Args<'a> { r#where: Diropargs<'a> => "nfs.where", attributes: Sattr }
 
     /// renameargs. RFC 1094 section 2.2.12.
-    struct RenameArgs<'a> { from: Diropargs<'a>, to: Diropargs<'a> }
+    struct Rename2Args<'a> { from: Diropargs<'a>, to: Diropargs<'a> }
 
     /// linkargs. RFC 1094 section 2.2.13.
-    struct LinkArgs<'a> { from: Fhandle => "nfs.fhandle", to: Diropargs<'a> }
+    struct Link2Args<'a> { from: Fhandle => "nfs.fhandle", to: Diropargs<'a> }
 
     /// symlinkargs. The path is DDP-eligible: RFC 8267 section 4. RFC 1094 section 2.2.14.
-    struct SymlinkArgs<'a> { from: Diropargs<'a>, to: DdpText<'a> => "nfs.symlink.to", attributes: Sattr }
+    struct Symlink2Args<'a> { from: Diropargs<'a>, to: DdpText<'a> => "nfs.symlink.to", attributes: Sattr }
 
     /// readdirargs. The cookie is opaque to the client, but for 0, the beginning. RFC 1094 section 2.2.17.
-    struct ReaddirArgs {
+    struct Readdir2Args {
         dir: Fhandle => "nfs.fhandle",
         cookie: u32 => "nfs.readdir.cookie",
         count: u32 => "nfs.readdir.count",

@@ -8,30 +8,30 @@ pub use arguments::*;
 pub use results::*;
 pub use types::*;
 
-use crate::nfs::{Outcome, ProcedureStatus};
-use crate::xdr::{Cursor, Error, Void};
+use crate::nfs::{ProcedureStatus, StatusUnion};
+use crate::xdr::{Cursor, Void, XdrError};
 
 crate::operations! { "nfs";
     /// The procedures of NFSv2. RFC 1094 section 2.2.
     Procedure, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing. RFC 1094 section 2.2.1";
-    1 GETATTR(FileArgs) -> Outcome<Nfsstat, Attributes>, "Get file attributes. RFC 1094 section 2.2.2";
-    2 SETATTR(SetattrArgs) -> Outcome<Nfsstat, Attributes>, "Set file attributes. RFC 1094 section 2.2.3";
+    1 GETATTR(File2Args) -> StatusUnion<Nfsstat, Attrstat2Ok>, "Get file attributes. RFC 1094 section 2.2.2";
+    2 SETATTR(Setattr2Args) -> StatusUnion<Nfsstat, Attrstat2Ok>, "Set file attributes. RFC 1094 section 2.2.3";
     3 ROOT(Void) -> Void, "Get filesystem root; obsolete. RFC 1094 section 2.2.4";
-    4 LOOKUP(Diropargs<'a>) -> Outcome<Nfsstat, Diropok>, "Look up file name. RFC 1094 section 2.2.5";
-    5 READLINK(FileArgs) -> Outcome<Nfsstat, ReadlinkOk<'a>>, "Read from symbolic link. RFC 1094 section 2.2.6";
-    6 READ(ReadArgs) -> Outcome<Nfsstat, ReadOk<'a>>, "Read from file. RFC 1094 section 2.2.7";
+    4 LOOKUP(Diropargs<'a>) -> StatusUnion<Nfsstat, Diropok>, "Look up file name. RFC 1094 section 2.2.5";
+    5 READLINK(File2Args) -> StatusUnion<Nfsstat, Readlink2Ok<'a>>, "Read from symbolic link. RFC 1094 section 2.2.6";
+    6 READ(Read2Args) -> StatusUnion<Nfsstat, Read2Ok<'a>>, "Read from file. RFC 1094 section 2.2.7";
     7 WRITECACHE(Void) -> Void, "Write to cache; never used. RFC 1094 section 2.2.8";
-    8 WRITE(WriteArgs<'a>) -> Outcome<Nfsstat, Attributes>, "Write to file. RFC 1094 section 2.2.9";
-    9 CREATE(CreateArgs<'a>) -> Outcome<Nfsstat, Diropok>, "Create file. RFC 1094 section 2.2.10";
-    10 REMOVE(Diropargs<'a>) -> Outcome<Nfsstat, Void>, "Remove file. RFC 1094 section 2.2.11";
-    11 RENAME(RenameArgs<'a>) -> Outcome<Nfsstat, Void>, "Rename file. RFC 1094 section 2.2.12";
-    12 LINK(LinkArgs<'a>) -> Outcome<Nfsstat, Void>, "Create link to file. RFC 1094 section 2.2.13";
-    13 SYMLINK(SymlinkArgs<'a>) -> Outcome<Nfsstat, Void>, "Create symbolic link. RFC 1094 section 2.2.14";
-    14 MKDIR(CreateArgs<'a>) -> Outcome<Nfsstat, Diropok>, "Create directory. RFC 1094 section 2.2.15";
-    15 RMDIR(Diropargs<'a>) -> Outcome<Nfsstat, Void>, "Remove directory. RFC 1094 section 2.2.16";
-    16 READDIR(ReaddirArgs) -> Outcome<Nfsstat, ReaddirOk<'a>>, "Read from directory. RFC 1094 section 2.2.17";
-    17 STATFS(FileArgs) -> Outcome<Nfsstat, StatfsOk>, "Get filesystem attributes. RFC 1094 section 2.2.18";
+    8 WRITE(Write2Args<'a>) -> StatusUnion<Nfsstat, Attrstat2Ok>, "Write to file. RFC 1094 section 2.2.9";
+    9 CREATE(Create2Args<'a>) -> StatusUnion<Nfsstat, Diropok>, "Create file. RFC 1094 section 2.2.10";
+    10 REMOVE(Diropargs<'a>) -> StatusUnion<Nfsstat, Void>, "Remove file. RFC 1094 section 2.2.11";
+    11 RENAME(Rename2Args<'a>) -> StatusUnion<Nfsstat, Void>, "Rename file. RFC 1094 section 2.2.12";
+    12 LINK(Link2Args<'a>) -> StatusUnion<Nfsstat, Void>, "Create link to file. RFC 1094 section 2.2.13";
+    13 SYMLINK(Symlink2Args<'a>) -> StatusUnion<Nfsstat, Void>, "Create symbolic link. RFC 1094 section 2.2.14";
+    14 MKDIR(Create2Args<'a>) -> StatusUnion<Nfsstat, Diropok>, "Create directory. RFC 1094 section 2.2.15";
+    15 RMDIR(Diropargs<'a>) -> StatusUnion<Nfsstat, Void>, "Remove directory. RFC 1094 section 2.2.16";
+    16 READDIR(Readdir2Args) -> StatusUnion<Nfsstat, Readdir2Ok<'a>>, "Read from directory. RFC 1094 section 2.2.17";
+    17 STATFS(File2Args) -> StatusUnion<Nfsstat, Statfs2Ok>, "Get filesystem attributes. RFC 1094 section 2.2.18";
 }
 
 impl Procedure {
@@ -39,7 +39,7 @@ impl Procedure {
     ///
     /// # Errors
     /// Where the message ends before the status.
-    pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, Error> {
+    pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
         match self {
             Self::NULL | Self::ROOT | Self::WRITECACHE => Ok(None),
             _ => ProcedureStatus::read::<Nfsstat>(&mut results).map(Some),

@@ -6,32 +6,32 @@ use super::types::{Fattr, Fhandle, Filename};
 
 crate::xdr! { "nfs";
     /// attrstat, if the status is NFS_OK. RFC 1094 section 2.3.9.
-    struct Attributes { attributes: Fattr }
+    struct Attrstat2Ok { attributes: Fattr }
 
     /// diropok. RFC 1094 section 2.3.11.
     struct Diropok { file: Fhandle => "nfs.fhandle", attributes: Fattr }
 
     /// readlinkres, if the status is NFS_OK. The path is DDP-eligible: RFC 8267 section 4. RFC 1094 section 2.2.6.
-    struct ReadlinkOk<'a> { data: DdpText<'a> => "nfs.readlink.data" }
+    struct Readlink2Ok<'a> { data: DdpText<'a> => "nfs.readlink.data" }
 
     /// readres, if the status is NFS_OK. The data is DDP-eligible: RFC 8267 section 4. RFC 1094 section 2.2.7.
-    struct ReadOk<'a> { attributes: Fattr, data: Ddp<'a> }
+    struct Read2Ok<'a> { attributes: Fattr, data: Ddp<'a> }
 
     /// readdirok. RFC 1094 section 2.2.17.
-    struct ReaddirOk<'a> {
-        entries: Chain<'a, Entry<'a>> => "nfs.readdir.entry",
+    struct Readdir2Ok<'a> {
+        entries: Chain<'a, Entry2<'a>> => "nfs.readdir.entry",
         eof: bool => "nfs.readdir.eof",
     }
 
     /// entry. RFC 1094 section 2.2.17.
-    struct Entry<'a> {
+    struct Entry2<'a> {
         fileid: u32 => "nfs.readdir.entry.fileid",
         name: Filename<'a> => "nfs.readdir.entry.name",
         cookie: u32 => "nfs.readdir.entry.cookie",
     }
 
     /// The info of statfsres. RFC 1094 section 2.2.18.
-    struct StatfsOk {
+    struct Statfs2Ok {
         tsize: u32 => "nfs.statfs.tsize",
         bsize: u32 => "nfs.statfs.bsize",
         blocks: u32 => "nfs.statfs.blocks",

@@ -1,9 +1,9 @@
 //! Each procedure's arguments and results, laid out by hand from RFC 1094 sections 2.2 and 2.3.
 
 use super::*;
-use crate::field::{Field, Observer, Unobserved, Value};
-use crate::nfs::Status;
-use crate::nfs::laid_out::{InOrder, items, lay_out};
+use crate::field::{Field, FieldValue, NullObserver, Observer};
+use crate::nfs::ResultStatus;
+use crate::nfs::wire_builder::{InOrder, items, lay_out};
 use crate::xdr::{ChunkItem, Cursor, Ddp, DdpText, Encoder, Text, Xdr};
 
 const FH: Fhandle = *b"a filehandle is 32 bytes always.";
@@ -48,83 +48,84 @@ const TO: Diropargs<'static> = Diropargs { dir: FH, name: Text(b"other") };
 fn calls() -> Vec<(Vec<u8>, Args<'static>)> {
     let place = lay_out![FH, "file"];
     let other = lay_out![FH, "other"];
-    let create = CreateArgs { r#where: WHERE, attributes: SATTR };
-    let write = WriteArgs { file: FH, beginoffset: 1, offset: 2, totalcount: 3, data: Ddp::Inline(b"hello") };
-    let symlink = SymlinkArgs { from: WHERE, to: DdpText::Inline(b"../to"), attributes: SATTR };
+    let create = Create2Args { r#where: WHERE, attributes: SATTR };
+    let write =
+        Write2Args { file: FH, beginoffset: 1, offset: 2, totalcount: 3, data: Ddp::Inline(b"hello") };
+    let symlink = Symlink2Args { from: WHERE, to: DdpText::Inline(b"../to"), attributes: SATTR };
     vec![
         (lay_out![], Args::NULL(Void)),
-        (lay_out![FH], Args::GETATTR(FileArgs { file: FH })),
-        (lay_out![FH, sattr()], Args::SETATTR(SetattrArgs { file: FH, attributes: SATTR })),
+        (lay_out![FH], Args::GETATTR(File2Args { file: FH })),
+        (lay_out![FH, sattr()], Args::SETATTR(Setattr2Args { file: FH, attributes: SATTR })),
         (lay_out![], Args::ROOT(Void)),
         (place.clone(), Args::LOOKUP(WHERE)),
-        (lay_out![FH], Args::READLINK(FileArgs { file: FH })),
-        (lay_out![FH, 1, 2, 3], Args::READ(ReadArgs { file: FH, offset: 1, count: 2, totalcount: 3 })),
+        (lay_out![FH], Args::READLINK(File2Args { file: FH })),
+        (lay_out![FH, 1, 2, 3], Args::READ(Read2Args { file: FH, offset: 1, count: 2, totalcount: 3 })),
         (lay_out![], Args::WRITECACHE(Void)),
         (lay_out![FH, 1, 2, 3, "hello"], Args::WRITE(write)),
         (lay_out![place.clone(), sattr()], Args::CREATE(create.clone())),
         (place.clone(), Args::REMOVE(WHERE)),
-        (lay_out![place.clone(), other.clone()], Args::RENAME(RenameArgs { from: WHERE, to: TO })),
-        (lay_out![FH, other], Args::LINK(LinkArgs { from: FH, to: TO })),
+        (lay_out![place.clone(), other.clone()], Args::RENAME(Rename2Args { from: WHERE, to: TO })),
+        (lay_out![FH, other], Args::LINK(Link2Args { from: FH, to: TO })),
         (lay_out![place.clone(), "../to", sattr()], Args::SYMLINK(symlink)),
         (lay_out![place.clone(), sattr()], Args::MKDIR(create)),
         (place, Args::RMDIR(WHERE)),
-        (lay_out![FH, 9, 4096], Args::READDIR(ReaddirArgs { dir: FH, cookie: 9, count: 4096 })),
-        (lay_out![FH], Args::STATFS(FileArgs { file: FH })),
+        (lay_out![FH, 9, 4096], Args::READDIR(Readdir2Args { dir: FH, cookie: 9, count: 4096 })),
+        (lay_out![FH], Args::STATFS(File2Args { file: FH })),
     ]
 }
 
 fn replies() -> Vec<(Vec<u8>, Results<'static>)> {
-    let attributes = || Outcome::Ok(Attributes { attributes: FATTR });
-    let diropok = || Outcome::Ok(Diropok { file: FH, attributes: FATTR });
-    let entry = |fileid, name, cookie| Entry { fileid, name: Text(name), cookie };
+    let attributes = || StatusUnion::Ok(Attrstat2Ok { attributes: FATTR });
+    let diropok = || StatusUnion::Ok(Diropok { file: FH, attributes: FATTR });
+    let entry = |fileid, name, cookie| Entry2 { fileid, name: Text(name), cookie };
     let entries = items([entry(128, b".", 1), entry(129, b"file", 2)]);
-    let statfs = StatfsOk { tsize: 8192, bsize: 4096, blocks: 100, bfree: 50, bavail: 40 };
+    let statfs = Statfs2Ok { tsize: 8192, bsize: 4096, blocks: 100, bfree: 50, bavail: 40 };
     vec![
         (lay_out![], Results::NULL(Void)),
         (lay_out![0, fattr()], Results::GETATTR(attributes())),
-        (lay_out![70], Results::GETATTR(Outcome::Fail(Nfsstat::NFSERR_STALE, Void))),
+        (lay_out![70], Results::GETATTR(StatusUnion::Fail(Nfsstat::NFSERR_STALE, Void))),
         (lay_out![0, fattr()], Results::SETATTR(attributes())),
         (lay_out![], Results::ROOT(Void)),
         (lay_out![0, FH, fattr()], Results::LOOKUP(diropok())),
-        (lay_out![2], Results::LOOKUP(Outcome::Fail(Nfsstat::NFSERR_NOENT, Void))),
+        (lay_out![2], Results::LOOKUP(StatusUnion::Fail(Nfsstat::NFSERR_NOENT, Void))),
         (
             lay_out![0, "../to"],
-            Results::READLINK(Outcome::Ok(ReadlinkOk { data: DdpText::Inline(b"../to") })),
+            Results::READLINK(StatusUnion::Ok(Readlink2Ok { data: DdpText::Inline(b"../to") })),
         ),
         (
             lay_out![0, fattr(), "hello"],
-            Results::READ(Outcome::Ok(ReadOk { attributes: FATTR, data: Ddp::Inline(b"hello") })),
+            Results::READ(StatusUnion::Ok(Read2Ok { attributes: FATTR, data: Ddp::Inline(b"hello") })),
         ),
-        (lay_out![5], Results::READ(Outcome::Fail(Nfsstat::NFSERR_IO, Void))),
+        (lay_out![5], Results::READ(StatusUnion::Fail(Nfsstat::NFSERR_IO, Void))),
         (lay_out![], Results::WRITECACHE(Void)),
         (lay_out![0, fattr()], Results::WRITE(attributes())),
-        (lay_out![99], Results::WRITE(Outcome::Fail(Nfsstat::NFSERR_WFLUSH, Void))),
+        (lay_out![99], Results::WRITE(StatusUnion::Fail(Nfsstat::NFSERR_WFLUSH, Void))),
         (lay_out![0, FH, fattr()], Results::CREATE(diropok())),
-        (lay_out![0], Results::REMOVE(Outcome::Ok(Void))),
-        (lay_out![13], Results::RENAME(Outcome::Fail(Nfsstat::NFSERR_ACCES, Void))),
-        (lay_out![0], Results::LINK(Outcome::Ok(Void))),
-        (lay_out![0], Results::SYMLINK(Outcome::Ok(Void))),
+        (lay_out![0], Results::REMOVE(StatusUnion::Ok(Void))),
+        (lay_out![13], Results::RENAME(StatusUnion::Fail(Nfsstat::NFSERR_ACCES, Void))),
+        (lay_out![0], Results::LINK(StatusUnion::Ok(Void))),
+        (lay_out![0], Results::SYMLINK(StatusUnion::Ok(Void))),
         (lay_out![0, FH, fattr()], Results::MKDIR(diropok())),
-        (lay_out![66], Results::RMDIR(Outcome::Fail(Nfsstat::NFSERR_NOTEMPTY, Void))),
+        (lay_out![66], Results::RMDIR(StatusUnion::Fail(Nfsstat::NFSERR_NOTEMPTY, Void))),
         (
             lay_out![0, 1, 128, ".", 1, 1, 129, "file", 2, 0, 1],
-            Results::READDIR(Outcome::Ok(ReaddirOk { entries, eof: true })),
+            Results::READDIR(StatusUnion::Ok(Readdir2Ok { entries, eof: true })),
         ),
-        (lay_out![0, 8192, 4096, 100, 50, 40], Results::STATFS(Outcome::Ok(statfs))),
+        (lay_out![0, 8192, 4096, 100, 50, 40], Results::STATFS(StatusUnion::Ok(statfs))),
     ]
 }
 
 pub(in crate::nfs) mod table {
     use super::{calls, replies};
 
-    crate::nfs::laid_out::examples! { crate::nfs::v2: calls(), replies() }
+    crate::nfs::wire_builder::examples! { crate::nfs::v2: calls(), replies() }
 }
 
 #[test]
 fn rfc1094_section_2_3_6_a_value_of_minus_one_leaves_the_attribute_as_it_is() {
     let bytes = lay_out![FH, -1, -1, -1, -1, -1, -1, -1, -1];
-    let decoded = Args::decode(Procedure::SETATTR, &mut Cursor::new(&bytes), &mut Unobserved).unwrap();
-    let Args::SETATTR(SetattrArgs { attributes, .. }) = decoded else { panic!() };
+    let decoded = Args::decode(Procedure::SETATTR, &mut Cursor::new(&bytes), &mut NullObserver).unwrap();
+    let Args::SETATTR(Setattr2Args { attributes, .. }) = decoded else { panic!() };
     assert_eq!(
         (attributes.mode, attributes.uid, attributes.gid),
         (Setting(None), Setting(None), Setting(None))
@@ -136,10 +137,10 @@ fn rfc1094_section_2_3_6_a_value_of_minus_one_leaves_the_attribute_as_it_is() {
 fn rfc1094_section_2_3_7_a_file_name_has_at_most_255_bytes() {
     let lookup = |length| {
         let bytes = lay_out![FH, "x".repeat(length).as_str()];
-        Args::decode(Procedure::LOOKUP, &mut Cursor::new(&bytes), &mut Unobserved).map(|_| ())
+        Args::decode(Procedure::LOOKUP, &mut Cursor::new(&bytes), &mut NullObserver).map(|_| ())
     };
     assert_eq!(lookup(255), Ok(()));
-    assert_eq!(lookup(256), Err(Error::TooLong { at: 32, length: 256, bound: 255 }));
+    assert_eq!(lookup(256), Err(XdrError::TooLong { at: 32, length: 256, bound: 255 }));
 }
 
 #[test]
@@ -166,7 +167,7 @@ fn rfc8267_section_4_data_and_paths_may_travel_in_chunks() {
     let in_a_chunk = |bytes: &[u8], procedure| {
         let chunks = [ChunkItem { position: Some(bytes.len() as u32), length: 5, bytes: Some(b"../to") }];
         let mut cursor = Cursor::new(bytes).with_chunks(&chunks);
-        let decoded = Args::decode(procedure, &mut cursor, &mut Unobserved).unwrap();
+        let decoded = Args::decode(procedure, &mut cursor, &mut NullObserver).unwrap();
         assert_eq!(cursor.remaining(), 0);
         reduce(|encoder| decoded.encode(encoder))
     };
@@ -177,7 +178,7 @@ fn rfc8267_section_4_data_and_paths_may_travel_in_chunks() {
     let symlink = lay_out![path.clone(), sattr()];
     let chunks = [ChunkItem { position: Some(path.len() as u32), length: 5, bytes: Some(b"../to") }];
     let mut cursor = Cursor::new(&symlink).with_chunks(&chunks);
-    let decoded = Args::decode(Procedure::SYMLINK, &mut cursor, &mut Unobserved).unwrap();
+    let decoded = Args::decode(Procedure::SYMLINK, &mut cursor, &mut NullObserver).unwrap();
     let Args::SYMLINK(args) = &decoded else { panic!() };
     assert_eq!(args.to.bytes(), Some(&b"../to"[..]));
     assert_eq!(reduce(|encoder| decoded.encode(encoder)), (symlink, vec![(path.len(), 5)]));
@@ -187,7 +188,7 @@ fn rfc8267_section_4_data_and_paths_may_travel_in_chunks() {
     {
         let chunks = [ChunkItem { position: None, length: 5, bytes: Some(b"hello") }];
         let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
-        let decoded = Results::decode(procedure, &mut cursor, &mut Unobserved).unwrap();
+        let decoded = Results::decode(procedure, &mut cursor, &mut NullObserver).unwrap();
         assert_eq!(reduce(|encoder| decoded.encode(encoder)), (bytes.clone(), vec![(bytes.len(), 5)]));
     }
 }
@@ -197,7 +198,7 @@ fn rfc8267_section_4_a_result_without_data_leaves_its_write_chunk_empty() {
     let chunks = [ChunkItem { position: None, length: 0, bytes: None }];
     for bytes in [lay_out![5], lay_out![0, fattr(), 0], lay_out![0, fattr(), "hello"]] {
         let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
-        let decoded = Results::decode(Procedure::READ, &mut cursor, &mut Unobserved).unwrap();
+        let decoded = Results::decode(Procedure::READ, &mut cursor, &mut NullObserver).unwrap();
         let again = reduce(|encoder| decoded.encode(encoder));
         assert_eq!((cursor.remaining(), again), (0, (bytes, Vec::new())));
     }
@@ -211,8 +212,8 @@ fn rfc8267_section_4_nothing_else_may_travel_in_a_chunk() {
     let bytes = lay_out![FH, 4];
     let chunks = [ChunkItem { position: Some(36), length: 4, bytes: None }];
     let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
-    let result = Args::decode(Procedure::LOOKUP, &mut cursor, &mut Unobserved);
-    assert_eq!(result, Err(Error::NotEligible { at: 32 }));
+    let result = Args::decode(Procedure::LOOKUP, &mut cursor, &mut NullObserver);
+    assert_eq!(result, Err(XdrError::NotEligible { at: 32 }));
 
     let texts = |has: fn(Procedure) -> bool| Procedure::ALL.iter().filter(|p| has(**p)).count();
     assert!(Procedure::SYMLINK.has_text_in_arguments() && Procedure::READLINK.has_text_in_results());
@@ -243,8 +244,8 @@ fn a_time_that_is_to_be_the_servers_is_no_instant() {
     impl<'a> Observer<'a> for Instants {
         fn enter(&mut self, _: &'static Field, _: usize) {}
         fn leave(&mut self, _: usize) {}
-        fn value(&mut self, field: &'static Field, _: std::ops::Range<usize>, value: Value<'a>) {
-            if let ("nfs.timeval.useconds", Value::Unsigned(number)) = (field.name, value) {
+        fn value(&mut self, field: &'static Field, _: std::ops::Range<usize>, value: FieldValue<'a>) {
+            if let ("nfs.timeval.useconds", FieldValue::Unsigned(number)) = (field.name, value) {
                 self.1.push(number);
             }
         }

@@ -1,9 +1,9 @@
 //! The types that the procedures share. RFC 1094 section 2.3.
 
 use crate::field::registry::Registry;
-use crate::field::{Field, Kind, Observer};
-use crate::nfs::Status;
-use crate::xdr::{Cursor, Encoder, Error, Text, Xdr};
+use crate::field::{Field, FieldKind, Observer};
+use crate::nfs::ResultStatus;
+use crate::xdr::{Cursor, Encoder, Text, Xdr, XdrError};
 
 /// fhandle: what names a file or a directory, opaque to the client. RFC 1094 section 2.3.3.
 pub type Fhandle = [u8; 32];
@@ -104,12 +104,12 @@ impl Timeval {
     }
 }
 
-impl Status for Nfsstat {
+impl ResultStatus for Nfsstat {
     const OK: Self = Self::NFS_OK;
     const FIELD: &'static Field = &Field {
         name: "nfs.status2",
         label: "status",
-        kind: Kind::Enum,
+        kind: FieldKind::Enum,
         doc: "Whether the procedure was done. RFC 1094 section 2.3.1",
     };
 }
@@ -139,7 +139,7 @@ impl Settable for Timeval {
 }
 
 impl<'a, T: Xdr<'a> + Settable> Xdr<'a> for Setting<T> {
-    const KIND: Kind = T::KIND;
+    const KIND: FieldKind = T::KIND;
 
     fn describe(registry: &mut Registry) {
         T::describe(registry);
@@ -149,7 +149,7 @@ impl<'a, T: Xdr<'a> + Settable> Xdr<'a> for Setting<T> {
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, XdrError> {
         let (at, mut ahead) = (cursor.position(), *cursor);
         for _ in 0..T::WORDS {
             if ahead.word()? != u32::MAX {

@@ -6,10 +6,10 @@ use super::types::{Access3, Diropargs3, Ftype3, NfsFh3, Nfstime3, Sattr3, Specda
 
 crate::xdr! { "nfs";
     /// GETATTR3args. RFC 1813 section 3.3.1.
-    struct GetattrArgs<'a> { object: NfsFh3<'a> => "nfs.fhandle" }
+    struct Getattr3Args<'a> { object: NfsFh3<'a> => "nfs.fhandle" }
 
     /// SETATTR3args. RFC 1813 section 3.3.2.
-    struct SetattrArgs<'a> {
+    struct Setattr3Args<'a> {
         object: NfsFh3<'a> => "nfs.fhandle",
         new_attributes: Sattr3,
         /// sattrguard3: the ctime that the object must have.
@@ -17,23 +17,23 @@ crate::xdr! { "nfs";
     }
 
     /// LOOKUP3args. RFC 1813 section 3.3.3.
-    struct LookupArgs<'a> { what: Diropargs3<'a> }
+    struct Lookup3Args<'a> { what: Diropargs3<'a> }
 
     /// ACCESS3args. RFC 1813 section 3.3.4.
-    struct AccessArgs<'a> { object: NfsFh3<'a> => "nfs.fhandle", access: Access3 => "nfs.access_check" }
+    struct Access3Args<'a> { object: NfsFh3<'a> => "nfs.fhandle", access: Access3 => "nfs.access_check" }
 
     /// READLINK3args. RFC 1813 section 3.3.5.
-    struct ReadlinkArgs<'a> { symlink: NfsFh3<'a> => "nfs.fhandle" }
+    struct Readlink3Args<'a> { symlink: NfsFh3<'a> => "nfs.fhandle" }
 
     /// READ3args. RFC 1813 section 3.3.6.
-    struct ReadArgs<'a> {
+    struct Read3Args<'a> {
         file: NfsFh3<'a> => "nfs.fhandle",
         offset: u64 => "nfs.offset3",
         count: u32 => "nfs.count3",
     }
 
     /// WRITE3args. The data is DDP-eligible: RFC 8267 section 4. RFC 1813 section 3.3.7.
-    struct WriteArgs<'a> {
+    struct Write3Args<'a> {
         file: NfsFh3<'a> => "nfs.fhandle",
         offset: u64 => "nfs.offset3",
         count: u32 => "nfs.count3",
@@ -42,7 +42,7 @@ crate::xdr! { "nfs";
     }
 
     /// CREATE3args. RFC 1813 section 3.3.8.
-    struct CreateArgs<'a> { r#where: Diropargs3<'a> => "nfs.where", how: Createhow3 }
+    struct Create3Args<'a> { r#where: Diropargs3<'a> => "nfs.where", how: Createhow3 }
 
     /// createmode3. RFC 1813 section 3.3.8.
     enum Createmode3 { UNCHECKED = 0, GUARDED = 1, EXCLUSIVE = 2 }
@@ -55,16 +55,16 @@ crate::xdr! { "nfs";
     }
 
     /// MKDIR3args. RFC 1813 section 3.3.9.
-    struct MkdirArgs<'a> { r#where: Diropargs3<'a> => "nfs.where", attributes: Sattr3 }
+    struct Mkdir3Args<'a> { r#where: Diropargs3<'a> => "nfs.where", attributes: Sattr3 }
 
     /// SYMLINK3args. RFC 1813 section 3.3.10.
-    struct SymlinkArgs<'a> { r#where: Diropargs3<'a> => "nfs.where", symlink: Symlinkdata3<'a> }
+    struct Symlink3Args<'a> { r#where: Diropargs3<'a> => "nfs.where", symlink: Symlinkdata3<'a> }
 
     /// symlinkdata3. The path is DDP-eligible: RFC 8267 section 4. RFC 1813 section 3.3.10.
     struct Symlinkdata3<'a> { symlink_attributes: Sattr3, symlink_data: DdpText<'a> => "nfs.symlink.to" }
 
     /// MKNOD3args. RFC 1813 section 3.3.11.
-    struct MknodArgs<'a> { r#where: Diropargs3<'a> => "nfs.where", what: Mknoddata3 }
+    struct Mknod3Args<'a> { r#where: Diropargs3<'a> => "nfs.where", what: Mknoddata3 }
 
     /// mknoddata3. RFC 1813 section 3.3.11.
     union Mknoddata3 switch (type: Ftype3) {
@@ -79,16 +79,16 @@ crate::xdr! { "nfs";
     struct Devicedata3 { dev_attributes: Sattr3, spec: Specdata3 }
 
     /// REMOVE3args and RMDIR3args. RFC 1813 sections 3.3.12 and 3.3.13.
-    struct RemoveArgs<'a> { object: Diropargs3<'a> }
+    struct Remove3Args<'a> { object: Diropargs3<'a> }
 
     /// RENAME3args. RFC 1813 section 3.3.14.
-    struct RenameArgs<'a> { from: Diropargs3<'a>, to: Diropargs3<'a> }
+    struct Rename3Args<'a> { from: Diropargs3<'a>, to: Diropargs3<'a> }
 
     /// LINK3args. RFC 1813 section 3.3.15.
-    struct LinkArgs<'a> { file: NfsFh3<'a> => "nfs.fhandle", link: Diropargs3<'a> }
+    struct Link3Args<'a> { file: NfsFh3<'a> => "nfs.fhandle", link: Diropargs3<'a> }
 
     /// READDIR3args. RFC 1813 section 3.3.16.
-    struct ReaddirArgs<'a> {
+    struct Readdir3Args<'a> {
         dir: NfsFh3<'a> => "nfs.fhandle",
         cookie: u64 => "nfs.cookie3",
         cookieverf: Verifier3 => "nfs.verifier",
@@ -96,7 +96,7 @@ crate::xdr! { "nfs";
     }
 
     /// READDIRPLUS3args. RFC 1813 section 3.3.17.
-    struct ReaddirplusArgs<'a> {
+    struct Readdirplus3Args<'a> {
         dir: NfsFh3<'a> => "nfs.fhandle",
         cookie: u64 => "nfs.cookie3",
         cookieverf: Verifier3 => "nfs.verifier",
@@ -105,13 +105,13 @@ crate::xdr! { "nfs";
     }
 
     /// FSSTAT3args and FSINFOargs. RFC 1813 sections 3.3.18 and 3.3.19.
-    struct FsrootArgs<'a> { fsroot: NfsFh3<'a> => "nfs.fhandle" }
+    struct Fsroot3Args<'a> { fsroot: NfsFh3<'a> => "nfs.fhandle" }
 
     /// PATHCONF3args. RFC 1813 section 3.3.20.
-    struct PathconfArgs<'a> { object: NfsFh3<'a> => "nfs.fhandle" }
+    struct Pathconf3Args<'a> { object: NfsFh3<'a> => "nfs.fhandle" }
 
     /// COMMIT3args. RFC 1813 section 3.3.21.
-    struct CommitArgs<'a> {
+    struct Commit3Args<'a> {
         file: NfsFh3<'a> => "nfs.fhandle",
         offset: u64 => "nfs.offset3",
         count: u32 => "nfs.count3",

@@ -8,8 +8,8 @@ pub use arguments::*;
 pub use results::*;
 pub use types::*;
 
-use crate::nfs::{Outcome, ProcedureStatus};
-use crate::xdr::{Cursor, Error, Void};
+use crate::nfs::{ProcedureStatus, StatusUnion};
+use crate::xdr::{Cursor, Void, XdrError};
 
 /// The version of program 100003 that this is. RFC 1813 section 2.1.
 pub const VERSION: u32 = 3;
@@ -18,38 +18,38 @@ crate::operations! { "nfs";
     /// The procedures of NFSv3. RFC 1813 section 3.
     Procedure, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing. RFC 1813 section 3.3.0";
-    1 GETATTR(GetattrArgs<'a>) -> Outcome<Nfsstat3, GetattrOk>, "Get file attributes. RFC 1813 section 3.3.1";
-    2 SETATTR(SetattrArgs<'a>) -> Outcome<Nfsstat3, ObjWcc, ObjWcc>, "Set file attributes. RFC 1813 section 3.3.2";
-    3 LOOKUP(LookupArgs<'a>) -> Outcome<Nfsstat3, LookupOk<'a>, DirAttributes>,
+    1 GETATTR(Getattr3Args<'a>) -> StatusUnion<Nfsstat3, Getattr3Resok>, "Get file attributes. RFC 1813 section 3.3.1";
+    2 SETATTR(Setattr3Args<'a>) -> StatusUnion<Nfsstat3, ObjWcc, ObjWcc>, "Set file attributes. RFC 1813 section 3.3.2";
+    3 LOOKUP(Lookup3Args<'a>) -> StatusUnion<Nfsstat3, Lookup3Resok<'a>, DirAttributes>,
         "Lookup filename. RFC 1813 section 3.3.3";
-    4 ACCESS(AccessArgs<'a>) -> Outcome<Nfsstat3, AccessOk, ObjAttributes>,
+    4 ACCESS(Access3Args<'a>) -> StatusUnion<Nfsstat3, Access3Resok, ObjAttributes3>,
         "Check access permission. RFC 1813 section 3.3.4";
-    5 READLINK(ReadlinkArgs<'a>) -> Outcome<Nfsstat3, ReadlinkOk<'a>, SymlinkAttributes>,
+    5 READLINK(Readlink3Args<'a>) -> StatusUnion<Nfsstat3, Readlink3Resok<'a>, SymlinkAttributes>,
         "Read from symbolic link. RFC 1813 section 3.3.5";
-    6 READ(ReadArgs<'a>) -> Outcome<Nfsstat3, ReadOk<'a>, FileAttributes>, "Read from file. RFC 1813 section 3.3.6";
-    7 WRITE(WriteArgs<'a>) -> Outcome<Nfsstat3, WriteOk, FileWcc>, "Write to file. RFC 1813 section 3.3.7";
-    8 CREATE(CreateArgs<'a>) -> Outcome<Nfsstat3, Created<'a>, DirWcc>, "Create a file. RFC 1813 section 3.3.8";
-    9 MKDIR(MkdirArgs<'a>) -> Outcome<Nfsstat3, Created<'a>, DirWcc>, "Create a directory. RFC 1813 section 3.3.9";
-    10 SYMLINK(SymlinkArgs<'a>) -> Outcome<Nfsstat3, Created<'a>, DirWcc>,
+    6 READ(Read3Args<'a>) -> StatusUnion<Nfsstat3, Read3Resok<'a>, FileAttributes>, "Read from file. RFC 1813 section 3.3.6";
+    7 WRITE(Write3Args<'a>) -> StatusUnion<Nfsstat3, Write3Resok, FileWcc>, "Write to file. RFC 1813 section 3.3.7";
+    8 CREATE(Create3Args<'a>) -> StatusUnion<Nfsstat3, Create3Resok<'a>, DirWcc>, "Create a file. RFC 1813 section 3.3.8";
+    9 MKDIR(Mkdir3Args<'a>) -> StatusUnion<Nfsstat3, Create3Resok<'a>, DirWcc>, "Create a directory. RFC 1813 section 3.3.9";
+    10 SYMLINK(Symlink3Args<'a>) -> StatusUnion<Nfsstat3, Create3Resok<'a>, DirWcc>,
         "Create a symbolic link. RFC 1813 section 3.3.10";
-    11 MKNOD(MknodArgs<'a>) -> Outcome<Nfsstat3, Created<'a>, DirWcc>,
+    11 MKNOD(Mknod3Args<'a>) -> StatusUnion<Nfsstat3, Create3Resok<'a>, DirWcc>,
         "Create a special device. RFC 1813 section 3.3.11";
-    12 REMOVE(RemoveArgs<'a>) -> Outcome<Nfsstat3, DirWcc, DirWcc>, "Remove a file. RFC 1813 section 3.3.12";
-    13 RMDIR(RemoveArgs<'a>) -> Outcome<Nfsstat3, DirWcc, DirWcc>, "Remove a directory. RFC 1813 section 3.3.13";
-    14 RENAME(RenameArgs<'a>) -> Outcome<Nfsstat3, RenameWcc, RenameWcc>,
+    12 REMOVE(Remove3Args<'a>) -> StatusUnion<Nfsstat3, DirWcc, DirWcc>, "Remove a file. RFC 1813 section 3.3.12";
+    13 RMDIR(Remove3Args<'a>) -> StatusUnion<Nfsstat3, DirWcc, DirWcc>, "Remove a directory. RFC 1813 section 3.3.13";
+    14 RENAME(Rename3Args<'a>) -> StatusUnion<Nfsstat3, RenameWcc, RenameWcc>,
         "Rename a file or directory. RFC 1813 section 3.3.14";
-    15 LINK(LinkArgs<'a>) -> Outcome<Nfsstat3, Linked, Linked>, "Create link to an object. RFC 1813 section 3.3.15";
-    16 READDIR(ReaddirArgs<'a>) -> Outcome<Nfsstat3, ReaddirOk<'a>, DirAttributes>,
+    15 LINK(Link3Args<'a>) -> StatusUnion<Nfsstat3, Link3Res, Link3Res>, "Create link to an object. RFC 1813 section 3.3.15";
+    16 READDIR(Readdir3Args<'a>) -> StatusUnion<Nfsstat3, Readdir3Resok<'a>, DirAttributes>,
         "Read from directory. RFC 1813 section 3.3.16";
-    17 READDIRPLUS(ReaddirplusArgs<'a>) -> Outcome<Nfsstat3, ReaddirplusOk<'a>, DirAttributes>,
+    17 READDIRPLUS(Readdirplus3Args<'a>) -> StatusUnion<Nfsstat3, Readdirplus3Resok<'a>, DirAttributes>,
         "Extended read from directory. RFC 1813 section 3.3.17";
-    18 FSSTAT(FsrootArgs<'a>) -> Outcome<Nfsstat3, FsstatOk, ObjAttributes>,
+    18 FSSTAT(Fsroot3Args<'a>) -> StatusUnion<Nfsstat3, Fsstat3Resok, ObjAttributes3>,
         "Get dynamic file system information. RFC 1813 section 3.3.18";
-    19 FSINFO(FsrootArgs<'a>) -> Outcome<Nfsstat3, FsinfoOk, ObjAttributes>,
+    19 FSINFO(Fsroot3Args<'a>) -> StatusUnion<Nfsstat3, Fsinfo3Resok, ObjAttributes3>,
         "Get static file system information. RFC 1813 section 3.3.19";
-    20 PATHCONF(PathconfArgs<'a>) -> Outcome<Nfsstat3, PathconfOk, ObjAttributes>,
+    20 PATHCONF(Pathconf3Args<'a>) -> StatusUnion<Nfsstat3, Pathconf3Resok, ObjAttributes3>,
         "Retrieve POSIX information. RFC 1813 section 3.3.20";
-    21 COMMIT(CommitArgs<'a>) -> Outcome<Nfsstat3, CommitOk, FileWcc>,
+    21 COMMIT(Commit3Args<'a>) -> StatusUnion<Nfsstat3, Commit3Resok, FileWcc>,
         "Commit cached data on a server to stable storage. RFC 1813 section 3.3.21";
 }
 
@@ -58,7 +58,7 @@ impl Procedure {
     ///
     /// # Errors
     /// Where the message ends before the status.
-    pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, Error> {
+    pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
         match self {
             Self::NULL => Ok(None),
             _ => ProcedureStatus::read::<Nfsstat3>(&mut results).map(Some),

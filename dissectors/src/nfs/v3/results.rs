@@ -10,13 +10,13 @@ use super::types::{
 
 crate::xdr! { "nfs";
     /// GETATTR3resok. RFC 1813 section 3.3.1.
-    struct GetattrOk { obj_attributes: Fattr3 }
+    struct Getattr3Resok { obj_attributes: Fattr3 }
 
     /// SETATTR3resok and SETATTR3resfail. RFC 1813 section 3.3.2.
     struct ObjWcc { obj_wcc: WccData }
 
     /// LOOKUP3resok. RFC 1813 section 3.3.3.
-    struct LookupOk<'a> {
+    struct Lookup3Resok<'a> {
         object: NfsFh3<'a> => "nfs.fhandle",
         obj_attributes: PostOpAttr,
         dir_attributes: PostOpAttr,
@@ -26,20 +26,20 @@ crate::xdr! { "nfs";
     struct DirAttributes { dir_attributes: PostOpAttr }
 
     /// ACCESS3resok. RFC 1813 section 3.3.4.
-    struct AccessOk { obj_attributes: PostOpAttr, access: Access3 => "nfs.access_rights" }
+    struct Access3Resok { obj_attributes: PostOpAttr, access: Access3 => "nfs.access_rights" }
 
     /// ACCESS3resfail, FSSTAT3resfail, FSINFO3resfail and PATHCONF3resfail.
     /// RFC 1813 sections 3.3.4 and 3.3.18 to 3.3.20.
-    struct ObjAttributes { obj_attributes: PostOpAttr }
+    struct ObjAttributes3 { obj_attributes: PostOpAttr }
 
     /// READLINK3resok. The path is DDP-eligible: RFC 8267 section 4. RFC 1813 section 3.3.5.
-    struct ReadlinkOk<'a> { symlink_attributes: PostOpAttr, data: DdpText<'a> => "nfs.readlink.data" }
+    struct Readlink3Resok<'a> { symlink_attributes: PostOpAttr, data: DdpText<'a> => "nfs.readlink.data" }
 
     /// READLINK3resfail. RFC 1813 section 3.3.5.
     struct SymlinkAttributes { symlink_attributes: PostOpAttr }
 
     /// READ3resok. The data is DDP-eligible: RFC 8267 section 4. RFC 1813 section 3.3.6.
-    struct ReadOk<'a> {
+    struct Read3Resok<'a> {
         file_attributes: PostOpAttr,
         count: u32 => "nfs.count3",
         eof: bool => "nfs.read.eof",
@@ -50,7 +50,7 @@ crate::xdr! { "nfs";
     struct FileAttributes { file_attributes: PostOpAttr }
 
     /// WRITE3resok. RFC 1813 section 3.3.7.
-    struct WriteOk {
+    struct Write3Resok {
         file_wcc: WccData,
         count: u32 => "nfs.count3",
         committed: StableHow => "nfs.write.committed",
@@ -61,7 +61,7 @@ crate::xdr! { "nfs";
     struct FileWcc { file_wcc: WccData }
 
     /// CREATE3resok, MKDIR3resok, SYMLINK3resok and MKNOD3resok. RFC 1813 sections 3.3.8 to 3.3.11.
-    struct Created<'a> { obj: PostOpFh3<'a> => "nfs.fhandle", obj_attributes: PostOpAttr, dir_wcc: WccData }
+    struct Create3Resok<'a> { obj: PostOpFh3<'a> => "nfs.fhandle", obj_attributes: PostOpAttr, dir_wcc: WccData }
 
     /// The failures of those, and REMOVE and RMDIR either way. RFC 1813 sections 3.3.8 to 3.3.13.
     struct DirWcc { dir_wcc: WccData }
@@ -70,10 +70,10 @@ crate::xdr! { "nfs";
     struct RenameWcc { fromdir_wcc: WccData, todir_wcc: WccData }
 
     /// LINK3resok and LINK3resfail. RFC 1813 section 3.3.15.
-    struct Linked { file_attributes: PostOpAttr, linkdir_wcc: WccData }
+    struct Link3Res { file_attributes: PostOpAttr, linkdir_wcc: WccData }
 
     /// READDIR3resok. RFC 1813 section 3.3.16.
-    struct ReaddirOk<'a> {
+    struct Readdir3Resok<'a> {
         dir_attributes: PostOpAttr,
         cookieverf: Verifier3 => "nfs.verifier",
         reply: Dirlist3<'a>,
@@ -93,7 +93,7 @@ crate::xdr! { "nfs";
     }
 
     /// READDIRPLUS3resok. RFC 1813 section 3.3.17.
-    struct ReaddirplusOk<'a> {
+    struct Readdirplus3Resok<'a> {
         dir_attributes: PostOpAttr,
         cookieverf: Verifier3 => "nfs.verifier",
         reply: Dirlistplus3<'a>,
@@ -115,7 +115,7 @@ crate::xdr! { "nfs";
     }
 
     /// FSSTAT3resok. RFC 1813 section 3.3.18.
-    struct FsstatOk {
+    struct Fsstat3Resok {
         obj_attributes: PostOpAttr,
         tbytes: u64 => "nfs.fsstat3_resok.tbytes",
         fbytes: u64 => "nfs.fsstat3_resok.fbytes",
@@ -127,7 +127,7 @@ crate::xdr! { "nfs";
     }
 
     /// FSINFO3resok. RFC 1813 section 3.3.19.
-    struct FsinfoOk {
+    struct Fsinfo3Resok {
         obj_attributes: PostOpAttr,
         rtmax: u32 => "nfs.fsinfo.rtmax",
         rtpref: u32 => "nfs.fsinfo.rtpref",
@@ -142,7 +142,7 @@ crate::xdr! { "nfs";
     }
 
     /// PATHCONF3resok. RFC 1813 section 3.3.20.
-    struct PathconfOk {
+    struct Pathconf3Resok {
         obj_attributes: PostOpAttr,
         linkmax: u32 => "nfs.pathconf.linkmax",
         name_max: u32 => "nfs.pathconf.name_max",
@@ -153,5 +153,5 @@ crate::xdr! { "nfs";
     }
 
     /// COMMIT3resok. RFC 1813 section 3.3.21.
-    struct CommitOk { file_wcc: WccData, verf: Verifier3 => "nfs.verifier" }
+    struct Commit3Resok { file_wcc: WccData, verf: Verifier3 => "nfs.verifier" }
 }

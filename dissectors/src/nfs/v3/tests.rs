@@ -1,10 +1,10 @@
 //! Each procedure's arguments and results, laid out by hand from RFC 1813 section 3.3.
 
 use super::*;
-use crate::field::Unobserved;
-use crate::nfs::Status;
-use crate::nfs::laid_out::{InOrder, holds, lay_out};
-use crate::xdr::{Chain, ChunkItem, Cursor, Ddp, DdpText, Encoder, Error, Opaque, Text};
+use crate::field::NullObserver;
+use crate::nfs::ResultStatus;
+use crate::nfs::wire_builder::{InOrder, holds, lay_out};
+use crate::xdr::{Chain, ChunkItem, Cursor, Ddp, DdpText, Encoder, Opaque, Text, XdrError};
 
 const FH: NfsFh3<'static> = Opaque(b"handle7");
 const VERF: Verifier3 = *b"verifier";
@@ -73,40 +73,40 @@ fn rfc1813_section_3_3_0_null_has_neither_arguments_nor_results() {
 
 #[test]
 fn rfc1813_section_3_3_1_getattr() {
-    arguments(Procedure::GETATTR, &lay_out!["handle7"], &Args::GETATTR(GetattrArgs { object: FH }));
-    let ok = GetattrOk { obj_attributes: FATTR };
-    results(Procedure::GETATTR, &lay_out![0, fattr()], &Results::GETATTR(Outcome::Ok(ok)));
-    let stale = Outcome::Fail(Nfsstat3::NFS3ERR_STALE, Void);
+    arguments(Procedure::GETATTR, &lay_out!["handle7"], &Args::GETATTR(Getattr3Args { object: FH }));
+    let ok = Getattr3Resok { obj_attributes: FATTR };
+    results(Procedure::GETATTR, &lay_out![0, fattr()], &Results::GETATTR(StatusUnion::Ok(ok)));
+    let stale = StatusUnion::Fail(Nfsstat3::NFS3ERR_STALE, Void);
     results(Procedure::GETATTR, &lay_out![70], &Results::GETATTR(stale));
 }
 
 #[test]
 fn rfc1813_section_3_3_2_setattr_sets_what_set_it_says_and_may_be_guarded() {
-    let all = SetattrArgs { object: FH, new_attributes: SATTR, guard: Some(FATTR.ctime) };
+    let all = Setattr3Args { object: FH, new_attributes: SATTR, guard: Some(FATTR.ctime) };
     arguments(Procedure::SETATTR, &lay_out!["handle7", sattr(), 1, 5, 6], &Args::SETATTR(all));
-    let nothing = SetattrArgs { object: FH, new_attributes: UNCHANGED, guard: None };
+    let nothing = Setattr3Args { object: FH, new_attributes: UNCHANGED, guard: None };
     arguments(Procedure::SETATTR, &lay_out!["handle7", 0, 0, 0, 0, 0, 0, 0], &Args::SETATTR(nothing));
 
-    let ok = Outcome::Ok(ObjWcc { obj_wcc: WCC });
+    let ok = StatusUnion::Ok(ObjWcc { obj_wcc: WCC });
     results(Procedure::SETATTR, &lay_out![0, wcc()], &Results::SETATTR(ok));
     let obj_wcc = WccData { before: None, after: None };
-    let not_sync = Outcome::Fail(Nfsstat3::NFS3ERR_NOT_SYNC, ObjWcc { obj_wcc });
+    let not_sync = StatusUnion::Fail(Nfsstat3::NFS3ERR_NOT_SYNC, ObjWcc { obj_wcc });
     results(Procedure::SETATTR, &lay_out![10002, 0, 0], &Results::SETATTR(not_sync));
 }
 
 #[test]
 fn rfc1813_section_2_6_a_time_is_set_in_one_of_three_ways() {
     let bytes = lay_out!["handle7", 0, 0, 0, 0, 3];
-    let result = Args::decode(Procedure::SETATTR, &mut Cursor::new(&bytes), &mut Unobserved);
-    assert_eq!(result, Err(Error::Invalid { at: 28, what: "TimeHow", value: 3 }));
+    let result = Args::decode(Procedure::SETATTR, &mut Cursor::new(&bytes), &mut NullObserver);
+    assert_eq!(result, Err(XdrError::Invalid { at: 28, what: "TimeHow", value: 3 }));
 }
 
 #[test]
 fn rfc1813_section_3_3_3_lookup() {
-    arguments(Procedure::LOOKUP, &lay_out!["handle7", "file"], &Args::LOOKUP(LookupArgs { what: WHERE }));
-    let ok = LookupOk { object: FH, obj_attributes: Some(FATTR), dir_attributes: None };
-    results(Procedure::LOOKUP, &lay_out![0, "handle7", 1, fattr(), 0], &Results::LOOKUP(Outcome::Ok(ok)));
-    let noent = Outcome::Fail(Nfsstat3::NFS3ERR_NOENT, DirAttributes { dir_attributes: Some(FATTR) });
+    arguments(Procedure::LOOKUP, &lay_out!["handle7", "file"], &Args::LOOKUP(Lookup3Args { what: WHERE }));
+    let ok = Lookup3Resok { object: FH, obj_attributes: Some(FATTR), dir_attributes: None };
+    results(Procedure::LOOKUP, &lay_out![0, "handle7", 1, fattr(), 0], &Results::LOOKUP(StatusUnion::Ok(ok)));
+    let noent = StatusUnion::Fail(Nfsstat3::NFS3ERR_NOENT, DirAttributes { dir_attributes: Some(FATTR) });
     results(Procedure::LOOKUP, &lay_out![2, 1, fattr()], &Results::LOOKUP(noent));
 }
 
@@ -117,47 +117,48 @@ fn rfc1813_section_3_3_4_access() {
     arguments(
         Procedure::ACCESS,
         &lay_out!["handle7", 0x1f],
-        &Args::ACCESS(AccessArgs { object: FH, access }),
+        &Args::ACCESS(Access3Args { object: FH, access }),
     );
-    let ok = AccessOk { obj_attributes: Some(FATTR), access };
-    results(Procedure::ACCESS, &lay_out![0, 1, fattr(), 0x1f], &Results::ACCESS(Outcome::Ok(ok)));
-    let stale = Outcome::Fail(Nfsstat3::NFS3ERR_STALE, ObjAttributes { obj_attributes: None });
+    let ok = Access3Resok { obj_attributes: Some(FATTR), access };
+    results(Procedure::ACCESS, &lay_out![0, 1, fattr(), 0x1f], &Results::ACCESS(StatusUnion::Ok(ok)));
+    let stale = StatusUnion::Fail(Nfsstat3::NFS3ERR_STALE, ObjAttributes3 { obj_attributes: None });
     results(Procedure::ACCESS, &lay_out![70, 0], &Results::ACCESS(stale));
 }
 
 #[test]
 fn rfc1813_section_3_3_5_readlink() {
-    arguments(Procedure::READLINK, &lay_out!["handle7"], &Args::READLINK(ReadlinkArgs { symlink: FH }));
-    let ok = ReadlinkOk { symlink_attributes: None, data: DdpText::Inline(b"../to") };
-    results(Procedure::READLINK, &lay_out![0, 0, "../to"], &Results::READLINK(Outcome::Ok(ok)));
-    let inval = Outcome::Fail(Nfsstat3::NFS3ERR_INVAL, SymlinkAttributes { symlink_attributes: Some(FATTR) });
+    arguments(Procedure::READLINK, &lay_out!["handle7"], &Args::READLINK(Readlink3Args { symlink: FH }));
+    let ok = Readlink3Resok { symlink_attributes: None, data: DdpText::Inline(b"../to") };
+    results(Procedure::READLINK, &lay_out![0, 0, "../to"], &Results::READLINK(StatusUnion::Ok(ok)));
+    let inval =
+        StatusUnion::Fail(Nfsstat3::NFS3ERR_INVAL, SymlinkAttributes { symlink_attributes: Some(FATTR) });
     results(Procedure::READLINK, &lay_out![22, 1, fattr()], &Results::READLINK(inval));
 }
 
 #[test]
 fn rfc1813_section_3_3_6_read() {
-    let args = ReadArgs { file: FH, offset: 1 << 40, count: 4096 };
+    let args = Read3Args { file: FH, offset: 1 << 40, count: 4096 };
     arguments(Procedure::READ, &lay_out!["handle7", 1u64 << 40, 4096], &Args::READ(args));
-    let ok = ReadOk { file_attributes: Some(FATTR), count: 5, eof: true, data: Ddp::Inline(b"hello") };
-    results(Procedure::READ, &lay_out![0, 1, fattr(), 5, 1, "hello"], &Results::READ(Outcome::Ok(ok)));
-    let isdir = Outcome::Fail(Nfsstat3::NFS3ERR_ISDIR, FileAttributes { file_attributes: None });
+    let ok = Read3Resok { file_attributes: Some(FATTR), count: 5, eof: true, data: Ddp::Inline(b"hello") };
+    results(Procedure::READ, &lay_out![0, 1, fattr(), 5, 1, "hello"], &Results::READ(StatusUnion::Ok(ok)));
+    let isdir = StatusUnion::Fail(Nfsstat3::NFS3ERR_ISDIR, FileAttributes { file_attributes: None });
     results(Procedure::READ, &lay_out![21, 0], &Results::READ(isdir));
 }
 
 #[test]
 fn rfc1813_section_3_3_7_write() {
     let (count, stable) = (5, StableHow::DATA_SYNC);
-    let args = WriteArgs { file: FH, offset: 3, count, stable, data: Ddp::Inline(b"hello") };
+    let args = Write3Args { file: FH, offset: 3, count, stable, data: Ddp::Inline(b"hello") };
     arguments(Procedure::WRITE, &lay_out!["handle7", 3u64, 5, 1, "hello"], &Args::WRITE(args));
-    let ok = WriteOk { file_wcc: WCC, count, committed: StableHow::FILE_SYNC, verf: VERF };
-    results(Procedure::WRITE, &lay_out![0, wcc(), 5, 2, VERF], &Results::WRITE(Outcome::Ok(ok)));
-    let nospc = Outcome::Fail(Nfsstat3::NFS3ERR_NOSPC, FileWcc { file_wcc: WCC });
+    let ok = Write3Resok { file_wcc: WCC, count, committed: StableHow::FILE_SYNC, verf: VERF };
+    results(Procedure::WRITE, &lay_out![0, wcc(), 5, 2, VERF], &Results::WRITE(StatusUnion::Ok(ok)));
+    let nospc = StatusUnion::Fail(Nfsstat3::NFS3ERR_NOSPC, FileWcc { file_wcc: WCC });
     results(Procedure::WRITE, &lay_out![28, wcc()], &Results::WRITE(nospc));
 }
 
 #[test]
 fn rfc1813_section_3_3_8_create_in_three_modes() {
-    let create = |how| Args::CREATE(CreateArgs { r#where: WHERE, how });
+    let create = |how| Args::CREATE(Create3Args { r#where: WHERE, how });
     let unchecked = lay_out!["handle7", "file", 0, sattr()];
     arguments(Procedure::CREATE, &unchecked, &create(Createhow3::Unchecked(SATTR)));
     let guarded = lay_out!["handle7", "file", 1, sattr()];
@@ -170,7 +171,7 @@ fn rfc1813_section_3_3_8_create_in_three_modes() {
 #[test]
 fn rfc1813_sections_3_3_8_to_3_3_11_what_is_created_comes_with_handle_and_attributes_if_the_server_gives_them()
  {
-    type Creating<'a> = fn(Outcome<Nfsstat3, Created<'a>, DirWcc>) -> Results<'a>;
+    type Creating<'a> = fn(StatusUnion<Nfsstat3, Create3Resok<'a>, DirWcc>) -> Results<'a>;
     let procedures: [(Procedure, Creating<'_>); 4] = [
         (Procedure::CREATE, Results::CREATE),
         (Procedure::MKDIR, Results::MKDIR),
@@ -178,31 +179,31 @@ fn rfc1813_sections_3_3_8_to_3_3_11_what_is_created_comes_with_handle_and_attrib
         (Procedure::MKNOD, Results::MKNOD),
     ];
     for (procedure, body) in procedures {
-        let given = Created { obj: Some(FH), obj_attributes: Some(FATTR), dir_wcc: WCC };
-        results(procedure, &lay_out![0, 1, "handle7", 1, fattr(), wcc()], &body(Outcome::Ok(given)));
-        let bare = Created { obj: None, obj_attributes: None, dir_wcc: WCC };
-        results(procedure, &lay_out![0, 0, 0, wcc()], &body(Outcome::Ok(bare)));
-        let exist = Outcome::Fail(Nfsstat3::NFS3ERR_EXIST, DirWcc { dir_wcc: WCC });
+        let given = Create3Resok { obj: Some(FH), obj_attributes: Some(FATTR), dir_wcc: WCC };
+        results(procedure, &lay_out![0, 1, "handle7", 1, fattr(), wcc()], &body(StatusUnion::Ok(given)));
+        let bare = Create3Resok { obj: None, obj_attributes: None, dir_wcc: WCC };
+        results(procedure, &lay_out![0, 0, 0, wcc()], &body(StatusUnion::Ok(bare)));
+        let exist = StatusUnion::Fail(Nfsstat3::NFS3ERR_EXIST, DirWcc { dir_wcc: WCC });
         results(procedure, &lay_out![17, wcc()], &body(exist));
     }
 }
 
 #[test]
 fn rfc1813_section_3_3_9_mkdir() {
-    let args = MkdirArgs { r#where: WHERE, attributes: SATTR };
+    let args = Mkdir3Args { r#where: WHERE, attributes: SATTR };
     arguments(Procedure::MKDIR, &lay_out!["handle7", "file", sattr()], &Args::MKDIR(args));
 }
 
 #[test]
 fn rfc1813_section_3_3_10_symlink() {
     let symlink = Symlinkdata3 { symlink_attributes: SATTR, symlink_data: DdpText::Inline(b"../to") };
-    let args = SymlinkArgs { r#where: WHERE, symlink };
+    let args = Symlink3Args { r#where: WHERE, symlink };
     arguments(Procedure::SYMLINK, &lay_out!["handle7", "file", sattr(), "../to"], &Args::SYMLINK(args));
 }
 
 #[test]
 fn rfc1813_section_3_3_11_mknod_by_type() {
-    let mknod = |what| Args::MKNOD(MknodArgs { r#where: WHERE, what });
+    let mknod = |what| Args::MKNOD(Mknod3Args { r#where: WHERE, what });
     let device = || Devicedata3 { dev_attributes: SATTR, spec: Specdata3 { specdata1: 8, specdata2: 1 } };
     let bytes = |ftype: i32| lay_out!["handle7", "file", ftype, sattr(), 8, 1];
     arguments(Procedure::MKNOD, &bytes(4), &mknod(Mknoddata3::Chr(device())));
@@ -217,39 +218,39 @@ fn rfc1813_section_3_3_11_mknod_by_type() {
 #[test]
 fn rfc1813_sections_3_3_12_and_3_3_13_remove_and_rmdir() {
     let bytes = lay_out!["handle7", "file"];
-    arguments(Procedure::REMOVE, &bytes, &Args::REMOVE(RemoveArgs { object: WHERE }));
-    arguments(Procedure::RMDIR, &bytes, &Args::RMDIR(RemoveArgs { object: WHERE }));
-    let ok = || Outcome::Ok(DirWcc { dir_wcc: WCC });
+    arguments(Procedure::REMOVE, &bytes, &Args::REMOVE(Remove3Args { object: WHERE }));
+    arguments(Procedure::RMDIR, &bytes, &Args::RMDIR(Remove3Args { object: WHERE }));
+    let ok = || StatusUnion::Ok(DirWcc { dir_wcc: WCC });
     results(Procedure::REMOVE, &lay_out![0, wcc()], &Results::REMOVE(ok()));
     results(Procedure::RMDIR, &lay_out![0, wcc()], &Results::RMDIR(ok()));
-    let notempty = Outcome::Fail(Nfsstat3::NFS3ERR_NOTEMPTY, DirWcc { dir_wcc: WCC });
+    let notempty = StatusUnion::Fail(Nfsstat3::NFS3ERR_NOTEMPTY, DirWcc { dir_wcc: WCC });
     results(Procedure::RMDIR, &lay_out![66, wcc()], &Results::RMDIR(notempty));
 }
 
 #[test]
 fn rfc1813_section_3_3_14_rename() {
-    let args = RenameArgs { from: WHERE, to: Diropargs3 { dir: Opaque(b"there"), name: Text(b"b") } };
+    let args = Rename3Args { from: WHERE, to: Diropargs3 { dir: Opaque(b"there"), name: Text(b"b") } };
     arguments(Procedure::RENAME, &lay_out!["handle7", "file", "there", "b"], &Args::RENAME(args));
     let wccs = || RenameWcc { fromdir_wcc: WCC, todir_wcc: WccData { before: None, after: Some(FATTR) } };
     let bytes = |status: i32| lay_out![status, wcc(), 0, 1, fattr()];
-    results(Procedure::RENAME, &bytes(0), &Results::RENAME(Outcome::Ok(wccs())));
-    let xdev = Outcome::Fail(Nfsstat3::NFS3ERR_XDEV, wccs());
+    results(Procedure::RENAME, &bytes(0), &Results::RENAME(StatusUnion::Ok(wccs())));
+    let xdev = StatusUnion::Fail(Nfsstat3::NFS3ERR_XDEV, wccs());
     results(Procedure::RENAME, &bytes(18), &Results::RENAME(xdev));
 }
 
 #[test]
 fn rfc1813_section_3_3_15_link() {
-    let args = LinkArgs { file: Opaque(b"f"), link: WHERE };
+    let args = Link3Args { file: Opaque(b"f"), link: WHERE };
     arguments(Procedure::LINK, &lay_out!["f", "handle7", "file"], &Args::LINK(args));
-    let linked = || Linked { file_attributes: Some(FATTR), linkdir_wcc: WCC };
-    results(Procedure::LINK, &lay_out![0, 1, fattr(), wcc()], &Results::LINK(Outcome::Ok(linked())));
-    let mlink = Outcome::Fail(Nfsstat3::NFS3ERR_MLINK, linked());
+    let linked = || Link3Res { file_attributes: Some(FATTR), linkdir_wcc: WCC };
+    results(Procedure::LINK, &lay_out![0, 1, fattr(), wcc()], &Results::LINK(StatusUnion::Ok(linked())));
+    let mlink = StatusUnion::Fail(Nfsstat3::NFS3ERR_MLINK, linked());
     results(Procedure::LINK, &lay_out![31, 1, fattr(), wcc()], &Results::LINK(mlink));
 }
 
 #[test]
 fn rfc1813_section_3_3_16_readdir_chains_its_entries() {
-    let args = ReaddirArgs { dir: FH, cookie: 10, cookieverf: VERF, count: 512 };
+    let args = Readdir3Args { dir: FH, cookie: 10, cookieverf: VERF, count: 512 };
     arguments(Procedure::READDIR, &lay_out!["handle7", 10u64, VERF, 512], &Args::READDIR(args));
 
     let entries = [
@@ -257,20 +258,20 @@ fn rfc1813_section_3_3_16_readdir_chains_its_entries() {
         Entry3 { fileid: 200, name: Text(b"sub"), cookie: 1 << 33 },
     ];
     let reply = Dirlist3 { entries: Chain::from(&entries[..]), eof: true };
-    let ok = ReaddirOk { dir_attributes: None, cookieverf: VERF, reply };
+    let ok = Readdir3Resok { dir_attributes: None, cookieverf: VERF, reply };
     let bytes = lay_out![0, 0, VERF, 1, 128u64, ".", 10u64, 1, 200u64, "sub", 1u64 << 33, 0, 1];
-    results(Procedure::READDIR, &bytes, &Results::READDIR(Outcome::Ok(ok)));
+    results(Procedure::READDIR, &bytes, &Results::READDIR(StatusUnion::Ok(ok)));
 
     let empty = Dirlist3 { entries: Chain::default(), eof: false };
-    let ok = ReaddirOk { dir_attributes: Some(FATTR), cookieverf: VERF, reply: empty };
-    results(Procedure::READDIR, &lay_out![0, 1, fattr(), VERF, 0, 0], &Results::READDIR(Outcome::Ok(ok)));
-    let bad = Outcome::Fail(Nfsstat3::NFS3ERR_BAD_COOKIE, DirAttributes { dir_attributes: None });
+    let ok = Readdir3Resok { dir_attributes: Some(FATTR), cookieverf: VERF, reply: empty };
+    results(Procedure::READDIR, &lay_out![0, 1, fattr(), VERF, 0, 0], &Results::READDIR(StatusUnion::Ok(ok)));
+    let bad = StatusUnion::Fail(Nfsstat3::NFS3ERR_BAD_COOKIE, DirAttributes { dir_attributes: None });
     results(Procedure::READDIR, &lay_out![10003, 0], &Results::READDIR(bad));
 }
 
 #[test]
 fn rfc1813_section_3_3_17_readdirplus_entries_may_have_attributes_and_handles() {
-    let args = ReaddirplusArgs { dir: FH, cookie: 0, cookieverf: [0; 8], dircount: 512, maxcount: 8192 };
+    let args = Readdirplus3Args { dir: FH, cookie: 0, cookieverf: [0; 8], dircount: 512, maxcount: 8192 };
     let bytes = lay_out!["handle7", 0u64, [0; 8], 512, 8192];
     arguments(Procedure::READDIRPLUS, &bytes, &Args::READDIRPLUS(args));
 
@@ -284,7 +285,7 @@ fn rfc1813_section_3_3_17_readdirplus_entries_may_have_attributes_and_handles() 
     let entries =
         [entry(b"file", Some(FATTR), Some(FH)), entry(b"bare", None, None), entry(b"half", None, Some(FH))];
     let reply = Dirlistplus3 { entries: Chain::from(&entries[..]), eof: true };
-    let ok = ReaddirplusOk { dir_attributes: Some(FATTR), cookieverf: VERF, reply };
+    let ok = Readdirplus3Resok { dir_attributes: Some(FATTR), cookieverf: VERF, reply };
     let bytes = lay_out![
         lay_out![0, 1, fattr(), VERF],
         lay_out![1, 128u64, "file", 10u64, 1, fattr(), 1, "handle7"],
@@ -293,15 +294,15 @@ fn rfc1813_section_3_3_17_readdirplus_entries_may_have_attributes_and_handles() 
         0,
         1,
     ];
-    results(Procedure::READDIRPLUS, &bytes, &Results::READDIRPLUS(Outcome::Ok(ok)));
-    let notsupp = Outcome::Fail(Nfsstat3::NFS3ERR_NOTSUPP, DirAttributes { dir_attributes: None });
+    results(Procedure::READDIRPLUS, &bytes, &Results::READDIRPLUS(StatusUnion::Ok(ok)));
+    let notsupp = StatusUnion::Fail(Nfsstat3::NFS3ERR_NOTSUPP, DirAttributes { dir_attributes: None });
     results(Procedure::READDIRPLUS, &lay_out![10004, 0], &Results::READDIRPLUS(notsupp));
 }
 
 #[test]
 fn rfc1813_section_3_3_18_fsstat() {
-    arguments(Procedure::FSSTAT, &lay_out!["handle7"], &Args::FSSTAT(FsrootArgs { fsroot: FH }));
-    let ok = FsstatOk {
+    arguments(Procedure::FSSTAT, &lay_out!["handle7"], &Args::FSSTAT(Fsroot3Args { fsroot: FH }));
+    let ok = Fsstat3Resok {
         obj_attributes: None,
         tbytes: 6,
         fbytes: 5,
@@ -312,15 +313,15 @@ fn rfc1813_section_3_3_18_fsstat() {
         invarsec: 60,
     };
     let bytes = lay_out![0, 0, 6u64, 5u64, 4u64, 3u64, 2u64, 1u64, 60];
-    results(Procedure::FSSTAT, &bytes, &Results::FSSTAT(Outcome::Ok(ok)));
-    let io = Outcome::Fail(Nfsstat3::NFS3ERR_IO, ObjAttributes { obj_attributes: None });
+    results(Procedure::FSSTAT, &bytes, &Results::FSSTAT(StatusUnion::Ok(ok)));
+    let io = StatusUnion::Fail(Nfsstat3::NFS3ERR_IO, ObjAttributes3 { obj_attributes: None });
     results(Procedure::FSSTAT, &lay_out![5, 0], &Results::FSSTAT(io));
 }
 
 #[test]
 fn rfc1813_section_3_3_19_fsinfo() {
-    arguments(Procedure::FSINFO, &lay_out!["handle7"], &Args::FSINFO(FsrootArgs { fsroot: FH }));
-    let ok = FsinfoOk {
+    arguments(Procedure::FSINFO, &lay_out!["handle7"], &Args::FSINFO(Fsroot3Args { fsroot: FH }));
+    let ok = Fsinfo3Resok {
         obj_attributes: Some(FATTR),
         rtmax: 1,
         rtpref: 2,
@@ -335,15 +336,15 @@ fn rfc1813_section_3_3_19_fsinfo() {
     };
     assert!(ok.properties.contains(Fsf3::FSF3_HOMOGENEOUS));
     let bytes = lay_out![0, 1, fattr(), 1, 2, 3, 4, 5, 6, 7, u64::MAX, 0, 1, 0x1b];
-    results(Procedure::FSINFO, &bytes, &Results::FSINFO(Outcome::Ok(ok)));
-    let fault = Outcome::Fail(Nfsstat3::NFS3ERR_SERVERFAULT, ObjAttributes { obj_attributes: None });
+    results(Procedure::FSINFO, &bytes, &Results::FSINFO(StatusUnion::Ok(ok)));
+    let fault = StatusUnion::Fail(Nfsstat3::NFS3ERR_SERVERFAULT, ObjAttributes3 { obj_attributes: None });
     results(Procedure::FSINFO, &lay_out![10006, 0], &Results::FSINFO(fault));
 }
 
 #[test]
 fn rfc1813_section_3_3_20_pathconf() {
-    arguments(Procedure::PATHCONF, &lay_out!["handle7"], &Args::PATHCONF(PathconfArgs { object: FH }));
-    let ok = PathconfOk {
+    arguments(Procedure::PATHCONF, &lay_out!["handle7"], &Args::PATHCONF(Pathconf3Args { object: FH }));
+    let ok = Pathconf3Resok {
         obj_attributes: None,
         linkmax: 255,
         name_max: 250,
@@ -353,25 +354,25 @@ fn rfc1813_section_3_3_20_pathconf() {
         case_preserving: true,
     };
     let bytes = lay_out![0, 0, 255, 250, 0, 1, 0, 1];
-    results(Procedure::PATHCONF, &bytes, &Results::PATHCONF(Outcome::Ok(ok)));
-    let bad = Outcome::Fail(Nfsstat3::NFS3ERR_BADHANDLE, ObjAttributes { obj_attributes: Some(FATTR) });
+    results(Procedure::PATHCONF, &bytes, &Results::PATHCONF(StatusUnion::Ok(ok)));
+    let bad = StatusUnion::Fail(Nfsstat3::NFS3ERR_BADHANDLE, ObjAttributes3 { obj_attributes: Some(FATTR) });
     results(Procedure::PATHCONF, &lay_out![10001, 1, fattr()], &Results::PATHCONF(bad));
 }
 
 #[test]
 fn rfc1813_section_3_3_21_commit() {
-    let args = CommitArgs { file: FH, offset: 0, count: 0 };
+    let args = Commit3Args { file: FH, offset: 0, count: 0 };
     arguments(Procedure::COMMIT, &lay_out!["handle7", 0u64, 0], &Args::COMMIT(args));
-    let ok = CommitOk { file_wcc: WCC, verf: VERF };
-    results(Procedure::COMMIT, &lay_out![0, wcc(), VERF], &Results::COMMIT(Outcome::Ok(ok)));
-    let io = Outcome::Fail(Nfsstat3::NFS3ERR_IO, FileWcc { file_wcc: WCC });
+    let ok = Commit3Resok { file_wcc: WCC, verf: VERF };
+    results(Procedure::COMMIT, &lay_out![0, wcc(), VERF], &Results::COMMIT(StatusUnion::Ok(ok)));
+    let io = StatusUnion::Fail(Nfsstat3::NFS3ERR_IO, FileWcc { file_wcc: WCC });
     results(Procedure::COMMIT, &lay_out![5, wcc()], &Results::COMMIT(io));
 }
 
 #[test]
 fn rfc1813_section_2_6_a_status_that_is_not_in_the_list_is_kept_as_its_number() {
     let bytes = lay_out![12_345];
-    let decoded = Results::decode(Procedure::GETATTR, &mut Cursor::new(&bytes), &mut Unobserved).unwrap();
+    let decoded = Results::decode(Procedure::GETATTR, &mut Cursor::new(&bytes), &mut NullObserver).unwrap();
     assert_eq!(decoded.status().unwrap().to_string(), "12345");
     assert_eq!(Nfsstat3::NFS3ERR_JUKEBOX.to_string(), "NFS3ERR_JUKEBOX");
     assert_eq!(Nfsstat3::OK, Nfsstat3::NFS3_OK);
@@ -380,15 +381,15 @@ fn rfc1813_section_2_6_a_status_that_is_not_in_the_list_is_kept_as_its_number() 
 #[test]
 fn rfc1813_section_2_4_a_filehandle_has_at_most_64_bytes() {
     let bytes = lay_out!["x".repeat(65).as_str()];
-    let result = Args::decode(Procedure::GETATTR, &mut Cursor::new(&bytes), &mut Unobserved);
-    assert_eq!(result, Err(Error::TooLong { at: 0, length: 65, bound: 64 }));
+    let result = Args::decode(Procedure::GETATTR, &mut Cursor::new(&bytes), &mut NullObserver);
+    assert_eq!(result, Err(XdrError::TooLong { at: 0, length: 65, bound: 64 }));
 }
 
 #[test]
 fn rfc1813_section_3_there_are_22_procedures() {
     assert_eq!(Procedure::ALL, (0..22).map(Procedure).collect::<Vec<_>>());
-    let result = Args::decode(Procedure(22), &mut Cursor::new(&[]), &mut Unobserved);
-    assert_eq!(result, Err(Error::Unknown { at: 0, what: "Procedure", number: 22 }));
+    let result = Args::decode(Procedure(22), &mut Cursor::new(&[]), &mut NullObserver);
+    assert_eq!(result, Err(XdrError::Unknown { at: 0, what: "Procedure", number: 22 }));
 }
 
 /// Encodes a reduced body; gives its bytes, and Position and length of what is left out.
@@ -405,7 +406,7 @@ fn rfc8267_section_4_the_data_of_write_is_found_in_the_read_chunk_of_its_positio
     let position = bytes.len() as u32;
     let chunks = [ChunkItem { position: Some(position), length: 8192, bytes: None }];
     let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
-    let decoded = Args::decode(Procedure::WRITE, &mut cursor, &mut Unobserved).unwrap();
+    let decoded = Args::decode(Procedure::WRITE, &mut cursor, &mut NullObserver).unwrap();
     let Args::WRITE(args) = &decoded else { panic!() };
     assert_eq!((args.count, args.data), (8192, Ddp::Chunk { length: 8192, bytes: None }));
     assert_eq!((cursor.remaining(), cursor.unreduced()), (0, bytes.len() + 8192));
@@ -419,8 +420,8 @@ fn rfc8267_section_4_the_data_of_read_is_found_in_the_write_chunk() {
     let data = [7; 2001];
     let chunks = [ChunkItem { position: None, length: 2001, bytes: Some(&data) }];
     let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
-    let decoded = Results::decode(Procedure::READ, &mut cursor, &mut Unobserved).unwrap();
-    let Results::READ(Outcome::Ok(ok)) = &decoded else { panic!() };
+    let decoded = Results::decode(Procedure::READ, &mut cursor, &mut NullObserver).unwrap();
+    let Results::READ(StatusUnion::Ok(ok)) = &decoded else { panic!() };
     assert_eq!((ok.eof, ok.data.length(), ok.data.bytes()), (false, 2001, Some(&data[..])));
     assert_eq!((cursor.remaining(), cursor.unreduced()), (0, bytes.len() + 2004));
     let expected = (bytes.clone(), vec![(bytes.len(), 2001)]);
@@ -433,7 +434,7 @@ fn rfc8267_section_4_the_paths_of_symlink_and_readlink_are_text_in_a_chunk() {
     let chunks = [ChunkItem { position: Some(position), length: 5, bytes: Some(b"../to") }];
     let bytes = lay_out!["handle7", "file", sattr(), 5];
     let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
-    let decoded = Args::decode(Procedure::SYMLINK, &mut cursor, &mut Unobserved).unwrap();
+    let decoded = Args::decode(Procedure::SYMLINK, &mut cursor, &mut NullObserver).unwrap();
     let Args::SYMLINK(args) = &decoded else { panic!() };
     assert_eq!(args.symlink.symlink_data.bytes(), Some(&b"../to"[..]));
     assert_eq!(reduce(|encoder| decoded.encode(encoder)), (bytes, vec![(position as usize, 5)]));
@@ -441,8 +442,8 @@ fn rfc8267_section_4_the_paths_of_symlink_and_readlink_are_text_in_a_chunk() {
     let chunks = [ChunkItem { position: None, length: 5, bytes: Some(b"../to") }];
     let bytes = lay_out![0, 0, 5];
     let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
-    let decoded = Results::decode(Procedure::READLINK, &mut cursor, &mut Unobserved).unwrap();
-    let Results::READLINK(Outcome::Ok(ok)) = &decoded else { panic!() };
+    let decoded = Results::decode(Procedure::READLINK, &mut cursor, &mut NullObserver).unwrap();
+    let Results::READLINK(StatusUnion::Ok(ok)) = &decoded else { panic!() };
     assert_eq!(ok.data.bytes(), Some(&b"../to"[..]));
     assert_eq!(reduce(|encoder| decoded.encode(encoder)), (bytes, vec![(12, 5)]));
 
@@ -461,7 +462,7 @@ fn rfc8267_section_4_a_result_without_data_leaves_its_write_chunk_empty() {
         (lay_out![0, 1, fattr(), 5, 1, "hello"], 0),
     ] {
         let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
-        let decoded = Results::decode(Procedure::READ, &mut cursor, &mut Unobserved).unwrap();
+        let decoded = Results::decode(Procedure::READ, &mut cursor, &mut NullObserver).unwrap();
         let (again, left_out) = reduce(|encoder| decoded.encode(encoder));
         assert_eq!((cursor.remaining(), again, left_out.len()), (0, bytes, splices));
     }
@@ -475,8 +476,8 @@ fn rfc8267_section_4_nothing_else_may_travel_in_a_chunk() {
     let bytes = lay_out!["handle7", 4];
     let chunks = [ChunkItem { position: Some(16), length: 4, bytes: None }];
     let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
-    let result = Args::decode(Procedure::LOOKUP, &mut cursor, &mut Unobserved);
-    assert_eq!(result, Err(Error::NotEligible { at: 12 }));
+    let result = Args::decode(Procedure::LOOKUP, &mut cursor, &mut NullObserver);
+    assert_eq!(result, Err(XdrError::NotEligible { at: 12 }));
 }
 
 #[test]
@@ -505,10 +506,10 @@ proptest::proptest! {
     ) {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
         let mut cursor = Cursor::new(&bytes);
-        if let Ok(decoded) = Results::decode(Procedure(procedure), &mut cursor, &mut Unobserved) {
+        if let Ok(decoded) = Results::decode(Procedure(procedure), &mut cursor, &mut NullObserver) {
             let mut encoder = Encoder::new();
             decoded.encode(&mut encoder);
-            let again = Results::decode(Procedure(procedure), &mut Cursor::new(encoder.bytes()), &mut Unobserved);
+            let again = Results::decode(Procedure(procedure), &mut Cursor::new(encoder.bytes()), &mut NullObserver);
             proptest::prop_assert_eq!(again, Ok(decoded));
             proptest::prop_assert_eq!(encoder.bytes().len(), cursor.at());
         }

@@ -1,7 +1,7 @@
 //! The types that the procedures share. RFC 1813 sections 2.3 to 2.6.
 
-use crate::field::{Field, Kind};
-use crate::nfs::Status;
+use crate::field::{Field, FieldKind};
+use crate::nfs::ResultStatus;
 use crate::xdr::{Opaque, Text};
 
 /// nfs_fh3: what names a file system object, opaque to the client. RFC 1813 section 2.6.
@@ -177,12 +177,12 @@ impl Duration3 {
     }
 }
 
-impl Status for Nfsstat3 {
+impl ResultStatus for Nfsstat3 {
     const OK: Self = Self::NFS3_OK;
     const FIELD: &'static Field = &Field {
         name: "nfs.status3",
         label: "status",
-        kind: Kind::Enum,
+        kind: FieldKind::Enum,
         doc: "Whether the procedure was done. RFC 1813 section 2.6",
     };
 }

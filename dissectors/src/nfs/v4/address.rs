@@ -15,7 +15,7 @@ crate::xdr! { "nfs";
 mod tests {
     use super::super::tests::Seen;
     use super::*;
-    use crate::field::{Field, Value};
+    use crate::field::{Field, FieldValue};
     use crate::xdr::{Cursor, Xdr};
 
     static FIELD: Field = Field::group("test", "test", "");
@@ -28,10 +28,10 @@ mod tests {
         assert_eq!(netaddr.na_r_netid, Text(b"rdma"));
         assert_eq!(netaddr.na_r_addr.said(), (Some([192, 0, 2, 1].into()), Some(20049)));
         let expected = [
-            ("nfs.r_netid", 0..8, Value::Text(b"rdma")),
-            ("nfs.r_addr", 8..27, Value::Text(b"192.0.2.1.78.81")),
-            ("nfs.universal_address.ipv4", 8..27, Value::Ipv4([192, 0, 2, 1].into())),
-            ("nfsrdma.universal_address.port", 8..27, Value::Unsigned(20049)),
+            ("nfs.r_netid", 0..8, FieldValue::Text(b"rdma")),
+            ("nfs.r_addr", 8..27, FieldValue::Text(b"192.0.2.1.78.81")),
+            ("nfs.universal_address.ipv4", 8..27, FieldValue::Ipv4([192, 0, 2, 1].into())),
+            ("nfsrdma.universal_address.port", 8..27, FieldValue::Unsigned(20049)),
         ];
         assert_eq!(seen.values, expected);
     }

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::field::{Field, FlagName, Kind, Observer, Unobserved, Value};
-use crate::xdr::{Cursor, Encoder, Error, List, Xdr};
+use crate::field::{Field, FieldKind, FieldValue, FlagName, NullObserver, Observer};
+use crate::xdr::{Cursor, Encoder, List, Xdr, XdrError};
 
 /// What the bits of a bitmap stand for.
-pub trait Names {
+pub trait BitNames {
     /// The specification's names of the bits, by number.
     const ALL: &'static [(u32, &'static str)];
     /// The same, as masks of the first, the second and the third word.
@@ -43,14 +43,14 @@ pub(super) const fn masks_of_word<const N: usize>(all: &[(u32, &'static str)], w
     masks
 }
 
-/// Gives [`Names`] to a type, from pairs of number and name.
+/// Gives [`BitNames`] to a type, from pairs of number and name.
 macro_rules! names {
     ($name:ident, $all:expr) => {
-        impl $crate::nfs::v4::bitmap::Names for $name {
+        impl $crate::nfs::v4::bitmap::BitNames for $name {
             const ALL: &'static [(u32, &'static str)] = $all;
             const WORDS: &'static [&'static [$crate::field::FlagName]] = {
                 use $crate::nfs::v4::bitmap::{count_in_word, masks_of_word};
-                const ALL: &[(u32, &str)] = <$name as $crate::nfs::v4::bitmap::Names>::ALL;
+                const ALL: &[(u32, &str)] = <$name as $crate::nfs::v4::bitmap::BitNames>::ALL;
                 const FIRST: [$crate::field::FlagName; count_in_word(ALL, 0)] = masks_of_word(ALL, 0);
                 const SECOND: [$crate::field::FlagName; count_in_word(ALL, 1)] = masks_of_word(ALL, 1);
                 const THIRD: [$crate::field::FlagName; count_in_word(ALL, 2)] = masks_of_word(ALL, 2);
@@ -158,7 +158,7 @@ pub fn words_of(bits: impl IntoIterator<Item = u32>) -> Vec<u32> {
 }
 
 /// The set, by names; numbers where there is no name.
-impl<N: Names> fmt::Debug for Bitmap4<'_, N> {
+impl<N: BitNames> fmt::Debug for Bitmap4<'_, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut set = f.debug_set();
         for bit in self.iter() {
@@ -171,27 +171,27 @@ impl<N: Names> fmt::Debug for Bitmap4<'_, N> {
     }
 }
 
-impl<'a, N: Names> Xdr<'a> for Bitmap4<'a, N> {
-    const KIND: Kind = Kind::Flags;
+impl<'a, N: BitNames> Xdr<'a> for Bitmap4<'a, N> {
+    const KIND: FieldKind = FieldKind::Flags;
 
     #[inline]
     fn decode<O: Observer<'a>>(
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, XdrError> {
         let at = cursor.position();
-        let words = List::<u32, MAX_WORDS>::decode(cursor, field, &mut Unobserved)?;
+        let words = List::<u32, MAX_WORDS>::decode(cursor, field, &mut NullObserver)?;
         if O::WATCHES {
             if words.is_empty() {
-                observer.value(field, at..at + 4, Value::Flags(0, &[]));
+                observer.value(field, at..at + 4, FieldValue::Flags(0, &[]));
             } else {
                 observer.notation(at..at + 4);
             }
             for (index, word) in words.iter().enumerate() {
                 let at = at + 4 + 4 * index;
                 let names = N::WORDS.get(index).copied().unwrap_or_default();
-                observer.value(field, at..at + 4, Value::Flags(word.into(), names));
+                observer.value(field, at..at + 4, FieldValue::Flags(word.into(), names));
             }
         }
         Ok(Self { words, names: PhantomData })

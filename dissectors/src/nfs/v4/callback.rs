@@ -4,9 +4,9 @@ use crate::xdr::List;
 
 use super::attributes::Fattr4;
 use super::bitmap::{Bitmap4, bits};
+use super::bitmap_items::{BitmapItems, items};
 use super::io::WriteResponse4;
 use super::layout::Layoutiomode4;
-use super::masked::{Masked, items};
 use super::open::OpenDelegation4;
 use super::status::Nfsstat4;
 use super::types::{
@@ -15,16 +15,16 @@ use super::types::{
 };
 
 /// notify4, where it tells of directories. RFC 8881 section 20.4.1.
-pub type Notify4<'a> = Masked<'a, Notification<'a>, Notifications>;
+pub type Notify4<'a> = BitmapItems<'a, Notification<'a>, Notifications>;
 /// notify4, where it tells of devices. RFC 8881 section 20.12.1.
-pub type NotifyDeviceid4<'a> = Masked<'a, DeviceNotification, DeviceNotifications>;
+pub type NotifyDeviceid4<'a> = BitmapItems<'a, DeviceNotification, DeviceNotifications>;
 
 crate::xdr! { "nfs";
     /// CB_GETATTR4args. RFC 8881 section 20.1.1.
-    struct CbGetattrArgs<'a> { fh: NfsFh4<'a> => "nfs.fhandle", attr_request: Bitmap4<'a> => "nfs.attr_mask" }
+    struct CbGetattr4Args<'a> { fh: NfsFh4<'a> => "nfs.fhandle", attr_request: Bitmap4<'a> => "nfs.attr_mask" }
 
     /// CB_RECALL4args. RFC 8881 section 20.2.1.
-    struct CbRecallArgs<'a> { stateid: Stateid4, truncate: bool, fh: NfsFh4<'a> => "nfs.fhandle" }
+    struct CbRecall4Args<'a> { stateid: Stateid4, truncate: bool, fh: NfsFh4<'a> => "nfs.fhandle" }
 
     /// layoutrecall_type4. RFC 8881 section 20.3.1.
     enum LayoutrecallType4 { LAYOUTRECALL4_FILE = 1, LAYOUTRECALL4_FSID = 2, LAYOUTRECALL4_ALL = 3 }
@@ -45,7 +45,7 @@ crate::xdr! { "nfs";
     }
 
     /// CB_LAYOUTRECALL4args. RFC 8881 section 20.3.1.
-    struct CbLayoutrecallArgs<'a> {
+    struct CbLayoutrecall4Args<'a> {
         clora_type: Layouttype4 => "nfs.layouttype",
         clora_iomode: Layoutiomode4 => "nfs.iomode",
         clora_changed: bool => "nfs.clorachanged",
@@ -83,20 +83,20 @@ crate::xdr! { "nfs";
     }
 
     /// CB_NOTIFY4args. RFC 8881 section 20.4.1.
-    struct CbNotifyArgs<'a> {
+    struct CbNotify4Args<'a> {
         cna_stateid: Stateid4 => "nfs.stateid",
         cna_fh: NfsFh4<'a> => "nfs.fhandle",
         cna_changes: List<'a, Notify4<'a>>,
     }
 
     /// CB_PUSH_DELEG4args. RFC 8881 section 20.5.1.
-    struct CbPushDelegArgs<'a> { cpda_fh: NfsFh4<'a> => "nfs.fhandle", cpda_delegation: OpenDelegation4<'a> }
+    struct CbPushDeleg4Args<'a> { cpda_fh: NfsFh4<'a> => "nfs.fhandle", cpda_delegation: OpenDelegation4<'a> }
 
     /// CB_RECALL_ANY4args and CB_RECALLABLE_OBJ_AVAIL4args. RFC 8881 sections 20.6.1 and 20.7.1.
-    struct CbRecallAnyArgs<'a> { craa_objects_to_keep: u32, craa_type_mask: Bitmap4<'a, RecallAnyTypes> }
+    struct CbRecallAny4Args<'a> { craa_objects_to_keep: u32, craa_type_mask: Bitmap4<'a, RecallAnyTypes> }
 
     /// CB_RECALL_SLOT4args. RFC 8881 section 20.8.1.
-    struct CbRecallSlotArgs { rsa_target_highest_slotid: Slotid4 => "nfs.target_high_slotid" }
+    struct CbRecallSlot4Args { rsa_target_highest_slotid: Slotid4 => "nfs.target_high_slotid" }
 
     /// referring_call4. RFC 8881 section 20.9.1.
     struct ReferringCall4 { rc_sequenceid: Sequenceid4 => "nfs.seqid", rc_slotid: Slotid4 => "nfs.slotid" }
@@ -108,7 +108,7 @@ crate::xdr! { "nfs";
     }
 
     /// CB_SEQUENCE4args. RFC 8881 section 20.9.1.
-    struct CbSequenceArgs<'a> {
+    struct CbSequence4Args<'a> {
         csa_sessionid: Sessionid4 => "nfs.session_id4",
         csa_sequenceid: Sequenceid4 => "nfs.seqid",
         csa_slotid: Slotid4 => "nfs.slotid",
@@ -118,7 +118,7 @@ crate::xdr! { "nfs";
     }
 
     /// CB_SEQUENCE4resok. RFC 8881 section 20.9.2.
-    struct CbSequenceResok {
+    struct CbSequence4Resok {
         csr_sessionid: Sessionid4 => "nfs.session_id4",
         csr_sequenceid: Sequenceid4 => "nfs.seqid",
         csr_slotid: Slotid4 => "nfs.slotid",
@@ -127,10 +127,10 @@ crate::xdr! { "nfs";
     }
 
     /// CB_WANTS_CANCELLED4args. RFC 8881 section 20.10.1.
-    struct CbWantsCancelledArgs { cwca_contended_wants_cancelled: bool, cwca_resourced_wants_cancelled: bool }
+    struct CbWantsCancelled4Args { cwca_contended_wants_cancelled: bool, cwca_resourced_wants_cancelled: bool }
 
     /// CB_NOTIFY_LOCK4args. RFC 8881 section 20.11.1.
-    struct CbNotifyLockArgs<'a> { cnla_fh: NfsFh4<'a> => "nfs.fhandle", cnla_lock_owner: LockOwner4<'a> }
+    struct CbNotifyLock4Args<'a> { cnla_fh: NfsFh4<'a> => "nfs.fhandle", cnla_lock_owner: LockOwner4<'a> }
 
     /// notify_deviceid_delete4. RFC 8881 section 20.12.1.
     struct NotifyDeviceidDelete4 { ndd_layouttype: Layouttype4 => "nfs.layouttype", ndd_deviceid: Deviceid4 => "nfs.deviceid" }
@@ -143,7 +143,7 @@ crate::xdr! { "nfs";
     }
 
     /// CB_NOTIFY_DEVICEID4args. RFC 8881 section 20.12.1.
-    struct CbNotifyDeviceidArgs<'a> { cnda_changes: List<'a, NotifyDeviceid4<'a>> }
+    struct CbNotifyDeviceid4Args<'a> { cnda_changes: List<'a, NotifyDeviceid4<'a>> }
 
     /// offload_info4. RFC 7862 section 16.1.1.
     union OffloadInfo4<'a> switch (coa_status: Nfsstat4 => "nfs.nfsstat4") {
@@ -152,7 +152,7 @@ crate::xdr! { "nfs";
     }
 
     /// CB_OFFLOAD4args. RFC 7862 section 16.1.1.
-    struct CbOffloadArgs<'a> {
+    struct CbOffload4Args<'a> {
         coa_fh: NfsFh4<'a> => "nfs.fhandle",
         coa_stateid: Stateid4 => "nfs.stateid",
         coa_offload_info: OffloadInfo4<'a>,

@@ -7,39 +7,39 @@
 use std::fmt;
 
 use crate::field::registry::Registry;
-use crate::field::{Field, Kind, Observer, Unobserved, Value};
-use crate::xdr::{Cursor, Encoder, Error, Text, Xdr};
+use crate::field::{Field, FieldKind, FieldValue, NullObserver, Observer};
+use crate::xdr::{Cursor, Encoder, Text, Xdr, XdrError};
 
 use super::file::Createtype4;
-use super::inside::Inside;
-use super::operations::{Args, Body, CbArgs, CbOperation, CbResults, Operation, Results};
+use super::nested_observer::NestedObserver;
+use super::operations::{Args, CbArgs, CbOperation, CbResults, Operation, OperationBody, Results};
 use super::status::Nfsstat4;
 
 crate::xdr! { "nfs";
     /// COMPOUND4args, but for the operations. RFC 8881 section 16.2.1.
-    struct CallHead<'a> { tag: Text<'a>, minorversion: u32 }
+    struct CompoundCallHead<'a> { tag: Text<'a>, minorversion: u32 }
 
     /// COMPOUND4res and CB_COMPOUND4res, but for the operations. RFC 8881 sections 16.2.2 and 19.2.2.
-    struct ReplyHead<'a> { status: Nfsstat4 => "nfs.nfsstat4", tag: Text<'a> }
+    struct CompoundReplyHead<'a> { status: Nfsstat4 => "nfs.nfsstat4", tag: Text<'a> }
 
     /// CB_COMPOUND4args, but for the operations. RFC 8881 section 19.2.1.
-    struct CbCallHead<'a> { tag: Text<'a>, minorversion: u32, callback_ident: u32 => "nfs.callback.ident" }
+    struct CbCompoundCallHead<'a> { tag: Text<'a>, minorversion: u32, callback_ident: u32 => "nfs.callback.ident" }
 }
 
 /// The arguments of COMPOUND.
-pub type Call<'a> = Compound<'a, CallHead<'a>, Args<'a>>;
+pub type CompoundCall<'a> = Compound<'a, CompoundCallHead<'a>, Args<'a>>;
 /// The results of COMPOUND.
-pub type Reply<'a> = Compound<'a, ReplyHead<'a>, Results<'a>>;
+pub type CompoundReply<'a> = Compound<'a, CompoundReplyHead<'a>, Results<'a>>;
 /// The arguments of CB_COMPOUND.
-pub type CbCall<'a> = Compound<'a, CbCallHead<'a>, CbArgs<'a>>;
+pub type CbCompoundCall<'a> = Compound<'a, CbCompoundCallHead<'a>, CbArgs<'a>>;
 /// The results of CB_COMPOUND.
-pub type CbReply<'a> = Compound<'a, ReplyHead<'a>, CbResults<'a>>;
+pub type CbCompoundReply<'a> = Compound<'a, CompoundReplyHead<'a>, CbResults<'a>>;
 
 static HEAD: Field = Field::group("nfs.compound", "COMPOUND", "Operations in a row. RFC 8881 section 16.2.");
 static COUNT: Field = Field {
     name: "nfs.ops.count",
     label: "operations",
-    kind: Kind::Unsigned,
+    kind: FieldKind::Unsigned,
     doc: "How many operations there are. RFC 8881 section 16.2.1.",
 };
 static UNKNOWN: Field = Field::group(
@@ -50,7 +50,7 @@ static UNKNOWN: Field = Field::group(
 static REST: Field = Field {
     name: "nfs.undecoded",
     label: "undecoded",
-    kind: Kind::Bytes,
+    kind: FieldKind::Bytes,
     doc: "What follows an operation that could not be read, and what could not be read of it. RFC 8881 section 16.2.",
 };
 
@@ -59,11 +59,11 @@ pub fn describe(registry: &mut Registry) {
     for field in [&HEAD, &COUNT, &UNKNOWN, &REST] {
         registry.field(field);
     }
-    CallHead::describe(registry);
-    ReplyHead::describe(registry);
-    CbCallHead::describe(registry);
-    registry.xdr::<Operation>(<Args<'_> as Body>::OPCODE, "");
-    registry.xdr::<CbOperation>(<CbArgs<'_> as Body>::OPCODE, "");
+    CompoundCallHead::describe(registry);
+    CompoundReplyHead::describe(registry);
+    CbCompoundCallHead::describe(registry);
+    registry.xdr::<Operation>(<Args<'_> as OperationBody>::OPCODE, "");
+    registry.xdr::<CbOperation>(<CbArgs<'_> as OperationBody>::OPCODE, "");
     Args::describe(registry);
     Results::describe(registry);
     CbArgs::describe(registry);
@@ -75,7 +75,7 @@ pub struct Compound<'a, H, B> {
     /// What stands before the operations.
     pub head: H,
     count: u32,
-    place: Place<'a, B>,
+    place: OperationStorage<'a, B>,
 }
 
 impl<H: Clone, B> Clone for Compound<'_, H, B> {
@@ -84,44 +84,44 @@ impl<H: Clone, B> Clone for Compound<'_, H, B> {
     }
 }
 
-impl<'a, H: fmt::Debug, B: Body<'a> + fmt::Debug> fmt::Debug for Compound<'a, H, B> {
+impl<'a, H: fmt::Debug, B: OperationBody<'a> + fmt::Debug> fmt::Debug for Compound<'a, H, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let operations: Operations<'a, B> =
-            Operations { left: self.count, place: self.place, stopped: false };
+        let operations: CompoundOperations<'a, B> =
+            CompoundOperations { left: self.count, place: self.place, stopped: false };
         f.debug_list().entry(&self.head).entries(operations).finish()
     }
 }
 
 /// Where operations are: still in a message, or made by the program.
 #[derive(Debug)]
-enum Place<'a, B> {
+enum OperationStorage<'a, B> {
     Message(Cursor<'a>),
     Slice(&'a [B]),
 }
 
-impl<B> Clone for Place<'_, B> {
+impl<B> Clone for OperationStorage<'_, B> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<B> Copy for Place<'_, B> {}
+impl<B> Copy for OperationStorage<'_, B> {}
 
-impl<'a, H: Xdr<'a>, B: Body<'a>> Compound<'a, H, B> {
+impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
     /// A COMPOUND of these operations.
     pub fn new(head: H, operations: &'a [B]) -> Self {
         let count = u32::try_from(operations.len()).unwrap_or(u32::MAX);
-        Self { head, count, place: Place::Slice(operations) }
+        Self { head, count, place: OperationStorage::Slice(operations) }
     }
 
     /// Reads what stands before the operations, and tells the observer about it; leaves the cursor at the first one.
     ///
     /// # Errors
     /// When the message ends before the operations begin.
-    pub fn decode<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, Error> {
-        let mut inside = Inside::new(observer, Some(&HEAD));
+    pub fn decode<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
+        let mut inside = NestedObserver::new(observer, Some(&HEAD));
         let head = H::decode(cursor, &HEAD, &mut inside)?;
         let count = u32::decode(cursor, &COUNT, &mut inside)?;
-        Ok(Self { head, count, place: Place::Message(*cursor) })
+        Ok(Self { head, count, place: OperationStorage::Message(*cursor) })
     }
 
     /// How many operations the message says there are.
@@ -130,8 +130,8 @@ impl<'a, H: Xdr<'a>, B: Body<'a>> Compound<'a, H, B> {
     }
 
     /// The operations, in order.
-    pub fn operations(&self) -> Operations<'a, B> {
-        Operations { left: self.count, place: self.place, stopped: false }
+    pub fn operations(&self) -> CompoundOperations<'a, B> {
+        CompoundOperations { left: self.count, place: self.place, stopped: false }
     }
 
     /// Appends the XDR form. What could not be read is appended as it is.
@@ -151,24 +151,24 @@ impl<'a, H: Xdr<'a>, B: Body<'a>> Compound<'a, H, B> {
 
 /// Where and why a walk over operations ended before its end.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Stop<N> {
+pub struct CompoundStop<N> {
     /// The operation that could not be read; `None` if not even its number could.
     pub operation: Option<N>,
     /// In a Reply: its status, if that could be read.
     pub status: Option<Nfsstat4>,
     /// Why.
-    pub error: Error,
+    pub error: XdrError,
 }
 
 /// A walk over the operations of a COMPOUND. An operation that cannot be read is an error, and the last.
 #[derive(Clone, Debug)]
-pub struct Operations<'a, B> {
+pub struct CompoundOperations<'a, B> {
     left: u32,
-    place: Place<'a, B>,
+    place: OperationStorage<'a, B>,
     stopped: bool,
 }
 
-impl<'a, B: Body<'a>> Operations<'a, B> {
+impl<'a, B: OperationBody<'a>> CompoundOperations<'a, B> {
     /// How many operations the walk has not read.
     pub fn left(&self) -> u32 {
         self.left
@@ -183,25 +183,28 @@ impl<'a, B: Body<'a>> Operations<'a, B> {
     /// Where the walk is in the message, if the COMPOUND came from one.
     pub fn cursor(&self) -> Option<Cursor<'a>> {
         match self.place {
-            Place::Message(cursor) => Some(cursor),
-            Place::Slice(_) => None,
+            OperationStorage::Message(cursor) => Some(cursor),
+            OperationStorage::Slice(_) => None,
         }
     }
 
     /// The next operation. The observer sees a group of fields whose first is the number; operations that the program
     /// made have no bytes to see.
     #[inline]
-    pub fn next_observed<O: Observer<'a>>(&mut self, observer: &mut O) -> Option<Result<B, Stop<B::Number>>> {
+    pub fn next_observed<O: Observer<'a>>(
+        &mut self,
+        observer: &mut O,
+    ) -> Option<Result<B, CompoundStop<B::Number>>> {
         if self.stopped || self.left == 0 {
             return None;
         }
         let body = match &mut self.place {
-            Place::Slice(bodies) => {
+            OperationStorage::Slice(bodies) => {
                 let (first, rest) = bodies.split_first()?;
                 *bodies = rest;
                 Ok(first.clone())
             }
-            Place::Message(cursor) => {
+            OperationStorage::Message(cursor) => {
                 let start = *cursor;
                 let body = step(cursor, observer);
                 if body.is_err() {
@@ -220,45 +223,45 @@ impl<'a, B: Body<'a>> Operations<'a, B> {
 
 /// Reads one operation and tells the observer about it, about what is left if it cannot be read, too.
 #[inline]
-fn step<'a, B: Body<'a>, O: Observer<'a>>(
+fn step<'a, B: OperationBody<'a>, O: Observer<'a>>(
     cursor: &mut Cursor<'a>,
     observer: &mut O,
-) -> Result<B, Stop<B::Number>> {
+) -> Result<B, CompoundStop<B::Number>> {
     let at = cursor.position();
     let number = match cursor.word() {
         Ok(number) => B::Number::from(number),
         Err(error) => {
             tell_rest(cursor, observer);
-            return Err(Stop { operation: None, status: None, error });
+            return Err(CompoundStop { operation: None, status: None, error });
         }
     };
     let status = if B::HAS_STATUS { cursor.clone().word().ok().map(Nfsstat4) } else { None };
     let group = B::field(number);
     observer.enter(group.unwrap_or(&UNKNOWN), at);
     let code: u32 = number.into();
-    observer.value(B::OPCODE, at..at + 4, Value::Enum(code.into(), B::name(number)));
-    let mut inside = Inside::new(observer, group);
+    observer.value(B::OPCODE, at..at + 4, FieldValue::Enum(code.into(), B::name(number)));
+    let mut inside = NestedObserver::new(observer, group);
     let body = B::decode(number, cursor, &mut inside);
     if body.is_err() {
         inside.leave_all(cursor.position());
         tell_rest(cursor, observer);
     }
     observer.leave(cursor.position());
-    body.map_err(|error| Stop { operation: Some(number), status, error })
+    body.map_err(|error| CompoundStop { operation: Some(number), status, error })
 }
 
 fn tell_rest<'a, O: Observer<'a>>(cursor: &Cursor<'a>, observer: &mut O) {
     let (at, rest) = (cursor.position(), cursor.rest());
     if !rest.is_empty() {
-        observer.value(&REST, at..at + rest.len(), Value::Bytes(rest));
+        observer.value(&REST, at..at + rest.len(), FieldValue::Bytes(rest));
     }
 }
 
-impl<'a, B: Body<'a>> Iterator for Operations<'a, B> {
-    type Item = Result<B, Stop<B::Number>>;
+impl<'a, B: OperationBody<'a>> Iterator for CompoundOperations<'a, B> {
+    type Item = Result<B, CompoundStop<B::Number>>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.next_observed(&mut Unobserved)
+        self.next_observed(&mut NullObserver)
     }
 }
 
@@ -267,19 +270,19 @@ const LOWEST_CLASS: u8 = 1;
 
 /// What a COMPOUND is called after.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Named<N> {
+pub struct CompoundMainOperation<N> {
     /// The first operation of the lowest class among those whose number was read. Where the capture ends before the
     /// others, only one of the lowest class of all: Linux sends a SETATTR before DELEGRETURN.
     pub operation: Option<N>,
     /// Why the walk ended before the last operation, if it did: one of a lower class may have followed. Or what follows the
     /// last operation.
-    pub stop: Option<Error>,
+    pub stop: Option<XdrError>,
 }
 
-impl<'a, H: Xdr<'a>, B: Body<'a>> Compound<'a, H, B> {
+impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
     /// The operation that the COMPOUND is called after.
-    pub fn named(&self) -> Named<B::Number> {
-        let mut named = Named { operation: None, stop: None };
+    pub fn named(&self) -> CompoundMainOperation<B::Number> {
+        let mut named = CompoundMainOperation { operation: None, stop: None };
         let mut lowest = u8::MAX;
         let mut unknown = 0;
         let mut operations = self.operations();
@@ -307,7 +310,7 @@ impl<'a, H: Xdr<'a>, B: Body<'a>> Compound<'a, H, B> {
     }
 }
 
-impl<'a, H: Xdr<'a>, B: Body<'a>> Compound<'a, H, B> {
+impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
     /// The numbers of the operations, as far as they were read.
     fn numbers(&self) -> impl Iterator<Item = B::Number> {
         self.operations().map_while(|body| match body {
@@ -321,7 +324,7 @@ impl<'a, H: Xdr<'a>, B: Body<'a>> Compound<'a, H, B> {
     pub fn named_with<R, C>(&self, reply: &Compound<'a, R, C>) -> Option<B::Number>
     where
         R: Xdr<'a>,
-        C: Body<'a, Number = B::Number>,
+        C: OperationBody<'a, Number = B::Number>,
     {
         let known = self.numbers().count();
         let results = reply.numbers().skip(known);
@@ -333,7 +336,7 @@ impl<'a, H: Xdr<'a>, B: Body<'a>> Compound<'a, H, B> {
     }
 }
 
-impl Reply<'_> {
+impl CompoundReply<'_> {
     /// The operation that the Call of this Reply is called after, if all its operations were done and so have results here.
     pub fn named_operation(&self) -> Option<Operation> {
         let is_whole = self.head.status == Nfsstat4::NFS4_OK;
@@ -350,7 +353,7 @@ pub struct TextItems {
     pub reply: bool,
 }
 
-impl Call<'_> {
+impl CompoundCall<'_> {
     /// Whether an operation has a [`DdpText`](crate::xdr::DdpText) item.
     pub fn text_items(&self) -> TextItems {
         let mut items = TextItems::default();
@@ -370,7 +373,7 @@ mod tests {
     use super::super::tests::Seen;
     use super::super::*;
     use super::*;
-    use crate::nfs::Outcome;
+    use crate::nfs::StatusUnion;
     use crate::xdr::{ChunkItem, Ddp, DdpText, Opaque, Void};
 
     fn bytes(hex: &str) -> Vec<u8> {
@@ -405,7 +408,7 @@ mod tests {
         let bytes = bytes(WRITE_CALL);
         let chunks = [ChunkItem { position: Some(112), length: 65536, bytes: None }];
         let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
-        let call = Call::decode(&mut cursor, &mut Unobserved).unwrap();
+        let call = CompoundCall::decode(&mut cursor, &mut NullObserver).unwrap();
         assert_eq!((call.head.minorversion, call.count()), (2, 4));
 
         let operations: Vec<_> = call.operations().map(Result::unwrap).collect();
@@ -414,7 +417,7 @@ mod tests {
         let Args::WRITE(write) = &operations[2] else { unreachable!() };
         assert_eq!((write.offset, write.stable), (0, StableHow4::FILE_SYNC4));
         assert_eq!(write.data, Ddp::Chunk { length: 65536, bytes: None });
-        assert_eq!(call.named(), Named { operation: Some(Operation::WRITE), stop: None });
+        assert_eq!(call.named(), CompoundMainOperation { operation: Some(Operation::WRITE), stop: None });
 
         let mut encoder = Encoder::new();
         call.encode(&mut encoder);
@@ -426,9 +429,10 @@ mod tests {
     fn a_read_whose_data_is_in_a_write_chunk() {
         let bytes = bytes(READ_REPLY);
         let chunks = [ChunkItem { position: None, length: 100, bytes: None }];
-        let reply = Reply::decode(&mut Cursor::new(&bytes).with_chunks(&chunks), &mut Unobserved).unwrap();
+        let reply =
+            CompoundReply::decode(&mut Cursor::new(&bytes).with_chunks(&chunks), &mut NullObserver).unwrap();
         let data = Ddp::Chunk { length: 100, bytes: None };
-        let read = Results::READ(Outcome::Ok(ReadResok { eof: true, data }));
+        let read = Results::READ(StatusUnion::Ok(Read4Resok { eof: true, data }));
         assert_eq!(reply.operations().nth(2), Some(Ok(read)));
         let statuses: Vec<_> = reply.operations().map(|body| body.unwrap().status()).collect();
         assert_eq!(statuses, [Nfsstat4::NFS4_OK; 3]);
@@ -455,16 +459,16 @@ mod tests {
     fn results(bytes: &[u8], returned: [u32; 3]) -> (Vec<String>, Vec<(usize, u32)>) {
         let chunks = returned.map(|length| ChunkItem { position: None, length, bytes: None });
         let mut cursor = Cursor::new(bytes).with_chunks(&chunks);
-        let reply = Reply::decode(&mut cursor, &mut Unobserved).unwrap();
+        let reply = CompoundReply::decode(&mut cursor, &mut NullObserver).unwrap();
         let (mut operations, mut results) = (reply.operations(), Vec::new());
         for body in operations.by_ref() {
             let (length, bytes) = match body.unwrap() {
-                Results::READ(Outcome::Ok(ReadResok { data: Ddp::Inline(bytes), .. }))
-                | Results::READLINK(Outcome::Ok(ReadlinkResok { link: DdpText::Inline(bytes) })) => {
+                Results::READ(StatusUnion::Ok(Read4Resok { data: Ddp::Inline(bytes), .. }))
+                | Results::READLINK(StatusUnion::Ok(Readlink4Resok { link: DdpText::Inline(bytes) })) => {
                     (0, Some(bytes))
                 }
-                Results::READ(Outcome::Ok(read)) => (read.data.length(), None),
-                Results::READLINK(Outcome::Ok(link)) => (link.link.length(), None),
+                Results::READ(StatusUnion::Ok(read)) => (read.data.length(), None),
+                Results::READLINK(StatusUnion::Ok(link)) => (link.link.length(), None),
                 _ => continue,
             };
             results.push(match bytes {
@@ -504,8 +508,8 @@ mod tests {
         let bytes = words(&[0, 0, 2, 25, 10008, 25, 0, 1, 100]);
         let chunks = [0, 100].map(|length| ChunkItem { position: None, length, bytes: None });
         let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
-        let reply = Reply::decode(&mut cursor, &mut Unobserved).unwrap();
-        let read = Results::READ(Outcome::Ok(ReadResok {
+        let reply = CompoundReply::decode(&mut cursor, &mut NullObserver).unwrap();
+        let read = Results::READ(StatusUnion::Ok(Read4Resok {
             eof: true,
             data: Ddp::Chunk { length: 100, bytes: None },
         }));
@@ -524,7 +528,7 @@ mod tests {
     #[test]
     fn a_callback_is_named_after_what_it_asks() {
         let bytes = bytes(RECALL_CALL);
-        let call = CbCall::decode(&mut Cursor::new(&bytes), &mut Unobserved).unwrap();
+        let call = CbCompoundCall::decode(&mut Cursor::new(&bytes), &mut NullObserver).unwrap();
         assert_eq!(call.head.callback_ident, 0);
         assert_eq!(call.named().operation, Some(CbOperation::CB_RECALL));
         let mut operations = call.operations();
@@ -536,7 +540,7 @@ mod tests {
     fn a_watcher_sees_each_operation_as_a_group_that_begins_with_its_number() {
         let bytes = bytes(READ_REPLY);
         let mut seen = Seen::default();
-        let reply = Reply::decode(&mut Cursor::new(&bytes).with_base(1000), &mut seen).unwrap();
+        let reply = CompoundReply::decode(&mut Cursor::new(&bytes).with_base(1000), &mut seen).unwrap();
         assert_eq!(
             seen.values.iter().map(|(name, at, _)| (*name, at.start)).collect::<Vec<_>>(),
             [("nfs.nfsstat4", 1000), ("nfs.tag", 1004), ("nfs.ops.count", 1008)]
@@ -545,18 +549,18 @@ mod tests {
         assert!(operations.next_observed(&mut seen).is_some_and(|body| body.is_ok()));
         assert!(operations.next_observed(&mut seen).is_some_and(|body| body.is_ok()));
         assert_eq!(seen.groups, ["SEQUENCE", "PUTFH"]);
-        assert_eq!(seen.values[3], ("nfs.opcode", 1012..1016, Value::Enum(53, Some("SEQUENCE"))));
-        assert_eq!(seen.values[4], ("nfs.nfsstat4", 1016..1020, Value::Enum(0, Some("NFS4_OK"))));
+        assert_eq!(seen.values[3], ("nfs.opcode", 1012..1016, FieldValue::Enum(53, Some("SEQUENCE"))));
+        assert_eq!(seen.values[4], ("nfs.nfsstat4", 1016..1020, FieldValue::Enum(0, Some("NFS4_OK"))));
     }
 
     #[test]
     fn an_unknown_operation_stops_the_walk_and_leaves_its_bytes() {
         let bytes = bytes("00000000 00000002 00000003 0000000a 0000004c 00000007 0000000a");
-        let call = Call::decode(&mut Cursor::new(&bytes), &mut Unobserved).unwrap();
+        let call = CompoundCall::decode(&mut Cursor::new(&bytes), &mut NullObserver).unwrap();
         let mut operations = call.operations();
         assert_eq!(operations.next(), Some(Ok(Args::GETFH(Void))));
-        let error = Error::Unknown { at: 20, what: "Operation", number: 76 };
-        let stop = Stop { operation: Some(Operation(76)), status: None, error };
+        let error = XdrError::Unknown { at: 20, what: "Operation", number: 76 };
+        let stop = CompoundStop { operation: Some(Operation(76)), status: None, error };
         assert_eq!(operations.next(), Some(Err(stop)));
         assert_eq!(operations.next(), None);
         assert_eq!((operations.left(), operations.rest()), (2, &bytes[16..]));
@@ -565,14 +569,14 @@ mod tests {
         let mut operations = call.operations();
         while operations.next_observed(&mut seen).is_some() {}
         assert_eq!(seen.groups, ["GETFH", "unknown operation"]);
-        assert_eq!(seen.values.last(), Some(&("nfs.undecoded", 20..28, Value::Bytes(&bytes[20..]))));
+        assert_eq!(seen.values.last(), Some(&("nfs.undecoded", 20..28, FieldValue::Bytes(&bytes[20..]))));
     }
 
     #[test]
     fn a_result_that_cannot_be_read_still_has_its_status() {
         let bytes = bytes("00000000 00000000 00000001 00000019 00000000 00000001");
         let mut cursor = Cursor::new(&bytes).with_length(500);
-        let reply = Reply::decode(&mut cursor, &mut Unobserved).unwrap();
+        let reply = CompoundReply::decode(&mut cursor, &mut NullObserver).unwrap();
         let stop = reply.operations().next().unwrap().unwrap_err();
         assert_eq!((stop.operation, stop.status), (Some(Operation::READ), Some(Nfsstat4::NFS4_OK)));
         assert!(stop.error.is_cut());
@@ -580,11 +584,11 @@ mod tests {
 
     #[test]
     fn an_operation_of_a_later_minor_version_is_read_all_the_same() {
-        let head = CallHead { tag: Text(b""), minorversion: 0 };
-        let operations = [Args::GETXATTR(GetxattrArgs { gxa_name: Text(b"user.a") })];
+        let head = CompoundCallHead { tag: Text(b""), minorversion: 0 };
+        let operations = [Args::GETXATTR(Getxattr4Args { gxa_name: Text(b"user.a") })];
         let mut encoder = Encoder::new();
-        Call::new(head, &operations).encode(&mut encoder);
-        let call = Call::decode(&mut Cursor::new(encoder.bytes()), &mut Unobserved).unwrap();
+        CompoundCall::new(head, &operations).encode(&mut encoder);
+        let call = CompoundCall::decode(&mut Cursor::new(encoder.bytes()), &mut NullObserver).unwrap();
         assert_eq!(call.operations().next(), Some(Ok(operations[0].clone())));
         assert!(operations[0].number().since() > Some(call.head.minorversion));
     }
@@ -592,16 +596,18 @@ mod tests {
     #[test]
     fn a_compound_is_named_after_the_first_operation_of_the_lowest_class() {
         let named = |operations: &[Args<'_>]| {
-            Call::new(CallHead { tag: Text(b""), minorversion: 1 }, operations).named().operation
+            CompoundCall::new(CompoundCallHead { tag: Text(b""), minorversion: 1 }, operations)
+                .named()
+                .operation
         };
         let stateid = Stateid4 { seqid: 0, other: [0; 12] };
-        let putfh = || Args::PUTFH(Object { object: Opaque(b"fh") });
-        let getattr = || Args::GETATTR(GetattrArgs { attr_request: Bitmap4::default() });
-        let access = || Args::ACCESS(AccessArgs { access: Access4::ACCESS4_READ });
-        let lookup = || Args::LOOKUP(LookupArgs { objname: Text(b"a") });
-        let close = || Args::CLOSE(CloseArgs { seqid: 0, open_stateid: stateid.clone() });
-        let commit = || Args::COMMIT(CommitArgs { offset: 0, count: 0 });
-        let delegreturn = || Args::DELEGRETURN(DelegreturnArgs { deleg_stateid: stateid.clone() });
+        let putfh = || Args::PUTFH(ObjectFh4 { object: Opaque(b"fh") });
+        let getattr = || Args::GETATTR(Getattr4Args { attr_request: Bitmap4::default() });
+        let access = || Args::ACCESS(Access4Args { access: Access4::ACCESS4_READ });
+        let lookup = || Args::LOOKUP(Lookup4Args { objname: Text(b"a") });
+        let close = || Args::CLOSE(Close4Args { seqid: 0, open_stateid: stateid.clone() });
+        let commit = || Args::COMMIT(Commit4Args { offset: 0, count: 0 });
+        let delegreturn = || Args::DELEGRETURN(Delegreturn4Args { deleg_stateid: stateid.clone() });
         assert_eq!(named(&[]), None);
         assert_eq!(named(&[putfh(), getattr()]), Some(Operation::GETATTR));
         assert_eq!(named(&[Args::PUTROOTFH(Void), Args::GETFH(Void)]), Some(Operation::GETFH));
@@ -617,37 +623,44 @@ mod tests {
 
     #[test]
     fn a_compound_that_the_capture_cut_is_named_where_what_follows_does_not_matter() {
-        let putfh = || Args::PUTFH(Object { object: Opaque(b"fh__") });
+        let putfh = || Args::PUTFH(ObjectFh4 { object: Opaque(b"fh__") });
         let mut encoder = Encoder::new();
         let operations = [putfh(), Args::READLINK(Void), Args::GETFH(Void)];
-        Call::new(CallHead { tag: Text(b""), minorversion: 1 }, &operations).encode(&mut encoder);
+        CompoundCall::new(CompoundCallHead { tag: Text(b""), minorversion: 1 }, &operations)
+            .encode(&mut encoder);
         let named = |captured: usize| {
             let mut cursor = Cursor::new(&encoder.bytes()[..captured]).with_length(encoder.bytes().len());
-            Call::decode(&mut cursor, &mut Unobserved).unwrap().named().operation
+            CompoundCall::decode(&mut cursor, &mut NullObserver).unwrap().named().operation
         };
         // Tag, minor version and count are 12 bytes, PUTFH 12, the others 4.
         assert_eq!([12, 16, 24, 27, 28, 31].map(named), [None; 6]);
         assert_eq!(named(32), Some(Operation::READLINK));
         // All numbers are there: the arguments do not matter.
         let mut encoder = Encoder::new();
-        Call::new(CallHead { tag: Text(b""), minorversion: 1 }, &[Args::GETFH(Void), putfh()])
-            .encode(&mut encoder);
+        CompoundCall::new(
+            CompoundCallHead { tag: Text(b""), minorversion: 1 },
+            &[Args::GETFH(Void), putfh()],
+        )
+        .encode(&mut encoder);
         let mut cursor = Cursor::new(&encoder.bytes()[..20]).with_length(encoder.bytes().len());
-        let call = Call::decode(&mut cursor, &mut Unobserved).unwrap();
+        let call = CompoundCall::decode(&mut cursor, &mut NullObserver).unwrap();
         assert_eq!(call.named().operation, Some(Operation::GETFH));
     }
 
     #[test]
     fn chunks_with_link_texts_are_told() {
-        let head = CallHead { tag: Text(b""), minorversion: 1 };
+        let head = CompoundCallHead { tag: Text(b""), minorversion: 1 };
         let create = |objtype| {
-            [Args::CREATE(CreateArgs { objtype, objname: Text(b"a"), createattrs: Fattr4::default() })]
+            [Args::CREATE(Create4Args { objtype, objname: Text(b"a"), createattrs: Fattr4::default() })]
         };
         let link = create(Createtype4::Link(DdpText::Chunk { length: 9, bytes: None }));
         let directory = create(Createtype4::Other(NfsFtype4::NF4DIR));
-        assert_eq!(Call::new(head.clone(), &link).text_items(), TextItems { call: true, reply: false });
-        assert_eq!(Call::new(head.clone(), &directory).text_items(), TextItems::default());
+        assert_eq!(
+            CompoundCall::new(head.clone(), &link).text_items(),
+            TextItems { call: true, reply: false }
+        );
+        assert_eq!(CompoundCall::new(head.clone(), &directory).text_items(), TextItems::default());
         let readlink = [Args::READLINK(Void)];
-        assert_eq!(Call::new(head, &readlink).text_items(), TextItems { call: false, reply: true });
+        assert_eq!(CompoundCall::new(head, &readlink).text_items(), TextItems { call: false, reply: true });
     }
 }

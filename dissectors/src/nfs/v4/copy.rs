@@ -19,7 +19,7 @@ crate::xdr! { "nfs";
     }
 
     /// COPY4args. RFC 7862 section 15.2.1.
-    struct CopyArgs<'a> {
+    struct Copy4Args<'a> {
         ca_src_stateid: Stateid4 => "nfs.stateid",
         ca_dst_stateid: Stateid4 => "nfs.stateid",
         ca_src_offset: Offset4 => "nfs.offset4",
@@ -35,35 +35,35 @@ crate::xdr! { "nfs";
     struct CopyRequirements4 { cr_consecutive: bool => "nfs.consecutive", cr_synchronous: bool => "nfs.synchronous" }
 
     /// COPY4resok. RFC 7862 section 15.2.2.
-    struct CopyResok<'a> { cr_response: WriteResponse4<'a>, cr_requirements: CopyRequirements4 }
+    struct Copy4Resok<'a> { cr_response: WriteResponse4<'a>, cr_requirements: CopyRequirements4 }
 
     /// COPY_NOTIFY4args. RFC 7862 section 15.3.1.
-    struct CopyNotifyArgs<'a> {
+    struct CopyNotify4Args<'a> {
         cna_src_stateid: Stateid4 => "nfs.stateid",
         cna_destination_server: Netloc4<'a> => "nfs.netloc",
     }
 
     /// COPY_NOTIFY4resok. RFC 7862 section 15.3.2.
-    struct CopyNotifyResok<'a> {
+    struct CopyNotify4Resok<'a> {
         cnr_lease_time: Duration4,
         cnr_stateid: Stateid4 => "nfs.stateid",
         cnr_source_server: List<'a, Netloc4<'a>> => "nfs.netloc",
     }
 
     /// OFFLOAD_CANCEL4args. RFC 7862 section 15.8.1.
-    struct OffloadCancelArgs { oca_stateid: Stateid4 => "nfs.stateid" }
+    struct OffloadCancel4Args { oca_stateid: Stateid4 => "nfs.stateid" }
 
     /// OFFLOAD_STATUS4args. RFC 7862 section 15.9.1.
-    struct OffloadStatusArgs { osa_stateid: Stateid4 => "nfs.stateid" }
+    struct OffloadStatus4Args { osa_stateid: Stateid4 => "nfs.stateid" }
 
     /// OFFLOAD_STATUS4resok. RFC 7862 section 15.9.2.
-    struct OffloadStatusResok<'a> {
+    struct OffloadStatus4Resok<'a> {
         osr_count: Length4 => "nfs.length4",
         osr_complete: List<'a, Nfsstat4, 1> => "nfs.offload_status",
     }
 
     /// CLONE4args. RFC 7862 section 15.13.1.
-    struct CloneArgs {
+    struct Clone4Args {
         cl_src_stateid: Stateid4 => "nfs.stateid",
         cl_dst_stateid: Stateid4 => "nfs.stateid",
         cl_src_offset: Offset4 => "nfs.offset4",
@@ -74,5 +74,5 @@ crate::xdr! { "nfs";
 
 results! {
     /// COPY4res. RFC 7862 section 15.2.2.
-    CopyRes<'a> { NFS4_OK => CopyResok<'a>, NFS4ERR_OFFLOAD_NO_REQS => NoReqs(CopyRequirements4) }
+    CopyRes<'a> { NFS4_OK => Copy4Resok<'a>, NFS4ERR_OFFLOAD_NO_REQS => NoReqs(CopyRequirements4) }
 }

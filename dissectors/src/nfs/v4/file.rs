@@ -19,10 +19,10 @@ crate::xdr! { "nfs";
     }
 
     /// ACCESS4args. RFC 8881 section 18.1.1.
-    struct AccessArgs { access: Access4 => "nfs.access_check" }
+    struct Access4Args { access: Access4 => "nfs.access_check" }
 
     /// ACCESS4resok. RFC 8881 section 18.1.2.
-    struct AccessResok { supported: Access4 => "nfs.access_supported", access: Access4 => "nfs.access_rights" }
+    struct Access4Resok { supported: Access4 => "nfs.access_supported", access: Access4 => "nfs.access_rights" }
 
     /// createtype4. RFC 8881 section 18.4.1. The link text may travel in a Read chunk: RFC 8267 section 6.1.
     union Createtype4<'a> switch (type: NfsFtype4 => "nfs.nfs_ftype4") {
@@ -33,39 +33,39 @@ crate::xdr! { "nfs";
     }
 
     /// CREATE4args. RFC 8881 section 18.4.1.
-    struct CreateArgs<'a> {
+    struct Create4Args<'a> {
         objtype: Createtype4<'a>,
         objname: Component4<'a> => "nfs.pathname.component",
         createattrs: Fattr4<'a>,
     }
 
     /// CREATE4resok. RFC 8881 section 18.4.2.
-    struct CreateResok<'a> { cinfo: ChangeInfo4, attrset: Bitmap4<'a> => "nfs.attr_mask" }
+    struct Create4Resok<'a> { cinfo: ChangeInfo4, attrset: Bitmap4<'a> => "nfs.attr_mask" }
 
     /// GETATTR4args. RFC 8881 section 18.7.1.
-    struct GetattrArgs<'a> { attr_request: Bitmap4<'a> => "nfs.attr_mask" }
+    struct Getattr4Args<'a> { attr_request: Bitmap4<'a> => "nfs.attr_mask" }
 
     /// GETATTR4resok, and the arguments of VERIFY and NVERIFY: NVERIFY4args, VERIFY4args. RFC 8881 sections 18.7.2,
     /// 18.15.1 and 18.31.1.
-    struct ObjAttributes<'a> { obj_attributes: Fattr4<'a> }
+    struct Getattr4Resok<'a> { obj_attributes: Fattr4<'a> }
 
     /// GETFH4resok and PUTFH4args. RFC 8881 sections 18.8.2 and 18.19.1.
-    struct Object<'a> { object: NfsFh4<'a> => "nfs.fhandle" }
+    struct ObjectFh4<'a> { object: NfsFh4<'a> => "nfs.fhandle" }
 
     /// LINK4args. RFC 8881 section 18.9.1.
-    struct LinkArgs<'a> { newname: Component4<'a> => "nfs.pathname.component" }
+    struct Link4Args<'a> { newname: Component4<'a> => "nfs.pathname.component" }
 
     /// LINK4resok and REMOVE4resok. RFC 8881 sections 18.9.2 and 18.25.2.
     struct Cinfo { cinfo: ChangeInfo4 }
 
     /// LOOKUP4args. RFC 8881 section 18.13.1.
-    struct LookupArgs<'a> { objname: Component4<'a> => "nfs.pathname.component" }
+    struct Lookup4Args<'a> { objname: Component4<'a> => "nfs.pathname.component" }
 
     /// OPENATTR4args. RFC 8881 section 18.17.1.
-    struct OpenattrArgs { createdir: bool => "nfs.openattr4.createdir" }
+    struct Openattr4Args { createdir: bool => "nfs.openattr4.createdir" }
 
     /// READDIR4args. RFC 8881 section 18.23.1.
-    struct ReaddirArgs<'a> {
+    struct Readdir4Args<'a> {
         cookie: NfsCookie4 => "nfs.cookie4",
         cookieverf: Verifier4 => "nfs.cookie_verf4",
         dircount: Count4,
@@ -84,25 +84,25 @@ crate::xdr! { "nfs";
     struct Dirlist4<'a> { entries: Chain<'a, Entry4<'a>>, eof: bool => "nfs.dirlist4.eof" }
 
     /// READDIR4resok. RFC 8881 section 18.23.2.
-    struct ReaddirResok<'a> { cookieverf: Verifier4 => "nfs.verifier4", reply: Dirlist4<'a> }
+    struct Readdir4Resok<'a> { cookieverf: Verifier4 => "nfs.verifier4", reply: Dirlist4<'a> }
 
     /// READLINK4resok. RFC 8881 section 18.24.2. The link text may travel in a Write chunk: RFC 8267 section 6.1.
-    struct ReadlinkResok<'a> { link: DdpText<'a> => "nfs.symlink.linktext" }
+    struct Readlink4Resok<'a> { link: DdpText<'a> => "nfs.symlink.linktext" }
 
     /// REMOVE4args. RFC 8881 section 18.25.1.
-    struct RemoveArgs<'a> { target: Component4<'a> => "nfs.pathname.component" }
+    struct Remove4Args<'a> { target: Component4<'a> => "nfs.pathname.component" }
 
     /// RENAME4args. RFC 8881 section 18.26.1.
-    struct RenameArgs<'a> {
+    struct Rename4Args<'a> {
         oldname: Component4<'a> => "nfs.pathname.component",
         newname: Component4<'a> => "nfs.pathname.component",
     }
 
     /// RENAME4resok. RFC 8881 section 18.26.2.
-    struct RenameResok { source_cinfo: ChangeInfo4, target_cinfo: ChangeInfo4 }
+    struct Rename4Resok { source_cinfo: ChangeInfo4, target_cinfo: ChangeInfo4 }
 
     /// SECINFO4args. RFC 8881 section 18.29.1.
-    struct SecinfoArgs<'a> { name: Component4<'a> => "nfs.pathname.component" }
+    struct Secinfo4Args<'a> { name: Component4<'a> => "nfs.pathname.component" }
 
     /// rpcsec_gss_info. RFC 8881 section 18.29.2.
     struct RpcsecGssInfo<'a> {
@@ -118,22 +118,22 @@ crate::xdr! { "nfs";
     }
 
     /// SECINFO4resok. RFC 8881 section 18.29.2.
-    struct SecinfoResok<'a> { resok4: List<'a, Secinfo4<'a>> => "nfs.flavors.info" }
+    struct Secinfo4Resok<'a> { resok4: List<'a, Secinfo4<'a>> => "nfs.flavors.info" }
 
     /// secinfo_style4. RFC 8881 section 18.45.1.
     enum SecinfoStyle4 { SECINFO_STYLE4_CURRENT_FH = 0, SECINFO_STYLE4_PARENT = 1 }
 
     /// SECINFO_NO_NAME4args, which is a secinfo_style4. RFC 8881 section 18.45.1.
-    struct SecinfoNoNameArgs { style: SecinfoStyle4 => "nfs.secinfo.style" }
+    struct SecinfoNoName4Args { style: SecinfoStyle4 => "nfs.secinfo.style" }
 
     /// SETATTR4args. RFC 8881 section 18.30.1.
-    struct SetattrArgs<'a> { stateid: Stateid4, obj_attributes: Fattr4<'a> }
+    struct Setattr4Args<'a> { stateid: Stateid4, obj_attributes: Fattr4<'a> }
 
     /// SETATTR4res, which names the attributes that were set whatever the status. RFC 8881 section 18.30.2.
-    struct SetattrRes<'a> { status: Nfsstat4 => "nfs.nfsstat4", attrsset: Bitmap4<'a> => "nfs.attr_mask" }
+    struct Setattr4Res<'a> { status: Nfsstat4 => "nfs.nfsstat4", attrsset: Bitmap4<'a> => "nfs.attr_mask" }
 }
 
-impl SetattrRes<'_> {
+impl Setattr4Res<'_> {
     /// The status.
     pub fn status(&self) -> Nfsstat4 {
         self.status

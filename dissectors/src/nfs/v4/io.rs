@@ -7,19 +7,19 @@ use super::types::{Count4, Length4, Offset4, StableHow4, Stateid4, Verifier4};
 
 crate::xdr! { "nfs";
     /// COMMIT4args. RFC 8881 section 18.3.1.
-    struct CommitArgs { offset: Offset4 => "nfs.offset4", count: Count4 => "nfs.count4" }
+    struct Commit4Args { offset: Offset4 => "nfs.offset4", count: Count4 => "nfs.count4" }
 
     /// COMMIT4resok. RFC 8881 section 18.3.2.
-    struct CommitResok { writeverf: Verifier4 => "nfs.verifier4" }
+    struct Commit4Resok { writeverf: Verifier4 => "nfs.verifier4" }
 
     /// READ4args. RFC 8881 section 18.22.1.
-    struct ReadArgs { stateid: Stateid4, offset: Offset4 => "nfs.offset4", count: Count4 => "nfs.count4" }
+    struct Read4Args { stateid: Stateid4, offset: Offset4 => "nfs.offset4", count: Count4 => "nfs.count4" }
 
     /// READ4resok. RFC 8881 section 18.22.2. The data may travel in a Write chunk: RFC 8267 section 6.1.
-    struct ReadResok<'a> { eof: bool, data: Ddp<'a> }
+    struct Read4Resok<'a> { eof: bool, data: Ddp<'a> }
 
     /// WRITE4args. RFC 8881 section 18.32.1. The data may travel in a Read chunk: RFC 8267 section 6.1.
-    struct WriteArgs<'a> {
+    struct Write4Args<'a> {
         stateid: Stateid4,
         offset: Offset4 => "nfs.offset4",
         stable: StableHow4 => "nfs.stable_how4",
@@ -27,28 +27,28 @@ crate::xdr! { "nfs";
     }
 
     /// WRITE4resok. RFC 8881 section 18.32.2.
-    struct WriteResok {
+    struct Write4Resok {
         count: Count4 => "nfs.count4",
         committed: StableHow4 => "nfs.stable_how4",
         writeverf: Verifier4 => "nfs.verifier4",
     }
 
     /// ALLOCATE4args. RFC 7862 section 15.1.1.
-    struct AllocateArgs {
+    struct Allocate4Args {
         aa_stateid: Stateid4 => "nfs.stateid",
         aa_offset: Offset4 => "nfs.offset4",
         aa_length: Length4 => "nfs.length4",
     }
 
     /// DEALLOCATE4args. RFC 7862 section 15.4.1.
-    struct DeallocateArgs {
+    struct Deallocate4Args {
         da_stateid: Stateid4 => "nfs.stateid",
         da_offset: Offset4 => "nfs.offset4",
         da_length: Length4 => "nfs.length4",
     }
 
     /// IO_ADVISE4args. RFC 7862 section 15.5.1.
-    struct IoAdviseArgs<'a> {
+    struct IoAdvise4Args<'a> {
         iaa_stateid: Stateid4 => "nfs.stateid",
         iaa_offset: Offset4 => "nfs.offset4",
         iaa_count: Length4 => "nfs.length4",
@@ -56,13 +56,13 @@ crate::xdr! { "nfs";
     }
 
     /// IO_ADVISE4resok. RFC 7862 section 15.5.2.
-    struct IoAdviseResok<'a> { ior_hints: Bitmap4<'a, IoAdviseType4> => "nfs.hint.mask" }
+    struct IoAdvise4Resok<'a> { ior_hints: Bitmap4<'a, IoAdviseType4> => "nfs.hint.mask" }
 
     /// data_content4. RFC 7862 section 15.10.2.
     enum DataContent4 { NFS4_CONTENT_DATA = 0, NFS4_CONTENT_HOLE = 1 }
 
     /// READ_PLUS4args. RFC 7862 section 15.10.1.
-    struct ReadPlusArgs {
+    struct ReadPlus4Args {
         rpa_stateid: Stateid4 => "nfs.stateid",
         rpa_offset: Offset4 => "nfs.offset4",
         rpa_count: Count4 => "nfs.count4",
@@ -88,7 +88,7 @@ crate::xdr! { "nfs";
     }
 
     /// SEEK4args. RFC 7862 section 15.11.1.
-    struct SeekArgs {
+    struct Seek4Args {
         sa_stateid: Stateid4 => "nfs.stateid",
         sa_offset: Offset4 => "nfs.offset4",
         sa_what: DataContent4 => "nfs.data_content",
@@ -109,7 +109,7 @@ crate::xdr! { "nfs";
     }
 
     /// WRITE_SAME4args. RFC 7862 section 15.12.1.
-    struct WriteSameArgs<'a> {
+    struct WriteSame4Args<'a> {
         wsa_stateid: Stateid4 => "nfs.stateid",
         wsa_stable: StableHow4 => "nfs.stable_how4",
         wsa_adb: AppDataBlock4<'a>,

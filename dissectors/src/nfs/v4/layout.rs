@@ -15,7 +15,7 @@ pub use flex_files::*;
 pub use objects::*;
 pub use scsi::*;
 
-use crate::xdr::{Enclosed, List, Opaque};
+use crate::xdr::{EnclosedStructure, List, Opaque};
 
 use super::bitmap::Bitmap4;
 use super::callback::DeviceNotifications;
@@ -31,11 +31,11 @@ crate::xdr! { "nfs";
 
     /// layout_content4. RFC 8881 section 3.3.16.
     union LayoutContent4<'a> switch (loc_type: Layouttype4 => "nfs.layouttype") {
-        LAYOUT4_NFSV4_1_FILES => Files(Enclosed<'a, Nfsv41FileLayout4<'a>>) as loc_body => "nfs.loc_body.files",
-        LAYOUT4_OSD2_OBJECTS => Objects(Enclosed<'a, PnfsOsdLayout4<'a>>) as loc_body => "nfs.loc_body.osd",
-        LAYOUT4_BLOCK_VOLUME => Block(Enclosed<'a, PnfsBlockLayout4<'a>>) as loc_body => "nfs.loc_body.block",
-        LAYOUT4_FLEX_FILES => FlexFiles(Enclosed<'a, FfLayout4<'a>>) as loc_body => "nfs.loc_body.flex_files",
-        LAYOUT4_SCSI => Scsi(Enclosed<'a, PnfsScsiLayout4<'a>>) as loc_body => "nfs.loc_body.scsi",
+        LAYOUT4_NFSV4_1_FILES => Files(EnclosedStructure<'a, Nfsv41FileLayout4<'a>>) as loc_body => "nfs.loc_body.files",
+        LAYOUT4_OSD2_OBJECTS => Objects(EnclosedStructure<'a, PnfsOsdLayout4<'a>>) as loc_body => "nfs.loc_body.osd",
+        LAYOUT4_BLOCK_VOLUME => Block(EnclosedStructure<'a, PnfsBlockLayout4<'a>>) as loc_body => "nfs.loc_body.block",
+        LAYOUT4_FLEX_FILES => FlexFiles(EnclosedStructure<'a, FfLayout4<'a>>) as loc_body => "nfs.loc_body.flex_files",
+        LAYOUT4_SCSI => Scsi(EnclosedStructure<'a, PnfsScsiLayout4<'a>>) as loc_body => "nfs.loc_body.scsi",
         default => Other(Opaque<'a>) as loc_body => "nfs.layout",
     }
 
@@ -49,39 +49,39 @@ crate::xdr! { "nfs";
 
     /// device_addr4. RFC 8881 section 3.3.15.
     union DeviceAddr4<'a> switch (da_layout_type: Layouttype4 => "nfs.layouttype") {
-        LAYOUT4_NFSV4_1_FILES => Files(Enclosed<'a, Nfsv41FileLayoutDsAddr4<'a>>)
+        LAYOUT4_NFSV4_1_FILES => Files(EnclosedStructure<'a, Nfsv41FileLayoutDsAddr4<'a>>)
             as da_addr_body => "nfs.da_addr_body.files",
-        LAYOUT4_OSD2_OBJECTS => Objects(Enclosed<'a, PnfsOsdDeviceaddr4<'a>>) as da_addr_body => "nfs.da_addr_body.osd",
-        LAYOUT4_BLOCK_VOLUME => Block(Enclosed<'a, PnfsBlockDeviceaddr4<'a>>)
+        LAYOUT4_OSD2_OBJECTS => Objects(EnclosedStructure<'a, PnfsOsdDeviceaddr4<'a>>) as da_addr_body => "nfs.da_addr_body.osd",
+        LAYOUT4_BLOCK_VOLUME => Block(EnclosedStructure<'a, PnfsBlockDeviceaddr4<'a>>)
             as da_addr_body => "nfs.da_addr_body.block",
-        LAYOUT4_FLEX_FILES => FlexFiles(Enclosed<'a, FfDeviceAddr4<'a>>)
+        LAYOUT4_FLEX_FILES => FlexFiles(EnclosedStructure<'a, FfDeviceAddr4<'a>>)
             as da_addr_body => "nfs.da_addr_body.flex_files",
-        LAYOUT4_SCSI => Scsi(Enclosed<'a, PnfsScsiDeviceaddr4<'a>>) as da_addr_body => "nfs.da_addr_body.scsi",
+        LAYOUT4_SCSI => Scsi(EnclosedStructure<'a, PnfsScsiDeviceaddr4<'a>>) as da_addr_body => "nfs.da_addr_body.scsi",
         default => Other(Opaque<'a>) as da_addr_body => "nfs.devinfo",
     }
 
     /// layoutupdate4. Files have none, and flexible files only in LAYOUTSTATS: their body is empty else. RFC 8881
     /// section 3.3.18.
     union Layoutupdate4<'a> switch (lou_type: Layouttype4 => "nfs.layouttype") {
-        LAYOUT4_OSD2_OBJECTS => Objects(Enclosed<'a, PnfsOsdLayoutupdate4>) as lou_body => "nfs.lou_body.osd",
-        LAYOUT4_BLOCK_VOLUME => Block(Enclosed<'a, PnfsBlockLayoutupdate4<'a>>) as lou_body => "nfs.lou_body.block",
-        LAYOUT4_FLEX_FILES => FlexFiles(Enclosed<'a, FfLayoutupdate4<'a>>) as lou_body => "nfs.lou_body.flex_files",
-        LAYOUT4_SCSI => Scsi(Enclosed<'a, PnfsScsiLayoutupdate4<'a>>) as lou_body => "nfs.lou_body.scsi",
+        LAYOUT4_OSD2_OBJECTS => Objects(EnclosedStructure<'a, PnfsOsdLayoutupdate4>) as lou_body => "nfs.lou_body.osd",
+        LAYOUT4_BLOCK_VOLUME => Block(EnclosedStructure<'a, PnfsBlockLayoutupdate4<'a>>) as lou_body => "nfs.lou_body.block",
+        LAYOUT4_FLEX_FILES => FlexFiles(EnclosedStructure<'a, FfLayoutupdate4<'a>>) as lou_body => "nfs.lou_body.flex_files",
+        LAYOUT4_SCSI => Scsi(EnclosedStructure<'a, PnfsScsiLayoutupdate4<'a>>) as lou_body => "nfs.lou_body.scsi",
         default => Other(Opaque<'a>) as lou_body => "nfs.layoutupdate",
     }
 
     /// layouthint4. RFC 8881 section 3.3.19.
     union Layouthint4<'a> switch (loh_type: Layouttype4 => "nfs.layouttype") {
-        LAYOUT4_NFSV4_1_FILES => Files(Enclosed<'a, Nfsv41FileLayouthint4>) as loh_body => "nfs.loh_body.files",
-        LAYOUT4_OSD2_OBJECTS => Objects(Enclosed<'a, PnfsOsdLayouthint4>) as loh_body => "nfs.loh_body.osd",
-        LAYOUT4_BLOCK_VOLUME => Block(Enclosed<'a, PnfsBlockLayouthint4>) as loh_body => "nfs.loh_body.block",
-        LAYOUT4_FLEX_FILES => FlexFiles(Enclosed<'a, FfLayouthint4>) as loh_body => "nfs.loh_body.flex_files",
-        LAYOUT4_SCSI => Scsi(Enclosed<'a, PnfsScsiLayouthint4>) as loh_body => "nfs.loh_body.scsi",
+        LAYOUT4_NFSV4_1_FILES => Files(EnclosedStructure<'a, Nfsv41FileLayouthint4>) as loh_body => "nfs.loh_body.files",
+        LAYOUT4_OSD2_OBJECTS => Objects(EnclosedStructure<'a, PnfsOsdLayouthint4>) as loh_body => "nfs.loh_body.osd",
+        LAYOUT4_BLOCK_VOLUME => Block(EnclosedStructure<'a, PnfsBlockLayouthint4>) as loh_body => "nfs.loh_body.block",
+        LAYOUT4_FLEX_FILES => FlexFiles(EnclosedStructure<'a, FfLayouthint4>) as loh_body => "nfs.loh_body.flex_files",
+        LAYOUT4_SCSI => Scsi(EnclosedStructure<'a, PnfsScsiLayouthint4>) as loh_body => "nfs.loh_body.scsi",
         default => Other(Opaque<'a>) as loh_body,
     }
 
     /// GETDEVICEINFO4args. RFC 8881 section 18.40.1.
-    struct GetdeviceinfoArgs<'a> {
+    struct Getdeviceinfo4Args<'a> {
         gdia_device_id: Deviceid4 => "nfs.deviceid",
         gdia_layout_type: Layouttype4 => "nfs.layouttype",
         gdia_maxcount: Count4 => "nfs.maxcount",
@@ -89,7 +89,7 @@ crate::xdr! { "nfs";
     }
 
     /// GETDEVICEINFO4resok. RFC 8881 section 18.40.2.
-    struct GetdeviceinfoResok<'a> {
+    struct Getdeviceinfo4Resok<'a> {
         gdir_device_addr: DeviceAddr4<'a>,
         gdir_notification: Bitmap4<'a, DeviceNotifications> => "nfs.notify_mask",
     }
@@ -98,7 +98,7 @@ crate::xdr! { "nfs";
     struct GetdeviceinfoToosmall { gdir_mincount: Count4 => "nfs.count4" }
 
     /// GETDEVICELIST4args. RFC 8881 section 18.41.1.
-    struct GetdevicelistArgs {
+    struct Getdevicelist4Args {
         gdla_layout_type: Layouttype4 => "nfs.layouttype",
         gdla_maxdevices: Count4 => "nfs.maxcount",
         gdla_cookie: NfsCookie4 => "nfs.cookie4",
@@ -106,7 +106,7 @@ crate::xdr! { "nfs";
     }
 
     /// GETDEVICELIST4resok. RFC 8881 section 18.41.2.
-    struct GetdevicelistResok<'a> {
+    struct Getdevicelist4Resok<'a> {
         gdlr_cookie: NfsCookie4 => "nfs.cookie4",
         gdlr_cookieverf: Verifier4 => "nfs.cookie_verf4",
         gdlr_deviceid_list: List<'a, Deviceid4> => "nfs.deviceid",
@@ -129,7 +129,7 @@ crate::xdr! { "nfs";
     }
 
     /// LAYOUTCOMMIT4args. RFC 8881 section 18.42.1.
-    struct LayoutcommitArgs<'a> {
+    struct Layoutcommit4Args<'a> {
         loca_offset: Offset4 => "nfs.offset4",
         loca_length: Length4 => "nfs.length4",
         loca_reclaim: bool => "nfs.reclaim4",
@@ -140,10 +140,10 @@ crate::xdr! { "nfs";
     }
 
     /// LAYOUTCOMMIT4resok. RFC 8881 section 18.42.2.
-    struct LayoutcommitResok { locr_newsize: Newsize4 }
+    struct Layoutcommit4Resok { locr_newsize: Newsize4 }
 
     /// LAYOUTGET4args. RFC 8881 section 18.43.1.
-    struct LayoutgetArgs {
+    struct Layoutget4Args {
         loga_signal_layout_avail: bool => "nfs.layoutavail",
         loga_layout_type: Layouttype4 => "nfs.layouttype",
         loga_iomode: Layoutiomode4 => "nfs.iomode",
@@ -155,7 +155,7 @@ crate::xdr! { "nfs";
     }
 
     /// LAYOUTGET4resok. RFC 8881 section 18.43.2.
-    struct LayoutgetResok<'a> {
+    struct Layoutget4Resok<'a> {
         logr_return_on_close: bool => "nfs.retclose4",
         logr_stateid: Stateid4 => "nfs.stateid",
         logr_layout: List<'a, Layout4<'a>>,
@@ -180,7 +180,7 @@ crate::xdr! { "nfs";
         lrf_offset: Offset4 => "nfs.offset4",
         lrf_length: Length4 => "nfs.length4",
         lrf_stateid: Stateid4 => "nfs.stateid",
-        lrf_body: Enclosed<'a, FfLayoutreturn4<'a>> => "nfs.lrf_body.flex_files",
+        lrf_body: EnclosedStructure<'a, FfLayoutreturn4<'a>> => "nfs.lrf_body.flex_files",
     }
 
     /// layoutreturn_file4 of object storage. RFC 8881 section 18.44.1, RFC 5664 section 8.
@@ -188,7 +188,7 @@ crate::xdr! { "nfs";
         lrf_offset: Offset4 => "nfs.offset4",
         lrf_length: Length4 => "nfs.length4",
         lrf_stateid: Stateid4 => "nfs.stateid",
-        lrf_body: Enclosed<'a, PnfsOsdLayoutreturn4<'a>> => "nfs.lrf_body.osd",
+        lrf_body: EnclosedStructure<'a, PnfsOsdLayoutreturn4<'a>> => "nfs.lrf_body.osd",
     }
 
     /// lora_iomode and layoutreturn4. RFC 8881 section 18.44.1.
@@ -236,7 +236,7 @@ crate::xdr! { "nfs";
     }
 
     /// LAYOUTRETURN4args. RFC 8881 section 18.44.1.
-    struct LayoutreturnArgs<'a> {
+    struct Layoutreturn4Args<'a> {
         lora_reclaim: bool => "nfs.reclaim4",
         lora_by_type: LayoutreturnByType<'a> => "nfs.LAYOUTRETURN",
     }
@@ -248,7 +248,7 @@ crate::xdr! { "nfs";
     }
 
     /// LAYOUTRETURN4res, where it succeeds. RFC 8881 section 18.44.2.
-    struct LayoutreturnResok { lorr_stateid: LayoutreturnStateid }
+    struct Layoutreturn4Resok { lorr_stateid: LayoutreturnStateid }
 
     /// device_error4. RFC 7862 section 15.6.1.
     struct DeviceError4 {
@@ -258,7 +258,7 @@ crate::xdr! { "nfs";
     }
 
     /// LAYOUTERROR4args. RFC 7862 section 15.6.1.
-    struct LayouterrorArgs<'a> {
+    struct Layouterror4Args<'a> {
         lea_offset: Offset4 => "nfs.offset4",
         lea_length: Length4 => "nfs.length4",
         lea_stateid: Stateid4 => "nfs.stateid",
@@ -269,7 +269,7 @@ crate::xdr! { "nfs";
     struct IoInfo4 { ii_count: u64 => "nfs.io_count", ii_bytes: u64 => "nfs.io_bytes" }
 
     /// LAYOUTSTATS4args. RFC 7862 section 15.7.1.
-    struct LayoutstatsArgs<'a> {
+    struct Layoutstats4Args<'a> {
         lsa_offset: Offset4 => "nfs.offset4",
         lsa_length: Length4 => "nfs.length4",
         lsa_stateid: Stateid4 => "nfs.stateid",
@@ -282,8 +282,8 @@ crate::xdr! { "nfs";
 
 results! {
     /// GETDEVICEINFO4res. RFC 8881 section 18.40.2.
-    GetdeviceinfoRes<'a> { NFS4_OK => GetdeviceinfoResok<'a>, NFS4ERR_TOOSMALL => Toosmall(GetdeviceinfoToosmall) }
+    GetdeviceinfoRes<'a> { NFS4_OK => Getdeviceinfo4Resok<'a>, NFS4ERR_TOOSMALL => Toosmall(GetdeviceinfoToosmall) }
 
     /// LAYOUTGET4res. RFC 8881 section 18.43.2.
-    LayoutgetRes<'a> { NFS4_OK => LayoutgetResok<'a>, NFS4ERR_LAYOUTTRYLATER => Trylater(LayoutgetTrylater) }
+    LayoutgetRes<'a> { NFS4_OK => Layoutget4Resok<'a>, NFS4ERR_LAYOUTTRYLATER => Trylater(LayoutgetTrylater) }
 }

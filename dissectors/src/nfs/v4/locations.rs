@@ -1,8 +1,8 @@
 //! Where file systems are: fs_locations and fs_locations_info. RFC 8881 sections 11.16 and 11.17.
 
 use crate::field::registry::Registry;
-use crate::field::{Field, Kind, Observer, Value};
-use crate::xdr::{Cursor, Encoder, Error, List, Opaque, Xdr};
+use crate::field::{Field, FieldKind, FieldValue, Observer};
+use crate::xdr::{Cursor, Encoder, List, Opaque, Xdr, XdrError};
 
 use super::address::ServerName;
 use super::types::Pathname4;
@@ -51,12 +51,12 @@ crate::xdr! { "nfs";
 pub struct FlsInfo<'a>(pub Opaque<'a>);
 
 /// A byte of [`FlsInfo`]: its field, and what its bits are called if it has flags.
-type Fact = (Field, &'static [crate::field::FlagName]);
+type FlsInfoByte = (Field, &'static [crate::field::FlagName]);
 
 macro_rules! facts {
     ($($name:ident $filter:literal $kind:ident [$($bit:literal $flag:ident),*], $doc:literal;)*) => {
-        static FACTS: &[Fact] = &[$((
-            Field { name: $filter, label: stringify!($name), kind: Kind::$kind, doc: $doc },
+        static FACTS: &[FlsInfoByte] = &[$((
+            Field { name: $filter, label: stringify!($name), kind: FieldKind::$kind, doc: $doc },
             &[$(($bit, stringify!($flag))),*],
         )),*];
     };
@@ -82,7 +82,7 @@ facts! {
 static LATER: Field = Field {
     name: "nfs.fls_info.later",
     label: "later",
-    kind: Kind::Bytes,
+    kind: FieldKind::Bytes,
     doc: "Facts that this program does not know. RFC 8881 section 11.17.1.",
 };
 
@@ -94,7 +94,7 @@ impl FlsInfo<'_> {
 }
 
 impl<'a> Xdr<'a> for FlsInfo<'a> {
-    const KIND: Kind = Kind::Group;
+    const KIND: FieldKind = FieldKind::Group;
 
     fn describe(registry: &mut Registry) {
         FACTS.iter().for_each(|(field, _)| registry.field(field));
@@ -106,23 +106,23 @@ impl<'a> Xdr<'a> for FlsInfo<'a> {
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, XdrError> {
         let start = cursor.position();
-        let this = Self(Opaque::decode(cursor, field, &mut crate::field::Unobserved)?);
+        let this = Self(Opaque::decode(cursor, field, &mut crate::field::NullObserver)?);
         if O::WATCHES {
             observer.enter(field, start);
             for (at, ((field, names), byte)) in (start + 4..).zip(FACTS.iter().zip(this.0.0)) {
                 let number = u64::from(*byte);
-                let value = if field.kind == Kind::Flags {
-                    Value::Flags(number, names)
+                let value = if field.kind == FieldKind::Flags {
+                    FieldValue::Flags(number, names)
                 } else {
-                    Value::Unsigned(number)
+                    FieldValue::Unsigned(number)
                 };
                 observer.value(field, at..at + 1, value);
             }
             if let Some(later) = this.0.0.get(FACTS.len()..).filter(|later| !later.is_empty()) {
                 let at = start + 4 + FACTS.len();
-                observer.value(&LATER, at..at + later.len(), Value::Bytes(later));
+                observer.value(&LATER, at..at + later.len(), FieldValue::Bytes(later));
             }
             observer.leave(cursor.position());
         }
@@ -153,10 +153,13 @@ mod tests {
         let seen = seen(bytes);
         assert_eq!(seen.values.len(), 12);
         assert!(
-            matches!(seen.values[0], ("nfs.fls_info.gflags", _, Value::Flags(3, names)) if names.len() == 5)
+            matches!(seen.values[0], ("nfs.fls_info.gflags", _, FieldValue::Flags(3, names)) if names.len() == 5)
         );
-        assert_eq!(seen.values[1], ("nfs.fls_info.tflags", 5..6, Value::Flags(1, &[(1, "FSLI4TF_RDMA")])));
-        assert_eq!(seen.values[11], ("nfs.fls_info.writeorder", 15..16, Value::Unsigned(11)));
+        assert_eq!(
+            seen.values[1],
+            ("nfs.fls_info.tflags", 5..6, FieldValue::Flags(1, &[(1, "FSLI4TF_RDMA")]))
+        );
+        assert_eq!(seen.values[11], ("nfs.fls_info.writeorder", 15..16, FieldValue::Unsigned(11)));
         assert!(FlsInfo(Opaque(&bytes[4..])).has_rdma());
     }
 
@@ -165,7 +168,7 @@ mod tests {
         assert_eq!(seen(b"\0\0\0\0").values, []);
         assert_eq!(seen(b"\0\0\0\x01\x01\0\0\0").values.len(), 1);
         let longer = seen(b"\0\0\0\x0f123456789012345\0");
-        assert_eq!(longer.values[12], ("nfs.fls_info.later", 16..19, Value::Bytes(b"345")));
+        assert_eq!(longer.values[12], ("nfs.fls_info.later", 16..19, FieldValue::Bytes(b"345")));
         assert!(!FlsInfo::default().has_rdma());
     }
 }

@@ -27,7 +27,7 @@ crate::xdr! { "nfs";
     }
 
     /// LOCK4args. RFC 8881 section 18.10.1.
-    struct LockArgs<'a> {
+    struct Lock4Args<'a> {
         locktype: NfsLockType4 => "nfs.locktype4",
         reclaim: bool => "nfs.lock.reclaim",
         offset: Offset4 => "nfs.offset4",
@@ -47,7 +47,7 @@ crate::xdr! { "nfs";
     }
 
     /// LOCKT4args. RFC 8881 section 18.11.1.
-    struct LocktArgs<'a> {
+    struct Lockt4Args<'a> {
         locktype: NfsLockType4 => "nfs.locktype4",
         offset: Offset4 => "nfs.offset4",
         length: Length4 => "nfs.length4",
@@ -55,7 +55,7 @@ crate::xdr! { "nfs";
     }
 
     /// LOCKU4args. RFC 8881 section 18.12.1.
-    struct LockuArgs {
+    struct Locku4Args {
         locktype: NfsLockType4 => "nfs.locktype4",
         seqid: Seqid4,
         lock_stateid: Stateid4 => "nfs.stateid",
@@ -64,16 +64,16 @@ crate::xdr! { "nfs";
     }
 
     /// RELEASE_LOCKOWNER4args. RFC 7530 section 16.37.2.
-    struct ReleaseLockownerArgs<'a> { lock_owner: LockOwner4<'a> }
+    struct ReleaseLockowner4Args<'a> { lock_owner: LockOwner4<'a> }
 
     /// FREE_STATEID4args. RFC 8881 section 18.38.1.
-    struct FreeStateidArgs { fsa_stateid: Stateid4 => "nfs.stateid" }
+    struct FreeStateid4Args { fsa_stateid: Stateid4 => "nfs.stateid" }
 
     /// TEST_STATEID4args. RFC 8881 section 18.48.1.
-    struct TestStateidArgs<'a> { ts_stateids: List<'a, Stateid4> => "nfs.stateid" }
+    struct TestStateid4Args<'a> { ts_stateids: List<'a, Stateid4> => "nfs.stateid" }
 
     /// TEST_STATEID4resok. RFC 8881 section 18.48.2.
-    struct TestStateidResok<'a> { tsr_status_codes: List<'a, Nfsstat4> => "nfs.nfsstat4" }
+    struct TestStateid4Resok<'a> { tsr_status_codes: List<'a, Nfsstat4> => "nfs.nfsstat4" }
 }
 
 results! {

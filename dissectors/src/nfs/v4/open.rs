@@ -72,7 +72,7 @@ crate::xdr! { "nfs";
     }
 
     /// OPEN4args. RFC 8881 section 18.16.1.
-    struct OpenArgs<'a> {
+    struct Open4Args<'a> {
         seqid: Seqid4,
         share_access: ShareAccess => "nfs.share_access",
         share_deny: ShareDeny => "nfs.open4.share_deny",
@@ -141,7 +141,7 @@ crate::xdr! { "nfs";
     }
 
     /// OPEN4resok. RFC 8881 section 18.16.2.
-    struct OpenResok<'a> {
+    struct Open4Resok<'a> {
         stateid: Stateid4,
         cinfo: ChangeInfo4,
         rflags: OpenRflags => "nfs.open_rflags",
@@ -150,17 +150,17 @@ crate::xdr! { "nfs";
     }
 
     /// CLOSE4args. RFC 8881 section 18.2.1.
-    struct CloseArgs { seqid: Seqid4, open_stateid: Stateid4 => "nfs.stateid" }
+    struct Close4Args { seqid: Seqid4, open_stateid: Stateid4 => "nfs.stateid" }
 
     /// CLOSE4res, OPEN_CONFIRM4resok and OPEN_DOWNGRADE4resok. RFC 8881 sections 18.2.2 and 18.18.2, RFC 7530
     /// section 16.18.3.
     struct OpenStateid { open_stateid: Stateid4 => "nfs.stateid" }
 
     /// OPEN_CONFIRM4args. RFC 7530 section 16.18.2.
-    struct OpenConfirmArgs { open_stateid: Stateid4 => "nfs.stateid", seqid: Seqid4 }
+    struct OpenConfirm4Args { open_stateid: Stateid4 => "nfs.stateid", seqid: Seqid4 }
 
     /// OPEN_DOWNGRADE4args. RFC 8881 section 18.18.1.
-    struct OpenDowngradeArgs {
+    struct OpenDowngrade4Args {
         open_stateid: Stateid4 => "nfs.stateid",
         seqid: Seqid4,
         share_access: ShareAccess => "nfs.share_access",
@@ -168,10 +168,10 @@ crate::xdr! { "nfs";
     }
 
     /// DELEGPURGE4args. RFC 8881 section 18.5.1.
-    struct DelegpurgeArgs { clientid: Clientid4 }
+    struct Delegpurge4Args { clientid: Clientid4 }
 
     /// DELEGRETURN4args. RFC 8881 section 18.6.1.
-    struct DelegreturnArgs { deleg_stateid: Stateid4 => "nfs.stateid" }
+    struct Delegreturn4Args { deleg_stateid: Stateid4 => "nfs.stateid" }
 
     /// deleg_claim4. RFC 8881 section 18.49.1.
     union DelegClaim4 switch (dc_claim: OpenClaimType4 => "nfs.open.claim_type") {
@@ -181,13 +181,13 @@ crate::xdr! { "nfs";
     }
 
     /// WANT_DELEGATION4args. RFC 8881 section 18.49.1.
-    struct WantDelegationArgs { wda_want: ShareAccess => "nfs.share_access", wda_claim: DelegClaim4 }
+    struct WantDelegation4Args { wda_want: ShareAccess => "nfs.share_access", wda_claim: DelegClaim4 }
 
     /// WANT_DELEGATION4res, where it succeeds. RFC 8881 section 18.49.2.
-    struct WantDelegationResok<'a> { wdr_resok4: OpenDelegation4<'a> }
+    struct WantDelegation4Resok<'a> { wdr_resok4: OpenDelegation4<'a> }
 
     /// GET_DIR_DELEGATION4args. RFC 8881 section 18.39.1.
-    struct GetDirDelegationArgs<'a> {
+    struct GetDirDelegation4Args<'a> {
         gdda_signal_deleg_avail: bool,
         gdda_notification_types: Bitmap4<'a, super::callback::Notifications> => "nfs.notify_mask",
         gdda_child_attr_delay: Duration4,
@@ -197,7 +197,7 @@ crate::xdr! { "nfs";
     }
 
     /// GET_DIR_DELEGATION4resok. RFC 8881 section 18.39.2.
-    struct GetDirDelegationResok<'a> {
+    struct GetDirDelegation4Resok<'a> {
         gddr_cookieverf: Verifier4 => "nfs.cookie_verf4",
         gddr_stateid: Stateid4 => "nfs.stateid",
         gddr_notification: Bitmap4<'a, super::callback::Notifications> => "nfs.notify_mask",
@@ -209,8 +209,8 @@ crate::xdr! { "nfs";
     enum Gddrnf4Status { GDD4_OK = 0, GDD4_UNAVAIL = 1 }
 
     /// GET_DIR_DELEGATION4res_non_fatal. RFC 8881 section 18.39.2.
-    union GetDirDelegationResNonFatal<'a> switch (gddrnf_status: Gddrnf4Status) {
-        GDD4_OK => Ok(GetDirDelegationResok<'a>) as gddrnf_resok4,
+    union GetDirDelegation4ResNonFatal<'a> switch (gddrnf_status: Gddrnf4Status) {
+        GDD4_OK => Ok(GetDirDelegation4Resok<'a>) as gddrnf_resok4,
         GDD4_UNAVAIL => Unavail(bool) as gddrnf_will_signal_deleg_avail,
     }
 }

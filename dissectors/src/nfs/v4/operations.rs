@@ -3,9 +3,9 @@
 
 use std::fmt;
 
-use crate::field::{Field, FlagName, Kind, Observer, Value};
-use crate::nfs::Outcome;
-use crate::xdr::{Cursor, Encoder, Error, Void, Xdr};
+use crate::field::{Field, FieldKind, FieldValue, FlagName, Observer};
+use crate::nfs::StatusUnion;
+use crate::xdr::{Cursor, Encoder, Void, Xdr, XdrError};
 
 use super::bitmap::names;
 use super::callback::*;
@@ -20,10 +20,10 @@ use super::status::Nfsstat4;
 use super::xattr::*;
 
 /// What most results are: a status, and more where the operation succeeded.
-type Res<T = Void> = Outcome<Nfsstat4, T>;
+type Nfs4Res<T = Void> = StatusUnion<Nfsstat4, T>;
 
 /// One operation of a COMPOUND: its arguments in a Call, or its results in a Reply.
-pub trait Body<'a>: Sized + Clone {
+pub trait OperationBody<'a>: Sized + Clone {
     /// The number that says which operation it is.
     type Number: Copy + fmt::Debug + fmt::Display + PartialEq + From<u32> + Into<u32>;
     /// The number as a field.
@@ -46,12 +46,12 @@ pub trait Body<'a>: Sized + Clone {
     /// Reads what follows the number.
     ///
     /// # Errors
-    /// [`Error::Unknown`] for a number that is not known; else as its type.
+    /// [`XdrError::Unknown`] for a number that is not known; else as its type.
     fn decode<O: Observer<'a>>(
         number: Self::Number,
         cursor: &mut Cursor<'a>,
         observer: &mut O,
-    ) -> Result<Self, Error>;
+    ) -> Result<Self, XdrError>;
 
     /// Appends what follows the number.
     fn encode(&self, encoder: &mut Encoder);
@@ -93,7 +93,7 @@ macro_rules! table {
         }
 
         impl<'a> Xdr<'a> for $number {
-            const KIND: Kind = Kind::Enum;
+            const KIND: FieldKind = FieldKind::Enum;
             const NAMES: &'static [FlagName] = Self::NAMES;
 
             #[inline]
@@ -101,10 +101,10 @@ macro_rules! table {
                 cursor: &mut Cursor<'a>,
                 field: &'static Field,
                 observer: &mut O,
-            ) -> Result<Self, Error> {
+            ) -> Result<Self, XdrError> {
                 let at = cursor.position();
                 let number = Self(cursor.word()?);
-                observer.value(field, at..at + 4, Value::Enum(number.0.into(), number.name()));
+                observer.value(field, at..at + 4, FieldValue::Enum(number.0.into(), number.name()));
                 Ok(number)
             }
 
@@ -117,12 +117,12 @@ macro_rules! table {
         table!(@body $opcode, $number, $results, true);
     };
     (@body $opcode:literal, $number:ident, $bodies:ident, $has_status:literal) => {
-        impl<'a> Body<'a> for $bodies<'a> {
+        impl<'a> OperationBody<'a> for $bodies<'a> {
             type Number = $number;
             const OPCODE: &'static Field = &Field {
                 name: $opcode,
                 label: "op",
-                kind: Kind::Enum,
+                kind: FieldKind::Enum,
                 doc: "Which operation it is. RFC 8881 section 16.2.1.",
             };
             const HAS_STATUS: bool = $has_status;
@@ -148,7 +148,7 @@ macro_rules! table {
                 number: $number,
                 cursor: &mut Cursor<'a>,
                 observer: &mut O,
-            ) -> Result<Self, Error> {
+            ) -> Result<Self, XdrError> {
                 Self::decode(number, cursor, observer)
             }
 
@@ -162,116 +162,116 @@ macro_rules! table {
 table! { "nfs.opcode";
     /// nfs_opnum4. RFC 7863, RFC 8276 section 8.6.
     Operation, Args<'a>, Results:
-    3 ACCESS(AccessArgs) -> Res<AccessResok>, "Check access rights. RFC 8881 section 18.1";
-    4 CLOSE(CloseArgs) -> Res<OpenStateid>, "Close a file. RFC 8881 section 18.2";
-    5 COMMIT(CommitArgs) -> Res<CommitResok>, "Commit cached data. RFC 8881 section 18.3";
-    6 CREATE(CreateArgs<'a>) -> Res<CreateResok<'a>>, "Create an object that is no regular file. RFC 8881 section 18.4";
-    7 DELEGPURGE(DelegpurgeArgs) -> Res, "Purge delegations awaiting recovery. RFC 8881 section 18.5";
-    8 DELEGRETURN(DelegreturnArgs) -> Res, "Return a delegation. RFC 8881 section 18.6";
-    9 GETATTR(GetattrArgs<'a>) -> Res<ObjAttributes<'a>>, "Get attributes. RFC 8881 section 18.7";
-    10 GETFH(Void) -> Res<Object<'a>>, "Get the current filehandle. RFC 8881 section 18.8";
-    11 LINK(LinkArgs<'a>) -> Res<Cinfo>, "Create a link to a file. RFC 8881 section 18.9";
-    12 LOCK(LockArgs<'a>) -> LockRes<'a>, "Create a lock. RFC 8881 section 18.10";
-    13 LOCKT(LocktArgs<'a>) -> LocktRes<'a>, "Test for a lock. RFC 8881 section 18.11";
-    14 LOCKU(LockuArgs) -> Res<LockStateid>, "Unlock a file. RFC 8881 section 18.12";
-    15 LOOKUP(LookupArgs<'a>) -> Res, "Look up a filename. RFC 8881 section 18.13";
-    16 LOOKUPP(Void) -> Res, "Look up the parent directory. RFC 8881 section 18.14";
-    17 NVERIFY(ObjAttributes<'a>) -> Res, "Verify a difference in attributes. RFC 8881 section 18.15";
-    18 OPEN(OpenArgs<'a>) -> Res<OpenResok<'a>>, "Open a regular file. RFC 8881 section 18.16";
-    19 OPENATTR(OpenattrArgs) -> Res, "Open the named attribute directory. RFC 8881 section 18.17";
-    20 OPEN_CONFIRM(OpenConfirmArgs) -> Res<OpenStateid>, "Confirm an open. RFC 7530 section 16.18";
-    21 OPEN_DOWNGRADE(OpenDowngradeArgs) -> Res<OpenStateid>, "Reduce open file access. RFC 8881 section 18.18";
-    22 PUTFH(Object<'a>) -> Res, "Set the current filehandle. RFC 8881 section 18.19";
-    23 PUTPUBFH(Void) -> Res, "Set the public filehandle. RFC 8881 section 18.20";
-    24 PUTROOTFH(Void) -> Res, "Set the root filehandle. RFC 8881 section 18.21";
-    25 READ(ReadArgs) -> Res<ReadResok<'a>>, "Read from a file. RFC 8881 section 18.22";
-    26 READDIR(ReaddirArgs<'a>) -> Res<ReaddirResok<'a>>, "Read a directory. RFC 8881 section 18.23";
-    27 READLINK(Void) -> Res<ReadlinkResok<'a>>, "Read a symbolic link. RFC 8881 section 18.24";
-    28 REMOVE(RemoveArgs<'a>) -> Res<Cinfo>, "Remove an object. RFC 8881 section 18.25";
-    29 RENAME(RenameArgs<'a>) -> Res<RenameResok>, "Rename a directory entry. RFC 8881 section 18.26";
-    30 RENEW(RenewArgs) -> Res, "Renew a lease. RFC 7530 section 16.28";
-    31 RESTOREFH(Void) -> Res, "Restore the saved filehandle. RFC 8881 section 18.27";
-    32 SAVEFH(Void) -> Res, "Save the current filehandle. RFC 8881 section 18.28";
-    33 SECINFO(SecinfoArgs<'a>) -> Res<SecinfoResok<'a>>, "Obtain available security. RFC 8881 section 18.29";
-    34 SETATTR(SetattrArgs<'a>) -> SetattrRes<'a>, "Set attributes. RFC 8881 section 18.30";
-    35 SETCLIENTID(SetclientidArgs<'a>) -> SetclientidRes<'a>, "Negotiate a client ID. RFC 7530 section 16.33";
-    36 SETCLIENTID_CONFIRM(SetclientidConfirm) -> Res, "Confirm a client ID. RFC 7530 section 16.34";
-    37 VERIFY(ObjAttributes<'a>) -> Res, "Verify same attributes. RFC 8881 section 18.31";
-    38 WRITE(WriteArgs<'a>) -> Res<WriteResok>, "Write to a file. RFC 8881 section 18.32";
-    39 RELEASE_LOCKOWNER(ReleaseLockownerArgs<'a>) -> Res, "Release lock-owner state. RFC 7530 section 16.37";
-    40 BACKCHANNEL_CTL(BackchannelCtlArgs<'a>) -> Res, "Backchannel control. RFC 8881 section 18.33";
-    41 BIND_CONN_TO_SESSION(BindConnToSessionArgs) -> Res<BindConnToSessionResok>,
+    3 ACCESS(Access4Args) -> Nfs4Res<Access4Resok>, "Check access rights. RFC 8881 section 18.1";
+    4 CLOSE(Close4Args) -> Nfs4Res<OpenStateid>, "Close a file. RFC 8881 section 18.2";
+    5 COMMIT(Commit4Args) -> Nfs4Res<Commit4Resok>, "Commit cached data. RFC 8881 section 18.3";
+    6 CREATE(Create4Args<'a>) -> Nfs4Res<Create4Resok<'a>>, "Create an object that is no regular file. RFC 8881 section 18.4";
+    7 DELEGPURGE(Delegpurge4Args) -> Nfs4Res, "Purge delegations awaiting recovery. RFC 8881 section 18.5";
+    8 DELEGRETURN(Delegreturn4Args) -> Nfs4Res, "Return a delegation. RFC 8881 section 18.6";
+    9 GETATTR(Getattr4Args<'a>) -> Nfs4Res<Getattr4Resok<'a>>, "Get attributes. RFC 8881 section 18.7";
+    10 GETFH(Void) -> Nfs4Res<ObjectFh4<'a>>, "Get the current filehandle. RFC 8881 section 18.8";
+    11 LINK(Link4Args<'a>) -> Nfs4Res<Cinfo>, "Create a link to a file. RFC 8881 section 18.9";
+    12 LOCK(Lock4Args<'a>) -> LockRes<'a>, "Create a lock. RFC 8881 section 18.10";
+    13 LOCKT(Lockt4Args<'a>) -> LocktRes<'a>, "Test for a lock. RFC 8881 section 18.11";
+    14 LOCKU(Locku4Args) -> Nfs4Res<LockStateid>, "Unlock a file. RFC 8881 section 18.12";
+    15 LOOKUP(Lookup4Args<'a>) -> Nfs4Res, "Look up a filename. RFC 8881 section 18.13";
+    16 LOOKUPP(Void) -> Nfs4Res, "Look up the parent directory. RFC 8881 section 18.14";
+    17 NVERIFY(Getattr4Resok<'a>) -> Nfs4Res, "Verify a difference in attributes. RFC 8881 section 18.15";
+    18 OPEN(Open4Args<'a>) -> Nfs4Res<Open4Resok<'a>>, "Open a regular file. RFC 8881 section 18.16";
+    19 OPENATTR(Openattr4Args) -> Nfs4Res, "Open the named attribute directory. RFC 8881 section 18.17";
+    20 OPEN_CONFIRM(OpenConfirm4Args) -> Nfs4Res<OpenStateid>, "Confirm an open. RFC 7530 section 16.18";
+    21 OPEN_DOWNGRADE(OpenDowngrade4Args) -> Nfs4Res<OpenStateid>, "Reduce open file access. RFC 8881 section 18.18";
+    22 PUTFH(ObjectFh4<'a>) -> Nfs4Res, "Set the current filehandle. RFC 8881 section 18.19";
+    23 PUTPUBFH(Void) -> Nfs4Res, "Set the public filehandle. RFC 8881 section 18.20";
+    24 PUTROOTFH(Void) -> Nfs4Res, "Set the root filehandle. RFC 8881 section 18.21";
+    25 READ(Read4Args) -> Nfs4Res<Read4Resok<'a>>, "Read from a file. RFC 8881 section 18.22";
+    26 READDIR(Readdir4Args<'a>) -> Nfs4Res<Readdir4Resok<'a>>, "Read a directory. RFC 8881 section 18.23";
+    27 READLINK(Void) -> Nfs4Res<Readlink4Resok<'a>>, "Read a symbolic link. RFC 8881 section 18.24";
+    28 REMOVE(Remove4Args<'a>) -> Nfs4Res<Cinfo>, "Remove an object. RFC 8881 section 18.25";
+    29 RENAME(Rename4Args<'a>) -> Nfs4Res<Rename4Resok>, "Rename a directory entry. RFC 8881 section 18.26";
+    30 RENEW(Renew4Args) -> Nfs4Res, "Renew a lease. RFC 7530 section 16.28";
+    31 RESTOREFH(Void) -> Nfs4Res, "Restore the saved filehandle. RFC 8881 section 18.27";
+    32 SAVEFH(Void) -> Nfs4Res, "Save the current filehandle. RFC 8881 section 18.28";
+    33 SECINFO(Secinfo4Args<'a>) -> Nfs4Res<Secinfo4Resok<'a>>, "Obtain available security. RFC 8881 section 18.29";
+    34 SETATTR(Setattr4Args<'a>) -> Setattr4Res<'a>, "Set attributes. RFC 8881 section 18.30";
+    35 SETCLIENTID(Setclientid4Args<'a>) -> SetclientidRes<'a>, "Negotiate a client ID. RFC 7530 section 16.33";
+    36 SETCLIENTID_CONFIRM(SetclientidConfirm) -> Nfs4Res, "Confirm a client ID. RFC 7530 section 16.34";
+    37 VERIFY(Getattr4Resok<'a>) -> Nfs4Res, "Verify same attributes. RFC 8881 section 18.31";
+    38 WRITE(Write4Args<'a>) -> Nfs4Res<Write4Resok>, "Write to a file. RFC 8881 section 18.32";
+    39 RELEASE_LOCKOWNER(ReleaseLockowner4Args<'a>) -> Nfs4Res, "Release lock-owner state. RFC 7530 section 16.37";
+    40 BACKCHANNEL_CTL(BackchannelCtl4Args<'a>) -> Nfs4Res, "Backchannel control. RFC 8881 section 18.33";
+    41 BIND_CONN_TO_SESSION(BindConnToSession4Args) -> Nfs4Res<BindConnToSession4Resok>,
         "Associate a connection with a session. RFC 8881 section 18.34";
-    42 EXCHANGE_ID(ExchangeIdArgs<'a>) -> Res<ExchangeIdResok<'a>>, "Instantiate a client ID. RFC 8881 section 18.35";
-    43 CREATE_SESSION(CreateSessionArgs<'a>) -> Res<CreateSessionResok<'a>>,
+    42 EXCHANGE_ID(ExchangeId4Args<'a>) -> Nfs4Res<ExchangeId4Resok<'a>>, "Instantiate a client ID. RFC 8881 section 18.35";
+    43 CREATE_SESSION(CreateSession4Args<'a>) -> Nfs4Res<CreateSession4Resok<'a>>,
         "Create a session and confirm a client ID. RFC 8881 section 18.36";
-    44 DESTROY_SESSION(DestroySessionArgs) -> Res, "Destroy a session. RFC 8881 section 18.37";
-    45 FREE_STATEID(FreeStateidArgs) -> Res, "Free a stateid without locks. RFC 8881 section 18.38";
-    46 GET_DIR_DELEGATION(GetDirDelegationArgs<'a>) -> Res<GetDirDelegationResNonFatal<'a>>,
+    44 DESTROY_SESSION(DestroySession4Args) -> Nfs4Res, "Destroy a session. RFC 8881 section 18.37";
+    45 FREE_STATEID(FreeStateid4Args) -> Nfs4Res, "Free a stateid without locks. RFC 8881 section 18.38";
+    46 GET_DIR_DELEGATION(GetDirDelegation4Args<'a>) -> Nfs4Res<GetDirDelegation4ResNonFatal<'a>>,
         "Get a directory delegation. RFC 8881 section 18.39";
-    47 GETDEVICEINFO(GetdeviceinfoArgs<'a>) -> GetdeviceinfoRes<'a>, "Get device information. RFC 8881 section 18.40";
-    48 GETDEVICELIST(GetdevicelistArgs) -> Res<GetdevicelistResok<'a>>,
+    47 GETDEVICEINFO(Getdeviceinfo4Args<'a>) -> GetdeviceinfoRes<'a>, "Get device information. RFC 8881 section 18.40";
+    48 GETDEVICELIST(Getdevicelist4Args) -> Nfs4Res<Getdevicelist4Resok<'a>>,
         "Get all device mappings of a file system. RFC 8881 section 18.41";
-    49 LAYOUTCOMMIT(LayoutcommitArgs<'a>) -> Res<LayoutcommitResok>,
+    49 LAYOUTCOMMIT(Layoutcommit4Args<'a>) -> Nfs4Res<Layoutcommit4Resok>,
         "Commit writes made using a layout. RFC 8881 section 18.42";
-    50 LAYOUTGET(LayoutgetArgs) -> LayoutgetRes<'a>, "Get layout information. RFC 8881 section 18.43";
-    51 LAYOUTRETURN(LayoutreturnArgs<'a>) -> Res<LayoutreturnResok>,
+    50 LAYOUTGET(Layoutget4Args) -> LayoutgetRes<'a>, "Get layout information. RFC 8881 section 18.43";
+    51 LAYOUTRETURN(Layoutreturn4Args<'a>) -> Nfs4Res<Layoutreturn4Resok>,
         "Release layout information. RFC 8881 section 18.44";
-    52 SECINFO_NO_NAME(SecinfoNoNameArgs) -> Res<SecinfoResok<'a>>,
+    52 SECINFO_NO_NAME(SecinfoNoName4Args) -> Nfs4Res<Secinfo4Resok<'a>>,
         "Get security on an unnamed object. RFC 8881 section 18.45";
-    53 SEQUENCE(SequenceArgs) -> Res<SequenceResok>,
+    53 SEQUENCE(Sequence4Args) -> Nfs4Res<Sequence4Resok>,
         "Supply per-procedure sequencing and control. RFC 8881 section 18.46";
-    54 SET_SSV(SetSsvArgs<'a>) -> Res<SetSsvResok<'a>>, "Update the SSV of a client ID. RFC 8881 section 18.47";
-    55 TEST_STATEID(TestStateidArgs<'a>) -> Res<TestStateidResok<'a>>,
+    54 SET_SSV(SetSsv4Args<'a>) -> Nfs4Res<SetSsv4Resok<'a>>, "Update the SSV of a client ID. RFC 8881 section 18.47";
+    55 TEST_STATEID(TestStateid4Args<'a>) -> Nfs4Res<TestStateid4Resok<'a>>,
         "Test stateids for validity. RFC 8881 section 18.48";
-    56 WANT_DELEGATION(WantDelegationArgs) -> Res<WantDelegationResok<'a>>,
+    56 WANT_DELEGATION(WantDelegation4Args) -> Nfs4Res<WantDelegation4Resok<'a>>,
         "Request a delegation. RFC 8881 section 18.49";
-    57 DESTROY_CLIENTID(DestroyClientidArgs) -> Res, "Destroy a client ID. RFC 8881 section 18.50";
-    58 RECLAIM_COMPLETE(ReclaimCompleteArgs) -> Res, "Indicate that reclaims are finished. RFC 8881 section 18.51";
-    59 ALLOCATE(AllocateArgs) -> Res, "Reserve space in a region of a file. RFC 7862 section 15.1";
-    60 COPY(CopyArgs<'a>) -> CopyRes<'a>, "Initiate a server-side copy. RFC 7862 section 15.2";
-    61 COPY_NOTIFY(CopyNotifyArgs<'a>) -> Res<CopyNotifyResok<'a>>,
+    57 DESTROY_CLIENTID(DestroyClientid4Args) -> Nfs4Res, "Destroy a client ID. RFC 8881 section 18.50";
+    58 RECLAIM_COMPLETE(ReclaimComplete4Args) -> Nfs4Res, "Indicate that reclaims are finished. RFC 8881 section 18.51";
+    59 ALLOCATE(Allocate4Args) -> Nfs4Res, "Reserve space in a region of a file. RFC 7862 section 15.1";
+    60 COPY(Copy4Args<'a>) -> CopyRes<'a>, "Initiate a server-side copy. RFC 7862 section 15.2";
+    61 COPY_NOTIFY(CopyNotify4Args<'a>) -> Nfs4Res<CopyNotify4Resok<'a>>,
         "Notify a source server of a future copy. RFC 7862 section 15.3";
-    62 DEALLOCATE(DeallocateArgs) -> Res, "Unreserve space in a region of a file. RFC 7862 section 15.4";
-    63 IO_ADVISE(IoAdviseArgs<'a>) -> Res<IoAdviseResok<'a>>,
+    62 DEALLOCATE(Deallocate4Args) -> Nfs4Res, "Unreserve space in a region of a file. RFC 7862 section 15.4";
+    63 IO_ADVISE(IoAdvise4Args<'a>) -> Nfs4Res<IoAdvise4Resok<'a>>,
         "Send hints on I/O access patterns. RFC 7862 section 15.5";
-    64 LAYOUTERROR(LayouterrorArgs<'a>) -> Res, "Provide errors for the layout. RFC 7862 section 15.6";
-    65 LAYOUTSTATS(LayoutstatsArgs<'a>) -> Res, "Provide statistics for the layout. RFC 7862 section 15.7";
-    66 OFFLOAD_CANCEL(OffloadCancelArgs) -> Res, "Stop an offloaded operation. RFC 7862 section 15.8";
-    67 OFFLOAD_STATUS(OffloadStatusArgs) -> Res<OffloadStatusResok<'a>>,
+    64 LAYOUTERROR(Layouterror4Args<'a>) -> Nfs4Res, "Provide errors for the layout. RFC 7862 section 15.6";
+    65 LAYOUTSTATS(Layoutstats4Args<'a>) -> Nfs4Res, "Provide statistics for the layout. RFC 7862 section 15.7";
+    66 OFFLOAD_CANCEL(OffloadCancel4Args) -> Nfs4Res, "Stop an offloaded operation. RFC 7862 section 15.8";
+    67 OFFLOAD_STATUS(OffloadStatus4Args) -> Nfs4Res<OffloadStatus4Resok<'a>>,
         "Poll for the status of an asynchronous operation. RFC 7862 section 15.9";
-    68 READ_PLUS(ReadPlusArgs) -> Res<ReadPlusRes4<'a>>, "Read data or holes from a file. RFC 7862 section 15.10";
-    69 SEEK(SeekArgs) -> Res<SeekRes4>, "Find the next data or hole. RFC 7862 section 15.11";
-    70 WRITE_SAME(WriteSameArgs<'a>) -> Res<WriteResponse4<'a>>,
+    68 READ_PLUS(ReadPlus4Args) -> Nfs4Res<ReadPlusRes4<'a>>, "Read data or holes from a file. RFC 7862 section 15.10";
+    69 SEEK(Seek4Args) -> Nfs4Res<SeekRes4>, "Find the next data or hole. RFC 7862 section 15.11";
+    70 WRITE_SAME(WriteSame4Args<'a>) -> Nfs4Res<WriteResponse4<'a>>,
         "Write an application data block many times. RFC 7862 section 15.12";
-    71 CLONE(CloneArgs) -> Res, "Clone a range of a file into another file. RFC 7862 section 15.13";
-    72 GETXATTR(GetxattrArgs<'a>) -> Res<GetxattrResok<'a>>, "Get an extended attribute. RFC 8276 section 8.4.1";
-    73 SETXATTR(SetxattrArgs<'a>) -> Res<SetxattrResok>, "Set an extended attribute. RFC 8276 section 8.4.2";
-    74 LISTXATTRS(ListxattrsArgs) -> Res<ListxattrsResok<'a>>, "List extended attributes. RFC 8276 section 8.4.3";
-    75 REMOVEXATTR(RemovexattrArgs<'a>) -> Res<RemovexattrResok>,
+    71 CLONE(Clone4Args) -> Nfs4Res, "Clone a range of a file into another file. RFC 7862 section 15.13";
+    72 GETXATTR(Getxattr4Args<'a>) -> Nfs4Res<Getxattr4Resok<'a>>, "Get an extended attribute. RFC 8276 section 8.4.1";
+    73 SETXATTR(Setxattr4Args<'a>) -> Nfs4Res<Setxattr4Resok>, "Set an extended attribute. RFC 8276 section 8.4.2";
+    74 LISTXATTRS(Listxattrs4Args) -> Nfs4Res<Listxattrs4Resok<'a>>, "List extended attributes. RFC 8276 section 8.4.3";
+    75 REMOVEXATTR(Removexattr4Args<'a>) -> Nfs4Res<Removexattr4Resok>,
         "Remove an extended attribute. RFC 8276 section 8.4.4";
-    10044 ILLEGAL(Void) -> Res, "An operation that does not exist. RFC 8881 section 18.52";
+    10044 ILLEGAL(Void) -> Nfs4Res, "An operation that does not exist. RFC 8881 section 18.52";
 }
 
 table! { "nfs.cb.operation";
     /// nfs_cb_opnum4. RFC 7863.
     CbOperation, CbArgs<'a>, CbResults:
-    3 CB_GETATTR(CbGetattrArgs<'a>) -> Res<ObjAttributes<'a>>, "Get attributes. RFC 8881 section 20.1";
-    4 CB_RECALL(CbRecallArgs<'a>) -> Res, "Recall a delegation. RFC 8881 section 20.2";
-    5 CB_LAYOUTRECALL(CbLayoutrecallArgs<'a>) -> Res, "Recall a layout. RFC 8881 section 20.3";
-    6 CB_NOTIFY(CbNotifyArgs<'a>) -> Res, "Notify of directory changes. RFC 8881 section 20.4";
-    7 CB_PUSH_DELEG(CbPushDelegArgs<'a>) -> Res, "Offer a delegation that was requested. RFC 8881 section 20.5";
-    8 CB_RECALL_ANY(CbRecallAnyArgs<'a>) -> Res, "Keep any N recallable objects. RFC 8881 section 20.6";
-    9 CB_RECALLABLE_OBJ_AVAIL(CbRecallAnyArgs<'a>) -> Res,
+    3 CB_GETATTR(CbGetattr4Args<'a>) -> Nfs4Res<Getattr4Resok<'a>>, "Get attributes. RFC 8881 section 20.1";
+    4 CB_RECALL(CbRecall4Args<'a>) -> Nfs4Res, "Recall a delegation. RFC 8881 section 20.2";
+    5 CB_LAYOUTRECALL(CbLayoutrecall4Args<'a>) -> Nfs4Res, "Recall a layout. RFC 8881 section 20.3";
+    6 CB_NOTIFY(CbNotify4Args<'a>) -> Nfs4Res, "Notify of directory changes. RFC 8881 section 20.4";
+    7 CB_PUSH_DELEG(CbPushDeleg4Args<'a>) -> Nfs4Res, "Offer a delegation that was requested. RFC 8881 section 20.5";
+    8 CB_RECALL_ANY(CbRecallAny4Args<'a>) -> Nfs4Res, "Keep any N recallable objects. RFC 8881 section 20.6";
+    9 CB_RECALLABLE_OBJ_AVAIL(CbRecallAny4Args<'a>) -> Nfs4Res,
         "Signal resources for recallable objects. RFC 8881 section 20.7";
-    10 CB_RECALL_SLOT(CbRecallSlotArgs) -> Res, "Change flow control limits. RFC 8881 section 20.8";
-    11 CB_SEQUENCE(CbSequenceArgs<'a>) -> Res<CbSequenceResok>,
+    10 CB_RECALL_SLOT(CbRecallSlot4Args) -> Nfs4Res, "Change flow control limits. RFC 8881 section 20.8";
+    11 CB_SEQUENCE(CbSequence4Args<'a>) -> Nfs4Res<CbSequence4Resok>,
         "Supply backchannel sequencing and control. RFC 8881 section 20.9";
-    12 CB_WANTS_CANCELLED(CbWantsCancelledArgs) -> Res, "Cancel pending delegation wants. RFC 8881 section 20.10";
-    13 CB_NOTIFY_LOCK(CbNotifyLockArgs<'a>) -> Res, "Notify of a possible lock availability. RFC 8881 section 20.11";
-    14 CB_NOTIFY_DEVICEID(CbNotifyDeviceidArgs<'a>) -> Res, "Notify of device ID changes. RFC 8881 section 20.12";
-    15 CB_OFFLOAD(CbOffloadArgs<'a>) -> Res, "Report the results of an asynchronous operation. RFC 7862 section 16.1";
-    10044 CB_ILLEGAL(Void) -> Res, "A callback operation that does not exist. RFC 8881 section 20.13";
+    12 CB_WANTS_CANCELLED(CbWantsCancelled4Args) -> Nfs4Res, "Cancel pending delegation wants. RFC 8881 section 20.10";
+    13 CB_NOTIFY_LOCK(CbNotifyLock4Args<'a>) -> Nfs4Res, "Notify of a possible lock availability. RFC 8881 section 20.11";
+    14 CB_NOTIFY_DEVICEID(CbNotifyDeviceid4Args<'a>) -> Nfs4Res, "Notify of device ID changes. RFC 8881 section 20.12";
+    15 CB_OFFLOAD(CbOffload4Args<'a>) -> Nfs4Res, "Report the results of an asynchronous operation. RFC 7862 section 16.1";
+    10044 CB_ILLEGAL(Void) -> Nfs4Res, "A callback operation that does not exist. RFC 8881 section 20.13";
 }
 
 impl Operation {

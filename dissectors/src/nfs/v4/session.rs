@@ -18,7 +18,7 @@ crate::xdr! { "nfs";
     struct CbClient4<'a> { cb_program: u32, cb_location: Netaddr4<'a> }
 
     /// SETCLIENTID4args. RFC 7530 section 16.33.2.
-    struct SetclientidArgs<'a> {
+    struct Setclientid4Args<'a> {
         client: NfsClientId4<'a>,
         callback: CbClient4<'a>,
         callback_ident: u32 => "nfs.callback.ident",
@@ -31,7 +31,7 @@ crate::xdr! { "nfs";
     struct ClidInuse<'a> { client_using: Netaddr4<'a> }
 
     /// RENEW4args. RFC 7530 section 16.28.2.
-    struct RenewArgs { clientid: Clientid4 }
+    struct Renew4Args { clientid: Clientid4 }
 
     /// gss_cb_handles4. RFC 8881 section 18.33.1.
     struct GssCbHandles4<'a> {
@@ -57,7 +57,7 @@ crate::xdr! { "nfs";
     }
 
     /// BACKCHANNEL_CTL4args. RFC 8881 section 18.33.1.
-    struct BackchannelCtlArgs<'a> {
+    struct BackchannelCtl4Args<'a> {
         bca_cb_program: u32 => "nfs.cb_program",
         bca_sec_parms: List<'a, CallbackSecParms4<'a>>,
     }
@@ -68,7 +68,7 @@ crate::xdr! { "nfs";
     }
 
     /// BIND_CONN_TO_SESSION4args. RFC 8881 section 18.34.1.
-    struct BindConnToSessionArgs {
+    struct BindConnToSession4Args {
         bctsa_sessid: Sessionid4 => "nfs.session_id4",
         bctsa_dir: ChannelDirFromClient4,
         bctsa_use_conn_in_rdma_mode: bool,
@@ -78,7 +78,7 @@ crate::xdr! { "nfs";
     enum ChannelDirFromServer4 { CDFS4_FORE = 1, CDFS4_BACK = 2, CDFS4_BOTH = 3 }
 
     /// BIND_CONN_TO_SESSION4resok. RFC 8881 section 18.34.2.
-    struct BindConnToSessionResok {
+    struct BindConnToSession4Resok {
         bctsr_sessid: Sessionid4 => "nfs.session_id4",
         bctsr_dir: ChannelDirFromServer4,
         bctsr_use_conn_in_rdma_mode: bool,
@@ -132,7 +132,7 @@ crate::xdr! { "nfs";
     }
 
     /// EXCHANGE_ID4args. RFC 8881 section 18.35.1.
-    struct ExchangeIdArgs<'a> {
+    struct ExchangeId4Args<'a> {
         eia_clientowner: ClientOwner4<'a>,
         eia_flags: ExchangeIdFlags => "nfs.exchange_id.call_flags",
         eia_state_protect: StateProtect4A<'a>,
@@ -157,7 +157,7 @@ crate::xdr! { "nfs";
     }
 
     /// EXCHANGE_ID4resok. RFC 8881 section 18.35.2.
-    struct ExchangeIdResok<'a> {
+    struct ExchangeId4Resok<'a> {
         eir_clientid: Clientid4 => "nfs.clientid",
         eir_sequenceid: Sequenceid4 => "nfs.seqid",
         eir_flags: ExchangeIdFlags => "nfs.exchange_id.reply_flags",
@@ -185,7 +185,7 @@ crate::xdr! { "nfs";
     }
 
     /// CREATE_SESSION4args. RFC 8881 section 18.36.1.
-    struct CreateSessionArgs<'a> {
+    struct CreateSession4Args<'a> {
         csa_clientid: Clientid4 => "nfs.clientid",
         csa_sequence: Sequenceid4 => "nfs.seqid",
         csa_flags: CreateSessionFlags => "nfs.create_session_flags",
@@ -196,7 +196,7 @@ crate::xdr! { "nfs";
     }
 
     /// CREATE_SESSION4resok. RFC 8881 section 18.36.2.
-    struct CreateSessionResok<'a> {
+    struct CreateSession4Resok<'a> {
         csr_sessionid: Sessionid4 => "nfs.session_id4",
         csr_sequence: Sequenceid4 => "nfs.seqid",
         csr_flags: CreateSessionFlags => "nfs.create_session_flags",
@@ -205,16 +205,16 @@ crate::xdr! { "nfs";
     }
 
     /// DESTROY_SESSION4args. RFC 8881 section 18.37.1.
-    struct DestroySessionArgs { dsa_sessionid: Sessionid4 => "nfs.session_id4" }
+    struct DestroySession4Args { dsa_sessionid: Sessionid4 => "nfs.session_id4" }
 
     /// DESTROY_CLIENTID4args. RFC 8881 section 18.50.1.
-    struct DestroyClientidArgs { dca_clientid: Clientid4 => "nfs.clientid" }
+    struct DestroyClientid4Args { dca_clientid: Clientid4 => "nfs.clientid" }
 
     /// RECLAIM_COMPLETE4args. RFC 8881 section 18.51.1.
-    struct ReclaimCompleteArgs { rca_one_fs: bool => "nfs.reclaim_one_fs4" }
+    struct ReclaimComplete4Args { rca_one_fs: bool => "nfs.reclaim_one_fs4" }
 
     /// SEQUENCE4args. RFC 8881 section 18.46.1.
-    struct SequenceArgs {
+    struct Sequence4Args {
         sa_sessionid: Sessionid4 => "nfs.session_id4",
         sa_sequenceid: Sequenceid4 => "nfs.seqid",
         sa_slotid: Slotid4 => "nfs.slotid",
@@ -234,7 +234,7 @@ crate::xdr! { "nfs";
     }
 
     /// SEQUENCE4resok. RFC 8881 section 18.46.2.
-    struct SequenceResok {
+    struct Sequence4Resok {
         sr_sessionid: Sessionid4 => "nfs.session_id4",
         sr_sequenceid: Sequenceid4 => "nfs.seqid",
         sr_slotid: Slotid4 => "nfs.slotid",
@@ -244,10 +244,10 @@ crate::xdr! { "nfs";
     }
 
     /// SET_SSV4args. RFC 8881 section 18.47.1.
-    struct SetSsvArgs<'a> { ssa_ssv: Opaque<'a>, ssa_digest: Opaque<'a> }
+    struct SetSsv4Args<'a> { ssa_ssv: Opaque<'a>, ssa_digest: Opaque<'a> }
 
     /// SET_SSV4resok. RFC 8881 section 18.47.2.
-    struct SetSsvResok<'a> { ssr_digest: Opaque<'a> }
+    struct SetSsv4Resok<'a> { ssr_digest: Opaque<'a> }
 }
 
 results! {

@@ -1,7 +1,7 @@
 //! nfsstat4: the errors of every minor version.
 
-use crate::field::{Field, Kind};
-use crate::nfs::Status;
+use crate::field::Field;
+use crate::nfs::ResultStatus;
 
 crate::xdr! { "nfs";
     /// nfsstat4. RFC 7530 section 13, RFC 8881 section 15, RFC 7862 section 11, RFC 8276 section 8.3.
@@ -122,12 +122,12 @@ crate::xdr! { "nfs";
     }
 }
 
-impl Status for Nfsstat4 {
+impl ResultStatus for Nfsstat4 {
     const OK: Self = Self::NFS4_OK;
     const FIELD: &'static Field = &Field {
         name: "nfs.nfsstat4",
         label: "status",
-        kind: Kind::Enum,
+        kind: crate::field::FieldKind::Enum,
         doc: "Whether the operation was done, and why not. RFC 8881 section 15.",
     };
 }
@@ -166,10 +166,10 @@ macro_rules! results {
         }
 
         impl<$lt> crate::xdr::Xdr<$lt> for $name<$lt> {
-            const KIND: crate::field::Kind = crate::field::Kind::Group;
+            const KIND: crate::field::FieldKind = crate::field::FieldKind::Group;
 
             fn describe(registry: &mut crate::field::registry::Registry) {
-                use crate::nfs::Status;
+                use crate::nfs::ResultStatus;
                 registry.xdr::<crate::nfs::v4::Nfsstat4>(crate::nfs::v4::Nfsstat4::FIELD, "");
                 <$ok as crate::xdr::Xdr>::describe(registry);
                 <$content as crate::xdr::Xdr>::describe(registry);
@@ -180,8 +180,8 @@ macro_rules! results {
                 cursor: &mut crate::xdr::Cursor<$lt>,
                 field: &'static crate::field::Field,
                 observer: &mut O,
-            ) -> Result<Self, crate::xdr::Error> {
-                use crate::nfs::Status;
+            ) -> Result<Self, crate::xdr::XdrError> {
+                use crate::nfs::ResultStatus;
                 use crate::nfs::v4::Nfsstat4;
                 use crate::xdr::Xdr;
                 match Nfsstat4::decode(cursor, Nfsstat4::FIELD, observer)? {

@@ -9,16 +9,16 @@ use proptest::prelude::*;
 pub(super) use self::examples::laid;
 use self::examples::{every_call, every_callback, every_callback_reply, every_reply, slice};
 use super::*;
-use crate::field::{Field, Observer, Unobserved, Value};
-use crate::nfs::{Outcome, Status};
-use crate::xdr::{Cursor, Encoder, Error, List, Opaque, Text, Xdr};
+use crate::field::{Field, FieldValue, NullObserver, Observer};
+use crate::nfs::{ResultStatus, StatusUnion};
+use crate::xdr::{Cursor, Encoder, List, Opaque, Text, Xdr, XdrError};
 
 /// Writes down what a decoder tells.
 #[derive(Default)]
 pub(super) struct Seen<'a> {
     pub(super) depth: usize,
     pub(super) groups: Vec<&'static str>,
-    pub(super) values: Vec<(&'static str, Range<usize>, Value<'a>)>,
+    pub(super) values: Vec<(&'static str, Range<usize>, FieldValue<'a>)>,
 }
 
 impl<'a> Observer<'a> for Seen<'a> {
@@ -31,15 +31,15 @@ impl<'a> Observer<'a> for Seen<'a> {
         self.depth = self.depth.checked_sub(1).expect("every group that is left was entered");
     }
 
-    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: Value<'a>) {
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
         self.values.push((field.name, bytes, value));
     }
 }
 
 /// Walks over a COMPOUND with a watcher and without, and holds both to the same; the bytes it encodes to.
-fn walk<'a, H: Xdr<'a>, B: Body<'a> + PartialEq + std::fmt::Debug + 'a>(
+fn walk<'a, H: Xdr<'a>, B: OperationBody<'a> + PartialEq + std::fmt::Debug + 'a>(
     bytes: &'a [u8],
-) -> Result<(Compound<'a, H, B>, Vec<u8>), Error> {
+) -> Result<(Compound<'a, H, B>, Vec<u8>), XdrError> {
     let mut seen = Seen::default();
     let compound = Compound::<H, B>::decode(&mut Cursor::new(bytes), &mut seen)?;
     let plain: Vec<_> = compound.operations().collect();
@@ -83,7 +83,7 @@ macro_rules! round_trips {
                     let decoded: $compound<'_> = decoded;
                     let stop = decoded.operations().next().unwrap().unwrap_err();
                     assert!(
-                        matches!(stop.error, Error::Short { .. } | Error::TooLong { .. }),
+                        matches!(stop.error, XdrError::Short { .. } | XdrError::TooLong { .. }),
                         "{stop:?} {body:?}"
                     );
                     assert_eq!(again, cut);
@@ -91,35 +91,36 @@ macro_rules! round_trips {
                 let mut cursor = Cursor::new(cut).with_length(bytes.len());
                 if let Ok(decoded) = $compound::decode(&mut cursor, &mut Seen::default()) {
                     let stop = decoded.operations().next().unwrap().unwrap_err();
-                    assert_eq!(stop.error, Error::Cut { at: length }, "{body:?}");
+                    assert_eq!(stop.error, XdrError::Cut { at: length }, "{body:?}");
                 }
             }
         }
     }};
 }
 
-const CALL: CallHead<'_> = CallHead { tag: Text(b"tag"), minorversion: 2 };
-const REPLY: ReplyHead<'_> = ReplyHead { status: Nfsstat4::NFS4_OK, tag: Text(b"") };
-const CB_CALL: CbCallHead<'_> = CbCallHead { tag: Text(b""), minorversion: 0, callback_ident: 7 };
+const CALL: CompoundCallHead<'_> = CompoundCallHead { tag: Text(b"tag"), minorversion: 2 };
+const REPLY: CompoundReplyHead<'_> = CompoundReplyHead { status: Nfsstat4::NFS4_OK, tag: Text(b"") };
+const CB_CALL: CbCompoundCallHead<'_> =
+    CbCompoundCallHead { tag: Text(b""), minorversion: 0, callback_ident: 7 };
 
 #[test]
 fn every_operation_is_read_and_written() {
-    round_trips!(every_call(), CALL, Call, Operation::ALL);
+    round_trips!(every_call(), CALL, CompoundCall, Operation::ALL);
 }
 
 #[test]
 fn every_result_is_read_and_written() {
-    round_trips!(every_reply(), REPLY, Reply, Operation::ALL);
+    round_trips!(every_reply(), REPLY, CompoundReply, Operation::ALL);
 }
 
 #[test]
 fn every_callback_operation_is_read_and_written() {
-    round_trips!(every_callback(), CB_CALL, CbCall, CbOperation::ALL);
+    round_trips!(every_callback(), CB_CALL, CbCompoundCall, CbOperation::ALL);
 }
 
 #[test]
 fn every_callback_result_is_read_and_written() {
-    round_trips!(every_callback_reply(), REPLY, CbReply, CbOperation::ALL);
+    round_trips!(every_callback_reply(), REPLY, CbCompoundReply, CbOperation::ALL);
 }
 
 #[test]
@@ -130,7 +131,7 @@ fn a_result_begins_with_its_status() {
         let mut encoder = Encoder::new();
         result.encode(&mut encoder);
         assert_eq!(
-            Nfsstat4::decode(&mut Cursor::new(encoder.bytes()), Nfsstat4::FIELD, &mut Unobserved),
+            Nfsstat4::decode(&mut Cursor::new(encoder.bytes()), Nfsstat4::FIELD, &mut NullObserver),
             Ok(result.status())
         );
     }
@@ -153,7 +154,7 @@ fn like_a_compound(head: usize) -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// What was read is read the same from what it is written as; what stopped the walk is written as it is.
-fn survives<'a, H: Xdr<'a>, B: Body<'a> + PartialEq + std::fmt::Debug + 'a>(bytes: &'a [u8]) {
+fn survives<'a, H: Xdr<'a>, B: OperationBody<'a> + PartialEq + std::fmt::Debug + 'a>(bytes: &'a [u8]) {
     if let Ok((compound, again)) = walk::<H, B>(bytes) {
         assert!(again.len() <= bytes.len());
         let again: &[u8] = slice(again);
@@ -166,18 +167,18 @@ fn survives<'a, H: Xdr<'a>, B: Body<'a> + PartialEq + std::fmt::Debug + 'a>(byte
 proptest! {
     #[test]
     fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-        survives::<CallHead, Args>(&bytes);
-        survives::<ReplyHead, Results>(&bytes);
-        survives::<CbCallHead, CbArgs>(&bytes);
-        survives::<ReplyHead, CbResults>(&bytes);
+        survives::<CompoundCallHead, Args>(&bytes);
+        survives::<CompoundReplyHead, Results>(&bytes);
+        survives::<CbCompoundCallHead, CbArgs>(&bytes);
+        survives::<CompoundReplyHead, CbResults>(&bytes);
     }
 
     #[test]
     fn no_operation_makes_it_panic(two in like_a_compound(2), three in like_a_compound(3)) {
-        survives::<CallHead, Args>(&two);
-        survives::<ReplyHead, Results>(&two);
-        survives::<CbCallHead, CbArgs>(&three);
-        survives::<ReplyHead, CbResults>(&two);
+        survives::<CompoundCallHead, Args>(&two);
+        survives::<CompoundReplyHead, Results>(&two);
+        survives::<CbCompoundCallHead, CbArgs>(&three);
+        survives::<CompoundReplyHead, CbResults>(&two);
     }
 
     #[test]
@@ -193,19 +194,19 @@ proptest! {
         let of_type = Layouttype4(of_type);
         let opaque = || Opaque(&body);
         let mask: &[u32] = &mask;
-        let fattr = || ObjAttributes { obj_attributes: Fattr4::new(Bitmap4::from(mask), opaque()) };
+        let fattr = || Getattr4Resok { obj_attributes: Fattr4::new(Bitmap4::from(mask), opaque()) };
         let replies = [
             layout_reply(LayoutContent4::Other(of_type, opaque())),
-            Results::GETDEVICEINFO(GetdeviceinfoRes::Ok(GetdeviceinfoResok {
+            Results::GETDEVICEINFO(GetdeviceinfoRes::Ok(Getdeviceinfo4Resok {
                 gdir_device_addr: DeviceAddr4::Other(of_type, opaque()),
                 gdir_notification: Bitmap4::default(),
             })),
-            Results::GETATTR(Outcome::Ok(fattr())),
-            Results::GETFH(Outcome::Ok(Object { object: Opaque(b"fh") })),
+            Results::GETATTR(StatusUnion::Ok(fattr())),
+            Results::GETFH(StatusUnion::Ok(ObjectFh4 { object: Opaque(b"fh") })),
         ];
         let mut encoder = Encoder::new();
-        Reply::new(REPLY, &replies).encode(&mut encoder);
-        let (reply, again) = walk::<ReplyHead<'_>, Results<'_>>(encoder.bytes()).unwrap();
+        CompoundReply::new(REPLY, &replies).encode(&mut encoder);
+        let (reply, again) = walk::<CompoundReplyHead<'_>, Results<'_>>(encoder.bytes()).unwrap();
         prop_assert_eq!(reply.operations().filter(Result::is_ok).count(), replies.len());
         prop_assert_eq!(again.len(), encoder.bytes().len());
 
@@ -219,11 +220,11 @@ proptest! {
             }),
         };
         let calls = [
-            Args::LAYOUTRETURN(LayoutreturnArgs {
+            Args::LAYOUTRETURN(Layoutreturn4Args {
                 lora_reclaim: false,
                 lora_by_type: LayoutreturnByType::Other(of_type, rest),
             }),
-            Args::LAYOUTSTATS(LayoutstatsArgs {
+            Args::LAYOUTSTATS(Layoutstats4Args {
                 lsa_offset: 0,
                 lsa_length: 0,
                 lsa_stateid: Stateid4 { seqid: 0, other: [0; 12] },
@@ -233,11 +234,11 @@ proptest! {
                 lsa_layoutupdate: Layoutupdate4::Other(of_type, opaque()),
             }),
             Args::VERIFY(fattr()),
-            Args::PUTFH(Object { object: Opaque(b"fh") }),
+            Args::PUTFH(ObjectFh4 { object: Opaque(b"fh") }),
         ];
         let mut encoder = Encoder::new();
-        Call::new(CALL, &calls).encode(&mut encoder);
-        let (call, again) = walk::<CallHead<'_>, Args<'_>>(encoder.bytes()).unwrap();
+        CompoundCall::new(CALL, &calls).encode(&mut encoder);
+        let (call, again) = walk::<CompoundCallHead<'_>, Args<'_>>(encoder.bytes()).unwrap();
         prop_assert_eq!(call.operations().filter(Result::is_ok).count(), calls.len());
         prop_assert_eq!(again.len(), encoder.bytes().len());
     }
@@ -249,7 +250,7 @@ fn layout_reply(lo_content: LayoutContent4<'_>) -> Results<'_> {
         Layout4 { lo_offset: 0, lo_length: 0, lo_iomode: Layoutiomode4::LAYOUTIOMODE4_RW, lo_content };
     // The list borrows its items for as long as the body lives: as long as the test, then.
     let layouts: &[Layout4<'_>] = Box::leak(Box::new([layout]));
-    Results::LAYOUTGET(LayoutgetRes::Ok(LayoutgetResok {
+    Results::LAYOUTGET(LayoutgetRes::Ok(Layoutget4Resok {
         logr_return_on_close: false,
         logr_stateid: Stateid4 { seqid: 0, other: [0; 12] },
         logr_layout: List::from(layouts),

@@ -6,40 +6,40 @@ use super::types::{ChangeInfo4, Component4, Count4, NfsCookie4};
 
 crate::xdr! { "nfs";
     /// GETXATTR4args. RFC 8276 section 8.4.1.1.
-    struct GetxattrArgs<'a> { gxa_name: Component4<'a> => "nfs.xattr.key" }
+    struct Getxattr4Args<'a> { gxa_name: Component4<'a> => "nfs.xattr.key" }
 
     /// GETXATTR4res, where it succeeds. RFC 8276 section 8.4.1.2. The value never travels in a chunk of its own.
-    struct GetxattrResok<'a> { gxr_value: Opaque<'a> => "nfs.data" }
+    struct Getxattr4Resok<'a> { gxr_value: Opaque<'a> => "nfs.data" }
 
     /// setxattr_option4. RFC 8276 section 8.4.2.1.
     enum SetxattrOption4 { SETXATTR4_EITHER = 0, SETXATTR4_CREATE = 1, SETXATTR4_REPLACE = 2 }
 
     /// SETXATTR4args. RFC 8276 section 8.4.2.1.
-    struct SetxattrArgs<'a> {
+    struct Setxattr4Args<'a> {
         sxa_option: SetxattrOption4 => "nfs.setxattr.options",
         sxa_key: Component4<'a> => "nfs.xattr.key",
         sxa_value: Opaque<'a> => "nfs.data",
     }
 
     /// SETXATTR4res, where it succeeds. RFC 8276 section 8.4.2.2.
-    struct SetxattrResok { sxr_info: ChangeInfo4 }
+    struct Setxattr4Resok { sxr_info: ChangeInfo4 }
 
     /// LISTXATTRS4args. RFC 8276 section 8.4.3.1.
-    struct ListxattrsArgs {
+    struct Listxattrs4Args {
         lxa_cookie: NfsCookie4 => "nfs.lisxtattr.cookie",
         lxa_maxcount: Count4 => "nfs.lisxtattr.maxcount",
     }
 
     /// LISTXATTRS4resok. RFC 8276 section 8.4.3.2.
-    struct ListxattrsResok<'a> {
+    struct Listxattrs4Resok<'a> {
         lxr_cookie: NfsCookie4 => "nfs.lisxtattr.cookie",
         lxr_names: List<'a, Component4<'a>> => "nfs.xattr.key",
         lxr_eof: bool => "nfs.lisxtattr.eof",
     }
 
     /// REMOVEXATTR4args. RFC 8276 section 8.4.4.1.
-    struct RemovexattrArgs<'a> { rxa_name: Component4<'a> => "nfs.xattr.key" }
+    struct Removexattr4Args<'a> { rxa_name: Component4<'a> => "nfs.xattr.key" }
 
     /// REMOVEXATTR4res, where it succeeds. RFC 8276 section 8.4.4.2.
-    struct RemovexattrResok { rxr_info: ChangeInfo4 }
+    struct Removexattr4Resok { rxr_info: ChangeInfo4 }
 }

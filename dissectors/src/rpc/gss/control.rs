@@ -2,10 +2,10 @@
 //! section 3.3), assertions and their list (RFC 7861 section 2.7). They stand in a Call of NULL and its Reply.
 
 use crate::field::registry::Registry;
-use crate::field::{Field, Kind, Observer, Unobserved, Value};
-use crate::xdr::{Cursor, Encoder, Error, List, Opaque, Text, Xdr};
+use crate::field::{Field, FieldKind, FieldValue, NullObserver, Observer};
+use crate::xdr::{Cursor, Encoder, List, Opaque, Text, Xdr, XdrError};
 
-use super::{Checksum, PrivData, Protected, Service};
+use super::{IntegrityBody, IntegrityChecksum, PrivData, RpcGssService};
 
 crate::xdr! { "rpc.authgss";
     /// rpc_gss_init_arg. RFC 2203 section 5.2.2.
@@ -49,7 +49,7 @@ crate::xdr! { "rpc.authgss";
     struct Lfs { rlf_lfs_id: u32, rlf_pi_id: u32 }
 
     /// rgss3_label; its data is opaque to RPC, and text in every format that is in use. RFC 7861 section 2.7.1.3.
-    struct Label<'a> { rl_lfs: Lfs, rl_label: Text<'a> }
+    struct Rgss3Label<'a> { rl_lfs: Lfs, rl_label: Text<'a> }
 
     /// rgss3_privs: a privilege that an application of RPC defines. RFC 7861 section 2.7.1.4.
     struct Privs<'a> { rp_name: Text<'a>, rp_privilege: Opaque<'a> }
@@ -59,20 +59,20 @@ crate::xdr! { "rpc.authgss";
 
     /// rgss3_assertion_u. RFC 7861 section 2.7.1.
     union Assertion<'a> switch (atype: AssertionType) {
-        LABEL => Label(Label<'a>) as rau_label,
+        LABEL => Label(Rgss3Label<'a>) as rau_label,
         PRIVS => Privs(Privs<'a>) as rau_privs,
         default => Ext(Opaque<'a>) as rau_ext,
     }
 
     /// rgss3_create_args. RFC 7861 section 2.7.1.
-    struct CreateArgs<'a> {
+    struct Rgss3CreateArgs<'a> {
         rca_mp_auth: Option<GssMpAuth<'a>>,
         rca_chan_bind_mic: Option<Opaque<'a>>,
         rca_assertions: List<'a, Assertion<'a>>,
     }
 
     /// rgss3_create_res. RFC 7861 section 2.7.1.
-    struct CreateRes<'a> {
+    struct Rgss3CreateRes<'a> {
         rcr_handle: Opaque<'a>,
         rcr_mp_auth: Option<GssMpAuth<'a>>,
         rcr_chan_bind_mic: Option<Opaque<'a>>,
@@ -80,17 +80,17 @@ crate::xdr! { "rpc.authgss";
     }
 
     /// rgss3_list_args. RFC 7861 section 2.7.2.
-    struct ListArgs<'a> { rla_list_what: List<'a, AssertionType> }
+    struct Rgss3ListArgs<'a> { rla_list_what: List<'a, AssertionType> }
 
     /// rgss3_list_item_u. RFC 7861 section 2.7.2.
     union ListItem<'a> switch (itype: AssertionType) {
-        LABEL => Labels(List<'a, Label<'a>>) as rli_labels,
+        LABEL => Labels(List<'a, Rgss3Label<'a>>) as rli_labels,
         PRIVS => Privs(List<'a, Privs<'a>>) as rli_privs,
         default => Ext(Opaque<'a>) as rli_ext,
     }
 
     /// rgss3_list_res, which is a list of rgss3_list_item_u. RFC 7861 section 2.7.2.
-    struct ListRes<'a> { items: List<'a, ListItem<'a>> => "rpc.authgss.list_item" }
+    struct Rgss3ListRes<'a> { items: List<'a, ListItem<'a>> => "rpc.authgss.list_item" }
 }
 
 /// Which control message a Call of NULL carries, and its Reply. DESTROY and BIND_CHANNEL carry nothing there.
@@ -98,10 +98,10 @@ crate::xdr! { "rpc.authgss";
 pub enum Control {
     /// RPCSEC_GSS_INIT and RPCSEC_GSS_CONTINUE_INIT: [`InitArg`] and [`InitRes`].
     Init,
-    /// RPCSEC_GSS_CREATE: [`CreateArgs`] and [`CreateRes`], under this service.
-    Create(Service),
-    /// RPCSEC_GSS_LIST: [`ListArgs`] and [`ListRes`], under this service.
-    List(Service),
+    /// RPCSEC_GSS_CREATE: [`Rgss3CreateArgs`] and [`Rgss3CreateRes`], under this service.
+    Create(RpcGssService),
+    /// RPCSEC_GSS_LIST: [`Rgss3ListArgs`] and [`Rgss3ListRes`], under this service.
+    List(RpcGssService),
     /// A procedure that has no name yet.
     Unknown,
 }
@@ -117,10 +117,10 @@ static LIST: Field =
 pub(super) fn describe(registry: &mut Registry) {
     registry.xdr::<InitArg<'_>>(&INIT, "");
     registry.xdr::<InitRes<'_>>(&INIT, "");
-    registry.xdr::<CreateArgs<'_>>(&CREATE, "");
-    registry.xdr::<CreateRes<'_>>(&CREATE, "");
-    registry.xdr::<ListArgs<'_>>(&LIST, "");
-    registry.xdr::<ListRes<'_>>(&LIST, "");
+    registry.xdr::<Rgss3CreateArgs<'_>>(&CREATE, "");
+    registry.xdr::<Rgss3CreateRes<'_>>(&CREATE, "");
+    registry.xdr::<Rgss3ListArgs<'_>>(&LIST, "");
+    registry.xdr::<Rgss3ListRes<'_>>(&LIST, "");
     registry.xdr::<BindChanVerfArgs<'_>>(&BIND_CHANNEL, "");
     registry.xdr::<BindChanVerfRes<'_>>(&BIND_CHANNEL, "");
 }
@@ -134,11 +134,11 @@ impl Control {
         self,
         cursor: &mut Cursor<'a>,
         observer: &mut O,
-    ) -> Result<(), Error> {
+    ) -> Result<(), XdrError> {
         match self {
             Self::Init => InitArg::decode(cursor, &INIT, observer).map(|_| ()),
-            Self::Create(service) => told::<CreateArgs<'_>, _>(service, &CREATE, cursor, observer),
-            Self::List(service) => told::<ListArgs<'_>, _>(service, &LIST, cursor, observer),
+            Self::Create(service) => told::<Rgss3CreateArgs<'_>, _>(service, &CREATE, cursor, observer),
+            Self::List(service) => told::<Rgss3ListArgs<'_>, _>(service, &LIST, cursor, observer),
             Self::Unknown => Ok(()),
         }
     }
@@ -151,11 +151,11 @@ impl Control {
         self,
         cursor: &mut Cursor<'a>,
         observer: &mut O,
-    ) -> Result<(), Error> {
+    ) -> Result<(), XdrError> {
         match self {
             Self::Init => InitRes::decode(cursor, &INIT, observer).map(|_| ()),
-            Self::Create(service) => told::<CreateRes<'_>, _>(service, &CREATE, cursor, observer),
-            Self::List(service) => told::<ListRes<'_>, _>(service, &LIST, cursor, observer),
+            Self::Create(service) => told::<Rgss3CreateRes<'_>, _>(service, &CREATE, cursor, observer),
+            Self::List(service) => told::<Rgss3ListRes<'_>, _>(service, &LIST, cursor, observer),
             Self::Unknown => Ok(()),
         }
     }
@@ -164,11 +164,15 @@ impl Control {
     ///
     /// # Errors
     /// Where they could not be read further; what was appended then is of no use.
-    pub fn encode_arguments_again(self, cursor: &mut Cursor<'_>, encoder: &mut Encoder) -> Result<(), Error> {
+    pub fn encode_arguments_again(
+        self,
+        cursor: &mut Cursor<'_>,
+        encoder: &mut Encoder,
+    ) -> Result<(), XdrError> {
         match self {
-            Self::Init => again::<InitArg<'_>>(Service::rpc_gss_svc_none, cursor, encoder),
-            Self::Create(service) => again::<CreateArgs<'_>>(service, cursor, encoder),
-            Self::List(service) => again::<ListArgs<'_>>(service, cursor, encoder),
+            Self::Init => again::<InitArg<'_>>(RpcGssService::rpc_gss_svc_none, cursor, encoder),
+            Self::Create(service) => again::<Rgss3CreateArgs<'_>>(service, cursor, encoder),
+            Self::List(service) => again::<Rgss3ListArgs<'_>>(service, cursor, encoder),
             Self::Unknown => Ok(()),
         }
     }
@@ -177,11 +181,15 @@ impl Control {
     ///
     /// # Errors
     /// Where they could not be read further; what was appended then is of no use.
-    pub fn encode_results_again(self, cursor: &mut Cursor<'_>, encoder: &mut Encoder) -> Result<(), Error> {
+    pub fn encode_results_again(
+        self,
+        cursor: &mut Cursor<'_>,
+        encoder: &mut Encoder,
+    ) -> Result<(), XdrError> {
         match self {
-            Self::Init => again::<InitRes<'_>>(Service::rpc_gss_svc_none, cursor, encoder),
-            Self::Create(service) => again::<CreateRes<'_>>(service, cursor, encoder),
-            Self::List(service) => again::<ListRes<'_>>(service, cursor, encoder),
+            Self::Init => again::<InitRes<'_>>(RpcGssService::rpc_gss_svc_none, cursor, encoder),
+            Self::Create(service) => again::<Rgss3CreateRes<'_>>(service, cursor, encoder),
+            Self::List(service) => again::<Rgss3ListRes<'_>>(service, cursor, encoder),
             Self::Unknown => Ok(()),
         }
     }
@@ -189,40 +197,40 @@ impl Control {
 
 /// Reads a structure under its protection.
 fn told<'a, T: Xdr<'a>, O: Observer<'a>>(
-    service: Service,
+    service: RpcGssService,
     field: &'static Field,
     cursor: &mut Cursor<'a>,
     observer: &mut O,
-) -> Result<(), Error> {
+) -> Result<(), XdrError> {
     match service {
-        Service::rpc_gss_svc_integrity => {
-            let mut protected = Protected::open(cursor, observer)?;
+        RpcGssService::rpc_gss_svc_integrity => {
+            let mut protected = IntegrityBody::open(cursor, observer)?;
             T::decode(&mut protected.body, field, observer)?;
-            Checksum::read(cursor, observer).map(|_| ())
+            IntegrityChecksum::read(cursor, observer).map(|_| ())
         }
-        Service::rpc_gss_svc_privacy => PrivData::read(cursor, observer).map(|_| ()),
+        RpcGssService::rpc_gss_svc_privacy => PrivData::read(cursor, observer).map(|_| ()),
         _ => T::decode(cursor, field, observer).map(|_| ()),
     }
 }
 
 /// Reads a structure under its protection, and appends it again.
 fn again<'a, T: Xdr<'a>>(
-    service: Service,
+    service: RpcGssService,
     cursor: &mut Cursor<'a>,
     encoder: &mut Encoder,
-) -> Result<(), Error> {
+) -> Result<(), XdrError> {
     match service {
-        Service::rpc_gss_svc_integrity => {
-            let mut protected = Protected::open(cursor, &mut Unobserved)?;
-            let content = T::decode(&mut protected.body, &INIT, &mut Unobserved)?;
+        RpcGssService::rpc_gss_svc_integrity => {
+            let mut protected = IntegrityBody::open(cursor, &mut NullObserver)?;
+            let content = T::decode(&mut protected.body, &INIT, &mut NullObserver)?;
             encoder.nested(|encoder| {
                 encoder.word(protected.seq_num);
                 content.encode(encoder);
             });
-            Checksum::read(cursor, &mut Unobserved)?.encode(encoder);
+            IntegrityChecksum::read(cursor, &mut NullObserver)?.encode(encoder);
         }
-        Service::rpc_gss_svc_privacy => PrivData::read(cursor, &mut Unobserved)?.encode(encoder),
-        _ => T::decode(cursor, &INIT, &mut Unobserved)?.encode(encoder),
+        RpcGssService::rpc_gss_svc_privacy => PrivData::read(cursor, &mut NullObserver)?.encode(encoder),
+        _ => T::decode(cursor, &INIT, &mut NullObserver)?.encode(encoder),
     }
     Ok(())
 }
@@ -249,21 +257,21 @@ static BIND_CHANNEL: Field = Field::group(
 );
 
 impl<'a> Xdr<'a> for VerifierBody<'a> {
-    const KIND: Kind = Kind::Bytes;
+    const KIND: FieldKind = FieldKind::Bytes;
 
     #[inline]
     fn decode<O: Observer<'a>>(
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, XdrError> {
         let position = cursor.position();
         let mut start = *cursor;
-        let body = Opaque::<400>::decode(cursor, field, &mut Unobserved)?;
+        let body = Opaque::<400>::decode(cursor, field, &mut NullObserver)?;
         let length = start.word()?;
         let content = start.enclosed(length)?;
         let mut trial = content;
-        if let Ok(args) = BindChanVerfArgs::decode(&mut trial, &BIND_CHANNEL, &mut Unobserved)
+        if let Ok(args) = BindChanVerfArgs::decode(&mut trial, &BIND_CHANNEL, &mut NullObserver)
             && trial.remaining() == 0
             && !args.rbcva_chan_bind_prefix.0.is_empty()
             && args.rbcva_chan_bind_prefix.0.iter().all(u8::is_ascii_graphic)
@@ -272,14 +280,14 @@ impl<'a> Xdr<'a> for VerifierBody<'a> {
             return Ok(Self::BindArgs(args));
         }
         let mut trial = content;
-        if let Ok(results) = BindChanVerfRes::decode(&mut trial, &BIND_CHANNEL, &mut Unobserved)
+        if let Ok(results) = BindChanVerfRes::decode(&mut trial, &BIND_CHANNEL, &mut NullObserver)
             && trial.remaining() == 0
             && !results.rbcvr_mic.0.is_empty()
         {
             BindChanVerfRes::decode(&mut { content }, &BIND_CHANNEL, observer)?;
             return Ok(Self::BindRes(results));
         }
-        observer.value(field, position..position + 4 + body.0.len(), Value::Bytes(body.0));
+        observer.value(field, position..position + 4 + body.0.len(), FieldValue::Bytes(body.0));
         Ok(Self::Checksum(body))
     }
 

@@ -6,19 +6,22 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::nfs::v4::Operation;
 
-use super::super::options::Pace;
-use super::super::report::State;
-use super::super::touched::Touched;
-use super::held::Held;
-use super::{DEPTH, Engine, Going, LATER, Line, Listener, RunError, id, touch};
+use super::super::file_divergence::FileDivergence;
+use super::super::options::ReplayPace;
+use super::super::report::ReplayStepState;
+use super::window::WindowStep;
+use super::{
+    DEPTH, LATER, LiveConnection, OptionalReplayRecorder, ReplayEngine, ReplayRunError, StepSendOutcome, id,
+    touch,
+};
 use crate::replay::containment::ContainedTransport;
-use crate::replay::plan::reason::{Reason, State as Planned};
-use crate::replay::trace::{Holds, NONE};
+use crate::replay::plan::reason::{PlannedStepState as Planned, Reason};
+use crate::replay::trace::{MessageSlotKind, NONE};
 use crate::replay::transport::ConnectionId;
 
-impl<R: Read + Seek> Engine<'_, R> {
+impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Looks at steps ahead; those that are not sent get their state.
-    pub(super) fn admit(&mut self) -> Result<(), RunError> {
+    pub(super) fn admit(&mut self) -> Result<(), ReplayRunError> {
         while !self.is_exhausted && self.seats.count() < self.options.window.max(1) {
             let Some((step, bytes)) = self.steps.next_step_with_bytes()? else {
                 self.is_exhausted = true;
@@ -37,8 +40,8 @@ impl<R: Read + Seek> Engine<'_, R> {
             if reason == Some(Reason::Filtered) && changes {
                 // What it would have done to these files is not done.
                 let slots = step.call.slots.iter().chain(step.reply.slots.iter());
-                for slot in slots.filter(|slot| slot.holds == Holds::FILEHANDLE) {
-                    touch(&mut self.otherwise, slot.variable, &Touched::whole());
+                for slot in slots.filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE) {
+                    touch(&mut self.otherwise, slot.variable, &FileDivergence::whole());
                 }
             }
             if let Some(state) = unsent(reason) {
@@ -89,12 +92,12 @@ impl<R: Read + Seek> Engine<'_, R> {
         let Some(held) = self.seats.get_mut(seat) else { return };
         let since = |started: &mut Option<Instant>| *started.get_or_insert_with(Instant::now);
         held.due = match self.options.pace {
-            Pace::Asap | Pace::Depth | Pace::Rate(_) => None,
-            Pace::Original(times) => {
+            ReplayPace::Asap | ReplayPace::Depth | ReplayPace::Rate(_) => None,
+            ReplayPace::Original(times) => {
                 let after = held.start.saturating_sub(self.first) as f64;
                 Some(since(&mut self.started) + nanoseconds(after / times))
             }
-            Pace::Think => self.clients.get(&held.client).and_then(|client| client.due(held.start)),
+            ReplayPace::Think => self.clients.get(&held.client).and_then(|client| client.due(held.start)),
         };
         self.queue.push(held.turn, seat, held.due);
     }
@@ -103,8 +106,8 @@ impl<R: Read + Seek> Engine<'_, R> {
     pub(super) fn issue(
         &mut self,
         transport: &mut ContainedTransport<'_>,
-        tape: &mut Listener,
-    ) -> Result<Option<Instant>, RunError> {
+        tape: &mut OptionalReplayRecorder,
+    ) -> Result<Option<Instant>, ReplayRunError> {
         if self.in_flight == 0 {
             // Nothing will come that makes room.
             self.unpark_all();
@@ -121,7 +124,7 @@ impl<R: Read + Seek> Engine<'_, R> {
         self.make_substitutes(transport)?;
         while let Some(seat) = self.queue.pop() {
             let mut held = self.seats.take(seat);
-            if let Pace::Rate(rate) = self.options.pace
+            if let ReplayPace::Rate(rate) = self.options.pace
                 && held.tries == 0
             {
                 let due = self.started.map(|started| started + nanoseconds(self.sent as f64 * 1e9 / rate));
@@ -132,32 +135,32 @@ impl<R: Read + Seek> Engine<'_, R> {
                     return Ok(due);
                 }
             }
-            if self.options.pace == Pace::Depth && self.in_flight >= held.depth as usize {
+            if self.options.pace == ReplayPace::Depth && self.in_flight >= held.depth as usize {
                 self.queue.push(held.turn, seat, None);
                 self.seats.put(seat, held);
                 return Ok(None);
             }
             match self.send(seat, &mut held, transport, tape)? {
-                Going::Sent => self.seats.put(seat, held),
-                Going::Settled(state) => {
+                StepSendOutcome::Sent => self.seats.put(seat, held),
+                StepSendOutcome::Settled(state) => {
                     self.leave_undone(&held, &state);
                     self.settle(seat, held, state);
                     // What it gives up others may use: also the room that it was woken for.
                     self.unpark_each();
                     self.admit()?;
                 }
-                Going::Later => self.put_off(seat, held, Instant::now()),
-                Going::Unreachable(until) => {
+                StepSendOutcome::Later => self.put_off(seat, held, Instant::now()),
+                StepSendOutcome::Unreachable(until) => {
                     self.queue.push(held.turn, seat, Some(until));
                     self.seats.put(seat, held);
                 }
-                Going::Parked(line) => {
+                StepSendOutcome::Parked(line) => {
                     self.seats.put(seat, held);
                     if let Some(line) = self.lines.get_mut(line) {
                         line.parked.push_back(seat);
                     }
                 }
-                Going::Slot(slot) => {
+                StepSendOutcome::Slot(slot) => {
                     self.seats.put(seat, held);
                     self.slots.entry(slot).or_default().push_back(seat);
                 }
@@ -167,7 +170,7 @@ impl<R: Read + Seek> Engine<'_, R> {
     }
 
     /// The server asked to be asked again: a step waits in its seat, longer with each try.
-    pub(super) fn put_off(&mut self, seat: u32, mut held: Box<Held>, now: Instant) {
+    pub(super) fn put_off(&mut self, seat: u32, mut held: Box<WindowStep>, now: Instant) {
         held.tries += 1;
         held.due = Some(now + LATER * held.tries.min(10));
         self.queue.push(held.turn, seat, held.due);
@@ -187,7 +190,7 @@ impl<R: Read + Seek> Engine<'_, R> {
 
     /// One step of each line that waits there may look again.
     pub(super) fn unpark_each(&mut self) {
-        let of_line = |line: &mut Line| line.parked.pop_front();
+        let of_line = |line: &mut LiveConnection| line.parked.pop_front();
         let seats: Vec<u32> = self.lines.iter_mut().filter_map(of_line).collect();
         seats.into_iter().for_each(|seat| self.requeue(seat));
     }
@@ -214,12 +217,12 @@ fn nanoseconds(time: f64) -> Duration {
 }
 
 /// The state of a step that is not sent.
-fn unsent(reason: Option<Reason>) -> Option<State> {
+fn unsent(reason: Option<Reason>) -> Option<ReplayStepState> {
     if let Some(reason) = reason {
         let why = || format!("{}: {}", reason.code(), reason.text());
         match reason.state() {
-            Planned::Skipped => return Some(State::Skipped(why())),
-            Planned::Unreplayable => return Some(State::Unreplayable(why())),
+            Planned::Skipped => return Some(ReplayStepState::Skipped(why())),
+            Planned::Unreplayable => return Some(ReplayStepState::Unreplayable(why())),
             Planned::Run | Planned::Bridged => {}
         }
     }

@@ -7,25 +7,30 @@
 use nfsrdma_dissectors::nfs::v4::Operation;
 use rustc_hash::FxHashMap;
 
-use super::super::shape::Parts;
-use crate::replay::trace::{Holds, Step};
+use super::super::call_description::CallDescription;
+use crate::replay::trace::{MessageSlotKind, TraceStep};
 
 /// Lock-owners that are remembered.
 const OWNERS: usize = 1 << 12;
 
 /// A client, a file, and what a LOCK names besides: the open and the lock-owner, by their variables.
-type Locker = (u32, u32, [u32; 2]);
+type LiveLockKey = (u32, u32, [u32; 2]);
 
 /// The stateids of locks that were given, without their seqids.
 #[derive(Debug, Default)]
-pub(super) struct Locks {
-    by_locker: FxHashMap<Locker, [u8; 12]>,
+pub(super) struct LiveLockStateids {
+    by_locker: FxHashMap<LiveLockKey, [u8; 12]>,
 }
 
-impl Locks {
+impl LiveLockStateids {
     /// A step was answered; `given` is the stateid that a LOCK gave. Whether the same lock-owner has had another for the file,
     /// and nothing was unlocked since then.
-    pub(super) fn is_other(&mut self, step: &Step<'_>, parts: &Parts, given: Option<[u8; 12]>) -> bool {
+    pub(super) fn is_other(
+        &mut self,
+        step: &TraceStep<'_>,
+        parts: &CallDescription,
+        given: Option<[u8; 12]>,
+    ) -> bool {
         if parts.operations.iter().any(|operation| ends_locks(*operation)) {
             self.by_locker.clear();
             return false;
@@ -34,7 +39,7 @@ impl Locks {
     }
 
     /// Whether a locker has had another stateid than it is given now.
-    fn give(&mut self, locker: Locker, given: [u8; 12]) -> bool {
+    fn give(&mut self, locker: LiveLockKey, given: [u8; 12]) -> bool {
         if self.by_locker.len() >= OWNERS {
             self.by_locker.clear();
         }
@@ -43,11 +48,12 @@ impl Locks {
 }
 
 /// Who locks what, if the LOCK of a step begins with an open.
-fn locker(step: &Step<'_>, parts: &Parts) -> Option<Locker> {
+fn locker(step: &TraceStep<'_>, parts: &CallDescription) -> Option<LiveLockKey> {
     let at = parts.operations.iter().position(|operation| *operation == Operation::LOCK)?;
     let slots = step.call.slots.iter().filter(|slot| slot.operation as usize == at);
-    let of = |holds: Holds| slots.clone().find(|slot| slot.holds == holds).map(|slot| slot.variable);
-    let named = [of(Holds::STATEID)?, of(Holds::OWNER)?];
+    let of =
+        |holds: MessageSlotKind| slots.clone().find(|slot| slot.holds == holds).map(|slot| slot.variable);
+    let named = [of(MessageSlotKind::STATEID)?, of(MessageSlotKind::OWNER)?];
     Some((step.caller.client, *parts.files.get(at)?, named))
 }
 
@@ -73,7 +79,7 @@ mod tests {
 
     #[test]
     fn locks_of_one_owner_on_one_file_have_one_stateid() {
-        let mut locks = Locks::default();
+        let mut locks = LiveLockStateids::default();
         let (locker, of_another_file) = ((0, 1, [2, 3]), (0, 4, [2, 3]));
         assert!(!locks.give(locker, [7; 12]));
         assert!(!locks.give(of_another_file, [8; 12]));

@@ -2,33 +2,34 @@
 
 use std::io::{Read, Seek};
 
-use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::{Procedure, v3, v4};
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::Cursor;
 
-use super::super::shape::Parts;
-use super::super::touched::Touched;
-use super::Engine;
-use super::judging::Live;
-use super::sending::content;
+use super::super::call_description::CallDescription;
+use super::super::file_divergence::FileDivergence;
+use super::ReplayEngine;
+use super::reply_check_queue::LiveReply;
+use super::send::content;
 use crate::analysis::comparison::difference::{Difference, Kind};
-use crate::replay::trace::{Holds, NONE, Step, TraceError};
+use crate::replay::trace::{MessageSlotKind, NONE, TraceError, TraceStep};
 
-impl<R: Read + Seek> Engine<'_, R> {
+impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// What another client changed in the capture, whose Calls are not there: of that the live Reply tells what follows from the
     /// steps, and the recorded one something else.
     pub(super) fn changed_outside(
         &mut self,
-        step: &Step<'_>,
-        parts: &Parts,
-        live: Live<'_>,
+        step: &TraceStep<'_>,
+        parts: &CallDescription,
+        live: LiveReply<'_>,
         differences: &[Difference],
-    ) -> Result<Option<Touched>, TraceError> {
+    ) -> Result<Option<FileDivergence>, TraceError> {
         let Some(walk) = &self.walk else { return Ok(None) };
         let must_have = |size: u64| {
             let slots = step.call.slots.iter().chain(step.reply.slots.iter());
-            let mut files = slots.filter(|slot| slot.holds == Holds::FILEHANDLE).map(|slot| slot.variable);
+            let mut files =
+                slots.filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE).map(|slot| slot.variable);
             files.any(|file| walk.size(file) == Some(size))
         };
         for difference in differences {
@@ -36,7 +37,7 @@ impl<R: Read + Seek> Engine<'_, R> {
             if difference.path.ends_with("size")
                 && found.and_then(|size| size.parse().ok()).is_some_and(must_have)
             {
-                return Ok(Some(Touched::outside(false)));
+                return Ok(Some(FileDivergence::outside(false)));
             }
             let is_gone =
                 recorded.is_some_and(|status| status.ends_with("ERR_NOENT") || status.ends_with("ERR_STALE"));
@@ -47,7 +48,7 @@ impl<R: Read + Seek> Engine<'_, R> {
                 false => self.must_be_there(step, parts),
             };
             if difference.kind == Kind::Status && is_gone && is_there && must_be_there() {
-                return Ok(Some(Touched::outside(true)));
+                return Ok(Some(FileDivergence::outside(true)));
             }
         }
         for payload in step.reply.payloads.iter().filter(|payload| payload.file != NONE) {
@@ -58,29 +59,29 @@ impl<R: Read + Seek> Engine<'_, R> {
             let is_other = end != payload.offset.saturating_add(payload.length.into());
             // What both have must be the same.
             let has_size = self.walk.as_ref().is_some_and(|walk| walk.size(payload.file) == Some(end));
-            if is_other && has_size && self.is_same_beside(step, live, &Touched::default())? {
-                return Ok(Some(Touched::outside(false)));
+            if is_other && has_size && self.is_same_beside(step, live, &FileDivergence::default())? {
+                return Ok(Some(FileDivergence::outside(false)));
             }
         }
         Ok(None)
     }
 
     /// True if a file that a step has the filehandle of must be there after the steps up to now.
-    fn must_have_file(&self, step: &Step<'_>) -> bool {
+    fn must_have_file(&self, step: &TraceStep<'_>) -> bool {
         let Some(walk) = &self.walk else { return false };
-        let mut slots = step.call.slots.iter().filter(|slot| slot.holds == Holds::FILEHANDLE);
+        let mut slots = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
         slots.any(|slot| walk.is_there(slot.variable))
     }
 
     /// True if what a step looks up, or the file that it is about, must be there after the steps up to now.
-    fn must_be_there(&self, step: &Step<'_>, parts: &Parts) -> bool {
+    fn must_be_there(&self, step: &TraceStep<'_>, parts: &CallDescription) -> bool {
         let Some(walk) = &self.walk else { return false };
         let items = step.call.items();
         let body = step.call.head.0.get(step.call.body as usize..step.call.end as usize).unwrap_or_default();
         let mut cursor = Cursor::new(body).with_chunks(&items);
         match step.asked.described() {
             Some(Procedure::Compound) => {
-                let Ok(call) = v4::Call::decode(&mut cursor, &mut Unobserved) else { return false };
+                let Ok(call) = v4::CompoundCall::decode(&mut cursor, &mut NullObserver) else { return false };
                 call.operations().map_while(Result::ok).enumerate().any(|(at, operation)| {
                     let directory = at.checked_sub(1).and_then(|before| parts.files.get(before));
                     let name = match &operation {
@@ -96,10 +97,10 @@ impl<R: Read + Seek> Engine<'_, R> {
                 })
             }
             Some(Procedure::V3(procedure)) => {
-                let Ok(arguments) = v3::Args::decode(procedure, &mut cursor, &mut Unobserved) else {
+                let Ok(arguments) = v3::Args::decode(procedure, &mut cursor, &mut NullObserver) else {
                     return false;
                 };
-                let directory = step.call.slots.iter().find(|slot| slot.holds == Holds::FILEHANDLE);
+                let directory = step.call.slots.iter().find(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
                 let name = match &arguments {
                     v3::Args::LOOKUP(args) => args.what.name.0,
                     v3::Args::REMOVE(args) => args.object.name.0,
@@ -115,9 +116,9 @@ impl<R: Read + Seek> Engine<'_, R> {
     /// has it.
     pub(super) fn is_same_beside(
         &mut self,
-        step: &Step<'_>,
-        live: Live<'_>,
-        touched: &Touched,
+        step: &TraceStep<'_>,
+        live: LiveReply<'_>,
+        touched: &FileDivergence,
     ) -> Result<bool, TraceError> {
         let key = self.contents.summary().key;
         let mut recorded = Vec::new();
@@ -143,22 +144,22 @@ impl<R: Read + Seek> Engine<'_, R> {
 /// Lends the data that a READ of a live Reply gave: of a COMPOUND the operation of this number.
 fn with_data<T>(
     procedure: Option<Procedure>,
-    live: Live<'_>,
+    live: LiveReply<'_>,
     operation: u32,
     look: impl FnOnce(&[u8]) -> T,
 ) -> Option<T> {
     let mut cursor = live.cursor();
-    rpc::Message::decode(&mut cursor, &mut Unobserved).ok()?;
+    rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
     match procedure? {
         Procedure::Compound => {
-            let reply = v4::Reply::decode(&mut cursor, &mut Unobserved).ok()?;
+            let reply = v4::CompoundReply::decode(&mut cursor, &mut NullObserver).ok()?;
             match reply.operations().map_while(Result::ok).nth(operation as usize)? {
                 v4::Results::READ(outcome) => outcome.ok()?.data.bytes().map(look),
                 _ => None,
             }
         }
         Procedure::V3(v3::Procedure::READ) => {
-            match v3::Results::decode(v3::Procedure::READ, &mut cursor, &mut Unobserved).ok()? {
+            match v3::Results::decode(v3::Procedure::READ, &mut cursor, &mut NullObserver).ok()? {
                 v3::Results::READ(outcome) => outcome.ok()?.data.bytes().map(look),
                 _ => None,
             }

@@ -7,12 +7,12 @@ use std::time::Instant;
 
 /// Steps that may go.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub(super) struct StepQueue {
     now: BinaryHeap<Reverse<(u64, u32)>>,
     later: BinaryHeap<Reverse<(Instant, u64, u32)>>,
 }
 
-impl Queue {
+impl StepQueue {
     /// A step may go, at this time or at once.
     pub(super) fn push(&mut self, turn: u64, seat: u32, due: Option<Instant>) {
         match due {
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn steps_that_are_due_go_in_the_order_of_the_trace_and_others_when_they_are() {
-        let mut queue = Queue::default();
+        let mut queue = StepQueue::default();
         let now = Instant::now();
         queue.push(3, 30, None);
         queue.push(2, 20, Some(now));

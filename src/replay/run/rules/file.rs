@@ -13,51 +13,51 @@
 
 use std::fmt;
 
-use super::{ALL, Rule};
+use super::{ALL, ToleranceRule};
 use crate::analysis::comparison::difference::Difference;
-use crate::analysis::comparison::selection::{Selection, Word};
+use crate::analysis::comparison::options::{ComparisonOptions, IgnoreKey};
 
 /// Rules of one file at most.
 const RULES: usize = 4096;
 
 /// A line of a rule.
 #[derive(Clone, Debug, PartialEq)]
-struct Line {
+struct RuleFileLine {
     /// One of these words is about the difference.
-    ignore: Selection,
+    ignore: ComparisonOptions,
     /// So is one of these, if there are any.
-    within: Option<Selection>,
+    within: Option<ComparisonOptions>,
 }
 
 /// A rule of a file.
 #[derive(Clone, Debug, PartialEq)]
-pub struct FileRule {
+pub struct ToleranceFileRule {
     /// Its name and its reason.
-    pub rule: Rule,
-    lines: Vec<Line>,
+    pub rule: ToleranceRule,
+    lines: Vec<RuleFileLine>,
 }
 
 /// Why a file of rules cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unreadable {
+pub struct RuleFileError {
     /// The line, from 1.
     pub line: usize,
     /// What is wrong with it, and what to do.
     pub what: String,
 }
 
-impl fmt::Display for Unreadable {
+impl fmt::Display for RuleFileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}: {}", self.line, self.what)
     }
 }
 
-impl std::error::Error for Unreadable {}
+impl std::error::Error for RuleFileError {}
 
-impl FileRule {
+impl ToleranceFileRule {
     /// Whether it lets a difference be.
     pub fn allows(&self, difference: &Difference) -> bool {
-        let is_about = |words: &Selection| !words.counts(difference);
+        let is_about = |words: &ComparisonOptions| !words.counts(difference);
         self.lines.iter().any(|line| is_about(&line.ignore) && line.within.as_ref().is_none_or(is_about))
     }
 }
@@ -66,23 +66,23 @@ impl FileRule {
 ///
 /// # Errors
 /// The first line that is none, and what to do.
-pub fn read(text: &str) -> Result<Vec<FileRule>, Unreadable> {
-    let mut rules: Vec<FileRule> = Vec::new();
+pub fn read(text: &str) -> Result<Vec<ToleranceFileRule>, RuleFileError> {
+    let mut rules: Vec<ToleranceFileRule> = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
-        add(line, &mut rules).map_err(|what| Unreadable { line: number, what })?;
+        add(line, &mut rules).map_err(|what| RuleFileError { line: number, what })?;
     }
     match rules.iter().position(|rule| rule.lines.is_empty()) {
         Some(at) => {
             let name = rules.get(at).map_or("", |rule| rule.rule.name);
             let is_it = |line: &str| line.trim_start().starts_with(&format!("[{name}]"));
             let line = text.lines().position(is_it).map_or(1, |at| at + 1);
-            Err(Unreadable { line, what: format!("[{name}] lets nothing be; write ignore WORD below it") })
+            Err(RuleFileError { line, what: format!("[{name}] lets nothing be; write ignore WORD below it") })
         }
         None => Ok(rules),
     }
 }
 
-fn add(line: &str, rules: &mut Vec<FileRule>) -> Result<(), String> {
+fn add(line: &str, rules: &mut Vec<ToleranceFileRule>) -> Result<(), String> {
     if line.chars().any(|letter| letter.is_control() && letter != '\t') {
         return Err("a control character; take it out".to_owned());
     }
@@ -111,7 +111,7 @@ fn add(line: &str, rules: &mut Vec<FileRule>) -> Result<(), String> {
         }
         // Reports name rules as long as the program runs, whether they are of a file or built in.
         let [name, why] = [name, why].map(|text| -> &'static str { Box::leak(text.to_owned().into()) });
-        rules.push(FileRule { rule: Rule { name, why }, lines: Vec::new() });
+        rules.push(ToleranceFileRule { rule: ToleranceRule { name, why }, lines: Vec::new() });
         return Ok(());
     }
     let words: Vec<&str> = said.split_whitespace().collect();
@@ -119,7 +119,7 @@ fn add(line: &str, rules: &mut Vec<FileRule>) -> Result<(), String> {
         ["ignore", list] => (selection(list)?, None),
         ["ignore", list, "in", operations] => {
             let within = selection(operations)?;
-            if let Some(word) = within.ignore.iter().find(|word| !matches!(word, Word::Operation(_))) {
+            if let Some(word) = within.ignore.iter().find(|word| !matches!(word, IgnoreKey::Operation(_))) {
                 return Err(format!("{word} is no operation; write it before `in`"));
             }
             (selection(list)?, Some(within))
@@ -130,25 +130,33 @@ fn add(line: &str, rules: &mut Vec<FileRule>) -> Result<(), String> {
         }
     };
     match rules.last_mut() {
-        Some(rule) => rule.lines.push(Line { ignore, within }),
+        Some(rule) => rule.lines.push(RuleFileLine { ignore, within }),
         None => return Err("no rule has a name yet; write [NAME] REASON before".to_owned()),
     }
     Ok(())
 }
 
-fn selection(list: &str) -> Result<Selection, String> {
-    let ignore = list.split(',').map(str::parse).collect::<Result<Vec<Word>, String>>()?;
-    Ok(Selection { ignore, ..Selection::default() })
+fn selection(list: &str) -> Result<ComparisonOptions, String> {
+    let ignore = list.split(',').map(str::parse).collect::<Result<Vec<IgnoreKey>, String>>()?;
+    Ok(ComparisonOptions { ignore, ..ComparisonOptions::default() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::comparison::difference::{Half, Kind};
+    use crate::analysis::comparison::difference::{DifferenceSide, Kind};
 
     fn difference(kind: Kind, path: &str, field: &'static str) -> Difference {
         let (operation, path) = ("NFS 4.2 OPEN".to_owned(), path.to_owned());
-        Difference { kind, operation, path, field, times: 1, a: Half::default(), b: Half::default() }
+        Difference {
+            kind,
+            operation,
+            path,
+            field,
+            times: 1,
+            a: DifferenceSide::default(),
+            b: DifferenceSide::default(),
+        }
     }
 
     #[test]

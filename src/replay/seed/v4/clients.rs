@@ -1,19 +1,22 @@
 //! A client that becomes known to a server of NFSv4. RFC 7530 section 9.1.1, RFC 8881 section 2.4.
 
 use nfsrdma_dissectors::nfs::v4::{
-    Args, CallbackSecParms4, CbClient4, ChannelAttrs4, ClientOwner4, CreateSessionArgs, CreateSessionFlags,
-    ExchangeIdArgs, ExchangeIdFlags, Netaddr4, NfsClientId4, Results, SetclientidArgs, SetclientidConfirm,
+    Args, CallbackSecParms4, CbClient4, ChannelAttrs4, ClientOwner4, CreateSession4Args, CreateSessionFlags,
+    ExchangeId4Args, ExchangeIdFlags, Netaddr4, NfsClientId4, Results, Setclientid4Args, SetclientidConfirm,
     StateProtect4A, UniversalAddress,
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{List, Opaque, Text};
 
-use super::{Held, run};
-use crate::replay::caller::ContainedLine;
-use crate::replay::seed::files::{Problem, SessionLimits};
+use super::{Nfs4ClientState, run};
+use crate::replay::rpc_client::ContainedRpcClient;
+use crate::replay::seed::files::{FileServerError, SessionLimits};
 
-pub(super) fn set_clientid(line: &mut ContainedLine<'_>, name: &str) -> Result<Held, Problem> {
-    let set = Args::SETCLIENTID(SetclientidArgs {
+pub(super) fn set_clientid(
+    line: &mut ContainedRpcClient<'_>,
+    name: &str,
+) -> Result<Nfs4ClientState, FileServerError> {
+    let set = Args::SETCLIENTID(Setclientid4Args {
         client: NfsClientId4 { verifier: [7; 8], id: Opaque(name.as_bytes()) },
         callback: CbClient4 {
             cb_program: Program::NFS_CB.0,
@@ -31,11 +34,15 @@ pub(super) fn set_clientid(line: &mut ContainedLine<'_>, name: &str) -> Result<H
     let confirm = SetclientidConfirm { clientid, setclientid_confirm: verifier };
     let confirm = Args::SETCLIENTID_CONFIRM(confirm);
     run(line, 0, "SETCLIENTID_CONFIRM", &[confirm], &[], |_| Some(()))?;
-    Ok(Held::Client { clientid, seqid: 0 })
+    Ok(Nfs4ClientState::Client { clientid, seqid: 0 })
 }
 
-pub(super) fn create_session(line: &mut ContainedLine<'_>, minor: u32, name: &str) -> Result<Held, Problem> {
-    let exchange = Args::EXCHANGE_ID(ExchangeIdArgs {
+pub(super) fn create_session(
+    line: &mut ContainedRpcClient<'_>,
+    minor: u32,
+    name: &str,
+) -> Result<Nfs4ClientState, FileServerError> {
+    let exchange = Args::EXCHANGE_ID(ExchangeId4Args {
         eia_clientowner: ClientOwner4 { co_verifier: [7; 8], co_ownerid: Opaque(name.as_bytes()) },
         eia_flags: ExchangeIdFlags(0),
         eia_state_protect: StateProtect4A::None,
@@ -54,7 +61,7 @@ pub(super) fn create_session(line: &mut ContainedLine<'_>, minor: u32, name: &st
         ca_maxrequests: 16,
         ca_rdma_ird: List::default(),
     };
-    let create = Args::CREATE_SESSION(CreateSessionArgs {
+    let create = Args::CREATE_SESSION(CreateSession4Args {
         csa_clientid: clientid,
         csa_sequence: sequence,
         csa_flags: CreateSessionFlags(0),
@@ -72,7 +79,7 @@ pub(super) fn create_session(line: &mut ContainedLine<'_>, minor: u32, name: &st
                 operations: channel.ca_maxoperations,
             };
             let (id, slots) = (ok.csr_sessionid, channel.ca_maxrequests);
-            Held::Session { clientid, id, sequence: 0, slots, limits }
+            Nfs4ClientState::Session { clientid, id, sequence: 0, slots, limits }
         }),
         _ => None,
     })

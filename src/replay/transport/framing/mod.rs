@@ -5,16 +5,16 @@
 //! has the header written. [`Offered`] is what it keeps until the Reply; [`receive`] reads what comes.
 
 mod answer;
-mod flight;
-mod incoming;
-mod offered;
-mod plan;
+mod chunk_plan;
+mod in_flight;
+mod incoming_message;
+mod offered_chunks;
 
 pub use answer::{answer_header, chunks_refused};
-pub use flight::Flight;
-pub use incoming::{Incoming, receive};
-pub use offered::{Offered, Region, Regions, Returned};
-pub use plan::{Plan, check};
+pub use chunk_plan::{CallChunkPlan, check};
+pub use in_flight::InFlightCalls;
+pub use incoming_message::{IncomingMessage, receive};
+pub use offered_chunks::{ChunkRegion, ChunkRegions, OfferedChunks, ReturnedChunkLengths};
 
 /// Bytes of a header without chunks: four fixed words, and three that say that no list is there. RFC 8166 section 4.5.
 pub const SHORTEST_HEADER: usize = 28;

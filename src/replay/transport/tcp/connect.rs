@@ -9,29 +9,31 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
 
-use crate::replay::transport::{Kind, Target, Terms, TransportError, TransportErrorKind};
+use crate::replay::transport::{
+    ConnectTarget, RpcTransportError, RpcTransportErrorKind, TransportKind, TransportParams,
+};
 
 /// Ports that ask for a privilege and that services seldom have, tried downwards.
 const RESERVED: std::ops::RangeInclusive<u16> = 665..=1023;
 
 /// Opens a stream that does not block.
-pub(super) fn connect(target: &Target) -> Result<(TcpStream, Terms), TransportError> {
+pub(super) fn connect(target: &ConnectTarget) -> Result<(TcpStream, TransportParams), RpcTransportError> {
     let deadline = Instant::now() + target.wish.timeout;
-    let error = |kind| TransportError::at(&target.name, Some(target.address), kind);
+    let error = |kind| RpcTransportError::at(&target.name, Some(target.address), kind);
     let stream = if target.wish.reserved_port { from_reserved_port(target, deadline) } else { None };
     let stream = match stream {
         Some(stream) => stream,
         None => open(target.address, None).and_then(|socket| finish(socket, deadline)),
     };
     let stream = stream.map_err(|errno| error(kind(errno, target)))?;
-    let system = |what| move |cause: io::Error| error(TransportErrorKind::System(what, cause));
+    let system = |what| move |cause: io::Error| error(RpcTransportErrorKind::System(what, cause));
     stream.set_nodelay(true).map_err(system("cannot turn off the delay of small segments"))?;
     let local = stream.local_addr().ok();
-    Ok((stream, Terms { kind: Kind::Tcp, local, peer: target.address, rdma: None }))
+    Ok((stream, TransportParams { kind: TransportKind::Tcp, local, peer: target.address, rdma: None }))
 }
 
 /// Tries reserved ports until one is free for this server. `None` where the program may not have any.
-fn from_reserved_port(target: &Target, deadline: Instant) -> Option<Result<TcpStream, Errno>> {
+fn from_reserved_port(target: &ConnectTarget, deadline: Instant) -> Option<Result<TcpStream, Errno>> {
     for port in RESERVED.rev() {
         match open(target.address, Some(port)).and_then(|socket| finish(socket, deadline)) {
             Err(Errno::ACCESS) | Err(Errno::PERM) => return None,
@@ -77,12 +79,12 @@ fn finish(socket: OwnedFd, deadline: Instant) -> Result<TcpStream, Errno> {
 }
 
 /// What an error number of a connection attempt means to people.
-fn kind(errno: Errno, target: &Target) -> TransportErrorKind {
+fn kind(errno: Errno, target: &ConnectTarget) -> RpcTransportErrorKind {
     match errno {
-        Errno::CONNREFUSED => TransportErrorKind::Refused,
-        Errno::TIMEDOUT => TransportErrorKind::Timeout(target.wish.timeout),
-        Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::HOSTDOWN => TransportErrorKind::NoRoute,
-        Errno::CONNRESET => TransportErrorKind::Reset,
-        errno => TransportErrorKind::System("cannot connect", errno.into()),
+        Errno::CONNREFUSED => RpcTransportErrorKind::Refused,
+        Errno::TIMEDOUT => RpcTransportErrorKind::Timeout(target.wish.timeout),
+        Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::HOSTDOWN => RpcTransportErrorKind::NoRoute,
+        Errno::CONNRESET => RpcTransportErrorKind::Reset,
+        errno => RpcTransportErrorKind::System("cannot connect", errno.into()),
     }
 }

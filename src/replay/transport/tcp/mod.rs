@@ -4,10 +4,10 @@
 //! sent is bounded. Callbacks of NFSv4.1 come on the same stream (RFC 8881 section 2.10.3.1); those of NFSv4.0 on streams that the
 //! server opens ([`listening`]).
 
+pub mod callback_listener;
 mod connect;
-mod inbox;
-pub mod listening;
-mod outbox;
+mod record_reader;
+mod send_queue;
 
 use std::io;
 use std::net::{Shutdown, TcpStream};
@@ -19,14 +19,15 @@ use nfsrdma_dissectors::rpc::{MsgType, Xid};
 use nfsrdma_dissectors::xdr::Cursor;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use super::framing::Flight;
+use super::framing::InFlightCalls;
 use super::{
-    Call, ConnectionId, Counts, Credits, Discard, Disconnect, Event, Foreign, Form, Payloads, Refusal, Reply,
-    ReverseCall, Source, StoreId, SubmitError, Submitted, Tag, Target, Terms, Transport, TransportError,
-    TransportErrorKind,
+    CallTag, ConnectTarget, ConnectionId, DiscardReason, DisconnectReason, ForeignProtocol, MessageForm,
+    PayloadSource, ReplyPayloads, ReverseCall, RpcTransport, RpcTransportError, RpcTransportErrorKind,
+    SharedMemoryId, SubmitError, SubmitRefusal, SubmittedCall, TransportCall, TransportCounts,
+    TransportCredits, TransportEvent, TransportParams, TransportReply,
 };
-use inbox::{Inbox, Next};
-use outbox::Outbox;
+use record_reader::{TcpRecordReader, TcpRecordStatus};
+use send_queue::TcpSendQueue;
 
 /// Calls of the reverse direction that may wait for their answers.
 const REVERSE_CALLS: usize = 1024;
@@ -35,48 +36,48 @@ const CALLS: usize = 1 << 16;
 
 /// Connections over TCP.
 #[derive(Debug, Default)]
-pub struct Tcp {
-    links: Vec<Link>,
+pub struct TcpTransport {
+    links: Vec<TcpTransportConnection>,
     stores: Vec<Arc<[u8]>>,
     /// Where the search for the next event goes on, so that no connection starves another.
     turn: usize,
-    lost: Vec<Tag>,
+    lost: Vec<CallTag>,
 }
 
 #[derive(Debug)]
-struct Link {
+struct TcpTransportConnection {
     /// `None` when the end was told.
     stream: Option<TcpStream>,
     /// Why it ended, until that is told.
-    end: Option<Disconnect>,
-    terms: Terms,
-    counts: Counts,
-    flight: Flight<()>,
+    end: Option<DisconnectReason>,
+    terms: TransportParams,
+    counts: TransportCounts,
+    flight: InFlightCalls<()>,
     reverse: Vec<Xid>,
-    inbox: Inbox,
-    outbox: Outbox,
+    inbox: TcpRecordReader,
+    outbox: TcpSendQueue,
 }
 
 /// An event that was found but not lent yet.
-enum Found {
-    Reply(usize, Xid, Tag),
+enum TcpPendingEvent {
+    Reply(usize, Xid, CallTag),
     Call(usize, Xid),
-    Discarded(usize, Option<Xid>, Discard),
-    End(usize, Disconnect),
+    Discarded(usize, Option<Xid>, DiscardReason),
+    End(usize, DisconnectReason),
 }
 
-impl Tcp {
+impl TcpTransport {
     /// A transport without connections.
     pub fn new() -> Self {
         Self::default()
     }
 
-    fn link(&self, connection: ConnectionId) -> Option<&Link> {
+    fn link(&self, connection: ConnectionId) -> Option<&TcpTransportConnection> {
         self.links.get(connection.0 as usize)
     }
 
     /// The next event that needs no more bytes.
-    fn find(&mut self) -> Option<Found> {
+    fn find(&mut self) -> Option<TcpPendingEvent> {
         let count = self.links.len();
         for step in 0..count {
             let index = (self.turn + step) % count;
@@ -95,7 +96,7 @@ impl Tcp {
     }
 
     /// Waits until a stream has something, or room for what waits to be sent. Whether time is left.
-    fn wait(&self, deadline: Option<Instant>) -> Result<bool, TransportError> {
+    fn wait(&self, deadline: Option<Instant>) -> Result<bool, RpcTransportError> {
         let Some(left) = deadline.and_then(|deadline| deadline.checked_duration_since(Instant::now())) else {
             return Ok(false);
         };
@@ -111,93 +112,94 @@ impl Tcp {
         match rustix::event::poll(&mut waits, Some(&left)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(true),
             Err(error) => {
-                let kind = TransportErrorKind::System("cannot wait for the connections", error.into());
-                Err(TransportError::at("", None, kind))
+                let kind = RpcTransportErrorKind::System("cannot wait for the connections", error.into());
+                Err(RpcTransportError::at("", None, kind))
             }
         }
     }
 
-    fn lend(&mut self, found: Found) -> Option<Event<'_>> {
-        let (Found::Reply(index, ..)
-        | Found::Call(index, ..)
-        | Found::Discarded(index, ..)
-        | Found::End(index, _)) = found;
+    fn lend(&mut self, found: TcpPendingEvent) -> Option<TransportEvent<'_>> {
+        let (TcpPendingEvent::Reply(index, ..)
+        | TcpPendingEvent::Call(index, ..)
+        | TcpPendingEvent::Discarded(index, ..)
+        | TcpPendingEvent::End(index, _)) = found;
         let connection = ConnectionId(u32::try_from(index).unwrap_or(u32::MAX));
         let link = self.links.get_mut(index)?;
         Some(match found {
-            Found::Reply(_, xid, tag) => {
+            TcpPendingEvent::Reply(_, xid, tag) => {
                 link.counts.replies += 1;
-                Event::Reply(Reply {
+                TransportEvent::Reply(TransportReply {
                     connection,
                     xid,
                     tag,
                     message: link.inbox.record(),
-                    payloads: Payloads::None,
-                    form: Form::Record,
+                    payloads: ReplyPayloads::None,
+                    form: MessageForm::Record,
                     header: None,
                     invalidated: None,
                 })
             }
-            Found::Call(_, xid) => {
+            TcpPendingEvent::Call(_, xid) => {
                 link.counts.reverse_calls += 1;
-                Event::Call(ReverseCall { connection, xid, message: link.inbox.record() })
+                TransportEvent::Call(ReverseCall { connection, xid, message: link.inbox.record() })
             }
-            Found::Discarded(_, xid, why) => {
+            TcpPendingEvent::Discarded(_, xid, why) => {
                 link.counts.discarded += 1;
-                Event::Discarded { connection, xid, why }
+                TransportEvent::Discarded { connection, xid, why }
             }
-            Found::End(_, reason) => {
+            TcpPendingEvent::End(_, reason) => {
                 link.stream = None;
-                link.inbox = Inbox::default();
-                link.outbox = Outbox::default();
+                link.inbox = TcpRecordReader::default();
+                link.outbox = TcpSendQueue::default();
                 link.flight.lose(&mut self.lost);
-                Event::Disconnected { connection, reason, lost: &self.lost }
+                TransportEvent::Disconnected { connection, reason, lost: &self.lost }
             }
         })
     }
 }
 
-impl Link {
+impl TcpTransportConnection {
     fn is_open(&self) -> bool {
         self.stream.is_some() && self.end.is_none()
     }
 
     /// The next record sorted, or the end when all records were given out.
-    fn find(&mut self, index: usize) -> Option<Found> {
+    fn find(&mut self, index: usize) -> Option<TcpPendingEvent> {
         self.stream.as_ref()?;
-        if self.end != Some(Disconnect::Asked) {
+        if self.end != Some(DisconnectReason::Asked) {
             match self.inbox.next() {
-                Next::Record => return Some(self.sort(index)),
-                Next::More => {}
-                Next::Broken => {
-                    let foreign = Foreign::of(self.inbox.unread());
+                TcpRecordStatus::Record => return Some(self.sort(index)),
+                TcpRecordStatus::More => {}
+                TcpRecordStatus::Broken => {
+                    let foreign = ForeignProtocol::of(self.inbox.unread());
                     let length = RecordMark::of(self.inbox.unread()).map_or(0, |mark| mark.length);
-                    self.end = Some(foreign.map_or(Disconnect::Record(length), Disconnect::Speaks));
+                    self.end =
+                        Some(foreign.map_or(DisconnectReason::Record(length), DisconnectReason::Speaks));
                 }
             }
         }
-        self.end.take().map(|reason| Found::End(index, reason))
+        self.end.take().map(|reason| TcpPendingEvent::End(index, reason))
     }
 
     /// What the record is.
-    fn sort(&mut self, index: usize) -> Found {
+    fn sort(&mut self, index: usize) -> TcpPendingEvent {
         let mut words = Cursor::new(self.inbox.record());
         let (Ok(xid), Ok(direction)) = (words.word(), words.word()) else {
-            return Found::Discarded(index, None, Discard::Short);
+            return TcpPendingEvent::Discarded(index, None, DiscardReason::Short);
         };
         let xid = Xid(xid);
-        let discard = |why| Found::Discarded(index, Some(xid), why);
+        let discard = |why| TcpPendingEvent::Discarded(index, Some(xid), why);
         match MsgType(direction) {
             MsgType::REPLY => match self.flight.take(xid) {
-                Some((tag, ())) => Found::Reply(index, xid, tag),
-                None => discard(Discard::UnknownXid),
+                Some((tag, ())) => TcpPendingEvent::Reply(index, xid, tag),
+                None => discard(DiscardReason::UnknownXid),
             },
             MsgType::CALL if self.reverse.len() < REVERSE_CALLS => {
                 self.reverse.push(xid);
-                Found::Call(index, xid)
+                TcpPendingEvent::Call(index, xid)
             }
-            MsgType::CALL => discard(Discard::ReverseCall),
-            _ => discard(Discard::Header),
+            MsgType::CALL => discard(DiscardReason::ReverseCall),
+            _ => discard(DiscardReason::Header),
         }
     }
 
@@ -207,7 +209,7 @@ impl Link {
             return self.end.is_some();
         };
         match self.inbox.fill(stream) {
-            Ok(0) => self.end = Some(Disconnect::Closed),
+            Ok(0) => self.end = Some(DisconnectReason::Closed),
             Ok(count) => self.counts.bytes_received += count as u64,
             Err(error) => match error.kind() {
                 io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => return false,
@@ -230,92 +232,97 @@ impl Link {
 }
 
 /// Why a stream ended.
-fn reason(error: &io::Error) -> Disconnect {
+fn reason(error: &io::Error) -> DisconnectReason {
     match error.kind() {
         io::ErrorKind::TimedOut | io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
-            Disconnect::Unreachable
+            DisconnectReason::Unreachable
         }
-        _ => Disconnect::Reset,
+        _ => DisconnectReason::Reset,
     }
 }
 
-impl Transport for Tcp {
-    fn connect(&mut self, target: &Target) -> Result<ConnectionId, TransportError> {
+impl RpcTransport for TcpTransport {
+    fn connect(&mut self, target: &ConnectTarget) -> Result<ConnectionId, RpcTransportError> {
         let (stream, terms) = connect::connect(target)?;
         let connection = ConnectionId(u32::try_from(self.links.len()).unwrap_or(u32::MAX));
-        self.links.push(Link {
+        self.links.push(TcpTransportConnection {
             stream: Some(stream),
             end: None,
             terms,
-            counts: Counts::default(),
-            flight: Flight::default(),
+            counts: TransportCounts::default(),
+            flight: InFlightCalls::default(),
             reverse: Vec::new(),
-            inbox: Inbox::default(),
-            outbox: Outbox::default(),
+            inbox: TcpRecordReader::default(),
+            outbox: TcpSendQueue::default(),
         });
         Ok(connection)
     }
 
-    fn terms(&self, connection: ConnectionId) -> Option<&Terms> {
+    fn terms(&self, connection: ConnectionId) -> Option<&TransportParams> {
         self.link(connection).map(|link| &link.terms)
     }
 
-    fn credits(&self, _: ConnectionId) -> Option<Credits> {
+    fn credits(&self, _: ConnectionId) -> Option<TransportCredits> {
         None
     }
 
-    fn counts(&self, connection: ConnectionId) -> Option<&Counts> {
+    fn counts(&self, connection: ConnectionId) -> Option<&TransportCounts> {
         self.link(connection).map(|link| &link.counts)
     }
 
-    fn share(&mut self, memory: &Arc<[u8]>) -> Result<StoreId, TransportError> {
+    fn share(&mut self, memory: &Arc<[u8]>) -> Result<SharedMemoryId, RpcTransportError> {
         let known = self.stores.iter().position(|store| Arc::ptr_eq(store, memory));
         let index = known.unwrap_or_else(|| {
             self.stores.push(Arc::clone(memory));
             self.stores.len() - 1
         });
-        Ok(StoreId(u32::try_from(index).unwrap_or(u32::MAX)))
+        Ok(SharedMemoryId(u32::try_from(index).unwrap_or(u32::MAX)))
     }
 
-    fn submit(&mut self, connection: ConnectionId, call: &Call<'_>) -> Result<Submitted, SubmitError> {
+    fn submit(
+        &mut self,
+        connection: ConnectionId,
+        call: &TransportCall<'_>,
+    ) -> Result<SubmittedCall, SubmitError> {
         let refused = |why| Err(SubmitError::Refused(why));
         let Some(link) = self.links.get_mut(connection.0 as usize).filter(|link| link.is_open()) else {
-            return refused(Refusal::Closed);
+            return refused(SubmitRefusal::Closed);
         };
         super::framing::check(call).map_err(SubmitError::Refused)?;
         if link.flight.has(call.xid) {
-            return refused(Refusal::XidInFlight);
+            return refused(SubmitRefusal::XidInFlight);
         }
         for payload in call.payloads {
-            if let Source::Stored { store, at, length } = payload.source {
+            if let PayloadSource::Stored { store, at, length } = payload.source {
                 let store = self.stores.get(store.0 as usize);
                 if store.and_then(|store| store.get(at..at.checked_add(length as usize)?)).is_none() {
-                    return refused(Refusal::Store);
+                    return refused(SubmitRefusal::Store);
                 }
             }
         }
         if link.flight.len() >= CALLS || link.outbox.is_full() {
-            return Err(SubmitError::Busy(super::Busy::Queue));
+            return Err(SubmitError::Busy(super::SubmitBusyReason::Queue));
         }
         let inline = link.outbox.put_call(call);
         link.flight.add(call.xid, call.tag, ()).map_err(SubmitError::Refused)?;
         link.counts.calls += 1;
-        Ok(Submitted { inline, ..Submitted::default() })
+        Ok(SubmittedCall { inline, ..SubmittedCall::default() })
     }
 
     fn answer(&mut self, connection: ConnectionId, xid: Xid, message: &[u8]) -> Result<(), SubmitError> {
         let Some(link) = self.links.get_mut(connection.0 as usize).filter(|link| link.is_open()) else {
-            return Err(SubmitError::Refused(Refusal::Closed));
+            return Err(SubmitError::Refused(SubmitRefusal::Closed));
         };
-        super::framing::check(&Call::small(xid, Tag(0), message, 0)).map_err(SubmitError::Refused)?;
+        super::framing::check(&TransportCall::small(xid, CallTag(0), message, 0))
+            .map_err(SubmitError::Refused)?;
         let Some(place) = link.reverse.iter().position(|open| *open == xid) else {
-            return Err(SubmitError::Refused(Refusal::NoCall));
+            return Err(SubmitError::Refused(SubmitRefusal::NoCall));
         };
         if link.outbox.is_full() {
-            return Err(SubmitError::Busy(super::Busy::Queue));
+            return Err(SubmitError::Busy(super::SubmitBusyReason::Queue));
         }
         link.reverse.swap_remove(place);
-        link.outbox.put_call(&Call::small(xid, Tag(0), message, 0));
+        link.outbox.put_call(&TransportCall::small(xid, CallTag(0), message, 0));
         Ok(())
     }
 
@@ -325,7 +332,7 @@ impl Transport for Tcp {
         }
     }
 
-    fn poll(&mut self, deadline: Option<Instant>) -> Result<Option<Event<'_>>, TransportError> {
+    fn poll(&mut self, deadline: Option<Instant>) -> Result<Option<TransportEvent<'_>>, RpcTransportError> {
         let found = loop {
             self.flush();
             if let Some(found) = self.find() {
@@ -351,7 +358,7 @@ impl Transport for Tcp {
         if let Some(stream) = &link.stream {
             // One that is closed already needs no more closing.
             let _ = stream.shutdown(Shutdown::Both);
-            link.end = Some(Disconnect::Asked);
+            link.end = Some(DisconnectReason::Asked);
         }
     }
 }

@@ -6,15 +6,17 @@ use std::thread;
 use std::time::Duration;
 
 use super::*;
-use crate::replay::transport::{Blame, Busy, Expected, Payload, Shape, Wish};
+use crate::replay::transport::{
+    ConnectOptions, ExpectedReply, RequestedCallForm, SubmitBusyReason, TransportBlame, TransportPayload,
+};
 
-fn target(address: std::net::SocketAddr) -> Target {
-    let wish = Wish { timeout: Duration::from_secs(5), ..Wish::default() };
-    Target { address, name: "test".into(), wish }
+fn target(address: std::net::SocketAddr) -> ConnectTarget {
+    let wish = ConnectOptions { timeout: Duration::from_secs(5), ..ConnectOptions::default() };
+    ConnectTarget { address, name: "test".into(), wish }
 }
 
 /// Serves one connection with `serve`, in a thread.
-fn server(serve: impl FnOnce(TcpStream) + Send + 'static) -> Target {
+fn server(serve: impl FnOnce(TcpStream) + Send + 'static) -> ConnectTarget {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || serve(listener.accept().unwrap().0));
@@ -56,17 +58,17 @@ fn a_reply_finds_its_call_whatever_the_order() {
         }
         let _ = stream.read(&mut [0]);
     });
-    let mut tcp = Tcp::new();
+    let mut tcp = TcpTransport::new();
     let connection = tcp.connect(&target).unwrap();
     for xid in [1, 2] {
         let bytes = message(xid, 0, &[xid as u8; 4]);
-        tcp.submit(connection, &Call::small(Xid(xid), Tag(xid.into()), &bytes, 100)).unwrap();
+        tcp.submit(connection, &TransportCall::small(Xid(xid), CallTag(xid.into()), &bytes, 100)).unwrap();
     }
     for expected in [2, 1] {
-        let Some(Event::Reply(reply)) = tcp.poll(soon()).unwrap() else { panic!() };
+        let Some(TransportEvent::Reply(reply)) = tcp.poll(soon()).unwrap() else { panic!() };
         assert_eq!(
             (reply.xid, reply.tag, &reply.message[8..]),
-            (Xid(expected), Tag(expected.into()), &[expected as u8; 4][..])
+            (Xid(expected), CallTag(expected.into()), &[expected as u8; 4][..])
         );
     }
     assert!(tcp.poll(None).unwrap().is_none());
@@ -84,28 +86,29 @@ fn payloads_of_every_length_arrive_whole_copied_and_stored() {
             );
         }
     });
-    let mut tcp = Tcp::new();
+    let mut tcp = TcpTransport::new();
     let connection = tcp.connect(&target).unwrap();
     let content: Vec<u8> = (0..2_000_000u32).map(|n| (n % 251) as u8).collect();
     let memory: Arc<[u8]> = content.clone().into();
     let store = tcp.share(&memory).unwrap();
     assert_eq!(tcp.share(&memory).unwrap(), store);
     for (index, length) in [1, 2, 3, 4, 1023, 65_537, 1_048_576, 1_999_999].into_iter().enumerate() {
-        for source in
-            [Source::Copied(&content[..length]), Source::Stored { store, at: 0, length: length as u32 }]
-        {
+        for source in [
+            PayloadSource::Copied(&content[..length]),
+            PayloadSource::Stored { store, at: 0, length: length as u32 },
+        ] {
             let bytes = message(index as u32, 0, &(length as u32).to_be_bytes());
-            let payloads = [Payload { position: 12, source }];
-            let call = Call {
+            let payloads = [TransportPayload { position: 12, source }];
+            let call = TransportCall {
                 xid: Xid(index as u32),
-                tag: Tag(0),
+                tag: CallTag(0),
                 message: &bytes,
                 payloads: &payloads,
-                reply: Expected::default(),
-                shape: Shape::Fitting,
+                reply: ExpectedReply::default(),
+                shape: RequestedCallForm::Fitting,
             };
             tcp.submit(connection, &call).unwrap();
-            let Some(Event::Reply(reply)) = tcp.poll(soon()).unwrap() else { panic!() };
+            let Some(TransportEvent::Reply(reply)) = tcp.poll(soon()).unwrap() else { panic!() };
             assert_eq!(reply.message.len(), call.length());
             assert!(reply.message[12..].starts_with(&content[..length]));
         }
@@ -120,17 +123,17 @@ fn rfc8881_section_2_10_3_1_the_server_calls_back_on_the_same_stream() {
         write_record(&mut stream, &message(8, 0, &answer[8..]));
         let _ = stream.read(&mut [0]);
     });
-    let mut tcp = Tcp::new();
+    let mut tcp = TcpTransport::new();
     let connection = tcp.connect(&target).unwrap();
-    let Some(Event::Call(call)) = tcp.poll(soon()).unwrap() else { panic!() };
+    let Some(TransportEvent::Call(call)) = tcp.poll(soon()).unwrap() else { panic!() };
     assert_eq!((call.xid, &call.message[8..]), (Xid(7), &b"call"[..]));
     let answer = message(7, 1, b"answ");
     assert_eq!(
         tcp.answer(connection, Xid(9), &message(9, 1, b"")),
-        Err(SubmitError::Refused(Refusal::NoCall))
+        Err(SubmitError::Refused(SubmitRefusal::NoCall))
     );
     tcp.answer(connection, Xid(7), &answer).unwrap();
-    let Some(Event::Call(call)) = tcp.poll(soon()).unwrap() else { panic!() };
+    let Some(TransportEvent::Call(call)) = tcp.poll(soon()).unwrap() else { panic!() };
     assert_eq!(&call.message[8..], b"answ");
 }
 
@@ -144,15 +147,15 @@ fn what_makes_no_sense_is_told_and_the_call_stays_in_flight() {
         write_record(&mut stream, &message(1, 1, b""));
         let _ = stream.read(&mut [0]);
     });
-    let mut tcp = Tcp::new();
+    let mut tcp = TcpTransport::new();
     let connection = tcp.connect(&target).unwrap();
-    tcp.submit(connection, &Call::small(Xid(1), Tag(5), &message(1, 0, b""), 100)).unwrap();
-    for expected in [Discard::UnknownXid, Discard::Short, Discard::Header] {
-        let Some(Event::Discarded { why, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
+    tcp.submit(connection, &TransportCall::small(Xid(1), CallTag(5), &message(1, 0, b""), 100)).unwrap();
+    for expected in [DiscardReason::UnknownXid, DiscardReason::Short, DiscardReason::Header] {
+        let Some(TransportEvent::Discarded { why, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
         assert_eq!(why, expected);
     }
-    let Some(Event::Reply(reply)) = tcp.poll(soon()).unwrap() else { panic!() };
-    assert_eq!(reply.tag, Tag(5));
+    let Some(TransportEvent::Reply(reply)) = tcp.poll(soon()).unwrap() else { panic!() };
+    assert_eq!(reply.tag, CallTag(5));
     assert_eq!(tcp.counts(connection).unwrap().discarded, 3);
 }
 
@@ -162,14 +165,14 @@ fn a_stream_that_ends_in_the_middle_of_a_call_names_what_was_lost() {
         let _ = read_record(&mut stream);
         let _ = stream.write_all(b"\x80\0\0\x20half");
     });
-    let mut tcp = Tcp::new();
+    let mut tcp = TcpTransport::new();
     let connection = tcp.connect(&target).unwrap();
-    tcp.submit(connection, &Call::small(Xid(1), Tag(5), &message(1, 0, b""), 100)).unwrap();
-    let Some(Event::Disconnected { lost, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
-    assert_eq!(lost, [Tag(5)]);
+    tcp.submit(connection, &TransportCall::small(Xid(1), CallTag(5), &message(1, 0, b""), 100)).unwrap();
+    let Some(TransportEvent::Disconnected { lost, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
+    assert_eq!(lost, [CallTag(5)]);
     assert!(tcp.poll(None).unwrap().is_none());
-    let late = tcp.submit(connection, &Call::small(Xid(2), Tag(6), &message(2, 0, b""), 100));
-    assert_eq!(late, Err(SubmitError::Refused(Refusal::Closed)));
+    let late = tcp.submit(connection, &TransportCall::small(Xid(2), CallTag(6), &message(2, 0, b""), 100));
+    assert_eq!(late, Err(SubmitError::Refused(SubmitRefusal::Closed)));
 }
 
 #[test]
@@ -178,10 +181,10 @@ fn a_record_of_absurd_length_ends_the_connection() {
         let _ = stream.write_all(b"\x7f\xff\xff\xff");
         let _ = stream.read(&mut [0]);
     });
-    let mut tcp = Tcp::new();
+    let mut tcp = TcpTransport::new();
     tcp.connect(&target).unwrap();
-    let Some(Event::Disconnected { reason, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
-    assert_eq!(reason, Disconnect::Record(0x7fff_ffff));
+    let Some(TransportEvent::Disconnected { reason, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
+    assert_eq!(reason, DisconnectReason::Record(0x7fff_ffff));
 }
 
 #[test]
@@ -189,11 +192,11 @@ fn a_connection_that_this_side_closes_says_so_once() {
     let target = server(|mut stream| {
         let _ = stream.read(&mut [0]);
     });
-    let mut tcp = Tcp::new();
+    let mut tcp = TcpTransport::new();
     let connection = tcp.connect(&target).unwrap();
     tcp.disconnect(connection);
-    let Some(Event::Disconnected { reason, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
-    assert_eq!(reason, Disconnect::Asked);
+    let Some(TransportEvent::Disconnected { reason, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
+    assert_eq!(reason, DisconnectReason::Asked);
     tcp.disconnect(connection);
     assert!(tcp.poll(None).unwrap().is_none());
 }
@@ -205,25 +208,26 @@ fn a_server_that_reads_nothing_makes_the_transport_busy_and_no_more() {
         let _ = stopped.recv();
         drop(stream);
     });
-    let mut tcp = Tcp::new();
+    let mut tcp = TcpTransport::new();
     let connection = tcp.connect(&target).unwrap();
     let payload = vec![0; 4 << 20];
     let error = (0..100).find_map(|xid| {
         let bytes = message(xid, 0, b"");
-        let payloads = [Payload { position: 8, source: Source::Copied(&payload) }];
-        let call = Call { payloads: &payloads, ..Call::small(Xid(xid), Tag(0), &bytes, 100) };
+        let payloads = [TransportPayload { position: 8, source: PayloadSource::Copied(&payload) }];
+        let call =
+            TransportCall { payloads: &payloads, ..TransportCall::small(Xid(xid), CallTag(0), &bytes, 100) };
         tcp.submit(connection, &call).err()
     });
-    assert_eq!(error, Some(SubmitError::Busy(Busy::Queue)));
+    assert_eq!(error, Some(SubmitError::Busy(SubmitBusyReason::Queue)));
     drop(stop);
 }
 
 #[test]
 fn nothing_listens_there() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let error = Tcp::new().connect(&target(address)).unwrap_err();
-    assert!(matches!(error.kind, TransportErrorKind::Refused));
-    assert_eq!(error.blame(), Blame::Unreachable);
+    let error = TcpTransport::new().connect(&target(address)).unwrap_err();
+    assert!(matches!(error.kind, RpcTransportErrorKind::Refused));
+    assert_eq!(error.blame(), TransportBlame::Unreachable);
     assert_eq!(
         error.to_string(),
         format!("test ({address}): nothing listens there; check the port, and that the server runs")
@@ -235,7 +239,7 @@ fn a_reserved_port_is_used_where_that_is_allowed() {
     let target = server(|mut stream| {
         let _ = stream.read(&mut [0]);
     });
-    let mut tcp = Tcp::new();
+    let mut tcp = TcpTransport::new();
     let connection = tcp.connect(&target).unwrap();
     let port = tcp.terms(connection).unwrap().local.unwrap().port();
     // Only root, or who has the capability, gets one; everyone gets a connection.
@@ -247,7 +251,7 @@ fn a_reserved_port_is_used_where_that_is_allowed() {
 fn bytes_that_never_make_a_record_keep_nobody_past_the_deadline() {
     // Fragments of no bytes, of which none is the last.
     let target = server(|mut stream| while stream.write_all(&[0; 4096]).is_ok() {});
-    let mut tcp = Tcp::new();
+    let mut tcp = TcpTransport::new();
     tcp.connect(&target).unwrap();
     let begin = Instant::now();
     assert!(tcp.poll(Some(begin + Duration::from_millis(200))).unwrap().is_none());

@@ -10,8 +10,8 @@ use nfsrdma_dissectors::rdma::Handle;
 use rdma_mummy_sys as ffi;
 use rdma_mummy_sys::ibv_wc_status as wc;
 
-use super::super::{Disconnect, Fabric, TransportErrorKind};
-use super::context::Context;
+use super::super::{DisconnectReason, RdmaFabric, RpcTransportErrorKind};
+use super::context::VerbsContext;
 use super::{failure, wait};
 
 /// Completions that are taken at once.
@@ -23,15 +23,15 @@ const NOTHING: ffi::ibv_wc = unsafe { std::mem::zeroed() };
 
 /// Room for the completions that are taken at once, all of them zero in between: devices leave fields out that mean nothing, as
 /// mlx5 does with the length of a Send and with the handle where nothing was invalidated.
-pub(crate) struct Batch([ffi::ibv_wc; BATCH]);
+pub(crate) struct VerbsCompletionBatch([ffi::ibv_wc; BATCH]);
 
-impl Default for Batch {
+impl Default for VerbsCompletionBatch {
     fn default() -> Self {
         Self([NOTHING; BATCH])
     }
 }
 
-impl fmt::Debug for Batch {
+impl fmt::Debug for VerbsCompletionBatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Batch").finish_non_exhaustive()
     }
@@ -39,45 +39,45 @@ impl fmt::Debug for Batch {
 
 /// Names a Work Request in its completion: the queue pair, which of its queues, and the number in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct WorkId {
+pub(super) struct VerbsWorkRequestId {
     pub(super) queue: u32,
-    pub(super) side: Side,
+    pub(super) side: VerbsQueueSide,
     /// Counts on, and wraps at 31 bits.
     pub(super) number: u32,
 }
 
 /// The two queues of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum VerbsQueueSide {
     Send,
     Receive,
 }
 
-impl WorkId {
+impl VerbsWorkRequestId {
     /// The bits of a number.
     pub(super) const NUMBER: u32 = u32::MAX >> 1;
 
     /// As a Work Request has it.
     pub(super) fn pack(self) -> u64 {
-        let side = if self.side == Side::Receive { Self::NUMBER + 1 } else { 0 };
+        let side = if self.side == VerbsQueueSide::Receive { Self::NUMBER + 1 } else { 0 };
         (u64::from(self.queue) << 32) | u64::from(side | (self.number & Self::NUMBER))
     }
 
     fn unpack(id: u64) -> Self {
         let low = (id & u64::from(u32::MAX)) as u32;
-        let side = if low > Self::NUMBER { Side::Receive } else { Side::Send };
+        let side = if low > Self::NUMBER { VerbsQueueSide::Receive } else { VerbsQueueSide::Send };
         Self { queue: (id >> 32) as u32, side, number: low & Self::NUMBER }
     }
 }
 
 /// The end of a Work Request. Only a completion queue makes one, and only once.
 #[derive(Debug)]
-pub(crate) struct Completion {
-    pub(super) id: WorkId,
-    pub(super) outcome: Result<Done, Failure>,
+pub(crate) struct VerbsCompletion {
+    pub(super) id: VerbsWorkRequestId,
+    pub(super) outcome: Result<VerbsCompletedWork, VerbsWorkError>,
 }
 
-impl Completion {
+impl VerbsCompletion {
     /// The queue pair that it is for.
     pub(crate) fn queue(&self) -> u32 {
         self.id.queue
@@ -86,40 +86,40 @@ impl Completion {
 
 /// What a Work Request did.
 #[derive(Debug)]
-pub(super) struct Done {
+pub(super) struct VerbsCompletedWork {
     pub(super) length: usize,
     pub(super) invalidated: Option<Handle>,
 }
 
 /// Why a Work Request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub(crate) enum VerbsWorkError {
     /// Another failed before, or the connection is gone: this one was never tried.
     Flushed,
     /// What it says about the connection.
-    Broken(Disconnect),
+    Broken(DisconnectReason),
 }
 
-impl Failure {
-    fn of(status: wc::Type, fabric: Fabric) -> Self {
+impl VerbsWorkError {
+    fn of(status: wc::Type, fabric: RdmaFabric) -> Self {
         Self::Broken(match status {
             wc::IBV_WC_WR_FLUSH_ERR => return Self::Flushed,
-            wc::IBV_WC_RETRY_EXC_ERR | wc::IBV_WC_RESP_TIMEOUT_ERR => Disconnect::Unreachable,
-            wc::IBV_WC_RNR_RETRY_EXC_ERR => Disconnect::NoReceiver,
-            wc::IBV_WC_LOC_LEN_ERR => Disconnect::Length,
+            wc::IBV_WC_RETRY_EXC_ERR | wc::IBV_WC_RESP_TIMEOUT_ERR => DisconnectReason::Unreachable,
+            wc::IBV_WC_RNR_RETRY_EXC_ERR => DisconnectReason::NoReceiver,
+            wc::IBV_WC_LOC_LEN_ERR => DisconnectReason::Length,
             // Soft-iWARP says so of a Send whose TCP connection broke under it.
-            wc::IBV_WC_LOC_QP_OP_ERR if fabric == Fabric::Iwarp => Disconnect::Reset,
+            wc::IBV_WC_LOC_QP_OP_ERR if fabric == RdmaFabric::Iwarp => DisconnectReason::Reset,
             // A Work Request of this side that its own device does not take: memory that is not registered, a window that
             // cannot be bound, a queue pair in the wrong state. InfiniBand Architecture Specification, section 11.6.2.
             wc::IBV_WC_LOC_ACCESS_ERR
             | wc::IBV_WC_LOC_PROT_ERR
             | wc::IBV_WC_LOC_QP_OP_ERR
-            | wc::IBV_WC_MW_BIND_ERR => Disconnect::Own,
-            wc::IBV_WC_REM_ACCESS_ERR => Disconnect::RemoteAccess,
-            wc::IBV_WC_REM_INV_REQ_ERR | wc::IBV_WC_REM_INV_RD_REQ_ERR => Disconnect::RemoteAccess,
-            wc::IBV_WC_REM_OP_ERR | wc::IBV_WC_REM_ABORT_ERR => Disconnect::Reset,
-            wc::IBV_WC_FATAL_ERR => Disconnect::Device,
-            _ => Disconnect::Protocol,
+            | wc::IBV_WC_MW_BIND_ERR => DisconnectReason::Own,
+            wc::IBV_WC_REM_ACCESS_ERR => DisconnectReason::RemoteAccess,
+            wc::IBV_WC_REM_INV_REQ_ERR | wc::IBV_WC_REM_INV_RD_REQ_ERR => DisconnectReason::RemoteAccess,
+            wc::IBV_WC_REM_OP_ERR | wc::IBV_WC_REM_ABORT_ERR => DisconnectReason::Reset,
+            wc::IBV_WC_FATAL_ERR => DisconnectReason::Device,
+            _ => DisconnectReason::Protocol,
         })
     }
 }
@@ -133,7 +133,7 @@ pub(crate) struct CompletionQueue {
     reserved: AtomicU32,
     /// The channel tells, or has told, of the next completion.
     is_armed: AtomicBool,
-    context: Arc<Context>,
+    context: Arc<VerbsContext>,
 }
 
 // SAFETY: libibverbs is safe to call from any thread on one completion queue and on one channel.
@@ -146,7 +146,10 @@ impl CompletionQueue {
     ///
     /// # Errors
     /// Where the device gives none.
-    pub(crate) fn new(context: &Arc<Context>, capacity: u32) -> Result<Arc<Self>, TransportErrorKind> {
+    pub(crate) fn new(
+        context: &Arc<VerbsContext>,
+        capacity: u32,
+    ) -> Result<Arc<Self>, RpcTransportErrorKind> {
         // SAFETY: the device is open.
         let channel = NonNull::new(unsafe { ffi::ibv_create_comp_channel(context.pointer()) })
             .ok_or_else(|| failure::last("ibv_create_comp_channel"))?;
@@ -180,7 +183,7 @@ impl CompletionQueue {
     }
 
     /// The device.
-    pub(super) fn context(&self) -> &Arc<Context> {
+    pub(super) fn context(&self) -> &Arc<VerbsContext> {
         &self.context
     }
 
@@ -201,9 +204,9 @@ impl CompletionQueue {
     /// When the device is gone.
     pub(crate) fn poll(
         &self,
-        Batch(batch): &mut Batch,
-        into: &mut VecDeque<Completion>,
-    ) -> Result<usize, TransportErrorKind> {
+        VerbsCompletionBatch(batch): &mut VerbsCompletionBatch,
+        into: &mut VecDeque<VerbsCompletion>,
+    ) -> Result<usize, RpcTransportErrorKind> {
         // SAFETY: the queue is valid, and the array has room for as many entries as are asked for.
         let count = unsafe { ffi::ibv_poll_cq(self.pointer(), BATCH as i32, batch.as_mut_ptr()) };
         let count = usize::try_from(count).map_err(|_| failure::last("ibv_poll_cq"))?;
@@ -219,7 +222,7 @@ impl CompletionQueue {
     ///
     /// # Errors
     /// When the device is gone.
-    pub(crate) fn arm(&self) -> Result<(), TransportErrorKind> {
+    pub(crate) fn arm(&self) -> Result<(), RpcTransportErrorKind> {
         if self.is_armed.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
@@ -248,10 +251,10 @@ impl CompletionQueue {
     }
 }
 
-fn completion(entry: &ffi::ibv_wc, fabric: Fabric) -> Completion {
-    let id = WorkId::unpack(entry.wr_id);
+fn completion(entry: &ffi::ibv_wc, fabric: RdmaFabric) -> VerbsCompletion {
+    let id = VerbsWorkRequestId::unpack(entry.wr_id);
     if entry.status != wc::IBV_WC_SUCCESS {
-        return Completion { id, outcome: Err(Failure::of(entry.status, fabric)) };
+        return VerbsCompletion { id, outcome: Err(VerbsWorkError::of(entry.status, fabric)) };
     }
     // Soft-RoCE's kernel part hands its own flags through, and its flag of an invalidation has the value that is IBV_WC_IP_CSUM_OK
     // here, which a reliable connection does not know. The queue pair holds the handle to those of its windows.
@@ -263,7 +266,7 @@ fn completion(entry: &ffi::ibv_wc, fabric: Fabric) -> Completion {
         // written; if it was not, the bytes are zero, as the batch was.
         Some(Handle(unsafe { entry.imm_data_invalidated_rkey_union.invalidated_rkey }))
     };
-    Completion { id, outcome: Ok(Done { length: entry.byte_len as usize, invalidated }) }
+    VerbsCompletion { id, outcome: Ok(VerbsCompletedWork { length: entry.byte_len as usize, invalidated }) }
 }
 
 impl Drop for CompletionQueue {
@@ -283,10 +286,10 @@ mod tests {
 
     #[test]
     fn a_completion_finds_its_work_request() {
-        for side in [Side::Send, Side::Receive] {
-            for (queue, number) in [(0, 0), (7, 1), (u32::MAX, WorkId::NUMBER)] {
-                let id = WorkId { queue, side, number };
-                assert_eq!(WorkId::unpack(id.pack()), id);
+        for side in [VerbsQueueSide::Send, VerbsQueueSide::Receive] {
+            for (queue, number) in [(0, 0), (7, 1), (u32::MAX, VerbsWorkRequestId::NUMBER)] {
+                let id = VerbsWorkRequestId { queue, side, number };
+                assert_eq!(VerbsWorkRequestId::unpack(id.pack()), id);
             }
         }
     }
@@ -296,7 +299,7 @@ mod tests {
         let invalidated = |wc_flags| {
             let mut entry = ffi::ibv_wc { status: wc::IBV_WC_SUCCESS, byte_len: 28, wc_flags, ..NOTHING };
             entry.imm_data_invalidated_rkey_union.invalidated_rkey = 0x1234;
-            let done = completion(&entry, Fabric::Infiniband).outcome.unwrap();
+            let done = completion(&entry, RdmaFabric::Infiniband).outcome.unwrap();
             assert_eq!(done.length, 28);
             done.invalidated
         };
@@ -307,12 +310,12 @@ mod tests {
 
     #[test]
     fn a_status_says_who_is_to_blame() {
-        let of = |status| Failure::of(status, Fabric::Roce);
-        assert_eq!(of(wc::IBV_WC_WR_FLUSH_ERR), Failure::Flushed);
-        assert_eq!(of(wc::IBV_WC_RETRY_EXC_ERR), Failure::Broken(Disconnect::Unreachable));
-        assert_eq!(of(wc::IBV_WC_RNR_RETRY_EXC_ERR), Failure::Broken(Disconnect::NoReceiver));
-        assert_eq!(of(wc::IBV_WC_LOC_LEN_ERR), Failure::Broken(Disconnect::Length));
-        assert_eq!(of(wc::IBV_WC_REM_ACCESS_ERR), Failure::Broken(Disconnect::RemoteAccess));
+        let of = |status| VerbsWorkError::of(status, RdmaFabric::Roce);
+        assert_eq!(of(wc::IBV_WC_WR_FLUSH_ERR), VerbsWorkError::Flushed);
+        assert_eq!(of(wc::IBV_WC_RETRY_EXC_ERR), VerbsWorkError::Broken(DisconnectReason::Unreachable));
+        assert_eq!(of(wc::IBV_WC_RNR_RETRY_EXC_ERR), VerbsWorkError::Broken(DisconnectReason::NoReceiver));
+        assert_eq!(of(wc::IBV_WC_LOC_LEN_ERR), VerbsWorkError::Broken(DisconnectReason::Length));
+        assert_eq!(of(wc::IBV_WC_REM_ACCESS_ERR), VerbsWorkError::Broken(DisconnectReason::RemoteAccess));
         let own = [
             wc::IBV_WC_MW_BIND_ERR,
             wc::IBV_WC_LOC_PROT_ERR,
@@ -320,13 +323,13 @@ mod tests {
             wc::IBV_WC_LOC_QP_OP_ERR,
         ];
         for own in own {
-            assert_eq!(of(own), Failure::Broken(Disconnect::Own), "not the server's");
+            assert_eq!(of(own), VerbsWorkError::Broken(DisconnectReason::Own), "not the server's");
         }
     }
 
     #[test]
     fn a_send_that_iwarp_could_not_give_to_tcp_is_a_connection_that_broke() {
-        let failure = Failure::of(wc::IBV_WC_LOC_QP_OP_ERR, Fabric::Iwarp);
-        assert_eq!(failure, Failure::Broken(Disconnect::Reset));
+        let failure = VerbsWorkError::of(wc::IBV_WC_LOC_QP_OP_ERR, RdmaFabric::Iwarp);
+        assert_eq!(failure, VerbsWorkError::Broken(DisconnectReason::Reset));
     }
 }

@@ -5,20 +5,23 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Instant;
 
-use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 
-use super::super::framing::Flight;
-use super::super::{Call, ConnectionId, Counts, Credits, Kind, RdmaTerms, Target, Terms, TransportErrorKind};
-use super::connection::Connection;
-use super::identifier::{Addressed, CmId, Idle};
-use super::memory::Right;
-use super::pool::NoBuffer;
-use super::posting::Depth;
+use super::super::framing::InFlightCalls;
+use super::super::{
+    ConnectTarget, ConnectionId, RdmaTransportParams, RpcTransportErrorKind, TransportCall, TransportCounts,
+    TransportCredits, TransportKind, TransportParams,
+};
+use super::cm_id::{CmAddressResolved, CmId, CmIdle};
+use super::connection::VerbsConnection;
+use super::memory::VerbsMemoryAccess;
+use super::pool::VerbsBufferPoolError;
 use super::queue_pair::QueuePair;
-use super::reverse::Responder;
-use super::shared::Shared;
+use super::reverse_responder::VerbsReverseResponder;
+use super::server_resources::VerbsServerResources;
 use super::transport::VerbsTransport;
+use super::work_queues::VerbsQueueDepths;
 
 /// Room in a send queue beyond the credits of both directions: Sends that are done, and not yet known to be.
 const MORE_SENDS: u32 = 16;
@@ -28,10 +31,14 @@ const SENDS_WITH_WINDOWS: u32 = 5;
 const RESERVED_PORT_TRIES: u16 = 32;
 impl VerbsTransport {
     /// What there is for a server on the device that leads to it, made where it is not yet.
-    fn device(&mut self, id: &CmId<Addressed>, target: &Target) -> Result<usize, TransportErrorKind> {
+    fn device(
+        &mut self,
+        id: &CmId<CmAddressResolved>,
+        target: &ConnectTarget,
+    ) -> Result<usize, RpcTransportErrorKind> {
         let (server, wish) = (target.address.ip(), &target.wish);
         let wanted = wish.remote_invalidation && wish.private_data;
-        let is_it = |shared: &Shared| {
+        let is_it = |shared: &VerbsServerResources| {
             let windows = wanted && shared.context.limits.windows;
             id.is_on(&shared.context) && shared.server == server && shared.domain.windows() == windows
         };
@@ -40,7 +47,7 @@ impl VerbsTransport {
         }
         let context = id.context()?;
         let windows = wanted && context.limits.windows;
-        let mut shared = Shared::new(context, server, windows)?;
+        let mut shared = VerbsServerResources::new(context, server, windows)?;
         self.stores.iter().try_for_each(|store| shared.share(store))?;
         self.devices.push(shared);
         Ok(self.devices.len() - 1)
@@ -50,9 +57,9 @@ impl VerbsTransport {
     /// After other tries, other ports are taken.
     pub(super) fn try_connect(
         &mut self,
-        target: &Target,
+        target: &ConnectTarget,
         skip: u16,
-    ) -> Result<ConnectionId, TransportErrorKind> {
+    ) -> Result<ConnectionId, RpcTransportErrorKind> {
         let wish = &target.wish;
         let deadline = Instant::now() + wish.timeout;
         let id = CmId::new()?;
@@ -62,26 +69,26 @@ impl VerbsTransport {
         let id = id.resolve_address(target.address, deadline)?;
         let device = self.device(&id, target)?;
         let id = id.resolve_route(deadline)?;
-        let Some(shared) = self.devices.get_mut(device) else { return Err(TransportErrorKind::NoDevice) };
+        let Some(shared) = self.devices.get_mut(device) else { return Err(RpcTransportErrorKind::NoDevice) };
 
         let most = shared.context.limits.queue_depth;
         let reverse = wish.reverse_credits.min(most / 4);
         // Registrations alone must not be invalidated: they serve many Calls.
         let windows = shared.domain.windows();
         let (each, more) = match windows {
-            true => (SENDS_WITH_WINDOWS, MORE_SENDS + 4 * Call::MAX_PAYLOADS as u32),
+            true => (SENDS_WITH_WINDOWS, MORE_SENDS + 4 * TransportCall::MAX_PAYLOADS as u32),
             false => (1, MORE_SENDS),
         };
         let credits = wish.credits.clamp(1, (most.saturating_sub(reverse + more) / each).max(1));
-        let depth = Depth { sends: credits * each + reverse + more, receives: credits + reverse };
+        let depth = VerbsQueueDepths { sends: credits * each + reverse + more, receives: credits + reverse };
         let mut queue = QueuePair::new(id, &shared.domain, &shared.completions, depth)?;
         // A Reply for every Call, and every Call of the reverse direction: RFC 8166 section 3.3.1, RFC 8167 section 4.3.
         let wanted = PrivateData { remote_invalidation: windows, ..wish.private_data() };
         let sent = wish.private_data.then_some(wanted);
         let size = sent.as_ref().unwrap_or(&PrivateData::DEFAULT).receive_threshold() as usize;
         let mut spare = Vec::new();
-        if let Err(kind) = shared.take_all(Right::Message, size, depth.receives, &mut spare) {
-            return Err(NoBuffer::into_kind(kind));
+        if let Err(kind) = shared.take_all(VerbsMemoryAccess::Message, size, depth.receives, &mut spare) {
+            return Err(VerbsBufferPoolError::into_kind(kind));
         }
         if let Err(kind) = queue.receive(&mut spare) {
             queue.destroy(&mut spare);
@@ -98,34 +105,34 @@ impl VerbsTransport {
                 return Err(kind);
             }
         };
-        let received = PrivateData::find(&answer, 0, &mut Unobserved);
-        let rdma = RdmaTerms {
+        let received = PrivateData::find(&answer, 0, &mut NullObserver);
+        let rdma = RdmaTransportParams {
             device: shared.context.name.clone(),
             received_length: answer.len(),
             responder_resources: shared.context.limits.responder_resources,
-            ..RdmaTerms::agreed(sent, received)
+            ..RdmaTransportParams::agreed(sent, received)
         };
         // Whoever is told that it may invalidate handles may do so, as Linux does, which does not announce it itself: RFC 8797
         // section 4.1 allows it only where both do, but what was told cannot be taken back.
         if windows {
             queue.use_windows();
         }
-        let terms = Terms {
-            kind: Kind::Rdma(shared.context.fabric),
+        let terms = TransportParams {
+            kind: TransportKind::Rdma(shared.context.fabric),
             local: queue.local_address(),
             peer: target.address,
             rdma: Some(rdma),
         };
         let at = self.connections.len();
         self.by_queue.insert(queue.number(), at);
-        self.connections.push(Connection {
+        self.connections.push(VerbsConnection {
             device,
             queue: Some(queue),
-            flight: Flight::default(),
-            credits: Credits::new(credits),
-            responder: Responder::new(reverse),
+            flight: InFlightCalls::default(),
+            credits: TransportCredits::new(credits),
+            responder: VerbsReverseResponder::new(reverse),
             terms,
-            counts: Counts::default(),
+            counts: TransportCounts::default(),
             spare,
             ending: None,
         });
@@ -134,7 +141,7 @@ impl VerbsTransport {
 }
 
 /// Takes a port below 1,024, if the program may and one is free; otherwise any does.
-fn take_reserved_port(id: &CmId<Idle>, server: SocketAddr, skip: u16) -> Result<(), TransportErrorKind> {
+fn take_reserved_port(id: &CmId<CmIdle>, server: SocketAddr, skip: u16) -> Result<(), RpcTransportErrorKind> {
     let any = match server {
         SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
         SocketAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
@@ -145,9 +152,9 @@ fn take_reserved_port(id: &CmId<Idle>, server: SocketAddr, skip: u16) -> Result<
         let port = 1023 - (first + skip + try_at) % 300;
         match id.bind(SocketAddr::new(any, port)) {
             // In use by another connection, or by one that ended a moment ago.
-            Err(TransportErrorKind::System(_, error))
+            Err(RpcTransportErrorKind::System(_, error))
                 if matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable) => {}
-            Err(TransportErrorKind::NotAllowed(_)) => return Ok(()),
+            Err(RpcTransportErrorKind::NotAllowed(_)) => return Ok(()),
             other => return other,
         }
     }

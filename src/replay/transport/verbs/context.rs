@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use rdma_mummy_sys as ffi;
 
-use super::super::{Fabric, TransportErrorKind};
+use super::super::{RdmaFabric, RpcTransportErrorKind};
+use super::cm_id::CmIdentifier;
 use super::failure;
-use super::identifier::Identifier;
 
 /// IBV_LINK_LAYER_ETHERNET of `infiniband/verbs.h`.
 const LINK_LAYER_ETHERNET: u8 = 2;
 
 /// What a device can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub(crate) struct VerbsDeviceLimits {
     /// RDMA Reads that a server may have outstanding to one queue pair.
     pub(crate) responder_resources: u8,
     /// Work Requests in a send or receive queue.
@@ -28,26 +28,26 @@ pub(crate) struct Limits {
 
 /// An open device. It stays open because the identifier that is bound to it lives as long.
 #[derive(Debug)]
-pub(crate) struct Context {
+pub(crate) struct VerbsContext {
     verbs: NonNull<ffi::ibv_context>,
     /// Name, such as `mlx5_0`.
     pub(crate) name: String,
     /// What carries its RDMA.
-    pub(crate) fabric: Fabric,
+    pub(crate) fabric: RdmaFabric,
     /// What it can do.
-    pub(crate) limits: Limits,
-    _bound: Arc<Identifier>,
+    pub(crate) limits: VerbsDeviceLimits,
+    _bound: Arc<CmIdentifier>,
 }
 
 // SAFETY: libibverbs is safe to call from any thread on one device.
-unsafe impl Send for Context {}
+unsafe impl Send for VerbsContext {}
 // SAFETY: as above.
-unsafe impl Sync for Context {}
+unsafe impl Sync for VerbsContext {}
 
-impl Context {
+impl VerbsContext {
     /// The device that an identifier is bound to.
-    pub(super) fn of(identifier: &Arc<Identifier>) -> Result<Self, TransportErrorKind> {
-        let verbs = NonNull::new(identifier.verbs()).ok_or(TransportErrorKind::NoDevice)?;
+    pub(super) fn of(identifier: &Arc<CmIdentifier>) -> Result<Self, RpcTransportErrorKind> {
+        let verbs = NonNull::new(identifier.verbs()).ok_or(RpcTransportErrorKind::NoDevice)?;
         // SAFETY: all bytes zero are a value of these structures, which are numbers.
         let (mut device, mut port) =
             unsafe { (std::mem::zeroed::<ffi::ibv_device_attr>(), std::mem::zeroed::<ffi::ibv_port_attr>()) };
@@ -67,13 +67,13 @@ impl Context {
             (CStr::from_ptr((&raw const (*device).name).cast()), (*device).transport_type)
         };
         let fabric = match (transport, port.link_layer) {
-            (ffi::ibv_transport_type::IBV_TRANSPORT_IWARP, _) => Fabric::Iwarp,
-            (_, LINK_LAYER_ETHERNET) => Fabric::Roce,
-            _ => Fabric::Infiniband,
+            (ffi::ibv_transport_type::IBV_TRANSPORT_IWARP, _) => RdmaFabric::Iwarp,
+            (_, LINK_LAYER_ETHERNET) => RdmaFabric::Roce,
+            _ => RdmaFabric::Infiniband,
         };
         let number = |value: i32| u32::try_from(value).unwrap_or(0);
         let windows = ffi::ibv_device_cap_flags::IBV_DEVICE_MEM_WINDOW_TYPE_2B.0;
-        let limits = Limits {
+        let limits = VerbsDeviceLimits {
             responder_resources: u8::try_from(device.max_qp_rd_atom).unwrap_or(u8::MAX),
             queue_depth: number(device.max_qp_wr),
             completions: number(device.max_cqe),
@@ -84,7 +84,7 @@ impl Context {
     }
 
     /// Whether an identifier is bound to this device.
-    pub(super) fn is_that_of(&self, identifier: &Identifier) -> bool {
+    pub(super) fn is_that_of(&self, identifier: &CmIdentifier) -> bool {
         identifier.verbs() == self.verbs.as_ptr()
     }
 
@@ -98,7 +98,7 @@ impl Context {
 #[derive(Debug)]
 pub(crate) struct ProtectionDomain {
     domain: NonNull<ffi::ibv_pd>,
-    context: Arc<Context>,
+    context: Arc<VerbsContext>,
     windows: bool,
 }
 
@@ -112,7 +112,10 @@ impl ProtectionDomain {
     ///
     /// # Errors
     /// Where the device gives none.
-    pub(crate) fn new(context: &Arc<Context>, windows: bool) -> Result<Arc<Self>, TransportErrorKind> {
+    pub(crate) fn new(
+        context: &Arc<VerbsContext>,
+        windows: bool,
+    ) -> Result<Arc<Self>, RpcTransportErrorKind> {
         // SAFETY: the device is open.
         let domain = NonNull::new(unsafe { ffi::ibv_alloc_pd(context.pointer()) })
             .ok_or_else(|| failure::last("ibv_alloc_pd"))?;
@@ -120,7 +123,7 @@ impl ProtectionDomain {
     }
 
     /// The device.
-    pub(crate) fn context(&self) -> &Arc<Context> {
+    pub(crate) fn context(&self) -> &Arc<VerbsContext> {
         &self.context
     }
 

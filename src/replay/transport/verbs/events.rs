@@ -6,7 +6,7 @@ use std::time::Instant;
 use rdma_mummy_sys as ffi;
 use rdma_mummy_sys::rdma_cm_event_type as event_type;
 
-use super::super::TransportErrorKind;
+use super::super::RpcTransportErrorKind;
 use super::{failure, wait};
 
 /// The most private data that any transport carries: the length is a byte.
@@ -52,17 +52,17 @@ pub(crate) struct CmEvent {
 
 /// Where events come from; closed when it is dropped. Each identifier has its own, which goes after it.
 #[derive(Debug)]
-pub(super) struct EventChannel(NonNull<ffi::rdma_event_channel>);
+pub(super) struct CmEventChannel(NonNull<ffi::rdma_event_channel>);
 
 // SAFETY: a channel is a descriptor and what librdmacm keeps for it under locks of its own; nothing of it belongs to a
 // thread.
-unsafe impl Send for EventChannel {}
+unsafe impl Send for CmEventChannel {}
 // SAFETY: as above; the calls made with a shared reference are those that librdmacm allows from any thread.
-unsafe impl Sync for EventChannel {}
+unsafe impl Sync for CmEventChannel {}
 
-impl EventChannel {
+impl CmEventChannel {
     /// Opens one. The first thing that fails where there is no RDMA.
-    pub(super) fn new() -> Result<Self, TransportErrorKind> {
+    pub(super) fn new() -> Result<Self, RpcTransportErrorKind> {
         // SAFETY: takes nothing, and returns a channel or null with errno.
         let channel = NonNull::new(unsafe { ffi::rdma_create_event_channel() }).ok_or_else(no_channel)?;
         let this = Self(channel);
@@ -82,7 +82,7 @@ impl EventChannel {
     }
 
     /// The next event, if there is one.
-    pub(super) fn next(&self) -> Result<Option<CmEvent>, TransportErrorKind> {
+    pub(super) fn next(&self) -> Result<Option<CmEvent>, RpcTransportErrorKind> {
         let mut event = std::ptr::null_mut();
         // SAFETY: the channel is valid, and `event` is a place for a pointer that is read only after success.
         if unsafe { ffi::rdma_get_cm_event(self.pointer(), &raw mut event) } != 0 {
@@ -112,7 +112,7 @@ impl EventChannel {
     }
 
     /// The next event, waited for until the deadline.
-    pub(super) fn wait(&self, deadline: Instant) -> Result<Option<CmEvent>, TransportErrorKind> {
+    pub(super) fn wait(&self, deadline: Instant) -> Result<Option<CmEvent>, RpcTransportErrorKind> {
         loop {
             if let Some(event) = self.next()? {
                 return Ok(Some(event));
@@ -125,7 +125,7 @@ impl EventChannel {
     }
 }
 
-impl Drop for EventChannel {
+impl Drop for CmEventChannel {
     fn drop(&mut self) {
         // SAFETY: the channel was opened by `new`, is closed once, and its identifier was destroyed before: `Identifier`
         // owns both, in this order.
@@ -138,18 +138,18 @@ const DEVICE_FILE: &str = "/dev/infiniband/rdma_cm";
 
 /// Why there is no event channel. The library says that there is none of the file, whether it is missing or may not be opened.
 #[expect(clippy::disallowed_methods, reason = "a device is opened as the library does, and nothing written")]
-fn no_channel() -> TransportErrorKind {
+fn no_channel() -> RpcTransportErrorKind {
     let error = std::io::Error::last_os_error();
     let open = std::fs::File::options().read(true).write(true).open(DEVICE_FILE);
     let has_devices = ibverbs::devices().is_ok_and(|devices| !devices.is_empty());
     match (error.raw_os_error(), open.map_err(|error| error.kind())) {
         (Some(libc::ENODEV | libc::ENOENT), Err(std::io::ErrorKind::PermissionDenied)) => {
-            TransportErrorKind::NotAllowed("opening /dev/infiniband/rdma_cm")
+            RpcTransportErrorKind::NotAllowed("opening /dev/infiniband/rdma_cm")
         }
         (Some(libc::ENODEV | libc::ENOENT), _) if has_devices => {
-            TransportErrorKind::System("/dev/infiniband/rdma_cm is missing (modprobe rdma_ucm)", error)
+            RpcTransportErrorKind::System("/dev/infiniband/rdma_cm is missing (modprobe rdma_ucm)", error)
         }
-        (Some(libc::ENOENT), _) => TransportErrorKind::NoDevice,
+        (Some(libc::ENOENT), _) => RpcTransportErrorKind::NoDevice,
         _ => failure::first("opening /dev/infiniband/rdma_cm", error),
     }
 }

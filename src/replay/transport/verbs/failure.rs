@@ -2,40 +2,40 @@
 
 use std::io;
 
-use super::super::TransportErrorKind;
+use super::super::RpcTransportErrorKind;
 
 /// Where the libraries are: the library, and Debian's and Ubuntu's package that has it.
-const LIBRARIES: TransportErrorKind = TransportErrorKind::Library(
+const LIBRARIES: RpcTransportErrorKind = RpcTransportErrorKind::Library(
     "librdmacm.so.1 or libibverbs.so.1",
     "librdmacm1 (Debian 13: librdmacm1t64) and ibverbs-providers",
 );
 
 /// The error of a call that just failed and left it in errno.
-pub(super) fn last(what: &'static str) -> TransportErrorKind {
+pub(super) fn last(what: &'static str) -> RpcTransportErrorKind {
     kind(what, io::Error::last_os_error())
 }
 
 /// The error of a call that returned it.
-pub(super) fn returned(what: &'static str, errno: i32) -> TransportErrorKind {
+pub(super) fn returned(what: &'static str, errno: i32) -> RpcTransportErrorKind {
     // Some verbs return -1 and set errno, others return it, or its negative.
     if errno == -1 { last(what) } else { kind(what, io::Error::from_raw_os_error(errno.abs())) }
 }
 
 /// What an error of the first call of a library means: the shim answers everything with EOPNOTSUPP where it found none. From any other
 /// call the device may say so.
-pub(super) fn first(what: &'static str, error: io::Error) -> TransportErrorKind {
+pub(super) fn first(what: &'static str, error: io::Error) -> RpcTransportErrorKind {
     if error.raw_os_error() == Some(libc::EOPNOTSUPP) { LIBRARIES } else { kind(what, error) }
 }
 
 /// What an error means where it does not depend on what was tried.
-pub(super) fn kind(what: &'static str, error: io::Error) -> TransportErrorKind {
+pub(super) fn kind(what: &'static str, error: io::Error) -> RpcTransportErrorKind {
     match error.raw_os_error() {
-        Some(libc::EACCES | libc::EPERM) => TransportErrorKind::NotAllowed(what),
-        Some(libc::ECONNREFUSED) => TransportErrorKind::Refused,
-        Some(libc::ECONNRESET) => TransportErrorKind::Reset,
-        Some(libc::EHOSTUNREACH | libc::ENETUNREACH) => TransportErrorKind::NoRoute,
-        Some(libc::ENODEV) => TransportErrorKind::NoDevice,
-        _ => TransportErrorKind::System(what, error),
+        Some(libc::EACCES | libc::EPERM) => RpcTransportErrorKind::NotAllowed(what),
+        Some(libc::ECONNREFUSED) => RpcTransportErrorKind::Refused,
+        Some(libc::ECONNRESET) => RpcTransportErrorKind::Reset,
+        Some(libc::EHOSTUNREACH | libc::ENETUNREACH) => RpcTransportErrorKind::NoRoute,
+        Some(libc::ENODEV) => RpcTransportErrorKind::NoDevice,
+        _ => RpcTransportErrorKind::System(what, error),
     }
 }
 
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn an_errno_is_one_returned_or_negated() {
         for errno in [libc::EINVAL, -libc::EINVAL] {
-            let TransportErrorKind::System(_, error) = returned("", errno) else { panic!() };
+            let RpcTransportErrorKind::System(_, error) = returned("", errno) else { panic!() };
             assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
         }
     }

@@ -16,11 +16,11 @@ use nfsrdma_dissectors::rdma::Handle;
 use rdma_mummy_sys as ffi;
 use rdma_mummy_sys::ibv_access_flags as access;
 
-use super::super::TransportErrorKind;
+use super::super::RpcTransportErrorKind;
 use super::super::framing;
 use super::context::ProtectionDomain;
-use super::posting::{End, Fence};
-use super::window::{Bound, Windows};
+use super::window::{VerbsBoundWindow, VerbsQueuePairWindows};
+use super::work_queues::{VerbsQueuePairEnd, VerbsServerFence};
 
 /// Regions begin at multiples of this, which is a page everywhere.
 const ALIGNMENT: usize = 4096;
@@ -29,7 +29,7 @@ const WORD: usize = size_of::<u64>();
 
 /// What may be done with a region from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Right {
+pub(crate) enum VerbsMemoryAccess {
     /// Nothing: for Sends and Receives.
     Message,
     /// The server may read: for Read chunks.
@@ -38,7 +38,7 @@ pub(crate) enum Right {
     Written,
 }
 
-impl Right {
+impl VerbsMemoryAccess {
     /// Of a registration. Where the server comes by windows alone the registration itself lets it do nothing, so that a handle
     /// which it guesses is worth nothing. InfiniBand Architecture Specification, volume 1, section 10.6.7.2.
     fn flags(self, windows: bool) -> access {
@@ -62,13 +62,13 @@ impl Right {
 }
 
 /// Where the bytes of a region are from.
-enum Bytes {
+enum VerbsRegionMemory {
     Owned(NonNull<u8>, Layout),
     /// Never written to, neither by the device nor by anyone else.
     Shared(Arc<[u8]>),
 }
 
-impl Drop for Bytes {
+impl Drop for VerbsRegionMemory {
     fn drop(&mut self) {
         if let Self::Owned(start, layout) = *self {
             // SAFETY: allocated with this layout by `Region::allocate`, freed once, and not registered any more: a region
@@ -79,46 +79,46 @@ impl Drop for Bytes {
 }
 
 /// A memory region: bytes, and their registration with the device.
-struct Region {
+struct VerbsMemoryRegion {
     registration: NonNull<ffi::ibv_mr>,
-    bytes: std::mem::ManuallyDrop<Bytes>,
-    right: Right,
+    bytes: std::mem::ManuallyDrop<VerbsRegionMemory>,
+    right: VerbsMemoryAccess,
     domain: Arc<ProtectionDomain>,
 }
 
 // SAFETY: a registration is safe to use from any thread. Its bytes are reached through `Buffer`s, which have disjoint
 // parts of them, or are shared and never change.
-unsafe impl Send for Region {}
+unsafe impl Send for VerbsMemoryRegion {}
 // SAFETY: as above.
-unsafe impl Sync for Region {}
+unsafe impl Sync for VerbsMemoryRegion {}
 
-impl fmt::Debug for Region {
+impl fmt::Debug for VerbsMemoryRegion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Region").finish_non_exhaustive()
     }
 }
 
-impl Region {
+impl VerbsMemoryRegion {
     fn allocate(
         domain: &Arc<ProtectionDomain>,
         length: usize,
-        right: Right,
-    ) -> Result<Self, TransportErrorKind> {
-        let no_memory = || TransportErrorKind::Memory(length as u64, io::ErrorKind::OutOfMemory.into());
+        right: VerbsMemoryAccess,
+    ) -> Result<Self, RpcTransportErrorKind> {
+        let no_memory = || RpcTransportErrorKind::Memory(length as u64, io::ErrorKind::OutOfMemory.into());
         let layout = Layout::from_size_align(length.max(1), ALIGNMENT).map_err(|_| no_memory())?;
         // SAFETY: the layout is not of size zero.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(no_memory)?;
-        Self::register(domain, Bytes::Owned(start, layout), right)
+        Self::register(domain, VerbsRegionMemory::Owned(start, layout), right)
     }
 
     fn register(
         domain: &Arc<ProtectionDomain>,
-        bytes: Bytes,
-        right: Right,
-    ) -> Result<Self, TransportErrorKind> {
+        bytes: VerbsRegionMemory,
+        right: VerbsMemoryAccess,
+    ) -> Result<Self, RpcTransportErrorKind> {
         let (start, length) = match &bytes {
-            Bytes::Owned(start, layout) => (start.as_ptr(), layout.size()),
-            Bytes::Shared(shared) => (shared.as_ptr().cast_mut(), shared.len()),
+            VerbsRegionMemory::Owned(start, layout) => (start.as_ptr(), layout.size()),
+            VerbsRegionMemory::Shared(shared) => (shared.as_ptr().cast_mut(), shared.len()),
         };
         let flags = i32::try_from(right.flags(domain.windows()).0).unwrap_or(0);
         // SAFETY: the bytes are allocated, and stay so until the registration is gone. Shared ones are registered for
@@ -129,7 +129,7 @@ impl Region {
             return Err(match error.raw_os_error() {
                 // More locked memory would not help.
                 Some(libc::EOPNOTSUPP) => super::failure::kind("ibv_reg_mr", error),
-                _ => TransportErrorKind::Memory(length as u64, error),
+                _ => RpcTransportErrorKind::Memory(length as u64, error),
             });
         };
         Ok(Self {
@@ -142,15 +142,15 @@ impl Region {
 
     fn start(&self) -> *mut u8 {
         match &*self.bytes {
-            Bytes::Owned(start, _) => start.as_ptr(),
-            Bytes::Shared(bytes) => bytes.as_ptr().cast_mut(),
+            VerbsRegionMemory::Owned(start, _) => start.as_ptr(),
+            VerbsRegionMemory::Shared(bytes) => bytes.as_ptr().cast_mut(),
         }
     }
 
     fn length(&self) -> usize {
         match &*self.bytes {
-            Bytes::Owned(_, layout) => layout.size(),
-            Bytes::Shared(bytes) => bytes.len(),
+            VerbsRegionMemory::Owned(_, layout) => layout.size(),
+            VerbsRegionMemory::Shared(bytes) => bytes.len(),
         }
     }
 
@@ -165,7 +165,7 @@ impl Region {
     }
 }
 
-impl Drop for Region {
+impl Drop for VerbsMemoryRegion {
     fn drop(&mut self) {
         // SAFETY: registered once, and given up once.
         let result = unsafe { ffi::ibv_dereg_mr(self.registration.as_ptr()) };
@@ -183,15 +183,15 @@ impl Drop for Region {
 /// Where the device, or the limit of locked memory, does not allow it.
 pub(crate) fn allocate(
     domain: &Arc<ProtectionDomain>,
-    right: Right,
+    right: VerbsMemoryAccess,
     length: usize,
     count: usize,
-) -> Result<impl Iterator<Item = Buffer> + use<>, TransportErrorKind> {
+) -> Result<impl Iterator<Item = VerbsBuffer> + use<>, RpcTransportErrorKind> {
     let length = whole_words(length);
-    let region = Arc::new(Region::allocate(domain, length.saturating_mul(count), right)?);
+    let region = Arc::new(VerbsMemoryRegion::allocate(domain, length.saturating_mul(count), right)?);
     // Each part has its own place, so that no two buffers share a byte.
     let parts = region.length().checked_div(length).unwrap_or(0).min(count);
-    Ok((0..parts).map(move |part| Buffer { region: Arc::clone(&region), at: part * length, length }))
+    Ok((0..parts).map(move |part| VerbsBuffer { region: Arc::clone(&region), at: part * length, length }))
 }
 
 /// So many bytes, or a few more.
@@ -202,13 +202,13 @@ fn whole_words(length: usize) -> usize {
 
 /// Bytes that the device can reach, and nobody else now.
 #[derive(Debug)]
-pub(crate) struct Buffer {
-    region: Arc<Region>,
+pub(crate) struct VerbsBuffer {
+    region: Arc<VerbsMemoryRegion>,
     at: usize,
     length: usize,
 }
 
-impl Buffer {
+impl VerbsBuffer {
     /// Where the device finds the first `length` bytes.
     pub(super) fn gather(&self, length: usize) -> ffi::ibv_sge {
         ffi::ibv_sge {
@@ -219,7 +219,7 @@ impl Buffer {
     }
 
     /// What may be done with it from outside.
-    pub(crate) fn right(&self) -> Right {
+    pub(crate) fn right(&self) -> VerbsMemoryAccess {
         self.region.right
     }
 
@@ -264,21 +264,21 @@ impl Buffer {
     }
 
     /// The first `length` bytes, for a window.
-    pub(super) fn part(&self, length: usize) -> Part {
+    pub(super) fn part(&self, length: usize) -> VerbsRegionSlice {
         let length = u32::try_from(length.min(self.length)).unwrap_or(u32::MAX);
-        Part { region: Arc::clone(&self.region), start: self.start() as u64, length }
+        VerbsRegionSlice { region: Arc::clone(&self.region), start: self.start() as u64, length }
     }
 }
 
 /// Bytes of a registration that a window is to be bound to. They stay registered as long as this is there.
 #[derive(Debug)]
-pub(super) struct Part {
-    region: Arc<Region>,
+pub(super) struct VerbsRegionSlice {
+    region: Arc<VerbsMemoryRegion>,
     start: u64,
     length: u32,
 }
 
-impl Part {
+impl VerbsRegionSlice {
     /// What a Work Request that binds a window says of them.
     pub(super) fn bind_info(&self) -> ffi::ibv_mw_bind_info {
         ffi::ibv_mw_bind_info {
@@ -290,26 +290,26 @@ impl Part {
     }
 
     /// What the server is told, with the handle of the window.
-    pub(super) fn region(&self, handle: Handle) -> framing::Region {
-        framing::Region { handle, offset: self.start, length: self.length }
+    pub(super) fn region(&self, handle: Handle) -> framing::ChunkRegion {
+        framing::ChunkRegion { handle, offset: self.start, length: self.length }
     }
 }
 
-impl Deref for Buffer {
+impl Deref for VerbsBuffer {
     type Target = [u8];
 
     /// Nothing, where servers may write: see [`Seen`].
     fn deref(&self) -> &[u8] {
-        let length = if self.right() == Right::Written { 0 } else { self.length };
+        let length = if self.right() == VerbsMemoryAccess::Written { 0 } else { self.length };
         // SAFETY: this part of the region belongs to this buffer alone, as `allocate` made it so; it is initialized; no server
         // may write to it, whatever handle it has; and the device does not, as a buffer that it may write to is in a queue pair.
         unsafe { std::slice::from_raw_parts(self.start(), length) }
     }
 }
 
-impl DerefMut for Buffer {
+impl DerefMut for VerbsBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        let length = if self.right() == Right::Written { 0 } else { self.length };
+        let length = if self.right() == VerbsMemoryAccess::Written { 0 } else { self.length };
         // SAFETY: as above, and the device does not read it for this side; what a server reads of it, against the rules, changes
         // nothing here.
         unsafe { std::slice::from_raw_parts_mut(self.start(), length) }
@@ -323,10 +323,10 @@ impl DerefMut for Buffer {
 /// after its Reply, can still change what later Calls to this server get, before they have their Reply; of other servers it reaches
 /// nothing, as each has a protection domain of its own.
 #[derive(Debug)]
-pub(crate) struct Exposed {
-    buffer: Buffer,
-    told: framing::Region,
-    window: Option<Bound>,
+pub(crate) struct VerbsExposedBuffer {
+    buffer: VerbsBuffer,
+    told: framing::ChunkRegion,
+    window: Option<VerbsBoundWindow>,
     queue: u32,
     since: u64,
 }
@@ -334,17 +334,23 @@ pub(crate) struct Exposed {
 /// A buffer whose window is open after the Reply: the server can reach its bytes until a Work Request has ended the handle. Its
 /// queue pair keeps it until then.
 #[derive(Debug)]
-pub(super) struct StillOpen {
+pub(super) struct VerbsOpenWindowBuffer {
     pub(super) handle: Handle,
-    pub(super) buffer: Buffer,
+    pub(super) buffer: VerbsBuffer,
 }
 
-impl Exposed {
+impl VerbsExposedBuffer {
     /// `window`: the window that is bound to it; without one the server is told the handle of its registration.
-    pub(super) fn new(buffer: Buffer, length: usize, window: Option<Bound>, queue: u32, since: u64) -> Self {
+    pub(super) fn new(
+        buffer: VerbsBuffer,
+        length: usize,
+        window: Option<VerbsBoundWindow>,
+        queue: u32,
+        since: u64,
+    ) -> Self {
         let handle = window.as_ref().map_or_else(|| buffer.region.handle(), |bound| bound.handle);
         let length = u32::try_from(length.min(buffer.length)).unwrap_or(u32::MAX);
-        let told = framing::Region { handle, offset: buffer.start() as u64, length };
+        let told = framing::ChunkRegion { handle, offset: buffer.start() as u64, length };
         Self { buffer, told, window, queue, since }
     }
 
@@ -354,7 +360,7 @@ impl Exposed {
     }
 
     /// What the server is told.
-    pub(crate) fn region(&self) -> framing::Region {
+    pub(crate) fn region(&self) -> framing::ChunkRegion {
         self.told
     }
 
@@ -365,12 +371,12 @@ impl Exposed {
     /// Itself and the room, where they are kept, or the fence does not cover it.
     pub(super) fn see(
         self,
-        fence: &Fence,
-        windows: Option<&mut Windows>,
+        fence: &VerbsServerFence,
+        windows: Option<&mut VerbsQueuePairWindows>,
         length: usize,
         mut room: Vec<u8>,
         keep: impl FnOnce(&[u8]) -> bool,
-    ) -> Result<(Seen, Option<StillOpen>), (Self, Vec<u8>)> {
+    ) -> Result<(VerbsWrittenBytes, Option<VerbsOpenWindowBuffer>), (Self, Vec<u8>)> {
         if !fence.covers(self.queue, self.since) {
             return Err((self, room));
         }
@@ -391,9 +397,9 @@ impl Exposed {
             return Err((self, room));
         }
         Ok(match closed(self.buffer, self.window, windows) {
-            Ok(buffer) if has_ended => (Seen(Content::Lying(buffer, length)), None),
-            Ok(buffer) => (Seen(Content::Copied(room, Some(buffer))), None),
-            Err(open) => (Seen(Content::Copied(room, None)), Some(open)),
+            Ok(buffer) if has_ended => (VerbsWrittenBytes(VerbsWrittenStorage::Lying(buffer, length)), None),
+            Ok(buffer) => (VerbsWrittenBytes(VerbsWrittenStorage::Copied(room, Some(buffer))), None),
+            Err(open) => (VerbsWrittenBytes(VerbsWrittenStorage::Copied(room, None)), Some(open)),
         })
     }
 
@@ -404,9 +410,9 @@ impl Exposed {
     /// Itself, with a fence of another queue pair, or of something that came before.
     pub(super) fn take_back(
         self,
-        fence: &Fence,
-        windows: Option<&mut Windows>,
-    ) -> Result<Result<Buffer, StillOpen>, Self> {
+        fence: &VerbsServerFence,
+        windows: Option<&mut VerbsQueuePairWindows>,
+    ) -> Result<Result<VerbsBuffer, VerbsOpenWindowBuffer>, Self> {
         if !fence.covers(self.queue, self.since) {
             return Err(self);
         }
@@ -417,81 +423,92 @@ impl Exposed {
     ///
     /// # Errors
     /// Itself, with the end of another.
-    pub(crate) fn after(self, end: &End) -> Result<Buffer, Self> {
+    pub(crate) fn after(self, end: &VerbsQueuePairEnd) -> Result<VerbsBuffer, Self> {
         if end.is_of(self.queue) { Ok(self.buffer) } else { Err(self) }
     }
 }
 
 /// Takes the window of a buffer back, which keeps the buffer from whoever asks if it is still open.
-fn closed(buffer: Buffer, window: Option<Bound>, windows: Option<&mut Windows>) -> Result<Buffer, StillOpen> {
+fn closed(
+    buffer: VerbsBuffer,
+    window: Option<VerbsBoundWindow>,
+    windows: Option<&mut VerbsQueuePairWindows>,
+) -> Result<VerbsBuffer, VerbsOpenWindowBuffer> {
     let Some(bound) = window else { return Ok(buffer) };
     let handle = bound.handle;
     match windows.map(|windows| windows.give_back(bound)) {
         Some(None) => Ok(buffer),
-        Some(Some(_)) | None => Err(StillOpen { handle, buffer }),
+        Some(Some(_)) | None => Err(VerbsOpenWindowBuffer { handle, buffer }),
     }
 }
 
 /// What the server wrote. A copy, as the server may write there for longer than it should; the bytes where they lie, if the only
 /// handle that reached them was that of a window, and has ended.
 #[derive(Debug)]
-pub(crate) struct Seen(Content);
+pub(crate) struct VerbsWrittenBytes(VerbsWrittenStorage);
 
 #[derive(Debug)]
-enum Content {
+enum VerbsWrittenStorage {
     /// So many bytes where they lie. Only [`Exposed::see`] makes it, when the window has ended.
-    Lying(Buffer, usize),
+    Lying(VerbsBuffer, usize),
     /// A copy, and what it was taken of, unless a window is still open to that.
-    Copied(Vec<u8>, Option<Buffer>),
+    Copied(Vec<u8>, Option<VerbsBuffer>),
 }
 
-impl Seen {
+impl VerbsWrittenBytes {
     /// The buffer, if it is free, and the room of the copy.
-    pub(crate) fn into_parts(self) -> (Option<Buffer>, Option<Vec<u8>>) {
+    pub(crate) fn into_parts(self) -> (Option<VerbsBuffer>, Option<Vec<u8>>) {
         match self.0 {
-            Content::Lying(buffer, _) => (Some(buffer), None),
-            Content::Copied(copy, buffer) => (buffer, Some(copy)),
+            VerbsWrittenStorage::Lying(buffer, _) => (Some(buffer), None),
+            VerbsWrittenStorage::Copied(copy, buffer) => (buffer, Some(copy)),
         }
     }
 }
 
-impl Deref for Seen {
+impl Deref for VerbsWrittenBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
         match &self.0 {
-            Content::Copied(copy, _) => copy,
+            VerbsWrittenStorage::Copied(copy, _) => copy,
             // SAFETY: `see` made this after the window had ended that the server had been told of, in a domain of windows. No other
             // is bound to these bytes while this is there: that takes the buffer.
-            Content::Lying(buffer, length) => unsafe { buffer.written(*length) },
+            VerbsWrittenStorage::Lying(buffer, length) => unsafe { buffer.written(*length) },
         }
     }
 }
 
 /// Memory that was registered where it lay, for reading only.
 #[derive(Debug)]
-pub(crate) struct Stored(Arc<Region>);
+pub(crate) struct VerbsSharedRegion(Arc<VerbsMemoryRegion>);
 
-impl Stored {
+impl VerbsSharedRegion {
     /// Registers shared memory.
     ///
     /// # Errors
     /// As [`allocate`].
-    pub(crate) fn new(domain: &Arc<ProtectionDomain>, bytes: &Arc<[u8]>) -> Result<Self, TransportErrorKind> {
-        Ok(Self(Arc::new(Region::register(domain, Bytes::Shared(Arc::clone(bytes)), Right::Fetched)?)))
+    pub(crate) fn new(
+        domain: &Arc<ProtectionDomain>,
+        bytes: &Arc<[u8]>,
+    ) -> Result<Self, RpcTransportErrorKind> {
+        Ok(Self(Arc::new(VerbsMemoryRegion::register(
+            domain,
+            VerbsRegionMemory::Shared(Arc::clone(bytes)),
+            VerbsMemoryAccess::Fetched,
+        )?)))
     }
 
     /// What the server is told of `length` bytes at this place; `None` where there are not as many.
-    pub(crate) fn region(&self, at: usize, length: u32) -> Option<framing::Region> {
+    pub(crate) fn region(&self, at: usize, length: u32) -> Option<framing::ChunkRegion> {
         let end = at.checked_add(length as usize)?;
         let offset = self.0.start().wrapping_add(at) as u64;
-        (end <= self.0.length()).then_some(framing::Region { handle: self.0.handle(), offset, length })
+        (end <= self.0.length()).then_some(framing::ChunkRegion { handle: self.0.handle(), offset, length })
     }
 
     /// The same bytes, for a window.
-    pub(super) fn part(&self, at: usize, length: u32) -> Option<Part> {
-        let framing::Region { offset: start, length, .. } = self.region(at, length)?;
-        Some(Part { region: Arc::clone(&self.0), start, length })
+    pub(super) fn part(&self, at: usize, length: u32) -> Option<VerbsRegionSlice> {
+        let framing::ChunkRegion { offset: start, length, .. } = self.region(at, length)?;
+        Some(VerbsRegionSlice { region: Arc::clone(&self.0), start, length })
     }
 }
 
@@ -513,10 +530,14 @@ mod tests {
     #[test]
     fn in_a_domain_of_windows_a_registration_lets_no_server_do_anything() {
         let remote = access::IBV_ACCESS_REMOTE_READ.0 | access::IBV_ACCESS_REMOTE_WRITE.0;
-        for right in [Right::Message, Right::Fetched, Right::Written] {
+        for right in [VerbsMemoryAccess::Message, VerbsMemoryAccess::Fetched, VerbsMemoryAccess::Written] {
             assert_eq!(right.flags(true).0 & remote, 0, "{right:?}");
         }
-        assert_eq!(Right::Message.flags(false).0 & remote, 0, "nobody fetches or writes messages");
-        assert_eq!(Right::Fetched.flags(false).0 & access::IBV_ACCESS_REMOTE_WRITE.0, 0);
+        assert_eq!(
+            VerbsMemoryAccess::Message.flags(false).0 & remote,
+            0,
+            "nobody fetches or writes messages"
+        );
+        assert_eq!(VerbsMemoryAccess::Fetched.flags(false).0 & access::IBV_ACCESS_REMOTE_WRITE.0, 0);
     }
 }

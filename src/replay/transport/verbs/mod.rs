@@ -16,6 +16,7 @@
 //!
 //! [`VerbsTransport`] puts them together, and has no `unsafe` of its own.
 
+mod cm_id;
 mod completions;
 mod connect;
 mod connection;
@@ -23,18 +24,17 @@ mod context;
 mod device;
 mod events;
 mod failure;
-mod identifier;
 mod memory;
 mod pool;
-mod posting;
 mod queue_pair;
-mod reverse;
-mod shared;
+mod reverse_responder;
+mod server_resources;
 mod socket_address;
-mod submit;
+mod submission;
 mod transport;
 mod wait;
 mod window;
+mod work_queues;
 
-pub use device::{Device, Port, devices};
+pub use device::{VerbsDevice, VerbsPort, devices};
 pub use transport::VerbsTransport;

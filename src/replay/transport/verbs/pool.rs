@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::super::TransportErrorKind;
+use super::super::RpcTransportErrorKind;
 use super::context::ProtectionDomain;
-use super::memory::{self, Buffer, Right};
+use super::memory::{self, VerbsBuffer, VerbsMemoryAccess};
 
 /// The smallest buffers: the least inline threshold.
 const SMALLEST: usize = 1024;
@@ -16,41 +16,41 @@ const PIECE: usize = 1 << 20;
 
 /// Buffers of one right, by size: powers of two.
 #[derive(Debug)]
-pub(crate) struct Pool {
+pub(crate) struct VerbsBufferPool {
     domain: Arc<ProtectionDomain>,
-    right: Right,
-    free: [Vec<Buffer>; CLASSES],
+    right: VerbsMemoryAccess,
+    free: [Vec<VerbsBuffer>; CLASSES],
     registered: usize,
     most: usize,
 }
 
 /// Why there is no buffer.
 #[derive(Debug)]
-pub(crate) enum NoBuffer {
+pub(crate) enum VerbsBufferPoolError {
     /// All that there may be is in use.
     Spent,
     /// There are none of this length.
     TooLong,
     /// The device, or the limit of locked memory, does not allow more.
-    Failed(TransportErrorKind),
+    Failed(RpcTransportErrorKind),
 }
 
-impl NoBuffer {
+impl VerbsBufferPoolError {
     /// What a person is told where a connection cannot be set up for it.
-    pub(crate) fn into_kind(self) -> TransportErrorKind {
+    pub(crate) fn into_kind(self) -> RpcTransportErrorKind {
         match self {
             Self::Failed(kind) => kind,
             Self::Spent | Self::TooLong => {
                 let error = std::io::Error::other("all that there may be is in use");
-                TransportErrorKind::System("taking memory for messages", error)
+                RpcTransportErrorKind::System("taking memory for messages", error)
             }
         }
     }
 }
 
-impl Pool {
+impl VerbsBufferPool {
     /// An empty one that registers `most` bytes at most.
-    pub(crate) fn new(domain: &Arc<ProtectionDomain>, right: Right, most: usize) -> Self {
+    pub(crate) fn new(domain: &Arc<ProtectionDomain>, right: VerbsMemoryAccess, most: usize) -> Self {
         Self { domain: Arc::clone(domain), right, free: Default::default(), registered: 0, most }
     }
 
@@ -58,24 +58,29 @@ impl Pool {
     ///
     /// # Errors
     /// [`NoBuffer`].
-    pub(crate) fn take(&mut self, length: usize) -> Result<Buffer, NoBuffer> {
-        let (class, size) = class(length).ok_or(NoBuffer::TooLong)?;
-        let free = self.free.get_mut(class).ok_or(NoBuffer::TooLong)?;
+    pub(crate) fn take(&mut self, length: usize) -> Result<VerbsBuffer, VerbsBufferPoolError> {
+        let (class, size) = class(length).ok_or(VerbsBufferPoolError::TooLong)?;
+        let free = self.free.get_mut(class).ok_or(VerbsBufferPoolError::TooLong)?;
         if let Some(buffer) = free.pop() {
             return Ok(buffer);
         }
         let count = (PIECE / size).max(1);
         if self.registered + count * size > self.most {
-            return Err(if count * size > self.most { NoBuffer::TooLong } else { NoBuffer::Spent });
+            return Err(if count * size > self.most {
+                VerbsBufferPoolError::TooLong
+            } else {
+                VerbsBufferPoolError::Spent
+            });
         }
-        let buffers = memory::allocate(&self.domain, self.right, size, count).map_err(NoBuffer::Failed)?;
+        let buffers =
+            memory::allocate(&self.domain, self.right, size, count).map_err(VerbsBufferPoolError::Failed)?;
         self.registered += count * size;
         free.extend(buffers);
-        free.pop().ok_or(NoBuffer::Spent)
+        free.pop().ok_or(VerbsBufferPoolError::Spent)
     }
 
     /// Takes one back.
-    pub(crate) fn give_back(&mut self, buffer: Buffer) {
+    pub(crate) fn give_back(&mut self, buffer: VerbsBuffer) {
         if let Some(free) = class(buffer.length()).and_then(|(class, _)| self.free.get_mut(class)) {
             free.push(buffer);
         }

@@ -7,16 +7,19 @@ use std::time::Instant;
 use nfsrdma_dissectors::rdma::Handle;
 use rdma_mummy_sys as ffi;
 
-use super::super::TransportErrorKind;
+use super::super::RpcTransportErrorKind;
 use super::super::framing;
-use super::completions::{Completion, CompletionQueue};
+use super::cm_id::{CmId, CmRouteResolved, UnexpectedCmEvent, expect};
+use super::completions::{CompletionQueue, VerbsCompletion};
 use super::context::ProtectionDomain;
 use super::events::{CmEvent, CmEventKind};
 use super::failure;
-use super::identifier::{CmId, Routed, Unexpected, expect};
-use super::memory::{Buffer, Exposed, Seen, Stored};
-use super::posting::{Depth, End, Fence, Finished, Queues, Work};
-use super::window::Bound;
+use super::memory::{VerbsBuffer, VerbsExposedBuffer, VerbsSharedRegion, VerbsWrittenBytes};
+use super::window::VerbsBoundWindow;
+use super::work_queues::{
+    VerbsCompletionOutcome, VerbsQueueDepths, VerbsQueuePairEnd, VerbsSendRequest, VerbsServerFence,
+    VerbsWorkQueues,
+};
 
 /// How often a Send is tried again before the connection counts as broken: the most that three bits can say.
 const RETRIES: u8 = 7;
@@ -30,31 +33,31 @@ const CONSUMER_REJECT: i32 = 28;
 
 /// Made, and able to receive; not connected yet.
 #[derive(Debug)]
-pub(crate) struct Initialized;
+pub(crate) struct QueuePairInitialized;
 /// The connection stands, or stood.
 #[derive(Debug)]
-pub(crate) struct Connected;
+pub(crate) struct QueuePairConnected;
 
 /// A queue pair of a reliable connection.
 #[derive(Debug)]
 pub(crate) struct QueuePair<S> {
-    queues: Queues,
+    queues: VerbsWorkQueues,
     state: S,
 }
 
-impl QueuePair<Initialized> {
+impl QueuePair<QueuePairInitialized> {
     /// Makes a queue pair on a route.
     ///
     /// # Errors
     /// Where device or completion queue have no room for it.
     pub(crate) fn new(
-        id: CmId<Routed>,
+        id: CmId<CmRouteResolved>,
         domain: &Arc<ProtectionDomain>,
         completions: &Arc<CompletionQueue>,
-        depth: Depth,
-    ) -> Result<Self, TransportErrorKind> {
-        let queues = Queues::new(id.into_identifier(), domain, completions, depth)?;
-        Ok(Self { queues, state: Initialized })
+        depth: VerbsQueueDepths,
+    ) -> Result<Self, RpcTransportErrorKind> {
+        let queues = VerbsWorkQueues::new(id.into_identifier(), domain, completions, depth)?;
+        Ok(Self { queues, state: QueuePairInitialized })
     }
 
     /// Connects, and tells what private data came back. Where there is no connection, all that was posted goes to `free`.
@@ -65,12 +68,12 @@ impl QueuePair<Initialized> {
         self,
         private_data: &[u8],
         deadline: Instant,
-        free: &mut Vec<Buffer>,
-    ) -> Result<(QueuePair<Connected>, Vec<u8>), TransportErrorKind> {
+        free: &mut Vec<VerbsBuffer>,
+    ) -> Result<(QueuePair<QueuePairConnected>, Vec<u8>), RpcTransportErrorKind> {
         match self.established(private_data, deadline) {
             Ok(answer) => {
-                let Self { queues, state: Initialized } = self;
-                Ok((QueuePair { queues, state: Connected }, answer))
+                let Self { queues, state: QueuePairInitialized } = self;
+                Ok((QueuePair { queues, state: QueuePairConnected }, answer))
             }
             Err(kind) => {
                 self.destroy(free);
@@ -80,7 +83,7 @@ impl QueuePair<Initialized> {
     }
 
     /// The private data of a connection that stands.
-    fn established(&self, private_data: &[u8], deadline: Instant) -> Result<Vec<u8>, TransportErrorKind> {
+    fn established(&self, private_data: &[u8], deadline: Instant) -> Result<Vec<u8>, RpcTransportErrorKind> {
         let limits = self.queues.domain().context().limits;
         let mut parameters = ffi::rdma_conn_param {
             private_data: private_data.as_ptr().cast(),
@@ -102,13 +105,13 @@ impl QueuePair<Initialized> {
         }
         match expect(self.queues.identifier(), CmEventKind::Established, deadline) {
             Ok(event) => Ok(event.private_data),
-            Err(Unexpected::Event(event)) => Err(unconnected(&event)),
-            Err(Unexpected::Failed(kind)) => Err(kind),
+            Err(UnexpectedCmEvent::Event(event)) => Err(unconnected(&event)),
+            Err(UnexpectedCmEvent::Failed(kind)) => Err(kind),
         }
     }
 }
 
-impl QueuePair<Connected> {
+impl QueuePair<QueuePairConnected> {
     /// How many Sends there is room for.
     pub(crate) fn send_room(&self) -> usize {
         self.queues.send_room()
@@ -118,11 +121,11 @@ impl QueuePair<Connected> {
     ///
     /// # Errors
     /// The buffer.
-    pub(crate) fn send(&mut self, buffer: Buffer, length: usize) -> Result<(), Buffer> {
+    pub(crate) fn send(&mut self, buffer: VerbsBuffer, length: usize) -> Result<(), VerbsBuffer> {
         if self.send_room() == 0 {
             return Err(buffer);
         }
-        self.queues.stage(Work::Send(buffer, length));
+        self.queues.stage(VerbsSendRequest::Send(buffer, length));
         Ok(())
     }
 
@@ -131,7 +134,7 @@ impl QueuePair<Connected> {
     ///
     /// # Errors
     /// Where the device refuses, after which the queue pair is of no more use.
-    pub(crate) fn flush(&mut self) -> Result<bool, TransportErrorKind> {
+    pub(crate) fn flush(&mut self) -> Result<bool, RpcTransportErrorKind> {
         self.queues.flush()
     }
 
@@ -152,13 +155,18 @@ impl QueuePair<Connected> {
     pub(crate) fn take_windows(
         &mut self,
         count: usize,
-        into: &mut Vec<Bound>,
-    ) -> Result<(), TransportErrorKind> {
+        into: &mut Vec<VerbsBoundWindow>,
+    ) -> Result<(), RpcTransportErrorKind> {
         self.queues.windows().map_or(Ok(()), |windows| windows.take(count, into))
     }
 
     /// Shows the first `length` bytes of a buffer to the server, by the window if there is one.
-    pub(crate) fn expose(&mut self, buffer: Buffer, length: usize, window: Option<Bound>) -> Exposed {
+    pub(crate) fn expose(
+        &mut self,
+        buffer: VerbsBuffer,
+        length: usize,
+        window: Option<VerbsBoundWindow>,
+    ) -> VerbsExposedBuffer {
         let window = match window {
             // A window of nothing is none.
             Some(bound) if length == 0 => {
@@ -172,7 +180,7 @@ impl QueuePair<Connected> {
             }
             None => None,
         };
-        Exposed::new(buffer, length, window, self.queues.number(), self.queues.clock())
+        VerbsExposedBuffer::new(buffer, length, window, self.queues.number(), self.queues.clock())
     }
 
     /// What the server wrote, after a Reply: see [`Exposed`]. The first `length` bytes, unless `keep` leaves them to the server. `room`
@@ -182,12 +190,12 @@ impl QueuePair<Connected> {
     /// What was exposed and the room, where they are kept, or the fence does not cover it.
     pub(crate) fn see(
         &mut self,
-        exposed: Exposed,
-        fence: &Fence,
+        exposed: VerbsExposedBuffer,
+        fence: &VerbsServerFence,
         length: usize,
         room: Vec<u8>,
         keep: impl FnOnce(&[u8]) -> bool,
-    ) -> Result<Seen, (Exposed, Vec<u8>)> {
+    ) -> Result<VerbsWrittenBytes, (VerbsExposedBuffer, Vec<u8>)> {
         if !exposed.is_of(self.queues.number()) {
             return Err((exposed, room));
         }
@@ -200,7 +208,11 @@ impl QueuePair<Connected> {
     ///
     /// # Errors
     /// What was exposed, where the fence does not cover it.
-    pub(crate) fn take_back(&mut self, exposed: Exposed, fence: &Fence) -> Result<Option<Buffer>, Exposed> {
+    pub(crate) fn take_back(
+        &mut self,
+        exposed: VerbsExposedBuffer,
+        fence: &VerbsServerFence,
+    ) -> Result<Option<VerbsBuffer>, VerbsExposedBuffer> {
         if !exposed.is_of(self.queues.number()) {
             return Err(exposed);
         }
@@ -221,11 +233,11 @@ impl QueuePair<Connected> {
     /// Shows shared memory to the server, by the window if there is one.
     pub(crate) fn expose_stored(
         &mut self,
-        stored: &Stored,
+        stored: &VerbsSharedRegion,
         at: usize,
         length: u32,
-        window: Option<&Bound>,
-    ) -> Option<framing::Region> {
+        window: Option<&VerbsBoundWindow>,
+    ) -> Option<framing::ChunkRegion> {
         let Some(bound) = window else { return stored.region(at, length) };
         let part = stored.part(at, length)?;
         let region = part.region(bound.handle);
@@ -240,9 +252,9 @@ impl QueuePair<Connected> {
 
     /// Takes the window of shared memory back, or one that was not used. If the server did not invalidate its handle, that is done
     /// before what is sent next.
-    pub(crate) fn give_back(&mut self, bound: Bound) {
+    pub(crate) fn give_back(&mut self, bound: VerbsBoundWindow) {
         if let Some(handle) = self.queues.windows().and_then(|windows| windows.give_back(bound)) {
-            self.queues.stage(Work::Invalidate(handle, None));
+            self.queues.stage(VerbsSendRequest::Invalidate(handle, None));
         }
     }
 
@@ -252,9 +264,9 @@ impl QueuePair<Connected> {
     /// The completion, where it is of another.
     pub(crate) fn finish(
         &mut self,
-        completion: Completion,
-        free: &mut Vec<Buffer>,
-    ) -> Result<Finished, Completion> {
+        completion: VerbsCompletion,
+        free: &mut Vec<VerbsBuffer>,
+    ) -> Result<VerbsCompletionOutcome, VerbsCompletion> {
         self.queues.finish(completion, free)
     }
 
@@ -262,7 +274,7 @@ impl QueuePair<Connected> {
     ///
     /// # Errors
     /// Where the channel is broken.
-    pub(crate) fn event(&self) -> Result<Option<CmEvent>, TransportErrorKind> {
+    pub(crate) fn event(&self) -> Result<Option<CmEvent>, RpcTransportErrorKind> {
         self.queues.identifier().channel().next()
     }
 
@@ -285,7 +297,7 @@ impl QueuePair<Connected> {
 impl<S> QueuePair<S> {
     /// Destroys the queue pair, and gives back all that was posted, and what lets go of all that it exposed. Nothing of it comes
     /// back where the device keeps the queue pair: that memory is better lost than used for something else.
-    pub(crate) fn destroy(mut self, free: &mut Vec<Buffer>) -> Option<End> {
+    pub(crate) fn destroy(mut self, free: &mut Vec<VerbsBuffer>) -> Option<VerbsQueuePairEnd> {
         self.queues.disconnect();
         self.queues.end(free)
     }
@@ -299,24 +311,24 @@ impl<S> QueuePair<S> {
     ///
     /// # Errors
     /// Where the device refuses, after which the queue pair is of no more use.
-    pub(crate) fn receive(&mut self, buffers: &mut Vec<Buffer>) -> Result<(), TransportErrorKind> {
+    pub(crate) fn receive(&mut self, buffers: &mut Vec<VerbsBuffer>) -> Result<(), RpcTransportErrorKind> {
         self.queues.receive(buffers)
     }
 }
 
 /// Why there is no connection.
-fn unconnected(event: &CmEvent) -> TransportErrorKind {
+fn unconnected(event: &CmEvent) -> RpcTransportErrorKind {
     match (event.kind, event.status) {
-        (CmEventKind::Rejected, INVALID_SERVICE_ID) => TransportErrorKind::Refused,
+        (CmEventKind::Rejected, INVALID_SERVICE_ID) => RpcTransportErrorKind::Refused,
         (CmEventKind::Rejected, CONSUMER_REJECT) => {
-            TransportErrorKind::Rejected("its NFS server does not take it".to_owned())
+            RpcTransportErrorKind::Rejected("its NFS server does not take it".to_owned())
         }
         (CmEventKind::Rejected, status @ 1..) => {
-            TransportErrorKind::Rejected(format!("reason {status} of the CM"))
+            RpcTransportErrorKind::Rejected(format!("reason {status} of the CM"))
         }
-        (CmEventKind::Disconnected, _) => TransportErrorKind::Reset,
-        (CmEventKind::DeviceRemoval, _) => TransportErrorKind::NoDevice,
-        (CmEventKind::Unreachable, _) => TransportErrorKind::NoRoute,
+        (CmEventKind::Disconnected, _) => RpcTransportErrorKind::Reset,
+        (CmEventKind::DeviceRemoval, _) => RpcTransportErrorKind::NoDevice,
+        (CmEventKind::Unreachable, _) => RpcTransportErrorKind::NoRoute,
         (_, status) => failure::returned("connecting", status),
     }
 }

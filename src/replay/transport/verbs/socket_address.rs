@@ -3,12 +3,12 @@
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 /// An address in the system's form.
-pub(super) enum SocketAddress {
+pub(super) enum VerbsSocketAddress {
     V4(libc::sockaddr_in),
     V6(libc::sockaddr_in6),
 }
 
-impl SocketAddress {
+impl VerbsSocketAddress {
     /// For calls that read as much as the family says.
     pub(super) fn pointer(&mut self) -> *mut libc::sockaddr {
         match self {
@@ -18,7 +18,7 @@ impl SocketAddress {
     }
 }
 
-impl From<SocketAddr> for SocketAddress {
+impl From<SocketAddr> for VerbsSocketAddress {
     fn from(address: SocketAddr) -> Self {
         match address {
             SocketAddr::V4(address) => Self::V4(libc::sockaddr_in {
@@ -78,10 +78,10 @@ mod tests {
             let address: SocketAddr = address.parse().unwrap();
             // SAFETY: all bytes zero are a value of it.
             let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
-            let mut system = SocketAddress::from(address);
+            let mut system = VerbsSocketAddress::from(address);
             let length = match &system {
-                SocketAddress::V4(_) => size_of::<libc::sockaddr_in>(),
-                SocketAddress::V6(_) => size_of::<libc::sockaddr_in6>(),
+                VerbsSocketAddress::V4(_) => size_of::<libc::sockaddr_in>(),
+                VerbsSocketAddress::V6(_) => size_of::<libc::sockaddr_in6>(),
             };
             // SAFETY: both are as long as that, and do not overlap.
             let back = unsafe {

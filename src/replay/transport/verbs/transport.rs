@@ -6,26 +6,27 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nfsrdma_dissectors::field::Unobserved;
+use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::rpc::{MsgType, Xid};
-use nfsrdma_dissectors::rpcrdma::{Header, Proc, RdmaError};
+use nfsrdma_dissectors::rpcrdma::{RdmaProc, RpcRdmaError, RpcRdmaHeader};
 use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::FxHashMap;
 
-use super::super::framing::{Incoming, Returned, receive};
+use super::super::framing::{IncomingMessage, ReturnedChunkLengths, receive};
 use super::super::{
-    Call, ConnectionId, Counts, Credits, Discard, Disconnect, Event, Form, Payloads, Refusal, Reply,
-    ReverseCall, StoreId, SubmitError, Submitted, Tag, Target, Terms, Transport, TransportError,
-    TransportErrorKind,
+    CallTag, ConnectTarget, ConnectionId, DiscardReason, DisconnectReason, MessageForm, ReplyPayloads,
+    ReverseCall, RpcTransport, RpcTransportError, RpcTransportErrorKind, SharedMemoryId, SubmitError,
+    SubmitRefusal, SubmittedCall, TransportCall, TransportCounts, TransportCredits, TransportEvent,
+    TransportParams, TransportReply,
 };
-use super::completions::{Completion, Failure};
-use super::connection::{Connection, Ending, InFlight};
+use super::completions::{VerbsCompletion, VerbsWorkError};
+use super::connection::{VerbsConnection, VerbsDisconnectCause, VerbsInFlightCall};
 use super::events::CmEventKind;
-use super::memory::{Buffer, Seen};
-use super::posting::{Finished, Received};
-use super::shared::Shared;
+use super::memory::{VerbsBuffer, VerbsWrittenBytes};
+use super::server_resources::VerbsServerResources;
 use super::wait;
-use super::window::Bound;
+use super::window::VerbsBoundWindow;
+use super::work_queues::{VerbsCompletionOutcome, VerbsReceivedMessage};
 
 /// How often the completion queues are looked at before this side sleeps, where another processor may fill them meanwhile.
 const LOOKS: usize = 64;
@@ -36,23 +37,23 @@ const CM_INTERVAL: Duration = Duration::from_millis(1);
 
 /// NFS/RDMA over InfiniBand, RoCE and iWARP.
 pub struct VerbsTransport {
-    pub(super) devices: Vec<Shared>,
-    pub(super) connections: Vec<Connection>,
+    pub(super) devices: Vec<VerbsServerResources>,
+    pub(super) connections: Vec<VerbsConnection>,
     pub(super) by_queue: FxHashMap<u32, usize>,
     pub(super) stores: Vec<Arc<[u8]>>,
     /// Room for the next header.
     pub(super) scratch: Vec<u8>,
     /// Buffers of a Call that is being made.
-    pub(super) taken: Vec<Buffer>,
+    pub(super) taken: Vec<VerbsBuffer>,
     /// Windows of a Call that is being made.
-    pub(super) windows: Vec<Bound>,
+    pub(super) windows: Vec<VerbsBoundWindow>,
     /// Room of Calls that are over, for the next.
-    pub(super) spare: Vec<InFlight>,
+    pub(super) spare: Vec<VerbsInFlightCall>,
     /// Buffers of Sends that are done.
-    done: Vec<Buffer>,
-    lent: Lent,
+    done: Vec<VerbsBuffer>,
+    lent: VerbsEventBuffers,
     /// A Reply that waits until the grant that it brought was told.
-    held: Option<(usize, Received)>,
+    held: Option<(usize, VerbsReceivedMessage)>,
     descriptors: Vec<libc::pollfd>,
     cm_looked: Option<Instant>,
     /// There is one processor alone.
@@ -61,25 +62,25 @@ pub struct VerbsTransport {
 
 /// What the last event borrows.
 #[derive(Debug, Default)]
-struct Lent {
-    message: Option<(usize, Received)>,
-    call: Option<InFlight>,
-    returned: Returned,
-    writes: Vec<Option<Seen>>,
-    reply: Option<Seen>,
+struct VerbsEventBuffers {
+    message: Option<(usize, VerbsReceivedMessage)>,
+    call: Option<VerbsInFlightCall>,
+    returned: ReturnedChunkLengths,
+    writes: Vec<Option<VerbsWrittenBytes>>,
+    reply: Option<VerbsWrittenBytes>,
     /// Room for copies of results.
     room: Vec<Vec<u8>>,
-    lost: Vec<Tag>,
+    lost: Vec<CallTag>,
 }
 
 /// What happened, before it borrows anything.
-enum Step {
-    Reply { at: usize, xid: Xid, tag: Tag, form: Form },
-    Error { at: usize, xid: Xid, tag: Tag, error: RdmaError },
+enum VerbsPendingEvent {
+    Reply { at: usize, xid: Xid, tag: CallTag, form: MessageForm },
+    Error { at: usize, xid: Xid, tag: CallTag, error: RpcRdmaError },
     Call { at: usize, xid: Xid },
     Credits { at: usize, granted: u32 },
-    Discarded { at: usize, xid: Option<Xid>, why: Discard },
-    Disconnected { at: usize, reason: Disconnect },
+    Discarded { at: usize, xid: Option<Xid>, why: DiscardReason },
+    Disconnected { at: usize, reason: DisconnectReason },
 }
 
 impl fmt::Debug for VerbsTransport {
@@ -100,7 +101,7 @@ impl Default for VerbsTransport {
             windows: Vec::new(),
             spare: Vec::new(),
             done: Vec::new(),
-            lent: Lent::default(),
+            lent: VerbsEventBuffers::default(),
             held: None,
             descriptors: Vec::new(),
             cm_looked: None,
@@ -115,7 +116,7 @@ impl VerbsTransport {
         Self::default()
     }
 
-    pub(super) fn connection(&self, id: ConnectionId) -> Option<&Connection> {
+    pub(super) fn connection(&self, id: ConnectionId) -> Option<&VerbsConnection> {
         self.connections.get(id.0 as usize)
     }
 
@@ -147,7 +148,7 @@ impl VerbsTransport {
             };
             match queue.receive(&mut connection.spare).and_then(|()| queue.flush()) {
                 Ok(is_any) => is_posted |= is_any,
-                Err(_) => connection.end(Ending::Because(Disconnect::Device)),
+                Err(_) => connection.end(VerbsDisconnectCause::Because(DisconnectReason::Device)),
             }
         }
         // A device that is made of software sends when it has a processor.
@@ -156,7 +157,7 @@ impl VerbsTransport {
         }
     }
 
-    fn step(&mut self) -> Result<Option<Step>, TransportError> {
+    fn step(&mut self) -> Result<Option<VerbsPendingEvent>, RpcTransportError> {
         loop {
             if let Some((at, received)) = self.held.take() {
                 if let Some(connection) = self.connections.get_mut(at).filter(|held| held.is_closing()) {
@@ -187,16 +188,16 @@ impl VerbsTransport {
     }
 
     /// Takes completions, and tells how many.
-    fn look(&mut self) -> Result<usize, TransportError> {
+    fn look(&mut self) -> Result<usize, RpcTransportError> {
         let mut count = 0;
         for shared in &mut self.devices {
             let taken = shared.completions.poll(&mut shared.batch, &mut shared.ready);
-            count += taken.map_err(|kind| TransportError::at(&shared.context.name, None, kind))?;
+            count += taken.map_err(|kind| RpcTransportError::at(&shared.context.name, None, kind))?;
         }
         Ok(count)
     }
 
-    fn complete(&mut self, completion: Completion) -> Option<Step> {
+    fn complete(&mut self, completion: VerbsCompletion) -> Option<VerbsPendingEvent> {
         let at = *self.by_queue.get(&completion.queue())?;
         let connection = self.connections.get_mut(at)?;
         let finished = connection.queue.as_mut()?.finish(completion, &mut self.done);
@@ -204,39 +205,39 @@ impl VerbsTransport {
         self.done.drain(..).for_each(|buffer| shared.give_back(buffer));
         match finished {
             // Nothing more is told of a connection that this side closed.
-            Ok(Finished::Received(received)) if connection.is_closing() => {
+            Ok(VerbsCompletionOutcome::Received(received)) if connection.is_closing() => {
                 connection.spare.push(received.into_buffer());
                 None
             }
-            Ok(Finished::Received(mut received)) => {
+            Ok(VerbsCompletionOutcome::Received(mut received)) => {
                 let queue = connection.queue.as_mut()?;
                 connection.counts.bytes_received += received.message().len() as u64;
                 received.invalidated = received.invalidated.filter(|handle| queue.invalidated(*handle));
                 connection.counts.invalidations += u64::from(received.invalidated.is_some());
                 Some(self.received(at, received, false))
             }
-            Ok(Finished::Failed(failure)) => {
+            Ok(VerbsCompletionOutcome::Failed(failure)) => {
                 connection.end(match failure {
-                    Failure::Flushed => Ending::Flushed,
-                    Failure::Broken(why) => Ending::Because(why),
+                    VerbsWorkError::Flushed => VerbsDisconnectCause::Flushed,
+                    VerbsWorkError::Broken(why) => VerbsDisconnectCause::Because(why),
                 });
                 None
             }
-            Ok(Finished::Sent) | Err(_) => None,
+            Ok(VerbsCompletionOutcome::Sent) | Err(_) => None,
         }
     }
 
     /// Tells what a message is. `told`: the grant that it brought was told before.
-    fn received(&mut self, at: usize, received: Received, told: bool) -> Step {
+    fn received(&mut self, at: usize, received: VerbsReceivedMessage, told: bool) -> VerbsPendingEvent {
         let step = match receive(received.message()) {
-            Ok(Incoming::Reply(header, _)) => {
-                let is_nomsg = header.proc() == Proc::RDMA_NOMSG;
+            Ok(IncomingMessage::Reply(header, _)) => {
+                let is_nomsg = header.proc() == RdmaProc::RDMA_NOMSG;
                 match self.returned(at, &header) {
-                    Err(why) => Step::Discarded { at, xid: Some(header.rdma_xid), why },
+                    Err(why) => VerbsPendingEvent::Discarded { at, xid: Some(header.rdma_xid), why },
                     Ok(_) if !told && self.grant(at, header.rdma_credit) => {
                         let granted = header.rdma_credit;
                         self.held = Some((at, received));
-                        return Step::Credits { at, granted };
+                        return VerbsPendingEvent::Credits { at, granted };
                     }
                     Ok(returned) => {
                         let xid = header.rdma_xid;
@@ -245,35 +246,37 @@ impl VerbsTransport {
                     }
                 }
             }
-            Ok(Incoming::Error(xid, error)) => {
-                self.lent.returned = Returned::default();
+            Ok(IncomingMessage::Error(xid, error)) => {
+                self.lent.returned = ReturnedChunkLengths::default();
                 match self.finish_call(at, xid, false, &received) {
-                    Ok(tag) => Step::Error { at, xid, tag, error },
-                    Err(why) => Step::Discarded { at, xid: Some(xid), why },
+                    Ok(tag) => VerbsPendingEvent::Error { at, xid, tag, error },
+                    Err(why) => VerbsPendingEvent::Discarded { at, xid: Some(xid), why },
                 }
             }
-            Ok(Incoming::Call(header, _)) => {
+            Ok(IncomingMessage::Call(header, _)) => {
                 let xid = header.rdma_xid;
                 match self.connections.get_mut(at).map(|connection| connection.responder.take(xid)) {
-                    Some(Ok(())) => Step::Call { at, xid },
-                    Some(Err(why)) => Step::Discarded { at, xid: Some(xid), why },
-                    None => Step::Discarded { at, xid: Some(xid), why: Discard::ReverseCall },
+                    Some(Ok(())) => VerbsPendingEvent::Call { at, xid },
+                    Some(Err(why)) => VerbsPendingEvent::Discarded { at, xid: Some(xid), why },
+                    None => {
+                        VerbsPendingEvent::Discarded { at, xid: Some(xid), why: DiscardReason::ReverseCall }
+                    }
                 }
             }
-            Ok(Incoming::CallWithChunks(xid)) => {
+            Ok(IncomingMessage::CallWithChunks(xid)) => {
                 self.refuse_chunks(at, xid);
-                Step::Discarded { at, xid: Some(xid), why: Discard::ReverseCall }
+                VerbsPendingEvent::Discarded { at, xid: Some(xid), why: DiscardReason::ReverseCall }
             }
-            Err((xid, why)) => Step::Discarded { at, xid, why },
+            Err((xid, why)) => VerbsPendingEvent::Discarded { at, xid, why },
         };
         if let Some(connection) = self.connections.get_mut(at) {
             let counts = &mut connection.counts;
             match step {
-                Step::Reply { .. } => counts.replies += 1,
-                Step::Error { .. } => counts.rdma_errors += 1,
-                Step::Call { .. } => counts.reverse_calls += 1,
-                Step::Discarded { .. } => counts.discarded += 1,
-                Step::Credits { .. } | Step::Disconnected { .. } => {}
+                VerbsPendingEvent::Reply { .. } => counts.replies += 1,
+                VerbsPendingEvent::Error { .. } => counts.rdma_errors += 1,
+                VerbsPendingEvent::Call { .. } => counts.reverse_calls += 1,
+                VerbsPendingEvent::Discarded { .. } => counts.discarded += 1,
+                VerbsPendingEvent::Credits { .. } | VerbsPendingEvent::Disconnected { .. } => {}
             }
         }
         self.lent.message = Some((at, received));
@@ -281,11 +284,11 @@ impl VerbsTransport {
     }
 
     /// Holds the chunks of a Reply to those of its Call.
-    fn returned(&self, at: usize, header: &Header<'_>) -> Result<Returned, Discard> {
-        let connection = self.connections.get(at).ok_or(Discard::UnknownXid)?;
-        let call = connection.flight.get(header.rdma_xid).ok_or(Discard::UnknownXid)?;
-        let lists = header.chunk_lists().ok_or(Discard::Header)?;
-        call.offered.check(lists, header.proc() == Proc::RDMA_NOMSG)
+    fn returned(&self, at: usize, header: &RpcRdmaHeader<'_>) -> Result<ReturnedChunkLengths, DiscardReason> {
+        let connection = self.connections.get(at).ok_or(DiscardReason::UnknownXid)?;
+        let call = connection.flight.get(header.rdma_xid).ok_or(DiscardReason::UnknownXid)?;
+        let lists = header.chunk_lists().ok_or(DiscardReason::Header)?;
+        call.offered.check(lists, header.proc() == RdmaProc::RDMA_NOMSG)
     }
 
     /// Takes a grant, and tells whether it is another than before.
@@ -296,11 +299,17 @@ impl VerbsTransport {
         is_new
     }
 
-    fn replied(&mut self, at: usize, xid: Xid, is_nomsg: bool, received: &Received) -> Step {
-        let form = if is_nomsg { Form::Nomsg } else { Form::Message };
+    fn replied(
+        &mut self,
+        at: usize,
+        xid: Xid,
+        is_nomsg: bool,
+        received: &VerbsReceivedMessage,
+    ) -> VerbsPendingEvent {
+        let form = if is_nomsg { MessageForm::Nomsg } else { MessageForm::Message };
         match self.finish_call(at, xid, is_nomsg, received) {
-            Ok(tag) => Step::Reply { at, xid, tag, form },
-            Err(why) => Step::Discarded { at, xid: Some(xid), why },
+            Ok(tag) => VerbsPendingEvent::Reply { at, xid, tag, form },
+            Err(why) => VerbsPendingEvent::Discarded { at, xid: Some(xid), why },
         }
     }
 
@@ -310,15 +319,15 @@ impl VerbsTransport {
         at: usize,
         xid: Xid,
         is_nomsg: bool,
-        received: &Received,
-    ) -> Result<Tag, Discard> {
-        let connection = self.connections.get_mut(at).ok_or(Discard::UnknownXid)?;
-        let shared = self.devices.get_mut(connection.device).ok_or(Discard::UnknownXid)?;
-        let queue = connection.queue.as_mut().ok_or(Discard::UnknownXid)?;
-        let (tag, mut call) = connection.flight.take(xid).ok_or(Discard::UnknownXid)?;
+        received: &VerbsReceivedMessage,
+    ) -> Result<CallTag, DiscardReason> {
+        let connection = self.connections.get_mut(at).ok_or(DiscardReason::UnknownXid)?;
+        let shared = self.devices.get_mut(connection.device).ok_or(DiscardReason::UnknownXid)?;
+        let queue = connection.queue.as_mut().ok_or(DiscardReason::UnknownXid)?;
+        let (tag, mut call) = connection.flight.take(xid).ok_or(DiscardReason::UnknownXid)?;
         let fence = received.fence();
         let length = self.lent.returned.reply as usize;
-        let mut is_reply = if is_nomsg { Err(Discard::Short) } else { Ok(()) };
+        let mut is_reply = if is_nomsg { Err(DiscardReason::Short) } else { Ok(()) };
         let mut is_not = |chunk: &[u8]| {
             if is_nomsg {
                 is_reply = is_reply_of(chunk.get(..length).unwrap_or_default(), xid);
@@ -365,19 +374,19 @@ impl VerbsTransport {
             let why = match queue.event() {
                 Ok(None) => continue,
                 Ok(Some(event)) => match event.kind {
-                    CmEventKind::Disconnected => Disconnect::Closed,
-                    CmEventKind::DeviceRemoval => Disconnect::Device,
+                    CmEventKind::Disconnected => DisconnectReason::Closed,
+                    CmEventKind::DeviceRemoval => DisconnectReason::Device,
                     _ => continue,
                 },
-                Err(_) => Disconnect::Device,
+                Err(_) => DisconnectReason::Device,
             };
-            connection.end(Ending::Because(why));
+            connection.end(VerbsDisconnectCause::Because(why));
         }
     }
 
     /// Takes down a connection that has ended, after all that came on it was given out.
-    fn ended(&mut self) -> Option<Step> {
-        let ended = |connection: &Connection| connection.ending.is_some() && connection.queue.is_some();
+    fn ended(&mut self) -> Option<VerbsPendingEvent> {
+        let ended = |connection: &VerbsConnection| connection.ending.is_some() && connection.queue.is_some();
         let at = self.connections.iter().position(ended)?;
         let connection = self.connections.get_mut(at)?;
         let shared = self.devices.get_mut(connection.device)?;
@@ -392,14 +401,14 @@ impl VerbsTransport {
         }
         connection.credits.in_flight = 0;
         let reason = match connection.ending {
-            Some(Ending::Because(why)) => why,
-            Some(Ending::Flushed) | None => Disconnect::Reset,
+            Some(VerbsDisconnectCause::Because(why)) => why,
+            Some(VerbsDisconnectCause::Flushed) | None => DisconnectReason::Reset,
         };
-        Some(Step::Disconnected { at, reason })
+        Some(VerbsPendingEvent::Disconnected { at, reason })
     }
 
     /// Sleeps until something happens. Tells whether it did before the deadline.
-    fn sleep(&mut self, deadline: Instant) -> Result<bool, TransportError> {
+    fn sleep(&mut self, deadline: Instant) -> Result<bool, RpcTransportError> {
         for _ in 0..if self.is_alone { 0 } else { LOOKS } {
             if self.look()? > 0 {
                 return Ok(true);
@@ -407,7 +416,7 @@ impl VerbsTransport {
         }
         for shared in &self.devices {
             let armed = shared.completions.arm();
-            armed.map_err(|kind| TransportError::at(&shared.context.name, None, kind))?;
+            armed.map_err(|kind| RpcTransportError::at(&shared.context.name, None, kind))?;
         }
         // What came before the queues were armed is not told of.
         if self.look()? > 0 {
@@ -426,7 +435,7 @@ impl VerbsTransport {
         }
         self.descriptors = descriptors;
         let ready = ready.map_err(|error| {
-            TransportError::at("", None, TransportErrorKind::System("waiting for completions", error))
+            RpcTransportError::at("", None, RpcTransportErrorKind::System("waiting for completions", error))
         })?;
         if manager {
             self.hear_manager();
@@ -438,66 +447,72 @@ impl VerbsTransport {
     }
 
     /// The event of a step, with what it borrows.
-    fn event(&self, step: Step) -> Option<Event<'_>> {
+    fn event(&self, step: VerbsPendingEvent) -> Option<TransportEvent<'_>> {
         let id = |at: usize| ConnectionId(u32::try_from(at).unwrap_or(u32::MAX));
         let message = self.lent.message.as_ref().map(|(_, received)| received);
-        let bytes = message.map(Received::message).unwrap_or_default();
+        let bytes = message.map(VerbsReceivedMessage::message).unwrap_or_default();
         let mut cursor = Cursor::new(bytes);
         Some(match step {
-            Step::Reply { at, xid, tag, form } => {
-                let header = Header::decode(&mut cursor, &mut Unobserved).ok()?;
+            VerbsPendingEvent::Reply { at, xid, tag, form } => {
+                let header = RpcRdmaHeader::decode(&mut cursor, &mut NullObserver).ok()?;
                 let returned = &self.lent.returned;
                 let message = match (form, &self.lent.reply) {
-                    (Form::Nomsg, Some(chunk)) => chunk.get(..returned.reply as usize)?,
+                    (MessageForm::Nomsg, Some(chunk)) => chunk.get(..returned.reply as usize)?,
                     _ => cursor.rest(),
                 };
                 let contents = self.lent.writes.iter().zip(&returned.writes);
                 let contents = contents.map(|(buffer, length)| {
                     buffer.as_deref().and_then(|bytes| bytes.get(..*length as usize)).unwrap_or_default()
                 });
-                Event::Reply(Reply {
+                TransportEvent::Reply(TransportReply {
                     connection: id(at),
                     xid,
                     tag,
                     message,
-                    payloads: Payloads::from_iter(contents),
+                    payloads: ReplyPayloads::from_iter(contents),
                     form,
                     header: Some(header),
                     invalidated: self.lent.message.as_ref()?.1.invalidated,
                 })
             }
-            Step::Error { at, xid, tag, error } => Event::RdmaError { connection: id(at), xid, tag, error },
-            Step::Call { at, xid } => {
-                Header::decode(&mut cursor, &mut Unobserved).ok()?;
-                Event::Call(ReverseCall { connection: id(at), xid, message: cursor.rest() })
+            VerbsPendingEvent::Error { at, xid, tag, error } => {
+                TransportEvent::RdmaError { connection: id(at), xid, tag, error }
             }
-            Step::Credits { at, granted } => Event::Credits { connection: id(at), granted },
-            Step::Discarded { at, xid, why } => Event::Discarded { connection: id(at), xid, why },
-            Step::Disconnected { at, reason } => {
-                Event::Disconnected { connection: id(at), reason, lost: &self.lent.lost }
+            VerbsPendingEvent::Call { at, xid } => {
+                RpcRdmaHeader::decode(&mut cursor, &mut NullObserver).ok()?;
+                TransportEvent::Call(ReverseCall { connection: id(at), xid, message: cursor.rest() })
+            }
+            VerbsPendingEvent::Credits { at, granted } => {
+                TransportEvent::Credits { connection: id(at), granted }
+            }
+            VerbsPendingEvent::Discarded { at, xid, why } => {
+                TransportEvent::Discarded { connection: id(at), xid, why }
+            }
+            VerbsPendingEvent::Disconnected { at, reason } => {
+                TransportEvent::Disconnected { connection: id(at), reason, lost: &self.lent.lost }
             }
         })
     }
 }
 
 /// Whether the message in a Reply chunk is the Reply that its header says. RFC 8166 section 4.5.2.
-fn is_reply_of(message: &[u8], xid: Xid) -> Result<(), Discard> {
+fn is_reply_of(message: &[u8], xid: Xid) -> Result<(), DiscardReason> {
     let mut words = Cursor::new(message);
     match (words.word(), words.word().map(MsgType)) {
         (Ok(first), Ok(MsgType::REPLY)) if Xid(first) == xid => Ok(()),
-        (Ok(first), Ok(_)) if Xid(first) != xid => Err(Discard::Xid),
-        (Ok(_), Ok(_)) => Err(Discard::Header),
-        _ => Err(Discard::Short),
+        (Ok(first), Ok(_)) if Xid(first) != xid => Err(DiscardReason::Xid),
+        (Ok(_), Ok(_)) => Err(DiscardReason::Header),
+        _ => Err(DiscardReason::Short),
     }
 }
 
-impl Transport for VerbsTransport {
-    fn connect(&mut self, target: &Target) -> Result<ConnectionId, TransportError> {
+impl RpcTransport for VerbsTransport {
+    fn connect(&mut self, target: &ConnectTarget) -> Result<ConnectionId, RpcTransportError> {
         // A port that rdma_cm takes for free may be in use by TCP, below iWARP: that shows when it connects.
         let mut tried = self.try_connect(target, 0);
         for skip in 1..CONNECT_TRIES {
             match &tried {
-                Err(TransportErrorKind::System(_, error)) if error.kind() == io::ErrorKind::AddrInUse => {
+                Err(RpcTransportErrorKind::System(_, error)) if error.kind() == io::ErrorKind::AddrInUse => {
                     tried = self.try_connect(target, skip);
                 }
                 _ => break,
@@ -506,41 +521,45 @@ impl Transport for VerbsTransport {
         tried.map_err(|kind| {
             // Whichever step the time ended in, this is what it all may take.
             let kind = match kind {
-                TransportErrorKind::Timeout(_) => TransportErrorKind::Timeout(target.wish.timeout),
+                RpcTransportErrorKind::Timeout(_) => RpcTransportErrorKind::Timeout(target.wish.timeout),
                 other => other,
             };
-            TransportError::at(&target.name, Some(target.address), kind)
+            RpcTransportError::at(&target.name, Some(target.address), kind)
         })
     }
 
-    fn terms(&self, connection: ConnectionId) -> Option<&Terms> {
+    fn terms(&self, connection: ConnectionId) -> Option<&TransportParams> {
         self.connection(connection).map(|connection| &connection.terms)
     }
 
-    fn credits(&self, connection: ConnectionId) -> Option<Credits> {
+    fn credits(&self, connection: ConnectionId) -> Option<TransportCredits> {
         let connection = self.connection(connection)?;
         connection.queue.is_some().then_some(connection.credits)
     }
 
-    fn counts(&self, connection: ConnectionId) -> Option<&Counts> {
+    fn counts(&self, connection: ConnectionId) -> Option<&TransportCounts> {
         self.connection(connection).map(|connection| &connection.counts)
     }
 
-    fn share(&mut self, memory: &Arc<[u8]>) -> Result<StoreId, TransportError> {
+    fn share(&mut self, memory: &Arc<[u8]>) -> Result<SharedMemoryId, RpcTransportError> {
         for at in 0..self.devices.len() {
             let Some(shared) = self.devices.get_mut(at) else { continue };
             if let Err(kind) = shared.share(memory) {
-                let error = TransportError::at(&shared.context.name, None, kind);
+                let error = RpcTransportError::at(&shared.context.name, None, kind);
                 // A store has one number everywhere.
-                self.devices.iter_mut().take(at).for_each(Shared::unshare);
+                self.devices.iter_mut().take(at).for_each(VerbsServerResources::unshare);
                 return Err(error);
             }
         }
         self.stores.push(Arc::clone(memory));
-        Ok(StoreId(u32::try_from(self.stores.len() - 1).unwrap_or(u32::MAX)))
+        Ok(SharedMemoryId(u32::try_from(self.stores.len() - 1).unwrap_or(u32::MAX)))
     }
 
-    fn submit(&mut self, connection: ConnectionId, call: &Call<'_>) -> Result<Submitted, SubmitError> {
+    fn submit(
+        &mut self,
+        connection: ConnectionId,
+        call: &TransportCall<'_>,
+    ) -> Result<SubmittedCall, SubmitError> {
         self.submit_call(connection, call)
     }
 
@@ -553,7 +572,7 @@ impl Transport for VerbsTransport {
         self.post();
     }
 
-    fn poll(&mut self, deadline: Option<Instant>) -> Result<Option<Event<'_>>, TransportError> {
+    fn poll(&mut self, deadline: Option<Instant>) -> Result<Option<TransportEvent<'_>>, RpcTransportError> {
         self.give_back();
         self.post();
         let mut may_yield = self.is_alone;
@@ -576,22 +595,22 @@ impl Transport for VerbsTransport {
             && let Some(queue) = &connection.queue
         {
             queue.disconnect();
-            connection.ending = Some(Ending::Because(Disconnect::Asked));
+            connection.ending = Some(VerbsDisconnectCause::Because(DisconnectReason::Asked));
         }
     }
 }
 
 /// A connection that is closed, or never was.
-pub(super) const CLOSED: SubmitError = SubmitError::Refused(Refusal::Closed);
+pub(super) const CLOSED: SubmitError = SubmitError::Refused(SubmitRefusal::Closed);
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::transport::{Blame, Wish};
+    use crate::replay::transport::{ConnectOptions, TransportBlame};
 
-    fn target() -> Target {
-        let wish = Wish { timeout: Duration::from_millis(200), ..Wish::default() };
-        Target { address: "192.0.2.1:20049".parse().unwrap(), name: "nas".to_owned(), wish }
+    fn target() -> ConnectTarget {
+        let wish = ConnectOptions { timeout: Duration::from_millis(200), ..ConnectOptions::default() };
+        ConnectTarget { address: "192.0.2.1:20049".parse().unwrap(), name: "nas".to_owned(), wish }
     }
 
     /// 192.0.2.1 is nobody's (RFC 5737), so that this fails with libraries and devices as well as without.
@@ -601,13 +620,13 @@ mod tests {
         let error = transport.connect(&target()).unwrap_err();
         let line = error.to_string();
         assert!(line.starts_with("nas (192.0.2.1:20049): ") && !line.contains('\n'), "{line}");
-        assert_eq!(error.blame(), Blame::Unreachable);
+        assert_eq!(error.blame(), TransportBlame::Unreachable);
     }
 
     #[test]
     fn a_connection_that_there_never_was_is_closed() {
         let mut transport = VerbsTransport::new();
-        let call = Call::small(Xid(0), Tag(0), &[0; 4], 0);
+        let call = TransportCall::small(Xid(0), CallTag(0), &[0; 4], 0);
         assert_eq!(transport.submit(ConnectionId(0), &call), Err(CLOSED));
         assert_eq!(transport.answer(ConnectionId(0), Xid(0), &[0; 4]), Err(CLOSED));
         assert!(transport.poll(None).unwrap().is_none());
@@ -618,8 +637,8 @@ mod tests {
     fn rfc8166_section_4_5_2_the_message_in_a_reply_chunk_is_that_of_its_header() {
         let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>();
         assert_eq!(is_reply_of(&words(&[7, 1, 0]), Xid(7)), Ok(()));
-        assert_eq!(is_reply_of(&words(&[8, 1, 0]), Xid(7)), Err(Discard::Xid));
-        assert_eq!(is_reply_of(&words(&[7, 0, 2]), Xid(7)), Err(Discard::Header));
-        assert_eq!(is_reply_of(&words(&[7]), Xid(7)), Err(Discard::Short));
+        assert_eq!(is_reply_of(&words(&[8, 1, 0]), Xid(7)), Err(DiscardReason::Xid));
+        assert_eq!(is_reply_of(&words(&[7, 0, 2]), Xid(7)), Err(DiscardReason::Header));
+        assert_eq!(is_reply_of(&words(&[7]), Xid(7)), Err(DiscardReason::Short));
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use nfsrdma_dissectors::rdma::Handle;
 use rdma_mummy_sys as ffi;
 
-use super::super::TransportErrorKind;
+use super::super::RpcTransportErrorKind;
 use super::context::ProtectionDomain;
 use super::failure;
 
@@ -21,7 +21,7 @@ const KEY: u32 = 0xff;
 
 /// What the handle of a window opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum VerbsWindowState {
     /// Nothing: it was not bound since the window was taken, or has ended.
     Closed,
     /// What the Work Request will bind it to, which waits for the doorbell: nobody can have ended it.
@@ -32,48 +32,52 @@ enum State {
 
 /// What is known of a window.
 #[derive(Debug)]
-struct Window {
+struct VerbsMemoryWindow {
     /// What it was bound with last, or has from the device.
     handle: Handle,
-    state: State,
+    state: VerbsWindowState,
 }
 
 /// What is known of the windows of one queue pair.
 #[derive(Debug, Default)]
-struct Table {
-    windows: Vec<Window>,
+struct VerbsWindowTable {
+    windows: Vec<VerbsMemoryWindow>,
     free: Vec<usize>,
 }
 
 /// The windows of one queue pair. They end before it does.
 #[derive(Debug)]
-pub(super) struct Windows {
-    table: Table,
+pub(super) struct VerbsQueuePairWindows {
+    table: VerbsWindowTable,
     /// Each at its place in the table.
     allocated: Vec<NonNull<ffi::ibv_mw>>,
     domain: Arc<ProtectionDomain>,
 }
 
 // SAFETY: a window is memory of libibverbs, of which nothing belongs to a thread; what changes it has `&mut self`.
-unsafe impl Send for Windows {}
+unsafe impl Send for VerbsQueuePairWindows {}
 // SAFETY: as above.
-unsafe impl Sync for Windows {}
+unsafe impl Sync for VerbsQueuePairWindows {}
 
 /// A window that belongs to a chunk, until it is given back. It names the window and its new handle.
 #[derive(Debug)]
-pub(crate) struct Bound {
+pub(crate) struct VerbsBoundWindow {
     at: usize,
     pub(super) handle: Handle,
 }
 
-impl Windows {
+impl VerbsQueuePairWindows {
     /// None yet: the first Calls allocate them.
     pub(super) fn new(domain: &Arc<ProtectionDomain>) -> Self {
-        Self { table: Table::default(), allocated: Vec::new(), domain: Arc::clone(domain) }
+        Self { table: VerbsWindowTable::default(), allocated: Vec::new(), domain: Arc::clone(domain) }
     }
 
     /// Takes as many windows as this, each with a new handle; all or none.
-    pub(super) fn take(&mut self, count: usize, into: &mut Vec<Bound>) -> Result<(), TransportErrorKind> {
+    pub(super) fn take(
+        &mut self,
+        count: usize,
+        into: &mut Vec<VerbsBoundWindow>,
+    ) -> Result<(), RpcTransportErrorKind> {
         while self.table.free.len() < count {
             self.allocate()?;
         }
@@ -81,7 +85,7 @@ impl Windows {
         Ok(())
     }
 
-    fn allocate(&mut self) -> Result<(), TransportErrorKind> {
+    fn allocate(&mut self) -> Result<(), RpcTransportErrorKind> {
         // SAFETY: the domain is valid.
         let window = unsafe { ffi::ibv_alloc_mw(self.domain.pointer(), ffi::ibv_mw_type::IBV_MW_TYPE_2) };
         let window = NonNull::new(window).ok_or_else(|| failure::last("ibv_alloc_mw"))?;
@@ -93,8 +97,8 @@ impl Windows {
     }
 
     /// Notes that its Work Request is on its way.
-    pub(super) fn bind(&mut self, bound: &Bound) {
-        self.table.set(bound.at, bound.handle, State::Staged);
+    pub(super) fn bind(&mut self, bound: &VerbsBoundWindow) {
+        self.table.set(bound.at, bound.handle, VerbsWindowState::Staged);
     }
 
     /// The window for a Work Request that binds it, as long as `self` is not changed.
@@ -108,7 +112,7 @@ impl Windows {
             // SAFETY: the window is valid until `drop`, and this is its only user.
             unsafe { window.as_mut().rkey = handle.0 };
         }
-        self.table.set(at, handle, State::Open);
+        self.table.set(at, handle, VerbsWindowState::Open);
     }
 
     /// A Send came that invalidated a handle. Tells whether that ended a window.
@@ -117,18 +121,18 @@ impl Windows {
     }
 
     /// Whether the handle of a chunk opens its bytes, or will.
-    pub(super) fn is_open(&self, bound: &Bound) -> bool {
+    pub(super) fn is_open(&self, bound: &VerbsBoundWindow) -> bool {
         self.table.is_open(bound)
     }
 
     /// Takes a window back from its chunk, and tells whether its handle is still good: then this side has to end it before
     /// anything else is done with the queue, and the bytes are the server's until that is done.
-    pub(super) fn give_back(&mut self, bound: Bound) -> Option<Handle> {
+    pub(super) fn give_back(&mut self, bound: VerbsBoundWindow) -> Option<Handle> {
         self.table.give_back(bound)
     }
 }
 
-impl Drop for Windows {
+impl Drop for VerbsQueuePairWindows {
     fn drop(&mut self) {
         for window in self.allocated.drain(..) {
             // SAFETY: allocated by `allocate`, and freed once. If the device keeps one, its queue pair cannot be destroyed either,
@@ -138,48 +142,48 @@ impl Drop for Windows {
     }
 }
 
-impl Table {
+impl VerbsWindowTable {
     fn add(&mut self, handle: Handle) {
         self.free.push(self.windows.len());
-        self.windows.push(Window { handle, state: State::Closed });
+        self.windows.push(VerbsMemoryWindow { handle, state: VerbsWindowState::Closed });
     }
 
     /// As many as this, of those that are free.
-    fn take(&mut self, count: usize, into: &mut Vec<Bound>) {
+    fn take(&mut self, count: usize, into: &mut Vec<VerbsBoundWindow>) {
         for at in self.free.drain(self.free.len().saturating_sub(count)..) {
             let Some(window) = self.windows.get_mut(at) else { continue };
             window.handle = next(window.handle);
-            into.push(Bound { at, handle: window.handle });
+            into.push(VerbsBoundWindow { at, handle: window.handle });
         }
     }
 
     /// Notes what a handle opens now, if it is still that of its window.
-    fn set(&mut self, at: usize, handle: Handle, state: State) {
+    fn set(&mut self, at: usize, handle: Handle, state: VerbsWindowState) {
         if let Some(window) = self.windows.get_mut(at).filter(|window| window.handle == handle) {
             window.state = state;
         }
     }
 
     fn invalidated(&mut self, handle: Handle) -> bool {
-        let mut open = self.windows.iter_mut().filter(|window| window.state == State::Open);
+        let mut open = self.windows.iter_mut().filter(|window| window.state == VerbsWindowState::Open);
         let Some(window) = open.find(|window| window.handle == handle) else { return false };
-        window.state = State::Closed;
+        window.state = VerbsWindowState::Closed;
         true
     }
 
-    fn is_open(&self, bound: &Bound) -> bool {
-        self.windows.get(bound.at).is_none_or(|window| window.state != State::Closed)
+    fn is_open(&self, bound: &VerbsBoundWindow) -> bool {
+        self.windows.get(bound.at).is_none_or(|window| window.state != VerbsWindowState::Closed)
     }
 
-    fn give_back(&mut self, bound: Bound) -> Option<Handle> {
+    fn give_back(&mut self, bound: VerbsBoundWindow) -> Option<Handle> {
         let window = self.windows.get_mut(bound.at)?;
         self.free.push(bound.at);
-        let was = std::mem::replace(&mut window.state, State::Closed);
-        (was != State::Closed).then_some(bound.handle)
+        let was = std::mem::replace(&mut window.state, VerbsWindowState::Closed);
+        (was != VerbsWindowState::Closed).then_some(bound.handle)
     }
 }
 
-impl Bound {
+impl VerbsBoundWindow {
     /// Which window it is.
     pub(super) fn at(&self) -> usize {
         self.at
@@ -202,15 +206,15 @@ mod tests {
     }
 
     /// A table of two windows, and one of them bound to a chunk: the Work Request was posted.
-    fn one_open() -> (Table, Bound) {
-        let mut table = Table::default();
+    fn one_open() -> (VerbsWindowTable, VerbsBoundWindow) {
+        let mut table = VerbsWindowTable::default();
         table.add(Handle(0x100));
         table.add(Handle(0x200));
         let mut taken = Vec::new();
         table.take(1, &mut taken);
         let bound = taken.pop().unwrap();
-        table.set(bound.at, bound.handle, State::Staged);
-        table.set(bound.at, bound.handle, State::Open);
+        table.set(bound.at, bound.handle, VerbsWindowState::Staged);
+        table.set(bound.at, bound.handle, VerbsWindowState::Open);
         (table, bound)
     }
 
@@ -237,7 +241,7 @@ mod tests {
     #[test]
     fn a_server_cannot_end_what_was_not_posted() {
         let (mut table, bound) = one_open();
-        table.set(bound.at, bound.handle, State::Staged);
+        table.set(bound.at, bound.handle, VerbsWindowState::Staged);
         assert!(!table.invalidated(bound.handle), "the handle was guessed");
         assert!(table.is_open(&bound));
         let handle = bound.handle;
@@ -255,15 +259,15 @@ mod tests {
         let again = taken.iter().find(|bound| bound.at == at).unwrap();
         assert_ne!(again.handle, last);
         assert!(!table.is_open(again), "not before it is bound");
-        table.set(at, again.handle, State::Open);
+        table.set(at, again.handle, VerbsWindowState::Open);
         assert!(!table.invalidated(last));
-        table.set(at, last, State::Closed);
+        table.set(at, last, VerbsWindowState::Closed);
         assert!(table.is_open(again));
     }
 
     #[test]
     fn a_window_that_was_not_bound_goes_back_as_it_is() {
-        let mut table = Table::default();
+        let mut table = VerbsWindowTable::default();
         table.add(Handle(0x100));
         let mut taken = Vec::new();
         table.take(1, &mut taken);

@@ -5,9 +5,9 @@ use super::*;
 /// What a step is made of, to be edited.
 struct Draft {
     head: Vec<u8>,
-    slots: Vec<Slot>,
-    payloads: Vec<Payload>,
-    asked: Asked,
+    slots: Vec<MessageSlot>,
+    payloads: Vec<TracePayload>,
+    asked: TraceProcedure,
     has_session: bool,
 }
 
@@ -68,11 +68,11 @@ impl Maker<'_> {
 
     fn finished(&mut self, encoder: Encoder, asked: (u32, u32, u32), minor_version: u32) -> Draft {
         let (head, splices) = encoder.finish();
-        let payloads = splices.iter().map(|splice| Payload {
+        let payloads = splices.iter().map(|splice| TracePayload {
             at: splice.position as u32,
             length: splice.length,
             is_inside: false,
-            content: Content::ZEROS,
+            content: PayloadContentState::ZEROS,
             hash: [0; 16],
             data: 0,
             operation: 0,
@@ -80,21 +80,33 @@ impl Maker<'_> {
             offset: 0,
         });
         let (program, version, procedure) = asked;
-        let asked =
-            Asked { program, version, minor_version, procedure, flavor: 1, protection: Protection::PLAIN };
+        let asked = TraceProcedure {
+            program,
+            version,
+            minor_version,
+            procedure,
+            flavor: 1,
+            protection: GssProtection::PLAIN,
+        };
         let mut draft =
             Draft { slots: Vec::new(), payloads: payloads.collect(), asked, has_session: false, head };
         // Most places are told, as a compiler tells them.
         for variable in 0..OBJECTS + 3 {
-            self.tell(&mut draft, &captured(variable), (Holds::FILEHANDLE, variable as u32), true);
+            self.tell(&mut draft, &captured(variable), (MessageSlotKind::FILEHANDLE, variable as u32), true);
         }
-        self.tell(&mut draft, &SESSION_ID, (Holds::SESSION, SESSION), false);
-        self.tell(&mut draft, &CLIENT.to_be_bytes(), (Holds::CLIENTID, CLIENTID), false);
+        self.tell(&mut draft, &SESSION_ID, (MessageSlotKind::SESSION, SESSION), false);
+        self.tell(&mut draft, &CLIENT.to_be_bytes(), (MessageSlotKind::CLIENTID, CLIENTID), false);
         draft.slots.sort_by_key(|slot| slot.at);
         draft
     }
 
-    fn tell(&mut self, draft: &mut Draft, value: &[u8], (holds, variable): (Holds, u32), is_counted: bool) {
+    fn tell(
+        &mut self,
+        draft: &mut Draft,
+        value: &[u8],
+        (holds, variable): (MessageSlotKind, u32),
+        is_counted: bool,
+    ) {
         let places: Vec<usize> = draft
             .head
             .windows(value.len())
@@ -106,15 +118,15 @@ impl Maker<'_> {
             if self.random.once_in(10) {
                 continue;
             }
-            draft.slots.push(Slot {
+            draft.slots.push(MessageSlot {
                 at: (at - length) as u32,
                 length: (length + value.len().next_multiple_of(4)) as u32,
                 holds,
-                part: Part::USED,
+                part: VariableUse::USED,
                 is_counted,
                 operation: 0,
                 variable,
-                definition: u64::from(holds == Holds::FILEHANDLE),
+                definition: u64::from(holds == MessageSlotKind::FILEHANDLE),
                 place: 0,
             });
         }
@@ -138,50 +150,50 @@ impl Maker<'_> {
         let object = || Opaque(&handle[..]);
         let arguments = match procedure {
             0 => v3::Args::NULL(Void),
-            1 => v3::Args::GETATTR(v3::GetattrArgs { object: object() }),
-            2 => v3::Args::SETATTR(v3::SetattrArgs { object: object(), new_attributes: set(), guard: None }),
-            3 => v3::Args::LOOKUP(v3::LookupArgs { what: at() }),
-            4 => v3::Args::ACCESS(v3::AccessArgs { object: object(), access: v3::Access3(0x3f) }),
-            5 => v3::Args::READLINK(v3::ReadlinkArgs { symlink: object() }),
-            6 => v3::Args::READ(v3::ReadArgs { file: object(), offset: 0, count: 16 }),
-            7 => v3::Args::WRITE(v3::WriteArgs {
+            1 => v3::Args::GETATTR(v3::Getattr3Args { object: object() }),
+            2 => v3::Args::SETATTR(v3::Setattr3Args { object: object(), new_attributes: set(), guard: None }),
+            3 => v3::Args::LOOKUP(v3::Lookup3Args { what: at() }),
+            4 => v3::Args::ACCESS(v3::Access3Args { object: object(), access: v3::Access3(0x3f) }),
+            5 => v3::Args::READLINK(v3::Readlink3Args { symlink: object() }),
+            6 => v3::Args::READ(v3::Read3Args { file: object(), offset: 0, count: 16 }),
+            7 => v3::Args::WRITE(v3::Write3Args {
                 file: object(),
                 offset: 0,
                 count: 8,
                 stable: StableHow::FILE_SYNC,
                 data: Ddp::Chunk { length: 8, bytes: None },
             }),
-            8 => v3::Args::CREATE(v3::CreateArgs { r#where: at(), how: Createhow3::Unchecked(set()) }),
-            9 => v3::Args::MKDIR(v3::MkdirArgs { r#where: at(), attributes: set() }),
-            10 => v3::Args::SYMLINK(v3::SymlinkArgs {
+            8 => v3::Args::CREATE(v3::Create3Args { r#where: at(), how: Createhow3::Unchecked(set()) }),
+            9 => v3::Args::MKDIR(v3::Mkdir3Args { r#where: at(), attributes: set() }),
+            10 => v3::Args::SYMLINK(v3::Symlink3Args {
                 r#where: at(),
                 symlink: Symlinkdata3 {
                     symlink_attributes: set(),
                     symlink_data: DdpText::Inline(b"/victim"),
                 },
             }),
-            11 => v3::Args::MKNOD(v3::MknodArgs { r#where: at(), what: v3::Mknoddata3::Fifo(set()) }),
-            12 => v3::Args::REMOVE(v3::RemoveArgs { object: at() }),
-            13 => v3::Args::RMDIR(v3::RemoveArgs { object: at() }),
-            14 => v3::Args::RENAME(v3::RenameArgs { from: at(), to }),
-            15 => v3::Args::LINK(v3::LinkArgs { file: Opaque(&other), link: at() }),
-            16 => v3::Args::READDIR(v3::ReaddirArgs {
+            11 => v3::Args::MKNOD(v3::Mknod3Args { r#where: at(), what: v3::Mknoddata3::Fifo(set()) }),
+            12 => v3::Args::REMOVE(v3::Remove3Args { object: at() }),
+            13 => v3::Args::RMDIR(v3::Remove3Args { object: at() }),
+            14 => v3::Args::RENAME(v3::Rename3Args { from: at(), to }),
+            15 => v3::Args::LINK(v3::Link3Args { file: Opaque(&other), link: at() }),
+            16 => v3::Args::READDIR(v3::Readdir3Args {
                 dir: object(),
                 cookie: 0,
                 cookieverf: [0; 8],
                 count: 512,
             }),
-            17 => v3::Args::READDIRPLUS(v3::ReaddirplusArgs {
+            17 => v3::Args::READDIRPLUS(v3::Readdirplus3Args {
                 dir: object(),
                 cookie: 0,
                 cookieverf: [0; 8],
                 dircount: 512,
                 maxcount: 1024,
             }),
-            18 => v3::Args::FSSTAT(v3::FsrootArgs { fsroot: object() }),
-            19 => v3::Args::FSINFO(v3::FsrootArgs { fsroot: object() }),
-            20 => v3::Args::PATHCONF(v3::PathconfArgs { object: object() }),
-            _ => v3::Args::COMMIT(v3::CommitArgs { file: object(), offset: 0, count: 0 }),
+            18 => v3::Args::FSSTAT(v3::Fsroot3Args { fsroot: object() }),
+            19 => v3::Args::FSINFO(v3::Fsroot3Args { fsroot: object() }),
+            20 => v3::Args::PATHCONF(v3::Pathconf3Args { object: object() }),
+            _ => v3::Args::COMMIT(v3::Commit3Args { file: object(), offset: 0, count: 0 }),
         };
         arguments.encode(&mut encoder);
         self.finished(encoder, (100_003, 3, procedure), NONE)
@@ -230,7 +242,7 @@ impl Maker<'_> {
         let servers = [Netloc4::Name(Text(b"victim.example"))];
         let mut operations = Vec::new();
         if minorversion > 0 {
-            operations.push(Args::SEQUENCE(SequenceArgs {
+            operations.push(Args::SEQUENCE(Sequence4Args {
                 sa_sessionid: self.session(),
                 sa_sequenceid: 1,
                 sa_slotid: 0,
@@ -238,27 +250,27 @@ impl Maker<'_> {
                 sa_cachethis: false,
             }));
         }
-        operations.push(Args::PUTFH(Object { object: Opaque(&handles[0]) }));
+        operations.push(Args::PUTFH(ObjectFh4 { object: Opaque(&handles[0]) }));
         for handle in &handles {
             let (name, second) = (self.name(), self.name());
             operations.push(match self.random.below(36) {
-                0..4 => Args::PUTFH(Object { object: Opaque(handle) }),
+                0..4 => Args::PUTFH(ObjectFh4 { object: Opaque(handle) }),
                 4 => Args::PUTROOTFH(Void),
                 5 => Args::PUTPUBFH(Void),
                 6..8 => Args::LOOKUPP(Void),
-                8..11 => Args::LOOKUP(LookupArgs { objname: Text(name) }),
+                8..11 => Args::LOOKUP(Lookup4Args { objname: Text(name) }),
                 11 => Args::GETFH(Void),
                 12 => Args::SAVEFH(Void),
                 13 => Args::RESTOREFH(Void),
-                14 => Args::CREATE(CreateArgs {
+                14 => Args::CREATE(Create4Args {
                     objtype: Createtype4::Other(NfsFtype4::NF4DIR),
                     objname: Text(name),
                     createattrs: given,
                 }),
-                15 => Args::REMOVE(RemoveArgs { target: Text(name) }),
-                16 => Args::RENAME(RenameArgs { oldname: Text(name), newname: Text(second) }),
-                17 => Args::LINK(LinkArgs { newname: Text(name) }),
-                18..20 => Args::OPEN(OpenArgs {
+                15 => Args::REMOVE(Remove4Args { target: Text(name) }),
+                16 => Args::RENAME(Rename4Args { oldname: Text(name), newname: Text(second) }),
+                17 => Args::LINK(Link4Args { newname: Text(name) }),
+                18..20 => Args::OPEN(Open4Args {
                     seqid: 0,
                     share_access: ShareAccess(2),
                     share_deny: ShareDeny(0),
@@ -266,32 +278,32 @@ impl Maker<'_> {
                     openhow: Openflag4::Create(Createhow4::Unchecked(given)),
                     claim: OpenClaim4::Null(Text(name)),
                 }),
-                20 => Args::GETATTR(GetattrArgs { attr_request: Bitmap4::from(&words[..]) }),
-                21 => Args::READDIR(ReaddirArgs {
+                20 => Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(&words[..]) }),
+                21 => Args::READDIR(Readdir4Args {
                     cookie: 0,
                     cookieverf: [0; 8],
                     dircount: 512,
                     maxcount: 1024,
                     attr_request: Bitmap4::from(&words[..]),
                 }),
-                22 => Args::SETATTR(SetattrArgs { stateid: self.stateid(), obj_attributes: given }),
-                23 => Args::READ(ReadArgs { stateid: self.stateid(), offset: 0, count: 8 }),
-                24 => Args::WRITE(WriteArgs {
+                22 => Args::SETATTR(Setattr4Args { stateid: self.stateid(), obj_attributes: given }),
+                23 => Args::READ(Read4Args { stateid: self.stateid(), offset: 0, count: 8 }),
+                24 => Args::WRITE(Write4Args {
                     stateid: self.stateid(),
                     offset: 0,
                     stable: StableHow4(2),
                     data: Ddp::Chunk { length: 8, bytes: None },
                 }),
-                25 => Args::CLOSE(CloseArgs { seqid: 1, open_stateid: self.stateid() }),
-                26 => Args::DESTROY_CLIENTID(DestroyClientidArgs { dca_clientid: self.clientid() }),
-                27 => Args::DESTROY_SESSION(DestroySessionArgs { dsa_sessionid: self.session() }),
-                28 => Args::RENEW(RenewArgs { clientid: self.clientid() }),
-                29 => Args::FREE_STATEID(FreeStateidArgs { fsa_stateid: self.stateid() }),
-                30 => Args::SECINFO(SecinfoArgs { name: Text(name) }),
-                31 => Args::VERIFY(ObjAttributes {
+                25 => Args::CLOSE(Close4Args { seqid: 1, open_stateid: self.stateid() }),
+                26 => Args::DESTROY_CLIENTID(DestroyClientid4Args { dca_clientid: self.clientid() }),
+                27 => Args::DESTROY_SESSION(DestroySession4Args { dsa_sessionid: self.session() }),
+                28 => Args::RENEW(Renew4Args { clientid: self.clientid() }),
+                29 => Args::FREE_STATEID(FreeStateid4Args { fsa_stateid: self.stateid() }),
+                30 => Args::SECINFO(Secinfo4Args { name: Text(name) }),
+                31 => Args::VERIFY(Getattr4Resok {
                     obj_attributes: Fattr4::new(Bitmap4::from(&named[..]), Opaque(&value)),
                 }),
-                32 => Args::COPY(CopyArgs {
+                32 => Args::COPY(Copy4Args {
                     ca_src_stateid: self.stateid(),
                     ca_dst_stateid: self.stateid(),
                     ca_src_offset: 0,
@@ -301,17 +313,17 @@ impl Maker<'_> {
                     ca_synchronous: true,
                     ca_source_server: List::from(&servers[..self.random.below(2)]),
                 }),
-                33 => Args::COPY_NOTIFY(CopyNotifyArgs {
+                33 => Args::COPY_NOTIFY(CopyNotify4Args {
                     cna_src_stateid: self.stateid(),
                     cna_destination_server: servers[0].clone(),
                 }),
-                34 => Args::EXCHANGE_ID(ExchangeIdArgs {
+                34 => Args::EXCHANGE_ID(ExchangeId4Args {
                     eia_clientowner: ClientOwner4 { co_verifier: [9; 8], co_ownerid: Opaque(VICTIM) },
                     eia_flags: ExchangeIdFlags(0),
                     eia_state_protect: StateProtect4A::None,
                     eia_client_impl_id: List::default(),
                 }),
-                _ => Args::SETCLIENTID(SetclientidArgs {
+                _ => Args::SETCLIENTID(Setclientid4Args {
                     client: NfsClientId4 {
                         verifier: [9; 8],
                         id: Opaque(if self.random.once_in(2) { VICTIM } else { b"x tag" }),
@@ -327,8 +339,8 @@ impl Maker<'_> {
                 }),
             });
         }
-        let head = CallHead { tag: Text(b"captured handle 0001"), minorversion };
-        v4::Call::new(head, &operations).encode(&mut encoder);
+        let head = CompoundCallHead { tag: Text(b"captured handle 0001"), minorversion };
+        v4::CompoundCall::new(head, &operations).encode(&mut encoder);
         let mut draft = self.finished(encoder, (100_003, 4, 1), minorversion);
         draft.has_session = minorversion > 0;
         draft
@@ -352,12 +364,12 @@ impl Maker<'_> {
             }
             (4, Some(slot)) => {
                 slot.holds = *self.random.of(&[
-                    Holds::COOKIE,
-                    Holds::CHANGE,
-                    Holds::OWNER,
-                    Holds::HOST,
-                    Holds::SEQUENCE_ID,
-                    Holds::CLIENT_OWNER,
+                    MessageSlotKind::COOKIE,
+                    MessageSlotKind::CHANGE,
+                    MessageSlotKind::OWNER,
+                    MessageSlotKind::HOST,
+                    MessageSlotKind::SEQUENCE_ID,
+                    MessageSlotKind::CLIENT_OWNER,
                 ]);
             }
             (5, Some(slot)) => slot.variable = self.random.below(14) as u32,
@@ -384,11 +396,11 @@ impl Maker<'_> {
                     payload.length = *self.random.of(&[0, 4, 8, 64, 4096]);
                 } else {
                     // File data where none belongs: on the wire it would stand between the operations.
-                    draft.payloads.push(Payload {
+                    draft.payloads.push(TracePayload {
                         at: at as u32,
                         length: 8,
                         is_inside: false,
-                        content: Content::ZEROS,
+                        content: PayloadContentState::ZEROS,
                         hash: [0; 16],
                         data: 0,
                         operation: 0,
@@ -403,27 +415,32 @@ impl Maker<'_> {
     }
 
     /// Places of a Reply that a trace says hold what later steps are sent with.
-    fn given(&mut self) -> Vec<Slot> {
+    fn given(&mut self) -> Vec<MessageSlot> {
         let count = self.random.below(3);
-        let slots = (0..count).map(|_| Slot {
+        let slots = (0..count).map(|_| MessageSlot {
             at: *self.random.of(&[24, 28, 32, 120]),
             length: *self.random.of(&[16, 20, 32]),
-            holds: *self.random.of(&[Holds::FILEHANDLE, Holds::FILEHANDLE, Holds::SESSION, Holds::CLIENTID]),
-            part: Part::DEFINED,
+            holds: *self.random.of(&[
+                MessageSlotKind::FILEHANDLE,
+                MessageSlotKind::FILEHANDLE,
+                MessageSlotKind::SESSION,
+                MessageSlotKind::CLIENTID,
+            ]),
+            part: VariableUse::DEFINED,
             is_counted: self.random.once_in(2),
             operation: self.random.below(3) as u32,
             variable: 4 + self.random.below(3) as u32,
             definition: 1,
             place: 0,
         });
-        let mut slots: Vec<Slot> = slots.collect();
+        let mut slots: Vec<MessageSlot> = slots.collect();
         slots.sort_by_key(|slot| slot.at);
         slots
     }
 
     /// A trace of a few steps. `each` is told their Calls.
-    pub(super) fn trace(&mut self, mut each: impl FnMut(&Message<'_>)) -> (Vec<u8>, bool) {
-        let mut writer = Writer::new(Bytes::new(Vec::new())).unwrap();
+    pub(super) fn trace(&mut self, mut each: impl FnMut(&TraceMessage<'_>)) -> (Vec<u8>, bool) {
+        let mut writer = TraceWriter::new(Bytes::new(Vec::new())).unwrap();
         let (mut has_session, mut is_v4) = (false, false);
         for at in 0..2 + self.random.below(3) as u64 {
             let mut draft = self.draft();
@@ -433,10 +450,10 @@ impl Maker<'_> {
             has_session |= draft.has_session;
             is_v4 |= draft.asked.version == 4;
             let given = self.given();
-            let none = || Segments { lengths: List::default() };
+            let none = || ChunkSegmentLengths { lengths: List::default() };
             let reply = [0u8; 160];
-            let call = Message {
-                seen: Seen::WHOLE,
+            let call = TraceMessage {
+                seen: CaptureCompleteness::WHOLE,
                 head: Opaque(&draft.head),
                 body: 60,
                 end: draft.head.len() as u32,
@@ -444,8 +461,8 @@ impl Maker<'_> {
                 payloads: List::from(&draft.payloads[..]),
             };
             each(&call);
-            let step = Step {
-                origin: Origin {
+            let step = TraceStep {
+                origin: TraceStepOrigin {
                     id: at + 1,
                     repeats: 0,
                     call_frame: at + 1,
@@ -454,7 +471,7 @@ impl Maker<'_> {
                     latency: 0,
                     run_of: 0,
                 },
-                caller: Caller {
+                caller: TraceCaller {
                     client: 0,
                     server: 0,
                     connection: 1,
@@ -467,38 +484,49 @@ impl Maker<'_> {
                 },
                 asked: draft.asked.clone(),
                 call,
-                reply: Message {
-                    seen: if self.random.once_in(3) { Seen::WHOLE } else { Seen::NOTHING },
+                reply: TraceMessage {
+                    seen: if self.random.once_in(3) {
+                        CaptureCompleteness::WHOLE
+                    } else {
+                        CaptureCompleteness::NOTHING
+                    },
                     head: Opaque(&reply),
                     body: 24,
                     end: 160,
                     slots: List::from(&given[..]),
                     payloads: List::default(),
                 },
-                shape: Shape { call: none(), reads: List::default(), writes: List::default(), reply: none() },
-                carried: Carried {
-                    call: Form::MESSAGE,
-                    reply: Form::MESSAGE,
+                shape: TraceCallChunks {
+                    call: none(),
+                    reads: List::default(),
+                    writes: List::default(),
+                    reply: none(),
+                },
+                carried: TraceTransfer {
+                    call: TraceMessageForm::MESSAGE,
+                    reply: TraceMessageForm::MESSAGE,
                     credits: [1; 2],
                     rdma_error: 0,
                     returned: List::default(),
                     returned_reply: 0,
                 },
-                needs: Needs { message: 2048, payloads: List::from(&[64][..]) },
+                needs: TraceReplyNeeds { message: 2048, payloads: List::from(&[64][..]) },
             };
             writer.step(&step).unwrap();
         }
         let captures = [Text(b"edited")];
-        let about = About {
+        let about = TraceProvenance {
             program: Text(b"test"),
             captures: List::from(&captures[..]),
-            keeping: Keeping::HASHED,
+            keeping: ContentRetention::HASHED,
             key: 0,
         };
         let mut tables = writer.tables(&about).unwrap();
         if has_session {
-            for (variable, holds) in [(SESSION, Holds::SESSION), (CLIENTID, Holds::CLIENTID)] {
-                let line = Undefined {
+            for (variable, holds) in
+                [(SESSION, MessageSlotKind::SESSION), (CLIENTID, MessageSlotKind::CLIENTID)]
+            {
+                let line = TraceUndefinedVariable {
                     variable,
                     holds,
                     value: Opaque(b""),

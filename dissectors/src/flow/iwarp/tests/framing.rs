@@ -3,25 +3,29 @@
 use proptest::prelude::*;
 
 use super::wire::{Bench, START, Seen, Sender, payload, response, send, write};
-use crate::iwarp::rdmap::Opcode;
-use crate::rdma::Side;
+use crate::iwarp::rdmap::RdmapOpcode;
+use crate::rdma::ConnectionSide;
 
-const ALL_SENDS: [Opcode; 4] =
-    [Opcode::SEND, Opcode::SEND_INVALIDATE, Opcode::SEND_EVENT, Opcode::SEND_EVENT_INVALIDATE];
+const ALL_SENDS: [RdmapOpcode; 4] = [
+    RdmapOpcode::SEND,
+    RdmapOpcode::SEND_INVALIDATE,
+    RdmapOpcode::SEND_EVENT,
+    RdmapOpcode::SEND_EVENT_INVALIDATE,
+];
 
 /// Both directions of a connection: the start-up, a Send in parts, RDMA Writes, and a Read with its response.
 pub(super) fn conversation(client_wants: (bool, bool), server_wants: (bool, bool)) -> (Sender, Sender) {
     let mut client = Sender::starting(true, client_wants, server_wants);
     let mut server = Sender::starting(false, server_wants, client_wants);
-    client.send(Opcode::SEND, &payload(176, 1));
+    client.send(RdmapOpcode::SEND, &payload(176, 1));
     server.write(0xaf3, 0x1000, &payload(2000, 2));
-    server.send(Opcode::SEND_INVALIDATE, &payload(104, 3));
-    client.send(Opcode::SEND, &payload(1500, 4));
+    server.send(RdmapOpcode::SEND_INVALIDATE, &payload(104, 3));
+    client.send(RdmapOpcode::SEND, &payload(1500, 4));
     server.read((0x55, 0x8000), 1300, (0x971, 0x2000));
     client.respond((0x55, 0x8000), &payload(1300, 5));
-    server.send(Opcode::SEND_EVENT, &payload(1, 6));
+    server.send(RdmapOpcode::SEND_EVENT, &payload(1, 6));
     server.write(0xaf4, 3, &payload(511, 7));
-    server.send(Opcode::SEND, &payload(77, 8));
+    server.send(RdmapOpcode::SEND, &payload(77, 8));
     (client, server)
 }
 
@@ -48,9 +52,9 @@ fn expected() -> (Vec<Seen>, Vec<Seen>) {
 fn joined(client: &Sender, server: &Sender, lengths: &[usize]) -> (Vec<Seen>, Vec<Seen>, Bench) {
     let mut bench = Bench::default();
     bench.log.joins = true;
-    bench.pieces(Side::B, &server.bytes, lengths);
+    bench.pieces(ConnectionSide::B, &server.bytes, lengths);
     let from_server = std::mem::take(&mut bench.log.seen);
-    bench.pieces(Side::A, &client.bytes, lengths);
+    bench.pieces(ConnectionSide::A, &client.bytes, lengths);
     let from_client = std::mem::take(&mut bench.log.seen);
     (from_client, from_server, bench)
 }
@@ -96,7 +100,7 @@ fn rfc5044_section_4_3_the_first_word_tells_markers_where_the_peer_was_not_heard
     let (client, _) = conversation((false, false), (true, true));
     let mut bench = Bench::default();
     bench.log.joins = true;
-    bench.pieces(Side::A, &client.bytes, &[300]);
+    bench.pieces(ConnectionSide::A, &client.bytes, &[300]);
     assert_eq!(bench.log.seen[..3], expected().0[..3]);
     assert_eq!(bench.log.seen[3], Seen::Undecoded("read_response_without_request"));
 }
@@ -105,13 +109,13 @@ fn rfc5044_section_4_3_the_first_word_tells_markers_where_the_peer_was_not_heard
 fn rfc5044_section_4_3_markers_over_packed_fpdus() {
     let mut server = Sender::starting(false, (false, true), (true, true));
     for index in 0..40u8 {
-        server.send(Opcode::SEND, &payload(40 + usize::from(index), index));
+        server.send(RdmapOpcode::SEND, &payload(40 + usize::from(index), index));
     }
     let mut bench = Bench::default();
     let (startup, rest) = server.bytes.split_at(32);
-    bench.feed(Side::B, START, startup);
+    bench.feed(ConnectionSide::B, START, startup);
     // All in one segment.
-    bench.feed(Side::B, START + 32, rest);
+    bench.feed(ConnectionSide::B, START + 32, rest);
     let expected: Vec<_> =
         (0..40u8).map(|index| send(payload(40 + usize::from(index), index), &[2])).collect();
     assert_eq!(bench.log.seen[1..], expected);
@@ -125,7 +129,7 @@ fn rfc5040_section_4_1_every_kind_of_send_is_one() {
         client.send(opcode, &payload(50, index as u8));
     }
     let mut bench = Bench::default();
-    bench.feed(Side::A, START, &client.bytes);
+    bench.feed(ConnectionSide::A, START, &client.bytes);
     let expected: Vec<_> = (0..4).map(|index| send(payload(50, index), &[1])).collect();
     assert_eq!(bench.log.seen, expected);
 }
@@ -137,10 +141,10 @@ fn a_crc_behind_the_end_of_a_segment_is_waited_for() {
     server.write(1, 0, &payload(1428, 0));
     let mut bench = Bench::default();
     let end = server.bytes.len() - 4;
-    bench.feed(Side::B, START, &server.bytes[..32]);
-    bench.feed(Side::B, START + 32, &server.bytes[32..end]);
+    bench.feed(ConnectionSide::B, START, &server.bytes[..32]);
+    bench.feed(ConnectionSide::B, START + 32, &server.bytes[32..end]);
     assert_eq!(bench.log.seen, [Seen::Startup]);
-    bench.feed(Side::B, START + end as u64, &server.bytes[end..]);
+    bench.feed(ConnectionSide::B, START + end as u64, &server.bytes[end..]);
     assert_eq!(bench.log.seen[1..], [write(1, 0, payload(1428, 0))]);
     assert_eq!(bench.counts().good, 1);
 }
@@ -152,8 +156,8 @@ fn without_crcs_payload_goes_on_as_it_arrives() {
     server.segment = 1428;
     server.write(1, 0, &payload(1428, 0));
     let mut bench = Bench::default();
-    bench.feed(Side::A, START, &Sender::starting(true, (false, false), (false, false)).bytes);
-    bench.feed(Side::B, START, &server.bytes[..from + 16 + 100]);
+    bench.feed(ConnectionSide::A, START, &Sender::starting(true, (false, false), (false, false)).bytes);
+    bench.feed(ConnectionSide::B, START, &server.bytes[..from + 16 + 100]);
     assert_eq!(bench.log.seen[2..], [write(1, 0, payload(1428, 0)[..100].to_vec())]);
     assert_eq!(bench.iwarp.held_bytes(), 0);
 }
@@ -163,14 +167,14 @@ fn rfc5044_section_6_an_fpdu_with_a_bad_crc_is_not_believed_and_the_next_is() {
     for has_markers in [false, true] {
         for length in [65_535, 300] {
             let mut server = Sender::starting(false, (false, true), (has_markers, true));
-            server.send(Opcode::SEND, &payload(100, 1));
+            server.send(RdmapOpcode::SEND, &payload(100, 1));
             let bad_at = server.bytes.len() + 50;
-            server.send(Opcode::SEND, &payload(400, 2));
-            server.send(Opcode::SEND, &payload(120, 3));
+            server.send(RdmapOpcode::SEND, &payload(400, 2));
+            server.send(RdmapOpcode::SEND, &payload(120, 3));
             server.bytes[bad_at] ^= 1;
             let mut bench = Bench::default();
             bench.log.joins = true;
-            bench.pieces(Side::B, &server.bytes, &[length]);
+            bench.pieces(ConnectionSide::B, &server.bytes, &[length]);
             bench.log.seen.dedup();
             let bad = Seen::Undecoded("mpa_crc");
             let expected = [Seen::Startup, send(payload(100, 1), &[]), bad, send(payload(120, 3), &[])];
@@ -186,13 +190,13 @@ fn rfc5044_section_6_an_fpdu_with_a_bad_crc_is_not_believed_and_the_next_is() {
 fn crcs_are_found_out_where_the_start_was_not_seen() {
     for (has_crc, good, bad) in [(true, 2, 1), (false, 0, 0)] {
         let mut server = Sender::plain(has_crc);
-        server.send(Opcode::SEND, &payload(100, 1));
+        server.send(RdmapOpcode::SEND, &payload(100, 1));
         let bad_at = server.bytes.len() + 50;
-        server.send(Opcode::SEND, &payload(100, 2));
-        server.send(Opcode::SEND, &payload(100, 3));
+        server.send(RdmapOpcode::SEND, &payload(100, 2));
+        server.send(RdmapOpcode::SEND, &payload(100, 3));
         server.bytes[bad_at] ^= 1;
         let mut bench = Bench::default();
-        bench.feed(Side::B, START, &server.bytes);
+        bench.feed(ConnectionSide::B, START, &server.bytes);
         let counts = bench.counts();
         assert_eq!((counts.good, counts.bad, counts.absent), (good, bad, 3 - good - bad));
     }
@@ -203,14 +207,14 @@ fn rfc5044_section_7_1_2_after_a_refusal_nothing_is_mpa_until_it_is_asked_for_ag
     let mut server = Sender::starting(false, (false, false), (false, false));
     server.bytes[16] |= 0x20;
     let mut bench = Bench::default();
-    bench.feed(Side::A, START, &Sender::starting(true, (false, false), (false, false)).bytes);
-    bench.feed(Side::B, START, &server.bytes);
-    bench.feed(Side::A, START + 32, &payload(100, 0));
+    bench.feed(ConnectionSide::A, START, &Sender::starting(true, (false, false), (false, false)).bytes);
+    bench.feed(ConnectionSide::B, START, &server.bytes);
+    bench.feed(ConnectionSide::A, START + 32, &payload(100, 0));
     assert_eq!(bench.log.seen, [Seen::Startup, Seen::Startup]);
-    assert!(bench.iwarp.startup(Side::B).unwrap().rejected);
+    assert!(bench.iwarp.startup(ConnectionSide::B).unwrap().rejected);
     let mut again = Sender::starting(true, (false, false), (false, false));
-    again.send(Opcode::SEND, &payload(10, 1));
-    bench.feed(Side::A, START + 132, &again.bytes);
+    again.send(RdmapOpcode::SEND, &payload(10, 1));
+    bench.feed(ConnectionSide::A, START + 132, &again.bytes);
     assert_eq!(bench.log.seen[2..], [Seen::Startup, send(payload(10, 1), &[4])]);
 }
 
@@ -218,7 +222,7 @@ fn rfc5044_section_7_1_2_after_a_refusal_nothing_is_mpa_until_it_is_asked_for_ag
 fn rfc8797_private_data_of_both_sides_is_known() {
     let (client, server) = conversation((false, false), (false, false));
     let (_, _, bench) = joined(&client, &server, &[7]);
-    for side in [Side::A, Side::B] {
+    for side in [ConnectionSide::A, ConnectionSide::B] {
         let startup = bench.iwarp.startup(side).unwrap();
         assert_eq!(startup.rpcrdma.present().unwrap().send_threshold(), 4096);
         assert_eq!(startup.enhanced.unwrap().ird.0, 16);
@@ -232,10 +236,10 @@ fn what_an_fpdu_of_single_bytes_costs_is_held() {
     server.write(1, 0, &payload(1400, 0));
     let mut bench = Bench::default();
     let (before, end) = server.bytes.split_at(server.bytes.len() - 1);
-    bench.pieces(Side::B, before, &[1]);
+    bench.pieces(ConnectionSide::B, before, &[1]);
     // Each piece has its place in the bytes, its frame, its time and its place in the stream.
     assert!(bench.iwarp.held_bytes() > 1400 * 50, "{}", bench.iwarp.held_bytes());
-    bench.feed(Side::B, START + before.len() as u64, end);
+    bench.feed(ConnectionSide::B, START + before.len() as u64, end);
     assert_eq!(bench.iwarp.held_bytes(), 0);
     assert_eq!(bench.log.seen.len(), 1401);
 }

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::wire::{Bench, Content, START, Seen, Sender, payload, send, write};
-use crate::iwarp::rdmap::Opcode;
-use crate::rdma::Side;
+use crate::iwarp::rdmap::RdmapOpcode;
+use crate::rdma::ConnectionSide;
 
 /// Length of the start-up frame of a [`Sender`].
 const STARTUP: usize = 32;
@@ -14,9 +14,13 @@ const TRAILER: usize = 4;
 /// A server that has started, and what takes it. Both sides say whether there are CRCs.
 fn start(has_crc: bool, has_markers: bool) -> (Bench, Sender) {
     let mut bench = Bench::default();
-    bench.feed(Side::A, START, &Sender::starting(true, (has_markers, has_crc), (false, has_crc)).bytes);
+    bench.feed(
+        ConnectionSide::A,
+        START,
+        &Sender::starting(true, (has_markers, has_crc), (false, has_crc)).bytes,
+    );
     let server = Sender::starting(false, (false, has_crc), (has_markers, has_crc));
-    bench.feed(Side::B, START, &server.bytes);
+    bench.feed(ConnectionSide::B, START, &server.bytes);
     (bench, server)
 }
 
@@ -24,7 +28,7 @@ fn start(has_crc: bool, has_markers: bool) -> (Bench, Sender) {
 fn feed(bench: &mut Bench, server: &Sender, ends: &[usize]) {
     let mut from = STARTUP;
     for end in ends.iter().map(|end| STARTUP + end) {
-        bench.feed(Side::B, START + from as u64, &server.bytes[from..end]);
+        bench.feed(ConnectionSide::B, START + from as u64, &server.bytes[from..end]);
         from = end;
     }
 }
@@ -34,7 +38,7 @@ fn rfc5044_section_4_1_a_trailer_that_comes_alone_belongs_to_its_message() {
     for has_crc in [false, true] {
         let (mut bench, mut server) = start(has_crc, false);
         // Three bytes of pad.
-        server.send(Opcode::SEND, &payload(101, 1));
+        server.send(RdmapOpcode::SEND, &payload(101, 1));
         let end = server.bytes.len() - STARTUP;
         feed(&mut bench, &server, &[end - TRAILER - 3, end]);
         assert_eq!(bench.log.seen[2..], [send(payload(101, 1), &[3, 4])], "{has_crc}");
@@ -48,7 +52,7 @@ fn rfc5044_section_4_1_a_trailer_that_comes_alone_belongs_to_its_message() {
 fn each_part_of_a_trailer_in_parts_belongs_to_its_message() {
     for has_crc in [false, true] {
         let (mut bench, mut server) = start(has_crc, false);
-        server.send(Opcode::SEND, &payload(101, 1));
+        server.send(RdmapOpcode::SEND, &payload(101, 1));
         let end = server.bytes.len() - STARTUP;
         server.write(1, 0, &payload(10, 2));
         let all = server.bytes.len() - STARTUP;
@@ -64,7 +68,7 @@ fn headers_that_come_alone_belong_to_their_message() {
     for has_crc in [false, true] {
         for has_markers in [false, true] {
             let (mut bench, mut server) = start(has_crc, has_markers);
-            server.send(Opcode::SEND, &payload(100, 1));
+            server.send(RdmapOpcode::SEND, &payload(100, 1));
             let end = server.bytes.len() - STARTUP;
             feed(&mut bench, &server, &[1, 7, end]);
             assert_eq!(bench.log.seen[2..], [send(payload(100, 1), &[3, 4, 5])], "{has_crc} {has_markers}");
@@ -100,12 +104,12 @@ fn a_read_request_in_parts_has_the_frames_of_all() {
 fn the_beginning_of_the_next_fpdu_is_no_trailer() {
     // Nothing tells of CRCs, and each FPDU waits for the one behind it.
     let mut server = Sender::plain(false);
-    server.send(Opcode::SEND, &payload(100, 1));
+    server.send(RdmapOpcode::SEND, &payload(100, 1));
     let first = server.bytes.len();
-    server.send(Opcode::SEND, &payload(100, 2));
-    server.send(Opcode::SEND, &payload(100, 3));
+    server.send(RdmapOpcode::SEND, &payload(100, 2));
+    server.send(RdmapOpcode::SEND, &payload(100, 3));
     let mut bench = Bench::default();
-    bench.pieces(Side::B, &server.bytes, &[first - TRAILER, TRAILER, 10, first - 10, first]);
+    bench.pieces(ConnectionSide::B, &server.bytes, &[first - TRAILER, TRAILER, 10, first - 10, first]);
     assert_eq!(bench.log.frames[..2], [[1, 2], [3, 4]]);
 }
 
@@ -117,7 +121,7 @@ fn a_stream_that_ends_before_the_trailer_loses_no_payload() {
         let end = server.bytes.len() - STARTUP;
         feed(&mut bench, &server, &[end - TRAILER]);
         assert_eq!(bench.log.seen.len(), 2);
-        bench.iwarp.finish(Side::B, &mut bench.log);
+        bench.iwarp.finish(ConnectionSide::B, &mut bench.log);
         assert_eq!(bench.log.seen[2..], [write(1, 0, payload(400, 1))], "{has_crc}");
         assert_eq!(bench.log.frames, [[3]]);
         assert_eq!(bench.iwarp.held_bytes(), 0);
@@ -128,14 +132,14 @@ fn a_stream_that_ends_before_the_trailer_loses_no_payload() {
 fn a_gap_in_the_place_of_the_trailer_loses_no_payload() {
     for has_crc in [false, true] {
         let (mut bench, mut server) = start(has_crc, false);
-        server.send(Opcode::SEND, &payload(100, 1));
+        server.send(RdmapOpcode::SEND, &payload(100, 1));
         let end = server.bytes.len();
-        server.send(Opcode::SEND, &payload(60, 2));
+        server.send(RdmapOpcode::SEND, &payload(60, 2));
         feed(&mut bench, &server, &[end - STARTUP - TRAILER]);
-        bench.hole(Side::B, START + (end - TRAILER) as u64, TRAILER);
+        bench.hole(ConnectionSide::B, START + (end - TRAILER) as u64, TRAILER);
         assert_eq!(bench.log.seen[2..], [send(payload(100, 1), &[3])], "{has_crc}");
         assert_eq!(bench.log.times, [(3, 3)]);
-        bench.feed(Side::B, START + end as u64, &server.bytes[end..]);
+        bench.feed(ConnectionSide::B, START + end as u64, &server.bytes[end..]);
         assert_eq!(bench.log.frames, [[3], [4]]);
     }
 }
@@ -143,10 +147,10 @@ fn a_gap_in_the_place_of_the_trailer_loses_no_payload() {
 #[test]
 fn a_trailer_that_a_snap_length_cut_belongs_to_its_message() {
     let (mut bench, mut server) = start(true, false);
-    server.send(Opcode::SEND, &payload(100, 1));
+    server.send(RdmapOpcode::SEND, &payload(100, 1));
     let end = server.bytes.len();
     feed(&mut bench, &server, &[end - STARTUP - TRAILER]);
-    bench.cut(Side::B, START + (end - TRAILER) as u64, &server.bytes[end - TRAILER..], 0);
+    bench.cut(ConnectionSide::B, START + (end - TRAILER) as u64, &server.bytes[end - TRAILER..], 0);
     assert_eq!(bench.log.seen[2..], [send(payload(100, 1), &[3, 4])]);
     assert_eq!(bench.counts().unknown, 1);
 }
@@ -158,9 +162,9 @@ fn headers_and_trailer_make_nothing_seen_that_was_lost() {
         server.write(1, 0, &payload(400, 1));
         let end = server.bytes.len() - STARTUP;
         feed(&mut bench, &server, &[16]);
-        bench.hole(Side::B, START + (STARTUP + 16) as u64, 400);
+        bench.hole(ConnectionSide::B, START + (STARTUP + 16) as u64, 400);
         bench.feed(
-            Side::B,
+            ConnectionSide::B,
             START + (STARTUP + end - TRAILER) as u64,
             &server.bytes[STARTUP + end - TRAILER..],
         );
@@ -171,7 +175,7 @@ fn headers_and_trailer_make_nothing_seen_that_was_lost() {
 #[test]
 fn a_trailer_whose_crc_is_wrong_refuses_the_payload_before_it() {
     let (mut bench, mut server) = start(true, false);
-    server.send(Opcode::SEND, &payload(100, 1));
+    server.send(RdmapOpcode::SEND, &payload(100, 1));
     let end = server.bytes.len();
     server.bytes[end - 1] ^= 1;
     feed(&mut bench, &server, &[end - STARTUP - TRAILER, end - STARTUP]);
@@ -188,7 +192,7 @@ proptest! {
         let (mut bench, mut server) = start(has_crc, has_markers);
         bench.log.frames.clear();
         for index in 0..6u8 {
-            server.send(Opcode::SEND, &payload(30 + usize::from(index), index));
+            server.send(RdmapOpcode::SEND, &payload(30 + usize::from(index), index));
             server.write(1, 0, &payload(700, index));
             server.read((0x55, 0x8000), 1300, (0x971, 0x2000));
         }
@@ -200,7 +204,7 @@ proptest! {
             if at == end {
                 break;
             }
-            bench.feed(Side::B, START + from + (at - STARTUP) as u64, &server.bytes[at..end]);
+            bench.feed(ConnectionSide::B, START + from + (at - STARTUP) as u64, &server.bytes[at..end]);
             (at, number) = (end, number + 1);
         }
         let mut seen: Vec<u64> = bench.log.frames.concat();

@@ -2,17 +2,17 @@
 
 use std::num::NonZeroU64;
 
-use super::super::{Event, Iwarp, MpaCounts, Taker};
-use crate::flow::Sight;
-use crate::flow::stream::{Piece, Position};
+use super::super::{Iwarp, IwarpEvent, IwarpEventSink, MpaCounts};
+use crate::flow::PacketMeta;
+use crate::flow::stream::{Position, StreamBytes};
 use crate::frame::{FrameNumber, Timestamp};
 use crate::iwarp::crc::Crc;
-use crate::iwarp::ddp::{DdpControl, MessageNumber, Queue, Tagged, Untagged};
+use crate::iwarp::ddp::{DdpControl, DdpQueue, MessageNumber, Tagged, Untagged};
 use crate::iwarp::mpa::{
     Enhanced, FpduHeader, Marker, REPLY_KEY, REQUEST_KEY, ReadDepth, ReplyFrame, RequestFrame,
 };
-use crate::iwarp::rdmap::{Invalidate, Opcode, RdmapControl, ReadRequest};
-use crate::rdma::{Data, Handle, Operation, Owner, Side};
+use crate::iwarp::rdmap::{Invalidate, RdmapControl, RdmapOpcode, ReadRequest};
+use crate::rdma::{ConnectionSide, Handle, PacketPayload, RdmaAttribution, RdmaOperation};
 
 /// Where streams begin.
 pub(in crate::flow) const START: Position = 1 << 32;
@@ -99,7 +99,7 @@ impl Sender {
         self.bytes.extend(if self.has_crc { crc } else { [0; 4] });
     }
 
-    pub(in crate::flow) fn tagged(&mut self, opcode: Opcode, stag: u32, offset: u64, payload: &[u8]) {
+    pub(in crate::flow) fn tagged(&mut self, opcode: RdmapOpcode, stag: u32, offset: u64, payload: &[u8]) {
         let count = payload.len().div_ceil(self.segment).max(1);
         for at in 0..count {
             let part = &payload[at * self.segment..payload.len().min((at + 1) * self.segment)];
@@ -111,7 +111,13 @@ impl Sender {
         }
     }
 
-    pub(in crate::flow) fn untagged(&mut self, opcode: Opcode, queue: Queue, number: u32, payload: &[u8]) {
+    pub(in crate::flow) fn untagged(
+        &mut self,
+        opcode: RdmapOpcode,
+        queue: DdpQueue,
+        number: u32,
+        payload: &[u8],
+    ) {
         let count = payload.len().div_ceil(self.segment).max(1);
         for at in 0..count {
             let part = &payload[at * self.segment..payload.len().min((at + 1) * self.segment)];
@@ -126,13 +132,13 @@ impl Sender {
         }
     }
 
-    pub(in crate::flow) fn send(&mut self, opcode: Opcode, payload: &[u8]) {
+    pub(in crate::flow) fn send(&mut self, opcode: RdmapOpcode, payload: &[u8]) {
         self.sends += 1;
-        self.untagged(opcode, Queue::SEND, self.sends, payload);
+        self.untagged(opcode, DdpQueue::SEND, self.sends, payload);
     }
 
     pub(in crate::flow) fn write(&mut self, stag: u32, offset: u64, payload: &[u8]) {
-        self.tagged(Opcode::WRITE, stag, offset, payload);
+        self.tagged(RdmapOpcode::WRITE, stag, offset, payload);
     }
 
     pub(in crate::flow) fn read(&mut self, sink: (u32, u64), length: u32, source: (u32, u64)) {
@@ -144,11 +150,11 @@ impl Sender {
             source_stag: Handle(source.0),
             source_offset: source.1,
         };
-        self.untagged(Opcode::READ_REQUEST, Queue::READ_REQUEST, self.reads, &request.encode());
+        self.untagged(RdmapOpcode::READ_REQUEST, DdpQueue::READ_REQUEST, self.reads, &request.encode());
     }
 
     pub(in crate::flow) fn respond(&mut self, sink: (u32, u64), payload: &[u8]) {
-        self.tagged(Opcode::READ_RESPONSE, sink.0, sink.1, payload);
+        self.tagged(RdmapOpcode::READ_RESPONSE, sink.0, sink.1, payload);
     }
 }
 
@@ -199,11 +205,11 @@ pub(in crate::flow) struct Log {
 }
 
 impl Log {
-    fn note(&mut self, owner: &mut Owner) {
+    fn note(&mut self, owner: &mut RdmaAttribution) {
         if owner.0.is_none() {
             self.owners += 1;
             self.lookups += 1;
-            *owner = Owner(NonZeroU64::new(self.owners).map(|key| (key, 0)));
+            *owner = RdmaAttribution(NonZeroU64::new(self.owners).map(|key| (key, 0)));
         }
     }
 
@@ -233,19 +239,19 @@ impl Log {
     }
 }
 
-impl Taker for Log {
-    fn event(&mut self, sight: Sight<'_>, event: Event<'_>) {
+impl IwarpEventSink for Log {
+    fn event(&mut self, sight: PacketMeta<'_>, event: IwarpEvent<'_>) {
         match &event {
-            Event::Operation(Operation::Send { message, .. }) => {
+            IwarpEvent::Operation(RdmaOperation::Send { message, .. }) => {
                 self.frames.push(message.frames.iter().map(|frame| frame.0).collect());
                 self.times.push((message.time.0, message.end_time.0));
             }
-            Event::Operation(_) => self.frames.push(sight.frames.iter().map(|frame| frame.0).collect()),
+            IwarpEvent::Operation(_) => self.frames.push(sight.frames.iter().map(|frame| frame.0).collect()),
             _ => {}
         }
         let seen = match event {
-            Event::Startup => Seen::Startup,
-            Event::Operation(Operation::Send { message, owner }) => {
+            IwarpEvent::Startup => Seen::Startup,
+            IwarpEvent::Operation(RdmaOperation::Send { message, owner }) => {
                 self.note(owner);
                 Seen::Send {
                     bytes: Content(message.bytes.to_vec()),
@@ -258,13 +264,13 @@ impl Taker for Log {
                     },
                 }
             }
-            Event::Operation(Operation::TrailerAgain { owner }) => {
+            IwarpEvent::Operation(RdmaOperation::TrailerAgain { owner }) => {
                 Seen::Again { owner: owner.0.map_or(0, |(key, _)| key.get()), ends: false }
             }
-            Event::Operation(Operation::SendAgain { owner, ends }) => {
+            IwarpEvent::Operation(RdmaOperation::SendAgain { owner, ends }) => {
                 Seen::Again { owner: owner.0.map_or(0, |(key, _)| key.get()), ends }
             }
-            Event::Operation(Operation::Write { handle, offset, data, owner }) => {
+            IwarpEvent::Operation(RdmaOperation::Write { handle, offset, data, owner }) => {
                 self.note(owner);
                 Seen::Write {
                     stag: handle.0,
@@ -273,16 +279,16 @@ impl Taker for Log {
                     length: data.length,
                 }
             }
-            Event::Operation(Operation::ReadRequest { handle, offset, length, owner }) => {
+            IwarpEvent::Operation(RdmaOperation::ReadRequest { handle, offset, length, owner }) => {
                 self.note(owner);
                 Seen::ReadRequest { stag: handle.0, offset, length }
             }
-            Event::Operation(Operation::ReadResponse { offset, data, .. }) => {
+            IwarpEvent::Operation(RdmaOperation::ReadResponse { offset, data, .. }) => {
                 Seen::Response { offset, bytes: Content(data.bytes.to_vec()), length: data.length }
             }
-            Event::Terminate(terminate) => Seen::Terminate(terminate.to_string()),
-            Event::Undecoded(why) => Seen::Undecoded(why.key()),
-            Event::Part | Event::Control => return,
+            IwarpEvent::Terminate(terminate) => Seen::Terminate(terminate.to_string()),
+            IwarpEvent::Undecoded(why) => Seen::Undecoded(why.key()),
+            IwarpEvent::Part | IwarpEvent::Control => return,
         };
         self.push(seen);
     }
@@ -294,28 +300,28 @@ impl Taker for Log {
 
 impl Bench {
     /// Feeds a piece of which `captured` bytes are there, in a frame of its own.
-    pub(in crate::flow) fn cut(&mut self, side: Side, at: Position, bytes: &[u8], captured: usize) {
+    pub(in crate::flow) fn cut(&mut self, side: ConnectionSide, at: Position, bytes: &[u8], captured: usize) {
         self.number += 1;
         let number = FrameNumber(self.number);
         let frames = [number];
-        let sight = Sight::new(&frames, Timestamp(self.number as i64));
-        let data = Data { bytes: &bytes[..captured], length: bytes.len() as u32 };
-        self.iwarp.piece(side, Piece { at, data, sight }, &mut self.log);
+        let sight = PacketMeta::new(&frames, Timestamp(self.number as i64));
+        let data = PacketPayload { bytes: &bytes[..captured], length: bytes.len() as u32 };
+        self.iwarp.piece(side, StreamBytes { at, data, sight }, &mut self.log);
     }
 
-    pub(in crate::flow) fn feed(&mut self, side: Side, at: Position, bytes: &[u8]) {
+    pub(in crate::flow) fn feed(&mut self, side: ConnectionSide, at: Position, bytes: &[u8]) {
         self.cut(side, at, bytes, bytes.len());
     }
 
     /// Bytes that were not captured.
-    pub(in crate::flow) fn hole(&mut self, side: Side, at: Position, length: usize) {
-        let sight = Sight::new(&[], Timestamp(self.number as i64));
-        let data = Data { bytes: &[], length: length as u32 };
-        self.iwarp.piece(side, Piece { at, data, sight }, &mut self.log);
+    pub(in crate::flow) fn hole(&mut self, side: ConnectionSide, at: Position, length: usize) {
+        let sight = PacketMeta::new(&[], Timestamp(self.number as i64));
+        let data = PacketPayload { bytes: &[], length: length as u32 };
+        self.iwarp.piece(side, StreamBytes { at, data, sight }, &mut self.log);
     }
 
     /// Feeds a whole direction in pieces of these lengths, the last repeated.
-    pub(in crate::flow) fn pieces(&mut self, side: Side, bytes: &[u8], lengths: &[usize]) {
+    pub(in crate::flow) fn pieces(&mut self, side: ConnectionSide, bytes: &[u8], lengths: &[usize]) {
         let mut at = 0;
         let mut lengths = lengths.iter().copied();
         let mut length = bytes.len();

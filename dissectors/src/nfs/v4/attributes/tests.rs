@@ -1,12 +1,12 @@
 use super::super::address::ServerName;
 use super::super::attribute_types::*;
+use super::super::bitmap_items::mask_and_values;
 use super::super::layout::{FilelayoutHintCare4, NflUtil4, Nfsv41FileLayouthint4};
 use super::super::locations::*;
-use super::super::masked::mask_and_values;
 use super::super::types::*;
 use super::*;
-use crate::field::{Field, Unobserved, Value};
-use crate::xdr::{Cursor, Enclosed, Encoder, Error, Opaque, Xdr};
+use crate::field::{Field, FieldValue, NullObserver};
+use crate::xdr::{Cursor, EnclosedStructure, Encoder, Opaque, Xdr, XdrError};
 
 static FIELD: Field = Field::group("nfs.obj_attributes", "obj_attributes", "");
 
@@ -42,7 +42,7 @@ fn every_attribute(test: impl FnOnce(&[(Attribute<'_>, &str)])) {
         [FsLocationsItem4 { fli_entries: List::from(&entries[..]), fli_rootpath: List::from(&names[..]) }];
     let (hint_words, hints) =
         mask_and_values(&[Threshold::READ_SIZE(4096), Threshold::WRITE_IOSIZE(1 << 20)]);
-    let hints = Masked::new(Bitmap4::from(&hint_words[..]), Opaque(&hints));
+    let hints = BitmapItems::new(Bitmap4::from(&hint_words[..]), Opaque(&hints));
     let thresholds = [ThresholdItem4 { thi_layout_type: Layouttype4::LAYOUT4_FLEX_FILES, thi_hints: hints }];
     let (aces, times, durations) = ([ACE, ACE], [TIME], [u64::MAX]);
     let layouts = [Layouttype4::LAYOUT4_NFSV4_1_FILES, Layouttype4::LAYOUT4_SCSI];
@@ -134,7 +134,7 @@ fn every_attribute(test: impl FnOnce(&[(Attribute<'_>, &str)])) {
         ),
         (Attribute::FS_LAYOUT_TYPES(List::from(&layouts[..])), "00000002 00000001 00000005"),
         (
-            Attribute::LAYOUT_HINT(Layouthint4::Files(Enclosed::Known(Nfsv41FileLayouthint4 {
+            Attribute::LAYOUT_HINT(Layouthint4::Files(EnclosedStructure::Known(Nfsv41FileLayouthint4 {
                 nflh_care: FilelayoutHintCare4::NFLH4_CARE_STRIPE_COUNT,
                 nflh_util: NflUtil4(0),
                 nflh_stripe_count: 4,
@@ -212,10 +212,10 @@ fn fattr4(words: &[u32], values: &[u8]) -> Vec<u8> {
 #[test]
 fn every_attribute_of_the_table_is_read_and_written() {
     every_attribute(|examples| {
-        use super::super::bitmap::Names;
-        use super::super::masked::Item;
+        use super::super::bitmap::BitNames;
+        use super::super::bitmap_items::BitmapItem;
         let attributes: Vec<_> = examples.iter().map(|(attribute, _)| attribute.clone()).collect();
-        let numbers: Vec<_> = attributes.iter().map(Item::number).collect();
+        let numbers: Vec<_> = attributes.iter().map(BitmapItem::number).collect();
         assert_eq!(numbers, (0..=86).collect::<Vec<_>>());
         assert_eq!(Attributes::ALL.iter().map(|(number, _)| *number).collect::<Vec<_>>(), numbers);
 
@@ -229,7 +229,7 @@ fn every_attribute_of_the_table_is_read_and_written() {
         assert_eq!(values, by_hand);
         let bytes = fattr4(&words, &values);
         let mut cursor = Cursor::new(&bytes);
-        let decoded = Fattr4::decode(&mut cursor, &FIELD, &mut Unobserved).unwrap();
+        let decoded = Fattr4::decode(&mut cursor, &FIELD, &mut NullObserver).unwrap();
         assert_eq!(cursor.remaining(), 0);
         assert_eq!(decoded.items().collect::<Result<Vec<_>, _>>().unwrap(), attributes);
     });
@@ -239,7 +239,7 @@ fn every_attribute_of_the_table_is_read_and_written() {
 fn attributes_stand_in_the_order_of_their_numbers() {
     // RFC 8881 section 3.3.7: size (4) in the first word, mode (33) in the second.
     let bytes = [0, 0, 0, 2, 0, 0, 0, 0x10, 0, 0, 0, 2, 0, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 42, 0, 0, 1, 0xa4];
-    let fattr = Fattr4::decode(&mut Cursor::new(&bytes), &FIELD, &mut Unobserved).unwrap();
+    let fattr = Fattr4::decode(&mut Cursor::new(&bytes), &FIELD, &mut NullObserver).unwrap();
     let attributes: Vec<_> = fattr.items().collect();
     assert_eq!(attributes, [Ok(Attribute::SIZE(42)), Ok(Attribute::MODE(Mode4(0o644)))]);
 }
@@ -252,12 +252,12 @@ fn an_unknown_attribute_stops_the_walk_and_keeps_its_bytes() {
     let end = bytes.len();
     bytes.extend([0, 0, 0, 7]);
     let mut cursor = Cursor::new(&bytes);
-    let fattr = Fattr4::decode(&mut cursor, &FIELD, &mut Unobserved).unwrap();
-    assert_eq!(u32::decode(&mut cursor, &FIELD, &mut Unobserved), Ok(7));
+    let fattr = Fattr4::decode(&mut cursor, &FIELD, &mut NullObserver).unwrap();
+    assert_eq!(u32::decode(&mut cursor, &FIELD, &mut NullObserver), Ok(7));
 
     let mut walk = fattr.items();
     assert_eq!(walk.next(), Some(Ok(Attribute::SIZE(42))));
-    assert_eq!(walk.next(), Some(Err(Error::Unknown { at: 8, what: "Attribute", number: 90 })));
+    assert_eq!(walk.next(), Some(Err(XdrError::Unknown { at: 8, what: "Attribute", number: 90 })));
     assert_eq!(walk.next(), None);
     assert_eq!(walk.rest(), [1, 2, 3, 4]);
 
@@ -274,10 +274,10 @@ fn a_watcher_sees_attributes_by_name_and_what_stops_them() {
     let lines: Vec<_> = seen.values.iter().map(|(field, at, value)| (*field, at.clone(), *value)).collect();
     assert_eq!(lines.len(), 5);
     assert!(
-        matches!(lines[0], ("nfs.attr_mask", _, Value::Flags(0x10, names)) if names.contains(&(0x10, "size")))
+        matches!(lines[0], ("nfs.attr_mask", _, FieldValue::Flags(0x10, names)) if names.contains(&(0x10, "size")))
     );
-    assert_eq!(lines[3], ("nfs.fattr4.size", 20..28, Value::Unsigned(42)));
-    assert_eq!(lines[4], ("nfs.attr_vals", 28..32, Value::Bytes(&[1, 2, 3, 4])));
+    assert_eq!(lines[3], ("nfs.fattr4.size", 20..28, FieldValue::Unsigned(42)));
+    assert_eq!(lines[4], ("nfs.attr_vals", 28..32, FieldValue::Bytes(&[1, 2, 3, 4])));
 }
 
 #[test]
@@ -286,6 +286,6 @@ fn a_value_that_is_cut_short_by_its_opaque_data_stops_the_walk() {
     let mut seen = super::super::tests::Seen::default();
     let fattr = Fattr4::decode(&mut Cursor::new(&bytes), &FIELD, &mut seen).unwrap();
     let stop = fattr.items().nth(1);
-    assert_eq!(stop, Some(Err(Error::Short { at: 16, needed: 8 })));
+    assert_eq!(stop, Some(Err(XdrError::Short { at: 16, needed: 8 })));
     assert_eq!(seen.depth, 0);
 }

@@ -1,10 +1,10 @@
 //! The layout type of NFSv4.1 files, LAYOUT4_NFSV4_1_FILES. RFC 8881 section 13, RFC 5662.
 
 use crate::field::registry::Registry;
-use crate::field::{Field, Kind, Observer, Value};
+use crate::field::{Field, FieldKind, FieldValue, Observer};
 use crate::nfs::v4::address::Netaddr4;
 use crate::nfs::v4::types::{Count4, Deviceid4, NfsFh4, Offset4};
-use crate::xdr::{Cursor, Encoder, Error, List, Xdr};
+use crate::xdr::{Cursor, Encoder, List, Xdr, XdrError};
 
 crate::xdr! { "nfs";
     /// nfsv4_1_file_layout4: what loc_body is. RFC 8881 section 13.3.
@@ -46,20 +46,20 @@ pub struct NflUtil4(pub u32);
 static STRIPE_UNIT: Field = Field {
     name: "nfs.nfl_util.stripe_size",
     label: "stripe_unit_size",
-    kind: Kind::Unsigned,
+    kind: FieldKind::Unsigned,
     doc: "Size of a stripe unit in bytes, a multiple of 64. RFC 8881 section 13.3.",
 };
 
 static DENSE: Field = Field {
     name: "nfs.nfl_util.dense",
     label: "dense",
-    kind: Kind::Bool,
+    kind: FieldKind::Bool,
     doc: "NFL4_UFLG_DENSE: the data servers store the file without holes. RFC 8881 section 13.3.",
 };
 static COMMIT_THRU_MDS: Field = Field {
     name: "nfs.nfl_util.commit_thru_mds",
     label: "commit_thru_mds",
-    kind: Kind::Bool,
+    kind: FieldKind::Bool,
     doc: "NFL4_UFLG_COMMIT_THRU_MDS: COMMIT goes to the metadata server. RFC 8881 section 13.3.",
 };
 
@@ -83,7 +83,7 @@ impl NflUtil4 {
 }
 
 impl<'a> Xdr<'a> for NflUtil4 {
-    const KIND: Kind = Kind::Hex(8);
+    const KIND: FieldKind = FieldKind::Hex(8);
     const LENGTH: Option<usize> = Some(4);
 
     fn describe(registry: &mut Registry) {
@@ -97,14 +97,14 @@ impl<'a> Xdr<'a> for NflUtil4 {
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, XdrError> {
         let at = cursor.position();
         let this = Self(cursor.word()?);
-        observer.value(field, at..at + 4, Value::Unsigned(u64::from(this.0)));
-        observer.value(&DENSE, at..at + 4, Value::Bool(this.is_dense()));
+        observer.value(field, at..at + 4, FieldValue::Unsigned(u64::from(this.0)));
+        observer.value(&DENSE, at..at + 4, FieldValue::Bool(this.is_dense()));
         let through = this.commits_through_the_metadata_server();
-        observer.value(&COMMIT_THRU_MDS, at..at + 4, Value::Bool(through));
-        observer.value(&STRIPE_UNIT, at..at + 4, Value::Unsigned(u64::from(this.stripe_unit())));
+        observer.value(&COMMIT_THRU_MDS, at..at + 4, FieldValue::Bool(through));
+        observer.value(&STRIPE_UNIT, at..at + 4, FieldValue::Unsigned(u64::from(this.stripe_unit())));
         Ok(this)
     }
 
@@ -133,22 +133,23 @@ mod tests {
         impl<'a> Observer<'a> for Told {
             fn enter(&mut self, _: &'static Field, _: usize) {}
             fn leave(&mut self, _: usize) {}
-            fn value(&mut self, field: &'static Field, _: std::ops::Range<usize>, value: Value<'a>) {
+            fn value(&mut self, field: &'static Field, _: std::ops::Range<usize>, value: FieldValue<'a>) {
                 self.0.push((field.name, format!("{value:?}")));
             }
         }
-        static WORD: Field = Field { name: "nfs.nfl_util", label: "nfl_util", kind: Kind::Hex(8), doc: "" };
+        static WORD: Field =
+            Field { name: "nfs.nfl_util", label: "nfl_util", kind: FieldKind::Hex(8), doc: "" };
         let mut told = Told::default();
         let bytes = 0x0001_0002_u32.to_be_bytes();
         NflUtil4::decode(&mut Cursor::new(&bytes), &WORD, &mut told).unwrap();
-        let value = |value: Value<'_>| format!("{value:?}");
+        let value = |value: FieldValue<'_>| format!("{value:?}");
         assert_eq!(
             told.0,
             [
-                ("nfs.nfl_util", value(Value::Unsigned(0x0001_0002))),
-                ("nfs.nfl_util.dense", value(Value::Bool(false))),
-                ("nfs.nfl_util.commit_thru_mds", value(Value::Bool(true))),
-                ("nfs.nfl_util.stripe_size", value(Value::Unsigned(0x0001_0000))),
+                ("nfs.nfl_util", value(FieldValue::Unsigned(0x0001_0002))),
+                ("nfs.nfl_util.dense", value(FieldValue::Bool(false))),
+                ("nfs.nfl_util.commit_thru_mds", value(FieldValue::Bool(true))),
+                ("nfs.nfl_util.stripe_size", value(FieldValue::Unsigned(0x0001_0000))),
             ]
         );
     }

@@ -9,7 +9,7 @@ mod sessions;
 mod state;
 
 use super::super::*;
-use crate::nfs::Outcome;
+use crate::nfs::StatusUnion;
 use crate::xdr::{Chain, Ddp, DdpText, List, Opaque, Text, Void};
 
 const SECONDS: Nfstime4 = Nfstime4 { seconds: 1_700_000_000, nseconds: 7 };
@@ -43,9 +43,11 @@ fn bitmap<N>(words: &[u32]) -> Bitmap4<'static, N> {
     Bitmap4::from(slice(words))
 }
 
-fn masked<T: Item<'static, Names = N> + 'static, N: Names>(items: &[T]) -> Masked<'static, T, N> {
+fn masked<T: BitmapItem<'static, Names = N> + 'static, N: BitNames>(
+    items: &[T],
+) -> BitmapItems<'static, T, N> {
     let (words, values) = mask_and_values(items);
-    Masked::new(bitmap(&words), Opaque(slice(values)))
+    BitmapItems::new(bitmap(&words), Opaque(slice(values)))
 }
 
 fn fattr() -> Fattr4<'static> {

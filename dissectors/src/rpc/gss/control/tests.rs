@@ -5,14 +5,15 @@ static FIELD: Field = Field::group("test", "test", "");
 /// Reads a structure from bytes that were laid out by hand, and holds it to them.
 fn reads<'a, T: Xdr<'a> + PartialEq + std::fmt::Debug>(bytes: &'a [u8], expected: &T) {
     let mut cursor = Cursor::new(bytes);
-    assert_eq!(&T::decode(&mut cursor, &FIELD, &mut Unobserved).unwrap(), expected);
+    assert_eq!(&T::decode(&mut cursor, &FIELD, &mut NullObserver).unwrap(), expected);
     assert_eq!(cursor.remaining(), 0);
     let mut encoder = Encoder::new();
     expected.encode(&mut encoder);
     assert_eq!(encoder.bytes(), bytes);
 }
 
-const LABEL: Label<'_> = Label { rl_lfs: Lfs { rlf_lfs_id: 1, rlf_pi_id: 2 }, rl_label: Text(b"user") };
+const LABEL: Rgss3Label<'_> =
+    Rgss3Label { rl_lfs: Lfs { rlf_lfs_id: 1, rlf_pi_id: 2 }, rl_label: Text(b"user") };
 const LABEL_BYTES: &[u8] = b"\0\0\0\x01\0\0\0\x02\0\0\0\x04user";
 const PRIVS: Privs<'_> = Privs { rp_name: Text(b"copy"), rp_privilege: Opaque(b"priv") };
 const PRIVS_BYTES: &[u8] = b"\0\0\0\x04copy\0\0\0\x04priv";
@@ -80,13 +81,13 @@ fn rfc7861_section_2_7_1_create_binds_assertions_to_a_context() {
             .concat();
     let auth = GssMpAuth { rgmp_handle: Opaque(b"hd"), rgmp_rpcheader_mic: Opaque(b"mic!") };
     let head = b"\0\0\0\x01\0\0\0\x02hd\0\0\0\0\0\x04mic!\0\0\0\x01\0\0\0\x04bind";
-    let args = CreateArgs {
+    let args = Rgss3CreateArgs {
         rca_mp_auth: Some(auth.clone()),
         rca_chan_bind_mic: Some(Opaque(b"bind")),
         rca_assertions: List::from(&assertions[..]),
     };
     reads(&[&head[..], &tail].concat(), &args);
-    let results = CreateRes {
+    let results = Rgss3CreateRes {
         rcr_handle: Opaque(b"new!"),
         rcr_mp_auth: Some(auth),
         rcr_chan_bind_mic: None,
@@ -99,12 +100,12 @@ fn rfc7861_section_2_7_1_create_binds_assertions_to_a_context() {
 #[test]
 fn rfc7861_section_2_7_2_list_tells_what_can_be_asserted() {
     let what = [AssertionType::LABEL, AssertionType::PRIVS];
-    let args = ListArgs { rla_list_what: List::from(&what[..]) };
+    let args = Rgss3ListArgs { rla_list_what: List::from(&what[..]) };
     reads(b"\0\0\0\x02\0\0\0\0\0\0\0\x01", &args);
     let (labels, privs) = ([LABEL], [PRIVS]);
     let items = [ListItem::Labels(List::from(&labels[..])), ListItem::Privs(List::from(&privs[..]))];
     let bytes = [b"\0\0\0\x02\0\0\0\0\0\0\0\x01", LABEL_BYTES, b"\0\0\0\x01\0\0\0\x01", PRIVS_BYTES].concat();
-    reads(&bytes, &ListRes { items: List::from(&items[..]) });
+    reads(&bytes, &Rgss3ListRes { items: List::from(&items[..]) });
 }
 
 #[test]
@@ -113,14 +114,14 @@ fn rfc7861_section_2_7_control_messages_are_protected_as_their_service_says() {
     let integrity = [b"\0\0\0\x0c\0\0\0\x09", &args[..], b"\0\0\0\x04mic!"].concat();
     let privacy = b"\0\0\0\x08unreadit";
     let cases = [
-        (Service::rpc_gss_svc_integrity, &integrity[..]),
-        (Service::rpc_gss_svc_privacy, privacy),
-        (Service::rpc_gss_svc_channel_prot, args),
+        (RpcGssService::rpc_gss_svc_integrity, &integrity[..]),
+        (RpcGssService::rpc_gss_svc_privacy, privacy),
+        (RpcGssService::rpc_gss_svc_channel_prot, args),
     ];
     for (service, bytes) in cases {
         let control = Control::List(service);
         let mut cursor = Cursor::new(bytes);
-        control.arguments(&mut cursor, &mut Unobserved).unwrap();
+        control.arguments(&mut cursor, &mut NullObserver).unwrap();
         assert_eq!(cursor.remaining(), 0);
         let mut encoder = Encoder::new();
         control.encode_arguments_again(&mut Cursor::new(bytes), &mut encoder).unwrap();
@@ -131,15 +132,15 @@ fn rfc7861_section_2_7_control_messages_are_protected_as_their_service_says() {
 proptest::proptest! {
     #[test]
     fn arbitrary_bytes_never_panic(bytes: Vec<u8>, service in 0u32..6) {
-        let service = Service(service);
+        let service = RpcGssService(service);
         for control in [Control::Init, Control::Create(service), Control::List(service), Control::Unknown] {
-            let _ = control.arguments(&mut Cursor::new(&bytes), &mut Unobserved);
-            let _ = control.results(&mut Cursor::new(&bytes), &mut Unobserved);
+            let _ = control.arguments(&mut Cursor::new(&bytes), &mut NullObserver);
+            let _ = control.results(&mut Cursor::new(&bytes), &mut NullObserver);
             let _ = control.encode_arguments_again(&mut Cursor::new(&bytes), &mut Encoder::new());
             let _ = control.encode_results_again(&mut Cursor::new(&bytes), &mut Encoder::new());
         }
         let verifier = [&(bytes.len() as u32).to_be_bytes()[..], &bytes, &[0; 3]].concat();
-        let read = VerifierBody::decode(&mut Cursor::new(&verifier), &FIELD, &mut Unobserved);
+        let read = VerifierBody::decode(&mut Cursor::new(&verifier), &FIELD, &mut NullObserver);
         proptest::prop_assert_eq!(read.is_ok(), bytes.len() <= 400);
     }
 }

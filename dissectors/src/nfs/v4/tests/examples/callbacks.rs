@@ -34,24 +34,24 @@ pub(super) fn calls() -> Vec<(CbArgs<'static>, &'static str)> {
     ]);
     assert_eq!(devices.items().filter(Result::is_ok).count(), 2);
     let recall = |clora_recall| {
-        CbArgs::CB_LAYOUTRECALL(CbLayoutrecallArgs {
+        CbArgs::CB_LAYOUTRECALL(CbLayoutrecall4Args {
             clora_type: FILES,
             clora_iomode: Layoutiomode4::LAYOUTIOMODE4_ANY,
             clora_changed: true,
             clora_recall,
         })
     };
-    let recall_any = || CbRecallAnyArgs { craa_objects_to_keep: 10, craa_type_mask: bitmap(&[0x3]) };
+    let recall_any = || CbRecallAny4Args { craa_objects_to_keep: 10, craa_type_mask: bitmap(&[0x3]) };
     let offload = |coa_offload_info| {
-        CbArgs::CB_OFFLOAD(CbOffloadArgs { coa_fh: FH, coa_stateid: STATEID, coa_offload_info })
+        CbArgs::CB_OFFLOAD(CbOffload4Args { coa_fh: FH, coa_stateid: STATEID, coa_offload_info })
     };
     vec![
         (
-            CbArgs::CB_GETATTR(CbGetattrArgs { fh: FH, attr_request: bitmap(&[0x18]) }),
+            CbArgs::CB_GETATTR(CbGetattr4Args { fh: FH, attr_request: bitmap(&[0x18]) }),
             "$fh 00000001 00000018",
         ),
         (
-            CbArgs::CB_RECALL(CbRecallArgs { stateid: STATEID, truncate: false, fh: FH }),
+            CbArgs::CB_RECALL(CbRecall4Args { stateid: STATEID, truncate: false, fh: FH }),
             "$stateid 00000000 $fh",
         ),
         (
@@ -69,7 +69,7 @@ pub(super) fn calls() -> Vec<(CbArgs<'static>, &'static str)> {
         ),
         (recall(Layoutrecall4::All), "00000001 00000003 00000001 00000003"),
         (
-            CbArgs::CB_NOTIFY(CbNotifyArgs {
+            CbArgs::CB_NOTIFY(CbNotify4Args {
                 cna_stateid: STATEID,
                 cna_fh: FH,
                 cna_changes: list([notifications]),
@@ -77,7 +77,7 @@ pub(super) fn calls() -> Vec<(CbArgs<'static>, &'static str)> {
             "$stateid $fh 00000001 00000001 0000003f 00000200 $name $fattr $name $fattr $name $fattr 00000000 00000003 00000001 $name $fattr 00000000 00000003 $name $fattr 00000001 00000000 00000004 00000001 $name $fattr 00000000 00000002 00000001 $name $fattr 00000000 00000003 00000001 $name $fattr 00000000 00000003 $name $fattr 00000001 00000000 00000004 00000001 $name $fattr 00000000 00000002 00000001 $verifier $verifier",
         ),
         (
-            CbArgs::CB_PUSH_DELEG(CbPushDelegArgs {
+            CbArgs::CB_PUSH_DELEG(CbPushDeleg4Args {
                 cpda_fh: FH,
                 cpda_delegation: OpenDelegation4::Write(write_delegation()),
             }),
@@ -85,9 +85,9 @@ pub(super) fn calls() -> Vec<(CbArgs<'static>, &'static str)> {
         ),
         (CbArgs::CB_RECALL_ANY(recall_any()), "0000000a 00000001 00000003"),
         (CbArgs::CB_RECALLABLE_OBJ_AVAIL(recall_any()), "0000000a 00000001 00000003"),
-        (CbArgs::CB_RECALL_SLOT(CbRecallSlotArgs { rsa_target_highest_slotid: 7 }), "00000007"),
+        (CbArgs::CB_RECALL_SLOT(CbRecallSlot4Args { rsa_target_highest_slotid: 7 }), "00000007"),
         (
-            CbArgs::CB_SEQUENCE(CbSequenceArgs {
+            CbArgs::CB_SEQUENCE(CbSequence4Args {
                 csa_sessionid: SESSION,
                 csa_sequenceid: 1,
                 csa_slotid: 0,
@@ -101,15 +101,15 @@ pub(super) fn calls() -> Vec<(CbArgs<'static>, &'static str)> {
             "$session 00000001 00000000 00000000 00000000 00000001 $session 00000001 00000009 00000001",
         ),
         (
-            CbArgs::CB_WANTS_CANCELLED(CbWantsCancelledArgs {
+            CbArgs::CB_WANTS_CANCELLED(CbWantsCancelled4Args {
                 cwca_contended_wants_cancelled: true,
                 cwca_resourced_wants_cancelled: false,
             }),
             "00000001 00000000",
         ),
-        (CbArgs::CB_NOTIFY_LOCK(CbNotifyLockArgs { cnla_fh: FH, cnla_lock_owner: OWNER }), "$fh $owner"),
+        (CbArgs::CB_NOTIFY_LOCK(CbNotifyLock4Args { cnla_fh: FH, cnla_lock_owner: OWNER }), "$fh $owner"),
         (
-            CbArgs::CB_NOTIFY_DEVICEID(CbNotifyDeviceidArgs { cnda_changes: list([devices]) }),
+            CbArgs::CB_NOTIFY_DEVICEID(CbNotifyDeviceid4Args { cnda_changes: list([devices]) }),
             "00000001 00000001 00000006 0000002c 00000001 $device 00000000 00000001 $device",
         ),
         (offload(OffloadInfo4::Ok(write_response())), "$fh $stateid 00000000 $write_response"),
@@ -119,10 +119,13 @@ pub(super) fn calls() -> Vec<(CbArgs<'static>, &'static str)> {
 }
 
 pub(super) fn replies() -> Vec<(CbResults<'static>, &'static str)> {
-    const DONE: Outcome<Nfsstat4, Void> = Outcome::Ok(Void);
-    const FAILED: Outcome<Nfsstat4, Void> = Outcome::Fail(Nfsstat4::NFS4ERR_BADHANDLE, Void);
+    const DONE: StatusUnion<Nfsstat4, Void> = StatusUnion::Ok(Void);
+    const FAILED: StatusUnion<Nfsstat4, Void> = StatusUnion::Fail(Nfsstat4::NFS4ERR_BADHANDLE, Void);
     vec![
-        (CbResults::CB_GETATTR(Outcome::Ok(ObjAttributes { obj_attributes: fattr() })), "00000000 $fattr"),
+        (
+            CbResults::CB_GETATTR(StatusUnion::Ok(Getattr4Resok { obj_attributes: fattr() })),
+            "00000000 $fattr",
+        ),
         (CbResults::CB_RECALL(DONE), "00000000"),
         (CbResults::CB_LAYOUTRECALL(FAILED), "00002711"),
         (CbResults::CB_NOTIFY(DONE), "00000000"),
@@ -131,7 +134,7 @@ pub(super) fn replies() -> Vec<(CbResults<'static>, &'static str)> {
         (CbResults::CB_RECALLABLE_OBJ_AVAIL(DONE), "00000000"),
         (CbResults::CB_RECALL_SLOT(DONE), "00000000"),
         (
-            CbResults::CB_SEQUENCE(Outcome::Ok(CbSequenceResok {
+            CbResults::CB_SEQUENCE(StatusUnion::Ok(CbSequence4Resok {
                 csr_sessionid: SESSION,
                 csr_sequenceid: 1,
                 csr_slotid: 0,
@@ -144,6 +147,6 @@ pub(super) fn replies() -> Vec<(CbResults<'static>, &'static str)> {
         (CbResults::CB_NOTIFY_LOCK(DONE), "00000000"),
         (CbResults::CB_NOTIFY_DEVICEID(DONE), "00000000"),
         (CbResults::CB_OFFLOAD(DONE), "00000000"),
-        (CbResults::CB_ILLEGAL(Outcome::Fail(Nfsstat4::NFS4ERR_OP_ILLEGAL, Void)), "0000273c"),
+        (CbResults::CB_ILLEGAL(StatusUnion::Fail(Nfsstat4::NFS4ERR_OP_ILLEGAL, Void)), "0000273c"),
     ]
 }

@@ -4,13 +4,13 @@ use super::*;
 
 pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
     vec![
-        (Args::COMMIT(CommitArgs { offset: 0, count: 0 }), "00000000 00000000 00000000"),
+        (Args::COMMIT(Commit4Args { offset: 0, count: 0 }), "00000000 00000000 00000000"),
         (
-            Args::READ(ReadArgs { stateid: STATEID, offset: 4096, count: 8192 }),
+            Args::READ(Read4Args { stateid: STATEID, offset: 4096, count: 8192 }),
             "$stateid 00000000 00001000 00002000",
         ),
         (
-            Args::WRITE(WriteArgs {
+            Args::WRITE(Write4Args {
                 stateid: STATEID,
                 offset: 0,
                 stable: StableHow4::UNSTABLE4,
@@ -19,11 +19,11 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             "$stateid 00000000 00000000 00000000 00000005 'hello' 000000",
         ),
         (
-            Args::ALLOCATE(AllocateArgs { aa_stateid: STATEID, aa_offset: 0, aa_length: 100_000 }),
+            Args::ALLOCATE(Allocate4Args { aa_stateid: STATEID, aa_offset: 0, aa_length: 100_000 }),
             "$stateid 00000000 00000000 00000000 000186a0",
         ),
         (
-            Args::COPY(CopyArgs {
+            Args::COPY(Copy4Args {
                 ca_src_stateid: STATEID,
                 ca_dst_stateid: STATEID,
                 ca_src_offset: 0,
@@ -36,18 +36,18 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             "$stateid $stateid 00000000 00000000 00000000 00000000 00000000 00000000 00000001 00000000 $locations",
         ),
         (
-            Args::COPY_NOTIFY(CopyNotifyArgs {
+            Args::COPY_NOTIFY(CopyNotify4Args {
                 cna_src_stateid: STATEID,
                 cna_destination_server: Netloc4::Netaddr(netaddr()),
             }),
             "$stateid 00000003 $netaddr",
         ),
         (
-            Args::DEALLOCATE(DeallocateArgs { da_stateid: STATEID, da_offset: 0, da_length: 1 }),
+            Args::DEALLOCATE(Deallocate4Args { da_stateid: STATEID, da_offset: 0, da_length: 1 }),
             "$stateid 00000000 00000000 00000000 00000001",
         ),
         (
-            Args::IO_ADVISE(IoAdviseArgs {
+            Args::IO_ADVISE(IoAdvise4Args {
                 iaa_stateid: STATEID,
                 iaa_offset: 0,
                 iaa_count: 0,
@@ -55,14 +55,14 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             }),
             "$stateid 00000000 00000000 00000000 00000000 00000001 00000012",
         ),
-        (Args::OFFLOAD_CANCEL(OffloadCancelArgs { oca_stateid: STATEID }), "$stateid"),
-        (Args::OFFLOAD_STATUS(OffloadStatusArgs { osa_stateid: STATEID }), "$stateid"),
+        (Args::OFFLOAD_CANCEL(OffloadCancel4Args { oca_stateid: STATEID }), "$stateid"),
+        (Args::OFFLOAD_STATUS(OffloadStatus4Args { osa_stateid: STATEID }), "$stateid"),
         (
-            Args::READ_PLUS(ReadPlusArgs { rpa_stateid: STATEID, rpa_offset: 0, rpa_count: 1 }),
+            Args::READ_PLUS(ReadPlus4Args { rpa_stateid: STATEID, rpa_offset: 0, rpa_count: 1 }),
             "$stateid 00000000 00000000 00000001",
         ),
         (
-            Args::SEEK(SeekArgs {
+            Args::SEEK(Seek4Args {
                 sa_stateid: STATEID,
                 sa_offset: 0,
                 sa_what: DataContent4::NFS4_CONTENT_HOLE,
@@ -70,7 +70,7 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             "$stateid 00000000 00000000 00000001",
         ),
         (
-            Args::WRITE_SAME(WriteSameArgs {
+            Args::WRITE_SAME(WriteSame4Args {
                 wsa_stateid: STATEID,
                 wsa_stable: StableHow4::DATA_SYNC4,
                 wsa_adb: AppDataBlock4 {
@@ -86,7 +86,7 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             "$stateid 00000001 00000000 00000000 00000000 00001000 00000000 00000064 00000000 00000000 00000001 00000000 00000008 00000002 feed 0000",
         ),
         (
-            Args::CLONE(CloneArgs {
+            Args::CLONE(Clone4Args {
                 cl_src_stateid: STATEID,
                 cl_dst_stateid: STATEID,
                 cl_src_offset: 0,
@@ -99,17 +99,17 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
 }
 
 pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
-    const DONE: Outcome<Nfsstat4, Void> = Outcome::Ok(Void);
-    const FAILED: Outcome<Nfsstat4, Void> = Outcome::Fail(Nfsstat4::NFS4ERR_DELAY, Void);
+    const DONE: StatusUnion<Nfsstat4, Void> = StatusUnion::Ok(Void);
+    const FAILED: StatusUnion<Nfsstat4, Void> = StatusUnion::Fail(Nfsstat4::NFS4ERR_DELAY, Void);
     let requirements = CopyRequirements4 { cr_consecutive: true, cr_synchronous: true };
     vec![
-        (Results::COMMIT(Outcome::Ok(CommitResok { writeverf: VERIFIER })), "00000000 $verifier"),
+        (Results::COMMIT(StatusUnion::Ok(Commit4Resok { writeverf: VERIFIER })), "00000000 $verifier"),
         (
-            Results::READ(Outcome::Ok(ReadResok { eof: true, data: Ddp::Inline(b"hello") })),
+            Results::READ(StatusUnion::Ok(Read4Resok { eof: true, data: Ddp::Inline(b"hello") })),
             "00000000 00000001 00000005 'hello' 000000",
         ),
         (
-            Results::WRITE(Outcome::Ok(WriteResok {
+            Results::WRITE(StatusUnion::Ok(Write4Resok {
                 count: 5,
                 committed: StableHow4::FILE_SYNC4,
                 writeverf: VERIFIER,
@@ -118,7 +118,7 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
         ),
         (Results::ALLOCATE(DONE), "00000000"),
         (
-            Results::COPY(CopyRes::Ok(CopyResok {
+            Results::COPY(CopyRes::Ok(Copy4Resok {
                 cr_response: write_response(),
                 cr_requirements: requirements.clone(),
             })),
@@ -126,7 +126,7 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
         ),
         (Results::COPY(CopyRes::NoReqs(requirements)), "0000276e 00000001 00000001"),
         (
-            Results::COPY_NOTIFY(Outcome::Ok(CopyNotifyResok {
+            Results::COPY_NOTIFY(StatusUnion::Ok(CopyNotify4Resok {
                 cnr_lease_time: SPAN,
                 cnr_stateid: STATEID,
                 cnr_source_server: locations(),
@@ -135,19 +135,19 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
         ),
         (Results::DEALLOCATE(DONE), "00000000"),
         (
-            Results::IO_ADVISE(Outcome::Ok(IoAdviseResok { ior_hints: bitmap(&[2]) })),
+            Results::IO_ADVISE(StatusUnion::Ok(IoAdvise4Resok { ior_hints: bitmap(&[2]) })),
             "00000000 00000001 00000002",
         ),
         (Results::OFFLOAD_CANCEL(FAILED), "00002718"),
         (
-            Results::OFFLOAD_STATUS(Outcome::Ok(OffloadStatusResok {
+            Results::OFFLOAD_STATUS(StatusUnion::Ok(OffloadStatus4Resok {
                 osr_count: 1,
                 osr_complete: list([Nfsstat4::NFS4_OK]),
             })),
             "00000000 00000000 00000001 00000001 00000000",
         ),
         (
-            Results::READ_PLUS(Outcome::Ok(ReadPlusRes4 {
+            Results::READ_PLUS(StatusUnion::Ok(ReadPlusRes4 {
                 rpr_eof: true,
                 rpr_contents: list([
                     ReadPlusContent::Data(Data4 { d_offset: 0, d_data: Opaque(b"data!") }),
@@ -157,10 +157,10 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
             "00000000 00000001 00000002 00000000 00000000 00000000 00000005 'data!' 000000 00000001 00000000 00000005 00000000 00000ffb",
         ),
         (
-            Results::SEEK(Outcome::Ok(SeekRes4 { sr_eof: false, sr_offset: 4096 })),
+            Results::SEEK(StatusUnion::Ok(SeekRes4 { sr_eof: false, sr_offset: 4096 })),
             "00000000 00000000 00000000 00001000",
         ),
-        (Results::WRITE_SAME(Outcome::Ok(write_response())), "00000000 $write_response"),
+        (Results::WRITE_SAME(StatusUnion::Ok(write_response())), "00000000 $write_response"),
         (Results::CLONE(DONE), "00000000"),
     ]
 }

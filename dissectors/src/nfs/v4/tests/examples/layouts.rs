@@ -1,7 +1,7 @@
 //! Layouts and devices, of every layout type that is described.
 
 use super::*;
-use crate::xdr::Enclosed::{Known, Unread};
+use crate::xdr::EnclosedStructure::{Known, Unread};
 
 /// A layout type that no specification has.
 const UNKNOWN: Layouttype4 = Layouttype4(0x8000_0001);
@@ -80,7 +80,7 @@ fn flex_return() -> FfLayoutreturn4<'static> {
 
 pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
     let layoutcommit = |loca_last_write_offset, loca_time_modify, loca_layoutupdate| {
-        Args::LAYOUTCOMMIT(LayoutcommitArgs {
+        Args::LAYOUTCOMMIT(Layoutcommit4Args {
             loca_offset: 0,
             loca_length: 4096,
             loca_reclaim: false,
@@ -92,7 +92,7 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
     };
     let committed = |update| layoutcommit(Newoffset4::None, Newtime4::Same, update);
     let layoutreturn =
-        |lora_by_type| Args::LAYOUTRETURN(LayoutreturnArgs { lora_reclaim: false, lora_by_type });
+        |lora_by_type| Args::LAYOUTRETURN(Layoutreturn4Args { lora_reclaim: false, lora_by_type });
     let rest = |lora_layoutreturn| LayoutreturnRest {
         lora_iomode: Layoutiomode4::LAYOUTIOMODE4_ANY,
         lora_layoutreturn,
@@ -110,7 +110,7 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
         })
     };
     let layoutstats = |lsa_layoutupdate| {
-        Args::LAYOUTSTATS(LayoutstatsArgs {
+        Args::LAYOUTSTATS(Layoutstats4Args {
             lsa_offset: 0,
             lsa_length: 1,
             lsa_stateid: STATEID,
@@ -122,7 +122,7 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
     };
     vec![
         (
-            Args::GETDEVICEINFO(GetdeviceinfoArgs {
+            Args::GETDEVICEINFO(Getdeviceinfo4Args {
                 gdia_device_id: DEVICE,
                 gdia_layout_type: FILES,
                 gdia_maxcount: 4096,
@@ -131,7 +131,7 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             "$device 00000001 00001000 00000001 00000006",
         ),
         (
-            Args::GETDEVICELIST(GetdevicelistArgs {
+            Args::GETDEVICELIST(Getdevicelist4Args {
                 gdla_layout_type: FILES,
                 gdla_maxdevices: 8,
                 gdla_cookie: 0,
@@ -191,7 +191,7 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             "00000000 00000000 00000000 00001000 00000000 $stateid 00000000 00000000 00000003 00000003 010203 00",
         ),
         (
-            Args::LAYOUTGET(LayoutgetArgs {
+            Args::LAYOUTGET(Layoutget4Args {
                 loga_signal_layout_avail: false,
                 loga_layout_type: FILES,
                 loga_iomode: Layoutiomode4::LAYOUTIOMODE4_RW,
@@ -237,7 +237,7 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             "00000000 00000004 00000003 00000002",
         ),
         (
-            Args::LAYOUTERROR(LayouterrorArgs {
+            Args::LAYOUTERROR(Layouterror4Args {
                 lea_offset: 0,
                 lea_length: 1,
                 lea_stateid: STATEID,
@@ -261,9 +261,9 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
 }
 
 pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
-    const DONE: Outcome<Nfsstat4, Void> = Outcome::Ok(Void);
+    const DONE: StatusUnion<Nfsstat4, Void> = StatusUnion::Ok(Void);
     let device = |gdir_device_addr| {
-        Results::GETDEVICEINFO(GetdeviceinfoRes::Ok(GetdeviceinfoResok {
+        Results::GETDEVICEINFO(GetdeviceinfoRes::Ok(Getdeviceinfo4Resok {
             gdir_device_addr,
             gdir_notification: bitmap(&[]),
         }))
@@ -413,7 +413,7 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
             "00002715 00000064",
         ),
         (
-            Results::GETDEVICELIST(Outcome::Ok(GetdevicelistResok {
+            Results::GETDEVICELIST(StatusUnion::Ok(Getdevicelist4Resok {
                 gdlr_cookie: 1,
                 gdlr_cookieverf: VERIFIER,
                 gdlr_deviceid_list: list([DEVICE]),
@@ -422,11 +422,13 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
             "00000000 00000000 00000001 $verifier 00000001 $device 00000001",
         ),
         (
-            Results::LAYOUTCOMMIT(Outcome::Ok(LayoutcommitResok { locr_newsize: Newsize4::Changed(4096) })),
+            Results::LAYOUTCOMMIT(StatusUnion::Ok(Layoutcommit4Resok {
+                locr_newsize: Newsize4::Changed(4096),
+            })),
             "00000000 00000001 00000000 00001000",
         ),
         (
-            Results::LAYOUTGET(LayoutgetRes::Ok(LayoutgetResok {
+            Results::LAYOUTGET(LayoutgetRes::Ok(Layoutget4Resok {
                 logr_return_on_close: true,
                 logr_stateid: STATEID,
                 logr_layout: layouts,
@@ -440,13 +442,13 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
             "0000274a 00000001",
         ),
         (
-            Results::LAYOUTRETURN(Outcome::Ok(LayoutreturnResok {
+            Results::LAYOUTRETURN(StatusUnion::Ok(Layoutreturn4Resok {
                 lorr_stateid: LayoutreturnStateid::Present(STATEID),
             })),
             "00000000 00000001 $stateid",
         ),
         (
-            Results::LAYOUTRETURN(Outcome::Ok(LayoutreturnResok {
+            Results::LAYOUTRETURN(StatusUnion::Ok(Layoutreturn4Resok {
                 lorr_stateid: LayoutreturnStateid::Absent,
             })),
             "00000000 00000000",

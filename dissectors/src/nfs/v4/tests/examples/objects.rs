@@ -3,10 +3,10 @@
 use super::*;
 
 pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
-    let create = |objtype| Args::CREATE(CreateArgs { objtype, objname: NAME, createattrs: fattr() });
-    let object_attributes = || ObjAttributes { obj_attributes: fattr() };
+    let create = |objtype| Args::CREATE(Create4Args { objtype, objname: NAME, createattrs: fattr() });
+    let object_attributes = || Getattr4Resok { obj_attributes: fattr() };
     vec![
-        (Args::ACCESS(AccessArgs { access: Access4(0x1ff) }), "000001ff"),
+        (Args::ACCESS(Access4Args { access: Access4(0x1ff) }), "000001ff"),
         (
             create(Createtype4::Link(DdpText::Inline(b"target"))),
             "00000005 00000006 'target' 0000 $name $fattr",
@@ -20,18 +20,18 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             "00000004 00000001 00000003 $name $fattr",
         ),
         (create(Createtype4::Other(NfsFtype4::NF4DIR)), "00000002 $name $fattr"),
-        (Args::GETATTR(GetattrArgs { attr_request: bitmap(&[0x11a, 0x30]) }), "00000002 0000011a 00000030"),
+        (Args::GETATTR(Getattr4Args { attr_request: bitmap(&[0x11a, 0x30]) }), "00000002 0000011a 00000030"),
         (Args::GETFH(Void), ""),
-        (Args::LINK(LinkArgs { newname: NAME }), "$name"),
-        (Args::LOOKUP(LookupArgs { objname: NAME }), "$name"),
+        (Args::LINK(Link4Args { newname: NAME }), "$name"),
+        (Args::LOOKUP(Lookup4Args { objname: NAME }), "$name"),
         (Args::LOOKUPP(Void), ""),
         (Args::NVERIFY(object_attributes()), "$fattr"),
-        (Args::OPENATTR(OpenattrArgs { createdir: true }), "00000001"),
-        (Args::PUTFH(Object { object: FH }), "$fh"),
+        (Args::OPENATTR(Openattr4Args { createdir: true }), "00000001"),
+        (Args::PUTFH(ObjectFh4 { object: FH }), "$fh"),
         (Args::PUTPUBFH(Void), ""),
         (Args::PUTROOTFH(Void), ""),
         (
-            Args::READDIR(ReaddirArgs {
+            Args::READDIR(Readdir4Args {
                 cookie: 0,
                 cookieverf: VERIFIER,
                 dircount: 1,
@@ -41,43 +41,46 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             "00000000 00000000 $verifier 00000001 00000002 00000002 0018091a 00b0a23a",
         ),
         (Args::READLINK(Void), ""),
-        (Args::REMOVE(RemoveArgs { target: NAME }), "$name"),
+        (Args::REMOVE(Remove4Args { target: NAME }), "$name"),
         (
-            Args::RENAME(RenameArgs { oldname: NAME, newname: Text(b"other") }),
+            Args::RENAME(Rename4Args { oldname: NAME, newname: Text(b"other") }),
             "$name 00000005 'other' 000000",
         ),
         (Args::RESTOREFH(Void), ""),
         (Args::SAVEFH(Void), ""),
-        (Args::SECINFO(SecinfoArgs { name: NAME }), "$name"),
-        (Args::SETATTR(SetattrArgs { stateid: STATEID, obj_attributes: fattr() }), "$stateid $fattr"),
+        (Args::SECINFO(Secinfo4Args { name: NAME }), "$name"),
+        (Args::SETATTR(Setattr4Args { stateid: STATEID, obj_attributes: fattr() }), "$stateid $fattr"),
         (Args::VERIFY(object_attributes()), "$fattr"),
         (
-            Args::SECINFO_NO_NAME(SecinfoNoNameArgs { style: SecinfoStyle4::SECINFO_STYLE4_PARENT }),
+            Args::SECINFO_NO_NAME(SecinfoNoName4Args { style: SecinfoStyle4::SECINFO_STYLE4_PARENT }),
             "00000001",
         ),
-        (Args::GETXATTR(GetxattrArgs { gxa_name: NAME }), "$name"),
+        (Args::GETXATTR(Getxattr4Args { gxa_name: NAME }), "$name"),
         (
-            Args::SETXATTR(SetxattrArgs {
+            Args::SETXATTR(Setxattr4Args {
                 sxa_option: SetxattrOption4::SETXATTR4_CREATE,
                 sxa_key: NAME,
                 sxa_value: Opaque(b"value"),
             }),
             "00000001 $name 00000005 'value' 000000",
         ),
-        (Args::LISTXATTRS(ListxattrsArgs { lxa_cookie: 0, lxa_maxcount: 292 }), "00000000 00000000 00000124"),
-        (Args::REMOVEXATTR(RemovexattrArgs { rxa_name: NAME }), "$name"),
+        (
+            Args::LISTXATTRS(Listxattrs4Args { lxa_cookie: 0, lxa_maxcount: 292 }),
+            "00000000 00000000 00000124",
+        ),
+        (Args::REMOVEXATTR(Removexattr4Args { rxa_name: NAME }), "$name"),
         (Args::ILLEGAL(Void), ""),
     ]
 }
 
 pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
-    const DONE: Outcome<Nfsstat4, Void> = Outcome::Ok(Void);
-    const FAILED: Outcome<Nfsstat4, Void> = Outcome::Fail(Nfsstat4::NFS4ERR_DELAY, Void);
+    const DONE: StatusUnion<Nfsstat4, Void> = StatusUnion::Ok(Void);
+    const FAILED: StatusUnion<Nfsstat4, Void> = StatusUnion::Fail(Nfsstat4::NFS4ERR_DELAY, Void);
     let entries = slice([
         Entry4 { cookie: 3, name: NAME, attrs: fattr() },
         Entry4 { cookie: 4, name: NAME, attrs: fattr() },
     ]);
-    let secinfo = SecinfoResok {
+    let secinfo = Secinfo4Resok {
         resok4: list([
             Secinfo4::RpcsecGss(RpcsecGssInfo {
                 oid: Opaque(&[0x2a, 0x86]),
@@ -89,16 +92,19 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
     };
     vec![
         (
-            Results::ACCESS(Outcome::Ok(AccessResok { supported: Access4(0x1f), access: Access4(0x1f) })),
+            Results::ACCESS(StatusUnion::Ok(Access4Resok {
+                supported: Access4(0x1f),
+                access: Access4(0x1f),
+            })),
             "00000000 0000001f 0000001f",
         ),
         (
-            Results::CREATE(Outcome::Ok(CreateResok { cinfo: CINFO, attrset: bitmap(&[0, 2]) })),
+            Results::CREATE(StatusUnion::Ok(Create4Resok { cinfo: CINFO, attrset: bitmap(&[0, 2]) })),
             "00000000 $cinfo 00000002 00000000 00000002",
         ),
-        (Results::GETATTR(Outcome::Ok(ObjAttributes { obj_attributes: fattr() })), "00000000 $fattr"),
-        (Results::GETFH(Outcome::Ok(Object { object: FH })), "00000000 $fh"),
-        (Results::LINK(Outcome::Ok(Cinfo { cinfo: CINFO })), "00000000 $cinfo"),
+        (Results::GETATTR(StatusUnion::Ok(Getattr4Resok { obj_attributes: fattr() })), "00000000 $fattr"),
+        (Results::GETFH(StatusUnion::Ok(ObjectFh4 { object: FH })), "00000000 $fh"),
+        (Results::LINK(StatusUnion::Ok(Cinfo { cinfo: CINFO })), "00000000 $cinfo"),
         (Results::LOOKUP(FAILED), "00002718"),
         (Results::LOOKUPP(DONE), "00000000"),
         (Results::NVERIFY(FAILED), "00002718"),
@@ -107,50 +113,50 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
         (Results::PUTPUBFH(DONE), "00000000"),
         (Results::PUTROOTFH(DONE), "00000000"),
         (
-            Results::READDIR(Outcome::Ok(ReaddirResok {
+            Results::READDIR(StatusUnion::Ok(Readdir4Resok {
                 cookieverf: VERIFIER,
                 reply: Dirlist4 { entries: Chain::from(entries), eof: true },
             })),
             "00000000 $verifier 00000001 00000000 00000003 $name $fattr 00000001 00000000 00000004 $name $fattr 00000000 00000001",
         ),
         (
-            Results::READLINK(Outcome::Ok(ReadlinkResok { link: DdpText::Inline(b"../target") })),
+            Results::READLINK(StatusUnion::Ok(Readlink4Resok { link: DdpText::Inline(b"../target") })),
             "00000000 00000009 '../target' 000000",
         ),
-        (Results::REMOVE(Outcome::Ok(Cinfo { cinfo: CINFO })), "00000000 $cinfo"),
+        (Results::REMOVE(StatusUnion::Ok(Cinfo { cinfo: CINFO })), "00000000 $cinfo"),
         (
-            Results::RENAME(Outcome::Ok(RenameResok { source_cinfo: CINFO, target_cinfo: CINFO })),
+            Results::RENAME(StatusUnion::Ok(Rename4Resok { source_cinfo: CINFO, target_cinfo: CINFO })),
             "00000000 $cinfo $cinfo",
         ),
         (Results::RESTOREFH(DONE), "00000000"),
         (Results::SAVEFH(DONE), "00000000"),
         (
-            Results::SECINFO(Outcome::Ok(secinfo.clone())),
+            Results::SECINFO(StatusUnion::Ok(secinfo.clone())),
             "00000000 00000002 00000006 00000002 2a86 0000 00000000 00000003 00000001",
         ),
         (
-            Results::SETATTR(SetattrRes { status: Nfsstat4::NFS4ERR_PERM, attrsset: bitmap(&[0, 2]) }),
+            Results::SETATTR(Setattr4Res { status: Nfsstat4::NFS4ERR_PERM, attrsset: bitmap(&[0, 2]) }),
             "00000001 00000002 00000000 00000002",
         ),
         (Results::VERIFY(DONE), "00000000"),
         (
-            Results::SECINFO_NO_NAME(Outcome::Ok(secinfo)),
+            Results::SECINFO_NO_NAME(StatusUnion::Ok(secinfo)),
             "00000000 00000002 00000006 00000002 2a86 0000 00000000 00000003 00000001",
         ),
         (
-            Results::GETXATTR(Outcome::Ok(GetxattrResok { gxr_value: Opaque(b"value") })),
+            Results::GETXATTR(StatusUnion::Ok(Getxattr4Resok { gxr_value: Opaque(b"value") })),
             "00000000 00000005 'value' 000000",
         ),
-        (Results::SETXATTR(Outcome::Ok(SetxattrResok { sxr_info: CINFO })), "00000000 $cinfo"),
+        (Results::SETXATTR(StatusUnion::Ok(Setxattr4Resok { sxr_info: CINFO })), "00000000 $cinfo"),
         (
-            Results::LISTXATTRS(Outcome::Ok(ListxattrsResok {
+            Results::LISTXATTRS(StatusUnion::Ok(Listxattrs4Resok {
                 lxr_cookie: 2,
                 lxr_names: list([NAME, Text(b"user.b")]),
                 lxr_eof: true,
             })),
             "00000000 00000000 00000002 00000002 $name 00000006 'user.b' 0000 00000001",
         ),
-        (Results::REMOVEXATTR(Outcome::Ok(RemovexattrResok { rxr_info: CINFO })), "00000000 $cinfo"),
-        (Results::ILLEGAL(Outcome::Fail(Nfsstat4::NFS4ERR_OP_ILLEGAL, Void)), "0000273c"),
+        (Results::REMOVEXATTR(StatusUnion::Ok(Removexattr4Resok { rxr_info: CINFO })), "00000000 $cinfo"),
+        (Results::ILLEGAL(StatusUnion::Fail(Nfsstat4::NFS4ERR_OP_ILLEGAL, Void)), "0000273c"),
     ]
 }

@@ -4,7 +4,7 @@ use super::*;
 
 pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
     let exchange_id = |eia_state_protect| {
-        Args::EXCHANGE_ID(ExchangeIdArgs {
+        Args::EXCHANGE_ID(ExchangeId4Args {
             eia_clientowner: ClientOwner4 {
                 co_verifier: VERIFIER,
                 co_ownerid: Opaque(b"Linux NFSv4.2 client"),
@@ -15,9 +15,9 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
         })
     };
     vec![
-        (Args::RENEW(RenewArgs { clientid: 5 }), "00000000 00000005"),
+        (Args::RENEW(Renew4Args { clientid: 5 }), "00000000 00000005"),
         (
-            Args::SETCLIENTID(SetclientidArgs {
+            Args::SETCLIENTID(Setclientid4Args {
                 client: NfsClientId4 { verifier: VERIFIER, id: Opaque(b"Linux NFSv4.0 client") },
                 callback: CbClient4 { cb_program: 0x4000_0000, cb_location: netaddr() },
                 callback_ident: 1,
@@ -29,14 +29,14 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             "00000000 00000005 $verifier",
         ),
         (
-            Args::BACKCHANNEL_CTL(BackchannelCtlArgs {
+            Args::BACKCHANNEL_CTL(BackchannelCtl4Args {
                 bca_cb_program: 0x4000_0000,
                 bca_sec_parms: sec_parms(),
             }),
             "40000000 $sec",
         ),
         (
-            Args::BIND_CONN_TO_SESSION(BindConnToSessionArgs {
+            Args::BIND_CONN_TO_SESSION(BindConnToSession4Args {
                 bctsa_sessid: SESSION,
                 bctsa_dir: ChannelDirFromClient4::CDFC4_FORE_OR_BOTH,
                 bctsa_use_conn_in_rdma_mode: true,
@@ -62,7 +62,7 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             "$verifier 00000014 'Linux NFSv4.2 client' 00000001 00000002 $ops 00000001 00000003 'sha' 00 00000001 00000003 'aes' 00 00000008 00000001 00000001 $name $name $time",
         ),
         (
-            Args::CREATE_SESSION(CreateSessionArgs {
+            Args::CREATE_SESSION(CreateSession4Args {
                 csa_clientid: 5,
                 csa_sequence: 1,
                 csa_flags: CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_RDMA,
@@ -73,9 +73,9 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             }),
             "00000000 00000005 00000001 00000004 $chan $chan 40000000 $sec",
         ),
-        (Args::DESTROY_SESSION(DestroySessionArgs { dsa_sessionid: SESSION }), "$session"),
+        (Args::DESTROY_SESSION(DestroySession4Args { dsa_sessionid: SESSION }), "$session"),
         (
-            Args::SEQUENCE(SequenceArgs {
+            Args::SEQUENCE(Sequence4Args {
                 sa_sessionid: SESSION,
                 sa_sequenceid: 1,
                 sa_slotid: 0,
@@ -85,18 +85,18 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             "$session 00000001 00000000 0000003f 00000001",
         ),
         (
-            Args::SET_SSV(SetSsvArgs { ssa_ssv: Opaque(b"ssv"), ssa_digest: Opaque(b"digest") }),
+            Args::SET_SSV(SetSsv4Args { ssa_ssv: Opaque(b"ssv"), ssa_digest: Opaque(b"digest") }),
             "00000003 'ssv' 00 00000006 'digest' 0000",
         ),
-        (Args::DESTROY_CLIENTID(DestroyClientidArgs { dca_clientid: 5 }), "00000000 00000005"),
-        (Args::RECLAIM_COMPLETE(ReclaimCompleteArgs { rca_one_fs: false }), "00000000"),
+        (Args::DESTROY_CLIENTID(DestroyClientid4Args { dca_clientid: 5 }), "00000000 00000005"),
+        (Args::RECLAIM_COMPLETE(ReclaimComplete4Args { rca_one_fs: false }), "00000000"),
     ]
 }
 
 pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
-    const DONE: Outcome<Nfsstat4, Void> = Outcome::Ok(Void);
+    const DONE: StatusUnion<Nfsstat4, Void> = StatusUnion::Ok(Void);
     let exchange_id = |eir_state_protect| {
-        Results::EXCHANGE_ID(Outcome::Ok(ExchangeIdResok {
+        Results::EXCHANGE_ID(StatusUnion::Ok(ExchangeId4Resok {
             eir_clientid: 5,
             eir_sequenceid: 1,
             eir_flags: ExchangeIdFlags::EXCHGID4_FLAG_CONFIRMED_R,
@@ -122,7 +122,7 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
         (Results::SETCLIENTID_CONFIRM(DONE), "00000000"),
         (Results::BACKCHANNEL_CTL(DONE), "00000000"),
         (
-            Results::BIND_CONN_TO_SESSION(Outcome::Ok(BindConnToSessionResok {
+            Results::BIND_CONN_TO_SESSION(StatusUnion::Ok(BindConnToSession4Resok {
                 bctsr_sessid: SESSION,
                 bctsr_dir: ChannelDirFromServer4::CDFS4_BOTH,
                 bctsr_use_conn_in_rdma_mode: false,
@@ -149,7 +149,7 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
             "00000000 00000000 00000005 00000001 80000000 00000002 $ops 00000000 00000001 00000020 00000008 00000001 00000006 'handle' 0000 00000000 00000000 00000006 'server' 0000 00000006 'server' 0000 00000000",
         ),
         (
-            Results::CREATE_SESSION(Outcome::Ok(CreateSessionResok {
+            Results::CREATE_SESSION(StatusUnion::Ok(CreateSession4Resok {
                 csr_sessionid: SESSION,
                 csr_sequence: 1,
                 csr_flags: CreateSessionFlags::CREATE_SESSION4_FLAG_PERSIST,
@@ -160,7 +160,7 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
         ),
         (Results::DESTROY_SESSION(DONE), "00000000"),
         (
-            Results::SEQUENCE(Outcome::Ok(SequenceResok {
+            Results::SEQUENCE(StatusUnion::Ok(Sequence4Resok {
                 sr_sessionid: SESSION,
                 sr_sequenceid: 1,
                 sr_slotid: 0,
@@ -171,7 +171,7 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
             "00000000 $session 00000001 00000000 0000003f 0000003f 00000080",
         ),
         (
-            Results::SET_SSV(Outcome::Ok(SetSsvResok { ssr_digest: Opaque(b"digest") })),
+            Results::SET_SSV(StatusUnion::Ok(SetSsv4Resok { ssr_digest: Opaque(b"digest") })),
             "00000000 00000006 'digest' 0000",
         ),
         (Results::DESTROY_CLIENTID(DONE), "00000000"),

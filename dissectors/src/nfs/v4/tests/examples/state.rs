@@ -3,7 +3,7 @@
 use super::*;
 
 fn open(openhow: Openflag4<'static>, claim: OpenClaim4<'static>) -> Args<'static> {
-    Args::OPEN(OpenArgs {
+    Args::OPEN(Open4Args {
         seqid: 0,
         share_access: ShareAccess::OPEN4_SHARE_ACCESS_BOTH,
         share_deny: ShareDeny::OPEN4_SHARE_DENY_NONE,
@@ -15,7 +15,7 @@ fn open(openhow: Openflag4<'static>, claim: OpenClaim4<'static>) -> Args<'static
 
 pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
     let lock = |locker| {
-        Args::LOCK(LockArgs {
+        Args::LOCK(Lock4Args {
             locktype: NfsLockType4::WRITEW_LT,
             reclaim: false,
             offset: 0,
@@ -24,9 +24,9 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
         })
     };
     vec![
-        (Args::CLOSE(CloseArgs { seqid: 0, open_stateid: STATEID }), "00000000 $stateid"),
-        (Args::DELEGPURGE(DelegpurgeArgs { clientid: 5 }), "00000000 00000005"),
-        (Args::DELEGRETURN(DelegreturnArgs { deleg_stateid: STATEID }), "$stateid"),
+        (Args::CLOSE(Close4Args { seqid: 0, open_stateid: STATEID }), "00000000 $stateid"),
+        (Args::DELEGPURGE(Delegpurge4Args { clientid: 5 }), "00000000 00000005"),
+        (Args::DELEGRETURN(Delegreturn4Args { deleg_stateid: STATEID }), "$stateid"),
         (
             lock(Locker4::New(OpenToLockOwner4 {
                 open_seqid: 0,
@@ -41,11 +41,11 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             "00000004 00000000 00000000 00000000 ffffffff ffffffff 00000000 $stateid 00000001",
         ),
         (
-            Args::LOCKT(LocktArgs { locktype: NfsLockType4::READ_LT, offset: 1, length: 2, owner: OWNER }),
+            Args::LOCKT(Lockt4Args { locktype: NfsLockType4::READ_LT, offset: 1, length: 2, owner: OWNER }),
             "00000001 00000000 00000001 00000000 00000002 $owner",
         ),
         (
-            Args::LOCKU(LockuArgs {
+            Args::LOCKU(Locku4Args {
                 locktype: NfsLockType4::READ_LT,
                 seqid: 1,
                 lock_stateid: STATEID,
@@ -94,9 +94,9 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             open(Openflag4::NoCreate(Opentype4::OPEN4_NOCREATE), OpenClaim4::DelegCurFh(STATEID)),
             "$open 00000000 00000005 $stateid",
         ),
-        (Args::OPEN_CONFIRM(OpenConfirmArgs { open_stateid: STATEID, seqid: 1 }), "$stateid 00000001"),
+        (Args::OPEN_CONFIRM(OpenConfirm4Args { open_stateid: STATEID, seqid: 1 }), "$stateid 00000001"),
         (
-            Args::OPEN_DOWNGRADE(OpenDowngradeArgs {
+            Args::OPEN_DOWNGRADE(OpenDowngrade4Args {
                 open_stateid: STATEID,
                 seqid: 1,
                 share_access: ShareAccess::OPEN4_SHARE_ACCESS_READ,
@@ -104,10 +104,10 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             }),
             "$stateid 00000001 00000001 00000003",
         ),
-        (Args::RELEASE_LOCKOWNER(ReleaseLockownerArgs { lock_owner: OWNER }), "$owner"),
-        (Args::FREE_STATEID(FreeStateidArgs { fsa_stateid: STATEID }), "$stateid"),
+        (Args::RELEASE_LOCKOWNER(ReleaseLockowner4Args { lock_owner: OWNER }), "$owner"),
+        (Args::FREE_STATEID(FreeStateid4Args { fsa_stateid: STATEID }), "$stateid"),
         (
-            Args::GET_DIR_DELEGATION(GetDirDelegationArgs {
+            Args::GET_DIR_DELEGATION(GetDirDelegation4Args {
                 gdda_signal_deleg_avail: false,
                 gdda_notification_types: bitmap(&[0x3f]),
                 gdda_child_attr_delay: SPAN,
@@ -118,11 +118,11 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             "00000000 00000001 0000003f $time $time 00000000 00000001 00000001",
         ),
         (
-            Args::TEST_STATEID(TestStateidArgs { ts_stateids: list([STATEID, STATEID]) }),
+            Args::TEST_STATEID(TestStateid4Args { ts_stateids: list([STATEID, STATEID]) }),
             "00000002 $stateid $stateid",
         ),
         (
-            Args::WANT_DELEGATION(WantDelegationArgs {
+            Args::WANT_DELEGATION(WantDelegation4Args {
                 wda_want: ShareAccess::OPEN4_SHARE_ACCESS_WANT_ANY_DELEG,
                 wda_claim: DelegClaim4::Previous(OpenDelegationType4::OPEN_DELEGATE_READ),
             }),
@@ -132,11 +132,11 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
 }
 
 pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
-    const DONE: Outcome<Nfsstat4, Void> = Outcome::Ok(Void);
-    const FAILED: Outcome<Nfsstat4, Void> = Outcome::Fail(Nfsstat4::NFS4ERR_DELAY, Void);
+    const DONE: StatusUnion<Nfsstat4, Void> = StatusUnion::Ok(Void);
+    const FAILED: StatusUnion<Nfsstat4, Void> = StatusUnion::Fail(Nfsstat4::NFS4ERR_DELAY, Void);
     let denied = || LockDenied { offset: 0, length: 1, locktype: NfsLockType4::WRITE_LT, owner: OWNER };
     let open = |delegation| {
-        Results::OPEN(Outcome::Ok(OpenResok {
+        Results::OPEN(StatusUnion::Ok(Open4Resok {
             stateid: STATEID,
             cinfo: CINFO,
             rflags: OpenRflags::OPEN4_RESULT_LOCKTYPE_POSIX,
@@ -146,7 +146,7 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
     };
     let read_delegation = || OpenReadDelegation4 { stateid: STATEID, recall: true, permissions: ACE };
     vec![
-        (Results::CLOSE(Outcome::Ok(OpenStateid { open_stateid: STATEID })), "00000000 $stateid"),
+        (Results::CLOSE(StatusUnion::Ok(OpenStateid { open_stateid: STATEID })), "00000000 $stateid"),
         (Results::DELEGPURGE(DONE), "00000000"),
         (Results::DELEGRETURN(FAILED), "00002718"),
         (Results::LOCK(LockRes::Ok(LockStateid { lock_stateid: STATEID })), "00000000 $stateid"),
@@ -160,7 +160,7 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
             Results::LOCKT(LocktRes::Denied(denied())),
             "0000271a 00000000 00000000 00000000 00000001 00000002 $owner",
         ),
-        (Results::LOCKU(Outcome::Ok(LockStateid { lock_stateid: STATEID })), "00000000 $stateid"),
+        (Results::LOCKU(StatusUnion::Ok(LockStateid { lock_stateid: STATEID })), "00000000 $stateid"),
         (
             open(OpenDelegation4::None),
             "00000000 $stateid $cinfo 00000004 00000002 00000000 00000002 00000000",
@@ -196,13 +196,16 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
             })),
             "00000000 $stateid $cinfo 00000004 00000002 00000000 00000002 00000005 $stateid 00000000 00000001 ffffffff ffffffff $ace",
         ),
-        (Results::OPEN_CONFIRM(Outcome::Ok(OpenStateid { open_stateid: STATEID })), "00000000 $stateid"),
-        (Results::OPEN_DOWNGRADE(Outcome::Ok(OpenStateid { open_stateid: STATEID })), "00000000 $stateid"),
+        (Results::OPEN_CONFIRM(StatusUnion::Ok(OpenStateid { open_stateid: STATEID })), "00000000 $stateid"),
+        (
+            Results::OPEN_DOWNGRADE(StatusUnion::Ok(OpenStateid { open_stateid: STATEID })),
+            "00000000 $stateid",
+        ),
         (Results::RELEASE_LOCKOWNER(DONE), "00000000"),
         (Results::FREE_STATEID(DONE), "00000000"),
         (
-            Results::GET_DIR_DELEGATION(Outcome::Ok(GetDirDelegationResNonFatal::Ok(
-                GetDirDelegationResok {
+            Results::GET_DIR_DELEGATION(StatusUnion::Ok(GetDirDelegation4ResNonFatal::Ok(
+                GetDirDelegation4Resok {
                     gddr_cookieverf: VERIFIER,
                     gddr_stateid: STATEID,
                     gddr_notification: bitmap(&[0x3c]),
@@ -213,17 +216,17 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
             "00000000 00000000 $verifier $stateid 00000001 0000003c 00000000 00000000",
         ),
         (
-            Results::GET_DIR_DELEGATION(Outcome::Ok(GetDirDelegationResNonFatal::Unavail(true))),
+            Results::GET_DIR_DELEGATION(StatusUnion::Ok(GetDirDelegation4ResNonFatal::Unavail(true))),
             "00000000 00000001 00000001",
         ),
         (
-            Results::TEST_STATEID(Outcome::Ok(TestStateidResok {
+            Results::TEST_STATEID(StatusUnion::Ok(TestStateid4Resok {
                 tsr_status_codes: list([Nfsstat4::NFS4_OK, Nfsstat4::NFS4ERR_EXPIRED]),
             })),
             "00000000 00000002 00000000 0000271b",
         ),
         (
-            Results::WANT_DELEGATION(Outcome::Ok(WantDelegationResok {
+            Results::WANT_DELEGATION(StatusUnion::Ok(WantDelegation4Resok {
                 wdr_resok4: OpenDelegation4::Read(read_delegation()),
             })),
             "00000000 00000001 $read_delegation",

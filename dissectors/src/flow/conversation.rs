@@ -1,0 +1,749 @@
+//! RPC on one connection: messages become Calls and Replies, and RDMA Reads and Writes find the chunks that the Calls
+//! advertised. RFC 8166. Messages without an RPC-over-RDMA header are [`bare`].
+
+mod credits;
+mod dialect;
+mod messages;
+mod plain_rpc;
+mod trailer;
+
+use std::hash::Hash;
+
+use rustc_hash::FxHashMap;
+
+pub(super) use messages::{advertises, answered_xid, begins_with};
+
+use crate::field::NullObserver;
+use crate::frame::{FrameNumber, Timestamp};
+use crate::infiniband::Reth;
+use crate::nfs::{self, Procedure};
+use crate::rdma::{ConnectionSide, Handle, PacketPayload, RdmaAttribution, RdmaMessage, RdmaOperation};
+use crate::rpc::{self, Program, Xid};
+use crate::rpcrdma::Dialect;
+use crate::rpcrdma::version2::PeerProperties;
+use crate::xdr::{Cursor, XdrError};
+
+use super::chunk::ChunkSegment;
+use super::delivery::Stall;
+use super::frame_event::FrameAction;
+use super::handles::{AdvertisedSegment, HandleUse};
+use super::message_continuation::Continuations;
+use super::statistics::{GivenUp, Undecoded};
+use super::transaction::{
+    CallDirection, CreditUse, DeliveryEvidence, MessageRecord, RpcMessageKind, Transaction,
+};
+use super::transaction_table::{
+    SegmentIndex, TransactionEntry, TransactionKey, TransactionState, TransactionTable,
+};
+use super::transport_header::RpcRdmaTransportHeader;
+use super::{FlowLimits, FlowStats, FrameKind, PacketMeta};
+use credits::Credits;
+pub use credits::MessageCredits;
+
+/// What an exchange works with besides its own state.
+pub(super) struct RpcContext<'a> {
+    pub(super) connection: usize,
+    pub(super) ledger: &'a mut TransactionTable,
+    pub(super) account: &'a mut FlowStats,
+    pub(super) limits: &'a FlowLimits,
+    pub(super) sight: &'a PacketMeta<'a>,
+}
+
+/// What is known of the XID of a Call that came.
+enum XidMatch {
+    /// It is a copy.
+    Copy(TransactionKey),
+    /// Its Reply was captured first.
+    Reply(TransactionKey),
+    /// Nothing.
+    Nothing,
+}
+
+/// What is known of the RPCs of one connection.
+#[derive(Debug, Default)]
+pub(super) struct RpcConversation {
+    /// Whether the connection has shown itself to carry RPC-over-RDMA.
+    pub(super) is_rpc: bool,
+    /// The dialect in which it does, once a message has told.
+    dialect: Option<Dialect>,
+    /// The properties that the two sides have told each other; `None` before the first.
+    pub(super) properties: [Option<PeerProperties>; 2],
+    /// The credits of the messages of the two sides in version 2.
+    pub(super) message_credits: [MessageCredits; 2],
+    /// Messages of which parts came.
+    pub(super) continuations: Continuations,
+    /// True if a snap length cut the chunk lists of a message.
+    pub(super) has_cut_lists: bool,
+    /// The side that sent the first NFS, MOUNT or NFSACL Call.
+    pub(super) calls_nfs: Option<ConnectionSide>,
+    /// Open and lingering Transactions by the side that called and its XID.
+    calls: FxHashMap<(ConnectionSide, Xid), TransactionKey>,
+    /// Advertised memory by the side that owns it.
+    handles: FxHashMap<(ConnectionSide, Handle), HandleUse>,
+    /// Transactions of one side and XID that a join brought together: one has the Call, the other its Reply.
+    pub(super) twins: Vec<(TransactionKey, TransactionKey)>,
+    /// The credits of the Calls of each side.
+    credits: [Credits; 2],
+    /// End time of the last captured message.
+    last_message: Option<Timestamp>,
+}
+
+impl RpcConversation {
+    /// Takes over what another exchange learnt of the same connection; `swapped` when it called the sides otherwise.
+    pub(super) fn join(&mut self, other: Self, swapped: bool) {
+        let side = |side: ConnectionSide| if swapped { side.peer() } else { side };
+        self.is_rpc |= other.is_rpc;
+        self.has_cut_lists |= other.has_cut_lists;
+        self.join_dialect(other.dialect);
+        self.continuations.join(other.continuations, side);
+        let [a, b] = if swapped { [other.properties[1], other.properties[0]] } else { other.properties };
+        self.properties = [self.properties[0].or(a), self.properties[1].or(b)];
+        let [a, b] = other.message_credits;
+        let [c, d] = if swapped { [b, a] } else { [a, b] };
+        self.message_credits = [self.message_credits[0].join(c), self.message_credits[1].join(d)];
+        self.calls_nfs = self.calls_nfs.or(other.calls_nfs.map(side));
+        self.last_message = self.last_message.max(other.last_message);
+        for ((of, xid), key) in other.calls {
+            let known = *self.calls.entry((side(of), xid)).or_insert(key);
+            if known != key {
+                self.twins.push((known, key));
+            }
+        }
+        self.handles.extend(other.handles.into_iter().map(|((of, handle), uses)| ((side(of), handle), uses)));
+    }
+
+    /// The memory that is taken besides the value itself, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.calls.capacity() * size_of::<((ConnectionSide, Xid), TransactionKey)>()
+            + self.handles.capacity() * size_of::<((ConnectionSide, Handle), HandleUse)>()
+    }
+
+    /// The Transactions that are open or lingering here.
+    pub(super) fn keys(&self) -> impl Iterator<Item = TransactionKey> + '_ {
+        self.calls.values().copied()
+    }
+
+    /// Whether a Call of this side with the XID is known.
+    pub(super) fn knows_call(&self, side: ConnectionSide, xid: Xid) -> bool {
+        self.calls.contains_key(&(side, xid))
+    }
+
+    /// Whether this side has advertised the handle.
+    pub(super) fn knows_handle(&self, side: ConnectionSide, handle: Handle) -> bool {
+        self.handles.contains_key(&(side, handle))
+    }
+
+    /// Whether this side has advertised this range of its memory.
+    pub(super) fn knows_memory(&self, ledger: &TransactionTable, side: ConnectionSide, reth: &Reth) -> bool {
+        TransactionKey::noted(self.owner_of(ledger, side, reth.r_key, reth.va, reth.dmalen)).is_some()
+    }
+
+    /// How many Calls and handles are known.
+    #[cfg(test)]
+    pub(super) fn size(&self) -> (usize, usize) {
+        let uses = self.handles.values().map(HandleUse::size);
+        (self.calls.len(), uses.sum())
+    }
+
+    /// Takes what `sender` did.
+    #[inline]
+    pub(super) fn operation(
+        &mut self,
+        desk: &mut RpcContext<'_>,
+        sender: ConnectionSide,
+        operation: RdmaOperation<'_>,
+    ) -> FrameKind {
+        match operation {
+            RdmaOperation::Write { handle, offset, data, owner } => {
+                if owner.0.is_none() {
+                    *owner = self.owner_of(desk.ledger, sender.peer(), handle, offset, data.length);
+                }
+                moved(desk, *owner, offset, &data, self.unknown_memory(Undecoded::WriteToUnknownMemory))
+            }
+            RdmaOperation::ReadResponse { offset, data, owner } => {
+                moved(desk, owner, offset, &data, self.unknown_memory(Undecoded::ReadOfUnknownMemory))
+            }
+            RdmaOperation::ReadRequest { handle, offset, length, owner } => {
+                if owner.0.is_none() {
+                    *owner = self.owner_of(desk.ledger, sender.peer(), handle, offset, length);
+                }
+                read_request(desk, *owner, length, self.unknown_memory(Undecoded::ReadOfUnknownMemory))
+            }
+            RdmaOperation::Send { message, owner } => self.message(desk, sender, &message, owner),
+            RdmaOperation::SendAgain { owner, ends } => again(desk, owner, ends),
+            RdmaOperation::TrailerAgain { owner } => trailer::again(desk, owner),
+        }
+    }
+
+    /// The reason for an operation on memory that no known Call advertised.
+    fn unknown_memory(&self, otherwise: Undecoded) -> Undecoded {
+        if self.has_cut_lists { Undecoded::CutAdvertisement } else { otherwise }
+    }
+
+    /// The segment of an open Transaction that holds a range of the side's memory.
+    fn owner_of(
+        &self,
+        ledger: &TransactionTable,
+        side: ConnectionSide,
+        handle: Handle,
+        offset: u64,
+        length: u32,
+    ) -> RdmaAttribution {
+        let Some(uses) = self.handles.get(&(side, handle)) else { return RdmaAttribution::default() };
+        let holder = |must_be_open: bool| {
+            uses.around(offset).find(|(key, at)| {
+                ledger.get(*key).is_some_and(|entry| {
+                    let segment = entry.segment_at(*at);
+                    (entry.is_open() || !must_be_open)
+                        && segment.is_some_and(|segment| {
+                            segment.handle == handle && segment.holds(offset, u64::from(length))
+                        })
+                })
+            })
+        };
+        holder(true).or_else(|| holder(false)).map_or(RdmaAttribution::default(), |(key, at)| key.owner(at))
+    }
+
+    fn call(
+        &mut self,
+        desk: &mut RpcContext<'_>,
+        sender: ConnectionSide,
+        call: MessageRecord,
+        envelope: RpcRdmaTransportHeader,
+        cursor: Cursor<'_>,
+    ) -> TransactionKey {
+        let xid = envelope.xid;
+        let quiet_ns = self.follow_message_times(&call);
+        let answered = match self.before(desk, sender, xid, &call) {
+            XidMatch::Copy(key) => {
+                let moved = |entry: &TransactionEntry| {
+                    entry.is_open() && offers_otherwise(&entry.transaction, &envelope)
+                };
+                if desk.ledger.get(key).is_some_and(moved) {
+                    self.offer_anew(desk, key, envelope, cursor);
+                }
+                return key;
+            }
+            XidMatch::Reply(key) => Some(key),
+            XidMatch::Nothing => None,
+        };
+        let mut transaction = Transaction { quiet_ns, ..blank(xid) };
+        if let Some(stall) = call.stall {
+            transaction.stall(stall);
+        }
+        transaction.call = Some(call);
+        let program = offer(&mut transaction, envelope, cursor, desk.limits.keep_data);
+        self.open(desk, sender, transaction, program, answered)
+    }
+
+    /// Notes when a message was captured; gives the nanoseconds since the message before it, if there was one.
+    fn follow_message_times(&mut self, message: &MessageRecord) -> Option<u64> {
+        let end = self.last_message.map_or(message.end_time, |last| last.max(message.end_time));
+        message.time.since(self.last_message.replace(end)?)
+    }
+
+    /// What is known of the XID of a Call; a copy of one that was seen is noted.
+    fn before(
+        &mut self,
+        desk: &mut RpcContext<'_>,
+        sender: ConnectionSide,
+        xid: Xid,
+        copy: &MessageRecord,
+    ) -> XidMatch {
+        let Some(key) = self.calls.get(&(sender, xid)).copied() else { return XidMatch::Nothing };
+        let Some(entry) = desk.ledger.get_mut(key) else { return XidMatch::Nothing };
+        // Captured after its Reply: a capture of several queues may change the order.
+        let Some(call) = &mut entry.transaction.call else { return XidMatch::Reply(key) };
+        if call.is_same(copy) {
+            if !desk.sight.is_captured_twice() {
+                call.copies += 1;
+                call.resent += u32::from(!desk.sight.is_idle());
+            }
+            let listed_bytes = list(&mut call.frames, &copy.frames, desk.account);
+            call.complete(copy);
+            desk.ledger.weigh_change(key, 0, listed_bytes);
+            return XidMatch::Copy(key);
+        }
+        // The XID is used for another Call: nothing more comes to the one before.
+        if entry.state == TransactionState::Open {
+            desk.ledger.close(key, *desk.sight);
+        }
+        XidMatch::Nothing
+    }
+
+    /// A Call that was not seen before waits for its Reply, if that is not there already.
+    fn open(
+        &mut self,
+        desk: &mut RpcContext<'_>,
+        sender: ConnectionSide,
+        transaction: Transaction,
+        program: Option<Program>,
+        answered: Option<TransactionKey>,
+    ) -> TransactionKey {
+        if answered.is_none()
+            && desk.ledger.open() >= desk.limits.open_transactions
+            && let Some(oldest) = desk.ledger.oldest_open()
+        {
+            desk.ledger.close(oldest, *desk.sight);
+            desk.account.gave_up(GivenUp::OpenTransaction);
+        }
+        if let Some(Program::NFS | Program::MOUNT | Program::NFSACL) = program {
+            self.calls_nfs.get_or_insert(sender);
+        }
+        let xid = transaction.xid;
+        let key = match answered {
+            Some(key) => {
+                desk.ledger.complete(key, transaction);
+                key
+            }
+            None => desk.ledger.add(TransactionEntry {
+                transaction,
+                connection: desk.connection,
+                requester: sender,
+                state: TransactionState::Open,
+                repeated_by: None,
+                weight: 0,
+                is_settled: false,
+                is_refused: desk.sight.is_refused(),
+            }),
+        };
+        self.calls.insert((sender, xid), key);
+        self.advertise(desk.ledger, key, |at| !at.is_of_reply());
+        if answered.is_none() {
+            let in_flight = desk.ledger.open_on(desk.connection, sender);
+            if let Some(entry) = desk.ledger.get_mut(key) {
+                entry.transaction.credit_use.in_flight = in_flight;
+            }
+            self.credits_of(sender).note(in_flight, desk.sight.time);
+        }
+        key
+    }
+
+    fn credits_of(&mut self, caller: ConnectionSide) -> &mut Credits {
+        let [a, b] = &mut self.credits;
+        if caller == ConnectionSide::A { a } else { b }
+    }
+
+    /// A Call that is sent again offers other memory than before, of which nothing was used.
+    fn offer_anew(
+        &mut self,
+        desk: &mut RpcContext<'_>,
+        key: TransactionKey,
+        envelope: RpcRdmaTransportHeader,
+        rpc: Cursor<'_>,
+    ) {
+        let Some(entry) = desk.ledger.get_mut(key) else { return };
+        self.forget_memory(key, entry);
+        offer(&mut entry.transaction, envelope, rpc, desk.limits.keep_data);
+        self.advertise(desk.ledger, key, |at| !at.is_of_reply());
+    }
+
+    /// A Call and a Reply that were seen apart, as Transactions of two connections that are one, come together.
+    pub(super) fn unite(
+        &mut self,
+        ledger: &mut TransactionTable,
+        one: TransactionKey,
+        other: TransactionKey,
+    ) {
+        let has_call = |key| ledger.get(key).is_some_and(|entry| entry.transaction.call.is_some());
+        let (call, reply) = if has_call(one) { (one, other) } else { (other, one) };
+        if let Some(entry) = ledger.unite(call, reply) {
+            self.calls.insert((entry.requester, entry.transaction.xid), call);
+        }
+    }
+
+    /// Makes the memory of a message's chunks known.
+    fn advertise(
+        &mut self,
+        ledger: &TransactionTable,
+        key: TransactionKey,
+        is_new: impl Fn(SegmentIndex) -> bool,
+    ) {
+        let Some(entry) = ledger.get(key) else { return };
+        let is_open =
+            |other: TransactionKey| other == key || ledger.get(other).is_some_and(TransactionEntry::is_open);
+        for (at, segment) in entry.segments().filter(|(at, _)| is_new(*at)) {
+            let latest = AdvertisedSegment { key, at, offset: segment.offset };
+            self.handles
+                .entry((entry.owner(at), segment.handle))
+                .and_modify(|uses| uses.add(latest, is_open))
+                .or_insert_with(|| HandleUse::new(latest));
+        }
+    }
+
+    fn reply(
+        &mut self,
+        desk: &mut RpcContext<'_>,
+        sender: ConnectionSide,
+        xid: Xid,
+        reply: MessageRecord,
+        envelope: Option<RpcRdmaTransportHeader>,
+    ) -> TransactionKey {
+        let requester = sender.peer();
+        self.follow_message_times(&reply);
+        let stall = reply.stall;
+        let known = self.calls.get(&(requester, xid)).copied();
+        let Some((key, entry)) = known.and_then(|key| Some((key, desk.ledger.get_mut(key)?))) else {
+            let mut transaction = blank(xid);
+            if let Some(stall) = stall {
+                transaction.stall(stall);
+            }
+            transaction.reply = Some(reply);
+            let entry = TransactionEntry {
+                transaction,
+                connection: desk.connection,
+                requester,
+                state: TransactionState::Open,
+                repeated_by: None,
+                weight: 0,
+                is_settled: false,
+                is_refused: desk.sight.is_refused(),
+            };
+            let key = desk.ledger.add(entry);
+            self.calls.insert((requester, xid), key);
+            desk.ledger.close(key, *desk.sight);
+            return key;
+        };
+        let transaction = &mut entry.transaction;
+        if let Some(before) = &mut transaction.reply {
+            if !desk.sight.is_captured_twice() {
+                before.copies += 1;
+                before.resent += u32::from(!desk.sight.is_idle());
+            }
+            let listed_bytes = list(&mut before.frames, &reply.frames, desk.account);
+            let is_more = before.complete(&reply);
+            desk.ledger.weigh_change(key, 0, listed_bytes);
+            if is_more {
+                desk.ledger.close(key, *desk.sight);
+            }
+            return key;
+        }
+        let granted = reply.rpcrdma.and_then(|words| words.calls_in_flight_credits()).unwrap_or(0);
+        let now = desk.sight.time;
+        let credits = {
+            let [a, b] = &mut self.credits;
+            if requester == ConnectionSide::A { a } else { b }
+        };
+        if let Some(since) = credits.full_since.take() {
+            transaction.credit_use.at_limit_ns = now.since(since).unwrap_or(0);
+        }
+        match envelope {
+            Some(envelope) => {
+                envelope.answer(transaction, reply);
+                keep_read_results(transaction, desk.limits.keep_data);
+            }
+            None => transaction.reply = Some(reply),
+        }
+        if let Some(stall) = stall {
+            transaction.stall(stall);
+        }
+        entry.is_refused = desk.sight.is_refused();
+        desk.ledger.close(key, *desk.sight);
+        credits.granted = granted;
+        credits.note(desk.ledger.open_on(desk.connection, requester), now);
+        self.advertise(desk.ledger, key, SegmentIndex::is_of_reply);
+        key
+    }
+
+    /// Forgets a Transaction that is given out.
+    pub(super) fn forget(&mut self, key: TransactionKey, entry: &TransactionEntry) {
+        let call = (entry.requester, entry.transaction.xid);
+        if self.calls.get(&call) == Some(&key) {
+            self.calls.remove(&call);
+        }
+        self.forget_memory(key, entry);
+        // Room for the most that were ever open at a time would add up over all connections.
+        shrink(&mut self.calls);
+        shrink(&mut self.handles);
+    }
+
+    fn forget_memory(&mut self, key: TransactionKey, entry: &TransactionEntry) {
+        for (at, segment) in entry.segments() {
+            let place = (entry.owner(at), segment.handle);
+            if self.handles.get_mut(&place).is_some_and(|uses| uses.remove(key, segment.offset)) {
+                self.handles.remove(&place);
+            }
+        }
+    }
+}
+
+/// Gives room back of which little is used any more.
+fn shrink<K: Eq + Hash, V>(map: &mut FxHashMap<K, V>) {
+    if map.capacity() > 16 && map.len() < map.capacity() / 8 {
+        map.shrink_to(2 * map.len());
+    }
+}
+
+/// Whether a Call or a Reply stands here; `None` where it is neither.
+fn rpc_type(cursor: &Cursor<'_>) -> Result<Option<RpcMessageKind>, XdrError> {
+    let mut cursor = *cursor;
+    cursor.word()?;
+    Ok(match cursor.word()? {
+        0 => Some(RpcMessageKind::Call),
+        1 => Some(RpcMessageKind::Reply),
+        _ => None,
+    })
+}
+
+/// Whether a copy of a Call offers other memory, and none of what the Call offered before was used.
+fn offers_otherwise(transaction: &Transaction, copy: &RpcRdmaTransportHeader) -> bool {
+    let before =
+        transaction.read_chunks.iter().chain(&transaction.write_chunks).chain(&transaction.reply_chunk);
+    let now = copy.read_chunks.iter().chain(&copy.write_chunks).chain(&copy.reply_chunk);
+    let place = |segment: &ChunkSegment| (segment.handle, segment.offset, segment.length);
+    let is_unused = before.clone().all(|chunk| chunk.times.is_none());
+    let segments = before.flat_map(|chunk| &chunk.segments).map(place);
+    is_unused && !copy.is_cut && !segments.eq(now.flat_map(|chunk| &chunk.segments).map(place))
+}
+
+/// Gives a Transaction the chunks of its Call, keeps what will be read of their content, and tells the program.
+fn offer(
+    transaction: &mut Transaction,
+    envelope: RpcRdmaTransportHeader,
+    rpc: Cursor<'_>,
+    keep_data: bool,
+) -> Option<Program> {
+    let mut arguments = rpc;
+    let rpc = rpc::RpcMsg::decode(&mut arguments, &mut NullObserver).ok();
+    let call = rpc.as_ref().and_then(rpc::RpcMsg::call);
+    let text = call
+        .and_then(|call| Procedure::of(call.prog, call.vers, call.proc))
+        .filter(|_| !envelope.write_chunks.is_empty() || !envelope.read_chunks.is_empty())
+        .map(|procedure| nfs::text_items(procedure, arguments))
+        .unwrap_or_default();
+    transaction.read_chunks = envelope.read_chunks;
+    transaction.write_chunks = envelope.write_chunks;
+    transaction.reply_chunk = envelope.reply_chunk;
+    let whole_calls = transaction.read_chunks.iter_mut().filter(|chunk| chunk.position == Some(0));
+    whole_calls.chain(&mut transaction.reply_chunk).for_each(|chunk| chunk.keep(true));
+    if text.call || keep_data {
+        transaction.read_chunks.iter_mut().for_each(|chunk| chunk.keep(false));
+    }
+    if text.reply || keep_data {
+        transaction.write_chunks.iter_mut().for_each(|chunk| chunk.keep(false));
+    }
+    call.map(|call| call.prog)
+}
+
+/// Keeps what will be read of the results that the Requester fetches.
+fn keep_read_results(transaction: &mut Transaction, keep_data: bool) {
+    if transaction.reply_read_chunks.is_empty() {
+        return;
+    }
+    let has_text = || {
+        let call = transaction.call.as_ref()?;
+        let mut arguments = Cursor::new(call.inline()).with_length(call.length);
+        let rpc = rpc::RpcMsg::decode(&mut arguments, &mut NullObserver).ok()?;
+        let head = rpc.call()?;
+        let procedure = Procedure::of(head.prog, head.vers, head.proc)?;
+        Some(nfs::text_items(procedure, arguments).reply)
+    };
+    if keep_data || has_text() == Some(true) {
+        transaction.reply_read_chunks.iter_mut().for_each(|chunk| chunk.keep(false));
+    }
+}
+
+fn blank(xid: Xid) -> Transaction {
+    Transaction {
+        index: 0,
+        connection: super::transaction::ConnectionName::UNKNOWN,
+        direction: CallDirection::Forward,
+        xid,
+        call: None,
+        reply: None,
+        read_chunks: Vec::new(),
+        write_chunks: Vec::new(),
+        reply_chunk: None,
+        reply_read_chunks: Vec::new(),
+        done: false,
+        retry_of: None,
+        stalls: Vec::new(),
+        ack_timeout_ns: None,
+        quiet_ns: None,
+        credit_use: CreditUse::default(),
+    }
+}
+
+/// The RPC message that stands inline.
+fn inline<'a>(message: &RdmaMessage<'a>, envelope: &RpcRdmaTransportHeader) -> Cursor<'a> {
+    let mut cursor = Cursor::new(message.bytes).with_length(message.length);
+    // The header was read, so it is there; nothing is behind one that is cut.
+    let _ = cursor.take(envelope.rpc_at.unwrap_or(usize::MAX).min(message.bytes.len()));
+    cursor
+}
+
+/// Frames of one message that are listed: a receiver that is never ready makes any number of copies.
+const MESSAGE_FRAMES: usize = 4096;
+
+/// Lists the frames of a copy; returns how many bytes of memory that took.
+fn list(frames: &mut Vec<FrameNumber>, copy: &[FrameNumber], account: &mut FlowStats) -> usize {
+    let before = frames.capacity();
+    if frames.len() < MESSAGE_FRAMES {
+        frames.extend_from_slice(copy);
+    } else {
+        account.gave_up(GivenUp::Copy);
+    }
+    (frames.capacity() - before) * size_of::<FrameNumber>()
+}
+
+fn record(message: &RdmaMessage<'_>, envelope: &RpcRdmaTransportHeader) -> MessageRecord {
+    MessageRecord {
+        frames: message.frames.to_vec(),
+        time: message.time,
+        end_time: message.end_time,
+        delivered: DeliveryEvidence::Assumed,
+        copies: 1,
+        resent: 0,
+        stall: message.stall,
+        rpcrdma: Some(envelope.words),
+        sends: 1,
+        bytes: message.bytes.to_vec(),
+        length: message.length,
+        gaps: message.gaps.to_vec(),
+        rpc_at: envelope.rpc_at,
+    }
+}
+
+/// Bytes of a chunk went by.
+#[inline]
+fn moved(
+    desk: &mut RpcContext<'_>,
+    owner: RdmaAttribution,
+    offset: u64,
+    data: &PacketPayload<'_>,
+    unknown: Undecoded,
+) -> FrameKind {
+    let Some((key, at)) = TransactionKey::noted(owner) else {
+        return if data.length == 0 { FrameKind::Empty } else { desk.account.undecoded(unknown) };
+    };
+    if desk.limits.note_steps {
+        desk.ledger.note(key, FrameAction::Moved { kind: at.kind(), chunk: at.chunk() }, *desk.sight);
+    }
+    if let Some(remark) = desk.sight.remark {
+        if remark.is_captured_twice {
+            return FrameKind::Data { key, kind: at.kind(), chunk: at.chunk() };
+        }
+        if let Some(stall) = remark.stall {
+            stalled(desk, key, at, stall);
+        }
+    }
+    let frames = desk.sight.frames;
+    let (is_heavy, is_pool_used_up) = (desk.ledger.is_heavy(), desk.ledger.is_pool_used_up());
+    let Some((chunk, index)) = desk.ledger.get_mut(key).and_then(|entry| entry.segment(at)) else {
+        return desk.account.undecoded(unknown);
+    };
+    if !desk.sight.is_idle() {
+        chunk.touch(desk.sight.accepted());
+    }
+    let Some(segment) = chunk.segments.get_mut(index) else { return FrameKind::Nothing };
+    if is_heavy && segment.is_scattered(offset, data) {
+        desk.account.gave_up(GivenUp::MovedRange);
+        return FrameKind::Data { key, kind: at.kind(), chunk: at.chunk() };
+    }
+    let before = segment.moved.heap_bytes();
+    if let Some(growth) = segment.growth(data) {
+        if desk.account.kept_bytes + growth > desk.limits.kept_bytes || is_pool_used_up {
+            desk.account.kept_bytes -= segment.stop_keeping();
+            desk.account.gave_up(GivenUp::KeptChunk);
+        }
+        desk.account.kept_bytes -= segment.kept_bytes();
+        segment.add(offset, data, frames);
+        desk.account.kept_bytes += segment.kept_bytes();
+    } else {
+        segment.add(offset, data, frames);
+    }
+    let after = segment.moved.heap_bytes();
+    if before != after {
+        desk.ledger.weigh_change(key, before, after);
+    }
+    FrameKind::Data { key, kind: at.kind(), chunk: at.chunk() }
+}
+
+fn read_request(
+    desk: &mut RpcContext<'_>,
+    owner: RdmaAttribution,
+    length: u32,
+    unknown: Undecoded,
+) -> FrameKind {
+    let Some((key, at)) = TransactionKey::noted(owner) else {
+        return match length {
+            0 => FrameKind::Empty,
+            _ => desk.account.undecoded(unknown),
+        };
+    };
+    if desk.limits.note_steps {
+        desk.ledger.note(key, FrameAction::Asked { chunk: at.chunk() }, *desk.sight);
+    }
+    let sight = desk.sight;
+    if let Some(stall) = sight.stall() {
+        stalled(desk, key, at, stall);
+    }
+    if let Some((chunk, _)) = desk.ledger.get_mut(key).and_then(|entry| entry.segment(at)) {
+        // The responses to an RDMA Read that is asked for again were lost.
+        let last = chunk
+            .times
+            .map(|(_, last)| last)
+            .filter(|_| sight.remark.is_some_and(|remark| remark.is_surplus));
+        if !sight.is_captured_twice() {
+            chunk.touch(sight.time);
+        }
+        if let Some((since, entry)) = last.zip(desk.ledger.get_mut(key)) {
+            entry.transaction.stall(Stall { since, until: sight.time });
+        }
+    }
+    FrameKind::ReadRequest { key, chunk: at.chunk() }
+}
+
+/// Bytes of a chunk were lost, and came again.
+#[cold]
+fn stalled(desk: &mut RpcContext<'_>, key: TransactionKey, at: SegmentIndex, stall: Stall) {
+    let Some(entry) = desk.ledger.get_mut(key) else { return };
+    // Nothing waits for bytes before the first of them could come.
+    let first = entry.segment(at).and_then(|(chunk, _)| chunk.times).map(|(first, _)| first);
+    let since = first.map_or(stall.since, |first| first.max(stall.since));
+    entry.transaction.stall(Stall { since, ..stall });
+}
+
+/// A packet of a message was seen again.
+pub(super) fn again(desk: &mut RpcContext<'_>, owner: RdmaAttribution, ends: bool) -> FrameKind {
+    let Some((key, at)) = TransactionKey::noted(owner) else {
+        return desk.account.undecoded(Undecoded::NotRpcRdma);
+    };
+    let sight = desk.sight;
+    if at == SegmentIndex::PART || at == SegmentIndex::CONTROL {
+        return FrameKind::Part;
+    }
+    let Some(entry) = desk.ledger.get_mut(key) else { return desk.account.undecoded(Undecoded::LateCopy) };
+    let transaction = &mut entry.transaction;
+    let chunks =
+        transaction.read_chunks.iter().chain(&transaction.write_chunks).chain(&transaction.reply_chunk);
+    // A Call that the Responder works on was delivered.
+    let is_answered = transaction.reply.is_some() || { chunks }.any(|chunk| chunk.times.is_some());
+    let (which, message) = match at {
+        SegmentIndex::DONE => return FrameKind::Done { key },
+        SegmentIndex::CALL => (RpcMessageKind::Call, &mut transaction.call),
+        _ => (RpcMessageKind::Reply, &mut transaction.reply),
+    };
+    let Some(message) = message else { return FrameKind::MessageAgain { key, which } };
+    let listed_bytes = list(&mut message.frames, sight.frames, desk.account);
+    message.copies += u32::from(ends && !sight.is_captured_twice());
+    let is_accepted = sight.stall().is_some() && !sight.is_idle() && !sight.is_refused();
+    let is_needed =
+        message.delivered == DeliveryEvidence::Assumed && (which == RpcMessageKind::Reply || !is_answered);
+    if ends && which == RpcMessageKind::Reply && !sight.is_idle() {
+        entry.is_refused = sight.is_refused();
+    }
+    if let Some(stall) = sight.stall().filter(|_| is_accepted && is_needed) {
+        let since = stall.since.max(message.end_time);
+        let is_whole = ends || sight.remark.is_some_and(|remark| remark.closes_hole);
+        if is_whole {
+            message.end_time = message.end_time.max(sight.accepted());
+        }
+        transaction.stall(Stall { since, ..stall });
+        if is_whole && which == RpcMessageKind::Reply {
+            desk.ledger.close(key, *sight);
+        }
+    }
+    desk.ledger.weigh_change(key, 0, listed_bytes);
+    FrameKind::MessageAgain { key, which }
+}

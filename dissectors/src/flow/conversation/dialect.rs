@@ -1,0 +1,89 @@
+//! The dialect of a connection: what its messages tell, once for all of them.
+
+use crate::flow::statistics::Undecoded;
+use crate::flow::transaction::Transaction;
+use crate::flow::transport_header::RpcRdmaTransportHeader;
+use crate::rdma::RdmaMessage;
+use crate::rpcrdma::{self, Dialect, MessageType, RdmaProc, RpcRdmaEvidence};
+use crate::xdr::Cursor;
+
+use super::RpcConversation;
+
+impl RpcConversation {
+    /// The dialect in which a message is read. The first that can be nothing else tells that of the connection.
+    ///
+    /// # Errors
+    /// Where the connection has not shown itself to carry RPC-over-RDMA.
+    pub(super) fn dialect_of(
+        &mut self,
+        message: &RdmaMessage<'_>,
+        asked: Option<Dialect>,
+    ) -> Result<Dialect, Undecoded> {
+        let RdmaMessage { bytes, length, .. } = *message;
+        if self.dialect.is_none() {
+            let (evidence, dialect) = rpcrdma::recognize_dialect(bytes, length, asked);
+            // Whoever names the dialect knows that it is RPC-over-RDMA.
+            let is_enough =
+                evidence == RpcRdmaEvidence::Strong || (evidence == RpcRdmaEvidence::Weak && asked.is_some());
+            if is_enough {
+                self.is_rpc = true;
+                self.dialect = Some(dialect);
+            } else if !self.is_rpc {
+                let is_cut = rpcrdma::is_cut_short(bytes, length);
+                return Err(if is_cut { Undecoded::CutHeader } else { Undecoded::NotRpcRdma });
+            }
+        }
+        if let Some(asked) = asked {
+            return Ok(asked);
+        }
+        let mut words = Cursor::new(bytes).with_length(length);
+        let _xid = words.word();
+        Ok(Dialect::of_version(words.word().unwrap_or(rpcrdma::VERSION), self.dialect))
+    }
+
+    /// Notes what a header tells of the dialect: two peers may agree on another version than the first that was tried, and only
+    /// RFC 5666 has RDMA_MSGP and RDMA_DONE.
+    pub(super) fn follow_dialect(&mut self, envelope: &RpcRdmaTransportHeader) {
+        match envelope.words.message_type {
+            _ if envelope.is_unknown() => {}
+            MessageType::Version1(RdmaProc::RDMA_MSGP | RdmaProc::RDMA_DONE) => {
+                self.dialect = Some(Dialect::Rfc5666)
+            }
+            MessageType::Version1(_) if self.dialect == Some(Dialect::Version2) => {
+                self.dialect = Some(Dialect::Rfc8166);
+            }
+            MessageType::Version2(_) => self.dialect = Some(Dialect::Version2),
+            MessageType::Prototype(_) | MessageType::Version1(_) => {}
+        }
+    }
+
+    /// Notes a Read list in a Reply: RFC 8166 section 3.4.5 leaves it empty, RFC 5666 section 3.5 does not.
+    pub(super) fn note_read_list(&mut self, reply: &RpcRdmaTransportHeader) {
+        let is_version1 = matches!(reply.words.message_type, MessageType::Version1(_));
+        if is_version1 && !reply.read_chunks.is_empty() {
+            self.dialect = Some(Dialect::Rfc5666);
+        }
+    }
+
+    /// Takes over what another exchange learnt of the same connection.
+    pub(super) fn join_dialect(&mut self, other: Option<Dialect>) {
+        self.dialect = match (self.dialect, other) {
+            (own, None) => own,
+            (None | Some(Dialect::Rfc8166), other) => other,
+            (own, _) => own,
+        };
+    }
+
+    /// Names the dialect of version 1 in the messages of a Transaction that is given out: one message of a connection may show
+    /// that all of them are of RFC 5666.
+    pub(in crate::flow) fn name_dialect(&self, transaction: &mut Transaction) {
+        let Some(known) = self.dialect.filter(|dialect| dialect.is_version1()) else { return };
+        for message in transaction.call.iter_mut().chain(&mut transaction.reply) {
+            if let Some(words) = &mut message.rpcrdma
+                && words.dialect.is_version1()
+            {
+                words.dialect = known;
+            }
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! Messages with an RPC-over-RDMA header: what each is, and which Transaction it belongs to.
+
+use crate::field::NullObserver;
+use crate::flow::FrameKind;
+use crate::flow::frame_event::FrameAction;
+use crate::flow::message_continuation::ReassembledRpcMessage;
+use crate::flow::statistics::Undecoded;
+use crate::flow::transaction::{HeaderWords, MessageRecord, RpcMessageKind};
+use crate::flow::transaction_table::{SegmentIndex, TransactionKey};
+use crate::flow::transport_header::RpcRdmaTransportHeader;
+use crate::rdma::{ConnectionSide, Handle, RdmaAttribution, RdmaMessage};
+use crate::rpc::Xid;
+use crate::rpcrdma::version2::HeaderType;
+use crate::rpcrdma::{self, Carriage, Dialect, MessageHeader, MessageType, RdmaProc};
+use crate::xdr::Cursor;
+
+use super::{RpcContext, RpcConversation, inline, offers_otherwise, record, rpc_type};
+
+impl RpcConversation {
+    /// Takes a message that `sender` sent.
+    pub(super) fn message(
+        &mut self,
+        desk: &mut RpcContext<'_>,
+        sender: ConnectionSide,
+        message: &RdmaMessage<'_>,
+        owner: &mut RdmaAttribution,
+    ) -> FrameKind {
+        if message.length == 0 {
+            return FrameKind::Empty;
+        }
+        let dialect = match self.dialect_of(message, desk.limits.dialect) {
+            Ok(dialect) => dialect,
+            Err(why) => {
+                self.has_cut_lists |= why == Undecoded::CutHeader;
+                return desk.account.undecoded(why);
+            }
+        };
+        let Some(envelope) = RpcRdmaTransportHeader::open(dialect, message.bytes, message.length) else {
+            // The fixed words, of which the last tells what kind of message it is.
+            let is_cut = message.bytes.len() < message.length.min(HeaderWords::LENGTH);
+            let why = if is_cut { Undecoded::CutHeader } else { Undecoded::MalformedHeader };
+            self.has_cut_lists |= is_cut;
+            return desk.account.undecoded(why);
+        };
+        if desk.limits.dialect.is_none() {
+            self.follow_dialect(&envelope);
+        }
+        self.has_cut_lists |= envelope.is_cut;
+        if let MessageType::Version2(_) = envelope.words.message_type
+            && !envelope.is_unknown()
+            && !desk.sight.is_captured_twice()
+        {
+            self.note_credits(sender, envelope.words.credits);
+        }
+        match envelope.words.carriage {
+            Carriage::Done => {
+                desk.ledger.lone_headers.keep(desk.sight.last(), dialect, message);
+                self.done(desk, sender, envelope.xid, owner)
+            }
+            Carriage::Control => {
+                desk.ledger.lone_headers.keep(desk.sight.last(), dialect, message);
+                self.note_properties(sender, message);
+                *owner = TransactionKey::NONE.owner(SegmentIndex::CONTROL);
+                FrameKind::TransportMessage(envelope.words.message_type)
+            }
+            Carriage::Part => self.part(desk, sender, message, &envelope, owner),
+            // An error that answers no Call: the peer refused properties or a grant.
+            Carriage::Error if envelope.xid == Xid(0) && !self.knows_call(sender.peer(), Xid(0)) => {
+                desk.ledger.lone_headers.keep(desk.sight.last(), dialect, message);
+                *owner = TransactionKey::NONE.owner(SegmentIndex::CONTROL);
+                FrameKind::TransportMessage(envelope.words.message_type)
+            }
+            Carriage::Inline | Carriage::InChunk | Carriage::Error | Carriage::Unknown => {
+                self.whole(desk, sender, message, envelope, owner)
+            }
+        }
+    }
+
+    /// Notes that a side sends a message of version 2, and with it how many messages its peer may have sent.
+    fn note_credits(&mut self, sender: ConnectionSide, limit: u32) {
+        let [a, b] = &mut self.message_credits;
+        let (own, peer) = if sender == ConnectionSide::A { (a, b) } else { (b, a) };
+        own.send();
+        peer.limit = Some(limit);
+    }
+
+    /// Notes the properties that a side tells.
+    fn note_properties(&mut self, sender: ConnectionSide, message: &RdmaMessage<'_>) {
+        let mut cursor = Cursor::new(message.bytes).with_length(message.length);
+        let header = MessageHeader::decode(Dialect::Version2, &mut cursor, &mut NullObserver);
+        if let Ok(MessageHeader::Version2(header)) = &header
+            && let Some(properties) = header.properties()
+        {
+            let [a, b] = &mut self.properties;
+            let of = if sender == ConnectionSide::A { a } else { b };
+            of.get_or_insert_default().note(properties);
+        }
+    }
+
+    /// Takes a message that is whole with this Send.
+    fn whole(
+        &mut self,
+        desk: &mut RpcContext<'_>,
+        sender: ConnectionSide,
+        message: &RdmaMessage<'_>,
+        envelope: RpcRdmaTransportHeader,
+        owner: &mut RdmaAttribution,
+    ) -> FrameKind {
+        // Only an error is shorter than a header of version 1 with empty lists.
+        let has_lists = envelope.words.dialect.is_version1() || envelope.is_unknown();
+        let is_error = envelope.words.carriage == Carriage::Error;
+        if has_lists && message.length < rpcrdma::MIN_HEADER && !is_error {
+            return desk.account.undecoded(Undecoded::MalformedHeader);
+        }
+        let rpc = inline(message, &envelope);
+        let Some(which) = self.which(desk, sender, &envelope, &rpc) else {
+            return desk.account.undecoded(Undecoded::MalformedHeader);
+        };
+        let xid = envelope.xid;
+        let is_last = matches!(envelope.words.message_type, MessageType::Version2(_))
+            && envelope.words.carriage == Carriage::Inline;
+        let assembled = match is_last {
+            true => self.continuations.finish((sender, xid, which), message, &envelope, desk.account),
+            false => None,
+        };
+        let key = match &assembled {
+            Some(assembled) => {
+                self.take(desk, sender, (&assembled.message(), assembled.sends), envelope, which)
+            }
+            None => self.take(desk, sender, (message, 1), envelope, which),
+        };
+        let at = match which {
+            RpcMessageKind::Call => SegmentIndex::CALL,
+            RpcMessageKind::Reply => SegmentIndex::REPLY,
+        };
+        *owner = key.owner(at);
+        FrameKind::Message { key, which }
+    }
+
+    /// Takes a Call or a Reply that travelled in so many Sends.
+    fn take(
+        &mut self,
+        desk: &mut RpcContext<'_>,
+        sender: ConnectionSide,
+        (message, sends): (&RdmaMessage<'_>, u32),
+        envelope: RpcRdmaTransportHeader,
+        which: RpcMessageKind,
+    ) -> TransactionKey {
+        let record = MessageRecord { sends, ..record(message, &envelope) };
+        match which {
+            RpcMessageKind::Call => {
+                let rpc = inline(message, &envelope);
+                self.call(desk, sender, record, envelope, rpc)
+            }
+            RpcMessageKind::Reply => {
+                if desk.limits.dialect.is_none() {
+                    self.note_read_list(&envelope);
+                }
+                self.reply(desk, sender, envelope.xid, record, Some(envelope))
+            }
+        }
+    }
+
+    /// Takes a part of a message that is not its last. One that was lost and sent again may make a message whole that was
+    /// taken without it.
+    fn part(
+        &mut self,
+        desk: &mut RpcContext<'_>,
+        sender: ConnectionSide,
+        message: &RdmaMessage<'_>,
+        envelope: &RpcRdmaTransportHeader,
+        owner: &mut RdmaAttribution,
+    ) -> FrameKind {
+        let is_call = envelope.words.message_type == MessageType::Version2(HeaderType::RDMA2_CALL_MIDDLE);
+        let which = if is_call { RpcMessageKind::Call } else { RpcMessageKind::Reply };
+        *owner = TransactionKey::NONE.owner(SegmentIndex::PART);
+        let bound = (&mut *desk.account, desk.limits.part_bytes);
+        let late = self.continuations.add((sender, envelope.xid, which), message, envelope, bound);
+        if let Some(assembled) = late
+            && let Some(key) = self.complete(desk, sender, which, &assembled)
+        {
+            return FrameKind::Message { key, which };
+        }
+        FrameKind::Part
+    }
+
+    /// Gives a message that was taken without one of its parts that part.
+    fn complete(
+        &mut self,
+        desk: &mut RpcContext<'_>,
+        sender: ConnectionSide,
+        which: RpcMessageKind,
+        assembled: &ReassembledRpcMessage,
+    ) -> Option<TransactionKey> {
+        let message = assembled.message();
+        let envelope = RpcRdmaTransportHeader::open(Dialect::Version2, message.bytes, message.length)?;
+        let requester = if which == RpcMessageKind::Call { sender } else { sender.peer() };
+        let key = self.calls.get(&(requester, envelope.xid)).copied()?;
+        let whole = MessageRecord { sends: assembled.sends, ..record(&message, &envelope) };
+        let entry = desk.ledger.get_mut(key)?;
+        let before = match which {
+            RpcMessageKind::Call => entry.transaction.call.as_mut()?,
+            RpcMessageKind::Reply => entry.transaction.reply.as_mut()?,
+        };
+        before.frames.clone_from(&whole.frames);
+        before.sends = whole.sends;
+        if before.complete(&whole) && which == RpcMessageKind::Reply {
+            desk.ledger.close(key, *desk.sight);
+        } else if which == RpcMessageKind::Call && offers_otherwise(&entry.transaction, &envelope) {
+            let rpc = inline(&message, &envelope);
+            self.offer_anew(desk, key, envelope, rpc);
+        }
+        Some(key)
+    }
+
+    /// Whether a message is a Call or a Reply; `None` where it is neither.
+    fn which(
+        &self,
+        desk: &RpcContext<'_>,
+        sender: ConnectionSide,
+        envelope: &RpcRdmaTransportHeader,
+        rpc: &Cursor<'_>,
+    ) -> Option<RpcMessageKind> {
+        let answers = || match self.knows_call(sender.peer(), envelope.xid) {
+            true => RpcMessageKind::Reply,
+            false => RpcMessageKind::Call,
+        };
+        // Only a Call offers memory to read, but where the Requester fetches what a Reply offers: then a Call of the other
+        // side waits for it.
+        let reader = || match self.waits_for(desk, sender, envelope.xid) {
+            true => RpcMessageKind::Reply,
+            false if envelope.words.dialect == Dialect::Prototype => {
+                if self.calls_nfs == Some(sender.peer()) {
+                    RpcMessageKind::Reply
+                } else {
+                    RpcMessageKind::Call
+                }
+            }
+            false => RpcMessageKind::Call,
+        };
+        Some(match envelope.words.message_type {
+            _ if envelope.words.carriage == Carriage::Error => RpcMessageKind::Reply,
+            MessageType::Version2(
+                HeaderType::RDMA2_CALL_EXTERNAL
+                | HeaderType::RDMA2_CALL_MIDDLE
+                | HeaderType::RDMA2_CALL_INLINE,
+            ) => RpcMessageKind::Call,
+            MessageType::Version2(
+                HeaderType::RDMA2_REPLY_EXTERNAL
+                | HeaderType::RDMA2_REPLY_MIDDLE
+                | HeaderType::RDMA2_REPLY_INLINE,
+            ) => RpcMessageKind::Reply,
+            _ if envelope.has_position_zero() => reader(),
+            // Else an answer is told by the Call that it answers.
+            _ if envelope.is_cut && !envelope.read_chunks.is_empty() => reader(),
+            _ if envelope.is_cut || envelope.is_unknown() => answers(),
+            // An RDMA_NOMSG Reply stands in a Reply chunk. One without any chunk is an error that RFC 8166 section 4.5.2
+            // names; a Call that has it is answered by ERR_CHUNK.
+            MessageType::Version1(RdmaProc::RDMA_NOMSG) if envelope.reply_chunk.is_none() => answers(),
+            MessageType::Version1(RdmaProc::RDMA_NOMSG) => RpcMessageKind::Reply,
+            MessageType::Prototype(_) | MessageType::Version1(_) | MessageType::Version2(_) => {
+                match rpc_type(rpc) {
+                    Ok(which) => which?,
+                    Err(_) => answers(),
+                }
+            }
+        })
+    }
+
+    /// Whether a Call of the peer of `sender` with this XID waits for its Reply.
+    fn waits_for(&self, desk: &RpcContext<'_>, sender: ConnectionSide, xid: Xid) -> bool {
+        let call = self.calls.get(&(sender.peer(), xid)).and_then(|key| desk.ledger.get(*key));
+        call.is_some_and(|entry| entry.is_open() && entry.transaction.call.is_some())
+    }
+
+    /// RDMA_DONE: the Requester has fetched what the Reply offered (RFC 5666 section 4.2).
+    fn done(
+        &self,
+        desk: &mut RpcContext<'_>,
+        sender: ConnectionSide,
+        xid: Xid,
+        owner: &mut RdmaAttribution,
+    ) -> FrameKind {
+        let key = self.calls.get(&(sender, xid)).copied();
+        let Some((key, entry)) = key.and_then(|key| Some((key, desk.ledger.get_mut(key)?))) else {
+            return desk.account.undecoded(Undecoded::MalformedHeader);
+        };
+        entry.transaction.done = true;
+        desk.ledger.close(key, *desk.sight);
+        if desk.limits.note_steps {
+            desk.ledger.note(key, FrameAction::Done, *desk.sight);
+        }
+        *owner = key.owner(SegmentIndex::DONE);
+        FrameKind::Done { key }
+    }
+}
+
+/// Whether a message begins with this XID and could be a Call.
+pub(in crate::flow) fn begins_with(bytes: &[u8], xid: Xid) -> bool {
+    bytes.starts_with(&xid.0.to_be_bytes())
+}
+
+/// Whether the beginning of a message advertises memory under this handle.
+pub(in crate::flow) fn advertises(bytes: &[u8], handle: Handle) -> bool {
+    let names = |envelope: RpcRdmaTransportHeader| {
+        let chunks = envelope.read_chunks.iter().chain(&envelope.write_chunks).chain(&envelope.reply_chunk);
+        chunks.flat_map(|chunk| &chunk.segments).any(|segment| segment.handle == handle)
+    };
+    let dialects = [Dialect::Rfc8166, Dialect::Version2, Dialect::Prototype].into_iter();
+    { dialects }
+        .any(|dialect| RpcRdmaTransportHeader::open(dialect, bytes, bytes.len() + 1).is_some_and(names))
+}
+
+/// The XID of a message that could be a Reply.
+pub(in crate::flow) fn answered_xid(bytes: &[u8], length: usize) -> Option<Xid> {
+    let (_, dialect) = rpcrdma::recognize_dialect(bytes, length, None);
+    let mut cursor = Cursor::new(bytes).with_length(length);
+    let header = MessageHeader::decode(dialect, &mut cursor, &mut NullObserver).ok()?;
+    let is_reply = match (header.message_type(), header.carriage()) {
+        (MessageType::Version2(htype), Carriage::Inline | Carriage::InChunk | Carriage::Part) => {
+            htype >= HeaderType::RDMA2_REPLY_EXTERNAL
+        }
+        (_, Carriage::Inline) => rpc_type(&cursor) == Ok(Some(RpcMessageKind::Reply)),
+        (_, Carriage::Control) => false,
+        _ => true,
+    };
+    is_reply.then_some(header.xid())
+}

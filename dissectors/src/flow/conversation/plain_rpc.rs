@@ -1,0 +1,65 @@
+//! RPC messages that are not inside RPC-over-RDMA: those of TCP and UDP, whose data is in the message. RFC 5531.
+
+use crate::field::NullObserver;
+use crate::flow::FrameKind;
+use crate::flow::statistics::Undecoded;
+use crate::flow::transaction::{MessageRecord, RpcMessageKind};
+use crate::flow::transaction_table::{SegmentIndex, TransactionKey};
+use crate::rdma::{ConnectionSide, RdmaAttribution};
+use crate::rpc::{self, Program, Xid};
+use crate::xdr::Cursor;
+
+use super::{RpcContext, RpcConversation, XidMatch, blank, rpc_type};
+
+impl RpcConversation {
+    /// Takes a message that `sender` sent. The owner is for the copies that may follow.
+    pub(in crate::flow) fn bare(
+        &mut self,
+        desk: &mut RpcContext<'_>,
+        sender: ConnectionSide,
+        message: MessageRecord,
+    ) -> (FrameKind, RdmaAttribution) {
+        let mut cursor = Cursor::new(&message.bytes).with_length(message.length);
+        let which = rpc_type(&cursor).unwrap_or_default();
+        let Ok(xid) = cursor.word().map(Xid) else {
+            return (desk.account.undecoded(Undecoded::MessagePart), RdmaAttribution::default());
+        };
+        let which = match (which, message.bytes.len()) {
+            (Some(which), _) => which,
+            // What tells a Call from a Reply was not captured.
+            (None, ..8) if self.knows_call(sender.peer(), xid) => RpcMessageKind::Reply,
+            (None, ..8) => RpcMessageKind::Call,
+            (None, _) => return (desk.account.undecoded(Undecoded::Malformed), RdmaAttribution::default()),
+        };
+        let (key, at) = match which {
+            RpcMessageKind::Call => (self.bare_call(desk, sender, xid, message), SegmentIndex::CALL),
+            RpcMessageKind::Reply => (self.reply(desk, sender, xid, message, None), SegmentIndex::REPLY),
+        };
+        (FrameKind::Message { key, which }, key.owner(at))
+    }
+
+    fn bare_call(
+        &mut self,
+        desk: &mut RpcContext<'_>,
+        sender: ConnectionSide,
+        xid: Xid,
+        call: MessageRecord,
+    ) -> TransactionKey {
+        let answered = match self.before(desk, sender, xid, &call) {
+            XidMatch::Copy(key) => return key,
+            XidMatch::Reply(key) => Some(key),
+            XidMatch::Nothing => None,
+        };
+        let program = program(&call);
+        let mut transaction = blank(xid);
+        transaction.call = Some(call);
+        self.open(desk, sender, transaction, program, answered)
+    }
+}
+
+/// The program that a Call is for.
+fn program(call: &MessageRecord) -> Option<Program> {
+    let mut cursor = Cursor::new(call.inline()).with_length(call.length);
+    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+    message.call().map(|call| call.prog)
+}

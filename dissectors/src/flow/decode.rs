@@ -1,0 +1,652 @@
+//! A Transaction read: its RPC messages, from wherever they travelled, decoded as far as they were captured.
+
+mod message_end;
+mod round_trip;
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::ops::Range;
+
+use crate::field::{Field, FieldValue, NullObserver, Observer};
+use crate::nfs::{self, Procedure, ProcedureStatus, v4};
+use crate::rpc::auth::Flavor;
+use crate::rpc::gss::{self, GssPayload};
+use crate::rpc::{self, Program, RpcReplyStatus};
+use crate::rpcrdma::{ErrorCode, MessageHeader, WriteChunk};
+use crate::xdr::{ChunkItem, Cursor, Padding, XdrError, roundup};
+
+use super::chunk::{Chunk, ChunkSegment};
+use super::transaction::{MessageRecord, MissingPart, RpcMessageKind, Transaction};
+
+pub use round_trip::{MessageRoundTrip, RoundTripBytes};
+
+/// What a Transaction is about, in the words of its protocols.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RpcSummary {
+    /// The program, from the Call.
+    pub program: Option<Program>,
+    /// The version of the program.
+    pub version: Option<u32>,
+    /// The minor version of a COMPOUND.
+    pub minor_version: Option<u32>,
+    /// The number of the procedure.
+    pub procedure: Option<u32>,
+    /// The procedure's name, if this program knows it.
+    pub procedure_name: Option<&'static str>,
+    /// The procedure; of a COMPOUND the operation that it is about. `None` in a version that is not decoded.
+    pub operation: Option<CallOperation>,
+    /// How the procedure went: `nfsstat3`, `nfsstat4`, `nlm4_stats`.
+    pub status: Option<ProcedureStatus>,
+    /// How RPC went.
+    pub rpc_status: Option<RpcStatus>,
+    /// How arguments and results are protected.
+    pub payload: Option<GssPayload>,
+    /// Why the Call could not be read to its end, or what follows its end.
+    pub call_error: Option<XdrError>,
+    /// Why the Reply could not be read to its end, or what follows its end.
+    pub reply_error: Option<XdrError>,
+}
+
+impl RpcSummary {
+    /// The program's name. A client may give its callbacks any transient number (RFC 5531 section 8.3).
+    pub fn program_name(&self) -> Option<&'static str> {
+        let program = self.program?;
+        let is_callback = program.is_transient() && self.procedure_name.is_some();
+        program.name().or(if is_callback { Program::NFS_CB.name() } else { None })
+    }
+
+    /// Where and why a message is not decoded to its end although its bytes were captured. `None` where all of it is decoded,
+    /// where the capture lacks what follows (which [`Transaction::missing`] says), and where it is encrypted or belongs to
+    /// a program that is not described.
+    pub fn undecoded(&self, transaction: &Transaction, which: RpcMessageKind) -> Option<XdrError> {
+        let error = match which {
+            RpcMessageKind::Call => self.call_error,
+            RpcMessageKind::Reply => self.reply_error,
+        }?;
+        // Where the capture ends within the header below RPC, nothing of RPC was captured.
+        if transaction.message(which).is_some_and(|message| message.rpc_at.is_none()) {
+            return None;
+        }
+        // Where packets were lost, the length of the message is a guess.
+        let by_length =
+            matches!(error, XdrError::Short { .. } | XdrError::TooLong { .. } | XdrError::Trailing { .. });
+        let has_gaps = transaction.message(which).is_some_and(|message| !message.gaps.is_empty());
+        (!error.is_cut() && (!by_length || !has_gaps)).then_some(error)
+    }
+
+    /// What keeps a Transaction from being complete: what is not in the capture, and what could not be decoded.
+    pub fn missing(&self, transaction: &Transaction) -> Vec<MissingPart> {
+        let mut missing = transaction.missing();
+        for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
+            if let Some(error) = self.undecoded(transaction, which) {
+                missing.push(MissingPart::Undecoded(which, error.at() as u64));
+            }
+        }
+        missing
+    }
+}
+
+/// What a Call is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CallOperation {
+    /// A procedure or an operation that has a name.
+    Named(&'static str),
+    /// One that has none here.
+    Number(u32),
+}
+
+impl CallOperation {
+    fn new((name, number): (Option<&'static str>, u32)) -> Self {
+        name.map_or(Self::Number(number), Self::Named)
+    }
+}
+
+/// How RPC, and RPC-over-RDMA below it, went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RpcStatus {
+    /// What the RPC message says.
+    Rpc(RpcReplyStatus),
+    /// RPC-over-RDMA could not process the Call.
+    RdmaError(ErrorCode),
+}
+
+/// The messages of a Transaction, ready to be read.
+pub struct TransactionMessages<'a> {
+    transaction: &'a Transaction,
+    call: Option<Cursor<'a>>,
+    reply: Option<Cursor<'a>>,
+    /// What [`TransactionMessages::call_header`] found, which several readers ask for.
+    call_header: OnceCell<Option<(CallHeaderSummary, Option<Cursor<'a>>)>>,
+}
+
+/// What a message is made of: the bytes of a chunk that holds all of it, and those of the chunks that hold items of it.
+struct RpcMessageContent<'t> {
+    whole: Option<Cow<'t, [u8]>>,
+    length: usize,
+    items: Vec<ChunkContent<'t>>,
+}
+
+/// The content of a chunk that holds an item; a [`ChunkItem`] borrows it.
+struct ChunkContent<'t> {
+    position: Option<u32>,
+    length: u32,
+    content: Option<Cow<'t, [u8]>>,
+}
+
+fn returned(segment: &ChunkSegment) -> u64 {
+    u64::from(segment.returned.unwrap_or(0))
+}
+
+fn offered(segment: &ChunkSegment) -> u64 {
+    u64::from(segment.length)
+}
+
+fn item(chunk: &Chunk, expected: fn(&ChunkSegment) -> u64) -> ChunkContent<'_> {
+    let length: u64 = chunk.segments.iter().map(expected).sum();
+    let content = chunk.content(expected).filter(|content| content.len() as u64 == length);
+    ChunkContent { position: chunk.position, length: u32::try_from(length).unwrap_or(u32::MAX), content }
+}
+
+/// Length of the RPC message in the Reply chunk, as the header of the Reply has it.
+fn long_reply_length(reply: &MessageRecord) -> Option<usize> {
+    let header = reply.header()?;
+    usize::try_from(header.reply_chunk()?.length()).ok()
+}
+
+impl<'t> RpcMessageContent<'t> {
+    fn of(transaction: &'t Transaction, which: RpcMessageKind) -> Option<Self> {
+        let message = transaction.message(which)?;
+        // Of what follows a header that is cut nothing is there.
+        let length = message.inline_length().unwrap_or(message.length.saturating_sub(message.bytes.len()));
+        let nothing = Self { whole: None, length, items: Vec::new() };
+        let material = match which {
+            RpcMessageKind::Call => {
+                let (whole, items): (Vec<_>, Vec<_>) =
+                    transaction.read_chunks.iter().partition(|chunk| chunk.position == Some(0));
+                let whole = whole.first().filter(|_| message.is_nomsg());
+                Self {
+                    whole: whole.map(|chunk| chunk.content(offered).unwrap_or_default()),
+                    length: whole.map_or(nothing.length, |chunk| {
+                        // At least a byte more may follow.
+                        chunk.offered() as usize + usize::from(chunk.is_cut)
+                    }),
+                    items: items.into_iter().map(|chunk| item(chunk, offered)).collect(),
+                }
+            }
+            RpcMessageKind::Reply => {
+                // RFC 5666: the Requester may fetch what the Reply offers.
+                let (read_whole, read_items): (Vec<_>, Vec<_>) =
+                    transaction.reply_read_chunks.iter().partition(|chunk| chunk.position == Some(0));
+                let read_whole = read_whole.first().copied().filter(|_| message.is_nomsg());
+                let whole = transaction.reply_chunk.as_ref().filter(|_| message.is_nomsg());
+                let (whole, length) = match (read_whole, whole) {
+                    (Some(chunk), _) => {
+                        (chunk.content(offered), chunk.offered() as usize + usize::from(chunk.is_cut))
+                    }
+                    (None, Some(chunk)) => (chunk.content(returned), chunk.returned().unwrap_or(0) as usize),
+                    // The Call that offered the Reply chunk was not captured, so none of its bytes is known.
+                    (None, None) if message.is_nomsg() => {
+                        (None, long_reply_length(message).unwrap_or(nothing.length))
+                    }
+                    (None, None) => (None, nothing.length),
+                };
+                let is_elsewhere = read_whole.is_some() || transaction.reply_chunk.is_some();
+                Self {
+                    whole: (message.is_nomsg() && is_elsewhere).then(|| whole.unwrap_or_default()),
+                    length,
+                    items: if read_items.is_empty() {
+                        transaction.write_chunks.iter().map(|chunk| item(chunk, returned)).collect()
+                    } else {
+                        read_items.into_iter().map(|chunk| item(chunk, offered)).collect()
+                    },
+                }
+            }
+        };
+        Some(material)
+    }
+
+    fn items(&self) -> Vec<ChunkItem<'_>> {
+        let items = self.items.iter();
+        items
+            .map(|item| ChunkItem {
+                position: item.position,
+                length: item.length,
+                bytes: item.content.as_deref(),
+            })
+            .collect()
+    }
+
+    fn cursor<'a>(&'a self, message: &'a MessageRecord, items: &'a [ChunkItem<'a>]) -> Cursor<'a> {
+        let (bytes, base) = match &self.whole {
+            Some(whole) => (&**whole, 0),
+            None => (message.inline(), message.rpc_at.unwrap_or(message.bytes.len())),
+        };
+        let cursor = Cursor::new(bytes).with_length(self.length).with_base(base).with_chunks(items);
+        cursor.with_padding(message.padding())
+    }
+}
+
+impl Transaction {
+    /// Makes the messages of the Transaction ready to be read.
+    pub fn read<R>(&self, read: impl FnOnce(&TransactionMessages<'_>) -> R) -> R {
+        let call = RpcMessageContent::of(self, RpcMessageKind::Call);
+        let reply = RpcMessageContent::of(self, RpcMessageKind::Reply);
+        let call_items = call.as_ref().map(RpcMessageContent::items).unwrap_or_default();
+        let reply_items = reply.as_ref().map(RpcMessageContent::items).unwrap_or_default();
+        read(&TransactionMessages {
+            transaction: self,
+            call: self
+                .call
+                .as_ref()
+                .zip(call.as_ref())
+                .map(|(record, call)| call.cursor(record, &call_items)),
+            reply: self
+                .reply
+                .as_ref()
+                .zip(reply.as_ref())
+                .map(|(record, reply)| reply.cursor(record, &reply_items)),
+            call_header: OnceCell::new(),
+        })
+    }
+
+    /// Length of the whole RPC message with the content of its chunks and their roundup in their places, without the padding of
+    /// RDMA_MSGP (RFC 5666 section 3.9); `None` where there is no RPC message, where the capture ends before the header has told
+    /// all chunks, and where a padded message is not decoded to its end.
+    pub fn rpc_length(&self, which: RpcMessageKind) -> Option<u64> {
+        let message = self.message(which)?;
+        if message.is_rdma_error() {
+            return None;
+        }
+        let filled = |length: u64| length + roundup(length as usize) as u64;
+        let mut inline = message.inline_length()? as u64;
+        if message.padding() != Padding::default() {
+            inline = inline.saturating_sub(self.read(|reading| reading.padding_bytes(which))?);
+        }
+        Some(match which {
+            RpcMessageKind::Call => {
+                inline + self.read_chunks.iter().map(|chunk| filled(chunk.offered())).sum::<u64>()
+            }
+            // The Reply's own header tells, because the Call may not have been seen.
+            RpcMessageKind::Reply if message.rpcrdma.is_some() && !message.has_no_chunks() => {
+                let header = message.header()?;
+                let writes = header.writes();
+                let chunks = writes.iter().map(|chunk| chunk.length());
+                let chunks = chunks.chain(header.reply_chunk().map(WriteChunk::length));
+                inline
+                    + chunks.chain(self.reply_read_chunks.iter().map(Chunk::offered)).map(filled).sum::<u64>()
+            }
+            RpcMessageKind::Reply => inline,
+        })
+    }
+}
+
+impl<'a> TransactionMessages<'a> {
+    /// The cursor at the RPC message.
+    fn cursor(&self, which: RpcMessageKind) -> Option<Cursor<'a>> {
+        match which {
+            RpcMessageKind::Call => self.call,
+            RpcMessageKind::Reply => self.reply,
+        }
+    }
+
+    /// The procedure and the protection of its arguments and results, which a Reply does not tell, and the arguments. Where the
+    /// capture ends within the header, it tells the procedure if nothing hides what the Reply holds.
+    fn call_header(&self) -> Option<(CallHeaderSummary, Option<Cursor<'a>>)> {
+        *self.call_header.get_or_init(|| self.read_call_header())
+    }
+
+    fn read_call_header(&self) -> Option<(CallHeaderSummary, Option<Cursor<'a>>)> {
+        let (start, mut cursor) = (self.call?, self.call?);
+        match rpc::RpcMsg::decode(&mut cursor, &mut NullObserver) {
+            Ok(message) => message.call().map(|call| (CallHeaderSummary::from_call(call), Some(cursor))),
+            Err(error) if error.is_cut() => PartialCallHeader::of(start).head().map(|head| (head, None)),
+            Err(_) => None,
+        }
+    }
+
+    /// Reads what both messages say.
+    pub fn facts(&self) -> RpcSummary {
+        let mut facts = RpcSummary::default();
+        let header = self.call_header();
+        if let Some((call, Some(cursor))) = header {
+            facts.program = Some(call.program);
+            facts.version = Some(call.version);
+            facts.procedure = Some(call.procedure);
+            facts.payload = Some(call.payload);
+            facts.procedure_name = nfs::procedure_name(call.program, call.version, call.procedure);
+            facts.operation = facts.procedure_name.map(CallOperation::Named);
+            facts.call_error = self.arguments(call, cursor, &mut facts).err();
+        } else if let Some(mut cursor) = self.call {
+            let mut heard = PartialCallHeader::default();
+            let read = rpc::RpcMsg::decode(&mut cursor, &mut heard);
+            facts.call_error = self.unknown_header(RpcMessageKind::Call).or(read.err());
+            heard.tell(&mut facts);
+        }
+        if let Some(reply) = &self.transaction.reply
+            && reply.is_rdma_error()
+        {
+            facts.rpc_status = rdma_error(reply).map(RpcStatus::RdmaError);
+            return facts;
+        }
+        if let Some(mut cursor) = self.reply {
+            match rpc::RpcMsg::decode(&mut cursor, &mut NullObserver) {
+                Ok(message) => {
+                    let status = message.reply().map(rpc::ReplyBody::status);
+                    facts.rpc_status = status.map(RpcStatus::Rpc);
+                    facts.reply_error = match header {
+                        Some((call, _)) if status.is_some_and(RpcReplyStatus::is_success) => {
+                            facts.status = procedure_status(call, cursor);
+                            self.body(RpcMessageKind::Reply, call, cursor, &mut NullObserver).err()
+                        }
+                        _ if status.is_some_and(|status| !status.is_success()) => cursor.end().err(),
+                        _ => None,
+                    };
+                }
+                Err(error) => {
+                    facts.reply_error = Some(self.unknown_header(RpcMessageKind::Reply).unwrap_or(error));
+                }
+            }
+        }
+        if facts.call_error.is_some_and(|error| error.is_cut())
+            && facts.operation == Some(CallOperation::Named("COMPOUND"))
+        {
+            facts.operation = self.operation_of_reply().or(facts.operation);
+        }
+        facts
+    }
+
+    /// The operation of a COMPOUND whose Call the capture cut, told by its Reply.
+    fn operation_of_reply(&self) -> Option<CallOperation> {
+        let (call, arguments) = self.call_header()?;
+        let mut results = self.reply?;
+        let message = rpc::RpcMsg::decode(&mut results, &mut NullObserver).ok()?;
+        if !message.reply().is_some_and(|reply| reply.status().is_success()) {
+            return None;
+        }
+        let mut results = opened(call.payload, &mut results, &mut NullObserver).ok().flatten()?;
+        let reply = v4::CompoundReply::decode(&mut results, &mut NullObserver).ok()?;
+        let arguments = arguments
+            .and_then(|mut cursor| opened(call.payload, &mut cursor, &mut NullObserver).ok().flatten())
+            .and_then(|mut arguments| v4::CompoundCall::decode(&mut arguments, &mut NullObserver).ok());
+        let number = match arguments {
+            Some(arguments) => arguments.named_with(&reply),
+            None => reply.named_operation(),
+        }?;
+        Some(CallOperation::new((number.name(), number.0)))
+    }
+
+    /// Reads the arguments for what they are about.
+    fn arguments(
+        &self,
+        call: CallHeaderSummary,
+        mut cursor: Cursor<'a>,
+        facts: &mut RpcSummary,
+    ) -> Result<(), XdrError> {
+        let (procedure, payload) = (call.described(), call.payload);
+        if !procedure.is_some_and(Procedure::is_compound) {
+            return self.body(RpcMessageKind::Call, call, cursor, &mut NullObserver);
+        }
+        let Some(mut body) = opened(payload, &mut cursor, &mut NullObserver)? else {
+            return message_end::control(payload, RpcMessageKind::Call, &mut cursor, &mut NullObserver);
+        };
+        let (minor_version, operation, stop) = if procedure == Some(Procedure::Compound) {
+            let call = v4::CompoundCall::decode(&mut body, &mut NullObserver)?;
+            let named = call.named();
+            (call.head.minorversion, named.operation.map(|number| (number.name(), number.0)), named.stop)
+        } else {
+            let call = v4::CbCompoundCall::decode(&mut body, &mut NullObserver)?;
+            let named = call.named();
+            (call.head.minorversion, named.operation.map(|number| (number.name(), number.0)), named.stop)
+        };
+        facts.minor_version = Some(minor_version);
+        facts.operation = operation.map(CallOperation::new).or(facts.operation);
+        match stop {
+            Some(error) => Err(error),
+            None => message_end::protection(payload, &mut cursor, &mut NullObserver),
+        }
+    }
+
+    /// Bytes of padding before opaque data (RFC 5666 section 3.9); `None` where arguments or results are not decoded to their end.
+    fn padding_bytes(&self, which: RpcMessageKind) -> Option<u64> {
+        let mut cursor = self.cursor(which)?;
+        rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+        let (call, _) = self.call_header()?;
+        let mut body = opened(call.payload, &mut cursor, &mut NullObserver).ok()??;
+        let procedure = call.described()?;
+        match which {
+            RpcMessageKind::Call => procedure.arguments(&mut body, &mut NullObserver).ok()?,
+            RpcMessageKind::Reply => procedure.results(&mut body, &mut NullObserver).ok()?,
+        }
+        Some(body.padding_bytes() as u64)
+    }
+
+    /// Tells an observer the arguments or results, and holds that the message ends with them; the cursor stands behind the RPC
+    /// header.
+    fn body<O: Observer<'a>>(
+        &self,
+        which: RpcMessageKind,
+        call: CallHeaderSummary,
+        mut cursor: Cursor<'a>,
+        observer: &mut O,
+    ) -> Result<(), XdrError> {
+        let payload = call.payload;
+        let Some(mut body) = opened(payload, &mut cursor, observer)? else {
+            return message_end::control(payload, which, &mut cursor, observer);
+        };
+        let Some(procedure) = call.described() else { return message_end::not_described(call, &body) };
+        match which {
+            RpcMessageKind::Call => procedure.arguments(&mut body, observer)?,
+            RpcMessageKind::Reply => {
+                let results = body;
+                procedure.results(&mut body, observer)?;
+                self.all_results(procedure, results, body.at())?;
+            }
+        }
+        body.end()?;
+        message_end::protection(payload, &mut cursor, observer)
+    }
+
+    /// Holds that a COMPOUND that was done has a result for each operation of its Call; those before byte `end` were read.
+    fn all_results(&self, procedure: Procedure, results: Cursor<'a>, end: usize) -> Result<(), XdrError> {
+        let arguments = |(call, cursor): (CallHeaderSummary, Option<Cursor<'a>>)| {
+            opened(call.payload, &mut cursor?, &mut NullObserver).ok().flatten()
+        };
+        let Some(results) = procedure.successful_results(results) else { return Ok(()) };
+        let operations = self.call_header().and_then(arguments).and_then(|call| procedure.operations(call));
+        match operations {
+            Some(operations) if results < operations => {
+                Err(XdrError::ResultsMissing { at: end, results, operations })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Why an RPC message cannot be found: its RPC-over-RDMA header is of a version or a procedure that is not known.
+    fn unknown_header(&self, which: RpcMessageKind) -> Option<XdrError> {
+        self.transaction.message(which)?.unknown_header()
+    }
+
+    /// Tells an observer everything in one of the messages: the RPC-over-RDMA header, the RPC header, and the arguments or
+    /// results. Positions count in the message from its RPC-over-RDMA header on, or in the chunk that holds all of it.
+    ///
+    /// # Errors
+    /// Where the message could not be read further; what was told before stands.
+    pub fn observe<'b, O: Observer<'a>>(
+        &'b self,
+        which: RpcMessageKind,
+        observer: &mut O,
+    ) -> Result<(), XdrError>
+    where
+        'a: 'b,
+    {
+        self.observe_rpcrdma(which, observer)?;
+        if self.transaction.message(which).is_some_and(MessageRecord::is_rdma_error) {
+            return Ok(());
+        }
+        self.observe_rpc(which, observer)
+    }
+
+    /// Tells an observer the RPC-over-RDMA header of the Call or the Reply, if it has one.
+    ///
+    /// # Errors
+    /// Where the header could not be read further; what was told before stands.
+    pub fn observe_rpcrdma<'b, O: Observer<'a>>(
+        &'b self,
+        which: RpcMessageKind,
+        observer: &mut O,
+    ) -> Result<(), XdrError>
+    where
+        'a: 'b,
+    {
+        match self.transaction.message(which).filter(|record| record.rpcrdma.is_some()) {
+            Some(record) => {
+                let mut cursor = Cursor::new(&record.bytes).with_length(record.length);
+                let Some(words) = record.rpcrdma else { return Ok(()) };
+                MessageHeader::decode(words.dialect, &mut cursor, observer).map(|_| ())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Tells an observer the RPC header of the Call or the Reply, and nothing of what follows it.
+    ///
+    /// # Errors
+    /// Where the header could not be read further; what was told before stands.
+    pub fn observe_rpc_header<O: Observer<'a>>(
+        &self,
+        which: RpcMessageKind,
+        observer: &mut O,
+    ) -> Result<(), XdrError> {
+        match self.cursor(which) {
+            Some(mut cursor) => rpc::RpcMsg::decode(&mut cursor, observer).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    /// The captured bytes of the RPC message, and the position of the first as observers are told it.
+    pub fn rpc_bytes(&self, which: RpcMessageKind) -> Option<(&'a [u8], usize)> {
+        self.cursor(which).map(|cursor| (cursor.rest(), cursor.position()))
+    }
+
+    /// Tells an observer everything in the RPC message of the Call or the Reply.
+    ///
+    /// # Errors
+    /// Where the message could not be read further; what was told before stands.
+    pub fn observe_rpc<O: Observer<'a>>(
+        &self,
+        which: RpcMessageKind,
+        observer: &mut O,
+    ) -> Result<(), XdrError> {
+        let Some(mut cursor) = self.cursor(which) else { return Ok(()) };
+        if let Some(error) = self.unknown_header(which) {
+            return Err(error);
+        }
+        let message = rpc::RpcMsg::decode(&mut cursor, observer)?;
+        if message.reply().is_some_and(|reply| !reply.status().is_success()) {
+            return cursor.end();
+        }
+        match self.call_header() {
+            Some((call, _)) => self.body(which, call, cursor, observer),
+            None => Ok(()),
+        }
+    }
+}
+
+/// How a procedure went, where the results begin.
+fn procedure_status(call: CallHeaderSummary, mut cursor: Cursor<'_>) -> Option<ProcedureStatus> {
+    let results = opened(call.payload, &mut cursor, &mut NullObserver).ok().flatten()?;
+    call.described()?.status(results).ok().flatten()
+}
+
+/// What the header of a Call says of its arguments and of the results of its Reply.
+#[derive(Clone, Copy, Debug)]
+struct CallHeaderSummary {
+    program: Program,
+    version: u32,
+    procedure: u32,
+    payload: GssPayload,
+}
+
+impl CallHeaderSummary {
+    fn from_call(call: &rpc::CallBody<'_>) -> Self {
+        Self { program: call.prog, version: call.vers, procedure: call.proc, payload: call.cred.payload() }
+    }
+
+    /// The procedure, if it is described.
+    fn described(self) -> Option<Procedure> {
+        Procedure::of(self.program, self.version, self.procedure)
+    }
+}
+
+/// The cursor at the arguments or results inside their protection; `None` where they cannot be read.
+fn opened<'a, O: Observer<'a>>(
+    payload: GssPayload,
+    cursor: &mut Cursor<'a>,
+    observer: &mut O,
+) -> Result<Option<Cursor<'a>>, XdrError> {
+    match payload {
+        GssPayload::Plain => Ok(Some(*cursor)),
+        GssPayload::Integrity => {
+            gss::IntegrityBody::open(cursor, observer).map(|protected| Some(protected.body))
+        }
+        GssPayload::Privacy => gss::PrivData::read(cursor, observer).map(|_| None),
+        GssPayload::Control(_) => Ok(None),
+    }
+}
+
+/// Listens to the header of a Call that ends too early, so that what was read before its end is there.
+#[derive(Default)]
+struct PartialCallHeader {
+    program: Option<Program>,
+    version: Option<u32>,
+    procedure: Option<u32>,
+    flavor: Option<Flavor>,
+}
+
+impl PartialCallHeader {
+    fn of(mut call: Cursor<'_>) -> Self {
+        let mut words = Self::default();
+        let _ = rpc::RpcMsg::decode(&mut call, &mut words);
+        words
+    }
+
+    /// The header, where its credential is of a flavor that protects nothing.
+    fn head(&self) -> Option<CallHeaderSummary> {
+        let is_plain = matches!(self.flavor?, Flavor::AUTH_NONE | Flavor::AUTH_SYS);
+        let (program, version, procedure) = (self.program?, self.version?, self.procedure?);
+        is_plain.then_some(CallHeaderSummary { program, version, procedure, payload: GssPayload::Plain })
+    }
+
+    fn tell(&self, facts: &mut RpcSummary) {
+        facts.program = self.program;
+        facts.version = self.version;
+        facts.procedure = self.procedure;
+        if let (Some(program), Some(version), Some(number)) = (self.program, self.version, self.procedure) {
+            facts.procedure_name = nfs::procedure_name(program, version, number);
+            facts.operation = facts.procedure_name.map(CallOperation::Named);
+        }
+    }
+}
+
+impl<'a> Observer<'a> for PartialCallHeader {
+    fn enter(&mut self, _: &'static Field, _: usize) {}
+
+    fn leave(&mut self, _: usize) {}
+
+    fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
+        let (FieldValue::Unsigned(number) | FieldValue::Enum(number, _)) = value else { return };
+        let word = number as u32;
+        match field.name {
+            "rpc.program" => self.program = Some(Program(word)),
+            "rpc.programversion" => self.version = Some(word),
+            "rpc.procedure" => self.procedure = Some(word),
+            // That of the verifier follows.
+            "rpc.auth.flavor" if self.flavor.is_none() => self.flavor = Some(Flavor(word)),
+            _ => {}
+        }
+    }
+}
+
+fn rdma_error(reply: &MessageRecord) -> Option<ErrorCode> {
+    reply.header()?.error()
+}

@@ -1,0 +1,127 @@
+//! A message decoded and encoded again: what holds the typed structures to the bytes that real peers sent.
+
+use crate::field::NullObserver;
+use crate::nfs::Procedure;
+use crate::rpc;
+use crate::rpc::gss::{self, Control, GssPayload};
+use crate::rpcrdma::{Dialect, MessageHeader};
+use crate::xdr::{Cursor, Encoder, Splice, Xdr, XdrError};
+
+use super::{RpcMessageKind, TransactionMessages};
+
+/// A message as it was sent, and as it encodes from what was decoded of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MessageRoundTrip<'a> {
+    /// The RPC-over-RDMA header; empty on other transports.
+    pub header: RoundTripBytes<'a>,
+    /// The RPC message: what went inline, or the content of the chunk that holds all of it.
+    pub message: RoundTripBytes<'a>,
+    /// The items that travelled in chunks. In a Call their positions are those of its Read chunks.
+    pub splices: Vec<Splice>,
+}
+
+/// Bytes as they were sent, beside those that what was decoded of them encodes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoundTripBytes<'a> {
+    /// As they were sent.
+    pub sent: &'a [u8],
+    /// As they encode.
+    pub encoded: Vec<u8>,
+}
+
+impl RoundTripBytes<'_> {
+    /// Whether both are the same.
+    pub fn is_same(&self) -> bool {
+        self.sent == self.encoded
+    }
+}
+
+impl<'a> TransactionMessages<'a> {
+    /// Decodes a message and encodes it again. `None` where the message is not there or not whole, where its Call does
+    /// not tell a procedure that is described, and where nothing describes what protects its arguments or results.
+    ///
+    /// # Errors
+    /// Where a whole message could not be decoded to its end.
+    pub fn encode_again(&self, which: RpcMessageKind) -> Option<Result<MessageRoundTrip<'a>, XdrError>> {
+        let record = self.transaction.message(which)?;
+        let cursor = self.cursor(which)?;
+        let is_whole = record.bytes.len() >= record.length
+            && record.gaps.is_empty()
+            && cursor.rest().len() == cursor.remaining();
+        if !is_whole {
+            return None;
+        }
+        let dialect = record.rpcrdma.map_or(Dialect::Rfc8166, |words| words.dialect);
+        if record.is_rdma_error() {
+            let message = RoundTripBytes { sent: &[], encoded: Vec::new() };
+            return Some(header_again(dialect, &record.bytes).map(|header| MessageRoundTrip {
+                header,
+                message,
+                splices: Vec::new(),
+            }));
+        }
+        let (call, _) = self.call_header()?;
+        let procedure = call.described()?;
+        let payload = call.payload;
+        if payload == GssPayload::Control(Control::Unknown) {
+            return None;
+        }
+        // Nothing may follow the header of a message that travels in a chunk.
+        let end =
+            if record.is_nomsg() { record.bytes.len() } else { record.rpc_at.unwrap_or(record.bytes.len()) };
+        let header = record.bytes.get(..end).unwrap_or_default();
+        Some(header_again(dialect, header).and_then(|header| {
+            let mut encoder = Encoder::new().with_padding(record.padding(), end);
+            message_again(which, procedure, payload, cursor, &mut encoder)?;
+            let (encoded, splices) = encoder.finish();
+            Ok(MessageRoundTrip { header, message: RoundTripBytes { sent: cursor.rest(), encoded }, splices })
+        }))
+    }
+}
+
+fn header_again(dialect: Dialect, sent: &[u8]) -> Result<RoundTripBytes<'_>, XdrError> {
+    let mut encoder = Encoder::new();
+    if !sent.is_empty() {
+        MessageHeader::decode(dialect, &mut Cursor::new(sent), &mut NullObserver)?.encode(&mut encoder);
+    }
+    Ok(RoundTripBytes { sent, encoded: encoder.finish().0 })
+}
+
+fn message_again(
+    which: RpcMessageKind,
+    procedure: Procedure,
+    payload: GssPayload,
+    mut cursor: Cursor<'_>,
+    encoder: &mut Encoder,
+) -> Result<(), XdrError> {
+    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver)?;
+    message.encode(encoder);
+    if message.reply().is_some_and(|reply| !reply.status().is_success()) {
+        return Ok(());
+    }
+    let body = |cursor: &mut Cursor<'_>, encoder: &mut Encoder| match which {
+        RpcMessageKind::Call => procedure.encode_arguments_again(cursor, encoder),
+        RpcMessageKind::Reply => procedure.encode_results_again(cursor, encoder),
+    };
+    match (payload, which) {
+        (GssPayload::Plain, _) => body(&mut cursor, encoder)?,
+        (GssPayload::Integrity, _) => {
+            let mut protected = gss::IntegrityBody::open(&mut cursor, &mut NullObserver)?;
+            let mut result = Ok(());
+            encoder.nested(|encoder| {
+                encoder.word(protected.seq_num);
+                result = body(&mut protected.body, encoder);
+            });
+            result?;
+            gss::IntegrityChecksum::read(&mut cursor, &mut NullObserver)?.encode(encoder);
+        }
+        (GssPayload::Privacy, _) => gss::PrivData::read(&mut cursor, &mut NullObserver)?.encode(encoder),
+        (GssPayload::Control(control), RpcMessageKind::Call) => {
+            control.encode_arguments_again(&mut cursor, encoder)?
+        }
+        (GssPayload::Control(control), RpcMessageKind::Reply) => {
+            control.encode_results_again(&mut cursor, encoder)?
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,485 @@
+//! Fragments of IP datagrams put together, in bounded memory. RFC 791 section 3.2; RFC 8200 section 4.5.
+//!
+//! Fragments come in any order. Where two of them overlap, what came first stays. Time is the time of frames.
+
+use rustc_hash::FxHashMap;
+
+use crate::address::{Address, Tenant};
+use crate::field::Observer;
+use crate::frame::{CapturedSlice, Frame, FrameNumber, Timestamp};
+use crate::net::{self, Datagram, Identification, IpFragment, IpProtocol};
+
+/// Bounds of what is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct FragmentLimits {
+    /// Datagrams that wait for fragments.
+    pub datagrams: usize,
+    /// Bytes of them all.
+    pub bytes: usize,
+    /// Fragments of one datagram, copies included.
+    pub fragments: usize,
+    /// Nanoseconds of frame time after which a datagram is not continued, because its identification may have
+    /// come round.
+    pub age: u64,
+}
+
+impl Default for FragmentLimits {
+    /// 30 seconds is what Linux waits; 65,535 bytes in fragments of 576 bytes are 120 of them.
+    fn default() -> Self {
+        Self { datagrams: 256, bytes: 8 << 20, fragments: 1024, age: 30_000_000_000 }
+    }
+}
+
+/// A datagram whose fragments all came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReassembledDatagram {
+    /// Who sent it.
+    pub source: Address,
+    /// Who gets it.
+    pub destination: Address,
+    /// The virtual network that it is in.
+    pub tenant: Tenant,
+    /// What it carries.
+    pub protocol: IpProtocol,
+    /// Its payload, up to the first byte that a snap length cut.
+    pub bytes: Vec<u8>,
+    /// Length of the payload on the wire in bytes.
+    pub length: usize,
+    /// The frames that carried it, in the order in which they came, copies included.
+    pub frames: Vec<FrameNumber>,
+}
+
+impl ReassembledDatagram {
+    /// Finds what the datagram carries; positions count from the beginning of its payload.
+    pub fn decode<'a, O: Observer<'a>>(&'a self, observer: &mut O) -> Datagram<'a> {
+        let payload = CapturedSlice::new(&self.bytes, self.length, 0);
+        net::decode_payload(self.source, self.destination, self.tenant, self.protocol, payload, observer)
+    }
+}
+
+/// What the fragments of one datagram have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct FragmentKey {
+    source: Address,
+    destination: Address,
+    tenant: Tenant,
+    /// IPv6 leaves it out: only the first fragment tells it.
+    protocol: Option<IpProtocol>,
+    identification: Identification,
+}
+
+/// A run of the payload.
+#[derive(Debug)]
+struct FragmentPayload {
+    start: usize,
+    /// On the wire; the bytes may be fewer.
+    end: usize,
+    bytes: Vec<u8>,
+}
+
+/// A datagram that waits for fragments.
+#[derive(Debug)]
+struct PartialDatagram {
+    since: Timestamp,
+    /// Counts up, so that the oldest is known where times are equal.
+    serial: u64,
+    protocol: IpProtocol,
+    /// Length of the payload, known from the last fragment.
+    length: Option<usize>,
+    /// In order, without overlap.
+    pieces: Vec<FragmentPayload>,
+    frames: Vec<FrameNumber>,
+    kept: usize,
+}
+
+/// Puts fragments together.
+#[derive(Debug, Default)]
+pub struct IpReassembler {
+    bounds: FragmentLimits,
+    waiting: FxHashMap<FragmentKey, PartialDatagram>,
+    kept: usize,
+    serial: u64,
+    given_up: u64,
+}
+
+/// The longest payload that the offsets of fragments reach.
+const LONGEST: usize = 65_535;
+
+impl IpReassembler {
+    /// Nothing is kept yet.
+    pub fn new(bounds: FragmentLimits) -> Self {
+        Self { bounds, ..Self::default() }
+    }
+
+    /// How many datagrams were given up: too old, too many, or beyond what a datagram can be.
+    pub fn given_up(&self) -> u64 {
+        self.given_up
+    }
+
+    /// How many datagrams wait for fragments.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// How many bytes of fragments are kept.
+    pub fn kept_bytes(&self) -> usize {
+        self.kept
+    }
+
+    /// Takes the fragment that `frame` carries as `datagram`, and gives the datagram that it completes.
+    pub fn add(
+        &mut self,
+        frame: &Frame<'_>,
+        datagram: &Datagram<'_>,
+        fragment: &IpFragment<'_>,
+    ) -> Option<ReassembledDatagram> {
+        let key = FragmentKey {
+            source: datagram.source,
+            destination: datagram.destination,
+            tenant: datagram.tenant,
+            protocol: is_ipv4(&datagram.source).then_some(fragment.protocol),
+            identification: fragment.identification,
+        };
+        let start = fragment.offset as usize;
+        let end = start.saturating_add(fragment.payload.length);
+        let before = self.waiting.get(&key);
+        let old = before.is_some_and(|before| frame.time.apart(before.since) > self.bounds.age);
+        let full = before.is_some_and(|before| before.frames.len() >= self.bounds.fragments);
+        if end > LONGEST {
+            self.given_up += u64::from(before.is_none());
+            self.drop(&key);
+            return None;
+        }
+        if old || full {
+            self.drop(&key);
+        }
+        if !self.waiting.contains_key(&key) {
+            self.make_room(self.bounds.datagrams, self.bounds.bytes, None);
+            self.serial += 1;
+        }
+        let serial = self.serial;
+        let waiting =
+            self.waiting.entry(key).or_insert_with(|| PartialDatagram::new(frame.time, serial, fragment));
+        let kept_before = waiting.kept;
+        waiting.frames.push(frame.number);
+        if start == 0 {
+            waiting.protocol = fragment.protocol;
+        }
+        if !fragment.more && waiting.length.is_none() {
+            waiting.length = Some(end);
+        }
+        waiting.fill(start, end, fragment.payload.bytes);
+        self.kept += waiting.kept - kept_before;
+        if waiting.is_whole() {
+            let whole = self.waiting.remove(&key)?;
+            self.kept -= whole.kept;
+            return Some(whole.join(key));
+        }
+        self.make_room(usize::MAX, self.bounds.bytes, Some(serial));
+        None
+    }
+
+    /// Gives up the oldest datagrams until fewer than `datagrams` are left and no more than `bytes` of them.
+    fn make_room(&mut self, datagrams: usize, bytes: usize, spared: Option<u64>) {
+        while self.waiting.len() >= datagrams || self.kept > bytes {
+            let others = self.waiting.iter().filter(|(_, waiting)| Some(waiting.serial) != spared);
+            let Some(oldest) = others.min_by_key(|(_, waiting)| waiting.serial).map(|(key, _)| *key) else {
+                return;
+            };
+            self.drop(&oldest);
+        }
+    }
+
+    fn drop(&mut self, key: &FragmentKey) {
+        if let Some(dropped) = self.waiting.remove(key) {
+            self.kept -= dropped.kept;
+            self.given_up += 1;
+        }
+    }
+}
+
+fn is_ipv4(address: &Address) -> bool {
+    matches!(address, Address::Ip(address) if address.is_ipv4())
+}
+
+impl PartialDatagram {
+    fn new(since: Timestamp, serial: u64, fragment: &IpFragment<'_>) -> Self {
+        Self {
+            since,
+            serial,
+            protocol: fragment.protocol,
+            length: None,
+            pieces: Vec::new(),
+            frames: Vec::new(),
+            kept: 0,
+        }
+    }
+
+    /// Keeps what lies in the gaps between the pieces that came before.
+    fn fill(&mut self, start: usize, end: usize, bytes: &[u8]) {
+        let mut at = start;
+        let mut index = self.pieces.partition_point(|piece| piece.end <= start);
+        while at < end {
+            let next = self.pieces.get(index);
+            let gap_end = next.map_or(end, |next| next.start.min(end));
+            let covered_to = next.map_or(end, |next| next.end);
+            if at < gap_end {
+                let captured = bytes.get(at - start..).unwrap_or_default();
+                let bytes = captured.get(..gap_end - at).unwrap_or(captured).to_vec();
+                self.kept += bytes.len();
+                self.pieces.insert(index, FragmentPayload { start: at, end: gap_end, bytes });
+                index += 1;
+            }
+            index += 1;
+            at = covered_to;
+        }
+    }
+
+    fn is_whole(&self) -> bool {
+        let Some(length) = self.length else { return false };
+        let mut reached = 0;
+        for piece in &self.pieces {
+            if piece.start > reached {
+                break;
+            }
+            reached = piece.end;
+        }
+        reached >= length
+    }
+
+    fn join(self, key: FragmentKey) -> ReassembledDatagram {
+        let length = self.length.unwrap_or_default();
+        let mut bytes = Vec::with_capacity(length);
+        for piece in &self.pieces {
+            bytes.extend_from_slice(&piece.bytes);
+            if piece.bytes.len() < piece.end - piece.start {
+                break;
+            }
+        }
+        bytes.truncate(length);
+        ReassembledDatagram {
+            source: key.source,
+            destination: key.destination,
+            tenant: key.tenant,
+            protocol: self.protocol,
+            bytes,
+            length,
+            frames: self.frames,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::address::Port;
+    use crate::field::NullObserver;
+    use crate::frame::LinkType;
+    use crate::net::DatagramPayload;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    /// A fragment in its own IPv4 datagram.
+    fn ipv4(id: u16, offset: usize, more: bool, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0x45, 0];
+        bytes.extend((20 + payload.len() as u16).to_be_bytes());
+        bytes.extend(id.to_be_bytes());
+        bytes.extend((u16::from(more) << 13 | (offset / 8) as u16).to_be_bytes());
+        bytes.extend([64, 17, 0, 0, 10, 9, 0, 1, 10, 9, 0, 2]);
+        [&bytes, payload].concat()
+    }
+
+    fn ipv6(id: u32, offset: usize, more: bool, next: u8, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0x60, 0, 0, 0];
+        bytes.extend((8 + payload.len() as u16).to_be_bytes());
+        bytes.extend([44, 64]);
+        bytes.extend([0xfd; 16]);
+        bytes.extend([0xfe; 16]);
+        bytes.extend([next, 0]);
+        bytes.extend((offset as u16 | u16::from(more)).to_be_bytes());
+        bytes.extend(id.to_be_bytes());
+        [&bytes, payload].concat()
+    }
+
+    /// Adds captured frames of raw IP, numbered and timed, and keeps what comes out.
+    struct Bench {
+        fragments: IpReassembler,
+        number: u64,
+        time: i64,
+    }
+
+    impl Bench {
+        fn new(bounds: FragmentLimits) -> Self {
+            Self { fragments: IpReassembler::new(bounds), number: 0, time: 0 }
+        }
+
+        fn add(&mut self, bytes: &[u8]) -> Option<ReassembledDatagram> {
+            self.add_cut(bytes, bytes.len())
+        }
+
+        fn add_cut(&mut self, bytes: &[u8], captured: usize) -> Option<ReassembledDatagram> {
+            self.number += 1;
+            let frame = Frame {
+                number: FrameNumber(self.number),
+                time: Timestamp(self.time),
+                link: LinkType::RAW,
+                bytes: &bytes[..captured],
+                length: bytes.len() as u32,
+            };
+            let datagram = net::decode(&frame, &mut NullObserver);
+            let DatagramPayload::Fragment(fragment) = datagram.carried else { panic!("{datagram:?}") };
+            self.fragments.add(&frame, &datagram, &fragment)
+        }
+    }
+
+    /// A UDP datagram of `length` bytes to port 2049, each byte telling its place.
+    fn udp(length: usize) -> Vec<u8> {
+        let mut bytes = vec![0x03, 0x20, 0x08, 0x01];
+        bytes.extend((length as u16).to_be_bytes());
+        bytes.extend([0, 0]);
+        bytes.extend((8..length).map(|at| at as u8));
+        bytes
+    }
+
+    fn frames(numbers: &[u64]) -> Vec<FrameNumber> {
+        numbers.iter().copied().map(FrameNumber).collect()
+    }
+
+    #[test]
+    fn fragments_in_any_order_make_the_datagram() {
+        let whole = udp(40);
+        let parts = [(0, 16, true), (16, 32, true), (32, 40, false)];
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            let mut bench = Bench::new(FragmentLimits::default());
+            let mut made = None;
+            for index in order {
+                assert_eq!(made, None);
+                let (start, end, more) = parts[index];
+                made = bench.add(&ipv4(7, start, more, &whole[start..end]));
+            }
+            let made = made.unwrap();
+            assert_eq!((&made.bytes, made.length, made.frames.len()), (&whole, 40, 3));
+            let datagram = made.decode(&mut NullObserver);
+            assert_eq!(datagram.source.to_string(), "10.9.0.1");
+            let DatagramPayload::Udp(udp) = datagram.carried else { panic!() };
+            assert_eq!((udp.destination_port, udp.payload.length, udp.payload.at), (Port(2049), 32, 8));
+            assert_eq!((bench.fragments.waiting(), bench.fragments.kept_bytes()), (0, 0));
+        }
+    }
+
+    #[test]
+    fn datagrams_do_not_mix() {
+        let mut bench = Bench::new(FragmentLimits::default());
+        assert_eq!(bench.add(&ipv4(1, 0, true, &[1; 8])), None);
+        assert_eq!(bench.add(&ipv4(2, 8, false, &[2; 8])), None);
+        assert_eq!(bench.add(&ipv6(1, 8, false, 17, &[3; 8])), None);
+        assert_eq!(bench.add(&ipv4(1, 8, false, &[4; 8])).unwrap().frames, frames(&[1, 4]));
+        assert_eq!(bench.fragments.waiting(), 2);
+    }
+
+    #[test]
+    fn what_came_first_stays_where_fragments_overlap() {
+        let mut bench = Bench::new(FragmentLimits::default());
+        bench.add(&ipv4(1, 8, true, &[1; 16]));
+        bench.add(&ipv4(1, 32, false, &[2; 8]));
+        let whole = bench.add(&ipv4(1, 0, true, &[3; 40])).unwrap();
+        assert_eq!(whole.bytes, [&[3; 8][..], &[1; 16], &[3; 8], &[2; 8]].concat());
+        assert_eq!(whole.frames, frames(&[1, 2, 3]));
+    }
+
+    #[test]
+    fn copies_are_remembered_and_change_nothing() {
+        let mut bench = Bench::new(FragmentLimits::default());
+        bench.add(&ipv4(1, 0, true, &[1; 8]));
+        bench.add(&ipv4(1, 0, true, &[9; 8]));
+        let whole = bench.add(&ipv4(1, 8, false, &[2; 8])).unwrap();
+        assert_eq!(whole.bytes, [[1; 8], [2; 8]].concat());
+        assert_eq!(whole.frames, frames(&[1, 2, 3]));
+    }
+
+    #[test]
+    fn the_first_fragment_of_ipv6_tells_the_protocol() {
+        let mut bench = Bench::new(FragmentLimits::default());
+        bench.add(&ipv6(5, 8, false, 59, &[0; 8]));
+        assert_eq!(bench.add(&ipv6(5, 0, true, 17, &[0; 8])).unwrap().protocol, IpProtocol::UDP);
+    }
+
+    #[test]
+    fn a_snap_length_leaves_the_bytes_before_the_cut_and_the_whole_length() {
+        let mut bench = Bench::new(FragmentLimits::default());
+        let whole = udp(64);
+        assert_eq!(bench.add_cut(&ipv4(1, 0, true, &whole[..32]), 20 + 24), None);
+        let made = bench.add(&ipv4(1, 32, false, &whole[32..])).unwrap();
+        assert_eq!((&made.bytes[..], made.length), (&whole[..24], 64));
+        let DatagramPayload::Udp(udp) = made.decode(&mut NullObserver).carried else { panic!() };
+        assert_eq!((udp.payload.length, udp.payload.bytes.len()), (56, 16));
+    }
+
+    #[test]
+    fn an_identification_that_came_round_begins_a_new_datagram() {
+        let mut bench = Bench::new(FragmentLimits::default());
+        bench.add(&ipv4(1, 0, true, &[1; 8]));
+        bench.time = 31 * SECOND;
+        assert_eq!(bench.add(&ipv4(1, 8, false, &[2; 8])), None);
+        assert_eq!(bench.fragments.given_up(), 1);
+        assert_eq!(bench.add(&ipv4(1, 0, true, &[3; 8])).unwrap().bytes, [[3; 8], [2; 8]].concat());
+    }
+
+    #[test]
+    fn the_oldest_is_given_up_and_counted_when_a_bound_is_reached() {
+        let mut bench = Bench::new(FragmentLimits { datagrams: 2, ..FragmentLimits::default() });
+        for id in 1..=3 {
+            bench.add(&ipv4(id, 0, true, &[1; 8]));
+        }
+        assert_eq!((bench.fragments.waiting(), bench.fragments.given_up()), (2, 1));
+        assert_eq!(bench.add(&ipv4(2, 8, false, &[2; 8])).unwrap().frames, frames(&[2, 4]));
+
+        let mut bench = Bench::new(FragmentLimits { bytes: 20, ..FragmentLimits::default() });
+        for id in 1..=3 {
+            bench.add(&ipv4(id, 0, true, &[1; 8]));
+        }
+        assert_eq!((bench.fragments.kept_bytes(), bench.fragments.given_up()), (16, 1));
+
+        let mut bench = Bench::new(FragmentLimits { fragments: 3, ..FragmentLimits::default() });
+        for _ in 0..4 {
+            bench.add(&ipv4(1, 0, true, &[1; 8]));
+        }
+        assert_eq!((bench.fragments.waiting(), bench.fragments.given_up()), (1, 1));
+    }
+
+    #[test]
+    fn no_datagram_is_longer_than_65535_bytes() {
+        let mut bench = Bench::new(FragmentLimits::default());
+        bench.add(&ipv4(1, 0, true, &[1; 8]));
+        assert_eq!(bench.add(&ipv4(1, 65_528, false, &[2; 8])), None);
+        assert_eq!((bench.fragments.waiting(), bench.fragments.given_up()), (0, 1));
+        assert_eq!(bench.add(&ipv4(2, 65_528, true, &[2; 8])), None);
+        assert_eq!((bench.fragments.waiting(), bench.fragments.given_up()), (0, 2));
+    }
+
+    proptest! {
+        #[test]
+        fn any_fragments_stay_within_bounds(
+            adds in prop::collection::vec((0u16..4, 0usize..40, any::<bool>(), 0usize..80, 0i64..20), 1..200),
+        ) {
+            let bounds = FragmentLimits { datagrams: 3, bytes: 200, fragments: 20, age: 60 * SECOND as u64 };
+            let mut bench = Bench::new(bounds);
+            for (id, offset, more, length, seconds) in adds {
+                bench.time += seconds * SECOND;
+                if offset == 0 && !more {
+                    continue;
+                }
+                if let Some(whole) = bench.add(&ipv4(id, offset * 8, more, &vec![id as u8; length])) {
+                    prop_assert_eq!(whole.bytes.len(), whole.length);
+                }
+                prop_assert!(bench.fragments.waiting() <= 3);
+                // One datagram alone may go beyond the bound, but never beyond what a datagram can be.
+                prop_assert!(bench.fragments.kept_bytes() <= 200 || bench.fragments.waiting() == 1);
+                let kept: usize = bench.fragments.waiting.values().map(|waiting| waiting.kept).sum();
+                prop_assert_eq!(kept, bench.fragments.kept_bytes());
+            }
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! The beginning of an FPDU found again: after a gap, and in a stream that was captured from the middle on.
+//!
+//! Markers point at it (RFC 5044 section 6). Without them structure tells: the headers of an FPDU say much that random bytes
+//! do not, its length leads to the next one or to the end of the segment, at which senders begin and end FPDUs wherever
+//! they can (RFC 5044 section 5.1), and its CRC is right, if there is one. CRCs are computed over so many bytes as [`SearchBudget`]
+//! allows; beyond it, structure has to tell alone.
+
+use std::cell::Cell;
+
+use crate::field::NullObserver;
+use crate::flow::stream::Position;
+use crate::frame::CapturedSlice;
+use crate::iwarp::crc::Crc;
+use crate::iwarp::mpa::{FpduHeader, MARKER_INTERVAL, Marker};
+use crate::iwarp::{DdpSegment, DdpTarget};
+use crate::rdma::Handle;
+
+use super::markers::Markers;
+
+/// How sure it is that an FPDU begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FpduConfidence {
+    /// It does.
+    Certain,
+    /// It may; its successor will tell.
+    Tentative,
+}
+
+/// What speaks for an FPDU, the weakest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum FpduEvidence {
+    /// The headers of a tagged segment to unknown memory, which goes beyond these bytes: some 14 bits.
+    Headers,
+    /// Headers that name a queue, or memory that is known: some 40 bits.
+    Named,
+    /// A marker in the FPDU points at its beginning.
+    Pointed,
+    /// More follow it, or only the CRC is behind the end of these bytes.
+    Chain,
+    /// They end where these bytes end.
+    Exact,
+    /// The CRC is right.
+    Crc,
+}
+
+/// Over how many bytes CRCs may still be computed while one segment is searched: bytes that look like headers everywhere must
+/// not cost the length of the segment at each of them.
+#[derive(Debug, Default)]
+pub(super) struct SearchBudget(Cell<usize>);
+
+/// CRCs are computed over so many times the bytes of a segment: some FPDUs are looked at more than once, and few bytes that
+/// begin none look like headers.
+const EFFORT: usize = 16;
+
+impl SearchBudget {
+    /// What is allowed for a segment of this length.
+    pub(super) fn of(length: usize) -> Self {
+        Self(Cell::new(length.saturating_mul(EFFORT)))
+    }
+
+    /// Whether a CRC over so many bytes may be computed.
+    fn allows(&self, bytes: usize) -> bool {
+        let left = self.0.get().checked_sub(bytes);
+        self.0.set(left.unwrap_or(0));
+        left.is_some()
+    }
+}
+
+/// Bytes in one run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FpduSearchBytes<'a> {
+    /// What was captured of them.
+    pub(super) bytes: &'a [u8],
+    /// Their length on the wire.
+    pub(super) length: usize,
+    /// Where they begin.
+    pub(super) at: Position,
+    /// What finding FPDUs in them may cost.
+    pub(super) work: &'a SearchBudget,
+}
+
+/// An FPDU that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FoundFpdu {
+    /// So many bytes from the beginning.
+    pub(super) offset: usize,
+    pub(super) markers: Markers,
+    pub(super) trust: FpduConfidence,
+}
+
+/// Length of the headers of an FPDU that tell what it is.
+const HEADERS: usize = FpduHeader::LENGTH + DdpSegment::UNTAGGED;
+
+/// FPDUs of one run that are walked over.
+const CHAIN: usize = 4;
+
+impl FpduSearchBytes<'_> {
+    /// The bytes of FPDUs from an offset on, without markers; tells how many there are.
+    fn gather(&self, offset: usize, markers: Markers, into: &mut [u8; HEADERS]) -> usize {
+        let mut count = 0;
+        let mut offset = offset;
+        for to in into {
+            offset += markers.rest(self.at + offset as u64) as usize;
+            let Some(byte) = self.bytes.get(offset) else { break };
+            *to = *byte;
+            count += 1;
+            offset += 1;
+        }
+        count
+    }
+
+    /// The headers of the FPDU at an offset, and where it ends.
+    fn fpdu(&self, offset: usize, markers: Markers) -> Option<Result<CandidateFpdu, FpduMismatch>> {
+        let mut headers = [0; HEADERS];
+        let count = self.gather(offset, markers, &mut headers);
+        let (header, ulpdu) = FpduHeader::decode(headers.get(..count)?, 0, &mut NullObserver)?;
+        let length = usize::from(header.ulpdu_length);
+        let (segment, _) = DdpSegment::decode(CapturedSlice::new(ulpdu, length, 0), &mut NullObserver)?;
+        if !segment.is_plausible(length) {
+            return Some(Err(FpduMismatch));
+        }
+        let end = markers.end_of(self.at + offset as u64, header.fpdu_length() as u64);
+        let end = (end - self.at) as usize;
+        let Some(is_pointed_at) = self.pointed_at(offset, end, markers) else {
+            return Some(Err(FpduMismatch));
+        };
+        Some(Ok(CandidateFpdu { segment, end, is_pointed_at }))
+    }
+
+    /// Whether markers between two offsets point at the first, or behind the marker that may stand there; `None` where one
+    /// does not.
+    fn pointed_at(&self, offset: usize, end: usize, markers: Markers) -> Option<bool> {
+        let mut is_pointed_at = false;
+        let mut next = markers.next(self.at + offset as u64);
+        let mut begins = offset;
+        while let Some(place) = next.map(|next| (next - self.at) as usize)
+            && place < end
+            && let Some((marker, _)) =
+                self.bytes.get(place..).and_then(|bytes| Marker::decode(bytes, 0, &mut NullObserver))
+        {
+            if marker.reserved != 0 || usize::from(marker.fpduptr) != place - begins {
+                return None;
+            }
+            if place == begins {
+                begins += Marker::LENGTH;
+            } else {
+                is_pointed_at = true;
+            }
+            next = next.map(|next| next + MARKER_INTERVAL);
+        }
+        Some(is_pointed_at)
+    }
+
+    /// Whether the CRC of an FPDU that lies between these offsets is known to be right.
+    fn has_right_crc(&self, offset: usize, end: usize) -> bool {
+        let field = end.checked_sub(Crc::LENGTH);
+        field.is_some_and(|field| match (self.bytes.get(offset..field), self.bytes.get(field..end)) {
+            (Some(covered), Some(field)) => {
+                self.work.allows(covered.len()) && Crc::of(covered).field() == field
+            }
+            _ => false,
+        })
+    }
+
+    /// What speaks for FPDUs from an offset on; `None` where there are none.
+    fn walk(&self, offset: usize, markers: Markers, known: &impl Fn(Handle) -> bool) -> Option<FpduEvidence> {
+        let mut evidence = None;
+        let mut at = offset;
+        for _ in 0..CHAIN {
+            let CandidateFpdu { segment, end, is_pointed_at } = match self.fpdu(at, markers) {
+                Some(Ok(fpdu)) => fpdu,
+                // One that follows is none: so the first is none.
+                Some(Err(FpduMismatch)) => return None,
+                None => return evidence,
+            };
+            if self.has_right_crc(at, end) {
+                return Some(FpduEvidence::Crc);
+            }
+            let is_named = match segment.target {
+                DdpTarget::Tagged { stag, .. } => known(stag),
+                DdpTarget::Untagged { .. } => true,
+            };
+            let of_this = match end.cmp(&self.length) {
+                std::cmp::Ordering::Equal => FpduEvidence::Exact,
+                std::cmp::Ordering::Greater if end - self.length == Crc::LENGTH => FpduEvidence::Chain,
+                _ if evidence.is_some() => FpduEvidence::Chain,
+                _ if is_pointed_at => FpduEvidence::Pointed,
+                _ if is_named => FpduEvidence::Named,
+                _ => FpduEvidence::Headers,
+            };
+            evidence = evidence.max(Some(of_this));
+            if end >= self.length {
+                break;
+            }
+            at = end;
+        }
+        evidence
+    }
+
+    /// What speaks for an FPDU at an offset where nothing is known of markers, and where these would be.
+    fn walk_any(&self, offset: usize, known: &impl Fn(Handle) -> bool) -> Option<(FpduEvidence, Markers)> {
+        if self.bytes.get(offset..offset + Marker::LENGTH) == Some(&[0; Marker::LENGTH]) {
+            // A marker before an FPDU; or the CRC of the FPDU before, where CRCs are not in use.
+            let markers = Markers::At(self.at + offset as u64);
+            let evidence = self.walk(offset, markers, known)?;
+            let without = self.walk(offset + Marker::LENGTH, Markers::Off, known);
+            return without.is_none_or(|without| without < evidence).then_some((evidence, markers));
+        }
+        if !is_header(self.bytes, offset) {
+            return None;
+        }
+        let without = self.walk(offset, Markers::Off, known).map(|evidence| (evidence, Markers::Off));
+        if without.is_some_and(|(evidence, _)| evidence >= FpduEvidence::Exact) {
+            return without;
+        }
+        // A marker in the first FPDU says how far behind its beginning it stands; so may a number in its headers by chance.
+        let places = (HEADERS..MARKER_INTERVAL as usize).step_by(Marker::LENGTH);
+        let with = places.filter_map(|behind| {
+            let place = offset + behind;
+            let (marker, _) = Marker::decode(self.bytes.get(place..)?, 0, &mut NullObserver)?;
+            if marker.reserved != 0 || usize::from(marker.fpduptr) != behind {
+                return None;
+            }
+            let markers = Markers::At(self.at + place as u64);
+            self.walk(offset, markers, known).map(|evidence| (evidence, markers))
+        });
+        with.chain(without).reduce(|best, other| if other.0 > best.0 { other } else { best })
+    }
+}
+
+/// An FPDU as its headers tell it.
+#[derive(Debug)]
+struct CandidateFpdu {
+    segment: DdpSegment,
+    end: usize,
+    /// Whether a marker in it says where it begins.
+    is_pointed_at: bool,
+}
+
+/// The headers are those of no FPDU.
+#[derive(Debug)]
+struct FpduMismatch;
+
+/// What an FPDU with this evidence is to be called, if it is one; only the first bytes of a segment may be one by little.
+fn found(offset: usize, evidence: FpduEvidence, markers: Markers, are_told: bool) -> Option<FoundFpdu> {
+    let trust = match evidence {
+        FpduEvidence::Headers if offset > 0 => return None,
+        FpduEvidence::Headers => FpduConfidence::Tentative,
+        FpduEvidence::Named | FpduEvidence::Pointed if !are_told => FpduConfidence::Tentative,
+        _ => FpduConfidence::Certain,
+    };
+    Some(FoundFpdu { offset, markers, trust })
+}
+
+/// The FPDU that begins with the first byte, where it is not known whether there are markers.
+pub(super) fn at_start(bytes: &FpduSearchBytes<'_>, known: impl Fn(Handle) -> bool) -> Option<FoundFpdu> {
+    let (evidence, markers) = bytes.walk_any(0, &known)?;
+    found(0, evidence, markers, false)
+}
+
+/// Finds the first FPDU. `markers` is `None` where it is not known whether there are any; `began` is where another FPDU
+/// began; `known` tells whether memory of a name is known.
+pub(super) fn find(
+    bytes: &FpduSearchBytes<'_>,
+    markers: Option<Markers>,
+    began: Option<Position>,
+    known: impl Fn(Handle) -> bool,
+) -> Option<FoundFpdu> {
+    if let Some(markers @ Markers::At(_)) = markers
+        && let Some(offset) = by_marker(bytes, markers, &known)
+    {
+        return Some(FoundFpdu { offset, markers, trust: FpduConfidence::Certain });
+    }
+    // FPDUs begin a multiple of four bytes apart.
+    let (first, step) = match began {
+        Some(began) => ((4 - (bytes.at.wrapping_sub(began)) as usize % 4) % 4, 4),
+        None => (0, 1),
+    };
+    let last = bytes.bytes.len().checked_sub(FpduHeader::LENGTH + DdpSegment::TAGGED)?;
+    (first..=last).step_by(step).find_map(|offset| {
+        let weighed = match markers {
+            Some(markers) => bytes.walk(offset, markers, &known).map(|evidence| (evidence, markers)),
+            None => bytes.walk_any(offset, &known),
+        };
+        let (evidence, weighed) = weighed?;
+        found(offset, evidence, weighed, markers.is_some())
+    })
+}
+
+/// Whether the control bytes at an offset can be those of an FPDU: a quick look.
+fn is_header(bytes: &[u8], offset: usize) -> bool {
+    let control = bytes.get(offset + FpduHeader::LENGTH..);
+    control.is_some_and(|control| {
+        control.first().is_some_and(|ddp| ddp & 0x3f == 1)
+            && control.get(1).is_some_and(|rdmap| rdmap & 0xb0 == 0)
+    })
+}
+
+/// The first FPDU that a marker points at.
+fn by_marker(
+    bytes: &FpduSearchBytes<'_>,
+    markers: Markers,
+    known: &impl Fn(Handle) -> bool,
+) -> Option<usize> {
+    let mut next = markers.next(bytes.at)?;
+    loop {
+        let place = usize::try_from(next - bytes.at).ok()?;
+        let (marker, _) = Marker::decode(bytes.bytes.get(place..)?, 0, &mut NullObserver)?;
+        let behind = usize::from(marker.fpduptr & !3);
+        // It may point before these bytes; a later one will not.
+        if let Some(offset) = place.checked_sub(behind)
+            && bytes.walk(offset, markers, known).is_some()
+        {
+            return Some(offset);
+        }
+        next += MARKER_INTERVAL;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::wire::{START, Sender, payload};
+    use super::*;
+    use crate::iwarp::rdmap::RdmapOpcode;
+
+    fn left(work: &SearchBudget) -> usize {
+        work.0.get()
+    }
+
+    #[test]
+    fn headers_everywhere_cost_no_more_than_some_times_their_bytes() {
+        // An RDMA Write of half the segment begins at every fourth byte.
+        let mut bytes = [&[0xff; 4][..], &[0x80, 0x00, 0xc1, 0x40].repeat(8190)].concat();
+        bytes.extend([0; 32758]);
+        let work = SearchBudget::of(bytes.len());
+        let searched = FpduSearchBytes { bytes: &bytes, length: bytes.len(), at: START, work: &work };
+        assert_eq!(find(&searched, Some(Markers::Off), None, |_| false), None);
+        assert_eq!(left(&work), 0);
+    }
+
+    #[test]
+    fn an_fpdu_behind_bytes_of_another_is_found_long_before_its_work_is_done() {
+        for (has_markers, has_crc) in [(false, false), (false, true), (true, false), (true, true)] {
+            let mut sender = Sender::plain(has_crc);
+            sender.markers = has_markers.then_some(0);
+            sender.write(1, 0, &payload(3000, 1));
+            sender.send(RdmapOpcode::SEND, &payload(100, 2));
+            let rest = &sender.bytes[20..];
+            let all = rest.len() * EFFORT;
+            let work = SearchBudget::of(rest.len());
+            let found = find(
+                &FpduSearchBytes { bytes: rest, length: rest.len(), at: START + 20, work: &work },
+                None,
+                None,
+                |_| false,
+            );
+            assert!(found.is_some_and(|found| found.offset > 0 && found.offset < 1300), "{found:?}");
+            assert!(all - left(&work) <= all / 4, "{} of {all}", all - left(&work));
+        }
+    }
+}

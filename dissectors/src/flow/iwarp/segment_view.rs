@@ -1,0 +1,115 @@
+//! The frames of MPA in one segment shown: what a view tells of a segment that it has alone.
+
+use crate::field::{NullObserver, Observer};
+use crate::flow::stream::Position;
+use crate::frame::CapturedSlice;
+use crate::iwarp::DdpSegment;
+use crate::iwarp::mpa::{Marker, Startup};
+
+use super::fpdu_search::{self, FoundFpdu, FpduConfidence, FpduSearchBytes, SearchBudget};
+
+/// Somewhere in a stream.
+const SOMEWHERE: Position = 1 << 32;
+
+/// Tells an observer the headers of the start-up frame and of the FPDUs that begin in a segment of an iWARP stream. An FPDU
+/// with a marker in it is told up to the marker.
+pub fn observe_segment<'a, O: Observer<'a>>(payload: CapturedSlice<'a>, observer: &mut O) {
+    let startup = Startup::decode(payload, observer);
+    let mut rest = payload.after(startup.map_or(0, |startup| startup.length));
+    let work = SearchBudget::of(rest.bytes.len());
+    let Some(found) = first(rest, &work) else { return };
+    let markers = found.markers;
+    let mut at = SOMEWHERE + found.offset as u64;
+    rest = rest.after(found.offset);
+    while !rest.bytes.is_empty() {
+        if markers.rest(at) > 0 {
+            Marker::decode(rest.bytes, rest.at, observer);
+            (rest, at) = (rest.after(Marker::LENGTH), at + Marker::LENGTH as u64);
+        }
+        let until_marker = markers.next(at).map_or(usize::MAX, |next| (next - at) as usize);
+        let told = CapturedSlice { bytes: rest.bytes.get(..until_marker).unwrap_or(rest.bytes), ..rest };
+        let Some((header, segment)) = DdpSegment::observe_fpdu(told, &mut NullObserver) else { return };
+        if !segment.is_plausible(usize::from(header.ulpdu_length)) {
+            return;
+        }
+        DdpSegment::observe_fpdu(told, observer);
+        let length = (markers.end_of(at, header.fpdu_length() as u64) - at) as usize;
+        (rest, at) = (rest.after(length), at + length as u64);
+    }
+}
+
+/// The first FPDU of a segment: with the first byte, where senders begin one, or one behind it that is certain. What may be
+/// one in the middle is as likely file data, and the stream that would tell is not at hand.
+fn first(rest: CapturedSlice<'_>, work: &SearchBudget) -> Option<FoundFpdu> {
+    let mut from = 0;
+    loop {
+        let CapturedSlice { bytes, length, .. } = rest.after(from);
+        let found = fpdu_search::find(
+            &FpduSearchBytes { bytes, length, at: SOMEWHERE + from as u64, work },
+            None,
+            None,
+            |_| false,
+        )?;
+        let offset = from + found.offset;
+        if offset == 0 || found.trust == FpduConfidence::Certain {
+            return Some(FoundFpdu { offset, ..found });
+        }
+        from = offset + 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+
+    use super::super::tests::wire::{Sender, payload};
+    use super::*;
+    use crate::field::{Field, FieldValue};
+    use crate::iwarp::rdmap::RdmapOpcode;
+
+    #[derive(Default)]
+    struct Opcodes(Vec<&'static str>);
+
+    impl<'a> Observer<'a> for Opcodes {
+        fn enter(&mut self, _: &'static Field, _: usize) {}
+        fn leave(&mut self, _: usize) {}
+        fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
+            match (field.name, value) {
+                ("iwarp_rdma.opcode", FieldValue::Enum(_, Some(name))) => self.0.push(name),
+                ("iwarp_mpa.rev" | "iwarp_mpa.marker_fpduptr", _) => self.0.push(field.label),
+                _ => {}
+            }
+        }
+    }
+
+    fn told(bytes: &[u8]) -> Vec<&'static str> {
+        let mut opcodes = Opcodes::default();
+        observe_segment(CapturedSlice::new(bytes, bytes.len(), 0), &mut opcodes);
+        opcodes.0
+    }
+
+    #[test]
+    fn every_fpdu_of_a_segment_is_told() {
+        let mut server = Sender::starting(false, (false, true), (false, true));
+        server.write(1, 2, &payload(700, 0));
+        server.send(RdmapOpcode::SEND, &payload(70, 0));
+        server.read((1, 2), 3, (4, 5));
+        let all = ["rev", "RDMA Write", "RDMA Write", "Send", "RDMA Read Request"];
+        assert_eq!(told(&server.bytes), all);
+        // The first FPDU begins before the segment.
+        assert_eq!(told(&server.bytes[100..]), all[2..]);
+        assert_eq!(told(&[0; 100]), [""; 0]);
+    }
+
+    #[test]
+    fn file_data_that_looks_like_headers_is_no_fpdu() {
+        // The end of an entry of READDIR, its fileid, and the cookie and the length of the name in the next.
+        let mut data = vec![0x6b; 60];
+        data.extend([0x00, 0x60, 0x01, 0x44, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0x03, 0xed, 0, 0, 0, 0x1b]);
+        data.extend(payload(84, 1));
+        // Where the next FPDU would begin stands what may be a marker.
+        data.extend([0, 0, 0, 0x14, 0x01, 0, 0x01, 0x81]);
+        data.extend(payload(200, 2));
+        assert_eq!(told(&data), [""; 0]);
+    }
+}

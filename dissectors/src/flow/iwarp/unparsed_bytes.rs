@@ -1,0 +1,50 @@
+//! The bytes of a piece, taken one part after the other.
+
+use crate::flow::PacketMeta;
+use crate::flow::stream::{Position, StreamBytes};
+
+use super::fpdu_search::{self, SearchBudget};
+
+/// Bytes of a piece that were not taken yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UnparsedBytes<'a> {
+    pub(super) at: Position,
+    pub(super) bytes: &'a [u8],
+    pub(super) length: u32,
+    pub(super) sight: PacketMeta<'a>,
+    /// Whether payload of the FPDU at hand was among them.
+    pub(super) had_payload: bool,
+}
+
+impl<'a> UnparsedBytes<'a> {
+    pub(super) fn of(piece: StreamBytes<'a>) -> Self {
+        Self {
+            at: piece.at,
+            bytes: piece.data.bytes,
+            length: piece.data.length,
+            sight: piece.sight,
+            had_payload: false,
+        }
+    }
+
+    pub(super) fn is_cut(&self) -> bool {
+        self.bytes.len() < self.length as usize
+    }
+
+    pub(super) fn searched<'b>(&self, work: &'b SearchBudget) -> fpdu_search::FpduSearchBytes<'b>
+    where
+        'a: 'b,
+    {
+        fpdu_search::FpduSearchBytes { bytes: self.bytes, length: self.length as usize, at: self.at, work }
+    }
+
+    /// Takes the first `count` bytes out.
+    pub(super) fn take(&mut self, count: u32) -> Self {
+        let count = count.min(self.length);
+        let captured = self.bytes.len().min(count as usize);
+        let (bytes, rest) = self.bytes.split_at_checked(captured).unwrap_or((self.bytes, &[]));
+        let taken = Self { at: self.at, bytes, length: count, ..*self };
+        (self.bytes, self.at, self.length) = (rest, self.at + u64::from(count), self.length - count);
+        taken
+    }
+}

@@ -1,0 +1,324 @@
+//! Messages in several Sends: message continuation of version 2. draft-ietf-nfsv4-rpcrdma-version-two section 6.6.2.
+//!
+//! A sender does not interleave the parts of two messages (section 4.1), but where packets were lost and sent again, parts are
+//! captured out of order. Each says how many bytes follow it, which is its place.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use crate::frame::{FrameNumber, Timestamp};
+use crate::rdma::{ConnectionSide, RdmaMessage};
+use crate::rpc::Xid;
+
+use super::Stall;
+use super::statistics::{FlowStats, GivenUp, Undecoded};
+use super::transaction::RpcMessageKind;
+use super::transport_header::RpcRdmaTransportHeader;
+
+/// Messages of one connection of which parts wait, and those of which a part was lost; then the oldest are given up.
+const MESSAGES: usize = 8;
+
+/// Parts of one message.
+const PARTS: usize = 4096;
+
+/// Frames of one part that are listed, copies included.
+const COPIES: usize = 256;
+
+/// Bytes that holding a part takes besides its own.
+const OVERHEAD: u64 = 128;
+
+/// A part of an RPC message.
+#[derive(Clone, Debug)]
+struct RpcMessagePart {
+    /// Bytes of the RPC message behind this part, as its header says.
+    remaining_bytes: u64,
+    /// Bytes of this part on the wire.
+    length: u64,
+    /// What was captured of it, up to the first gap.
+    bytes: Vec<u8>,
+    /// The ranges of it that were not captured.
+    gaps: Vec<Range<u64>>,
+    frames: Vec<FrameNumber>,
+    time: Timestamp,
+    end_time: Timestamp,
+    stall: Option<Stall>,
+}
+
+impl RpcMessagePart {
+    fn of(message: &RdmaMessage<'_>, envelope: &RpcRdmaTransportHeader) -> Self {
+        let at = envelope.rpc_at.unwrap_or(message.length);
+        let length = message.length.saturating_sub(at) as u64;
+        let bytes = message.bytes.get(at..).unwrap_or_default().to_vec();
+        let inside = |gap: &Range<u64>| {
+            let at = at as u64;
+            gap.start.saturating_sub(at).min(length)..gap.end.saturating_sub(at).min(length)
+        };
+        let mut gaps: Vec<_> = message.gaps.iter().map(inside).collect();
+        if gaps.is_empty() && (bytes.len() as u64) < length {
+            gaps.push(bytes.len() as u64..length);
+        }
+        Self {
+            remaining_bytes: envelope.remaining_bytes.into(),
+            length,
+            bytes,
+            gaps,
+            frames: message.frames.to_vec(),
+            time: message.time,
+            end_time: message.end_time,
+            stall: message.stall,
+        }
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        (self.remaining_bytes, &self.bytes) == (other.remaining_bytes, &other.bytes)
+    }
+
+    fn weight(&self) -> u64 {
+        self.bytes.len() as u64 + OVERHEAD
+    }
+}
+
+/// A message of which parts came.
+#[derive(Debug)]
+struct PartialRpcMessage {
+    sender: ConnectionSide,
+    xid: Xid,
+    which: RpcMessageKind,
+    /// Those before the last, in the order of their places.
+    parts: Vec<RpcMessagePart>,
+    /// The header of the last part, and that part, once it came.
+    last: Option<(Vec<u8>, RpcMessagePart)>,
+}
+
+impl PartialRpcMessage {
+    fn is(&self, sender: ConnectionSide, xid: Xid, which: RpcMessageKind) -> bool {
+        (self.sender, self.xid, self.which) == (sender, xid, which)
+    }
+
+    fn weight(&self) -> u64 {
+        self.parts.iter().chain(self.last.iter().map(|(_, part)| part)).map(RpcMessagePart::weight).sum()
+    }
+
+    /// Puts the parts together behind the header of the last.
+    fn assembled(&self) -> Option<ReassembledRpcMessage> {
+        let (header, last) = self.last.as_ref()?;
+        let all = || self.parts.iter().chain([last]);
+        let total = { all().map(|part| part.remaining_bytes + part.length) }.max()?;
+        // `rdma_remaining` is "the number of bytes that remain to be sent", behind the part.
+        let begins = |part: &RpcMessagePart| total - part.remaining_bytes - part.length;
+        let mut bytes = header.clone();
+        let mut gaps = Vec::new();
+        let mut end = 0;
+        for part in all() {
+            let start = begins(part).max(end);
+            if start > end {
+                gaps.push(end..start);
+            }
+            if gaps.is_empty() {
+                bytes.extend_from_slice(&part.bytes);
+            }
+            gaps.extend(part.gaps.iter().map(|gap| gap.start + start..gap.end + start));
+            end = start + part.length;
+        }
+        let header_length = header.len() as u64;
+        let captured = bytes.get(header.len()..).unwrap_or_default();
+        if !begins_message(captured, end, self.xid, self.which) {
+            // How long the first parts were is not known.
+            bytes.truncate(header.len());
+            gaps.clear();
+            gaps.push(0..end);
+        }
+        let gaps = gaps.into_iter().map(|gap| gap.start + header_length..gap.end + header_length).collect();
+        let first_stall = all().find_map(|part| part.stall);
+        Some(ReassembledRpcMessage {
+            bytes,
+            length: usize::try_from(header_length + end).unwrap_or(usize::MAX),
+            gaps,
+            frames: all().flat_map(|part| part.frames.iter().copied()).collect(),
+            time: all().map(|part| part.time).min()?,
+            end_time: all().map(|part| part.end_time).max()?,
+            stall: first_stall,
+            sends: u32::try_from(self.parts.len() + 1).unwrap_or(u32::MAX),
+        })
+    }
+}
+
+/// Bytes of the shortest RPC message: a Reply that was denied for its credential. RFC 5531 section 9.
+const SHORTEST: u64 = 20;
+
+/// Whether a message of `length` bytes begins here, as far as it was captured.
+fn begins_message(captured: &[u8], length: u64, xid: Xid, which: RpcMessageKind) -> bool {
+    let msg_type = match which {
+        RpcMessageKind::Call => 0_u32,
+        RpcMessageKind::Reply => 1,
+    };
+    let [a, b, c, d] = xid.0.to_be_bytes();
+    let [e, f, g, h] = msg_type.to_be_bytes();
+    let expected = [a, b, c, d, e, f, g, h];
+    let common = captured.len().min(expected.len());
+    length >= SHORTEST && captured.get(..common) == expected.get(..common)
+}
+
+/// A message put together from its parts.
+#[derive(Debug)]
+pub(super) struct ReassembledRpcMessage {
+    bytes: Vec<u8>,
+    length: usize,
+    gaps: Vec<Range<u64>>,
+    frames: Vec<FrameNumber>,
+    time: Timestamp,
+    end_time: Timestamp,
+    stall: Option<Stall>,
+    /// In how many Sends it came.
+    pub(super) sends: u32,
+}
+
+impl ReassembledRpcMessage {
+    /// As if it had come in one Send, with the header of the last.
+    pub(super) fn message(&self) -> RdmaMessage<'_> {
+        RdmaMessage {
+            bytes: &self.bytes,
+            length: self.length,
+            gaps: &self.gaps,
+            frames: &self.frames,
+            time: self.time,
+            end_time: self.end_time,
+            stall: self.stall,
+        }
+    }
+}
+
+/// The messages of a connection that come in parts.
+#[derive(Debug, Default)]
+pub(super) struct Continuations(VecDeque<PartialRpcMessage>);
+
+impl Continuations {
+    /// A part came that is not the last. Gives the message where only this part was missing.
+    pub(super) fn add(
+        &mut self,
+        (sender, xid, which): (ConnectionSide, Xid, RpcMessageKind),
+        message: &RdmaMessage<'_>,
+        envelope: &RpcRdmaTransportHeader,
+        (account, bound): (&mut FlowStats, usize),
+    ) -> Option<ReassembledRpcMessage> {
+        let part = RpcMessagePart::of(message, envelope);
+        if account.continued_bytes + part.weight() > bound as u64 {
+            account.gave_up(GivenUp::MessageParts);
+            account.undecoded(Undecoded::MessagePart);
+            return None;
+        }
+        // The first part of another message of the same XID: what there was of the one before is over.
+        let is_over = |one: &PartialRpcMessage| {
+            let is_last = one.parts.last().is_some_and(|last| last.remaining_bytes <= part.remaining_bytes);
+            let is_later = !one.parts.iter().any(|known| known.end_time >= part.time);
+            one.last.is_none() && is_last && is_later && !one.parts.iter().any(|known| known.is_same(&part))
+        };
+        let known = self.0.iter().position(|one| one.is(sender, xid, which));
+        if let Some(at) = known.filter(|at| self.0.get(*at).is_some_and(is_over)) {
+            self.drop_at(at, account);
+        }
+        let known = self.0.iter().position(|one| one.is(sender, xid, which));
+        let at = known.unwrap_or_else(|| self.begin(sender, xid, which, account));
+        let one = self.0.get_mut(at)?;
+        let place = one.parts.partition_point(|known| known.remaining_bytes > part.remaining_bytes);
+        if let Some(known) = one.parts.get_mut(place)
+            && known.remaining_bytes == part.remaining_bytes
+        {
+            // A copy of a part that is there.
+            if known.frames.len() < COPIES {
+                known.frames.extend_from_slice(&part.frames);
+            }
+            return None;
+        }
+        if one.parts.len() >= PARTS {
+            account.undecoded(Undecoded::MessagePart);
+            return None;
+        }
+        account.continued_bytes += part.weight();
+        one.parts.insert(place, part);
+        let assembled = one.assembled()?;
+        if assembled.gaps.is_empty() {
+            self.forget_at(at, account);
+        }
+        Some(assembled)
+    }
+
+    /// The last part came, or the only one: then there is nothing to put together.
+    pub(super) fn finish(
+        &mut self,
+        (sender, xid, which): (ConnectionSide, Xid, RpcMessageKind),
+        message: &RdmaMessage<'_>,
+        envelope: &RpcRdmaTransportHeader,
+        account: &mut FlowStats,
+    ) -> Option<ReassembledRpcMessage> {
+        let is_whole = || {
+            let at = envelope.rpc_at.unwrap_or(message.bytes.len());
+            let captured = message.bytes.get(at..).unwrap_or_default();
+            begins_message(captured, message.length.saturating_sub(at) as u64, xid, which)
+        };
+        let known = self.0.iter().position(|one| one.is(sender, xid, which));
+        // It is another copy, or another message of the same XID.
+        let is_over = known.and_then(|at| self.0.get(at)).is_some_and(|one| one.last.is_some());
+        if let Some(at) = known.filter(|_| is_over) {
+            self.forget_at(at, account);
+        }
+        let at = match known.filter(|_| !is_over) {
+            Some(at) => at,
+            None if is_whole() => return None,
+            // The parts before it were not captured, or not yet.
+            None => self.begin(sender, xid, which, account),
+        };
+        let one = self.0.get_mut(at)?;
+        let header = envelope.rpc_at.and_then(|at| message.bytes.get(..at)).unwrap_or_default();
+        let part = RpcMessagePart { remaining_bytes: 0, ..RpcMessagePart::of(message, envelope) };
+        account.continued_bytes += part.weight();
+        one.last = Some((header.to_vec(), part));
+        let assembled = one.assembled()?;
+        if assembled.gaps.is_empty() {
+            self.forget_at(at, account);
+        }
+        Some(assembled)
+    }
+
+    /// Adds a message of which nothing has come; gives its place.
+    fn begin(
+        &mut self,
+        sender: ConnectionSide,
+        xid: Xid,
+        which: RpcMessageKind,
+        account: &mut FlowStats,
+    ) -> usize {
+        if self.0.len() >= MESSAGES {
+            self.drop_at(0, account);
+        }
+        self.0.push_back(PartialRpcMessage { sender, xid, which, parts: Vec::new(), last: None });
+        self.0.len() - 1
+    }
+
+    /// Takes over the parts that another connection had which turned out to be this one.
+    pub(super) fn join(&mut self, other: Self, side: impl Fn(ConnectionSide) -> ConnectionSide) {
+        self.0.extend(other.0.into_iter().map(|one| PartialRpcMessage { sender: side(one.sender), ..one }));
+    }
+
+    /// No packet will come any more.
+    pub(super) fn give_up(&mut self, account: &mut FlowStats) {
+        while !self.0.is_empty() {
+            self.drop_at(0, account);
+        }
+    }
+
+    /// Forgets a message; its parts belong to nothing where its last never came.
+    fn drop_at(&mut self, at: usize, account: &mut FlowStats) {
+        if let Some(one) = self.0.get(at).filter(|one| one.last.is_none()) {
+            let frames = one.parts.iter().map(|part| part.frames.len() as u64).sum();
+            account.undecoded_later(Undecoded::MessagePart, frames);
+        }
+        self.forget_at(at, account);
+    }
+
+    fn forget_at(&mut self, at: usize, account: &mut FlowStats) {
+        if let Some(one) = self.0.remove(at) {
+            account.continued_bytes = account.continued_bytes.saturating_sub(one.weight());
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Messages of several packets, put together from the packets that were seen.
+//!
+//! InfiniBand Architecture Specification volume 1, section 9.7.5: a message is a First packet, any number of Middle ones and
+//! a Last one, with consecutive sequence numbers.
+
+use std::ops::Range;
+
+use crate::frame::{FrameNumber, Timestamp};
+use crate::infiniband::PacketPosition;
+use crate::rdma::{PacketPayload, RdmaMessage};
+
+use super::PacketMeta;
+use super::delivery::Stall;
+use super::gaps::gap;
+use super::reliable_connection::ExtendedPsn;
+use super::reorder_buffer::AGE;
+
+/// Packets of unfinished messages that are held.
+const PARTS: usize = 256;
+/// Frames of one packet of an unfinished message that are listed.
+const PART_FRAMES: usize = 64;
+
+/// A packet of a message that takes several.
+#[derive(Debug)]
+struct MessagePacket {
+    sequence: ExtendedPsn,
+    place: PacketPosition,
+    frames: Vec<FrameNumber>,
+    /// When it was seen first.
+    time: Timestamp,
+    /// When the copy of it was seen that the peer accepted, as far as is known.
+    end_time: Timestamp,
+    bytes: Vec<u8>,
+    length: u32,
+    is_refused: bool,
+    stall: Option<Stall>,
+}
+
+/// Which packets of a message are there to be delivered.
+pub(super) struct PacketRun {
+    parts: Range<usize>,
+    /// Whether the last of them ends the message.
+    pub(super) ends: bool,
+}
+
+/// A message, with the sequence numbers of its first and last packet.
+pub(super) struct ReassembledMessage<'a> {
+    pub(super) message: RdmaMessage<'a>,
+    pub(super) first: ExtendedPsn,
+    pub(super) last: ExtendedPsn,
+    /// The receiver refused its last packet.
+    pub(super) is_refused: bool,
+}
+
+/// The packets of unfinished messages of one direction.
+#[derive(Debug, Default)]
+pub(super) struct MessageReassembly {
+    /// Sorted by `sequence`.
+    parts: Vec<MessagePacket>,
+    /// Bytes of the parts.
+    held: usize,
+    /// Frames with parts that were dropped because nothing tells what they belong to.
+    dropped: u64,
+    message: Vec<u8>,
+    message_frames: Vec<FrameNumber>,
+    gaps: Vec<Range<u64>>,
+}
+
+impl MessageReassembly {
+    /// Takes a packet, or a copy of one that is held.
+    pub(super) fn hold(
+        &mut self,
+        sequence: ExtendedPsn,
+        place: PacketPosition,
+        data: PacketPayload<'_>,
+        sight: PacketMeta<'_>,
+    ) {
+        let part = MessagePacket {
+            sequence,
+            place,
+            frames: sight.frames.to_vec(),
+            time: sight.time,
+            end_time: sight.time,
+            bytes: data.bytes.to_vec(),
+            length: data.length,
+            is_refused: sight.is_refused(),
+            stall: sight.stall(),
+        };
+        let at = self.parts.partition_point(|other| other.sequence < sequence);
+        match self.parts.get_mut(at) {
+            // The first copy counts; the second adds only what a snap length may have cut from the first.
+            Some(other) if other.sequence == sequence => {
+                if other.frames.len() < PART_FRAMES {
+                    other.frames.extend(part.frames);
+                }
+                if !sight.is_idle() {
+                    // Refused or lost before, it is accepted now, or refused again.
+                    (other.end_time, other.is_refused, other.stall) =
+                        (part.end_time, part.is_refused, part.stall);
+                }
+                if other.bytes.len() < part.bytes.len() {
+                    self.held += part.bytes.len() - other.bytes.len();
+                    other.bytes = part.bytes;
+                }
+            }
+            _ => {
+                self.held += part.bytes.len();
+                self.parts.insert(at, part);
+            }
+        }
+    }
+
+    /// The unbroken run of held packets around one of them, from a First on.
+    pub(super) fn run_around(&self, sequence: ExtendedPsn) -> Option<PacketRun> {
+        let at = self.parts.partition_point(|part| part.sequence < sequence);
+        let follows = |before: &MessagePacket, part: &MessagePacket| before.sequence + 1 == part.sequence;
+        let mut start = at;
+        while self.parts.get(start)?.place != PacketPosition::First {
+            let before = start.checked_sub(1)?;
+            follows(self.parts.get(before)?, self.parts.get(start)?).then_some(())?;
+            start = before;
+        }
+        let mut end = start + 1;
+        while let (Some(before), Some(part)) = (self.parts.get(end - 1), self.parts.get(end))
+            && before.place != PacketPosition::Last
+            && part.place != PacketPosition::First
+            && follows(before, part)
+        {
+            end += 1;
+        }
+        Some(self.run(start..end))
+    }
+
+    fn run(&self, parts: Range<usize>) -> PacketRun {
+        let ends = self
+            .parts
+            .get(..parts.end)
+            .and_then(<[_]>::last)
+            .is_some_and(|part| part.place == PacketPosition::Last);
+        PacketRun { parts, ends }
+    }
+
+    /// What is there of the message whose First is at `start`. One packet that is not there between two that are can only
+    /// be a Middle; more could be the end of this message and the beginning of another.
+    fn partial_run(&self, start: usize) -> PacketRun {
+        let mut end = start + 1;
+        while let (Some(before), Some(part)) = (self.parts.get(end - 1), self.parts.get(end))
+            && before.place != PacketPosition::Last
+            && part.place != PacketPosition::First
+            && part.sequence - before.sequence <= 2
+        {
+            end += 1;
+        }
+        self.run(start..end)
+    }
+
+    /// Lays the packets of a run end to end and gives them as a message.
+    pub(super) fn deliver(&mut self, run: PacketRun) -> ReassembledMessage<'_> {
+        self.message.clear();
+        self.message_frames.clear();
+        self.gaps.clear();
+        // Every packet but the last is as long as the first.
+        let packet = self.parts.get(run.parts.start).map_or(0, |part| u64::from(part.length));
+        let mut length = 0;
+        let mut sequences: Option<(ExtendedPsn, ExtendedPsn)> = None;
+        let (mut time, mut end_time) = (Timestamp(i64::MAX), Timestamp(i64::MIN));
+        let (mut is_refused, mut stall) = (false, None::<Stall>);
+        for part in self.parts.drain(run.parts) {
+            self.held -= part.bytes.len();
+            let (first, last) = sequences.unwrap_or((part.sequence, part.sequence.saturating_sub(1)));
+            let lost = (part.sequence - last - 1) * packet;
+            gap(&mut self.gaps, length..length + lost);
+            length += lost;
+            sequences = Some((first, part.sequence));
+            (time, end_time) = (time.min(part.time), end_time.max(part.end_time));
+            is_refused = part.is_refused;
+            stall = Stall::join(stall, part.stall);
+            self.message_frames.extend(part.frames);
+            if self.gaps.is_empty() {
+                self.message.extend_from_slice(&part.bytes);
+            }
+            let end = length + u64::from(part.length);
+            gap(&mut self.gaps, length + part.bytes.len() as u64..end);
+            length = end;
+        }
+        if !run.ends {
+            // At least one more packet belongs to the message; its bytes are missing, however many they were.
+            gap(&mut self.gaps, length..length + 1);
+            length += 1;
+        }
+        self.message_frames.sort_unstable();
+        let message = RdmaMessage {
+            bytes: &self.message,
+            length: length as usize,
+            gaps: &self.gaps,
+            frames: &self.message_frames,
+            time,
+            end_time,
+            stall,
+        };
+        let (first, last) = sequences.unwrap_or_default();
+        ReassembledMessage { message, first, last, is_refused }
+    }
+
+    /// The memory that it takes without the packets that are held, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.parts.capacity() * size_of::<MessagePacket>()
+            + self.message.capacity()
+            + self.message_frames.capacity() * size_of::<FrameNumber>()
+    }
+
+    /// Whether no packet is held.
+    pub(super) fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Whether more packets are held than may be.
+    pub(super) fn is_full(&self) -> bool {
+        self.parts.len() > PARTS
+    }
+
+    /// Payload of the packets that are held, in bytes.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.held
+    }
+
+    /// The packets of the first message whose beginning `wanted` recognises.
+    pub(super) fn unfinished(&mut self, wanted: impl Fn(&[u8]) -> bool) -> Option<PacketRun> {
+        let begins = |part: &MessagePacket| part.place == PacketPosition::First && wanted(&part.bytes);
+        let Some(first) = self.parts.iter().position(begins) else {
+            // Nothing tells what held packets without a First belong to; the oldest are dropped.
+            if self.is_full() {
+                self.drop_first_part();
+            }
+            return None;
+        };
+        Some(self.partial_run(first))
+    }
+
+    /// Where messages begin, or begin next, up to a sequence number.
+    pub(super) fn boundaries_until(&self, sequence: ExtendedPsn) -> impl Iterator<Item = ExtendedPsn> + '_ {
+        let parts = self.parts.iter().filter(move |part| part.sequence <= sequence);
+        parts.filter_map(|part| match part.place {
+            PacketPosition::First => Some(part.sequence),
+            PacketPosition::Last => Some(part.sequence + 1),
+            _ => None,
+        })
+    }
+
+    /// The packets of a message from before `over`, if the rest of it had its time to come, or nothing more will come.
+    pub(super) fn over(&mut self, over: ExtendedPsn, is_ended: bool, now: Timestamp) -> Option<PacketRun> {
+        while let Some(part) = self.parts.first()
+            && part.sequence < over
+        {
+            let run = match part.place {
+                PacketPosition::First => self.partial_run(0),
+                _ => self.run(0..1),
+            };
+            let is_old = |part: &MessagePacket| now.apart(part.time) > AGE;
+            if !is_ended && !self.parts.get(run.parts.clone())?.iter().all(is_old) {
+                return None;
+            }
+            if part.place == PacketPosition::First {
+                return Some(run);
+            }
+            self.drop_first_part();
+        }
+        None
+    }
+
+    fn drop_first_part(&mut self) {
+        let part = self.parts.remove(0);
+        self.held -= part.bytes.len();
+        self.dropped += part.frames.len() as u64;
+    }
+
+    /// Drops all packets.
+    pub(super) fn clear(&mut self) {
+        for part in self.parts.drain(..) {
+            self.dropped += part.frames.len() as u64;
+        }
+        self.held = 0;
+    }
+
+    /// How many frames had parts that were dropped since this was asked last.
+    pub(super) fn take_dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.dropped)
+    }
+}

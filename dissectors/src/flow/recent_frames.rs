@@ -1,0 +1,165 @@
+//! Frames that a capture holds twice: a switch that mirrors both ports gives each frame where it comes in and where it goes
+//! out, and one more time for every further place.
+//!
+//! Copies of one frame are equal from the innermost IP header on, but for what routers change (hop limit, traffic class, and
+//! the checksum over them), whatever link layer, VLAN tag of the same network, or mirror tunnel is around them. A packet that
+//! its sender sent again may be equal, too: the same PSN and so the same ICRC, or the same bytes of a stream. They are told
+//! apart so, by what costs nothing for a packet that goes on in its sequence:
+//!
+//! - Where a sender gives each IPv4 datagram another identification (RFC 6864 section 4: not all do), equal ones are copies
+//!   of the capture, for up to [`LONGEST`] nanoseconds.
+//! - Elsewhere (IPv6, identification 0 or always the same, InfiniBand's own links) time and the receiver tell: a copy of the
+//!   capture comes within [`SHORTEST`] nanoseconds, shorter than any ACK timeout in use (4.096 µs × 2^14 is 67 ms) and than
+//!   the retransmission timeout of TCP (RFC 6298: 1 s; Linux: 200 ms), and the receiver has not asked for it since: no NAK, no
+//!   repeated acknowledgement; and of a response, no request that came again.
+//!
+//! What comes later than that, or behind more than [`FRAMES`] other frames, is a packet that was sent again.
+
+use crate::frame::Timestamp;
+
+/// Frames that are remembered.
+const FRAMES: usize = 2048;
+
+/// How long a copy of a frame may follow it where identifications tell frames apart, in nanoseconds: several mirrors
+/// with clocks of their own are merged by time.
+const LONGEST: u64 = 200_000_000;
+
+/// How long a copy of a frame may follow it where nothing but time tells, in nanoseconds.
+const SHORTEST: u64 = 10_000_000;
+
+/// So far the clock of a capture may go back from one frame to the next; farther, another capture begins. In nanoseconds.
+pub(super) const BACK: i64 = 1_000_000_000;
+
+/// What copies of one frame have in common: sequence numbers, opcode, identification, connection.
+pub(super) type FrameFingerprint = u64;
+
+/// Puts two words in one.
+#[inline]
+pub(super) fn mix(one: u64, other: u64) -> FrameFingerprint {
+    (one.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ other).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// Whether a sender gives each of its IPv4 datagrams another identification.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct IpIdVariation {
+    last: u16,
+    do_vary: bool,
+}
+
+impl IpIdVariation {
+    /// Takes the identification of a packet that goes on in its sequence.
+    #[inline]
+    pub(super) fn note(&mut self, identification: u16) {
+        if !self.do_vary {
+            let before = std::mem::replace(&mut self.last, identification);
+            self.do_vary = before != 0 && identification != 0 && before != identification;
+        }
+    }
+
+    /// Whether it tells packets apart.
+    pub(super) fn tell(self, identification: u16) -> bool {
+        self.do_vary && identification != 0
+    }
+}
+
+/// The frames that were captured last.
+#[derive(Debug)]
+pub(super) struct RecentFrames {
+    marks: Box<[FrameFingerprint; FRAMES]>,
+    times: Box<[Timestamp; FRAMES]>,
+    /// Where the next one goes.
+    at: usize,
+}
+
+impl Default for RecentFrames {
+    fn default() -> Self {
+        Self { marks: Box::new([0; FRAMES]), times: Box::new([Timestamp(i64::MIN); FRAMES]), at: 0 }
+    }
+}
+
+impl RecentFrames {
+    /// Remembers a frame.
+    #[inline]
+    pub(super) fn note(&mut self, mark: FrameFingerprint, time: Timestamp) {
+        let at = self.at % FRAMES;
+        (self.marks[at], self.times[at]) = (mark, time);
+        self.at = (at + 1) % FRAMES;
+    }
+
+    /// Another capture begins: of this one no copies come.
+    pub(super) fn forget(&mut self) {
+        self.times.fill(Timestamp(i64::MIN));
+    }
+
+    /// Whether a frame is the copy of another; `identities_tell` is whether identifications tell frames apart, and else the
+    /// receiver `asked` for a packet like it when it did so last.
+    #[cold]
+    pub(super) fn has(
+        &self,
+        mark: FrameFingerprint,
+        time: Timestamp,
+        identities_tell: bool,
+        asked: Option<Timestamp>,
+    ) -> bool {
+        let (new, old) = self.marks.split_at(self.at % FRAMES);
+        let found = { new.iter().rposition(|known| *known == mark) }
+            .or_else(|| old.iter().rposition(|known| *known == mark).map(|at| new.len() + at));
+        let Some(before) = found.and_then(|at| self.times.get(at)).copied() else { return false };
+        let apart = time.apart(before);
+        match identities_tell {
+            true => apart <= LONGEST,
+            false => apart <= SHORTEST && asked.is_none_or(|asked| asked < before),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifications_tell_copies_from_what_was_sent_again() {
+        let mut identities = IpIdVariation::default();
+        identities.note(7);
+        assert!(!identities.tell(7));
+        identities.note(8);
+        assert!(identities.tell(8) && !identities.tell(0));
+        let mut constant = IpIdVariation::default();
+        [5, 5, 0, 0, 5].into_iter().for_each(|identification| constant.note(identification));
+        assert!(!constant.tell(5));
+    }
+
+    #[test]
+    fn a_copy_comes_soon_or_under_its_identification() {
+        let mut recent = RecentFrames::default();
+        recent.note(1, Timestamp(100));
+        (2..200).for_each(|mark| recent.note(mark, Timestamp(200)));
+        let soon = Timestamp(100 + SHORTEST as i64);
+        let later = Timestamp(soon.0 + 1);
+        assert!(recent.has(1, soon, false, None) && !recent.has(1, later, false, None));
+        assert!(recent.has(1, later, true, None) && !recent.has(999, soon, true, None));
+        assert!(recent.has(1, soon, false, Some(Timestamp(99))));
+        assert!(!recent.has(1, soon, false, Some(Timestamp(100))), "the receiver asked for it");
+    }
+
+    #[test]
+    fn what_lies_behind_many_frames_is_forgotten() {
+        let mut recent = RecentFrames::default();
+        recent.note(u64::MAX, Timestamp(0));
+        (0..FRAMES as u64 - 1).for_each(|mark| recent.note(mark, Timestamp(0)));
+        assert!(recent.has(u64::MAX, Timestamp(0), true, None));
+        recent.note(9, Timestamp(0));
+        assert!(!recent.has(u64::MAX, Timestamp(0), true, None));
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_begins_another_capture() {
+        let mut recent = RecentFrames::default();
+        recent.note(1, Timestamp(0));
+        recent.note(2, Timestamp(2 * BACK));
+        recent.forget();
+        assert!(!recent.has(1, Timestamp(0), true, None));
+        recent.note(3, Timestamp(0));
+        assert!(!recent.has(1, Timestamp(1), true, None) && recent.has(3, Timestamp(1), true, None));
+    }
+}

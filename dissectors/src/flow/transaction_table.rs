@@ -1,0 +1,628 @@
+//! The Transactions that are open, and those that are closed but may still see copies; given out in the order in
+//! which they closed.
+
+use std::collections::VecDeque;
+use std::num::NonZeroU64;
+
+use crate::frame::{FrameNumber, Timestamp};
+use crate::rdma::{ConnectionSide, RdmaAttribution};
+
+use super::chunk::{Chunk, ChunkKind, ChunkSegment};
+use super::finality;
+use super::frame_event::{FrameAction, FrameEvent};
+use super::lone_header::LoneHeaders;
+use super::transaction::{DeliveryEvidence, RpcMessageKind, Transaction};
+use super::transport_header::RpcRdmaTransportHeader;
+use super::{FlowLimits, PacketMeta};
+
+/// Names an open or lingering Transaction; never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TransactionKey(u64);
+
+impl TransactionKey {
+    /// Of no Transaction.
+    pub(super) const NONE: Self = Self(u64::MAX);
+
+    fn slot(self) -> usize {
+        (self.0 & 0xffff_ffff) as usize
+    }
+
+    /// The key as the note that a transport keeps, with one of the Transaction's segments.
+    pub(super) fn owner(self, segment: SegmentIndex) -> RdmaAttribution {
+        RdmaAttribution(NonZeroU64::new(self.0).map(|key| (key, segment.0)))
+    }
+
+    /// The key and segment that a transport noted.
+    pub(super) fn noted(owner: RdmaAttribution) -> Option<(TransactionKey, SegmentIndex)> {
+        owner.0.map(|(key, segment)| (TransactionKey(key.get()), SegmentIndex(segment)))
+    }
+}
+
+/// One segment of one chunk of a Transaction, in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SegmentIndex(u32);
+
+impl SegmentIndex {
+    const REPLY_READ: u32 = 3;
+    const NONE: u32 = 4;
+
+    /// Chunks beyond 2^13 and segments beyond 2^16 of a header have no place; headers are not that long.
+    fn new(kind: u32, chunk: usize, segment: usize) -> Self {
+        Self(kind << 29 | (chunk as u32 & 0x1fff) << 16 | segment as u32 & 0xffff)
+    }
+
+    /// For messages, which have no segment: the Call.
+    pub(super) const CALL: Self = Self(Self::NONE << 29);
+    /// The Reply.
+    pub(super) const REPLY: Self = Self(Self::NONE << 29 | 1);
+    /// An RDMA_DONE, which is neither.
+    pub(super) const DONE: Self = Self(Self::NONE << 29 | 2);
+    /// A part of a message that is sent in several Sends.
+    pub(super) const PART: Self = Self(Self::NONE << 29 | 3);
+    /// A message that belongs to no Transaction.
+    pub(super) const CONTROL: Self = Self(Self::NONE << 29 | 4);
+
+    /// What the segment's chunk is for.
+    pub(super) fn kind(self) -> ChunkKind {
+        match self.0 >> 29 {
+            1 => ChunkKind::Write,
+            2 => ChunkKind::Reply,
+            _ => ChunkKind::Read,
+        }
+    }
+
+    /// Which chunk of its kind.
+    pub(super) fn chunk(self) -> usize {
+        (self.0 >> 16 & 0x1fff) as usize
+    }
+
+    /// Which segment of its chunk.
+    fn segment(self) -> usize {
+        (self.0 & 0xffff) as usize
+    }
+
+    /// Whether the Reply advertised it.
+    pub(super) fn is_of_reply(self) -> bool {
+        self.0 >> 29 == Self::REPLY_READ
+    }
+}
+
+/// Where an open Transaction stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TransactionState {
+    /// It waits for its Reply.
+    Open,
+    /// Nothing more is expected but copies, since this closing.
+    Closed(u64),
+}
+
+/// Memory of an entry itself, and of its places in tables and queues, in bytes.
+const ENTRY_BYTES: usize = size_of::<TransactionSlot>() + 256;
+
+/// A Transaction, and what only the flow needs to know of it.
+#[derive(Debug)]
+pub(super) struct TransactionEntry {
+    pub(super) transaction: Transaction,
+    pub(super) connection: usize,
+    /// The side that sent the Call, or to which the Reply went.
+    pub(super) requester: ConnectionSide,
+    pub(super) state: TransactionState,
+    /// The entry that repeats this one on another connection.
+    pub(super) repeated_by: Option<TransactionKey>,
+    /// The memory that it was found to take, in bytes.
+    pub(super) weight: usize,
+    /// Whether its Reply was acknowledged.
+    pub(super) is_settled: bool,
+    /// Whether the last copy of its Reply that was seen was refused.
+    pub(super) is_refused: bool,
+}
+
+impl TransactionEntry {
+    /// Whether it waits for its Reply.
+    pub(super) fn is_open(&self) -> bool {
+        self.state == TransactionState::Open
+    }
+
+    /// The memory that it takes, without the bytes of chunks that are kept.
+    fn memory_bytes(&self) -> usize {
+        ENTRY_BYTES + self.transaction.heap_bytes()
+    }
+
+    /// Whether no Reply was seen.
+    pub(super) fn is_unanswered(&self) -> bool {
+        self.transaction.reply.is_none()
+    }
+
+    /// The first frame of its Call or, without one, of its Reply.
+    pub(super) fn first_frame(&self) -> Option<FrameNumber> {
+        let message = self.transaction.call.as_ref().or(self.transaction.reply.as_ref())?;
+        message.frames.first().copied()
+    }
+
+    /// The chunk that a segment belongs to, and which of its segments that is.
+    pub(super) fn segment(&mut self, at: SegmentIndex) -> Option<(&mut Chunk, usize)> {
+        let chunk = match at.0 >> 29 {
+            0 => self.transaction.read_chunks.get_mut(at.chunk()),
+            1 => self.transaction.write_chunks.get_mut(at.chunk()),
+            2 => self.transaction.reply_chunk.as_mut(),
+            SegmentIndex::REPLY_READ => self.transaction.reply_read_chunks.get_mut(at.chunk()),
+            _ => None,
+        }?;
+        (at.segment() < chunk.segments.len()).then_some((chunk, at.segment()))
+    }
+
+    /// The segment.
+    pub(super) fn segment_at(&self, at: SegmentIndex) -> Option<&ChunkSegment> {
+        let chunk = match at.0 >> 29 {
+            0 => self.transaction.read_chunks.get(at.chunk()),
+            1 => self.transaction.write_chunks.get(at.chunk()),
+            2 => self.transaction.reply_chunk.as_ref(),
+            SegmentIndex::REPLY_READ => self.transaction.reply_read_chunks.get(at.chunk()),
+            _ => None,
+        }?;
+        chunk.segments.get(at.segment())
+    }
+
+    /// Whose memory a segment is.
+    pub(super) fn owner(&self, at: SegmentIndex) -> ConnectionSide {
+        if at.is_of_reply() { self.requester.peer() } else { self.requester }
+    }
+
+    /// Every segment of every chunk with its place.
+    pub(super) fn segments(&self) -> impl Iterator<Item = (SegmentIndex, &ChunkSegment)> {
+        fn of(kind: u32, chunks: &[Chunk]) -> impl Iterator<Item = (SegmentIndex, &ChunkSegment)> {
+            chunks.iter().enumerate().flat_map(move |(chunk, content)| {
+                let segments = content.segments.iter().enumerate();
+                segments.map(move |(index, segment)| (SegmentIndex::new(kind, chunk, index), segment))
+            })
+        }
+        let transaction = &self.transaction;
+        of(0, &transaction.read_chunks)
+            .chain(of(1, &transaction.write_chunks))
+            .chain(of(2, transaction.reply_chunk.as_slice()))
+            .chain(of(SegmentIndex::REPLY_READ, &transaction.reply_read_chunks))
+    }
+}
+
+/// How long, in nanoseconds of the capture's clock, a closed Transaction waits for copies of its messages: longer than a
+/// queue pair's usual time-outs.
+const LINGER: u64 = 2_000_000_000;
+
+/// How long a closed Transaction waits for a Reply that was refused: seven ACK timeouts of 2.1 seconds (4.096 µs × 2^19).
+/// InfiniBand Architecture Specification volume 1, section 9.7.6.1.3.
+const RECOVERY: u64 = 16_000_000_000;
+
+#[derive(Debug, Default)]
+struct TransactionSlot {
+    generation: u32,
+    entry: Option<TransactionEntry>,
+}
+
+/// An entry was closed.
+#[derive(Clone, Copy, Debug)]
+struct ClosedTransaction {
+    key: TransactionKey,
+    /// Counts closings; the last one of an entry is the one that counts.
+    number: u64,
+    time: Timestamp,
+}
+
+/// All entries, by key and in the order of their closing.
+#[derive(Debug)]
+pub(super) struct TransactionTable {
+    slots: Vec<TransactionSlot>,
+    free: Vec<u32>,
+    /// In order; those that no longer count remain until they come to the front.
+    closings: VecDeque<ClosedTransaction>,
+    /// How many closings there were.
+    closing: u64,
+    /// In the order of opening; keys of entries that are gone remain until they come to the front.
+    opened: VecDeque<TransactionKey>,
+    lingering: usize,
+    open: usize,
+    closed: usize,
+    /// How many of the closed entries are on each connection.
+    closed_on: Vec<usize>,
+    /// How many entries of each side are open on each connection.
+    open_on: Vec<[u32; 2]>,
+    /// Memory of all entries, in bytes.
+    weight: usize,
+    /// The most that it may be.
+    heaviest: usize,
+    /// Memory of the pool that others use, in bytes.
+    pooled: usize,
+    /// The most that both may be together.
+    pool: usize,
+    /// Whether what is settled leaves at once.
+    is_prompt: bool,
+    /// True if open entries become too old.
+    has_ages: bool,
+    /// Before this nothing is due, in nanoseconds of the capture's clock, unless an entry changes.
+    settled_until: i64,
+    /// What was done for Transactions since this was emptied, where somebody wants to know.
+    pub(super) steps: Vec<FrameEvent>,
+    /// Messages that are a header alone.
+    pub(super) lone_headers: LoneHeaders,
+}
+
+/// What no longer counts in a queue is thrown out when there is more of it than of what counts, and more than this.
+const CLUTTER: usize = 1024;
+
+impl TransactionTable {
+    /// `lingering_transactions` closed Transactions at most wait for copies, and none once the memory is used up; the first to
+    /// close leave first. Where it is `prompt`, those do not wait that expect nothing more.
+    pub(super) fn new(limits: &FlowLimits) -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            closings: VecDeque::new(),
+            closing: 0,
+            opened: VecDeque::new(),
+            lingering: limits.lingering_transactions,
+            open: 0,
+            closed: 0,
+            closed_on: Vec::new(),
+            open_on: Vec::new(),
+            weight: 0,
+            heaviest: limits.message_bytes,
+            pooled: 0,
+            pool: limits.pool_bytes,
+            is_prompt: limits.prompt,
+            has_ages: limits.call_age_ns.is_some(),
+            settled_until: i64::MIN,
+            steps: Vec::new(),
+            lone_headers: LoneHeaders::default(),
+        }
+    }
+
+    /// Notes what a packet did for a Transaction.
+    #[cold]
+    pub(super) fn note(&mut self, key: TransactionKey, deed: FrameAction, sight: PacketMeta<'_>) {
+        self.steps.extend(sight.frames.iter().map(|frame| FrameEvent { frame: *frame, key, deed }));
+    }
+
+    /// True if an entry changed, or some may be due, since [`TransactionTable::settle_until`].
+    #[inline]
+    pub(super) fn must_be_settled(&self, now: Timestamp) -> bool {
+        now.0 >= self.settled_until
+    }
+
+    /// Nothing more is due now: the next may be when the first closed entry has waited.
+    pub(super) fn settle_until(&mut self, now: Timestamp) {
+        let first =
+            self.closings.front().map_or(i64::MAX, |closing| closing.time.0.saturating_add(LINGER as i64));
+        let is_timed = self.is_prompt || self.has_ages;
+        self.settled_until = if is_timed { i64::MIN } else { first.max(now.0.saturating_add(1)) };
+    }
+
+    /// Others use so many bytes of the pool.
+    #[inline]
+    pub(super) fn note_pooled(&mut self, bytes: usize) {
+        self.pooled = bytes;
+    }
+
+    /// Whether the pool is used up.
+    #[inline]
+    pub(super) fn is_pool_used_up(&self) -> bool {
+        self.weight.saturating_add(self.pooled) > self.pool
+    }
+
+    /// Whether Transactions take more memory than they may, or the pool is nearly used up: what closed Transactions take is
+    /// free before others have to give up anything.
+    #[inline]
+    pub(super) fn is_heavy(&self) -> bool {
+        let used = self.weight.saturating_add(self.pooled);
+        self.weight > self.heaviest || used > self.pool - self.pool / 16
+    }
+
+    /// Whether open Transactions alone take more memory than they may: of a pool that is used up, more than all others.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.is_heavy() && self.closed == 0 && (self.weight > self.heaviest || self.weight > self.pooled)
+    }
+
+    /// Finds again how much memory an entry takes.
+    fn weigh(&mut self, key: TransactionKey) {
+        let Some(entry) = self.get_mut(key) else { return };
+        let now = entry.memory_bytes();
+        let before = std::mem::replace(&mut entry.weight, now);
+        self.weight = (self.weight + now).saturating_sub(before);
+    }
+
+    /// An entry took more memory, or less.
+    pub(super) fn weigh_change(&mut self, key: TransactionKey, before: usize, after: usize) {
+        let Some(entry) = self.get_mut(key) else { return };
+        entry.weight = (entry.weight + after).saturating_sub(before);
+        self.weight = (self.weight + after).saturating_sub(before);
+    }
+
+    pub(super) fn get(&self, key: TransactionKey) -> Option<&TransactionEntry> {
+        let slot = self.slots.get(key.slot())?;
+        (u64::from(slot.generation) == key.0 >> 32).then_some(slot.entry.as_ref()?)
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, key: TransactionKey) -> Option<&mut TransactionEntry> {
+        let slot = self.slots.get_mut(key.slot())?;
+        if u64::from(slot.generation) == key.0 >> 32 { slot.entry.as_mut() } else { None }
+    }
+
+    /// How many wait for their Reply.
+    pub(super) fn open(&self) -> usize {
+        self.open
+    }
+
+    /// How many Calls of a side wait for their Replies on a connection.
+    pub(super) fn open_on(&self, connection: usize, requester: ConnectionSide) -> u32 {
+        self.open_on.get(connection).map_or(0, |counts| counts[usize::from(requester == ConnectionSide::B)])
+    }
+
+    fn count_open(&mut self, connection: usize, requester: ConnectionSide) {
+        if self.open_on.len() <= connection {
+            self.open_on.resize(connection + 1, [0; 2]);
+        }
+        self.open_on[connection][usize::from(requester == ConnectionSide::B)] += 1;
+    }
+
+    fn discount_open(&mut self, connection: usize, requester: ConnectionSide) {
+        if let Some(counts) = self.open_on.get_mut(connection) {
+            let count = &mut counts[usize::from(requester == ConnectionSide::B)];
+            *count = count.saturating_sub(1);
+        }
+    }
+
+    /// Adds an open entry.
+    pub(super) fn add(&mut self, entry: TransactionEntry) -> TransactionKey {
+        self.settled_until = i64::MIN;
+        self.count_open(entry.connection, entry.requester);
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(TransactionSlot::default());
+            (self.slots.len() - 1) as u32
+        });
+        let place = &mut self.slots[slot as usize];
+        // Never 0, so that no key is.
+        place.generation = place.generation.checked_add(1).unwrap_or(1);
+        place.entry = Some(entry);
+        let key = TransactionKey(u64::from(place.generation) << 32 | u64::from(slot));
+        self.opened.push_back(key);
+        self.open += 1;
+        self.weigh(key);
+        key
+    }
+
+    /// Closes an entry with what was seen last. One that is closed already closes later: a part of its Reply came in late.
+    pub(super) fn close(&mut self, key: TransactionKey, sight: PacketMeta<'_>) {
+        self.settled_until = i64::MIN;
+        self.closing += 1;
+        let number = self.closing;
+        self.weigh(key);
+        let Some(entry) = self.get_mut(key) else { return };
+        let (connection, requester) = (entry.connection, entry.requester);
+        if std::mem::replace(&mut entry.state, TransactionState::Closed(number)) == TransactionState::Open {
+            self.open -= 1;
+            self.discount_open(connection, requester);
+            self.count_closed(connection);
+        }
+        self.closings.push_back(ClosedTransaction { key, number, time: sight.time });
+        if self.closings.len() > 2 * self.closed + CLUTTER {
+            let mut closings = std::mem::take(&mut self.closings);
+            closings.retain(|closing| self.counts(closing));
+            self.closings = closings;
+        }
+        // Keys of what is gone would pile up behind one Transaction that stays open.
+        if self.opened.len() > 2 * (self.open + self.closed) + CLUTTER {
+            let mut opened = std::mem::take(&mut self.opened);
+            opened.retain(|key| self.get(*key).is_some());
+            self.opened = opened;
+        }
+    }
+
+    /// Whether this was the last closing of an entry that is still here.
+    fn counts(&self, closing: &ClosedTransaction) -> bool {
+        self.get(closing.key).is_some_and(|entry| entry.state == TransactionState::Closed(closing.number))
+    }
+
+    fn count_closed(&mut self, connection: usize) {
+        self.closed += 1;
+        if self.closed_on.len() <= connection {
+            self.closed_on.resize(connection + 1, 0);
+        }
+        self.closed_on[connection] += 1;
+    }
+
+    fn discount_closed(&mut self, connection: usize) {
+        self.closed -= 1;
+        self.closed_on[connection] -= 1;
+    }
+
+    /// Gives an entry that has only a Reply its Call.
+    pub(super) fn complete(&mut self, key: TransactionKey, with_call: Transaction) {
+        let Some(entry) = self.get_mut(key) else { return };
+        let reply = std::mem::replace(&mut entry.transaction, with_call).reply;
+        if let Some(reply) = reply {
+            let envelope = reply
+                .rpcrdma
+                .and_then(|words| RpcRdmaTransportHeader::open(words.dialect, &reply.bytes, reply.length));
+            match envelope {
+                Some(envelope) => envelope.answer(&mut entry.transaction, reply),
+                None => entry.transaction.reply = Some(reply),
+            }
+        }
+        self.weigh(key);
+    }
+
+    /// Makes one of an entry that has only a Call and one that has only its Reply, closed when that was.
+    pub(super) fn unite(&mut self, call: TransactionKey, reply: TransactionKey) -> Option<&TransactionEntry> {
+        let is_apart =
+            self.get(call)?.transaction.reply.is_none() && self.get(reply)?.transaction.call.is_none();
+        let TransactionState::Closed(number) = self.get(reply)?.state else { return None };
+        if !is_apart {
+            return None;
+        }
+        let answer = self.remove(reply)?.transaction;
+        let entry = self.get_mut(call)?;
+        let (connection, requester) = (entry.connection, entry.requester);
+        let with_call = std::mem::replace(&mut entry.transaction, answer);
+        if std::mem::replace(&mut entry.state, TransactionState::Closed(number)) == TransactionState::Open {
+            self.open -= 1;
+            self.discount_open(connection, requester);
+            self.count_closed(connection);
+        }
+        let at = self.closings.partition_point(|closing| closing.number < number);
+        if let Some(closing) = self.closings.get_mut(at) {
+            closing.key = call;
+        }
+        self.complete(call, with_call);
+        self.get(call)
+    }
+
+    /// The entries on connection `from` are now on connection `to`, where the sides may go by each other's names. `keys`
+    /// are those that may not be closed.
+    pub(super) fn follow(
+        &mut self,
+        keys: impl Iterator<Item = TransactionKey>,
+        from: usize,
+        to: usize,
+        is_swapped: bool,
+    ) {
+        let keys: Vec<TransactionKey> = keys.chain(self.closings.iter().map(|closing| closing.key)).collect();
+        for key in keys {
+            let Some(entry) = self.get_mut(key).filter(|entry| entry.connection == from) else { continue };
+            entry.connection = to;
+            let before = entry.requester;
+            if is_swapped {
+                entry.requester = entry.requester.peer();
+            }
+            let (requester, is_open) = (entry.requester, entry.is_open());
+            if is_open {
+                self.discount_open(from, before);
+                self.count_open(to, requester);
+            } else {
+                self.discount_closed(from);
+                self.count_closed(to);
+            }
+        }
+    }
+
+    /// The entries that are open, in the order of their opening.
+    pub(super) fn open_entries(&self) -> impl Iterator<Item = (TransactionKey, &TransactionEntry)> {
+        let entries = self.opened.iter().filter_map(|key| Some((*key, self.get(*key)?)));
+        entries.filter(|(_, entry)| entry.is_open())
+    }
+
+    /// The oldest entry that is still open.
+    pub(super) fn oldest_open(&mut self) -> Option<TransactionKey> {
+        while let Some(key) = self.opened.front().copied() {
+            match self.get(key) {
+                Some(entry) if entry.state == TransactionState::Open => return Some(key),
+                _ => self.opened.pop_front(),
+            };
+        }
+        None
+    }
+
+    /// The first of the closed entries, if it has waited long enough.
+    #[inline]
+    pub(super) fn is_due(&mut self, now: Timestamp) -> Option<TransactionKey> {
+        while let Some(closing) = self.closings.front() {
+            // Where the clock went back, the time may never come.
+            let waited = now.apart(closing.time) > LINGER && now.apart(closing.time) > self.patience(closing);
+            let may_leave = waited
+                || self.closed > self.lingering
+                || self.is_heavy()
+                || (self.is_prompt && self.expects_nothing(closing, now));
+            if !may_leave {
+                return None;
+            }
+            if self.counts(closing) {
+                return Some(closing.key);
+            }
+            self.closings.pop_front();
+        }
+        None
+    }
+
+    /// How long what was closed so waits for copies: longer where its Reply was refused, because that comes again.
+    #[cold]
+    fn patience(&self, closing: &ClosedTransaction) -> u64 {
+        let is_refused = self.get(closing.key).is_some_and(|entry| entry.is_refused && !entry.is_settled);
+        if is_refused { RECOVERY } else { LINGER }
+    }
+
+    /// Whether nothing more is to be expected of what was closed so.
+    fn expects_nothing(&self, closing: &ClosedTransaction, now: Timestamp) -> bool {
+        self.get(closing.key).is_none_or(|entry| {
+            entry.state != TransactionState::Closed(closing.number)
+                || (entry.is_settled && finality::is_final(&entry.transaction, now.apart(closing.time)))
+        })
+    }
+
+    /// A message was acknowledged.
+    pub(super) fn settle(&mut self, key: TransactionKey, which: RpcMessageKind) {
+        let Some(entry) = self.get_mut(key) else { return };
+        let message = match which {
+            RpcMessageKind::Call => &mut entry.transaction.call,
+            RpcMessageKind::Reply => {
+                entry.is_settled = true;
+                // What was answered was received, though its acknowledgement may come later.
+                if let Some(call) = &mut entry.transaction.call {
+                    call.delivered = DeliveryEvidence::Acknowledged;
+                }
+                &mut entry.transaction.reply
+            }
+        };
+        if let Some(message) = message {
+            message.delivered = DeliveryEvidence::Acknowledged;
+        }
+    }
+
+    /// The first of the closed entries.
+    pub(super) fn first_closed(&mut self) -> Option<TransactionKey> {
+        while let Some(closing) = self.closings.front() {
+            if self.counts(closing) {
+                return Some(closing.key);
+            }
+            self.closings.pop_front();
+        }
+        None
+    }
+
+    /// Every entry that is open, in the order of the first frames of their Calls; in that of their opening where one frame
+    /// holds several.
+    pub(super) fn in_order_of_calls(&self) -> Vec<TransactionKey> {
+        let entries = self.opened.iter().filter_map(|key| Some((self.get(*key)?.first_frame(), *key)));
+        let mut keys: Vec<_> = entries.collect();
+        keys.sort_by_key(|(frame, _)| *frame);
+        keys.into_iter().map(|(_, key)| key).collect()
+    }
+
+    /// Whether an entry on this connection waits among the closed ones.
+    pub(super) fn has_closed_on(&self, connection: usize) -> bool {
+        self.closed_on.get(connection).is_some_and(|count| *count > 0)
+    }
+
+    /// How many entries and marks of them there are.
+    #[cfg(test)]
+    pub(super) fn size(&self) -> usize {
+        self.slots.len().max(self.opened.len()).max(self.closings.len())
+    }
+
+    /// Takes an entry out.
+    pub(super) fn remove(&mut self, key: TransactionKey) -> Option<TransactionEntry> {
+        let slot = self.slots.get_mut(key.slot())?;
+        if u64::from(slot.generation) != key.0 >> 32 {
+            return None;
+        }
+        let entry = slot.entry.take()?;
+        self.weight = self.weight.saturating_sub(entry.weight);
+        match entry.state {
+            TransactionState::Open => {
+                self.open -= 1;
+                self.discount_open(entry.connection, entry.requester);
+            }
+            TransactionState::Closed(_) => self.discount_closed(entry.connection),
+        }
+        self.free.push(key.slot() as u32);
+        Some(entry)
+    }
+}

@@ -1,0 +1,213 @@
+//! An RPC-over-RDMA header as an exchange needs it: what kind of message it is, and its chunks; of a header that the
+//! capture cut, as much as there is.
+
+use std::ops::Range;
+
+use crate::field::{Field, FieldValue, Observer};
+use crate::rdma::Handle;
+use crate::rpc::Xid;
+use crate::rpcrdma::{Carriage, Dialect, MessageHeader, MessageType};
+use crate::xdr::Cursor;
+
+use super::chunk::{Chunk, ChunkSegment};
+use super::transaction::{HeaderWords, MessageRecord, Transaction};
+
+/// What a header says.
+#[derive(Debug)]
+pub(super) struct RpcRdmaTransportHeader {
+    pub(super) xid: Xid,
+    pub(super) words: HeaderWords,
+    pub(super) read_chunks: Vec<Chunk>,
+    pub(super) write_chunks: Vec<Chunk>,
+    pub(super) reply_chunk: Option<Chunk>,
+    /// Where the RPC message begins; `None` where the capture ends within the header.
+    pub(super) rpc_at: Option<usize>,
+    /// Whether the capture ends within the header.
+    pub(super) is_cut: bool,
+    /// Of a part of a message, the bytes that still have to be sent behind it.
+    pub(super) remaining_bytes: u32,
+}
+
+/// The chunk that the segments to come belong to.
+#[derive(Clone, Copy, Debug, Default)]
+enum ChunkListKind {
+    #[default]
+    Read,
+    Write,
+    Reply,
+}
+
+/// Listens to a header as it is read, so that what was read before a cut is there.
+#[derive(Debug, Default)]
+struct TransportHeaderCollector {
+    xid: Option<Xid>,
+    version: u32,
+    credits: u32,
+    message_type: Option<u32>,
+    remaining_bytes: u32,
+    read_chunks: Vec<Chunk>,
+    write_chunks: Vec<Chunk>,
+    reply_chunk: Option<Chunk>,
+    list: ChunkListKind,
+    position: u32,
+    segment: ChunkSegment,
+    /// How deep the groups are nested, and how deep the Write or Reply chunk is that is not at its end.
+    depth: usize,
+    chunk_depth: Option<usize>,
+}
+
+impl TransportHeaderCollector {
+    /// A segment is whole.
+    fn add(&mut self) {
+        let segment = std::mem::take(&mut self.segment);
+        match self.list {
+            ChunkListKind::Write => {
+                if let Some(chunk) = self.write_chunks.last_mut() {
+                    chunk.segments.push(segment);
+                }
+            }
+            ChunkListKind::Reply => {
+                if let Some(chunk) = &mut self.reply_chunk {
+                    chunk.segments.push(segment);
+                }
+            }
+            // Consecutive entries of one Position are one chunk (RFC 8166 section 3.4.5).
+            ChunkListKind::Read => match self.read_chunks.last_mut() {
+                Some(chunk) if chunk.position == Some(self.position) => chunk.segments.push(segment),
+                _ => self.read_chunks.push(Chunk {
+                    position: Some(self.position),
+                    segments: vec![segment],
+                    ..Chunk::default()
+                }),
+            },
+        }
+    }
+
+    /// The capture ends here: the chunk that was read last may have more segments. One of which none was read is not told.
+    fn cut(&mut self) {
+        let is_inside = self.chunk_depth.is_some();
+        let last = match self.list {
+            ChunkListKind::Read => self.read_chunks.last_mut(),
+            ChunkListKind::Write => self.write_chunks.last_mut().filter(|_| is_inside),
+            ChunkListKind::Reply => self.reply_chunk.as_mut(),
+        };
+        if let Some(chunk) = last {
+            chunk.is_cut = true;
+        }
+        let is_told = |chunk: &Chunk| !chunk.is_cut || !chunk.segments.is_empty();
+        self.write_chunks.retain(is_told);
+        self.reply_chunk = self.reply_chunk.take().filter(is_told);
+    }
+}
+
+impl<'a> Observer<'a> for TransportHeaderCollector {
+    fn enter(&mut self, field: &'static Field, _: usize) {
+        self.depth += 1;
+        match field.name {
+            "rpcordma.writes" => self.write_chunks.push(Chunk::default()),
+            "rpcordma.reply" => {
+                self.list = ChunkListKind::Reply;
+                self.reply_chunk = Some(Chunk::default());
+            }
+            _ => return,
+        }
+        self.chunk_depth = Some(self.depth);
+    }
+
+    fn leave(&mut self, _: usize) {
+        self.chunk_depth = self.chunk_depth.filter(|depth| *depth != self.depth);
+        self.depth = self.depth.saturating_sub(1);
+    }
+
+    fn list(&mut self, field: &'static Field, _: usize) {
+        if field.name == "rpcordma.writes" {
+            self.list = ChunkListKind::Write;
+        }
+    }
+
+    fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
+        let (FieldValue::Unsigned(number) | FieldValue::Enum(number, _)) = value else { return };
+        let word = number as u32;
+        match field.name {
+            "rpcordma.xid" => self.xid = Some(Xid(word)),
+            "rpcordma.version" => self.version = word,
+            "rpcordma.flow_control" => self.credits = word,
+            "rpcordma.msg_type" | "rpcordma.htype" | "rpcordma.prototype_proc" => {
+                self.message_type = Some(word);
+            }
+            "rpcordma.remaining" => self.remaining_bytes = word,
+            "rpcordma.position" => self.position = word,
+            "rpcordma.rdma_handle" => self.segment.handle = Handle(word),
+            "rpcordma.rdma_length" => self.segment.length = word,
+            "rpcordma.rdma_offset" => {
+                self.segment.offset = number;
+                self.add();
+            }
+            _ => {}
+        }
+    }
+}
+
+impl RpcRdmaTransportHeader {
+    /// Reads the header of a message that is `length` bytes long; `None` where it is none of the dialect.
+    pub(super) fn open(dialect: Dialect, bytes: &[u8], length: usize) -> Option<Self> {
+        let mut cursor = Cursor::new(bytes).with_length(length);
+        let mut heard = TransportHeaderCollector::default();
+        let header = MessageHeader::decode(dialect, &mut cursor, &mut heard);
+        let is_cut = match &header {
+            Ok(_) => false,
+            Err(error) if error.is_cut() => true,
+            Err(_) => return None,
+        };
+        let message_type = MessageType::of(dialect, heard.message_type?);
+        let is_long = heard.read_chunks.first().is_some_and(|chunk| chunk.position == Some(0));
+        let carriage = message_type.carriage(heard.version, is_long);
+        let words =
+            HeaderWords { dialect, message_type, carriage, version: heard.version, credits: heard.credits };
+        if is_cut {
+            heard.cut();
+        }
+        // What a version that is not known puts after its fixed words was read as a rest without meaning.
+        let rpc_at = if is_cut { None } else { Some(cursor.at()) };
+        Some(Self {
+            xid: heard.xid?,
+            words,
+            read_chunks: heard.read_chunks,
+            write_chunks: heard.write_chunks,
+            reply_chunk: heard.reply_chunk,
+            rpc_at,
+            is_cut,
+            remaining_bytes: heard.remaining_bytes,
+        })
+    }
+
+    /// Whether the version or the message type is not known.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.words.carriage == Carriage::Unknown
+    }
+
+    /// Whether the whole RPC message stands in a Position-Zero Read chunk (RFC 8166 section 3.5.3).
+    pub(super) fn has_position_zero(&self) -> bool {
+        self.read_chunks.iter().any(|chunk| chunk.position == Some(0))
+    }
+
+    /// Makes the message with this header the Reply of a Transaction.
+    pub(super) fn answer(self, transaction: &mut Transaction, reply: MessageRecord) {
+        for (chunk, returned) in transaction.write_chunks.iter_mut().zip(&self.write_chunks) {
+            note_returned(chunk, returned);
+        }
+        if let (Some(chunk), Some(returned)) = (&mut transaction.reply_chunk, &self.reply_chunk) {
+            note_returned(chunk, returned);
+        }
+        transaction.reply_read_chunks = self.read_chunks;
+        let whole_replies = transaction.reply_read_chunks.iter_mut();
+        whole_replies.filter(|chunk| chunk.position == Some(0)).for_each(|chunk| chunk.keep(true));
+        transaction.reply = Some(reply);
+    }
+}
+
+fn note_returned(chunk: &mut Chunk, returned: &Chunk) {
+    for (segment, returned) in chunk.segments.iter_mut().zip(&returned.segments) {
+        segment.returned = Some(returned.length);
+    }
+}

@@ -1,0 +1,128 @@
+//! InfiniBand's own routes: the Local Route Header of a native packet, and the Global Route Header, with which
+//! RoCEv1 begins.
+
+use super::link::{self, EtherType};
+use super::tunnel::TunnelNesting;
+use super::{Datagram, DatagramPayload, HeaderDefect, UnreadFrameReason, ip};
+use crate::address::{Address, Tenant};
+use crate::field::registry::Registry;
+use crate::field::{Field, FieldKind, FieldValue, Observer};
+use crate::frame::CapturedSlice;
+use crate::infiniband::{Grh, InfinibandPacket, LinkNextHeader, Lrh, RdmaEncapsulation};
+
+crate::header! {
+    /// Raw header: the ether type of a packet that is not InfiniBand's own. InfiniBand Architecture
+    /// Specification volume 1, section 5.3.
+    pub struct RawHeader [4] "infiniband.rwh" {
+        /// What follows.
+        16..32 etype: EtherType => "infiniband.rwh.etype",
+    }
+}
+
+static VARIANT_CRC: Field = Field {
+    name: "infiniband.variant.crc",
+    label: "VCRC",
+    kind: FieldKind::Hex(4),
+    doc: "Variant CRC, as the two bytes stand. Section 7.8.2.",
+};
+
+/// Adds the fields of this room to a registry.
+pub(super) fn describe(registry: &mut Registry) {
+    RawHeader::describe(registry);
+    registry.field(&VARIANT_CRC);
+}
+
+const VARIANT_CRC_LENGTH: usize = 2;
+
+/// A native packet, from the Local Route Header on.
+pub(super) fn local<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Datagram<'a> {
+    let Some((lrh, _)) = Lrh::decode(part.bytes, part.at, observer) else {
+        return Datagram::cut(part.at);
+    };
+    if lrh.lver != 0 {
+        return Datagram::malformed(HeaderDefect::LrhVersion, part.at);
+    }
+    let length = usize::from(lrh.pktlen) * 4;
+    if length < Lrh::LENGTH {
+        return Datagram::malformed(HeaderDefect::LrhLength, part.at + 4);
+    }
+    let rest = part.sized(length).after(Lrh::LENGTH);
+    let mut datagram = match lrh.lnh {
+        LinkNextHeader::GLOBAL => routed(rest, RdmaEncapsulation::InfiniBand, observer),
+        LinkNextHeader::LOCAL => Datagram {
+            source: Address::Lid(lrh.slid),
+            destination: Address::Lid(lrh.dlid),
+            network: part.at,
+            identification: 0,
+            tenant: Tenant::NONE,
+            carried: packet(rest, RdmaEncapsulation::InfiniBand, observer),
+        },
+        LinkNextHeader::IPV6 => return ip::version6(rest, TunnelNesting::NONE, observer),
+        _ => {
+            return match RawHeader::decode(rest.bytes, rest.at, observer) {
+                Some((header, _)) => {
+                    link::network(header.etype, rest.after(RawHeader::LENGTH), TunnelNesting::NONE, observer)
+                }
+                None => Datagram::cut(rest.at),
+            };
+        }
+    };
+    datagram.network = part.at;
+    if O::WATCHES {
+        let crc = part.after(length);
+        if let Some((bytes, _)) = crc.bytes.split_first_chunk::<VARIANT_CRC_LENGTH>() {
+            let value = FieldValue::Unsigned(u64::from(u16::from_be_bytes(*bytes)));
+            observer.value(&VARIANT_CRC, crc.at..crc.at + VARIANT_CRC_LENGTH, value);
+        }
+    }
+    datagram
+}
+
+/// A packet of RoCEv1, from the Global Route Header on.
+pub(super) fn global<'a, O: Observer<'a>>(
+    part: CapturedSlice<'a>,
+    tenant: Tenant,
+    observer: &mut O,
+) -> Datagram<'a> {
+    Datagram { tenant, ..routed(part, RdmaEncapsulation::RoceV1, observer) }
+}
+
+fn routed<'a, O: Observer<'a>>(
+    part: CapturedSlice<'a>,
+    wire: RdmaEncapsulation,
+    observer: &mut O,
+) -> Datagram<'a> {
+    let Some((grh, _)) = Grh::decode(part.bytes, part.at, observer) else {
+        return Datagram::cut(part.at);
+    };
+    if grh.ipver != 6 {
+        return Datagram::malformed(HeaderDefect::GrhVersion, part.at);
+    }
+    let rest = part.after(Grh::LENGTH).sized(usize::from(grh.paylen));
+    let carried = if grh.nxthdr == Grh::NEXT_BTH {
+        packet(rest, wire, observer)
+    } else {
+        DatagramPayload::malformed(HeaderDefect::GrhNextHeader, part.at + 6)
+    };
+    Datagram {
+        source: Address::from_gid(grh.sgid),
+        destination: Address::from_gid(grh.dgid),
+        network: part.at,
+        identification: 0,
+        tenant: Tenant::NONE,
+        carried,
+    }
+}
+
+/// A packet of the InfiniBand transport.
+#[inline(always)]
+pub(super) fn packet<'a, O: Observer<'a>>(
+    part: CapturedSlice<'a>,
+    wire: RdmaEncapsulation,
+    observer: &mut O,
+) -> DatagramPayload<'a> {
+    match InfinibandPacket::decode(part, wire, observer) {
+        Ok(packet) => DatagramPayload::Infiniband(packet),
+        Err(error) => DatagramPayload::Other(UnreadFrameReason::Infiniband(error)),
+    }
+}

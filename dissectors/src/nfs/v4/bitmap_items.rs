@@ -1,0 +1,310 @@
+//! A bitmap, and opaque data that holds one item for each of its bits: attributes, notifications, hints.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use crate::field::registry::Registry;
+use crate::field::{Field, FieldKind, FieldValue, NullObserver, Observer};
+use crate::xdr::{Cursor, Encoder, Opaque, Xdr, XdrError};
+
+use super::bitmap::{BitNames, Bitmap4, words_of};
+use super::nested_observer::NestedObserver;
+
+/// An item that a bit announces.
+pub trait BitmapItem<'a>: Sized {
+    /// What the bits stand for.
+    type Names: BitNames;
+    /// The bitmap.
+    const MASK: &'static Field;
+    /// The opaque data.
+    const VALUES: &'static Field;
+
+    /// Which bit announces it.
+    fn number(&self) -> u32;
+
+    /// Reads the item that bit `number` announces.
+    ///
+    /// # Errors
+    /// [`XdrError::Unknown`] for a bit that is not in the table; else as its type.
+    fn decode<O: Observer<'a>>(
+        number: u32,
+        cursor: &mut Cursor<'a>,
+        observer: &mut O,
+    ) -> Result<Self, XdrError>;
+
+    /// Appends its XDR form.
+    fn encode(&self, encoder: &mut Encoder);
+
+    /// Adds the fields of every item to a registry.
+    fn describe(registry: &mut Registry);
+}
+
+/// Describes the items of a bitmap and opaque data: bit number, constant, the RFC's name, type, and the section.
+macro_rules! items {
+    ($group:literal, $mask:ident => $mask_filter:literal, $values:ident => $values_filter:literal;
+        $(#[doc = $doc:literal])+
+        $item:ident $(<$lt:lifetime>)?, $names:ident:
+        $($number:literal $constant:ident $label:ident($type:ty) $(=> $filter:literal)?, $about:literal;)*
+    ) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Debug, PartialEq)]
+        // A box would make decoding allocate.
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms, clippy::large_enum_variant)]
+        pub enum $item $(<$lt>)? {
+            $(#[doc = $about] $constant($type),)*
+        }
+
+        /// The numbers of the bits, by the names of
+        #[doc = concat!("[`", stringify!($item), "`].")]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $names {}
+
+        impl $names {
+            $(#[doc = $about] pub const $constant: u32 = $number;)*
+        }
+
+        crate::nfs::v4::bitmap::names!($names, &[$(($number, stringify!($label))),*]);
+
+        impl<'a> crate::nfs::v4::bitmap_items::BitmapItem<'a> for $item $(<$lt>)? {
+            type Names = $names;
+            const MASK: &'static crate::field::Field = &crate::field::Field {
+                name: $mask_filter,
+                label: stringify!($mask),
+                kind: crate::field::FieldKind::Flags,
+                doc: "Which items follow. RFC 8881 section 3.3.7.",
+            };
+            const VALUES: &'static crate::field::Field = &crate::field::Field {
+                name: $values_filter,
+                label: stringify!($values),
+                kind: crate::field::FieldKind::Bytes,
+                doc: "Items that are not known, and all that follows them. RFC 8881 section 3.3.7.",
+            };
+
+            fn number(&self) -> u32 {
+                match self {
+                    $(Self::$constant(_) => $number,)*
+                }
+            }
+
+            fn decode<O: crate::field::Observer<'a>>(
+                number: u32,
+                cursor: &mut crate::xdr::Cursor<'a>,
+                observer: &mut O,
+            ) -> Result<Self, crate::xdr::XdrError> {
+                match number {
+                    $($number => {
+                        let field = const {
+                            &crate::field::Field {
+                                name: crate::nfs::v4::bitmap_items::items!(@name $group $label $($filter)?),
+                                label: stringify!($label),
+                                kind: <$type as crate::xdr::Xdr>::KIND,
+                                doc: $about,
+                            }
+                        };
+                        <$type as crate::xdr::Xdr>::decode(cursor, field, observer).map(Self::$constant)
+                    })*
+                    _ => Err(crate::xdr::XdrError::Unknown { at: cursor.at(), what: stringify!($item), number }),
+                }
+            }
+
+            fn encode(&self, encoder: &mut crate::xdr::Encoder) {
+                match self {
+                    $(Self::$constant(value) => crate::xdr::Xdr::encode(value, encoder),)*
+                }
+            }
+
+            fn describe(registry: &mut crate::field::registry::Registry) {
+                const DOC: &str = concat!($($doc),+);
+                $({
+                    let field = const {
+                        &crate::field::Field {
+                            name: crate::nfs::v4::bitmap_items::items!(@name $group $label $($filter)?),
+                            label: stringify!($label),
+                            kind: <$type as crate::xdr::Xdr>::KIND,
+                            doc: $about,
+                        }
+                    };
+                    registry.xdr::<$type>(field, DOC);
+                })*
+            }
+        }
+    };
+    (@name $group:literal $label:ident) => { concat!($group, ".", stringify!($label)) };
+    (@name $group:literal $label:ident $filter:literal) => { $filter };
+}
+pub(super) use items;
+
+/// A bitmap, and the items that its bits announce, in ascending order of the bits.
+///
+/// The opaque data is kept as it is, and read when it is asked for: an item that is not known stops only the walk over
+/// the items, not that over what surrounds them.
+pub struct BitmapItems<'a, T, N> {
+    /// Which items there are.
+    pub mask: Bitmap4<'a, N>,
+    /// The items.
+    pub values: Opaque<'a>,
+    items: PhantomData<fn() -> T>,
+}
+
+impl<'a, T, N> BitmapItems<'a, T, N> {
+    /// Items that [`mask_and_values`] wrote.
+    pub fn new(mask: Bitmap4<'a, N>, values: Opaque<'a>) -> Self {
+        Self { mask, values, items: PhantomData }
+    }
+}
+
+impl<'a, T: BitmapItem<'a, Names = N>, N: BitNames> BitmapItems<'a, T, N> {
+    /// The items in order. The first that cannot be read is an error, and the last.
+    pub fn items(&self) -> BitmapItemWalk<'a, T, N> {
+        BitmapItemWalk {
+            mask: self.mask,
+            items: PhantomData,
+            cursor: Cursor::new(self.values.0),
+            after: None,
+            stopped: false,
+        }
+    }
+}
+
+/// The words of the bitmap and the opaque data for these items, which must be in ascending order.
+pub fn mask_and_values<'a, 'b, T: BitmapItem<'a> + 'b>(
+    items: impl IntoIterator<Item = &'b T>,
+) -> (Vec<u32>, Vec<u8>) {
+    let (mut bits, mut encoder) = (Vec::new(), Encoder::new());
+    for item in items {
+        bits.push(item.number());
+        item.encode(&mut encoder);
+    }
+    (words_of(bits), encoder.finish().0)
+}
+
+/// A walk over the items.
+pub struct BitmapItemWalk<'a, T, N> {
+    mask: Bitmap4<'a, N>,
+    items: PhantomData<fn() -> T>,
+    cursor: Cursor<'a>,
+    after: Option<u32>,
+    stopped: bool,
+}
+
+impl<'a, T: BitmapItem<'a, Names = N>, N: BitNames> BitmapItemWalk<'a, T, N> {
+    /// The bytes that were not read: none after a walk to the end, unless the sender appended something.
+    pub fn rest(&self) -> &'a [u8] {
+        self.cursor.rest()
+    }
+
+    /// The next item, under an observer.
+    pub fn next_observed<O: Observer<'a>>(&mut self, observer: &mut O) -> Option<Result<T, XdrError>> {
+        if self.stopped {
+            return None;
+        }
+        let next = self.mask.iter().find(|bit| self.after.is_none_or(|after| *bit > after))?;
+        let start = self.cursor;
+        let mut inside = NestedObserver::new(observer, None);
+        let item = T::decode(next, &mut self.cursor, &mut inside);
+        if item.is_err() {
+            inside.leave_all(self.cursor.position());
+            self.stopped = true;
+            self.cursor = start;
+        }
+        self.after = Some(next);
+        Some(item)
+    }
+}
+
+impl<'a, T: BitmapItem<'a, Names = N>, N: BitNames> Iterator for BitmapItemWalk<'a, T, N> {
+    type Item = Result<T, XdrError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_observed(&mut NullObserver)
+    }
+}
+
+impl<T, N> Clone for BitmapItems<'_, T, N> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T, N> Copy for BitmapItems<'_, T, N> {}
+
+impl<T, N> Default for BitmapItems<'_, T, N> {
+    fn default() -> Self {
+        Self::new(Bitmap4::default(), Opaque::default())
+    }
+}
+
+impl<T, N> PartialEq for BitmapItems<'_, T, N> {
+    fn eq(&self, other: &Self) -> bool {
+        self.mask == other.mask && self.values == other.values
+    }
+}
+
+impl<'a, T: BitmapItem<'a, Names = N> + fmt::Debug, N: BitNames> fmt::Debug for BitmapItems<'a, T, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.items()).finish()
+    }
+}
+
+impl<'a, T: BitmapItem<'a, Names = N>, N: BitNames> Xdr<'a> for BitmapItems<'a, T, N> {
+    const KIND: FieldKind = FieldKind::Group;
+
+    fn describe(registry: &mut Registry) {
+        if registry.is_first::<Self>() {
+            registry.field(T::MASK);
+            registry.field(T::VALUES);
+            T::describe(registry);
+        }
+    }
+
+    #[inline]
+    fn decode<O: Observer<'a>>(
+        cursor: &mut Cursor<'a>,
+        field: &'static Field,
+        observer: &mut O,
+    ) -> Result<Self, XdrError> {
+        if O::WATCHES && !observer.wants(field, Self::describe) {
+            return Self::decode(cursor, field, &mut NullObserver);
+        }
+        observer.enter(field, cursor.position());
+        let mask = Bitmap4::decode(cursor, T::MASK, observer)?;
+        let mut inner = *cursor;
+        let values = Opaque::decode(cursor, T::VALUES, &mut NullObserver);
+        let has = |number| mask.contains(number);
+        if O::WATCHES && (values.is_err() || observer.wants_items(T::VALUES, has)) {
+            // Before the opaque data is refused, because a capture that was cut still shows the items before the cut.
+            let at = inner.position();
+            let length = inner.word()?;
+            observer.notation(at..at + 4);
+            let within = inner.within(length as usize);
+            let mut walk: BitmapItemWalk<'a, T, N> =
+                BitmapItemWalk { mask, items: PhantomData, cursor: within, after: None, stopped: false };
+            while walk.next_observed(observer).is_some() {}
+            let (at, rest) = (walk.cursor.position(), walk.rest());
+            if !rest.is_empty() {
+                observer.value(T::VALUES, at..at + rest.len(), FieldValue::Bytes(rest));
+            }
+            if values.is_ok() && at + rest.len() < cursor.position() {
+                observer.notation(at + rest.len()..cursor.position());
+            }
+            if values.is_err() {
+                // What was captured has been shown.
+                cursor.take(cursor.rest().len())?;
+            }
+        }
+        let values = values?;
+        observer.leave(cursor.position());
+        Ok(Self::new(mask, values))
+    }
+
+    /// Item by item; what cannot be read is appended as it is.
+    fn encode(&self, encoder: &mut Encoder) {
+        self.mask.encode(encoder);
+        encoder.nested(|encoder| {
+            let mut items = self.items();
+            for item in items.by_ref().map_while(Result::ok) {
+                item.encode(encoder);
+            }
+            encoder.raw(items.rest());
+        });
+    }
+}

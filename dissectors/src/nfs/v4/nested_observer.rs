@@ -1,0 +1,80 @@
+//! An observer between a decoder and whoever watches.
+
+use std::ops::Range;
+
+use crate::field::registry::Registry;
+use crate::field::{Field, FieldValue, Observer};
+
+/// Passes everything on, but for the outermost groups of one field, which the watcher has entered already; and knows
+/// how many groups an error has left open.
+pub(super) struct NestedObserver<'o, O> {
+    observer: &'o mut O,
+    group: Option<&'static Field>,
+    depth: usize,
+}
+
+impl<'o, O> NestedObserver<'o, O> {
+    pub(super) fn new(observer: &'o mut O, group: Option<&'static Field>) -> Self {
+        Self { observer, group, depth: 0 }
+    }
+
+    /// Leaves every group that is open.
+    pub(super) fn leave_all<'a>(&mut self, at: usize)
+    where
+        O: Observer<'a>,
+    {
+        for _ in 0..std::mem::take(&mut self.depth) {
+            self.observer.leave(at);
+        }
+    }
+}
+
+impl<'a, O: Observer<'a>> Observer<'a> for NestedObserver<'_, O> {
+    const WATCHES: bool = O::WATCHES;
+
+    #[inline]
+    fn wants(&mut self, field: &'static Field, describe: fn(&mut Registry)) -> bool {
+        self.observer.wants(field, describe)
+    }
+
+    #[inline]
+    fn wants_items(&mut self, values: &'static Field, has: impl Fn(u32) -> bool) -> bool {
+        self.observer.wants_items(values, has)
+    }
+
+    #[inline]
+    fn enter(&mut self, field: &'static Field, at: usize) {
+        if O::WATCHES && (self.depth > 0 || self.group.is_none_or(|group| group.name != field.name)) {
+            self.depth += 1;
+            self.observer.enter(field, at);
+        }
+    }
+
+    #[inline]
+    fn leave(&mut self, at: usize) {
+        if let Some(depth) = self.depth.checked_sub(1) {
+            self.depth = depth;
+            self.observer.leave(at);
+        }
+    }
+
+    #[inline]
+    fn list(&mut self, field: &'static Field, at: usize) {
+        self.observer.list(field, at);
+    }
+
+    #[inline]
+    fn time(&mut self, field: &'static Field, nanoseconds: i128) {
+        self.observer.time(field, nanoseconds);
+    }
+
+    #[inline]
+    fn notation(&mut self, bytes: Range<usize>) {
+        self.observer.notation(bytes);
+    }
+
+    #[inline]
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
+        self.observer.value(field, bytes, value);
+    }
+}

@@ -1,0 +1,184 @@
+//! Messages that are laid out by hand from their specification, and what holds a table of procedures to them.
+
+use std::ops::Range;
+
+use crate::field::{Field, FieldValue, Observer};
+
+/// What XDR lays out: numbers in four bytes or eight, fixed opaque data, text after its length and with its fill.
+pub(super) trait WireLayout {
+    fn bytes(&self) -> Vec<u8>;
+}
+impl WireLayout for i32 {
+    fn bytes(&self) -> Vec<u8> {
+        self.to_be_bytes().into()
+    }
+}
+impl WireLayout for u64 {
+    fn bytes(&self) -> Vec<u8> {
+        self.to_be_bytes().into()
+    }
+}
+impl<const N: usize> WireLayout for [u8; N] {
+    fn bytes(&self) -> Vec<u8> {
+        self.into()
+    }
+}
+impl WireLayout for &str {
+    fn bytes(&self) -> Vec<u8> {
+        let fill = [0; 3];
+        let fill = &fill[..(4 - self.len() % 4) % 4];
+        [&(self.len() as u32).to_be_bytes(), self.as_bytes(), fill].concat()
+    }
+}
+impl WireLayout for Vec<u8> {
+    fn bytes(&self) -> Vec<u8> {
+        self.clone()
+    }
+}
+
+/// The bytes of items, one after the other.
+macro_rules! lay_out {
+    () => { Vec::<u8>::new() };
+    ($($part:expr),+ $(,)?) => { [$($crate::nfs::wire_builder::WireLayout::bytes(&$part)),+].concat() };
+}
+pub(super) use lay_out;
+
+/// Items that live as long as the tests.
+pub(super) fn items<T: 'static, L: From<&'static [T]>, const N: usize>(items: [T; N]) -> L {
+    L::from(Box::leak(Box::new(items)))
+}
+
+/// Watches that what is entered is left, and that values come in the order of the bytes. What a value says, such as the
+/// port in an address, stands in the same bytes.
+#[derive(Default)]
+pub(super) struct InOrder {
+    pub(super) depth: usize,
+    end: usize,
+    last: Range<usize>,
+    pub(super) names: Vec<&'static str>,
+}
+
+impl<'a> Observer<'a> for InOrder {
+    fn enter(&mut self, _: &'static Field, at: usize) {
+        assert!(at >= self.end);
+        self.depth += 1;
+    }
+    fn leave(&mut self, at: usize) {
+        assert!(at >= self.end);
+        self.depth -= 1;
+    }
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, _: FieldValue<'a>) {
+        let follows = bytes.start >= self.end && bytes.end >= bytes.start;
+        assert!(follows || bytes == self.last, "{}", field.name);
+        self.end = bytes.end;
+        self.last = bytes;
+        self.names.push(field.name);
+    }
+}
+
+/// Makes a function that holds bytes to a body of `Args` or `Results`.
+macro_rules! holds {
+    ($check:ident, $bodies:ident) => {
+        /// Holds the bytes to decode to their end, to what is expected, and to be encoded again; and any beginning
+        /// of them to be told as cut.
+        #[track_caller]
+        fn $check(procedure: Procedure, bytes: &[u8], expected: &$bodies) {
+            use $crate::field::NullObserver;
+            use $crate::nfs::wire_builder::InOrder;
+            use $crate::xdr::{Cursor, Encoder, XdrError};
+            let mut cursor = Cursor::new(bytes);
+            let mut observer = InOrder::default();
+            let decoded = $bodies::decode(procedure, &mut cursor, &mut observer).unwrap();
+            assert_eq!((&decoded, cursor.remaining(), observer.depth), (expected, 0, 0));
+            assert_eq!(decoded.number(), procedure);
+            for body in [&decoded, expected] {
+                let mut encoder = Encoder::new();
+                body.encode(&mut encoder);
+                assert_eq!(encoder.bytes(), bytes);
+            }
+            for end in 0..bytes.len() {
+                let mut cursor = Cursor::new(&bytes[..end]).with_length(bytes.len());
+                let error = $bodies::decode(procedure, &mut cursor, &mut NullObserver).unwrap_err();
+                assert_eq!(error, XdrError::Cut { at: end });
+                assert!(
+                    $bodies::decode(procedure, &mut Cursor::new(&bytes[..end]), &mut NullObserver).is_err()
+                );
+            }
+        }
+    };
+}
+pub(super) use holds;
+
+/// The messages of one version of a program, by the number of the procedure.
+pub(super) struct Examples {
+    pub(super) calls: Vec<(u32, Vec<u8>)>,
+    pub(super) replies: Vec<(u32, Vec<u8>)>,
+}
+
+/// Holds the table of procedures that stands in `$room` to `calls` and `replies`: pairs of bytes and what they mean.
+macro_rules! examples {
+    ($room:path: $calls:expr, $replies:expr) => {
+        use $room::{Args, Procedure, Results};
+
+        $crate::nfs::wire_builder::holds!(arguments, Args);
+        $crate::nfs::wire_builder::holds!(results, Results);
+
+        pub(in crate::nfs) fn examples() -> $crate::nfs::wire_builder::Examples {
+            $crate::nfs::wire_builder::Examples {
+                calls: $calls.into_iter().map(|(bytes, args)| (Args::number(&args).0, bytes)).collect(),
+                replies: $replies.into_iter().map(|(bytes, results)| (Results::number(&results).0, bytes)).collect(),
+            }
+        }
+
+        #[test]
+        fn every_call_and_every_reply_is_what_was_laid_out() {
+            $calls.iter().for_each(|(bytes, args)| arguments(args.number(), bytes, args));
+            $replies.iter().for_each(|(bytes, answer)| results(answer.number(), bytes, answer));
+        }
+
+        #[test]
+        fn no_procedure_is_without_an_example() {
+            let examples = examples();
+            for procedure in Procedure::ALL {
+                let has = |list: &[(u32, Vec<u8>)]| list.iter().any(|(number, _)| *number == procedure.0);
+                assert!(has(&examples.calls) && has(&examples.replies), "{procedure}");
+            }
+        }
+
+        proptest::proptest! {
+            #[test]
+            fn arbitrary_words_neither_panic_nor_encode_to_anything_else(
+                procedure in 0u32..26, words in proptest::collection::vec(0u32..5, 0..80), more: Vec<u8>, length: u16,
+            ) {
+                use $crate::field::NullObserver;
+                use $crate::nfs::wire_builder::InOrder;
+                use $crate::xdr::{Cursor, Encoder};
+                let procedure = Procedure(procedure);
+                let words: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+                for bytes in [&words[..], &more[..]] {
+                    let start = Cursor::new(bytes).with_length(length.into());
+                    let _ = Args::decode(procedure, &mut { start }, &mut InOrder::default());
+                    let _ = Results::decode(procedure, &mut { start }, &mut InOrder::default());
+                    let _ = procedure.status(start);
+                    let mut cursor = Cursor::new(bytes);
+                    if let Ok(decoded) = Args::decode(procedure, &mut cursor, &mut NullObserver) {
+                        let mut encoder = Encoder::new();
+                        decoded.encode(&mut encoder);
+                        let again = Args::decode(procedure, &mut Cursor::new(encoder.bytes()), &mut NullObserver);
+                        proptest::prop_assert_eq!(again, Ok(decoded));
+                        proptest::prop_assert_eq!(encoder.bytes().len(), cursor.at());
+                    }
+                    let mut cursor = Cursor::new(bytes);
+                    if let Ok(decoded) = Results::decode(procedure, &mut cursor, &mut NullObserver) {
+                        let mut encoder = Encoder::new();
+                        decoded.encode(&mut encoder);
+                        let again = Results::decode(procedure, &mut Cursor::new(encoder.bytes()), &mut NullObserver);
+                        proptest::prop_assert_eq!(again, Ok(decoded));
+                        proptest::prop_assert_eq!(encoder.bytes().len(), cursor.at());
+                    }
+                }
+            }
+        }
+    };
+}
+pub(super) use examples;

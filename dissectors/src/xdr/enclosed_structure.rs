@@ -1,0 +1,136 @@
+//! Opaque data that a number before it gives a structure: bodies of credentials, of layouts, of device addresses.
+
+use crate::field::registry::Registry;
+use crate::field::{Field, FieldKind, FieldValue, NullObserver, Observer};
+
+use super::types::fill;
+use super::{Cursor, Encoder, Opaque, Xdr, XdrError};
+
+/// An opaque item of at most `BOUND` bytes in which something before it puts a structure.
+///
+/// One that holds something else is no error: it stays opaque, and what follows it is read all the same.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EnclosedStructure<'a, T, const BOUND: u32 = { u32::MAX }> {
+    /// The structure, which fills the item.
+    Known(T),
+    /// The item holds something else.
+    Unread(Opaque<'a, BOUND>),
+}
+
+impl<T, const BOUND: u32> EnclosedStructure<'_, T, BOUND> {
+    /// The structure, if the item holds it.
+    pub fn known(&self) -> Option<&T> {
+        match self {
+            Self::Known(known) => Some(known),
+            Self::Unread(_) => None,
+        }
+    }
+}
+
+impl<'a, T: Xdr<'a>, const BOUND: u32> Xdr<'a> for EnclosedStructure<'a, T, BOUND> {
+    const KIND: FieldKind = T::KIND;
+    const IS_DDP_ELIGIBLE: bool = T::IS_DDP_ELIGIBLE;
+
+    fn describe(registry: &mut Registry) {
+        T::describe(registry);
+    }
+
+    #[inline]
+    fn decode<O: Observer<'a>>(
+        cursor: &mut Cursor<'a>,
+        field: &'static Field,
+        observer: &mut O,
+    ) -> Result<Self, XdrError> {
+        let (at, position) = (cursor.at(), cursor.position());
+        let length = cursor.word()?;
+        if length > BOUND {
+            return Err(XdrError::TooLong { at, length, bound: BOUND });
+        }
+        let content = cursor.enclosed(length)?;
+        if content.remaining() < length as usize {
+            return Err(XdrError::NotEligible { at });
+        }
+        // Tried unseen, so that an observer never hears of fields that turn out to be something else.
+        let mut trial = content;
+        match T::decode(&mut trial, field, &mut NullObserver) {
+            Ok(known) if trial.remaining() == 0 => {
+                if O::WATCHES {
+                    observer.notation(position..position + 4);
+                    T::decode(&mut { content }, field, observer)?;
+                    fill(trial.position(), cursor, observer);
+                }
+                // The fill was captured, too.
+                cursor.take(0)?;
+                return Ok(Self::Known(known));
+            }
+            Err(error) if error.is_cut() => {
+                T::decode(&mut { content }, field, observer)?;
+                return Err(error);
+            }
+            _ => {}
+        }
+        let bytes = { content }.take(content.remaining())?;
+        observer.value(field, position..position + 4 + bytes.len(), FieldValue::Bytes(bytes));
+        fill(position + 4 + bytes.len(), cursor, observer);
+        cursor.take(0)?;
+        Ok(Self::Unread(Opaque(bytes)))
+    }
+
+    fn encode(&self, encoder: &mut Encoder) {
+        match self {
+            Self::Known(known) => encoder.nested(|encoder| known.encode(encoder)),
+            Self::Unread(body) => body.encode(encoder),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::xdr::ChunkItem;
+
+    static FIELD: Field = Field::group("test", "test", "");
+
+    fn decode(cursor: &mut Cursor<'static>) -> Result<EnclosedStructure<'static, u64, 8>, XdrError> {
+        EnclosedStructure::decode(cursor, &FIELD, &mut NullObserver)
+    }
+
+    #[test]
+    fn a_structure_that_fills_the_item_is_read() {
+        let mut cursor = Cursor::new(b"\0\0\0\x08\0\0\0\0\0\0\0\x2anext");
+        assert_eq!(decode(&mut cursor), Ok(EnclosedStructure::Known(42)));
+        assert_eq!(cursor.rest(), b"next");
+    }
+
+    #[test]
+    fn anything_else_stays_opaque_and_what_follows_is_read() {
+        for (bytes, body) in
+            [(&b"\0\0\0\x04\0\0\0\x2anext"[..], &b"\0\0\0\x2a"[..]), (b"\0\0\0\x01a\0\0\0next", b"a")]
+        {
+            let mut cursor = Cursor::new(bytes);
+            assert_eq!(decode(&mut cursor), Ok(EnclosedStructure::Unread(Opaque(body))));
+            assert_eq!(cursor.rest(), b"next");
+        }
+    }
+
+    #[test]
+    fn a_length_over_the_bound_is_refused() {
+        let error = XdrError::TooLong { at: 0, length: 12, bound: 8 };
+        assert_eq!(decode(&mut Cursor::new(b"\0\0\0\x0ctwelve bytes")), Err(error));
+    }
+
+    #[test]
+    fn an_item_that_the_capture_cut_is_no_other_structure() {
+        let mut cursor = Cursor::new(b"\0\0\0\x08\0\0\0\0").with_length(12);
+        assert!(decode(&mut cursor).is_err_and(|error| error.is_cut()));
+        let mut cursor = Cursor::new(b"\0\0\0\x01a").with_length(8);
+        assert_eq!(decode(&mut cursor), Err(XdrError::Cut { at: 5 }));
+    }
+
+    #[test]
+    fn a_chunk_inside_the_item_is_named() {
+        static CHUNKS: [ChunkItem<'static>; 1] = [ChunkItem { position: Some(8), length: 4, bytes: None }];
+        let mut cursor = Cursor::new(b"\0\0\0\x08\0\0\0\0").with_chunks(&CHUNKS);
+        assert_eq!(decode(&mut cursor), Err(XdrError::NotEligible { at: 0 }));
+    }
+}

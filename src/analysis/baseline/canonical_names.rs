@@ -1,0 +1,106 @@
+//! Records as a baseline has them: what may differ is left out, identities are short hashes, and long lists one hash each.
+//!
+//! A baseline is of one capture, and what is read from the same bytes must be the same. So nothing is made up that would
+//! change where something else does: no number, no place in a list.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::rc::Rc;
+
+use crate::analysis::comparison::compare_class::{CompareClass, IdentityType};
+use crate::analysis::comparison::difference::Kind;
+use crate::analysis::comparison::record::{
+    ComparisonRecord, RecordChunkKind, RecordField, RecordSection, RecordValue, hash,
+};
+use crate::analysis::comparison::record_comparison::OPERATIONS;
+
+/// A field that stands so often in one operation is part of a long list.
+const LIST: usize = 5;
+
+/// Brings a record into the form that baselines have.
+pub(super) fn canonical(record: &mut ComparisonRecord) {
+    for message in record.call.iter_mut().chain(&mut record.reply) {
+        // Lengths are held as they are.
+        message.varying = 0;
+        for section in &mut message.sections {
+            section.entries.retain(|entry| {
+                !matches!(entry.path.role, CompareClass::Varies(_)) && entry.path.field != OPERATIONS
+            });
+            fold(section);
+            for entry in &mut section.entries {
+                if let CompareClass::Identity(identity) = entry.path.role {
+                    shorten(identity, &mut entry.datum);
+                }
+            }
+        }
+    }
+    for chunk in &mut record.chunks {
+        chunk.varying = 0;
+        if let RecordChunkKind::Read(_, before) = &mut chunk.kind {
+            *before = 0;
+        }
+    }
+}
+
+/// Bytes that nobody can read become the beginning of their hash. Zeros and ones are known to people as they are.
+fn shorten(identity: IdentityType, datum: &mut RecordValue) {
+    if let RecordValue::Bytes(bytes) = datum
+        && bytes.iter().any(|byte| *byte != 0)
+        && bytes.iter().any(|byte| *byte != 0xff)
+    {
+        *datum = RecordValue::Name(identity, (hash(bytes) >> 96) as u32);
+    }
+}
+
+/// Notes by what the record is found again: everything in its Call, and its names, offsets and counts. Identities are among
+/// it unless they are ignored.
+pub(super) fn keys(record: &mut ComparisonRecord, has_identities: bool) {
+    let (mut all, mut about) = (String::new(), String::new());
+    let sections = record.call.iter().flat_map(|call| &call.sections);
+    for entry in sections.flat_map(|section| &section.entries) {
+        if has_identities || !matches!(entry.path.role, CompareClass::Identity(_)) {
+            let _ = write!(all, "{}={} ", entry.path.text, entry.datum);
+        }
+        if matches!(entry.path.role, CompareClass::Equal(Kind::Name | Kind::Offset | Kind::Count)) {
+            let _ = write!(about, "{} ", entry.datum);
+        }
+    }
+    record.arguments = hash(all.as_bytes()) as u64;
+    record.about = hash(about.as_bytes()) as u64;
+}
+
+/// Fields that stand often become one each, where the first of them was: their count, and the hash of all values.
+fn fold(section: &mut RecordSection) {
+    if section.entries.len() < LIST {
+        return;
+    }
+    let mut counts: HashMap<*const str, usize> = HashMap::new();
+    let key = |entry: &RecordField| std::ptr::from_ref(&*entry.path.text);
+    for entry in &section.entries {
+        *counts.entry(key(entry)).or_default() += 1;
+    }
+    counts.retain(|_, count| *count >= LIST);
+    if counts.is_empty() {
+        return;
+    }
+    let mut texts: HashMap<*const str, String> = HashMap::new();
+    let mut kept: Vec<RecordField> = Vec::with_capacity(section.entries.len());
+    for entry in std::mem::take(&mut section.entries) {
+        if !counts.contains_key(&key(&entry)) {
+            kept.push(entry);
+            continue;
+        }
+        let is_first = !texts.contains_key(&key(&entry));
+        let text = texts.entry(key(&entry)).or_default();
+        let _ = write!(text, "{} ", entry.datum);
+        if is_first {
+            kept.push(RecordField { path: Rc::clone(&entry.path), datum: RecordValue::Fold(0, 0) });
+        }
+    }
+    for entry in &mut kept {
+        if let (Some(count), Some(text)) = (counts.get(&key(entry)), texts.get(&key(entry))) {
+            entry.datum = RecordValue::Fold(*count as u64, hash(text.as_bytes()) as u64);
+        }
+    }
+    section.entries = kept;
+}

@@ -1,0 +1,91 @@
+//! A capture held to its baseline: two captures compared, of which one was written down.
+
+use std::vec;
+
+use super::canonical_names::{canonical, keys};
+use super::{Baseline, BaselineCounts};
+use crate::analysis::comparison::capture::ComparedCapture;
+use crate::analysis::comparison::difference::{Difference, Kind};
+use crate::analysis::comparison::options::ComparisonOptions;
+use crate::analysis::comparison::record::ComparisonRecord;
+use crate::analysis::comparison::{Comparison, ComparisonClient, ComparisonSide};
+
+/// Holds a capture to its baseline.
+#[derive(Debug)]
+pub struct BaselineCheck {
+    comparison: Comparison,
+    has_identities: bool,
+    written: vec::IntoIter<(ComparisonClient, ComparisonRecord)>,
+    then: BaselineCounts,
+    now: BaselineCounts,
+}
+
+impl BaselineCheck {
+    /// Has seen nothing of the capture. What waits for its partner takes so many bytes.
+    pub fn new(baseline: Baseline, room_bytes: usize) -> Self {
+        let selection = ComparisonOptions { exact: true, ..baseline.settings.selection().clone() };
+        Self {
+            comparison: Comparison::new(selection, usize::MAX, room_bytes),
+            has_identities: !baseline.settings.ignores_identities(),
+            written: baseline.records.into_iter(),
+            then: baseline.counts,
+            now: BaselineCounts::default(),
+        }
+    }
+
+    /// Compares what `next` gives of the capture until it gives no more, and tells each difference when it is known.
+    ///
+    /// # Errors
+    /// The first error of `tell`, which ends it.
+    pub fn drive<E>(
+        &mut self,
+        mut next: impl FnMut() -> Option<(ComparisonClient, ComparisonRecord)>,
+        tell: impl FnMut(Difference) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Self { comparison, has_identities, written, now, .. } = self;
+        let next = |side| match side {
+            ComparisonSide::A => written.next(),
+            ComparisonSide::B => next().map(|(client, mut record)| {
+                now.record(&record);
+                canonical(&mut record);
+                keys(&mut record, *has_identities);
+                (client, record)
+            }),
+        };
+        comparison.drive(next, tell)
+    }
+
+    /// The capture has ended: compares what is counted of it as a whole.
+    ///
+    /// # Errors
+    /// The first error of `tell`.
+    pub fn end<E>(
+        &mut self,
+        trace: &ComparedCapture,
+        tell: impl FnMut(Difference) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.now.end(trace);
+        for key in self.then.keys(&self.now) {
+            let (then, now) = (self.then.of(key), self.now.of(key));
+            let kind = match key.split('.').next() {
+                Some("incomplete") => Kind::Incomplete,
+                Some("undecoded") => Kind::Undecoded,
+                _ => Kind::Account,
+            };
+            if then != now && !self.comparison.tolerates(key, then, now) {
+                self.comparison.whole(kind, key, then, now);
+            }
+        }
+        self.comparison.take().into_iter().try_for_each(tell)
+    }
+
+    /// What came out.
+    pub fn comparison(&self) -> &Comparison {
+        &self.comparison
+    }
+
+    /// What the baseline counts, and what the capture has now.
+    pub fn counts(&self) -> [&BaselineCounts; 2] {
+        [&self.then, &self.now]
+    }
+}

@@ -1,0 +1,462 @@
+//! The text of a baseline, read.
+//!
+//! A baseline says things more than once, so that people find them: counts follow from Transactions, names of headers from
+//! their texts. So what was read is written again, and must be what was read: no line is there that nothing is held to,
+//! none twice, and none against another.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::rc::Rc;
+use std::str::Lines;
+
+use nfsrdma_dissectors::flow::transaction::CallDirection;
+use nfsrdma_dissectors::frame::FrameNumber;
+
+use super::canonical_names::keys;
+use super::fields::program;
+use super::settings::{BaselineSettings, PART, is_conflict};
+use super::value::value;
+use super::writer::{HEAD, write};
+use super::{Baseline, BaselineCounts, VERSION};
+use crate::analysis::comparison::difference::DifferenceLocation;
+use crate::analysis::comparison::record::{
+    ComparisonRecord, MessageCompleteness, RecordChunk, RecordChunkKind, RecordField, RecordMessage,
+    RecordSection, RecordSegment,
+};
+use crate::analysis::comparison::recorder::signature;
+use crate::analysis::comparison::{ComparisonClient, class};
+
+/// The one name of an operation with a blank in it, as it is written.
+const UNKNOWN: &str = "unknown_operation";
+/// The parts, in their order.
+const PARTS: [&str; 6] = [PART, "[capture]", "[operations]", "[fields]", "[headers]", "[transactions]"];
+/// The beginning of the last line.
+const END: &str = "[end of ";
+/// What helps where a baseline is not as it was written.
+const AGAIN: &str = "restore it, or write it again with check --bless";
+
+/// Why a baseline could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BaselineReadError {
+    /// The line, from 1.
+    pub line: u64,
+    /// What is wrong with it, and what to do.
+    pub what: String,
+}
+
+impl std::fmt::Display for BaselineReadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "line {}: {}", self.line, self.what)
+    }
+}
+
+impl std::error::Error for BaselineReadError {}
+
+/// The beginning of a line, for a message.
+fn begin(line: &str) -> String {
+    let mut text: String = line.chars().take(80).collect();
+    if text.len() < line.len() {
+        text += " ...";
+    }
+    text
+}
+
+/// Reads a baseline.
+///
+/// # Errors
+/// The first line that is none of a baseline, that says what others do not, or that is of another version.
+pub fn read(text: &str) -> Result<Baseline, BaselineReadError> {
+    let mut line = 0;
+    let wrong = |line: u64, what: String| BaselineReadError { line, what };
+    for text in text.lines() {
+        line += 1;
+        if is_conflict(text) {
+            let what =
+                "a merge left a conflict here; write it again with check --bless, which keeps its settings";
+            return Err(wrong(line, what.to_owned()));
+        }
+        if text.contains(char::is_control) {
+            return Err(wrong(line, format!("a control character; {AGAIN}")));
+        }
+    }
+    let head = text.lines().next().ok_or_else(|| wrong(1, format!("the file is empty; {AGAIN}")))?;
+    let version = head.strip_prefix(HEAD).map(|rest| rest.trim().parse::<u32>());
+    match version {
+        Some(Ok(VERSION)) => {}
+        Some(Ok(other)) => {
+            let what = format!(
+                "a baseline of version {other}, and this program reads {VERSION}; write it again with check --bless"
+            );
+            return Err(wrong(1, what));
+        }
+        _ => return Err(wrong(1, "not a baseline; write one with check --bless".to_owned())),
+    }
+    let mut reading = BaselineReader {
+        baseline: Baseline { settings: BaselineSettings::empty(), ..Baseline::default() },
+        parts: 0,
+        has_end: false,
+        headers: HashMap::new(),
+        read_headers: BaselineHeaderEntries::new(),
+        transaction: None,
+        program: String::new(),
+        last: 0,
+    };
+    let mut number = 0;
+    for line in text.lines() {
+        number += 1;
+        if number > 1 {
+            reading.line(line.trim_end()).map_err(|what| wrong(number, what))?;
+        }
+    }
+    if !reading.has_end {
+        return Err(wrong(number, format!("it is cut: there is no last line, {END}...]; {AGAIN}")));
+    }
+    let baseline = reading.finish();
+    if baseline.records.is_empty() {
+        return Err(wrong(number, format!("it has no Transactions, and holds nothing; {AGAIN}")));
+    }
+    if let Some(unused) = baseline.fields.unused() {
+        let line = (1..).zip(text.lines()).find(|(_, line)| line.trim_end() == unused);
+        let line = line.map_or(number, |(line, _)| line);
+        return Err(wrong(line, format!("{:?} is a field that no Transaction has; {AGAIN}", begin(&unused))));
+    }
+    let mut same = BaselineRewriteCheck { lines: text.lines(), number: 0, line: Vec::new(), wrong: None };
+    let written = write(&mut same, &baseline).is_ok();
+    if let Some(wrong) = same.wrong.take().filter(|_| !written) {
+        return Err(wrong);
+    }
+    match same.lines.next() {
+        Some(line) => Err(wrong(
+            same.number + 1,
+            format!("nothing follows the end, and here is {:?}; {AGAIN}", begin(line)),
+        )),
+        None => Ok(baseline),
+    }
+}
+
+/// Takes what is written, and finds the first line that is not the one that was read.
+struct BaselineRewriteCheck<'t> {
+    lines: Lines<'t>,
+    number: u64,
+    line: Vec<u8>,
+    wrong: Option<BaselineReadError>,
+}
+
+impl BaselineRewriteCheck<'_> {
+    fn end_of_line(&mut self) -> io::Result<()> {
+        let expected = String::from_utf8_lossy(&self.line).trim_end().to_owned();
+        self.line.clear();
+        self.number += 1;
+        let found = self.lines.next().map(str::trim_end);
+        if found == Some(&expected) {
+            return Ok(());
+        }
+        let what = match found {
+            Some(found) => format!(
+                "{:?} stands where {:?} follows from the other lines; {AGAIN}",
+                begin(found),
+                begin(&expected)
+            ),
+            None => format!("it is cut where {:?} follows; {AGAIN}", begin(&expected)),
+        };
+        self.wrong = Some(BaselineReadError { line: self.number, what });
+        Err(io::ErrorKind::InvalidData.into())
+    }
+}
+
+impl Write for BaselineRewriteCheck<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(part);
+            if part.ends_with(b"\n") {
+                self.end_of_line()?;
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The operations of a message as they are read, by program and name: headers are many times the same.
+type BaselineHeaderEntries = HashMap<(String, bool, String), Vec<RecordField>>;
+
+/// A baseline that is being read.
+struct BaselineReader {
+    baseline: Baseline,
+    /// How many parts have begun.
+    parts: usize,
+    has_end: bool,
+    /// The headers, as they are written.
+    headers: HashMap<String, String>,
+    read_headers: BaselineHeaderEntries,
+    transaction: Option<(ComparisonClient, ComparisonRecord)>,
+    /// The program of the present Transaction.
+    program: String,
+    /// The first frame of the last Transaction.
+    last: u64,
+}
+
+impl BaselineReader {
+    fn line(&mut self, line: &str) -> Result<(), String> {
+        if self.has_end {
+            return if line.is_empty() { Ok(()) } else { Err(format!("nothing follows the end; {AGAIN}")) };
+        }
+        if line.starts_with('[') {
+            return self.part(line);
+        }
+        let part = self.parts.checked_sub(1).and_then(|part| PARTS.get(part)).copied().unwrap_or_default();
+        if part == PART {
+            return self.baseline.settings.line(line);
+        }
+        if line.is_empty() || line.starts_with('#') {
+            return Ok(());
+        }
+        let understood = match part {
+            "[capture]" => count(line, &mut self.baseline.counts),
+            // These follow from the Transactions.
+            "[operations]" => Some(()),
+            "[fields]" => self.baseline.fields.read(line),
+            "[headers]" => {
+                let (name, text) = line.split_once(' ').unwrap_or((line, ""));
+                self.headers.insert(name.to_owned(), text.to_owned());
+                Some(())
+            }
+            "[transactions]" => match line.strip_prefix("  ") {
+                Some(line) => self.detail(line)?,
+                None => self.begin(line),
+            },
+            _ => None,
+        };
+        understood.ok_or_else(|| format!("what is {:?}? {AGAIN}", begin(line)))
+    }
+
+    fn part(&mut self, line: &str) -> Result<(), String> {
+        if PARTS.get(self.parts) == Some(&line) {
+            self.parts += 1;
+            return Ok(());
+        }
+        self.has_end = line.starts_with(END) && self.parts == PARTS.len();
+        match (self.has_end, PARTS.get(self.parts)) {
+            (true, _) => Ok(()),
+            (false, Some(part)) => Err(format!("{:?} stands where {part} begins; {AGAIN}", begin(line))),
+            (false, None) => Err(format!("{:?} stands among the Transactions; {AGAIN}", begin(line))),
+        }
+    }
+
+    /// The line that a Transaction begins with.
+    fn begin(&mut self, line: &str) -> Option<()> {
+        self.end_of_transaction();
+        let (line, frames) = line.split_once("  # ")?;
+        let mut words = line.splitn(4, ' ');
+        let address = words.next()?;
+        let direction = match words.next()? {
+            "forward" => CallDirection::Forward,
+            "reverse" => CallDirection::Reverse,
+            _ => return None,
+        };
+        let (status, title) = (words.next()?, words.next()?);
+        let place = self.place(frames)?;
+        let class = class(title);
+        let record = ComparisonRecord {
+            place,
+            until: place.reply.or(place.call).map_or(0, |frame| frame.0),
+            title: title.into(),
+            minor_version: title.split(' ').find_map(|word| word.split_once('.')?.1.parse().ok()),
+            signature: signature(&class),
+            class: class.into(),
+            status: status.into(),
+            ..ComparisonRecord::default()
+        };
+        self.program = program(title);
+        self.transaction = Some((ComparisonClient { address: address.into(), direction }, record));
+        Some(())
+    }
+
+    /// The frames of `call +4, reply +5`.
+    fn place(&mut self, text: &str) -> Option<DifferenceLocation> {
+        let step = |from: u64, text: &str| from.checked_add_signed(text.parse().ok()?);
+        let (mut place, mut last) = (DifferenceLocation::default(), self.last);
+        for part in text.split(", ").filter(|part| *part != "nowhere") {
+            let (word, steps) = part.split_once(' ')?;
+            last = step(last, steps)?;
+            match word {
+                "call" => place.call = Some(FrameNumber(last)),
+                "reply" => place.reply = Some(FrameNumber(last)),
+                _ => return None,
+            }
+        }
+        self.last = place.frame().map_or(self.last, |frame| frame.0);
+        Some(place)
+    }
+
+    /// A line below that.
+    fn detail(&mut self, line: &str) -> Result<Option<()>, String> {
+        let Some((client, mut record)) = self.transaction.take() else { return Ok(None) };
+        let understood = self.detail_of(line, &mut record)?;
+        self.transaction = Some((client, record));
+        Ok(understood)
+    }
+
+    fn detail_of(&mut self, line: &str, record: &mut ComparisonRecord) -> Result<Option<()>, String> {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match word {
+            "call" => record.call = self.message(rest, true)?,
+            "reply" => record.reply = self.message(rest, false)?,
+            "chunk" => {
+                let Some(chunk) = chunk(rest) else { return Ok(None) };
+                record.chunks.push(chunk);
+            }
+            "missing" => record.missing = rest.split(' ').map(str::to_owned).collect(),
+            "->" => {
+                let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+                return self.operation(record.reply.as_mut(), false, name, rest);
+            }
+            name => {
+                let arguments = match outside_quotes(rest, "->") {
+                    Some(at) => rest.get(..at).unwrap_or_default().trim_end(),
+                    None => rest,
+                };
+                let results = outside_quotes(rest, "->").and_then(|at| rest.get(at + 2..));
+                let understood = self.operation(record.call.as_mut(), true, name, arguments)?;
+                return match results {
+                    Some(results) if understood.is_some() => {
+                        self.operation(record.reply.as_mut(), false, name, results)
+                    }
+                    _ => Ok(understood),
+                };
+            }
+        }
+        Ok(Some(()))
+    }
+
+    /// Adds an operation to a message.
+    fn operation(
+        &self,
+        message: Option<&mut RecordMessage>,
+        is_call: bool,
+        name: &str,
+        text: &str,
+    ) -> Result<Option<()>, String> {
+        let Some(message) = message else { return Ok(None) };
+        let entries = self.entries(is_call, name, text)?;
+        let name = if name == UNKNOWN { UNKNOWN.replace('_', " ").into() } else { name.into() };
+        message.sections.push(RecordSection { name, entries });
+        Ok(Some(()))
+    }
+
+    fn message(&mut self, text: &str, is_call: bool) -> Result<Option<RecordMessage>, String> {
+        let mut words = text.split(' ');
+        let (Some(proc), Some(length), Some(header)) = (words.next(), words.next(), words.next()) else {
+            return Ok(None);
+        };
+        let end = match words.next() {
+            None => MessageCompleteness::Whole,
+            Some("cut") => MessageCompleteness::Cut,
+            Some("undecoded") => MessageCompleteness::Undecoded,
+            Some(_) => return Ok(None),
+        };
+        let Ok(length) = length.parse() else { return Ok(None) };
+        let key = (self.program.clone(), is_call, header.to_owned());
+        let entries = match self.read_headers.get(&key) {
+            Some(entries) => entries.clone(),
+            None => {
+                let Some(text) = self.headers.get(header) else {
+                    return Err(format!("{header} is not under [headers]; {AGAIN}"));
+                };
+                let entries = self.entries(is_call, "", text)?;
+                self.read_headers.insert(key, entries.clone());
+                entries
+            }
+        };
+        Ok(Some(RecordMessage {
+            sections: vec![RecordSection { name: Rc::default(), entries }],
+            end,
+            proc: Some(proc).filter(|proc| *proc != "-").map(Rc::from),
+            length,
+            varying: 0,
+        }))
+    }
+
+    /// Fields of a line: `offset=0 name="a b"`.
+    fn entries(&self, is_call: bool, operation: &str, text: &str) -> Result<Vec<RecordField>, String> {
+        let mut entries = Vec::new();
+        let mut rest = text.trim_start();
+        while !rest.is_empty() {
+            let end = outside_quotes(rest, " ").unwrap_or(rest.len());
+            let (word, after) = rest.split_at(end);
+            rest = after.trim_start();
+            let (path, text) = word.split_once('=').unwrap_or((word, ""));
+            let Some(known) = self.baseline.fields.find(&self.program, is_call, operation, path) else {
+                return Err(format!("{operation} {path} is not under [fields]; {AGAIN}"));
+            };
+            let Some(datum) = value(text, known.entry) else {
+                return Err(format!("{} is no value; {AGAIN}", begin(word)));
+            };
+            entries.push(RecordField { path: Rc::clone(&known.path), datum });
+        }
+        Ok(entries)
+    }
+
+    fn end_of_transaction(&mut self) {
+        if let Some((client, mut record)) = self.transaction.take() {
+            keys(&mut record, !self.baseline.settings.ignores_identities());
+            self.baseline.counts.record(&record);
+            self.baseline.records.push((client, record));
+        }
+    }
+
+    fn finish(mut self) -> Baseline {
+        self.end_of_transaction();
+        self.baseline.count_again();
+        self.baseline
+    }
+}
+
+fn count(line: &str, counts: &mut BaselineCounts) -> Option<()> {
+    let (key, count) = line.split_once(' ')?;
+    counts.whole.insert(key.to_owned(), count.parse().ok()?);
+    Some(())
+}
+
+/// Where a text begins that is in no quotes.
+fn outside_quotes(line: &str, text: &str) -> Option<usize> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    line.char_indices().find_map(|(at, letter)| {
+        if !is_quoted && line.get(at..).is_some_and(|rest| rest.starts_with(text)) {
+            return Some(at);
+        }
+        match letter {
+            _ if is_escaped => is_escaped = false,
+            '\\' if is_quoted => is_escaped = true,
+            '"' => is_quoted = !is_quoted,
+            _ => {}
+        }
+        None
+    })
+}
+
+fn chunk(text: &str) -> Option<RecordChunk> {
+    let mut words = text.split(' ');
+    let head = words.next()?;
+    let (letter, position) = head.split_once('@').unwrap_or((head, "0"));
+    let position = position.parse().ok()?;
+    let kind = match letter {
+        "R" => RecordChunkKind::Read(position, 0),
+        "W" => RecordChunkKind::Write,
+        "r" => RecordChunkKind::Reply,
+        "D" => RecordChunkKind::ReplyRead(position),
+        _ => return None,
+    };
+    let segment = |word: &str| {
+        let (length, returned) = word.split_once('/').map_or((word, None), |(one, two)| (one, Some(two)));
+        let returned = match returned {
+            Some(returned) => Some(returned.parse().ok()?),
+            None => None,
+        };
+        Some(RecordSegment { length: length.parse().ok()?, returned })
+    };
+    Some(RecordChunk { kind, segments: words.map(segment).collect::<Option<_>>()?, varying: 0 })
+}

@@ -1,0 +1,490 @@
+//! What a field is to a comparison: the one table that says it.
+//!
+//! A field that the table does not name must be equal. So operations of every program are compared, those included that
+//! are described after this was written; what they have that is an identity, or that a server chooses as it likes, is
+//! one more line here. `docs/comparison.md` shows the table to people, and a test holds it to this one.
+
+use std::sync::LazyLock;
+
+use rustc_hash::FxHashMap;
+
+use super::difference::Kind;
+
+/// What a field is to a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompareClass {
+    /// It must be equal; where it is not, that is a difference of this kind.
+    Equal(Kind),
+    /// It must be equal, unless another operation was in flight at the same time: then it shows how far that one had come.
+    Racing(Kind),
+    /// It must be equal, unless one side has RDMA and the other has not.
+    OfTransport(Kind),
+    /// It names something, and each side has names of its own: what one side calls by one name, the other must too.
+    Identity(IdentityType),
+    /// It may differ, and why.
+    Varies(&'static str),
+}
+
+/// What identities name. Each has its own renaming.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum IdentityType {
+    /// A file system object.
+    Filehandle,
+    /// Opens, locks, delegations and layouts: the `other` of a stateid.
+    Stateid,
+    /// A client, as the server calls it.
+    Clientid,
+    /// A session.
+    Session,
+    /// A place in a directory.
+    Cookie,
+    /// What a server or a client changes when it starts again, and what it tells apart two creations of one name by.
+    Verifier,
+    /// Who opens and who locks.
+    Owner,
+    /// A client, as it calls itself.
+    ClientOwner,
+    /// A server, as it calls itself.
+    ServerOwner,
+    /// A host, by the name or the address that it has in a message.
+    Host,
+    /// The number of a program that a client picks.
+    Program,
+    /// A security context.
+    Context,
+    /// A device of pNFS.
+    Device,
+    /// The minor version of NFSv4, so that two captures of different ones can be compared.
+    MinorVersion,
+}
+
+impl IdentityType {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[
+        Self::Filehandle,
+        Self::Stateid,
+        Self::Clientid,
+        Self::Session,
+        Self::Cookie,
+        Self::Verifier,
+        Self::Owner,
+        Self::ClientOwner,
+        Self::ServerOwner,
+        Self::Host,
+        Self::Program,
+        Self::Context,
+        Self::Device,
+        Self::MinorVersion,
+    ];
+
+    /// Its name in output and in baselines.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Filehandle => "filehandle",
+            Self::Stateid => "stateid",
+            Self::Clientid => "clientid",
+            Self::Session => "session",
+            Self::Cookie => "cookie",
+            Self::Verifier => "verifier",
+            Self::Owner => "owner",
+            Self::ClientOwner => "client-owner",
+            Self::ServerOwner => "server-owner",
+            Self::Host => "host",
+            Self::Program => "program",
+            Self::Context => "context",
+            Self::Device => "device",
+            Self::MinorVersion => "minor-version",
+        }
+    }
+}
+
+/// A line of the table: the names that it is about, and what they are. `nfs.nfstime4.*` is every name that begins so.
+pub struct CompareRule {
+    /// Filter names of fields.
+    pub fields: &'static [&'static str],
+    /// What they are.
+    pub role: CompareClass,
+}
+
+const fn identity(identity: IdentityType, fields: &'static [&'static str]) -> CompareRule {
+    CompareRule { fields, role: CompareClass::Identity(identity) }
+}
+
+const fn varies(why: &'static str, fields: &'static [&'static str]) -> CompareRule {
+    CompareRule { fields, role: CompareClass::Varies(why) }
+}
+
+const fn equal(kind: Kind, fields: &'static [&'static str]) -> CompareRule {
+    CompareRule { fields, role: CompareClass::Equal(kind) }
+}
+
+/// The table. Of several lines that name a field the first counts.
+pub const RULES: &[CompareRule] = &[
+    identity(IdentityType::Filehandle, &["nfs.fhandle"]),
+    identity(IdentityType::Stateid, &["nfs.stateid.other"]),
+    identity(IdentityType::Clientid, &["nfs.clientid"]),
+    identity(IdentityType::Session, &["nfs.session_id4"]),
+    identity(
+        IdentityType::Cookie,
+        &[
+            "nfs.cookie3",
+            "nfs.cookie4",
+            "nfs.readdir.entry3.cookie",
+            "nfs.readdirplus.entry.cookie",
+            "nfs.lisxtattr.cookie",
+            "nfs.readdir.cookie",
+            "nfs.readdir.entry.cookie",
+        ],
+    ),
+    identity(IdentityType::Verifier, &["nfs.verifier", "nfs.verifier4", "nfs.cookie_verf4"]),
+    identity(
+        IdentityType::Owner,
+        &["nfs.open_owner4", "nfs.lock_owner4", "nlm.lock.owner", "nlm.lock.svid", "stat.priv"],
+    ),
+    identity(IdentityType::ClientOwner, &["nfs.nfs_client_id4.id", "nfs.co_ownerid"]),
+    identity(IdentityType::ServerOwner, &["nfs.majorid4", "nfs.scope"]),
+    identity(
+        IdentityType::Host,
+        &[
+            "rpc.auth.machinename",
+            "nfs.machinename4",
+            "nfs.r_addr",
+            "nfs.server",
+            "nfs.universal_address.*",
+            "nlm.lock.caller_name",
+            "stat.name",
+            "stat.mon_id.name",
+            "stat.my_id.hostname",
+            "mount.dump.hostname",
+        ],
+    ),
+    identity(
+        IdentityType::Program,
+        &["rpc.program", "nfs.cb_program", "nfs.callback.ident", "stat.my_id.prog"],
+    ),
+    identity(IdentityType::Context, &["rpc.authgss.context", "nfs.gsshandle4"]),
+    identity(IdentityType::Device, &["nfs.deviceid"]),
+    identity(IdentityType::MinorVersion, &["nfs.minorversion"]),
+    varies("a Requester numbers its Calls as it likes", &["rpc.xid", "rpcordma.xid", "nlm.cookie"]),
+    varies("memory is registered anew for each Call", &["rpcordma.rdma_handle", "rpcordma.rdma_offset"]),
+    varies("credits follow the load", &["rpcordma.flow_control"]),
+    varies("the client picks it", &["rpc.auth.stamp", "nfs.stamp4"]),
+    varies(
+        "protection of the message, which follows its other bytes and the key",
+        &["rpc.authgss.seqnum", "rpc.authgss.checksum", "rpc.authgss.data*", "rpc.authgss.token*"],
+    ),
+    varies("a time", &["nfs.timeval.*", "nfs.nfstime3.*", "nfs.nfstime4.*"]),
+    varies("a server counts changes as it likes", &["nfs.changeid4*", "nfs.cp_major", "nfs.cp_minor"]),
+    varies(
+        "a number that the file system gives to files, and may give again",
+        &[
+            "nfs.fattr3.fileid",
+            "nfs.fattr4.fileid",
+            "nfs.fattr4.mounted_on_fileid",
+            "nfs.fattr.fileid",
+            "nfs.readdir.entry.fileid",
+            "nfs.readdir.entry3.fileid",
+            "nfs.readdirplus.entry.fileid",
+        ],
+    ),
+    varies("a number of the file system itself", &["nfs.fattr.fsid", "nfs.fattr3.fsid", "nfs.fsid4.*"]),
+    varies(
+        "room on the file system, which others use too",
+        &[
+            "nfs.fattr.blocks",
+            "nfs.statfs.b*",
+            "nfs.fattr3.used",
+            "nfs.fattr4.space_*",
+            "nfs.fattr4.files_*",
+            "nfs.fattr4.quota_*",
+            "nfs.fsstat3_resok.*",
+        ],
+    ),
+    varies("how long the server lets a lease live", &["nfs.fattr4.lease_time", "nfs.cnr_lease_time"]),
+    varies("a count of Calls on a slot or of an owner", &["nfs.seqid", "nfs.lock_seqid"]),
+    varies(
+        "slots are taken as they become free",
+        &["nfs.slotid", "nfs.high_slotid", "nfs.target_high_slotid"],
+    ),
+    varies(
+        "the version of the program at the other end",
+        &["nfs.nii_domain4", "nfs.nii_name4", "nfs.nii_date"],
+    ),
+    varies("the network and its family of addresses", &["nfs.r_netid"]),
+    varies("a count of the restarts of a host", &["nlm.state", "stat.state", "stat.stat_res.state"]),
+    varies(
+        "where a program listens",
+        &[
+            "portmap.port",
+            "portmap.rpcb.addr",
+            "portmap.uaddr",
+            "portmap.time",
+            "nfsrdma.universal_address.port",
+        ],
+    ),
+    varies("a minor number of the server's own", &["nfs.minorid4"]),
+    CompareRule {
+        fields: &[
+            "nfs.padsize4",
+            "nfs.maxreqsize4",
+            "nfs.maxrespsize4",
+            "nfs.maxrespsizecached4",
+            "nfs.rdmachanattrs4",
+        ],
+        role: CompareClass::OfTransport(Kind::Argument),
+    },
+    CompareRule {
+        fields: &[
+            "nfs.fattr3.size",
+            "nfs.wcc_attr.size",
+            "nfs.fattr.size",
+            "nfs.fattr.nlink",
+            "nfs.fattr3.nlink",
+            "nfs.fattr4.size",
+            "nfs.fattr4.numlinks",
+        ],
+        role: CompareClass::Racing(Kind::Result),
+    },
+    equal(
+        Kind::Status,
+        &["nfs.nfsstat4", "nfs.status3", "rpc.replystat", "rpc.state_accept", "rpc.state_reject"],
+    ),
+    equal(
+        Kind::Name,
+        &[
+            "nfs.name",
+            "nfs.pathname.component",
+            "nfs.entry_name",
+            "nfs.readdir.entry.name",
+            "nfs.readdir.entry3.name",
+            "mount.path",
+            "nlm.share.name",
+            "nfs.readdirplus.entry.name",
+            "nfs.symlink.*",
+            "nfs.readlink.data",
+            "nfs.xattr.key",
+        ],
+    ),
+    equal(Kind::Offset, &["nfs.offset3", "nfs.offset4", "nlm.lock.l_offset*"]),
+    equal(
+        Kind::Count,
+        &[
+            "nfs.count3*",
+            "nfs.count4",
+            "nfs.length4",
+            "nfs.dircount",
+            "nfs.readdir.count",
+            "nlm.lock.l_len*",
+            "nfs.maxcount",
+        ],
+    ),
+    equal(Kind::Data, &["nfs.data"]),
+    equal(Kind::Header, &["rpc.*"]),
+];
+
+/// A field that follows from the minor version of NFSv4, so that it may differ between two of them.
+pub struct MinorVersionField {
+    /// Its filter name.
+    pub field: &'static str,
+    /// The bits that both have, and that must be equal; 0 if none is compared.
+    pub common: u64,
+    /// Why it follows.
+    pub why: &'static str,
+}
+
+const fn follows(field: &'static str, common: u64, why: &'static str) -> MinorVersionField {
+    MinorVersionField { field, common, why }
+}
+
+/// What may differ between two minor versions. An attribute that one side alone has may, too: it was asked for by mask.
+pub const FOLLOWS_MINOR_VERSION: &[MinorVersionField] = &[
+    follows(
+        "nfs.attr_mask",
+        0,
+        "each minor version has attributes of its own, and a client asks for those it knows",
+    ),
+    follows("nfs.access_check", 0x3f, "the rights to extended attributes are of RFC 8276 section 8.5"),
+    follows("nfs.access_supported", 0x3f, "a server answers the rights that it was asked for"),
+    follows("nfs.access_rights", 0x3f, "a server answers the rights that it was asked for"),
+    follows(
+        "nfs.share_access",
+        !0x0030_0000,
+        "what a client wants with a delegation: OPEN4_SHARE_ACCESS_WANT_* of RFC 9754",
+    ),
+    follows(
+        "nfs.open_rflags",
+        !0x10,
+        "OPEN4_RESULT_NO_OPEN_STATEID of RFC 9754: the delegation is all there is",
+    ),
+    follows("nfs.open.delegation_type", 0, "a client that wants a delegation hears why it has none"),
+    follows("nfs.open.why_no_delegation", 0, "a client that wants a delegation hears why it has none"),
+    follows("nfs.ond_server_will_signal_avail", 0, "a client that wants a delegation hears why it has none"),
+];
+
+/// Whether a field follows from the minor version, and how.
+pub fn follows_minor_version(field: &str) -> Option<&'static MinorVersionField> {
+    FOLLOWS_MINOR_VERSION.iter().find(|follows| follows.field == field)
+}
+
+/// Whether a pattern of the table, or of an option, is about a field.
+pub(super) fn covers(pattern: &str, field: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(start) => field.starts_with(start),
+        None => pattern == field,
+    }
+}
+
+/// Times that a Call sets, by the names above the field: those of SET_TO_CLIENT_TIME (RFC 1813 section 2.6, RFC 8881
+/// section 3.3.3), and those of sattr (RFC 1094 section 2.3.6). They are arguments like others, where the times of the
+/// server and the times of a delegation (RFC 9754) are those of a clock.
+fn is_set_time(field: &str, above: &str) -> bool {
+    let leaf = above.rsplit('.').next().unwrap_or_default();
+    match field.rsplit_once('.').map_or("", |(group, _)| group) {
+        "nfs.nfstime3" | "nfs.nfstime4" => leaf == "time",
+        "nfs.timeval" => true,
+        _ => false,
+    }
+}
+
+/// What a field is, by its filter name and the RFC's names of what is above it; `is_call` says in which message it stands.
+pub fn role_of(field: &str, above: &str, is_call: bool) -> CompareClass {
+    if is_call && is_set_time(field, above) {
+        return CompareClass::Equal(Kind::Argument);
+    }
+    let rule = INDEX.first(field).and_then(|at| RULES.get(at));
+    rule.map_or(CompareClass::Equal(if is_call { Kind::Argument } else { Kind::Result }), |rule| rule.role)
+}
+
+/// The table as fields are looked up in it: a run asks for those of every Reply that names something.
+#[derive(Default)]
+struct CompareRuleIndex {
+    names: FxHashMap<&'static str, usize>,
+    /// What names begin with, each with its line, by the first letter after the protocol; those of a whole protocol have none.
+    starts: FxHashMap<Option<u8>, Vec<(&'static str, usize)>>,
+}
+
+static INDEX: LazyLock<CompareRuleIndex> = LazyLock::new(|| {
+    let mut index = CompareRuleIndex::default();
+    for (at, rule) in RULES.iter().enumerate() {
+        for pattern in rule.fields {
+            match pattern.strip_suffix('*') {
+                Some(start) => index.starts.entry(letter(start)).or_default().push((start, at)),
+                None => _ = index.names.entry(pattern).or_insert(at),
+            }
+        }
+    }
+    index
+});
+
+/// The first letter after the protocol, all of which have three.
+fn letter(field: &str) -> Option<u8> {
+    field.as_bytes().get(4).copied()
+}
+
+impl CompareRuleIndex {
+    /// The first line that is about a field.
+    fn first(&self, field: &str) -> Option<usize> {
+        let starts =
+            [None, letter(field)].into_iter().filter_map(|letter| self.starts.get(&letter)).flatten();
+        let of_start = starts.filter(|(start, _)| field.starts_with(start)).map(|(_, at)| *at);
+        of_start.chain(self.names.get(field).copied()).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_that_nobody_thought_of_must_be_equal() {
+        assert_eq!(role_of("nfs.something_new", "", true), CompareClass::Equal(Kind::Argument));
+        assert_eq!(role_of("nfs.something_new", "", false), CompareClass::Equal(Kind::Result));
+    }
+
+    #[test]
+    fn a_time_that_a_call_sets_is_an_argument_and_one_of_a_clock_is_not() {
+        let of = |above, is_call| role_of("nfs.nfstime4.seconds", above, is_call);
+        assert_eq!(of("obj_attributes.time_modify_set.time", true), CompareClass::Equal(Kind::Argument));
+        assert!(matches!(of("obj_attributes.time_modify_set.time", false), CompareClass::Varies(_)));
+        assert!(matches!(of("obj_attributes.time_deleg_modify", true), CompareClass::Varies(_)));
+        assert_eq!(
+            role_of("nfs.timeval.seconds", "attributes.mtime", true),
+            CompareClass::Equal(Kind::Argument)
+        );
+    }
+
+    #[test]
+    fn what_follows_from_the_minor_version_is_a_field_that_there_is() {
+        let catalog = crate::filter::catalog::Catalog::new();
+        for MinorVersionField { field, .. } in FOLLOWS_MINOR_VERSION {
+            assert!(catalog.iter().any(|entry| entry.name == *field), "{field}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_covers_what_begins_with_it() {
+        assert!(matches!(role_of("nfs.nfstime4.seconds", "", false), CompareClass::Varies("a time")));
+        assert_eq!(role_of("nfs.count3_maxcount", "", true), CompareClass::Equal(Kind::Count));
+        assert_eq!(role_of("nfs.count3_maxcount", "", false), CompareClass::Equal(Kind::Count));
+    }
+
+    #[test]
+    fn what_a_field_is_does_not_depend_on_how_it_is_looked_up() {
+        for entry in crate::filter::catalog::Catalog::new().iter() {
+            let is_about = |rule: &CompareRule| rule.fields.iter().any(|pattern| covers(pattern, entry.name));
+            assert_eq!(INDEX.first(entry.name), RULES.iter().position(is_about), "{}", entry.name);
+        }
+    }
+
+    #[test]
+    fn every_line_of_the_table_names_a_field_that_there_is() {
+        let catalog = crate::filter::catalog::Catalog::new();
+        let is_there = |pattern: &str| catalog.iter().any(|entry| covers(pattern, entry.name));
+        let patterns = RULES.iter().flat_map(|rule| rule.fields);
+        assert_eq!(patterns.filter(|pattern| !is_there(pattern)).collect::<Vec<_>>(), [&""; 0]);
+    }
+
+    #[test]
+    fn the_document_has_every_line_of_the_table() {
+        let document = include_str!("../../../docs/comparison.md");
+        for rule in RULES {
+            let missing: Vec<_> =
+                rule.fields.iter().filter(|field| !document.contains(&format!("`{field}`"))).collect();
+            assert!(missing.is_empty(), "{missing:?}");
+            match rule.role {
+                CompareClass::Varies(why) => assert!(document.contains(why), "{why}"),
+                CompareClass::Identity(identity) => {
+                    assert!(document.contains(identity.name()), "{identity:?}")
+                }
+                _ => {}
+            }
+        }
+        for MinorVersionField { field, why, .. } in FOLLOWS_MINOR_VERSION {
+            let row = document.lines().find(|line| line.starts_with(&format!("| `{field}` |")));
+            assert!(row.is_some_and(|row| row.contains(why)), "{field}");
+        }
+        for kind in Kind::ALL {
+            assert!(document.contains(&format!("| `{kind}` | {} |", kind.meaning())), "{kind}");
+        }
+    }
+
+    #[test]
+    fn the_first_line_that_covers_a_field_counts() {
+        let catalog = crate::filter::catalog::Catalog::new();
+        for entry in catalog.iter() {
+            let is_about = |rule: &CompareRule| rule.fields.iter().any(|pattern| covers(pattern, entry.name));
+            assert_eq!(INDEX.first(entry.name), RULES.iter().position(is_about), "{}", entry.name);
+        }
+    }
+
+    #[test]
+    fn every_line_of_the_table_is_reached() {
+        for (at, rule) in RULES.iter().enumerate() {
+            for pattern in rule.fields {
+                let name = pattern.trim_end_matches('*');
+                let first = RULES.iter().position(|rule| rule.fields.iter().any(|other| covers(other, name)));
+                assert_eq!(first, Some(at), "{pattern}");
+            }
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Which differences count: `--ignore`, `--only`, `--strict`, and how far numbers may be apart.
+
+use super::compare_class::{CompareClass, covers, role_of};
+use super::difference::{Difference, Kind};
+use super::ignore_keys;
+use super::record::RecordValue;
+use crate::filter::catalog::nearest;
+use crate::filter::proposal;
+
+/// What a word of `--ignore` or `--only` is about: a kind of difference (`count`), a field by its filter name
+/// (`nfs.fattr4.size`, `nfs.fattr4.*`), or an operation (`READDIR`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IgnoreKey {
+    /// A kind of difference.
+    Kind(Kind),
+    /// Fields.
+    Field(String),
+    /// An operation, or a procedure.
+    Operation(String),
+}
+
+impl std::str::FromStr for IgnoreKey {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        if let Some(kind) = Kind::of(word) {
+            return Ok(Self::Kind(kind));
+        }
+        if word.contains('.') || word.ends_with('*') {
+            return ignore_keys::field(word).map(|()| Self::Field(word.to_owned()));
+        }
+        let is_operation =
+            |letter: char| letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_';
+        if !word.is_empty() && word.chars().all(is_operation) {
+            return ignore_keys::operation(word).map(|()| Self::Operation(word.to_owned()));
+        }
+        Err(ignore_keys::unknown(word))
+    }
+}
+
+/// As it is given.
+impl std::fmt::Display for IgnoreKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Kind(kind) => kind.fmt(f),
+            Self::Field(text) | Self::Operation(text) => f.pad(text),
+        }
+    }
+}
+
+impl IgnoreKey {
+    /// All words that there are, with what they mean.
+    pub fn all() -> impl Iterator<Item = (String, String)> {
+        let kinds = Kind::ALL.iter().map(|kind| (kind.word().to_owned(), kind.meaning().to_owned()));
+        kinds.chain(ignore_keys::words().map(|(word, about)| (word.to_owned(), about.to_owned())))
+    }
+
+    fn is_about(&self, difference: &Difference) -> bool {
+        match self {
+            Self::Kind(kind) => difference.kind == *kind,
+            Self::Field(pattern) => !difference.field.is_empty() && covers(pattern, difference.field),
+            Self::Operation(name) => {
+                difference.operation.rsplit(' ').next() == Some(name)
+                    || difference.path.split('.').next() == Some(name)
+            }
+        }
+    }
+}
+
+/// Lengths that are no field, and whose differences have a word.
+const LENGTHS: [Kind; 3] = [Kind::Inline, Kind::ChunkLength, Kind::ChunkBytes];
+
+/// How far numbers of a field may be apart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tolerance {
+    /// The fields, by filter name; or a length (`inline`), or a count of the capture (`frames`).
+    pub fields: String,
+    /// By how much at most.
+    pub most: ToleranceBound,
+}
+
+impl Tolerance {
+    /// A tolerance for fields that there are, for a length, or for one of these counts of a capture.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what may be meant.
+    pub fn new(fields: &str, most: ToleranceBound, counts: &[&str]) -> Result<Self, String> {
+        let names = || LENGTHS.iter().map(|kind| kind.word()).chain(counts.iter().copied());
+        let is_path = fields.contains('.');
+        let is_known = names().any(|name| name == fields) || is_path && ignore_keys::field(fields).is_ok();
+        if !is_known {
+            let near = nearest(fields, names());
+            return Err(match ignore_keys::field(fields) {
+                Err(what) if is_path && near.is_empty() => what,
+                _ => format!("there is no field, length or count {fields}{}", proposal(&near)),
+            });
+        }
+        Ok(Self { fields: fields.to_owned(), most })
+    }
+}
+
+/// The distance of two numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ToleranceBound {
+    /// At most so much.
+    Absolute(u64),
+    /// At most so many percent of the first.
+    Percent(f64),
+}
+
+impl std::str::FromStr for ToleranceBound {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let most = match text.strip_suffix('%') {
+            Some(number) => {
+                let is_part = |percent: &f64| percent.is_finite() && *percent >= 0.0;
+                number.parse().ok().filter(is_part).map(Self::Percent)
+            }
+            None => text.parse().ok().map(Self::Absolute),
+        };
+        most.ok_or_else(|| "give a number, such as 4096, or a part, such as 5%".to_owned())
+    }
+}
+
+impl std::fmt::Display for ToleranceBound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Absolute(number) => write!(f, "{number}"),
+            Self::Percent(percent) => write!(f, "{percent}%"),
+        }
+    }
+}
+
+impl ToleranceBound {
+    /// Whether two numbers are near enough.
+    pub fn allows(self, a: u64, b: u64) -> bool {
+        match self {
+            Self::Absolute(most) => a.abs_diff(b) <= most,
+            Self::Percent(percent) => a.abs_diff(b) as f64 <= a as f64 * percent / 100.0,
+        }
+    }
+}
+
+/// Which differences count.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ComparisonOptions {
+    /// These do not.
+    pub ignore: Vec<IgnoreKey>,
+    /// None but these do, unless there are none.
+    pub only: Vec<IgnoreKey>,
+    /// Numbers that may be apart.
+    pub tolerances: Vec<Tolerance>,
+    /// Everything is compared as it is: names, times, order.
+    pub strict: bool,
+    /// Both sides are one capture, decoded twice: no operation comes in another order or shows another's progress.
+    pub exact: bool,
+}
+
+impl ComparisonOptions {
+    /// Why it can let nothing be told, whatever is compared; `None` where it can.
+    pub fn contradiction(&self) -> Option<String> {
+        if let Some(word) = self.only.iter().find(|word| self.ignore.contains(word)) {
+            return Some(format!("{word} is to be shown alone and to be left out; name it once"));
+        }
+        let varies = |word: &&IgnoreKey| match word {
+            // A time is an argument where a Call sets it.
+            IgnoreKey::Field(pattern) => matches!(role_of(pattern, "time", true), CompareClass::Varies(_)),
+            IgnoreKey::Kind(_) | IgnoreKey::Operation(_) => false,
+        };
+        let word = self.only.iter().find(varies).filter(|_| !self.strict)?;
+        Some(format!("{word} may differ, and is compared with --strict alone"))
+    }
+
+    /// Whether a difference counts.
+    pub fn counts(&self, difference: &Difference) -> bool {
+        !self.ignore.iter().any(|word| word.is_about(difference))
+            && (self.only.is_empty() || self.only.iter().any(|word| word.is_about(difference)))
+    }
+
+    /// Whether two values of a field are near enough.
+    pub(super) fn tolerates(&self, field: &str, a: &RecordValue, b: &RecordValue) -> bool {
+        let number = |datum: &RecordValue| match datum {
+            RecordValue::Number(number) => Some(*number),
+            _ => None,
+        };
+        self.tolerances.iter().any(|tolerance| {
+            covers(&tolerance.fields, field)
+                && number(a).zip(number(b)).is_some_and(|(a, b)| tolerance.most.allows(a, b))
+        })
+    }
+
+    /// Whether two lengths are near enough that are no field, but a kind of difference.
+    pub(super) fn tolerates_length(&self, kind: Kind, a: u64, b: u64) -> bool {
+        self.tolerances.iter().any(|tolerance| tolerance.fields == kind.word() && tolerance.most.allows(a, b))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_a_kind_a_field_or_an_operation() {
+        assert_eq!("count".parse(), Ok(IgnoreKey::Kind(Kind::Count)));
+        assert_eq!("nfs.fattr4.*".parse(), Ok(IgnoreKey::Field("nfs.fattr4.*".into())));
+        assert_eq!("READ_PLUS".parse(), Ok(IgnoreKey::Operation("READ_PLUS".into())));
+    }
+
+    #[test]
+    fn a_word_that_there_is_not_is_an_error_with_what_may_be_meant() {
+        let error = |word: &str| word.parse::<IgnoreKey>().unwrap_err();
+        assert_eq!(error("REDA"), "there is no operation REDA; did you mean READ?");
+        assert_eq!(
+            error("nfs.fattr4.szie"),
+            "there is no field nfs.fattr4.szie; did you mean nfs.fattr4.size, nfs.fattr.size or nfs.fattr3.size?"
+        );
+        let listed = "(compare --help lists them)";
+        assert_eq!(
+            error("counts"),
+            format!("there is no kind of difference counts; did you mean count? {listed}")
+        );
+        assert_eq!(
+            error("stat"),
+            format!("there is no kind of difference stat; did you mean status? {listed}")
+        );
+        assert!(error("nfs.nosuch.*").starts_with("there is no field nfs.nosuch.*"));
+        assert!(error("what, please").starts_with("give a kind of difference (client, "));
+    }
+
+    #[test]
+    fn what_lets_nothing_be_told_is_a_contradiction() {
+        let words = |words: &[&str]| words.iter().map(|word| word.parse().unwrap()).collect();
+        let selection = |only: &[&str], ignore: &[&str]| ComparisonOptions {
+            only: words(only),
+            ignore: words(ignore),
+            ..ComparisonOptions::default()
+        };
+        let both = selection(&["data", "READ"], &["READ"]).contradiction().unwrap();
+        assert!(both.starts_with("READ is to be shown alone and to be left out"), "{both}");
+        let time = selection(&["nfs.changeid4"], &[]);
+        assert!(time.contradiction().unwrap().contains("compared with --strict alone"));
+        assert_eq!(ComparisonOptions { strict: true, ..time }.contradiction(), None);
+        assert_eq!(selection(&["READ"], &["data"]).contradiction(), None);
+    }
+
+    #[test]
+    fn a_tolerance_is_for_a_field_a_length_or_a_count() {
+        let new = |fields: &str| {
+            Tolerance::new(fields, ToleranceBound::Absolute(1), &["frames", "undecoded.malformed"])
+        };
+        for known in ["nfs.fattr4.size", "nfs.fattr4.*", "inline", "frames", "undecoded.malformed"] {
+            assert!(new(known).is_ok(), "{known}");
+        }
+        assert_eq!(
+            new("frame").unwrap_err(),
+            "there is no field, length or count frame; did you mean frames?"
+        );
+        assert_eq!(
+            new("nfs.cuont4").unwrap_err(),
+            "there is no field nfs.cuont4; did you mean nfs.count4 or nfs.count3?"
+        );
+        assert!(new("data").is_err() && new("*").is_err());
+    }
+
+    #[test]
+    fn numbers_may_be_apart_by_so_much_or_by_a_part() {
+        assert!(ToleranceBound::Absolute(5).allows(10, 15) && !ToleranceBound::Absolute(5).allows(10, 16));
+        assert!(
+            ToleranceBound::Percent(10.0).allows(100, 90) && !ToleranceBound::Percent(10.0).allows(100, 111)
+        );
+        assert_eq!("5%".parse(), Ok(ToleranceBound::Percent(5.0)));
+        assert!("-5".parse::<ToleranceBound>().is_err() && "-5%".parse::<ToleranceBound>().is_err());
+        assert!("inf%".parse::<ToleranceBound>().is_err() && "NaN%".parse::<ToleranceBound>().is_err());
+    }
+}

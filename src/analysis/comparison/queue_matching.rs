@@ -1,0 +1,248 @@
+//! Along both rows of a lane: record by record as long as they are the same, and where they are not, to where they go on
+//! together.
+
+use std::collections::HashSet;
+
+use super::difference::{Difference, Kind};
+use super::pairing_queue::{NEAR, PairingQueue, WINDOWS, WaitingRecord, frame};
+use super::record::ComparisonRecord;
+use super::record_comparison::half;
+use super::{Comparison, PairingUrgency, alignment, is_across};
+
+impl Comparison {
+    /// Goes along both rows of a lane.
+    pub(super) fn work(&mut self, lane: &mut PairingQueue, pace: PairingUrgency) {
+        // What one side has alone waits for the other, or is left alone.
+        if lane.rows.iter().any(|row| row.client.is_none()) {
+            return;
+        }
+        loop {
+            let (across, is_other_minor) = (is_across(lane), lane.is_other_minor());
+            let [a, b] = &mut lane.rows;
+            // What is not the last may still be joined by one of a lower frame.
+            let keep = match pace {
+                PairingUrgency::Steady => WINDOWS[0].max((a.waiting.len() + b.waiting.len()) / 8),
+                PairingUrgency::Together | PairingUrgency::Pressed | PairingUrgency::Last => 0,
+            };
+            if a.waiting.len() <= keep && b.waiting.len() <= keep {
+                return;
+            }
+            // What step a record is of is told, and what it looks like is not asked.
+            let is_run = b.has_steps() && !a.has_steps();
+            let together = !is_run
+                && a.waiting.front().zip(b.waiting.front()).is_some_and(|(one, other)| {
+                    let known = one.key.known(0, is_other_minor, &mut self.renaming);
+                    known.is_same(&other.key.known(1, is_other_minor, &mut self.renaming))
+                });
+            if together {
+                let (of_a, of_b) = (a.take(1), b.take(1));
+                self.took(0, &of_a);
+                self.took(1, &of_b);
+                for (one, other) in of_a.iter().zip(&of_b) {
+                    self.compare(&one.record, &other.record, across);
+                }
+                continue;
+            }
+            if pace == PairingUrgency::Together {
+                return;
+            }
+            self.apart(lane, pace == PairingUrgency::Last);
+        }
+    }
+
+    /// The heads are not the same: finds where the rows go on together.
+    fn apart(&mut self, lane: &mut PairingQueue, is_all: bool) {
+        let found = self.aligned(lane, is_all);
+        let (across, is_run) = (is_across(lane), lane.is_run());
+        let [a, b] = &mut lane.rows;
+        let (of_a, of_b) = (a.take(found.until.0), b.take(found.until.1));
+        self.took(0, &of_a);
+        self.took(1, &of_b);
+        // In the order of A, because what is defined is used later.
+        let mut pairs: Vec<_> = found.pairs.iter().chain(&found.moved).copied().collect();
+        pairs.sort_unstable();
+        for (i, j) in &pairs {
+            if let (Some(one), Some(other)) = (of_a.get(*i), of_b.get(*j)) {
+                self.compare(&one.record, &other.record, across);
+            }
+        }
+        // In which order steps went that do not depend on each other is the run's own choice, and no difference of the server.
+        match is_run {
+            true => self.reordered += found.moved.len() as u64,
+            false => self.tell_moved([&of_a, &of_b], &found.moved, &pairs),
+        }
+        let paired = [
+            pairs.iter().map(|(i, _)| *i).collect::<HashSet<_>>(),
+            pairs.iter().map(|(_, j)| *j).collect::<HashSet<_>>(),
+        ];
+        for ((row, records), paired) in lane.rows.iter_mut().zip([of_a, of_b]).zip(&paired) {
+            let before = row.left.len();
+            let records = records.into_iter().enumerate();
+            let free = records.filter(|(at, _)| !paired.contains(at));
+            row.left.extend(free.map(|(_, waiting)| WaitingRecord { pairs: self.pairs, ..waiting }));
+            self.left += row.left.len() - before;
+        }
+        self.evict(lane);
+    }
+
+    /// Which of the records that wait stand for each other, as far as can be told by now.
+    fn aligned(&mut self, lane: &PairingQueue, is_all: bool) -> alignment::Alignment {
+        if let Some(pairs) = lane.is_run().then(|| lane.pairs_by_step()).flatten() {
+            let lengths = lane.rows.each_ref().map(|row| row.waiting.len());
+            return alignment::by_steps(pairs, (lengths[0], lengths[1]), is_all);
+        }
+        let longest = lane.rows.iter().map(|row| row.waiting.len()).max().unwrap_or(0);
+        let is_other_minor = lane.is_other_minor();
+        let mut found = alignment::Alignment::default();
+        for window in WINDOWS {
+            let is_end = window >= longest;
+            let mut sides: [Vec<_>; 2] = Default::default();
+            for (side, (row, known)) in lane.rows.iter().zip(&mut sides).enumerate() {
+                let keys = row.waiting.iter().take(window).map(|waiting| &waiting.key);
+                known.extend(keys.map(|key| key.known(side, is_other_minor, &mut self.renaming)));
+            }
+            let keys = sides.each_ref().map(|side| side.iter().map(|known| known.call).collect::<Vec<_>>());
+            let [a, b] = &sides;
+            let of = |i: usize, j: usize| a.get(i).zip(b.get(j));
+            let rows = alignment::AlignmentRows {
+                keys: [&keys[0], &keys[1]],
+                weight: |i, j| of(i, j).map_or(0, |(one, other)| one.weight(other)),
+                is_same: |i, j| of(i, j).is_some_and(|(one, other)| one.is_same(other)),
+            };
+            if let Some(aligned) = rows.align(is_all && is_end, is_end) {
+                found = aligned;
+                break;
+            }
+        }
+        found
+    }
+
+    /// Records stand in another place on the other side. That is a difference where one of two operations waited for the
+    /// other on both sides; operations that were in flight at the same time do not depend on each other. Two that changed
+    /// places are one difference.
+    fn tell_moved(
+        &mut self,
+        rows: [&[WaitingRecord]; 2],
+        moved: &[(usize, usize)],
+        pairs: &[(usize, usize)],
+    ) {
+        let [a, b] = rows;
+        let is_exact = self.selection.strict || self.selection.exact;
+        let waited = |row: &[WaitingRecord], first: usize, second: usize| {
+            record(row, first)
+                .zip(record(row, second))
+                .is_some_and(|(first, second)| is_exact || first.until < frame(second))
+        };
+        let is_crossed = |(i, j): (usize, usize), (p, q): (usize, usize)| {
+            i < p && j > q && waited(a, i, p) && waited(b, q, j)
+                || i > p && j < q && waited(a, p, i) && waited(b, j, q)
+        };
+        let mut told = HashSet::new();
+        for pair in moved {
+            if told.contains(pair) {
+                continue;
+            }
+            // One that moved, too, is the likelier to be what it changed places with.
+            let partner = moved.iter().filter(|other| !told.contains(*other)).chain(pairs);
+            let Some(other) = partner.copied().find(|other| is_crossed(*pair, *other)) else {
+                self.reordered += 1;
+                continue;
+            };
+            if moved.contains(&other) {
+                told.insert(other);
+            }
+            let (Some(one), Some(opposite)) = (record(a, pair.0), record(b, pair.1)) else { continue };
+            let (Some(in_a), Some(in_b)) = (record(a, other.0), record(b, other.1)) else { continue };
+            let word = |is_before: bool, record: &ComparisonRecord| {
+                let word = if is_before { "before" } else { "after" };
+                Some(format!("{word} {} of frame {}", record.title, frame(record)))
+            };
+            self.report(Difference {
+                kind: Kind::Order,
+                operation: one.title.to_string(),
+                path: String::new(),
+                field: "",
+                times: 1,
+                a: half(one, true, word(pair.0 < other.0, in_a)),
+                b: half(opposite, true, word(pair.1 < other.1, in_b)),
+            });
+        }
+    }
+
+    /// What found no partner: the one that came late may be it.
+    pub(super) fn settle(&mut self, lane: &mut PairingQueue) {
+        let (across, is_other_minor) = (is_across(lane), lane.is_other_minor());
+        for side in 0..2 {
+            for late in std::mem::take(&mut lane.rows[side].late) {
+                self.waiting[side] -= 1;
+                let renaming = &mut self.renaming;
+                let found = lane.rows[1 - side].left.iter().position(|other| {
+                    let [of, index] = match side {
+                        0 => [other.record.run_of, Some(late.record.place.index)],
+                        _ => [late.record.run_of, Some(other.record.place.index)],
+                    };
+                    if of.is_some() {
+                        return of == index && late.record.signature == other.record.signature;
+                    }
+                    late.key.known(side, is_other_minor, renaming).is_same(&other.key.known(
+                        1 - side,
+                        is_other_minor,
+                        renaming,
+                    ))
+                });
+                self.left -= usize::from(found.is_some());
+                match found.and_then(|at| lane.rows[1 - side].left.remove(at)) {
+                    Some(other) if side == 0 => self.compare(&late.record, &other.record, across),
+                    Some(other) => self.compare(&other.record, &late.record, across),
+                    None => {
+                        self.left += 1;
+                        lane.rows[side].left.push_back(late);
+                    }
+                }
+            }
+        }
+        self.join_replies(lane);
+        for side in 0..2 {
+            for waiting in std::mem::take(&mut lane.rows[side].left) {
+                self.left -= 1;
+                self.alone(&waiting.record, side, across);
+            }
+        }
+    }
+
+    /// A Reply whose Call is not in the capture is of no operation that is known. It stands for one that the other side has
+    /// alone, about there.
+    fn join_replies(&mut self, lane: &mut PairingQueue) {
+        let across = is_across(lane);
+        for side in 0..2 {
+            let mut at = 0;
+            while let Some(reply) = lane.rows[side].left.get(at) {
+                let near = |other: &WaitingRecord| other.pairs.abs_diff(reply.pairs);
+                let is_likely = |other: &WaitingRecord| {
+                    other.record.call.is_some() && other.record.reply.is_some() && near(other) <= NEAR
+                };
+                let others = lane.rows[1 - side].left.iter().enumerate();
+                let found = others
+                    .filter(|(_, other)| reply.record.call.is_none() && is_likely(other))
+                    .min_by_key(|(_, other)| near(other))
+                    .map(|(place, _)| place);
+                let Some(other) = found.and_then(|place| lane.rows[1 - side].left.remove(place)) else {
+                    at += 1;
+                    continue;
+                };
+                let Some(reply) = lane.rows[side].left.remove(at) else { continue };
+                self.left -= 2;
+                if side == 0 {
+                    self.compare(&reply.record, &other.record, across);
+                } else {
+                    self.compare(&other.record, &reply.record, across);
+                }
+            }
+        }
+    }
+}
+
+/// The record at a place of a row.
+fn record(row: &[WaitingRecord], at: usize) -> Option<&ComparisonRecord> {
+    row.get(at).map(|waiting| &waiting.record)
+}

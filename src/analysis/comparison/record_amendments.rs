@@ -1,0 +1,108 @@
+//! What the bytes of a Transaction do not tell of it, because they are those of a trace and not of a capture: file data of
+//! which the hash alone was kept, and a filehandle that stands for a root.
+
+use super::compare_class::{CompareClass, IdentityType};
+use super::difference::Kind;
+use super::record::{ComparisonRecord, RecordChunkKind, RecordMessage, RecordValue};
+use super::recorder::{Recorder, signature};
+
+/// What is known of file data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KnownFileData {
+    /// Its bytes: they stand where they belong.
+    Bytes,
+    /// Its hash.
+    Hash(u128),
+    /// Nothing.
+    Nothing,
+}
+
+/// What a record is told beside the bytes of its Transaction.
+#[derive(Clone, Debug, Default)]
+pub struct RecordAmendments {
+    /// The file data of the Call and of the Reply, in the order of each message: its length in bytes, and what is known
+    /// of it.
+    pub data: [Vec<(u64, KnownFileData)>; 2],
+    /// Operations of the Call, from 0, whose PUTFH a run sent in the place of PUTROOTFH.
+    pub roots: Vec<u32>,
+}
+
+impl RecordAmendments {
+    /// Tells a record what it was not told by bytes.
+    pub fn tell(&self, record: &mut ComparisonRecord, recorder: &mut Recorder) {
+        let [of_call, of_reply] = &self.data;
+        for (message, data) in [(&mut record.call, of_call), (&mut record.reply, of_reply)] {
+            if let Some(message) = message
+                && data.iter().any(|(_, known)| *known != KnownFileData::Bytes)
+            {
+                put(message, data);
+            }
+        }
+        if !self.roots.is_empty() {
+            self.root(record, recorder);
+        }
+    }
+
+    /// What was asked for was the root, and so it is compared.
+    fn root(&self, record: &mut ComparisonRecord, recorder: &mut Recorder) {
+        let name = recorder.word("PUTROOTFH");
+        let mut shorter = 0;
+        for operation in &self.roots {
+            // The headers are the first section.
+            let at = *operation as usize + 1;
+            for message in [&mut record.call, &mut record.reply].into_iter().flatten() {
+                if let Some(section) =
+                    message.sections.get_mut(at).filter(|section| &*section.name == "PUTFH")
+                {
+                    section.name = name.clone();
+                    let before = section.entries.len();
+                    let is_handle = |role| role == CompareClass::Identity(IdentityType::Filehandle);
+                    section.entries.retain(|entry| !is_handle(entry.path.role));
+                    // The filehandle follows from what it names; its length is the word before it.
+                    if section.entries.len() < before {
+                        message.varying += 4;
+                        shorter += 4;
+                    }
+                }
+            }
+        }
+        for chunk in &mut record.chunks {
+            match &mut chunk.kind {
+                RecordChunkKind::Read(0, _) => chunk.varying += shorter,
+                // Roots come before data.
+                RecordChunkKind::Read(_, before) => *before += shorter,
+                _ => {}
+            }
+        }
+        if record.title.ends_with(" PUTFH") {
+            let renamed = |title: &str| format!("{}PUTROOTFH", title.trim_end_matches("PUTFH"));
+            record.title = recorder.word(&renamed(&record.title));
+            record.class = recorder.word(&renamed(&record.class));
+            record.signature = signature(&record.class);
+        }
+    }
+}
+
+/// Puts what is known in the place of file data that is not there.
+fn put(message: &mut RecordMessage, data: &[(u64, KnownFileData)]) {
+    let mut data = data.iter();
+    for section in &mut message.sections {
+        let is_plus = &*section.name == "READ_PLUS";
+        for entry in
+            section.entries.iter_mut().filter(|entry| entry.path.role == CompareClass::Equal(Kind::Data))
+        {
+            let (RecordValue::Digest(length, _) | RecordValue::Unknown(length)) = entry.datum else {
+                continue;
+            };
+            if is_plus {
+                entry.datum = RecordValue::Unknown(length);
+                continue;
+            }
+            match data.find(|(of, _)| *of == length) {
+                Some((_, KnownFileData::Hash(hash))) => entry.datum = RecordValue::Digest(length, *hash),
+                Some((_, KnownFileData::Nothing)) => entry.datum = RecordValue::Unknown(length),
+                Some((_, KnownFileData::Bytes)) | None => {}
+            }
+        }
+    }
+}

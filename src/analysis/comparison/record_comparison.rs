@@ -1,0 +1,671 @@
+//! Two records that stand for each other, compared field by field.
+
+use std::ops::AddAssign;
+use std::rc::Rc;
+
+use nfsrdma_dissectors::frame::FrameNumber;
+
+use super::compare_class::{CompareClass, IdentityType};
+use super::compare_policy::{ComparePolicy, FieldTreatment};
+use super::difference::{Difference, DifferenceSide, Kind};
+use super::identity_map::{FirstPairing, IdentityMap, IdentityName};
+use super::listing::{ComparisonListing, ListingMatch};
+use super::options::ComparisonOptions;
+use super::record::{
+    ComparisonRecord, MessageCompleteness, RecordField, RecordMessage, RecordSection, RecordValue, SEVERAL,
+};
+
+/// How far a field is looked for that does not stand where the other side has it.
+const AHEAD: usize = 64;
+
+/// The field that says how many operations a COMPOUND has: the operations themselves are compared.
+pub(crate) const OPERATIONS: &str = "nfs.ops.count";
+
+/// What comparing pairs gave, besides differences.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ComparedCounts {
+    /// Fields whose values were compared.
+    pub fields: u64,
+    /// Bytes of file data whose hashes were compared.
+    pub data_bytes: u64,
+    /// Fields that are not in one of the captures, so that nothing is known of them.
+    pub unknown: u64,
+    /// Arguments and results that were left out because they follow from the minor version.
+    pub left_out: u64,
+}
+
+impl ComparedCounts {
+    /// What came since then.
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            fields: self.fields - before.fields,
+            data_bytes: self.data_bytes - before.data_bytes,
+            unknown: self.unknown - before.unknown,
+            left_out: self.left_out - before.left_out,
+        }
+    }
+}
+
+impl AddAssign for ComparedCounts {
+    fn add_assign(&mut self, more: Self) {
+        self.fields += more.fields;
+        self.data_bytes += more.data_bytes;
+        self.unknown += more.unknown;
+        self.left_out += more.left_out;
+    }
+}
+
+/// Compares two records.
+pub struct RecordComparer<'c> {
+    /// Which differences count.
+    pub selection: &'c ComparisonOptions,
+    /// The names of both sides.
+    pub renaming: &'c mut IdentityMap,
+    /// What was compared.
+    pub compared: &'c mut ComparedCounts,
+}
+
+/// The two records, and the differences up to now.
+pub(super) struct PairComparison<'r> {
+    pub(super) a: &'r ComparisonRecord,
+    pub(super) b: &'r ComparisonRecord,
+    pub(super) terms: ComparePolicy,
+    /// Which filehandle the cookies of both belong to.
+    scopes: [Option<IdentityName>; 2],
+    /// With each the operation that it is in.
+    differences: Vec<(OperationPosition, Difference)>,
+}
+
+/// A message, and the place of an operation in it, by which differences of one field are known to be one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct OperationPosition {
+    is_call: bool,
+    section: usize,
+}
+
+/// Two operations that stand for each other.
+struct SectionPair<'s> {
+    spot: OperationPosition,
+    a: &'s RecordSection,
+    b: &'s RecordSection,
+    /// Whether both messages are there to their end.
+    is_whole: bool,
+    /// READ for READ_PLUS.
+    is_plus: bool,
+    /// A status differs: what follows it is of the other arm of a union.
+    is_other_arm: bool,
+    /// What unions are below whose discriminants differ: what one side alone has there is of another arm.
+    arms: Vec<String>,
+    /// The group of fields that one side has alone, as the last field was.
+    group: Option<DifferenceGroup>,
+}
+
+/// Fields next to each other that one side has alone: they are one difference.
+struct DifferenceGroup {
+    is_a: bool,
+    above: String,
+    /// Of the first of them.
+    path: String,
+    kind: Kind,
+}
+
+impl SectionPair<'_> {
+    fn path(&self, entry: &RecordField) -> String {
+        let dot = if self.a.name.is_empty() { "" } else { "." };
+        format!("{}{dot}{}", self.a.name, entry.path.text)
+    }
+
+    /// The bits of a mode that must be equal: of one that goes with a umask, those that the umask leaves.
+    fn umask(&self, a: &RecordField, b: &RecordField) -> u64 {
+        let of = |section: &RecordSection, entry: &RecordField| {
+            let above = entry.path.text.strip_suffix("mode_umask.mu_mode")?;
+            let is_umask =
+                |other: &&RecordField| other.path.text.strip_suffix("mode_umask.mu_umask") == Some(above);
+            match section.entries.iter().find(is_umask)?.datum {
+                RecordValue::Flags(mask, _) | RecordValue::Number(mask) => Some(!mask),
+                _ => None,
+            }
+        };
+        if a.path.text == b.path.text {
+            return u64::MAX;
+        }
+        of(self.a, a).or_else(|| of(self.b, b)).unwrap_or(u64::MAX)
+    }
+}
+
+/// The frame that shows a field of the Call or of the Reply.
+pub(super) fn frame(record: &ComparisonRecord, is_call: bool) -> Option<FrameNumber> {
+    let place = record.place;
+    if is_call { place.call.or(place.reply) } else { place.reply.or(place.call) }
+}
+
+/// One side of a difference in a message.
+pub(super) fn half(record: &ComparisonRecord, is_call: bool, value: Option<String>) -> DifferenceSide {
+    DifferenceSide { place: Some(record.place), frame: frame(record, is_call), value }
+}
+
+impl PairComparison<'_> {
+    fn add(
+        &mut self,
+        kind: Kind,
+        spot: OperationPosition,
+        path: String,
+        field: &'static str,
+        values: [Option<String>; 2],
+    ) {
+        // A list has a field many times.
+        let known = self
+            .differences
+            .iter_mut()
+            .find(|(at, known)| !path.is_empty() && *at == spot && known.path == path && known.kind == kind);
+        if let Some((_, known)) = known {
+            known.times += 1;
+            return;
+        }
+        let [a, b] = values;
+        let difference = Difference {
+            kind,
+            operation: if self.a.call.is_some() { &self.a.title } else { &self.b.title }.to_string(),
+            path,
+            field,
+            times: 1,
+            a: half(self.a, spot.is_call, a),
+            b: half(self.b, spot.is_call, b),
+        };
+        self.differences.push((spot, difference));
+    }
+
+    /// One more of a difference that is known.
+    fn again(&mut self, kind: Kind, spot: OperationPosition, path: &str) {
+        let is_it = |(at, known): &&mut (OperationPosition, Difference)| {
+            *at == spot && known.path == path && known.kind == kind
+        };
+        if let Some((_, known)) = self.differences.iter_mut().find(is_it) {
+            known.times += 1;
+        }
+    }
+
+    /// Adds what is no field.
+    pub(super) fn length(
+        &mut self,
+        kind: Kind,
+        is_call: bool,
+        path: String,
+        a: impl ToString,
+        b: impl ToString,
+    ) {
+        self.add(
+            kind,
+            OperationPosition { is_call, section: 0 },
+            path,
+            "",
+            [Some(a.to_string()), Some(b.to_string())],
+        );
+    }
+
+    /// Whether a field of the Call or of the Reply differs; fields bring their lengths with them, but what could not be
+    /// decoded brings nothing.
+    pub(super) fn is_explained(&self, is_call: bool) -> bool {
+        let of = |spot: &OperationPosition, kind: Kind| spot.is_call == is_call && kind != Kind::Undecoded;
+        self.differences.iter().any(|(spot, known)| of(spot, known.kind))
+    }
+
+    /// Whether both went another way.
+    pub(super) fn has_other_status(&self) -> bool {
+        self.differences.iter().any(|(_, known)| known.kind == Kind::Status)
+    }
+
+    /// One cause is one difference.
+    fn concluded(mut self) -> Vec<Difference> {
+        // An operation that one COMPOUND has alone has a result alone, too.
+        let alone: Vec<_> = self.differences.iter().filter(|(spot, _)| spot.is_call).map(key).collect();
+        self.differences
+            .retain(|known| known.0.is_call || !is_alone(known.1.kind) || !alone.contains(&key(known)));
+        // The status of a COMPOUND is that of its last operation.
+        let values = |difference: &Difference| [difference.a.value.clone(), difference.b.value.clone()];
+        let last: Vec<_> = self
+            .differences
+            .iter()
+            .filter(|(spot, known)| spot.section > 0 && known.kind == Kind::Status)
+            .map(|(_, known)| values(known))
+            .collect();
+        self.differences.retain(|(spot, known)| {
+            spot.section > 0 || known.kind != Kind::Status || !last.contains(&values(known))
+        });
+        // A stateid that is none has no seqid.
+        let others: Vec<_> = self
+            .differences
+            .iter()
+            .filter(|(_, known)| known.kind == Kind::Identity)
+            .filter_map(|(spot, known)| Some((*spot, known.path.strip_suffix("other")?.to_owned())))
+            .collect();
+        self.differences.retain(|(spot, known)| {
+            let above = known.path.strip_suffix("seqid");
+            !above.is_some_and(|above| others.iter().any(|(at, other)| at == spot && other == above))
+        });
+        self.differences.into_iter().map(|(_, difference)| difference).collect()
+    }
+}
+
+fn key((_, difference): &(OperationPosition, Difference)) -> (Kind, String) {
+    (difference.kind, difference.path.clone())
+}
+
+fn is_alone(kind: Kind) -> bool {
+    matches!(kind, Kind::Missing | Kind::Extra)
+}
+
+impl RecordComparer<'_> {
+    /// The differences of two records. Identities that stand for something else are told by [`IdentityMap::wrong`], when it
+    /// is known what they stand for.
+    pub fn compare(&mut self, a: &ComparisonRecord, b: &ComparisonRecord) -> Vec<Difference> {
+        let terms = ComparePolicy::of(self.selection, a, b);
+        let mut found =
+            PairComparison { a, b, terms, scopes: [a.scope(), b.scope()], differences: Vec::new() };
+        for is_call in [true, false] {
+            let of = |record: &'_ ComparisonRecord| {
+                if is_call { record.call.is_some() } else { record.reply.is_some() }
+            };
+            let (in_a, in_b) = (of(a), of(b));
+            if in_a != in_b {
+                let kind = if is_call { Kind::Call } else { Kind::Reply };
+                let word = |is_there| if is_there { "there" } else { "not in the capture" };
+                found.length(kind, is_call, String::new(), word(in_a), word(in_b));
+                // Without the Call nothing is known of the Reply.
+                if is_call {
+                    return found.concluded();
+                }
+                continue;
+            }
+            let messages = if is_call { (&a.call, &b.call) } else { (&a.reply, &b.reply) };
+            let (Some(of_a), Some(of_b)) = messages else { continue };
+            self.messages(&mut found, is_call, of_a, of_b);
+            if terms.has_lengths() {
+                self.lengths(&mut found, is_call, of_a, of_b);
+            }
+        }
+        if terms.has_lengths() {
+            self.chunks(&mut found);
+        }
+        if a.missing != b.missing
+            && a.call.is_some() == b.call.is_some()
+            && a.reply.is_some() == b.reply.is_some()
+        {
+            let is_call =
+                |record: &ComparisonRecord| record.missing.iter().any(|code| code.starts_with("call"));
+            let text = |record: &ComparisonRecord| {
+                if record.missing.is_empty() {
+                    "complete".to_owned()
+                } else {
+                    "missing ".to_owned() + &record.missing.join(" ")
+                }
+            };
+            let in_call = is_call(a) || is_call(b);
+            found.length(Kind::Incomplete, in_call, String::new(), text(a), text(b));
+        }
+        if terms.is_exact && !terms.is_strict {
+            exactly(&mut found);
+        }
+        found.concluded()
+    }
+
+    fn messages(
+        &mut self,
+        found: &mut PairComparison<'_>,
+        is_call: bool,
+        a: &RecordMessage,
+        b: &RecordMessage,
+    ) {
+        let is_whole = a.end == MessageCompleteness::Whole && b.end == MessageCompleteness::Whole;
+        let mut at = (0, 0);
+        let pairs = aligned(&a.sections, &b.sections, found.terms.is_across);
+        for (i, j) in pairs.into_iter().chain([(a.sections.len(), b.sections.len())]) {
+            // After a failure nothing follows.
+            if is_whole && (is_call || !found.has_other_status()) {
+                let part = |sections: &'_ [RecordSection], from, to| {
+                    sections.get(from..to).unwrap_or_default().to_vec()
+                };
+                sections_alone(found, is_call, at, &part(&a.sections, at.0, i), &part(&b.sections, at.1, j));
+            }
+            if let (Some(a), Some(b)) = (a.sections.get(i), b.sections.get(j)) {
+                let is_plus = found.terms.is_across && a.name != b.name;
+                let spot = OperationPosition { is_call, section: i };
+                // What has no status of its own is in the union of the one before it.
+                let mut entries = a.entries.iter().chain(&b.entries);
+                let has_status = entries.any(|entry| entry.path.role == CompareClass::Equal(Kind::Status));
+                let is_other_arm = !is_call && found.has_other_status() && !has_status;
+                let (arms, group) = (Vec::new(), None);
+                let sections = SectionPair { spot, a, b, is_whole, is_plus, is_other_arm, arms, group };
+                self.sections(found, sections);
+            }
+            at = (i + 1, j + 1);
+        }
+        // What is decoded as another arm is decoded otherwise.
+        if (a.end == MessageCompleteness::Undecoded) != (b.end == MessageCompleteness::Undecoded)
+            && !found.has_other_status()
+        {
+            let word = |message: &RecordMessage| {
+                if message.end == MessageCompleteness::Undecoded { "not decoded" } else { "decoded" }
+            };
+            found.length(Kind::Undecoded, is_call, String::new(), word(a), word(b));
+        }
+    }
+
+    fn sections(&mut self, found: &mut PairComparison<'_>, mut sections: SectionPair<'_>) {
+        let SectionPair { a, b, is_plus, .. } = sections;
+        // READ_PLUS tells its data in parts; its hash is that of a READ.
+        let is_both_plus = a.name == b.name && &*a.name == "READ_PLUS";
+        let is_skipped = |entry: &&RecordField| {
+            is_plus && (entry.path.text.contains("rpr_contents") || entry.path.text.contains("rpc_"))
+                || is_both_plus && &*entry.path.text == "data"
+                || entry.path.field == OPERATIONS
+        };
+        let of_a: Vec<_> = a.entries.iter().filter(|entry| !is_skipped(entry)).collect();
+        let of_b: Vec<_> = b.entries.iter().filter(|entry| !is_skipped(entry)).collect();
+        if !sections.spot.is_call
+            && let (Some(one), Some(other)) = (ComparisonListing::of(&of_a), ComparisonListing::of(&of_b))
+            && !one.is_same(&other)
+        {
+            self.listings(found, &mut sections, (&of_a, one), (&of_b, other));
+        } else {
+            self.fields(found, &mut sections, &of_a, &of_b);
+        }
+    }
+
+    /// Two listings of one directory that do not have the same names.
+    fn listings(
+        &mut self,
+        found: &mut PairComparison<'_>,
+        sections: &mut SectionPair<'_>,
+        (of_a, a): (&[&RecordField], ComparisonListing<'_>),
+        (of_b, b): (&[&RecordField], ComparisonListing<'_>),
+    ) {
+        let part = |of: &'_ [&RecordField], range: std::ops::Range<usize>| {
+            of.get(range)
+                .unwrap_or_default()
+                .iter()
+                .map(|entry| (*entry).clone())
+                .collect::<Vec<RecordField>>()
+        };
+        let mut fields = |this: &mut Self, found: &mut PairComparison<'_>, in_a, in_b| {
+            let (in_a, in_b) = (part(of_a, in_a), part(of_b, in_b));
+            this.fields(found, sections, &in_a.iter().collect::<Vec<_>>(), &in_b.iter().collect::<Vec<_>>());
+        };
+        fields(self, found, 0..a.fields.start, 0..b.fields.start);
+        let mut alone = Vec::new();
+        for met in a.along(&b) {
+            match met {
+                ListingMatch::Both(in_a, in_b) => fields(self, found, in_a, in_b),
+                ListingMatch::A(name) => alone.push([Some(name.shown()), None]),
+                ListingMatch::B(name) => alone.push([None, Some(name.shown())]),
+                ListingMatch::Moved(name, from, to) => {
+                    let word = |place| Some(format!("{} in place {place}", name.shown()));
+                    alone.push([word(from), word(to)]);
+                }
+            }
+        }
+        fields(self, found, a.fields.end..of_a.len(), b.fields.end..of_b.len());
+        let name = of_a.iter().find(|entry| entry.path.text.ends_with("entries.name"));
+        let (path, field) = match name {
+            Some(entry) => (sections.path(entry), entry.path.field),
+            None => (String::new(), ""),
+        };
+        for values in alone {
+            found.add(Kind::Name, sections.spot, path.clone(), field, values);
+        }
+    }
+
+    fn fields(
+        &mut self,
+        found: &mut PairComparison<'_>,
+        sections: &mut SectionPair<'_>,
+        a: &[&RecordField],
+        b: &[&RecordField],
+    ) {
+        let (mut of_a, mut of_b) = (a.iter().copied().peekable(), b.iter().copied().peekable());
+        let alike =
+            OperationRelation { is_plus: sections.is_plus, is_other_minor: found.terms.is_other_minor };
+        let is_place = |a: &RecordField, b: &RecordField| is_place(a, b, alike);
+        loop {
+            match (of_a.peek().copied(), of_b.peek().copied()) {
+                (Some(one), Some(other)) if is_place(one, other) => {
+                    self.entries(found, sections, one, other);
+                    of_a.next();
+                    of_b.next();
+                }
+                (Some(one), Some(other)) => {
+                    let find = |entries: &mut dyn Iterator<Item = &RecordField>, wanted: &RecordField| {
+                        entries.take(AHEAD).position(|entry| is_place(entry, wanted))
+                    };
+                    let in_b = find(&mut of_b.clone(), one);
+                    let in_a = find(&mut of_a.clone(), other);
+                    if in_b.is_none() || in_a.is_some_and(|far| Some(far) < in_b) {
+                        if let Some(entry) = of_a.next() {
+                            self.alone(found, sections, entry, true);
+                        }
+                    } else if let Some(entry) = of_b.next() {
+                        self.alone(found, sections, entry, false);
+                    }
+                }
+                (Some(_), None) | (None, Some(_)) => {
+                    // What one message does not have to its end says nothing.
+                    let is_a = of_a.peek().is_some();
+                    let Some(entry) = of_a.next().or_else(|| of_b.next()) else { break };
+                    if sections.is_whole {
+                        self.alone(found, sections, entry, is_a);
+                    } else {
+                        self.compared.unknown += 1;
+                    }
+                }
+                (None, None) => break,
+            }
+        }
+    }
+
+    /// A field that one side has alone.
+    fn alone(
+        &mut self,
+        found: &mut PairComparison<'_>,
+        sections: &mut SectionPair<'_>,
+        entry: &RecordField,
+        is_a: bool,
+    ) {
+        let is_below = |above: &str| entry.path.text.starts_with(above);
+        if sections.is_other_arm || sections.arms.iter().any(|arm| is_below(arm)) {
+            return;
+        }
+        let kind = match found.terms.one(&entry.path, sections.spot.is_call) {
+            FieldTreatment::As(kind) | FieldTreatment::Bits(kind, _) => kind,
+            FieldTreatment::LeftOut => {
+                self.compared.left_out += 1;
+                return;
+            }
+            FieldTreatment::Free | FieldTreatment::Names(_) => return,
+        };
+        if let Some(group) = &sections.group
+            && group.is_a == is_a
+            && is_below(&group.above)
+        {
+            found.again(group.kind, sections.spot, &group.path);
+            return;
+        }
+        let value = Some(entry.datum.shown());
+        let values = if is_a { [value, None] } else { [None, value] };
+        let path = sections.path(entry);
+        let above = entry.path.above().to_owned();
+        sections.group =
+            (!above.is_empty()).then(|| DifferenceGroup { is_a, above, path: path.clone(), kind });
+        found.add(kind, sections.spot, path, entry.path.field, values);
+    }
+
+    fn entries(
+        &mut self,
+        found: &mut PairComparison<'_>,
+        sections: &mut SectionPair<'_>,
+        a: &RecordField,
+        b: &RecordField,
+    ) {
+        let path = &a.path;
+        if path.field == OPERATIONS {
+            return;
+        }
+        sections.group = None;
+        if sections.is_other_arm {
+            return;
+        }
+        if a.datum.is_unknown() || b.datum.is_unknown() {
+            self.compared.unknown += 1;
+            return;
+        }
+        let is_same = a.datum.is_same(&b.datum);
+        if !is_same && (a.datum.is_discriminant() || b.datum.is_discriminant()) && !path.above().is_empty() {
+            sections.arms.push(path.above().to_owned());
+        }
+        let (kind, bits) = match found.terms.both(path, sections.spot.is_call, &a.datum, &b.datum) {
+            FieldTreatment::Free => return,
+            FieldTreatment::LeftOut => {
+                self.compared.left_out += 1;
+                return;
+            }
+            FieldTreatment::Names(identity) => return self.identities(found, sections, identity, a, b),
+            FieldTreatment::As(kind) => (kind, sections.umask(a, b)),
+            FieldTreatment::Bits(kind, bits) => (kind, bits),
+        };
+        // A place that has another field now; one without a name has none to compare.
+        let is_other = a.path.field != b.path.field && a.path.field != SEVERAL && b.path.field.contains('.');
+        if found.terms.is_exact && !found.terms.is_strict && is_other {
+            let values = [Some(a.path.field.to_owned()), Some(b.path.field.to_owned())];
+            return found.add(kind, sections.spot, sections.path(a), b.path.field, values);
+        }
+        self.compared.fields += 1;
+        if let (Kind::Data, RecordValue::Digest(length, _)) = (kind, &a.datum) {
+            self.compared.data_bytes += length;
+        }
+        let is_same = is_same || a.datum.is_same_in(&b.datum, bits);
+        if !is_same && !self.selection.tolerates(path.field, &a.datum, &b.datum) {
+            let values = [Some(a.datum.shown()), Some(b.datum.shown())];
+            sections.is_other_arm |= kind == Kind::Status;
+            found.add(kind, sections.spot, sections.path(a), path.field, values);
+        }
+    }
+
+    fn identities(
+        &mut self,
+        found: &mut PairComparison<'_>,
+        sections: &SectionPair<'_>,
+        identity: IdentityType,
+        a: &RecordField,
+        b: &RecordField,
+    ) {
+        self.compared.fields += 1;
+        let [scope_a, scope_b] = found.scopes;
+        let names =
+            (IdentityName::of(identity, &a.datum, scope_a), IdentityName::of(identity, &b.datum, scope_b));
+        let path = &a.path;
+        match names {
+            (None, None) if a.datum.is_same(&b.datum) => {}
+            (Some(one), Some(other)) => self.renaming.pair(one, other, || FirstPairing {
+                operation: Rc::clone(&found.a.title),
+                section: Rc::clone(&sections.a.name),
+                path: Rc::clone(path),
+                identity,
+                places: [found.a.place, found.b.place],
+                frames: [found.a, found.b].map(|record| frame(record, sections.spot.is_call)),
+                values: [a.datum.clone(), b.datum.clone()],
+            }),
+            _ => {
+                let shown = |datum: &RecordValue| Some(format!("{} {}", identity.name(), datum.shown()));
+                let values = [shown(&a.datum), shown(&b.datum)];
+                found.add(Kind::Identity, sections.spot, sections.path(a), path.field, values);
+            }
+        }
+    }
+}
+
+/// What two decodings of one message must have alike, besides: what is told of a Transaction in one word, and how far its
+/// messages could be read.
+fn exactly(found: &mut PairComparison<'_>) {
+    let (a, b) = (found.a, found.b);
+    let is_told = |found: &PairComparison<'_>| !found.differences.is_empty();
+    if a.title != b.title && !is_told(found) {
+        found.length(Kind::Header, true, String::new(), &a.title, &b.title);
+    }
+    if a.status != b.status && !is_told(found) {
+        found.length(Kind::Status, false, String::new(), &a.status, &b.status);
+    }
+    for (is_call, messages) in [(true, [&a.call, &b.call]), (false, [&a.reply, &b.reply])] {
+        let [Some(one), Some(other)] = messages else { continue };
+        if one.end != other.end && !is_told(found) {
+            let word = |message: &RecordMessage| match message.end {
+                MessageCompleteness::Whole => "whole",
+                MessageCompleteness::Cut => "cut",
+                MessageCompleteness::Undecoded => "not decoded",
+            };
+            found.length(Kind::Incomplete, is_call, String::new(), word(one), word(other));
+        }
+    }
+}
+
+/// What two operations are to each other, as far as the places of their fields follow from it.
+#[derive(Clone, Copy)]
+struct OperationRelation {
+    is_plus: bool,
+    is_other_minor: bool,
+}
+
+/// Whether two fields stand in the same place.
+fn is_place(a: &RecordField, b: &RecordField, alike: OperationRelation) -> bool {
+    if Rc::ptr_eq(&a.path, &b.path) || a.path.text == b.path.text {
+        return true;
+    }
+    // NFSv4.2 gives a mode together with the umask that is to be taken from it (RFC 8275 section 3).
+    if alike.is_other_minor {
+        let plain = |entry: &RecordField| entry.path.text.replace("mode_umask.mu_mode", "mode");
+        return plain(a) == plain(b);
+    }
+    // READ and READ_PLUS have the same fields under names with other prefixes.
+    let last = |entry: &RecordField| {
+        let text = entry.path.text.rsplit('.').next().unwrap_or_default().to_owned();
+        text.trim_start_matches("rpa_").trim_start_matches("rpr_").to_owned()
+    };
+    alike.is_plus && (a.path.field == b.path.field && !a.path.field.is_empty() || last(a) == last(b))
+}
+
+fn sections_alone(
+    found: &mut PairComparison<'_>,
+    is_call: bool,
+    at: (usize, usize),
+    a: &[RecordSection],
+    b: &[RecordSection],
+) {
+    // NFSv4.0 has no sessions (RFC 8881 section 2.10).
+    let is_version = |name: &str| name == "SEQUENCE" && found.terms.is_other_minor;
+    let alone = |sections: &'_ [RecordSection], at: usize| -> Vec<(usize, Rc<str>)> {
+        let names = sections.iter().map(|section| Rc::clone(&section.name));
+        (at..).zip(names).filter(|(_, name)| !is_version(name)).collect()
+    };
+    let (of_a, of_b) = (alone(a, at.0), alone(b, at.1));
+    for (section, name) in of_a {
+        let spot = OperationPosition { is_call, section };
+        found.add(Kind::Missing, spot, name.to_string(), "", [Some("there".to_owned()), None]);
+    }
+    for (section, name) in of_b {
+        let spot = OperationPosition { is_call, section };
+        found.add(Kind::Extra, spot, name.to_string(), "", [None, Some("there".to_owned())]);
+    }
+}
+
+/// Which operations of two COMPOUNDs stand for each other: the longest common row of names.
+fn aligned(a: &[RecordSection], b: &[RecordSection], is_across: bool) -> Vec<(usize, usize)> {
+    let is_same = |a: &RecordSection, b: &RecordSection| {
+        let plain =
+            |name: &str| if is_across && name == "READ_PLUS" { "READ".to_owned() } else { name.to_owned() };
+        a.name == b.name || plain(&a.name) == plain(&b.name)
+    };
+    if a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b)) {
+        return (0..a.len()).map(|at| (at, at)).collect();
+    }
+    super::alignment::heaviest(a.len().min(AHEAD), b.len().min(AHEAD), |i, j| {
+        u32::from(a.get(i).zip(b.get(j)).is_some_and(|(a, b)| is_same(a, b)))
+    })
+}

@@ -1,0 +1,175 @@
+//! The words of a message that tell of files: operations, statuses, filehandles and names, in the order in which they
+//! stand there.
+//!
+//! They are heard from the decoders, so that a message that ends too early still tells what came before its end.
+
+use std::ops::Range;
+
+use nfsrdma_dissectors::field::{Field, FieldValue, Observer};
+use nfsrdma_dissectors::nfs::v4::Attributes;
+
+/// Words of one message that are remembered: more than the entries of the largest READDIRPLUS of Linux.
+const WORDS: usize = 1 << 16;
+/// Bytes of one name that are remembered; file systems have names of at most 255 bytes, and MOUNT paths of 1,024.
+const NAME: usize = 1_024;
+
+/// Where the bytes of a handle or a name are in what was heard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct FilenameSpan {
+    start: u32,
+    end: u32,
+}
+
+/// A word that tells of files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FilenameToken {
+    /// An operation of a COMPOUND begins.
+    Operation(u32),
+    /// How the operation went.
+    Status(u32),
+    Handle(FilenameSpan),
+    Name(FilenameSpan),
+    /// An entry of a directory begins.
+    Entry,
+}
+
+/// What was heard of one message.
+#[derive(Debug, Default)]
+pub(super) struct FilenameTokens {
+    words: Vec<FilenameToken>,
+    bytes: Vec<u8>,
+    /// Words that were not remembered.
+    pub(super) left_out: u64,
+}
+
+impl FilenameTokens {
+    pub(super) fn clear(&mut self) {
+        self.words.clear();
+        self.bytes.clear();
+    }
+
+    pub(super) fn words(&self) -> &[FilenameToken] {
+        &self.words
+    }
+
+    pub(super) fn bytes(&self, span: FilenameSpan) -> &[u8] {
+        self.bytes.get(span.start as usize..span.end as usize).unwrap_or_default()
+    }
+
+    /// The operations of a COMPOUND: the number of each, and what belongs to it.
+    pub(super) fn operations(&self) -> FilenameOperations<'_> {
+        FilenameOperations { words: &self.words }
+    }
+
+    fn push(&mut self, word: FilenameToken) {
+        if self.words.len() < WORDS {
+            self.words.push(word);
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    fn keep(&mut self, bytes: &[u8], word: fn(FilenameSpan) -> FilenameToken) {
+        if bytes.is_empty() || bytes.len() > NAME || self.words.len() >= WORDS {
+            self.left_out += u64::from(!bytes.is_empty());
+            return;
+        }
+        let start = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(bytes);
+        self.words.push(word(FilenameSpan { start, end: self.bytes.len() as u32 }));
+    }
+}
+
+impl<'a> Observer<'a> for FilenameTokens {
+    #[inline]
+    fn wants_items(&mut self, values: &'static Field, has: impl Fn(u32) -> bool) -> bool {
+        values.name == "nfs.attr_vals" && has(Attributes::FILEHANDLE)
+    }
+
+    fn enter(&mut self, field: &'static Field, _: usize) {
+        if field.label == "entries" {
+            self.push(FilenameToken::Entry);
+        }
+    }
+
+    fn leave(&mut self, _: usize) {}
+
+    fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
+        match (field.name, value) {
+            ("nfs.opcode" | "nfs.cb.operation", FieldValue::Enum(number, _)) => {
+                self.push(FilenameToken::Operation(number as u32));
+            }
+            ("nfs.nfsstat4", FieldValue::Enum(number, _)) if field.label == "status" => {
+                self.push(FilenameToken::Status(number as u32));
+            }
+            (super::FILEHANDLE, FieldValue::Bytes(bytes)) => self.keep(bytes, FilenameToken::Handle),
+            (
+                "nfs.name"
+                | "nfs.pathname.component"
+                | "nfs.entry_name"
+                | "nfs.readdirplus.entry.name"
+                | "mount.path",
+                FieldValue::Text(bytes),
+            ) => self.keep(bytes, FilenameToken::Name),
+            _ => {}
+        }
+    }
+}
+
+/// A walk over the operations of a COMPOUND.
+pub(super) struct FilenameOperations<'h> {
+    words: &'h [FilenameToken],
+}
+
+impl<'h> Iterator for FilenameOperations<'h> {
+    type Item = OperationTokens<'h>;
+
+    fn next(&mut self) -> Option<OperationTokens<'h>> {
+        let is_first = |word: &FilenameToken| matches!(word, FilenameToken::Operation(_));
+        let from = self.words.iter().position(is_first)?;
+        let (first, rest) = self.words.get(from..)?.split_first()?;
+        let end = rest.iter().position(is_first).unwrap_or(rest.len());
+        let (words, rest) = rest.split_at(end);
+        self.words = rest;
+        let FilenameToken::Operation(number) = *first else { return None };
+        Some(OperationTokens { number, words })
+    }
+}
+
+/// The words of one operation, or of one procedure that is not made of operations.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OperationTokens<'h> {
+    pub(super) number: u32,
+    pub(super) words: &'h [FilenameToken],
+}
+
+impl OperationTokens<'_> {
+    pub(super) fn status(&self) -> Option<u32> {
+        self.words.iter().find_map(|word| match word {
+            FilenameToken::Status(status) => Some(*status),
+            _ => None,
+        })
+    }
+
+    pub(super) fn handles(&self) -> impl Iterator<Item = FilenameSpan> {
+        self.words.iter().filter_map(|word| match word {
+            FilenameToken::Handle(span) => Some(*span),
+            _ => None,
+        })
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = FilenameSpan> {
+        self.words.iter().filter_map(|word| match word {
+            FilenameToken::Name(span) => Some(*span),
+            _ => None,
+        })
+    }
+
+    /// The entries of a directory that come with a filehandle: name and handle.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (FilenameSpan, FilenameSpan)> {
+        self.words.split(|word| *word == FilenameToken::Entry).skip(1).filter_map(|words| {
+            let entry = OperationTokens { number: 0, words };
+            entry.names().next().zip(entry.handles().next())
+        })
+    }
+}

@@ -1,0 +1,439 @@
+//! What the words of a Transaction say of files. RFC 8881 section 16.2.3 has the current and the saved filehandle.
+
+use std::ops::Range;
+
+use nfsrdma_dissectors::address::Address;
+use nfsrdma_dissectors::flow::decode::{CallOperation, RpcSummary};
+use nfsrdma_dissectors::nfs::v4;
+use nfsrdma_dissectors::rpc::Program;
+
+use super::filename_tokens::{FilenameSpan, FilenameTokens, OperationTokens};
+use super::store::{FileNameStore, FileNodeId};
+use super::{Filehandles, PathRanges, ResolvedPaths, UNKNOWN, path};
+
+/// The status of a name that is not there: NFSERR_NOENT, NFS3ERR_NOENT and NFS4ERR_NOENT alike.
+const NOENT: u32 = 2;
+
+/// A file, as far as it is known in the middle of a walk.
+#[derive(Clone, Copy, Debug)]
+enum WalkedFile {
+    Unknown,
+    File(FileNodeId),
+    /// The file of this name, of which the server did not say that it is there. The directory may be unknown.
+    Under(Option<FileNodeId>, FilenameSpan),
+}
+
+impl WalkedFile {
+    fn id(self) -> Option<FileNodeId> {
+        match self {
+            Self::File(id) => Some(id),
+            Self::Unknown | Self::Under(..) => None,
+        }
+    }
+}
+
+/// Whether a program has anything to say of files that have filehandles.
+pub(super) fn tells_of_files(facts: &RpcSummary) -> bool {
+    let is_null = facts.procedure.is_none_or(|number| number == 0);
+    !is_null
+        && facts.program.is_some_and(|program| {
+            matches!(program, Program::NFS | Program::MOUNT | Program::NLM | Program::NFSACL)
+                || program.is_transient()
+        })
+}
+
+/// One Transaction.
+pub(super) struct FilenameWalk<'n> {
+    pub(super) how: Filehandles,
+    pub(super) store: &'n mut FileNameStore,
+    pub(super) call: &'n FilenameTokens,
+    pub(super) reply: &'n FilenameTokens,
+    pub(super) told: &'n mut ResolvedPaths,
+    pub(super) server: Address,
+    /// Whether the Reply is heard.
+    pub(super) learns: bool,
+}
+
+impl FilenameWalk<'_> {
+    pub(super) fn transaction(&mut self, facts: &RpcSummary) {
+        match facts.procedure_name {
+            Some("COMPOUND") => self.compound(facts),
+            Some("CB_COMPOUND") => self.callbacks(facts),
+            Some(procedure) if facts.program == Some(Program::MOUNT) => self.mount(procedure, facts),
+            Some(procedure) => self.procedure(procedure, facts),
+            None => {}
+        }
+    }
+
+    /// A procedure of NFSv2 or NFSv3, or of NLM or NFSACL beside them.
+    fn procedure(&mut self, procedure: &str, facts: &RpcSummary) {
+        let (call, reply) = (self.call, self.reply);
+        let (asked, got) = (words(call), words(reply));
+        let mut handles = asked.handles().map(|span| call.bytes(span));
+        let mut names = asked.names();
+        let Some(first) = handles.next().map(|handle| self.store.handle(self.server, handle)) else { return };
+        let status = facts.status.filter(|_| self.learns);
+        let is_done = status.is_some_and(|status| status.is_ok);
+        let place = WalkedFile::File(first);
+        let about = match (procedure, names.next()) {
+            ("LOOKUP" | "CREATE" | "MKDIR" | "SYMLINK" | "MKNOD", Some(name)) => {
+                let path = self.under(place, name);
+                let bytes = call.bytes(name);
+                match got.handles().next().filter(|_| is_done) {
+                    Some(handle) => {
+                        let id = self.store.child(first, bytes);
+                        self.store.bind(id, self.server, reply.bytes(handle));
+                    }
+                    None if procedure == "LOOKUP" && status.is_some_and(|status| status.number == NOENT) => {
+                        self.store.remove(first, bytes);
+                    }
+                    None => {}
+                }
+                PathRanges { path, new_path: None }
+            }
+            ("REMOVE" | "RMDIR", Some(name)) => {
+                let path = self.under(place, name);
+                if is_done {
+                    self.store.remove(first, call.bytes(name));
+                }
+                PathRanges { path, new_path: None }
+            }
+            ("RENAME", Some(old)) => {
+                let to = handles.next().map(|handle| self.store.handle(self.server, handle));
+                let new = names.next();
+                let path = self.under(place, old);
+                let new_path = to.zip(new).and_then(|(to, new)| self.under(WalkedFile::File(to), new));
+                if let (true, Some(to), Some(new)) = (is_done, to, new) {
+                    self.store.rename(first, call.bytes(old), to, call.bytes(new));
+                }
+                PathRanges { path, new_path }
+            }
+            ("LINK", Some(name)) => {
+                let to = handles.next().map(|handle| self.store.handle(self.server, handle));
+                let path = self.write(place);
+                let new_path = to.and_then(|to| self.under(WalkedFile::File(to), name));
+                if let (true, Some(to)) = (is_done, to) {
+                    self.store.link(first, to, call.bytes(name));
+                }
+                PathRanges { path, new_path }
+            }
+            ("READDIRPLUS", _) if is_done => {
+                self.entries(first, got);
+                PathRanges { path: self.write(place), new_path: None }
+            }
+            _ => PathRanges { path: self.write(place), new_path: None },
+        };
+        self.told.transaction = about;
+    }
+
+    /// MOUNT: the path of a directory is its name on the server. RFC 1813 section 5.2.1.
+    fn mount(&mut self, procedure: &str, facts: &RpcSummary) {
+        let Some(path) = words(self.call).names().next().map(|name| self.call.bytes(name)) else { return };
+        let is_done = facts.status.is_some_and(|status| status.is_ok);
+        if let Some(handle) = words(self.reply).handles().next().filter(|_| is_done && procedure == "MNT") {
+            self.store.mount(self.server, self.reply.bytes(handle), path);
+        }
+        let start = self.told.text.len();
+        self.told.text.extend_from_slice(path);
+        self.told.transaction.path = Some(start..self.told.text.len());
+    }
+
+    /// Callbacks name a file by its filehandle, each for itself.
+    fn callbacks(&mut self, facts: &RpcSummary) {
+        for operation in self.call.operations() {
+            let handle = operation.handles().next().map(|handle| self.call.bytes(handle));
+            let place = handle.map(|handle| WalkedFile::File(self.store.handle(self.server, handle)));
+            let path = place.and_then(|place| self.write(place));
+            let is_meant = is_named(v4::CbOperation(operation.number).name(), facts);
+            self.tell(PathRanges { path, new_path: None }, is_meant);
+        }
+    }
+
+    /// What an operation is about. Of several that could be meant it is the first.
+    fn tell(&mut self, about: PathRanges, is_meant: bool) {
+        if is_meant && self.told.transaction.path.is_none() {
+            self.told.transaction = about.clone();
+        }
+        self.told.operations.push(about);
+    }
+
+    fn compound(&mut self, facts: &RpcSummary) {
+        let (call, reply) = (self.call, self.reply);
+        let is_path = facts.operation == Some(CallOperation::Named("LOOKUP"));
+        let mut results = reply.operations();
+        let (mut current, mut saved) = (WalkedFile::Unknown, WalkedFile::Unknown);
+        let heard = call.operations().count();
+        let is_cut = facts.call_error.is_some_and(|error| error.is_cut());
+        for (at, operation) in (1..).zip(call.operations()) {
+            let number = v4::Operation(operation.number);
+            let result = results.next().filter(|result| result.number == operation.number);
+            let is_meant = is_named(number.name(), facts);
+            let wants = is_meant || self.told.wants_all;
+            let step = FilenameWalkStep { number, operation, result, wants };
+            // Of the last operation before a cut the arguments may be missing.
+            let about = match is_cut && at == heard && step.operation.names().next().is_none() {
+                true => self.step_of_reply(&step, &mut current, &mut saved),
+                false => self.step(&step, &mut current, &mut saved),
+            };
+            if is_path && is_meant {
+                // A path is several operations, and its end is what is meant.
+                self.told.transaction = PathRanges::default();
+            }
+            self.tell(about, is_meant);
+        }
+        // The capture cut these operations from the Call; the Reply has what the server said of them.
+        for result in reply.operations().skip(heard) {
+            let number = v4::Operation(result.number);
+            let is_meant = is_named(number.name(), facts);
+            let wants = is_meant || self.told.wants_all;
+            let operation = OperationTokens { number: result.number, words: &[] };
+            let step = FilenameWalkStep { number, operation, result: Some(result), wants };
+            let about = self.step_of_reply(&step, &mut current, &mut saved);
+            self.tell(about, is_meant);
+        }
+        if heard < reply.operations().count() && self.told.transaction.path.is_none() {
+            // An operation that names a file: what the server called it stands behind.
+            let path = self.write(current);
+            self.told.transaction.path = path;
+        }
+    }
+
+    /// An operation whose arguments are not there: it may name another file than the current one.
+    fn step_of_reply(
+        &mut self,
+        step: &FilenameWalkStep<'_>,
+        current: &mut WalkedFile,
+        saved: &mut WalkedFile,
+    ) -> PathRanges {
+        match step.number {
+            v4::Operation::PUTFH if step.operation.handles().next().is_some() => {
+                self.step(step, current, saved)
+            }
+            v4::Operation::PUTFH
+            | v4::Operation::LOOKUP
+            | v4::Operation::OPEN
+            | v4::Operation::CREATE
+            | v4::Operation::SECINFO
+            | v4::Operation::REMOVE
+            | v4::Operation::RENAME
+            | v4::Operation::LINK => {
+                let keeps = matches!(
+                    step.number,
+                    v4::Operation::REMOVE | v4::Operation::RENAME | v4::Operation::LINK
+                );
+                *current = if keeps { *current } else { WalkedFile::Unknown };
+                PathRanges::default()
+            }
+            _ => self.step(step, current, saved),
+        }
+    }
+
+    fn step(
+        &mut self,
+        step: &FilenameWalkStep<'_>,
+        current: &mut WalkedFile,
+        saved: &mut WalkedFile,
+    ) -> PathRanges {
+        let call = self.call;
+        let mut names = step.operation.names();
+        let is_done = step.is_done();
+        let mut new_path = None;
+        let path = match (step.number, names.next()) {
+            (v4::Operation::PUTFH, _) => {
+                let handle = step.operation.handles().next().map(|handle| call.bytes(handle));
+                *current = match handle {
+                    Some(handle) => WalkedFile::File(self.store.handle(self.server, handle)),
+                    None => WalkedFile::Unknown,
+                };
+                self.wanted(step, *current)
+            }
+            (v4::Operation::PUTROOTFH, _) => {
+                *current = WalkedFile::File(self.store.root(self.server));
+                self.wanted(step, *current)
+            }
+            (v4::Operation::PUTPUBFH | v4::Operation::OPENATTR, _) => {
+                *current = WalkedFile::Unknown;
+                None
+            }
+            (v4::Operation::SAVEFH, _) => {
+                *saved = *current;
+                self.wanted(step, *current)
+            }
+            (v4::Operation::RESTOREFH, _) => {
+                *current = *saved;
+                self.wanted(step, *current)
+            }
+            (v4::Operation::LOOKUPP, _) => {
+                *current = match current.id().and_then(|id| self.store.parent(id)) {
+                    Some(parent) => WalkedFile::File(parent),
+                    None => WalkedFile::Unknown,
+                };
+                self.wanted(step, *current)
+            }
+            (v4::Operation::LOOKUP | v4::Operation::OPEN | v4::Operation::CREATE, Some(name)) => {
+                let path = self.wanted_under(step, *current, name);
+                let bytes = call.bytes(name);
+                if step.result.and_then(|result| result.status()) == Some(NOENT)
+                    && let Some(parent) = current.id()
+                {
+                    self.store.remove(parent, bytes);
+                }
+                *current = match current.id() {
+                    Some(parent) if is_done => WalkedFile::File(self.store.child(parent, bytes)),
+                    parent => WalkedFile::Under(parent, name),
+                };
+                path
+            }
+            (v4::Operation::REMOVE, Some(name)) => {
+                let path = self.wanted_under(step, *current, name);
+                if let Some(parent) = current.id().filter(|_| is_done) {
+                    self.store.remove(parent, call.bytes(name));
+                }
+                path
+            }
+            (v4::Operation::RENAME, Some(old)) => {
+                let path = self.wanted_under(step, *saved, old);
+                if let Some(new) = names.next() {
+                    new_path = self.wanted_under(step, *current, new);
+                    if let (true, Some(from), Some(to)) = (is_done, saved.id(), current.id()) {
+                        self.store.rename(from, call.bytes(old), to, call.bytes(new));
+                    }
+                }
+                path
+            }
+            (v4::Operation::LINK, Some(name)) => {
+                let path = self.wanted(step, *saved);
+                new_path = self.wanted_under(step, *current, name);
+                if let (true, Some(file), Some(parent)) = (is_done, saved.id(), current.id()) {
+                    self.store.link(file, parent, call.bytes(name));
+                }
+                path
+            }
+            (v4::Operation::SECINFO, Some(name)) => self.wanted_under(step, *current, name),
+            (v4::Operation::COPY | v4::Operation::CLONE, _) => {
+                new_path = self.wanted(step, *current);
+                self.wanted(step, *saved)
+            }
+            (number, _) => {
+                if let Some(result) = step.result.filter(|_| is_done) {
+                    match number {
+                        v4::Operation::GETFH | v4::Operation::GETATTR => self.handle(current, result),
+                        v4::Operation::LAYOUTGET => {
+                            if let Some(file) = current.id() {
+                                for handle in result.handles() {
+                                    self.store.lay_out(file, self.reply.bytes(handle));
+                                }
+                            }
+                        }
+                        v4::Operation::READDIR => {
+                            if let Some(directory) = current.id() {
+                                self.entries(directory, result);
+                            }
+                        }
+                        _ => {}
+                    }
+                }
+                self.wanted(step, *current)
+            }
+        };
+        PathRanges { path, new_path }
+    }
+
+    /// The server tells the current filehandle.
+    fn handle(&mut self, current: &mut WalkedFile, result: OperationTokens<'_>) {
+        let Some(handle) = result.handles().next().map(|handle| self.reply.bytes(handle)) else { return };
+        *current = WalkedFile::File(match current.id() {
+            Some(id) => self.store.bind(id, self.server, handle),
+            None => self.store.handle(self.server, handle),
+        });
+    }
+
+    /// The server tells the filehandles of what is in a directory.
+    fn entries(&mut self, directory: FileNodeId, result: OperationTokens<'_>) {
+        for (name, handle) in result.entries() {
+            let name = self.reply.bytes(name);
+            if !matches!(name, b"." | b"..") {
+                let id = self.store.child(directory, name);
+                self.store.bind(id, self.server, self.reply.bytes(handle));
+            }
+        }
+    }
+
+    fn wanted(&mut self, step: &FilenameWalkStep<'_>, place: WalkedFile) -> Option<Range<usize>> {
+        if step.wants { self.write(place) } else { None }
+    }
+
+    fn wanted_under(
+        &mut self,
+        step: &FilenameWalkStep<'_>,
+        place: WalkedFile,
+        name: FilenameSpan,
+    ) -> Option<Range<usize>> {
+        if step.wants { self.under(place, name) } else { None }
+    }
+
+    /// Writes the path of a file.
+    fn write(&mut self, place: WalkedFile) -> Option<Range<usize>> {
+        let start = self.told.text.len();
+        match place {
+            WalkedFile::Unknown => return None,
+            WalkedFile::File(id) => {
+                if !path(self.how, self.store, id, &mut self.told.text) {
+                    self.told.text.truncate(start);
+                    return None;
+                }
+            }
+            WalkedFile::Under(parent, name) => {
+                return self.under(parent.map_or(WalkedFile::Unknown, WalkedFile::File), name);
+            }
+        }
+        Some(start..self.told.text.len())
+    }
+
+    /// Writes the path that a name has in a directory.
+    fn under(&mut self, directory: WalkedFile, name: FilenameSpan) -> Option<Range<usize>> {
+        let start = self.told.text.len();
+        let is_nameless = match directory {
+            WalkedFile::File(id) if self.how == Filehandles::Names => {
+                self.store.way_up(id).next().is_none_or(|(_, step)| step == super::PathComponent::Unknown)
+            }
+            WalkedFile::Unknown => true,
+            WalkedFile::File(_) | WalkedFile::Under(..) => false,
+        };
+        if is_nameless {
+            self.told.text.extend_from_slice(UNKNOWN.as_bytes());
+        } else {
+            self.write(directory);
+        }
+        if self.told.text.last() != Some(&b'/') {
+            self.told.text.push(b'/');
+        }
+        self.told.text.extend_from_slice(self.call.bytes(name));
+        Some(start..self.told.text.len())
+    }
+}
+
+/// An operation of a COMPOUND beside its result.
+struct FilenameWalkStep<'h> {
+    number: v4::Operation,
+    operation: OperationTokens<'h>,
+    result: Option<OperationTokens<'h>>,
+    /// Whether what it is about is wanted.
+    wants: bool,
+}
+
+impl FilenameWalkStep<'_> {
+    fn is_done(&self) -> bool {
+        self.result.and_then(|result| result.status()) == Some(0)
+    }
+}
+
+/// All words of a message that is not made of operations.
+fn words(heard: &FilenameTokens) -> OperationTokens<'_> {
+    OperationTokens { number: 0, words: heard.words() }
+}
+
+/// Whether a Transaction is called after this operation.
+fn is_named(name: Option<&'static str>, facts: &RpcSummary) -> bool {
+    name.is_some() && facts.operation == name.map(CallOperation::Named)
+}

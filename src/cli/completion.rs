@@ -1,0 +1,447 @@
+//! Completion: what a shell offers after Tab. The scripts in `completions/` ask the program itself, so that subcommands,
+//! options and values are those of [`command`](super::command), and names of fields, rules and interfaces are known.
+//!
+//! A script sets the variable [`ASK`]. With `words` the arguments are the words so far, the last of which is completed; with
+//! `line` they are the line up to the cursor, for a shell that splits words at `=` and `:`, and the part of the last
+//! word that the shell replaces. The answer is a candidate a line, `VALUE<Tab>DESCRIPTION`, and after them
+//! `<Tab>files<Tab>.SUFFIX ...` or `<Tab>folders` where the shell offers files or directories.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use clap::builder::ValueHint;
+use clap::{Arg, Command};
+
+use super::ExitStatus;
+use crate::analysis::comparison::options::IgnoreKey;
+use crate::filter::catalog::Catalog;
+use crate::replay::run::rules;
+#[cfg(feature = "live")]
+use crate::source::live::devices::{self, DeviceVisibility};
+
+/// The variable that makes the program answer a shell.
+pub(super) const ASK: &str = "NFSRDMA_INSPECT_COMPLETE";
+
+/// How names of captures end, as a rule.
+const CAPTURES: &str = ".pcap .pcapng .cap .pcap.gz .pcapng.gz .pcap.zst .pcapng.zst";
+/// How names of traces end.
+const TRACES: &str = ".trace";
+
+/// What may come next.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct CompletionList {
+    /// Candidates with a description each, which may be empty.
+    values: Vec<(String, String)>,
+    files: Option<FileCompletion>,
+}
+
+/// Which files may come next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FileCompletion {
+    /// Those with these suffixes first.
+    With(&'static str),
+    Folders,
+}
+
+/// Answers the shell, as [`ASK`] says.
+pub(super) fn run(how: &OsString, arguments: impl Iterator<Item = OsString>) -> ExitStatus {
+    let arguments: Vec<String> = arguments.skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let text = match (how.to_str(), arguments.as_slice()) {
+        (Some("line"), [line, replaced]) => {
+            let words = split(line);
+            let current = words.last().cloned().unwrap_or_default();
+            let before = current.strip_suffix(replaced.as_str()).unwrap_or_default();
+            answer(super::command(), words.get(1..).unwrap_or_default()).text(before)
+        }
+        (Some("words"), words) => answer(super::command(), words).text(""),
+        _ => return ExitStatus::Failed,
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => ExitStatus::Done,
+        Err(_) => ExitStatus::Failed,
+    }
+}
+
+impl CompletionList {
+    /// As the scripts read it, without the part of the word that the shell keeps.
+    fn text(&self, kept: &str) -> String {
+        let mut text = String::new();
+        for (value, about) in &self.values {
+            let value = value.strip_prefix(kept).unwrap_or(value);
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{value}\t{about}");
+        }
+        match self.files {
+            Some(FileCompletion::With(suffixes)) => _ = writeln!(text, "\tfiles\t{suffixes}"),
+            Some(FileCompletion::Folders) => text.push_str("\tfolders\n"),
+            None => {}
+        }
+        text
+    }
+}
+
+/// Words of a line as a shell splits them; the last may be empty, or have an open quote.
+fn split(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
+    let mut is_escaped = false;
+    for letter in line.chars() {
+        match (quote, letter) {
+            _ if is_escaped => {
+                word.push(letter);
+                is_escaped = false;
+            }
+            (None | Some('"'), '\\') => is_escaped = true,
+            (None, '\'' | '"') => quote = Some(letter),
+            (Some(open), _) if open == letter => quote = None,
+            (None, ' ' | '\t') => {
+                if !word.is_empty() {
+                    words.push(std::mem::take(&mut word));
+                }
+            }
+            _ => word.push(letter),
+        }
+    }
+    words.push(word);
+    words
+}
+
+/// What may come as the last of these words, the name of the program not among them.
+fn answer(mut root: Command, words: &[String]) -> CompletionList {
+    root.build();
+    let Some((current, before)) = words.split_last() else { return CompletionList::default() };
+    let (mut command, mut waiting, mut positionals, mut is_escaped) = (&root, None, 0, false);
+    for word in before {
+        if waiting.take().is_some() {
+            continue;
+        }
+        match word.as_str() {
+            "--" if !is_escaped => is_escaped = true,
+            word if !is_escaped && word.starts_with('-') && word != "-" => {
+                waiting = option(command, word).filter(|(_, value)| value.is_none()).map(|(arg, _)| arg);
+            }
+            word => match command.find_subcommand(word).filter(|_| positionals == 0 && !is_escaped) {
+                Some(found) => command = found,
+                None => positionals += 1,
+            },
+        }
+    }
+    if let Some(arg) = waiting {
+        return values(arg, current);
+    }
+    if !is_escaped && current.starts_with('-') {
+        return match option(command, current) {
+            Some((arg, Some(value))) => {
+                values(arg, value).after(current.strip_suffix(value).unwrap_or_default())
+            }
+            _ => options(command, current),
+        };
+    }
+    let mut answer = match positional(command, positionals) {
+        Some(arg) => values(arg, current),
+        None => CompletionList::default(),
+    };
+    if positionals == 0 && !is_escaped {
+        let subcommands = command.get_subcommands().filter(|of| !of.is_hide_set());
+        answer.values.extend(subcommands.map(|of| (of.get_name().to_owned(), about(of.get_about()))));
+    }
+    if answer == CompletionList::default() && !is_escaped {
+        return options(command, current);
+    }
+    answer.that_begin_with(current)
+}
+
+impl CompletionList {
+    fn of(values: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self { values: values.into_iter().collect(), files: None }
+    }
+
+    fn words(words: &[(&str, &str)]) -> Self {
+        Self::of(words.iter().map(|(word, about)| ((*word).to_owned(), (*about).to_owned())))
+    }
+
+    fn files(files: FileCompletion) -> Self {
+        Self { values: Vec::new(), files: Some(files) }
+    }
+
+    fn that_begin_with(mut self, text: &str) -> Self {
+        self.values.retain(|(value, _)| value.starts_with(text));
+        self
+    }
+
+    /// Each candidate after this text.
+    fn after(mut self, text: &str) -> Self {
+        self.values.iter_mut().for_each(|(value, _)| value.insert_str(0, text));
+        self
+    }
+}
+
+/// The option that a word names, and its value where the word has one. Of several letters the first that takes a value
+/// counts.
+fn option<'a, 'w>(command: &'a Command, word: &'w str) -> Option<(&'a Arg, Option<&'w str>)> {
+    let mut known = command.get_arguments().filter(|arg| arg.get_action().takes_values());
+    if let Some(long) = word.strip_prefix("--") {
+        let (name, value) = long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
+        return Some((known.find(|arg| arg.get_long() == Some(name))?, value));
+    }
+    let known: Vec<_> = known.collect();
+    word.char_indices().skip(1).find_map(|(at, letter)| {
+        let arg = known.iter().find(|arg| arg.get_short() == Some(letter))?;
+        let rest = word.get(at + letter.len_utf8()..).filter(|rest| !rest.is_empty());
+        Some((*arg, rest))
+    })
+}
+
+fn positional(command: &Command, at: usize) -> Option<&Arg> {
+    let visible: Vec<_> = command.get_positionals().filter(|arg| !arg.is_hide_set()).collect();
+    let is_many = |arg: &&Arg| matches!(arg.get_action(), clap::ArgAction::Append);
+    visible.get(at).copied().or_else(|| visible.last().copied().filter(is_many))
+}
+
+fn options(command: &Command, current: &str) -> CompletionList {
+    let mut answer = CompletionList::default();
+    for arg in command.get_arguments().filter(|arg| !arg.is_hide_set() && !arg.is_positional()) {
+        let names = arg.get_long().map(|long| format!("--{long}"));
+        let names = names.into_iter().chain(arg.get_short().map(|short| format!("-{short}")));
+        answer.values.extend(names.map(|name| (name, about(arg.get_help()))));
+    }
+    answer.that_begin_with(current)
+}
+
+/// The first line of a help.
+fn about(help: Option<&clap::builder::StyledStr>) -> String {
+    help.map(ToString::to_string).unwrap_or_default().lines().next().unwrap_or_default().to_owned()
+}
+
+/// What an argument may be, of which this much is typed.
+fn values(arg: &Arg, current: &str) -> CompletionList {
+    let possible = arg.get_possible_values();
+    if !possible.is_empty() {
+        let visible = possible.iter().filter(|value| !value.is_hide_set());
+        let values = visible.map(|value| (value.get_name().to_owned(), about(value.get_help())));
+        return CompletionList::of(values).that_begin_with(current);
+    }
+    let name = arg.get_value_names().and_then(|names| names.first()).map_or("", |name| name.as_str());
+    let id = arg.get_id().as_str();
+    let answer = match (id, name) {
+        ("capture_filter", _) => CompletionList::default(),
+        (_, "FILTER") => return in_filter(current),
+        (_, "FIELD" | "PATTERN") => fields(current),
+        (_, "IFACE") => interfaces(),
+        (_, "USER") => users(),
+        (_, "RULE") => {
+            return in_list(current, || {
+                CompletionList::of(rules::ALL.iter().map(|of| (of.name.to_owned(), of.why.to_owned())))
+            });
+        }
+        (_, "WHAT") => return in_list(current, || CompletionList::of(IgnoreKey::all())),
+        (_, "URL") => CompletionList::words(&[("rdma://", "over RDMA"), ("tcp://", "over TCP")]),
+        (_, "ORDER") => CompletionList::words(&[
+            ("dependence", "a step waits for what it depends on"),
+            ("trace", "as much at once as in the capture"),
+            ("conservative", "one at a time of each client"),
+        ]),
+        (_, "PACE") => CompletionList::words(&[
+            ("asap", "at once"),
+            ("original", "at the captured times"),
+            ("x", "so many times as fast"),
+            ("rate=", "so many a second"),
+            ("think", "as long after the step before as in the capture"),
+            ("depth", "no more in flight than in the capture"),
+        ]),
+        ("autostop", _) => CompletionList::words(&CONDITIONS[..if is_of_files(arg) { 4 } else { 2 }]),
+        ("ring_buffer", _) => CompletionList::words(&CONDITIONS),
+        ("layout", _) => CompletionList::words(&[
+            ("header=", "y or n: a line with the names first"),
+            ("separator=", "/t, /s or a letter, between fields"),
+            ("quote=", "d, s or n: around values"),
+            ("occurrence=", "f, l or a: the first, the last or all values"),
+            ("aggregator=", ", or /s or a letter, between values"),
+        ]),
+        (_, "TRACE") => CompletionList::files(FileCompletion::With(TRACES)),
+        (_, "DIR") => CompletionList::files(FileCompletion::Folders),
+        _ if is_capture(arg) => CompletionList::files(FileCompletion::With(CAPTURES)),
+        _ => match arg.get_value_hint() {
+            ValueHint::FilePath | ValueHint::AnyPath => CompletionList::files(FileCompletion::With("")),
+            ValueHint::DirPath => CompletionList::files(FileCompletion::Folders),
+            _ => CompletionList::default(),
+        },
+    };
+    answer.that_begin_with(current)
+}
+
+/// Conditions, those that only a recording has last.
+const CONDITIONS: [(&str, &str); 5] = [
+    ("duration:", "SECONDS"),
+    ("packets:", "COUNT"),
+    ("filesize:", "units of 1,000 bytes"),
+    ("files:", "COUNT"),
+    ("interval:", "SECONDS"),
+];
+
+/// Whether the conditions of an option may be about files: the help says so.
+fn is_of_files(arg: &Arg) -> bool {
+    arg.get_help().is_some_and(|help| help.to_string().contains("files:"))
+}
+
+/// Whether an argument is a capture that is read, or a capture or a trace.
+fn is_capture(arg: &Arg) -> bool {
+    let is_read = arg.is_positional() || arg.get_long() == Some("read");
+    is_read && arg.get_value_hint() == ValueHint::FilePath
+}
+
+/// The names of fields that begin so. Without a dot in it these are the names of protocols too.
+fn fields(start: &str) -> CompletionList {
+    let entries = Catalog::shared().iter().filter(|entry| entry.name.starts_with(start));
+    CompletionList::of(
+        entries
+            .map(|entry| (entry.name.to_owned(), entry.text.lines().next().unwrap_or_default().to_owned())),
+    )
+}
+
+/// A filter whose last name is completed.
+fn in_filter(current: &str) -> CompletionList {
+    let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '.';
+    let name = current.rfind(|letter| !is_name(letter)).map_or(0, |at| at + 1);
+    // What is not one byte long is no separator of a filter either.
+    match (current.get(..name), current.get(name..)) {
+        (Some(before), Some(start)) => fields(start).after(before),
+        _ => CompletionList::default(),
+    }
+}
+
+/// A list with commas between, of which the last is completed.
+fn in_list(current: &str, all: impl FnOnce() -> CompletionList) -> CompletionList {
+    let (before, last) = current.rfind(',').map_or(("", current), |at| current.split_at(at + 1));
+    all().that_begin_with(last).after(before)
+}
+
+fn interfaces() -> CompletionList {
+    #[cfg(feature = "live")]
+    if let Ok(devices) = devices::list() {
+        let devices = devices.into_iter().filter(|device| device.sees != DeviceVisibility::Nothing);
+        return CompletionList::of(devices.map(|device| {
+            let addresses: Vec<_> = device.addresses.iter().map(ToString::to_string).collect();
+            (device.name, addresses.join(", "))
+        }));
+    }
+    CompletionList::default()
+}
+
+fn users() -> CompletionList {
+    let text = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    CompletionList::of(
+        text.lines().filter_map(|line| Some((line.split(':').next()?.to_owned(), String::new()))),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(words: &[&str]) -> CompletionList {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        answer(crate::cli::command(), &words)
+    }
+
+    fn named(words: &[&str]) -> Vec<String> {
+        asked(words).values.into_iter().map(|(value, _)| value).collect()
+    }
+
+    #[test]
+    fn subcommands_and_options_are_those_of_the_definition() {
+        assert_eq!(named(&["comp"]), ["compare"]);
+        assert_eq!(named(&["replay", "s"]), ["seed"]);
+        assert_eq!(named(&["replay", "run", "--rec"]), ["--record", "--record-data"]);
+        assert!(named(&["replay", "run", "-"]).contains(&"-q".to_owned()));
+        // After a file there is no subcommand, and after -- no option.
+        assert_eq!(named(&["a.pcap", "comp"]), [""; 0]);
+        assert_eq!(named(&["--", "--vi"]), [""; 0]);
+        assert_eq!(asked(&["replay", "run", "x"]).files, Some(FileCompletion::With(TRACES)));
+    }
+
+    #[test]
+    fn values_follow_their_options_in_every_form() {
+        assert_eq!(named(&["--view", "op"]), ["operations"]);
+        assert_eq!(named(&["--view=op"]), ["--view=operations"]);
+        assert_eq!(named(&["-VTj"]), ["-VTjson"]);
+        assert_eq!(named(&["-VT", "j"]), ["json"]);
+        assert_eq!(named(&["-c", "op"]), [""; 0]);
+        assert_eq!(named(&["--view", "frames", "--vie"]), ["--view"]);
+        assert_eq!(named(&["compare", "--ignore", "order,inl"]), ["order,inline"]);
+        assert_eq!(named(&["compare", "--only", "READ_PL"]), ["READ_PLUS"]);
+        assert_eq!(named(&["replay", "run", "--without", "session-"]), ["session-limits"]);
+        assert_eq!(named(&["capture", "-a", "f"]), ["filesize:", "files:"]);
+    }
+
+    #[test]
+    fn the_last_name_of_a_filter_is_completed() {
+        assert_eq!(named(&["-Y", "nfs.opco"]), ["nfs.opcode"]);
+        assert_eq!(
+            named(&["-Y", "nfs.opcode == READ && nfsrdma.laten"]),
+            ["nfs.opcode == READ && nfsrdma.latency"]
+        );
+        assert_eq!(named(&["-Y", "!(rpc.xi"]), ["!(rpc.xid"]);
+        assert_eq!(named(&["-Y", "\u{2026}x"]), [""; 0]);
+        assert_eq!(named(&["-e", "rpcordma.xi"]), ["rpcordma.xid"]);
+        // That is a filter of pcap.
+        assert_eq!(named(&["-f", "nfs.opco"]), [""; 0]);
+    }
+
+    #[test]
+    fn files_are_captures_traces_or_folders() {
+        for (words, files) in [
+            (&["-r", ""][..], FileCompletion::With(CAPTURES)),
+            (&["compare", "a", ""], FileCompletion::With(CAPTURES)),
+            (&["check", "a", "b", ""], FileCompletion::With(CAPTURES)),
+            (&["replay", "plan", ""], FileCompletion::With(TRACES)),
+            (&["replay", "compile", "x", "-o", ""], FileCompletion::With(TRACES)),
+            (&["export", "--to", ""], FileCompletion::Folders),
+            (&["check", "--junit", ""], FileCompletion::With("")),
+        ] {
+            assert_eq!(asked(words).files, Some(files), "{words:?}");
+        }
+        assert_eq!(asked(&["compare", "a", "b", ""]).files, None);
+    }
+
+    /// What may be anything, of which nothing can be offered.
+    const FREE: &[&str] =
+        &["BYTES", "COUNT", "MIB", "MS", "NAME", "NUMBER", "PERCENT", "SECONDS", "SIZE", "STEPS"];
+
+    #[test]
+    fn every_argument_has_candidates_or_may_be_anything() {
+        fn look(command: &Command) {
+            for arg in
+                command.get_arguments().filter(|arg| arg.get_action().takes_values() && !arg.is_hide_set())
+            {
+                let name = arg.get_value_names().map_or("", |names| names[0].as_str());
+                let is_free = FREE.contains(&name) || arg.get_id() == "capture_filter";
+                assert_eq!(
+                    values(arg, "") == CompletionList::default(),
+                    is_free,
+                    "{} {arg}",
+                    command.get_name()
+                );
+            }
+            command.get_subcommands().filter(|of| of.get_name() != "help").for_each(look);
+        }
+        let mut root = crate::cli::command();
+        root.build();
+        look(&root);
+    }
+
+    #[test]
+    fn a_line_is_split_as_a_shell_splits_it() {
+        assert_eq!(split("x -Y 'a == \"b\" && c"), ["x", "-Y", "a == \"b\" && c"]);
+        assert_eq!(split(r#"x a\ b "c \" d" "#), ["x", "a b", "c \" d", ""]);
+        assert_eq!(split(""), [""]);
+    }
+
+    #[test]
+    fn what_the_shell_keeps_of_a_word_is_not_offered() {
+        let answer = asked(&["--view=op"]);
+        assert!(answer.text("--view=").starts_with("operations\t"));
+        let answer = asked(&["export", "--to", ""]);
+        assert_eq!(answer.text(""), "\tfolders\n");
+    }
+}

@@ -1,0 +1,112 @@
+//! `-e` and `-E`: which fields a line has, and how it is put together; the options are those of tshark.
+
+use anyhow::{Result, anyhow, bail};
+use std::str::FromStr;
+
+use crate::filter::Filter;
+use crate::output::fields_format::{self, FieldLineFormat, FieldLines, Occurrence};
+use crate::output::{LineFormat, LineView};
+
+/// An option of `-E`.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum FieldLayoutOption {
+    Header(bool),
+    Separator(char),
+    Quote(Option<char>),
+    Occurrence(Occurrence),
+    Aggregator(char),
+}
+
+/// A letter, or one of tshark's names for those that a shell would take: `/t`, `/s`.
+fn letter(text: &str) -> Option<char> {
+    let mut letters = text.chars();
+    match (text, letters.next(), letters.next()) {
+        ("/t", ..) => Some('\t'),
+        ("/s", ..) => Some(' '),
+        (_, Some(letter), None) => Some(letter),
+        _ => None,
+    }
+}
+
+impl FromStr for FieldLayoutOption {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const WHAT: &str = "give header=y|n, separator=/t|/s|LETTER, quote=d|s|n, occurrence=f|l|a or aggregator=,|/s|LETTER";
+        let (name, value) = text.split_once('=').ok_or(WHAT)?;
+        Ok(match (name, value) {
+            ("header", "y") => Self::Header(true),
+            ("header", "n") => Self::Header(false),
+            ("quote", "d") => Self::Quote(Some('"')),
+            ("quote", "s") => Self::Quote(Some('\'')),
+            ("quote", "n") => Self::Quote(None),
+            ("occurrence", "f") => Self::Occurrence(Occurrence::First),
+            ("occurrence", "l") => Self::Occurrence(Occurrence::Last),
+            ("occurrence", "a") => Self::Occurrence(Occurrence::All),
+            ("separator", value) => Self::Separator(letter(value).ok_or(WHAT)?),
+            ("aggregator", value) => Self::Aggregator(letter(value).ok_or(WHAT)?),
+            _ => return Err(WHAT),
+        })
+    }
+}
+
+/// The lines that are asked for, and the filter that gathers what they show; none where lines are not made of fields.
+pub(super) fn lines(
+    format: LineFormat,
+    view: LineView,
+    names: &[String],
+    layouts: &[FieldLayoutOption],
+    filter: Option<Filter>,
+) -> Result<(Option<Filter>, Option<FieldLines>)> {
+    let is_whole = names.is_empty();
+    let names: Vec<String> = match (format, names.is_empty()) {
+        (LineFormat::Text, false) => bail!("-e names fields for -T fields, csv or json; name one of them"),
+        (LineFormat::Fields, true) => {
+            bail!("-T fields shows what -e names; add -e FIELD; 'nfsrdma-inspect fields' lists them")
+        }
+        (LineFormat::Text, true) => Vec::new(),
+        (LineFormat::Json, true) if view == LineView::Transactions => Vec::new(),
+        (LineFormat::Json | LineFormat::Csv, true) if view.counts() => Vec::new(),
+        (LineFormat::Json | LineFormat::Csv, true) => defaults_of(view),
+        (_, false) => names.to_vec(),
+    };
+    if names.is_empty() {
+        if !layouts.is_empty() {
+            bail!("-E says how -T fields is written; add -T fields");
+        }
+        return Ok((filter, None));
+    }
+    // What a person names has all its values, as in tshark; a table of what is there otherwise has one a cell.
+    let is_named = format == LineFormat::Fields || names != defaults_of(view);
+    let mut lines = FieldLines::new(match format {
+        LineFormat::Csv => FieldLineFormat::Csv,
+        LineFormat::Json => FieldLineFormat::Json,
+        _ => FieldLineFormat::Plain { separator: '\t', quote: None },
+    });
+    lines.occurrence = if is_named { Occurrence::All } else { Occurrence::First };
+    if format == LineFormat::Json && is_whole {
+        lines = lines.whole();
+    }
+    for layout in layouts {
+        match (*layout, &mut lines.form) {
+            (FieldLayoutOption::Header(header), _) => lines.header = header,
+            (FieldLayoutOption::Occurrence(occurrence), _) => lines.occurrence = occurrence,
+            (FieldLayoutOption::Aggregator(letter), _) => lines.aggregator = letter,
+            (FieldLayoutOption::Separator(letter), FieldLineFormat::Plain { separator, .. }) => {
+                *separator = letter
+            }
+            (FieldLayoutOption::Quote(letter), FieldLineFormat::Plain { quote, .. }) => *quote = letter,
+            (FieldLayoutOption::Separator(_) | FieldLayoutOption::Quote(_), _) => {
+                bail!("-E separator and quote are for -T fields; CSV and JSON have their own")
+            }
+        }
+    }
+    let filter = filter.unwrap_or_else(Filter::everything);
+    let (filter, columns) = filter.with_columns(&names).map_err(|what| anyhow!("-e: {what}"))?;
+    lines.columns = columns;
+    Ok((Some(filter), Some(lines)))
+}
+
+fn defaults_of(view: LineView) -> Vec<String> {
+    fields_format::columns_of(view).iter().map(|name| (*name).to_owned()).collect()
+}

@@ -1,0 +1,219 @@
+//! Captures and traces read as records, for the commands that compare them.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read};
+use std::path::Path;
+
+use anyhow::{Result, anyhow};
+use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+use nfsrdma_dissectors::rpcrdma::Dialect;
+
+use super::progress::ProgressLine;
+use super::replay::server::open_trace_file;
+use super::{ExitStatus, unwritten};
+use crate::analysis::comparison::ComparisonClient;
+use crate::analysis::comparison::capture::ComparedCapture;
+use crate::analysis::comparison::record::ComparisonRecord;
+use crate::analysis::comparison::recorder::Recorder;
+use crate::filter::{Filter, FilterRunner};
+use crate::memory::Memory;
+use crate::output::{Output, OutputSettings};
+use crate::replay::trace::layout::MAGIC;
+use crate::replay::trace::transaction_builder::TraceTransactionBuilder;
+use crate::replay::trace::{self, TraceError};
+use crate::source::{self, CaptureSource, SourceError};
+
+/// Transactions that are done, and wait for late copies of their messages. They keep their file data until it is hashed,
+/// so they are fewer than where nothing looks into it.
+const LINGERING: usize = 256;
+
+/// What records are read from.
+enum RecordSource {
+    /// A capture: its frames.
+    Capture(Box<(CaptureSource, Flow)>),
+    /// A trace: its steps, the same file for their file data, and how steps are told.
+    Steps(Box<TraceRecordSource>),
+}
+
+/// A trace, opened twice.
+struct TraceRecordSource {
+    steps: trace::TraceReader<BufReader<File>>,
+    contents: trace::TraceReader<BufReader<File>>,
+    retelling: TraceTransactionBuilder,
+    total: u64,
+}
+
+/// A capture or a trace that is being read.
+pub(super) struct ComparedRecordReader {
+    from: RecordSource,
+    is_over: bool,
+    /// What is known of it as a whole.
+    pub(super) trace: ComparedCapture,
+    /// What was wrong with the file.
+    pub(super) errors: Vec<anyhow::Error>,
+}
+
+/// Whether a file begins as a trace does.
+pub(super) fn is_trace(path: &Path) -> bool {
+    let mut magic = [0; MAGIC.len()];
+    let is_file = path.is_file();
+    is_file && File::open(path).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok()) && magic == MAGIC
+}
+
+impl TraceRecordSource {
+    fn open(path: &Path) -> Result<Self> {
+        let name = path.display();
+        let open = || {
+            let file = open_trace_file(path)?;
+            trace::TraceReader::open(BufReader::new(file)).map_err(|error| anyhow!("{name}: {error}"))
+        };
+        let (steps, contents) = (open()?, open()?);
+        let (retelling, total) = (TraceTransactionBuilder::of(steps.summary()), steps.summary().end.steps);
+        Ok(Self { steps, contents, retelling, total })
+    }
+
+    /// The next record; tells the trace as a whole of it.
+    fn next(
+        &mut self,
+        recorder: &mut Recorder,
+        whole: &mut ComparedCapture,
+    ) -> Result<Option<(ComparisonClient, ComparisonRecord)>, TraceError> {
+        let Some(step) = self.steps.next_step()? else { return Ok(None) };
+        let (transaction, amended) = self.retelling.transaction(&step, &mut self.contents)?;
+        let mut record = recorder.record(&transaction);
+        amended.tell(&mut record, recorder);
+        record.run_of = (step.origin.run_of != 0).then_some(step.origin.run_of);
+        whole.transaction(&transaction, &record);
+        let client = ComparisonClient {
+            address: recorder.word(self.retelling.client(&step)),
+            direction: transaction.direction,
+        };
+        Ok(Some((client, record)))
+    }
+}
+
+impl ComparedRecordReader {
+    /// Opens a capture or a trace; a dialect that is named is the one in which a capture is read.
+    pub(super) fn open(path: &Path, memory: &Memory, dialect: Option<Dialect>) -> Result<Self> {
+        let from = match is_trace(path) {
+            true => RecordSource::Steps(Box::new(TraceRecordSource::open(path)?)),
+            false => capture(path, memory, dialect)?,
+        };
+        Ok(Self {
+            from,
+            is_over: false,
+            trace: ComparedCapture {
+                name: path.to_string_lossy().into_owned(),
+                ..ComparedCapture::default()
+            },
+            errors: Vec::new(),
+        })
+    }
+
+    /// Whether it turned out to be neither capture nor trace.
+    pub(super) fn is_no_capture(&self) -> bool {
+        !self.errors.is_empty() && self.trace.frames == 0 && self.trace.transactions == 0
+    }
+
+    /// The next record, and whose it is; `None` at the end.
+    pub(super) fn next(
+        &mut self,
+        recorder: &mut Recorder,
+        progress: &mut ProgressLine,
+    ) -> Option<(ComparisonClient, ComparisonRecord)> {
+        if self.is_over && matches!(self.from, RecordSource::Steps(_)) {
+            return None;
+        }
+        let (source, flow) = match &mut self.from {
+            RecordSource::Capture(capture) => &mut **capture,
+            RecordSource::Steps(steps) => {
+                let next = steps.next(recorder, &mut self.trace);
+                if progress.is_due(false) {
+                    let read = self.trace.transactions;
+                    let part = source::ReadProgress { read, total: Some(steps.total) };
+                    progress.draw(part, self.trace.transactions);
+                }
+                return next.unwrap_or_else(|error| {
+                    self.errors.push(anyhow!("{}: {error}", self.trace.name));
+                    self.is_over = true;
+                    None
+                });
+            }
+        };
+        loop {
+            if let Some(transaction) = flow.next_transaction() {
+                let record = recorder.record(&transaction);
+                self.trace.transaction(&transaction, &record);
+                let client = ComparisonClient {
+                    address: recorder.word(&transaction.connection.client.address.to_string()),
+                    direction: transaction.direction,
+                };
+                return Some((client, record));
+            }
+            if self.is_over {
+                return None;
+            }
+            match source.next() {
+                Ok(Some(frame)) => {
+                    self.trace.frames += 1;
+                    let is_known = frame.link.is_known();
+                    flow.frame(&frame);
+                    if !is_known {
+                        self.errors.extend(source.unknown_link().map(anyhow::Error::from));
+                    }
+                }
+                Ok(None) => {
+                    flow.finish();
+                    self.trace.end(flow);
+                    self.is_over = true;
+                }
+                Err(error) => self.errors.push(error.into()),
+            }
+            if progress.is_due(false) {
+                progress.draw(source.progress(), self.trace.transactions);
+            }
+        }
+    }
+}
+
+fn capture(path: &Path, memory: &Memory, dialect: Option<Dialect>) -> Result<RecordSource, SourceError> {
+    let limits =
+        FlowLimits { keep_data: true, lingering_transactions: LINGERING, dialect, ..memory.limits() };
+    Ok(RecordSource::Capture(Box::new((
+        CaptureSource::open_within([path], memory.windows())?,
+        Flow::new(limits),
+    ))))
+}
+
+/// Shows the steps of a trace as the Transactions that they are of.
+pub(super) fn show_trace(
+    path: &Path,
+    settings: OutputSettings,
+    filter: Option<Filter>,
+    most: u64,
+) -> Result<ExitStatus> {
+    let name = path.display();
+    let TraceRecordSource { mut steps, mut contents, mut retelling, total } = TraceRecordSource::open(path)?;
+    let mut selection = filter.map(|filter| FilterRunner::new(filter, &settings.memory));
+    let mut progress = ProgressLine::new();
+    let mut output = Output::new(settings, BufWriter::with_capacity(64 << 10, progress.page()));
+    let mut read = 0;
+    while output.lines() < most
+        && let Some(step) = steps.next_step().map_err(|error| anyhow!("{name}: {error}"))?
+    {
+        let (transaction, _) =
+            retelling.transaction(&step, &mut contents).map_err(|error| anyhow!("{name}: {error}"))?;
+        let is_chosen = selection
+            .as_mut()
+            .is_none_or(|selection| transaction.read(|reading| selection.alone(&transaction, reading)));
+        if is_chosen {
+            output.retold(&transaction).map_err(unwritten)?;
+        }
+        read += 1;
+        if progress.is_due(false) {
+            progress.draw(source::ReadProgress { read, total: Some(total) }, output.transactions());
+        }
+    }
+    output.finish(&Flow::new(FlowLimits::default()), None, None).map_err(unwritten)?;
+    Ok(ExitStatus::Done)
+}

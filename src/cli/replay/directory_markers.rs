@@ -1,0 +1,81 @@
+//! What the directory of a run says of itself: that seeding it came to its end, and for which trace.
+
+use super::server::TraceFile;
+use crate::analysis::comparison::record::hash;
+use crate::replay::seed::files::{FileServerClient, FileServerError, NewObjectKind};
+use crate::replay::seed::removal::SEEDED;
+use crate::replay::seed::{RunDirectory, TREE};
+
+/// The directory beside the name of the trace that says that a run has begun.
+const RUN: &str = "run";
+
+/// Names a trace among others: the same captures, compiled to the same steps.
+pub(super) fn name_of(trace: &TraceFile) -> String {
+    let summary = trace.summary();
+    let text = format!("{:?} {:?} {:?}", summary.captures, summary.hosts, summary.end);
+    format!("trace-{:016x}", hash(text.as_bytes()) as u64)
+}
+
+/// Notes in the run's directory that it was seeded, and for which trace.
+pub(super) fn mark(
+    files: &mut dyn FileServerClient,
+    place: &RunDirectory<'_>,
+    trace: &str,
+) -> Result<(), FileServerError> {
+    let export = files.export(place.export)?;
+    let Some(mut at) = files.lookup(&export, place.directory.as_bytes())? else { return Ok(()) };
+    for name in [SEEDED, trace] {
+        at = match files.lookup(&at, name.as_bytes())? {
+            Some(there) => there,
+            None => files.make(&at, name.as_bytes(), NewObjectKind::Directory, 0o755)?,
+        };
+    }
+    Ok(())
+}
+
+/// Notes in the run's directory that a run begins in it. Gives whether one did before.
+pub(super) fn begin(
+    files: &mut dyn FileServerClient,
+    place: &RunDirectory<'_>,
+) -> Result<bool, FileServerError> {
+    let export = files.export(place.export)?;
+    let Some(home) = files.lookup(&export, place.directory.as_bytes())? else { return Ok(false) };
+    // What was seeded by hand says nothing of itself.
+    let Some(marks) = files.lookup(&home, SEEDED.as_bytes())? else { return Ok(false) };
+    let was_run = files.lookup(&marks, RUN.as_bytes())?.is_some();
+    if !was_run {
+        files.make(&marks, RUN.as_bytes(), NewObjectKind::Directory, 0o755)?;
+    }
+    Ok(was_run)
+}
+
+/// What a directory holds that is not empty, and what can be done.
+pub(super) fn found(
+    files: &mut dyn FileServerClient,
+    place: &RunDirectory<'_>,
+    trace: &str,
+) -> Result<String, FileServerError> {
+    let name = place.directory;
+    let export = files.export(place.export)?;
+    let run = files.lookup(&export, name.as_bytes())?.unwrap_or_default();
+    let is_of_run = files.lookup(&run, TREE.as_bytes())?.is_some();
+    let seeded = files.lookup(&run, SEEDED.as_bytes())?;
+    let is_same = match &seeded {
+        Some(seeded) => files.lookup(seeded, trace.as_bytes())?.is_some(),
+        None => false,
+    };
+    let what = match (is_of_run, seeded) {
+        (false, _) => "no run of this program has left what is in it",
+        (true, None) => "a run was ended in it before its tree was whole",
+        (true, Some(_)) if is_same => "it was seeded for this trace, and may have been run in since",
+        (true, Some(_)) => "it was seeded for another trace, and may have been run in since",
+    };
+    let then = match (is_of_run, is_same) {
+        (false, _) => "name another directory, or say --into-existing to make the tree beside it",
+        (true, true) => {
+            "name another directory, remove it, or say --seeded to run in it as it is, --into-existing to complete it"
+        }
+        (true, false) => "name another directory, remove it, or say --into-existing to complete it",
+    };
+    Ok(format!("{name}: is there and not empty: {what}; {then}"))
+}

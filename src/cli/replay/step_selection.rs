@@ -1,0 +1,84 @@
+//! Which steps of a trace run: what a filter selects, and what becomes of Calls that were signed.
+
+use std::path::Path;
+use std::rc::Rc;
+
+use anyhow::{Result, anyhow, bail};
+use clap::{Args, ValueEnum};
+
+use super::server::open_trace;
+use crate::filter::Filter;
+use crate::replay::plan::planner::GssPolicy;
+use crate::replay::plan::selected_steps::SelectedSteps;
+
+/// What becomes of Calls that RPCSEC_GSS signed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum GssModeArg {
+    /// They are sent with AUTH_SYS, as root
+    #[default]
+    AsSys,
+    /// They are not sent
+    Skip,
+    /// They are signed with a context of this run, by Kerberos, as whoever runs it
+    Reestablish,
+}
+
+/// Which steps run.
+#[derive(Clone, Debug, Default, Args)]
+pub(in crate::cli) struct StepSelectionArgs {
+    /// Run what a display filter selects, and the steps that give it filehandles, stateids and sessions, alone
+    #[arg(long, value_name = "FILTER")]
+    filter: Option<String>,
+
+    /// Calls that RPCSEC_GSS signed; what it encrypted cannot be replayed in any way
+    #[arg(long, value_name = "HOW", default_value = "as-sys")]
+    gss: GssModeArg,
+}
+
+/// What a run does of its trace.
+#[derive(Clone, Debug, Default)]
+pub(super) struct StepSelection {
+    pub(super) chosen: Option<Rc<SelectedSteps>>,
+    pub(super) gss: GssPolicy,
+}
+
+impl StepSelectionArgs {
+    /// Whether anything was asked for.
+    pub(in crate::cli) fn is_asked(&self) -> bool {
+        self.filter.is_some() || self.gss != GssModeArg::AsSys
+    }
+
+    /// Holds what was asked for to what can be done.
+    fn checked(&self) -> Result<(Option<Filter>, GssPolicy)> {
+        let gss = match self.gss {
+            GssModeArg::AsSys => GssPolicy::AsSys,
+            GssModeArg::Skip => GssPolicy::Skip,
+            GssModeArg::Reestablish => GssPolicy::Reestablish,
+        };
+        match self.filter.as_deref().map(Filter::parse).transpose() {
+            Ok(filter) => Ok((filter, gss)),
+            Err(error) => bail!("--filter: {error}"),
+        }
+    }
+
+    /// Says what is wrong with it before anything is done.
+    pub(in crate::cli) fn check(&self) -> Result<()> {
+        self.checked().map(|_| ())
+    }
+
+    /// Goes through a trace for the steps that run.
+    pub(super) fn of(&self, path: &Path) -> Result<StepSelection> {
+        let (filter, gss) = self.checked()?;
+        let Some(filter) = filter else { return Ok(StepSelection { chosen: None, gss }) };
+        let (mut steps, mut contents) = (open_trace(path)?, open_trace(path)?);
+        let chosen = SelectedSteps::of(&mut steps, &mut contents, filter);
+        let chosen = chosen.map_err(|error| anyhow!("{}: {error}", path.display()))?;
+        if chosen.selected == 0 {
+            bail!(
+                "{}: --filter selects no step; replay plan shows which operations there are",
+                path.display()
+            );
+        }
+        Ok(StepSelection { chosen: Some(Rc::new(chosen)), gss })
+    }
+}

@@ -1,0 +1,71 @@
+//! `replay FILE --server URL`: all steps of a replay, one after the other.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{ArgMatches, Args, Command, FromArgMatches, ValueHint};
+
+use super::compile;
+use super::run::{RunOptionArgs, replay};
+use super::server::ServerArgs;
+use crate::cli::ExitStatus;
+use crate::cli::record_reader::is_trace;
+use crate::memory::Memory;
+use crate::replay::seed::SeedMode;
+
+/// What people may want to do, for the help.
+pub(super) const EXAMPLES: &str = "  nfsrdma-inspect replay capture.pcap --server rdma://nas/scratch
+                                                                         compile, seed, run, and check
+";
+
+/// A capture or a trace, and where it is to run.
+#[derive(Debug, Args)]
+pub(super) struct AllArgs {
+    /// The capture, or a trace that was compiled before
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    file: PathBuf,
+
+    #[command(flatten)]
+    server: ServerArgs,
+
+    #[command(flatten)]
+    how: RunOptionArgs,
+}
+
+/// The arguments of all steps, where no subcommand names one.
+#[derive(Debug)]
+pub(super) struct AllSteps(pub(super) Option<AllArgs>);
+
+impl FromArgMatches for AllSteps {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        match matches.subcommand_name() {
+            Some(_) => Ok(Self(None)),
+            None => AllArgs::from_arg_matches(matches).map(Some).map(Self),
+        }
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for AllSteps {
+    fn augment_args(command: Command) -> Command {
+        AllArgs::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        AllArgs::augment_args_for_update(command)
+    }
+}
+
+/// Does all steps.
+pub(super) fn run(args: &AllArgs) -> Result<ExitStatus> {
+    let how = if args.server.into_existing { SeedMode::Complete } else { SeedMode::Make };
+    if is_trace(&args.file) {
+        return replay(&args.file, &args.file, &args.server, &args.how, how);
+    }
+    let trace = compile::passing(&args.file, &Memory::default(), None)?;
+    replay(&args.file, trace.path(), &args.server, &args.how, how)
+}

@@ -1,0 +1,279 @@
+//! The files of a table: `part-0.parquet`, `part-1.parquet` and so on, each whole or not there.
+//!
+//! Rows wait by column until there are enough for a row group, or until they take the memory that the table has. A part is
+//! written under another name, which no engine reads, and gets its own when it is closed. A part ends after so many row groups,
+//! because what tells where they are stays in memory until then.
+
+use std::fs;
+use std::io;
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parquet::basic::Compression;
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::parser::parse_message_type;
+
+use super::table::{ColumnType, ExportColumn, ExportRow};
+use crate::output_file::{ClosedFile, InputFiles, OutputFile, remove_abandoned, remove_old};
+
+/// Rows of a row group at most.
+const ROWS: usize = 64 << 10;
+/// Row groups of a part at most.
+const ROW_GROUPS: usize = 256;
+/// Memory that tells where a column of a row group is, in bytes, about.
+const CHUNK_BYTES: usize = 1 << 10;
+
+/// The values of a column that wait. Of a column that may be null, `levels` has 1 for each value and 0 for each null.
+#[derive(Debug)]
+pub struct ColumnBuffer {
+    values: ColumnValues,
+    levels: Option<Vec<i16>>,
+}
+
+#[derive(Debug)]
+enum ColumnValues {
+    Integer(Vec<i64>),
+    Boolean(Vec<bool>),
+    Text(Texts),
+}
+
+/// Texts one behind the other, and where each ends.
+#[derive(Debug, Default)]
+struct Texts {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Texts {
+    fn push(&mut self, text: &str) {
+        self.bytes.extend_from_slice(text.as_bytes());
+        self.ends.push(self.bytes.len());
+    }
+
+    /// Takes the texts, which go on sharing their bytes.
+    fn take(&mut self) -> Vec<ByteArray> {
+        let bytes = ByteArray::from(std::mem::take(&mut self.bytes));
+        let mut start = 0;
+        let text = |end| {
+            let text = bytes.slice(start, end - start);
+            start = end;
+            text
+        };
+        self.ends.drain(..).map(text).collect()
+    }
+}
+
+impl ColumnBuffer {
+    fn of(column: &ExportColumn) -> Self {
+        let values = match column.kind {
+            ColumnType::Integer | ColumnType::Time => ColumnValues::Integer(Vec::new()),
+            ColumnType::Boolean => ColumnValues::Boolean(Vec::new()),
+            ColumnType::Text => ColumnValues::Text(Texts::default()),
+        };
+        Self { values, levels: column.is_optional.then(Vec::new) }
+    }
+
+    fn level(&mut self, is_there: bool) {
+        if let Some(levels) = &mut self.levels {
+            levels.push(is_there.into());
+        }
+    }
+
+    pub(super) fn integer(&mut self, value: Option<i64>) {
+        self.level(value.is_some());
+        if let ColumnValues::Integer(values) = &mut self.values {
+            values.extend(value);
+        }
+    }
+
+    pub(super) fn boolean(&mut self, value: Option<bool>) {
+        self.level(value.is_some());
+        if let ColumnValues::Boolean(values) = &mut self.values {
+            values.extend(value);
+        }
+    }
+
+    pub(super) fn text(&mut self, value: Option<&str>) {
+        self.level(value.is_some());
+        if let (ColumnValues::Text(values), Some(text)) = (&mut self.values, value) {
+            values.push(text);
+        }
+    }
+
+    /// Memory that the values take, in bytes.
+    fn memory_bytes(&self) -> usize {
+        let levels = self.levels.as_ref().map_or(0, Vec::len) * size_of::<i16>();
+        levels
+            + match &self.values {
+                ColumnValues::Integer(values) => values.len() * size_of::<i64>(),
+                ColumnValues::Boolean(values) => values.len(),
+                ColumnValues::Text(Texts { bytes, ends }) => bytes.len() + ends.len() * size_of::<usize>(),
+            }
+    }
+
+    fn write(&mut self, to: &mut SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
+        let levels = self.levels.as_deref();
+        match &mut self.values {
+            ColumnValues::Integer(values) => to.typed::<Int64Type>().write_batch(values, levels, None)?,
+            ColumnValues::Boolean(values) => to.typed::<BoolType>().write_batch(values, levels, None)?,
+            ColumnValues::Text(values) => {
+                to.typed::<ByteArrayType>().write_batch(&values.take(), levels, None)?
+            }
+        };
+        match &mut self.values {
+            ColumnValues::Integer(values) => values.clear(),
+            ColumnValues::Boolean(values) => values.clear(),
+            ColumnValues::Text(_) => {}
+        }
+        if let Some(levels) = &mut self.levels {
+            levels.clear();
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong with writing, as the system told it where it did.
+fn told(error: ParquetError) -> io::Error {
+    match error {
+        ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+            Ok(error) => *error,
+            Err(other) => io::Error::other(other.to_string()),
+        },
+        other => io::Error::other(other.to_string()),
+    }
+}
+
+/// A table of one capture.
+pub(super) struct ExportTable<R> {
+    folder: PathBuf,
+    columns: Vec<ColumnBuffer>,
+    rows: usize,
+    /// Memory that rows may take before they are written, in bytes.
+    room_bytes: usize,
+    /// Row groups of a part at most.
+    most_row_groups: usize,
+    /// The part that is being written.
+    open: Option<SerializedFileWriter<OutputFile>>,
+    row_groups: usize,
+    /// Parts that are written, but for their names.
+    done: Vec<ClosedFile>,
+    inputs: InputFiles,
+    row: PhantomData<R>,
+}
+
+impl<R: ExportRow> ExportTable<R> {
+    /// Makes the folder of a table of a capture; `partition` is `capture=NAME`. The table may take `memory_bytes`.
+    pub(super) fn create(
+        directory: &Path,
+        partition: &str,
+        inputs: &InputFiles,
+        memory_bytes: usize,
+    ) -> io::Result<Self> {
+        let folder = directory.join(R::TABLE).join(partition);
+        fs::create_dir_all(&folder)?;
+        remove_abandoned(&folder);
+        let columns = R::COLUMNS.iter().map(ColumnBuffer::of).collect();
+        // A quarter is for rows that wait; vectors double when they grow, and a column is encoded beside it. An eighth is for
+        // what tells where row groups are.
+        let row_groups = memory_bytes / 8 / (R::COLUMNS.len() * CHUNK_BYTES);
+        Ok(Self {
+            folder,
+            columns,
+            rows: 0,
+            room_bytes: memory_bytes / 4,
+            most_row_groups: row_groups.clamp(1, ROW_GROUPS),
+            open: None,
+            row_groups: 0,
+            done: Vec::new(),
+            inputs: inputs.clone(),
+            row: PhantomData,
+        })
+    }
+
+    fn name(&self, part: usize) -> PathBuf {
+        self.folder.join(format!("part-{part}.parquet"))
+    }
+
+    /// Adds a row.
+    pub(super) fn add(&mut self, row: &impl ExportRow) -> io::Result<()> {
+        row.put(&mut self.columns);
+        self.rows += 1;
+        if self.rows >= ROWS || self.memory_bytes() > self.room_bytes {
+            self.write_row_group()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Memory that the rows take that wait, in bytes.
+    fn memory_bytes(&self) -> usize {
+        self.columns.iter().map(ColumnBuffer::memory_bytes).sum()
+    }
+
+    fn write_row_group(&mut self) -> io::Result<()> {
+        let mut file = match self.open.take() {
+            Some(file) => file,
+            None => self.begin()?,
+        };
+        if self.rows > 0 {
+            let mut group = file.next_row_group().map_err(told)?;
+            for column in &mut self.columns {
+                let Some(mut to) = group.next_column().map_err(told)? else { break };
+                column.write(&mut to).map_err(told)?;
+                to.close().map_err(told)?;
+            }
+            group.close().map_err(told)?;
+            self.rows = 0;
+            self.row_groups += 1;
+        }
+        self.open = Some(file);
+        if self.row_groups >= self.most_row_groups { self.end_part() } else { Ok(()) }
+    }
+
+    fn begin(&self) -> io::Result<SerializedFileWriter<OutputFile>> {
+        let schema = parse_message_type(&R::schema()).map_err(told)?;
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .set_statistics_enabled(EnabledStatistics::Chunk)
+            .set_offset_index_disabled(true)
+            .set_created_by(concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION")).to_owned())
+            .build();
+        // Until it is whole its name begins with a point and does not end in `.parquet`: engines pass over it.
+        let file = OutputFile::create(&self.name(self.done.len()), &self.inputs)?;
+        SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties)).map_err(told)
+    }
+
+    fn end_part(&mut self) -> io::Result<()> {
+        if let Some(file) = self.open.take() {
+            self.done.push(file.into_inner().map_err(told)?.close()?);
+            self.row_groups = 0;
+        }
+        Ok(())
+    }
+
+    /// Writes what waits. A table without rows has a part, too: it tells the columns.
+    pub(super) fn finish(&mut self) -> io::Result<()> {
+        if self.rows > 0 || self.open.is_some() || self.done.is_empty() {
+            self.write_row_group()?;
+            self.end_part()?;
+        }
+        Ok(())
+    }
+
+    /// Gives the parts their names, in place of those of an export before.
+    pub(super) fn publish(&mut self) -> io::Result<()> {
+        let mut old = self.done.len();
+        for part in self.done.drain(..) {
+            part.publish()?;
+        }
+        while fs::exists(self.name(old))? {
+            remove_old(&self.name(old), &self.inputs)?;
+            old += 1;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,195 @@
+//! Of what sort operands are: what can be compared with what, and what makes no sense together.
+
+use super::{FilterCompileResult, FilterCompiler};
+use crate::filter::catalog::{FilterType, nearest};
+use crate::filter::error::{FilterError, proposal};
+use crate::filter::program::Function;
+use crate::filter::syntax::{Arithmetic, FilterSpan, Operand, OperandForm};
+
+/// What kind of value something has, as far as comparing it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OperandType {
+    Number,
+    Boolean,
+    Bytes,
+    Ethernet,
+    Text,
+    Ipv4,
+    Ipv6,
+    Address,
+    Time,
+    Duration,
+}
+
+impl OperandType {
+    pub(super) fn of(kind: FilterType) -> Self {
+        match kind {
+            FilterType::Protocol | FilterType::Structure | FilterType::Bytes => Self::Bytes,
+            FilterType::Unsigned | FilterType::Signed | FilterType::Enumeration | FilterType::Flags => {
+                Self::Number
+            }
+            FilterType::Boolean => Self::Boolean,
+            FilterType::Text => Self::Text,
+            FilterType::Ipv4 => Self::Ipv4,
+            FilterType::Ipv6 => Self::Ipv6,
+            FilterType::Ethernet => Self::Ethernet,
+            FilterType::Address => Self::Address,
+            FilterType::Time => Self::Time,
+            FilterType::Duration => Self::Duration,
+        }
+    }
+
+    pub(super) const fn is_bytes(self) -> bool {
+        matches!(self, Self::Bytes | Self::Ethernet | Self::Text)
+    }
+
+    pub(super) fn goes_with(self, other: Self) -> bool {
+        let is_number = |sort| matches!(sort, Self::Number | Self::Boolean);
+        let is_address = |sort| matches!(sort, Self::Address | Self::Ipv4 | Self::Ipv6);
+        self == other
+            || is_number(self) && is_number(other)
+            || self.is_bytes() && other.is_bytes()
+            || [self, other].contains(&Self::Address) && is_address(self) && is_address(other)
+    }
+
+    /// What a value of this sort is called, with an example.
+    pub(super) const fn text(self) -> &'static str {
+        match self {
+            Self::Number => "a number",
+            Self::Boolean => "True, False or a number",
+            Self::Bytes => "bytes, as in 0a:09:00",
+            Self::Ethernet => "an Ethernet address, as in 52:54:00:09:00:01",
+            Self::Text => "text in double quotes",
+            Self::Ipv4 => "an IPv4 address, as in 10.9.0.2 or 10.9.0.0/16",
+            Self::Ipv6 => "an IPv6 address, as in fd09::2 or fd09::/16",
+            Self::Address => "an address, as in 10.9.0.2, 10.9.0.0/16 or fd09::2",
+            Self::Time => "a time, as in \"2025-01-01 12:00:00\"",
+            Self::Duration => "a length of time, as in 0.001 (seconds), 1ms or 2h",
+        }
+    }
+}
+
+impl FilterCompiler<'_> {
+    /// Of what sort an operand is; `None` for a value that takes the sort of what it is compared with.
+    pub(super) fn sort(&self, operand: &Operand<'_>) -> FilterCompileResult<Option<OperandType>> {
+        Ok(match &operand.form {
+            OperandForm::Word(_) => self.field_of(operand).map(|entry| OperandType::of(entry.kind)),
+            OperandForm::Quoted(_) | OperandForm::Char(_) => None,
+            OperandForm::Slice(of, _) => match self.sort(of)? {
+                Some(OperandType::Text) => Some(OperandType::Text),
+                Some(OperandType::Bytes | OperandType::Ethernet | OperandType::Ipv4 | OperandType::Ipv6) => {
+                    Some(OperandType::Bytes)
+                }
+                Some(sort) => {
+                    return Err(self.error(
+                        of.span,
+                        format!("{} is {}, and has no parts", self.as_written(of.span), sort.text()),
+                    ));
+                }
+                None => return Err(self.not_a_field(of)),
+            },
+            OperandForm::Call(name, arguments) => Some(self.sort_of_call(name, arguments, operand.span)?),
+            OperandForm::Negative(of) => match self.sort(of)? {
+                sort @ (None | Some(OperandType::Number | OperandType::Duration)) => sort,
+                Some(sort) => {
+                    return Err(self.error(operand.span, format!("{} has no negative", sort.text())));
+                }
+            },
+            OperandForm::Arithmetic(left, what, right) => self.sort_of_arithmetic(left, *what, right)?,
+        })
+    }
+
+    pub(super) fn not_a_field(&self, operand: &Operand<'_>) -> FilterError {
+        match operand.form {
+            OperandForm::Word(word) => self.unknown_field(word, operand.span),
+            _ => self.no_field(operand.span),
+        }
+    }
+
+    fn sort_of_arithmetic(
+        &self,
+        left: &Operand<'_>,
+        what: Arithmetic,
+        right: &Operand<'_>,
+    ) -> FilterCompileResult<Option<OperandType>> {
+        let (left_sort, right_sort) = (self.sort(left)?, self.sort(right)?);
+        let (Some(first), Some(second)) = (left_sort.or(right_sort), right_sort.or(left_sort)) else {
+            return Ok(None);
+        };
+        let is_sum = matches!(what, Arithmetic::Add | Arithmetic::Subtract);
+        let is_scale = matches!(what, Arithmetic::Multiply | Arithmetic::Divide);
+        let is_number = |sort| matches!(sort, OperandType::Number | OperandType::Boolean);
+        Ok(Some(match (first, second) {
+            (first, second) if is_number(first) && is_number(second) => OperandType::Number,
+            (OperandType::Bytes, OperandType::Bytes) if what == Arithmetic::And => OperandType::Bytes,
+            (OperandType::Duration, OperandType::Duration) if is_sum || is_scale && right_sort.is_none() => {
+                OperandType::Duration
+            }
+            (OperandType::Duration, OperandType::Number) if is_scale => OperandType::Duration,
+            (OperandType::Time, OperandType::Duration) if is_sum => OperandType::Time,
+            (OperandType::Time, OperandType::Time) if is_sum && right_sort.is_none() => OperandType::Time,
+            (OperandType::Time, OperandType::Time) if what == Arithmetic::Subtract => OperandType::Duration,
+            (first, second) => {
+                let span = FilterSpan { at: left.span.at, end: right.span.end };
+                return Err(
+                    self.error(span, format!("{} and {} make nothing together", first.text(), second.text()))
+                );
+            }
+        }))
+    }
+
+    pub(super) fn function(&self, name: &str, span: FilterSpan) -> FilterCompileResult<Function> {
+        let found = Function::NAMES.iter().find(|(known, _)| *known == name).map(|(_, function)| *function);
+        found.ok_or_else(|| {
+            let near = nearest(name, Function::NAMES.iter().map(|(name, _)| *name));
+            self.error(span, format!("there is no function {name}{}", proposal(&near)))
+        })
+    }
+
+    fn sort_of_call(
+        &self,
+        name: &str,
+        arguments: &[Operand<'_>],
+        span: FilterSpan,
+    ) -> FilterCompileResult<OperandType> {
+        let function = self.function(name, span)?;
+        let many = matches!(function, Function::Max | Function::Min);
+        if arguments.is_empty() || !many && arguments.len() > 1 {
+            let wanted = if many { "one argument or more" } else { "one argument" };
+            return Err(self.error(span, format!("{name} takes {wanted}")));
+        }
+        let mut sorts = Vec::new();
+        for argument in arguments {
+            sorts.push(self.sort(argument)?);
+        }
+        let Some(first) = sorts.iter().copied().flatten().next() else {
+            return Err(arguments
+                .first()
+                .map_or_else(|| self.no_field(span), |first| self.not_a_field(first)));
+        };
+        let refuse = |wanted: &str| {
+            let at = arguments.first().map_or(span, |first| first.span);
+            Err(self.error(at, format!("{name} takes {wanted}, and this is {}", first.text())))
+        };
+        match function {
+            Function::Len if first.is_bytes() => Ok(OperandType::Number),
+            Function::Len => refuse("text, bytes or a protocol"),
+            Function::Count => match arguments.first().map(|argument| &argument.form) {
+                Some(OperandForm::Word(_)) => Ok(OperandType::Number),
+                _ => Err(self.error(span, "count takes a field")),
+            },
+            Function::Upper | Function::Lower if first == OperandType::Text => Ok(OperandType::Text),
+            Function::Upper | Function::Lower => refuse("text"),
+            Function::String if matches!(first, OperandType::Text | OperandType::Bytes) => {
+                refuse("what is no text and no bytes")
+            }
+            Function::String => Ok(OperandType::Text),
+            Function::Abs if matches!(first, OperandType::Number | OperandType::Duration) => Ok(first),
+            Function::Abs => refuse("a number"),
+            Function::Max | Function::Min => match sorts.iter().flatten().all(|sort| sort.goes_with(first)) {
+                true => Ok(first),
+                false => Err(self.error(span, format!("the arguments of {name} are of several types"))),
+            },
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Gathers the values of the fields that a filter names, from decoders and from what is known of frames and messages.
+
+mod listener;
+
+use nfsrdma_dissectors::field::registry::Registry;
+use nfsrdma_dissectors::field::{Field, FieldKind};
+
+use super::catalog::{Catalog, FieldOrigin, TOGETHER};
+use super::compile::FilterField;
+use super::generated_fields::{AliasPart, Fact};
+use super::ptr_cache::PtrCache;
+use super::required_layers::RequiredLayers;
+use super::value::{FilterSlot, FilterValue, FilterValues};
+
+/// A set of slots, by its place among the sets of a [`FieldExtractor`]. The first is empty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct SlotSet(u32);
+
+impl SlotSet {
+    const EMPTY: Self = Self(0);
+}
+
+/// How the values of a slot are gathered.
+#[derive(Clone, Copy, Debug, Default)]
+struct SlotTraits {
+    /// Its values are those of other fields, in part.
+    is_part: bool,
+    /// It is a protocol without a header, which is there once however many fields it has.
+    is_headless: bool,
+    /// Its values are looked at; else it is enough that the field is there.
+    is_looked_at: bool,
+    /// Something is searched in the protocol, so that it ends with its payload.
+    is_searched: bool,
+    /// Its values lie behind a field that is described.
+    is_followed: bool,
+}
+
+/// Gathers values.
+#[derive(Clone, Debug)]
+pub(super) struct FieldExtractor {
+    fields: Vec<FilterField>,
+    pub(super) wants: RequiredLayers,
+    pub(super) values: FilterValues,
+    traits: Vec<SlotTraits>,
+    /// The slots of each field.
+    remembered: PtrCache<SlotSet>,
+    /// Sets of slots. There are as many as fields that were heard of, at most.
+    sets: Vec<Box<[FilterSlot]>>,
+    /// Whether structures hold a named field, by the function that describes them.
+    structures: PtrCache<bool>,
+    /// Of those that are searched, where they begin in what is listened to.
+    begun: Vec<(FilterSlot, usize)>,
+    /// The slot of `frame.protocols`.
+    names: Option<FilterSlot>,
+    protocols: String,
+    /// The protocol of the message that is listened to; its structures may have fields of others.
+    pub(super) program: Option<&'static str>,
+    /// Groups that have begun: their depth, how many of `open_slots` are of the groups around them, and where they begin.
+    open: Vec<(usize, usize, usize)>,
+    open_slots: Vec<FilterSlot>,
+    /// Lent to a listener, which puts the slots of one field into it.
+    own: Vec<FilterSlot>,
+}
+
+impl FieldExtractor {
+    pub(super) fn new(fields: Vec<FilterField>) -> Self {
+        let mut wants = RequiredLayers::default();
+        let mut traits = vec![SlotTraits::default(); fields.len()];
+        let mut names = None;
+        for (slot, (field, of)) in fields.iter().zip(&mut traits).enumerate() {
+            wants.add(&field.origin);
+            match &field.origin {
+                FieldOrigin::Alias(alias) if alias.part != AliasPart::Whole => of.is_part = true,
+                FieldOrigin::Bit(_) => of.is_part = true,
+                FieldOrigin::Protocol(_) => of.is_headless = true,
+                FieldOrigin::Fact(Fact::Protocols) => names = Some(slot),
+                FieldOrigin::Fact(Fact::UdpPayload | Fact::Arp) => of.is_followed = true,
+                FieldOrigin::Structure(_) if matches!(field.name, "ip" | "tcp") => of.is_followed = true,
+                _ => {}
+            }
+            of.is_looked_at = field.has_value;
+            of.is_searched = field.is_search;
+        }
+        Self {
+            wants,
+            values: FilterValues::new(fields.len()),
+            fields,
+            traits,
+            remembered: PtrCache::default(),
+            sets: vec![Box::default()],
+            structures: PtrCache::default(),
+            begun: Vec::new(),
+            names,
+            protocols: String::new(),
+            program: None,
+            open: Vec::new(),
+            open_slots: Vec::new(),
+            own: Vec::new(),
+        }
+    }
+
+    /// Forgets what was gathered.
+    pub(super) fn clear(&mut self) {
+        self.values.clear();
+        self.protocols.clear();
+        self.program = None;
+    }
+
+    /// Adds a fact where the filter names it; it is worked out only then.
+    pub(super) fn fact<'v>(&mut self, fact: Fact, value: impl FnOnce() -> Option<FilterValue<'v>>) {
+        if let Some(slot) = self.slot_of(fact)
+            && let Some(value) = value()
+        {
+            self.values.push(slot, value);
+        }
+    }
+
+    /// Whether the names of protocols are asked for.
+    pub(super) fn names_protocols(&self) -> bool {
+        self.names.is_some()
+    }
+
+    /// The slot of a fact that the filter names.
+    pub(super) fn slot_of(&self, fact: Fact) -> Option<FilterSlot> {
+        self.fields.iter().position(|field| field.origin == FieldOrigin::Fact(fact))
+    }
+
+    /// Whether the procedure of a version of a program is named.
+    pub(super) fn has_procedures(&self) -> bool {
+        self.fields.iter().any(|field| matches!(field.origin, FieldOrigin::Procedure(_)))
+    }
+
+    /// Adds the procedure of a Call to the field of its program and version.
+    pub(super) fn procedure(&mut self, program: Option<u64>, version: Option<u64>, procedure: u64) {
+        for (slot, field) in self.fields.iter().enumerate() {
+            if let FieldOrigin::Procedure(of) = field.origin
+                && of.is_of(program, version)
+            {
+                self.values.push(slot, FilterValue::Number(procedure.into()));
+            }
+        }
+    }
+
+    /// A protocol without a header is there, even if none of its fields is.
+    pub(super) fn protocol(&mut self, name: &str) {
+        let is_it = |field: &FilterField| {
+            field.name == name && !field.is_search && matches!(field.origin, FieldOrigin::Protocol(_))
+        };
+        if let Some(slot) = self.fields.iter().position(is_it)
+            && !self.values.has(slot)
+        {
+            self.values.push(slot, FilterValue::Unknown);
+        }
+    }
+
+    /// Adds the names of the protocols that were heard of.
+    pub(super) fn finish_protocols(&mut self) {
+        if let Some(slot) = self.names
+            && !self.protocols.is_empty()
+        {
+            let protocols = std::mem::take(&mut self.protocols);
+            self.values.push(slot, FilterValue::Text(protocols.as_bytes()));
+            self.protocols = protocols;
+        }
+    }
+
+    /// The slots that a field belongs to.
+    #[inline(always)]
+    fn slots(&mut self, field: &'static Field) -> SlotSet {
+        let address = std::ptr::from_ref(field).addr();
+        match self.remembered.get(address) {
+            Some(slots) => slots,
+            None => self.look_up(field, address),
+        }
+    }
+
+    #[cold]
+    fn look_up(&mut self, field: &'static Field, address: usize) -> SlotSet {
+        let is_of = |named: &FilterField| match &named.origin {
+            FieldOrigin::Structure(_) => named.name == field.name || is_header_length(named, field),
+            FieldOrigin::Protocol(_) => field.name.split_once('.').is_some_and(|(protocol, _)| {
+                let (name, together, ..) = TOGETHER;
+                protocol == named.name || named.name == name && together.contains(&protocol)
+            }),
+            FieldOrigin::Alias(alias) => alias.of.contains(&field.name),
+            FieldOrigin::Bit(of) => of.of.contains(&field.name),
+            FieldOrigin::Fact(Fact::Protocols) => {
+                let layer = field.name.split('.').next().and_then(|name| Catalog::shared().get(name));
+                match layer.map(|layer| &layer.origin) {
+                    Some(FieldOrigin::Protocol(_)) => true,
+                    _ => !field.name.contains('.') && field.kind == FieldKind::Group,
+                }
+            }
+            // It lies behind the header that ends after the checksum.
+            FieldOrigin::Fact(Fact::UdpPayload) => field.name == UDP_LENGTH,
+            FieldOrigin::Fact(Fact::Arp) => ETHER_TYPES.contains(&field.name),
+            FieldOrigin::Fact(_) | FieldOrigin::Procedure(_) => false,
+        };
+        let named = self.fields.iter().enumerate().filter(|(_, named)| is_of(named));
+        let slots: Box<[FilterSlot]> = named.map(|(slot, _)| slot).collect();
+        let set = match u32::try_from(self.sets.len()) {
+            Ok(place) if !slots.is_empty() => {
+                self.sets.push(slots);
+                SlotSet(place)
+            }
+            _ => SlotSet::EMPTY,
+        };
+        self.remembered.put(address, set);
+        set
+    }
+
+    /// How the values of a slot are gathered.
+    fn traits(&self, slot: FilterSlot) -> SlotTraits {
+        self.traits.get(slot).copied().unwrap_or_default()
+    }
+
+    /// Whether a structure holds a named field.
+    #[inline(always)]
+    fn is_inside(&mut self, describe: fn(&mut Registry)) -> bool {
+        let address = describe as usize;
+        match self.structures.get(address) {
+            Some(is_inside) => is_inside,
+            None => self.look_inside(describe, address),
+        }
+    }
+
+    #[cold]
+    fn look_inside(&mut self, describe: fn(&mut Registry), address: usize) -> bool {
+        let mut registry = Registry::default();
+        describe(&mut registry);
+        let places = registry.fields().flat_map(|(_, places)| places);
+        let is_inside = places.into_iter().any(|place| self.slots(place.field) != SlotSet::EMPTY);
+        self.structures.put(address, is_inside);
+        is_inside
+    }
+
+    /// Whether a protocol without a header may be what is listened to.
+    fn is_here(&self, slot: FilterSlot) -> bool {
+        let name = self.fields.get(slot).map(|field| field.name);
+        self.program.is_none_or(|program| name == Some(program))
+    }
+
+    fn name_protocol(&mut self, field: &'static Field) {
+        let (name, is_header) = match field.name.split_once('.') {
+            Some((name, _)) => (name, false),
+            None => (field.name, true),
+        };
+        let is_of_other = self.program.is_some_and(|program| program != name);
+        if !is_header && (is_of_other || self.protocols.rsplit(':').next() == Some(name)) {
+            return;
+        }
+        if !self.protocols.is_empty() {
+            self.protocols.push(':');
+        }
+        self.protocols.push_str(name);
+        if name == "eth" {
+            self.protocols.push_str(":ethertype");
+        }
+    }
+}
+
+/// The field that says where a datagram of UDP ends.
+const UDP_LENGTH: &str = "udp.length";
+
+/// The fields that say what follows a header of the link layer.
+const ETHER_TYPES: [&str; 3] = ["eth.type", "vlan.etype", "sll.etype"];
+
+/// Whether a field says how long the header of a protocol is, which has options behind what is described.
+fn is_header_length(protocol: &FilterField, field: &Field) -> bool {
+    !protocol.is_search
+        && protocol.has_value
+        && field.name.strip_suffix(".hdr_len").is_some_and(|name| name == protocol.name)
+}

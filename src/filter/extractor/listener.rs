@@ -1,0 +1,504 @@
+//! Listens to one decoder for the fields that are named, and puts their values into a [`FieldExtractor`].
+
+use std::ops::Range;
+
+use nfsrdma_dissectors::field::registry::Registry;
+use nfsrdma_dissectors::field::{self, Field, FieldKind, Observer};
+use nfsrdma_dissectors::net::Sll2;
+
+use super::{FieldExtractor, SlotSet, is_header_length};
+use crate::analysis::names;
+use crate::filter::catalog::FieldOrigin;
+use crate::filter::generated_fields::{AliasPart, Fact};
+use crate::filter::value::{FilterSlot, FilterValue};
+
+/// How many bytes of the header of UDP stand before its length, and how many behind it.
+const AROUND_UDP_LENGTH: (usize, usize) = (4, 2);
+
+/// The ether type of ARP, and its length for IPv4 over Ethernet in bytes.
+const ARP: (u64, usize) = (0x0806, 28);
+
+/// Listens to one decoder.
+pub(in crate::filter) struct ExtractorListener<'g, 'b> {
+    to: &'g mut FieldExtractor,
+    bytes: &'b [u8],
+    base: usize,
+    depth: usize,
+    /// The names of the fields that it listens for, where it does not for all.
+    only: Option<&'static [&'static str]>,
+    /// How long the header is that was entered last, where it says so.
+    header: Option<usize>,
+}
+
+impl FieldExtractor {
+    /// Listens to decoders of `bytes`, whose first has position `base`.
+    pub(in crate::filter) fn listen<'g, 'b>(
+        &'g mut self,
+        bytes: &'b [u8],
+        base: usize,
+    ) -> ExtractorListener<'g, 'b> {
+        self.open.clear();
+        self.begun.clear();
+        ExtractorListener { to: self, bytes, base, depth: 0, only: None, header: None }
+    }
+
+    /// Listens for these fields alone; `None` where the filter names none of them.
+    pub(in crate::filter) fn listen_for(
+        &mut self,
+        names: &'static [&'static str],
+    ) -> Option<ExtractorListener<'_, 'static>> {
+        let is_named = self.fields.iter().any(|field| names.contains(&field.name));
+        self.open.clear();
+        is_named.then_some(ExtractorListener {
+            to: self,
+            bytes: &[],
+            base: 0,
+            depth: 0,
+            only: Some(names),
+            header: None,
+        })
+    }
+}
+
+impl ExtractorListener<'_, '_> {
+    /// Whether it listens for a field that has slots.
+    #[inline(always)]
+    fn hears(&self, set: SlotSet) -> bool {
+        set != SlotSet::EMPTY && (self.only.is_none() || self.hears_some_of(set))
+    }
+
+    #[inline(never)]
+    fn hears_some_of(&self, set: SlotSet) -> bool {
+        (0..).map_while(|at| self.slot(set, at)).any(|slot| self.hears_slot(slot))
+    }
+
+    fn hears_slot(&self, slot: FilterSlot) -> bool {
+        let name = || self.to.fields.get(slot).map_or("", |field| field.name);
+        self.only.is_none_or(|names| names.contains(&name()))
+    }
+
+    /// The slot at a place of a set.
+    fn slot(&self, set: SlotSet, at: usize) -> Option<FilterSlot> {
+        self.to.sets.get(set.0 as usize)?.get(at).copied()
+    }
+
+    /// Begins the protocols and the names of protocols that a field at byte `at` begins. The other slots of the field come
+    /// back, in the vector that [`FieldExtractor::own`] lends.
+    fn begin(&mut self, field: &'static Field, set: SlotSet, at: usize) -> Vec<FilterSlot> {
+        let mut own = std::mem::take(&mut self.to.own);
+        own.clear();
+        let mut place = 0;
+        while let Some(slot) = self.slot(set, place) {
+            place += 1;
+            let of = self.to.traits(slot);
+            if !self.hears_slot(slot) {
+                continue;
+            }
+            if of.is_searched {
+                // Protocols inside of each other are several values; one without a header begins once.
+                let is_begun = |(known, _): &(FilterSlot, usize)| *known == slot;
+                if !of.is_headless || self.to.is_here(slot) && !self.to.begun.iter().any(is_begun) {
+                    self.to.begun.push((slot, at));
+                }
+            } else if self.to.names == Some(slot) {
+                self.to.name_protocol(field);
+            } else if of.is_headless {
+                if self.to.is_here(slot) && !self.to.values.has(slot) {
+                    self.push_bytes(slot, at..usize::MAX);
+                }
+            } else {
+                own.push(slot);
+            }
+        }
+        own
+    }
+
+    fn push_bytes(&mut self, slot: FilterSlot, range: Range<usize>) {
+        if !self.to.traits(slot).is_looked_at {
+            self.to.values.push(slot, FilterValue::Unknown);
+            return;
+        }
+        let at = |position: usize| position.saturating_sub(self.base).min(self.bytes.len());
+        let bytes = self.bytes.get(at(range.start)..at(range.end)).unwrap_or_default();
+        self.to.values.push(slot, FilterValue::Bytes(bytes));
+    }
+}
+
+impl<'a> Observer<'a> for ExtractorListener<'_, '_> {
+    #[inline(always)]
+    fn wants(&mut self, field: &'static Field, describe: fn(&mut Registry)) -> bool {
+        self.to.is_inside(describe) || {
+            let set = self.to.slots(field);
+            self.hears(set)
+        }
+    }
+
+    #[inline(always)]
+    fn wants_header(&mut self, _: &'static Field, describe: fn(&mut Registry)) -> bool {
+        self.to.is_inside(describe)
+    }
+
+    #[inline(always)]
+    fn enter(&mut self, field: &'static Field, at: usize) {
+        self.depth += 1;
+        let set = self.to.slots(field);
+        if self.hears(set) {
+            self.open(field, set, at);
+        }
+    }
+
+    #[inline]
+    fn leave(&mut self, at: usize) {
+        if self.to.open.last().is_some_and(|(depth, ..)| *depth == self.depth) {
+            self.close(at);
+        }
+        self.depth = self.depth.saturating_sub(1);
+    }
+
+    #[inline]
+    fn time(&mut self, field: &'static Field, nanoseconds: i128) {
+        let value = if field.kind == FieldKind::Time {
+            FilterValue::Time(nanoseconds)
+        } else {
+            FilterValue::Duration(nanoseconds)
+        };
+        let set = self.to.slots(field);
+        let mut place = 0;
+        while let Some(slot) = self.slot(set, place) {
+            place += 1;
+            let of = self.to.traits(slot);
+            if self.hears_slot(slot) && !of.is_headless && !of.is_part && self.to.names != Some(slot) {
+                self.to.values.push(slot, if of.is_looked_at { value } else { FilterValue::Unknown });
+            }
+        }
+    }
+
+    /// Most fields are not named, and cost no more than to find that out.
+    #[inline(always)]
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: field::FieldValue<'a>) {
+        let set = self.to.slots(field);
+        if self.hears(set) {
+            self.found(field, set, &bytes, value);
+        }
+    }
+}
+
+impl ExtractorListener<'_, '_> {
+    /// The decoder is done: what an error left open ends with the bytes.
+    pub(in crate::filter) fn finish(self) {
+        self.finish_at(usize::MAX);
+    }
+
+    /// The decoder is done, and what it decoded ends before this byte: padding of the link may follow.
+    pub(in crate::filter) fn finish_at(mut self, end: usize) {
+        while !self.to.open.is_empty() {
+            self.close(usize::MAX);
+        }
+        while let Some((slot, at)) = self.to.begun.pop() {
+            // What is outermost is the frame's, with all that stands in it.
+            let end = if at == 0 { usize::MAX } else { end };
+            self.push_bytes(slot, at..end);
+        }
+    }
+
+    /// Takes from a length or an ether type what it says of the bytes behind it. Whether the slot is not the field's own.
+    fn is_behind(
+        &mut self,
+        field: &'static Field,
+        slot: FilterSlot,
+        bytes: &Range<usize>,
+        number: u64,
+    ) -> bool {
+        let Some(named) = self.to.fields.get(slot).filter(|_| self.to.traits(slot).is_followed) else {
+            return false;
+        };
+        let length = usize::try_from(number).unwrap_or(usize::MAX);
+        if named.origin == FieldOrigin::Fact(Fact::UdpPayload) {
+            let (before, behind) = AROUND_UDP_LENGTH;
+            let start = bytes.end + behind;
+            // A jumbogram has no length, and ends with the frame.
+            let end = if length == 0 { usize::MAX } else { (bytes.start - before).saturating_add(length) };
+            if start < end {
+                self.push_bytes(slot, start..end);
+            }
+        } else if named.origin == FieldOrigin::Fact(Fact::Arp) {
+            if number == ARP.0 {
+                // Of the second header of Linux it is the first field, of all others the last.
+                let start = if bytes.start == 0 { Sll2::LENGTH } else { bytes.end };
+                self.push_bytes(slot, start..start + ARP.1);
+            }
+        } else if is_header_length(named, field) {
+            self.header = Some(length);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// A group begins that is named.
+    #[inline(never)]
+    fn open(&mut self, field: &'static Field, set: SlotSet, at: usize) {
+        let own = self.begin(field, set, at);
+        self.to.open.push((self.depth, self.to.open_slots.len(), at));
+        // The value of a time is told when its parts were.
+        if !matches!(field.kind, FieldKind::Time | FieldKind::Duration) {
+            for slot in &own {
+                match self.to.traits(*slot) {
+                    of if of.is_part => {}
+                    of if of.is_looked_at => self.to.open_slots.push(*slot),
+                    _ => self.to.values.push(*slot, FilterValue::Unknown),
+                }
+            }
+        }
+        self.to.own = own;
+    }
+
+    /// A value was read that is named.
+    #[inline(never)]
+    fn found(
+        &mut self,
+        field: &'static Field,
+        set: SlotSet,
+        bytes: &Range<usize>,
+        value: field::FieldValue<'_>,
+    ) {
+        let mut own = self.begin(field, set, bytes.start);
+        if let field::FieldValue::Unsigned(number) | field::FieldValue::Enum(number, _) = value {
+            own.retain(|slot| !self.is_behind(field, *slot, bytes, number));
+        }
+        self.add(field, &own, bytes, value);
+        self.to.own = own;
+    }
+
+    /// The group that was entered last ends.
+    fn close(&mut self, end: usize) {
+        let Some((_, outer, at)) = self.to.open.pop() else { return };
+        let end = self.header.take().map_or(end, |length| end.max(at.saturating_add(length)));
+        let mut place = outer;
+        while let Some(slot) = self.to.open_slots.get(place).copied() {
+            place += 1;
+            self.push_bytes(slot, at..end);
+        }
+        self.to.open_slots.truncate(outer);
+    }
+
+    fn add(
+        &mut self,
+        field: &'static Field,
+        slots: &[FilterSlot],
+        bytes: &Range<usize>,
+        value: field::FieldValue<'_>,
+    ) {
+        let value = match &value {
+            field::FieldValue::Unsigned(number)
+            | field::FieldValue::Enum(number, _)
+            | field::FieldValue::Flags(number, _) => FilterValue::Number(i128::from(*number)),
+            field::FieldValue::Signed(number) => FilterValue::Number(i128::from(*number)),
+            field::FieldValue::Bool(value) => FilterValue::Bool(*value),
+            field::FieldValue::Bytes(bytes) => FilterValue::Bytes(bytes),
+            field::FieldValue::Text(bytes) => FilterValue::Text(bytes),
+            field::FieldValue::Ipv4(address) => FilterValue::Ipv4(address.to_bits(), 32),
+            field::FieldValue::Ipv6(address) => FilterValue::Ipv6(address.to_bits(), 128),
+            field::FieldValue::Ethernet(address) => FilterValue::Bytes(address),
+            field::FieldValue::Chunk(_, Some(bytes)) if field.kind == FieldKind::Text => {
+                FilterValue::Text(bytes)
+            }
+            field::FieldValue::Chunk(_, Some(bytes)) => FilterValue::Bytes(bytes),
+            field::FieldValue::Chunk(_, None) => FilterValue::Unknown,
+        };
+        for slot in slots.iter().copied() {
+            let of = self.to.traits(slot);
+            let value = match value {
+                FilterValue::Number(number) if of.is_part && self.is_left_out(slot, field, number) => {
+                    continue;
+                }
+                _ if !of.is_looked_at => FilterValue::Unknown,
+                value if of.is_part => self.part(slot, value, bytes),
+                value => value,
+            };
+            self.to.values.push(slot, value);
+        }
+    }
+
+    /// Whether a bit is of a mask in which it says nothing where it is not set.
+    fn is_left_out(&self, slot: FilterSlot, field: &'static Field, number: i128) -> bool {
+        match self.to.fields.get(slot).map(|field| &field.origin) {
+            Some(FieldOrigin::Bit(bit)) => {
+                number & i128::from(bit.mask) == 0 && bit.requests.contains(&field.name)
+            }
+            _ => false,
+        }
+    }
+
+    /// What a field has of the value of another, which stands in these bytes.
+    fn part(&self, slot: FilterSlot, value: FilterValue<'_>, bytes: &Range<usize>) -> FilterValue<'static> {
+        let part = match self.to.fields.get(slot).map(|field| &field.origin) {
+            Some(FieldOrigin::Alias(alias)) => alias.part,
+            Some(FieldOrigin::Bit(bit)) => {
+                return match value {
+                    FilterValue::Number(number) => FilterValue::Bool(number & i128::from(bit.mask) != 0),
+                    _ => FilterValue::Unknown,
+                };
+            }
+            _ => AliasPart::Whole,
+        };
+        FilterValue::Number(match (part, value) {
+            (AliasPart::Bits(shift, mask), FilterValue::Number(number)) => number >> shift & i128::from(mask),
+            (AliasPart::Length, FilterValue::Bytes(bytes)) => bytes.len() as i128,
+            (AliasPart::Crc32, FilterValue::Bytes(bytes)) => names::hash(bytes).into(),
+            (AliasPart::Crc16From(before), FilterValue::Bytes(_)) => {
+                let start = bytes.start.saturating_sub(self.base + before);
+                let end = bytes.end.saturating_sub(self.base);
+                crc16(self.bytes.get(start..end).unwrap_or_default()).into()
+            }
+            _ => return FilterValue::Unknown,
+        })
+    }
+}
+
+/// The CRC-16 of HDLC. ITU-T X.25 section 2.2.7.4.
+fn crc16(bytes: &[u8]) -> u16 {
+    const POLYNOMIAL: u16 = 0x8408;
+    !bytes.iter().fold(u16::MAX, |crc, byte| {
+        (0..8).fold(crc ^ u16::from(*byte), |crc, _| (crc >> 1) ^ if crc & 1 == 1 { POLYNOMIAL } else { 0 })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
+    use nfsrdma_dissectors::net;
+
+    use super::*;
+    use crate::filter::Filter;
+
+    /// An Ethernet frame with an ACK of a reliable connection, of the capture rxe-v42.
+    fn frame(bytes: &[u8]) -> Frame<'_> {
+        Frame {
+            number: FrameNumber(1),
+            time: Timestamp(0),
+            link: LinkType::ETHERNET,
+            bytes,
+            length: bytes.len() as u32,
+        }
+    }
+
+    fn gathered(filter: &str) -> FieldExtractor {
+        let mut bytes = vec![0x52, 0x54, 0, 9, 0, 1, 0x52, 0x54, 0, 9, 0, 2, 8, 0];
+        bytes.extend([0x45, 0x02, 0, 28, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 9, 0, 2, 10, 9, 0, 1]);
+        bytes.extend([0, 7, 0, 9, 0, 8, 0, 0]);
+        let mut gatherer = FieldExtractor::new(Filter::parse(filter).unwrap().fields);
+        let mut listener = gatherer.listen(&bytes, 0);
+        net::decode(&frame(&bytes), &mut listener);
+        listener.finish();
+        gatherer.finish_protocols();
+        gatherer
+    }
+
+    fn values(filter: &str) -> Vec<String> {
+        let gatherer = gathered(filter);
+        gatherer.values.of(0).map(|value| format!("{value:?}")).collect()
+    }
+
+    #[test]
+    fn a_field_is_gathered_by_its_name() {
+        assert_eq!(values("udp.srcport == 1"), ["Number(7)"]);
+        assert_eq!(values("tcp.srcport == 1"), [""; 0]);
+    }
+
+    #[test]
+    fn an_alias_has_the_values_of_its_fields() {
+        assert_eq!(values("udp.port == 1"), ["Number(7)", "Number(9)"]);
+        assert_eq!(values("ip.dsfield.ecn == 1"), ["Number(2)"]);
+        assert_eq!(values("ip.dsfield.dscp == 1"), ["Number(0)"]);
+    }
+
+    #[test]
+    fn a_protocol_is_the_bytes_of_its_header_and_what_follows_for_those_who_search() {
+        let is_selected =
+            |filter: &str| Filter::parse(filter).unwrap().program.holds(&gathered(filter).values);
+        assert!(is_selected("eth contains 00:07:00:09") && is_selected("ip matches \"\\x00\\x07\""));
+        assert!(
+            is_selected("len(eth) == 14") && is_selected("eth[12:] == 08:00") && !is_selected("eth[14:1]")
+        );
+        let udp = [0, 7, 0, 9, 0, 8, 0, 0];
+        assert_eq!(values("udp contains 00"), [format!("Bytes({udp:?})")]);
+        assert_eq!(values("udp"), ["Unknown"]);
+    }
+
+    #[test]
+    fn a_search_looks_into_all_that_a_protocol_carries() {
+        let bytes = |range: Range<usize>| {
+            let mut all = vec![0x52, 0x54, 0, 9, 0, 1, 0x52, 0x54, 0, 9, 0, 2, 8, 0];
+            all.extend([0x45, 0x02, 0, 28, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 9, 0, 2, 10, 9, 0, 1]);
+            all.extend([0, 7, 0, 9, 0, 8, 0, 0]);
+            [format!("Bytes({:?})", &all[range])]
+        };
+        assert_eq!(values("eth contains 00"), bytes(0..42));
+        assert_eq!(values("ip contains 00"), bytes(14..42));
+        assert_eq!(values("ip matches \"0\""), bytes(14..42));
+        assert_eq!(values("ip[:] contains 00"), bytes(14..34));
+        assert_eq!(values("len(ip) > 5"), bytes(14..34));
+    }
+
+    /// A datagram of UDP in an Ethernet frame, with two bytes and padding.
+    fn padded() -> Vec<u8> {
+        let mut bytes = vec![0; 12];
+        bytes.extend([8, 0, 0x45, 0, 0, 30, 0, 0, 0, 0, 64, 17, 0, 0, 10, 9, 0, 2, 10, 9, 0, 1]);
+        bytes.extend([0, 7, 0, 9, 0, 10, 0, 0, b'h', b'i']);
+        bytes.resize(60, 0);
+        bytes
+    }
+
+    #[test]
+    fn padding_of_the_link_layer_is_no_part_of_what_it_carries() {
+        let bytes = padded();
+        for (filter, expected) in [
+            ("udp.payload == 68", &b"hi"[..]),
+            ("udp contains 00", &bytes[34..44]),
+            ("eth contains 00", &bytes),
+        ] {
+            let mut gatherer = FieldExtractor::new(Filter::parse(filter).unwrap().fields);
+            let mut listener = gatherer.listen(&bytes, 0);
+            let datagram = net::decode(&frame(&bytes), &mut listener);
+            listener.finish_at(datagram.carried.end().unwrap());
+            assert_eq!(gatherer.values.of(0).collect::<Vec<_>>(), [FilterValue::Bytes(expected)], "{filter}");
+        }
+    }
+
+    #[test]
+    fn the_options_of_tcp_belong_to_its_header() {
+        let mut bytes = vec![0; 12];
+        bytes.extend([8, 0, 0x45, 0, 0, 45, 0, 0, 0, 0, 64, 6, 0, 0, 10, 9, 0, 2, 10, 9, 0, 1]);
+        bytes.extend([0, 7, 0, 9, 0, 0, 0, 1, 0, 0, 0, 0, 0x60, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, b'x']);
+        let mut gatherer =
+            FieldExtractor::new(Filter::parse("tcp[20:2] == 01:01 and tcp contains 78").unwrap().fields);
+        let mut listener = gatherer.listen(&bytes, 0);
+        net::decode(&frame(&bytes), &mut listener);
+        listener.finish();
+        assert_eq!(gatherer.values.of(0).collect::<Vec<_>>(), [FilterValue::Bytes(&bytes[34..58])]);
+        assert_eq!(gatherer.values.of(1).collect::<Vec<_>>(), [FilterValue::Bytes(&bytes[34..59])]);
+    }
+
+    #[test]
+    fn address_resolution_follows_its_ether_type() {
+        let mut bytes = vec![0; 12];
+        bytes.extend([8, 6]);
+        bytes.extend(1..=46);
+        let mut gatherer = FieldExtractor::new(Filter::parse("arp[0] == 1").unwrap().fields);
+        let mut listener = gatherer.listen(&bytes, 0);
+        net::decode(&frame(&bytes), &mut listener);
+        listener.finish();
+        assert_eq!(gatherer.values.of(0).collect::<Vec<_>>(), [FilterValue::Bytes(&bytes[14..42])]);
+    }
+
+    #[test]
+    fn the_check_value_of_the_crc_of_hdlc() {
+        assert_eq!(crc16(b"123456789"), 0x906e);
+    }
+
+    #[test]
+    fn protocols_are_named_from_outside_to_inside() {
+        assert_eq!(values("frame.protocols == \"\""), [format!("Text({:?})", b"eth:ethertype:ip:udp")]);
+    }
+}

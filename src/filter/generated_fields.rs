@@ -1,0 +1,262 @@
+//! Fields that no structure on the wire has: what is known of a frame and of a Transaction, and fields that stand for
+//! several others.
+//!
+//! Where Wireshark has the field, it has Wireshark's name. All others begin with `nfsrdma.`.
+
+use super::types::FilterType;
+
+/// Where a fact is told.
+const CAPTURE: &str = "the capture file";
+const LINES: &str = "docs/transaction.schema.json";
+
+/// A fact's name, type, what it is, and where that is defined.
+pub type GeneratedFieldDescription = (&'static str, FilterType, &'static str, &'static str);
+
+macro_rules! facts {
+    ($($(#[doc = $group_doc:literal])+ $group:ident: $($fact:ident $name:literal $kind:ident, $about:literal, $source:expr;)*)*) => {
+        /// A fact.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Fact {
+            $($(#[doc = $about] $fact,)*)*
+        }
+
+        impl Fact {
+            $($(#[doc = $group_doc])+ pub const $group: &'static [Self] = &[$(Self::$fact),*];)*
+
+            /// How it is described.
+            pub const fn description(self) -> GeneratedFieldDescription {
+                match self {
+                    $($(Self::$fact => ($name, FilterType::$kind, $about, $source),)*)*
+                }
+            }
+        }
+    };
+}
+
+facts! {
+    /// What a frame is, whatever it carries.
+    FRAME:
+    Frame "frame" Protocol, "The whole frame as it was captured", CAPTURE;
+    Number "frame.number" Unsigned, "Number of the frame, from 1, over all input", CAPTURE;
+    Time "frame.time" Time, "When the frame was captured", CAPTURE;
+    TimeEpoch "frame.time_epoch" Duration, "When the frame was captured, since 1970-01-01 00:00:00 UTC", CAPTURE;
+    TimeRelative "frame.time_relative" Duration, "When the frame was captured, since the first frame", CAPTURE;
+    TimeDelta "frame.time_delta" Duration, "Time since the frame before", CAPTURE;
+    TimeDeltaDisplayed "frame.time_delta_displayed" Duration, "Time since the frame before that was selected", CAPTURE;
+    Length "frame.len" Unsigned, "Length of the frame on the wire in bytes", CAPTURE;
+    CapturedLength "frame.cap_len" Unsigned, "How many bytes of the frame were captured", CAPTURE;
+    Protocols "frame.protocols" Text, "The protocols of the frame from outside to inside, with colons between them", CAPTURE;
+
+    /// What a datagram carries.
+    PAYLOAD:
+    TcpStream "tcp.stream" Unsigned, "Which stream of the capture a segment of TCP belongs to, from 0", CAPTURE;
+    TcpSequence "tcp.seq" Unsigned, "Sequence number, from that of the SYN on; where that was not captured, from 1", "RFC 9293 section 3.4";
+    TcpNextSequence "tcp.nxtseq" Unsigned, "Sequence number behind the segment, counted in the same way", "RFC 9293 section 3.4";
+    TcpAcknowledgment "tcp.ack" Unsigned, "Acknowledgement number, from the SYN of the other side on", "RFC 9293 section 3.4";
+    TcpLength "tcp.len" Unsigned, "Length of the payload of a TCP segment in bytes", "RFC 9293 section 3.4";
+    TcpPayload "tcp.payload" Bytes, "The payload of a TCP segment", "RFC 9293 section 3.1";
+    UdpPayload "udp.payload" Bytes, "The payload of a UDP datagram", "RFC 768";
+    MpaCrc "nfsrdma.mpa.crc" Text, "What the CRC of an FPDU is that the frame completes: good, bad, absent (not in use) or unknown (not captured whole)", "RFC 5044 section 4.4";
+    Arp "arp" Protocol, "Address resolution, of which no field is read", "RFC 826";
+
+    /// What an RPC-over-RDMA header is, and what its lists of chunks hold.
+    CHUNK_LISTS:
+    Dialect "rpcordma.dialect" Text, "Dialect of the RPC-over-RDMA header: prototype, rfc5666, rfc8166, v2", LINES;
+    ReadsCount "rpcordma.reads_count" Unsigned, "How many segments the Read list has", "RFC 8166 section 4.3.1";
+    WritesCount "rpcordma.writes_count" Unsigned, "How many chunks the Write list has", "RFC 8166 section 4.3.2";
+    ReplyCount "rpcordma.reply_count" Unsigned, "Whether there is a Reply chunk: 1 or 0", "RFC 8166 section 4.3.3";
+    SegmentCount "rpcordma.segment_count" Unsigned, "How many segments a Write chunk or the Reply chunk has", "RFC 8166 section 3.4.6";
+
+    /// What a message is in its Transaction.
+    MESSAGE:
+    RpcTime "rpc.time" Duration, "Time from the Call to the Reply, on the Reply", "RFC 5531 section 9";
+    CallFrameOfReply "rpc.repframe" Unsigned, "On a Reply the frame that completed its Call", "RFC 5531 section 9";
+    ReplyFrameOfCall "rpc.reqframe" Unsigned, "On a Call the frame that completed its Reply, where that is known", "RFC 5531 section 9";
+
+    /// What a Transaction is.
+    TRANSACTION:
+    Index "nfsrdma.index" Unsigned, "Number of the Transaction, in the order in which they close", LINES;
+    Connection "nfsrdma.connection" Unsigned, "Number of the connection", LINES;
+    Transport "nfsrdma.transport" Text, "What carries the connection: rocev2, rocev1, infiniband, iwarp, tcp, udp", LINES;
+    Client "nfsrdma.client" Address, "Address of the side that opened the connection", LINES;
+    ClientPort "nfsrdma.client_port" Unsigned, "Port or queue pair of the client", LINES;
+    Server "nfsrdma.server" Address, "Address of the other side", LINES;
+    ServerPort "nfsrdma.server_port" Unsigned, "Port or queue pair of the server", LINES;
+    VlanId "nfsrdma.vlan_id" Unsigned, "Identifier of a VLAN that the connection is in, the outermost first", "IEEE 802.1Q section 9.6";
+    Vni "nfsrdma.vni" Unsigned, "VNI of VXLAN, or VSID of NVGRE, of the virtual network that the connection is in", "RFC 7348 section 5, RFC 7637 section 3.2";
+    Direction "nfsrdma.direction" Text, "forward or reverse: whether the Call comes from the client", "RFC 8167 section 1";
+    Xid "nfsrdma.xid" Unsigned, "Transaction id of the RPC", "RFC 5531 section 9";
+    Program "nfsrdma.program" Text, "Name of the program", LINES;
+    Version "nfsrdma.version" Unsigned, "Version of the program", LINES;
+    MinorVersion "nfsrdma.minor_version" Unsigned, "Minor version of NFSv4", "RFC 8178 section 4";
+    Procedure "nfsrdma.procedure" Text, "Name of the procedure", LINES;
+    Operation "nfsrdma.operation" Text, "The procedure; of a COMPOUND the operation that it is about", LINES;
+    Status "nfsrdma.status" Text, "Status of the procedure or COMPOUND", LINES;
+    RpcStatus "nfsrdma.rpc_status" Text, "How RPC went, and RPC-over-RDMA below it", "RFC 5531 section 9";
+    Path "nfsrdma.path" Text, "Path of the file, as far as its names were seen; else the hash of its filehandle", LINES;
+    NewPath "nfsrdma.new_path" Text, "The other path of RENAME, LINK, COPY and CLONE", LINES;
+    Latency "nfsrdma.latency" Duration, "First frame of the Call to last frame of the Reply", LINES;
+    PhaseCall "nfsrdma.phase.call" Duration, "First to last frame of the Call", LINES;
+    PhaseDataIn "nfsrdma.phase.data_in" Duration, "First RDMA Read request to last Read response", LINES;
+    PhaseServer "nfsrdma.phase.server" Duration, "What no other phase accounts for: the server at work, and the network", LINES;
+    PhaseDataOut "nfsrdma.phase.data_out" Duration, "First to last RDMA Write", LINES;
+    PhaseReply "nfsrdma.phase.reply" Duration, "First to last frame of the Reply", LINES;
+    PhaseRecovery "nfsrdma.phase.recovery" Duration, "Waiting for packets that were lost or refused and sent again", LINES;
+    Complete "nfsrdma.complete" Boolean, "Call, Reply and all bytes of chunks that were moved are in the capture", LINES;
+    Missing "nfsrdma.missing" Text, "What is not in the capture: call, reply:176-227, read:0:1024-2047", LINES;
+    RetryOf "nfsrdma.retry_of" Unsigned, "Index of the Transaction that this one repeats", LINES;
+    CallTime "nfsrdma.call.time_epoch" Duration, "First frame of the Call, since 1970-01-01 00:00:00 UTC", LINES;
+    CallLength "nfsrdma.call.length" Unsigned, "Bytes of the Call that went inline", "RFC 8166 section 3.3.2";
+    CallCopies "nfsrdma.call.copies" Unsigned, "How often the Call was sent", LINES;
+    CallResent "nfsrdma.call.resent" Unsigned, "How often RPC sent the Call again, beyond the transport", LINES;
+    CallDelivered "nfsrdma.call.delivered" Text, "acknowledged or assumed: how it is known which copy of the Call the server accepted", LINES;
+    CallLostCopy "nfsrdma.call.lost_copy" Text, "certain or possible: evidence that an earlier copy of the Call was lost before the capture point", LINES;
+    CallFrame "nfsrdma.call.frame" Unsigned, "A frame of the Call", LINES;
+    ReplyLength "nfsrdma.reply.length" Unsigned, "Bytes of the Reply that went inline", "RFC 8166 section 3.3.2";
+    ReplyCopies "nfsrdma.reply.copies" Unsigned, "How often the Reply was sent", LINES;
+    ReplyResent "nfsrdma.reply.resent" Unsigned, "How often RPC sent the Reply again, beyond the transport", LINES;
+    ReplyDelivered "nfsrdma.reply.delivered" Text, "acknowledged or assumed: how it is known which copy of the Reply the client accepted", LINES;
+    ReplyFrame "nfsrdma.reply.frame" Unsigned, "A frame of the Reply", LINES;
+    ChunkKind "nfsrdma.chunk.kind" Text, "read, write or reply: what a chunk of the Transaction is for", "RFC 8166 section 3.4";
+    ChunkPosition "nfsrdma.chunk.position" Unsigned, "Position of a Read chunk", "RFC 8166 section 3.4.5";
+    ChunkSegments "nfsrdma.chunk.segments" Unsigned, "How many segments a chunk has", "RFC 8166 section 3.4.3";
+    ChunkOffered "nfsrdma.chunk.offered" Unsigned, "Bytes of a chunk as the Call offers it", "RFC 8166 section 3.4.3";
+    ChunkReturned "nfsrdma.chunk.returned" Unsigned, "Bytes of a Write or Reply chunk that the Reply says it used", "RFC 8166 section 3.4.6";
+    ChunkMoved "nfsrdma.chunk.moved" Unsigned, "Distinct bytes of a chunk that were seen moving", LINES;
+}
+
+impl Fact {
+    /// Facts that are words in capital letters, and in small ones: a filter may write them as it likes.
+    pub(super) const CAPITALS: &'static [Self] =
+        &[Self::Program, Self::Procedure, Self::Operation, Self::Status, Self::RpcStatus];
+    pub(super) const SMALL: &'static [Self] = &[
+        Self::Transport,
+        Self::Direction,
+        Self::Dialect,
+        Self::ChunkKind,
+        Self::MpaCrc,
+        Self::CallDelivered,
+        Self::CallLostCopy,
+        Self::ReplyDelivered,
+    ];
+
+    /// Facts of a Transaction for which its messages are read.
+    pub(super) const OUTCOME: &'static [Self] = &[
+        Self::Program,
+        Self::Version,
+        Self::MinorVersion,
+        Self::Procedure,
+        Self::Operation,
+        Self::Status,
+        Self::RpcStatus,
+        Self::Path,
+        Self::NewPath,
+    ];
+}
+
+/// What a field has of the value of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AliasPart {
+    /// All of it.
+    Whole,
+    /// How many bits the value is shifted to the right, and which bits are left.
+    Bits(u32, u64),
+    /// How many bytes it has.
+    Length,
+    /// Their CRC-32, as Ethernet has it.
+    Crc32,
+    /// The CRC-16 of HDLC (ITU-T X.25) over them and so many bytes before them.
+    Crc16From(usize),
+}
+
+/// A field whose values are those of others, as they are or a part of them: name, the others, what is done to a value,
+/// what it is, and where that is defined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alias {
+    /// Its name.
+    pub name: &'static str,
+    /// The fields that it stands for.
+    pub of: &'static [&'static str],
+    /// What of their values it has.
+    pub part: AliasPart,
+    /// What it is.
+    pub about: &'static str,
+    /// Where that is defined.
+    pub source: &'static str,
+}
+
+macro_rules! alias {
+    ($name:literal = $($of:literal)|+ $([$($part:tt)+])?, $about:literal, $source:literal) => {
+        Alias {
+            name: $name,
+            of: &[$($of),+],
+            part: alias!(@part $($($part)+)?),
+            about: $about,
+            source: $source,
+        }
+    };
+    (@part) => { AliasPart::Whole };
+    (@part $shift:literal, $mask:literal) => { AliasPart::Bits($shift, $mask) };
+    (@part $part:ident $(($($number:tt)*))?) => { AliasPart::$part $(($($number)*))? };
+}
+
+/// The fields that stand for others.
+pub const ALIASES: &[Alias] = &[
+    alias!("eth.addr" = "eth.src" | "eth.dst", "Source or destination", "IEEE 802.3 section 3"),
+    alias!("ip.addr" = "ip.src" | "ip.dst", "Source or destination", "RFC 791 section 3.1"),
+    alias!("ip.dsfield.dscp" = "ip.dsfield" [2, 0x3f], "Differentiated services codepoint", "RFC 2474 section 3"),
+    alias!("ip.dsfield.ecn" = "ip.dsfield" [0, 0x03], "Explicit congestion notification", "RFC 3168 section 5"),
+    alias!("ipv6.addr" = "ipv6.src" | "ipv6.dst", "Source or destination", "RFC 8200 section 3"),
+    alias!("ipv6.tclass.dscp" = "ipv6.tclass" [2, 0x3f], "Differentiated services codepoint", "RFC 2474 section 3"),
+    alias!("ipv6.tclass.ecn" = "ipv6.tclass" [0, 0x03], "Explicit congestion notification", "RFC 3168 section 5"),
+    alias!("tcp.port" = "tcp.srcport" | "tcp.dstport", "Source or destination", "RFC 9293 section 3.1"),
+    alias!("udp.port" = "udp.srcport" | "udp.dstport", "Source or destination", "RFC 768"),
+    alias!(
+        "nfs.open4.share_access" = "nfs.share_access" [0, 0xff],
+        "The access that OPEN asks for",
+        "RFC 8881 section 18.16.1"
+    ),
+    alias!(
+        "nfs.want" = "nfs.share_access" [0, 0xffff_ff00],
+        "What OPEN and WANT_DELEGATION want of a delegation",
+        "RFC 8881 section 18.16.1, RFC 9754"
+    ),
+    alias!(
+        "nfs.fh.hash" = "nfs.fhandle"[Crc32],
+        "CRC-32 of a filehandle, which --filehandles hash shows",
+        "docs/display-filters.md"
+    ),
+    alias!(
+        "nfs.fh.length" = "nfs.fhandle"[Length],
+        "Length of a filehandle in bytes",
+        "RFC 8881 section 3.2"
+    ),
+    alias!(
+        "nfs.stateid.hash" = "nfs.stateid.other"[Crc16From(4)],
+        "CRC-16 (ITU-T X.25) of a stateid with its seqid",
+        "docs/display-filters.md"
+    ),
+    alias!(
+        "nfs.stateid.other_hash" = "nfs.stateid.other"[Crc32],
+        "CRC-32 of a stateid without its seqid",
+        "docs/display-filters.md"
+    ),
+    alias!(
+        "nfs.status" = "nfs.status2" | "nfs.status3" | "nfs.nfsstat4",
+        "Status of a procedure, a COMPOUND or an operation",
+        "RFC 1094 section 2.3.1, RFC 1813 section 2.6, RFC 8881 section 15"
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_that_wireshark_has_not_begin_with_the_name_of_this_program() {
+        for fact in Fact::TRANSACTION {
+            let (name, ..) = fact.description();
+            assert!(name.starts_with("nfsrdma."), "{name}");
+        }
+    }
+}

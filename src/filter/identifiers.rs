@@ -1,0 +1,106 @@
+//! The words that facts have for values. A filter that wants another one equal would select nothing, and not say so.
+
+use nfsrdma_dissectors::field::FlagName;
+use nfsrdma_dissectors::flow::transaction::ConnectionTransport;
+use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
+use nfsrdma_dissectors::rpc::{AcceptStat, Program, RejectStat};
+use nfsrdma_dissectors::rpcrdma::{Dialect, ErrCode, version2};
+use nfsrdma_dissectors::xdr::Xdr;
+
+use super::catalog::Catalog;
+use super::generated_fields::Fact;
+use super::procedures;
+
+/// The fields that hold how a procedure went, in the words of each protocol.
+const STATUSES: [&str; 6] =
+    ["nfs.status", "mount.status", "nlm.stat", "nlm.test_stat.stat", "rquota.status", "stat.stat_res.res"];
+
+fn names(of: &[FlagName]) -> impl Iterator<Item = String> {
+    of.iter().map(|(_, name)| (*name).to_owned())
+}
+
+fn listed(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// Every word that a fact may be, once; `None` where it may be any text. What has no name is its number, and stands in no
+/// list.
+pub(super) fn of(fact: Fact, catalog: &Catalog) -> Option<Vec<String>> {
+    let procedures = || procedures::all().iter().flat_map(|of| names(&of.names));
+    let mut words: Vec<String> = match fact {
+        Fact::Program => names(Program::NAMES).collect(),
+        Fact::Procedure => procedures().collect(),
+        Fact::Operation => {
+            procedures().chain(names(Operation::NAMES)).chain(names(CbOperation::NAMES)).collect()
+        }
+        Fact::Status => {
+            let fields = STATUSES.iter().filter_map(|name| catalog.get(name));
+            fields.flat_map(|field| names(&field.names)).collect()
+        }
+        Fact::RpcStatus => {
+            let codes = names(ErrCode::NAMES).chain(names(version2::RpcRdma2ErrCode::NAMES));
+            let rdma = codes.map(|code| format!("RDMA_ERROR:{code}"));
+            names(AcceptStat::NAMES).chain(names(RejectStat::NAMES)).chain(rdma).collect()
+        }
+        Fact::Transport => ConnectionTransport::ALL.iter().map(ConnectionTransport::to_string).collect(),
+        Fact::Direction => listed(&["forward", "reverse"]),
+        Fact::Dialect => listed(&Dialect::ALL.map(Dialect::key)),
+        Fact::ChunkKind => listed(&["read", "write", "reply"]),
+        Fact::CallDelivered | Fact::ReplyDelivered => listed(&["acknowledged", "assumed"]),
+        Fact::CallLostCopy => listed(&["certain", "possible"]),
+        Fact::MpaCrc => listed(&["good", "bad", "absent", "unknown"]),
+        _ => return None,
+    };
+    words.sort_unstable();
+    words.dedup();
+    Some(words)
+}
+
+/// Whether a word is the number of what has no name.
+pub(super) fn is_number(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|letter| letter.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_fact_that_is_a_word_has_its_words() {
+        for fact in Fact::CAPITALS.iter().chain(Fact::SMALL) {
+            let words = of(*fact, Catalog::shared()).unwrap_or_else(|| panic!("{fact:?}"));
+            let is_capital = Fact::CAPITALS.contains(fact);
+            let as_written = |word: &String| {
+                if is_capital { word.to_ascii_uppercase() } else { word.to_ascii_lowercase() }
+            };
+            assert!(words.iter().all(|word| *word == as_written(word)), "{fact:?}: {words:?}");
+        }
+        assert_eq!(of(Fact::Path, Catalog::shared()), None);
+    }
+
+    #[test]
+    fn the_words_of_a_status_are_those_of_every_protocol() {
+        let words = of(Fact::Status, Catalog::shared()).unwrap();
+        for word in [
+            "NFS_OK",
+            "NFS3ERR_NOENT",
+            "NFS4ERR_DELAY",
+            "MNT3_OK",
+            "LCK_GRANTED",
+            "NLM4_DENIED_GRACE_PERIOD",
+            "STAT_SUCC",
+            "Q_OK",
+        ] {
+            assert!(words.iter().any(|known| known == word), "{word}: {words:?}");
+        }
+    }
+
+    #[test]
+    fn operations_are_those_of_every_program() {
+        let words = of(Fact::Operation, Catalog::shared()).unwrap();
+        for word in ["READ", "MNT", "SEQUENCE", "READ_PLUS", "CB_RECALL", "CB_COMPOUND", "NM_LOCK", "GETPORT"]
+        {
+            assert!(words.iter().any(|known| known == word), "{word}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What must be done to see the fields that a filter names.
+
+use nfsrdma_dissectors::field::registry::DecodeLayer;
+
+use super::catalog::{Catalog, FieldOrigin};
+use super::generated_fields::Fact;
+
+/// What must be done to see the fields that a filter names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct RequiredLayers {
+    /// Facts of the frame.
+    pub(super) frame: bool,
+    /// The headers of the frame are told.
+    pub(super) headers: bool,
+    /// Management datagrams are told.
+    pub(super) management: bool,
+    /// The headers of iWARP are told, which stand in a stream of TCP.
+    pub(super) iwarp: bool,
+    /// The RPC-over-RDMA header is told.
+    pub(super) rpcrdma: bool,
+    /// The RPC header is told.
+    pub(super) rpc: bool,
+    /// The arguments or results are told.
+    pub(super) procedure: bool,
+    /// A protocol that has no header is asked for.
+    pub(super) bare_protocols: bool,
+    /// Facts of a message.
+    pub(super) message: bool,
+    /// Facts of a Transaction.
+    pub(super) transaction: bool,
+    /// Those of them for which its messages are read.
+    pub(super) outcome: bool,
+}
+
+impl RequiredLayers {
+    /// Whether a frame has something to give by itself.
+    pub(super) fn of_frame(self) -> bool {
+        self.frame || self.headers || self.management
+    }
+
+    /// Whether a message has.
+    pub(super) fn of_message(self) -> bool {
+        self.rpcrdma || self.rpc || self.procedure || self.message
+    }
+
+    fn add_all(&mut self, names: &[&str]) {
+        for entry in names.iter().filter_map(|name| Catalog::shared().get(name)) {
+            self.add(&entry.origin);
+        }
+    }
+
+    /// Adds what must be done for a field of this origin.
+    pub(super) fn add(&mut self, origin: &FieldOrigin) {
+        match origin {
+            FieldOrigin::Structure(layers) | FieldOrigin::Protocol(layers) => {
+                self.bare_protocols |= matches!(origin, FieldOrigin::Protocol(_));
+                for layer in layers {
+                    match layer {
+                        DecodeLayer::Frame => self.headers = true,
+                        DecodeLayer::Management => (self.headers, self.management) = (true, true),
+                        DecodeLayer::Iwarp => (self.headers, self.iwarp) = (true, true),
+                        DecodeLayer::PrivateData => {
+                            (self.headers, self.management, self.iwarp) = (true, true, true);
+                        }
+                        DecodeLayer::RpcRdma => self.rpcrdma = true,
+                        DecodeLayer::Rpc => self.rpc = true,
+                        DecodeLayer::Procedure => self.procedure = true,
+                    }
+                }
+            }
+            FieldOrigin::Fact(Fact::Protocols) => {
+                self.frame = true;
+                (self.headers, self.iwarp, self.bare_protocols) = (true, true, true);
+                (self.rpcrdma, self.rpc, self.procedure) = (true, true, true);
+            }
+            FieldOrigin::Fact(Fact::UdpPayload | Fact::Arp) => self.headers = true,
+            FieldOrigin::Fact(fact) if Fact::CHUNK_LISTS.contains(fact) => self.rpcrdma = true,
+            FieldOrigin::Fact(fact) if Fact::FRAME.contains(fact) || Fact::PAYLOAD.contains(fact) => {
+                self.frame = true
+            }
+            FieldOrigin::Fact(fact) if Fact::MESSAGE.contains(fact) => self.message = true,
+            FieldOrigin::Fact(fact) => {
+                self.transaction = true;
+                self.outcome |= Fact::OUTCOME.contains(fact);
+            }
+            FieldOrigin::Procedure(_) => self.message = true,
+            FieldOrigin::Alias(alias) => self.add_all(alias.of),
+            FieldOrigin::Bit(bit) => self.add_all(&bit.of),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::Filter;
+
+    #[test]
+    fn only_what_holds_a_named_field_is_wanted() {
+        let wants = |filter: &str| {
+            let mut wants = RequiredLayers::default();
+            Filter::parse(filter).unwrap().fields.iter().for_each(|field| wants.add(&field.origin));
+            wants
+        };
+        assert_eq!(
+            wants("infiniband.bth.opcode == 4"),
+            RequiredLayers { headers: true, ..RequiredLayers::default() }
+        );
+        assert_eq!(wants("rpcordma.xid"), RequiredLayers { rpcrdma: true, ..RequiredLayers::default() });
+        assert_eq!(wants("rpc.xid"), RequiredLayers { rpc: true, ..RequiredLayers::default() });
+        assert_eq!(wants("nfs.status == 0"), RequiredLayers { procedure: true, ..RequiredLayers::default() });
+        assert_eq!(wants("frame.len > 5"), RequiredLayers { frame: true, ..RequiredLayers::default() });
+        assert_eq!(
+            wants("nfsrdma.latency > 5"),
+            RequiredLayers { transaction: true, ..RequiredLayers::default() }
+        );
+        assert_eq!(wants("rpc.time > 5"), RequiredLayers { message: true, ..RequiredLayers::default() });
+        let management = wants("infiniband.cm.req");
+        assert_eq!(
+            management,
+            RequiredLayers { headers: true, management: true, ..RequiredLayers::default() }
+        );
+    }
+}

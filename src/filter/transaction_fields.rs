@@ -1,0 +1,306 @@
+//! What is known of a message and of a Transaction beyond their bytes, told to a filter that names it.
+
+use std::net::IpAddr;
+use std::ops::Range;
+
+use nfsrdma_dissectors::address::Address;
+use nfsrdma_dissectors::field::{self, Field, Observer};
+use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind};
+use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::flow::transaction::{CallDirection, MessageRecord, RpcMessageKind, Transaction};
+use nfsrdma_dissectors::frame::FrameNumber;
+use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_dissectors::rpcrdma::Carriage;
+
+use super::extractor::FieldExtractor;
+use super::generated_fields::Fact;
+use super::procedures;
+use super::value::FilterValue;
+use crate::analysis::names::OperationPaths;
+
+fn number<'v>(number: impl Into<u64>) -> Option<FilterValue<'v>> {
+    Some(FilterValue::Number(i128::from(number.into())))
+}
+
+fn duration<'v>(nanoseconds: u64) -> Option<FilterValue<'v>> {
+    Some(FilterValue::Duration(i128::from(nanoseconds)))
+}
+
+/// Tells a text that must be made first, if the filter names it.
+fn text(to: &mut FieldExtractor, fact: Fact, text: impl FnOnce() -> Option<String>) {
+    if to.slot_of(fact).is_some()
+        && let Some(text) = text()
+    {
+        to.fact(fact, || Some(FilterValue::Text(text.as_bytes())));
+    }
+}
+
+/// Tells an address, as what it is compared with.
+fn address(to: &mut FieldExtractor, fact: Fact, address: Address) {
+    match address {
+        Address::Ip(IpAddr::V4(address)) => to.fact(fact, || Some(FilterValue::Ipv4(address.to_bits(), 32))),
+        Address::Ip(IpAddr::V6(address)) => to.fact(fact, || Some(FilterValue::Ipv6(address.to_bits(), 128))),
+        Address::Lid(_) => text(to, fact, || Some(address.to_string())),
+        Address::Unknown => {}
+    }
+}
+
+/// Tells what a Transaction is about, where a filter names that.
+pub(super) fn files(to: &mut FieldExtractor, about: OperationPaths<'_>) {
+    for (fact, path) in [(Fact::Path, about.path), (Fact::NewPath, about.new_path)] {
+        to.fact(fact, || path.map(FilterValue::Text));
+    }
+}
+
+/// Tells the fields of a message, from its RPC-over-RDMA header to its arguments or results.
+pub(super) fn message(
+    to: &mut FieldExtractor,
+    transaction: &Transaction,
+    reading: &TransactionMessages<'_>,
+    which: RpcMessageKind,
+) {
+    let Some(record) = transaction.message(which) else { return };
+    let wants = to.wants;
+    if wants.bare_protocols {
+        to.program = FilterCallFields::of(reading).protocol();
+    }
+    if wants.rpcrdma {
+        let mut listener = to.listen(&record.bytes, 0);
+        // What was told before an error stands.
+        let _ = reading.observe_rpcrdma(which, &mut listener);
+        listener.finish();
+        chunk_lists(to, record);
+    }
+    if !record.is_rdma_error() {
+        rpc_message(to, transaction, reading, which);
+    }
+}
+
+/// Tells the dialect of the RPC-over-RDMA header of a message, and how many chunks and segments it lists.
+fn chunk_lists(to: &mut FieldExtractor, record: &MessageRecord) {
+    if record.rpcrdma.is_none() || Fact::CHUNK_LISTS.iter().all(|fact| to.slot_of(*fact).is_none()) {
+        return;
+    }
+    to.fact(Fact::Dialect, || record.dialect().map(|dialect| FilterValue::Text(dialect.key().as_bytes())));
+    let Some(header) = record.header() else { return };
+    if !matches!(header.carriage(), Carriage::Inline | Carriage::InChunk) {
+        return;
+    }
+    to.fact(Fact::ReadsCount, || number(header.read_segments().unwrap_or(0) as u64));
+    to.fact(Fact::WritesCount, || number(header.writes().len()));
+    to.fact(Fact::ReplyCount, || number(u32::from(header.reply_chunk().is_some())));
+    for chunk in header.writes().iter().chain(header.reply_chunk().cloned()) {
+        to.fact(Fact::SegmentCount, || number(chunk.target.len()));
+    }
+}
+
+/// Tells the fields of a message from its RPC header on.
+pub(super) fn rpc_message(
+    to: &mut FieldExtractor,
+    transaction: &Transaction,
+    reading: &TransactionMessages<'_>,
+    which: RpcMessageKind,
+) {
+    let wants = to.wants;
+    if wants.bare_protocols {
+        to.program = FilterCallFields::of(reading).protocol();
+    }
+    if let Some((bytes, base)) = reading.rpc_bytes(which).filter(|(bytes, _)| !bytes.is_empty()) {
+        let mut listener = to.listen(bytes, base);
+        // What was told before an error stands.
+        if wants.procedure {
+            let _ = reading.observe_rpc(which, &mut listener);
+        } else if wants.rpc {
+            let _ = reading.observe_rpc_header(which, &mut listener);
+        }
+        listener.finish();
+    }
+    // NULL has neither arguments nor results, and belongs to its program all the same.
+    if let Some(protocol) = to.program {
+        to.protocol(protocol);
+    }
+    if which == RpcMessageKind::Reply {
+        // The Call tells what a Reply answers.
+        if let Some(mut listener) = to.listen_for(&["rpc.program", "rpc.programversion", "rpc.procedure"]) {
+            let _ = reading.observe_rpc_header(RpcMessageKind::Call, &mut listener);
+        }
+    }
+    if wants.message {
+        message_facts(to, transaction, reading, which);
+    }
+}
+
+fn message_facts(
+    to: &mut FieldExtractor,
+    transaction: &Transaction,
+    reading: &TransactionMessages<'_>,
+    which: RpcMessageKind,
+) {
+    if let (RpcMessageKind::Reply, Some(call), Some(reply)) = (which, &transaction.call, &transaction.reply) {
+        let between = reply.end_time.0.checked_sub(call.end_time.0);
+        to.fact(Fact::RpcTime, || Some(FilterValue::Duration(i128::from(between?))));
+        to.fact(Fact::CallFrameOfReply, || number(completed_by(call)?.0));
+    }
+    if let (RpcMessageKind::Call, Some(reply)) = (which, &transaction.reply) {
+        to.fact(Fact::ReplyFrameOfCall, || number(completed_by(reply)?.0));
+    }
+    if to.has_procedures() {
+        let FilterCallFields { program, version, procedure } = FilterCallFields::of(reading);
+        if let Some(procedure) = procedure {
+            to.procedure(program, version, procedure);
+        }
+    }
+}
+
+/// The frame that completed the first copy of a message.
+fn completed_by(record: &MessageRecord) -> Option<FrameNumber> {
+    let copies = usize::try_from(record.copies).unwrap_or(1).max(1);
+    let first_copy = (record.frames.len() / copies).max(1);
+    record.frames.get(first_copy - 1).copied()
+}
+
+/// What a Call is for.
+#[derive(Default)]
+struct FilterCallFields {
+    program: Option<u64>,
+    version: Option<u64>,
+    procedure: Option<u64>,
+}
+
+impl FilterCallFields {
+    /// The protocol that the fields of the program begin with.
+    fn protocol(&self) -> Option<&'static str> {
+        u32::try_from(self.program?).ok().map(|program| procedures::protocol(Program(program)))
+    }
+
+    fn of(reading: &TransactionMessages<'_>) -> Self {
+        let mut words = Self::default();
+        // What was told before an error stands.
+        let _ = reading.observe_rpc_header(RpcMessageKind::Call, &mut words);
+        words
+    }
+}
+
+impl<'a> Observer<'a> for FilterCallFields {
+    fn enter(&mut self, _: &'static Field, _: usize) {}
+
+    fn leave(&mut self, _: usize) {}
+
+    fn value(&mut self, field: &'static Field, _: Range<usize>, value: field::FieldValue<'a>) {
+        let (field::FieldValue::Unsigned(number) | field::FieldValue::Enum(number, _)) = value else {
+            return;
+        };
+        match field.name {
+            "rpc.program" => self.program = Some(number),
+            "rpc.programversion" => self.version = Some(number),
+            "rpc.procedure" => self.procedure = Some(number),
+            _ => {}
+        }
+    }
+}
+
+/// Tells what is known of a Transaction, but for its [`outcome`]. One that is still open has no number yet, and no connection by name.
+pub(super) fn transaction(to: &mut FieldExtractor, transaction: &Transaction) {
+    let Transaction { index, connection, direction, xid, call, reply, .. } = transaction;
+    if *index > 0 {
+        to.fact(Fact::Index, || number(*index));
+        to.fact(Fact::Connection, || number(connection.number));
+        text(to, Fact::Transport, || Some(connection.transport.to_string()));
+        address(to, Fact::Client, connection.client.address);
+        address(to, Fact::Server, connection.server.address);
+        to.fact(Fact::ClientPort, || connection.client.port.and_then(number));
+        to.fact(Fact::ServerPort, || connection.server.port.and_then(number));
+        connection.tenant.vlan_ids().for_each(|id| to.fact(Fact::VlanId, || number(id)));
+        to.fact(Fact::Vni, || connection.tenant.network_identifier().and_then(number));
+        let direction = match direction {
+            CallDirection::Forward => "forward",
+            CallDirection::Reverse => "reverse",
+        };
+        to.fact(Fact::Direction, || Some(FilterValue::Text(direction.as_bytes())));
+        if to.slot_of(Fact::Missing).is_some() || to.slot_of(Fact::Complete).is_some() {
+            let missing = transaction.read(|reading| reading.facts().missing(transaction));
+            to.fact(Fact::Complete, || Some(FilterValue::Bool(missing.is_empty())));
+            for missing in missing {
+                text(to, Fact::Missing, || Some(missing.to_string()));
+            }
+        }
+        to.fact(Fact::RetryOf, || transaction.retry_of.and_then(number));
+    }
+    to.fact(Fact::Xid, || number(xid.0));
+    to.fact(Fact::Latency, || transaction.latency().and_then(duration));
+    to.fact(Fact::CallTime, || Some(FilterValue::Duration(i128::from(call.as_ref()?.time.0))));
+    if let Some(phases) = transaction.phases() {
+        to.fact(Fact::PhaseCall, || duration(phases.call));
+        to.fact(Fact::PhaseDataIn, || duration(phases.data_in));
+        to.fact(Fact::PhaseServer, || duration(phases.server));
+        to.fact(Fact::PhaseDataOut, || duration(phases.data_out));
+        to.fact(Fact::PhaseReply, || duration(phases.reply));
+        to.fact(Fact::PhaseRecovery, || duration(phases.recovery));
+    }
+    let messages = [
+        (call, Fact::CallLength, [Fact::CallCopies, Fact::CallResent], Fact::CallDelivered, Fact::CallFrame),
+        (
+            reply,
+            Fact::ReplyLength,
+            [Fact::ReplyCopies, Fact::ReplyResent],
+            Fact::ReplyDelivered,
+            Fact::ReplyFrame,
+        ),
+    ];
+    for (record, length, [copies, resent], delivered, frame) in messages {
+        let Some(record) = record else { continue };
+        to.fact(length, || record.inline_length().and_then(|length| number(length as u64)));
+        to.fact(copies, || number(record.copies));
+        to.fact(resent, || number(record.resent));
+        text(to, delivered, || Some(record.delivered.to_string()));
+        if to.slot_of(frame).is_some() {
+            record.frames.iter().for_each(|number_of| to.fact(frame, || number(number_of.0)));
+        }
+    }
+    text(to, Fact::CallLostCopy, || transaction.lost_copy().map(|lost| lost.key().to_owned()));
+    let kinds = [
+        (ChunkKind::Read, transaction.read_chunks.as_slice()),
+        (ChunkKind::Write, &transaction.write_chunks),
+        (ChunkKind::Reply, transaction.reply_chunk.as_slice()),
+    ];
+    for (kind, chunks) in kinds {
+        chunks.iter().for_each(|of| chunk(to, kind, of));
+    }
+}
+
+/// Tells what its messages say of a Transaction as a whole.
+pub(super) fn outcome(to: &mut FieldExtractor, facts: &RpcSummary) {
+    text(to, Fact::Program, || facts.program_name().map(str::to_owned));
+    to.fact(Fact::Version, || facts.version.and_then(number));
+    to.fact(Fact::MinorVersion, || facts.minor_version.and_then(number));
+    text(to, Fact::Procedure, || facts.procedure_name.map(str::to_owned));
+    text(to, Fact::Operation, || {
+        facts.operation.map(|operation| match operation {
+            CallOperation::Named(name) => name.to_owned(),
+            CallOperation::Number(number) => number.to_string(),
+        })
+    });
+    text(to, Fact::Status, || {
+        facts.status.map(|status| status.name.map_or_else(|| status.number.to_string(), str::to_owned))
+    });
+    text(to, Fact::RpcStatus, || {
+        facts.rpc_status.map(|status| match status {
+            RpcStatus::Rpc(status) => status.to_string(),
+            RpcStatus::RdmaError(code) => format!("RDMA_ERROR:{code}"),
+        })
+    });
+}
+
+fn chunk(to: &mut FieldExtractor, kind: ChunkKind, chunk: &Chunk) {
+    let name = match kind {
+        ChunkKind::Read => "read",
+        ChunkKind::Write => "write",
+        ChunkKind::Reply => "reply",
+    };
+    to.fact(Fact::ChunkKind, || Some(FilterValue::Text(name.as_bytes())));
+    to.fact(Fact::ChunkPosition, || chunk.position.and_then(number));
+    to.fact(Fact::ChunkSegments, || number(chunk.segments.len() as u64));
+    to.fact(Fact::ChunkOffered, || number(chunk.offered()));
+    to.fact(Fact::ChunkReturned, || chunk.returned().and_then(number));
+    to.fact(Fact::ChunkMoved, || number(chunk.moved()));
+}

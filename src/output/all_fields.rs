@@ -1,0 +1,106 @@
+//! Everything that a frame has, by the names of fields: its headers, and the messages that it completes.
+
+use std::ops::Range;
+
+use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, Observer};
+use nfsrdma_dissectors::flow::{Flow, FrameKind, observe_segment};
+use nfsrdma_dissectors::frame::Frame;
+use nfsrdma_dissectors::infiniband::cm;
+use nfsrdma_dissectors::infiniband::mad::Mad;
+use nfsrdma_dissectors::net::{self, DatagramPayload};
+use nfsrdma_dissectors::rpcrdma::PrivateData;
+use rustc_hash::FxHashMap;
+
+use crate::filter::PlainValue;
+use crate::filter::catalog::FilterType;
+
+use super::fields_format;
+
+/// The values of every field of a frame, in the order in which the fields come first.
+#[derive(Debug, Default)]
+pub(super) struct FrameFieldValues {
+    members: Vec<(&'static str, Vec<String>)>,
+    places: FxHashMap<&'static str, usize>,
+}
+
+impl FrameFieldValues {
+    /// Takes the place of the frame before.
+    pub(super) fn take(&mut self, frame: &Frame<'_>, flow: &Flow) {
+        self.members.clear();
+        self.places.clear();
+        let datagram = net::decode(frame, self);
+        match &datagram.carried {
+            DatagramPayload::Infiniband(packet) => {
+                if let Some(mad) = Mad::of(packet, self)
+                    && let Some(message) = cm::CmMessage::decode(&mad, self)
+                    && let Some(private) = message.private()
+                {
+                    PrivateData::find(private.bytes, private.at, self);
+                }
+            }
+            DatagramPayload::Tcp(segment) if flow.is_iwarp() => observe_segment(segment.payload, self),
+            _ => {}
+        }
+        for meaning in flow.meanings() {
+            if let FrameKind::Message { key, which } | FrameKind::MessageAgain { key, which } = *meaning
+                && let Some(transaction) = flow.transaction(key)
+            {
+                transaction.read(|reading| {
+                    // What was told before an error stands.
+                    let _ = reading.observe(which, self);
+                });
+            }
+        }
+    }
+
+    /// Each field with its values.
+    pub(super) fn members(&self) -> impl Iterator<Item = (&'static str, &[String])> {
+        self.members.iter().map(|(name, values)| (*name, values.as_slice()))
+    }
+
+    fn add(&mut self, field: &'static Field, value: PlainValue<'_>) {
+        if field.name.is_empty() {
+            return;
+        }
+        let place = *self.places.entry(field.name).or_insert_with(|| {
+            self.members.push((field.name, Vec::new()));
+            self.members.len() - 1
+        });
+        if let Some((_, values)) = self.members.get_mut(place) {
+            values.push(fields_format::text((field.name, FilterType::of(field.name, field.kind)), value));
+        }
+    }
+}
+
+impl<'a> Observer<'a> for FrameFieldValues {
+    fn enter(&mut self, _: &'static Field, _: usize) {}
+
+    fn leave(&mut self, _: usize) {}
+
+    fn time(&mut self, field: &'static Field, nanoseconds: i128) {
+        let is_moment = field.kind == FieldKind::Time;
+        self.add(
+            field,
+            if is_moment { PlainValue::Time(nanoseconds) } else { PlainValue::Duration(nanoseconds) },
+        );
+    }
+
+    fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
+        let plain = match &value {
+            FieldValue::Unsigned(number) | FieldValue::Enum(number, _) | FieldValue::Flags(number, _) => {
+                PlainValue::Number(i128::from(*number))
+            }
+            FieldValue::Signed(number) => PlainValue::Number(i128::from(*number)),
+            FieldValue::Bool(value) => PlainValue::Bool(*value),
+            FieldValue::Bytes(bytes) => PlainValue::Bytes(bytes),
+            FieldValue::Text(text) => PlainValue::Text(text),
+            FieldValue::Ipv4(address) => PlainValue::Ipv4(*address),
+            FieldValue::Ipv6(address) => PlainValue::Ipv6(*address),
+            FieldValue::Ethernet(address) => PlainValue::Bytes(address),
+            FieldValue::Chunk(_, Some(bytes)) if field.kind == FieldKind::Text => PlainValue::Text(bytes),
+            FieldValue::Chunk(_, Some(bytes)) => PlainValue::Bytes(bytes),
+            FieldValue::Chunk(_, None) => PlainValue::Unknown,
+        };
+        self.add(field, plain);
+    }
+}

@@ -1,0 +1,237 @@
+//! What checking captures against their baselines gave: for people, and as JSON Lines.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::comparison::{frame_of, words};
+use super::json::SCHEMA;
+use super::style::{StyledText, TerminalStyle, columns, fit};
+use super::units::PluralCount;
+use crate::analysis::baseline::BaselineCounts;
+use crate::analysis::comparison::difference::{Difference, Kind};
+use crate::analysis::comparison::tally::DifferenceTally;
+use crate::escape;
+
+/// A capture in short.
+#[derive(Clone, Debug, Default)]
+pub struct CheckSummary {
+    /// Its Transactions.
+    pub transactions: u64,
+    /// Its operations, those included that the baseline alone has: `NFS 4.2 READ`.
+    pub operations: BTreeSet<String>,
+    /// Differences that the settings of the baseline leave out.
+    pub filtered: u64,
+}
+
+impl CheckSummary {
+    /// That of a capture with these counts.
+    pub fn of(counts: &BaselineCounts) -> Self {
+        let operations = counts.operations.keys().cloned().collect();
+        Self { transactions: counts.of("transactions"), operations, filtered: 0 }
+    }
+}
+
+/// What differs.
+#[derive(Debug)]
+pub struct CheckDifferences {
+    /// The capture.
+    pub summary: CheckSummary,
+    /// How many differences there are of each kind.
+    pub counts: BTreeMap<Kind, u64>,
+    /// How many each operation has, and the first.
+    pub tally: DifferenceTally,
+}
+
+impl CheckDifferences {
+    /// How many differences there are.
+    fn total(&self) -> u64 {
+        self.counts.values().sum()
+    }
+}
+
+/// How a check ended.
+#[derive(Debug)]
+pub enum CheckOutcome {
+    /// Everything is as the baseline has it.
+    Same(CheckSummary),
+    /// The baseline was written.
+    Blessed(CheckSummary),
+    /// Something differs.
+    Different(Box<CheckDifferences>),
+    /// The capture or its baseline could not be read, and why.
+    Unreadable(String),
+}
+
+impl CheckOutcome {
+    /// The capture, where it could be read.
+    pub fn summary(&self) -> Option<&CheckSummary> {
+        match self {
+            Self::Same(summary) | Self::Blessed(summary) => Some(summary),
+            Self::Different(found) => Some(&found.summary),
+            Self::Unreadable(_) => None,
+        }
+    }
+}
+
+/// A capture that was checked.
+#[derive(Debug)]
+pub struct CaptureCheckResult {
+    /// The capture's file, as it was named.
+    pub file: String,
+    /// How it ended.
+    pub outcome: CheckOutcome,
+    /// How long it took.
+    pub time: Duration,
+}
+
+/// Captures that were checked.
+pub struct CheckReportView<'a> {
+    /// Each of them.
+    pub checks: &'a [CaptureCheckResult],
+    /// Where they are shown.
+    pub screen: TerminalStyle,
+    /// Whether those are left out that are as they were.
+    pub quiet: bool,
+}
+
+/// `frame 595: NFS 4.2 READ, count: READ count: 4096 → 4095`: a difference from a baseline in one line.
+pub fn line(difference: &Difference, to: &str) -> String {
+    let (then, now) = (frame_of(&difference.a), frame_of(&difference.b));
+    let place = match (then, now) {
+        (Some(then), Some(now)) if then != now => format!("frame {now}, in the baseline {then}: "),
+        (_, Some(now)) => format!("frame {now}: "),
+        (Some(then), None) => format!("frame {then} of the baseline: "),
+        (None, None) => String::new(),
+    };
+    format!("{place}{}, {}: {}", difference.operation, difference.kind, words(difference, to))
+}
+
+impl CheckReportView<'_> {
+    /// Writes a line a capture, below it what differs, and at last how many there were of each.
+    ///
+    /// # Errors
+    /// What writing gives.
+    pub fn text(&self, to: &mut impl Write) -> io::Result<()> {
+        let styles = self.screen.styles;
+        let name =
+            self.checks.iter().map(|check| columns(&escape::line(&check.file))).max().unwrap_or(0).min(48);
+        let (mut same, mut blessed, mut different, mut unreadable) = (0, 0, 0, 0);
+        for check in self.checks {
+            let file = escape::line(&check.file);
+            let of_summary = |summary: &CheckSummary| {
+                let left_out = match summary.filtered {
+                    0 => String::new(),
+                    count => format!("; {} left out by its settings", PluralCount(count, "difference")),
+                };
+                format!("{}{left_out}", PluralCount(summary.transactions, "Transaction"))
+            };
+            match &check.outcome {
+                CheckOutcome::Same(summary) => {
+                    same += 1;
+                    if !self.quiet {
+                        let what = of_summary(summary);
+                        writeln!(to, "{:<8}  {file:<name$}  {what}", StyledText(styles.ok, "same"))?;
+                    }
+                }
+                CheckOutcome::Blessed(summary) => {
+                    blessed += 1;
+                    let what = of_summary(summary);
+                    writeln!(to, "{:<8}  {file:<name$}  {what}", StyledText(styles.operation, "blessed"))?;
+                }
+                CheckOutcome::Different(found) => {
+                    different += 1;
+                    let what = PluralCount(found.total(), "difference");
+                    writeln!(to, "{:<8}  {file:<name$}  {what}", StyledText(styles.error, "DIFFERS"))?;
+                    self.differences(to, found)?;
+                }
+                CheckOutcome::Unreadable(_) => {
+                    unreadable += 1;
+                    writeln!(to, "{:<8}  {file:<name$}", StyledText(styles.error, "ERROR"))?;
+                }
+            }
+        }
+        let counts =
+            [(same, "as it was"), (blessed, "blessed"), (different, "differs"), (unreadable, "not readable")];
+        let counts: Vec<_> = counts.iter().filter(|(count, _)| *count > 0).collect();
+        let words: Vec<_> = counts
+            .iter()
+            .map(|(count, what)| match (*what, count) {
+                ("as it was", 2..) => format!("{count} as they were"),
+                ("differs", 2..) => format!("{count} differ"),
+                _ => format!("{count} {what}"),
+            })
+            .collect();
+        writeln!(to, "{}: {}", PluralCount(self.checks.len() as u64, "capture"), words.join(", "))
+    }
+
+    fn differences(&self, to: &mut impl Write, found: &CheckDifferences) -> io::Result<()> {
+        let shown = found.tally.first.differences();
+        for difference in shown {
+            let line = line(difference, self.screen.glyphs.to);
+            match self.screen.width {
+                Some(width) => {
+                    writeln!(to, "  {}", fit(&line, width.saturating_sub(2).max(40), &self.screen.glyphs))?;
+                }
+                None => writeln!(to, "  {line}")?,
+            }
+        }
+        let left = found.total() - shown.len() as u64;
+        if left > 0 {
+            writeln!(to, "  and {left} more; -c shows more")?;
+        }
+        Ok(())
+    }
+}
+
+impl CaptureCheckResult {
+    /// Writes the line of kind `check`, which follows those of its differences.
+    ///
+    /// # Errors
+    /// What writing gives.
+    pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
+        let summary = self.outcome.summary();
+        let mut object = CheckObject {
+            schema: SCHEMA,
+            kind: "check",
+            file: &self.file,
+            outcome: "same",
+            transactions: summary.map(|summary| summary.transactions),
+            differences: 0,
+            filtered: summary.map_or(0, |summary| summary.filtered),
+            counts: BTreeMap::new(),
+            error: None,
+        };
+        match &self.outcome {
+            CheckOutcome::Same(_) => {}
+            CheckOutcome::Blessed(_) => object.outcome = "blessed",
+            CheckOutcome::Different(found) => {
+                object.outcome = "different";
+                object.differences = found.total();
+                object.counts = found.counts.iter().map(|(kind, count)| (kind.word(), *count)).collect();
+            }
+            CheckOutcome::Unreadable(what) => {
+                object.outcome = "unreadable";
+                object.error = Some(what);
+            }
+        }
+        let mut line = escape::json(&object)?;
+        line.push(b'\n');
+        to.write_all(&line)
+    }
+}
+
+#[derive(Serialize)]
+struct CheckObject<'a> {
+    schema: u32,
+    kind: &'static str,
+    file: &'a str,
+    outcome: &'static str,
+    transactions: Option<u64>,
+    differences: u64,
+    filtered: u64,
+    counts: BTreeMap<&'static str, u64>,
+    error: Option<&'a str>,
+}

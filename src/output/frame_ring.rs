@@ -1,0 +1,114 @@
+//! The frames that were seen last, for views that go back to the bytes of a frame.
+
+use std::collections::VecDeque;
+
+use nfsrdma_dissectors::flow::MpaCounts;
+use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
+
+use super::tree::FrameStore;
+
+/// A frame that was copied out of its buffer.
+#[derive(Debug)]
+struct FrameRingEntry {
+    number: FrameNumber,
+    time: Timestamp,
+    link: LinkType,
+    length: u32,
+    bytes: Vec<u8>,
+    /// Of few frames is there anything to note.
+    crc: Option<Box<MpaCounts>>,
+}
+
+/// Keeps the latest frames, up to a number of bytes: when a new one has no room, the oldest goes.
+#[derive(Debug)]
+pub struct FrameRing {
+    frames: VecDeque<FrameRingEntry>,
+    bytes: usize,
+    room: usize,
+}
+
+impl FrameRing {
+    /// Keeps frames of at most `room` bytes together, what is known of each frame included.
+    pub fn new(room: usize) -> Self {
+        Self { frames: VecDeque::new(), bytes: 0, room }
+    }
+
+    /// The number of the oldest frame that is kept.
+    pub fn first(&self) -> Option<FrameNumber> {
+        self.frames.front().map(|frame| frame.number)
+    }
+
+    /// Keeps a frame; frames must come in the order of their numbers.
+    pub fn keep(&mut self, frame: &Frame<'_>) {
+        let cost = frame.bytes.len() + size_of::<FrameRingEntry>();
+        let mut bytes = Vec::new();
+        while self.bytes + cost > self.room {
+            let Some(oldest) = self.frames.pop_front() else { return };
+            self.bytes -= oldest.bytes.len() + size_of::<FrameRingEntry>();
+            bytes = oldest.bytes;
+        }
+        bytes.clear();
+        bytes.extend_from_slice(frame.bytes);
+        bytes.shrink_to(frame.bytes.len() * 2);
+        self.bytes += cost;
+        let Frame { number, time, link, length, .. } = *frame;
+        self.frames.push_back(FrameRingEntry { number, time, link, length, bytes, crc: None });
+    }
+
+    /// Notes what the CRCs of the FPDUs are that the frame completes which was kept last.
+    pub fn note_crc(&mut self, crc: MpaCounts) {
+        if let Some(last) = self.frames.back_mut()
+            && crc != MpaCounts::default()
+        {
+            last.crc = Some(Box::new(crc));
+        }
+    }
+}
+
+impl FrameStore for FrameRing {
+    fn frame(&self, number: FrameNumber) -> Option<Frame<'_>> {
+        let at = self.frames.binary_search_by_key(&number, |frame| frame.number).ok()?;
+        let FrameRingEntry { number, time, link, length, bytes, .. } = self.frames.get(at)?;
+        Some(Frame { number: *number, time: *time, link: *link, length: *length, bytes })
+    }
+
+    fn crc(&self, number: FrameNumber) -> MpaCounts {
+        let at = self.frames.binary_search_by_key(&number, |frame| frame.number);
+        let crc = at.ok().and_then(|at| self.frames.get(at)?.crc.as_deref());
+        crc.copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(number: u64, bytes: &[u8]) -> Frame<'_> {
+        Frame { number: FrameNumber(number), time: Timestamp(7), link: LinkType::ETHERNET, length: 99, bytes }
+    }
+
+    #[test]
+    fn the_oldest_frames_make_room_for_new_ones() {
+        let mut kept = FrameRing::new(3 * (100 + size_of::<FrameRingEntry>()));
+        for number in [1, 2, 3, 5] {
+            kept.keep(&frame(number, &[number as u8; 100]));
+        }
+        let bytes = |number| kept.frame(FrameNumber(number)).map(|frame| frame.bytes.to_vec());
+        assert_eq!(bytes(1), None);
+        assert_eq!(bytes(2), Some(vec![2; 100]));
+        assert_eq!(bytes(4), None);
+        assert_eq!(bytes(5), Some(vec![5; 100]));
+        let found = kept.frame(FrameNumber(3)).unwrap();
+        assert_eq!((found.time, found.link, found.length), (Timestamp(7), LinkType::ETHERNET, 99));
+        kept.keep(&frame(6, &[6; 300]));
+        assert_eq!(kept.frames.len(), 1);
+    }
+
+    #[test]
+    fn a_frame_beyond_all_room_is_not_kept() {
+        let mut kept = FrameRing::new(100);
+        kept.keep(&frame(1, &[0; 200]));
+        assert!(kept.frame(FrameNumber(1)).is_none());
+        assert_eq!(kept.bytes, 0);
+    }
+}

@@ -1,0 +1,581 @@
+//! What a line says about an operation beyond its name: the file, the range, the mode; `READ /data/log 0+4096`.
+//!
+//! Nothing is decoded here: the fields are heard from the decoders, and the few that a line shows are put into words.
+
+mod auxiliary_programs;
+mod field_collector;
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use nfsrdma_dissectors::flow::decode::{CallOperation, RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
+use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_dissectors::rpc::gss::{Control, GssPayload};
+
+use field_collector::{LabelFieldCollector, LabelFieldValue};
+
+use super::style::{Glyphs, columns};
+use super::units::{ExactSize, path, quote, unquoted};
+use crate::analysis::names::OperationPaths;
+
+/// Attributes that are named where more are asked for.
+const ATTRIBUTES: usize = 4;
+/// Names of a path that are remembered.
+const NAMES: usize = 32;
+
+/// Puts operations into words. One is used for all lines, so that a line allocates nothing.
+#[derive(Debug, Default)]
+pub(crate) struct OperationLabels {
+    call: LabelFieldCollector,
+    reply: LabelFieldCollector,
+    /// Where the path is in the text that was written last.
+    path: Range<usize>,
+}
+
+/// Columns that are left of the last name of a path at least, however little room there is.
+const PATH: usize = 16;
+
+impl OperationLabels {
+    /// Writes the name of the operation, and behind it what it is about.
+    pub(crate) fn write(
+        &mut self,
+        reading: &TransactionMessages<'_>,
+        facts: &RpcSummary,
+        about: OperationPaths<'_>,
+        glyphs: &Glyphs,
+        text: &mut String,
+    ) {
+        self.path = 0..0;
+        let name = match (facts.operation, facts.procedure_name, facts.procedure) {
+            (Some(CallOperation::Named(name)), ..) | (None, Some(name), _) => name,
+            (Some(CallOperation::Number(number)), ..) => {
+                let _ = write!(text, "operation {number}");
+                return;
+            }
+            // A program whose procedures are not described.
+            (None, None, Some(number)) => {
+                let _ = write!(text, "procedure {number}");
+                return;
+            }
+            (None, None, None) => {
+                text.push('?');
+                return;
+            }
+        };
+        text.push_str(name);
+        match facts.payload {
+            Some(GssPayload::Privacy) => text.push_str(" (encrypted)"),
+            Some(GssPayload::Control(Control::Init)) => text.push_str(" RPCSEC_GSS context"),
+            Some(GssPayload::Control(_)) => text.push_str(" RPCSEC_GSS control"),
+            _ => {
+                if let Some(file) = about.path {
+                    text.push(' ');
+                    let start = text.len();
+                    path(file, glyphs, text);
+                    self.path = start..text.len();
+                }
+                if !has_details(facts, name) {
+                    return;
+                }
+                self.call.begin(name);
+                self.reply.begin(name);
+                // Where a message cannot be read further, what was heard before is shown.
+                let _ = reading.observe_rpc(RpcMessageKind::Call, &mut self.call);
+                let _ = reading.observe_rpc(RpcMessageKind::Reply, &mut self.reply);
+                LabelWriter { call: &self.call, reply: &self.reply, about, glyphs, text }.about(facts, name);
+            }
+        }
+    }
+
+    /// Where the path is in what was written last.
+    #[cfg(feature = "tui")]
+    pub(crate) fn path(&self) -> Range<usize> {
+        self.path.clone()
+    }
+
+    /// Leaves out the beginning of the path in what was written last, as far as the text is wider than the room.
+    pub(super) fn shorten(&self, room: usize, glyphs: &Glyphs, text: &mut String) {
+        shorten(self.path.clone(), room, glyphs, text);
+    }
+}
+
+/// Leaves out the beginning of a path that stands at `place` in a text, as far as the text is wider than the room.
+pub(crate) fn shorten(place: Range<usize>, room: usize, glyphs: &Glyphs, text: &mut String) {
+    let Some(path) = text.get(place.clone()) else { return };
+    let excess = columns(text).saturating_sub(room);
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let most = columns(path).saturating_sub(columns(name).min(PATH) + 1);
+    if excess == 0 || most == 0 {
+        return;
+    }
+    let cut = (excess + columns(glyphs.cut)).min(most);
+    let mut passed = 0;
+    let end = path.char_indices().find_map(|(at, character)| {
+        let is_enough = passed >= cut;
+        passed += unicode_width::UnicodeWidthChar::width(character).unwrap_or(0);
+        is_enough.then_some(at)
+    });
+    let Some(end) = end else { return };
+    // A path is cut between two names, unless the last name alone is too long.
+    let rest = path.get(end..).unwrap_or_default();
+    let end = end + rest.find('/').unwrap_or(0);
+    text.replace_range(place.start..place.start + end, glyphs.cut);
+}
+
+/// Whether there is anything to say about an operation of this name; where not, the messages are not read again.
+fn has_details(facts: &RpcSummary, name: &str) -> bool {
+    let is_nfs = facts.program.is_some_and(|program| program == Program::NFS || program.is_transient());
+    name != "NULL" && !is_nfs
+        || !matches!(
+            name,
+            "NULL"
+                | "CLOSE"
+                | "DELEGRETURN"
+                | "FSINFO"
+                | "FSSTAT"
+                | "PATHCONF"
+                | "PUTFH"
+                | "PUTROOTFH"
+                | "GETFH"
+                | "LOOKUPP"
+                | "RENEW"
+                | "SEQUENCE"
+                | "CB_RECALL"
+                | "FREE_STATEID"
+                | "COMPOUND"
+                | "CB_COMPOUND"
+        )
+}
+
+struct LabelWriter<'a> {
+    call: &'a LabelFieldCollector,
+    reply: &'a LabelFieldCollector,
+    about: OperationPaths<'a>,
+    glyphs: &'a Glyphs,
+    text: &'a mut String,
+}
+
+/// How `ACCESS` is written: the letters that tshark has for each right.
+const RIGHTS: [&str; 9] = ["RD", "LU", "MD", "XT", "DL", "XE", "XAR", "XAW", "XAL"];
+/// The rights to extended attributes, which are mostly asked for together: then written `XA`.
+const XATTR_RIGHTS: u64 = 0x1c0;
+
+/// Attributes of which stat(2) asks for some: change and size.
+const STAT: u64 = 0x18;
+/// Attributes of the first word that go along with them: type, change, size, fsid, rdattr_error, fileid.
+const STAT_ONLY: u64 = 0x0010_091a;
+
+impl LabelWriter<'_> {
+    fn about(&mut self, facts: &RpcSummary, name: &str) {
+        match facts.program {
+            Some(Program::NLM) => self.lock(name),
+            Some(Program::NSM) => self.monitored(),
+            Some(Program::MOUNT) => self.mounted(name),
+            Some(Program::PORTMAP) => self.registered(name),
+            Some(Program::RQUOTA) => self.quota(),
+            Some(Program::NFSACL) if name != "ACCESS" => self.acl(),
+            _ => self.details(name),
+        }
+    }
+
+    fn details(&mut self, name: &str) {
+        match name {
+            "READ" => {
+                self.range("offset", "count");
+                self.got();
+            }
+            "READ_PLUS" => self.range("rpa_offset", "rpa_count"),
+            "WRITE" => {
+                self.write_range();
+                self.stable();
+            }
+            "COMMIT" => self.range("offset", "count"),
+            "ALLOCATE" => self.range("aa_offset", "aa_length"),
+            "DEALLOCATE" => self.range("da_offset", "da_length"),
+            "IO_ADVISE" => self.range("iaa_offset", "iaa_count"),
+            "LOCK" | "LOCKT" | "LOCKU" => {
+                self.range("offset", "length");
+                self.name_of("locktype", "", "_LT");
+            }
+            "COPY" => self.transfer("ca_src_offset", "ca_dst_offset", "ca_count"),
+            "CLONE" => self.transfer("cl_src_offset", "cl_dst_offset", "cl_count"),
+            "LAYOUTGET" => {
+                self.range("loga_offset", "loga_length");
+                self.name_of("loga_iomode", "LAYOUTIOMODE4_", "");
+            }
+            "LAYOUTCOMMIT" => self.range("loca_offset", "loca_length"),
+            "LAYOUTRETURN" => {
+                self.range("lrf_offset", "lrf_length");
+                self.name_of("lora_iomode", "LAYOUTIOMODE4_", "");
+            }
+            "LAYOUTSTATS" => self.range("lsa_offset", "lsa_length"),
+            "LAYOUTERROR" => self.range("lea_offset", "lea_length"),
+            "GETDEVICEINFO" => self.name_of("gdia_layout_type", "LAYOUT4_", ""),
+            "SEEK" => self.seek(),
+            "LOOKUP" => self.path(),
+            "OPEN" => self.open(),
+            "CREATE" => self.create(),
+            "MKDIR" | "MKNOD" | "REMOVE" | "RMDIR" | "SYMLINK" => self.named(name),
+            "LINK" if !self.moved() => {
+                self.quoted("name");
+                self.quoted("newname");
+            }
+            "RENAME" => self.rename(),
+            "READLINK" => self.link_text(true, "data"),
+            "READDIR" | "READDIRPLUS" => self.entries(),
+            "ACCESS" => self.access(),
+            "GETATTR" => self.asked(),
+            "SETATTR" => self.attributes(),
+            "SECINFO" if self.about.path.is_none() => self.quoted("name"),
+            "SECINFO_NO_NAME" => self.name_of("style", "SECINFO_STYLE4_", ""),
+            "GETXATTR" => self.quoted("gxa_name"),
+            "SETXATTR" => {
+                self.quoted("sxa_key");
+                if let Some(length) = self.call.number("sxa_value") {
+                    let _ = write!(self.text, " {length} bytes");
+                }
+            }
+            "REMOVEXATTR" => self.quoted("rxa_name"),
+            "LISTXATTRS" => self.counted("lxr_names", "name"),
+            "TEST_STATEID" => self.counted("tsr_status_codes", "stateid"),
+            "CREATE_SESSION" => self.slots(),
+            "EXCHANGE_ID" => self.quoted("co_ownerid"),
+            "SETCLIENTID" => self.quoted("id"),
+            "BIND_CONN_TO_SESSION" => self.name_of("bctsa_dir", "CDFC4_", ""),
+            "CB_RECALL_SLOT" => self.number("rsa_target_highest_slotid", "highest slot"),
+            "CB_RECALL_ANY" => self.number("craa_objects_to_keep", "keep"),
+            "CB_LAYOUTRECALL" => self.name_of("clora_iomode", "LAYOUTIOMODE4_", ""),
+            _ => {}
+        }
+    }
+
+    /// `0+4096`.
+    fn range(&mut self, offset: &str, length: &str) {
+        if let Some(offset) = self.call.number(offset) {
+            let _ = write!(self.text, " {offset}");
+            if let Some(length) = self.call.number(length) {
+                self.plus(length);
+            }
+        }
+    }
+
+    fn plus(&mut self, length: u64) {
+        match length {
+            u64::MAX => {
+                let _ = write!(self.text, "+{}", self.glyphs.infinity);
+            }
+            length => {
+                let _ = write!(self.text, "+{length}");
+            }
+        }
+    }
+
+    /// What a READ gave, where it is not what was asked for.
+    fn got(&mut self) {
+        let got = self.reply.number("data");
+        if let Some(got) = got.filter(|got| self.call.number("count") != Some(*got)) {
+            let _ = write!(self.text, " got {got}");
+        }
+        if self.reply.number("eof") == Some(1) {
+            self.text.push_str(" eof");
+        }
+    }
+
+    fn write_range(&mut self) {
+        if let Some(offset) = self.call.number("offset") {
+            let _ = write!(self.text, " {offset}");
+            if let Some(length) = self.call.number("data").or_else(|| self.call.number("count")) {
+                self.plus(length);
+            }
+        }
+    }
+
+    /// How stable a WRITE must be, and how stable it became where that is not what was asked for.
+    fn stable(&mut self) {
+        let name = |heard: Option<&LabelFieldValue>| match heard {
+            Some(LabelFieldValue::Enum(_, name)) => name.map(|name| name.trim_end_matches('4')),
+            _ => None,
+        };
+        let Some(asked) = name(self.call.find("stable")) else { return };
+        let _ = write!(self.text, " {asked}");
+        if let Some(committed) = name(self.reply.find("committed")).filter(|committed| *committed != asked) {
+            let _ = write!(self.text, "{}{committed}", self.glyphs.to);
+        }
+    }
+
+    /// The name of an enumeration's value, without what all names of the type have in common.
+    fn name_of(&mut self, field: &str, prefix: &str, suffix: &str) {
+        if let Some(LabelFieldValue::Enum(_, Some(name))) = self.call.find(field) {
+            let name = name.strip_prefix(prefix).unwrap_or(name);
+            let _ = write!(self.text, " {}", name.strip_suffix(suffix).unwrap_or(name));
+        }
+    }
+
+    fn number(&mut self, field: &str, words: &str) {
+        if let Some(number) = self.call.number(field) {
+            let _ = write!(self.text, " {words} {number}");
+        }
+    }
+
+    fn transfer(&mut self, source: &str, destination: &str, length: &str) {
+        self.range(source, length);
+        let Some(offset) = self.call.number(destination) else { return };
+        if !self.moved() {
+            let _ = write!(self.text, " {}", self.glyphs.to);
+        }
+        let _ = write!(self.text, " {offset}");
+    }
+
+    fn seek(&mut self) {
+        if let Some(LabelFieldValue::Enum(_, Some(name))) = self.call.find("sa_what") {
+            let _ = write!(self.text, " {}", name.trim_start_matches("NFS4_CONTENT_"));
+        }
+        if let Some(offset) = self.call.number("sa_offset") {
+            let _ = write!(self.text, " {offset}");
+        }
+        if self.reply.number("sr_eof") == Some(1) {
+            self.text.push_str(" eof");
+        } else if let Some(offset) = self.reply.number("sr_offset") {
+            let _ = write!(self.text, " {} {offset}", self.glyphs.to);
+        }
+    }
+
+    /// A name that is not in the path already.
+    fn quote_unknown(&mut self, name: &[u8]) {
+        if self.about.path.is_none() {
+            self.quote(name);
+        }
+    }
+
+    fn quote(&mut self, name: &[u8]) {
+        self.text.push(' ');
+        quote(name, self.glyphs, self.text);
+    }
+
+    /// The first name of this label in the Call.
+    fn quoted(&mut self, label: &str) {
+        let call = self.call;
+        if let Some(name) = call.texts(label).next() {
+            self.quote(name);
+        }
+    }
+
+    /// Another path of the file; only the name where both are in one directory. `false` if there is none.
+    fn moved(&mut self) -> bool {
+        let Some(new) = self.about.new_path else { return false };
+        let _ = write!(self.text, " {} ", self.glyphs.to);
+        // The hash of a filehandle is in no directory.
+        let directory = |path: &[u8]| path.iter().rposition(|byte| *byte == b'/');
+        let old = self.about.path.unwrap_or_default();
+        let beside =
+            directory(new).filter(|at| directory(old) == Some(*at) && old.get(..*at) == new.get(..*at));
+        path(beside.and_then(|at| new.get(at + 1..)).unwrap_or(new), self.glyphs, self.text);
+        true
+    }
+
+    /// What LOOKUP looks for: in NFSv4 one operation a name.
+    fn path(&mut self) {
+        if self.about.path.is_some() {
+            return;
+        }
+        let call = self.call;
+        let mut names = call.texts("objname").chain(call.texts("name")).take(NAMES);
+        let Some(first) = names.next() else { return };
+        self.text.push_str(" \"");
+        unquoted(first, self.glyphs, self.text);
+        for name in names {
+            self.text.push('/');
+            unquoted(name, self.glyphs, self.text);
+        }
+        self.text.push('"');
+    }
+
+    fn open(&mut self) {
+        let call = self.call;
+        let name = call.texts("file").chain(call.texts("file_delegate_prev")).next();
+        if let Some(name) = name {
+            self.quote_unknown(name);
+        } else if let Some(LabelFieldValue::Enum(_, Some(claim))) = call.find("claim") {
+            let _ = write!(self.text, " {}", claim.trim_start_matches("CLAIM_"));
+        }
+        if call.number("opentype") == Some(1) {
+            self.text.push_str(" CREATE");
+        }
+        if let Some(access) = call.number("share_access") {
+            // The low two bits are the access; what stands above them is about delegations.
+            let letters = [None, Some("R"), Some("W"), Some("RW")];
+            if let Some(letters) = letters.get(access as usize & 3).copied().flatten() {
+                let _ = write!(self.text, " {letters}");
+            }
+        }
+        if let Some(LabelFieldValue::Enum(_, Some(deny))) = call.find("share_deny")
+            && *deny != "OPEN4_SHARE_DENY_NONE"
+        {
+            let _ = write!(self.text, " deny {}", deny.trim_start_matches("OPEN4_SHARE_DENY_"));
+        }
+        if let Some(LabelFieldValue::Enum(_, Some(delegation))) = self.reply.find("delegation_type") {
+            match delegation.trim_start_matches("OPEN_DELEGATE_") {
+                "READ" | "READ_ATTRS_DELEG" => self.text.push_str(" +deleg R"),
+                "WRITE" | "WRITE_ATTRS_DELEG" => self.text.push_str(" +deleg W"),
+                _ => {}
+            }
+        }
+    }
+
+    /// CREATE of NFSv3 makes a file, CREATE of NFSv4 everything but files.
+    fn create(&mut self) {
+        let call = self.call;
+        if let Some(name) = call.texts("objname").next() {
+            self.quote_unknown(name);
+            if let Some(LabelFieldValue::Enum(_, Some(kind))) = call.find("type") {
+                let _ = write!(self.text, " {}", kind.trim_start_matches("NF4"));
+            }
+            self.link_text(false, "linkdata");
+        } else {
+            if self.about.path.is_none() {
+                self.quoted("name");
+            }
+            if let Some(LabelFieldValue::Enum(_, Some(mode))) = call.find("mode") {
+                let _ = write!(self.text, " {mode}");
+            }
+        }
+    }
+
+    fn named(&mut self, operation: &str) {
+        let call = self.call;
+        if let Some(name) = call.texts("target").chain(call.texts("name")).next() {
+            self.quote_unknown(name);
+        }
+        match operation {
+            "SYMLINK" => self.link_text(false, "symlink_data"),
+            "MKNOD" => {
+                if let Some(LabelFieldValue::Enum(_, Some(kind))) = call.find("type") {
+                    let _ = write!(self.text, " {}", kind.trim_start_matches("NF3"));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn link_text(&mut self, in_reply: bool, label: &str) {
+        let message = if in_reply { self.reply } else { self.call };
+        if let Some(link) =
+            message.texts(label).chain(message.texts("link")).chain(message.texts("to")).next()
+        {
+            let _ = write!(self.text, " {}", self.glyphs.to);
+            self.quote(link);
+        }
+    }
+
+    fn rename(&mut self) {
+        if self.moved() {
+            return;
+        }
+        let call = self.call;
+        let mut names = call.texts("oldname").chain(call.texts("name")).chain(call.texts("newname"));
+        if let Some(from) = names.next() {
+            self.quote(from);
+        }
+        if let Some(to) = names.next() {
+            let _ = write!(self.text, " {}", self.glyphs.to);
+            self.quote(to);
+        }
+    }
+
+    fn entries(&mut self) {
+        if let Some(cookie) = self.call.number("cookie").filter(|cookie| *cookie != 0) {
+            let _ = write!(self.text, " from {cookie}");
+        }
+        if self.reply.seen > 0 && self.reply.number("eof").is_some() {
+            let entries = self.reply.entries;
+            let _ = write!(self.text, " {entries} {}", if entries == 1 { "entry" } else { "entries" });
+            if self.reply.number("eof") == Some(1) {
+                self.text.push_str(" eof");
+            }
+        }
+    }
+
+    fn access(&mut self) {
+        let Some(asked) = self.call.number("access") else { return };
+        self.rights(asked);
+        if let Some(granted) = self.reply.number("access").filter(|granted| *granted != asked) {
+            let _ = write!(self.text, " {}", self.glyphs.to);
+            self.rights(granted);
+        }
+    }
+
+    fn rights(&mut self, mask: u64) {
+        if mask == 0 {
+            self.text.push_str(" none");
+        }
+        let extended = mask & XATTR_RIGHTS == XATTR_RIGHTS;
+        for (bit, right) in RIGHTS.iter().enumerate() {
+            if mask >> bit & 1 == 1 && !(extended && XATTR_RIGHTS >> bit & 1 == 1) {
+                let _ = write!(self.text, " {right}");
+            }
+        }
+        if extended {
+            self.text.push_str(" XA");
+        }
+    }
+
+    /// What GETATTR asks for, unless it is what stat(2) gives, for which nearly every GETATTR is sent.
+    fn asked(&mut self) {
+        let masks = self.call.fields.iter().filter_map(|(field, heard)| match heard {
+            LabelFieldValue::Flags(mask, names) if field.label == "attr_request" => Some((*mask, *names)),
+            _ => None,
+        });
+        if masks.clone().next().is_none_or(|(first, _)| first & STAT != 0 && first & !STAT_ONLY == 0) {
+            return;
+        }
+        let names = masks.flat_map(|(mask, names)| names.iter().filter(move |(bit, _)| mask & bit != 0));
+        for (_, name) in names.clone().take(ATTRIBUTES) {
+            let _ = write!(self.text, " {name}");
+        }
+        let more = names.skip(ATTRIBUTES).count();
+        if more > 0 {
+            let _ = write!(self.text, " +{more}");
+        }
+    }
+
+    /// The attributes that SETATTR sets, with the values that are short.
+    fn attributes(&mut self) {
+        let mut times = false;
+        for (field, heard) in &self.call.fields {
+            let _ = match (field.label, heard) {
+                ("mode", LabelFieldValue::Flags(mode, _)) => write!(self.text, " mode {mode:04o}"),
+                ("size", LabelFieldValue::Number(size)) => write!(self.text, " size {}", ExactSize(*size)),
+                ("uid" | "gid", LabelFieldValue::Number(id)) => write!(self.text, " {} {id}", field.label),
+                ("owner" | "owner_group", LabelFieldValue::Text(range)) => {
+                    self.text.push_str(if field.label == "owner" { " owner " } else { " group " });
+                    unquoted(self.call.text.get(range.clone()).unwrap_or_default(), self.glyphs, self.text);
+                    Ok(())
+                }
+                ("set_it", LabelFieldValue::Enum(_, Some(how))) if *how != "DONT_CHANGE" && !times => {
+                    times = true;
+                    write!(self.text, " times")
+                }
+                _ => Ok(()),
+            };
+        }
+        let aces = self.call.count("who");
+        if aces > 0 {
+            let _ = write!(self.text, " acl of {aces}");
+        }
+    }
+
+    fn counted(&mut self, label: &str, word: &str) {
+        let count = self.reply.count(label);
+        if self.reply.seen > 0 && self.reply.number("status") == Some(0) {
+            let _ = write!(self.text, " {count} {word}{}", if count == 1 { "" } else { "s" });
+        }
+    }
+
+    /// How many Calls a session takes at a time: the first of the two channels is the fore channel.
+    fn slots(&mut self) {
+        if let Some(slots) = self.reply.number("ca_maxrequests") {
+            let _ = write!(self.text, " {slots} slots");
+        }
+    }
+}

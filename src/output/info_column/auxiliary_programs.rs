@@ -1,0 +1,137 @@
+//! What a line says about the procedures of the programs beside NFS.
+
+use std::fmt::Write as _;
+
+use super::{LabelFieldValue, LabelWriter};
+
+/// Mounts and exports that are counted where a line has no room for their names.
+const COUNTED: [(&str, &str, &str); 2] = [("DUMP", "ml_directory", "mount"), ("EXPORT", "ex_dir", "export")];
+
+impl LabelWriter<'_> {
+    /// `LOCK /data/db 0+10 exclusive client.example`: XNFS section 10, where a length of 0 goes to the end of the file.
+    pub(super) fn lock(&mut self, name: &str) {
+        if let Some(offset) = self.call.number("l_offset") {
+            let _ = write!(self.text, " {offset}");
+            self.plus(self.call.number("l_len").filter(|length| *length > 0).unwrap_or(u64::MAX));
+        }
+        match self.call.number("exclusive") {
+            Some(0) => self.text.push_str(" shared"),
+            Some(_) => self.text.push_str(" exclusive"),
+            None => {}
+        }
+        for (flag, word) in [("block", " wait"), ("reclaim", " reclaim")] {
+            if self.call.number(flag) == Some(1) {
+                self.text.push_str(word);
+            }
+        }
+        self.name_of("access", "fsa_", "");
+        if self.call.number("mode").is_some_and(|mode| mode > 0) {
+            self.text.push_str(" deny");
+            self.name_of("mode", "fsm_D", "");
+        }
+        if name.ends_with("_RES") {
+            self.name_of("stat", "NLM4_", "");
+        }
+        for host in ["caller_name", "name", "mon_name"] {
+            self.bare(host);
+        }
+        if let Some(holder) = self.reply.number("svid").or_else(|| self.reply.number("uppid")) {
+            let _ = write!(self.text, " held by {}", holder as i32);
+        }
+    }
+
+    /// `MON client.example`, `NOTIFY client.example state 5`.
+    pub(super) fn monitored(&mut self) {
+        self.bare("mon_name");
+        if let Some(state) = self.call.number("state") {
+            let _ = write!(self.text, " state {state}");
+        }
+    }
+
+    pub(super) fn mounted(&mut self, name: &str) {
+        if self.about.path.is_none() {
+            self.quoted("dirpath");
+        }
+        if let Some((_, label, word)) = COUNTED.iter().find(|(procedure, ..)| *procedure == name)
+            && self.reply.seen > 0
+        {
+            self.counted_as(label, word);
+        }
+    }
+
+    /// `GETPORT NFS 3 tcp → 2049`, `GETADDR NFS 4 rdma → 192.0.2.1.78.81`.
+    pub(super) fn registered(&mut self, name: &str) {
+        let call = self.call;
+        let program = call.find("prog").or_else(|| call.find("r_prog"));
+        let _ = match program {
+            Some(LabelFieldValue::Enum(_, Some(program))) => write!(self.text, " {program}"),
+            Some(LabelFieldValue::Enum(number, None) | LabelFieldValue::Number(number)) => {
+                write!(self.text, " {number}")
+            }
+            _ => Ok(()),
+        };
+        if let Some(version) = call.number("vers").or_else(|| call.number("r_vers")) {
+            let _ = write!(self.text, " {version}");
+        }
+        match call.find("prot") {
+            Some(LabelFieldValue::Enum(6, _)) => self.text.push_str(" tcp"),
+            Some(LabelFieldValue::Enum(17, _)) => self.text.push_str(" udp"),
+            _ => self.bare("r_netid"),
+        }
+        if let Some(port) = self.reply.number("port").filter(|_| name == "GETPORT" || name == "CALLIT") {
+            let _ = match port {
+                0 => write!(self.text, " {} not registered", self.glyphs.to),
+                port => write!(self.text, " {} {port}", self.glyphs.to),
+            };
+        }
+        if let Some(address) = self.reply.texts("uaddr").next() {
+            match address {
+                b"" => {
+                    let _ = write!(self.text, " {} not registered", self.glyphs.to);
+                }
+                address => {
+                    let _ = write!(self.text, " {}", self.glyphs.to);
+                    self.text.push(' ');
+                    super::unquoted(address, self.glyphs, self.text);
+                }
+            }
+        }
+        if name == "DUMP" && self.reply.seen > 0 {
+            let label = if self.reply.count("r_prog") > 0 { "r_prog" } else { "prog" };
+            self.counted_as(label, "program");
+        }
+    }
+
+    /// `GETQUOTA "/export" user 1000`.
+    pub(super) fn quota(&mut self) {
+        for path in ["gqa_pathp", "sqa_pathp"] {
+            self.quoted(path);
+        }
+        for id in ["gqa_uid", "gqa_id", "sqa_id"] {
+            self.number(id, "id");
+        }
+    }
+
+    /// Which lists are asked for: `GETACL /data acl dfacl`.
+    pub(super) fn acl(&mut self) {
+        if let Some(LabelFieldValue::Flags(mask, names)) = self.call.find("mask") {
+            for (_, name) in names.iter().filter(|(bit, _)| mask & bit == *bit) {
+                let _ = write!(self.text, " {}", name.trim_start_matches("NA_").to_ascii_lowercase());
+            }
+        }
+    }
+
+    /// A name that needs no quotes.
+    fn bare(&mut self, label: &str) {
+        let call = self.call;
+        if let Some(name) = call.texts(label).next() {
+            self.text.push(' ');
+            super::unquoted(name, self.glyphs, self.text);
+        }
+    }
+
+    fn counted_as(&mut self, label: &str, word: &str) {
+        let count = self.reply.count(label);
+        let _ = write!(self.text, " {count} {word}{}", if count == 1 { "" } else { "s" });
+    }
+}

@@ -1,0 +1,433 @@
+//! What came of runs as one page of HTML: nothing of it is fetched from elsewhere, nothing runs, and what servers and
+//! captures call things is text. It is read in the light and in the dark, and on a telephone.
+
+use std::fmt;
+use std::io::{self, Write};
+
+use super::{EXPLAINED, ReplayReportView, frames, left, words};
+use crate::analysis::comparison::difference::Difference;
+use crate::analysis::statistics::Latencies;
+use crate::output::junit::XmlText;
+use crate::output::style::Glyphs;
+use crate::output::units::{EventRate, HumanCount, HumanDuration, HumanSize, PluralCount};
+use crate::replay::run::report::{ReplayOperationReport, ReplayReasonCount, ReplayReport, ReplayStepState};
+use crate::replay::run::tree_check::TreeCheckReport;
+
+/// Differences of one step that are shown.
+const DIFFERENCES: usize = 20;
+/// Points of a curve.
+const POINTS: u32 = 60;
+/// Width and height of a curve.
+const SIZE: (f64, f64) = (168.0, 44.0);
+
+const STYLE: &str = include_str!("page.css");
+
+/// Text of others: escaped, and of its own direction, so that a name cannot turn what stands beside it.
+struct HtmlText<'a>(&'a str);
+
+impl fmt::Display for HtmlText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "<bdi>{}</bdi>", XmlText(self.0))
+    }
+}
+
+fn time(nanoseconds: u64) -> HumanDuration {
+    HumanDuration(nanoseconds, Glyphs::UNICODE)
+}
+
+/// Writes the page.
+///
+/// # Errors
+/// What writing gives.
+pub(super) fn write(to: &mut impl Write, views: &[ReplayReportView<'_>]) -> io::Result<()> {
+    let title = match views {
+        [one] => format!("{} on {}", one.trace, one.server),
+        _ => format!("{} runs", views.len()),
+    };
+    writeln!(
+        to,
+        r#"<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>{}</title>
+<style>
+{STYLE}</style>
+</head>
+<body>"#,
+        XmlText(&title)
+    )?;
+    if views.len() > 1 {
+        writeln!(to, "<nav><h1>{}</h1><ul>", XmlText(&title))?;
+        for (at, view) in views.iter().enumerate() {
+            let (class, outcome) = outcome(view.report);
+            writeln!(
+                to,
+                r##"<li><a href="#run-{at}">{}</a> <span class="outcome {class}">{outcome}</span></li>"##,
+                HtmlText(view.trace)
+            )?;
+        }
+        writeln!(to, "</ul></nav>")?;
+    }
+    views.iter().enumerate().try_for_each(|(at, view)| run(to, at, view))?;
+    writeln!(to, "<footer>nfsrdma-inspect {}</footer>\n</body>\n</html>", env!("CARGO_PKG_VERSION"))
+}
+
+/// A class of the style, and the words.
+fn outcome(report: &ReplayReport) -> (&'static str, String) {
+    let files = report.walked.as_ref().map_or(0, |walked| walked.differing);
+    match report.mismatched() {
+        _ if !report.own_faults.is_empty() => ("bad", "this program broke a rule of the protocol".into()),
+        0 if !report.violations.is_empty() => ("bad", "the server broke the protocol".into()),
+        0 if files == 1 => ("bad", "1 file differs in the end".into()),
+        0 if files > 0 => ("bad", format!("{} files differ in the end", HumanCount(files))),
+        0 if report.is_interrupted => ("fair", "ended before its end".into()),
+        0 if report.walked.as_ref().is_some_and(|walked| walked.failed.is_some()) => {
+            ("fair", "the final check did not come to its end".into())
+        }
+        0 if report.replayed() == 0 => ("fair", "nothing was replayed".into()),
+        0 => match report.states.get(1) {
+            // What a rule let differ did differ.
+            Some(tolerated) if *tolerated > 0 => {
+                let steps = PluralCount(report.replayed(), "step");
+                (
+                    "good",
+                    format!("{} of {steps} tolerated by rules, nothing else differs", HumanCount(*tolerated)),
+                )
+            }
+            _ => ("good", "nothing differs".into()),
+        },
+        1 => ("bad", "1 step differs".into()),
+        steps => ("bad", format!("{} steps differ", HumanCount(steps))),
+    }
+}
+
+fn run(to: &mut impl Write, at: usize, view: &ReplayReportView<'_>) -> io::Result<()> {
+    let report = view.report;
+    let (class, outcome) = outcome(report);
+    writeln!(to, r#"<main id="run-{at}">"#)?;
+    writeln!(to, "<header><h1>{}</h1>", HtmlText(view.trace))?;
+    writeln!(to, "<p>replayed on {}</p>", HtmlText(&view.server.to_string()))?;
+    writeln!(to, r#"<p class="outcome {class}">{outcome}</p></header>"#)?;
+    states(to, report)?;
+    facts(to, view)?;
+    for fault in &report.own_faults {
+        writeln!(to, r#"<p class="outcome bad">{}</p>"#, HtmlText(fault))?;
+    }
+    mismatches(to, report)?;
+    files(to, report)?;
+    operations(to, report)?;
+    reasons(to, report)?;
+    writeln!(to, "</main>")
+}
+
+/// The states as a bar, and their counts.
+fn states(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
+    let named = || ReplayStepState::NAMES.iter().zip(report.states).filter(|(_, steps)| *steps > 0);
+    writeln!(
+        to,
+        r#"<section><h2>{} steps</h2><div class="bar" aria-hidden="true">"#,
+        HumanCount(report.steps)
+    )?;
+    for (name, steps) in named() {
+        // A few of many are to be seen, too.
+        let part = (steps as f64 * 1000.0 / report.steps.max(1) as f64).max(6.0);
+        writeln!(to, r#"<i class="{name}" style="flex-grow:{part:.1}"></i>"#)?;
+    }
+    writeln!(to, r#"</div><ul class="states">"#)?;
+    for (name, steps) in named() {
+        let percent = steps as f64 * 100.0 / report.steps.max(1) as f64;
+        writeln!(
+            to,
+            r#"<li><i class="{name}"></i><b>{}</b> {name} <small>{percent:.1}%</small></li>"#,
+            HumanCount(steps)
+        )?;
+    }
+    writeln!(to, "</ul></section>")
+}
+
+fn facts(to: &mut impl Write, view: &ReplayReportView<'_>) -> io::Result<()> {
+    let report = view.report;
+    let elapsed = u64::try_from(report.elapsed.as_nanos()).unwrap_or(u64::MAX);
+    let rate = |calls: u64, nanoseconds: u64| match nanoseconds {
+        0 => "-".to_owned(),
+        _ => format!("{} Calls/s", EventRate(calls as f64 * 1e9 / nanoseconds as f64)),
+    };
+    let [fields, bytes] = report.compared;
+    let made = view.made;
+    let mut facts = vec![
+        ("directory", HtmlText(view.directory).to_string()),
+        ("seeded", format!("{}, {}", PluralCount(made.objects, "object"), HumanSize(made.bytes))),
+        ("pace", view.pace.to_string()),
+        (
+            "run",
+            format!(
+                "{} Calls in {}, {}",
+                HumanCount(report.calls),
+                time(elapsed),
+                rate(report.calls, elapsed)
+            ),
+        ),
+        ("recorded", format!("{}, {}", time(report.recorded), rate(report.steps, report.recorded))),
+        ("connections", HumanCount(report.connections).to_string()),
+        ("compared", format!("{}, {} of file data", PluralCount(fields, "field"), HumanSize(bytes))),
+    ];
+    if let Some(walked) = &report.walked {
+        let TreeCheckReport { names, objects, bytes, written_bytes, differing, left_out, failed, .. } =
+            walked;
+        let mut text = format!(
+            "{}, {}, {} of {} written: {} differ",
+            PluralCount(*names, "name"),
+            PluralCount(*objects, "object"),
+            HumanSize(*bytes),
+            HumanSize(*written_bytes),
+            HumanCount(*differing)
+        );
+        if *left_out > 0 {
+            text += &format!("; {} were not looked at", HumanCount(*left_out));
+        }
+        if let Some(why) = failed {
+            text += &format!("; not all were looked at: {}", HtmlText(why));
+        }
+        facts.push(("files", text));
+    }
+    let lateness = &report.lateness;
+    if lateness.count() > 0 {
+        let [half, most, last] = [0.5, 0.99, 1.0].map(|part| time(lateness.quantile(part)));
+        facts.push(("issue times", format!("p50 {half} late, p99 {most}, latest {last}")));
+    }
+    let events = view.events().into_iter().filter(|(_, count)| *count > 0);
+    facts.extend(events.map(|(what, count)| (what, HumanCount(count).to_string())));
+    writeln!(to, "<section><h2>Run</h2><dl>")?;
+    for (name, value) in facts {
+        writeln!(to, "<div><dt>{name}</dt><dd>{value}</dd></div>")?;
+    }
+    writeln!(to, "</dl>")?;
+    if let Some(why) = &report.no_callbacks {
+        writeln!(to, "<p>nothing listens for the server's Calls: {}</p>", HtmlText(why))?;
+    }
+    for how in report.violations.keys() {
+        writeln!(to, "<p>the server broke the protocol: {}</p>", HtmlText(how))?;
+    }
+    for what in &report.refused {
+        writeln!(to, "<p>refused: {}</p>", HtmlText(what))?;
+    }
+    writeln!(to, "</section>")
+}
+
+fn mismatches(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
+    if report.mismatched() == 0 {
+        return Ok(());
+    }
+    writeln!(to, r#"<section><h2>What differs</h2><div class="wide"><table class="differences">"#)?;
+    writeln!(to, "<thead><tr><th>Where</th><th>Field</th><th>Recorded</th><th>Live</th></tr></thead>")?;
+    for mismatch in &report.mismatches {
+        let count = mismatch.differences.len();
+        let of = if mismatch.copy > 0 { format!(", client {}", mismatch.copy) } else { String::new() };
+        let shown = count.min(DIFFERENCES);
+        writeln!(
+            to,
+            r#"<tbody><tr><th scope="rowgroup" rowspan="{}">{}<br><small>{}{of}</small></th>"#,
+            shown.max(1) + usize::from(count > shown),
+            HtmlText(&mismatch.operation),
+            frames(&mismatch.step)
+        )?;
+        for (at, difference) in mismatch.differences.iter().take(shown).enumerate() {
+            let begin = if at == 0 { "" } else { "<tr>" };
+            writeln!(to, "{begin}{}</tr>", HtmlDifferenceCells(difference))?;
+        }
+        if count > shown {
+            writeln!(to, r#"<tr><td colspan="3">and {} more</td></tr>"#, HumanCount((count - shown) as u64))?;
+        }
+        writeln!(to, "</tbody>")?;
+    }
+    writeln!(to, "</table></div>")?;
+    let more = report.mismatched().saturating_sub(report.mismatches.len() as u64);
+    if more > 0 {
+        writeln!(to, "<p>And {} more steps; -c shows more of them.</p>", HumanCount(more))?;
+    }
+    writeln!(to, "</section>")
+}
+
+/// What the walk has found.
+fn files(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
+    let Some(walked) = report.walked.as_ref().filter(|walked| walked.differing > 0) else { return Ok(()) };
+    writeln!(to, r#"<section><h2>Files that differ</h2><ul class="reasons">"#)?;
+    for (path, difference) in left(walked) {
+        writeln!(to, "<li><b>{}</b> {}</li>", HtmlText(path), HtmlText(&difference))?;
+    }
+    writeln!(to, "</ul>")?;
+    let more = walked.differing.saturating_sub(walked.mismatches.len() as u64);
+    if more > 0 {
+        writeln!(to, "<p>And {} more; -c shows more of them.</p>", HumanCount(more))?;
+    }
+    writeln!(to, "</section>")
+}
+
+/// A difference as three cells.
+struct HtmlDifferenceCells<'a>(&'a Difference);
+
+impl fmt::Display for HtmlDifferenceCells<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Difference { kind, path, field, times, a, b, .. } = self.0;
+        let what = if path.is_empty() { kind.word() } else { path };
+        write!(f, r#"<td title="{}"><code>{}</code>"#, XmlText(field), HtmlText(what))?;
+        if *times > 1 {
+            write!(f, " <small>{} times</small>", HumanCount(*times))?;
+        }
+        write!(f, "</td>")?;
+        for half in [a, b] {
+            match &half.value {
+                Some(value) => write!(f, "<td><code>{}</code></td>", HtmlText(value))?,
+                None => write!(f, "<td>nothing</td>")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn operations(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
+    writeln!(to, r#"<section><h2>Operations</h2>"#)?;
+    let timed = || report.operations.values().flat_map(|of| &of.latencies).filter(|all| all.count() > 0);
+    let axis = HtmlLatencyAxis {
+        from: timed().map(Latencies::min).min().unwrap_or(1),
+        to: timed().map(Latencies::max).max().unwrap_or(1),
+    };
+    writeln!(
+        to,
+        r#"<p class="key"><span class="recorded">recorded</span> and <span class="live">live</span> latency; the curves tell what part of the Calls was answered by then, on one logarithmic axis from {} to {}</p><div class="wide"><table>
+<thead><tr><th rowspan="2">Operation</th><th rowspan="2">Steps</th><th rowspan="2">Match</th><th rowspan="2">Timed</th><th colspan="2">Median</th><th colspan="2">99th percentile</th><th rowspan="2" class="curve">Latency</th></tr>
+<tr><th class="recorded">recorded</th><th class="live">live</th><th class="recorded">recorded</th><th class="live">live</th></tr></thead><tbody>"#,
+        time(axis.from),
+        time(axis.to)
+    )?;
+    let mut rows: Vec<_> = report.operations.iter().collect();
+    rows.sort_by_key(|(_, of)| std::cmp::Reverse(of.states.iter().sum::<u64>()));
+    for (name, of) in rows {
+        let ReplayOperationReport { states, latencies } = of;
+        let [matched, tolerated, mismatched, repaired, ..] = states;
+        let total: u64 = states.iter().sum();
+        let class = if *mismatched > 0 { r#" class="differs""# } else { "" };
+        write!(
+            to,
+            r#"<tr{class}><th scope="row">{}</th><td>{}</td><td>{}</td><td>{}</td>"#,
+            HtmlText(name),
+            HumanCount(total),
+            HumanCount(matched + tolerated + repaired),
+            HumanCount(latencies.iter().map(Latencies::count).max().unwrap_or(0))
+        )?;
+        for part in [0.5, 0.99] {
+            for (of, class) in latencies.iter().zip(["recorded", "live"]) {
+                match of.count() {
+                    0 => write!(to, r#"<td class="{class}">-</td>"#)?,
+                    _ => write!(to, r#"<td class="{class}">{}</td>"#, time(of.quantile(part)))?,
+                }
+            }
+        }
+        write!(to, "<td>")?;
+        curves(to, latencies, &axis)?;
+        writeln!(to, "</td></tr>")?;
+    }
+    writeln!(to, "</tbody></table></div></section>")
+}
+
+/// The shortest and the longest latency of all, in nanoseconds.
+struct HtmlLatencyAxis {
+    from: u64,
+    to: u64,
+}
+
+impl HtmlLatencyAxis {
+    /// Where a latency is, from 0 to the width of a curve.
+    fn x(&self, latency: u64) -> f64 {
+        let log = |latency: u64| (latency.max(1) as f64).ln();
+        let span = log(self.to) - log(self.from);
+        if span <= 0.0 { SIZE.0 / 2.0 } else { (log(latency) - log(self.from)) / span * SIZE.0 }
+    }
+}
+
+/// What part of the latencies is not above each, of both.
+fn curves(to: &mut impl Write, latencies: &[Latencies; 2], axis: &HtmlLatencyAxis) -> io::Result<()> {
+    if latencies.iter().all(|of| of.count() == 0) {
+        return Ok(());
+    }
+    let (width, height) = SIZE;
+    let label: Vec<_> = latencies
+        .iter()
+        .zip(["recorded", "live"])
+        .filter(|(of, _)| of.count() > 0)
+        .map(|(of, name)| format!("{name} {} to {}", time(of.min()), time(of.max())))
+        .collect();
+    write!(
+        to,
+        r#"<svg viewBox="-2 -2 {} {}" role="img" aria-label="{}"><path class="axis" d="M0 {height}H{width}"/>"#,
+        width + 4.0,
+        height + 4.0,
+        label.join(", ")
+    )?;
+    // Powers of ten.
+    let mut decade: u64 = 1_000;
+    while decade < axis.to {
+        if decade > axis.from {
+            write!(to, r#"<path class="tick" d="M{:.1} 0V{height}"/>"#, axis.x(decade))?;
+        }
+        decade = decade.saturating_mul(10);
+    }
+    for (of, class) in latencies.iter().zip(["recorded", "live"]).filter(|(of, _)| of.count() > 0) {
+        write!(to, r#"<path class="{class}" d="M{:.1} {height}"#, axis.x(of.min()))?;
+        for point in 0..=POINTS {
+            let part = f64::from(point) / f64::from(POINTS);
+            let latency = if point == 0 { of.min() } else { of.quantile(part) };
+            write!(to, "L{:.1} {:.1}", axis.x(latency), height * (1.0 - part))?;
+        }
+        write!(to, r#""/>"#)?;
+    }
+    write!(to, "</svg>")
+}
+
+fn reasons(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
+    for at in EXPLAINED {
+        let mut own: Vec<(&str, &ReplayReasonCount)> = report
+            .reasons
+            .iter()
+            .filter(|((state, _), _)| *state == at)
+            .map(|((_, reason), because)| (reason.as_str(), because))
+            .collect();
+        own.sort_by_key(|(_, because)| std::cmp::Reverse(because.steps));
+        let Some(name) = ReplayStepState::NAMES.get(at).filter(|_| !own.is_empty()) else { continue };
+        writeln!(to, r#"<section><h2><i class="{name}"></i>{name}: why</h2><ul class="reasons">"#)?;
+        for (reason, because) in own {
+            let operations: Vec<_> = because.operations.keys().take(6).map(String::as_str).collect();
+            let first: Vec<_> = because.first.iter().map(frames).collect();
+            writeln!(
+                to,
+                "<li><b>{}</b> {}<br><small>{}; {}</small></li>",
+                HumanCount(because.steps),
+                HtmlText(&words(report, at, reason)),
+                HtmlText(&operations.join(", ")),
+                first.join("; ")
+            )?;
+        }
+        writeln!(to, "</ul></section>")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_much_was_tolerated_stands_before_that_nothing_differs() {
+        let of = |states| outcome(&ReplayReport { states, steps: 10, ..ReplayReport::default() });
+        assert_eq!(of([10, 0, 0, 0, 0, 0]), ("good", "nothing differs".to_owned()));
+        assert_eq!(
+            of([5, 4, 0, 0, 0, 1]),
+            ("good", "4 of 9 steps tolerated by rules, nothing else differs".to_owned())
+        );
+        assert_eq!(of([5, 4, 1, 0, 0, 0]).0, "bad");
+    }
+}

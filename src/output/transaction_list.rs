@@ -1,0 +1,570 @@
+//! The list: one line a Transaction.
+//!
+//! The columns do not wait for what comes: their widths follow from the width of the screen alone, so that a line can be
+//! shown as soon as its Transaction is done. On a narrow terminal the columns that matter least are left out, and what
+//! does not fit is cut; in a pipe nothing is.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use nfsrdma_dissectors::flow::chunk::Chunk;
+use nfsrdma_dissectors::flow::chunk::ChunkKind;
+use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::flow::transaction::{
+    CallDirection, ChunkListState, MessageRecord, MissingPart, RpcMessageKind, Transaction,
+};
+use nfsrdma_dissectors::frame::Timestamp;
+use nfsrdma_dissectors::rpc::Program;
+
+use super::PendingCallState;
+use super::info_column::OperationLabels;
+use super::style::{Glyphs, Style, StyledText, TerminalStyle, columns, fit_words};
+use super::units::{ExactSize, HumanDuration, ShortSize, TimeFormat, ViewClock};
+use crate::analysis::names::FileNames;
+
+/// A column of the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the help of the program says what they show")]
+pub enum TransactionListColumn {
+    Time,
+    Frame,
+    Connection,
+    Client,
+    Xid,
+    Version,
+    Operation,
+    Chunks,
+    Bytes,
+    Latency,
+    Status,
+}
+
+impl TransactionListColumn {
+    /// The name, as the line of names has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Time => "TIME",
+            Self::Frame => "FRAME",
+            Self::Connection => "CONN",
+            Self::Client => "CLIENT",
+            Self::Xid => "XID",
+            Self::Version => "VERS",
+            Self::Operation => "OPERATION",
+            Self::Chunks => "CHUNKS",
+            Self::Bytes => "BYTES",
+            Self::Latency => "LATENCY",
+            Self::Status => "STATUS",
+        }
+    }
+
+    /// Whether its cells stand at its right edge.
+    pub fn is_number(self) -> bool {
+        matches!(self, Self::Time | Self::Frame | Self::Connection | Self::Bytes | Self::Latency)
+    }
+}
+
+/// Width of the column of chunks on a narrow screen: room for one kind of chunk, in rounded numbers.
+const NARROW_CHUNKS: usize = 11;
+
+/// The columns of a screen and their widths; the operation takes what the others leave.
+#[derive(Clone, Debug)]
+pub struct TransactionListLayout {
+    /// From left to right.
+    pub columns: Vec<(TransactionListColumn, usize)>,
+    /// What stands between two of them.
+    pub gap: &'static str,
+}
+
+impl TransactionListLayout {
+    /// The columns of a screen that is so wide; of a pipe, which is not, all of them.
+    pub fn of(width: Option<usize>, time: TimeFormat) -> Self {
+        use TransactionListColumn::*;
+        // From where on a column is shown, and its width there; the widest screen that is reached counts.
+        let wide = width.unwrap_or(usize::MAX);
+        let gap = if wide >= 110 { "  " } else { " " };
+        let status = match wide {
+            ..52 => 8,
+            52..100 => 12,
+            100..120 => 14,
+            120..160 => 16,
+            _ => 24,
+        };
+        let chunks = match wide {
+            ..100 => NARROW_CHUNKS,
+            100..120 => 12,
+            120..160 => 14,
+            _ => 18,
+        };
+        let mut columns = Vec::new();
+        let mut show = |from: usize, column: TransactionListColumn, width: usize| {
+            if wide >= from {
+                columns.push((column, width));
+            }
+        };
+        // The operation with its file and how it went matter more than when it was.
+        show(48, Time, time.width());
+        show(150, Frame, 7);
+        show(90, Connection, 4);
+        show(180, Client, 15);
+        show(96, Xid, 10);
+        show(66, Version, 5);
+        show(0, Operation, 44);
+        show(60, Chunks, chunks);
+        show(108, Bytes, 5);
+        show(30, Latency, 7);
+        show(0, Status, status);
+        if let Some(width) = width {
+            let others: usize = columns
+                .iter()
+                .filter(|(column, _)| *column != Operation)
+                .map(|(_, width)| width + gap.len())
+                .sum();
+            // A screen that has no room for the columns gets lines that are cut at its edge.
+            let rest = width.saturating_sub(others).max(8);
+            columns
+                .iter_mut()
+                .filter(|(column, _)| *column == Operation)
+                .for_each(|(_, width)| *width = rest);
+        }
+        Self { columns, gap }
+    }
+}
+
+/// Writes the list.
+#[derive(Debug)]
+pub struct TransactionList {
+    screen: TerminalStyle,
+    layout: TransactionListLayout,
+    clock: ViewClock,
+    labels: OperationLabels,
+    has_header: bool,
+    cell: String,
+    line: String,
+    /// Set while the line of a Call in flight is written.
+    pending: Option<PendingCallState>,
+}
+
+impl TransactionList {
+    /// A list for this screen.
+    pub fn new(screen: TerminalStyle, time: TimeFormat) -> Self {
+        Self {
+            screen,
+            layout: TransactionListLayout::of(screen.width, time),
+            clock: ViewClock::new(time),
+            labels: OperationLabels::default(),
+            has_header: false,
+            cell: String::new(),
+            line: String::new(),
+            pending: None,
+        }
+    }
+
+    /// Relative times count from here: the time of the first frame.
+    pub fn start(&mut self, time: Timestamp) {
+        self.clock.start(time);
+    }
+
+    /// Writes the line of a Transaction; the first time, the names of the columns above it.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn transaction(
+        &mut self,
+        out: &mut impl Write,
+        transaction: &Transaction,
+        reading: &TransactionMessages<'_>,
+        facts: &RpcSummary,
+        names: &FileNames,
+    ) -> io::Result<()> {
+        if !self.has_header {
+            self.has_header = true;
+            self.header(out)?;
+        }
+        self.line.clear();
+        let mut left = self.screen.width.unwrap_or(usize::MAX);
+        for index in 0..self.layout.columns.len() {
+            let Some((column, width)) = self.layout.columns.get(index).copied() else { break };
+            self.cell.clear();
+            let style = self.cell((column, width), transaction, reading, facts, names);
+            let is_last = index + 1 == self.layout.columns.len();
+            self.put(column, width, style, is_last, &mut left);
+        }
+        self.end(out)
+    }
+
+    /// Writes the line of a Call in flight: its age in the place of the latency, and for a status what it waits for.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn pending(
+        &mut self,
+        out: &mut impl Write,
+        transaction: &Transaction,
+        reading: &TransactionMessages<'_>,
+        facts: &RpcSummary,
+        names: &FileNames,
+        pending: PendingCallState,
+    ) -> io::Result<()> {
+        self.pending = Some(pending);
+        let written = self.transaction(out, transaction, reading, facts, names);
+        self.pending = None;
+        written
+    }
+
+    fn header(&mut self, out: &mut impl Write) -> io::Result<()> {
+        self.line.clear();
+        let mut left = self.screen.width.unwrap_or(usize::MAX);
+        let style = self.screen.styles.header;
+        for index in 0..self.layout.columns.len() {
+            let Some((column, width)) = self.layout.columns.get(index).copied() else { break };
+            self.cell.clear();
+            self.cell.push_str(column.name());
+            let is_last = index + 1 == self.layout.columns.len();
+            self.put(column, width, SplitStyle::whole(style), is_last, &mut left);
+        }
+        self.end(out)
+    }
+
+    fn end(&mut self, out: &mut impl Write) -> io::Result<()> {
+        self.line.truncate(self.line.trim_end_matches(' ').len());
+        self.line.push('\n');
+        out.write_all(self.line.as_bytes())
+    }
+
+    /// Appends the cell to the line, as wide as its column is; `left` counts what is left of the screen.
+    fn put(
+        &mut self,
+        column: TransactionListColumn,
+        width: usize,
+        parts: SplitStyle,
+        is_last: bool,
+        left: &mut usize,
+    ) {
+        let width = width.min(*left);
+        let is_cut = self.screen.width.is_some();
+        let cell = if is_cut {
+            fit_words(&self.cell, width, &self.screen.glyphs)
+        } else {
+            self.cell.as_str().into()
+        };
+        let fill = width.saturating_sub(columns(&cell));
+        if column.is_number() {
+            self.line.extend(std::iter::repeat_n(' ', fill));
+        }
+        let end = parts.split.min(cell.len());
+        let split = (0..=end).rev().find(|at| cell.is_char_boundary(*at)).unwrap_or(0);
+        let (first, rest) = cell.split_at(split);
+        for (style, text) in [(parts.first, first), (parts.rest, rest)] {
+            if !text.is_empty() {
+                let _ = write!(self.line, "{}", StyledText(style, text));
+            }
+        }
+        if !column.is_number() && !is_last {
+            self.line.extend(std::iter::repeat_n(' ', fill));
+        }
+        let gap = self.layout.gap.len().min(left.saturating_sub(width));
+        *left = left.saturating_sub(width + gap);
+        if !is_last {
+            self.line.push_str(self.layout.gap.get(..gap).unwrap_or_default());
+        }
+    }
+
+    /// Writes what stands in a column to the cell, and tells its style.
+    fn cell(
+        &mut self,
+        (column, width): (TransactionListColumn, usize),
+        transaction: &Transaction,
+        reading: &TransactionMessages<'_>,
+        facts: &RpcSummary,
+        names: &FileNames,
+    ) -> SplitStyle {
+        let TerminalStyle { styles, glyphs, .. } = self.screen;
+        let cell = &mut self.cell;
+        let first = transaction.call.as_ref().or(transaction.reply.as_ref());
+        match column {
+            TransactionListColumn::Time => {
+                if let Some(message) = first {
+                    self.clock.write(message.time, cell);
+                }
+                SplitStyle::whole(styles.time)
+            }
+            TransactionListColumn::Frame => {
+                if let Some(frame) = first.and_then(|message| message.frames.first()) {
+                    let _ = write!(cell, "{frame}");
+                }
+                SplitStyle::whole(styles.dim)
+            }
+            TransactionListColumn::Connection => {
+                let _ = write!(cell, "{}", transaction.connection.number);
+                SplitStyle::whole(styles.dim)
+            }
+            TransactionListColumn::Client => {
+                let _ = write!(cell, "{}", transaction.connection.client.address);
+                SplitStyle::whole(styles.dim)
+            }
+            TransactionListColumn::Xid => {
+                let _ = write!(cell, "{}", transaction.xid);
+                SplitStyle::whole(styles.xid)
+            }
+            TransactionListColumn::Version => {
+                if transaction.direction == CallDirection::Reverse {
+                    cell.push_str(glyphs.back);
+                    version(facts, cell);
+                    return SplitStyle::whole(styles.callback);
+                }
+                version(facts, cell);
+                SplitStyle::default()
+            }
+            TransactionListColumn::Operation => {
+                self.labels.write(reading, facts, names.about(), &glyphs, cell);
+                if self.screen.width.is_some() {
+                    self.labels.shorten(width, &glyphs, cell);
+                }
+                let is_callback = transaction.direction == CallDirection::Reverse;
+                let name = match facts.operation {
+                    Some(CallOperation::Named(name)) => name.len(),
+                    _ => 0,
+                };
+                let style = if is_callback { styles.callback } else { styles.operation };
+                SplitStyle { first: style, split: name, rest: Style::new() }
+            }
+            TransactionListColumn::Chunks => {
+                chunks(transaction, false, cell);
+                let room =
+                    self.layout.columns.iter().find(|(shown, _)| *shown == TransactionListColumn::Chunks);
+                if self.screen.width.is_some() && room.is_some_and(|(_, width)| columns(cell) > *width) {
+                    cell.clear();
+                    chunks(transaction, true, cell);
+                }
+                SplitStyle::whole(styles.chunk)
+            }
+            TransactionListColumn::Bytes => {
+                let _ = write!(cell, "{}", ShortSize(wire_bytes(transaction)));
+                SplitStyle::default()
+            }
+            TransactionListColumn::Latency => {
+                let pending = self.pending.map(|pending| pending.age_ns);
+                if let Some(latency_ns) = pending.or_else(|| transaction.latency()) {
+                    let _ = write!(cell, "{}", HumanDuration(latency_ns, glyphs));
+                }
+                SplitStyle::default()
+            }
+            TransactionListColumn::Status => self.status(transaction, facts),
+        }
+    }
+
+    /// The status, and after it what is wrong with the Transaction itself.
+    fn status(&mut self, transaction: &Transaction, facts: &RpcSummary) -> SplitStyle {
+        let TerminalStyle { styles, glyphs, .. } = self.screen;
+        if let Some(pending) = self.pending {
+            let _ = write!(self.cell, "pending: {pending}");
+            return SplitStyle { first: styles.error, split: "pending".len(), rest: styles.mark };
+        }
+        let has_room = self.layout.columns.last().is_some_and(|(_, width)| *width >= 24);
+        let (is_ok, split) = status_and_marks(transaction, facts, has_room, &glyphs, &mut self.cell);
+        SplitStyle { first: if is_ok { styles.ok } else { styles.error }, split, rest: styles.mark }
+    }
+}
+
+/// Text whose first bytes have one style and the rest another.
+#[derive(Clone, Copy, Debug, Default)]
+struct SplitStyle {
+    first: Style,
+    split: usize,
+    rest: Style,
+}
+
+impl SplitStyle {
+    fn whole(style: Style) -> Self {
+        Self { first: style, split: usize::MAX, rest: style }
+    }
+}
+
+/// Writes how the procedure went, and after it what is wrong with the Transaction itself; with room for it, which bytes are
+/// missing. Tells whether the status needs no attention, and where it ends.
+pub(crate) fn status_and_marks(
+    transaction: &Transaction,
+    facts: &RpcSummary,
+    has_room: bool,
+    glyphs: &Glyphs,
+    cell: &mut String,
+) -> (bool, usize) {
+    let missing = facts.missing(transaction);
+    let bytes: u64 = missing.iter().map(missing_bytes).sum();
+    let is_ok = status(facts, cell);
+    if is_ok && bytes > 0 && !has_room {
+        // What is missing needs the place more than that nothing went wrong.
+        cell.clear();
+    }
+    let split = cell.len();
+    let mut mark = |text: std::fmt::Arguments<'_>| {
+        if !cell.is_empty() {
+            cell.push(' ');
+        }
+        let _ = cell.write_fmt(text);
+    };
+    let copies = |which| transaction.message(which).map_or(1, |message| message.copies);
+    match (copies(RpcMessageKind::Call), copies(RpcMessageKind::Reply)) {
+        (..=1, ..=1) => {}
+        (calls, ..=1) => mark(format_args!("call{}{calls}", glyphs.times)),
+        (..=1, replies) => mark(format_args!("reply{}{replies}", glyphs.times)),
+        (calls, replies) => {
+            mark(format_args!("call{}{calls} reply{}{replies}", glyphs.times, glyphs.times));
+        }
+    }
+    if let Some(index) = transaction.retry_of {
+        mark(format_args!("retry of {index}"));
+    }
+    for missing in &missing {
+        match missing {
+            MissingPart::Message(RpcMessageKind::Call) => mark(format_args!("no call")),
+            MissingPart::Message(RpcMessageKind::Reply) if transaction.done => mark(format_args!("done")),
+            MissingPart::Message(RpcMessageKind::Reply) => mark(format_args!("no reply")),
+            MissingPart::Header(RpcMessageKind::Call) => mark(format_args!("call cut")),
+            MissingPart::Header(RpcMessageKind::Reply) => mark(format_args!("reply cut")),
+            MissingPart::Undecoded(RpcMessageKind::Call, _) => mark(format_args!("call undecoded")),
+            MissingPart::Undecoded(RpcMessageKind::Reply, _) => mark(format_args!("reply undecoded")),
+            MissingPart::Bytes(..) | MissingPart::Chunk(..) | MissingPart::ReplyRead(..) => {}
+        }
+    }
+    if bytes > 0 && has_room {
+        mark(format_args!("missing"));
+        for missing in missing.iter().filter(|missing| missing_bytes(missing) > 0) {
+            mark(format_args!("{missing}"));
+        }
+    } else if bytes > 0 {
+        mark(format_args!("{} missing", ShortSize(bytes)));
+    }
+    (is_ok, split)
+}
+
+/// The version as people say it: `4.2` of NFS and its callbacks, else with the program.
+pub(crate) fn version(facts: &RpcSummary, text: &mut String) {
+    let (Some(program), Some(version)) = (facts.program, facts.version) else { return };
+    let prefix = match program {
+        Program::NFS => "",
+        program if program.is_transient() => "",
+        Program::MOUNT => "mnt",
+        Program::NFSACL => "acl",
+        Program::NLM => "nlm",
+        Program::NSM => "nsm",
+        Program::PORTMAP => "pmap",
+        Program::RQUOTA => "quota",
+        _ => "?",
+    };
+    let _ = match facts.minor_version {
+        Some(minor) => write!(text, "{prefix}4.{minor}"),
+        None if program.is_transient() => write!(text, "cb{version}"),
+        None => write!(text, "{prefix}{version}"),
+    };
+}
+
+/// Writes how the procedure went, or RPC where that is to blame; whether it needs no attention. The prefix that all
+/// names of a version have is left out.
+pub(crate) fn status(facts: &RpcSummary, text: &mut String) -> bool {
+    if let Some(status) = facts.status {
+        return match status.name {
+            Some(_) if status.is_ok => {
+                text.push_str("ok");
+                true
+            }
+            Some(name) => {
+                text.push_str(without_prefix(name));
+                false
+            }
+            None => {
+                let _ = write!(text, "status {}", status.number);
+                false
+            }
+        };
+    }
+    match facts.rpc_status {
+        Some(RpcStatus::Rpc(status)) if status.is_success() => {
+            text.push_str("ok");
+            true
+        }
+        Some(RpcStatus::Rpc(status)) => {
+            let _ = write!(text, "{status}");
+            false
+        }
+        Some(RpcStatus::RdmaError(error)) => {
+            let _ = write!(text, "{error}");
+            false
+        }
+        None => true,
+    }
+}
+
+/// The name of a status without what all names of its type begin with: `NOENT` of `NFS3ERR_NOENT`, `DENIED` of
+/// `NLM4_DENIED`.
+fn without_prefix(name: &'static str) -> &'static str {
+    let error = name.split_once("ERR_").map(|(_, short)| short);
+    error
+        .or_else(|| ["NLM4_", "LCK_", "STAT_", "Q_"].iter().find_map(|prefix| name.strip_prefix(prefix)))
+        .unwrap_or(name)
+}
+
+/// Bytes that the Transaction put on the wire: the messages, from their RPC-over-RDMA headers on, and what moved
+/// through chunks.
+pub(crate) fn wire_bytes(transaction: &Transaction) -> u64 {
+    let message = |which| transaction.message(which).map_or(0, |message| message.length as u64);
+    let chunks = transaction.read_chunks.iter().chain(&transaction.write_chunks);
+    let chunks = chunks.chain(&transaction.reply_chunk).chain(&transaction.reply_read_chunks);
+    message(RpcMessageKind::Call) + message(RpcMessageKind::Reply) + chunks.map(Chunk::moved).sum::<u64>()
+}
+
+/// How many bytes are missing, where that is known and not a whole message is.
+fn missing_bytes(missing: &MissingPart) -> u64 {
+    match missing {
+        MissingPart::Message(_) | MissingPart::Header(_) | MissingPart::Undecoded(..) => 0,
+        MissingPart::Bytes(_, range) | MissingPart::Chunk(_, _, range) | MissingPart::ReplyRead(_, range) => {
+            range.end.saturating_sub(range.start)
+        }
+    }
+}
+
+/// Writes the chunks, all of one kind as one: `R 8192`, `W 2000/4096`: what moved, of what was offered
+/// where that is more; `?` where the Call may offer more.
+pub(crate) fn chunks(transaction: &Transaction, short: bool, text: &mut String) {
+    let reply = transaction.reply_chunk.as_slice();
+    let kinds = [
+        (ChunkKind::Read, transaction.read_chunks.as_slice()),
+        (ChunkKind::Write, transaction.write_chunks.as_slice()),
+        (ChunkKind::Reply, reply),
+        // The Read list of a Reply (RFC 5666 section 3.5).
+        (ChunkKind::Read, transaction.reply_read_chunks.as_slice()),
+    ];
+    for (at, (kind, chunks)) in kinds.into_iter().enumerate() {
+        if chunks.is_empty() {
+            continue;
+        }
+        let letter = match kind {
+            ChunkKind::Read if at > 0 => "rR",
+            ChunkKind::Read => "R",
+            ChunkKind::Write => "W",
+            ChunkKind::Reply => "r",
+        };
+        let moved = chunks.iter().map(Chunk::moved).sum::<u64>();
+        let offered = chunks.iter().map(Chunk::offered).sum::<u64>();
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        let begin = text.len();
+        let _ = match (short, moved == offered) {
+            (false, true) => write!(text, "{letter} {moved}"),
+            (false, false) => write!(text, "{letter} {moved}/{offered}"),
+            (true, true) => write!(text, "{letter} {}", ExactSize(moved)),
+            (true, false) => write!(text, "{letter} {}/{}", ShortSize(moved), ExactSize(offered)),
+        };
+        // A narrow column would cut the number that was offered.
+        if short && text.len() - begin > NARROW_CHUNKS {
+            text.truncate(begin);
+            let _ = write!(text, "{letter} {}/{}", ShortSize(moved), ShortSize(offered));
+        }
+    }
+    // Lists that are not known are not empty.
+    let lists = transaction.call.as_ref().and_then(MessageRecord::chunk_lists);
+    if lists.is_some_and(|lists| lists != ChunkListState::Whole) {
+        text.push_str(if text.is_empty() { "?" } else { " ?" });
+    }
+}

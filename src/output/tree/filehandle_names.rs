@@ -1,0 +1,54 @@
+//! Names of files beside their filehandles.
+
+use std::ops::Range;
+
+use nfsrdma_dissectors::field::{Field, FieldValue, Observer};
+use nfsrdma_dissectors::flow::decode::RpcSummary;
+use nfsrdma_dissectors::flow::transaction::Transaction;
+
+use super::FieldTree;
+use crate::analysis::names::{FILEHANDLE, FileNames};
+use crate::output::units::path;
+
+/// Whose filehandles they are, and who knows their names.
+#[derive(Clone, Copy)]
+pub(super) struct FilehandleContext<'k> {
+    pub(super) names: &'k FileNames,
+    pub(super) transaction: &'k Transaction,
+    pub(super) facts: &'k RpcSummary,
+}
+
+/// A tree that has names in it.
+pub(super) struct NamedFieldTree<'t, 'k> {
+    pub(super) tree: &'t mut FieldTree,
+    pub(super) known: FilehandleContext<'k>,
+}
+
+impl<'a> Observer<'a> for NamedFieldTree<'_, '_> {
+    fn enter(&mut self, field: &'static Field, at: usize) {
+        self.tree.enter(field, at);
+    }
+
+    fn leave(&mut self, at: usize) {
+        self.tree.leave(at);
+    }
+
+    fn list(&mut self, field: &'static Field, at: usize) {
+        self.tree.list(field, at);
+    }
+
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
+        self.tree.value(field, bytes, value);
+        let FilehandleContext { names, transaction, facts } = self.known;
+        let mut name = Vec::new();
+        if field.name == FILEHANDLE
+            && let FieldValue::Bytes(handle) = value
+            && names.beside(transaction, facts, handle, &mut name)
+            && let Some(node) = self.tree.nodes.last_mut()
+        {
+            node.text.push_str(" (");
+            path(&name, &self.tree.glyphs, &mut node.text);
+            node.text.push(')');
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! Programs beside NFS: MOUNT, NLM and the port mapper. They are asked over TCP, where the port mapper says, whatever carries NFS
+//! (RFC 8267 section 5.1, RFC 1833 section 3).
+//!
+//! What [`is_about_files`] leaves out is about more than the files of a run: it would strike out mounts or locks of other clients, or
+//! tell the port mapper where programs listen.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::mount::DirpathArgs;
+use nfsrdma_dissectors::nfs::mount::v3::{Args as Mount, Procedure as MountProcedure};
+use nfsrdma_dissectors::nfs::rpcbind::v2::{self, Mapping, Prot};
+use nfsrdma_dissectors::rpc::{self, Program, Xid};
+use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
+use rustc_hash::FxHashMap;
+
+use super::containment::ContainedCall;
+use super::rpc_client::{AuthSysCredential, ProcedureCall, RpcCallError, RpcClient};
+use super::transport::tcp::TcpTransport;
+use super::transport::{
+    ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, RpcTransportErrorKind, TransportEvent,
+    TransportReply,
+};
+
+/// The port of the port mapper. RFC 1833 section 3.
+pub const PORT_MAPPER: u16 = 111;
+/// Connections that are opened; more clients and programs than that are not asked.
+const CONNECTIONS: usize = 1024;
+
+/// Ports of the programs beside NFS, as given by the user.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ports {
+    /// The port of the port mapper; `None` for [`PORT_MAPPER`].
+    pub port_mapper: Option<u16>,
+    /// The port of MOUNT; `None` where the port mapper is to be asked.
+    pub mount: Option<u16>,
+}
+
+impl Ports {
+    /// The port of the port mapper.
+    pub fn port_mapper(self) -> u16 {
+        self.port_mapper.unwrap_or(PORT_MAPPER)
+    }
+}
+
+/// The reason that a program beside NFS gives no Reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoReply {
+    /// It is not there, or broke the connection off.
+    Absent(String),
+    /// Nothing came within the timeout. It is not asked again.
+    Silent(String),
+}
+
+impl fmt::Display for NoReply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Absent(why) | Self::Silent(why)) = self;
+        f.write_str(why)
+    }
+}
+
+impl From<RpcTransportError> for NoReply {
+    fn from(error: RpcTransportError) -> Self {
+        match error.kind {
+            RpcTransportErrorKind::Timeout(_) => Self::Silent(error.to_string()),
+            _ => Self::Absent(error.to_string()),
+        }
+    }
+}
+
+/// Whether a procedure of a program beside NFS is about the files of a run alone, or changes nothing.
+pub fn is_about_files(program: Program, version: u32, procedure: u32) -> bool {
+    match (program, version) {
+        // NULL, MNT, DUMP, UMNT, EXPORT, and not UMNTALL. RFC 1813 section 5.2.
+        (Program::MOUNT, _) => matches!(procedure, 0..=3 | 5),
+        // NULL, TEST, LOCK, CANCEL, UNLOCK, SHARE, UNSHARE, NM_LOCK, and not FREE_ALL. RFC 1813 section 6.3.
+        (Program::NLM, _) => matches!(procedure, 0..=4 | 20..=22),
+        // NULL, GETPORT, DUMP. RFC 1833 section 3.
+        (Program::PORTMAP, 2) => matches!(procedure, 0 | 3 | 4),
+        // NULL, GETADDR, DUMP, GETTIME, UADDR2TADDR, TADDR2UADDR, GETVERSADDR, GETADDRLIST, GETSTAT. RFC 1833 section 2.
+        (Program::PORTMAP, 3 | 4) => matches!(procedure, 0 | 3 | 4 | 6..=9 | 11 | 12),
+        _ => false,
+    }
+}
+
+/// Asks the port mapper of a server where a program listens on TCP.
+///
+/// # Errors
+/// Why that is not known.
+pub fn port_of(target: &ConnectTarget, ports: Ports, program: Program, version: u32) -> Result<u16, NoReply> {
+    let mut tcp = TcpTransport::new();
+    let address = SocketAddr::new(target.address.ip(), ports.port_mapper());
+    let target = ConnectTarget { address, ..target.clone() };
+    let said = |error: NoReply| match error {
+        NoReply::Absent(why) => NoReply::Absent(format!("port mapper: {why}")),
+        NoReply::Silent(why) => NoReply::Silent(format!("port mapper: {why}")),
+    };
+    let connection = tcp.connect(&target).map_err(|error| said(error.into()))?;
+    let xid = Xid(std::process::id().rotate_left(16) ^ program.0.rotate_left(8) ^ version);
+    let mut line =
+        RpcClient::new(&mut tcp, connection, AuthSysCredential::default(), xid, target.wish.timeout);
+    let mapping = Mapping { prog: program, vers: version, prot: Prot::IPPROTO_TCP, port: 0 };
+    let getport = v2::Procedure::GETPORT;
+    let port = line.call(
+        &ProcedureCall::new(Program::PORTMAP, 2, getport.0, 4),
+        |encoder| v2::Args::GETPORT(mapping).encode(encoder),
+        |cursor| match v2::Results::decode(getport, cursor, &mut NullObserver)? {
+            v2::Results::GETPORT(port) => Ok(port.port),
+            _ => Ok(0),
+        },
+    );
+    let name = program.name().unwrap_or("that program");
+    match port.map(u16::try_from) {
+        Ok(Ok(port)) if port > 0 => Ok(port),
+        Ok(_) => Err(NoReply::Absent(format!("the port mapper knows no {name}"))),
+        Err(RpcCallError::Timeout(_)) => {
+            let seconds = target.wish.timeout.as_secs_f64();
+            Err(said(NoReply::Silent(format!("{address}: no Reply within {seconds} s"))))
+        }
+        Err(error) => Err(said(NoReply::Absent(error.to_string()))),
+    }
+}
+
+/// Connections to the programs beside NFS of one server, opened when they are first needed: one for each client and program.
+pub struct AuxiliaryRpcConnections {
+    tcp: TcpTransport,
+    target: ConnectTarget,
+    told: Ports,
+    ports: FxHashMap<(Program, u32), Result<u16, NoReply>>,
+    lines: FxHashMap<(u32, Program, u32), Lane>,
+    /// Ports that nothing came from within the timeout.
+    silent: FxHashMap<u16, NoReply>,
+    next: u32,
+}
+
+/// A connection to a program beside NFS.
+#[derive(Clone, Copy, Debug)]
+pub struct Lane {
+    /// Its number among those of its run, from 0.
+    pub number: u64,
+    connection: ConnectionId,
+    /// The address and port of this side, where the system tells them.
+    pub local: Option<SocketAddr>,
+    /// Those of the program.
+    pub peer: SocketAddr,
+}
+
+impl AuxiliaryRpcConnections {
+    /// Programs on the host of a target. XIDs begin at `xid`.
+    pub fn new(target: &ConnectTarget, ports: Ports, xid: Xid) -> Self {
+        Self {
+            tcp: TcpTransport::new(),
+            target: target.clone(),
+            told: ports,
+            ports: FxHashMap::default(),
+            lines: FxHashMap::default(),
+            silent: FxHashMap::default(),
+            next: xid.0,
+        }
+    }
+
+    /// The XID of the next Call.
+    pub fn xid(&mut self) -> Xid {
+        self.next = self.next.wrapping_add(1);
+        Xid(self.next)
+    }
+
+    /// Sends a Call on a connection, and lends its Reply to `heard`. Waits for it.
+    ///
+    /// # Errors
+    /// Why there is no Reply.
+    pub fn call<T>(
+        &mut self,
+        Lane { connection, peer, .. }: Lane,
+        call: &ContainedCall<'_>,
+        heard: impl FnOnce(&TransportReply<'_>) -> T,
+    ) -> Result<T, NoReply> {
+        let absent = |why: &dyn fmt::Display| NoReply::Absent(why.to_string());
+        let xid = call.call().xid;
+        self.tcp.submit(connection, call.call()).map_err(|error| absent(&error))?;
+        let deadline = Instant::now() + self.target.wish.timeout;
+        while Instant::now() < deadline {
+            match self.tcp.poll(Some(deadline)).map_err(|error| absent(&error))? {
+                Some(TransportEvent::Reply(reply)) if reply.connection == connection && reply.xid == xid => {
+                    return Ok(heard(&reply));
+                }
+                Some(TransportEvent::Disconnected { connection: gone, reason, .. }) => {
+                    self.lines.retain(|_, lane| lane.connection != gone);
+                    if gone == connection {
+                        return Err(NoReply::Absent(format!("the connection went away: {reason}")));
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.tcp.disconnect(connection);
+        self.lines.retain(|_, lane| lane.connection != connection);
+        let why = format!("{peer}: no Reply within {} s", self.target.wish.timeout.as_secs_f64());
+        Err(self.silent.entry(peer.port()).or_insert(NoReply::Silent(why)).clone())
+    }
+
+    /// The connection of a client to a program.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn lane(&mut self, client: u32, (program, version): (Program, u32)) -> Result<Lane, NoReply> {
+        if let Some(lane) = self.lines.get(&(client, program, version)) {
+            return Ok(*lane);
+        }
+        if self.lines.len() >= CONNECTIONS {
+            return Err(NoReply::Absent("too many connections".into()));
+        }
+        let port = match (program, self.told.mount) {
+            (Program::PORTMAP, _) => self.told.port_mapper(),
+            (Program::MOUNT, Some(port)) => port,
+            _ => self.port(program, version)?,
+        };
+        if let Some(why) = self.silent.get(&port) {
+            return Err(why.clone());
+        }
+        let peer = SocketAddr::new(self.target.address.ip(), port);
+        let target = ConnectTarget { address: peer, ..self.target.clone() };
+        let connection = self.tcp.connect(&target).map_err(|error| self.noted(port, error.into()))?;
+        let local = self.tcp.terms(connection).and_then(|terms| terms.local);
+        let lane = Lane { number: connection.0.into(), connection, local, peer };
+        self.lines.insert((client, program, version), lane);
+        Ok(lane)
+    }
+
+    /// The port of a program, from the port mapper.
+    fn port(&mut self, program: Program, version: u32) -> Result<u16, NoReply> {
+        let port_mapper = self.told.port_mapper();
+        if let Some(known) = self.ports.get(&(program, version)) {
+            return known.clone();
+        }
+        let port = match self.silent.get(&port_mapper) {
+            Some(why) => Err(why.clone()),
+            None => {
+                port_of(&self.target, self.told, program, version).map_err(|why| self.noted(port_mapper, why))
+            }
+        };
+        self.ports.insert((program, version), port.clone());
+        port
+    }
+
+    /// Remembers a port that nothing came from.
+    fn noted(&mut self, port: u16, why: NoReply) -> NoReply {
+        if let NoReply::Silent(_) = why {
+            self.silent.insert(port, why.clone());
+        }
+        why
+    }
+}
+
+/// A Call of MOUNT version 3 that names a path, with the path below `root` instead. `None` for every other. Whether the path may be
+/// asked for is [checked](super::containment) when the Call is finished.
+pub fn rerooted(message: &[u8], root: &str) -> Option<Vec<u8>> {
+    let mut cursor = Cursor::new(message);
+    let asked = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+    let call = asked.call().filter(|call| (call.prog, call.vers) == (Program::MOUNT, 3))?;
+    let header = message.get(..cursor.at())?;
+    let procedure = MountProcedure(call.proc);
+    let below = |path: &[u8]| {
+        let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+        names.fold(root.as_bytes().to_vec(), |path, name| [&path, &b"/"[..], name].concat())
+    };
+    let mut encoder = Encoder::new();
+    encoder.raw(header);
+    match Mount::decode(procedure, &mut cursor, &mut NullObserver).ok()? {
+        Mount::MNT(args) if is_absolute(args.dirpath.0) => {
+            let path = below(args.dirpath.0);
+            Mount::MNT(DirpathArgs { dirpath: Text(&path) }).encode(&mut encoder);
+        }
+        Mount::UMNT(args) if is_absolute(args.dirpath.0) => {
+            let path = below(args.dirpath.0);
+            Mount::UMNT(DirpathArgs { dirpath: Text(&path) }).encode(&mut encoder);
+        }
+        _ => return None,
+    }
+    encoder.raw(cursor.rest());
+    Some(encoder.finish().0)
+}
+
+fn is_absolute(path: &[u8]) -> bool {
+    matches!(path.first(), None | Some(b'/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mount(procedure: u32, path: &[u8]) -> Vec<u8> {
+        let mut encoder = Encoder::new();
+        [9, 0, 2, 100_005, 3, procedure, 0, 0, 0, 0].iter().for_each(|word| encoder.word(*word));
+        encoder.opaque(path);
+        encoder.finish().0
+    }
+
+    #[test]
+    fn rfc1813_section_5_2_1_a_path_is_mounted_below_the_directory_of_the_run() {
+        for procedure in [1, 3] {
+            let message = rerooted(&mount(procedure, b"/export//home/"), "/srv/run/tree");
+            assert_eq!(message, Some(mount(procedure, b"/srv/run/tree/export/home")));
+        }
+        for (procedure, path) in [(0, &b""[..]), (1, b"relative"), (5, b"")] {
+            assert_eq!(rerooted(&mount(procedure, path), "/srv/run/tree"), None);
+        }
+        // What cannot be read stays as it is.
+        assert_eq!(rerooted(&mount(1, b"/export")[..44], "/srv/run/tree"), None);
+    }
+
+    #[test]
+    fn what_would_change_what_others_have_is_not_asked() {
+        for (program, version, procedure) in [
+            (Program::MOUNT, 3, 4),
+            (Program::NLM, 4, 23),
+            (Program::PORTMAP, 2, 1),
+            (Program::PORTMAP, 2, 2),
+            (Program::PORTMAP, 2, 5),
+            (Program::PORTMAP, 4, 1),
+            (Program::NSM, 1, 2),
+        ] {
+            assert!(!is_about_files(program, version, procedure), "{program:?} {version} {procedure}");
+        }
+        assert!(is_about_files(Program::NLM, 4, 2));
+    }
+}

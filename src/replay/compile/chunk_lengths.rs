@@ -1,0 +1,115 @@
+//! How the messages of a Transaction travelled, and what room its Reply may need.
+
+use nfsrdma_dissectors::flow::Transaction;
+use nfsrdma_dissectors::flow::chunk::Chunk;
+use nfsrdma_dissectors::flow::decode::{RpcStatus, RpcSummary};
+use nfsrdma_dissectors::flow::transaction::MessageRecord;
+use nfsrdma_dissectors::xdr::List;
+
+use crate::replay::trace::field_visitor::MarkedOperation;
+use crate::replay::trace::{ChunkSegmentLengths, TraceCallChunks, TraceMessageForm, TraceTransfer};
+
+/// Room for names that are longer elsewhere: filehandles have 128 bytes at most, and a COMPOUND gives some.
+const ROOM: u32 = 1_024;
+/// The longest text of a link that file systems have (PATH_MAX).
+const LINK: u32 = 4_096;
+/// What a Reply that was not seen is taken to have.
+const USUAL: u32 = 4_096;
+
+/// Lengths of the segments of each chunk of a Call, and what of them was returned.
+#[derive(Debug, Default)]
+pub(super) struct CompiledChunkLengths {
+    call: Vec<u32>,
+    reads: Vec<Vec<u32>>,
+    writes: Vec<Vec<u32>>,
+    reply: Vec<u32>,
+    returned: Vec<u32>,
+}
+
+impl CompiledChunkLengths {
+    pub(super) fn of(transaction: &Transaction) -> Self {
+        let of = |chunk: &Chunk| chunk.segments.iter().map(|segment| segment.length).collect();
+        let is_long = transaction.call.as_ref().is_some_and(MessageRecord::is_nomsg);
+        let mut lengths = Self::default();
+        for chunk in &transaction.read_chunks {
+            match chunk.position {
+                Some(0) if is_long => lengths.call = of(chunk),
+                _ => lengths.reads.push(of(chunk)),
+            }
+        }
+        lengths.writes = transaction.write_chunks.iter().map(of).collect();
+        lengths.reply = transaction.reply_chunk.as_ref().map(of).unwrap_or_default();
+        lengths.returned = transaction.write_chunks.iter().map(returned).collect();
+        lengths
+    }
+
+    /// Lists of lists, for [`Self::shape`].
+    pub(super) fn lists(&self) -> [Vec<ChunkSegmentLengths<'_>>; 2] {
+        [&self.reads, &self.writes].map(|chunks| {
+            chunks.iter().map(|lengths| ChunkSegmentLengths { lengths: List::from(&lengths[..]) }).collect()
+        })
+    }
+
+    pub(super) fn shape<'s>(
+        &'s self,
+        [reads, writes]: &'s [Vec<ChunkSegmentLengths<'s>>; 2],
+    ) -> TraceCallChunks<'s> {
+        TraceCallChunks {
+            call: ChunkSegmentLengths { lengths: List::from(&self.call[..]) },
+            reads: List::from(&reads[..]),
+            writes: List::from(&writes[..]),
+            reply: ChunkSegmentLengths { lengths: List::from(&self.reply[..]) },
+        }
+    }
+
+    pub(super) fn carried(&self, transaction: &Transaction, facts: &RpcSummary) -> TraceTransfer<'_> {
+        let form = |message: Option<&MessageRecord>| match message {
+            Some(message) if message.is_rdma_error() => TraceMessageForm::ERROR,
+            Some(message) if message.is_nomsg() => TraceMessageForm::NOMSG,
+            Some(MessageRecord { rpcrdma: Some(_), .. }) => TraceMessageForm::MESSAGE,
+            _ => TraceMessageForm::RECORD,
+        };
+        let credits = |message: Option<&MessageRecord>| {
+            let words = message.and_then(|message| message.rpcrdma);
+            words.and_then(|words| words.calls_in_flight_credits()).unwrap_or(0)
+        };
+        let (call, reply) = (transaction.call.as_ref(), transaction.reply.as_ref());
+        TraceTransfer {
+            call: form(call),
+            reply: form(reply),
+            credits: [credits(call), credits(reply)],
+            rdma_error: match facts.rpc_status {
+                Some(RpcStatus::RdmaError(code)) => code.number(),
+                _ => 0,
+            },
+            returned: List::from(&self.returned[..]),
+            returned_reply: transaction.reply_chunk.as_ref().map_or(0, returned),
+        }
+    }
+
+    /// What the Reply may need: bytes of its message, and of each DDP-eligible result.
+    pub(super) fn needs(&self, operations: &[MarkedOperation], reply_head: Option<u32>) -> (u32, Vec<u32>) {
+        let mut message = reply_head.unwrap_or(USUAL).saturating_add(ROOM);
+        let mut payloads = Vec::new();
+        for operation in operations {
+            let count = operation.count.unwrap_or(0);
+            match operation.name {
+                "READ" => payloads.push(count),
+                "READLINK" => match self.writes.get(payloads.len()) {
+                    Some(chunk) => payloads
+                        .push(chunk.iter().fold(0_u32, |sum, length| sum.saturating_add(*length)).max(LINK)),
+                    None => message = message.saturating_add(LINK),
+                },
+                "READDIR" | "READDIRPLUS" | "READ_PLUS" | "LISTXATTRS" | "GETDEVICEINFO" | "LAYOUTGET" => {
+                    message = message.saturating_add(count);
+                }
+                _ => {}
+            }
+        }
+        (message, payloads)
+    }
+}
+
+fn returned(chunk: &Chunk) -> u32 {
+    chunk.returned().map_or(0, |bytes| u32::try_from(bytes).unwrap_or(u32::MAX))
+}

@@ -1,0 +1,133 @@
+//! Hosts and connections, by the numbers that a trace gives them.
+
+use nfsrdma_dissectors::address::Address;
+use nfsrdma_dissectors::flow::Transaction;
+use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionTransport};
+use nfsrdma_dissectors::rpc::Program;
+use rustc_hash::FxHashMap;
+
+use crate::replay::trace::layout::{TraceConnection, TraceTransport as Kind};
+use crate::replay::trace::{NONE, TraceCaller, TraceProcedure};
+
+/// Hosts and connections that are told; of more, Calls have number [`NONE`].
+const MOST: usize = 1 << 16;
+
+/// Hosts and connections.
+#[derive(Debug, Default)]
+pub(super) struct TraceEndpointNumbers {
+    pub(super) clients: TraceHostNumbers,
+    pub(super) servers: TraceHostNumbers,
+    connections: FxHashMap<u64, TraceConnection>,
+}
+
+/// Hosts of one side, by address; of a recording, by the client that it stands for, too.
+#[derive(Debug, Default)]
+pub(super) struct TraceHostNumbers {
+    numbers: FxHashMap<(Address, (u32, u32)), u32>,
+}
+
+impl TraceHostNumbers {
+    fn of(&mut self, address: Address, stands_for: (u32, u32)) -> u32 {
+        let next = self.numbers.len();
+        match self.numbers.get(&(address, stands_for)) {
+            Some(number) => *number,
+            None if next >= MOST => NONE,
+            None => {
+                self.numbers.insert((address, stands_for), next as u32);
+                next as u32
+            }
+        }
+    }
+
+    /// The addresses, by number.
+    pub(super) fn in_order(&self) -> Vec<(u32, Address)> {
+        let mut hosts: Vec<_> =
+            self.numbers.iter().map(|((address, _), number)| (*number, *address)).collect();
+        hosts.sort_unstable_by_key(|(number, _)| *number);
+        hosts
+    }
+}
+
+/// Whether the server of the files makes this Call: a callback of NFSv4, a lock that was waited for, a restart.
+fn is_of_server(asked: &TraceProcedure) -> bool {
+    let program = Program(asked.program);
+    match (program, asked.procedure) {
+        // NLM_GRANTED and NLM_GRANTED_MSG.
+        (Program::NLM, 5 | 10) => true,
+        _ => program.is_transient(),
+    }
+}
+
+impl TraceEndpointNumbers {
+    /// Who makes a Call.
+    pub(super) fn caller(
+        &mut self,
+        transaction: &Transaction,
+        asked: &TraceProcedure,
+        stands_for: (u32, u32),
+    ) -> TraceCaller {
+        let name = &transaction.connection;
+        let is_forward = transaction.direction == CallDirection::Forward;
+        // A server may open a connection for its callbacks.
+        let is_reverse = if asked.program == NONE { !is_forward } else { is_of_server(asked) };
+        let is_swapped = is_forward == is_reverse;
+        let (client, server) = match is_swapped {
+            true => (name.server.address, name.client.address),
+            false => (name.client.address, name.server.address),
+        };
+        TraceCaller {
+            client: self.clients.of(client, stands_for),
+            server: self.servers.of(server, (0, 0)),
+            connection: name.number,
+            is_reverse,
+            clientid: NONE,
+            session: NONE,
+            slot: NONE,
+            sequence: NONE,
+            owner: NONE,
+        }
+    }
+
+    /// Counts a step on its connection.
+    pub(super) fn count(&mut self, transaction: &Transaction, caller: &TraceCaller) {
+        let name = &transaction.connection;
+        if self.connections.len() >= MOST && !self.connections.contains_key(&name.number) {
+            return;
+        }
+        let connection = self.connections.entry(name.number).or_insert_with(|| TraceConnection {
+            number: name.number,
+            transport: match name.transport {
+                ConnectionTransport::RoceV2 => Kind::ROCEV2,
+                ConnectionTransport::RoceV1 => Kind::ROCEV1,
+                ConnectionTransport::InfiniBand => Kind::INFINIBAND,
+                ConnectionTransport::Iwarp => Kind::IWARP,
+                ConnectionTransport::Tcp => Kind::TCP,
+                ConnectionTransport::Udp => Kind::UDP,
+            },
+            client: caller.client,
+            server: caller.server,
+            steps: 0,
+            longest: [0; 2],
+            credits: [0; 2],
+        });
+        connection.steps += 1;
+        let sides = [&transaction.call, &transaction.reply];
+        let [asked, granted] = &mut connection.credits;
+        let [up, down] = &mut connection.longest;
+        for (side, (credits, longest)) in sides.into_iter().zip([(asked, up), (granted, down)]) {
+            if let Some(message) = side
+                && let Some(words) = message.rpcrdma
+            {
+                *credits = (*credits).max(words.calls_in_flight_credits().unwrap_or(0));
+                *longest = (*longest).max(u32::try_from(message.length).unwrap_or(u32::MAX));
+            }
+        }
+    }
+
+    /// The connections, by number.
+    pub(super) fn connections(&self) -> Vec<TraceConnection> {
+        let mut connections: Vec<_> = self.connections.values().cloned().collect();
+        connections.sort_unstable_by_key(|connection| connection.number);
+        connections
+    }
+}

@@ -1,0 +1,422 @@
+//! Marks become slots: what is named gets its variable, and counts learn whose they are.
+
+use nfsrdma_dissectors::nfs::Procedure;
+use rustc_hash::FxHashMap;
+
+use super::variable_table::{TwoGenerationCache, VariableDefinition, VariableScope, VariableTable};
+use crate::replay::trace::binding::value;
+use crate::replay::trace::field_visitor::{MarkedField, MarkedOperation, TraceFieldVisitor};
+use crate::replay::trace::{MessageSlot, MessageSlotKind, NONE, TraceCaller, VariableUse};
+
+/// Variables that nothing defines, of which more are not told.
+const UNDEFINED: usize = 1 << 18;
+
+/// A variable that is used before anything defines it.
+#[derive(Debug)]
+pub(super) struct UndefinedVariable {
+    pub(super) holds: MessageSlotKind,
+    pub(super) value: Box<[u8]>,
+    pub(super) step: u64,
+    pub(super) uses: u64,
+    /// Of a stateid the file that it was used with, and what for.
+    pub(super) file: u32,
+    pub(super) access: u32,
+}
+
+/// Gives variables to what messages name.
+#[derive(Debug)]
+pub(super) struct VariableResolver {
+    pub(super) variables: VariableTable,
+    pub(super) undefined: FxHashMap<u32, UndefinedVariable>,
+    /// Undefined variables that are not told.
+    pub(super) left_out: u64,
+    /// The owner behind an open or a lock, by the variable of its stateid.
+    owners: TwoGenerationCache<u32, u32>,
+    /// The clientid of a session.
+    clientids: TwoGenerationCache<u32, u32>,
+    /// The last Call on a slot of a session: its sequence id, and its step.
+    slots: TwoGenerationCache<(u32, u32), (u32, u64)>,
+}
+
+/// A message, where its marks are.
+pub(super) struct MarkedMessage<'m, 'a> {
+    pub(super) ear: &'m TraceFieldVisitor<'a>,
+    /// The message, and the position of its first byte as the ear counts.
+    pub(super) bytes: &'m [u8],
+    pub(super) base: usize,
+}
+
+impl MarkedMessage<'_, '_> {
+    fn value(&self, mark: &MarkedField) -> Option<&[u8]> {
+        let (start, end) = (mark.range.start.checked_sub(self.base)?, mark.range.end.checked_sub(self.base)?);
+        value(self.bytes, &MarkedField { range: start..end, ..mark.clone() })
+    }
+}
+
+/// What is known of one Transaction while its messages are named.
+#[derive(Debug, Default)]
+pub(super) struct TransactionFiles {
+    /// The file that each operation is about: the current filehandle, by variable.
+    of: Vec<u32>,
+    /// Operations that make another file the current one.
+    changes: Vec<bool>,
+    /// The owner that the Call of an OPEN or a LOCK has, by operation.
+    owners: Vec<(u32, u32)>,
+}
+
+impl TransactionFiles {
+    /// The file that an operation is about.
+    pub(super) fn of(&self, operation: u32) -> u32 {
+        self.of.get(operation as usize).copied().unwrap_or(NONE)
+    }
+
+    fn clear(&mut self) {
+        self.of.clear();
+        self.changes.clear();
+        self.owners.clear();
+    }
+}
+
+/// Whether an operation makes another file the current one, by its result.
+fn changes_file(name: &str) -> bool {
+    matches!(name, "LOOKUP" | "LOOKUPP" | "OPEN" | "CREATE" | "PUTROOTFH" | "PUTPUBFH" | "OPENATTR")
+}
+
+impl Default for VariableResolver {
+    fn default() -> Self {
+        Self {
+            variables: VariableTable::default(),
+            undefined: FxHashMap::default(),
+            left_out: 0,
+            owners: TwoGenerationCache::new(1 << 17),
+            clientids: TwoGenerationCache::new(1 << 12),
+            slots: TwoGenerationCache::new(1 << 14),
+        }
+    }
+}
+
+impl VariableResolver {
+    /// Names what a Call has, and completes what is known of the caller. Positions of the slots are those of the ear.
+    pub(super) fn call(
+        &mut self,
+        heard: &MarkedMessage<'_, '_>,
+        procedure: Option<Procedure>,
+        id: u64,
+        caller: &mut TraceCaller,
+        files: &mut TransactionFiles,
+        slots: &mut Vec<(usize, MessageSlot)>,
+    ) {
+        files.clear();
+        let is_compound = procedure.is_some_and(Procedure::is_compound);
+        let (mut current, mut saved) = (NONE, NONE);
+        let mut marks = heard.ear.marks.as_slice();
+        let count = heard.ear.operations.len().max(1);
+        for at in 0..count {
+            let operation = heard.ear.operations.get(at);
+            let name = operation.map_or("", |operation| operation.name);
+            let own;
+            (own, marks) = split(marks, at as u32);
+            match name {
+                "SAVEFH" => saved = current,
+                "RESTOREFH" => current = saved,
+                _ => {}
+            }
+            let first = slots.len();
+            let mut file = current;
+            for mark in own {
+                let scope = VariableScope { server: caller.server, client: caller.client, file };
+                self.call_mark(heard, mark, scope, id, caller.is_reverse, slots);
+                if let (MessageSlotKind::FILEHANDLE, Some((_, slot))) = (mark.holds, slots.last())
+                    && (name == "PUTFH" || !is_compound && file == NONE)
+                {
+                    file = slot.variable;
+                }
+            }
+            self.settle(name, first, slots, caller.clientid);
+            self.note_use(name, file, slots.get(first..).unwrap_or_default());
+            self.note(name, at as u32, heard, slots.get(first..).unwrap_or_default(), own, caller, files);
+            current = if changes_file(name) { NONE } else { file };
+            files.of.push(file);
+            files.changes.push(changes_file(name) || matches!(name, "PUTFH" | "RESTOREFH"));
+        }
+        if caller.clientid == NONE && caller.session != NONE {
+            caller.clientid = self.clientids.get(caller.session).unwrap_or(NONE);
+        }
+    }
+
+    fn call_mark(
+        &mut self,
+        heard: &MarkedMessage<'_, '_>,
+        mark: &MarkedField,
+        scope: VariableScope,
+        id: u64,
+        is_reverse: bool,
+        slots: &mut Vec<(usize, MessageSlot)>,
+    ) {
+        let Some(name) = name(heard, mark, scope.file != NONE, VariableUse::USED, slots) else { return };
+        let is_given = mark.holds.is_of_server() == is_reverse;
+        let (known, was_known) = self.variables.get(mark.holds, scope, name, if is_given { id } else { 0 });
+        let part = if is_given && !was_known { VariableUse::DEFINED } else { VariableUse::USED };
+        // What the caller picks, it may pick in several Calls at the same time.
+        let definition = if is_given { id } else { known.definition };
+        // What becomes no step needs nothing.
+        if definition == 0 && !is_given && id != 0 {
+            self.miss(mark.holds, known.variable, name, id);
+        }
+        slots.push((mark.range.start, slot(mark, part, known.variable, definition)));
+    }
+
+    fn miss(&mut self, holds: MessageSlotKind, variable: u32, name: &[u8], id: u64) {
+        let is_full = self.undefined.len() >= UNDEFINED;
+        match self.undefined.get_mut(&variable) {
+            Some(missing) => missing.uses += 1,
+            None if is_full => self.left_out += 1,
+            None => {
+                let missing =
+                    UndefinedVariable { holds, value: name.into(), step: id, uses: 1, file: NONE, access: 0 };
+                self.undefined.insert(variable, missing);
+            }
+        }
+    }
+
+    /// Notes what a stateid is used for that nothing defines.
+    fn note_use(&mut self, name: &str, file: u32, own: &[(usize, MessageSlot)]) {
+        let has_owner = own.iter().any(|(_, slot)| slot.holds == MessageSlotKind::OWNER);
+        let access = match name {
+            "READ" | "READ_PLUS" | "SEEK" => 1,
+            "WRITE" | "SETATTR" | "ALLOCATE" | "DEALLOCATE" | "WRITE_SAME" => 2,
+            "COPY" | "CLONE" => 3,
+            "LOCK" if has_owner => 3,
+            "LOCK" | "LOCKU" => 4,
+            "DELEGRETURN" => 8,
+            _ => 0,
+        };
+        for (_, slot) in
+            own.iter().filter(|(_, slot)| slot.holds == MessageSlotKind::STATEID && slot.definition == 0)
+        {
+            if let Some(missing) = self.undefined.get_mut(&slot.variable) {
+                missing.access |= access;
+                if missing.file == NONE {
+                    missing.file = file;
+                }
+            }
+        }
+    }
+
+    /// Tells the counts of an operation whose they are.
+    fn settle(&mut self, name: &str, first: usize, slots: &mut Vec<(usize, MessageSlot)>, clientid: u32) {
+        let Some(own) = slots.get(first..) else { return };
+        if !own.iter().any(|(_, slot)| slot.holds.is_count()) {
+            return;
+        }
+        let find = |holds| own.iter().find(|(_, slot)| slot.holds == holds).map(|(_, slot)| slot.variable);
+        let session = find(MessageSlotKind::SESSION).unwrap_or(NONE);
+        let clientid = find(MessageSlotKind::CLIENTID).unwrap_or(clientid);
+        let owner = find(MessageSlotKind::OWNER);
+        let stateid = find(MessageSlotKind::STATEID);
+        let behind = match stateid {
+            Some(stateid) => self.owner_of(stateid),
+            None => NONE,
+        };
+        let mut next = NONE;
+        for (_, slot) in slots.get_mut(first..).unwrap_or_default().iter_mut().rev() {
+            match slot.holds {
+                MessageSlotKind::STATEID => next = slot.variable,
+                MessageSlotKind::STATEID_SEQID => slot.variable = std::mem::replace(&mut next, NONE),
+                MessageSlotKind::SEQUENCE_ID
+                | MessageSlotKind::SLOT_ID
+                | MessageSlotKind::HIGHEST_SLOT_ID => slot.variable = session,
+                MessageSlotKind::CREATE_SEQUENCE => slot.variable = clientid,
+                MessageSlotKind::OPEN_SEQID if name == "OPEN" => slot.variable = owner.unwrap_or(NONE),
+                MessageSlotKind::LOCK_SEQID => slot.variable = owner.unwrap_or(behind),
+                MessageSlotKind::OPEN_SEQID => slot.variable = behind,
+                _ => {}
+            }
+        }
+        // The seqid of a stateid that every server has is no count.
+        let mut at = 0;
+        slots.retain(|(_, slot)| {
+            at += 1;
+            at <= first || slot.holds != MessageSlotKind::STATEID_SEQID || slot.variable != NONE
+        });
+    }
+
+    /// The owner whose Calls a stateid makes go one after the other; a new one where its OPEN was not seen.
+    fn owner_of(&mut self, stateid: u32) -> u32 {
+        match self.owners.get(stateid) {
+            Some(owner) => owner,
+            None => {
+                let owner = self.variables.new_one().0;
+                self.owners.insert(stateid, owner);
+                owner
+            }
+        }
+    }
+
+    /// Notes what an operation of a Call says of its caller.
+    #[allow(clippy::too_many_arguments, reason = "what one operation consists of")]
+    fn note(
+        &mut self,
+        name: &str,
+        at: u32,
+        heard: &MarkedMessage<'_, '_>,
+        own: &[(usize, MessageSlot)],
+        marks: &[MarkedField],
+        caller: &mut TraceCaller,
+        files: &mut TransactionFiles,
+    ) {
+        let number = |holds| {
+            let mark = marks.iter().find(|mark| mark.holds == holds)?;
+            heard.value(mark)?.try_into().ok().map(u32::from_be_bytes)
+        };
+        for (_, slot) in own {
+            match slot.holds {
+                MessageSlotKind::CLIENTID if caller.clientid == NONE => caller.clientid = slot.variable,
+                MessageSlotKind::SESSION if matches!(name, "SEQUENCE" | "CB_SEQUENCE") => {
+                    caller.session = slot.variable;
+                    caller.slot = number(MessageSlotKind::SLOT_ID).unwrap_or(NONE);
+                    caller.sequence = number(MessageSlotKind::SEQUENCE_ID).unwrap_or(NONE);
+                }
+                MessageSlotKind::OWNER if matches!(name, "OPEN" | "LOCK") => {
+                    files.owners.push((at, slot.variable))
+                }
+                MessageSlotKind::OPEN_SEQID | MessageSlotKind::LOCK_SEQID if caller.owner == NONE => {
+                    caller.owner = slot.variable
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The step whose Call this one repeats: the same slot with the same sequence id (RFC 8881 section 2.10.6.2).
+    pub(super) fn repeats(&mut self, id: u64, caller: &TraceCaller) -> u64 {
+        if caller.is_reverse || [caller.session, caller.slot, caller.sequence].contains(&NONE) {
+            return 0;
+        }
+        let place = (caller.session, caller.slot);
+        let before = self.slots.get(place).filter(|(sequence, _)| *sequence == caller.sequence);
+        self.slots.insert(place, (caller.sequence, before.map_or(id, |(_, step)| step)));
+        before.map_or(0, |(_, step)| step)
+    }
+
+    /// Names what a Reply has.
+    pub(super) fn reply(
+        &mut self,
+        heard: &MarkedMessage<'_, '_>,
+        id: u64,
+        caller: &TraceCaller,
+        files: &mut TransactionFiles,
+        slots: &mut Vec<(usize, MessageSlot)>,
+    ) {
+        let mut marks = heard.ear.marks.as_slice();
+        for (at, operation) in heard.ear.operations.iter().enumerate() {
+            let own;
+            (own, marks) = split(marks, at as u32);
+            let first = slots.len();
+            for mark in own {
+                let file = files.of(at as u32);
+                let scope = VariableScope { server: caller.server, client: caller.client, file };
+                self.reply_mark(heard, mark, scope, id, caller.is_reverse, slots);
+                if let (MessageSlotKind::FILEHANDLE, "GETFH", Some((_, slot))) =
+                    (mark.holds, operation.name, slots.last())
+                {
+                    now_current(files, at, slot.variable);
+                }
+            }
+            self.settle(operation.name, first, slots, caller.clientid);
+            self.learn(operation, at as u32, slots.get(first..).unwrap_or_default(), caller, files);
+        }
+    }
+
+    fn reply_mark(
+        &mut self,
+        heard: &MarkedMessage<'_, '_>,
+        mark: &MarkedField,
+        scope: VariableScope,
+        id: u64,
+        is_reverse: bool,
+        slots: &mut Vec<(usize, MessageSlot)>,
+    ) {
+        let is_of_file = scope.file != NONE && !is_reverse;
+        let Some(name) = name(heard, mark, is_of_file, VariableUse::AGAIN, slots) else { return };
+        let (VariableDefinition { variable, definition }, was_known) =
+            self.variables.get(mark.holds, scope, name, id);
+        let part = if was_known { VariableUse::AGAIN } else { VariableUse::DEFINED };
+        slots.push((mark.range.start, slot(mark, part, variable, definition)));
+    }
+
+    /// Remembers whose stateids and sessions are.
+    fn learn(
+        &mut self,
+        operation: &MarkedOperation,
+        at: u32,
+        own: &[(usize, MessageSlot)],
+        caller: &TraceCaller,
+        files: &TransactionFiles,
+    ) {
+        let find = |holds| own.iter().find(|(_, slot)| slot.holds == holds).map(|(_, slot)| slot.variable);
+        match operation.name {
+            "OPEN" | "LOCK" => {
+                let owner = files.owners.iter().find(|(of, _)| *of == at);
+                if let (Some(stateid), Some((_, owner))) = (find(MessageSlotKind::STATEID), owner) {
+                    self.owners.insert(stateid, *owner);
+                }
+            }
+            "CREATE_SESSION" => {
+                if let Some(session) = find(MessageSlotKind::SESSION)
+                    && caller.clientid != NONE
+                {
+                    self.clientids.insert(session, caller.clientid);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What stands at a mark, if that is a name; a count has no variable of its own, and its slot at once.
+fn name<'h>(
+    heard: &'h MarkedMessage<'_, '_>,
+    mark: &MarkedField,
+    is_of_file: bool,
+    part: VariableUse,
+    slots: &mut Vec<(usize, MessageSlot)>,
+) -> Option<&'h [u8]> {
+    if mark.holds.is_count() {
+        slots.push((mark.range.start, slot(mark, part, NONE, 0)));
+        return None;
+    }
+    let is_name = !mark.is_constant && (is_of_file || mark.holds != MessageSlotKind::CHANGE);
+    heard.value(mark).filter(|_| is_name)
+}
+
+/// The marks of an operation, and those after it.
+fn split(marks: &[MarkedField], operation: u32) -> (&[MarkedField], &[MarkedField]) {
+    let end = marks.iter().position(|mark| mark.operation != operation).unwrap_or(marks.len());
+    marks.split_at_checked(end).unwrap_or((marks, &[]))
+}
+
+/// GETFH tells which file the operations since the last change of it are about.
+fn now_current(files: &mut TransactionFiles, at: usize, file: u32) {
+    let since = files.changes.iter().take(at).rposition(|changes| *changes).map_or(0, |last| last + 1);
+    let until = files.changes.iter().skip(at).position(|changes| *changes).map_or(files.of.len(), |n| at + n);
+    // The operation that changes the file is about the one before.
+    let until = (until + 1).min(files.of.len());
+    if let Some(own) = files.of.get_mut(since..until) {
+        own.iter_mut().filter(|own| **own == NONE).for_each(|own| *own = file);
+    }
+}
+
+fn slot(mark: &MarkedField, part: VariableUse, variable: u32, definition: u64) -> MessageSlot {
+    MessageSlot {
+        at: 0,
+        length: mark.range.len() as u32,
+        holds: mark.holds,
+        part,
+        is_counted: mark.is_counted,
+        operation: mark.operation,
+        variable,
+        definition,
+        place: mark.place,
+    }
+}

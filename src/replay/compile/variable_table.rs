@@ -1,0 +1,181 @@
+//! What servers and clients name, and the numbers that a trace gives it. Names are remembered by their hash, in two
+//! generations of each kind, so that those which were not met for longest are forgotten: a name that comes again after that
+//! is a new variable that nothing defines, and it is counted.
+
+use std::hash::Hash;
+
+use rustc_hash::FxHashMap;
+use twox_hash::XxHash3_128;
+
+use crate::replay::trace::{MessageSlotKind, TraceVariable};
+
+/// What is remembered in two generations.
+#[derive(Debug)]
+pub(super) struct TwoGenerationCache<K, V> {
+    young: FxHashMap<K, V>,
+    old: FxHashMap<K, V>,
+    bound: usize,
+    pub(super) forgotten: u64,
+}
+
+impl<K: Copy + Eq + Hash, V: Copy> TwoGenerationCache<K, V> {
+    /// Remembers so many at least, and twice as many at most.
+    pub(super) fn new(bound: usize) -> Self {
+        Self { young: FxHashMap::default(), old: FxHashMap::default(), bound, forgotten: 0 }
+    }
+
+    pub(super) fn get(&mut self, key: K) -> Option<V> {
+        if let Some(value) = self.young.get(&key) {
+            return Some(*value);
+        }
+        let value = self.old.remove(&key)?;
+        self.insert(key, value);
+        Some(value)
+    }
+
+    pub(super) fn insert(&mut self, key: K, value: V) {
+        if self.young.len() >= self.bound && !self.young.contains_key(&key) {
+            std::mem::swap(&mut self.young, &mut self.old);
+            self.forgotten += self.young.len() as u64;
+            self.young.clear();
+        }
+        self.old.remove(&key);
+        self.young.insert(key, value);
+    }
+}
+
+/// A variable, and the step that defined it; 0 where none did before its first use.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct VariableDefinition {
+    pub(super) variable: u32,
+    pub(super) definition: u64,
+}
+
+/// Gives one number to each name.
+#[derive(Debug)]
+pub(super) struct VariableTable {
+    filehandles: TwoGenerationCache<u128, VariableDefinition>,
+    stateids: TwoGenerationCache<u128, VariableDefinition>,
+    cookies: TwoGenerationCache<u128, VariableDefinition>,
+    changes: TwoGenerationCache<u128, VariableDefinition>,
+    others: TwoGenerationCache<u128, VariableDefinition>,
+    count: u32,
+}
+
+impl Default for VariableTable {
+    fn default() -> Self {
+        Self {
+            filehandles: TwoGenerationCache::new(1 << 19),
+            stateids: TwoGenerationCache::new(1 << 18),
+            cookies: TwoGenerationCache::new(1 << 17),
+            changes: TwoGenerationCache::new(1 << 15),
+            others: TwoGenerationCache::new(1 << 15),
+            count: 0,
+        }
+    }
+}
+
+/// Where a name counts: on a server, for a client, in a directory, of a file. Which of them matters follows from what it is
+/// a name of; the others are left out.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct VariableScope {
+    pub(super) server: u32,
+    pub(super) client: u32,
+    pub(super) file: u32,
+}
+
+impl VariableTable {
+    fn of(&mut self, holds: MessageSlotKind) -> &mut TwoGenerationCache<u128, VariableDefinition> {
+        match holds {
+            MessageSlotKind::FILEHANDLE => &mut self.filehandles,
+            MessageSlotKind::STATEID => &mut self.stateids,
+            MessageSlotKind::COOKIE => &mut self.cookies,
+            MessageSlotKind::CHANGE => &mut self.changes,
+            _ => &mut self.others,
+        }
+    }
+
+    /// The variable of a name; where it was not known, a new one that `definition` defines. Tells whether it was known.
+    pub(super) fn get(
+        &mut self,
+        holds: MessageSlotKind,
+        scope: VariableScope,
+        name: &[u8],
+        definition: u64,
+    ) -> (VariableDefinition, bool) {
+        let place = match holds {
+            MessageSlotKind::COOKIE | MessageSlotKind::COOKIE_VERIFIER | MessageSlotKind::CHANGE => {
+                [scope.server, scope.file]
+            }
+            MessageSlotKind::OWNER
+            | MessageSlotKind::CLIENT_VERIFIER
+            | MessageSlotKind::CREATE_VERIFIER
+            | MessageSlotKind::PROGRAM => [scope.client, u32::MAX],
+            MessageSlotKind::CLIENT_OWNER | MessageSlotKind::HOST => [u32::MAX, u32::MAX],
+            _ => [scope.server, u32::MAX],
+        };
+        let mut hasher = twox_hash::xxhash3_128::Hasher::with_seed(u64::from(holds.0));
+        hasher.write(&place.map(u32::to_be_bytes).concat());
+        hasher.write(name);
+        let key = hasher.finish_128();
+        if let Some(known) = self.of(holds).get(key) {
+            return (known, true);
+        }
+        let known = VariableDefinition { variable: self.new_one().0, definition };
+        self.of(holds).insert(key, known);
+        (known, false)
+    }
+
+    /// A variable without a name.
+    pub(super) fn new_one(&mut self) -> TraceVariable {
+        let new = TraceVariable(self.count);
+        // The last number stands for none.
+        self.count = self.count.saturating_add(1).min(u32::MAX - 1);
+        new
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> u64 {
+        self.count.into()
+    }
+
+    /// Names that were forgotten; change values aside, of which each is met a few times.
+    pub(super) fn forgotten(&self) -> u64 {
+        [&self.filehandles, &self.stateids, &self.cookies, &self.others].map(|of| of.forgotten).iter().sum()
+    }
+}
+
+/// The hash that names data and values.
+pub(super) fn hash(bytes: &[u8]) -> u128 {
+    XxHash3_128::oneshot(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_used_is_remembered_and_others_are_forgotten() {
+        let mut remembered = TwoGenerationCache::new(4);
+        remembered.insert(0, 'a');
+        for key in 1..100 {
+            remembered.insert(key, 'b');
+            assert_eq!(remembered.get(0), Some('a'));
+        }
+        assert_eq!(remembered.get(1), None);
+        assert!(remembered.forgotten > 80);
+    }
+
+    #[test]
+    fn a_cookie_counts_in_its_directory_and_a_filehandle_on_its_server() {
+        let mut variables = VariableTable::default();
+        let mut of = |holds, server, file| {
+            variables.get(holds, VariableScope { server, client: 0, file }, b"name", 1).0.variable
+        };
+        assert_ne!(of(MessageSlotKind::COOKIE, 0, 1), of(MessageSlotKind::COOKIE, 0, 2));
+        assert_eq!(of(MessageSlotKind::COOKIE, 0, 1), of(MessageSlotKind::COOKIE, 0, 1));
+        assert_eq!(of(MessageSlotKind::FILEHANDLE, 0, 1), of(MessageSlotKind::FILEHANDLE, 0, 2));
+        assert_ne!(of(MessageSlotKind::FILEHANDLE, 0, 1), of(MessageSlotKind::FILEHANDLE, 1, 1));
+        assert_ne!(of(MessageSlotKind::FILEHANDLE, 0, 1), of(MessageSlotKind::STATEID, 0, 1));
+    }
+}

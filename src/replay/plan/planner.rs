@@ -1,0 +1,237 @@
+//! Whether a step can run, from the step, what the tables of its trace say, and what became of the steps before it.
+
+use std::io::{Read, Seek};
+use std::rc::Rc;
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::{Procedure, v4};
+use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_dissectors::rpc::auth::Flavor;
+use nfsrdma_dissectors::xdr::{Cursor, XdrError};
+use rustc_hash::FxHashMap;
+
+use super::reason::{PlannedStepState, Reason};
+use super::selected_steps::SelectedSteps;
+use crate::replay::auxiliary_programs::is_about_files;
+use crate::replay::trace::layout::{FileType, ObjectExistence};
+use crate::replay::trace::{
+    CaptureCompleteness, GssProtection, MessageSlot, MessageSlotKind, NONE, PayloadContentState, TraceError,
+    TraceMessage, TraceProcedure, TraceReader, TraceStep, VariableUse,
+};
+
+/// Variables that no step gives, of steps that do not run; more are forgotten, and counted.
+const DEAD: usize = 1 << 20;
+
+/// What becomes of a step, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlanDecision {
+    /// Why it does not run as it was captured; `None` where it does.
+    pub reason: Option<Reason>,
+    /// The step that it would need, where it needs one that does not run.
+    pub needs: Option<u64>,
+}
+
+impl PlanDecision {
+    /// What becomes of the step.
+    pub fn state(&self) -> PlannedStepState {
+        self.reason.map_or(PlannedStepState::Run, Reason::state)
+    }
+}
+
+impl From<Option<Reason>> for PlanDecision {
+    fn from(reason: Option<Reason>) -> Self {
+        Self { reason, needs: None }
+    }
+}
+
+/// What the tables say of an object.
+#[derive(Clone, Copy, Debug)]
+struct PlanObjectKnowledge {
+    is_named: bool,
+    has_type: bool,
+}
+
+/// Judges the steps of a trace, in their order.
+#[derive(Debug, Default)]
+pub struct StepPlanner {
+    /// What stands for each variable that nothing defines.
+    undefined: FxHashMap<u32, Reason>,
+    /// Variables that a step would have given that does not run.
+    dead: FxHashMap<u32, u64>,
+    /// Variables that could not be remembered as such.
+    pub forgotten: u64,
+    chosen: Option<Rc<SelectedSteps>>,
+    gss: GssPolicy,
+}
+
+/// What becomes of Calls that RPCSEC_GSS signed, and whose arguments can be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GssPolicy {
+    /// They are sent with AUTH_SYS.
+    #[default]
+    AsSys,
+    /// They are signed with a context of the run's own.
+    Reestablish,
+    /// They are not sent.
+    Skip,
+}
+
+impl StepPlanner {
+    /// Reads what the tables of a trace say of what nothing defines.
+    ///
+    /// # Errors
+    /// Where the trace is cut or damaged.
+    pub fn new(trace: &mut TraceReader<impl Read + Seek>) -> Result<Self, TraceError> {
+        let mut wanted = FxHashMap::default();
+        trace.undefined(|line| {
+            if line.object != NONE {
+                wanted.insert(line.object, PlanObjectKnowledge { is_named: false, has_type: false });
+            }
+        })?;
+        trace.objects(|object| {
+            if let Some(known) = wanted.get_mut(&object.number) {
+                known.is_named = object.existence == ObjectExistence::ROOT || !object.names.is_empty();
+                known.has_type = object.file_type != FileType::UNKNOWN;
+            }
+        })?;
+        let mut judge = Self::default();
+        trace.undefined(|line| {
+            let object = wanted.get(&line.object);
+            judge.undefined.insert(line.variable, stands_for(line.holds, object, line.access));
+        })?;
+        Ok(judge)
+    }
+
+    /// The same for a run of a part of the steps.
+    #[must_use]
+    pub fn with(self, chosen: Option<Rc<SelectedSteps>>, gss: GssPolicy) -> Self {
+        Self { chosen, gss, ..self }
+    }
+
+    /// Judges the next step.
+    pub fn step(&mut self, step: &TraceStep<'_>) -> PlanDecision {
+        let verdict = self.verdict(step);
+        // What a Call again gives, the first one gives.
+        if !verdict.state().is_sent() && verdict.reason != Some(Reason::Callback) {
+            for slot in step.reply.slots.iter().filter(|slot| slot.part == VariableUse::DEFINED) {
+                if self.dead.len() < DEAD {
+                    self.dead.insert(slot.variable, step.origin.id);
+                } else {
+                    self.forgotten += 1;
+                }
+            }
+        }
+        verdict
+    }
+
+    fn verdict(&self, step: &TraceStep<'_>) -> PlanDecision {
+        let early = match (step.call.seen, step.asked.protection) {
+            _ if step.caller.is_reverse => Some(Reason::Callback),
+            _ if self.chosen.as_ref().is_some_and(|chosen| !chosen.has(step.origin.id)) => {
+                Some(Reason::Filtered)
+            }
+            (CaptureCompleteness::NOTHING, _) => Some(Reason::CallLost),
+            (_, GssProtection::PRIVACY) => Some(Reason::Encrypted),
+            (_, GssProtection::CONTROL) => Some(Reason::SecuritySetUp),
+            (CaptureCompleteness::PART, _) => Some(Reason::CallCut),
+            _ if step.origin.repeats != 0 => Some(Reason::Repeated),
+            _ if !is_replayed(&step.asked) => Some(Reason::OtherProgram),
+            _ => match step.asked.described().map(|procedure| arguments(procedure, &step.call)) {
+                None | Some(Err(XdrError::Unknown { .. })) => Some(Reason::NotDescribed),
+                Some(Err(_)) => Some(Reason::Unreadable),
+                Some(Ok(())) => None,
+            },
+        };
+        if early.is_some() {
+            return early.into();
+        }
+        let is_signed = step.asked.flavor == Flavor::RPCSEC_GSS.0;
+        if is_signed && self.gss == GssPolicy::Skip {
+            return Some(Reason::SecuredSkipped).into();
+        }
+        let used = step.call.slots.iter().filter(|slot| slot.part.is_used() && !slot.holds.is_count());
+        let mut worst = (is_signed && self.gss == GssPolicy::AsSys).then_some(Reason::Secured);
+        for slot in used {
+            if let Some(needs) = self.dead.get(&slot.variable) {
+                return PlanDecision { reason: Some(Reason::NeedsOther), needs: Some(*needs) };
+            }
+            worst = worse(worst, self.missing(&slot).map(|reason| softened(reason, step, &slot)));
+        }
+        let lacks_data =
+            step.call.payloads.iter().any(|payload| payload.content == PayloadContentState::UNKNOWN);
+        worst = worse(worst, lacks_data.then_some(Reason::DataUnknown));
+        worst = worse(worst, (step.reply.seen != CaptureCompleteness::WHOLE).then_some(Reason::ReplyLost));
+        worst.into()
+    }
+
+    fn missing(&self, slot: &MessageSlot) -> Option<Reason> {
+        let is_missing = slot.definition == 0 && slot.holds.is_of_server();
+        match self.undefined.get(&slot.variable) {
+            _ if !is_missing => None,
+            Some(reason) => Some(*reason),
+            // The table was too small for it.
+            None => Some(stands_for(slot.holds, None, 0)),
+        }
+    }
+}
+
+/// Whether Calls of the program are sent.
+fn is_replayed(asked: &TraceProcedure) -> bool {
+    match (Program(asked.program), asked.version) {
+        (Program::NFS, version) => matches!(version, 3 | 4),
+        (Program::NFSACL, version) => version == 3,
+        (program, version) => is_about_files(program, version, asked.procedure),
+    }
+}
+
+/// The reason that weighs more; of two that weigh the same, the first. What every Call of a client shares says least.
+fn worse(one: Option<Reason>, other: Option<Reason>) -> Option<Reason> {
+    let weight = |reason: Option<Reason>| {
+        let is_shared = matches!(reason, Some(Reason::ClientBefore | Reason::Secured));
+        (reason.map_or(PlannedStepState::Run, Reason::state), !is_shared)
+    };
+    if weight(other) > weight(one) { other } else { one }
+}
+
+/// What becomes of a Call that uses a variable which nothing defines.
+fn stands_for(holds: MessageSlotKind, object: Option<&PlanObjectKnowledge>, access: u32) -> Reason {
+    let is_found = object.is_some_and(|object| object.is_named || object.has_type);
+    match holds {
+        MessageSlotKind::FILEHANDLE => match object {
+            Some(PlanObjectKnowledge { is_named: true, .. }) => Reason::NamedBefore,
+            Some(PlanObjectKnowledge { has_type: true, .. }) => Reason::Nameless,
+            _ => Reason::Unknown,
+        },
+        MessageSlotKind::STATEID if access & 8 != 0 => Reason::DelegationBefore,
+        MessageSlotKind::STATEID if access & 4 != 0 => Reason::LockBefore,
+        MessageSlotKind::STATEID if is_found => Reason::OpenBefore,
+        MessageSlotKind::STATEID => Reason::StateUnknown,
+        MessageSlotKind::CLIENTID | MessageSlotKind::SESSION => Reason::ClientBefore,
+        MessageSlotKind::COOKIE | MessageSlotKind::COOKIE_VERIFIER => Reason::ListingBefore,
+        MessageSlotKind::CONFIRM_VERIFIER => Reason::ConfirmBefore,
+        MessageSlotKind::CHANGE => Reason::ChangeBefore,
+        MessageSlotKind::DEVICE => Reason::DeviceBefore,
+        _ => Reason::StateUnknown,
+    }
+}
+
+/// What was opened, locked or delegated before the capture may be opened anew for all but giving back what is not had.
+fn softened(reason: Reason, step: &TraceStep<'_>, slot: &MessageSlot) -> Reason {
+    if !matches!(reason, Reason::DelegationBefore | Reason::LockBefore) {
+        return reason;
+    }
+    let body = step.call.head.0.get(step.call.body as usize..).unwrap_or_default();
+    let call = v4::CompoundCall::decode(&mut Cursor::new(body), &mut NullObserver);
+    let operation = call.ok().and_then(|call| call.operations().nth(slot.operation as usize)?.ok());
+    match operation.map(|operation| operation.number()) {
+        Some(v4::Operation::DELEGRETURN) => Reason::DelegationBefore,
+        Some(v4::Operation::LOCK | v4::Operation::LOCKU) => Reason::LockBefore,
+        _ => Reason::OpenBefore,
+    }
+}
+
+/// Reads the arguments of a Call, to know whether they can be read.
+fn arguments(procedure: Procedure, call: &TraceMessage<'_>) -> Result<(), XdrError> {
+    let bytes = call.head.0.get(call.body as usize..call.end as usize).unwrap_or_default();
+    procedure.arguments(&mut Cursor::new(bytes).with_chunks(&call.items()), &mut NullObserver)
+}

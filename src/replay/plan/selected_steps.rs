@@ -1,0 +1,232 @@
+//! Which steps of a trace a display filter selects, and which others these need: what gave their filehandles, stateids and
+//! sessions, and how their clients set themselves up.
+
+use std::io::{Read, Seek};
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::nfs::v4::{self, Operation};
+use nfsrdma_dissectors::xdr::Cursor;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::filter::{Filter, FilterRunner};
+use crate::memory::Memory;
+use crate::replay::trace::transaction_builder::TraceTransactionBuilder;
+use crate::replay::trace::{MessageSlot, MessageSlotKind, TraceError, TraceReader, TraceStep, VariableUse};
+
+/// Steps of one page.
+const PAGE: u64 = 4_096;
+/// Pages at most: 64 MiB, for the ids of 536,870,912 steps.
+const PAGES: usize = 1 << 17;
+/// Opens and clients that are remembered.
+const REMEMBERED: usize = 1 << 20;
+/// How often the steps are gone through for what they need, at most: once, and again for each that stands late.
+const ROUNDS: usize = 64;
+
+/// Ids of steps: a bit each.
+#[derive(Clone, Debug, Default)]
+struct StepIdSet {
+    pages: FxHashMap<u64, Box<[u64; (PAGE / 64) as usize]>>,
+    count: u64,
+    left_out: u64,
+}
+
+impl StepIdSet {
+    fn has(&self, id: u64) -> bool {
+        let word = self.pages.get(&(id / PAGE)).and_then(|page| page.get((id % PAGE / 64) as usize));
+        word.is_some_and(|word| word >> (id % 64) & 1 != 0)
+    }
+
+    /// Adds an id; tells whether it is new.
+    fn add(&mut self, id: u64) -> bool {
+        if self.pages.len() >= PAGES && !self.pages.contains_key(&(id / PAGE)) {
+            self.left_out += 1;
+            return false;
+        }
+        let page = self.pages.entry(id / PAGE).or_insert_with(|| Box::new([0; (PAGE / 64) as usize]));
+        let Some(word) = page.get_mut((id % PAGE / 64) as usize) else { return false };
+        let is_new = *word >> (id % 64) & 1 == 0;
+        *word |= 1 << (id % 64);
+        self.count += u64::from(is_new);
+        is_new
+    }
+}
+
+/// The steps that run.
+#[derive(Clone, Debug, Default)]
+pub struct SelectedSteps {
+    ids: StepIdSet,
+    /// Steps that the filter selects.
+    pub selected: u64,
+    /// Steps that these need.
+    pub needed: u64,
+    /// Steps that could not be remembered: they do not run.
+    pub left_out: u64,
+}
+
+impl SelectedSteps {
+    /// Goes through a trace, which is opened twice.
+    ///
+    /// # Errors
+    /// Where the trace is cut or damaged.
+    pub fn of<R: Read + Seek>(
+        steps: &mut TraceReader<R>,
+        contents: &mut TraceReader<R>,
+        filter: Filter,
+    ) -> Result<Self, TraceError> {
+        let mut selection = FilterRunner::new(filter, &Memory::default());
+        let mut retelling = TraceTransactionBuilder::of(steps.summary());
+        let (mut ids, mut clients) = (StepIdSet::default(), FxHashSet::default());
+        steps.rewind();
+        while let Some(step) = steps.next_step()? {
+            let (transaction, _) = retelling.transaction(&step, contents)?;
+            if transaction.read(|reading| selection.alone(&transaction, reading)) {
+                ids.add(step.origin.id);
+                if clients.len() < REMEMBERED {
+                    clients.insert(step.caller.client);
+                }
+            }
+        }
+        let selected = ids.count;
+        steps.steps(|step| {
+            if clients.contains(&step.caller.client) && is_set_up(step) {
+                ids.add(step.origin.id);
+            }
+        })?;
+        // What a step needs stands before it, but for what stands late.
+        for _ in 0..ROUNDS {
+            let before = ids.count;
+            let mut behind = StepLookahead::default();
+            steps.steps_backward(|step| needs(step, &mut ids, &mut behind))?;
+            if ids.count == before {
+                break;
+            }
+        }
+        steps.rewind();
+        Ok(Self { selected, needed: ids.count - selected, left_out: ids.left_out, ids })
+    }
+
+    /// Whether the step of this id runs.
+    pub fn has(&self, id: u64) -> bool {
+        self.ids.has(id)
+    }
+}
+
+/// What is known of the steps behind the one that is looked at.
+#[derive(Debug, Default)]
+struct StepLookahead {
+    /// The step that confirms the open of a stateid.
+    confirms: FxHashMap<u32, u64>,
+    /// Directories in which a step that runs takes a name for one that is there.
+    directories: FxHashSet<u32>,
+}
+
+/// Adds what a step needs that runs.
+fn needs(step: &TraceStep<'_>, ids: &mut StepIdSet, behind: &mut StepLookahead) {
+    let filehandles = || {
+        let slots = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
+        slots.map(|slot| slot.variable)
+    };
+    let naming = NameEffect::of(step);
+    // No Reply of REMOVE or RENAME tells which object had the name, so all that changed names there runs.
+    if naming != NameEffect::None && filehandles().any(|directory| behind.directories.contains(&directory)) {
+        ids.add(step.origin.id);
+    }
+    if ids.has(step.origin.id) {
+        let used = step.call.slots.iter().filter(|slot| slot.part.is_used());
+        // What a Reply names again must be there by then.
+        let again = step.reply.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
+        for slot in used.chain(again).filter(|slot| !slot.holds.is_count() && slot.definition != 0) {
+            ids.add(slot.definition);
+        }
+        // An open that is not confirmed is of no use (RFC 7530 section 16.18).
+        let is_new =
+            |slot: &MessageSlot| slot.holds == MessageSlotKind::STATEID && slot.part == VariableUse::DEFINED;
+        let opened = step.reply.slots.iter().filter(is_new);
+        opened.filter_map(|slot| behind.confirms.get(&slot.variable)).for_each(|confirm| {
+            ids.add(*confirm);
+        });
+        if naming == NameEffect::Takes && behind.directories.len() < REMEMBERED {
+            behind.directories.extend(filehandles());
+        }
+    } else if operations(step).contains(&Operation::OPEN_CONFIRM)
+        && behind.confirms.len() < REMEMBERED
+        && let Some(slot) = step.call.slots.iter().find(|slot| slot.holds == MessageSlotKind::STATEID)
+    {
+        behind.confirms.insert(slot.variable, step.origin.id);
+    }
+}
+
+/// What a step does to names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NameEffect {
+    /// Nothing.
+    None,
+    /// It makes some.
+    Makes,
+    /// It takes some that are there, and may make others.
+    Takes,
+}
+
+impl NameEffect {
+    fn of(step: &TraceStep<'_>) -> Self {
+        let of = |name: &str| match name {
+            "REMOVE" | "RENAME" | "LINK" | "RMDIR" => Self::Takes,
+            "OPEN" | "CREATE" | "MKDIR" | "SYMLINK" | "MKNOD" => Self::Makes,
+            _ => Self::None,
+        };
+        match step.asked.described() {
+            Some(Procedure::Compound) => {
+                let named = operations(step).into_iter().filter_map(Operation::name).map(of);
+                named.fold(Self::None, |one, other| match (one, other) {
+                    (Self::Takes, _) | (_, Self::Takes) => Self::Takes,
+                    (Self::Makes, _) | (_, Self::Makes) => Self::Makes,
+                    _ => Self::None,
+                })
+            }
+            Some(procedure) if !step.caller.is_reverse => of(procedure.name()),
+            _ => Self::None,
+        }
+    }
+}
+
+/// Whether a client sets itself up with it.
+fn is_set_up(step: &TraceStep<'_>) -> bool {
+    operations(step).iter().any(|operation| {
+        matches!(
+            *operation,
+            Operation::EXCHANGE_ID
+                | Operation::CREATE_SESSION
+                | Operation::BIND_CONN_TO_SESSION
+                | Operation::RECLAIM_COMPLETE
+                | Operation::SETCLIENTID
+                | Operation::SETCLIENTID_CONFIRM
+        )
+    })
+}
+
+/// The first operations of a COMPOUND.
+fn operations(step: &TraceStep<'_>) -> Vec<Operation> {
+    if !matches!(step.asked.described(), Some(Procedure::Compound)) || step.caller.is_reverse {
+        return Vec::new();
+    }
+    let body = step.call.head.0.get(step.call.body as usize..step.call.end as usize).unwrap_or_default();
+    let call = v4::CompoundCall::decode(&mut Cursor::new(body), &mut NullObserver);
+    let call = call.ok();
+    let operations = call.iter().flat_map(|call| call.operations().map_while(Result::ok));
+    operations.map(|operation| operation.number()).take(8).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_remembered_once_and_no_other_is() {
+        let mut ids = StepIdSet::default();
+        assert!(ids.add(4_095) && ids.add(4_096) && !ids.add(4_095));
+        assert!(ids.has(4_095) && ids.has(4_096));
+        assert!(!ids.has(0) && !ids.has(4_094) && !ids.has(1 << 40));
+        assert_eq!(ids.count, 2);
+    }
+}

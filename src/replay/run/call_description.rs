@@ -1,0 +1,254 @@
+//! What a Call consists of, as far as a run must know: its operations, which file each is about, and what must not be sent.
+
+use std::rc::Rc;
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::v4::{self, Args, Operation};
+use nfsrdma_dissectors::nfs::{Procedure, nfsacl, v3};
+use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_dissectors::xdr::Cursor;
+use rustc_hash::FxHashMap;
+
+use super::dependencies::effects::OperationEffect;
+use crate::replay::trace::{MessageSlot, MessageSlotKind, NONE, TraceMessage, TraceStep};
+
+/// Operations of one COMPOUND that are looked at.
+const OPERATIONS: usize = 256;
+
+/// Stands for the variable of the root.
+pub(super) const ROOT: u32 = NONE - 1;
+
+/// What a Call consists of.
+#[derive(Debug, Default)]
+pub(super) struct CallDescription {
+    /// The operations of a COMPOUND.
+    pub(super) operations: Vec<Operation>,
+    /// What each of them does; of another Call, what that does.
+    pub(super) acts: Vec<OperationEffect>,
+    /// The variable of the file that each operation is about, [`ROOT`] for the root, [`NONE`] where it is not known.
+    pub(super) files: Vec<u32>,
+    /// What it is about: `NFS 4.2 READ`.
+    pub(super) title: CallTitle,
+    /// Words of the mask of all attributes that a COMPOUND asks for or sets, but for those of OPEN.
+    attributes: Vec<u32>,
+}
+
+/// What a Call is about, for people: written once.
+pub(super) type CallTitle = Option<Rc<str>>;
+
+/// What Calls are about that were met. A hostile trace has more than there are.
+#[derive(Debug, Default)]
+pub(super) struct CallTitleCache(FxHashMap<[u32; 5], Rc<str>>);
+
+impl CallTitleCache {
+    const MOST: usize = 4096;
+
+    fn of(&mut self, step: &TraceStep<'_>, operation: Option<Operation>) -> CallTitle {
+        let asked = &step.asked;
+        let number = operation.map_or(NONE, |operation| operation.0);
+        let key = [asked.program, asked.version, asked.minor_version, asked.procedure, number];
+        if let Some(title) = self.0.get(&key) {
+            return Some(Rc::clone(title));
+        }
+        let title: Rc<str> = title(step, operation).into();
+        if self.0.len() < Self::MOST {
+            self.0.insert(key, Rc::clone(&title));
+        }
+        Some(title)
+    }
+}
+
+fn title(step: &TraceStep<'_>, operation: Option<Operation>) -> String {
+    let asked = &step.asked;
+    if asked.program == NONE {
+        return "Reply without its Call".into();
+    }
+    let name = Program(asked.program).name();
+    let name = name.map_or_else(|| format!("program {}", asked.program), str::to_owned);
+    let about = match (operation, asked.described()) {
+        (Some(operation), _) => operation.to_string(),
+        (None, Some(procedure)) => procedure.name().to_owned(),
+        (None, None) => format!("procedure {}", asked.procedure),
+    };
+    match asked.minor_version {
+        NONE => format!("{name} {} {about}", asked.version),
+        minor => format!("{name} {}.{minor} {about}", asked.version),
+    }
+}
+
+impl CallDescription {
+    /// Looks at the Call of a step, in the room of another.
+    pub(super) fn read(&mut self, step: &TraceStep<'_>, titles: &mut CallTitleCache) {
+        self.operations.clear();
+        self.acts.clear();
+        self.attributes.clear();
+        let items = step.call.items();
+        let body = step.call.head.0.get(step.call.body as usize..step.call.end as usize).unwrap_or_default();
+        let mut cursor = Cursor::new(body).with_chunks(&items);
+        let mut about = None;
+        match step.asked.described() {
+            Some(Procedure::Compound) => {
+                if let Ok(call) = v4::CompoundCall::decode(&mut cursor, &mut NullObserver) {
+                    for operation in call.operations().map_while(Result::ok).take(OPERATIONS) {
+                        let number = operation.number();
+                        if about.is_none_or(|about: Operation| number.class() < about.class()) {
+                            about = Some(number);
+                        }
+                        self.operations.push(number);
+                        self.acts.push(OperationEffect::of(&operation));
+                        self.note_attributes(&operation);
+                    }
+                    if self.operations.len() as u32 != call.count() {
+                        about = call.named().operation;
+                    }
+                }
+            }
+            Some(Procedure::V3(procedure)) => {
+                if let Ok(arguments) = v3::Args::decode(procedure, &mut cursor, &mut NullObserver) {
+                    self.acts.push(OperationEffect::of_v3(&arguments));
+                }
+            }
+            Some(Procedure::Nfsacl3(procedure)) => {
+                let sets = procedure == nfsacl::v3::Procedure::SETACL;
+                self.acts.push(if sets { OperationEffect::Change } else { OperationEffect::Look });
+            }
+            _ => {}
+        }
+        self.title = titles.of(step, about);
+        self.find_files(step);
+    }
+
+    fn note_attributes(&mut self, operation: &Args<'_>) {
+        let mask = match operation {
+            Args::GETATTR(args) => args.attr_request,
+            Args::READDIR(args) => args.attr_request,
+            Args::CREATE(args) => args.createattrs.mask,
+            Args::SETATTR(args) => args.obj_attributes.mask,
+            _ => return,
+        };
+        for (at, word) in mask.words().iter().enumerate() {
+            match self.attributes.get_mut(at) {
+                Some(known) => *known |= word,
+                None => self.attributes.push(word),
+            }
+        }
+    }
+
+    /// What it is about: `NFS 4.2 READ`.
+    pub(super) fn title(&self) -> &str {
+        self.title.as_deref().unwrap_or_default()
+    }
+
+    /// True if it may change an object.
+    pub(super) fn may_change(&self) -> bool {
+        use OperationEffect::{Find, List, Look, Nothing, Read};
+        let is_reading = |act: &OperationEffect| matches!(act, Nothing | Look | Find(_) | List | Read(..));
+        self.acts.is_empty() || !self.acts.iter().all(is_reading)
+    }
+
+    /// Whether the text of a link is read.
+    pub(super) fn reads_link(&self, procedure: Option<Procedure>) -> bool {
+        procedure == Some(Procedure::V3(v3::Procedure::READLINK))
+            || self.operations.contains(&Operation::READLINK)
+    }
+
+    /// Whether the text of a link may be told: read, or given to one that is made.
+    pub(super) fn tells_link(&self, procedure: Option<Procedure>) -> bool {
+        self.reads_link(procedure)
+            || procedure == Some(Procedure::V3(v3::Procedure::SYMLINK))
+            || self.operations.contains(&Operation::CREATE)
+    }
+
+    /// Whether a directory is listed.
+    pub(super) fn lists(&self, procedure: Option<Procedure>) -> bool {
+        let is_v3 = |of: v3::Procedure| matches!(of, v3::Procedure::READDIR | v3::Procedure::READDIRPLUS);
+        matches!(procedure, Some(Procedure::V3(of)) if is_v3(of))
+            || self.operations.contains(&Operation::READDIR)
+    }
+
+    /// Whether the operation of a slot changes or ends what its stateid stands for.
+    pub(super) fn ends(&self, slot: &MessageSlot) -> bool {
+        let operation = self.operations.get(slot.operation as usize).copied();
+        matches!(
+            operation,
+            Some(
+                Operation::CLOSE
+                    | Operation::OPEN_DOWNGRADE
+                    | Operation::OPEN_CONFIRM
+                    | Operation::LOCK
+                    | Operation::LOCKU
+                    | Operation::DELEGRETURN
+                    | Operation::FREE_STATEID
+                    | Operation::LAYOUTRETURN
+            )
+        )
+    }
+
+    fn find_files(&mut self, step: &TraceStep<'_>) {
+        let of = |message: &TraceMessage<'_>, operation: usize| {
+            let slot = message.slots.iter().find(|slot| {
+                slot.holds == MessageSlotKind::FILEHANDLE && slot.operation as usize == operation
+            });
+            slot.map_or(NONE, |slot| slot.variable)
+        };
+        let files = &mut self.files;
+        files.clear();
+        files.resize(self.operations.len(), NONE);
+        let (mut current, mut saved, mut since) = (NONE, NONE, 0);
+        for (at, operation) in self.operations.iter().enumerate() {
+            match *operation {
+                Operation::PUTFH => (current, since) = (of(&step.call, at), at),
+                Operation::PUTROOTFH | Operation::PUTPUBFH => (current, since) = (ROOT, at),
+                // It opens what is current (RFC 8881 section 18.16.3).
+                Operation::OPEN if matches!(self.acts.get(at), Some(OperationEffect::Open(None, _))) => {}
+                Operation::LOOKUP
+                | Operation::LOOKUPP
+                | Operation::OPEN
+                | Operation::CREATE
+                | Operation::OPENATTR => {
+                    (current, since) = (NONE, at);
+                }
+                Operation::SAVEFH => saved = current,
+                Operation::RESTOREFH => (current, since) = (saved, at),
+                Operation::GETFH if current == NONE => {
+                    current = of(&step.reply, at);
+                    files.get_mut(since..at).unwrap_or_default().fill(current);
+                }
+                _ => {}
+            }
+            if let Some(file) = files.get_mut(at) {
+                *file = current;
+            }
+        }
+    }
+
+    /// Whether the COMPOUND may have to be adapted to a server that has these attributes: words of their mask, `None` where
+    /// that is not known. Most need not, and are not read again for it.
+    pub(super) fn is_adaptable(&self, supported: Option<&[u32]>) -> bool {
+        let is_beyond = |words: &[u32]| {
+            let has = words.iter().copied().chain(std::iter::repeat(0));
+            self.attributes.iter().zip(has).any(|(asked, has)| asked & !has != 0)
+        };
+        supported.is_some_and(is_beyond)
+            || self.has_root()
+            || self
+                .operations
+                .iter()
+                .any(|of| matches!(*of, Operation::EXCHANGE_ID | Operation::OPEN | Operation::SETCLIENTID))
+    }
+
+    /// Whether the root is asked for by its own operation.
+    pub(super) fn has_root(&self) -> bool {
+        self.operations.iter().any(is_root)
+    }
+
+    /// The operations, from 0, that ask for the root.
+    pub(super) fn roots(&self) -> Vec<u32> {
+        let roots = self.operations.iter().enumerate().filter(|(_, operation)| is_root(operation));
+        roots.map(|(at, _)| at as u32).collect()
+    }
+}
+
+fn is_root(operation: &Operation) -> bool {
+    matches!(*operation, Operation::PUTROOTFH | Operation::PUTPUBFH)
+}

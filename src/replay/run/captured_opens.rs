@@ -1,0 +1,167 @@
+//! What an OPEN asked for beside access, and what it got in the capture.
+//!
+//! Whether a server gives a delegation depends on more than the Call: on other clients, on a grace period, on its memory. Where the
+//! client got none in the capture, what it did afterwards is what a client does without one; with one, the live server would
+//! recall it, or wait for its return. So such an OPEN says that it wants none (RFC 8881 section 18.16.3). In the same way, an OPEN
+//! that got a stateid of its own does not offer to go without it (RFC 9754 section 5).
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::StatusUnion;
+use nfsrdma_dissectors::nfs::v4::{self, OpenDelegation4, OpenRflags, Results, ShareAccess};
+use nfsrdma_dissectors::xdr::Cursor;
+
+use crate::replay::trace::TraceStep;
+
+/// The bits of share_access that say which delegation is wanted, and when. RFC 8881 section 18.16.1.
+const WANTED: u32 = 0xff00
+    | ShareAccess::OPEN4_SHARE_ACCESS_WANT_SIGNAL_DELEG_WHEN_RESRC_AVAIL.0
+    | ShareAccess::OPEN4_SHARE_ACCESS_WANT_PUSH_DELEG_WHEN_UNCONTENDED.0;
+
+/// What an OPEN that succeeded got in the capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CapturedOpenGrant {
+    /// A stateid of the open, and no delegation.
+    Open,
+    /// Both.
+    OpenAndDelegation,
+    /// A delegation in the place of the open.
+    Delegation,
+}
+
+/// An OPEN of a step that succeeded in the capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct CapturedOpen {
+    /// Its number in the COMPOUND, from 0.
+    operation: usize,
+    got: CapturedOpenGrant,
+    /// The bits of share_access that its delegation stands for.
+    access: u32,
+    /// It asked for OPEN_CONFIRM.
+    must_confirm: bool,
+}
+
+/// The OPENs of a step that succeeded in the capture.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CapturedOpens(Vec<CapturedOpen>);
+
+impl CapturedOpens {
+    /// Reads the recorded Reply of a step. In NFSv4.0 nothing can be wanted.
+    pub(super) fn of(step: &TraceStep<'_>) -> Self {
+        if step.asked.minor_version == 0 { Self::default() } else { Self::recorded(step) }
+    }
+
+    /// Reads the recorded Reply of a step, of any minor version.
+    pub(super) fn recorded(step: &TraceStep<'_>) -> Self {
+        let reply = &step.reply;
+        let results = reply.head.0.get(reply.body as usize..reply.end as usize).unwrap_or_default();
+        let items = reply.items();
+        let mut cursor = Cursor::new(results).with_chunks(&items);
+        let Ok(reply) = v4::CompoundReply::decode(&mut cursor, &mut NullObserver) else {
+            return Self::default();
+        };
+        let results = reply.operations().map_while(Result::ok).enumerate();
+        let got = results.filter_map(|(at, results)| match results {
+            Results::OPEN(StatusUnion::Ok(open)) => Some(CapturedOpen {
+                operation: at,
+                got: CapturedOpenGrant::of(open.rflags, &open.delegation),
+                access: access_of(&open.delegation),
+                must_confirm: open.rflags.contains(OpenRflags::OPEN4_RESULT_CONFIRM),
+            }),
+            _ => None,
+        });
+        Self(got.collect())
+    }
+
+    /// The share_access that asks for what the OPEN at a place of the COMPOUND got.
+    pub(super) fn wants(&self, at: usize, access: ShareAccess) -> ShareAccess {
+        let instead = ShareAccess::OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION.0;
+        let times = ShareAccess::OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS.0;
+        let none = ShareAccess::OPEN4_SHARE_ACCESS_WANT_NO_DELEG.0;
+        match self.at(at).map(|opened| opened.got) {
+            Some(CapturedOpenGrant::Open) => ShareAccess(access.0 & !(WANTED | instead | times) | none),
+            Some(CapturedOpenGrant::OpenAndDelegation) => ShareAccess(access.0 & !instead),
+            Some(CapturedOpenGrant::Delegation) | None => access,
+        }
+    }
+
+    fn at(&self, operation: usize) -> Option<&CapturedOpen> {
+        self.0.iter().find(|opened| opened.operation == operation)
+    }
+
+    /// Whether the OPEN at a place of the COMPOUND got a delegation, and no stateid of the open.
+    pub(super) fn has_delegation_alone(&self, at: usize) -> bool {
+        self.at(at).is_some_and(|opened| opened.got == CapturedOpenGrant::Delegation)
+    }
+
+    /// Whether any OPEN did.
+    pub(super) fn has_any_delegation_alone(&self) -> bool {
+        self.0.iter().any(|opened| opened.got == CapturedOpenGrant::Delegation)
+    }
+
+    /// Whether the OPEN at a place of the COMPOUND was to be confirmed.
+    pub(super) fn must_confirm(&self, at: usize) -> bool {
+        self.at(at).is_some_and(|opened| opened.must_confirm)
+    }
+
+    /// The bits of share_access that the delegation of the OPEN at a place of the COMPOUND stands for.
+    pub(super) fn delegated_access(&self, at: usize) -> u32 {
+        self.at(at).map_or(0, |opened| opened.access)
+    }
+}
+
+impl CapturedOpenGrant {
+    fn of(flags: OpenRflags, delegation: &OpenDelegation4<'_>) -> Self {
+        match delegation {
+            OpenDelegation4::None | OpenDelegation4::NoneExt(_) => Self::Open,
+            _ if flags.0 & OpenRflags::OPEN4_RESULT_NO_OPEN_STATEID.0 != 0 => Self::Delegation,
+            _ => Self::OpenAndDelegation,
+        }
+    }
+}
+
+/// The bits of share_access that a delegation stands for. RFC 8881 section 10.4.
+fn access_of(delegation: &OpenDelegation4<'_>) -> u32 {
+    match delegation {
+        OpenDelegation4::Read(_) => ShareAccess::OPEN4_SHARE_ACCESS_READ.0,
+        OpenDelegation4::Write(_) => ShareAccess::OPEN4_SHARE_ACCESS_BOTH.0,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READ: u32 = 1;
+    const ANY: u32 = 0x300;
+    const OFFERS: u32 = 0x30_0000;
+
+    fn of(got: CapturedOpenGrant) -> CapturedOpens {
+        CapturedOpens(vec![CapturedOpen { operation: 2, got, access: 0, must_confirm: false }])
+    }
+
+    fn asks(got: CapturedOpenGrant, access: u32) -> u32 {
+        of(got).wants(2, ShareAccess(access)).0
+    }
+
+    #[test]
+    fn an_open_that_got_no_delegation_wants_none() {
+        assert_eq!(asks(CapturedOpenGrant::Open, READ | ANY | OFFERS), READ | 0x400);
+        assert_eq!(asks(CapturedOpenGrant::Open, READ), READ | 0x400);
+    }
+
+    #[test]
+    fn an_open_that_got_a_stateid_does_not_offer_to_go_without() {
+        assert_eq!(asks(CapturedOpenGrant::OpenAndDelegation, READ | ANY | OFFERS), READ | ANY | 0x10_0000);
+    }
+
+    #[test]
+    fn an_open_that_got_a_delegation_instead_asks_as_it_did() {
+        assert_eq!(asks(CapturedOpenGrant::Delegation, READ | OFFERS), READ | OFFERS);
+    }
+
+    #[test]
+    fn other_operations_of_the_compound_stay() {
+        assert_eq!(of(CapturedOpenGrant::Open).wants(3, ShareAccess(READ)).0, READ);
+    }
+}

@@ -1,0 +1,126 @@
+//! Bytes of one file that steps read and write: a step waits for those that write what it reads or writes, and if it
+//! writes for those that read it.
+
+/// Ranges longer than this stand in a list of their own, so that the others are found by where they begin.
+const LONG: u64 = 16 << 20;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ByteRangeUse {
+    from: u64,
+    to: u64,
+    seat: u32,
+    writes: bool,
+}
+
+impl ByteRangeUse {
+    fn meets(&self, other: &Self) -> bool {
+        self.from < other.to && other.from < self.to && (self.writes || other.writes)
+    }
+
+    fn covers(&self, other: &Self) -> bool {
+        self.writes && self.from <= other.from && other.to <= self.to
+    }
+}
+
+/// The ranges of one file that are in use.
+#[derive(Debug, Default)]
+pub(super) struct ByteRangeUses {
+    /// By where they begin.
+    short: Vec<ByteRangeUse>,
+    /// The longest of them since there was none.
+    longest: u64,
+    long: Vec<ByteRangeUse>,
+}
+
+impl ByteRangeUses {
+    /// A step reads or writes from one byte up to another. Tells `wait` the steps that it waits for.
+    pub(super) fn join(
+        &mut self,
+        (from, to): (u64, u64),
+        seat: u32,
+        writes: bool,
+        mut wait: impl FnMut(u32),
+    ) {
+        let new = ByteRangeUse { from, to, seat, writes };
+        let mut is_covering = false;
+        let mut meet = |other: &ByteRangeUse| {
+            if new.meets(other) && other.seat != seat {
+                wait(other.seat);
+                is_covering |= new.covers(other);
+            }
+        };
+        let first = self.short.partition_point(|range| range.from.saturating_add(self.longest) <= from);
+        let near = self.short.get(first..).unwrap_or_default();
+        near.iter().take_while(|range| range.from < to).for_each(&mut meet);
+        self.long.iter().for_each(&mut meet);
+        if is_covering {
+            // Who must wait for them must wait for this one, which waits for them.
+            self.short.retain(|range| !new.covers(range));
+            self.long.retain(|range| !new.covers(range));
+        }
+        if to - from > LONG {
+            self.long.push(new);
+        } else {
+            self.longest = self.longest.max(to - from);
+            let at = self.short.partition_point(|range| range.from <= from);
+            self.short.insert(at, new);
+        }
+    }
+
+    /// A step is done.
+    pub(super) fn leave(&mut self, from: u64, seat: u32) {
+        let first = self.short.partition_point(|range| range.from < from);
+        let rest = self.short.iter().skip(first).take_while(|range| range.from == from);
+        if let Some(at) = rest.enumerate().find_map(|(at, range)| (range.seat == seat).then_some(at)) {
+            self.short.remove(first + at);
+        } else {
+            self.long.retain(|range| range.seat != seat || range.from != from);
+        }
+        if self.short.is_empty() {
+            self.longest = 0;
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.short.is_empty() && self.long.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: [u32; 0] = [];
+
+    fn waits(ranges: &mut ByteRangeUses, range: (u64, u64), seat: u32, writes: bool) -> Vec<u32> {
+        let mut waits = Vec::new();
+        ranges.join(range, seat, writes, |seat| waits.push(seat));
+        waits.sort_unstable();
+        waits
+    }
+
+    #[test]
+    fn reads_do_not_wait_for_reads_and_writes_of_other_bytes_not_for_writes() {
+        let mut ranges = ByteRangeUses::default();
+        assert_eq!(waits(&mut ranges, (0, 4096), 0, false), NONE);
+        assert_eq!(waits(&mut ranges, (0, 8192), 1, false), NONE);
+        assert_eq!(waits(&mut ranges, (8192, 12288), 2, true), NONE);
+        assert_eq!(waits(&mut ranges, (12288, 16384), 3, true), NONE);
+        assert_eq!(waits(&mut ranges, (4000, 12289), 4, false), [2, 3]);
+        assert_eq!(waits(&mut ranges, (0, u64::MAX), 5, true), [0, 1, 2, 3, 4]);
+        assert_eq!(waits(&mut ranges, (100, 101), 6, false), [5], "which waits for all others");
+        ranges.leave(0, 5);
+        assert_eq!(waits(&mut ranges, (200, 201), 7, false), NONE);
+    }
+
+    #[test]
+    fn what_is_done_is_forgotten() {
+        let mut ranges = ByteRangeUses::default();
+        for (seat, range) in [(0, 8192), (0, u64::MAX), (4096, 8192)].into_iter().enumerate() {
+            waits(&mut ranges, range, seat as u32, false);
+        }
+        [(0, 0), (0, 1), (4096, 2)].into_iter().for_each(|(from, seat)| ranges.leave(from, seat));
+        assert!(ranges.is_empty());
+        assert_eq!(ranges.longest, 0);
+    }
+}

@@ -1,0 +1,412 @@
+//! What a step depends on.
+//!
+//! | what | how |
+//! |---|---|
+//! | what the live server names | used after the step that gives it |
+//! | a slot, the count of an owner (RFC 8881 section 2.10.6.1, RFC 7530 section 9.1.7) | one step at a time |
+//! | a stateid | steps that change or end it wait for those that use it |
+//! | an open | ends after the locks that came from it, and before another of the client that has a stateid of its own |
+//! | a name | looked up at once, changed alone; a listing apart from changes of the directory |
+//! | an object | not removed, and its attributes not set, while others use it |
+//! | size of a file | changes and looks in the order of the capture, as far as one was over when the other began |
+//! | bytes of a file | reads at once, writes alone |
+//! | a client | sessions and clientids are made and ended alone |
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::v4::{self, Attribute, Operation, Results};
+use nfsrdma_dissectors::nfs::{Procedure, StatusUnion, v3};
+use nfsrdma_dissectors::rpc;
+use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
+
+use super::super::call_description::{CallDescription, ROOT};
+use super::super::options::{self, ReplayPace};
+use super::effects::OperationEffect;
+use super::name_targets::{NameTarget, NameTargetTable};
+use super::{ReplayResource, ReplayResourceKind, ResourceAccessMode, StepDependency};
+use crate::replay::trace::{MessageSlot, MessageSlotKind, NONE, TraceStep, VariableUse};
+
+/// Parts of a listing that are looked at.
+const ENTRIES: usize = 4096;
+
+fn group(kind: ReplayResourceKind, of: u32, part: u64, way: ResourceAccessMode) -> StepDependency {
+    StepDependency::Group(ReplayResource { kind, of, part }, way)
+}
+
+/// The claims of a step.
+#[derive(Debug)]
+pub(in crate::replay::run) struct DependencyCollector {
+    order: options::ReplayOrder,
+    is_thinking: bool,
+    names: NameTargetTable,
+    /// What one step claims.
+    pub(in crate::replay::run) list: Vec<StepDependency>,
+}
+
+impl DependencyCollector {
+    /// Claims in this order.
+    pub(in crate::replay::run) fn new(
+        order: options::ReplayOrder,
+        pace: ReplayPace,
+        names: NameTargetTable,
+    ) -> Self {
+        Self { order, is_thinking: pace == ReplayPace::Think, names, list: Vec::new() }
+    }
+
+    fn claim(&mut self, kind: ReplayResourceKind, of: u32, part: u64, way: ResourceAccessMode) {
+        self.list.push(group(kind, of, part, way));
+    }
+
+    /// Works out what a step depends on. `slot` is its session and the slot in the capture; `is_directory` tells of a
+    /// variable whether it names a directory.
+    pub(in crate::replay::run) fn of(
+        &mut self,
+        step: &TraceStep<'_>,
+        parts: &CallDescription,
+        slot: Option<(u32, u32)>,
+        is_directory: impl Fn(u32) -> bool,
+    ) {
+        self.list.clear();
+        if let Some((session, slot)) = slot {
+            self.claim(ReplayResourceKind::Slot, session, slot.into(), ResourceAccessMode::Alone);
+        }
+        let client = step.caller.client;
+        if self.order == options::ReplayOrder::Trace {
+            self.list.push(StepDependency::Span(
+                ReplayResource { kind: ReplayResourceKind::All, of: 0, part: 0 },
+                true,
+            ));
+            return;
+        }
+        if self.is_thinking {
+            self.list.push(StepDependency::Span(
+                ReplayResource { kind: ReplayResourceKind::Client, of: client, part: 0 },
+                true,
+            ));
+        }
+        let is_alone =
+            self.order == options::ReplayOrder::Conservative || parts.acts.contains(&OperationEffect::Alone);
+        self.claim(
+            ReplayResourceKind::Client,
+            client,
+            0,
+            if is_alone { ResourceAccessMode::Alone } else { ResourceAccessMode::Use },
+        );
+        self.claim(ReplayResourceKind::All, 0, 0, ResourceAccessMode::Use);
+        self.slots(step, parts);
+        match step.asked.described() {
+            Some(Procedure::Compound) => self.compound(step, parts, &is_directory),
+            Some(Procedure::V3(_)) => self.v3(step, parts, &is_directory),
+            Some(Procedure::Nfsacl3(_)) => {
+                let act = parts.acts.first().copied().unwrap_or(OperationEffect::Look);
+                let file = self.handle(step, 0);
+                self.act(act, file, NONE, NONE, step, &is_directory);
+            }
+            Some(Procedure::Null) => {}
+            // A lock of NLM, and what of a file is not known.
+            _ => {
+                self.claim(ReplayResourceKind::Client, client, 0, ResourceAccessMode::Alone);
+                self.opens(self.handle(step, 0));
+            }
+        }
+    }
+
+    /// What the values of the Call and the Reply ask for.
+    fn slots(&mut self, step: &TraceStep<'_>, parts: &CallDescription) {
+        let has_seqids = step.asked.minor_version == 0;
+        for slot in step.call.slots.iter() {
+            match slot.holds {
+                MessageSlotKind::OPEN_SEQID if has_seqids => {
+                    self.claim(ReplayResourceKind::Owner, slot.variable, 0, ResourceAccessMode::Alone)
+                }
+                MessageSlotKind::LOCK_SEQID if has_seqids => {
+                    self.claim(ReplayResourceKind::Owner, slot.variable, 1, ResourceAccessMode::Alone)
+                }
+                MessageSlotKind::STATEID => {
+                    self.list.push(StepDependency::Need(slot.variable));
+                    let way =
+                        if parts.ends(&slot) { ResourceAccessMode::Alone } else { ResourceAccessMode::Use };
+                    self.claim(ReplayResourceKind::Stateid, slot.variable, 0, way);
+                    if let Some(open) = self.names.open_of(slot.variable) {
+                        self.claim(ReplayResourceKind::Stateid, open, 0, ResourceAccessMode::Use);
+                    }
+                }
+                MessageSlotKind::FILEHANDLE => {
+                    self.list.push(StepDependency::Need(slot.variable));
+                    let object = self.names.object(slot.variable);
+                    self.claim(ReplayResourceKind::Object, object, 0, ResourceAccessMode::Use);
+                }
+                holds if holds.is_of_server() => self.list.push(StepDependency::Need(slot.variable)),
+                _ => {}
+            }
+        }
+        for slot in step.reply.slots.iter().filter(|slot| slot.holds.is_of_server()) {
+            match (slot.holds, slot.part) {
+                (_, VariableUse::DEFINED) => self.list.push(StepDependency::Define(slot.variable)),
+                (MessageSlotKind::STATEID, _) => {
+                    self.claim(ReplayResourceKind::Stateid, slot.variable, 0, ResourceAccessMode::Alone)
+                }
+                _ => {}
+            }
+            if slot.holds == MessageSlotKind::FILEHANDLE {
+                let object = self.names.object(slot.variable);
+                self.claim(ReplayResourceKind::Object, object, 0, ResourceAccessMode::Use);
+            }
+        }
+    }
+
+    /// A filehandle of the Call, as many as come before it passed over.
+    fn handle(&self, step: &TraceStep<'_>, nth: usize) -> u32 {
+        let handle = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE).nth(nth);
+        handle.map_or(NONE, |slot| self.names.object(slot.variable))
+    }
+
+    fn compound(
+        &mut self,
+        step: &TraceStep<'_>,
+        parts: &CallDescription,
+        is_directory: &impl Fn(u32) -> bool,
+    ) {
+        let (mut before, mut saved) = (NONE, NONE);
+        for (at, act) in parts.acts.iter().enumerate() {
+            let file = parts.files.get(at).map_or(NONE, |file| self.names.object(*file));
+            let operation = parts.operations.get(at).copied();
+            match operation {
+                Some(Operation::SAVEFH) => saved = file,
+                Some(Operation::LOCK) => self.lock(step, at as u32),
+                Some(Operation::PUTROOTFH | Operation::PUTPUBFH) => {
+                    self.claim(ReplayResourceKind::Object, ROOT, 0, ResourceAccessMode::Use);
+                }
+                _ => {}
+            }
+            self.ends(step, at as u32, operation, file);
+            let payload = step.call.payloads.iter().find(|payload| payload.operation as usize == at);
+            let act = match act {
+                OperationEffect::Write(offset, None) => {
+                    OperationEffect::Write(*offset, Some(payload.map_or(0, |payload| payload.length.into())))
+                }
+                act => *act,
+            };
+            self.act(act, file, before, saved, step, is_directory);
+            before = file;
+        }
+    }
+
+    /// An OPEN that was given another stateid than those before came after their CLOSE, though both were under way at once: in front
+    /// of it, it would have had the same (RFC 8881 section 9.9).
+    fn ends(&mut self, step: &TraceStep<'_>, at: u32, operation: Option<Operation>, file: u32) {
+        let is_new = |slot: &MessageSlot| {
+            slot.holds == MessageSlotKind::STATEID
+                && slot.operation == at
+                && slot.part == VariableUse::DEFINED
+        };
+        let way = match operation {
+            Some(Operation::CLOSE) => ResourceAccessMode::Use,
+            Some(Operation::OPEN) if step.reply.slots.iter().any(|slot| is_new(&slot)) => {
+                ResourceAccessMode::Alone
+            }
+            _ => return,
+        };
+        if file != NONE {
+            self.claim(ReplayResourceKind::Ends, file, step.caller.client.into(), way);
+        }
+    }
+
+    /// A lock comes from an open.
+    fn lock(&mut self, step: &TraceStep<'_>, at: u32) {
+        let find = |slot: &MessageSlot| slot.holds == MessageSlotKind::STATEID && slot.operation == at;
+        let open = step.call.slots.iter().find(find);
+        let lock = step.reply.slots.iter().find(find);
+        if let (Some(open), Some(lock)) = (open, lock)
+            && open.variable != lock.variable
+        {
+            self.names.lock(lock.variable, open.variable);
+        }
+    }
+
+    fn v3(&mut self, step: &TraceStep<'_>, parts: &CallDescription, is_directory: &impl Fn(u32) -> bool) {
+        let Some(act) = parts.acts.first().copied() else { return };
+        let (first, second) = (self.handle(step, 0), self.handle(step, 1));
+        let given = step.reply.slots.iter().find(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
+        let given = given.map_or(NONE, |slot| self.names.object(slot.variable));
+        match act {
+            OperationEffect::Find(_) | OperationEffect::Make(_) => {
+                self.act(act, given, first, NONE, step, is_directory)
+            }
+            OperationEffect::Link(_) | OperationEffect::Rename(..) => {
+                self.act(act, second, second, first, step, is_directory)
+            }
+            _ => self.act(act, first, first, NONE, step, is_directory),
+        }
+    }
+
+    /// What an operation asks for: `file` is the current one after it, `before` the one before it, `saved` the saved one.
+    fn act(
+        &mut self,
+        act: OperationEffect,
+        file: u32,
+        before: u32,
+        saved: u32,
+        step: &TraceStep<'_>,
+        is_directory: &impl Fn(u32) -> bool,
+    ) {
+        match act {
+            OperationEffect::Nothing | OperationEffect::Alone | OperationEffect::Free => {}
+            OperationEffect::Look => self.look(file, is_directory),
+            OperationEffect::Change => {
+                self.claim(ReplayResourceKind::Object, file, 0, ResourceAccessMode::Alone);
+                self.size(file, true);
+            }
+            OperationEffect::Find(name) => {
+                self.claim(ReplayResourceKind::Name, before, name, ResourceAccessMode::Use);
+                self.look(file, is_directory);
+                let found = Some(file).filter(|file| *file != NONE);
+                if found.is_some() || self.names.find(before, name) == NameTarget::Unknown {
+                    self.names.set(before, name, found);
+                }
+            }
+            OperationEffect::Make(name) => self.make(before, name, Some(file)),
+            OperationEffect::Link(name) => {
+                self.make(file, name, Some(saved));
+                self.claim(ReplayResourceKind::Object, saved, 0, ResourceAccessMode::Alone);
+                self.size(saved, true);
+            }
+            OperationEffect::Remove(name) => {
+                self.lose(file, name);
+                self.make(file, name, None);
+            }
+            OperationEffect::Rename(from, to) => {
+                let moved = self.names.find(saved, from);
+                self.lose(file, to);
+                self.make(saved, from, None);
+                let moved = if let NameTarget::Is(moved) = moved { Some(moved) } else { None };
+                self.make(file, to, moved);
+            }
+            OperationEffect::List => {
+                self.claim(ReplayResourceKind::Names, file, 0, ResourceAccessMode::Use);
+                let entries =
+                    step.reply.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
+                for slot in entries.take(ENTRIES) {
+                    let entry = self.names.object(slot.variable);
+                    self.look(entry, is_directory);
+                }
+            }
+            OperationEffect::Open(name, creates) => {
+                match name {
+                    Some(name) if creates => self.make(before, name, Some(file)),
+                    Some(name) => {
+                        self.claim(ReplayResourceKind::Name, before, name, ResourceAccessMode::Use);
+                        if file != NONE {
+                            self.names.set(before, name, Some(file));
+                        }
+                    }
+                    None => {}
+                }
+                if creates && file != NONE {
+                    self.list.push(StepDependency::Range(file, 0, u64::MAX, true));
+                }
+                self.size(file, creates);
+                self.opens(file);
+            }
+            OperationEffect::State => {
+                self.opens(file);
+                self.look(file, is_directory);
+            }
+            OperationEffect::Read(offset, count) => {
+                self.list.push(StepDependency::Range(file, offset, offset.saturating_add(count), false));
+                self.look(file, is_directory);
+            }
+            OperationEffect::Write(offset, count) => {
+                let to = offset.saturating_add(count.unwrap_or(0));
+                self.list.push(StepDependency::Range(file, offset, to, true));
+                self.size(file, extends(step, to));
+            }
+            OperationEffect::Copy(from, to, count) => {
+                let end = |at: u64| if count == 0 { u64::MAX } else { at.saturating_add(count) };
+                self.list.push(StepDependency::Range(saved, from, end(from), false));
+                self.list.push(StepDependency::Range(file, to, end(to), true));
+                self.look(saved, is_directory);
+                self.size(file, true);
+            }
+        }
+    }
+
+    fn look(&mut self, file: u32, is_directory: &impl Fn(u32) -> bool) {
+        // What a directory has for size is its own, and its names are apart.
+        if !is_directory(file) && file != ROOT {
+            self.size(file, false);
+        }
+    }
+
+    fn size(&mut self, file: u32, changes: bool) {
+        if file != NONE {
+            self.list.push(StepDependency::Span(
+                ReplayResource { kind: ReplayResourceKind::Size, of: file, part: 0 },
+                changes,
+            ));
+        }
+    }
+
+    fn opens(&mut self, file: u32) {
+        if file != NONE {
+            self.list.push(StepDependency::Span(
+                ReplayResource { kind: ReplayResourceKind::Opens, of: file, part: 0 },
+                true,
+            ));
+        }
+    }
+
+    /// A name comes to stand for this, or for nothing.
+    fn make(&mut self, directory: u32, name: u64, object: Option<u32>) {
+        self.claim(ReplayResourceKind::Name, directory, name, ResourceAccessMode::Alone);
+        self.claim(ReplayResourceKind::Names, directory, 0, ResourceAccessMode::Part);
+        self.names.set(directory, name, object.filter(|object| *object != NONE));
+    }
+
+    /// What a name stood for may be gone then.
+    fn lose(&mut self, directory: u32, name: u64) {
+        match self.names.find(directory, name) {
+            NameTarget::Nothing => {}
+            NameTarget::Is(object) => {
+                self.claim(ReplayResourceKind::Object, object, 0, ResourceAccessMode::Alone)
+            }
+            // It may be anything that others use.
+            NameTarget::Unknown => self.claim(ReplayResourceKind::All, 0, 0, ResourceAccessMode::Alone),
+        }
+    }
+}
+
+/// Whether a WRITE that ends there may have made the file longer: if the recorded Reply does not show that it ended beyond.
+fn extends(step: &TraceStep<'_>, end: u64) -> bool {
+    shown(step).is_none_or(|size| end >= size)
+}
+
+/// The size that a WRITE's recorded Reply shows: of NFSv3 that before, of NFSv4 that after.
+fn shown(step: &TraceStep<'_>) -> Option<u64> {
+    let items: [ChunkItem<'_>; 0] = [];
+    let mut cursor = Cursor::new(step.reply.head.0).with_chunks(&items);
+    rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+    match step.asked.described()? {
+        Procedure::Compound => {
+            let reply = v4::CompoundReply::decode(&mut cursor, &mut NullObserver).ok()?;
+            reply.operations().map_while(Result::ok).find_map(|results| match results {
+                Results::GETATTR(StatusUnion::Ok(given)) => {
+                    given.obj_attributes.items().map_while(Result::ok).find_map(|attribute| match attribute {
+                        Attribute::SIZE(size) => Some(size),
+                        _ => None,
+                    })
+                }
+                _ => None,
+            })
+        }
+        Procedure::V3(v3::Procedure::WRITE) => {
+            match v3::Results::decode(v3::Procedure::WRITE, &mut cursor, &mut NullObserver).ok()? {
+                // A WRITE up to the end does not make the file longer, and one beyond does.
+                v3::Results::WRITE(StatusUnion::Ok(done)) => {
+                    Some(done.file_wcc.before?.size.saturating_add(1))
+                }
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}

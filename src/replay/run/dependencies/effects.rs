@@ -1,0 +1,171 @@
+//! What an operation does, as far as it matters for what must come before it.
+
+use nfsrdma_dissectors::nfs::v3;
+use nfsrdma_dissectors::nfs::v4::{self, OpenClaim4, Openflag4, Operation};
+
+use crate::analysis::comparison::record::hash;
+
+/// What an operation, or a procedure that is not made of operations, does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::replay::run) enum OperationEffect {
+    /// Nothing that others would see, and nothing of what is not its file.
+    Nothing,
+    /// It looks at its file: attributes, or where it ends.
+    Look,
+    /// It changes attributes of its file.
+    Change,
+    /// It looks a name up.
+    Find(u64),
+    /// It makes what a name stands for, or opens it so that it is there then.
+    Make(u64),
+    /// It gives its file, or of NFSv4 the saved one, this name in a directory.
+    Link(u64),
+    /// It removes a name.
+    Remove(u64),
+    /// It gives what has one name in the saved directory, or in that of NFSv3, another one.
+    Rename(u64, u64),
+    /// It tells the names of a directory.
+    List,
+    /// It opens by name; `true` where it may create.
+    Open(Option<u64>, bool),
+    /// It changes what is open or locked, with its stateids.
+    State,
+    /// It changes what is open or locked of no file that it tells.
+    Free,
+    /// It reads from an offset on so many bytes.
+    Read(u64, u64),
+    /// It writes from an offset on: so many bytes, or its payload.
+    Write(u64, Option<u64>),
+    /// It copies from the saved file: where from, where to, how much; 0 is all that follows.
+    Copy(u64, u64, u64),
+    /// It must have its client for itself.
+    Alone,
+}
+
+fn name(bytes: &[u8]) -> u64 {
+    hash(bytes) as u64
+}
+
+impl OperationEffect {
+    /// Whether it makes, removes or renames a name.
+    pub(in crate::replay::run) fn is_of_names(self) -> bool {
+        matches!(
+            self,
+            Self::Make(_) | Self::Link(_) | Self::Remove(_) | Self::Rename(..) | Self::Open(Some(_), true)
+        )
+    }
+
+    /// What an operation of a COMPOUND does.
+    pub(in crate::replay::run) fn of(operation: &v4::Args<'_>) -> Self {
+        use v4::Args;
+        match operation {
+            Args::LOOKUP(args) => Self::Find(name(args.objname.0)),
+            Args::SECINFO(args) => Self::Find(name(args.name.0)),
+            Args::CREATE(args) => Self::Make(name(args.objname.0)),
+            Args::LINK(args) => Self::Link(name(args.newname.0)),
+            Args::REMOVE(args) => Self::Remove(name(args.target.0)),
+            Args::RENAME(args) => Self::Rename(name(args.oldname.0), name(args.newname.0)),
+            Args::READDIR(_) => Self::List,
+            Args::OPEN(args) => {
+                let of = match &args.claim {
+                    OpenClaim4::Null(file) | OpenClaim4::DelegatePrev(file) => Some(name(file.0)),
+                    OpenClaim4::DelegateCur(both) => Some(name(both.file.0)),
+                    _ => None,
+                };
+                Self::Open(of, matches!(args.openhow, Openflag4::Create(_)))
+            }
+            Args::READ(args) => Self::Read(args.offset, args.count.into()),
+            Args::READ_PLUS(args) => Self::Read(args.rpa_offset, args.rpa_count.into()),
+            Args::SEEK(args) => Self::Read(args.sa_offset, u64::MAX),
+            Args::WRITE(args) => Self::Write(args.offset, None),
+            Args::ALLOCATE(args) => Self::Write(args.aa_offset, Some(args.aa_length)),
+            Args::DEALLOCATE(args) => Self::Write(args.da_offset, Some(args.da_length)),
+            Args::WRITE_SAME(args) => {
+                let block = &args.wsa_adb;
+                Self::Write(
+                    block.adb_offset,
+                    Some(block.adb_block_size.saturating_mul(block.adb_block_count)),
+                )
+            }
+            Args::COPY(args) => Self::Copy(args.ca_src_offset, args.ca_dst_offset, args.ca_count),
+            Args::CLONE(args) => Self::Copy(args.cl_src_offset, args.cl_dst_offset, args.cl_count),
+            other => Self::of_number(other.number()),
+        }
+    }
+
+    /// Whether it may change the size or the links of a file. An OPEN may truncate what it would create.
+    pub(in crate::replay::run) fn is_change(self) -> bool {
+        matches!(
+            self,
+            Self::Change
+                | Self::Make(_)
+                | Self::Link(_)
+                | Self::Remove(_)
+                | Self::Rename(..)
+                | Self::Open(_, true)
+                | Self::Write(..)
+                | Self::Copy(..)
+        )
+    }
+
+    fn of_number(operation: Operation) -> Self {
+        match operation {
+            Operation::GETATTR
+            | Operation::VERIFY
+            | Operation::NVERIFY
+            | Operation::ACCESS
+            | Operation::COMMIT
+            | Operation::READLINK
+            | Operation::GETXATTR
+            | Operation::LISTXATTRS => Self::Look,
+            Operation::SETATTR | Operation::SETXATTR | Operation::REMOVEXATTR | Operation::LAYOUTCOMMIT => {
+                Self::Change
+            }
+            Operation::CLOSE
+            | Operation::LOCK
+            | Operation::LOCKT
+            | Operation::LOCKU
+            | Operation::OPEN_CONFIRM
+            | Operation::OPEN_DOWNGRADE
+            | Operation::DELEGRETURN
+            | Operation::WANT_DELEGATION
+            | Operation::GET_DIR_DELEGATION
+            | Operation::LAYOUTGET
+            | Operation::LAYOUTRETURN => Self::State,
+            Operation::FREE_STATEID | Operation::OFFLOAD_CANCEL => Self::Free,
+            Operation::EXCHANGE_ID
+            | Operation::CREATE_SESSION
+            | Operation::DESTROY_SESSION
+            | Operation::DESTROY_CLIENTID
+            | Operation::BIND_CONN_TO_SESSION
+            | Operation::BACKCHANNEL_CTL
+            | Operation::RECLAIM_COMPLETE
+            | Operation::SETCLIENTID
+            | Operation::SETCLIENTID_CONFIRM
+            | Operation::SET_SSV
+            | Operation::DELEGPURGE
+            | Operation::RELEASE_LOCKOWNER => Self::Alone,
+            _ => Self::Nothing,
+        }
+    }
+
+    /// What a procedure of NFSv3 does.
+    pub(in crate::replay::run) fn of_v3(arguments: &v3::Args<'_>) -> Self {
+        use v3::Args;
+        match arguments {
+            Args::SETATTR(_) => Self::Change,
+            Args::LOOKUP(args) => Self::Find(name(args.what.name.0)),
+            Args::CREATE(args) => Self::Make(name(args.r#where.name.0)),
+            Args::MKDIR(args) => Self::Make(name(args.r#where.name.0)),
+            Args::SYMLINK(args) => Self::Make(name(args.r#where.name.0)),
+            Args::MKNOD(args) => Self::Make(name(args.r#where.name.0)),
+            Args::LINK(args) => Self::Link(name(args.link.name.0)),
+            Args::REMOVE(args) | Args::RMDIR(args) => Self::Remove(name(args.object.name.0)),
+            Args::RENAME(args) => Self::Rename(name(args.from.name.0), name(args.to.name.0)),
+            Args::READDIR(_) | Args::READDIRPLUS(_) => Self::List,
+            Args::READ(args) => Self::Read(args.offset, args.count.into()),
+            Args::WRITE(args) => Self::Write(args.offset, Some(args.count.into())),
+            _ => Self::Look,
+        }
+    }
+}

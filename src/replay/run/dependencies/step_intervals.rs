@@ -1,0 +1,108 @@
+//! Steps that wait for those which were over in the capture when they began.
+//!
+//! What overlapped there may overlap here. Of the steps that were over before, only those are waited for that no other of
+//! them has waited for: as many as were in flight at one moment of the capture.
+
+/// A step in the time of the capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct StepInterval {
+    end: u64,
+    start: u64,
+    seat: u32,
+}
+
+/// Steps that are not done, by their ends.
+#[derive(Debug, Default)]
+pub(super) struct StepIntervals {
+    /// Those that change something: others wait for them.
+    changes: Vec<StepInterval>,
+    /// Those that look at it: they do not wait for each other.
+    looks: Vec<StepInterval>,
+}
+
+fn ended(spans: &[StepInterval], start: u64) -> impl Iterator<Item = &StepInterval> {
+    let count = spans.partition_point(|span| span.end <= start);
+    spans.get(..count).unwrap_or_default().iter().rev()
+}
+
+impl StepIntervals {
+    /// A step comes. Tells `wait` the steps that it waits for.
+    pub(super) fn join(
+        &mut self,
+        (start, end): (u64, u64),
+        seat: u32,
+        changes: bool,
+        mut wait: impl FnMut(u32),
+    ) {
+        // Those that ended before the latest began were waited for by that one.
+        let mut latest = 0;
+        for span in ended(&self.changes, start) {
+            if span.end <= latest {
+                break;
+            }
+            latest = latest.max(span.start);
+            wait(span.seat);
+        }
+        if changes {
+            ended(&self.looks, start).take_while(|span| span.end > latest).for_each(|span| wait(span.seat));
+        }
+        let into = if changes { &mut self.changes } else { &mut self.looks };
+        let at = into.partition_point(|span| span.end <= end);
+        into.insert(at, StepInterval { end, start, seat });
+    }
+
+    /// A step is done.
+    pub(super) fn leave(&mut self, end: u64, seat: u32) {
+        for spans in [&mut self.changes, &mut self.looks] {
+            let from = spans.partition_point(|span| span.end < end);
+            let rest = spans.iter().skip(from).take_while(|span| span.end == end);
+            if let Some(at) = rest.enumerate().find_map(|(at, span)| (span.seat == seat).then_some(at)) {
+                spans.remove(from + at);
+                return;
+            }
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.looks.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: [u32; 0] = [];
+
+    fn waits(spans: &mut StepIntervals, span: (u64, u64), seat: u32, changes: bool) -> Vec<u32> {
+        let mut waits = Vec::new();
+        spans.join(span, seat, changes, |seat| waits.push(seat));
+        waits
+    }
+
+    #[test]
+    fn a_step_waits_for_what_was_over_and_for_nothing_that_another_has_waited_for() {
+        let mut spans = StepIntervals::default();
+        assert_eq!(waits(&mut spans, (10, 20), 0, true), NONE);
+        assert_eq!(waits(&mut spans, (12, 24), 1, true), NONE);
+        assert_eq!(waits(&mut spans, (20, 30), 2, true), [0]);
+        assert_eq!(waits(&mut spans, (31, 40), 3, true), [2, 1], "not for the first, as the third did");
+        spans.leave(30, 2);
+        assert_eq!(
+            waits(&mut spans, (32, 40), 4, true),
+            [1, 0],
+            "the third is done and says nothing any more"
+        );
+        [(20, 0), (24, 1), (40, 3), (40, 4)].into_iter().for_each(|(end, seat)| spans.leave(end, seat));
+        assert!(spans.is_empty());
+    }
+
+    #[test]
+    fn those_that_look_do_not_wait_for_each_other() {
+        let mut spans = StepIntervals::default();
+        assert_eq!(waits(&mut spans, (0, 1), 0, false), NONE);
+        assert_eq!(waits(&mut spans, (2, 3), 1, false), NONE);
+        assert_eq!(waits(&mut spans, (4, 5), 2, true), [1, 0]);
+        assert_eq!(waits(&mut spans, (6, 7), 3, false), [2]);
+    }
+}

@@ -1,0 +1,136 @@
+//! Attributes that a client with a write delegation tells the server, which asks for them on behalf of others: CB_GETATTR. RFC 8881
+//! section 20.1.
+//!
+//! The capture holds what the captured client told. So a run tells the same size, and the change attribute of the live server where
+//! the captured client told one that its server had given; any other says that the file was changed.
+
+use std::collections::VecDeque;
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::v4::{
+    Attribute, Attributes, Bitmap4, CbArgs, CbCompoundCall, CbCompoundReply, CbResults, mask_and_values,
+};
+use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
+use nfsrdma_dissectors::xdr::Cursor;
+use rustc_hash::FxHashMap;
+
+use super::super::values::LiveValues;
+use crate::replay::trace::{MessageSlotKind, NONE, TraceMessage, TraceStep};
+
+/// Answers that are remembered at most.
+const ANSWERS: usize = 1 << 14;
+
+/// What a client has told of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct CbGetattrAnswer {
+    size_bytes: Option<u64>,
+    change: Option<u64>,
+    /// The variable of the change attribute; [`NONE`] where it has none.
+    change_variable: u32,
+}
+
+/// The answers to CB_GETATTR in the capture, by the variable of the filehandle, as far as the trace was read.
+#[derive(Debug, Default)]
+pub(super) struct CbGetattrAnswers {
+    answers: FxHashMap<u32, VecDeque<CbGetattrAnswer>>,
+    count: usize,
+}
+
+fn body<'a>(message: &TraceMessage<'a>) -> Cursor<'a> {
+    Cursor::new(message.head.0.get(message.body as usize..message.end as usize).unwrap_or_default())
+}
+
+fn variable(message: &TraceMessage<'_>, holds: MessageSlotKind, operation: usize) -> u32 {
+    let mut slots = message.slots.iter();
+    let slot = slots.find(|slot| slot.holds == holds && slot.operation as usize == operation);
+    slot.map_or(NONE, |slot| slot.variable)
+}
+
+impl CbGetattrAnswers {
+    /// Notes what a Call of the captured server was answered.
+    pub(super) fn note(&mut self, step: &TraceStep<'_>) {
+        if step.asked.described() != Some(Procedure::CbCompound) || self.count >= ANSWERS {
+            return;
+        }
+        let Ok(call) = CbCompoundCall::decode(&mut body(&step.call), &mut NullObserver) else { return };
+        let Ok(reply) = CbCompoundReply::decode(&mut body(&step.reply), &mut NullObserver) else { return };
+        let operations =
+            call.operations().map_while(Result::ok).zip(reply.operations().map_while(Result::ok));
+        for (at, both) in operations.enumerate() {
+            let (CbArgs::CB_GETATTR(_), CbResults::CB_GETATTR(StatusUnion::Ok(ok))) = both else { continue };
+            let file = variable(&step.call, MessageSlotKind::FILEHANDLE, at);
+            if file == NONE {
+                continue;
+            }
+            let change_variable = variable(&step.reply, MessageSlotKind::CHANGE, at);
+            let mut told = CbGetattrAnswer { change_variable, ..CbGetattrAnswer::default() };
+            for attribute in ok.obj_attributes.items().map_while(Result::ok) {
+                match attribute {
+                    Attribute::CHANGE(change) => told.change = Some(change),
+                    Attribute::SIZE(size) => told.size_bytes = Some(size),
+                    _ => {}
+                }
+            }
+            self.answers.entry(file).or_default().push_back(told);
+            self.count += 1;
+        }
+    }
+
+    /// The words of the mask and the values of the attributes that the live server asks for: what was told of the file, answer by answer,
+    /// and the last one as often as it is asked for. `None` of a file that the capture tells nothing of.
+    pub(super) fn tell(
+        &mut self,
+        values: &LiveValues,
+        handle: &[u8],
+        asked: &Bitmap4<'_>,
+    ) -> Option<(Vec<u32>, Vec<u8>)> {
+        let mut files = self.answers.iter_mut();
+        let (_, answers) = files.find(|(file, _)| values.get(**file) == Some(handle))?;
+        let told = match answers.len() {
+            1 => answers.front().copied()?,
+            _ => {
+                self.count = self.count.saturating_sub(1);
+                answers.pop_front()?
+            }
+        };
+        let live = values.get(told.change_variable).and_then(|value| value.first_chunk());
+        let change = live.map(|value| u64::from_be_bytes(*value)).or(told.change);
+        // In ascending order of their numbers.
+        let change = change.filter(|_| asked.contains(Attributes::CHANGE)).map(Attribute::CHANGE);
+        let size = told.size_bytes.filter(|_| asked.contains(Attributes::SIZE)).map(Attribute::SIZE);
+        let items: Vec<_> = change.into_iter().chain(size).collect();
+        Some(mask_and_values(&items))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::run::values::LiveValues;
+
+    #[test]
+    fn rfc8881_section_20_1_the_answer_is_that_of_the_capture() {
+        let told = |size, change| CbGetattrAnswer {
+            size_bytes: Some(size),
+            change: Some(change),
+            change_variable: 9,
+        };
+        let mut delegated = CbGetattrAnswers::default();
+        delegated.answers.insert(4, VecDeque::from([told(100, 7), told(200, 8)]));
+        let mut values = LiveValues::new("t");
+        assert!(values.set(4, b"live"));
+        let both = [1 << Attributes::CHANGE | 1 << Attributes::SIZE];
+        let both = Bitmap4::from(&both[..]);
+        let answer =
+            |change, size| Some(mask_and_values(&[Attribute::CHANGE(change), Attribute::SIZE(size)]));
+        assert_eq!(delegated.tell(&values, b"other", &both), None);
+        assert_eq!(delegated.tell(&values, b"live", &both), answer(7, 100));
+        assert_eq!(delegated.tell(&values, b"live", &both), answer(8, 200));
+        // The live server gave what stands for the change attribute.
+        assert!(values.set(9, &77u64.to_be_bytes()));
+        assert_eq!(delegated.tell(&values, b"live", &both), answer(77, 200));
+        let size = [1 << Attributes::SIZE];
+        let only = delegated.tell(&values, b"live", &Bitmap4::from(&size[..]));
+        assert_eq!(only, Some(mask_and_values(&[Attribute::SIZE(200)])));
+    }
+}

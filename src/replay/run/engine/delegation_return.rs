@@ -1,0 +1,143 @@
+//! Delegations that the live server gives and the captured one did not.
+//!
+//! From NFSv4.1 on an OPEN says that it wants none ([`wants`](super::super::wants)). In NFSv4.0 it cannot, and a server that
+//! reaches the client may give one with any OPEN. No step returns it, and who needs the file otherwise would wait until the server
+//! takes it away. So it is returned as soon as it came. RFC 7530 section 10.4.
+
+use std::io::{Read, Seek};
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::StatusUnion as Union;
+use nfsrdma_dissectors::nfs::v4::{
+    Args, CompoundCall as Compound, CompoundCallHead, Delegreturn4Args, ObjectFh4, OpenDelegation4, Results,
+    Stateid4,
+};
+use nfsrdma_dissectors::rpc::{self, Xid};
+use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
+
+use super::window::{RETURNING, WindowStep, tagged};
+use super::{ReplayEngine, SLACK};
+use crate::replay::containment::ContainedTransport;
+use crate::replay::trace::TraceStep;
+use crate::replay::transport::{ConnectionId, SubmitError, TransportCall, TransportReply};
+
+/// Delegations that wait to be returned, at most.
+const WAITING: usize = 1 << 12;
+
+/// A delegation that is to be returned.
+#[derive(Clone, Debug)]
+pub(super) struct DelegationReturn {
+    connection: ConnectionId,
+    /// The header of the Call that opened, with its credential.
+    header: Box<[u8]>,
+    file: Box<[u8]>,
+    stateid: Stateid4,
+}
+
+/// The delegation that a Reply of NFSv4.0 gives, and the file that GETFH names behind it. `cursor` stands at the beginning of the
+/// RPC message.
+fn given(mut cursor: Cursor<'_>) -> Option<(Stateid4, Option<Box<[u8]>>)> {
+    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+    if !message.reply().is_some_and(|reply| reply.status().is_success()) {
+        return None;
+    }
+    let reply = nfsrdma_dissectors::nfs::v4::CompoundReply::decode(&mut cursor, &mut NullObserver).ok()?;
+    let mut stateid = None;
+    for results in reply.operations().map_while(Result::ok) {
+        match (results, &stateid) {
+            (Results::OPEN(Union::Ok(open)), None) => {
+                stateid = match open.delegation {
+                    OpenDelegation4::Read(given) => Some(given.stateid),
+                    OpenDelegation4::Write(given) => Some(given.stateid),
+                    _ => None,
+                };
+            }
+            (Results::GETFH(Union::Ok(file)), Some(stateid)) => {
+                return Some((stateid.clone(), Some(file.object.0.into())));
+            }
+            _ => {}
+        }
+    }
+    Some((stateid?, None))
+}
+
+/// DELEGRETURN, behind the header of another Call. RFC 7530 section 16.8.
+fn delegreturn(unasked: &DelegationReturn, xid: Xid) -> Option<Vec<u8>> {
+    let mut encoder = Encoder::new();
+    encoder.raw(&unasked.header);
+    let operations = [
+        Args::PUTFH(ObjectFh4 { object: Opaque(&unasked.file) }),
+        Args::DELEGRETURN(Delegreturn4Args { deleg_stateid: unasked.stateid.clone() }),
+    ];
+    Compound::new(CompoundCallHead { tag: Text(b""), minorversion: 0 }, &operations).encode(&mut encoder);
+    let mut message = encoder.finish().0;
+    message.get_mut(..4)?.copy_from_slice(&xid.0.to_be_bytes());
+    Some(message)
+}
+
+impl<R: Read + Seek> ReplayEngine<'_, R> {
+    /// Notes a delegation that an OPEN gave, and the recorded one did not.
+    pub(super) fn note_unasked(
+        &mut self,
+        held: &WindowStep,
+        step: &TraceStep<'_>,
+        reply: &TransportReply<'_>,
+        recorded: &[u8],
+    ) {
+        if step.asked.minor_version != 0 {
+            return;
+        }
+        let Some((stateid, Some(file))) = given(reply.cursor()) else { return };
+        if given(Cursor::new(recorded)).is_some() {
+            return;
+        }
+        let mut cursor = Cursor::new(&held.sent);
+        let header = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok();
+        let header = header.and_then(|_| held.sent.get(..cursor.at()));
+        match header {
+            Some(header) if self.unasked.len() < WAITING => self.unasked.push_back(DelegationReturn {
+                connection: reply.connection,
+                header: header.into(),
+                file,
+                stateid,
+            }),
+            _ => self.report.forgotten += 1,
+        }
+    }
+
+    /// Returns them, as far as there is room on their connections.
+    pub(super) fn return_unasked(&mut self, transport: &mut ContainedTransport<'_>) {
+        for _ in 0..self.unasked.len() {
+            let Some(unasked) = self.unasked.pop_front() else { return };
+            // With its connection it may be lost to a server that restarted; who needs the file waits for that.
+            let number = self.by_connection.get(&unasked.connection).copied();
+            let Some(line) = number.and_then(|number| self.lines.get_mut(number)) else { continue };
+            line.xid = line.xid.wrapping_add(1);
+            let Some(message) = delegreturn(&unasked, Xid(line.xid)) else { continue };
+            let call =
+                TransportCall::small(Xid(line.xid), tagged(self.number, RETURNING, 0), &message, SLACK);
+            let Ok(call) = self.containment.admit(call) else {
+                self.report.forgotten += 1;
+                continue;
+            };
+            match transport.submit(line.connection, &call) {
+                Ok(_) => {
+                    self.report.calls += 1;
+                    self.report.returned += 1;
+                }
+                Err(SubmitError::Busy(_)) => self.unasked.push_back(unasked),
+                // Its end is told yet.
+                Err(SubmitError::Refused(_)) => {}
+            }
+        }
+    }
+
+    /// Whether a Reply is of such a Call: who waits for room on its connection may go.
+    pub(super) fn is_returned(&mut self, reply: &TransportReply<'_>) -> bool {
+        let is_own = reply.tag == tagged(self.number, RETURNING, 0);
+        if is_own {
+            self.unpark(reply.connection, usize::MAX);
+        }
+        is_own
+    }
+}

@@ -1,0 +1,501 @@
+//! Opens in the place of delegations that the live server does not give.
+//!
+//! A captured client that had a delegation used its stateid after it had closed the file, or had no stateid of the open at all
+//! (RFC 9754 section 5). A server is free to give no delegation (RFC 8881 section 10.4). Then this program opens the file once more,
+//! under an open-owner of its own: a CLOSE of the captured owner does not end that open (RFC 8881 section 9.9). DELEGRETURN becomes
+//! the CLOSE of it. Where the captured client had no stateid of the open and the live server gave one, no step would close
+//! that: so this program does.
+//!
+//! A server of NFSv4.0 asks for OPEN_CONFIRM of an open-owner that it does not know (RFC 7530 section 16.18), as after a restart.
+//! Where the trace has none, this program sends it.
+//!
+//! The OPEN of the trace keeps its seat until all this is done, so that no step is sent with the stateid before.
+
+mod request;
+
+use std::collections::VecDeque;
+use std::io::{Read, Seek};
+use std::time::Instant;
+
+use nfsrdma_dissectors::nfs::v4::{
+    Args, CompoundCall as Compound, CompoundCallHead, Nfsstat4, Sequence4Args, Stateid4,
+};
+use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
+use rustc_hash::FxHashSet;
+
+use super::super::captured_opens::CapturedOpens;
+use super::super::recovery::substitute_open::SubstituteOpen;
+use super::super::recovery::{BARREN, RESENDS};
+use super::reply_check_queue::LiveReply;
+use super::window::{SUBSTITUTING, WindowStep, tagged};
+use super::{LATER, OTHERWISE, ReplayEngine, ReplayRunError, SLACK};
+use crate::replay::containment::ContainedTransport;
+use crate::replay::trace::{MessageSlot, MessageSlotKind, TraceStep};
+use crate::replay::transport::{CallTag, ConnectionId, SubmitError, TransportCall, TransportReply};
+use request::{SubstituteReply, SubstituteRequest, SubstituteStage, UnconfirmedOpen, owner};
+
+/// The substitutes of a run.
+#[derive(Debug, Default)]
+pub(super) struct DelegationSubstitutes {
+    /// The first delegation that the Reply at hand lacks: its variable, and the operation of the COMPOUND, from 0.
+    pub(super) missing: Option<(u32, u32)>,
+    /// What the Reply at hand makes necessary.
+    wanted: Option<SubstituteRequest>,
+    /// To be made, or in flight.
+    waiting: VecDeque<DelegationSubstitute>,
+    /// Variables of delegations that an open stands for now.
+    made: FxHashSet<u32>,
+}
+
+impl DelegationSubstitutes {
+    /// Whether an open of this program stands for a delegation.
+    pub(super) fn has(&self, variable: u32) -> bool {
+        self.made.contains(&variable)
+    }
+}
+
+/// A substitute that is being made.
+#[derive(Debug)]
+struct DelegationSubstitute {
+    /// The seat of the step that opened, and its room.
+    seat: u32,
+    room: Box<WindowStep>,
+    wanted: SubstituteRequest,
+    /// What is to be done; the first is in flight, or the next.
+    todo: VecDeque<SubstituteStage>,
+    line: usize,
+    /// The session, and the slot in the capture.
+    session: Option<(u32, u32)>,
+    /// The live slot that is in use.
+    slot: Option<(u32, u32)>,
+    /// The Call that is in flight or to be sent: where its connection went away, the same again.
+    message: Option<(Xid, Vec<u8>)>,
+    sent: Option<Instant>,
+    due: Option<Instant>,
+    tries: u32,
+    resends: u32,
+    /// The server had forgotten its client, which was set up anew.
+    is_renewed: bool,
+}
+
+impl<R: Read + Seek> ReplayEngine<'_, R> {
+    /// Notes what the OPEN of a step makes necessary.
+    pub(super) fn note_substitute(
+        &mut self,
+        held: &WindowStep,
+        step: &TraceStep<'_>,
+        reply: &TransportReply<'_>,
+    ) {
+        let missing = self.substitutes.missing.take();
+        if missing.is_some()
+            || step.asked.minor_version == 0
+            || CapturedOpens::of(step).has_any_delegation_alone()
+        {
+            self.substitutes.wanted = SubstituteRequest::of(held, step, LiveReply::from(reply), missing);
+            self.leaves_open |= missing.is_some() && self.substitutes.wanted.is_none();
+        }
+    }
+
+    /// A step was answered and leaves its seat: at once, or when the substitute that its Reply makes necessary is there.
+    pub(super) fn leave_when_substituted(
+        &mut self,
+        seat: u32,
+        room: Box<WindowStep>,
+        connection: ConnectionId,
+    ) {
+        let Some(wanted) = self.substitutes.wanted.take() else { return self.leave(seat, room) };
+        let Some(line) = self.by_connection.get(&connection).copied() else { return self.leave(seat, room) };
+        let mut todo = VecDeque::new();
+        todo.extend(wanted.unconfirmed.clone().map(SubstituteStage::ConfirmCaptured));
+        if wanted.delegation.is_some() || wanted.surplus.is_some() {
+            todo.push_back(SubstituteStage::Open);
+        }
+        self.substitutes.waiting.push_back(DelegationSubstitute {
+            seat,
+            session: room.slot,
+            room,
+            wanted,
+            todo,
+            line,
+            slot: None,
+            message: None,
+            sent: None,
+            due: None,
+            tries: 0,
+            resends: 0,
+            is_renewed: false,
+        });
+    }
+
+    /// Sends what is necessary, as far as there is room.
+    pub(super) fn make_substitutes(
+        &mut self,
+        transport: &mut ContainedTransport<'_>,
+    ) -> Result<(), ReplayRunError> {
+        for _ in 0..self.substitutes.waiting.len() {
+            let Some(mut one) = self.substitutes.waiting.pop_front() else { break };
+            let is_over = one.sent.is_none() && self.make_substitute(&mut one, transport)?;
+            match is_over {
+                true => self.give_up_substitute(one),
+                false => self.substitutes.waiting.push_back(one),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the next Call of a substitute. Whether nothing can be sent any more.
+    fn make_substitute(
+        &mut self,
+        one: &mut DelegationSubstitute,
+        transport: &mut ContainedTransport<'_>,
+    ) -> Result<bool, ReplayRunError> {
+        if self.barren > BARREN || self.report.is_interrupted {
+            return Ok(true);
+        }
+        if std::mem::take(&mut one.is_renewed) && !self.renew(one) || one.todo.is_empty() {
+            return Ok(true);
+        }
+        let now = Instant::now();
+        if one.due.is_some_and(|due| due > now) || self.connected(one.line, transport)?.is_some() {
+            return Ok(false);
+        }
+        let (xid, message) = match one.message.take() {
+            Some(message) => message,
+            None => {
+                let mut sequence = None;
+                if let Some((session, captured)) = one.session {
+                    let Some(live) = self.values.session(session) else { return Ok(true) };
+                    let slot = live.slot(captured);
+                    if live.is_busy(slot) {
+                        return Ok(false);
+                    }
+                    let id = self.values.get(session).and_then(|id| id.first_chunk().copied());
+                    let Some(id) = id else { return Ok(true) };
+                    let next = self.values.next_sequence((session, slot));
+                    (one.slot, sequence) = (Some((session, slot)), Some((id, slot, next)));
+                }
+                let Some(xid) = self.lines.get_mut(one.line).map(|line| {
+                    line.xid = line.xid.wrapping_add(1);
+                    Xid(line.xid)
+                }) else {
+                    return Ok(true);
+                };
+                let Some(message) = self.substitute_call(one, sequence, xid) else { return Ok(true) };
+                (xid, message)
+            }
+        };
+        let Some(connection) = self.lines.get(one.line).map(|line| line.connection) else {
+            return Ok(true);
+        };
+        let tag = tagged(self.number, SUBSTITUTING, one.seat.into());
+        let Ok(call) = self.containment.admit(TransportCall::small(xid, tag, &message, SLACK)) else {
+            return Ok(true);
+        };
+        match transport.submit(connection, &call) {
+            Ok(_) => {
+                self.in_flight += 1;
+                one.sent = Some(now);
+                if let Some(slot) = one.slot {
+                    self.values.occupy(slot, true, false);
+                }
+            }
+            Err(SubmitError::Busy(_)) => {}
+            // Its end is told yet.
+            Err(SubmitError::Refused(_)) => self.forget(connection),
+        }
+        one.message = Some((xid, message));
+        Ok(false)
+    }
+
+    fn substitute_call(
+        &self,
+        one: &DelegationSubstitute,
+        sequence: Option<([u8; 16], u32, u32)>,
+        xid: Xid,
+    ) -> Option<Vec<u8>> {
+        let wanted = &one.wanted;
+        let stage = one.todo.front()?;
+        let variable = wanted.counts_as(stage);
+        let seqid = if wanted.minor == 0 { self.values.next_seqid((false, variable)) } else { 0 };
+        let owner = owner(variable);
+        let mut operations: Vec<Args<'_>> = Vec::new();
+        if let Some((sa_sessionid, sa_slotid, sa_sequenceid)) = sequence {
+            operations.push(Args::SEQUENCE(Sequence4Args {
+                sa_sessionid,
+                sa_sequenceid,
+                sa_slotid,
+                sa_highest_slotid: sa_slotid,
+                sa_cachethis: true,
+            }));
+        }
+        operations.extend(wanted.operations(stage, &owner, seqid));
+        let mut encoder = Encoder::new();
+        encoder.raw(&wanted.header);
+        let head = CompoundCallHead { tag: Text(b""), minorversion: wanted.minor };
+        Compound::new(head, &operations).encode(&mut encoder);
+        let mut message = encoder.finish().0;
+        message.get_mut(..4)?.copy_from_slice(&xid.0.to_be_bytes());
+        Some(message)
+    }
+
+    /// Takes the substitute whose Call a tag names from those that are in flight.
+    fn take_substitute(&mut self, tag: CallTag) -> Option<DelegationSubstitute> {
+        let number = self.number;
+        let is_of = |one: &DelegationSubstitute| {
+            one.sent.is_some() && tagged(number, SUBSTITUTING, one.seat.into()) == tag
+        };
+        let at = self.substitutes.waiting.iter().position(is_of)?;
+        let mut one = self.substitutes.waiting.remove(at)?;
+        one.sent = None;
+        self.in_flight = self.in_flight.saturating_sub(1);
+        Some(one)
+    }
+
+    /// A Reply to such a Call. Whether it was one.
+    pub(super) fn substituted(&mut self, reply: &TransportReply<'_>) -> bool {
+        let Some(mut one) = self.take_substitute(reply.tag) else { return false };
+        self.unpark(reply.connection, 1);
+        if let Some((_, message)) = one.message.take() {
+            self.containment.learn_from(Cursor::new(&message), reply.cursor());
+        }
+        let Some(opened) = SubstituteReply::of(reply.cursor()) else {
+            self.give_up_substitute(one);
+            return true;
+        };
+        if let Some(slot) = one.slot.take() {
+            self.vacate(slot, opened.statuses.first() == Some(&Nfsstat4::NFS4_OK));
+        }
+        let status = opened.statuses.last().copied().unwrap_or(Nfsstat4::NFS4ERR_SERVERFAULT);
+        let Some(stage) = one.todo.front().cloned() else { return true };
+        // Before the operation was reached nothing counts.
+        if one.wanted.minor == 0 && opened.statuses.len() > 1 {
+            let owner = one.wanted.counts_as(&stage);
+            let seqid = self.values.next_seqid((false, owner));
+            self.values.count_owner(false, owner, seqid, status.0);
+        }
+        let is_forgotten = matches!(
+            status,
+            Nfsstat4::NFS4ERR_BADSESSION
+                | Nfsstat4::NFS4ERR_DEADSESSION
+                | Nfsstat4::NFS4ERR_STALE_CLIENTID
+                | Nfsstat4::NFS4ERR_STALE_STATEID
+        );
+        if is_forgotten && one.resends < RESENDS && self.is_set_up_again(&mut one, reply.connection) {
+            self.substitutes.waiting.push_back(one);
+            return true;
+        }
+        match (status, opened.stateid) {
+            (Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE, None) if one.tries < self.options.delays => {
+                one.tries += 1;
+                one.due = Some(Instant::now() + LATER * one.tries.min(10));
+                self.report.delayed += 1;
+                self.substitutes.waiting.push_back(one);
+            }
+            (status, stateid) => {
+                let is_done = status == Nfsstat4::NFS4_OK;
+                self.take_stage(&mut one, &stage, stateid, is_done);
+                match (is_done, one.todo.is_empty()) {
+                    (true, false) => self.substitutes.waiting.push_back(one),
+                    (true, true) => self.leave(one.seat, one.room),
+                    (false, _) => self.give_up_substitute(one),
+                }
+            }
+        }
+        true
+    }
+
+    /// The server has forgotten the client of a substitute: that is set up anew, and then all is asked for again. Whether it is.
+    fn is_set_up_again(&mut self, one: &mut DelegationSubstitute, connection: ConnectionId) -> bool {
+        let id = one.session.and_then(|(session, _)| self.values.get(session)?.first_chunk().copied());
+        let client = match id {
+            Some(id) => self.ledger.session(id).map(|session| session.client),
+            None => Some(one.wanted.clientid),
+        };
+        let Some(client) = client.filter(|client| self.ledger.client(*client).is_some()) else {
+            return false;
+        };
+        self.restart(client, id, connection);
+        one.resends += 1;
+        one.is_renewed = true;
+        true
+    }
+
+    /// What a recovery has had again has other names now.
+    fn renew(&mut self, one: &mut DelegationSubstitute) -> bool {
+        let renewed = |values: &super::LiveValues, variable: u32, stateid: &mut Stateid4| {
+            let Some(other) = values.get(variable).and_then(|other| other.first_chunk()) else {
+                return false;
+            };
+            (stateid.other, stateid.seqid) = (*other, values.seqid(variable));
+            true
+        };
+        let wanted = &mut one.wanted;
+        if wanted.minor == 0 {
+            let client = wanted.clientid;
+            let is_new = |client: u64| self.ledger.client(client).is_none();
+            if is_new(client) {
+                let Some(variable) = wanted.client_variable else { return false };
+                let id = self.values.get(variable).and_then(|id| id.first_chunk().copied());
+                let Some(id) = id else { return false };
+                wanted.clientid = u64::from_be_bytes(id);
+            }
+        }
+        // The captured owner's open stands for the delegation as long as there is no substitute.
+        if let (Some(surplus), Some((variable, _))) = (&mut wanted.surplus, wanted.delegation) {
+            return renewed(&self.values, variable, surplus);
+        }
+        // A recovery has confirmed the captured owner.
+        one.todo.retain(|stage| !matches!(stage, SubstituteStage::ConfirmCaptured(_)));
+        wanted.surplus.is_none()
+    }
+
+    /// A stage was answered; `stateid` is what it gave, and whether that must be confirmed.
+    fn take_stage(
+        &mut self,
+        one: &mut DelegationSubstitute,
+        stage: &SubstituteStage,
+        stateid: Option<(Stateid4, bool)>,
+        is_done: bool,
+    ) {
+        one.todo.pop_front();
+        match (stage, stateid) {
+            (
+                SubstituteStage::ConfirmCaptured(UnconfirmedOpen { variables: [variable, _], .. }),
+                Some((stateid, _)),
+            ) => {
+                self.values.set_seqid(*variable, stateid.seqid);
+            }
+            (SubstituteStage::Open, Some((stateid, true))) => {
+                one.todo.push_front(SubstituteStage::Confirm(stateid))
+            }
+            (_, Some((stateid, _))) => self.take_substitute_stateid(one, &stateid),
+            (_, None) => {}
+        }
+        if let Some(surplus) =
+            one.wanted.surplus.as_ref().filter(|_| is_done && matches!(stage, SubstituteStage::Open))
+        {
+            self.ledger.closed(surplus.other);
+        }
+    }
+
+    /// From here on an open stands for a delegation.
+    fn take_substitute_stateid(&mut self, one: &DelegationSubstitute, stateid: &Stateid4) {
+        let wanted = &one.wanted;
+        let Some((variable, access)) = wanted.delegation else { return };
+        if self.substitutes.made.len() >= OTHERWISE {
+            self.report.forgotten += 1;
+            return;
+        }
+        self.values.set(variable, &stateid.other);
+        self.values.set_seqid(variable, stateid.seqid);
+        self.substitutes.made.insert(variable);
+        let id = one.session.and_then(|(session, _)| self.values.get(session)?.first_chunk().copied());
+        let client = match id {
+            Some(id) => self.ledger.session(id).map(|session| session.client),
+            None => Some(wanted.clientid),
+        };
+        let Some(client) = client else { return };
+        self.ledger.lend(
+            stateid.other,
+            SubstituteOpen {
+                client,
+                file: &wanted.file,
+                access,
+                owner: &owner(variable),
+                header: &wanted.header,
+                variable,
+            },
+        );
+    }
+
+    /// There is no substitute: the open of the captured owner stands for the delegation.
+    fn give_up_substitute(&mut self, one: DelegationSubstitute) {
+        self.leaves_open = true;
+        if let Some(slot) = one.slot {
+            self.doubt(slot);
+        }
+        self.leave(one.seat, one.room);
+    }
+
+    /// A Call of a substitute will have no Reply: `is_again` says whether it is sent again, as its connection went away.
+    pub(super) fn lose_substitute(&mut self, tag: CallTag, is_again: bool) {
+        let Some(mut one) = self.take_substitute(tag) else { return };
+        match is_again && one.resends < RESENDS {
+            true => {
+                one.resends += 1;
+                self.substitutes.waiting.push_back(one);
+            }
+            false => self.give_up_substitute(one),
+        }
+    }
+
+    /// Gives up those that have waited for a Reply for too long.
+    pub(super) fn expire_substitutes(&mut self, now: Instant) {
+        let timeout = self.options.timeout;
+        let is_late = |one: &DelegationSubstitute| {
+            one.sent.is_some_and(|sent| now.saturating_duration_since(sent) > timeout)
+        };
+        while let Some(late) = self.substitutes.waiting.iter().find(|one| is_late(one)) {
+            let tag = tagged(self.number, SUBSTITUTING, late.seat.into());
+            self.lose_substitute(tag, false);
+        }
+    }
+
+    /// Nothing that is in flight is waited for any more.
+    pub(super) fn abandon_substitutes(&mut self) {
+        while let Some(one) = self.substitutes.waiting.pop_front() {
+            self.in_flight = self.in_flight.saturating_sub(usize::from(one.sent.is_some()));
+            self.give_up_substitute(one);
+        }
+    }
+
+    /// The operations of a step that have the stateid of an open in the place of a delegation's: its number in the COMPOUND,
+    /// whether the open is this program's own, and the next seqid of its owner, which NFSv4.0 wants.
+    pub(super) fn borrowed_by(&self, step: &TraceStep<'_>) -> Vec<SubstitutedStateid> {
+        if self.borrowed.is_empty() {
+            return Vec::new();
+        }
+        let slots =
+            step.call.slots.iter().filter(|slot| {
+                slot.holds == MessageSlotKind::STATEID && self.borrowed.contains(&slot.variable)
+            });
+        let of = |slot: MessageSlot| SubstitutedStateid {
+            operation: slot.operation as usize,
+            is_own: self.substitutes.has(slot.variable),
+            variable: slot.variable,
+            seqid: if step.asked.minor_version == 0 {
+                self.values.next_seqid((false, slot.variable))
+            } else {
+                0
+            },
+        };
+        slots.map(of).collect()
+    }
+
+    /// DELEGRETURN was sent as CLOSE of a substitute, and answered.
+    pub(super) fn substitute_closed(&mut self, step: &TraceStep<'_>) {
+        for slot in step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::STATEID) {
+            if !self.substitutes.made.remove(&slot.variable) {
+                continue;
+            }
+            if let Some(other) = self.values.get(slot.variable).and_then(|other| other.first_chunk().copied())
+            {
+                self.ledger.closed(other);
+            }
+        }
+    }
+}
+
+/// An operation that has the stateid of an open in the place of a delegation's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::replay::run) struct SubstitutedStateid {
+    /// Its number in the COMPOUND, from 0.
+    pub(in crate::replay::run) operation: usize,
+    /// The open is one of this program's own owner.
+    pub(in crate::replay::run) is_own: bool,
+    /// The delegation's variable.
+    pub(in crate::replay::run) variable: u32,
+    /// The next seqid of the open's owner in NFSv4.0, and 0 later.
+    pub(in crate::replay::run) seqid: u32,
+}

@@ -1,0 +1,257 @@
+//! Engines and their transport, until all is done: one thread sends what may go, takes what comes, and waits in between.
+
+use std::io::{Read, Seek};
+use std::time::{Duration, Instant};
+
+use nfsrdma_dissectors::nfs::v4::Bitmap4;
+use nfsrdma_dissectors::rpc::Xid;
+
+use super::super::callbacks::CallbackServer;
+use super::super::options::DEFAULT_LIMIT;
+use super::super::report::ReplayReport;
+use super::super::responder;
+use super::window::party;
+use super::{OptionalReplayRecorder, ReplayEngine, ReplayMonitor, ReplayRunError};
+use crate::replay::containment::ContainedTransport;
+use crate::replay::transport::{ConnectionId, DiscardReason, DisconnectReason, TransportEvent};
+
+/// Between two looks at whether to stop.
+const TICK: Duration = Duration::from_millis(50);
+/// How long Calls in flight are waited for when a run is ended.
+const FAREWELL: Duration = Duration::from_secs(3);
+/// Events between two looks at the clock.
+const EVENTS: u32 = 64;
+/// Events that are taken together at most, before what they make room for is sent.
+const TOGETHER: u32 = 32;
+/// How long before a step is due waiting ends, and looking begins: waiting may take that much longer.
+const EARLY: Duration = Duration::from_micros(200);
+
+/// The engines that may have something to do since the last look at what may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RunnableEngines {
+    Nobody,
+    One(usize),
+    All,
+}
+
+impl RunnableEngines {
+    fn has(self, number: usize) -> bool {
+        self == Self::All || self == Self::One(number)
+    }
+
+    fn and(self, number: usize) -> Self {
+        match self {
+            Self::Nobody => Self::One(number),
+            one if one == Self::One(number) => one,
+            Self::One(_) | Self::All => Self::All,
+        }
+    }
+}
+
+/// Drives a run to its end.
+pub(super) fn drive<R: Read + Seek>(
+    engines: &mut [ReplayEngine<'_, R>],
+    transport: &mut ContainedTransport<'_>,
+    watch: &mut dyn ReplayMonitor,
+    tape: &mut OptionalReplayRecorder,
+    callbacks: &CallbackServer,
+) -> Result<(), ReplayRunError> {
+    let total = engines.iter().map(|engine| engine.steps.summary().end.steps).sum();
+    let is_alone = std::thread::available_parallelism().is_ok_and(|count| count.get() == 1);
+    let recorded = engines.iter().map(|engine| engine.report.recorded).max().unwrap_or(0);
+    let limit = engines.first().map_or(DEFAULT_LIMIT, |engine| engine.options.limit(recorded));
+    let begin = Instant::now();
+    let (mut now, mut events) = (begin, 0);
+    let mut ending: Option<Instant> = None;
+    let mut answer: Option<(ConnectionId, Xid, Vec<u8>)> = None;
+    let mut busy = RunnableEngines::All;
+    // Events since the last look at what may go.
+    let mut together = 0;
+    loop {
+        // What came together is followed together, while others keep the server busy: by one look, and one doorbell.
+        let takes_more =
+            (1..TOGETHER).contains(&together) && engines.iter().any(|engine| engine.in_flight > 0);
+        let (mut due, mut in_flight, mut is_done) = (None, 0, true);
+        for (number, engine) in engines.iter_mut().enumerate() {
+            if ending.is_none() && !takes_more && busy.has(number) {
+                // What became free is on its way before the next is looked at.
+                engine.issue(transport, tape)?;
+                transport.flush();
+                engine.admit()?;
+                engine.next_due = engine.issue(transport, tape)?;
+            }
+            due = [due, engine.next_due].into_iter().flatten().min();
+            in_flight += engine.in_flight;
+            is_done &= engine.is_done();
+        }
+        if !takes_more {
+            (busy, together) = (RunnableEngines::Nobody, 0);
+        }
+        if in_flight == 0 && (is_done || ending.is_some()) {
+            for engine in &mut *engines {
+                engine.catch_up()?;
+            }
+            tape.iter_mut().for_each(|tape| callbacks.hear(&mut **tape));
+            look(engines, total, watch, begin.elapsed());
+            return Ok(());
+        }
+        let deadline = due.map_or(now + TICK, |due| due.min(now + TICK));
+        let until = match due {
+            Some(_) => deadline.checked_sub(EARLY).filter(|until| *until > now),
+            None => Some(deadline),
+        };
+        // What came is judged while nothing else is to be done. A processor that is alone has something else to do while the one
+        // Reply is to come: it is the device's, too. With more in flight, waiting would cost more than that gives.
+        let may_wait = is_alone && in_flight == 1;
+        let is_behind =
+            engines.iter().any(if may_wait { ReplayEngine::is_far_behind } else { ReplayEngine::is_behind })
+                && due.is_none_or(|due| due.saturating_duration_since(Instant::now()) > EARLY);
+        let event = transport.poll(until.filter(|_| !is_behind && !takes_more))?;
+        if event.is_none() && takes_more {
+            together = 0;
+            continue;
+        }
+        let is_idle = event.is_none() && !is_behind;
+        together += u32::from(event.is_some());
+        busy = match &event {
+            _ if due.is_some() => RunnableEngines::All,
+            Some(TransportEvent::Reply(reply)) => busy.and(party(reply.tag)),
+            Some(_) => RunnableEngines::All,
+            // What is judged makes no room.
+            None if is_behind => RunnableEngines::Nobody,
+            None => RunnableEngines::All,
+        };
+        match event {
+            Some(TransportEvent::Reply(reply)) => {
+                if let Some(engine) = engines.get_mut(party(reply.tag)) {
+                    engine.reply(&reply, tape)?;
+                }
+            }
+            Some(TransportEvent::RdmaError { tag, error, .. }) => {
+                if let Some(tape) = tape {
+                    tape.lost(tag, Some(&error));
+                }
+                if let Some(engine) = engines.get_mut(party(tag)) {
+                    engine.fail(tag, &format!("RDMA_ERROR: {error:?}"), tape)?;
+                }
+            }
+            Some(TransportEvent::Call(call)) => {
+                let mut names = Vec::new();
+                let mut told = |handle: &[u8], asked: &Bitmap4<'_>| {
+                    let engine = owner(engines, call.connection)?;
+                    engine.delegated.tell(&engine.values, handle, asked)
+                };
+                answer = responder::answer(call.message, &mut names, &mut told)
+                    .map(|message| (call.connection, call.xid, message));
+                if let Some(tape) = tape {
+                    let answer = answer.as_ref().map(|(_, _, message)| message.as_slice());
+                    tape.called(call.connection, call.message, answer);
+                }
+                if let Some(engine) = owner(engines, call.connection) {
+                    for name in names {
+                        *engine.report.callbacks.entry(name).or_default() += 1;
+                    }
+                    engine.report.unanswered += u64::from(answer.is_none());
+                }
+            }
+            Some(TransportEvent::Disconnected { connection, reason, lost }) => {
+                if let Some(engine) = owner(engines, connection) {
+                    engine.report.disconnects += u64::from(reason != DisconnectReason::Asked);
+                    if reason.is_violation() {
+                        engine.report.violate(reason.to_string());
+                    }
+                    engine.barren = engine.barren.saturating_add(1);
+                }
+                let what = format!("the connection went away: {reason}");
+                for tag in lost {
+                    if let Some(engine) = engines.get_mut(party(*tag)) {
+                        engine.lose(*tag, &what, tape)?;
+                    }
+                }
+                engines.iter_mut().for_each(|engine| engine.forget(connection));
+            }
+            Some(TransportEvent::Discarded { why, connection, .. }) => {
+                if let Some(engine) = owner(engines, connection) {
+                    engine.report.discarded += 1;
+                    if why.is_violation() {
+                        engine.report.violate(format!("a message makes no sense: {why}"));
+                    }
+                    let is_own = matches!(why, DiscardReason::ReverseCall);
+                    engine.report.unanswered += u64::from(is_own);
+                }
+            }
+            Some(TransportEvent::Credits { connection, .. }) => {
+                engines.iter_mut().for_each(|engine| engine.unpark(connection, usize::MAX));
+            }
+            None => {
+                if let Some(engine) = engines.iter_mut().find(|engine| is_behind && engine.is_behind()) {
+                    engine.judge_next()?;
+                }
+            }
+        }
+        if let Some((connection, xid, message)) = answer.take()
+            && transport.answer(connection, xid, &message).is_err()
+            && let Some(engine) = owner(engines, connection)
+        {
+            engine.report.unanswered += 1;
+        }
+        events += 1;
+        if !is_idle && events < EVENTS {
+            continue;
+        }
+        (now, events, busy) = (Instant::now(), 0, RunnableEngines::All);
+        engines.iter_mut().try_for_each(|engine| engine.expire(now, tape))?;
+        callbacks.tell(|(number, _), handle, asked| {
+            let engine = engines.get_mut(number as usize)?;
+            engine.delegated.tell(&engine.values, handle, asked)
+        });
+        tape.iter_mut().for_each(|tape| callbacks.hear(&mut **tape));
+        look(engines, total, watch, now - begin);
+        let is_late = now.saturating_duration_since(begin) > limit;
+        if ending.is_none() && (is_late || watch.is_over()) {
+            engines.iter_mut().for_each(|engine| engine.report.limit = is_late.then_some(limit));
+            engines.iter_mut().for_each(|engine| engine.report.is_interrupted = true);
+            ending = Some(now + FAREWELL);
+        }
+        if ending.is_some_and(|end| now > end) {
+            for engine in &mut *engines {
+                engine.abandon("no Reply before the run was ended", tape)?;
+            }
+        }
+        // A transport that never waits leaves the waiting to us.
+        if let Some(until) = until
+            && is_idle
+            && in_flight == 0
+            && until > now
+        {
+            std::thread::sleep(until - now);
+            now = Instant::now();
+        }
+    }
+}
+
+/// The engine that a connection belongs to; of one that none uses any more, the first.
+fn owner<'e, 'r, R>(
+    engines: &'e mut [ReplayEngine<'r, R>],
+    connection: ConnectionId,
+) -> Option<&'e mut ReplayEngine<'r, R>> {
+    let at = engines.iter().position(|engine| engine.by_connection.contains_key(&connection));
+    engines.get_mut(at.unwrap_or(0))
+}
+
+/// Shows how it stands.
+fn look<R>(engines: &[ReplayEngine<'_, R>], total: u64, watch: &mut dyn ReplayMonitor, elapsed: Duration) {
+    let Some((first, others)) = engines.split_first() else { return };
+    if others.is_empty() {
+        watch.look(&first.report, total, elapsed);
+        return;
+    }
+    // What people look at while it goes.
+    let mut sum =
+        ReplayReport { steps: first.report.steps, states: first.report.states, ..ReplayReport::default() };
+    for ReplayEngine { report, .. } in others {
+        sum.steps += report.steps;
+        sum.states.iter_mut().zip(report.states).for_each(|(sum, count)| *sum += count);
+    }
+    watch.look(&sum, total, elapsed);
+}

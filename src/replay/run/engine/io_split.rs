@@ -1,0 +1,450 @@
+//! Limits of the live server that the captured one did not have.
+//!
+//! A READ or WRITE of more bytes than the server takes in one goes in several Calls, one after the other, each with the whole COMPOUND
+//! about another range. Their Replies are joined to one, which is judged as any other: the data one after the other, the counts
+//! summed up, everything else as the last one says. What cannot be split is not sent, with the reason.
+//!
+//! Limits are those of the file system (`maxread` and `maxwrite`, RFC 8881 sections 5.8.2.20 and 5.8.2.21; rtmax and wtmax,
+//! RFC 1813 section 3.3.19), and those of the session (ca_maxrequestsize, ca_maxresponsesize, ca_maxoperations, RFC 8881 section
+//! 18.36.3).
+
+use std::io::{Read, Seek};
+use std::time::Instant;
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::v4::{
+    self, Args, Operation, Read4Args, Read4Resok, Results, StableHow4, Write4Args, Write4Resok,
+};
+use nfsrdma_dissectors::nfs::{Procedure, StatusUnion as Union, v3};
+use nfsrdma_dissectors::rpc;
+use nfsrdma_dissectors::xdr::{Cursor, Ddp, Encoder};
+
+use super::super::call_description::CallDescription;
+use super::super::outcome::ReplyOutcome;
+use super::super::recovery;
+use super::super::report::ReplayStepState;
+use super::window::WindowStep;
+use super::{OTHERWISE, ReplayEngine};
+use crate::replay::trace::emission::PlacedPayload;
+use crate::replay::trace::{GssProtection, TraceStep, VariableUse};
+use crate::replay::transport::{ReplyPayloads, TransportReply};
+
+/// Bytes that a Reply may have besides what the recorded one has and the file data: longer filehandles and owners.
+const AROUND: u32 = 512;
+/// Pieces begin at multiples of this many bytes, where a piece is that long.
+const PAGE: u32 = 4096;
+/// Calls for one step.
+const CALLS: u32 = 4096;
+
+/// The state of a step that exceeds a limit of the live server.
+pub(super) const LIMITED: &str = "server-limit";
+
+/// The state of a step about an object that the live server does not take.
+pub(super) const NOT_SEEDED: &str = "not-seeded";
+
+/// The reason that a variable has no value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MissingValueReason {
+    /// A step exceeds a limit of the server.
+    Limit,
+    /// The server does not take an object.
+    Object,
+}
+
+impl MissingValueReason {
+    /// The state of a step that needs the value.
+    pub(super) fn text(self) -> String {
+        match self {
+            Self::Limit => {
+                format!("{LIMITED}: needs what a step would have given that exceeds a limit of this server")
+            }
+            Self::Object => {
+                format!("{NOT_SEEDED}: needs an object whose name or size this server does not take")
+            }
+        }
+    }
+}
+
+/// The piece of a READ or WRITE that a Call is about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SplitIoPiece {
+    /// Bytes that the pieces before had.
+    pub(super) done_bytes: u32,
+    /// Bytes of this one.
+    pub(super) length_bytes: u32,
+    /// Bytes of all.
+    total_bytes: u32,
+    /// Calls up to now.
+    calls: u32,
+    /// The least stable of what the server has done. RFC 8881 section 18.32.
+    committed: u32,
+    /// When the first went.
+    pub(super) since: Option<Instant>,
+}
+
+/// What a Reply says of the file data that its Call moved.
+struct IoReplyPayload<'a> {
+    /// What was read.
+    data: &'a [u8],
+    bytes: u32,
+    /// The file ends there.
+    is_end: bool,
+    committed: Option<u32>,
+}
+
+/// Bytes of file data that a step moves in one READ or WRITE, and whether it reads.
+fn moves(step: &TraceStep<'_>) -> Option<(u32, bool)> {
+    let written = step.call.payloads.iter().filter(|payload| !payload.is_inside).map(|of| of.length).max();
+    let read = step.needs.payloads.iter().max();
+    match (written, read) {
+        (Some(bytes), _) => Some((bytes, false)),
+        (None, Some(bytes)) => Some((bytes, true)),
+        (None, None) => None,
+    }
+}
+
+/// A limit that a step exceeds, for people.
+fn limited(what: &str) -> ReplayStepState {
+    ReplayStepState::Unreplayable(format!("{LIMITED}: {what}"))
+}
+
+impl<R: Read + Seek> ReplayEngine<'_, R> {
+    /// Cuts the Call that was emitted to what the server takes: `None` if that is all of it. Later pieces begin where the one before
+    /// ended.
+    pub(super) fn cut(
+        &mut self,
+        step: &TraceStep<'_>,
+        parts: &CallDescription,
+        (slot, last): (Option<(u32, u32)>, Option<SplitIoPiece>),
+    ) -> Result<Option<SplitIoPiece>, ReplayStepState> {
+        let session = slot.and_then(|(session, _)| self.values.session(session)).map(|live| live.limits);
+        let most = session.map_or(u32::MAX, |limits| limits.operations);
+        if parts.operations.len() > most as usize {
+            return Err(limited(&format!("this server takes at most {most} operations in a COMPOUND")));
+        }
+        let Some((total, is_read)) = moves(step) else { return Ok(None) };
+        let io = self.seeded.io;
+        let in_session = session.map_or(u32::MAX, |limits| match is_read {
+            true => limits.response_bytes.saturating_sub(step.reply.head.0.len() as u32 + AROUND),
+            false => limits.request_bytes.saturating_sub(self.out.len() as u32 + 4),
+        });
+        let most = if is_read { io.read_bytes } else { io.write_bytes }.min(in_session);
+        if total <= most && last.is_none() {
+            return Ok(None);
+        }
+        let done = last.map_or(0, |piece| piece.done_bytes);
+        let most = if most >= PAGE { most - most % PAGE } else { most };
+        let length = total.saturating_sub(done).min(most);
+        let what = if is_read { "READ" } else { "WRITE" };
+        let is_whole = step.asked.protection == GssProtection::PLAIN;
+        if length == 0 || !is_whole || self.rewrite(step, parts, done, length).is_none() {
+            return Err(limited(&format!("this server takes at most {most} bytes in a {what}")));
+        }
+        Ok(Some(SplitIoPiece {
+            done_bytes: done,
+            length_bytes: length,
+            total_bytes: total,
+            calls: last.map_or(0, |piece| piece.calls),
+            committed: last.map_or(u32::MAX, |piece| piece.committed),
+            since: last.and_then(|piece| piece.since),
+        }))
+    }
+
+    /// Writes the one READ or WRITE of the Call with a range of its own. `None` where there is not just one, or where anything else in
+    /// the Call may not be done twice.
+    fn rewrite(
+        &mut self,
+        step: &TraceStep<'_>,
+        parts: &CallDescription,
+        done: u32,
+        length: u32,
+    ) -> Option<()> {
+        let data = || Ddp::Chunk { length, bytes: None };
+        let items = PlacedPayload::items(&self.placed);
+        let mut cursor = Cursor::new(&self.out).with_chunks(&items);
+        rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+        let mut encoder = Encoder::new();
+        encoder.raw(self.out.get(..cursor.at())?);
+        match step.asked.described()? {
+            Procedure::Compound if recovery::is_repeatable(&parts.operations) => {
+                let call = v4::CompoundCall::decode(&mut cursor, &mut NullObserver).ok()?;
+                let mut found = 0;
+                let mut operations = Vec::new();
+                for operation in call.operations() {
+                    operations.push(match operation.ok()? {
+                        Args::READ(args) => {
+                            found += 1;
+                            let offset = args.offset.checked_add(done.into())?;
+                            Args::READ(Read4Args { offset, count: length, ..args })
+                        }
+                        Args::WRITE(args) => {
+                            found += 1;
+                            let offset = args.offset.checked_add(done.into())?;
+                            Args::WRITE(Write4Args { offset, data: data(), ..args })
+                        }
+                        operation if operation.number() == Operation::READ_PLUS => return None,
+                        operation => operation,
+                    });
+                }
+                if found != 1 {
+                    return None;
+                }
+                v4::CompoundCall::new(call.head.clone(), &operations).encode(&mut encoder);
+            }
+            Procedure::V3(procedure) => {
+                match v3::Args::decode(procedure, &mut cursor, &mut NullObserver).ok()? {
+                    v3::Args::READ(args) => {
+                        let offset = args.offset.checked_add(done.into())?;
+                        v3::Args::READ(v3::Read3Args { offset, count: length, ..args })
+                    }
+                    v3::Args::WRITE(args) => {
+                        let offset = args.offset.checked_add(done.into())?;
+                        v3::Args::WRITE(v3::Write3Args { offset, count: length, data: data(), ..args })
+                    }
+                    _ => return None,
+                }
+                .encode(&mut encoder);
+            }
+            _ => return None,
+        }
+        let (bytes, splices) = encoder.finish();
+        if splices.len() != self.placed.len() {
+            return None;
+        }
+        for (placed, splice) in self.placed.iter_mut().zip(splices) {
+            placed.position = u32::try_from(splice.position).ok()?;
+            placed.payload.length = length;
+            placed.payload.offset = placed.payload.offset.saturating_add(done.into());
+        }
+        self.out.clear();
+        self.out.extend_from_slice(&bytes);
+        Some(())
+    }
+
+    /// Takes the Reply to a piece. Gives it back, or that of all pieces, if it is the last; otherwise the next piece is to be sent.
+    pub(super) fn take_piece<'j>(
+        &mut self,
+        held: &mut WindowStep,
+        reply: &TransportReply<'_>,
+        joined: &'j mut Vec<u8>,
+    ) -> Option<CombinedIoReply<'j>> {
+        let kept = std::mem::take(&mut held.step);
+        let whole = match (kept.read(), held.piece) {
+            (Some(step), Some(piece)) => self.take_piece_of(held, &step, piece, reply, joined),
+            _ => Some(CombinedIoReply::AsItCame),
+        };
+        held.step = kept;
+        whole
+    }
+
+    fn take_piece_of<'j>(
+        &mut self,
+        held: &mut WindowStep,
+        step: &TraceStep<'_>,
+        mut piece: SplitIoPiece,
+        reply: &TransportReply<'_>,
+        joined: &'j mut Vec<u8>,
+    ) -> Option<CombinedIoReply<'j>> {
+        let procedure = step.asked.described();
+        let Some((bytes, is_end)) = moved(procedure, reply.cursor(), |moved| {
+            held.joined.extend_from_slice(moved.data);
+            piece.committed = piece.committed.min(moved.committed.unwrap_or(u32::MAX));
+            (moved.bytes, moved.is_end)
+        }) else {
+            return Some(CombinedIoReply::AsItCame);
+        };
+        piece.done_bytes = piece.done_bytes.saturating_add(bytes.min(piece.length_bytes));
+        piece.calls += 1;
+        held.piece = Some(piece);
+        let has_more = piece.done_bytes < piece.total_bytes && !is_end && bytes > 0 && piece.calls < CALLS;
+        if has_more {
+            let outcome = ReplyOutcome::of(procedure, reply.cursor());
+            self.count(&held.used, &outcome);
+            held.used.slot = None;
+            return None;
+        }
+        match join(procedure, reply, piece, held.joined.len() as u32, joined) {
+            Some(()) => Some(CombinedIoReply::Joined(joined)),
+            None => Some(CombinedIoReply::AsItCame),
+        }
+    }
+
+    /// Whether the server refuses what exceeds a limit of its session that the captured one did not have. RFC 8881 sections 15.1.1.7,
+    /// 15.1.3.4, 15.1.3.5 and 15.1.3.6.
+    pub(super) fn is_over_limit(
+        &self,
+        held: &WindowStep,
+        outcome: &ReplyOutcome,
+        recorded: impl FnOnce() -> ReplyOutcome,
+    ) -> Option<ReplayStepState> {
+        let status = outcome.statuses.last().filter(|status| matches!(status, 10_065..=10_067 | 10_070))?;
+        let session = held.slot.and_then(|(session, _)| self.values.session(session))?;
+        if !session.is_smaller || recorded().statuses.last() == Some(status) {
+            return None;
+        }
+        Some(limited(&format!("the session takes less than that of the capture ({})", v4::Nfsstat4(*status))))
+    }
+
+    /// A step is not sent, or was refused as it is: what it would have given is not there, and what it would have done is not done.
+    pub(super) fn leave_undone(&mut self, held: &WindowStep, state: &ReplayStepState) {
+        let ReplayStepState::Unreplayable(why) = state else { return };
+        let Some(step) = held.step.read() else { return };
+        self.left_undone(&step, &held.parts);
+        let lack = match why.split(':').next() {
+            Some(LIMITED) => {
+                // What it would have closed is open.
+                self.leaves_open = true;
+                MissingValueReason::Limit
+            }
+            Some(NOT_SEEDED) => MissingValueReason::Object,
+            _ => return,
+        };
+        for slot in step.reply.slots.iter().filter(|slot| slot.part == VariableUse::DEFINED) {
+            if self.lacks.len() < OTHERWISE {
+                self.lacks.entry(slot.variable).or_insert(lack);
+            }
+        }
+    }
+}
+
+/// The Reply that a step of several pieces has.
+pub(super) enum CombinedIoReply<'j> {
+    /// That of the last piece: something failed.
+    AsItCame,
+    /// One that says what all of them say. The file data that was read is beside it.
+    Joined(&'j [u8]),
+}
+
+impl CombinedIoReply<'_> {
+    /// The Reply, with the file data that was read.
+    pub(super) fn reply<'r>(&'r self, came: &'r TransportReply<'_>, data: &'r [u8]) -> TransportReply<'r> {
+        match self {
+            Self::AsItCame => came.clone(),
+            Self::Joined(message) => {
+                let payloads = if data.is_empty() && came.payloads.items().is_empty() {
+                    ReplyPayloads::None
+                } else {
+                    [data].into_iter().collect()
+                };
+                TransportReply { message, payloads, ..came.clone() }
+            }
+        }
+    }
+}
+
+/// What a Reply says of the file data that its Call moved; `None` where anything in it failed.
+fn moved<T>(
+    procedure: Option<Procedure>,
+    mut cursor: Cursor<'_>,
+    mut take: impl FnMut(IoReplyPayload<'_>) -> T,
+) -> Option<T> {
+    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+    message.reply().filter(|reply| reply.status().is_success())?;
+    match procedure? {
+        Procedure::Compound => {
+            let reply = v4::CompoundReply::decode(&mut cursor, &mut NullObserver).ok()?;
+            if reply.head.status != v4::Nfsstat4::NFS4_OK {
+                return None;
+            }
+            let mut found = None;
+            for results in reply.operations() {
+                match results.ok()? {
+                    Results::READ(Union::Ok(ok)) => {
+                        let data = ok.data.bytes()?;
+                        found = Some(take(IoReplyPayload {
+                            data,
+                            bytes: data.len() as u32,
+                            is_end: ok.eof,
+                            committed: None,
+                        }));
+                    }
+                    Results::WRITE(Union::Ok(ok)) => {
+                        let committed = Some(ok.committed.0);
+                        found = Some(take(IoReplyPayload {
+                            data: &[],
+                            bytes: ok.count,
+                            is_end: false,
+                            committed,
+                        }));
+                    }
+                    _ => {}
+                }
+            }
+            found
+        }
+        Procedure::V3(procedure) => {
+            match v3::Results::decode(procedure, &mut cursor, &mut NullObserver).ok()? {
+                v3::Results::READ(outcome) => {
+                    let ok = outcome.ok()?;
+                    let data = ok.data.bytes()?;
+                    Some(take(IoReplyPayload {
+                        data,
+                        bytes: data.len() as u32,
+                        is_end: ok.eof,
+                        committed: None,
+                    }))
+                }
+                v3::Results::WRITE(outcome) => {
+                    let ok = outcome.ok()?;
+                    let committed = Some(ok.committed.0);
+                    Some(take(IoReplyPayload { data: &[], bytes: ok.count, is_end: false, committed }))
+                }
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Writes the last Reply with the counts of all pieces, and `length` bytes that were read.
+fn join(
+    procedure: Option<Procedure>,
+    reply: &TransportReply<'_>,
+    piece: SplitIoPiece,
+    length: u32,
+    joined: &mut Vec<u8>,
+) -> Option<()> {
+    let mut cursor = reply.cursor();
+    rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+    let mut encoder = Encoder::new();
+    encoder.raw(reply.message.get(..cursor.at())?);
+    let data = || Ddp::Chunk { length, bytes: None };
+    match procedure? {
+        Procedure::Compound => {
+            let reply = v4::CompoundReply::decode(&mut cursor, &mut NullObserver).ok()?;
+            let mut all = Vec::new();
+            for results in reply.operations() {
+                all.push(match results.ok()? {
+                    Results::READ(Union::Ok(ok)) => {
+                        Results::READ(Union::Ok(Read4Resok { data: data(), ..ok }))
+                    }
+                    Results::WRITE(Union::Ok(ok)) => Results::WRITE(Union::Ok(Write4Resok {
+                        count: piece.done_bytes,
+                        committed: StableHow4(piece.committed.min(ok.committed.0)),
+                        ..ok
+                    })),
+                    results => results,
+                });
+            }
+            v4::CompoundReply::new(reply.head.clone(), &all).encode(&mut encoder);
+        }
+        Procedure::V3(procedure) => {
+            match v3::Results::decode(procedure, &mut cursor, &mut NullObserver).ok()? {
+                v3::Results::READ(Union::Ok(ok)) => {
+                    let ok = v3::Read3Resok { count: length, data: data(), ..ok };
+                    v3::Results::READ(Union::Ok(ok)).encode(&mut encoder);
+                }
+                v3::Results::WRITE(Union::Ok(ok)) => {
+                    let committed = v3::StableHow(piece.committed.min(ok.committed.0));
+                    let ok = v3::Write3Resok { count: piece.done_bytes, committed, ..ok };
+                    v3::Results::WRITE(Union::Ok(ok)).encode(&mut encoder);
+                }
+                _ => return None,
+            }
+        }
+        _ => return None,
+    }
+    joined.clear();
+    joined.extend_from_slice(&encoder.finish().0);
+    Some(())
+}

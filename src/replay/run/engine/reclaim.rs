@@ -1,0 +1,572 @@
+//! The server has forgotten a client or its session, as one that has restarted: what the client held is had again, and then the
+//! steps go on.
+//!
+//! Nothing else is sent meanwhile, and it begins when nothing is in flight any more: what old Replies still gave is known then.
+//! Each Call of it waits for the Reply of the one before.
+
+use std::collections::VecDeque;
+use std::io::{Read, Seek};
+use std::time::Instant;
+
+use nfsrdma_dissectors::nfs::v4::{Clientid4, Nfsstat4, Sessionid4, Stateid4};
+use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_dissectors::xdr::Cursor;
+
+use super::super::outcome::ReplyOutcome;
+use super::super::recovery::calls::{self, RecoveryCall, RecoveryCallContext, RecoveryReply, RecoveryResult};
+use super::super::recovery::client_state::{CallReplyPair, StateidOther, is_about};
+use super::super::recovery::{BARREN, NOT_RECLAIMED, RESENDS, RESTARTS};
+use super::super::report::ReplayStepState;
+use super::super::values::LiveSession;
+use super::reply::missed;
+use super::window::{RECOVERY, WindowStep, tagged};
+use super::{FAULTS, LATER, OTHERWISE, ReplayEngine, ReplayRunError, SLACK};
+use crate::replay::containment::ContainedTransport;
+use crate::replay::trace::{MessageSlotKind, TraceStep};
+use crate::replay::transport::{CallTag, ConnectionId, SubmitError, TransportCall, TransportReply};
+
+/// A client that is set up anew.
+#[derive(Debug)]
+pub(super) struct ClientReclaim {
+    client: Clientid4,
+    /// The line whose connection carries it.
+    line: usize,
+    todo: VecDeque<RecoveryCall>,
+    /// The session that the client reclaims with, the last sa_sequenceid of its first slot, and how many slots it has.
+    session: Option<(Sessionid4, u32, u32)>,
+    /// The Call that is in flight or to be sent: where its connection went away, the same again.
+    message: Option<(Xid, Vec<u8>)>,
+    seqids: [u32; 2],
+    sent: Option<Instant>,
+    /// When the next is to be sent at the earliest.
+    due: Option<Instant>,
+    tries: u32,
+    /// The client itself was forgotten, and not a session alone.
+    is_client_lost: bool,
+}
+
+impl<R: Read + Seek> ReplayEngine<'_, R> {
+    /// Notes what a Call and its Reply say that the run holds at the server.
+    pub(super) fn note(&mut self, held: &WindowStep, step: &TraceStep<'_>, reply: &TransportReply<'_>) {
+        if is_about(&held.parts.operations) {
+            self.ledger.hear(&CallReplyPair {
+                step,
+                sent: &held.sent,
+                placed: &held.placed,
+                reply: reply.cursor(),
+            });
+            self.report.forgotten += std::mem::take(&mut self.ledger.forgotten);
+        }
+    }
+
+    /// Whether the server has forgotten what a Call is about, and that is had again, or was since: then it is sent again.
+    pub(super) fn has_forgotten(
+        &mut self,
+        held: &mut WindowStep,
+        step: &TraceStep<'_>,
+        connection: ConnectionId,
+        outcome: &ReplyOutcome,
+        recorded: impl FnOnce() -> ReplyOutcome,
+    ) -> bool {
+        let Some(status) = outcome.forgotten() else { return false };
+        if held.renewals >= RESENDS || recorded().statuses.last() == Some(&status) {
+            return false;
+        }
+        let Some(client) = self.ledger.client_of(step, &self.values) else { return false };
+        let is_known = self.ledger.client(client).is_some_and(|known| held.since < known.recovered);
+        if !is_known {
+            let id = held.used.slot.and_then(|(session, _)| self.values.get(session)?.first_chunk().copied());
+            self.restart(client, id, connection);
+        }
+        held.renewals += 1;
+        held.resends += 1;
+        held.forgotten = Some(status);
+        true
+    }
+
+    /// Begins to set a client up anew: the session first, where one was forgotten.
+    pub(super) fn restart(&mut self, client: Clientid4, id: Option<Sessionid4>, connection: ConnectionId) {
+        let Some(line) = self.by_connection.get(&connection).copied() else { return };
+        if self.restart.is_some() || self.report.is_interrupted {
+            return;
+        }
+        let mut restart = ClientReclaim {
+            client,
+            line,
+            todo: VecDeque::new(),
+            session: None,
+            message: None,
+            seqids: [0; 2],
+            sent: None,
+            due: None,
+            tries: 0,
+            is_client_lost: false,
+        };
+        match id.filter(|id| self.ledger.session(*id).is_some()) {
+            Some(id) => restart.todo.push_back(RecoveryCall::CreateSession(id)),
+            None => self.plan(&mut restart),
+        }
+        self.again(restart);
+    }
+
+    /// Everything that the client held is to be had again.
+    fn plan(&self, restart: &mut ClientReclaim) {
+        let Some(client) = self.ledger.client(restart.client) else { return };
+        (restart.is_client_lost, restart.session) = (true, None);
+        restart.todo.clear();
+        if client.minor == 0 {
+            restart.todo.push_back(RecoveryCall::Setclientid);
+        } else {
+            restart.todo.push_back(RecoveryCall::ExchangeId);
+            let sessions = self.ledger.sessions_of(restart.client);
+            restart.todo.extend(sessions.into_iter().map(RecoveryCall::CreateSession));
+        }
+        restart.todo.extend(self.ledger.opens_of(restart.client).into_iter().map(RecoveryCall::Open));
+        if client.minor > 0 && client.is_complete {
+            restart.todo.push_back(RecoveryCall::Complete);
+        }
+    }
+
+    /// Counts that the server has forgotten a client, and goes on unless it does so for ever.
+    fn again(&mut self, restart: ClientReclaim) {
+        let restarts = self.ledger.client_mut(restart.client).map(|client| {
+            client.restarts += 1;
+            client.restarts
+        });
+        match restarts {
+            Some(restarts) if restarts > RESTARTS => {
+                self.give_up(&restart, &format!("the server has forgotten it {restarts} times"));
+            }
+            Some(_) => self.restart = Some(restart),
+            None => {}
+        }
+    }
+
+    /// Goes on with a recovery. When there is something to do next, if that is known.
+    pub(super) fn recover(
+        &mut self,
+        transport: &mut ContainedTransport<'_>,
+    ) -> Result<Option<Instant>, ReplayRunError> {
+        if self.in_flight > 0 {
+            return Ok(None);
+        }
+        // What was answered before the recovery is judged as of then.
+        self.catch_up()?;
+        let Some(mut restart) = self.restart.take() else { return Ok(None) };
+        let now = Instant::now();
+        if let Some(sent) = restart.sent {
+            match now.saturating_duration_since(sent) > self.options.timeout {
+                true => {
+                    let name = restart.todo.front().map_or("", |ask| ask.name());
+                    let why = format!("no Reply to {name} within {} s", self.options.timeout.as_secs_f64());
+                    self.give_up(&restart, &why);
+                }
+                false => self.restart = Some(restart),
+            }
+            return Ok(None);
+        }
+        if self.barren > BARREN {
+            self.give_up(&restart, "connections go away without a Reply");
+            return Ok(None);
+        }
+        if let Some(due) = restart.due.filter(|due| *due > now) {
+            self.restart = Some(restart);
+            return Ok(Some(due));
+        }
+        if let Some(until) = self.connected(restart.line, transport)? {
+            self.restart = Some(restart);
+            return Ok(Some(until));
+        }
+        let Some(message) = restart.message.take().or_else(|| self.next_call(&mut restart)) else {
+            self.finish(&restart);
+            return Ok(None);
+        };
+        let (xid, bytes) = message;
+        let Some(connection) = self.lines.get(restart.line).map(|line| line.connection) else {
+            return Ok(None);
+        };
+        self.asked += 1;
+        let tag = tagged(self.number, RECOVERY, self.asked);
+        let call = match self.containment.admit(TransportCall::small(xid, tag, &bytes, SLACK)) {
+            Ok(call) => call,
+            Err(escape) => {
+                let name = restart.todo.front().map_or("", |ask| ask.name());
+                self.give_up(&restart, &format!("{name}: {escape}"));
+                return Ok(None);
+            }
+        };
+        match transport.submit(connection, &call) {
+            Ok(_) => {
+                self.report.calls += 1;
+                restart.sent = Some(now);
+            }
+            Err(SubmitError::Busy(_)) => {}
+            // Its end is told yet.
+            Err(SubmitError::Refused(_)) => {
+                self.barren = self.barren.saturating_add(1);
+                self.forget(connection);
+            }
+        }
+        restart.message = Some((xid, bytes));
+        self.restart = Some(restart);
+        Ok(None)
+    }
+
+    /// The next Call of a recovery; what is not held any more is left out.
+    fn next_call(&mut self, restart: &mut ClientReclaim) -> Option<(Xid, Vec<u8>)> {
+        loop {
+            let ask = *restart.todo.front()?;
+            let (open, lock) = match ask {
+                RecoveryCall::Open(open) | RecoveryCall::OpenConfirm(open, _) => {
+                    (self.ledger.open(open), None)
+                }
+                RecoveryCall::Lock(lock, _) => {
+                    let lock = self.ledger.lock(lock);
+                    (lock.and_then(|lock| self.ledger.open(lock.open)), lock)
+                }
+                _ => (None, None),
+            };
+            let owners = [open.map(|open| (false, open.seqid_of)), lock.map(|lock| (true, lock.seqid_of))];
+            restart.seqids = owners.map(|owner| owner.map_or(0, |owner| self.values.next_seqid(owner)));
+            // The most recent one is 0 but in NFSv4.0: RFC 8881 section 8.2.2.
+            let is_first = self.ledger.client(restart.client).is_some_and(|client| client.minor == 0);
+            let count = |variables: Option<&Vec<u32>>| {
+                let variable = variables.and_then(|variables| variables.first());
+                variable.filter(|_| is_first).map_or(0, |variable| self.values.seqid(*variable))
+            };
+            let counts = [count(open.map(|open| &open.variables)), count(lock.map(|lock| &lock.variables))];
+            let xid = self.lines.get_mut(restart.line).map(|line| {
+                line.xid = line.xid.wrapping_add(1);
+                Xid(line.xid)
+            })?;
+            let session = restart.session.map(|(id, sequence, _)| (id, sequence.wrapping_add(1)));
+            let session =
+                session.filter(|_| !matches!(ask, RecoveryCall::ExchangeId | RecoveryCall::CreateSession(_)));
+            let with =
+                RecoveryCallContext { xid, client: restart.client, session, seqids: restart.seqids, counts };
+            match calls::call(&self.ledger, ask, &with) {
+                Some(message) => return Some((xid, message)),
+                None => restart.todo.pop_front(),
+            };
+        }
+    }
+
+    /// The connection of a recovery's Call went away: the same is sent again. Whether it was one.
+    pub(super) fn is_recovery_lost(&mut self, tag: CallTag) -> bool {
+        let is_own = tag == tagged(self.number, RECOVERY, self.asked);
+        if let Some(restart) = self.restart.as_mut().filter(|_| is_own) {
+            restart.sent = None;
+        }
+        is_own
+    }
+
+    /// A Reply to a Call of a recovery. Whether it was one.
+    pub(super) fn recovered(&mut self, reply: &TransportReply<'_>) -> bool {
+        if reply.tag != tagged(self.number, RECOVERY, self.asked) {
+            return false;
+        }
+        let Some(mut restart) = self.restart.take().filter(|restart| restart.sent.is_some()) else {
+            return true;
+        };
+        if let Some((_, bytes)) = &restart.message {
+            self.containment.learn_from(Cursor::new(bytes), reply.cursor());
+        }
+        (restart.sent, restart.message) = (None, None);
+        let Some(ask) = restart.todo.front().copied() else { return true };
+        let Some(answer) = RecoveryReply::of(reply.cursor()) else {
+            self.give_up(&restart, &format!("{}: its Reply cannot be read", ask.name()));
+            return true;
+        };
+        self.count_recovery(&mut restart, ask, &answer);
+        let status = answer.status();
+        match status {
+            Nfsstat4::NFS4_OK => {
+                restart.tries = 0;
+                restart.todo.pop_front();
+                match self.take(&mut restart, ask, answer.got) {
+                    Ok(()) => self.restart = Some(restart),
+                    Err(why) => self.give_up(&restart, &why),
+                }
+            }
+            Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE if restart.tries < self.options.delays => {
+                restart.tries += 1;
+                restart.due = Some(Instant::now() + LATER * restart.tries.min(10));
+                self.report.delayed += 1;
+                self.restart = Some(restart);
+            }
+            // The client is not known either.
+            Nfsstat4::NFS4ERR_STALE_CLIENTID
+                if matches!(ask, RecoveryCall::CreateSession(_)) && !restart.is_client_lost =>
+            {
+                self.plan(&mut restart);
+                self.restart = Some(restart);
+            }
+            Nfsstat4::NFS4ERR_STALE_CLIENTID
+            | Nfsstat4::NFS4ERR_STALE_STATEID
+            | Nfsstat4::NFS4ERR_BADSESSION
+            | Nfsstat4::NFS4ERR_DEADSESSION => {
+                self.plan(&mut restart);
+                self.again(restart);
+            }
+            Nfsstat4::NFS4ERR_COMPLETE_ALREADY if ask == RecoveryCall::Complete => {
+                restart.todo.pop_front();
+                self.restart = Some(restart);
+            }
+            _ => {
+                let why = format!("{}: {status}", ask.name());
+                restart.todo.pop_front();
+                match ask {
+                    RecoveryCall::Open(open) | RecoveryCall::OpenConfirm(open, _) => {
+                        self.lose_open(open, &why)
+                    }
+                    RecoveryCall::Lock(lock, _) => self.lose_lock(lock, &why),
+                    _ => {
+                        self.give_up(&restart, &why);
+                        return true;
+                    }
+                }
+                self.restart = Some(restart);
+            }
+        }
+        true
+    }
+
+    /// What slot and owners count.
+    fn count_recovery(&mut self, restart: &mut ClientReclaim, ask: RecoveryCall, answer: &RecoveryReply) {
+        let is_sequenced = !matches!(ask, RecoveryCall::ExchangeId | RecoveryCall::CreateSession(_))
+            && answer.statuses.first() == Some(&Nfsstat4::NFS4_OK);
+        if let Some((_, sequence, _)) = restart.session.as_mut().filter(|_| is_sequenced) {
+            *sequence = sequence.wrapping_add(1);
+        }
+        let (open, lock) = match ask {
+            RecoveryCall::Open(open) | RecoveryCall::OpenConfirm(open, _) => (Some(open), None),
+            RecoveryCall::Lock(lock, at) => {
+                (self.ledger.lock(lock).map(|lock| lock.open).filter(|_| at == 0), Some(lock))
+            }
+            _ => return,
+        };
+        // Before the operation was reached nothing counts.
+        if answer.statuses.len() < 2 {
+            return;
+        }
+        let [open_seqid, lock_seqid] = restart.seqids;
+        let status = answer.status().0;
+        if let Some(open) = open.and_then(|open| self.ledger.open(open)) {
+            self.values.count_owner(false, open.seqid_of, open_seqid, status);
+        }
+        if let Some(lock) = lock.and_then(|lock| self.ledger.lock(lock)) {
+            self.values.count_owner(true, lock.seqid_of, lock_seqid, status);
+        }
+    }
+
+    /// Takes what a Reply of a recovery gives.
+    fn take(
+        &mut self,
+        restart: &mut ClientReclaim,
+        ask: RecoveryCall,
+        got: RecoveryResult,
+    ) -> Result<(), String> {
+        match (ask, got) {
+            (RecoveryCall::ExchangeId, RecoveryResult::Client(id, sequence, is_known)) => {
+                // It knows the client after all: what that holds is there still.
+                if is_known && id == restart.client {
+                    restart.todo.retain(|ask| matches!(ask, RecoveryCall::CreateSession(_)));
+                    restart.is_client_lost = false;
+                }
+                self.is_called(restart, id);
+                if let Some(client) = self.ledger.client_mut(id) {
+                    client.sequence = sequence;
+                    let [variable, _] = client.variables;
+                    self.values.set_create(variable, sequence);
+                }
+            }
+            (RecoveryCall::Setclientid, RecoveryResult::Unconfirmed(id, verifier)) => {
+                self.is_called(restart, id);
+                let Some(client) = self.ledger.client(id) else { return Ok(()) };
+                self.values.set(client.variables[1], &verifier);
+                if client.is_complete {
+                    restart.todo.push_front(RecoveryCall::Confirm(verifier));
+                }
+            }
+            (RecoveryCall::CreateSession(old), RecoveryResult::Session(id, slots)) => {
+                self.ledger.session_is(old, id);
+                if let Some(client) = self.ledger.client_mut(restart.client) {
+                    client.sequence = client.sequence.wrapping_add(1);
+                    let (variable, sequence) = (client.variables[0], client.sequence);
+                    self.values.set_create(variable, sequence);
+                }
+                if let Some(session) = self.ledger.session(id) {
+                    self.values.set(session.variable, &id);
+                    self.values.renew_session(session.variable, LiveSession::new(slots));
+                }
+                restart.session.get_or_insert((id, 0, slots));
+            }
+            (RecoveryCall::Open(old), RecoveryResult::UnconfirmedOpen(stateid)) => {
+                self.is_open_as(old, &stateid);
+                restart.todo.push_front(RecoveryCall::OpenConfirm(stateid.other, stateid.seqid));
+            }
+            (
+                RecoveryCall::Open(old) | RecoveryCall::OpenConfirm(old, _),
+                RecoveryResult::Stateid(stateid),
+            ) => {
+                self.is_open_as(old, &stateid);
+                self.report.reclaimed += 1;
+                let locks = self.ledger.locks_of(stateid.other);
+                locks.into_iter().rev().for_each(|lock| restart.todo.push_front(RecoveryCall::Lock(lock, 0)));
+            }
+            (RecoveryCall::Lock(old, at), RecoveryResult::Stateid(stateid)) => {
+                let new = stateid.other;
+                self.ledger.lock_is(old, new);
+                let variables = self.ledger.lock(new).map(|lock| lock.variables.clone());
+                for variable in variables.unwrap_or_default() {
+                    self.values.set(variable, &new);
+                    self.values.set_seqid(variable, stateid.seqid);
+                }
+                self.report.reclaimed += 1;
+                if at + 1 < self.ledger.ranges_of(new) {
+                    restart.todo.push_front(RecoveryCall::Lock(new, at + 1));
+                }
+            }
+            (RecoveryCall::Confirm(_) | RecoveryCall::Complete, _) => {}
+            (ask, _) => return Err(format!("{}: its Reply has no result", ask.name())),
+        }
+        Ok(())
+    }
+
+    /// An open has another stateid now.
+    fn is_open_as(&mut self, old: StateidOther, stateid: &Stateid4) {
+        self.ledger.open_is(old, stateid.other);
+        let variables = self.ledger.open(stateid.other).map(|open| open.variables.clone());
+        for variable in variables.unwrap_or_default() {
+            self.values.set(variable, &stateid.other);
+            self.values.set_seqid(variable, stateid.seqid);
+        }
+    }
+
+    /// The server calls the client otherwise now.
+    fn is_called(&mut self, restart: &mut ClientReclaim, id: Clientid4) {
+        self.ledger.client_is(restart.client, id);
+        restart.client = id;
+        if let Some(client) = self.ledger.client(id) {
+            self.values.set(client.variables[0], &id.to_be_bytes());
+        }
+    }
+
+    /// An open could not be had again: neither could its locks.
+    fn lose_open(&mut self, open: StateidOther, why: &str) {
+        for lock in self.ledger.locks_of(open) {
+            self.lose_lock(lock, why);
+        }
+        let variables = self.ledger.open(open).map(|open| open.variables.clone());
+        self.ledger.closed(open);
+        self.lose_variables(variables.unwrap_or_default());
+        self.report.not_reclaimed += 1;
+        self.refuse(why.to_owned());
+    }
+
+    fn lose_lock(&mut self, lock: StateidOther, why: &str) {
+        let variables = self.ledger.lock(lock).map(|lock| lock.variables.clone());
+        self.ledger.freed(lock);
+        self.lose_variables(variables.unwrap_or_default());
+        self.report.not_reclaimed += 1;
+        self.refuse(why.to_owned());
+    }
+
+    /// What these variables stand for is lost.
+    fn lose_variables(&mut self, variables: impl IntoIterator<Item = u32>) {
+        for variable in variables {
+            self.values.unset(variable);
+            if self.unreclaimed.len() < OTHERWISE {
+                self.unreclaimed.insert(variable);
+            }
+        }
+    }
+
+    /// Something that the server does not do, for people.
+    pub(super) fn refuse(&mut self, why: String) {
+        if self.report.refused.len() < FAULTS {
+            self.report.refused.push(why);
+        }
+    }
+
+    /// A client cannot be set up anew: all that it held is lost.
+    fn give_up(&mut self, restart: &ClientReclaim, why: &str) {
+        let Some(client) = self.ledger.client(restart.client) else { return };
+        let (captured, [variable, _]) = (client.captured, client.variables);
+        self.refuse(format!("client {captured} of the capture is not set up anew: {why}"));
+        for open in self.ledger.opens_of(restart.client) {
+            let locks = self.ledger.locks_of(open);
+            let of = locks.iter().filter_map(|lock| self.ledger.lock(*lock)).flat_map(|lock| &lock.variables);
+            let mut variables: Vec<u32> = of.copied().collect();
+            variables.extend(self.ledger.open(open).into_iter().flat_map(|open| &open.variables));
+            self.report.not_reclaimed += 1 + locks.len() as u64;
+            self.lose_variables(variables);
+        }
+        let sessions = self.ledger.sessions_of(restart.client);
+        let of = sessions.iter().filter_map(|id| self.ledger.session(*id));
+        let sessions: Vec<u32> = of.map(|session| session.variable).collect();
+        sessions.iter().for_each(|session| self.values.close_session(*session));
+        self.lose_variables(sessions.into_iter().chain([variable]));
+        self.ledger.remove(restart.client);
+        self.wake(captured);
+    }
+
+    /// Everything is had again that could be: the steps go on.
+    fn finish(&mut self, restart: &ClientReclaim) {
+        self.recoveries += 1;
+        self.report.recovered += 1;
+        if restart.is_client_lost {
+            self.judge.restarted();
+        }
+        if let Some((id, sequence, slots)) = restart.session
+            && let Some(session) = self.ledger.session(id)
+        {
+            self.values.renew_session(session.variable, LiveSession::used(slots, sequence));
+        }
+        let recoveries = self.recoveries;
+        let captured = self.ledger.client_mut(restart.client).map(|client| {
+            client.recovered = recoveries;
+            client.captured
+        });
+        captured.into_iter().for_each(|captured| self.wake(captured));
+    }
+
+    /// The steps of a client go on: what was to be sent again as it was goes with what there is now.
+    fn wake(&mut self, captured: u32) {
+        // The server gives locks other stateids now.
+        std::mem::take(&mut self.locks);
+        for held in self.seats.lost_mut().filter(|held| held.client == captured) {
+            held.is_lost = false;
+            held.renewals += 1;
+            held.used.slot = None;
+        }
+        for (_, waiting) in self.slots.drain() {
+            for seat in waiting {
+                if let Some(held) = self.seats.get(seat) {
+                    self.queue.push(held.turn, seat, None);
+                }
+            }
+        }
+    }
+
+    /// The state of a step that needs what could not be had again.
+    pub(super) fn not_reclaimed(&self, held: &WindowStep, step: &TraceStep<'_>) -> Option<ReplayStepState> {
+        if self.unreclaimed.is_empty() {
+            return None;
+        }
+        let is_lost = step.call.slots.iter().any(|slot| {
+            matches!(
+                slot.holds,
+                MessageSlotKind::SESSION | MessageSlotKind::CLIENTID | MessageSlotKind::STATEID
+            ) && self.unreclaimed.contains(&slot.variable)
+                && self.values.get(slot.variable).is_none()
+        });
+        let status = held.forgotten.map(Nfsstat4);
+        is_lost.then(|| match status {
+            Some(status) => {
+                ReplayStepState::Mismatched(vec![missed(held, &format!("{status}, and not given back"))])
+            }
+            None => ReplayStepState::Unreplayable(format!("{}: {}", NOT_RECLAIMED.code, NOT_RECLAIMED.text)),
+        })
+    }
+}

@@ -1,0 +1,333 @@
+//! A connection goes away: another comes in its place, what was in flight is sent again over that, and backchannels are
+//! bound to it.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{Read, Seek};
+use std::mem::swap;
+use std::time::Instant;
+
+use nfsrdma_dissectors::rpc::{Program, Xid};
+use nfsrdma_dissectors::xdr::Encoder;
+
+use super::super::outcome::ReplyOutcome;
+use super::super::recovery::{
+    self, BACKCHANNELS, BARREN, BackchannelBindError, NO_CONNECTION, PAUSE, RESENDS,
+};
+use super::super::report::ReplayStepState;
+use super::reply::missed;
+use super::send::unsigned_header;
+use super::window::{BINDING, WindowStep, tagged, unreadable};
+use super::{
+    LiveConnection, LostConnection, OptionalReplayRecorder, ReplayEngine, ReplayRunError, SLACK,
+    StepSendOutcome,
+};
+use crate::analysis::comparison::record::hash;
+use crate::replay::containment::ContainedTransport;
+use crate::replay::trace::{MessageSlotKind, TraceStep};
+use crate::replay::transport::{
+    CallTag, ConnectionId, SubmitError, TransportBlame, TransportCall, TransportReply,
+};
+
+/// The state of a step that there is no connection for.
+fn no_connection() -> ReplayStepState {
+    ReplayStepState::Unreplayable(format!("{}: {}", NO_CONNECTION.code, NO_CONNECTION.text))
+}
+
+impl<R: Read + Seek> ReplayEngine<'_, R> {
+    /// The line that stands for a connection of the capture, if there is room on it: else what becomes of the step.
+    pub(super) fn line(
+        &mut self,
+        step: &TraceStep<'_>,
+        transport: &mut ContainedTransport<'_>,
+    ) -> Result<Result<usize, StepSendOutcome>, ReplayRunError> {
+        let of = step.caller.connection;
+        let of = self.options.connections.map_or(of, |most| of % u64::from(most.max(1)));
+        let place = (step.caller.client, of);
+        let number = match self.by_place.get(&place) {
+            Some(number) => *number,
+            None if self.barren > 2 * BARREN => return Ok(Err(StepSendOutcome::Settled(no_connection()))),
+            None => {
+                let connection = match transport.connect(self.target) {
+                    Ok(connection) => connection,
+                    Err(error) if error.blame() == TransportBlame::Unreachable && self.report.calls > 0 => {
+                        self.give_up_on_server(&error);
+                        return Ok(Err(StepSendOutcome::Settled(no_connection())));
+                    }
+                    Err(error) => return Err(error.into()),
+                };
+                self.report.connections += 1;
+                let seed = hash(format!("{} {} {:?}", self.tag, self.report.connections, place).as_bytes());
+                let number = self.lines.len();
+                self.lines.push(LiveConnection {
+                    connection,
+                    xid: seed as u32,
+                    parked: VecDeque::new(),
+                    gone: None,
+                    backchannels: Vec::new(),
+                    unbound: Vec::new(),
+                    since: 0,
+                });
+                self.by_place.insert(place, number);
+                self.by_connection.insert(connection, number);
+                number
+            }
+        };
+        if let Some(until) = self.connected(number, transport)? {
+            return Ok(Err(StepSendOutcome::Unreachable(until)));
+        }
+        if self.barren > 2 * BARREN {
+            return Ok(Err(StepSendOutcome::Settled(no_connection())));
+        }
+        let Some(line) = self.lines.get(number) else { return Ok(Err(StepSendOutcome::Parked(number))) };
+        let connection = line.connection;
+        if !line.unbound.is_empty() {
+            self.bind_backchannels(number, transport);
+        }
+        match transport.credits(connection).is_some_and(|credits| credits.left() == 0) {
+            true => Ok(Err(StepSendOutcome::Parked(number))),
+            false => Ok(Ok(number)),
+        }
+    }
+
+    /// Sees to it that a line has a connection. Until when the server is left alone, if it is.
+    pub(super) fn connected(
+        &mut self,
+        number: usize,
+        transport: &mut ContainedTransport<'_>,
+    ) -> Result<Option<Instant>, ReplayRunError> {
+        let gone = self.lines.get(number).and_then(|line| line.gone).filter(|_| self.barren <= 2 * BARREN);
+        Ok(gone.map(|gone| self.reconnect(number, gone, transport)).transpose()?.flatten())
+    }
+
+    /// Opens a connection in the place of one that went away. Until when the server is left alone, if it is.
+    fn reconnect(
+        &mut self,
+        number: usize,
+        gone: LostConnection,
+        transport: &mut ContainedTransport<'_>,
+    ) -> Result<Option<Instant>, ReplayRunError> {
+        let now = Instant::now();
+        if gone.next > now {
+            return Ok(Some(gone.next));
+        }
+        let connected = transport.connect(self.target);
+        let Some(line) = self.lines.get_mut(number) else { return Ok(None) };
+        match connected {
+            Ok(connection) => {
+                // Its XIDs go on: a server knows by them what it has answered.
+                (line.connection, line.gone) = (connection, None);
+                line.unbound.clone_from(&line.backchannels);
+                self.by_connection.insert(connection, number);
+                self.report.connections += 1;
+                self.report.reconnects += 1;
+                Ok(None)
+            }
+            // A server that restarts is not there for a while.
+            Err(error)
+                if error.blame() == TransportBlame::Unreachable
+                    && gone.since.elapsed() < self.options.timeout =>
+            {
+                let next = Instant::now() + 4 * PAUSE;
+                line.gone = Some(LostConnection { next, ..gone });
+                Ok(Some(next))
+            }
+            Err(error) if error.blame() == TransportBlame::Unreachable => {
+                self.give_up_on_server(&error);
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The server cannot be reached any more: nothing else is sent, and the run ends with a report of what was.
+    pub(super) fn give_up_on_server(&mut self, why: &dyn fmt::Display) {
+        self.barren = u32::MAX;
+        // Nothing is had again there.
+        self.restart = None;
+        self.report.unreachable.get_or_insert_with(|| why.to_string());
+    }
+
+    /// A connection is not used any more: the next step for it has a new one.
+    pub(super) fn forget(&mut self, connection: ConnectionId) {
+        self.unpark(connection, usize::MAX);
+        let Some(number) = self.by_connection.remove(&connection) else { return };
+        if let Some(line) = self.lines.get_mut(number) {
+            let since = Instant::now();
+            let next = since + PAUSE * self.barren.saturating_sub(1).min(10);
+            line.gone = Some(LostConnection { since, next });
+        }
+    }
+
+    /// The connection of a Call went away before its Reply: it is sent again, unless that was in vain too often.
+    pub(super) fn lose(
+        &mut self,
+        tag: CallTag,
+        what: &str,
+        tape: &mut OptionalReplayRecorder,
+    ) -> Result<(), ReplayRunError> {
+        if self.is_recovery_lost(tag) {
+            return Ok(());
+        }
+        let Some(seat) = self.seats.find(tag) else {
+            self.lose_substitute(tag, true);
+            return Ok(());
+        };
+        let is_vain = self.seats.get(seat).is_none_or(|held| held.resends >= RESENDS);
+        if is_vain || self.barren > BARREN || self.report.is_interrupted {
+            return self.fail(tag, what, tape);
+        }
+        if let Some(tape) = tape {
+            tape.lost(tag, None);
+        }
+        let mut held = self.seats.take(seat);
+        held.flight = None;
+        held.is_lost = true;
+        held.resends += 1;
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.queue.push(held.turn, seat, None);
+        self.seats.put(seat, held);
+        Ok(())
+    }
+
+    /// Sends a Call again as it was, on the slot that it still has. RFC 8881 section 2.10.6.2.
+    pub(super) fn send_again(
+        &mut self,
+        seat: u32,
+        held: &mut WindowStep,
+        transport: &mut ContainedTransport<'_>,
+        tape: &mut OptionalReplayRecorder,
+    ) -> Result<StepSendOutcome, ReplayRunError> {
+        let mut nobody = None;
+        let tape = if held.is_substituted { &mut nobody } else { tape };
+        let WindowStep { step: kept, parts, sent, placed, turn, piece, .. } = &mut *held;
+        let (Some(step), Some(xid)) = (kept.read(), recovery::xid(sent)) else {
+            return Ok(StepSendOutcome::Settled(unreadable()));
+        };
+        let number = match self.line(&step, transport)? {
+            Ok(number) => number,
+            Err(going) => return Ok(going),
+        };
+        let tag = tagged(self.number, seat, *turn);
+        swap(&mut self.out, sent);
+        swap(&mut self.placed, placed);
+        let (since, gives) = match self.submit(&step, (parts, *piece), (number, xid, tag), transport, tape)? {
+            Ok(sent) => sent,
+            Err(going) => {
+                swap(&mut self.out, sent);
+                swap(&mut self.placed, placed);
+                return Ok(going);
+            }
+        };
+        held.is_lost = false;
+        self.report.resent += 1;
+        self.fly((number, tag, since), gives, held);
+        Ok(StepSendOutcome::Sent)
+    }
+
+    /// The state of a step that was sent, and cannot be sent again: nobody knows whether the server has done it.
+    pub(super) fn unanswered(
+        &mut self,
+        held: &WindowStep,
+        what: &str,
+    ) -> Result<ReplayStepState, ReplayRunError> {
+        self.catch_up()?;
+        if let Some(slot) = held.used.slot {
+            self.doubt(slot);
+        }
+        if let (Some(walk), Some(step)) = (&mut self.walk, held.step.read()) {
+            walk.doubt(&step);
+        }
+        Ok(ReplayStepState::Mismatched(vec![missed(held, what)]))
+    }
+
+    /// The server has done a step and does not tell how it went: what it changed is not known.
+    pub(super) fn unknown(&mut self, step: &TraceStep<'_>) -> Result<ReplayStepState, ReplayRunError> {
+        self.catch_up()?;
+        if let Some(walk) = &mut self.walk {
+            walk.doubt(step);
+        }
+        Ok(ReplayStepState::Repaired(recovery::REPLY_UNKNOWN.code))
+    }
+
+    /// Notes whose backchannel a connection is.
+    pub(super) fn has_backchannel(
+        &mut self,
+        step: &TraceStep<'_>,
+        connection: ConnectionId,
+        outcome: &ReplyOutcome,
+    ) {
+        let line = self.by_connection.get(&connection).and_then(|line| self.lines.get_mut(*line));
+        let session = step.reply.slots.iter().find(|slot| slot.holds == MessageSlotKind::SESSION);
+        let Some((line, session)) = line.zip(session).filter(|_| outcome.has_backchannel) else { return };
+        match line.backchannels.len() < BACKCHANNELS {
+            true => line.backchannels.push((session.variable, step.asked.minor_version)),
+            false => self.report.forgotten += 1,
+        }
+    }
+
+    /// A session is over: nothing is bound to it any more.
+    pub(super) fn destroyed(&mut self, step: &TraceStep<'_>) {
+        for slot in step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::SESSION) {
+            for line in &mut self.lines {
+                line.backchannels.retain(|(session, _)| *session != slot.variable);
+            }
+        }
+    }
+
+    /// Asks for the backchannels that the connection had before it went away, as far as there is room.
+    fn bind_backchannels(&mut self, number: usize, transport: &mut ContainedTransport<'_>) {
+        let Some(line) = self.lines.get_mut(number) else { return };
+        while let Some((session, minor)) = line.unbound.pop() {
+            let Some(id) = self.values.get(session).and_then(|id| id.first_chunk()) else { continue };
+            line.xid = line.xid.wrapping_add(1);
+            let mut encoder = Encoder::new();
+            unsigned_header((Program::NFS, 4, 1), Xid(line.xid), &mut encoder);
+            recovery::bind_conn_to_session(minor, *id, &mut encoder);
+            let message = encoder.finish().0;
+            let tag = tagged(self.number, BINDING, session.into());
+            let call = TransportCall::small(Xid(line.xid), tag, &message, SLACK);
+            line.since = self.recoveries;
+            let call = match self.containment.admit(call) {
+                Ok(call) => call,
+                Err(escape) => {
+                    self.refuse(format!("BIND_CONN_TO_SESSION: {escape}"));
+                    return;
+                }
+            };
+            match transport.submit(line.connection, &call) {
+                Ok(_) => self.report.calls += 1,
+                Err(SubmitError::Busy(_)) => return line.unbound.push((session, minor)),
+                // Its end is told yet.
+                Err(SubmitError::Refused(_)) => return,
+            }
+        }
+    }
+
+    /// A Reply that is for no step in flight: of BIND_CONN_TO_SESSION.
+    pub(super) fn bound(&mut self, reply: &TransportReply<'_>) {
+        let line = self.by_connection.get(&reply.connection).and_then(|line| self.lines.get(*line));
+        let Some((line, session)) = line.and_then(|line| {
+            let mut sessions = line.backchannels.iter().map(|(session, _)| *session);
+            let is_of = |session: &u32| tagged(self.number, BINDING, (*session).into()) == reply.tag;
+            Some((line, sessions.find(is_of)?))
+        }) else {
+            return;
+        };
+        let since = line.since;
+        self.unpark(reply.connection, usize::MAX);
+        match recovery::bound(reply.cursor()) {
+            Ok(()) => self.report.rebound += 1,
+            Err(BackchannelBindError::Forgotten) => {
+                let id = self.values.get(session).and_then(|id| id.first_chunk().copied());
+                let client = id.and_then(|id| self.ledger.session(id)).map(|session| session.client);
+                let is_known =
+                    |client| self.ledger.client(client).is_some_and(|known| since < known.recovered);
+                if let Some(client) = client.filter(|client| !is_known(*client)) {
+                    self.restart(client, id, reply.connection);
+                }
+            }
+            Err(BackchannelBindError::Refused(why)) => self.refuse(why),
+        }
+    }
+}

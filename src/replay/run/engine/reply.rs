@@ -1,0 +1,605 @@
+//! A Reply comes, or will not come any more: what the run goes on with is taken from it.
+
+use std::borrow::Cow;
+use std::io::{Read, Seek};
+use std::time::Instant;
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::StatusUnion as Union;
+use nfsrdma_dissectors::nfs::v4::{self, Operation};
+use nfsrdma_dissectors::rpc::{self, Program};
+use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
+
+use super::super::call_description::CallDescription;
+use super::super::options::ReplayPace;
+use super::super::outcome::{GrantedForeChannel, ReplyOutcome};
+use super::super::recovery::{self, BARREN};
+use super::super::report::ReplayStepState;
+use super::super::values::{CallSequenceCounts, LiveSession};
+use super::io_split::CombinedIoReply;
+use super::reply_check_queue::{LiveReply, ReplyDisposition, ReplyFindings, touch_by};
+use super::window::{WindowStep, unreadable};
+use super::{FAULTS, OTHERWISE, OptionalReplayRecorder, ReplayEngine, ReplayRunError, UNGIVEN};
+use crate::analysis::comparison::difference::{Difference, DifferenceLocation, DifferenceSide, Kind};
+use crate::replay::containment::ReplyIdentifiers;
+use crate::replay::plan::reason::Reason;
+use crate::replay::seed::files::meaning;
+use crate::replay::trace::emission::{PlacedPayload, captured};
+use crate::replay::trace::{
+    CaptureCompleteness, GssProtection, MessageSlot, MessageSlotKind, TraceStep, VariableUse, binding,
+};
+use crate::replay::transport::{CallTag, TransportReply};
+
+/// A step that was in flight.
+pub(super) struct CompletedStep {
+    pub(super) seat: u32,
+    pub(super) held: Box<WindowStep>,
+    /// When its Call went.
+    pub(super) sent: Instant,
+    /// When its Reply came.
+    pub(super) now: Instant,
+}
+
+/// The status by which a server says that a Call is not the next on its slot.
+const MISORDERED: &str = "NFS4ERR_SEQ_MISORDERED";
+
+impl<R: Read + Seek> ReplayEngine<'_, R> {
+    /// A Reply has come.
+    pub(super) fn reply(
+        &mut self,
+        reply: &TransportReply<'_>,
+        tape: &mut OptionalReplayRecorder,
+    ) -> Result<(), ReplayRunError> {
+        if self.barren <= 2 * BARREN {
+            self.barren = 0;
+        }
+        (self.silences, self.stalled_since) = (0, None);
+        let Some(seat) = self.seats.find(reply.tag) else {
+            if !self.substituted(reply) && !self.recovered(reply) && !self.is_returned(reply) {
+                self.bound(reply);
+            }
+            return Ok(());
+        };
+        let mut held = self.seats.take(seat);
+        let now = Instant::now();
+        let Some((connection, sent)) = held.flight.take() else { return Ok(()) };
+        if let Some(tape) = tape {
+            tape.came(reply);
+        }
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.unpark(connection, 1);
+        if self.signing.is_some() {
+            // A window of sequence numbers is that of all connections.
+            self.unpark_each();
+        }
+        if let Some(started) = self.started {
+            self.report.elapsed = now - started;
+        }
+        let signature = held.signature.take();
+        let flown = CompletedStep { seat, held, sent, now };
+        match signature {
+            None => self.answered(flown, reply),
+            Some(signature) => self.open(signature, reply, flown),
+        }
+    }
+
+    /// The Reply of a step has come, and was opened if it was sealed.
+    pub(super) fn answered(
+        &mut self,
+        flown: CompletedStep,
+        reply: &TransportReply<'_>,
+    ) -> Result<(), ReplayRunError> {
+        if flown.held.piece.is_some() {
+            return self.piece_answered(flown, reply);
+        }
+        self.answered_whole(flown, reply)
+    }
+
+    /// The Reply to a piece of a step has come: the next is to go, or this was the last.
+    fn piece_answered(
+        &mut self,
+        mut flown: CompletedStep,
+        reply: &TransportReply<'_>,
+    ) -> Result<(), ReplayRunError> {
+        let mut joined = Vec::new();
+        match self.take_piece(&mut flown.held, reply, &mut joined) {
+            None => {
+                let CompletedStep { seat, held, .. } = flown;
+                self.queue.push(held.turn, seat, None);
+                self.seats.put(seat, held);
+                Ok(())
+            }
+            Some(whole) => {
+                // What was read stays where the last piece is asked for again.
+                let data = match whole {
+                    CombinedIoReply::AsItCame => Vec::new(),
+                    CombinedIoReply::Joined(_) => std::mem::take(&mut flown.held.joined),
+                };
+                flown.sent = flown.held.piece.and_then(|piece| piece.since).unwrap_or(flown.sent);
+                self.answered_whole(flown, &whole.reply(reply, &data))
+            }
+        }
+    }
+
+    /// The Reply of a step, of all its pieces, is there.
+    fn answered_whole(
+        &mut self,
+        CompletedStep { seat, mut held, sent, now }: CompletedStep,
+        reply: &TransportReply<'_>,
+    ) -> Result<(), ReplayRunError> {
+        let kept = std::mem::take(&mut held.step);
+        let heard = match kept.read() {
+            Some(step) => self.hear(&mut held, &step, reply)?,
+            None => ReplyDisposition::Settled(unreadable()),
+        };
+        held.step = kept;
+        if self.options.pace == ReplayPace::Think && !matches!(heard, ReplyDisposition::Again) {
+            self.clients.entry(held.client).or_default().done(held.end, now);
+        }
+        match heard {
+            ReplyDisposition::Answer(mut answer) => {
+                answer.sent = Some(sent);
+                let slot = held.slot;
+                let mut room = self.judge_later(held, answer, now - sent, reply)?;
+                room.slot = slot;
+                self.leave_when_substituted(seat, room, reply.connection);
+            }
+            ReplyDisposition::Settled(state) => {
+                self.leave_undone(&held, &state);
+                self.settle(seat, held, state);
+            }
+            ReplyDisposition::Again => self.put_off(seat, held, now),
+        }
+        Ok(())
+    }
+
+    /// Takes from a Reply what the run goes on with.
+    pub(super) fn hear(
+        &mut self,
+        held: &mut WindowStep,
+        step: &TraceStep<'_>,
+        reply: &TransportReply<'_>,
+    ) -> Result<ReplyDisposition, ReplayRunError> {
+        let procedure = step.asked.described();
+        let outcome = ReplyOutcome::of(procedure, reply.cursor());
+        let is_echo = held
+            .used
+            .slot
+            .zip(outcome.sequence)
+            .is_none_or(|(slot, sequence)| self.values.is_echo(slot, sequence));
+        self.count(&held.used, &outcome);
+        let message = plain(step);
+        let may_be_delayed = step.asked.program == Program::NLM.0 || names_delay(&message);
+        let recorded = match outcome.is_delayed() || outcome.own_fault().is_some() || may_be_delayed {
+            true => recorded(step, &message),
+            // Nothing of it would matter.
+            false => ReplyOutcome::default(),
+        };
+        if !outcome.is_delayed() {
+            self.delayed_since = None;
+        } else if !recorded.is_delayed() && self.is_patient(held) {
+            self.report.delayed += 1;
+            return Ok(ReplyDisposition::Again);
+        }
+        let lists = held.parts.operations.contains(&Operation::READDIR);
+        let is_recorded_so = lists && has_delayed_entry(&message, Cursor::new(&message));
+        if lists
+            && !is_recorded_so
+            && has_delayed_entry(reply.message, reply.cursor())
+            && self.is_patient(held)
+        {
+            self.report.delayed += 1;
+            return Ok(ReplyDisposition::Again);
+        }
+        if outcome.is_uncached() && held.resends > 0 {
+            let is_repeatable = recovery::is_repeatable(&held.parts.operations);
+            return Ok(match is_repeatable && held.tries < self.options.delays {
+                true => ReplyDisposition::Again,
+                false => ReplyDisposition::Settled(self.unknown(step)?),
+            });
+        }
+        let is_done_twice = held.resends > 0
+            && recovery::is_done_twice(procedure, &held.parts.operations, held.renewals > 0, &outcome)
+            && self::recorded(step, &message).is_done();
+        if !is_done_twice
+            && self.has_forgotten(held, step, reply.connection, &outcome, || self::recorded(step, &message))
+        {
+            return Ok(ReplyDisposition::Again);
+        }
+        if let Some(last @ (28 | 30 | 69)) = outcome.statuses.last()
+            && self::recorded(step, &message).statuses.last() != Some(last)
+        {
+            self.tell_of_export(held, *last);
+        }
+        if let Some(state) = self.is_over_limit(held, &outcome, || self::recorded(step, &message)) {
+            return Ok(ReplyDisposition::Settled(state));
+        }
+        let waits = held.gives < ReplyIdentifiers::State
+            && outcome.granted.is_none()
+            && step.reply.slots.iter().all(|slot| may_wait(&slot));
+        let missing = match waits {
+            true => self.await_names(step),
+            false => {
+                self.learn(held, LiveReply::from(reply));
+                self.bind(step, LiveReply::from(reply), &outcome)
+            }
+        };
+        if let Some(granted) = outcome.granted {
+            let captured = self::recorded(step, &message).granted.unwrap_or(granted);
+            self.begin_session(step, granted, captured);
+            self.has_backchannel(step, reply.connection, &outcome);
+        }
+        if held.is_substituted {
+            self.substitute_closed(step);
+            return Ok(ReplyDisposition::Settled(ReplayStepState::Skipped(UNGIVEN.into())));
+        }
+        let is_other_lock = self.locks.is_other(step, &held.parts, outcome.locked);
+        self.note(held, step, reply);
+        if held.parts.operations.contains(&Operation::OPEN) {
+            self.note_unasked(held, step, reply, &message);
+            self.note_substitute(held, step, reply);
+        }
+        if held.parts.operations.contains(&Operation::DESTROY_SESSION) && outcome.is_done() {
+            self.destroyed(step);
+        }
+        let is_of_server = is_done_twice || held.renewals > 0;
+        let fault = outcome.own_fault();
+        // It has confirmed each Call on the slot up to the one before.
+        let is_made_up = matches!(fault, Some(MISORDERED))
+            && held.resends == 0
+            && held.used.slot.is_some_and(|slot| self.values.is_certain(slot));
+        if is_made_up && recorded.own_fault().is_none() {
+            self.report.violate(format!(
+                "{MISORDERED}, though the Call was the next on its slot (RFC 8881 section 2.10.6.1)"
+            ));
+        } else if let (Some(fault), None, false) = (fault, recorded.own_fault(), is_of_server)
+            && self.report.own_faults.len() < FAULTS
+        {
+            let [call, _] = held.id.frames;
+            self.report.own_faults.push(format!("{} of frame {call}: {fault}", held.parts.title()));
+        }
+        let is_unbound = waits;
+        Ok(ReplyDisposition::Answer(ReplyFindings {
+            outcome,
+            recorded,
+            is_echo,
+            is_unbound,
+            missing,
+            is_other_lock,
+            is_done_twice,
+            has_delayed_entry: is_recorded_so,
+            sent: None,
+        }))
+    }
+
+    /// Says once what a status tells of the export: that it is read-only, or full. RFC 1813 section 2.6, RFC 8881 section 15.1.4.
+    fn tell_of_export(&mut self, held: &WindowStep, status: u32) {
+        let name = match status {
+            28 => "NFS4ERR_NOSPC",
+            30 => "NFS4ERR_ROFS",
+            _ => "NFS4ERR_DQUOT",
+        };
+        let Some(meaning) = meaning(name) else { return };
+        if !self.report.refused.iter().any(|told| told.starts_with(meaning)) {
+            self.refuse(format!("{meaning} (first told by {})", held.parts.title()));
+        }
+    }
+
+    /// Whether a step is sent again because the server asked for it.
+    fn is_patient(&mut self, held: &WindowStep) -> bool {
+        let since = *self.delayed_since.get_or_insert_with(Instant::now);
+        if since.elapsed() > self.options.patience {
+            let seconds = since.elapsed().as_secs();
+            let why = format!(
+                "{}: for {seconds} s the server has answered nothing but that it is to be asked later (NFS4ERR_DELAY, NFS4ERR_GRACE, \
+                 NFS3ERR_JUKEBOX); check its state, and whether its grace period ends",
+                self.target.name
+            );
+            self.give_up_on_server(&why);
+            return false;
+        }
+        let is_patient = held.tries < self.options.delays >> self.impatience.min(6);
+        self.impatience += u32::from(!is_patient);
+        is_patient
+    }
+
+    /// A live slot is free again: who waits for it may go.
+    pub(super) fn vacate(&mut self, slot: (u32, u32), is_counted: bool) {
+        self.values.occupy(slot, false, is_counted);
+        // All that wait for it: the first may be one that is not sent.
+        if !self.slots.is_empty() {
+            self.wake_for(slot);
+        }
+    }
+
+    /// Steps that wait for a slot look again.
+    fn wake_for(&mut self, slot: (u32, u32)) {
+        for seat in self.slots.remove(&slot).unwrap_or_default() {
+            if let Some(held) = self.seats.get(seat) {
+                self.queue.push(held.turn, seat, None);
+            }
+        }
+    }
+
+    /// A Call on a live slot was given up: who waits for that slot goes on another.
+    pub(super) fn doubt(&mut self, slot: (u32, u32)) {
+        self.values.doubt(slot);
+        self.wake_for(slot);
+    }
+
+    /// What slots and owners count.
+    pub(super) fn count(&mut self, used: &CallSequenceCounts, outcome: &ReplyOutcome) {
+        if let Some(slot) = used.slot {
+            self.vacate(slot, outcome.is_sequenced());
+        }
+        for (is_lock, owner, operation, seqid) in &used.seqids {
+            if let Some(status) = outcome.statuses.get(*operation as usize) {
+                self.values.count_owner(*is_lock, *owner, *seqid, *status);
+            }
+        }
+    }
+
+    /// What a step would have done to its files is not done.
+    pub(super) fn left_undone(&mut self, step: &TraceStep<'_>, parts: &CallDescription) {
+        let slots = step.call.slots.iter().chain(step.reply.slots.iter());
+        let files: Vec<u32> = slots
+            .filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE)
+            .map(|slot| slot.variable)
+            .filter(|file| !self.seeded.directories.contains(file))
+            .collect();
+        touch_by(&mut self.otherwise, step, parts, &files, 0);
+        if parts.acts.iter().any(|act| act.is_of_names()) {
+            let slots = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
+            self.undone_in.extend(slots.map(|slot| slot.variable).take(OTHERWISE - self.undone_in.len()));
+        }
+        self.leaves_open |= parts.operations.iter().any(|operation| {
+            matches!(*operation, Operation::CLOSE | Operation::DELEGRETURN | Operation::LOCKU)
+        });
+    }
+
+    /// Notes what the Reply gives, so that Calls with that may be sent: before it is bound, by the server's message alone.
+    pub(super) fn learn(&mut self, held: &WindowStep, reply: LiveReply<'_>) {
+        if held.gives == ReplyIdentifiers::Nothing {
+            return;
+        }
+        let items = PlacedPayload::items(&held.placed);
+        self.containment.learn_from(Cursor::new(&held.sent).with_chunks(&items), reply.cursor());
+    }
+
+    /// Takes what the Reply gives. Gives the first of what it must give, because later Calls need it, and does not.
+    pub(super) fn bind(
+        &mut self,
+        step: &TraceStep<'_>,
+        reply: LiveReply<'_>,
+        outcome: &ReplyOutcome,
+    ) -> Option<MessageSlotKind> {
+        if !step.reply.slots.iter().any(|slot| is_heard(&slot)) {
+            return None;
+        }
+        if self.bind_in_place(step, reply.message) {
+            return None;
+        }
+        let (ear, _) = binding::hear(&step.asked, reply.cursor());
+        let last = ear.marks.iter().rev().find(|mark| mark.holds == MessageSlotKind::COOKIE);
+        let last = last.and_then(|mark| binding::value(reply.message, mark));
+        let opened =
+            ear.marks.iter().find(|mark| mark.holds == MessageSlotKind::STATEID && !mark.is_constant);
+        let opened = opened.and_then(|mark| Some((mark.operation, binding::value(reply.message, mark)?)));
+        let (values, borrowed, mut forgotten) = (&mut self.values, &mut self.borrowed, 0);
+        let substitutes = &mut self.substitutes;
+        // What is told of the names in a directory is held to their listing.
+        let is_listing = step.reply.slots.iter().any(|slot| slot.holds == MessageSlotKind::COOKIE);
+        let mut missing = None;
+        binding::bind(step, &ear, reply.message, |slot, value| {
+            // A name that the live directory has not in this part: what comes next goes on where this part ended.
+            let value = if slot.holds == MessageSlotKind::COOKIE { value.or(last) } else { value };
+            // A delegation that this server did not give: the open itself stands for it.
+            let stands_in = opened.filter(|(operation, _)| {
+                slot.holds == MessageSlotKind::STATEID && value.is_none() && *operation == slot.operation
+            });
+            let value = match stands_in {
+                Some(_) if substitutes.has(slot.variable) => None,
+                Some((_, stateid)) => {
+                    if borrowed.len() < OTHERWISE {
+                        borrowed.insert(slot.variable);
+                    }
+                    substitutes.missing.get_or_insert((slot.variable, slot.operation));
+                    Some(stateid)
+                }
+                None => value,
+            };
+            if value.is_none() && !is_listing && must_come(slot) {
+                missing.get_or_insert(slot.holds);
+            }
+            forgotten += u64::from(!values.bind(slot, value));
+        });
+        self.report.forgotten += forgotten;
+        missing.filter(|_| outcome.is_done())
+    }
+
+    /// Takes what the Reply gives from where it stands in the recorded one, if both are known to be laid out alike.
+    fn bind_in_place(&mut self, step: &TraceStep<'_>, message: &[u8]) -> bool {
+        let recorded = step.reply.head.0;
+        let is_alike = step.reply.slots.iter().all(|slot| may_wait(&slot))
+            && step.asked.protection != GssProtection::INTEGRITY
+            && self.judge.is_in_place(step.asked.described(), recorded, message);
+        if is_alike {
+            for slot in step.reply.slots.iter() {
+                self.report.forgotten += u64::from(!self.values.bind(&slot, captured(message, &slot)));
+            }
+        }
+        is_alike
+    }
+
+    /// What the Reply gives is taken later: when it is judged, or when a Call is to be sent with it.
+    fn await_names(&mut self, step: &TraceStep<'_>) -> Option<MessageSlotKind> {
+        let heard = step.reply.slots.iter().filter(is_heard);
+        self.awaited.extend(heard.map(|slot| slot.variable));
+        None
+    }
+
+    /// A session of the live server begins, with so many slots.
+    fn begin_session(
+        &mut self,
+        step: &TraceStep<'_>,
+        granted: GrantedForeChannel,
+        captured: GrantedForeChannel,
+    ) {
+        if let Some(slot) = step.reply.slots.iter().find(|slot| slot.holds == MessageSlotKind::SESSION) {
+            let session = LiveSession::new(granted.slots).with_limits(granted.limits, captured.limits);
+            self.values.open_session(slot.variable, session);
+        }
+        if let Some(slot) = step.call.slots.iter().find(|slot| slot.holds == MessageSlotKind::CREATE_SEQUENCE)
+        {
+            self.values.created_session(slot.variable);
+        }
+    }
+
+    /// A Call will have no Reply.
+    pub(super) fn fail(
+        &mut self,
+        tag: CallTag,
+        what: &str,
+        tape: &mut OptionalReplayRecorder,
+    ) -> Result<(), ReplayRunError> {
+        let Some(seat) = self.seats.find(tag) else {
+            self.lose_substitute(tag, false);
+            return Ok(());
+        };
+        // What it left in doubt it left so after what was answered before.
+        self.catch_up()?;
+        if let Some(tape) = tape {
+            tape.lost(tag, None);
+        }
+        let mut held = self.seats.take(seat);
+        let connection = held.flight.take().map(|(connection, _)| connection);
+        self.in_flight = self.in_flight.saturating_sub(1);
+        if let Some(slot) = held.used.slot {
+            self.doubt(slot);
+        }
+        if let Some(connection) = connection {
+            self.unpark(connection, 1);
+        }
+        let what = match held.resends {
+            0 => what.to_owned(),
+            resends => format!("{what} (sent again {resends} times)"),
+        };
+        let difference = missed(&held, &what);
+        if let (Some(walk), Some(step)) = (&mut self.walk, held.step.read()) {
+            walk.doubt(&step);
+        }
+        let state = match held.step.read().is_some_and(|step| step.reply.seen != CaptureCompleteness::NOTHING)
+        {
+            true => ReplayStepState::Mismatched(vec![difference]),
+            false => ReplayStepState::Repaired(Reason::ReplyLost.code()),
+        };
+        self.settle(seat, held, state);
+        Ok(())
+    }
+}
+
+/// There was a Reply in the capture, and instead of it there is this.
+pub(super) fn missed(held: &WindowStep, what: &str) -> Difference {
+    let frame = |number: u64| (number > 0).then_some(nfsrdma_dissectors::frame::FrameNumber(number));
+    let [call, reply] = held.id.frames.map(frame);
+    let place = Some(DifferenceLocation { index: held.id.step, call, reply });
+    let half = |value: &str| DifferenceSide { place, frame: reply.or(call), value: Some(value.to_owned()) };
+    Difference {
+        kind: Kind::Reply,
+        operation: held.parts.title().to_owned(),
+        path: String::new(),
+        field: "",
+        times: 1,
+        a: half("there"),
+        b: half(what),
+    }
+}
+
+/// The recorded Reply without what protected its results (RFC 2203 section 5.3.2.2): a length and a number before them, and
+/// what follows.
+pub(super) fn plain<'a>(step: &TraceStep<'a>) -> Cow<'a, [u8]> {
+    let reply = &step.reply;
+    if step.asked.protection != GssProtection::INTEGRITY {
+        return Cow::Borrowed(reply.head.0);
+    }
+    let before = (reply.body as usize).checked_sub(8).and_then(|end| reply.head.0.get(..end));
+    let results = reply.head.0.get(reply.body as usize..reply.end as usize);
+    match before.zip(results) {
+        Some(both) => Cow::Owned([both.0, both.1].concat()),
+        None => Cow::Borrowed(reply.head.0),
+    }
+}
+
+/// Whether a message may say NFS4ERR_DELAY, NFS4ERR_GRACE or NFS3ERR_JUKEBOX anywhere: most do not, and need not be read.
+fn names_delay(message: &[u8]) -> bool {
+    message.chunks_exact(4).any(|word| matches!(word, [0, 0, 0x27, 0x18 | 0x1d]))
+}
+
+/// Whether READDIR says of an entry that its attributes are to be asked for later: rdattr_error is NFS4ERR_DELAY, as where another
+/// client has the file delegated. RFC 8881 section 5.8.1.12. The cursor stands at the beginning of the message.
+fn has_delayed_entry(message: &[u8], mut cursor: Cursor<'_>) -> bool {
+    if !names_delay(message) || rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).is_err() {
+        return false;
+    }
+    let Ok(reply) = v4::CompoundReply::decode(&mut cursor, &mut NullObserver) else { return false };
+    reply.operations().map_while(Result::ok).any(|results| {
+        let v4::Results::READDIR(Union::Ok(ok)) = results else { return false };
+        ok.reply.entries.iter().any(|entry| {
+            let mut attributes = entry.attrs.items().map_while(Result::ok);
+            attributes.any(|of| of == v4::Attribute::RDATTR_ERROR(v4::Nfsstat4::NFS4ERR_DELAY))
+        })
+    })
+}
+
+/// Whether a run takes the value of a slot of a Reply: counts that the session keeps itself, and the session that SEQUENCE
+/// repeats, tell nothing new.
+fn is_heard(slot: &MessageSlot) -> bool {
+    match slot.holds {
+        MessageSlotKind::STATEID_SEQID | MessageSlotKind::CREATE_SEQUENCE => true,
+        MessageSlotKind::SESSION => slot.part == VariableUse::DEFINED,
+        holds => !holds.is_count(),
+    }
+}
+
+/// Whether a Reply need not be read for what a slot holds before a Call is sent with that.
+fn may_wait(slot: &MessageSlot) -> bool {
+    matches!(
+        slot.holds,
+        MessageSlotKind::FILEHANDLE | MessageSlotKind::CHANGE | MessageSlotKind::WRITE_VERIFIER
+    ) || !is_heard(slot)
+}
+
+/// Whether a Reply must give what a slot holds: what the recorded one gave first, and later Calls are sent with. A stateid that
+/// may be left out is one that the server need not give: of a delegation, or of a copy that is done later.
+fn must_come(slot: &MessageSlot) -> bool {
+    let is_name = matches!(
+        slot.holds,
+        MessageSlotKind::FILEHANDLE | MessageSlotKind::CLIENTID | MessageSlotKind::SESSION
+    );
+    is_name && slot.part == VariableUse::DEFINED
+}
+
+/// How the recorded Reply went.
+fn recorded(step: &TraceStep<'_>, message: &[u8]) -> ReplyOutcome {
+    let items = recorded_items(step, |_| None);
+    ReplyOutcome::of(step.asked.described(), Cursor::new(message).with_chunks(&items))
+}
+
+/// The items that stand beside the recorded Reply, at their Positions in the message that [`plain`] gives; `content` is asked for
+/// the bytes of each by its number.
+pub(super) fn recorded_items<'s>(
+    step: &TraceStep<'_>,
+    content: impl Fn(usize) -> Option<&'s [u8]>,
+) -> Vec<ChunkItem<'s>> {
+    let before = if step.asked.protection == GssProtection::INTEGRITY { 8 } else { 0 };
+    let body = step.reply.body.saturating_sub(before);
+    let items = step.reply.items().into_iter().enumerate();
+    items
+        .filter(|(_, item)| item.length > 0)
+        .map(|(at, item)| ChunkItem {
+            position: item.position.map(|position| position.saturating_add(body)),
+            length: item.length,
+            bytes: content(at),
+        })
+        .collect()
+}

@@ -1,0 +1,587 @@
+//! What was heard is held to the recorded Reply, and the step has its state.
+//!
+//! Nothing that is sent depends on it. So it has time until nothing comes: a Reply is kept until then, and the next Calls go
+//! first. What is kept is bounded; where it is too much, the oldest is judged at once.
+
+use std::collections::VecDeque;
+use std::io::{Read, Seek};
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use nfsrdma_dissectors::nfs::v4::Operation;
+use nfsrdma_dissectors::rpc::auth::Flavor;
+use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
+use rustc_hash::FxHashMap;
+
+use super::super::call_description::{CallDescription, ROOT};
+use super::super::dependencies::effects::OperationEffect;
+use super::super::file_divergence::FileDivergence;
+use super::super::outcome::ReplyOutcome;
+use super::super::recovery;
+use super::super::reply_check::{ReplyCheckResult, ReplyPair, StepExecution};
+use super::super::report::ReplayStepState;
+use super::super::rules;
+use super::super::tree_check::StepConformance;
+use super::reply::{plain, recorded_items};
+use super::window::{WindowStep, unreadable};
+use super::{ReplayEngine, ReplayRunError, TEXT, touch};
+use crate::analysis::comparison::difference::{Difference, DifferenceSide, Kind};
+use crate::analysis::comparison::record::hash;
+use crate::replay::plan::reason::Reason;
+use crate::replay::trace::layout::LONGEST;
+use crate::replay::trace::{
+    CaptureCompleteness, MessageSlot, MessageSlotKind, NONE, PayloadContentState, TraceError, TracePayload,
+    TraceStep, keyed_content,
+};
+use crate::replay::transport::{ReplyPayloads, TransportReply};
+
+/// Bytes of Replies that are kept to be judged, and of room for others that stays.
+const KEPT: usize = 8 << 20;
+/// Rooms that stay.
+const ROOMS: usize = 1024;
+
+/// The state of a step whose recorded Reply tells of what another client did.
+const OUTSIDE: &str =
+    "changed by another client: its Calls are not in the capture, and the file was there as they left it";
+
+/// What a Reply is to a step.
+pub(super) enum ReplyDisposition {
+    /// The step is to be sent again.
+    Again,
+    /// The step has this state, whatever else the Reply says.
+    Settled(ReplayStepState),
+    /// It is to be judged.
+    Answer(ReplyFindings),
+}
+
+/// What was heard of a Reply before it is judged.
+#[derive(Debug, Default)]
+pub(super) struct ReplyFindings {
+    pub(super) outcome: ReplyOutcome,
+    /// How the recorded one went, where that matters.
+    pub(super) recorded: ReplyOutcome,
+    /// It answers to the slot and the sequence ID of its Call.
+    pub(super) is_echo: bool,
+    /// What it gives was not taken from it yet.
+    pub(super) is_unbound: bool,
+    /// What it must give and does not.
+    pub(super) missing: Option<MessageSlotKind>,
+    /// It gives another stateid for locks that have one.
+    pub(super) is_other_lock: bool,
+    /// It tells of what the same Call did before its connection went away.
+    pub(super) is_done_twice: bool,
+    /// The recorded one says of an entry of a directory that its attributes are to be asked for later.
+    pub(super) has_delayed_entry: bool,
+    /// When its Call was sent.
+    pub(super) sent: Option<Instant>,
+}
+
+/// A live Reply.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LiveReply<'a> {
+    pub(super) message: &'a [u8],
+    chunks: &'a [ChunkItem<'a>],
+}
+
+impl<'a> LiveReply<'a> {
+    /// At its beginning.
+    pub(super) fn cursor(self) -> Cursor<'a> {
+        Cursor::new(self.message).with_chunks(self.chunks)
+    }
+}
+
+impl<'a> From<&'a TransportReply<'_>> for LiveReply<'a> {
+    fn from(reply: &'a TransportReply<'_>) -> Self {
+        Self { message: reply.message, chunks: reply.payloads.items() }
+    }
+}
+
+/// The step of a Reply that is kept, and what is known of it. Its room is used again.
+#[derive(Debug, Default)]
+struct QueuedReplyCheck {
+    held: Box<WindowStep>,
+    answer: ReplyFindings,
+    latency: Duration,
+    reply: StoredReply,
+}
+
+impl QueuedReplyCheck {
+    /// Bytes that it keeps.
+    fn weight(&self) -> usize {
+        self.reply.bytes.len() + self.held.step.len() + self.held.sent.len()
+    }
+}
+
+/// A Reply that is kept.
+#[derive(Debug, Default)]
+struct StoredReply {
+    /// The message, and behind it what came in chunks.
+    bytes: Vec<u8>,
+    message: usize,
+    /// Where the content of each chunk is.
+    chunks: Vec<Range<usize>>,
+}
+
+impl StoredReply {
+    fn keep(&mut self, reply: &TransportReply<'_>) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(reply.message);
+        self.message = self.bytes.len();
+        self.chunks.clear();
+        for item in reply.payloads.items() {
+            let at = self.bytes.len();
+            self.bytes.extend_from_slice(item.bytes.unwrap_or_default());
+            self.chunks.push(at..self.bytes.len());
+        }
+    }
+
+    fn bytes(&self, range: Range<usize>) -> &[u8] {
+        self.bytes.get(range).unwrap_or_default()
+    }
+
+    fn payloads(&self) -> ReplyPayloads<'_> {
+        self.chunks.iter().map(|range| self.bytes(range.clone())).collect()
+    }
+
+    fn live<'a>(&'a self, payloads: &'a ReplyPayloads<'_>) -> LiveReply<'a> {
+        LiveReply { message: self.bytes(0..self.message), chunks: payloads.items() }
+    }
+}
+
+/// Replies that are kept to be judged, in the order in which they came.
+#[derive(Debug, Default)]
+pub(super) struct ReplyCheckQueue {
+    queue: VecDeque<QueuedReplyCheck>,
+    bytes: usize,
+    rooms: Vec<QueuedReplyCheck>,
+    /// Bytes of these rooms.
+    free: usize,
+}
+
+impl<R: Read + Seek> ReplayEngine<'_, R> {
+    /// Whether Replies wait to be judged.
+    pub(super) fn is_behind(&self) -> bool {
+        !self.unjudged.queue.is_empty()
+    }
+
+    /// Whether so many wait that they must be judged soon.
+    pub(super) fn is_far_behind(&self) -> bool {
+        self.unjudged.bytes > KEPT / 2
+    }
+
+    /// Keeps a Reply to be judged. Gives room for another step.
+    pub(super) fn judge_later(
+        &mut self,
+        held: Box<WindowStep>,
+        answer: ReplyFindings,
+        latency: Duration,
+        reply: &TransportReply<'_>,
+    ) -> Result<Box<WindowStep>, ReplayRunError> {
+        let mut kept = self.unjudged.rooms.pop().unwrap_or_default();
+        self.unjudged.free -= kept.reply.bytes.capacity();
+        kept.reply.keep(reply);
+        let room = std::mem::replace(&mut kept.held, held);
+        (kept.answer, kept.latency) = (answer, latency);
+        self.unjudged.bytes += kept.weight();
+        self.unjudged.queue.push_back(kept);
+        while self.unjudged.bytes > KEPT {
+            self.judge_next()?;
+        }
+        Ok(room)
+    }
+
+    /// Judges the Reply that has waited longest.
+    pub(super) fn judge_next(&mut self) -> Result<(), ReplayRunError> {
+        let Some(mut kept) = self.unjudged.queue.pop_front() else { return Ok(()) };
+        self.unjudged.bytes = self.unjudged.bytes.saturating_sub(kept.weight());
+        let QueuedReplyCheck { held, answer, latency, reply } = &mut kept;
+        let payloads = reply.payloads();
+        let live = reply.live(&payloads);
+        let state = match held.step.read() {
+            Some(step) => {
+                self.take_names(held, &step, live, answer);
+                self.judged(held, &step, live, answer, *latency)?
+            }
+            None => unreadable(),
+        };
+        if self.unjudged.queue.is_empty() {
+            self.awaited.clear();
+        }
+        self.report.settle(kept.held.id, kept.held.parts.title(), state, self.options.shown);
+        let late = self.judge.late(false);
+        if !late.is_empty() {
+            self.report.late(late, self.options.shown);
+        }
+        let free = self.unjudged.free + kept.reply.bytes.capacity();
+        if free <= KEPT && self.unjudged.rooms.len() < ROOMS {
+            kept.answer = ReplyFindings::default();
+            self.unjudged.free = free;
+            self.unjudged.rooms.push(kept);
+        }
+        Ok(())
+    }
+
+    /// Takes what a kept Reply gives, if that was not done yet.
+    fn take_names(
+        &mut self,
+        held: &WindowStep,
+        step: &TraceStep<'_>,
+        live: LiveReply<'_>,
+        answer: &mut ReplyFindings,
+    ) {
+        if std::mem::take(&mut answer.is_unbound) {
+            self.learn(held, live);
+            answer.missing = self.bind(step, live, &answer.outcome);
+        }
+    }
+
+    /// A step is to be sent: takes what kept Replies give, if it is sent with any of that.
+    pub(super) fn take_awaited(&mut self, step: &TraceStep<'_>) {
+        if self.awaited.is_empty()
+            || !step.call.slots.iter().any(|slot| self.awaited.contains(&slot.variable))
+        {
+            return;
+        }
+        self.awaited.clear();
+        let mut queue = std::mem::take(&mut self.unjudged.queue);
+        for QueuedReplyCheck { held, answer, reply, .. } in
+            queue.iter_mut().filter(|kept| kept.answer.is_unbound)
+        {
+            let payloads = reply.payloads();
+            if let Some(step) = held.step.read() {
+                self.take_names(held, &step, reply.live(&payloads), answer);
+            }
+        }
+        self.unjudged.queue = queue;
+    }
+
+    /// Judges all that waits, because what comes next depends on it.
+    pub(super) fn catch_up(&mut self) -> Result<(), ReplayRunError> {
+        while self.is_behind() {
+            self.judge_next()?;
+        }
+        Ok(())
+    }
+
+    /// The state of a step by its Reply.
+    pub(super) fn judged(
+        &mut self,
+        held: &WindowStep,
+        step: &TraceStep<'_>,
+        live: LiveReply<'_>,
+        answer: &ReplyFindings,
+        latency: Duration,
+    ) -> Result<ReplayStepState, TraceError> {
+        let (mut state, went) = match answer.is_echo {
+            true => self.state(held, step, live, answer, latency)?,
+            false => (ReplayStepState::Mismatched(vec![misplaced(held)]), StepConformance::Otherwise),
+        };
+        let given = match answer.missing {
+            Some(what) => Some([format!("gave a {}", what.words()), format!("gave no {}", what.words())]),
+            None => answer
+                .is_other_lock
+                .then(|| ["gave the stateid of these locks".into(), "gave another".into()]),
+        };
+        state = match (state, given) {
+            (
+                ReplayStepState::Matched | ReplayStepState::Tolerated(_) | ReplayStepState::Repaired(_),
+                Some(values),
+            ) => ReplayStepState::Mismatched(vec![misgiven(held, values)]),
+            (state, _) => state,
+        };
+        if held.piece.is_some() && state == ReplayStepState::Matched {
+            state = ReplayStepState::Repaired(recovery::SPLIT.code);
+        }
+        if held.resends > 0 {
+            state = recovery::state(state, answer.is_done_twice, held.renewals > 0);
+        }
+        if !is_as_recorded(&state) {
+            self.doubt_objects(held, step, &state);
+        }
+        if let Some(walk) = &mut self.walk {
+            walk.follow(step, &held.parts, (&state, went), held.is_racing, self.contents);
+        }
+        let live = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+        if step.origin.latency > 0 {
+            let of = self.report.of(held.parts.title());
+            for (latencies, value) in of.latencies.iter_mut().zip([step.origin.latency, live]) {
+                latencies.add(value);
+            }
+        }
+        Ok(state)
+    }
+
+    /// Nobody knows what a step has done to the objects that it names, if it may change them, nor which of what it told is true.
+    pub(super) fn doubt_objects(&mut self, held: &WindowStep, step: &TraceStep<'_>, state: &ReplayStepState) {
+        if !matches!(state, ReplayStepState::Mismatched(_)) && !held.parts.may_change() {
+            return;
+        }
+        let slots = step.call.slots.iter().chain(step.reply.slots.iter());
+        let handles =
+            slots.filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE).map(|slot| slot.variable);
+        self.judge.doubt(handles.chain(held.parts.files.iter().copied()), &held.parts.acts);
+    }
+
+    /// Holds the Reply to the recorded one.
+    fn state(
+        &mut self,
+        held: &WindowStep,
+        step: &TraceStep<'_>,
+        live: LiveReply<'_>,
+        ReplyFindings { outcome, recorded, has_delayed_entry, sent, .. }: &ReplyFindings,
+        latency: Duration,
+    ) -> Result<(ReplayStepState, StepConformance), TraceError> {
+        let message = plain(step);
+        if step.reply.seen != CaptureCompleteness::WHOLE {
+            return Ok((ReplayStepState::Repaired(Reason::ReplyLost.code()), StepConformance::AsRecorded));
+        }
+        if recorded.is_delayed() && outcome.is_done() && !self.options.strict {
+            return Ok((ReplayStepState::Tolerated(rules::DELAYED), StepConformance::Otherwise));
+        }
+        let key = self.contents.summary().key;
+        let is_text = held.parts.reads_link(step.asked.described());
+        let payloads = || step.reply.payloads.iter().filter(|payload| !payload.is_inside);
+        // The text of links alone is read; of file data the hash is enough.
+        let mut texts: Vec<Option<Vec<u8>>> = Vec::new();
+        self.known.clear();
+        for payload in payloads() {
+            let is_read = is_text
+                && payload.length <= TEXT
+                && matches!(payload.content, PayloadContentState::KEPT | PayloadContentState::ZEROS);
+            let mut text = Vec::new();
+            let is_known = is_read && self.contents.content(&payload, &mut text)?;
+            if is_text {
+                texts.push(is_known.then_some(text));
+            }
+            if !is_known {
+                self.known.push((payload.length, expected(key, &payload, &mut self.keyed)));
+            }
+        }
+        let text = |at: usize| texts.get(at).and_then(Option::as_deref);
+        let items = recorded_items(step, text);
+        let parts = &held.parts;
+        let is_directory = |file: &u32| *file == ROOT || self.seeded.directories.contains(file);
+        self.directories.clear();
+        self.directories.extend(parts.files.iter().map(is_directory));
+        let listing = listing(step, parts);
+        let verdict = self.judge.judge(&ReplyPair {
+            step: held.id.step,
+            frames: held.id.frames,
+            title: held.parts.title(),
+            procedure: step.asked.described(),
+            recorded: Cursor::new(&message).with_chunks(&items),
+            known: &self.known,
+            live: live.cursor(),
+            chunks: live.chunks,
+            directories: &self.directories,
+            files: &parts.files,
+            done: sent.map(|sent| StepExecution {
+                operations: &parts.operations,
+                acts: &parts.acts,
+                slots: [step.call.slots, step.reply.slots],
+                turn: held.turn,
+                captured: step.origin.time,
+                times: [sent, sent + latency],
+                is_alone: !held.is_racing && !held.is_crowded && held.resends == 0,
+                is_as_captured: !held.has_fewer && held.piece.is_none() && held.resends == 0,
+                seeded: &self.seeded.handles,
+                statuses: &outcome.statuses,
+            }),
+            is_racing: held.is_racing,
+            listing,
+        });
+        let is_file = |slot: &MessageSlot| {
+            slot.holds == MessageSlotKind::FILEHANDLE && !self.seeded.directories.contains(&slot.variable)
+        };
+        let variables = step.call.slots.iter().chain(step.reply.slots.iter()).filter(is_file);
+        let files: Vec<u32> = variables.map(|slot| slot.variable).collect();
+        let mut touched = FileDivergence::default();
+        files.iter().filter_map(|file| self.otherwise.get(file)).for_each(|of| touched.join(of));
+        if !self.undone_in.is_empty() {
+            let mut slots = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
+            if slots.any(|slot| self.undone_in.contains(&slot.variable)) {
+                touched.join(&FileDivergence::of_operation(
+                    Some(Operation::REMOVE),
+                    OperationEffect::Remove(0),
+                    0,
+                ));
+            }
+        }
+        let copies = [Operation::COPY, Operation::CLONE].iter().any(|copy| parts.operations.contains(copy));
+        // Which operations were done in the capture alone, or here alone.
+        let from = match verdict {
+            ReplyCheckResult::Unsupported(..) => Some(outcome.statuses.len().saturating_sub(1)),
+            ReplyCheckResult::Tolerated(rules::ROOM) => Some(0),
+            _ => (copies && !touched.is_nothing()).then_some(0),
+        };
+        if let Some(from) = from {
+            touch_by(&mut self.otherwise, step, parts, &files, from);
+        }
+        if let ReplyCheckResult::Mismatched(differences) = &verdict
+            && self.judge.is_on(rules::AFTER)
+            && !held.is_racing
+            && !touched.is_outside()
+            && !touched.explains(differences)
+            && let Some(outside) = self.changed_outside(step, parts, live, differences)?
+        {
+            files.iter().for_each(|file| touch(&mut self.otherwise, *file, &outside));
+            touched.join(&outside);
+        }
+        let mut went = StepConformance::AsRecorded;
+        let is_after = match &verdict {
+            ReplyCheckResult::Mismatched(differences)
+                if (self.judge.is_on(rules::AFTER) || self.options.chosen.is_some())
+                    && touched.explains(differences) =>
+            {
+                let is_other_way =
+                    |one: &Difference| matches!(one.kind, Kind::Status | Kind::Missing | Kind::Extra);
+                went = match differences.iter().any(is_other_way) {
+                    true => StepConformance::Otherwise,
+                    false => StepConformance::WithOtherAttributes,
+                };
+                let reads = differences.iter().any(|one| one.kind == Kind::Data);
+                !reads || self.is_same_beside(step, live, &touched)?
+            }
+            _ => false,
+        };
+        if is_after && went == StepConformance::Otherwise && !touched.is_outside() {
+            // What it has not done here, or has done, others find.
+            self.left_undone(step, parts);
+            self.leaves_open |= parts.operations.contains(&Operation::OPEN);
+        }
+        let state = match verdict {
+            ReplyCheckResult::Mismatched(_)
+                if *has_delayed_entry && outcome.is_done() && !self.options.strict =>
+            {
+                ReplayStepState::Tolerated(rules::DELAYED)
+            }
+            ReplyCheckResult::Mismatched(differences)
+                if step.asked.flavor == Flavor::RPCSEC_GSS.0
+                    && self.signing.is_none()
+                    && self.judge.is_of_rights(&differences) =>
+            {
+                ReplayStepState::Tolerated(rules::CREDENTIALS)
+            }
+            // An open is there still that no step closes: one in the place of a delegation, or one whose CLOSE was not sent.
+            ReplyCheckResult::Mismatched(differences)
+                if self.leaves_open && self.judge.is_of_opens(&differences) =>
+            {
+                ReplayStepState::Tolerated(rules::DELEGATION)
+            }
+            ReplyCheckResult::Mismatched(_)
+                if is_after && touched.is_outside() && !parts.acts.iter().any(|act| act.is_change()) =>
+            {
+                ReplayStepState::Unreplayable(OUTSIDE.into())
+            }
+            ReplyCheckResult::Mismatched(_) if is_after => ReplayStepState::Tolerated(rules::AFTER),
+            ReplyCheckResult::Matched | ReplyCheckResult::Tolerated(_) if held.reason.is_some() => {
+                ReplayStepState::Repaired(held.reason.map_or("", Reason::code))
+            }
+            ReplyCheckResult::Matched if held.has_fewer => {
+                ReplayStepState::Tolerated(rules::ATTRIBUTES_OFFERED)
+            }
+            ReplyCheckResult::Matched if held.has_other_wants => {
+                ReplayStepState::Tolerated(rules::DELEGATION)
+            }
+            ReplyCheckResult::Matched if held.tries > 0 => ReplayStepState::Tolerated(rules::DELAYED),
+            ReplyCheckResult::Matched => ReplayStepState::Matched,
+            ReplyCheckResult::Tolerated(rule) => ReplayStepState::Tolerated(rule),
+            ReplyCheckResult::Unsupported(operation, status) => ReplayStepState::Unreplayable(format!(
+                "unsupported: the server has no {operation} ({status})"
+            )),
+            ReplyCheckResult::Mismatched(differences) => ReplayStepState::Mismatched(differences),
+        };
+        Ok((state, went))
+    }
+}
+
+/// Whether a step that has this state has changed the same objects as in the capture.
+fn is_as_recorded(state: &ReplayStepState) -> bool {
+    match state {
+        ReplayStepState::Matched | ReplayStepState::Repaired(_) => true,
+        ReplayStepState::Tolerated(rule) => {
+            ![rules::DELAYED, rules::ROOM, rules::AFTER, rules::CREDENTIALS].contains(rule)
+        }
+        ReplayStepState::Mismatched(differences) => differences.iter().all(|one| one.kind == Kind::Relation),
+        ReplayStepState::Skipped(_) | ReplayStepState::Unreplayable(_) => false,
+    }
+}
+
+/// Notes what operations from this one on have changed that were done in the capture alone, or here alone. `files` are all that
+/// the step names.
+pub(super) fn touch_by(
+    otherwise: &mut FxHashMap<u32, FileDivergence>,
+    step: &TraceStep<'_>,
+    parts: &CallDescription,
+    files: &[u32],
+    from: usize,
+) {
+    for (at, act) in parts.acts.iter().enumerate().skip(from) {
+        let payloads = step.call.payloads.iter().filter(|payload| payload.operation as usize == at);
+        let written = payloads.map(|payload| u64::from(payload.length)).sum();
+        let touched = FileDivergence::of_operation(parts.operations.get(at).copied(), *act, written);
+        let file = parts.files.get(at).filter(|file| files.contains(file) && !touched.is_of_names());
+        for file in file.map_or(files, std::slice::from_ref) {
+            touch(otherwise, *file, &touched);
+        }
+    }
+}
+
+/// SEQUENCE answers to another slot than it was sent on. RFC 8881 section 18.46.3.
+fn misplaced(held: &WindowStep) -> Difference {
+    let half = |value: &str| DifferenceSide { place: None, frame: None, value: Some(value.to_owned()) };
+    Difference {
+        kind: Kind::Result,
+        operation: held.parts.title().to_owned(),
+        path: "SEQUENCE".into(),
+        field: "",
+        times: 1,
+        a: half("the session, slot and sequence ID of the Call"),
+        b: half("others"),
+    }
+}
+
+/// The Reply does not give what it must, because later Calls are sent with it, or because it was given before.
+fn misgiven(held: &WindowStep, values: [String; 2]) -> Difference {
+    let [a, b] = values.map(|value| DifferenceSide { place: None, frame: None, value: Some(value) });
+    Difference {
+        kind: Kind::Identity,
+        operation: held.parts.title().to_owned(),
+        path: String::new(),
+        field: "",
+        times: 1,
+        a,
+        b,
+    }
+}
+
+/// The directory that is listed, and whether the listing begins.
+fn listing(step: &TraceStep<'_>, parts: &CallDescription) -> Option<(u32, bool)> {
+    if !parts.lists(step.asked.described()) {
+        return None;
+    }
+    let is_first = !step.call.slots.iter().any(|slot| slot.holds == MessageSlotKind::COOKIE);
+    let at = parts.operations.iter().position(|operation| *operation == Operation::READDIR);
+    let directory = match at {
+        Some(at) => parts.files.get(at).copied(),
+        None => {
+            let slot = step.call.slots.iter().find(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
+            slot.map(|slot| slot.variable)
+        }
+    };
+    Some((directory.unwrap_or(NONE), is_first))
+}
+
+/// The hash that file data of a Reply must have.
+fn expected(key: u64, payload: &TracePayload, room: &mut Vec<u8>) -> Option<u128> {
+    match payload.content {
+        PayloadContentState::UNKNOWN => None,
+        PayloadContentState::KEYED if payload.length > LONGEST => None,
+        PayloadContentState::KEYED => {
+            room.resize(payload.length as usize, 0);
+            keyed_content::fill(key, payload.file, payload.offset, room);
+            Some(hash(room))
+        }
+        _ => Some(u128::from_be_bytes(payload.hash)),
+    }
+}

@@ -1,0 +1,103 @@
+//! Replies that do not come: the Call is sent once more, then it is given up, and after several times in a row so is the server.
+
+use std::io::{Read, Seek};
+use std::time::Instant;
+
+use super::window::tagged;
+use super::{OptionalReplayRecorder, ReplayEngine, ReplayRunError, SILENCES};
+
+impl<R: Read + Seek> ReplayEngine<'_, R> {
+    /// Calls whose Reply has not come in time.
+    pub(super) fn expire(
+        &mut self,
+        now: Instant,
+        tape: &mut OptionalReplayRecorder,
+    ) -> Result<(), ReplayRunError> {
+        self.look_for_stall(now);
+        self.expire_substitutes(now);
+        let timeout = self.options.timeout;
+        while let Some((sent, tag)) = self.expiries.front().copied() {
+            let Some(seat) = self.seats.find(tag) else {
+                self.expiries.pop_front();
+                continue;
+            };
+            if now.saturating_duration_since(sent) <= timeout {
+                break;
+            }
+            self.expiries.pop_front();
+            let flight = self.seats.get(seat).and_then(|held| held.flight);
+            // It was sent again since then.
+            let Some((connection, _)) = flight.filter(|(_, again)| *again == sent) else { continue };
+            let what = format!("no Reply within {} s", timeout.as_secs_f64());
+            // It may have been lost on its way: once it is sent again, on another connection, unless the run is to end.
+            let is_first =
+                self.seats.get_mut(seat).is_some_and(|held| !std::mem::replace(&mut held.was_silent, true));
+            match is_first && !self.report.is_interrupted {
+                true => self.lose(tag, &what, tape)?,
+                false => self.fail(tag, &what, tape)?,
+            }
+            // Calls that were in flight together are silent together.
+            if self.silent_since.is_none_or(|since| sent > since) {
+                self.is_silent(now);
+                self.abandon_silent(&what, tape)?;
+            }
+            // What may still come there belongs to nobody; the next Call has a connection of its own.
+            self.forget(connection);
+        }
+        Ok(())
+    }
+
+    /// No Reply came within the timeout once more; after too many times in a row the server is given up.
+    fn is_silent(&mut self, now: Instant) {
+        (self.silences, self.silent_since) = (self.silences + 1, Some(now));
+        if self.silences >= SILENCES {
+            let why = format!(
+                "{}: no Reply within {} s, {SILENCES} times in a row; check that the server runs",
+                self.target.name,
+                self.options.timeout.as_secs_f64()
+            );
+            self.give_up_on_server(&why);
+        }
+    }
+
+    /// What is in flight to a server that was given up is not waited for.
+    fn abandon_silent(
+        &mut self,
+        what: &str,
+        tape: &mut OptionalReplayRecorder,
+    ) -> Result<(), ReplayRunError> {
+        if self.silences < SILENCES { Ok(()) } else { self.abandon(what, tape) }
+    }
+
+    /// No step is in flight, and those that are to go wait for what else was asked, as for the Reply that gives a new connection
+    /// more than one credit.
+    fn look_for_stall(&mut self, now: Instant) {
+        let waits = self.restart.is_some() || self.lines.iter().any(|line| !line.parked.is_empty());
+        if self.in_flight > 0 || !waits || self.report.unreachable.is_some() {
+            self.stalled_since = None;
+            return;
+        }
+        let since = *self.stalled_since.get_or_insert(now);
+        if now.saturating_duration_since(since) > self.options.timeout {
+            self.stalled_since = None;
+            self.is_silent(now);
+            let connections: Vec<_> = self.lines.iter().map(|line| line.connection).collect();
+            connections.into_iter().for_each(|connection| self.forget(connection));
+        }
+    }
+
+    /// Nothing that is in flight is waited for any more.
+    pub(super) fn abandon(
+        &mut self,
+        what: &str,
+        tape: &mut OptionalReplayRecorder,
+    ) -> Result<(), ReplayRunError> {
+        self.abandon_substitutes();
+        for seat in self.seats.flying() {
+            if let Some(held) = self.seats.get(seat) {
+                self.fail(tagged(self.number, seat, held.turn), what, tape)?;
+            }
+        }
+        Ok(())
+    }
+}

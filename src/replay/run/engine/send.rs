@@ -1,0 +1,464 @@
+//! A step becomes a Call of this run, and goes.
+
+use std::io::{Read, Seek};
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use nfsrdma_dissectors::nfs::v4::Operation;
+use nfsrdma_dissectors::rpc::auth::{AuthSys, Flavor, NoneVerifier, StartTls};
+use nfsrdma_dissectors::rpc::{self, Credential, Program, Verifier, Xid, universal_address};
+use nfsrdma_dissectors::xdr::{Encoder, List, Text, Xdr};
+
+use super::super::call_description::CallDescription;
+use super::super::captured_opens::CapturedOpens;
+use super::super::compound_rewrite::{self, adapt};
+use super::super::dependencies::effects::OperationEffect;
+use super::super::file_divergence::FileDivergence;
+use super::super::recording::ReplaySentCall;
+use super::super::report::ReplayStepState;
+use super::io_split::{MissingValueReason, SplitIoPiece};
+use super::window::{WindowStep, tagged, unreadable};
+use super::{OptionalReplayRecorder, ReplayEngine, ReplayRunError, SLACK, StepSendOutcome, UNGIVEN, touch};
+use crate::replay::containment::{ContainedTransport, ReplyIdentifiers};
+use crate::replay::trace::emission::{EmittedHeader, captured, emit};
+use crate::replay::trace::{
+    ChunkSegmentLengths, GssProtection, MessageSlotKind, NONE, PayloadContentState, TraceError, TracePayload,
+    TraceReader, TraceStep, keyed_content,
+};
+use crate::replay::transport::{
+    CallTag, CapturedCallForm, ExpectedReply, PayloadSource, RequestedCallForm, SubmitError, SubmitRefusal,
+    TransportCall, TransportPayload as Sent,
+};
+
+/// Stands in the places of payloads that a Call does not have.
+const NO_PAYLOAD: Sent<'static> = Sent { position: 0, source: PayloadSource::Copied(&[]) };
+
+impl<R: Read + Seek> ReplayEngine<'_, R> {
+    /// Sends a step that may go.
+    pub(super) fn send(
+        &mut self,
+        seat: u32,
+        held: &mut WindowStep,
+        transport: &mut ContainedTransport<'_>,
+        tape: &mut OptionalReplayRecorder,
+    ) -> Result<StepSendOutcome, ReplayRunError> {
+        let WindowStep { step: kept, parts, .. } = &*held;
+        let Some(step) = kept.read() else {
+            return Ok(StepSendOutcome::Settled(unreadable()));
+        };
+        if !matches!(Program(step.asked.program), Program::NFS | Program::NFSACL) {
+            return self.ask(held, tape);
+        }
+        if let Some(why) = self.makes_refused(&step, parts) {
+            return Ok(StepSendOutcome::Settled(ReplayStepState::Unreplayable(why)));
+        }
+        self.take_awaited(&step);
+        if held.is_lost {
+            return Ok(match self.send_again(seat, held, transport, tape)? {
+                StepSendOutcome::Settled(ReplayStepState::Unreplayable(why)) => StepSendOutcome::Settled(
+                    self.unanswered(held, &format!("the connection went away; {why}"))?,
+                ),
+                going => going,
+            });
+        }
+        if let Some(state) = self.not_reclaimed(held, &step) {
+            return Ok(StepSendOutcome::Settled(state));
+        }
+        let root = &self.seeded.root;
+        let borrowed = self.borrowed_by(&step);
+        let gives_back = parts.operations.contains(&Operation::DELEGRETURN);
+        if gives_back {
+            let mut stateids = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::STATEID);
+            let is_lost = |variable| self.values.get(variable).is_none();
+            if stateids.any(|slot| is_lost(slot.variable)) || borrowed.iter().any(|one| !one.is_own) {
+                return Ok(StepSendOutcome::Settled(ReplayStepState::Skipped(UNGIVEN.into())));
+            }
+        }
+        let slot = held.slot.and_then(|(session, slot)| {
+            let live = self.values.session(session)?;
+            let slot = live.slot(slot);
+            live.is_busy(slot).then_some((session, slot))
+        });
+        if let Some(slot) = slot {
+            return Ok(StepSendOutcome::Slot(slot));
+        }
+        let number = match self.line(&step, transport)? {
+            Ok(number) => number,
+            Err(going) => return Ok(going),
+        };
+        let Some(line) = self.lines.get_mut(number) else { return Ok(StepSendOutcome::Parked(number)) };
+        // It would be made in vain.
+        if transport.credits(line.connection).is_some_and(|credits| credits.left() == 0) {
+            return Ok(StepSendOutcome::Parked(number));
+        }
+        line.xid = line.xid.wrapping_add(1);
+        let xid = Xid(line.xid);
+        self.values.begin(step.call.body);
+        if let Some((session, slot)) = held.slot {
+            self.values.on_slot(session, slot);
+        }
+        let header = new_header(&step, xid);
+        let is_unsigned = header.is_some() && self.signing.is_none();
+        let header = header.as_deref().map_or(EmittedHeader::Xid(xid), EmittedHeader::New);
+        let emitted = emit(&step.call, header, &mut self.values, &mut self.out, &mut self.placed);
+        let is_emitted = emitted.is_ok();
+        let opens = match !self.options.wants_as_asked && parts.operations.contains(&Operation::OPEN) {
+            true => CapturedOpens::of(&step),
+            false => CapturedOpens::default(),
+        };
+        let callback = match parts.operations.contains(&Operation::SETCLIENTID) {
+            true => self.callback(&step, number, transport),
+            false => None,
+        };
+        let live_server = compound_rewrite::CompoundRewriteContext {
+            root,
+            supported: self.seeded.supported.as_deref().filter(|_| !self.options.strict),
+            opens: &opens,
+            is_unsigned,
+            callback,
+            borrowed: &borrowed,
+        };
+        let is_adaptable = !borrowed.is_empty() || parts.is_adaptable(live_server.supported);
+        let adapted = match is_adaptable && is_emitted {
+            true => adapt(&mut self.out, &mut self.placed, live_server),
+            false => Some(compound_rewrite::CompoundRewrites::default()),
+        };
+        let has_fewer = adapted.is_some_and(|adapted| adapted.has_fewer);
+        let has_other_wants = adapted.is_some_and(|adapted| adapted.has_other_wants);
+        let rerooted = !parts.has_root() || adapted.is_some_and(|adapted| adapted.is_rooted);
+        let refused = match self.unsendable(is_emitted) {
+            None if !rerooted => Some("root: the root cannot be put in the place of PUTROOTFH".into()),
+            None if self.placed.len() > TransportCall::MAX_PAYLOADS => {
+                Some("payloads: more than can be sent".into())
+            }
+            why => why,
+        };
+        if let Some(why) = refused {
+            return Ok(StepSendOutcome::Settled(ReplayStepState::Unreplayable(why)));
+        }
+        let piece = match self.cut(&step, parts, (held.slot, held.piece)) {
+            Ok(piece) => piece,
+            Err(state) => return Ok(StepSendOutcome::Settled(state)),
+        };
+        let tag = tagged(self.number, seat, held.turn);
+        // What closes an open of this program's own is no step of the capture.
+        let mut nobody = None;
+        let tape = if gives_back && !borrowed.is_empty() { &mut nobody } else { tape };
+        let (sent, gives) = match self.submit(&step, (parts, piece), (number, xid, tag), transport, tape)? {
+            Ok(sent) => sent,
+            Err(going) => return Ok(going),
+        };
+        if let Some(mut piece) = piece {
+            piece.since.get_or_insert(sent);
+            if held.piece.is_none() {
+                held.joined.clear();
+            }
+            held.piece = Some(piece);
+        }
+        if gives_back {
+            held.is_substituted = !borrowed.is_empty();
+            for one in &borrowed {
+                self.values.carries_seqid(one.variable, one.operation as u32, one.seqid);
+            }
+        }
+        self.values.swap_used(&mut held.used);
+        if let Some(slot) = held.used.slot {
+            self.values.occupy(slot, true, false);
+        }
+        held.since = self.recoveries;
+        held.has_fewer = has_fewer;
+        held.has_other_wants = has_other_wants;
+        self.sent += u64::from(held.tries == 0);
+        self.fly((number, tag, sent), gives, held);
+        Ok(StepSendOutcome::Sent)
+    }
+
+    /// Where this run listens for the client that a SETCLIENTID is of. RFC 7530 section 16.33.
+    fn callback(
+        &mut self,
+        step: &TraceStep<'_>,
+        number: usize,
+        transport: &ContainedTransport<'_>,
+    ) -> Option<SocketAddr> {
+        let message = &step.call;
+        // Where the captured client did not listen, no delegation was given.
+        let listened = message.slots.iter().any(|slot| {
+            let is_told = slot.holds == MessageSlotKind::HOST && slot.at >= message.body;
+            let text = captured(message.head.0, &slot).filter(|_| is_told);
+            let address = text.and_then(universal_address::parse);
+            address.is_some_and(|address| address.port() != 0 && !address.ip().is_unspecified())
+        });
+        let terms = self.lines.get(number).and_then(|line| transport.terms(line.connection));
+        let address =
+            self.callbacks.address((self.number, step.caller.client), terms.filter(|_| listened)?)?;
+        self.containment.listens_at(SocketAddr::new(address.ip().to_canonical(), address.port()));
+        Some(address)
+    }
+
+    /// Submits the Call that was emitted. Gives when it went and what its Reply may give, or what becomes of it if it could not.
+    pub(super) fn submit(
+        &mut self,
+        step: &TraceStep<'_>,
+        (parts, piece): (&CallDescription, Option<SplitIoPiece>),
+        (number, xid, tag): (usize, Xid, CallTag),
+        transport: &mut ContainedTransport<'_>,
+        tape: &mut OptionalReplayRecorder,
+    ) -> Result<Result<(Instant, ReplyIdentifiers), StepSendOutcome>, ReplayRunError> {
+        let Some(connection) = self.lines.get(number).map(|line| line.connection) else {
+            return Ok(Err(StepSendOutcome::Parked(number)));
+        };
+        if self.is_window_full(step) {
+            return Ok(Err(StepSendOutcome::Parked(number)));
+        }
+        self.fill(step, piece)?;
+        let is_signed = match self.sign(step, xid) {
+            Ok(is_signed) => is_signed,
+            Err(error) => {
+                return Ok(Err(StepSendOutcome::Settled(ReplayStepState::Unreplayable(format!(
+                    "security: {error}"
+                )))));
+            }
+        };
+        let (message, placed) = match self.signing.as_ref().filter(|_| is_signed) {
+            Some(signing) => (&signing.message, &signing.placed),
+            None => (&self.out, &self.placed),
+        };
+        let mut payloads = [NO_PAYLOAD; TransportCall::MAX_PAYLOADS];
+        for ((payload, placed), content) in payloads.iter_mut().zip(placed).zip(&self.buffers) {
+            *payload = Sent { position: placed.position, source: PayloadSource::Copied(content) };
+        }
+        let is_whole = is_signed && step.asked.protection == GssProtection::INTEGRITY;
+        let most = if is_whole { 0 } else { TransportCall::MAX_PAYLOADS };
+        self.needs.clear();
+        let of_piece = piece.map_or(u32::MAX, |piece| piece.length_bytes);
+        self.needs.extend(step.needs.payloads.iter().take(most).map(|bytes| bytes.min(of_piece)));
+        let chunks = (self.options.captured_chunks && piece.is_none()).then(|| SendChunkLengths::of(step));
+        let lists = chunks.as_ref().map(SendChunkLengths::lists);
+        // A Reply chunk as captured has the room that it had.
+        let offered = chunks
+            .as_ref()
+            .map_or(0, |chunks| chunks.reply.iter().fold(0, |sum: u32, one| sum.saturating_add(*one)));
+        // What is protected comes in the message.
+        let inside = step.needs.payloads.iter().filter(|_| is_whole).fold(SLACK, u32::saturating_add);
+        let expected = if offered > 0 { offered } else { step.needs.message.saturating_add(inside) };
+        let call = TransportCall {
+            xid,
+            tag,
+            message,
+            payloads: payloads.get(..placed.len()).unwrap_or_default(),
+            reply: ExpectedReply { message: expected, payloads: &self.needs },
+            shape: match chunks.as_ref().zip(lists.as_ref()) {
+                Some((chunks, lists)) => RequestedCallForm::Captured(chunks.shape(lists)),
+                None => RequestedCallForm::Fitting,
+            },
+        };
+        let call = match self.containment.admit(call) {
+            Ok(call) => call,
+            Err(escape) => {
+                return Ok(Err(StepSendOutcome::Settled(ReplayStepState::Unreplayable(escape.to_string()))));
+            }
+        };
+        match transport.submit(connection, &call) {
+            Ok(_) => {}
+            Err(SubmitError::Busy(_)) => return Ok(Err(StepSendOutcome::Parked(number))),
+            // Its end is told yet.
+            Err(SubmitError::Refused(SubmitRefusal::Closed)) => {
+                self.forget(connection);
+                return Ok(Err(StepSendOutcome::Unreachable(Instant::now())));
+            }
+            Err(error) => {
+                return Ok(Err(StepSendOutcome::Settled(ReplayStepState::Unreplayable(format!(
+                    "transport: {error}"
+                )))));
+            }
+        }
+        // What is written down of it takes time of its own.
+        let now = Instant::now();
+        if let (Some(tape), Some(terms)) = (tape, transport.terms(connection)) {
+            tape.gone(&ReplaySentCall {
+                call: call.call(),
+                connection,
+                terms,
+                credits: transport.credits(connection).map_or(0, |credits| credits.requested),
+                party: self.number,
+                client: step.caller.client,
+                roots: &parts.roots(),
+                step: step.origin.id,
+            });
+        }
+        Ok(Ok((now, call.gives())))
+    }
+
+    /// A step is in flight since then. What was sent stays with it, in the room of what it sent before.
+    pub(super) fn fly(
+        &mut self,
+        (number, tag, now): (usize, CallTag, Instant),
+        gives: ReplyIdentifiers,
+        held: &mut WindowStep,
+    ) {
+        let Some(connection) = self.lines.get(number).map(|line| line.connection) else { return };
+        std::mem::swap(&mut self.out, &mut held.sent);
+        std::mem::swap(&mut self.placed, &mut held.placed);
+        self.started.get_or_insert(now);
+        held.gives = gives;
+        let is_change = held.parts.acts.iter().any(|act| act.is_change());
+        let (seats, mut crowded) = (&self.seats, Vec::new());
+        let is_flying = |tag| seats.find(tag).is_some();
+        held.is_crowded |= self.crowd.admit(tag, is_change, is_flying, |tag| crowded.push(tag));
+        for seat in crowded.into_iter().filter_map(|tag| self.seats.find(tag)).collect::<Vec<_>>() {
+            if let Some(other) = self.seats.get_mut(seat) {
+                other.is_crowded = true;
+            }
+        }
+        held.flight = Some((connection, now));
+        held.signature = self.signing.as_mut().and_then(|signing| signing.last.take());
+        if let Some(due) = held.due.filter(|_| held.tries == 0 && held.resends == 0) {
+            self.report.lateness.add(now.saturating_duration_since(due));
+        }
+        if self.expiries.len() > 2 * self.options.window + 64 {
+            // One that is late has kept those that were sent after it and are done.
+            let seats = &self.seats;
+            self.expiries.retain(|(_, tag)| seats.find(*tag).is_some());
+        }
+        self.expiries.push_back((now, tag));
+        self.in_flight += 1;
+        // That of an own open is none of the trace.
+        self.report.calls += u64::from(!held.is_substituted);
+    }
+
+    /// Why a step is not sent that would make again what the server did not take: it would be another object.
+    fn makes_refused(&self, step: &TraceStep<'_>, parts: &CallDescription) -> Option<String> {
+        if self.lacks.is_empty()
+            || !parts
+                .acts
+                .iter()
+                .any(|act| matches!(act, OperationEffect::Make(_) | OperationEffect::Open(_, true)))
+        {
+            return None;
+        }
+        let mut given = step.reply.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
+        let lack = given.find_map(|slot| self.lacks.get(&slot.variable).copied());
+        lack.filter(|lack| *lack == MissingValueReason::Object).map(MissingValueReason::text)
+    }
+
+    /// Why a Call must not be sent: what has no value here would name something of the captured server.
+    pub(super) fn unsendable(&self, is_emitted: bool) -> Option<String> {
+        match self.values.unbound() {
+            Some(slot) if self.lacks.contains_key(&slot.variable) => {
+                self.lacks.get(&slot.variable).map(|lack| lack.text())
+            }
+            Some(slot) => {
+                Some(format!("no-value: no Reply of this run has given the {}", slot.holds.words()))
+            }
+            None if !is_emitted => Some("wrong-slot: a place in the Call cannot have its value".into()),
+            None => None,
+        }
+    }
+
+    /// Reads the file data of the Call.
+    fn fill(&mut self, step: &TraceStep<'_>, piece: Option<SplitIoPiece>) -> Result<(), TraceError> {
+        while self.buffers.len() < self.placed.len() {
+            self.buffers.push(Vec::new());
+        }
+        let key = self.contents.summary().key;
+        for (placed, buffer) in self.placed.iter().zip(&mut self.buffers) {
+            let is_known = match piece {
+                None => content(self.contents, key, &placed.payload, buffer)?,
+                Some(piece) => {
+                    let whole = step.call.payloads.iter().find(|payload| !payload.is_inside);
+                    let whole = whole.unwrap_or_else(|| placed.payload.clone());
+                    let is_known = content(self.contents, key, &whole, buffer)?;
+                    buffer.drain(..buffer.len().min(piece.done_bytes as usize));
+                    buffer.truncate(piece.length_bytes as usize);
+                    is_known
+                }
+            };
+            // What is read there later is not what was captured.
+            if !is_known && placed.payload.file != NONE {
+                let TracePayload { offset, length, .. } = placed.payload;
+                let touched = FileDivergence::of_data(offset, offset.saturating_add(length.into()));
+                touch(&mut self.otherwise, placed.payload.file, &touched);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Puts the content of a payload into a buffer; zeros where it is not known. Gives whether it is.
+pub(super) fn content<R: Read + Seek>(
+    contents: &mut TraceReader<R>,
+    key: u64,
+    payload: &TracePayload,
+    buffer: &mut Vec<u8>,
+) -> Result<bool, TraceError> {
+    let is_keyed = payload.content == PayloadContentState::KEYED;
+    let is_known = contents.content(payload, buffer)?;
+    if !is_known {
+        buffer.clear();
+        buffer.resize(payload.length as usize, 0);
+        if is_keyed {
+            keyed_content::fill(key, payload.file, payload.offset, buffer);
+        }
+    }
+    Ok(is_known || is_keyed)
+}
+
+/// A header of AUTH_SYS for a Call that had RPCSEC_GSS, whose context this run has not: it goes so, or is signed anew.
+pub(super) fn new_header(step: &TraceStep<'_>, xid: Xid) -> Option<Vec<u8>> {
+    let is_secured =
+        step.asked.flavor == Flavor::RPCSEC_GSS.0 || step.asked.protection != GssProtection::PLAIN;
+    if !is_secured {
+        return None;
+    }
+    let mut encoder = Encoder::new();
+    unsigned_header(
+        (Program(step.asked.program), step.asked.version, step.asked.procedure),
+        xid,
+        &mut encoder,
+    );
+    Some(encoder.finish().0)
+}
+
+/// The header of a Call of AUTH_SYS: program, version and procedure.
+pub(super) fn unsigned_header((prog, vers, proc): (Program, u32, u32), xid: Xid, encoder: &mut Encoder) {
+    let machinename = Text(env!("CARGO_PKG_NAME").as_bytes());
+    let sys = AuthSys { stamp: 0, machinename, uid: 0, gid: 0, gids: List::default() };
+    let body = rpc::RpcMsgBody::Call(rpc::CallBody {
+        rpcvers: rpc::VERSION,
+        prog,
+        vers,
+        proc,
+        cred: Credential::Sys(rpc::auth::EnclosedAuthBody::Known(sys)),
+        verf: Verifier::None(NoneVerifier { body: StartTls::default() }),
+    });
+    rpc::RpcMsg { xid, body }.encode(encoder);
+}
+
+/// The chunks that a Call had, as the transport takes them.
+struct SendChunkLengths {
+    call: Vec<u32>,
+    reads: Vec<Vec<u32>>,
+    writes: Vec<Vec<u32>>,
+    reply: Vec<u32>,
+}
+
+impl SendChunkLengths {
+    fn of(step: &TraceStep<'_>) -> Self {
+        let lengths = |segments: &ChunkSegmentLengths<'_>| segments.lengths.iter().collect::<Vec<u32>>();
+        let most = TransportCall::MAX_PAYLOADS;
+        Self {
+            call: lengths(&step.shape.call),
+            reads: step.shape.reads.iter().take(most).map(|chunk| lengths(&chunk)).collect(),
+            writes: step.shape.writes.iter().take(most).map(|chunk| lengths(&chunk)).collect(),
+            reply: lengths(&step.shape.reply),
+        }
+    }
+
+    fn lists(&self) -> [Vec<&[u32]>; 2] {
+        [&self.reads, &self.writes].map(|chunks| chunks.iter().map(Vec::as_slice).collect())
+    }
+
+    fn shape<'c>(&'c self, [reads, writes]: &'c [Vec<&'c [u32]>; 2]) -> CapturedCallForm<'c> {
+        CapturedCallForm { call: &self.call, reads, writes, reply: &self.reply }
+    }
+}

@@ -1,0 +1,48 @@
+//! When what a client had waited for was done, so that it thinks as long as it did.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Steps that are remembered of one client: those that may have been in flight at once.
+const STEPS: usize = 1024;
+
+/// The latest steps of a client, by when they were answered in the capture, and when they were done now.
+#[derive(Debug, Default)]
+pub(super) struct ThinkTimeHistory(VecDeque<(u64, Instant)>);
+
+impl ThinkTimeHistory {
+    /// A step is done that was answered at this time of the capture.
+    pub(super) fn done(&mut self, end: u64, now: Instant) {
+        if self.0.len() >= STEPS {
+            self.0.pop_front();
+        }
+        let at = self.0.partition_point(|(known, _)| *known <= end);
+        self.0.insert(at, (end, now));
+    }
+
+    /// When a step is to be sent that was sent at this time of the capture: as long after the last Reply before it as then.
+    pub(super) fn due(&self, start: u64) -> Option<Instant> {
+        let before = self.0.partition_point(|(end, _)| *end <= start).checked_sub(1)?;
+        let (end, done) = self.0.get(before)?;
+        Some(*done + Duration::from_nanos(start.saturating_sub(*end).min(1 << 60)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_is_due_after_the_last_reply_that_was_there_before_it() {
+        let mut thoughts = ThinkTimeHistory::default();
+        let now = Instant::now();
+        let later = now + Duration::from_secs(1);
+        thoughts.done(500, later);
+        thoughts.done(100, now);
+        assert_eq!(thoughts.due(99), None);
+        assert_eq!(thoughts.due(130), Some(now + Duration::from_nanos(30)), "that at 500 was not there yet");
+        assert_eq!(thoughts.due(501), Some(later + Duration::from_nanos(1)));
+        (1000..5000).for_each(|end| thoughts.done(end, now));
+        assert_eq!(thoughts.0.len(), STEPS);
+    }
+}

@@ -1,0 +1,234 @@
+//! Which bytes and which fields of a file differ from the capture because of a step before: one that the server could not do,
+//! that did more than in the capture, that a filter left out, or whose data is not in the trace.
+//!
+//! A difference is explained by that byte by byte and field by field. A status is explained only where the operation has one
+//! that tells of a missing name, or of a size.
+
+use nfsrdma_dissectors::nfs::v4::Operation;
+
+use crate::analysis::comparison::difference::{Difference, Kind};
+use crate::replay::run::dependencies::effects::OperationEffect;
+use crate::replay::tree::ranges::ReplayByteRangeSet;
+
+/// Ranges of one file that are remembered apart.
+const RANGES: usize = 64;
+
+/// What of a file differs from the capture.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FileDivergence {
+    data: ReplayByteRangeSet,
+    size: bool,
+    /// Names, links, and whether the file is there.
+    names: bool,
+    /// Mode and owners.
+    attributes: bool,
+    /// Extended attributes.
+    xattrs: bool,
+    /// Another client changed it in the capture, whose Calls are not there.
+    is_outside: bool,
+}
+
+impl FileDivergence {
+    /// These bytes, and not how many there are.
+    pub(super) fn of_data(from: u64, to: u64) -> Self {
+        let mut touched = Self::default();
+        touched.data.add(from, to, RANGES, |_, _| {});
+        touched
+    }
+
+    /// Everything.
+    pub(super) fn whole() -> Self {
+        Self { size: true, names: true, attributes: true, xattrs: true, ..Self::of_data(0, u64::MAX) }
+    }
+
+    /// What another client changes, whose Calls are not in the capture: content, or names too.
+    pub(super) fn outside(names: bool) -> Self {
+        Self { size: true, names, is_outside: true, ..Self::of_data(0, u64::MAX) }
+    }
+
+    /// Whether another client changed it, whose Calls are not in the capture.
+    pub(super) fn is_outside(&self) -> bool {
+        self.is_outside
+    }
+
+    /// What an operation of a COMPOUND changes that was done in the capture alone, or in the run alone. `written` are the bytes of
+    /// its payload.
+    pub(super) fn of_operation(operation: Option<Operation>, act: OperationEffect, written: u64) -> Self {
+        match operation {
+            Some(Operation::SETXATTR | Operation::REMOVEXATTR) => Self { xattrs: true, ..Self::default() },
+            _ => Self::of(act, written),
+        }
+    }
+
+    fn of(act: OperationEffect, written: u64) -> Self {
+        let range =
+            |from: u64, count: u64| Self { size: true, ..Self::of_data(from, from.saturating_add(count)) };
+        match act {
+            OperationEffect::Write(offset, count) => range(offset, count.unwrap_or(written)),
+            // A count of 0 is all that follows (RFC 7862 sections 15.2.3 and 15.13.3).
+            OperationEffect::Copy(_, to, 0) => range(to, u64::MAX),
+            OperationEffect::Copy(_, to, count) => range(to, count),
+            // Size, mode and owners; which of them is not looked at.
+            OperationEffect::Change => Self { attributes: true, size: true, ..Self::of_data(0, u64::MAX) },
+            // It may truncate.
+            OperationEffect::Open(_, true) | OperationEffect::Make(_) => Self::whole(),
+            OperationEffect::Link(_) | OperationEffect::Remove(_) | OperationEffect::Rename(..) => {
+                Self { names: true, ..Self::default() }
+            }
+            OperationEffect::Nothing
+            | OperationEffect::Look
+            | OperationEffect::Find(_)
+            | OperationEffect::List
+            | OperationEffect::Open(_, false)
+            | OperationEffect::State
+            | OperationEffect::Free
+            | OperationEffect::Read(..)
+            | OperationEffect::Alone => Self::default(),
+        }
+    }
+
+    /// Whether it is about nothing but names and links.
+    pub(super) fn is_of_names(&self) -> bool {
+        self.names && !self.size && !self.attributes && !self.xattrs && self.data.is_empty()
+    }
+
+    /// Whether nothing is.
+    pub(super) fn is_nothing(&self) -> bool {
+        !self.size && !self.names && !self.attributes && !self.xattrs && self.data.is_empty()
+    }
+
+    /// Takes in what else of the file differs.
+    pub(super) fn join(&mut self, other: &Self) {
+        for (from, to) in other.data.iter() {
+            self.data.add(from, to, RANGES, |_, _| {});
+        }
+        self.size |= other.size;
+        self.names |= other.names;
+        self.attributes |= other.attributes;
+        self.xattrs |= other.xattrs;
+        self.is_outside |= other.is_outside;
+    }
+
+    /// The parts of a range that must be as they were.
+    pub(super) fn kept(&self, from: u64, to: u64) -> Vec<(u64, u64)> {
+        self.data.gaps(from, to)
+    }
+
+    /// Whether all of these differences may follow from it. Of the data of a READ that is so if it has any byte that differs: the
+    /// others are to be compared.
+    pub(super) fn explains(&self, differences: &[Difference]) -> bool {
+        // What an operation that failed has not done is no difference of its own.
+        let goes_another_way = differences.iter().any(|one| one.kind == Kind::Status);
+        differences.iter().all(|one| match one.kind {
+            Kind::Missing | Kind::Extra => goes_another_way,
+            _ => self.explains_one(one),
+        })
+    }
+
+    fn explains_one(&self, difference: &Difference) -> bool {
+        let operation = operation(difference);
+        let has_content = self.size || !self.data.is_empty();
+        let reads = matches!(operation, "READ" | "READ_PLUS");
+        match difference.kind {
+            Kind::Status => {
+                let values = [&difference.a, &difference.b];
+                values
+                    .iter()
+                    .all(|half| half.value.as_deref().is_some_and(|status| self.may_be(operation, status)))
+            }
+            Kind::Data if reads => has_content,
+            Kind::Count if reads || matches!(operation, "COPY" | "CLONE") => has_content,
+            Kind::Offset if operation == "SEEK" => has_content,
+            Kind::Data | Kind::Name => self.names,
+            _ => match difference.path.rsplit('.').next().unwrap_or_default() {
+                "size" => self.size,
+                "eof" | "sr_eof" => has_content,
+                "numlinks" | "nlink" => self.names,
+                "lxr_eof" => self.xattrs,
+                _ => difference.kind == Kind::Result && self.attributes,
+            },
+        }
+    }
+
+    /// Whether an operation may have this status because of what differs.
+    fn may_be(&self, operation: &str, status: &str) -> bool {
+        if status.ends_with("_OK") {
+            return true;
+        }
+        let Some(status) = status.strip_prefix("NFS4ERR_").or(status.strip_prefix("NFS3ERR_")) else {
+            return false;
+        };
+        match (operation, status) {
+            (_, "NOENT" | "EXIST" | "NOTEMPTY") => self.names,
+            // Somebody has removed it.
+            (_, "STALE") => self.names && self.is_outside,
+            // From an offset on there is nothing: RFC 7862 section 15.11.3.
+            ("SEEK", "NXIO") => self.size || !self.data.is_empty(),
+            // The source ends before that: RFC 7862 sections 15.2.3 and 15.13.3.
+            ("COPY" | "CLONE", "INVAL") => self.size,
+            ("VERIFY" | "NVERIFY", "SAME" | "NOT_SAME") => self.size || self.attributes,
+            ("GETXATTR" | "REMOVEXATTR", "NOXATTR") => self.xattrs,
+            _ => false,
+        }
+    }
+}
+
+/// The operation that a difference is in.
+fn operation(difference: &Difference) -> &str {
+    let title = difference.operation.rsplit(' ').next().unwrap_or_default();
+    // Operations of a COMPOUND stand before their fields.
+    match difference.operation.starts_with("NFS 4") {
+        true => difference.path.split_once('.').map_or(title, |(operation, _)| operation),
+        false => title,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::comparison::difference::DifferenceSide;
+
+    fn difference(kind: Kind, operation: &str, path: &str, values: [&str; 2]) -> Difference {
+        let [a, b] =
+            values.map(|value| DifferenceSide { place: None, frame: None, value: Some(value.to_owned()) });
+        Difference { kind, operation: operation.to_owned(), path: path.to_owned(), field: "", times: 1, a, b }
+    }
+
+    #[test]
+    fn a_status_is_explained_by_a_name_that_is_not_there_and_by_nothing_else() {
+        let linked = FileDivergence::of(OperationEffect::Link(1), 0);
+        let status = |to: &str| difference(Kind::Status, "NFS 4.2 LOOKUP", "LOOKUP.status", ["NFS4_OK", to]);
+        assert!(linked.explains(&[status("NFS4ERR_NOENT")]));
+        for other in ["NFS4ERR_IO", "NFS4ERR_ACCESS", "NFS4ERR_STALE", "NFS4ERR_SERVERFAULT"] {
+            assert!(!linked.explains(&[status(other)]), "{other}");
+            assert!(!FileDivergence::whole().explains(&[status(other)]), "{other}");
+        }
+        assert!(
+            !FileDivergence::of(OperationEffect::Write(0, Some(10)), 0).explains(&[status("NFS4ERR_NOENT")])
+        );
+        // What was not done after it goes with it.
+        let missing = difference(Kind::Missing, "NFS 4.2 LOOKUP", "GETFH", ["there", ""]);
+        assert!(linked.explains(&[status("NFS4ERR_NOENT"), missing.clone()]));
+        assert!(!linked.explains(&[missing]));
+    }
+
+    #[test]
+    fn of_a_file_that_was_cloned_into_size_and_data_may_differ_and_mode_and_links_may_not() {
+        let cloned = FileDivergence::of(OperationEffect::Copy(0, 4096, 4096), 0);
+        let of = |path: &str| difference(Kind::Result, "NFS 4.2 GETATTR", path, ["1", "2"]);
+        assert!(cloned.explains(&[of("GETATTR.obj_attributes.size")]));
+        assert!(!cloned.explains(&[of("GETATTR.obj_attributes.mode")]));
+        assert!(!cloned.explains(&[of("GETATTR.obj_attributes.numlinks")]));
+        assert_eq!(cloned.kept(0, 10_000), [(0, 4096), (8192, 10_000)]);
+        assert!(cloned.explains(&[difference(Kind::Data, "NFS 4.2 READ", "READ.data", ["a", "b"])]));
+        // A procedure of NFSv3 has no operation before its fields.
+        assert!(cloned.explains(&[difference(Kind::Data, "NFS 3 READ", "data", ["a", "b"])]));
+        assert!(!cloned.explains(&[difference(Kind::Data, "NFS 3 READLINK", "data", ["a", "b"])]));
+    }
+
+    #[test]
+    fn a_read_touches_nothing() {
+        assert!(FileDivergence::of(OperationEffect::Read(0, 10), 0).is_nothing());
+        assert!(!FileDivergence::of(OperationEffect::Write(5, None), 3).is_nothing());
+    }
+}

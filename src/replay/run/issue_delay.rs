@@ -1,0 +1,69 @@
+//! How much later than intended Calls were sent: the error of the issue time.
+
+use std::time::Duration;
+
+/// From 1 ns to an hour, to two digits.
+const LONGEST: u64 = 3_600_000_000_000;
+const DIGITS: u8 = 2;
+
+/// Errors of the issue times of a run that has any: at a captured time, at a rate, or after a Reply.
+#[derive(Clone, Debug, Default)]
+pub struct IssueDelayHistogram(Option<hdrhistogram::Histogram<u64>>);
+
+impl IssueDelayHistogram {
+    /// A Call was sent so much later than intended.
+    pub fn add(&mut self, late: Duration) {
+        if self.0.is_none() {
+            self.0 = hdrhistogram::Histogram::new_with_bounds(1, LONGEST, DIGITS).ok();
+        }
+        if let Some(known) = &mut self.0 {
+            known.saturating_record(u64::try_from(late.as_nanos()).unwrap_or(u64::MAX));
+        }
+    }
+
+    /// Calls that had an intended time.
+    pub fn count(&self) -> u64 {
+        self.0.as_ref().map_or(0, hdrhistogram::Histogram::len)
+    }
+
+    /// What this part of the Calls, from 0 to 1, was not later than, in nanoseconds.
+    pub fn quantile(&self, part: f64) -> u64 {
+        self.0.as_ref().map_or(0, |known| known.value_at_quantile(part))
+    }
+
+    /// How late the latest was, in nanoseconds.
+    pub fn max(&self) -> u64 {
+        self.quantile(1.0)
+    }
+
+    /// Takes in what another run counted.
+    pub fn join(&mut self, other: &Self) {
+        let Some(other) = &other.0 else { return };
+        match &mut self.0 {
+            // Both have the same bounds.
+            Some(known) => {
+                let _ = known.add(other);
+            }
+            None => self.0 = Some(other.clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_late_is_told_to_two_digits() {
+        let mut lateness = IssueDelayHistogram::default();
+        assert_eq!((lateness.count(), lateness.max()), (0, 0));
+        (1..=100).for_each(|micros| lateness.add(Duration::from_micros(micros)));
+        assert_eq!(lateness.count(), 100);
+        let near = |value: u64, wanted: u64| value.abs_diff(wanted) * 100 <= wanted;
+        assert!(near(lateness.quantile(0.5), 50_000) && near(lateness.max(), 100_000));
+        let mut both = IssueDelayHistogram::default();
+        both.join(&lateness);
+        both.join(&lateness);
+        assert_eq!(both.count(), 200);
+    }
+}

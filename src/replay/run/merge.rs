@@ -1,0 +1,96 @@
+//! Reports of several copies of the captured clients, as one.
+
+use super::report::{ReplayReport, StepMismatch};
+use super::tree_check::TreeCheckReport;
+
+/// Own faults and refusals that are told.
+const TOLD: usize = 100;
+/// Steps that are shown of each reason.
+const FIRST: usize = 5;
+
+impl ReplayReport {
+    /// Takes in what came of another copy, of this number. Times are of the one that took longest.
+    pub(super) fn join(&mut self, other: Self, copy: u32, shown: usize) {
+        // There is more than one now.
+        self.mismatches.iter_mut().filter(|known| known.copy == 0).for_each(|known| known.copy = 1);
+        let named = other.mismatches.into_iter().map(|mismatch| StepMismatch { copy, ..mismatch });
+        self.mismatches.extend(named.take(shown.saturating_sub(self.mismatches.len())));
+        self.steps += other.steps;
+        self.states.iter_mut().zip(other.states).for_each(|(sum, count)| *sum += count);
+        for (reason, because) in other.reasons {
+            let known = self.reasons.entry(reason).or_default();
+            known.steps += because.steps;
+            for (operation, steps) in because.operations {
+                *known.operations.entry(operation).or_default() += steps;
+            }
+            known.first.extend(because.first.into_iter().take(FIRST.saturating_sub(known.first.len())));
+        }
+        for (name, of) in other.operations {
+            let known = self.of(&name);
+            known.states.iter_mut().zip(of.states).for_each(|(sum, count)| *sum += count);
+            known.latencies.iter_mut().zip(&of.latencies).for_each(|(sum, more)| sum.join(more));
+        }
+        for (sum, more) in [
+            (&mut self.calls, other.calls),
+            (&mut self.delayed, other.delayed),
+            (&mut self.connections, other.connections),
+            (&mut self.disconnects, other.disconnects),
+            (&mut self.reconnects, other.reconnects),
+            (&mut self.resent, other.resent),
+            (&mut self.rebound, other.rebound),
+            (&mut self.recovered, other.recovered),
+            (&mut self.reclaimed, other.reclaimed),
+            (&mut self.not_reclaimed, other.not_reclaimed),
+            (&mut self.unanswered, other.unanswered),
+            (&mut self.returned, other.returned),
+            (&mut self.discarded, other.discarded),
+            (&mut self.bridged, other.bridged),
+            (&mut self.forgotten, other.forgotten),
+        ] {
+            *sum += more;
+        }
+        for (name, count) in other.callbacks {
+            *self.callbacks.entry(name).or_default() += count;
+        }
+        for (how, count) in other.violations {
+            *self.violations.entry(how).or_default() += count;
+        }
+        let told = |what: String| format!("client {copy}: {what}");
+        self.own_faults.extend(other.own_faults.into_iter().map(told));
+        self.own_faults.truncate(TOLD);
+        self.refused.extend(other.refused.into_iter().map(told));
+        self.refused.truncate(TOLD);
+        self.compared.iter_mut().zip(other.compared).for_each(|(sum, more)| *sum += more);
+        self.elapsed = self.elapsed.max(other.elapsed);
+        self.lateness.join(&other.lateness);
+        self.is_interrupted |= other.is_interrupted;
+        self.limit = self.limit.or(other.limit);
+        self.squashed = self.squashed.or(other.squashed);
+        self.unreachable = self.unreachable.take().or(other.unreachable);
+        self.silent = self.silent.take().or(other.silent);
+        match (&mut self.walked, other.walked) {
+            (Some(walked), Some(more)) => walked.join(more, copy, shown),
+            (walked, more) => *walked = walked.take().or(more),
+        }
+    }
+}
+
+impl TreeCheckReport {
+    /// Takes in what was found in the directory of another copy, of this number.
+    fn join(&mut self, other: Self, copy: u32, shown: usize) {
+        self.mismatches.iter_mut().filter(|known| known.copy == 0).for_each(|known| known.copy = 1);
+        let named = other.mismatches.into_iter().map(|mismatch| StepMismatch { copy, ..mismatch });
+        self.mismatches.extend(named.take(shown.saturating_sub(self.mismatches.len())));
+        for (sum, more) in [
+            (&mut self.names, other.names),
+            (&mut self.objects, other.objects),
+            (&mut self.bytes, other.bytes),
+            (&mut self.written_bytes, other.written_bytes),
+            (&mut self.left_out, other.left_out),
+            (&mut self.differing, other.differing),
+        ] {
+            *sum += more;
+        }
+        self.failed = self.failed.take().or_else(|| other.failed.map(|why| format!("client {copy}: {why}")));
+    }
+}

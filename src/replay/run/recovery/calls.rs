@@ -1,0 +1,245 @@
+//! The Calls by which a client has again what a server has forgotten, and what their Replies give.
+//!
+//! In this order (RFC 8881 section 8.4.2, RFC 7530 section 9.6.2): the client, its sessions, its opens, the locks that came from
+//! them, and from NFSv4.1 on that this is all.
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::StatusUnion;
+use nfsrdma_dissectors::nfs::v4::{
+    Args, Clientid4, CompoundCall, CompoundCallHead, CompoundReply, CreateSession4Args, ExchangeIdFlags,
+    ExistLockOwner4, Lock4Args, LockOwner4, LockRes, Locker4, NfsLockType4, Nfsstat4, ObjectFh4, Open4Args,
+    OpenClaim4, OpenConfirm4Args, OpenDelegationType4, OpenOwner4, OpenRflags, OpenToLockOwner4, Openflag4,
+    Opentype4, ReclaimComplete4Args, Results, Sequence4Args, Sessionid4, SetclientidConfirm, SetclientidRes,
+    Stateid4, Verifier4,
+};
+use nfsrdma_dissectors::rpc::{self, Xid};
+use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
+
+use super::client_state::{RecoverableState, StateidOther};
+
+/// One Call of a recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::replay::run) enum RecoveryCall {
+    /// EXCHANGE_ID, as it was sent. RFC 8881 section 18.35.
+    ExchangeId,
+    /// CREATE_SESSION for what was this session. RFC 8881 section 18.36.
+    CreateSession(Sessionid4),
+    /// SETCLIENTID, as it was sent. RFC 7530 section 16.33.
+    Setclientid,
+    /// SETCLIENTID_CONFIRM with what SETCLIENTID gave. RFC 7530 section 16.34.
+    Confirm(Verifier4),
+    /// OPEN with CLAIM_PREVIOUS. RFC 8881 section 18.16.3.
+    Open(StateidOther),
+    /// OPEN_CONFIRM of an open that was reclaimed, with the seqid of its stateid. RFC 7530 section 16.18.
+    OpenConfirm(StateidOther, u32),
+    /// LOCK with reclaim, for one range of a lock-owner; the first names the open, the others the lock. RFC 8881 section
+    /// 18.10.3.
+    Lock(StateidOther, usize),
+    /// RECLAIM_COMPLETE. RFC 8881 section 18.51.
+    Complete,
+}
+
+impl RecoveryCall {
+    /// Its operation, for people.
+    pub(in crate::replay::run) fn name(self) -> &'static str {
+        match self {
+            Self::ExchangeId => "EXCHANGE_ID",
+            Self::CreateSession(_) => "CREATE_SESSION",
+            Self::Setclientid => "SETCLIENTID",
+            Self::Confirm(_) => "SETCLIENTID_CONFIRM",
+            Self::Open(_) => "OPEN with CLAIM_PREVIOUS",
+            Self::OpenConfirm(..) => "OPEN_CONFIRM",
+            Self::Lock(..) => "LOCK with reclaim",
+            Self::Complete => "RECLAIM_COMPLETE",
+        }
+    }
+}
+
+/// What a Call of a recovery goes with.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::replay::run) struct RecoveryCallContext {
+    pub(in crate::replay::run) xid: Xid,
+    pub(in crate::replay::run) client: Clientid4,
+    /// The session, and the sa_sequenceid on its first slot.
+    pub(in crate::replay::run) session: Option<(Sessionid4, u32)>,
+    /// In NFSv4.0: the next seqid of the open-owner, and of the lock-owner.
+    pub(in crate::replay::run) seqids: [u32; 2],
+    /// The current seqids of the stateids of the open and of the lock.
+    pub(in crate::replay::run) counts: [u32; 2],
+}
+
+/// The Call; `None` where what it is about is not held any more.
+pub(in crate::replay::run) fn call(
+    ledger: &RecoverableState,
+    ask: RecoveryCall,
+    with: &RecoveryCallContext,
+) -> Option<Vec<u8>> {
+    let client = ledger.client(with.client)?;
+    let minor = client.minor;
+    let again = |message: &[u8]| {
+        let mut message = message.to_vec();
+        message.get_mut(..4)?.copy_from_slice(&with.xid.0.to_be_bytes());
+        Some(message)
+    };
+    let new = |header: &[u8], operations: &[Args<'_>]| {
+        let mut all = Vec::with_capacity(operations.len() + 1);
+        if let Some((id, sequence)) = with.session {
+            all.push(Args::SEQUENCE(Sequence4Args {
+                sa_sessionid: id,
+                sa_sequenceid: sequence,
+                sa_slotid: 0,
+                sa_highest_slotid: 0,
+                sa_cachethis: true,
+            }));
+        }
+        all.extend_from_slice(operations);
+        let mut encoder = Encoder::new();
+        encoder.raw(header);
+        CompoundCall::new(CompoundCallHead { tag: Text(b""), minorversion: minor }, &all)
+            .encode(&mut encoder);
+        again(&encoder.finish().0)
+    };
+    let put = |file| Args::PUTFH(ObjectFh4 { object: Opaque(file) });
+    match ask {
+        RecoveryCall::ExchangeId | RecoveryCall::Setclientid => again(&client.message),
+        RecoveryCall::CreateSession(id) => {
+            let message = &ledger.session(id)?.message;
+            let mut cursor = Cursor::new(message);
+            rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+            let header = message.get(..cursor.at())?;
+            let call = CompoundCall::decode(&mut cursor, &mut NullObserver).ok()?;
+            let Args::CREATE_SESSION(args) = call.operations().next()?.ok()? else { return None };
+            let args =
+                CreateSession4Args { csa_clientid: with.client, csa_sequence: client.sequence, ..args };
+            let mut encoder = Encoder::new();
+            encoder.raw(header);
+            CompoundCall::new(call.head.clone(), &[Args::CREATE_SESSION(args)]).encode(&mut encoder);
+            again(&encoder.finish().0)
+        }
+        RecoveryCall::Confirm(setclientid_confirm) => {
+            let confirm = SetclientidConfirm { clientid: with.client, setclientid_confirm };
+            new(header(&client.message)?, &[Args::SETCLIENTID_CONFIRM(confirm)])
+        }
+        RecoveryCall::Open(other) => {
+            let open = ledger.open(other)?;
+            let args = Open4Args {
+                seqid: with.seqids[0],
+                share_access: open.access,
+                share_deny: open.deny,
+                owner: OpenOwner4 { clientid: with.client, owner: Opaque(&open.owner) },
+                openhow: Openflag4::NoCreate(Opentype4::OPEN4_NOCREATE),
+                claim: OpenClaim4::Previous(OpenDelegationType4::OPEN_DELEGATE_NONE),
+            };
+            new(&open.header, &[put(&open.file), Args::OPEN(args)])
+        }
+        RecoveryCall::OpenConfirm(other, seqid) => {
+            let open = ledger.open(other)?;
+            let confirm = OpenConfirm4Args { open_stateid: Stateid4 { seqid, other }, seqid: with.seqids[0] };
+            new(&open.header, &[put(&open.file), Args::OPEN_CONFIRM(confirm)])
+        }
+        RecoveryCall::Lock(other, at) => {
+            let lock = ledger.lock(other)?;
+            let open = ledger.open(lock.open)?;
+            let range = lock.ranges.get(at)?;
+            let locker = match at {
+                0 => Locker4::New(OpenToLockOwner4 {
+                    open_seqid: with.seqids[0],
+                    open_stateid: Stateid4 { seqid: with.counts[0], other: lock.open },
+                    lock_seqid: with.seqids[1],
+                    lock_owner: LockOwner4 { clientid: with.client, owner: Opaque(&lock.owner) },
+                }),
+                _ => Locker4::Existing(ExistLockOwner4 {
+                    lock_stateid: Stateid4 { seqid: with.counts[1], other },
+                    lock_seqid: with.seqids[1],
+                }),
+            };
+            let args = Lock4Args {
+                locktype: if range.is_write { NfsLockType4::WRITE_LT } else { NfsLockType4::READ_LT },
+                reclaim: true,
+                offset: range.start,
+                length: if range.end == u64::MAX { u64::MAX } else { range.end.saturating_sub(range.start) },
+                locker,
+            };
+            new(&lock.header, &[put(&open.file), Args::LOCK(args)])
+        }
+        RecoveryCall::Complete => {
+            let done = ReclaimComplete4Args { rca_one_fs: false };
+            new(header(&client.message)?, &[Args::RECLAIM_COMPLETE(done)])
+        }
+    }
+}
+
+/// The header of a Call.
+fn header(message: &[u8]) -> Option<&[u8]> {
+    let mut cursor = Cursor::new(message);
+    rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+    message.get(..cursor.at())
+}
+
+/// What a Reply gives.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::replay::run) enum RecoveryResult {
+    /// A clientid: with the sequence for CREATE_SESSION, and whether the server has known it all the time.
+    Client(Clientid4, u32, bool),
+    /// A clientid to be confirmed.
+    Unconfirmed(Clientid4, Verifier4),
+    /// A session, with the slots that were granted.
+    Session(Sessionid4, u32),
+    /// A stateid.
+    Stateid(Stateid4),
+    /// A stateid of an open that is to be confirmed.
+    UnconfirmedOpen(Stateid4),
+    /// Nothing but that it was done.
+    Done,
+}
+
+/// The Reply of a Call of a recovery.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::replay::run) struct RecoveryReply {
+    /// The status of each operation, up to the first that failed.
+    pub(in crate::replay::run) statuses: Vec<Nfsstat4>,
+    /// What the last one gives.
+    pub(in crate::replay::run) got: RecoveryResult,
+}
+
+impl RecoveryReply {
+    /// Reads a Reply: `cursor` stands at the beginning of the RPC message. `None` where it cannot be read, or RPC refuses.
+    pub(in crate::replay::run) fn of(mut cursor: Cursor<'_>) -> Option<Self> {
+        let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+        message.reply().filter(|reply| reply.status().is_success())?;
+        let reply = CompoundReply::decode(&mut cursor, &mut NullObserver).ok()?;
+        let mut answer = Self { statuses: Vec::new(), got: RecoveryResult::Done };
+        // No Call of a recovery has more operations.
+        for results in reply.operations().map_while(Result::ok).take(4) {
+            answer.statuses.push(results.status());
+            answer.got = match results {
+                Results::EXCHANGE_ID(StatusUnion::Ok(ok)) => RecoveryResult::Client(
+                    ok.eir_clientid,
+                    ok.eir_sequenceid,
+                    ok.eir_flags.contains(ExchangeIdFlags::EXCHGID4_FLAG_CONFIRMED_R),
+                ),
+                Results::SETCLIENTID(SetclientidRes::Ok(ok)) => {
+                    RecoveryResult::Unconfirmed(ok.clientid, ok.setclientid_confirm)
+                }
+                Results::CREATE_SESSION(StatusUnion::Ok(ok)) => {
+                    RecoveryResult::Session(ok.csr_sessionid, ok.csr_fore_chan_attrs.ca_maxrequests)
+                }
+                Results::OPEN(StatusUnion::Ok(ok))
+                    if ok.rflags.contains(OpenRflags::OPEN4_RESULT_CONFIRM) =>
+                {
+                    RecoveryResult::UnconfirmedOpen(ok.stateid)
+                }
+                Results::OPEN(StatusUnion::Ok(ok)) => RecoveryResult::Stateid(ok.stateid),
+                Results::OPEN_CONFIRM(StatusUnion::Ok(ok)) => RecoveryResult::Stateid(ok.open_stateid),
+                Results::LOCK(LockRes::Ok(ok)) => RecoveryResult::Stateid(ok.lock_stateid),
+                _ => RecoveryResult::Done,
+            };
+        }
+        (!answer.statuses.is_empty()).then_some(answer)
+    }
+
+    /// The status of the whole.
+    pub(in crate::replay::run) fn status(&self) -> Nfsstat4 {
+        self.statuses.last().copied().unwrap_or(Nfsstat4::NFS4ERR_SERVERFAULT)
+    }
+}

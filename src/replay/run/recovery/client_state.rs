@@ -1,0 +1,591 @@
+//! What the clients of a run hold at a server of NFSv4: enough to have it again from one that has forgotten it.
+//!
+//! It is learnt from Calls as they were sent and from their live Replies, so it is in the server's own names; the variables of
+//! the trace that stand for them are kept beside. What a prologue made is not in it.
+
+use std::collections::BTreeMap;
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::StatusUnion;
+use nfsrdma_dissectors::nfs::v4::{
+    Args, Clientid4, CompoundCall, CompoundReply, LockRes, Locker4, NfsLockType4, OpenClaim4, OpenRflags,
+    Operation, Results, Sessionid4, SetclientidRes, ShareAccess, ShareDeny,
+};
+use nfsrdma_dissectors::rpc;
+use nfsrdma_dissectors::xdr::Cursor;
+use rustc_hash::FxHashMap;
+
+use crate::replay::run::values::LiveValues;
+use crate::replay::trace::emission::PlacedPayload;
+use crate::replay::trace::{MessageSlot, MessageSlotKind, NONE, TraceStep};
+
+/// Clients and sessions that are remembered, of each.
+const CLIENTS: usize = 4096;
+/// Opens and locks that are remembered, of each.
+const STATEIDS: usize = 1 << 16;
+/// Ranges of one lock-owner in one file.
+const RANGES: usize = 1024;
+/// Variables that stand for one open or lock.
+const VARIABLES: usize = 8;
+/// The longest Call that is kept, in bytes.
+const LONGEST: usize = 4096;
+/// Operations of a COMPOUND that are looked at.
+const OPERATIONS: usize = 256;
+
+/// The part of a stateid that stays: RFC 8881 section 3.3.12.
+pub(in crate::replay::run) type StateidOther = [u8; 12];
+
+/// A client.
+#[derive(Clone, Debug)]
+pub(in crate::replay::run) struct RecoverableClient {
+    /// The EXCHANGE_ID or SETCLIENTID that made it known, as it was sent.
+    pub(super) message: Box<[u8]>,
+    /// How it calls itself.
+    owner: Box<[u8]>,
+    pub(in crate::replay::run) minor: u32,
+    /// The client of the capture.
+    pub(in crate::replay::run) captured: u32,
+    /// The variables of its clientid, and of what confirms it in NFSv4.0.
+    pub(in crate::replay::run) variables: [u32; 2],
+    /// The next csa_sequence.
+    pub(in crate::replay::run) sequence: u32,
+    /// SETCLIENTID_CONFIRM, or RECLAIM_COMPLETE, was done.
+    pub(in crate::replay::run) is_complete: bool,
+    /// How many recoveries there had been in the run when it was recovered last; 0 if it never was.
+    pub(in crate::replay::run) recovered: u32,
+    /// How often the server has forgotten it.
+    pub(in crate::replay::run) restarts: u32,
+}
+
+/// A session.
+#[derive(Clone, Debug)]
+pub(in crate::replay::run) struct RecoverableSession {
+    pub(in crate::replay::run) client: Clientid4,
+    /// The CREATE_SESSION that made it, as it was sent.
+    pub(super) message: Box<[u8]>,
+    pub(in crate::replay::run) variable: u32,
+}
+
+/// An open: one open-owner and one file. RFC 8881 section 9.7.
+#[derive(Clone, Debug)]
+pub(in crate::replay::run) struct RecoverableOpen {
+    pub(super) client: Clientid4,
+    pub(super) file: Box<[u8]>,
+    pub(super) access: ShareAccess,
+    pub(super) deny: ShareDeny,
+    pub(super) owner: Box<[u8]>,
+    /// The header of the Call that opened, with its credential.
+    pub(super) header: Box<[u8]>,
+    /// The variable of the owner whose Calls count in NFSv4.0.
+    pub(in crate::replay::run) seqid_of: u32,
+    pub(in crate::replay::run) variables: Vec<u32>,
+}
+
+/// The locks of one lock-owner in one file.
+#[derive(Clone, Debug)]
+pub(in crate::replay::run) struct RecoverableLock {
+    pub(in crate::replay::run) open: StateidOther,
+    pub(super) owner: Box<[u8]>,
+    pub(super) header: Box<[u8]>,
+    pub(in crate::replay::run) seqid_of: u32,
+    pub(in crate::replay::run) variables: Vec<u32>,
+    pub(super) ranges: Vec<RecoverableLockRange>,
+}
+
+/// Bytes that are locked: from `start` to before `end`, the highest number standing for the end of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RecoverableLockRange {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) is_write: bool,
+}
+
+impl RecoverableLockRange {
+    fn of(offset: u64, length: u64, kind: NfsLockType4) -> Self {
+        let end = if length == u64::MAX { u64::MAX } else { offset.saturating_add(length) };
+        let is_write = matches!(kind, NfsLockType4::WRITE_LT | NfsLockType4::WRITEW_LT);
+        Self { start: offset, end, is_write }
+    }
+}
+
+/// All that is held.
+#[derive(Debug, Default)]
+pub(in crate::replay::run) struct RecoverableState {
+    pub(super) clients: FxHashMap<Clientid4, RecoverableClient>,
+    pub(super) sessions: FxHashMap<Sessionid4, RecoverableSession>,
+    /// In an order that does not change from run to run.
+    pub(super) opens: BTreeMap<StateidOther, RecoverableOpen>,
+    pub(super) locks: BTreeMap<StateidOther, RecoverableLock>,
+    /// What there was no room for.
+    pub(in crate::replay::run) forgotten: u64,
+}
+
+/// A Call as it was sent, and its Reply.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::replay::run) struct CallReplyPair<'a> {
+    pub(in crate::replay::run) step: &'a TraceStep<'a>,
+    /// The Call without its payloads, and where those stand in it.
+    pub(in crate::replay::run) sent: &'a [u8],
+    pub(in crate::replay::run) placed: &'a [PlacedPayload],
+    pub(in crate::replay::run) reply: Cursor<'a>,
+}
+
+/// Whether a COMPOUND may change what is held.
+pub(in crate::replay::run) fn is_about(operations: &[Operation]) -> bool {
+    operations.iter().any(|operation| {
+        matches!(
+            *operation,
+            Operation::EXCHANGE_ID
+                | Operation::CREATE_SESSION
+                | Operation::DESTROY_SESSION
+                | Operation::DESTROY_CLIENTID
+                | Operation::RECLAIM_COMPLETE
+                | Operation::SETCLIENTID
+                | Operation::SETCLIENTID_CONFIRM
+                | Operation::OPEN
+                | Operation::OPEN_DOWNGRADE
+                | Operation::CLOSE
+                | Operation::LOCK
+                | Operation::LOCKU
+                | Operation::FREE_STATEID
+                | Operation::RELEASE_LOCKOWNER
+        )
+    })
+}
+
+/// What a COMPOUND has come to, while it is read.
+#[derive(Default)]
+struct RecoveryCompoundState<'a> {
+    client: Option<Clientid4>,
+    current: Option<&'a [u8]>,
+    saved: Option<&'a [u8]>,
+    /// An open whose filehandle is not known yet.
+    nameless: Option<(StateidOther, RecoverableOpen)>,
+}
+
+impl RecoverableState {
+    /// Takes what a Call and its Reply say.
+    pub(in crate::replay::run) fn hear(&mut self, spoken: &CallReplyPair<'_>) {
+        let CallReplyPair { step, sent, placed, mut reply } = *spoken;
+        let items = PlacedPayload::items(placed);
+        let mut cursor = Cursor::new(sent).with_chunks(&items);
+        let is_message = |cursor: &mut Cursor<'_>| rpc::RpcMsg::decode(cursor, &mut NullObserver).is_ok();
+        if !is_message(&mut cursor) || !is_message(&mut reply) {
+            return;
+        }
+        let header = sent.get(..cursor.at()).unwrap_or_default();
+        let (Ok(call), Ok(reply)) = (
+            CompoundCall::decode(&mut cursor, &mut NullObserver),
+            CompoundReply::decode(&mut reply, &mut NullObserver),
+        ) else {
+            return;
+        };
+        let minor = call.head.minorversion;
+        let mut place = RecoveryCompoundState::default();
+        let both = call.operations().map_while(Result::ok).zip(reply.operations().map_while(Result::ok));
+        for (at, (args, results)) in both.take(OPERATIONS).enumerate() {
+            match (&args, &results) {
+                (Args::SEQUENCE(args), Results::SEQUENCE(StatusUnion::Ok(_))) => {
+                    place.client = self.sessions.get(&args.sa_sessionid).map(|session| session.client);
+                }
+                (Args::PUTFH(args), _) => place.current = Some(args.object.0),
+                (Args::SAVEFH(_), _) => place.saved = place.current,
+                (Args::RESTOREFH(_), _) => place.current = place.saved,
+                (Args::LOOKUP(_) | Args::LOOKUPP(_) | Args::CREATE(_) | Args::OPENATTR(_), _) => {
+                    place.current = None;
+                }
+                (Args::GETFH(_), Results::GETFH(StatusUnion::Ok(got))) => {
+                    place.current = Some(got.object.0);
+                    if let Some((other, open)) = place.nameless.take() {
+                        self.opened(other, RecoverableOpen { file: got.object.0.into(), ..open });
+                    }
+                }
+                (Args::OPEN(args), Results::OPEN(StatusUnion::Ok(ok))) => {
+                    let by_handle = matches!(args.claim, OpenClaim4::Fh);
+                    let file = place.current.take().filter(|_| by_handle);
+                    place.current = file;
+                    if ok.rflags.contains(OpenRflags::OPEN4_RESULT_NO_OPEN_STATEID) {
+                        continue;
+                    }
+                    let open = RecoverableOpen {
+                        client: place.client.unwrap_or(args.owner.clientid),
+                        file: file.unwrap_or_default().into(),
+                        access: ShareAccess(args.share_access.0 & ShareAccess::OPEN4_SHARE_ACCESS_BOTH.0),
+                        deny: args.share_deny,
+                        owner: args.owner.owner.0.into(),
+                        header: header.into(),
+                        seqid_of: variable(step.call.slots.iter(), MessageSlotKind::OPEN_SEQID, at),
+                        variables: variables(step, at),
+                    };
+                    match file {
+                        Some(_) => self.opened(ok.stateid.other, open),
+                        None => place.nameless = Some((ok.stateid.other, open)),
+                    }
+                }
+                _ => self.operation(step, at, minor, (&args, &results), (sent, header), &place),
+            }
+        }
+    }
+
+    fn operation(
+        &mut self,
+        step: &TraceStep<'_>,
+        at: usize,
+        minor: u32,
+        both: (&Args<'_>, &Results<'_>),
+        (sent, header): (&[u8], &[u8]),
+        place: &RecoveryCompoundState<'_>,
+    ) {
+        match both {
+            (Args::EXCHANGE_ID(args), Results::EXCHANGE_ID(StatusUnion::Ok(ok))) => {
+                let of = variable(step.reply.slots.iter(), MessageSlotKind::CLIENTID, at);
+                let client = (ok.eir_clientid, args.eia_clientowner.co_ownerid.0);
+                self.known(client, minor, step.caller.client, [of, NONE], ok.eir_sequenceid, sent);
+            }
+            (Args::SETCLIENTID(args), Results::SETCLIENTID(SetclientidRes::Ok(ok))) => {
+                let of = [MessageSlotKind::CLIENTID, MessageSlotKind::CONFIRM_VERIFIER]
+                    .map(|holds| variable(step.reply.slots.iter(), holds, at));
+                self.known((ok.clientid, args.client.id.0), 0, step.caller.client, of, 0, sent);
+            }
+            (Args::SETCLIENTID_CONFIRM(args), Results::SETCLIENTID_CONFIRM(StatusUnion::Ok(_))) => {
+                self.complete(args.clientid);
+            }
+            (Args::RECLAIM_COMPLETE(args), Results::RECLAIM_COMPLETE(StatusUnion::Ok(_)))
+                if !args.rca_one_fs =>
+            {
+                place.client.iter().for_each(|client| self.complete(*client));
+            }
+            (Args::CREATE_SESSION(args), Results::CREATE_SESSION(StatusUnion::Ok(ok))) => {
+                if let Some(client) = self.clients.get_mut(&args.csa_clientid) {
+                    client.sequence = args.csa_sequence.wrapping_add(1);
+                }
+                if self.sessions.len() >= CLIENTS || sent.len() > LONGEST {
+                    self.forgotten += 1;
+                    return;
+                }
+                let variable = variable(step.reply.slots.iter(), MessageSlotKind::SESSION, at);
+                let session =
+                    RecoverableSession { client: args.csa_clientid, message: sent.into(), variable };
+                self.sessions.insert(ok.csr_sessionid, session);
+            }
+            (Args::DESTROY_SESSION(args), Results::DESTROY_SESSION(StatusUnion::Ok(_))) => {
+                self.sessions.remove(&args.dsa_sessionid);
+            }
+            (Args::DESTROY_CLIENTID(args), Results::DESTROY_CLIENTID(StatusUnion::Ok(_))) => {
+                self.remove(args.dca_clientid);
+            }
+            (Args::CLOSE(args), Results::CLOSE(StatusUnion::Ok(_))) => self.closed(args.open_stateid.other),
+            (Args::OPEN_DOWNGRADE(args), Results::OPEN_DOWNGRADE(StatusUnion::Ok(_))) => {
+                if let Some(open) = self.opens.get_mut(&args.open_stateid.other) {
+                    (open.access, open.deny) = (args.share_access, args.share_deny);
+                }
+            }
+            (Args::LOCK(args), Results::LOCK(LockRes::Ok(ok))) => {
+                let range = RecoverableLockRange::of(args.offset, args.length, args.locktype);
+                let new = match &args.locker {
+                    Locker4::New(new) => Some((new.open_stateid.other, new.lock_owner.owner.0)),
+                    Locker4::Existing(_) => None,
+                };
+                if let Some((open, owner)) = new {
+                    let lock = RecoverableLock {
+                        open,
+                        owner: owner.into(),
+                        header: header.into(),
+                        seqid_of: variable(step.call.slots.iter(), MessageSlotKind::LOCK_SEQID, at),
+                        variables: variables(step, at),
+                        ranges: Vec::new(),
+                    };
+                    self.locked(ok.lock_stateid.other, lock);
+                }
+                if let Some(lock) = self.locks.get_mut(&ok.lock_stateid.other) {
+                    unlock(&mut lock.ranges, range);
+                    match lock.ranges.len() < RANGES {
+                        true => lock.ranges.push(range),
+                        false => self.forgotten += 1,
+                    }
+                }
+            }
+            (Args::LOCKU(args), Results::LOCKU(StatusUnion::Ok(_))) => {
+                if let Some(lock) = self.locks.get_mut(&args.lock_stateid.other) {
+                    unlock(
+                        &mut lock.ranges,
+                        RecoverableLockRange::of(args.offset, args.length, args.locktype),
+                    );
+                }
+            }
+            (Args::FREE_STATEID(args), Results::FREE_STATEID(StatusUnion::Ok(_))) => {
+                self.locks.remove(&args.fsa_stateid.other);
+            }
+            (Args::RELEASE_LOCKOWNER(args), Results::RELEASE_LOCKOWNER(StatusUnion::Ok(_))) => {
+                let owner = &args.lock_owner;
+                let opens = &self.opens;
+                let is_of = |lock: &RecoverableLock| {
+                    opens.get(&lock.open).is_some_and(|open| open.client == owner.clientid)
+                };
+                self.locks.retain(|_, lock| *lock.owner != *owner.owner.0 || !is_of(lock));
+            }
+            _ => {}
+        }
+    }
+
+    /// A client has become known. One that had the name before, and is another, holds nothing any more.
+    fn known(
+        &mut self,
+        (id, owner): (Clientid4, &[u8]),
+        minor: u32,
+        captured: u32,
+        variables: [u32; 2],
+        sequence: u32,
+        sent: &[u8],
+    ) {
+        if let Some(known) = self.clients.get_mut(&id) {
+            known.variables = variables;
+            return;
+        }
+        // In NFSv4.0 the old one goes when the new one is confirmed.
+        if minor > 0 {
+            self.replaced(id, owner);
+        }
+        if self.clients.len() >= CLIENTS || sent.len() > LONGEST {
+            self.forgotten += 1;
+            return;
+        }
+        let client = RecoverableClient {
+            message: sent.into(),
+            owner: owner.into(),
+            minor,
+            captured,
+            variables,
+            sequence,
+            is_complete: false,
+            recovered: 0,
+            restarts: 0,
+        };
+        self.clients.insert(id, client);
+    }
+
+    fn replaced(&mut self, id: Clientid4, owner: &[u8]) {
+        let is_old = |(other, client): (&Clientid4, &RecoverableClient)| {
+            (*other != id && *client.owner == *owner).then_some(*other)
+        };
+        let old: Vec<_> = self.clients.iter().filter_map(is_old).collect();
+        old.into_iter().for_each(|old| self.remove(old));
+    }
+
+    fn complete(&mut self, id: Clientid4) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        client.is_complete = true;
+        if client.minor == 0 {
+            let owner = client.owner.clone();
+            self.replaced(id, &owner);
+        }
+    }
+
+    /// Forgets a client with all that it holds.
+    pub(in crate::replay::run) fn remove(&mut self, client: Clientid4) {
+        self.clients.remove(&client);
+        self.sessions.retain(|_, session| session.client != client);
+        let opens: Vec<_> = self.opens_of(client);
+        opens.into_iter().for_each(|open| self.closed(open));
+    }
+
+    pub(super) fn opened(&mut self, other: StateidOther, new: RecoverableOpen) {
+        if let Some(open) = self.opens.get_mut(&other) {
+            // The next OPEN of the same owner: RFC 8881 section 9.7.
+            open.access = ShareAccess(open.access.0 | new.access.0);
+            open.deny = ShareDeny(open.deny.0 | new.deny.0);
+            add(&mut open.variables, new.variables);
+            return;
+        }
+        match self.opens.len() < STATEIDS && new.header.len() <= LONGEST {
+            true => drop(self.opens.insert(other, new)),
+            false => self.forgotten += 1,
+        }
+    }
+
+    fn locked(&mut self, other: StateidOther, new: RecoverableLock) {
+        if let Some(lock) = self.locks.get_mut(&other) {
+            add(&mut lock.variables, new.variables);
+            return;
+        }
+        match self.locks.len() < STATEIDS && new.header.len() <= LONGEST {
+            true => drop(self.locks.insert(other, new)),
+            false => self.forgotten += 1,
+        }
+    }
+
+    /// An open is over, with the locks that came from it.
+    pub(in crate::replay::run) fn closed(&mut self, open: StateidOther) {
+        self.opens.remove(&open);
+        self.locks.retain(|_, lock| lock.open != open);
+    }
+
+    /// A lock-owner holds nothing any more in a file.
+    pub(in crate::replay::run) fn freed(&mut self, lock: StateidOther) {
+        self.locks.remove(&lock);
+    }
+
+    /// The client that a Call of this run is about: by its session, its clientid or a stateid.
+    pub(in crate::replay::run) fn client_of(
+        &self,
+        step: &TraceStep<'_>,
+        values: &LiveValues,
+    ) -> Option<Clientid4> {
+        step.call.slots.iter().find_map(|slot| {
+            let value = values.get(slot.variable)?;
+            match slot.holds {
+                MessageSlotKind::SESSION => {
+                    self.sessions.get(value.first_chunk::<16>()?).map(|session| session.client)
+                }
+                MessageSlotKind::CLIENTID => value.first_chunk().map(|id| Clientid4::from_be_bytes(*id)),
+                MessageSlotKind::STATEID => {
+                    let other = value.first_chunk::<12>()?;
+                    let open = self.locks.get(other).map_or(other, |lock| &lock.open);
+                    self.opens.get(open).map(|open| open.client)
+                }
+                _ => None,
+            }
+            .filter(|client| self.clients.contains_key(client))
+        })
+    }
+
+    pub(in crate::replay::run) fn client(&self, id: Clientid4) -> Option<&RecoverableClient> {
+        self.clients.get(&id)
+    }
+
+    pub(in crate::replay::run) fn client_mut(&mut self, id: Clientid4) -> Option<&mut RecoverableClient> {
+        self.clients.get_mut(&id)
+    }
+
+    pub(in crate::replay::run) fn session(&self, id: Sessionid4) -> Option<&RecoverableSession> {
+        self.sessions.get(&id)
+    }
+
+    pub(in crate::replay::run) fn open(&self, other: StateidOther) -> Option<&RecoverableOpen> {
+        self.opens.get(&other)
+    }
+
+    pub(in crate::replay::run) fn lock(&self, other: StateidOther) -> Option<&RecoverableLock> {
+        self.locks.get(&other)
+    }
+
+    /// The sessions of a client.
+    pub(in crate::replay::run) fn sessions_of(&self, client: Clientid4) -> Vec<Sessionid4> {
+        let of = self.sessions.iter().filter(|(_, session)| session.client == client);
+        let mut sessions: Vec<_> = of.map(|(id, _)| *id).collect();
+        sessions.sort_unstable();
+        sessions
+    }
+
+    /// The opens of a client.
+    pub(in crate::replay::run) fn opens_of(&self, client: Clientid4) -> Vec<StateidOther> {
+        let of = self.opens.iter().filter(|(_, open)| open.client == client);
+        of.map(|(other, _)| *other).collect()
+    }
+
+    /// The locks that came from an open.
+    pub(in crate::replay::run) fn locks_of(&self, open: StateidOther) -> Vec<StateidOther> {
+        let of = self.locks.iter().filter(|(_, lock)| lock.open == open);
+        of.map(|(other, _)| *other).collect()
+    }
+
+    /// How many ranges a lock-owner has locked in a file.
+    pub(in crate::replay::run) fn ranges_of(&self, lock: StateidOther) -> usize {
+        self.locks.get(&lock).map_or(0, |lock| lock.ranges.len())
+    }
+
+    /// The server calls a client otherwise.
+    pub(in crate::replay::run) fn client_is(&mut self, old: Clientid4, new: Clientid4) {
+        if let Some(client) = self.clients.remove(&old) {
+            self.clients.insert(new, client);
+        }
+        self.sessions.values_mut().filter(|of| of.client == old).for_each(|of| of.client = new);
+        self.opens.values_mut().filter(|of| of.client == old).for_each(|of| of.client = new);
+    }
+
+    /// The server calls a session otherwise.
+    pub(in crate::replay::run) fn session_is(&mut self, old: Sessionid4, new: Sessionid4) {
+        if let Some(session) = self.sessions.remove(&old) {
+            self.sessions.insert(new, session);
+        }
+    }
+
+    /// The server calls an open otherwise.
+    pub(in crate::replay::run) fn open_is(&mut self, old: StateidOther, new: StateidOther) {
+        if let Some(open) = self.opens.remove(&old) {
+            self.opens.insert(new, open);
+        }
+        self.locks.values_mut().filter(|lock| lock.open == old).for_each(|lock| lock.open = new);
+    }
+
+    /// The server calls a lock otherwise.
+    pub(in crate::replay::run) fn lock_is(&mut self, old: StateidOther, new: StateidOther) {
+        if let Some(lock) = self.locks.remove(&old) {
+            self.locks.insert(new, lock);
+        }
+    }
+}
+
+/// The variable of an operation's slot.
+fn variable(mut slots: impl Iterator<Item = MessageSlot>, holds: MessageSlotKind, at: usize) -> u32 {
+    let slot = slots.find(|slot| slot.holds == holds && slot.operation as usize == at);
+    slot.map_or(NONE, |slot| slot.variable)
+}
+
+/// The variables of the stateids that an operation gave.
+fn variables(step: &TraceStep<'_>, at: usize) -> Vec<u32> {
+    let slots = step.reply.slots.iter();
+    let of = slots.filter(|slot| slot.holds == MessageSlotKind::STATEID && slot.operation as usize == at);
+    of.map(|slot| slot.variable).take(VARIABLES).collect()
+}
+
+fn add(variables: &mut Vec<u32>, more: Vec<u32>) {
+    for variable in more {
+        if variables.len() < VARIABLES && !variables.contains(&variable) {
+            variables.push(variable);
+        }
+    }
+}
+
+/// Takes a range out of others; what sticks out stays.
+fn unlock(ranges: &mut Vec<RecoverableLockRange>, gone: RecoverableLockRange) {
+    let mut left = Vec::with_capacity(ranges.len() + 1);
+    for range in ranges.drain(..) {
+        if range.end <= gone.start || gone.end <= range.start {
+            left.push(range);
+            continue;
+        }
+        if range.start < gone.start {
+            left.push(RecoverableLockRange { end: gone.start, ..range });
+        }
+        if gone.end < range.end {
+            left.push(RecoverableLockRange { start: gone.end, ..range });
+        }
+    }
+    left.truncate(RANGES);
+    *ranges = left;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rfc8881_section_18_12_what_is_unlocked_in_the_middle_leaves_both_ends() {
+        let range = |start, end| RecoverableLockRange { start, end, is_write: true };
+        let mut ranges = vec![range(0, 100), range(200, u64::MAX)];
+        unlock(&mut ranges, range(40, 60));
+        unlock(&mut ranges, range(100, 300));
+        assert_eq!(ranges, [range(0, 40), range(60, 100), range(300, u64::MAX)]);
+    }
+
+    #[test]
+    fn rfc8881_section_18_10_3_the_highest_length_is_the_end_of_the_file() {
+        let range = RecoverableLockRange::of(7, u64::MAX, NfsLockType4::WRITEW_LT);
+        assert_eq!(range, RecoverableLockRange { start: 7, end: u64::MAX, is_write: true });
+        assert_eq!(
+            RecoverableLockRange::of(7, 3, NfsLockType4::READ_LT),
+            RecoverableLockRange { start: 7, end: 10, is_write: false }
+        );
+    }
+}

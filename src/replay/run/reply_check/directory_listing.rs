@@ -1,0 +1,248 @@
+//! Names of a directory as a set, while its listing goes on: each server gives them in an order and in parts of its own.
+
+use std::cmp::Ordering;
+use std::rc::Rc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::analysis::comparison::record::{RecordField, RecordSection, RecordValue, hash};
+use crate::replay::run::rules::{self, ToleranceRule};
+
+/// Directories whose listing is under way.
+const LISTINGS: usize = 32;
+/// Names of each that one side alone has given up to now, and names that both have.
+const NAMES: usize = 1 << 16;
+
+/// Names that one side has given, and the other has not yet.
+#[derive(Debug, Default)]
+struct ReplayListingCheck {
+    recorded: FxHashSet<Box<[u8]>>,
+    live: FxHashSet<Box<[u8]>>,
+    /// Names that both have given, hashed. A server may give one again: a cookie that stands for the same name stands
+    /// elsewhere in its own order.
+    both: FxHashSet<u128>,
+    is_forgotten: bool,
+    /// The live side has said that there are no more names, and none was made since.
+    is_over: bool,
+}
+
+/// The listings that are under way, by the variable of the directory.
+#[derive(Debug, Default)]
+pub(super) struct ReplayListingChecks {
+    by_directory: FxHashMap<u32, ReplayListingCheck>,
+}
+
+/// A field that differs, with its values.
+type ListingFieldDifference = (String, [Option<String>; 2]);
+
+impl ReplayListingChecks {
+    /// A name was made: a directory whose listing was over may have more of them.
+    pub(super) fn grow(&mut self) {
+        self.by_directory.values_mut().for_each(|listing| listing.is_over = false);
+    }
+
+    /// Puts the names of two listings in one order. What one side has alone is remembered until the listing ends, and told
+    /// then; a name that one Reply has twice is told at once.
+    pub(super) fn compare(
+        &mut self,
+        (directory, is_first): (u32, bool),
+        a: &mut RecordSection,
+        b: &mut RecordSection,
+        is_strict: bool,
+        needed: &mut Vec<ToleranceRule>,
+    ) -> Vec<ListingFieldDifference> {
+        let ends = [is_end(a), is_end(b)];
+        let (Some(mut of_a), Some(mut of_b)) = (elements(a), elements(b)) else { return Vec::new() };
+        if is_first {
+            self.by_directory.remove(&directory);
+        }
+        if self.by_directory.len() >= LISTINGS && !self.by_directory.contains_key(&directory) {
+            self.by_directory.clear();
+        }
+        let known = self.by_directory.entry(directory).or_default();
+        let is_more = known.is_over && of_b.iter().any(|(name, _)| known.is_new(name));
+        known.is_over |= ends[1];
+        of_a.sort_by(|a, b| a.0.cmp(&b.0));
+        of_b.sort_by(|a, b| a.0.cmp(&b.0));
+        let (mut rest_a, mut rest_b) = (of_a.into_iter().peekable(), of_b.into_iter().peekable());
+        let (mut before, mut twice) = (None, Vec::new());
+        loop {
+            let order = match (rest_a.peek(), rest_b.peek()) {
+                (Some(one), Some(other)) => one.0.cmp(&other.0),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (None, None) => break,
+            };
+            let one = if order == Ordering::Greater { None } else { rest_a.next() };
+            let other = if order == Ordering::Less { None } else { rest_b.next() };
+            match (one, other) {
+                (Some((name, one)), Some((_, other))) => {
+                    a.entries.extend(one);
+                    b.entries.extend(other);
+                    known.agree(&name);
+                    before = Some(name);
+                }
+                (Some((name, _)), None) => known.meet(name, true),
+                (None, Some((name, _))) => {
+                    if before.as_ref() == Some(&name) {
+                        twice.push(told([None, shown(&name)]));
+                    }
+                    before = Some(name.clone());
+                    known.meet(name, false);
+                }
+                (None, None) => break,
+            }
+        }
+        if is_more {
+            let values = ["no names after an eof", "more of them"].map(|word| Some(word.to_owned()));
+            twice.push(("READDIR.reply.eof".to_owned(), values));
+        }
+        if !twice.is_empty() {
+            return twice;
+        }
+        if known.is_even() {
+            // The same names up to here: whether there are more must be told alike.
+            if ends == [true, true] {
+                self.by_directory.remove(&directory);
+            }
+            return Vec::new();
+        }
+        // The parts differ, so that ends do too.
+        for section in [a, b] {
+            section.entries.retain(|entry| entry.path.leaf() != "eof");
+        }
+        if ends[0] && (ends[1] || !known.live.is_empty()) || is_strict {
+            let known = self.by_directory.remove(&directory).unwrap_or_default();
+            return known.told();
+        }
+        needed.push(rules::LISTING);
+        Vec::new()
+    }
+}
+
+impl ReplayListingCheck {
+    /// Both sides have a name.
+    fn agree(&mut self, name: &[u8]) {
+        self.recorded.remove(name);
+        self.live.remove(name);
+        if self.both.len() >= NAMES {
+            self.is_forgotten = true;
+        } else {
+            self.both.insert(hash(name));
+        }
+    }
+
+    /// One side has a name that the other has not in the same part.
+    fn meet(&mut self, name: Box<[u8]>, is_recorded: bool) {
+        // NFSv3 may list these two, and NFSv4 does not (RFC 8881 section 18.23.3).
+        if matches!(&*name, b"." | b"..") {
+            return;
+        }
+        let (own, others) = match is_recorded {
+            true => (&mut self.recorded, &mut self.live),
+            false => (&mut self.live, &mut self.recorded),
+        };
+        if others.contains(&name) {
+            self.agree(&name);
+        } else if own.len() >= NAMES {
+            self.is_forgotten = true;
+        } else if !self.both.contains(&hash(&name)) {
+            own.insert(name);
+        }
+    }
+
+    /// Whether the live side has not given a name before.
+    fn is_new(&self, name: &[u8]) -> bool {
+        let is_known = self.live.contains(name) || self.both.contains(&hash(name));
+        !self.is_forgotten && !is_known && !matches!(name, b"." | b"..")
+    }
+
+    fn is_even(&self) -> bool {
+        self.recorded.is_empty() && self.live.is_empty()
+    }
+
+    fn told(&self) -> Vec<ListingFieldDifference> {
+        if self.is_forgotten {
+            return Vec::new();
+        }
+        let mut values: Vec<_> = self
+            .recorded
+            .iter()
+            .map(|name| [shown(name), None])
+            .chain(self.live.iter().map(|name| [None, shown(name)]))
+            .collect();
+        values.sort();
+        values.into_iter().map(told).collect()
+    }
+}
+
+fn shown(name: &[u8]) -> Option<String> {
+    Some(format!("{:?}", String::from_utf8_lossy(name)))
+}
+
+fn told(values: [Option<String>; 2]) -> ListingFieldDifference {
+    ("READDIR.reply.entries.name".to_owned(), values)
+}
+
+/// Whether a listing ends here.
+fn is_end(section: &RecordSection) -> bool {
+    let eof = section.entries.iter().find(|entry| entry.path.leaf() == "eof");
+    eof.is_some_and(|entry| entry.datum == RecordValue::Bool(true))
+}
+
+/// An entry of a directory: its name, and its fields.
+type ReplayListingEntry = (Box<[u8]>, Vec<RecordField>);
+
+/// Takes the entries of a directory out of a section: the name of each, and its fields. `None` where it lists nothing.
+fn elements(section: &mut RecordSection) -> Option<Vec<ReplayListingEntry>> {
+    if !matches!(&*section.name, "READDIR" | "READDIRPLUS") {
+        return None;
+    }
+    let is_below = |entry: &RecordField| entry.path.text.contains("entries.");
+    let (below, other): (Vec<_>, Vec<_>) =
+        std::mem::take(&mut section.entries).into_iter().partition(is_below);
+    section.entries = other;
+    let mut elements: Vec<ReplayListingEntry> = Vec::new();
+    let first = below.first().map(|entry| Rc::clone(&entry.path));
+    for entry in below {
+        if first.as_ref().is_some_and(|first| Rc::ptr_eq(first, &entry.path)) || elements.is_empty() {
+            elements.push((Box::default(), Vec::new()));
+        }
+        let Some((name, fields)) = elements.last_mut() else { break };
+        if entry.path.text.ends_with("entries.name") {
+            *name = match &entry.datum {
+                RecordValue::Text(bytes) | RecordValue::Bytes(bytes) => bytes.clone(),
+                other => other.to_string().into_bytes().into(),
+            };
+        }
+        fields.push(entry);
+    }
+    Some(elements)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meets(parts: &[(&[u8], &[u8])]) -> Vec<ListingFieldDifference> {
+        let mut listing = ReplayListingCheck::default();
+        for (recorded, live) in parts {
+            recorded.iter().for_each(|name| listing.meet([*name].into(), true));
+            live.iter().for_each(|name| listing.meet([*name].into(), false));
+        }
+        listing.told()
+    }
+
+    #[test]
+    fn names_may_come_in_other_parts_and_a_name_of_an_earlier_part_again() {
+        assert_eq!(meets(&[(b"ab", b"bc"), (b"cd", b"cad")]), []);
+    }
+
+    #[test]
+    fn a_name_that_one_side_alone_has_is_told() {
+        assert_eq!(
+            meets(&[(b"ab", b"ax")]),
+            [told([None, Some("\"x\"".into())]), told([Some("\"b\"".into()), None])]
+        );
+    }
+}

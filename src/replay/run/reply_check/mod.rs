@@ -1,0 +1,569 @@
+//! A live Reply beside the recorded one.
+//!
+//! Both are reduced to their fields as a comparison of captures does it ([`comparison`](crate::analysis::comparison)), and
+//! compared by the same table. Before that, what a [rule](rules) lets differ is taken out of both and compared by itself,
+//! so that it is known which rule was needed; names of a directory are put in order, because a server lists them as it
+//! likes.
+//!
+//! - [`alike`]: pairs that are like one that was read;
+//! - [`tolerance`]: what a rule lets differ; [`listing`]: names of a directory, part by part;
+//! - [`required`]: what a server must have;
+//! - [`returned`]: Write chunks and the data items in them;
+//! - [`relations`]: what a value has to do with those that were told before.
+
+mod directory_listing;
+mod pattern_cache;
+mod relations;
+mod required_results;
+mod tolerance;
+mod write_chunks;
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use nfsrdma_dissectors::frame::FrameNumber;
+use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
+use rustc_hash::FxHashSet;
+
+use directory_listing::ReplayListingChecks;
+use pattern_cache::{ReplyPattern, ReplyPatternCache};
+pub use relations::StepExecution;
+use relations::{AttributeRelations, RelationViolation, attributes};
+use required_results::is_broken;
+use tolerance::{ToleranceRuleCache, attribute, is_attribute};
+
+use super::dependencies::effects::OperationEffect;
+use super::rules::file::ToleranceFileRule;
+use super::rules::{self, ToleranceRule};
+use crate::analysis::comparison::compare_class::{CompareClass, IdentityType};
+use crate::analysis::comparison::difference::{Difference, DifferenceLocation, DifferenceSide, Kind};
+use crate::analysis::comparison::identity_map::{FirstPairing, IdentityMap};
+use crate::analysis::comparison::options::ComparisonOptions;
+use crate::analysis::comparison::record::{
+    ComparisonRecord, FieldPath, RecordField, RecordMessage, RecordSection, RecordValue,
+};
+use crate::analysis::comparison::record_comparison::{ComparedCounts, RecordComparer};
+use crate::analysis::comparison::recorder::{LocatedField, Recorder};
+use crate::replay::seed::files::ObjectVersion;
+
+/// Operations that a server has not, which are remembered.
+const LACKING: usize = 1024;
+
+/// What is held against each other.
+pub struct ReplyPair<'a> {
+    /// The `id` of the step.
+    pub step: u64,
+    /// First frames of Call and Reply in the capture; 0 where there is none.
+    pub frames: [u64; 2],
+    /// What it is about: `NFS 4.2 READ`.
+    pub title: &'a str,
+    /// The procedure, where it is described.
+    pub procedure: Option<Procedure>,
+    /// The recorded Reply.
+    pub recorded: Cursor<'a>,
+    /// Length and hash of each DDP-eligible result of it whose content the cursor does not know, in their order.
+    pub known: &'a [(u32, Option<u128>)],
+    /// The live Reply.
+    pub live: Cursor<'a>,
+    /// What came by its Write chunks.
+    pub chunks: &'a [ChunkItem<'a>],
+    /// Of each operation whether its attributes are those of a directory.
+    pub directories: &'a [bool],
+    /// Of each operation the variable of the filehandle of its file; [`NONE`](crate::replay::trace::NONE) where it is not known.
+    pub files: &'a [u32],
+    /// How the step was done; `None` where its values are not held to those before.
+    pub done: Option<StepExecution<'a>>,
+    /// Whether another step was in flight at the same time.
+    pub is_racing: bool,
+    /// The variable of the directory that is listed, and whether the listing begins with this Call.
+    pub listing: Option<(u32, bool)>,
+}
+
+impl ReplyPair<'_> {
+    /// Where the step is in the capture.
+    fn place(&self) -> DifferenceLocation {
+        let frame = |number: u64| (number > 0).then_some(FrameNumber(number));
+        DifferenceLocation { index: self.step, call: frame(self.frames[0]), reply: frame(self.frames[1]) }
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ReplyCheckResult {
+    /// Everything that must be equal is.
+    Matched,
+    /// It is but for what this rule lets differ; of several rules the first.
+    Tolerated(ToleranceRule),
+    /// The server has no such operation, and has done none in this run: the operation, and what it answered.
+    Unsupported(String, String),
+    /// It is not; what differs.
+    Mismatched(Vec<Difference>),
+}
+
+/// Holds live Replies to recorded ones.
+#[derive(Debug)]
+pub struct ReplyChecker {
+    recorder: Recorder,
+    selection: ComparisonOptions,
+    renaming: IdentityMap,
+    /// What was compared.
+    pub compared: ComparedCounts,
+    /// Nothing is tolerated.
+    is_strict: bool,
+    /// Rules that are turned off.
+    off: FxHashSet<&'static str>,
+    /// Rules of a file.
+    file: Vec<ToleranceFileRule>,
+    rulings: ToleranceRuleCache,
+    alike: ReplyPatternCache,
+    /// Attributes that the live server has given.
+    offered: FxHashSet<Box<str>>,
+    /// Operations that the live server has done.
+    done: FxHashSet<Rc<str>>,
+    /// Operations that it has said it has not, and where.
+    lacking: BTreeMap<String, Difference>,
+    /// Of these, operations that it has done later.
+    inconstant: Vec<Difference>,
+    listings: ReplayListingChecks,
+    relations: AttributeRelations,
+    /// The server has restarted in this run.
+    has_restarted: bool,
+    /// User and group that what root makes belongs to, where the export squashes root.
+    squashed: Option<[u32; 2]>,
+}
+
+impl ReplyChecker {
+    /// One that has seen nothing. `off` are rules that are turned off.
+    pub fn new(
+        is_strict: bool,
+        off: impl IntoIterator<Item = &'static str>,
+        selection: ComparisonOptions,
+    ) -> Self {
+        Self {
+            recorder: Recorder::default(),
+            selection,
+            renaming: IdentityMap::default(),
+            compared: ComparedCounts::default(),
+            is_strict,
+            off: off.into_iter().collect(),
+            file: Vec::new(),
+            rulings: ToleranceRuleCache::default(),
+            alike: ReplyPatternCache::default(),
+            offered: FxHashSet::default(),
+            done: FxHashSet::default(),
+            lacking: BTreeMap::new(),
+            inconstant: Vec::new(),
+            listings: ReplayListingChecks::default(),
+            relations: AttributeRelations::default(),
+            has_restarted: false,
+            squashed: None,
+        }
+    }
+
+    /// The same, with rules of a file. They hold with `--strict`, too.
+    #[must_use]
+    pub fn with_rules(self, file: Vec<ToleranceFileRule>) -> Self {
+        Self { file, ..self }
+    }
+
+    /// The same, for an export that squashes root to this user and group.
+    #[must_use]
+    pub fn with_squashed(self, squashed: Option<[u32; 2]>) -> Self {
+        Self { squashed, ..self }
+    }
+
+    /// The server has restarted: what was not committed may be lost, and WRITE and COMMIT tell so by another verifier (RFC
+    /// 8881 section 18.32.4). What is lost is found by the walk.
+    pub fn restarted(&mut self) {
+        self.has_restarted = true;
+        self.alike.forget();
+        self.relations.forget();
+    }
+
+    /// Takes out what a rule of the file lets be. Gives the first of these rules.
+    fn let_be(&self, differences: &mut Vec<Difference>) -> Option<ToleranceRule> {
+        let mut first = None;
+        differences.retain(|difference| {
+            let rule = self.file.iter().find(|rule| rule.allows(difference));
+            first = first.or(rule.map(|rule| rule.rule));
+            rule.is_none()
+        });
+        first
+    }
+
+    /// Holds a live Reply to the recorded one.
+    pub fn judge(&mut self, replies: &ReplyPair<'_>) -> ReplyCheckResult {
+        if let Some(verdict) = self.known(replies) {
+            return verdict;
+        }
+        let length = replies.live.rest().len();
+        // What is compared as it is may have another meaning.
+        let is_plain = !self.is_strict && !self.selection.strict && !self.selection.exact;
+        let is_learnt = is_plain && self.alike.learns(length);
+        if !is_learnt && replies.done.is_none() {
+            return self.read(replies, [None, None]);
+        }
+        let before = self.compared;
+        let mut places = [Vec::new(), Vec::new()];
+        let verdict = self.read(replies, places.each_mut().map(Some));
+        let compared = self.compared.since(before);
+        let places = places.each_ref().map(Vec::as_slice);
+        let related = attributes::both(places[0], places[1]);
+        let sections = places[1].iter().map(|place| place.section.0).max().unwrap_or(0);
+        let sides = [replies.recorded.rest(), replies.live.rest()];
+        let mut broken = self.relations.follow(replies, &related, sections, sides);
+        broken.append(&mut self.relations.list(replies, places, sides));
+        if is_learnt {
+            let compared = (&verdict, compared);
+            let pattern =
+                ReplyPattern::of(replies, places, compared, (related, sections), self.has_restarted);
+            self.alike.keep(length, pattern);
+        }
+        self.related(replies, verdict, broken)
+    }
+
+    /// Nobody knows what a step has done to these objects, which are the variables of their filehandles.
+    pub(in crate::replay::run) fn doubt(
+        &mut self,
+        objects: impl Iterator<Item = u32>,
+        acts: &[OperationEffect],
+    ) {
+        self.relations.doubt(objects, acts);
+    }
+
+    /// Holds what an object is in the end to what Replies told of it last: the aspect, what was told, and what it is.
+    pub(in crate::replay::run) fn left(
+        &self,
+        objects: &[u32],
+        marks: &ObjectVersion,
+    ) -> Vec<(&'static str, [String; 2])> {
+        let mut left = objects.iter().map(|object| self.relations.left(*object, marks));
+        let mut first = left.find(|left| !left.is_empty()).unwrap_or_default();
+        if self.relations.is_other_file_system(marks) {
+            first.push(("fsid (one)", ["one that was told".to_owned(), "another".to_owned()]));
+        }
+        first
+    }
+
+    /// A verdict with the relations that do not hold.
+    fn related(
+        &mut self,
+        replies: &ReplyPair<'_>,
+        verdict: ReplyCheckResult,
+        broken: Vec<RelationViolation>,
+    ) -> ReplyCheckResult {
+        if broken.is_empty() || matches!(verdict, ReplyCheckResult::Unsupported(..)) {
+            return verdict;
+        }
+        let (place, operation) = (replies.place(), self.recorder.word(replies.title).to_string());
+        let differences = broken.into_iter().map(|RelationViolation { path, field, values }| {
+            let [a, b] = values.map(|value| DifferenceSide {
+                place: Some(place),
+                frame: place.reply,
+                value: Some(value),
+            });
+            Difference { kind: Kind::Relation, operation: operation.clone(), path, field, times: 1, a, b }
+        });
+        let mut differences: Vec<_> =
+            differences.filter(|difference| self.selection.counts(difference)).collect();
+        if differences.is_empty() {
+            return verdict;
+        }
+        match verdict {
+            ReplyCheckResult::Mismatched(mut known) => {
+                known.append(&mut differences);
+                ReplyCheckResult::Mismatched(known)
+            }
+            ReplyCheckResult::Tolerated(rule) => self.verdict(differences, &[rule]),
+            _ => self.verdict(differences, &[]),
+        }
+    }
+
+    /// Whether what stands in a recorded Reply stands at the same place in the live one, as far as that is known without
+    /// reading them.
+    pub fn is_in_place(&self, procedure: Option<Procedure>, recorded: &[u8], live: &[u8]) -> bool {
+        self.alike.knows(procedure, [recorded, live])
+    }
+
+    /// The verdict of a pair of Replies that is like one that was read. What it names and counts is noted.
+    fn known(&mut self, replies: &ReplyPair<'_>) -> Option<ReplyCheckResult> {
+        let pattern = self.alike.find(replies)?;
+        let sides = [replies.recorded.rest(), replies.live.rest()];
+        let names = pattern.names.iter_mut().map(|named| named.names(sides)).collect::<Option<Vec<_>>>()?;
+        let place = replies.place();
+        for (named, [one, other]) in pattern.names.iter().zip(names) {
+            self.renaming.pair(one, other, || FirstPairing {
+                operation: self.recorder.word(replies.title),
+                section: Rc::clone(&named.section),
+                path: Rc::clone(&named.path),
+                identity: named.identity,
+                places: [place; 2],
+                frames: [place.reply; 2],
+                values: named.values(sides),
+            });
+        }
+        if pattern.makes_names {
+            self.listings.grow();
+        }
+        self.compared += pattern.compared;
+        let broken = self.relations.follow(replies, &pattern.related, pattern.sections, sides);
+        let verdict = pattern.verdict.clone();
+        Some(self.related(replies, verdict, broken))
+    }
+
+    /// Reads both Replies, and compares them field by field. Tells the places of their fields where that is asked for.
+    fn read<'a>(
+        &mut self,
+        replies: &ReplyPair<'a>,
+        [of_recorded, of_live]: [Option<&mut Vec<LocatedField<'a>>>; 2],
+    ) -> ReplyCheckResult {
+        let mut recorded = self.recorder.reply(replies.procedure, replies.recorded, of_recorded);
+        let mut live = self.recorder.reply(replies.procedure, replies.live, of_live);
+        know(&mut recorded, replies.known);
+        align(&recorded, &mut live);
+        // What went inline follows from the names in it.
+        (recorded.length, live.length) = (0, 0);
+        self.learn(&live);
+        if live.sections.iter().any(|section| makes_names(&section.name)) {
+            self.listings.grow();
+        }
+        let mut tolerated = Vec::new();
+        let mut alone = Vec::new();
+        let is_same_way = statuses(&recorded) == statuses(&live);
+        for at in 0..recorded.sections.len().min(live.sections.len()) {
+            let (Some(a), Some(b)) = (recorded.sections.get_mut(at), live.sections.get_mut(at)) else {
+                break;
+            };
+            let is_directory = at > 0 && replies.directories.get(at - 1).copied().unwrap_or(false);
+            leave_out(a, self.has_restarted);
+            leave_out(b, self.has_restarted);
+            if let (Some(listing), true) = (replies.listing, is_same_way) {
+                alone.extend(self.listings.compare(listing, a, b, self.is_strict, &mut tolerated));
+            }
+            let status = |section: &RecordSection| {
+                section.entries.iter().find(|entry| is_status(entry)).map(|e| e.datum.clone())
+            };
+            if !self.is_strict && status(a) == status(b) {
+                self.tolerate(a, b, is_directory, &mut tolerated);
+            }
+        }
+        let (title, status) = (self.recorder.word(replies.title), self.recorder.word(""));
+        let place = replies.place();
+        let record = |reply| ComparisonRecord {
+            place,
+            title: Rc::clone(&title),
+            class: Rc::clone(&title),
+            status: Rc::clone(&status),
+            reply: Some(reply),
+            is_racing: replies.is_racing,
+            ..ComparisonRecord::default()
+        };
+        let half = |value| DifferenceSide { place: Some(place), frame: place.reply, value };
+        let (recorded, live) = (record(recorded), record(live));
+        let mut differences = RecordComparer {
+            selection: &self.selection,
+            renaming: &mut self.renaming,
+            compared: &mut self.compared,
+        }
+        .compare(&recorded, &live);
+        differences.retain(|difference| self.selection.counts(difference));
+        differences.extend(alone.into_iter().map(|(path, values)| {
+            let [a, b] = values.map(half);
+            let operation = title.to_string();
+            let is_name = path.ends_with("name");
+            let (kind, field) = if is_name { (Kind::Name, "nfs.entry_name") } else { (Kind::Result, "") };
+            Difference { kind, operation, path, field, times: 1, a, b }
+        }));
+        let returned = write_chunks::differing(replies.procedure, replies.live, replies.chunks);
+        differences.extend(returned.map(|lengths| {
+            let [a, b] = lengths.map(|length| half(Some(length.to_string())));
+            let (kind, operation) = (Kind::ChunkBytes, title.to_string());
+            Difference { kind, operation, path: "write chunk".to_owned(), field: "", times: 1, a, b }
+        }));
+        self.verdict(differences, &tolerated)
+    }
+
+    fn verdict(&mut self, mut differences: Vec<Difference>, tolerated: &[ToleranceRule]) -> ReplyCheckResult {
+        if let Some(rule) = self.let_be(&mut differences)
+            && differences.is_empty()
+        {
+            return ReplyCheckResult::Tolerated(rule);
+        }
+        if differences.is_empty() {
+            return tolerated
+                .first()
+                .map_or(ReplyCheckResult::Matched, |rule| ReplyCheckResult::Tolerated(*rule));
+        }
+        let of = |difference: &Difference| {
+            let value = |half: &DifferenceSide| half.value.clone().unwrap_or_default();
+            (value(&difference.a), value(&difference.b))
+        };
+        let status = differences.iter().find(|difference| difference.kind == Kind::Status);
+        if let (Some(status), false) = (status, self.is_strict) {
+            let (a, b) = of(status);
+            // An operation that there is not has a result of its own name.
+            let title = status.operation.rsplit(' ').next().unwrap_or_default();
+            let operation = status.path.split_once('.').map_or(title, |(operation, _)| operation);
+            // What RPC refuses has no results, and so no operation.
+            let operation = if operation == "body" { title } else { operation };
+            // All procedures of NFS are there (RFC 1813 section 3, RFC 8881 section 16.1); those of other programs need not be.
+            let is_whole =
+                replies_to_nfs(&status.operation) && (b == "PROC_UNAVAIL" || is_broken(operation, &b));
+            if is_unsupported(&b) && !is_whole && !is_unsupported(&a) && !self.done.contains(operation) {
+                if self.lacking.len() < LACKING || self.lacking.contains_key(operation) {
+                    self.lacking.entry(operation.to_owned()).or_insert_with(|| status.clone());
+                }
+                return ReplyCheckResult::Unsupported(operation.to_owned(), b);
+            }
+            if self.is_on(rules::ROOM) && rules::is_room(&a) && is_done(&b) {
+                return ReplyCheckResult::Tolerated(rules::ROOM);
+            }
+            if self.is_on(rules::SAME_REFUSAL)
+                && rules::is_same_refusal(&a, &b)
+                && differences.iter().all(|difference| difference.kind == Kind::Status)
+            {
+                return ReplyCheckResult::Tolerated(rules::SAME_REFUSAL);
+            }
+        }
+        ReplyCheckResult::Mismatched(differences)
+    }
+
+    /// Whether what differs is no more than what a user may do.
+    pub fn is_of_rights(&self, differences: &[Difference]) -> bool {
+        self.is_on(rules::CREDENTIALS)
+            && differences.iter().all(|difference| difference.path.ends_with("ACCESS.access"))
+    }
+
+    /// Whether what differs is no more than that a client cannot be forgotten (RFC 8881 section 18.50.3).
+    pub fn is_of_opens(&self, differences: &[Difference]) -> bool {
+        let is_busy = |difference: &Difference| {
+            difference.path == "DESTROY_CLIENTID.status"
+                && difference.b.value.as_deref() == Some("NFS4ERR_CLIENTID_BUSY")
+        };
+        self.is_on(rules::DELEGATION) && differences.iter().all(is_busy)
+    }
+
+    /// Whether a rule holds.
+    pub fn is_on(&self, rule: ToleranceRule) -> bool {
+        !self.is_strict && !self.off.contains(rule.name)
+    }
+
+    /// What turned out late to be wrong: names that stand for something else, and operations that the server has after all.
+    pub fn late(&mut self, is_last: bool) -> Vec<Difference> {
+        let mut wrong = self.renaming.wrong(is_last);
+        wrong.append(&mut self.inconstant);
+        self.let_be(&mut wrong);
+        wrong.retain(|difference| self.selection.counts(difference));
+        wrong
+    }
+
+    /// What the live server has and does.
+    fn learn(&mut self, live: &RecordMessage) {
+        for section in live.sections.iter().skip(1) {
+            let is_done = section.entries.iter().any(|entry| is_status(entry) && is_ok(&entry.datum));
+            if is_done && !self.done.contains(&section.name) {
+                self.done.insert(Rc::clone(&section.name));
+                self.inconstant.extend(self.lacking.remove(&*section.name));
+            }
+            for entry in section.entries.iter().filter(|entry| is_attribute(&entry.path.text)) {
+                let name = attribute(&entry.path.text);
+                if !self.offered.contains(name) {
+                    self.offered.insert(name.into());
+                }
+            }
+        }
+    }
+}
+
+/// PUTFH stands where PUTROOTFH stood: the root is the run's directory.
+fn align(recorded: &RecordMessage, live: &mut RecordMessage) {
+    for (section, of) in recorded.sections.iter().zip(&mut live.sections) {
+        if matches!(&*section.name, "PUTROOTFH" | "PUTPUBFH") && &*of.name == "PUTFH" {
+            of.name = Rc::clone(&section.name);
+        }
+    }
+}
+
+/// Puts the hash in the place of what the message does not hold itself.
+fn know(message: &mut RecordMessage, known: &[(u32, Option<u128>)]) {
+    let entries = message.sections.iter_mut().flat_map(|section| &mut section.entries);
+    let unknown = entries.filter(|entry| entry.datum.is_unknown());
+    for (entry, (length, hash)) in unknown.zip(known) {
+        if let Some(hash) = hash {
+            entry.datum = RecordValue::Digest(u64::from(*length), *hash);
+        }
+    }
+}
+
+fn is_status(entry: &RecordField) -> bool {
+    entry.path.role == CompareClass::Equal(Kind::Status)
+}
+
+fn is_ok(datum: &RecordValue) -> bool {
+    match datum {
+        RecordValue::Named(name) => name.ends_with("_OK") || *name == "SUCCESS" || *name == "MSG_ACCEPTED",
+        RecordValue::Number(number) => *number == 0,
+        _ => false,
+    }
+}
+
+/// How each operation went.
+fn statuses(message: &RecordMessage) -> Vec<&RecordValue> {
+    let sections = message.sections.iter();
+    sections
+        .filter_map(|section| section.entries.iter().find(|entry| is_status(entry)).map(|entry| &entry.datum))
+        .collect()
+}
+
+/// Whether an operation may give a directory another name.
+fn makes_names(operation: &str) -> bool {
+    matches!(operation, "CREATE" | "OPEN" | "LINK" | "RENAME" | "MKDIR" | "SYMLINK" | "MKNOD")
+}
+
+fn is_done(status: &str) -> bool {
+    status.ends_with("_OK")
+}
+
+/// Whether a Transaction is one of NFS itself.
+fn replies_to_nfs(title: &str) -> bool {
+    title.starts_with("NFS ")
+}
+
+/// Whether a status says that the server has no such thing.
+fn is_unsupported(status: &str) -> bool {
+    matches!(
+        status,
+        "NFS4ERR_NOTSUPP"
+            | "NFS4ERR_OP_ILLEGAL"
+            | "NFS4ERR_ATTRNOTSUPP"
+            | "NFS4ERR_UNION_NOTSUPP"
+            | "NFS4ERR_UNKNOWN_LAYOUTTYPE"
+            | "NFS4ERR_MINOR_VERS_MISMATCH"
+            | "NFS3ERR_NOTSUPP"
+            | "PROC_UNAVAIL"
+            | "PROG_UNAVAIL"
+            | "PROG_MISMATCH"
+    )
+}
+
+/// What is never compared: names that each server has of its own, filehandles aside, which must stand for the same
+/// objects; how a message is protected; and masks of attributes, which the attributes show.
+fn leave_out(section: &mut RecordSection, has_restarted: bool) {
+    let name = Rc::clone(&section.name);
+    section.entries.retain(|entry| !is_left_out(&name, &entry.path, has_restarted));
+}
+
+fn is_left_out(operation: &str, path: &FieldPath, has_restarted: bool) -> bool {
+    match path.role {
+        CompareClass::Identity(IdentityType::Filehandle) => false,
+        // What was written before it became another may be lost: RFC 8881 section 18.32.4.
+        CompareClass::Identity(IdentityType::Verifier) => {
+            has_restarted || !matches!(operation, "WRITE" | "COMMIT")
+        }
+        CompareClass::Identity(_) => true,
+        CompareClass::Equal(Kind::Status) => false,
+        _ if operation.is_empty() => path.field.starts_with("rpc"),
+        _ => path.field == "nfs.stateid.seqid" || path.leaf() == "attrmask",
+    }
+}

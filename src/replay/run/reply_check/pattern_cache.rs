@@ -1,0 +1,393 @@
+//! Pairs of Replies that are like one that was read: known by their bytes.
+//!
+//! A run has thousands of pairs that differ in XID, sequence ID, times and data alone. A pair that was read and found to match, or
+//! to differ in what a rule lets differ, leaves a [`Pattern`]: for each byte of the message what it is to a comparison. Where
+//! another pair agrees with it, both its messages would be read as those of the pattern were, and found the same. Where it does
+//! not, it is read: a pattern never finds a difference.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use nfsrdma_dissectors::field::FieldValue;
+use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::xdr::ChunkItem;
+use rustc_hash::FxHashMap;
+
+use super::relations::attributes::AttributePair;
+use super::{ReplyCheckResult, ReplyPair, is_left_out, makes_names};
+use crate::analysis::comparison::compare_class::{CompareClass, IdentityType};
+use crate::analysis::comparison::identity_map::IdentityName;
+use crate::analysis::comparison::record::{FieldPath, RecordValue, hash};
+use crate::analysis::comparison::record_comparison::{ComparedCounts, OPERATIONS};
+use crate::analysis::comparison::recorder::LocatedField;
+
+/// Lengths of messages that have patterns.
+const LENGTHS: usize = 1024;
+/// Patterns of one length.
+const PATTERNS: usize = 8;
+/// The longest message that leaves one.
+const LONGEST: usize = 4096;
+/// Patterns of one length that were made and never met again, after which no more are.
+const IN_VAIN: u32 = 64;
+
+/// What bytes of a message are to a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReplyByteClass {
+    /// What follows is read by them, or nothing says that it is not: they are those of the pattern, on each side.
+    Fixed,
+    /// A result by which nothing else is read: it is the same on both sides.
+    Equal,
+    /// They may differ.
+    Free,
+}
+
+/// A name that each side has of its own.
+#[derive(Debug)]
+pub(super) struct ReplyPatternIdentity {
+    pub(super) section: Rc<str>,
+    pub(super) path: Rc<FieldPath>,
+    pub(super) identity: IdentityType,
+    bytes: Range<usize>,
+    /// The last pair of them, which is often the next, too.
+    last: Option<[(Box<[u8]>, IdentityName); 2]>,
+}
+
+impl ReplyPatternIdentity {
+    /// The names of both sides, in the place of those before; `None` where they have to be looked at.
+    pub(super) fn names(&mut self, sides: [&[u8]; 2]) -> Option<[IdentityName; 2]> {
+        let [a, b] = sides.map(|side| side.get(self.bytes.clone()));
+        let of = [a?, b?];
+        if let Some([one, other]) = &self.last
+            && *one.0 == *of[0]
+            && *other.0 == *of[1]
+        {
+            return Some([one.1, other.1]);
+        }
+        let name = |bytes: &[u8]| IdentityName::of(self.identity, &RecordValue::of_bytes(bytes), None);
+        let names = [name(of[0])?, name(of[1])?];
+        self.last = Some([(of[0].into(), names[0]), (of[1].into(), names[1])]);
+        Some(names)
+    }
+
+    /// The names as they stand in both messages.
+    pub(super) fn values(&self, sides: [&[u8]; 2]) -> [RecordValue; 2] {
+        sides.map(|side| RecordValue::of_bytes(side.get(self.bytes.clone()).unwrap_or_default()))
+    }
+}
+
+/// A pair that was read.
+#[derive(Debug)]
+pub(super) struct ReplyPattern {
+    procedure: Option<Procedure>,
+    is_racing: bool,
+    /// The messages.
+    sides: [Box<[u8]>; 2],
+    /// All bytes of a message, in their order.
+    runs: Vec<(Range<usize>, ReplyByteClass)>,
+    /// Lengths of the data items that travel in Write chunks.
+    items: Vec<u32>,
+    /// Filehandles, and what tells that a server has lost what it had not committed.
+    pub(super) names: Vec<ReplyPatternIdentity>,
+    /// What is held to values before, and how many operations were done.
+    pub(super) related: Vec<AttributePair>,
+    pub(super) sections: usize,
+    /// What came of it.
+    pub(super) verdict: ReplyCheckResult,
+    /// What a comparison of it counts.
+    pub(super) compared: ComparedCounts,
+    /// An operation makes names.
+    pub(super) makes_names: bool,
+}
+
+impl ReplyPattern {
+    /// That of a pair that was read. `places` are those of the fields of both messages, and `compared` is what the comparison
+    /// has counted.
+    pub(super) fn of(
+        replies: &ReplyPair<'_>,
+        [of_recorded, places]: [&[LocatedField<'_>]; 2],
+        (verdict, compared): (&ReplyCheckResult, ComparedCounts),
+        (related, sections): (Vec<AttributePair>, usize),
+        has_restarted: bool,
+    ) -> Option<Self> {
+        let sides = [replies.recorded.rest(), replies.live.rest()];
+        let [recorded, live] = sides;
+        let is_known = matches!(verdict, ReplyCheckResult::Matched | ReplyCheckResult::Tolerated(_))
+            && compared.unknown == 0;
+        // The parts of READ_PLUS are put together before they are compared.
+        let is_in_parts = places.iter().any(|place| &*place.section.1 == "READ_PLUS");
+        let is_place = |(one, other): (&LocatedField<'_>, &LocatedField<'_>)| {
+            Rc::ptr_eq(&one.path, &other.path) && one.bytes == other.bytes && one.section.0 == other.section.0
+        };
+        let is_read_alike = recorded.len() == live.len()
+            && of_recorded.len() == places.len()
+            && of_recorded.iter().zip(places).all(is_place);
+        if !is_known || !is_read_alike || live.len() > LONGEST || replies.listing.is_some() || is_in_parts {
+            return None;
+        }
+        let mut this = Self {
+            procedure: replies.procedure,
+            is_racing: replies.is_racing,
+            sides: sides.map(Box::from),
+            runs: Vec::new(),
+            items: Vec::new(),
+            names: Vec::new(),
+            related,
+            sections,
+            verdict: verdict.clone(),
+            compared,
+            makes_names: places.iter().any(|place| makes_names(&place.section.1)),
+        };
+        let mut of = vec![ReplyByteClass::Fixed; live.len()];
+        for place in places {
+            let ((_, section), path) = (&place.section, &place.path);
+            if let FieldValue::Chunk(length, _) = place.value {
+                this.items.push(length);
+            }
+            let is_left_out = is_left_out(section, path, has_restarted);
+            let (bytes, what) = meaning(place, is_left_out);
+            if let (CompareClass::Identity(identity), false) = (path.role, is_left_out) {
+                if what != ReplyByteClass::Free {
+                    return None;
+                }
+                let (section, path) = (Rc::clone(section), Rc::clone(path));
+                this.names.push(ReplyPatternIdentity {
+                    section,
+                    path,
+                    identity,
+                    bytes: bytes.clone(),
+                    last: None,
+                });
+            }
+            of.get_mut(bytes)?.fill(what);
+        }
+        for (at, what) in of.into_iter().enumerate() {
+            match this.runs.last_mut() {
+                Some((run, last)) if *last == what => run.end = at + 1,
+                _ => this.runs.push((at..at + 1, what)),
+            }
+        }
+        this.agrees(sides).then_some(this)
+    }
+
+    /// Whether both messages would be read as those of the pattern, with the same verdict.
+    fn agrees(&self, [recorded, live]: [&[u8]; 2]) -> bool {
+        let [before, of_live] = &self.sides;
+        recorded.len() == before.len()
+            && live.len() == of_live.len()
+            && self.runs.iter().all(|(run, what)| match what {
+                ReplyByteClass::Free => true,
+                ReplyByteClass::Equal => recorded.get(run.clone()) == live.get(run.clone()),
+                ReplyByteClass::Fixed => {
+                    recorded.get(run.clone()) == before.get(run.clone())
+                        && live.get(run.clone()) == of_live.get(run.clone())
+                }
+            })
+    }
+
+    /// Whether what came in Write chunks is as long as the items are, and has the content that is known.
+    fn has_data(&self, known: &[(u32, Option<u128>)], chunks: &[ChunkItem<'_>]) -> bool {
+        let is_it = |((length, (of, expected)), chunk): ((&u32, &(u32, Option<u128>)), &ChunkItem<'_>)| {
+            let bytes = chunk.bytes.filter(|bytes| bytes.len() == *length as usize);
+            length == of
+                && chunk.length == *length
+                && bytes.zip(*expected).is_some_and(|(bytes, expected)| hash(bytes) == expected)
+        };
+        self.items.len() == known.len()
+            && self.items.len() == chunks.len()
+            && self.items.iter().zip(known).zip(chunks).all(is_it)
+    }
+}
+
+/// Which bytes of a field count, and as what.
+fn meaning(place: &LocatedField<'_>, is_left_out: bool) -> (Range<usize>, ReplyByteClass) {
+    let LocatedField { path, bytes, value, .. } = place;
+    // The content, without its length.
+    let content = |content: &[u8]| bytes.end.saturating_sub(content.len())..bytes.end;
+    let is_header = path.field.starts_with("rpc");
+    match (path.role, *value) {
+        (_, FieldValue::Unsigned(_)) if path.field == "rpc.xid" => (bytes.clone(), ReplyByteClass::Free),
+        // What a count or a length is read by.
+        _ if is_header || path.field == OPERATIONS || path.leaf() == "attrmask" => {
+            (bytes.clone(), ReplyByteClass::Fixed)
+        }
+        (
+            CompareClass::Varies(_) | CompareClass::Identity(_),
+            FieldValue::Bytes(of) | FieldValue::Text(of),
+        ) => (content(of), ReplyByteClass::Free),
+        (CompareClass::Varies(_), FieldValue::Unsigned(_) | FieldValue::Signed(_)) => {
+            (bytes.clone(), ReplyByteClass::Free)
+        }
+        (_, FieldValue::Unsigned(_)) if is_left_out => (bytes.clone(), ReplyByteClass::Free),
+        (CompareClass::Equal(_) | CompareClass::Racing(_), FieldValue::Bytes(of) | FieldValue::Text(of)) => {
+            (content(of), ReplyByteClass::Equal)
+        }
+        // A hyper is no count of anything that follows.
+        (
+            CompareClass::Equal(_) | CompareClass::Racing(_),
+            FieldValue::Unsigned(_) | FieldValue::Signed(_),
+        ) if bytes.len() == 8 => (bytes.clone(), ReplyByteClass::Equal),
+        _ => (bytes.clone(), ReplyByteClass::Fixed),
+    }
+}
+
+/// Patterns of messages of one length.
+#[derive(Debug, Default)]
+struct ReplyPatternsOfLength {
+    patterns: Vec<ReplyPattern>,
+    /// The one that goes next where there is room for no more.
+    next: usize,
+    /// Patterns that were made since one was met again.
+    in_vain: u32,
+}
+
+/// The patterns of a run.
+#[derive(Debug, Default)]
+pub(super) struct ReplyPatternCache {
+    by_length: FxHashMap<usize, ReplyPatternsOfLength>,
+}
+
+impl ReplyPatternCache {
+    /// What pairs of Replies are to each other is another from here on.
+    pub(super) fn forget(&mut self) {
+        self.by_length.clear();
+    }
+
+    /// The pattern that a pair agrees with.
+    pub(super) fn find(&mut self, replies: &ReplyPair<'_>) -> Option<&mut ReplyPattern> {
+        if replies.listing.is_some() {
+            return None;
+        }
+        let sides = [replies.recorded.rest(), replies.live.rest()];
+        let of_length = self.by_length.get_mut(&sides[1].len())?;
+        let at = of_length.patterns.iter().position(|pattern| {
+            pattern.procedure == replies.procedure
+                && pattern.is_racing == replies.is_racing
+                && pattern.agrees(sides)
+                && pattern.has_data(replies.known, replies.chunks)
+        })?;
+        of_length.in_vain = 0;
+        of_length.patterns.get_mut(at)
+    }
+
+    /// Whether a pair that was read had the same fields in the same places.
+    pub(super) fn knows(&self, procedure: Option<Procedure>, sides: [&[u8]; 2]) -> bool {
+        let of_length = self.by_length.get(&sides[1].len());
+        let mut patterns = of_length.iter().flat_map(|of_length| &of_length.patterns);
+        patterns.any(|pattern| pattern.procedure == procedure && pattern.agrees(sides))
+    }
+
+    /// Whether a pair of this length that is read is to leave a pattern.
+    pub(super) fn learns(&self, length: usize) -> bool {
+        match self.by_length.get(&length) {
+            Some(of_length) => of_length.in_vain < IN_VAIN,
+            None => length <= LONGEST && self.by_length.len() < LENGTHS,
+        }
+    }
+
+    /// Keeps the pattern of a pair of this length, if it has left one, in the place of another if there are many.
+    pub(super) fn keep(&mut self, length: usize, pattern: Option<ReplyPattern>) {
+        let of_length = self.by_length.entry(length).or_default();
+        of_length.in_vain += 1;
+        let Some(pattern) = pattern else { return };
+        match of_length.patterns.get_mut(of_length.next) {
+            Some(place) => *place = pattern,
+            None => of_length.patterns.push(pattern),
+        }
+        of_length.next = (of_length.next + 1) % PATTERNS;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nfsrdma_dissectors::nfs::v3;
+    use nfsrdma_dissectors::xdr::Cursor;
+
+    use super::*;
+    use crate::analysis::comparison::options::ComparisonOptions;
+    use crate::replay::run::reply_check::{ReplyCheckResult, ReplyChecker};
+
+    /// A Reply of GETATTR: RFC 1813 section 3.3.1.
+    fn reply(xid: u32, links: u32, size: u32, time: u32) -> Vec<u8> {
+        let header = [xid, 1, 0, 0, 0, 0, 0];
+        let attributes = [1, 0o644, links, 0, 0, 0, size, 0, 4096, 0, 0, 0, 7, 0, 99];
+        let times = [time, 0, time, 0, time, 0];
+        [&header[..], &attributes, &times].concat().iter().flat_map(|word| word.to_be_bytes()).collect()
+    }
+
+    fn replies<'a>(recorded: &'a [u8], live: &'a [u8]) -> ReplyPair<'a> {
+        ReplyPair {
+            step: 1,
+            frames: [1, 2],
+            title: "NFS 3 GETATTR",
+            procedure: Some(Procedure::V3(v3::Procedure::GETATTR)),
+            recorded: Cursor::new(recorded),
+            known: &[],
+            live: Cursor::new(live),
+            chunks: &[],
+            directories: &[],
+            files: &[],
+            done: None,
+            is_racing: false,
+            listing: None,
+        }
+    }
+
+    fn judge_of(recorded: &[u8], live: &[u8]) -> ReplyChecker {
+        let mut judge = ReplyChecker::new(false, [], ComparisonOptions::default());
+        assert_eq!(judge.judge(&replies(recorded, live)), ReplyCheckResult::Matched);
+        judge
+    }
+
+    #[test]
+    fn what_may_differ_and_what_is_alike_on_both_sides_needs_no_reading() {
+        let mut judge = judge_of(&reply(1, 1, 100, 5), &reply(11, 1, 100, 6));
+        let (recorded, live) = (reply(2, 1, 300, 7), reply(12, 1, 300, 8));
+        assert!(judge.alike.find(&replies(&recorded, &live)).is_some());
+        let before = judge.compared;
+        assert_eq!(judge.judge(&replies(&recorded, &live)), ReplyCheckResult::Matched);
+        assert_eq!(judge.compared.since(before), before, "it is counted as if it were read");
+    }
+
+    #[test]
+    fn what_a_rule_lets_differ_is_let_differ_in_the_same_way_again() {
+        // NFS3ERR_NOTSUPP and NFS3ERR_SERVERFAULT: RFC 1813 section 2.6.
+        let refusal = |xid: u32, status: u32| {
+            [xid, 1, 0, 0, 0, 0, status].iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>()
+        };
+        let mut judge = ReplyChecker::new(false, [], ComparisonOptions::default());
+        let (recorded, live) = (refusal(1, 13), refusal(11, 1));
+        let verdict = judge.judge(&replies(&recorded, &live));
+        assert!(matches!(verdict, ReplyCheckResult::Tolerated(_)), "{verdict:?}");
+        let (recorded, live) = (refusal(2, 13), refusal(12, 1));
+        assert!(judge.alike.find(&replies(&recorded, &live)).is_some());
+        assert_eq!(judge.judge(&replies(&recorded, &live)), verdict);
+        assert!(judge.alike.find(&replies(&live, &recorded)).is_none(), "the other way it is another pair");
+    }
+
+    #[test]
+    fn what_must_be_equal_is_read_where_it_is_not() {
+        let mut judge = judge_of(&reply(1, 1, 100, 5), &reply(11, 1, 100, 6));
+        for other in [reply(12, 1, 301, 8), reply(12, 2, 300, 8), reply(12, 1, 300, 8)[..40].to_vec()] {
+            let recorded = reply(2, 1, 300, 7);
+            assert!(judge.alike.find(&replies(&recorded, &other)).is_none());
+            assert_ne!(judge.judge(&replies(&recorded, &other)), ReplyCheckResult::Matched);
+        }
+    }
+
+    #[test]
+    fn a_word_that_may_say_how_the_rest_is_read_is_that_of_the_pattern() {
+        let mut judge = judge_of(&reply(1, 1, 100, 5), &reply(11, 1, 100, 6));
+        let both = reply(2, 2, 100, 5);
+        assert!(judge.alike.find(&replies(&both, &both)).is_none());
+        assert_eq!(judge.judge(&replies(&both, &both)), ReplyCheckResult::Matched);
+        assert!(judge.alike.find(&replies(&both, &both)).is_some(), "it has a pattern of its own");
+    }
+
+    #[test]
+    fn lengths_whose_patterns_are_of_no_use_leave_no_more() {
+        let mut alike = ReplyPatternCache::default();
+        (0..IN_VAIN).for_each(|_| alike.keep(100, None));
+        assert!(!alike.learns(100) && alike.learns(104));
+        assert!(!alike.learns(LONGEST + 1));
+    }
+}

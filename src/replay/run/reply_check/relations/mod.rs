@@ -1,0 +1,714 @@
+//! Relations between the values that a server tells one after the other: clients keep what they have cached by them.
+//!
+//! A change attribute, a time or the number of a file has another value on each server, so no value is compared. What the
+//! recording shows of the values among themselves must be so here, too:
+//!
+//! - `moves`: it was another one after the run's own change of the object;
+//! - `stays`: it was the same, and nothing had changed the object;
+//! - `rises`: it is never lower than before (RFC 7862 section 12.2.3);
+//! - `of now`: a time that a change has just left is of the day of the run, and a change attribute is not below all that changes
+//!   of the run left, where the server draws them from one clock;
+//! - `one`: an object has one fileid, a file system one fsid, and an owner one name.
+//!
+//! Only what the recording proves is held to it: steps that overlapped with a change, there or here, prove nothing of an order,
+//! and what another client changed in the capture is not expected. How finely the server tells changes is learnt
+//! ([`clock`]).
+//!
+//! - [`facts`]: where a Reply tells all this; [`subjects`]: the objects that it is about; [`told`]: a value on both sides;
+//! - [`clock`]: what is known of times and change attributes.
+
+pub(super) mod attributes;
+mod objects;
+mod server_clock;
+mod violations;
+
+use std::time::Instant;
+
+use nfsrdma_dissectors::nfs::v4::Operation;
+use nfsrdma_dissectors::xdr::List;
+use rustc_hash::FxHashMap;
+
+use self::attributes::{AttributePair, AttributeSubject, ObjectAttributeKind};
+use self::objects::OperationObjects;
+use self::server_clock::ServerClockTraits;
+use self::violations::AttributeObservation;
+pub(super) use self::violations::RelationViolation;
+use super::ReplyPair;
+use crate::analysis::comparison::record::{RecordValue, hash};
+use crate::analysis::comparison::recorder::LocatedField;
+use crate::replay::run::call_description::ROOT;
+use crate::replay::run::dependencies::effects::OperationEffect;
+use crate::replay::seed::files::{LiveFilehandle, ObjectVersion};
+use crate::replay::trace::step::MOST;
+use crate::replay::trace::{MessageSlot, MessageSlotKind, NONE};
+
+/// Objects, names, file systems and owners that are remembered, each; one more, and all of them are forgotten.
+const REMEMBERED: usize = 1 << 16;
+/// Filehandles of the root.
+const ROOTS: usize = 16;
+/// Values of an object that have an order.
+const ORDERED: usize = 5;
+
+/// How a step was done, and what it names.
+#[derive(Clone, Debug)]
+pub struct StepExecution<'a> {
+    /// The operations of a COMPOUND.
+    pub(in crate::replay::run) operations: &'a [Operation],
+    /// What each of them does; of another Call, what that does.
+    pub(in crate::replay::run) acts: &'a [OperationEffect],
+    /// The slots of the recorded Call, and of the recorded Reply.
+    pub(in crate::replay::run) slots: [List<'a, MessageSlot, MOST>; 2],
+    /// Its place among all steps of the run.
+    pub(in crate::replay::run) turn: u64,
+    /// When the Call was seen in the capture, in nanoseconds since 1970.
+    pub(in crate::replay::run) captured: u64,
+    /// When the Call was sent, and its Reply came.
+    pub(in crate::replay::run) times: [Instant; 2],
+    /// Nothing that changes files overlapped with it, in the capture or here.
+    pub(in crate::replay::run) is_alone: bool,
+    /// It was sent once, with all that it had in the capture.
+    pub(in crate::replay::run) is_as_captured: bool,
+    /// Objects that were there before the run, which belong to whom the seed could give them.
+    pub(in crate::replay::run) seeded: &'a FxHashMap<u32, LiveFilehandle>,
+    /// The live status of each operation of a COMPOUND that was begun; of another Call, its one status.
+    pub(in crate::replay::run) statuses: &'a [u32],
+}
+
+/// What steps have done to an object since its last value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum ChangeLikelihood {
+    #[default]
+    None,
+    /// They may have changed it.
+    Maybe,
+    /// They have.
+    Surely,
+}
+
+/// The last value of an object on both sides.
+#[derive(Clone, Debug)]
+struct LastAttributeValues {
+    values: [u128; 2],
+    touch: ChangeLikelihood,
+    /// When the first change that it must show was sent.
+    changed: Option<Instant>,
+    /// When the live value was there.
+    heard: Instant,
+    /// When the last change before was sent.
+    before: Option<Instant>,
+    /// The names that had been removed and renamed then.
+    names: [u32; 2],
+}
+
+/// What is known of an object.
+#[derive(Debug, Default)]
+struct ObservedObject {
+    turn: u64,
+    ordered: [Option<LastAttributeValues>; ORDERED],
+    fileid: Option<[u128; 2]>,
+    /// When the last change of it was sent.
+    changed: Option<Instant>,
+    /// The turn of the step that wrote its content last, if its times were not set since.
+    written: Option<u64>,
+    /// A step has set its attributes.
+    is_set: bool,
+    /// The turn of the step that made it, where nothing was known of it before.
+    made: Option<u64>,
+}
+
+/// An owner or a group of the capture, and whether the objects that it has were there before the run.
+type OwnerMappingKey = (ObjectAttributeKind, bool, Box<[u8]>);
+
+/// What servers have told up to now.
+#[derive(Debug, Default)]
+pub(super) struct AttributeRelations {
+    objects: FxHashMap<u32, ObservedObject>,
+    /// The fileid of what a name stands for, by the directory, and its variable or [`NONE`].
+    names: FxHashMap<(u32, u64), ([u128; 2], u32)>,
+    file_systems: FxHashMap<u128, u128>,
+    owners: FxHashMap<OwnerMappingKey, Box<[u8]>>,
+    clock: ServerClockTraits,
+    /// Names of something unknown that were removed and renamed up to now: what that was has another ctime.
+    changed_names: [u32; 2],
+    /// Variables of filehandles of the root.
+    roots: Vec<u32>,
+}
+
+impl AttributeRelations {
+    /// The server has restarted, or nobody knows what it has done.
+    pub(super) fn forget(&mut self) {
+        self.objects.clear();
+        self.names.clear();
+        self.file_systems.clear();
+        self.clock.forget();
+    }
+
+    /// Nobody knows what a step has done to these objects; it has these acts.
+    pub(super) fn doubt(&mut self, objects: impl Iterator<Item = u32>, acts: &[OperationEffect]) {
+        for object in objects {
+            self.objects.remove(if self.roots.contains(&object) { &ROOT } else { &object });
+        }
+        if acts.iter().any(|act| act.is_of_names() || matches!(act, OperationEffect::Open(_, true))) {
+            self.doubt_names();
+        }
+    }
+
+    /// Nobody knows which names there are.
+    fn doubt_names(&mut self) {
+        self.names.clear();
+        self.changed_names.iter_mut().for_each(|count| *count = count.wrapping_add(1));
+    }
+
+    /// True if an object was not there before the run.
+    fn is_of_run(&self, done: &StepExecution<'_>, object: u32) -> bool {
+        object < ROOT && !self.roots.contains(&object) && !done.seeded.contains_key(&object)
+    }
+
+    /// Holds what a pair of Replies tells to what was told before. `sections` is the number of operations that were done.
+    pub(super) fn follow(
+        &mut self,
+        replies: &ReplyPair<'_>,
+        facts: &[AttributePair],
+        sections: usize,
+        sides: [&[u8]; 2],
+    ) -> Vec<RelationViolation> {
+        let mut broken = Vec::new();
+        let Some(done) = &replies.done else { return broken };
+        let Some(names) = OperationObjects::of(replies, done) else { return broken };
+        self.note_roots(done, &names);
+        let mut name = None;
+        for index in 0..done.acts.len().min(sections) {
+            let of = |is_before: bool| {
+                facts
+                    .iter()
+                    .filter(move |both| both.fact.section == index + 1 && both.fact.is_before == is_before)
+            };
+            let told = |both: &'_ AttributePair, name| {
+                let [recorded, live] = sides;
+                Some((
+                    names.subject(both.fact.subject, index),
+                    [recorded.get(both.fact.bytes.clone())?, live.get(both.live.clone())?],
+                    name,
+                ))
+            };
+            for both in of(true) {
+                if let Some((object, bytes, _)) = told(both, None) {
+                    self.hear(
+                        done,
+                        &AttributeObservation { fact: &both.fact, bytes, object, name: None },
+                        &mut broken,
+                    );
+                }
+            }
+            self.act(done, &names, index, is_unchanged(of, sides));
+            name = self.name(done, &names, index, name);
+            let (mut times, mut change) = (Vec::new(), None);
+            for both in of(false) {
+                let is_reached =
+                    matches!(both.fact.subject, AttributeSubject::Current | AttributeSubject::Given);
+                let Some((object, bytes, name)) = told(both, name.filter(|_| is_reached)) else { continue };
+                let told = AttributeObservation { fact: &both.fact, bytes, object, name };
+                self.hear(done, &told, &mut broken);
+                match both.fact.aspect {
+                    ObjectAttributeKind::Modified | ObjectAttributeKind::Metadata => {
+                        times.extend(server_clock::time(bytes[1]))
+                    }
+                    ObjectAttributeKind::Change if both.fact.subject == AttributeSubject::Current => {
+                        change = Some(told.number()[1] as u64);
+                    }
+                    _ => {}
+                }
+            }
+            if let Some(change) = change {
+                self.clock.hear_change(change, &times);
+            }
+        }
+        broken
+    }
+
+    /// What PUTROOTFH stands for has a filehandle, too.
+    fn note_roots(&mut self, done: &StepExecution<'_>, names: &OperationObjects<'_>) {
+        for (index, operation) in done.operations.iter().enumerate() {
+            if *operation != Operation::GETFH || names.file(Some(index)) != ROOT {
+                continue;
+            }
+            let is_given = |slot: &MessageSlot| {
+                slot.holds == MessageSlotKind::FILEHANDLE && slot.operation as usize == index
+            };
+            let root = done.slots[1].iter().find(is_given).map(|slot| slot.variable);
+            let is_new = |root: &u32| self.roots.len() < ROOTS && !self.roots.contains(root);
+            self.roots.extend(root.filter(is_new));
+        }
+    }
+
+    /// The same for the entries of a directory, each of which both sides list by its name.
+    pub(super) fn list(
+        &mut self,
+        replies: &ReplyPair<'_>,
+        [recorded, live]: [&[LocatedField<'_>]; 2],
+        sides: [&[u8]; 2],
+    ) -> Vec<RelationViolation> {
+        let mut broken = Vec::new();
+        let (Some(done), Some((directory, _))) = (&replies.done, replies.listing) else { return broken };
+        let here: FxHashMap<&[u8], _> =
+            attributes::listed(live).into_iter().map(|entry| (entry.name, entry.facts)).collect();
+        for entry in attributes::listed(recorded) {
+            let (Some(others), false) = (here.get(entry.name), entry.name == b"..") else { continue };
+            let is_itself = entry.name == b".";
+            let object = is_itself.then_some(directory).or_else(|| {
+                entry.handle.as_ref().and_then(|handle| {
+                    let is_there = |slot: &MessageSlot| {
+                        let (at, end) = (slot.at as usize, (slot.at + slot.length) as usize);
+                        slot.holds == MessageSlotKind::FILEHANDLE && at <= handle.start && handle.end <= end
+                    };
+                    done.slots[1].iter().find(is_there).map(|slot| slot.variable)
+                })
+            });
+            let name = (directory != NONE && !is_itself).then(|| (directory, hash(entry.name) as u64));
+            for (fact, other) in entry.facts.iter().zip(others) {
+                let same = fact.aspect == other.aspect && fact.path.text == other.path.text;
+                let bytes = sides[0].get(fact.bytes.clone()).zip(sides[1].get(other.bytes.clone()));
+                if let (true, Some((one, two))) = (same, bytes) {
+                    let object = object.unwrap_or(NONE);
+                    self.hear(
+                        done,
+                        &AttributeObservation { fact, bytes: [one, two], object, name },
+                        &mut broken,
+                    );
+                }
+            }
+        }
+        broken
+    }
+
+    /// Holds what an object is in the end to what Replies told of it last, where nothing has changed it since: the aspect, what
+    /// was told, and what it is.
+    pub(super) fn left(&self, variable: u32, marks: &ObjectVersion) -> Vec<(&'static str, [String; 2])> {
+        let variable = if self.roots.contains(&variable) { ROOT } else { variable };
+        let Some(object) = self.objects.get(&variable) else { return Vec::new() };
+        let of = |aspect: ObjectAttributeKind| {
+            let known = object.ordered.get(aspect as usize)?.as_ref()?;
+            (known.touch == ChangeLikelihood::None && known.names == self.changed_names)
+                .then_some(known.values[1])
+        };
+        let time = |value: u128| format!("{}.{:09}", value >> 32, value & u128::from(u32::MAX));
+        let number = |value: u128| value.to_string();
+        let shown: [(_, _, _, &dyn Fn(u128) -> String); 4] = [
+            ("change (stays)", of(ObjectAttributeKind::Change), marks.change, &number),
+            ("time_modify (stays)", of(ObjectAttributeKind::Modified), marks.modified, &time),
+            ("time_metadata (stays)", of(ObjectAttributeKind::Metadata), marks.metadata, &time),
+            ("fileid (one)", object.fileid.map(|fileid| fileid[1]), marks.fileid, &number),
+        ];
+        let differing = shown.into_iter().filter_map(|(what, told, found, shown)| {
+            let (told, found) = (told?, found?);
+            (told != found).then(|| (what, [shown(told), shown(found)]))
+        });
+        differing.collect()
+    }
+
+    /// Whether a file system has been told, and this one has not.
+    pub(super) fn is_other_file_system(&self, marks: &ObjectVersion) -> bool {
+        let has = |found: u128| self.file_systems.values().any(|known| *known == found);
+        !self.file_systems.is_empty() && marks.file_system.is_some_and(|found| !has(found))
+    }
+
+    /// Holds one value to those before.
+    fn hear(
+        &mut self,
+        done: &StepExecution<'_>,
+        told: &AttributeObservation<'_>,
+        broken: &mut Vec<RelationViolation>,
+    ) {
+        match told.fact.aspect {
+            ObjectAttributeKind::ChangeType => self.clock.kind = u32::try_from(told.number()[1]).ok(),
+            ObjectAttributeKind::FileSystem => broken.extend(self.hear_file_system(told)),
+            ObjectAttributeKind::Fileid | ObjectAttributeKind::MountedOn => {
+                broken.extend(self.hear_fileid(done, told))
+            }
+            ObjectAttributeKind::Owner | ObjectAttributeKind::Group => {
+                broken.extend(self.hear_owner(done, told));
+                broken.extend(self.hear_ordered(done, told));
+            }
+            ObjectAttributeKind::Modified | ObjectAttributeKind::Metadata => {
+                server_clock::time(told.bytes[1]).into_iter().for_each(|time| self.clock.hear_time(time));
+                broken.extend(self.hear_ordered(done, told));
+            }
+            ObjectAttributeKind::Change => broken.extend(self.hear_ordered(done, told)),
+        }
+    }
+
+    fn hear_file_system(&mut self, told: &AttributeObservation<'_>) -> Option<RelationViolation> {
+        let [recorded, live] = told.number();
+        if self.file_systems.len() >= REMEMBERED {
+            self.file_systems.clear();
+        }
+        let known = *self.file_systems.entry(recorded).or_insert(live);
+        (known != live).then(|| told.then("one", [recorded, known]))
+    }
+
+    fn hear_fileid(
+        &mut self,
+        done: &StepExecution<'_>,
+        told: &AttributeObservation<'_>,
+    ) -> Option<RelationViolation> {
+        let now = told.number();
+        let is_own = told.fact.aspect == ObjectAttributeKind::Fileid;
+        let is_other = |known: &[u128; 2]| known[0] == now[0] && known[1] != now[1];
+        let mut before = None;
+        if told.object < ROOT {
+            let object = self.object(told.object, done.turn);
+            before = object.fileid.filter(is_other);
+            if is_own {
+                object.fileid = Some(now);
+            }
+        }
+        if let Some(name) = told.name.filter(|(directory, _)| *directory != NONE && done.is_alone) {
+            if self.names.len() >= REMEMBERED {
+                self.names.clear();
+            }
+            let known = self.names.get(&name).copied();
+            before = before.or(known.map(|(fileid, _)| fileid).filter(is_other));
+            if is_own {
+                let object = known.filter(|_| told.object == NONE).map_or(told.object, |(_, object)| object);
+                self.names.insert(name, (now, object));
+            }
+        }
+        before.map(|before| told.then("one", before))
+    }
+
+    /// An owner has one name on the live server. What was seeded belongs to somebody else, until it is given away.
+    fn hear_owner(
+        &mut self,
+        done: &StepExecution<'_>,
+        told: &AttributeObservation<'_>,
+    ) -> Option<RelationViolation> {
+        if told.object == NONE {
+            return None;
+        }
+        let is_seeded = told.object == ROOT
+            || self.roots.contains(&told.object)
+            || done.seeded.contains_key(&told.object);
+        if is_seeded && self.object(told.object, done.turn).is_set {
+            return None;
+        }
+        if self.owners.len() >= REMEMBERED {
+            self.owners.clear();
+        }
+        let key = (told.fact.aspect, is_seeded, told.bytes[0].into());
+        let known = self.owners.entry(key).or_insert_with(|| told.bytes[1].into());
+        if **known == *told.bytes[1] {
+            return None;
+        }
+        let text = |bytes: &[u8]| RecordValue::Text(bytes.into()).shown();
+        let values = [text(told.bytes[0]), format!("{}, then {}", text(known), text(told.bytes[1]))];
+        Some(told.broken("one", values))
+    }
+
+    fn hear_ordered(
+        &mut self,
+        done: &StepExecution<'_>,
+        told: &AttributeObservation<'_>,
+    ) -> Option<RelationViolation> {
+        if told.object == NONE {
+            return None;
+        }
+        let aspect = told.fact.aspect;
+        let is_time = matches!(aspect, ObjectAttributeKind::Modified | ObjectAttributeKind::Metadata);
+        // A step that has written itself leaves the time of now, whatever else was in flight, and so has what a step has made.
+        if is_time {
+            let is_of_run = self.is_of_run(done, told.object);
+            let object = self.object(told.object, done.turn);
+            let is_written = !told.fact.is_before && object.written == Some(done.turn);
+            let may_be_set =
+                aspect == ObjectAttributeKind::Modified && (object.is_set || is_as_recorded(told));
+            if (is_written || is_of_run && !may_be_set) && is_of_another_day(done, told) {
+                return Some(told.then("of now", told.number()));
+            }
+        }
+        if !done.is_alone {
+            return None;
+        }
+        if aspect == ObjectAttributeKind::Change
+            && self.object(told.object, done.turn).made == Some(done.turn)
+            && self.clock.is_not_of_run(done.turn, told.number()[1] as u64)
+        {
+            return Some(told.then("of now", told.number()));
+        }
+        let (now, names) = (told.number(), self.changed_names);
+        let is_directory = replies_of_names(told);
+        let object = self.object(told.object, done.turn);
+        let (is_written, before, at) = (object.written.is_some(), object.changed, aspect as usize);
+        let place = object.ordered.get_mut(at)?;
+        let known = place.take();
+        // The same live value was there since the first time.
+        let since = known.as_ref().filter(|known| known.values[1] == now[1]).map(|known| known.heard);
+        let heard = since.unwrap_or(done.times[1]);
+        *place = Some(LastAttributeValues {
+            values: now,
+            touch: ChangeLikelihood::None,
+            changed: None,
+            heard,
+            before,
+            names,
+        });
+        let known = known?;
+        let then = |relation| Some(told.then(relation, known.values));
+        let [recorded, live] = [0, 1].map(|side| known.values[side] != now[side]);
+        let is_same_names = known.names[1] == names[1] && (is_directory || known.names[0] == names[0]);
+        if !recorded && known.touch == ChangeLikelihood::None && is_same_names {
+            return if live { then("stays") } else { None };
+        }
+        if matches!(aspect, ObjectAttributeKind::Owner | ObjectAttributeKind::Group) || !recorded {
+            return None;
+        }
+        if known.touch == ChangeLikelihood::Surely {
+            let apart = server_clock::apart(known.heard, known.changed.unwrap_or(known.heard));
+            let must_move = match aspect {
+                ObjectAttributeKind::Change => {
+                    let between = known.before.map(|before| server_clock::apart(before, done.times[1]));
+                    if live && self.clock.is_not_of_run(done.turn, now[1] as u64) {
+                        return then("of now");
+                    }
+                    self.clock.must_move(apart, between, live)
+                }
+                _ => !live && apart >= self.clock.grain(),
+            };
+            if must_move {
+                return then("moves");
+            }
+            if is_time && live && is_written && is_of_another_day(done, told) {
+                return then("of now");
+            }
+        }
+        let falls = match aspect {
+            ObjectAttributeKind::Change => {
+                let [before, now] = [known.values[1], now[1]].map(|value| value as u64);
+                self.clock.falls(before, now) && known.values[0] < told.number()[0]
+            }
+            ObjectAttributeKind::Metadata => known.values[0] < now[0] && now[1] < known.values[1],
+            _ => false,
+        };
+        if falls { then("rises") } else { None }
+    }
+
+    /// An object. What is known of it is forgotten where the order of steps is not that of the capture.
+    fn object(&mut self, variable: u32, turn: u64) -> &mut ObservedObject {
+        let variable = if self.roots.contains(&variable) { ROOT } else { variable };
+        if self.objects.len() >= REMEMBERED && !self.objects.contains_key(&variable) {
+            self.objects.clear();
+        }
+        let object = self.objects.entry(variable).or_default();
+        if turn < object.turn {
+            object.ordered = Default::default();
+        }
+        object.turn = object.turn.max(turn);
+        object
+    }
+
+    /// What an operation has done to the objects that it names.
+    fn act(
+        &mut self,
+        done: &StepExecution<'_>,
+        names: &OperationObjects<'_>,
+        index: usize,
+        is_unchanged: bool,
+    ) {
+        use ChangeLikelihood::{Maybe, Surely};
+        let Some(act) = done.acts.get(index).copied() else { return };
+        let operation = done.operations.get(index).copied();
+        let [first, second] = [names.subject(AttributeSubject::Called(0), index), names.second(index)];
+        match done.statuses.get(index) {
+            None | Some(0) => {}
+            Some(status) if is_refusal(*status) => return,
+            Some(_) => {
+                for object in [first, second, names.subject(AttributeSubject::Parent, index)] {
+                    self.touch(done, object, [Maybe; 3]);
+                }
+                if act.is_of_names() {
+                    self.doubt_names();
+                }
+                return;
+            }
+        }
+        match act {
+            OperationEffect::Write(..) if names.is_v3 || operation == Some(Operation::WRITE) => {
+                self.touch(done, first, [Surely; 3]);
+                self.write(done, first, true);
+            }
+            OperationEffect::Write(..) | OperationEffect::Copy(..) => self.touch(done, first, [Maybe; 3]),
+            OperationEffect::Change => {
+                self.touch(done, first, [Surely, Maybe, Surely]);
+                self.write(done, first, false);
+                if first != NONE {
+                    self.object(first, done.turn).is_set = true;
+                }
+            }
+            OperationEffect::Make(_) | OperationEffect::Open(_, true) => {
+                let parent = names.subject(AttributeSubject::Parent, index);
+                if !is_unchanged {
+                    self.touch(done, parent, [Surely; 3]);
+                    self.write(done, parent, true);
+                }
+                let made = if names.is_v3 { names.subject(AttributeSubject::Given, index) } else { first };
+                let is_new = self.is_of_run(done, made) && !self.objects.contains_key(&made);
+                self.touch(done, made, [Maybe; 3]);
+                self.write(done, made, false);
+                if is_new {
+                    self.object(made, done.turn).made = Some(done.turn);
+                }
+            }
+            OperationEffect::Remove(name) => {
+                self.unname(done, (first, name), 0);
+                self.touch(done, first, [Surely; 3]);
+                self.write(done, first, true);
+            }
+            OperationEffect::Rename(..) | OperationEffect::Link(_) => {
+                let (object, directory) = if names.is_v3 { (first, second) } else { (second, first) };
+                match act {
+                    OperationEffect::Rename(from, to) => {
+                        self.unname(done, (object, from), 1);
+                        self.unname(done, (directory, to), 0);
+                        self.touch(done, object, [Surely; 3]);
+                        self.write(done, object, true);
+                    }
+                    OperationEffect::Link(name) => {
+                        self.names.remove(&(directory, name));
+                        self.touch(done, object, [Surely, Maybe, Surely]);
+                    }
+                    _ => {}
+                }
+                self.touch(done, directory, [Surely; 3]);
+                self.write(done, directory, true);
+            }
+            _ if names.is_flush(operation) => self.touch(done, first, [Maybe; 3]),
+            _ => {}
+        }
+    }
+
+    /// A name was removed (0), or was given to something else (1), which what it stood for shows.
+    fn unname(&mut self, done: &StepExecution<'_>, name: (u32, u64), how: usize) {
+        match self.names.remove(&name) {
+            Some((_, object)) if object != NONE => self.touch(done, object, [ChangeLikelihood::Maybe; 3]),
+            _ => self
+                .changed_names
+                .iter_mut()
+                .skip(how)
+                .take(1)
+                .for_each(|count| *count = count.wrapping_add(1)),
+        }
+    }
+
+    /// Content or names of an object were changed, or its attributes set.
+    fn write(&mut self, done: &StepExecution<'_>, object: u32, is_written: bool) {
+        if object != NONE {
+            self.object(object, done.turn).written = is_written.then_some(done.turn);
+        }
+    }
+
+    /// The change attribute and the times of an object have changed, as far as that is sure; its owner may have.
+    fn touch(&mut self, done: &StepExecution<'_>, object: u32, of: [ChangeLikelihood; 3]) {
+        let object = if self.roots.contains(&object) { ROOT } else { object };
+        if object == NONE || !self.objects.contains_key(&object) {
+            return;
+        }
+        let of = if done.is_as_captured { of } else { [ChangeLikelihood::Maybe; 3] };
+        let is_set = of[1] != ChangeLikelihood::Surely;
+        let owner = if is_set { ChangeLikelihood::Maybe } else { ChangeLikelihood::None };
+        let of = [of[0], of[1], of[2], owner, owner];
+        let object = self.object(object, done.turn);
+        object.changed = Some(done.times[0]);
+        for (known, touch) in object.ordered.iter_mut().zip(of) {
+            let Some(known) = known else { continue };
+            if touch == ChangeLikelihood::Surely && known.changed.is_none() {
+                known.changed = Some(done.times[0]);
+            }
+            known.touch = known.touch.max(touch);
+        }
+    }
+
+    /// The name that the current object was reached by, after an operation.
+    fn name(
+        &mut self,
+        done: &StepExecution<'_>,
+        names: &OperationObjects<'_>,
+        index: usize,
+        name: Option<(u32, u64)>,
+    ) -> Option<(u32, u64)> {
+        let parent = names.subject(AttributeSubject::Parent, index);
+        match done.acts.get(index).copied()? {
+            OperationEffect::Find(name) | OperationEffect::Open(Some(name), false) => Some((parent, name)),
+            OperationEffect::Make(name) | OperationEffect::Open(Some(name), true) => {
+                self.names.remove(&(parent, name));
+                Some((parent, name))
+            }
+            OperationEffect::Remove(_) | OperationEffect::Rename(..) | OperationEffect::Link(_) => None,
+            _ => match done.operations.get(index).copied() {
+                Some(
+                    Operation::PUTFH
+                    | Operation::PUTROOTFH
+                    | Operation::PUTPUBFH
+                    | Operation::RESTOREFH
+                    | Operation::LOOKUPP
+                    | Operation::OPENATTR,
+                ) => None,
+                _ => name,
+            },
+        }
+    }
+}
+
+/// Whether a live time that a change has just left is not of now, where the recorded one was of then.
+fn is_of_another_day(done: &StepExecution<'_>, told: &AttributeObservation<'_>) -> bool {
+    let [recorded, live] = told.bytes.map(|bytes| server_clock::time(bytes).map_or(0, |time| time.0));
+    server_clock::is_of_another_day(recorded, live, done.captured)
+}
+
+/// True if a live time is of the recorded second: a step may have set it.
+fn is_as_recorded(told: &AttributeObservation<'_>) -> bool {
+    let [recorded, live] = told.bytes.map(|bytes| server_clock::time(bytes).map(|time| time.0));
+    recorded == live
+}
+
+/// True if a status tells that an operation was refused before it changed anything. RFC 1813 section 2.6, RFC 8881 section 15.1.
+fn is_refusal(status: u32) -> bool {
+    // PERM, NOENT, ACCES, EXIST, XDEV, NODEV, NOTDIR, ISDIR, INVAL, ROFS, MLINK, NAMETOOLONG, NOTEMPTY, STALE, BADHANDLE, NOT_SYNC,
+    // NOTSUPP, BADTYPE, GRACE, BADCHAR, BADNAME, WRONG_TYPE.
+    matches!(
+        status,
+        1 | 2 | 13 | 17
+            ..=22
+                | 30
+                | 31
+                | 63
+                | 66
+                | 70
+                | 10_001
+                | 10_002
+                | 10_004
+                | 10_007
+                | 10_013
+                | 10_040
+                | 10_041
+                | 10_083
+    )
+}
+
+/// Whether the recorded change_info of an operation says that the directory is as it was.
+fn is_unchanged<'f, I: Iterator<Item = &'f AttributePair>>(
+    of: impl Fn(bool) -> I,
+    sides: [&[u8]; 2],
+) -> bool {
+    let change = |is_before: bool| {
+        let both = of(is_before).find(|both| {
+            both.fact.aspect == ObjectAttributeKind::Change && both.fact.subject == AttributeSubject::Parent
+        })?;
+        sides[0].get(both.fact.bytes.clone())
+    };
+    change(true).is_some_and(|before| change(false) == Some(before))
+}
+
+/// Whether a value is one of a directory whose names an operation changes: what is removed beside it does not matter to it.
+fn replies_of_names(told: &AttributeObservation<'_>) -> bool {
+    let path = &*told.fact.path.text;
+    path.contains("cinfo") || path.contains("dir_wcc") || path.contains("dir_attributes")
+}

@@ -1,0 +1,71 @@
+//! The objects that the operations of a step are about, by the variables of their filehandles.
+
+use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::nfs::v4::Operation;
+
+use super::StepExecution;
+use super::attributes::AttributeSubject;
+use crate::replay::run::reply_check::ReplyPair;
+use crate::replay::trace::{MessageSlotKind, NONE};
+
+/// The variables of the objects that operations are about.
+pub(super) struct OperationObjects<'a> {
+    pub(super) is_v3: bool,
+    files: &'a [u32],
+    operations: &'a [Operation],
+    is_commit: bool,
+    called: [u32; 2],
+    given: u32,
+}
+
+impl<'a> OperationObjects<'a> {
+    pub(super) fn of(replies: &ReplyPair<'a>, done: &StepExecution<'a>) -> Option<Self> {
+        let is_v3 = match replies.procedure? {
+            Procedure::V3(_) => true,
+            Procedure::Compound => false,
+            _ => return None,
+        };
+        let handles = |side: usize| {
+            let slots = done.slots.get(side).into_iter().flat_map(|slots| slots.iter());
+            slots.filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE).map(|slot| slot.variable)
+        };
+        let mut called = handles(0);
+        let called = [called.next().unwrap_or(NONE), called.next().unwrap_or(NONE)];
+        let is_commit = is_v3 && replies.title.ends_with(" COMMIT");
+        let given = handles(1).next().unwrap_or(NONE);
+        Some(Self { is_v3, files: replies.files, operations: done.operations, is_commit, called, given })
+    }
+
+    pub(super) fn file(&self, index: Option<usize>) -> u32 {
+        index.and_then(|index| self.files.get(index)).copied().unwrap_or(NONE)
+    }
+
+    /// The variable of what a value of the operation of this index is about.
+    pub(super) fn subject(&self, subject: AttributeSubject, index: usize) -> u32 {
+        match (subject, self.is_v3) {
+            (AttributeSubject::Given, true) => self.given,
+            (AttributeSubject::Called(1), true) => self.called[1],
+            (_, true) => self.called[0],
+            (AttributeSubject::Parent, false) => self.file(index.checked_sub(1)),
+            (AttributeSubject::Saved, false) => {
+                let before = self.operations.get(..index).unwrap_or_default();
+                self.file(before.iter().rposition(|operation| *operation == Operation::SAVEFH))
+            }
+            (_, false) => self.file(Some(index)),
+        }
+    }
+
+    /// The second object: of NFSv3 that of the second filehandle, of NFSv4 what was saved.
+    pub(super) fn second(&self, index: usize) -> u32 {
+        self.subject(if self.is_v3 { AttributeSubject::Called(1) } else { AttributeSubject::Saved }, index)
+    }
+
+    /// Whether an operation may leave on disk what was written before, which some file systems count as a change.
+    pub(super) fn is_flush(&self, operation: Option<Operation>) -> bool {
+        self.is_commit
+            || matches!(
+                operation,
+                Some(Operation::COMMIT | Operation::DELEGRETURN | Operation::LAYOUTCOMMIT | Operation::CLOSE)
+            )
+    }
+}

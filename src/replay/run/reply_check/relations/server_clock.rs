@@ -1,0 +1,247 @@
+//! How finely a server tells changes: what it has shown of that in the run.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Two changes so far apart are told apart by times: the clock tick of a kernel is 10 ms at most.
+const TICK: Duration = Duration::from_millis(20);
+/// The same where times have whole seconds alone; FAT has even ones.
+const SECONDS: Duration = Duration::from_millis(2_100);
+/// Changes so close to each other show that a change attribute counts, if it tells them apart.
+const CLOSE: Duration = Duration::from_millis(1);
+/// How many of them.
+const ENOUGH: u32 = 16;
+/// Values that rose, and none that fell, before none may fall.
+const RISING: u32 = 8;
+/// How far a server's clock may be from that of this machine, in seconds.
+const DAY: u64 = 86_400;
+/// How far the clock of the captured server may be from that of who captured, so that anything follows from it.
+const HOUR: u64 = 3_600;
+
+/// What is known of a server's change attributes and times.
+#[derive(Debug, Default)]
+pub(super) struct ServerClockTraits {
+    /// Replies in which the change attribute was the time of a change, and was not.
+    timed: [u32; 2],
+    /// Changes close to what was there before that the change attribute told apart.
+    close: u32,
+    /// It did not tell one.
+    is_coarse: bool,
+    /// Times have parts of a second.
+    has_parts: bool,
+    /// Change attributes that rose, and fell.
+    rising: [u32; 2],
+    /// change_attr_type4, where the server tells it.
+    pub(super) kind: Option<u32>,
+    drawn: Drawn,
+}
+
+/// Change attributes that the changes of the run have left, of all objects together: a server may draw them from one clock.
+#[derive(Debug, Default)]
+struct Drawn {
+    /// The turn of the step that left the last.
+    turn: Option<u64>,
+    /// The least and the greatest of all steps, and the greatest of those before the last.
+    least: u64,
+    greatest: u64,
+    before: u64,
+    /// Steps that left greater ones than all before.
+    rising: u32,
+    /// One left none: each object counts by itself.
+    is_apart: bool,
+}
+
+/// A time of either version as seconds and nanoseconds.
+pub(super) fn time(bytes: &[u8]) -> Option<(u64, u64)> {
+    let (seconds, nanoseconds) = bytes.split_at_checked(bytes.len().checked_sub(4)?)?;
+    let number = |bytes: &[u8]| bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+    Some((number(seconds), number(nanoseconds)))
+}
+
+impl ServerClockTraits {
+    /// A live time.
+    pub(super) fn hear_time(&mut self, time: (u64, u64)) {
+        self.has_parts |= time.1 != 0;
+    }
+
+    /// A live change attribute with the times beside it: a server may give time_metadata for it (RFC 8881 section 5.8.1.4).
+    pub(super) fn hear_change(&mut self, change: u64, times: &[(u64, u64)]) {
+        let is_of = |(seconds, nanoseconds): &(u64, u64)| {
+            [
+                seconds.wrapping_mul(1_000_000_000).wrapping_add(*nanoseconds),
+                seconds.wrapping_shl(32).wrapping_add(*nanoseconds),
+                seconds.wrapping_shl(30).wrapping_add(*nanoseconds),
+                seconds.wrapping_mul(1_000_000).wrapping_add(nanoseconds / 1000),
+            ]
+            .contains(&change)
+        };
+        let [timed, untimed] = &mut self.timed;
+        *(if times.iter().any(is_of) { timed } else { untimed }) += 1;
+    }
+
+    /// A change attribute after a change that must move it: `apart` is how long after the value before that change was
+    /// sent, and `between` how far this change and the one before it were apart at most. Whether it must be another than
+    /// before, and is not.
+    pub(super) fn must_move(&mut self, apart: Duration, between: Option<Duration>, has_moved: bool) -> bool {
+        if has_moved {
+            self.close += u32::from(between.is_some_and(|between| between < CLOSE));
+            return false;
+        }
+        let is_told = matches!(self.kind, Some(0..=2));
+        let is_time = self.timed[0] > self.timed[1];
+        let is_fine = is_told || self.close >= ENOUGH && !self.is_coarse && !is_time;
+        if apart >= self.grain() || is_fine {
+            return true;
+        }
+        self.is_coarse = true;
+        false
+    }
+
+    /// A change attribute that a change has just left. Whether it is less than all that changes of this run left, and the server draws
+    /// them from one clock.
+    pub(super) fn is_not_of_run(&mut self, turn: u64, change: u64) -> bool {
+        let drawn = &mut self.drawn;
+        let Some(last) = drawn.turn else {
+            *drawn = Drawn {
+                turn: Some(turn),
+                least: change,
+                greatest: change,
+                before: change,
+                is_apart: drawn.is_apart,
+                ..Drawn::default()
+            };
+            return false;
+        };
+        if drawn.is_apart || turn < last {
+            return false;
+        }
+        // Those of one step have no order: what was made, and the directory that it is in.
+        if turn > last {
+            (drawn.turn, drawn.before) = (Some(turn), drawn.greatest);
+            drawn.rising += u32::from(change > drawn.before);
+        }
+        if drawn.rising == 0 {
+            drawn.least = drawn.least.min(change);
+        } else if change < drawn.before {
+            if drawn.rising > ENOUGH && change < drawn.least {
+                return true;
+            }
+            drawn.is_apart = true;
+        }
+        drawn.greatest = drawn.greatest.max(change);
+        false
+    }
+
+    /// The server has restarted.
+    pub(super) fn forget(&mut self) {
+        self.drawn = Drawn::default();
+    }
+
+    /// How far two changes must be apart for times to tell them apart.
+    pub(super) fn grain(&self) -> Duration {
+        if self.has_parts { TICK } else { SECONDS }
+    }
+
+    /// A change attribute of an object after another one of it. Whether it must not be lower, and is. RFC 7862 section
+    /// 12.2.3.
+    pub(super) fn falls(&mut self, before: u64, now: u64) -> bool {
+        let is_rising = match self.kind {
+            Some(kind) => kind <= 3,
+            None => self.rising[0] >= RISING && self.rising[1] == 0,
+        };
+        match now.cmp(&before) {
+            std::cmp::Ordering::Less if is_rising => return true,
+            std::cmp::Ordering::Less => self.rising[1] += 1,
+            std::cmp::Ordering::Greater => self.rising[0] += 1,
+            std::cmp::Ordering::Equal => {}
+        }
+        false
+    }
+}
+
+/// Whether a time that a change has just left is not of now, where the recorded one was of then: `captured` is when the
+/// recorded Call was seen, in nanoseconds since 1970.
+pub(super) fn is_of_another_day(recorded: u64, live: u64, captured: u64) -> bool {
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    recorded.abs_diff(captured / 1_000_000_000) <= HOUR && live.abs_diff(now()) > DAY
+}
+
+/// How long after one moment another is.
+pub(super) fn apart(from: Instant, to: Instant) -> Duration {
+    to.saturating_duration_since(from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_coarse_change_attribute_need_not_tell_close_changes_apart_and_must_tell_others() {
+        let mut clock = ServerClockTraits::default();
+        clock.hear_time((1, 5));
+        assert!(!clock.must_move(3 * MS, None, false));
+        assert!(clock.must_move(30 * MS, None, false));
+        (0..100).for_each(|_| _ = clock.must_move(MS / 2, Some(MS / 2), true));
+        assert!(!clock.must_move(3 * MS, None, false), "it was coarse before");
+    }
+
+    #[test]
+    fn a_change_attribute_that_has_counted_must_count_on() {
+        let mut clock = ServerClockTraits::default();
+        (0..16).for_each(|_| assert!(!clock.must_move(MS / 2, Some(MS / 2), true)));
+        assert!(clock.must_move(MS / 2, None, false));
+    }
+
+    #[test]
+    fn changes_that_are_far_apart_do_not_show_that_it_counts() {
+        let mut clock = ServerClockTraits::default();
+        clock.hear_time((1, 5));
+        (0..100).for_each(|_| _ = clock.must_move(MS / 2, Some(4 * MS), true));
+        assert!(!clock.must_move(MS / 2, None, false));
+    }
+
+    #[test]
+    fn rfc7862_section_12_2_3_a_server_that_says_that_it_counts_is_believed() {
+        let mut clock = ServerClockTraits { kind: Some(1), ..ServerClockTraits::default() };
+        assert!(clock.must_move(MS / 2, None, false));
+        assert!(clock.falls(2, 1) && !clock.falls(1, 2));
+        clock.kind = Some(4);
+        assert!(!clock.falls(2, 1));
+    }
+
+    #[test]
+    fn rfc8881_section_5_8_1_4_a_change_attribute_that_is_the_time_is_as_coarse_as_that() {
+        let mut clock = ServerClockTraits::default();
+        (0..8).for_each(|second| clock.hear_change(second * 1_000_000_000 + 7, &[(second, 7)]));
+        (0..16).for_each(|_| _ = clock.must_move(MS / 2, Some(MS / 2), true));
+        assert!(!clock.must_move(MS, None, false));
+    }
+
+    #[test]
+    fn where_all_change_attributes_are_of_one_clock_none_is_below_all_of_the_run() {
+        let mut clock = ServerClockTraits::default();
+        // A file and its directory in each step.
+        let step = |clock: &mut ServerClockTraits, turn: u64| {
+            [1001, 1000].map(|first| clock.is_not_of_run(turn, first + 10 * turn))
+        };
+        (0..=16).for_each(|turn| assert_eq!(step(&mut clock, turn), [false; 2]));
+        assert!(!clock.is_not_of_run(17, 1200), "it is enough from the next on");
+        assert!(clock.is_not_of_run(18, 0) && clock.is_not_of_run(19, 999));
+        assert_eq!(step(&mut clock, 40), [false; 2], "a lie proves nothing");
+        assert!(!clock.is_not_of_run(41, 1010) && !clock.is_not_of_run(42, 0), "objects count by themselves");
+        // Each object counts from 1.
+        let mut clock = ServerClockTraits::default();
+        (0..100).for_each(|turn| assert!(!clock.is_not_of_run(turn, 1 + turn / 3 % 2)));
+        assert!(!clock.is_not_of_run(100, 0));
+    }
+
+    #[test]
+    fn a_fresh_time_of_1970_is_not_of_today_where_the_recorded_one_was_of_its_day() {
+        let captured = 1_700_000_000;
+        assert!(is_of_another_day(captured + 5, 0, captured * 1_000_000_000));
+        assert!(!is_of_another_day(12, 0, captured * 1_000_000_000), "the client had set it");
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        assert!(!is_of_another_day(captured, now - 3600, captured * 1_000_000_000));
+    }
+}

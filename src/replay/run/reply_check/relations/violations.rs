@@ -1,0 +1,73 @@
+//! A value that both Replies tell, and how it contradicts the one before.
+
+use super::attributes::{AttributeOccurrence, ObjectAttributeKind};
+use crate::analysis::comparison::record::hash;
+use crate::replay::run::call_description::ROOT;
+use crate::replay::trace::NONE;
+
+/// A relation that does not hold.
+#[derive(Debug, PartialEq)]
+pub(in super::super) struct RelationViolation {
+    /// The operation, the field, and the relation: `GETATTR.obj_attributes.change (moves)`.
+    pub(in super::super) path: String,
+    /// The filter name of the field.
+    pub(in super::super) field: &'static str,
+    /// The recorded values and the live ones.
+    pub(in super::super) values: [String; 2],
+}
+
+/// A value on both sides, and what it is about.
+pub(super) struct AttributeObservation<'a> {
+    pub(super) fact: &'a AttributeOccurrence,
+    pub(super) bytes: [&'a [u8]; 2],
+    /// The variable of the object; [`NONE`] where it is not known.
+    pub(super) object: u32,
+    /// The name that it was reached by.
+    pub(super) name: Option<(u32, u64)>,
+}
+
+impl AttributeObservation<'_> {
+    pub(super) fn number(&self) -> [u128; 2] {
+        self.bytes.map(|bytes| match bytes.len() {
+            0..=16 => bytes.iter().fold(0, |sum, byte| sum << 8 | u128::from(*byte)),
+            _ => hash(bytes),
+        })
+    }
+
+    pub(super) fn broken(&self, relation: &str, values: [String; 2]) -> RelationViolation {
+        RelationViolation {
+            path: format!("{}.{} ({relation})", self.fact.operation, self.fact.path.text),
+            field: self.fact.path.field,
+            values,
+        }
+    }
+
+    /// A value before, and the one of now, on each side.
+    pub(super) fn then(&self, relation: &str, before: [u128; 2]) -> RelationViolation {
+        let now = self.number();
+        let object = match self.object {
+            NONE => "an object".to_owned(),
+            ROOT => "the root".to_owned(),
+            variable => format!("object {variable}"),
+        };
+        let text = |side: usize| {
+            let [before, now] =
+                [before, now].map(|values| self.shown(values.get(side).copied().unwrap_or(0)));
+            format!("{object}: {before}, then {now}")
+        };
+        self.broken(relation, [text(0), text(1)])
+    }
+
+    pub(super) fn shown(&self, value: u128) -> String {
+        match self.fact.aspect {
+            ObjectAttributeKind::Modified | ObjectAttributeKind::Metadata => {
+                format!("{}.{:09}", value >> 32, value & u128::from(u32::MAX))
+            }
+            ObjectAttributeKind::FileSystem if self.bytes[0].len() == 16 => {
+                format!("{:x}:{:x}", value >> 64, value & u128::from(u64::MAX))
+            }
+            ObjectAttributeKind::Owner | ObjectAttributeKind::Group => format!("name {value:032x}"),
+            _ => value.to_string(),
+        }
+    }
+}

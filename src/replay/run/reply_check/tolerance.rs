@@ -1,0 +1,324 @@
+//! What a rule lets differ is taken out of both sides, and that it was needed is noted.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::ReplyChecker;
+use crate::analysis::comparison::compare_class::CompareClass;
+use crate::analysis::comparison::record::{FieldPath, RecordField, RecordSection, RecordValue};
+use crate::replay::run::rules::{self, ToleranceRule};
+
+impl ReplyChecker {
+    /// Takes out of both what a rule lets differ, and notes the rules that were needed.
+    pub(super) fn tolerate(
+        &mut self,
+        a: &mut RecordSection,
+        b: &mut RecordSection,
+        is_directory: bool,
+        needed: &mut Vec<ToleranceRule>,
+    ) {
+        let operation = Rc::clone(&a.name);
+        let mut rulings = std::mem::take(&mut self.rulings);
+        if !is_plain(a, b, |path| rulings.of(&operation, path).is_some()) {
+            self.apply(&mut rulings, &operation, a, b, is_directory, needed);
+        }
+        self.rulings = rulings;
+    }
+
+    fn apply(
+        &self,
+        rulings: &mut ToleranceRuleCache,
+        operation: &Rc<str>,
+        a: &mut RecordSection,
+        b: &mut RecordSection,
+        is_directory: bool,
+        needed: &mut Vec<ToleranceRule>,
+    ) {
+        let is_same_data = has_same_data(a, b);
+        committed(a, b, needed, |rule| self.is_on(rule));
+        access(a, b, needed, |rule| self.is_on(rule));
+        if let Some(squashed) = self.squashed.filter(|_| self.is_on(rules::OWNER)) {
+            own(a, b, squashed, needed);
+        }
+        let mut taken: [Vec<(ToleranceRule, RecordField)>; 2] = [Vec::new(), Vec::new()];
+        for (section, taken) in [&mut *a, &mut *b].into_iter().zip(&mut taken) {
+            let mut kinds = DirectoryTypeFields::default();
+            section.entries.retain(|entry| {
+                kinds.hear(entry);
+                let path = &entry.path;
+                let is_size = matches!(path.leaf(), "size" | "numlinks" | "nlink");
+                let rule = match rulings.of(operation, path) {
+                    None if is_size && kinds.is_of_directory(path, is_directory) => {
+                        Some(rules::DIRECTORY_SIZE)
+                    }
+                    rule => rule,
+                };
+                let rule = rule.filter(|rule| *rule != rules::SEGMENTS || is_same_data);
+                match rule.filter(|rule| self.is_on(*rule)) {
+                    Some(rule) => {
+                        taken.push((rule, entry.clone()));
+                        false
+                    }
+                    None => true,
+                }
+            });
+        }
+        let [of_a, of_b] = &taken;
+        let is_same = |(a, b): (&(ToleranceRule, RecordField), &(ToleranceRule, RecordField))| {
+            a.1.path.text == b.1.path.text && a.1.datum.is_same(&b.1.datum)
+        };
+        if of_a.len() != of_b.len() || !of_a.iter().zip(of_b).all(is_same) {
+            let differing = of_a.iter().zip(of_b).find(|pair| !is_same(*pair)).map(|(a, _)| a.0);
+            let longer = if of_a.len() > of_b.len() { of_a } else { of_b };
+            let more = longer.get(of_a.len().min(of_b.len())).map(|(rule, _)| *rule);
+            needed.extend(differing.or(more));
+        }
+        self.offered(a, b, needed);
+    }
+
+    /// Attributes that one side has alone, where the live server has never given them or need not give any.
+    fn offered(&self, a: &mut RecordSection, b: &mut RecordSection, needed: &mut Vec<ToleranceRule>) {
+        let names = |section: &RecordSection| -> FxHashSet<Box<str>> {
+            section
+                .entries
+                .iter()
+                .filter(|entry| is_attribute(&entry.path.text) || is_post_op(&entry.path.text))
+                .map(|entry| entry.path.text.clone())
+                .collect()
+        };
+        let is_one = |(a, b): (&RecordField, &RecordField)| Rc::ptr_eq(&a.path, &b.path);
+        if a.entries.len() == b.entries.len() && a.entries.iter().zip(&b.entries).all(is_one) {
+            return;
+        }
+        let (of_a, of_b) = (names(a), names(b));
+        for (section, others, is_recorded) in [(&mut *a, &of_b, true), (&mut *b, &of_a, false)] {
+            section.entries.retain(|entry| {
+                let text = &entry.path.text;
+                if others.contains(text) {
+                    return true;
+                }
+                let rule = if is_post_op(text) {
+                    rules::POST_OP
+                } else if is_attribute(text) && (!is_recorded || !self.offered.contains(attribute(text))) {
+                    rules::ATTRIBUTES_OFFERED
+                } else {
+                    return true;
+                };
+                if !self.is_on(rule) {
+                    return true;
+                }
+                needed.push(rule);
+                false
+            });
+        }
+    }
+}
+
+/// What the table of rules says of a place in the results of an operation, looked up once for each: there are as many as the
+/// descriptions of messages have.
+#[derive(Debug, Default)]
+pub(super) struct ToleranceRuleCache {
+    /// By the addresses of both.
+    known: FxHashMap<(*const u8, *const FieldPath), CachedToleranceRule>,
+}
+
+#[derive(Debug)]
+struct CachedToleranceRule {
+    /// Keeps the addresses from being those of something else.
+    _of: (Rc<str>, Rc<FieldPath>),
+    rule: Option<ToleranceRule>,
+}
+
+impl ToleranceRuleCache {
+    fn of(&mut self, operation: &Rc<str>, path: &Rc<FieldPath>) -> Option<ToleranceRule> {
+        let place = (operation.as_ptr(), Rc::as_ptr(path));
+        let ruling = self.known.entry(place).or_insert_with(|| CachedToleranceRule {
+            _of: (Rc::clone(operation), Rc::clone(path)),
+            rule: rules::of(operation, &path.text, path.field),
+        });
+        ruling.rule
+    }
+}
+
+/// Whether rules change nothing: what differs may do so without one, or has none.
+fn is_plain(a: &RecordSection, b: &RecordSection, mut has_rule: impl FnMut(&Rc<FieldPath>) -> bool) -> bool {
+    let mut is_plain = |(a, b): (&RecordField, &RecordField)| {
+        let (path, leaf) = (&a.path, a.path.leaf());
+        // These depend on more than their place.
+        let is_special =
+            matches!(leaf, "size" | "numlinks" | "nlink" | "access" | "committed" | "data" | "uid" | "gid");
+        Rc::ptr_eq(path, &b.path)
+            && (matches!(path.role, CompareClass::Varies(_))
+                || a.datum == b.datum
+                || !is_special && !has_rule(path))
+    };
+    a.entries.len() == b.entries.len() && a.entries.iter().zip(&b.entries).all(&mut is_plain)
+}
+
+/// Whether a field is an attribute of NFSv4.
+pub(super) fn is_attribute(path: &str) -> bool {
+    path.starts_with("obj_attributes.") || path.contains(".attrs.")
+}
+
+/// The name of an attribute, without what is below it.
+pub(super) fn attribute(path: &str) -> &str {
+    let after = path.strip_prefix("obj_attributes.").or(path.split_once(".attrs.").map(|(_, rest)| rest));
+    after.and_then(|rest| rest.split('.').next()).unwrap_or_default()
+}
+
+/// Whether a field is of the attributes that a Reply of NFSv3 may have.
+fn is_post_op(path: &str) -> bool {
+    path.contains("_wcc.")
+        || path.split('.').any(|word| word.ends_with("_attributes") && word != "obj_attributes")
+}
+
+/// Of what the attributes are directories, as the types among them say: the names above these.
+#[derive(Default)]
+struct DirectoryTypeFields {
+    directories: Vec<Box<str>>,
+}
+
+impl DirectoryTypeFields {
+    /// Hears the fields of an operation, in their order.
+    fn hear(&mut self, entry: &RecordField) {
+        let path = &entry.path;
+        // Of a list each entry has a type of its own, after its name.
+        if let Some(entries) = path.text.strip_suffix("entries.name") {
+            self.directories.retain(|above| {
+                !above.strip_prefix(entries).is_some_and(|below| below.starts_with("entries."))
+            });
+        }
+        if path.leaf() == "type" && matches!(entry.datum, RecordValue::Named("NF4DIR" | "NF3DIR")) {
+            self.directories.push(path.above().into());
+        }
+    }
+
+    /// Whether an attribute is one of a directory. `is_about` says that the operation is about one, whose entries need not be.
+    fn is_of_directory(&self, path: &FieldPath, is_about: bool) -> bool {
+        let above = path.above();
+        is_about && !path.text.contains("entries.")
+            || above.contains("dir_wcc.")
+            || self.directories.iter().any(|known| **known == *above)
+    }
+}
+
+/// Whether the parts of two READ_PLUS are the same bytes; of those that were not kept, as many.
+fn has_same_data(a: &RecordSection, b: &RecordSection) -> bool {
+    let data = |section: &RecordSection| {
+        let mut entries = section.entries.iter();
+        entries.find(|entry| &*entry.path.text == "data").map(|entry| entry.datum.clone())
+    };
+    let is_unknown = |section: &RecordSection| section.entries.iter().any(|entry| entry.datum.is_unknown());
+    match (data(a), data(b)) {
+        (Some(RecordValue::Digest(one, _)), Some(RecordValue::Digest(other, _))) if is_unknown(a) => {
+            one == other
+        }
+        (Some(one), Some(other)) => one.is_same(&other),
+        (one, other) => one.is_none() && other.is_none(),
+    }
+}
+
+/// Takes out how far data is committed, where the live server did better.
+fn committed(
+    a: &mut RecordSection,
+    b: &mut RecordSection,
+    needed: &mut Vec<ToleranceRule>,
+    is_on: impl Fn(ToleranceRule) -> bool,
+) {
+    let find =
+        |section: &RecordSection| section.entries.iter().position(|entry| entry.path.leaf() == "committed");
+    let (Some(at), Some(other)) = (find(a), find(b)) else { return };
+    let rank = |datum: Option<&RecordField>| match datum.map(|entry| &entry.datum) {
+        Some(RecordValue::Named(name)) if name.starts_with("UNSTABLE") => Some(0),
+        Some(RecordValue::Named(name)) if name.starts_with("DATA_SYNC") => Some(1),
+        Some(RecordValue::Named(name)) if name.starts_with("FILE_SYNC") => Some(2),
+        _ => None,
+    };
+    let (recorded, live) = (rank(a.entries.get(at)), rank(b.entries.get(other)));
+    if live > recorded && recorded.is_some() && is_on(rules::COMMITTED) {
+        a.entries.remove(at);
+        b.entries.remove(other);
+        needed.push(rules::COMMITTED);
+    }
+}
+
+/// Takes for equal what belongs to root, or to whom the seed could not give it, and here to the one that root is squashed to.
+fn own(a: &mut RecordSection, b: &RecordSection, squashed: [u32; 2], needed: &mut Vec<ToleranceRule>) {
+    let owner = |entry: &RecordField| match entry.path.field {
+        "nfs.fattr3.uid" => Some(squashed[0]),
+        "nfs.fattr3.gid" => Some(squashed[1]),
+        _ => None,
+    };
+    // One side may have attributes that the other has not (RFC 1813 section 2.6), so that places in the two are not the same; of
+    // a listing the same path comes once for each entry.
+    let mut of_live: FxHashMap<&str, VecDeque<&RecordValue>> = FxHashMap::default();
+    for entry in b.entries.iter().filter(|entry| owner(entry).is_some()) {
+        of_live.entry(&entry.path.text).or_default().push_back(&entry.datum);
+    }
+    for recorded in &mut a.entries {
+        let Some(owner) = owner(recorded) else { continue };
+        let Some(live) = of_live.get_mut(&*recorded.path.text).and_then(VecDeque::pop_front) else {
+            continue;
+        };
+        let is_squashed = matches!(live, RecordValue::Number(number) if *number == u64::from(owner));
+        if is_squashed && recorded.datum != *live {
+            recorded.datum = live.clone();
+            needed.push(rules::OWNER);
+        }
+    }
+}
+
+/// Compares rights in the bits that both servers can tell of.
+fn access(
+    a: &mut RecordSection,
+    b: &mut RecordSection,
+    needed: &mut Vec<ToleranceRule>,
+    is_on: impl Fn(ToleranceRule) -> bool,
+) {
+    if &*a.name != "ACCESS" || !is_on(rules::ACCESS_SUPPORTED) {
+        return;
+    }
+    let mask = |section: &RecordSection, leaf: &str| {
+        section.entries.iter().find(|entry| entry.path.leaf() == leaf).and_then(|entry| match entry.datum {
+            RecordValue::Flags(mask, _) | RecordValue::Number(mask) => Some(mask),
+            _ => None,
+        })
+    };
+    let supported = mask(a, "supported").zip(mask(b, "supported"));
+    let Some((common, differs)) = supported.map(|(a, b)| (a & b, a != b)) else { return };
+    let rights = mask(a, "access").zip(mask(b, "access"));
+    if differs && rights.is_some_and(|(a, b)| a & common == b & common) {
+        a.entries.retain(|entry| entry.path.leaf() != "access");
+        b.entries.retain(|entry| entry.path.leaf() != "access");
+        needed.push(rules::ACCESS_SUPPORTED);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::comparison::difference::Kind;
+
+    fn entry(text: &str, datum: RecordValue) -> RecordField {
+        RecordField { path: Rc::new(FieldPath::new(text, "", CompareClass::Equal(Kind::Result))), datum }
+    }
+
+    #[test]
+    fn of_a_listing_the_sizes_of_directories_alone_are_the_file_systems_own() {
+        let of = |kind| {
+            let name = entry("reply.entries.name", RecordValue::Text((*b"n").into()));
+            let size = entry("reply.entries.attrs.size", RecordValue::Number(1));
+            [name, entry("reply.entries.attrs.type", RecordValue::Named(kind)), size]
+        };
+        let mut kinds = DirectoryTypeFields::default();
+        for (kind, is_directory) in [("NF4DIR", true), ("NF4REG", false), ("NF4DIR", true)] {
+            let entries = of(kind);
+            entries.iter().for_each(|entry| kinds.hear(entry));
+            // READDIR is about a directory, and its entries are what they are.
+            assert_eq!(kinds.is_of_directory(&entries[2].path, true), is_directory);
+        }
+        assert!(kinds.is_of_directory(&entry("obj_attributes.size", RecordValue::Number(1)).path, true));
+    }
+}

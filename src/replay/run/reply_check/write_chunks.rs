@@ -1,0 +1,52 @@
+//! Write chunks of a Reply, held to the data items that they hold.
+//!
+//! A Write chunk returns as many bytes as the item has, whose length stands in the reduced Reply (RFC 8166 sections 3.4.6.2
+//! and 4.3.2); where it has another, the client cannot know what of it is data.
+
+use std::ops::Range;
+
+use nfsrdma_dissectors::field::{Field, FieldValue, NullObserver, Observer};
+use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::rpc;
+use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
+
+/// Hears of the data items of a Reply, each of which has the next Write chunk that returned anything.
+struct WriteChunkItemVisitor<I> {
+    came: I,
+    /// The first that differ: what the item has, and what came.
+    differing: Option<[u32; 2]>,
+}
+
+impl<'a, I: Iterator<Item = u32>> Observer<'a> for WriteChunkItemVisitor<I> {
+    fn enter(&mut self, _: &'static Field, _: usize) {}
+
+    fn leave(&mut self, _: usize) {}
+
+    fn value(&mut self, _: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
+        if let FieldValue::Chunk(length, _) = value {
+            let came = self.came.next().unwrap_or(0);
+            let differs = (came != length).then_some([length, came]);
+            self.differing = self.differing.or(differs);
+        }
+    }
+}
+
+/// The length of the first data item whose Write chunk returned another, and what that returned. `reply` knows the chunks.
+pub(super) fn differing(
+    procedure: Option<Procedure>,
+    mut reply: Cursor<'_>,
+    chunks: &[ChunkItem<'_>],
+) -> Option<[u32; 2]> {
+    let came = chunks.iter().map(|chunk| chunk.length).filter(|length| *length > 0);
+    // Most Replies have none.
+    came.clone().next()?;
+    let mut items = WriteChunkItemVisitor { came, differing: None };
+    let message = rpc::RpcMsg::decode(&mut reply, &mut NullObserver).ok()?;
+    if !message.reply()?.status().is_success() {
+        return None;
+    }
+    let is_read = procedure?.results(&mut reply, &mut items).is_ok();
+    // What no item takes.
+    let more = items.came.next().filter(|_| is_read);
+    items.differing.or(more.map(|came| [0, came]))
+}

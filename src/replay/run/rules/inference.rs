@@ -1,0 +1,159 @@
+//! Rules learnt from runs against a server that is known to be good: what differs there is noise, once a person has looked
+//! at it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::analysis::comparison::difference::{Difference, Kind};
+use crate::replay::run::report::{ReplayReport, StepId};
+
+/// Rules that are written at most.
+const RULES: usize = 1024;
+/// Letters of a value that are shown.
+const SHOWN: usize = 60;
+
+/// Differences of one kind: where the first stood, its values, and the steps of each run that have one.
+struct LearnedDifference<'r> {
+    step: StepId,
+    values: [&'r str; 2],
+    kind: Kind,
+    steps: Vec<u64>,
+}
+
+/// What a rule would be about: a word, and an operation if there is one.
+fn about(difference: &Difference, title: &str) -> (String, Option<String>) {
+    let word = match difference.field {
+        "" => difference.kind.word(),
+        _ if difference.kind == Kind::Status => difference.kind.word(),
+        field => field,
+    };
+    let is_operation = |name: &&str| {
+        let mut letters = name.chars();
+        !name.is_empty()
+            && letters.all(|letter| letter.is_ascii_uppercase() || letter == '_' || letter.is_ascii_digit())
+    };
+    let section = difference.path.split('.').next().filter(is_operation);
+    (word.to_owned(), section.or(title.rsplit(' ').next().filter(is_operation)).map(str::to_owned))
+}
+
+/// A file of rules that lets be what differed in these runs. What a server must do right (a status, a name, file data) stands
+/// there as a comment, so that nothing of it is let be unseen.
+pub fn learn(trace: &str, server: &str, runs: &[&ReplayReport]) -> String {
+    let mut all: BTreeMap<(String, Option<String>), LearnedDifference<'_>> = BTreeMap::new();
+    let mut left_out = 0u64;
+    for (at, run) in runs.iter().enumerate() {
+        for mismatch in &run.mismatches {
+            for difference in &mismatch.differences {
+                let key = about(difference, &mismatch.operation);
+                if all.len() >= RULES && !all.contains_key(&key) {
+                    left_out += 1;
+                    continue;
+                }
+                let seen = all.entry(key).or_insert_with(|| LearnedDifference {
+                    step: mismatch.step,
+                    values: [&difference.a, &difference.b]
+                        .map(|half| half.value.as_deref().unwrap_or("nothing")),
+                    kind: difference.kind,
+                    steps: vec![0; runs.len()],
+                });
+                if let Some(steps) = seen.steps.get_mut(at) {
+                    *steps += 1;
+                }
+            }
+        }
+    }
+    let mut text = String::new();
+    let kinds = all.len();
+    // Writing into a String cannot fail.
+    let _ = writeln!(
+        text,
+        "# What {} runs of {trace} on {server} answered otherwise than was recorded.",
+        runs.len()
+    );
+    let _ = writeln!(
+        text,
+        "# Look at each rule before you use it with --rules: what it lets be is not told any more."
+    );
+    if kinds == 0 {
+        let _ = writeln!(text, "# Nothing differed.");
+    }
+    if left_out > 0 {
+        let _ = writeln!(text, "# {left_out} differences of more kinds than {RULES} are not here.");
+    }
+    for (number, ((word, operation), seen)) in (1..).zip(&all) {
+        let short = |value: &str| -> String {
+            value.chars().take(SHOWN).map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+        };
+        let [recorded, live] = seen.values.map(short);
+        let steps: Vec<_> =
+            (1..).zip(&seen.steps).map(|(run, steps): (u32, _)| format!("{steps} in run {run}")).collect();
+        let frame = seen.step.frames.iter().find(|frame| **frame > 0).copied().unwrap_or(0);
+        let _ = writeln!(
+            text,
+            "\n# {}; first at frame {frame}: recorded {recorded}, live {live}",
+            steps.join(", ")
+        );
+        let must = matches!(seen.kind, Kind::Status | Kind::Data | Kind::Name | Kind::Reply | Kind::Identity);
+        let mark = if must { "# " } else { "" };
+        if must {
+            let _ = writeln!(text, "# A server must do this right: take the marks away if this is meant.");
+        }
+        let within = operation.as_ref().map(|operation| format!(" in {operation}")).unwrap_or_default();
+        let _ = writeln!(text, "{mark}[learnt-{number}] a server that is known to be good answers so");
+        let _ = writeln!(text, "{mark}ignore {word}{within}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::file::read;
+    use super::*;
+    use crate::analysis::comparison::difference::DifferenceSide;
+    use crate::replay::run::report::ReplayStepState;
+
+    fn run(differences: &[(Kind, &str, &'static str)]) -> ReplayReport {
+        let mut report = ReplayReport::default();
+        let half = |value: &str| DifferenceSide { place: None, frame: None, value: Some(value.into()) };
+        for (kind, path, field) in differences {
+            let difference = Difference {
+                kind: *kind,
+                operation: "NFS 4.2 LOOKUP".into(),
+                path: (*path).into(),
+                field,
+                times: 1,
+                a: half("0644"),
+                b: half("0777 # \n"),
+            };
+            let step = StepId { step: 1, frames: [120, 121] };
+            report.settle(step, "NFS 4.2 LOOKUP", ReplayStepState::Mismatched(vec![difference]), 10);
+        }
+        report
+    }
+
+    #[test]
+    fn what_differed_becomes_a_rule_that_lets_it_be() {
+        let mode = (Kind::Result, "GETATTR.obj_attributes.mode", "nfs.mode");
+        let (one, other) = (run(&[mode, mode]), run(&[mode]));
+        let text = learn("work.trace", "tcp://nas/scratch", &[&one, &other]);
+        assert!(
+            text.contains("# 2 in run 1, 1 in run 2; first at frame 120: recorded 0644, live 0777 # "),
+            "{text}"
+        );
+        let rules = read(&text).unwrap();
+        let differences = one.mismatches.iter().flat_map(|mismatch| &mismatch.differences);
+        assert!(differences.into_iter().all(|difference| rules[0].allows(difference)), "{text}");
+    }
+
+    #[test]
+    fn a_status_and_file_data_are_not_let_be_unseen() {
+        let report =
+            run(&[(Kind::Status, "LOOKUP.status", "nfs.nfsstat4"), (Kind::Data, "READ.data", "nfs.data")]);
+        let text = learn("work.trace", "tcp://nas/scratch", &[&report, &report]);
+        assert!(
+            text.contains("# ignore status in LOOKUP") && text.contains("# ignore nfs.data in READ"),
+            "{text}"
+        );
+        assert_eq!(read(&text), Ok(Vec::new()));
+    }
+}

@@ -1,0 +1,580 @@
+//! The walk after a run: what its steps have left on the server, held to what they must have left.
+//!
+//! The tree of the trace is [followed](Tree::following) by those steps that went as they were recorded, so that it is known
+//! what each name stands for, and what files hold. What a step was not sent for, or did otherwise, is not expected. In the
+//! end the names of the directories are listed, and of the objects type, size, mode, text and written content are read,
+//! through NFS as seeding does it.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Seek};
+
+use nfsrdma_dissectors::frame::FrameNumber;
+use nfsrdma_dissectors::nfs::v4::Operation;
+use nfsrdma_dissectors::rpc::Xid;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::call_description::{CallDescription, ROOT};
+use super::dependencies::effects::OperationEffect;
+use super::reply_check::ReplyChecker;
+use super::report::{ReplayStepState, StepId, StepMismatch};
+use super::rules;
+use super::values::LiveValues;
+use crate::analysis::comparison::difference::{Difference, DifferenceLocation, DifferenceSide, Kind};
+use crate::analysis::comparison::record::hash;
+use crate::replay::containment::{ContainedTransport, Containment};
+use crate::replay::seed::SeededTree;
+use crate::replay::seed::files::{FileServerClient, FileServerError, LiveFilehandle, LiveObjectAttributes};
+use crate::replay::seed::v3::Nfs3Client;
+use crate::replay::seed::v4::Nfs4Client;
+use crate::replay::trace::layout::{FileType, ObjectExistence};
+use crate::replay::trace::{
+    PayloadContentState, TraceMessage, TracePayload, TraceReader, TraceStep, keyed_content,
+};
+use crate::replay::transport::ConnectTarget;
+use crate::replay::tree::{CurrentFileState, CurrentName, InferredObjectId, InferredTree, TreeStepInput};
+
+/// Bytes of one READ.
+const PIECE: u64 = 256 << 10;
+/// Bytes of files that are read at most.
+const BYTES: u64 = 4 << 30;
+/// The text of a link that is remembered.
+const TEXT: u32 = 4096;
+/// Names above each other that are shown.
+const DEPTH: usize = 64;
+
+/// What the walk has found.
+#[derive(Clone, Debug, Default)]
+pub struct TreeCheckReport {
+    /// Names that were looked for, or found where none must be.
+    pub names: u64,
+    /// Objects that were looked at.
+    pub objects: u64,
+    /// Bytes of content that were read.
+    pub bytes: u64,
+    /// Bytes of content that were written in the run and are still there, as far as that is known: those that are to be read.
+    pub written_bytes: u64,
+    /// Names and objects that could not be looked at: they or their directory are in doubt, or not known.
+    pub left_out: u64,
+    /// Names and objects that are otherwise than they must be.
+    pub differing: u64,
+    /// The first of them.
+    pub mismatches: Vec<StepMismatch>,
+    /// Why the walk ended before its end.
+    pub failed: Option<String>,
+}
+
+impl TreeCheckReport {
+    /// How much of what is to be checked was: from 0 to 1, of names and objects or of bytes, whichever is less. 1 where there
+    /// was nothing.
+    pub fn coverage(&self) -> f64 {
+        let part = |done: u64, all: u64| if all == 0 { 1.0 } else { done.min(all) as f64 / all as f64 };
+        let looked = self.names + self.objects;
+        part(looked, looked + self.left_out).min(part(self.bytes, self.written_bytes))
+    }
+}
+
+/// How a step went beside the recording, as far as the files follow from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StepConformance {
+    /// As it was recorded.
+    AsRecorded,
+    /// Each operation went as it was recorded, but what the Reply tells of the file was not so in the capture.
+    WithOtherAttributes,
+    /// An operation went another way.
+    Otherwise,
+}
+
+/// What steps must have left.
+#[derive(Debug)]
+pub(super) struct ExpectedTree {
+    tree: InferredTree,
+}
+
+impl ExpectedTree {
+    pub(super) fn new() -> Self {
+        Self { tree: InferredTree::following() }
+    }
+
+    /// A step is done: what it has left is expected from here on, if it went as it was recorded.
+    pub(super) fn follow<R: Read + Seek>(
+        &mut self,
+        step: &TraceStep<'_>,
+        parts: &CallDescription,
+        (state, went): (&ReplayStepState, StepConformance),
+        is_racing: bool,
+        contents: &mut TraceReader<R>,
+    ) {
+        let changes = || parts.acts.iter().filter(|act| act.is_change()).count();
+        let is_known = match state {
+            ReplayStepState::Matched | ReplayStepState::Repaired(_) => {
+                step.reply.is_whole() && step.call.is_whole()
+            }
+            // What a Reply tells of a file that a step before left otherwise is not believed, and what it did is.
+            ReplayStepState::Tolerated(rules::AFTER) if changes() == 0 && !parts.acts.is_empty() => return,
+            ReplayStepState::Tolerated(rules::AFTER) => {
+                went == StepConformance::WithOtherAttributes && step.reply.is_whole()
+            }
+            // After these the files are not as they were in the capture.
+            ReplayStepState::Tolerated(rule) => {
+                ![rules::ROOM, rules::DELAYED, rules::CREDENTIALS].contains(rule) && step.reply.is_whole()
+            }
+            // What was done is not in doubt where values contradict those before alone.
+            ReplayStepState::Mismatched(differences) => {
+                let is_relation = |one: &Difference| one.kind == Kind::Relation;
+                differences.iter().all(is_relation) && step.reply.is_whole() && step.call.is_whole()
+            }
+            // What a server has not, it has not done; but what stands before it in the COMPOUND it may have.
+            ReplayStepState::Unreplayable(_) if changes() > 1 => false,
+            ReplayStepState::Skipped(_) | ReplayStepState::Unreplayable(_) => return,
+        };
+        let writes =
+            || parts.acts.iter().all(|act| !act.is_change() || matches!(act, OperationEffect::Write(..)));
+        if *state == ReplayStepState::Tolerated(rules::ROOM) && writes() {
+            // It had no room in the capture.
+            let frames = [step.origin.call_frame, step.origin.reply_frame];
+            for payload in step.call.payloads.iter() {
+                self.tree.replaces(&payload, step.caller.server, step.origin.id, frames);
+            }
+            return;
+        }
+        // Attributes that a Reply tells while others are in flight are not learnt, and so are those of another file.
+        let is_racing = is_racing || went == StepConformance::WithOtherAttributes;
+        if !is_known {
+            return self.doubt(step);
+        }
+        if !parts.operations.is_empty() && parts.operations.iter().all(leaves_nothing) {
+            return;
+        }
+        let mut texts = |message: &TraceMessage<'_>| -> Vec<Option<Vec<u8>>> {
+            let mut read = |payload: TracePayload| {
+                let is_text = payload.length <= TEXT && payload.content == PayloadContentState::KEPT;
+                let mut bytes = Vec::new();
+                let is_read = is_text && contents.content(&payload, &mut bytes).is_ok_and(|is| is);
+                is_read.then_some(bytes)
+            };
+            message.payloads.iter().map(&mut read).collect()
+        };
+        // File data is not read here: no more than the text of links is of use.
+        let (calls, replies) = match parts.tells_link(step.asked.described()) {
+            true => (texts(&step.call), texts(&step.reply)),
+            false => (Vec::new(), Vec::new()),
+        };
+        let of_call = |at: usize| text(&calls, at);
+        let of_reply = |at: usize| text(&replies, at);
+        let facts = facts(step, [&of_call, &of_reply]);
+        self.tree.follow(&facts, is_racing, [step.origin.call_frame, step.origin.reply_frame]);
+    }
+
+    /// The size that a file must have after the steps up to now, if that is known.
+    pub(super) fn size(&self, file: u32) -> Option<u64> {
+        self.tree.now(self.tree.of_handle(file)?)?.size
+    }
+
+    /// Whether a directory must have this name after the steps up to now.
+    pub(super) fn has_name(&self, directory: u32, name: &[u8]) -> bool {
+        self.tree.has_name(directory, name)
+    }
+
+    /// Whether a file must have a name after the steps up to now.
+    pub(super) fn is_there(&self, file: u32) -> bool {
+        let id = self.tree.of_handle(file).filter(|id| !self.tree.is_doubtful(*id));
+        id.is_some_and(|id| self.tree.names_now().any(|named| named.object == Some(id)))
+    }
+
+    /// Nobody knows what a step has done.
+    pub(super) fn doubt(&mut self, step: &TraceStep<'_>) {
+        self.tree.doubt(&facts(step, [&|_| None, &|_| None]));
+    }
+
+    /// Looks at the server.
+    pub(super) fn look<R: Read + Seek>(
+        &self,
+        (transport, containment): (&mut ContainedTransport<'_>, &mut Containment),
+        target: &ConnectTarget,
+        tag: &str,
+        live: &LiveServerNames<'_>,
+        contents: &mut TraceReader<R>,
+        shown: usize,
+    ) -> TreeCheckReport {
+        let mut walked = TreeCheckReport::default();
+        let connection = match transport.connect(target) {
+            Ok(connection) => connection,
+            Err(error) => return TreeCheckReport { failed: Some(error.to_string()), ..walked },
+        };
+        let xid = Xid(hash(format!("{tag} walk").as_bytes()) as u32);
+        let line = transport.line(connection, xid, containment, target);
+        let mut files: Box<dyn FileServerClient + '_> = match &live.seeded.supported {
+            None => Box::new(Nfs3Client::new(line, live.seeded.root.clone())),
+            Some(_) => {
+                match Nfs4Client::new(line, &format!("{} {tag} walk", env!("CARGO_PKG_NAME")), &[2, 1, 0]) {
+                    Ok(files) => Box::new(files),
+                    Err(problem) => return TreeCheckReport { failed: Some(problem.to_string()), ..walked },
+                }
+            }
+        };
+        files.limit_io(live.seeded.io);
+        let mut looker =
+            TreeChecker { tree: &self.tree, live, files: &mut *files, walked: &mut walked, contents, shown };
+        if let Err(problem) = looker.names() {
+            walked.failed = Some(problem.to_string());
+        }
+        files.leave();
+        drop(files);
+        walked
+    }
+}
+
+/// Whether an operation changes nothing that is looked at in the end, and tells nothing of it.
+fn leaves_nothing(operation: &Operation) -> bool {
+    matches!(
+        *operation,
+        Operation::SEQUENCE
+            | Operation::PUTFH
+            | Operation::READ
+            | Operation::READ_PLUS
+            | Operation::ACCESS
+            | Operation::RENEW
+    )
+}
+
+fn text(texts: &[Option<Vec<u8>>], at: usize) -> Option<&[u8]> {
+    texts.get(at)?.as_deref()
+}
+
+fn facts<'s>(
+    step: &'s TraceStep<'s>,
+    contents: [&'s dyn Fn(usize) -> Option<&'s [u8]>; 2],
+) -> TreeStepInput<'s> {
+    TreeStepInput {
+        id: step.origin.id,
+        server: step.caller.server,
+        is_reverse: step.caller.is_reverse,
+        asked: &step.asked,
+        call: &step.call,
+        reply: &step.reply,
+        contents,
+    }
+}
+
+/// What the live server calls things.
+pub(super) struct LiveServerNames<'a> {
+    pub(super) seeded: &'a SeededTree,
+    pub(super) values: &'a LiveValues,
+    /// What Replies told last.
+    pub(super) judge: &'a ReplyChecker,
+}
+
+struct TreeChecker<'a, R> {
+    tree: &'a InferredTree,
+    live: &'a LiveServerNames<'a>,
+    files: &'a mut dyn FileServerClient,
+    walked: &'a mut TreeCheckReport,
+    contents: &'a mut TraceReader<R>,
+    shown: usize,
+}
+
+impl<R: Read + Seek> TreeChecker<'_, R> {
+    /// The live filehandle of a directory.
+    fn directory(&self, id: InferredObjectId) -> Option<LiveFilehandle> {
+        let node = self.tree.nodes().get(id.0 as usize)?;
+        let live = node.handles.iter().rev().find_map(|variable| self.live.values.get(*variable));
+        if let Some(live) = live {
+            return Some(live.to_vec());
+        }
+        let is_root =
+            node.existence == ObjectExistence::ROOT && node.names.iter().any(|name| &*name.name == b"/");
+        is_root.then(|| self.live.seeded.root.clone())
+    }
+
+    /// A path for people, as far as names are known.
+    fn path(
+        &self,
+        parent: InferredObjectId,
+        name: &[u8],
+        above: &FxHashMap<InferredObjectId, CurrentName<'_>>,
+    ) -> String {
+        let mut names = vec![String::from_utf8_lossy(name).into_owned()];
+        let mut at = parent;
+        while let Some(named) = above.get(&at).filter(|_| names.len() < DEPTH) {
+            names.push(String::from_utf8_lossy(named.name).into_owned());
+            at = named.parent;
+        }
+        names.reverse();
+        names.join("/")
+    }
+
+    /// Lists the directories, and looks at what stands in them.
+    fn names(&mut self) -> Result<(), FileServerError> {
+        self.walked.left_out += self.tree.names_in_doubt();
+        self.walked.written_bytes = self.tree.written_bytes();
+        let mut by_directory: BTreeMap<InferredObjectId, Vec<CurrentName<'_>>> = BTreeMap::new();
+        let mut above: FxHashMap<InferredObjectId, CurrentName<'_>> = FxHashMap::default();
+        for named in self.tree.names_now() {
+            if let Some(object) = named.object {
+                above.entry(object).or_insert(named);
+            }
+            by_directory.entry(named.parent).or_default().push(named);
+        }
+        let mut seen = FxHashSet::default();
+        for (directory, mut names) in by_directory {
+            let node = self.tree.nodes().get(directory.0 as usize);
+            let had_name =
+                node.is_some_and(|node| node.existence != ObjectExistence::ROOT && !node.names.is_empty());
+            if had_name && !above.contains_key(&directory) {
+                // It was removed.
+                continue;
+            }
+            let Some(handle) = self.directory(directory) else {
+                self.walked.left_out += names.len() as u64;
+                continue;
+            };
+            if node.is_some_and(|node| node.existence == ObjectExistence::ROOT) {
+                self.root(directory, &handle, &self.path(directory, b"", &above))?;
+            }
+            let mut there: FxHashSet<Box<[u8]>> = FxHashSet::default();
+            let listed = self.files.names(&handle, &mut |name| {
+                there.insert(name.into());
+            });
+            names.sort_by(|a, b| a.name.cmp(b.name));
+            match listed {
+                Ok(()) => {}
+                Err(FileServerError::Refused(what, status)) => {
+                    let path = self.path(directory, b"", &above);
+                    self.differs(
+                        directory,
+                        Kind::Status,
+                        &path,
+                        "names",
+                        "there",
+                        &format!("{what}: {status}"),
+                    );
+                    continue;
+                }
+                Err(problem) => return Err(problem),
+            }
+            for named in &names {
+                self.walked.names += 1;
+                let path = self.path(directory, named.name, &above);
+                match (named.object, there.remove(named.name)) {
+                    (Some(object), true) => {
+                        if seen.insert(object) {
+                            self.object(object, &handle, named.name, &path)?;
+                        }
+                    }
+                    (Some(object), false) => {
+                        self.differs(object, Kind::Name, &path, "name", "there", "missing")
+                    }
+                    (None, true) => self.differs(directory, Kind::Name, &path, "name", "gone", "there"),
+                    (None, false) => {}
+                }
+            }
+            // All that is in a directory which a step made is known.
+            if node.is_some_and(|node| node.existence == ObjectExistence::CREATED) {
+                let mut more: Vec<_> = there.into_iter().collect();
+                more.sort();
+                for name in more {
+                    self.walked.names += 1;
+                    let path = self.path(directory, &name, &above);
+                    self.differs(directory, Kind::Name, &path, "name", "never there", "there");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at a root, which has no name: what was told of it last must be so still.
+    fn root(&mut self, id: InferredObjectId, handle: &[u8], path: &str) -> Result<(), FileServerError> {
+        let marks = match self.files.status(handle) {
+            Ok(status) => status.marks,
+            Err(FileServerError::Refused(..)) => return Ok(()),
+            Err(problem) => return Err(problem),
+        };
+        let handles = self.tree.nodes().get(id.0 as usize).map_or(&[][..], |node| &node.handles);
+        for (aspect, [told, is]) in self.live.judge.left(&[&[ROOT][..], handles].concat(), &marks) {
+            self.differs(id, Kind::Relation, path, aspect, &told, &is);
+        }
+        Ok(())
+    }
+
+    /// Looks at an object, by one of its names.
+    fn object(
+        &mut self,
+        id: InferredObjectId,
+        parent: &[u8],
+        name: &[u8],
+        path: &str,
+    ) -> Result<(), FileServerError> {
+        let tree = self.tree;
+        let Some(node) = tree.nodes().get(id.0 as usize) else { return Ok(()) };
+        if tree.is_doubtful(id) {
+            self.walked.left_out += 1;
+            return Ok(());
+        }
+        // Its content is not known, though it was written.
+        self.walked.left_out += u64::from(tree.now(id).is_some_and(CurrentFileState::is_crowded));
+        self.walked.objects += 1;
+        let found = match self.files.lookup(parent, name) {
+            Ok(Some(handle)) => self.files.status(&handle).map(|status| (handle, status)),
+            Ok(None) => Err(FileServerError::Refused("LOOKUP".into(), "no such name".into())),
+            Err(problem) => Err(problem),
+        };
+        let (handle, LiveObjectAttributes { file_type, size, mode, marks, .. }) = match found {
+            Ok(found) => found,
+            Err(FileServerError::Refused(what, status)) => {
+                self.differs(id, Kind::Status, path, "object", "there", &format!("{what}: {status}"));
+                return Ok(());
+            }
+            Err(problem) => return Err(problem),
+        };
+        if node.file_type != FileType::UNKNOWN && node.file_type != file_type {
+            let (expected, found) = (node.file_type.to_string(), file_type.to_string());
+            self.differs(id, Kind::Result, path, "type", &expected, &found);
+            return Ok(());
+        }
+        for (aspect, [told, is]) in self.live.judge.left(&node.handles, &marks) {
+            self.differs(id, Kind::Relation, path, aspect, &told, &is);
+        }
+        let none = CurrentFileState::default();
+        let now = tree.now(id).unwrap_or(&none);
+        if let Some(expected) = now.mode.map(|mode| mode & 0o7777).filter(|wanted| *wanted != mode & 0o7777) {
+            self.differs(
+                id,
+                Kind::Result,
+                path,
+                "mode",
+                &format!("0{expected:o}"),
+                &format!("0{:o}", mode & 0o7777),
+            );
+        }
+        match file_type {
+            FileType::FILE => {
+                if let Some(expected) = now.size.filter(|expected| *expected != size) {
+                    self.differs(id, Kind::Result, path, "size", &expected.to_string(), &size.to_string());
+                    return Ok(());
+                }
+                self.content(id, now, &handle, path)
+            }
+            FileType::LINK if !node.target.is_empty() => {
+                let shown = |text: &[u8]| format!("{:?}", String::from_utf8_lossy(text));
+                match self.files.text(&handle) {
+                    Ok(text) if *text == *node.target => {}
+                    Ok(text) => {
+                        self.differs(id, Kind::Name, path, "text", &shown(&node.target), &shown(&text))
+                    }
+                    Err(FileServerError::Refused(what, status)) => {
+                        let found = format!("{what}: {status}");
+                        self.differs(id, Kind::Status, path, "text", &shown(&node.target), &found);
+                    }
+                    Err(problem) => return Err(problem),
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads what was written.
+    fn content(
+        &mut self,
+        id: InferredObjectId,
+        now: &CurrentFileState,
+        handle: &[u8],
+        path: &str,
+    ) -> Result<(), FileServerError> {
+        let (mut sent, mut of) = (Vec::new(), None);
+        for piece in &now.pieces {
+            let key = (piece.payload.data, piece.payload.file, piece.payload.offset, piece.payload.hash);
+            if of != Some(key) {
+                // A damaged trace has said so before.
+                if !self.sent(&piece.payload, &mut sent) {
+                    continue;
+                }
+                of = Some(key);
+            }
+            let (mut at, end) = piece.range;
+            while at < end && self.walked.bytes < BYTES {
+                let count = (end - at).min(PIECE);
+                let begin = at.saturating_sub(piece.payload.offset) as usize;
+                let got = match self.files.read(handle, at, count as u32) {
+                    Ok(got) => got,
+                    Err(FileServerError::Refused(what, status)) => {
+                        let field = format!("content at byte {at}");
+                        let found = format!("{what}: {status}");
+                        self.differs(id, Kind::Status, path, &field, "there", &found);
+                        return Ok(());
+                    }
+                    Err(problem) => return Err(problem),
+                };
+                self.walked.bytes += got.len() as u64;
+                let expected = sent.get(begin..begin + got.len()).unwrap_or_default();
+                if got.is_empty() || got != expected {
+                    let first = got.iter().zip(expected).take_while(|(a, b)| a == b).count() as u64;
+                    let field = format!("content at byte {}", at + first);
+                    let shown = |bytes: &[u8]| match bytes.get(first as usize) {
+                        Some(byte) => format!("0x{byte:02x}"),
+                        None => "nothing".to_owned(),
+                    };
+                    self.differs(id, Kind::Data, path, &field, &shown(expected), &shown(&got));
+                    return Ok(());
+                }
+                at += got.len() as u64;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the run has sent of a payload. `false` where the trace cannot be read.
+    fn sent(&mut self, payload: &TracePayload, to: &mut Vec<u8>) -> bool {
+        match self.contents.content(payload, to) {
+            Ok(true) => true,
+            Ok(false) => {
+                to.clear();
+                to.resize(payload.length as usize, 0);
+                if payload.content == PayloadContentState::KEYED {
+                    keyed_content::fill(self.contents.summary().key, payload.file, payload.offset, to);
+                }
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    fn differs(
+        &mut self,
+        id: InferredObjectId,
+        kind: Kind,
+        path: &str,
+        field: &str,
+        expected: &str,
+        found: &str,
+    ) {
+        self.walked.differing += 1;
+        if self.walked.mismatches.len() >= self.shown {
+            return;
+        }
+        let frames = self.tree.now(id).map_or([0; 2], |file| file.frames);
+        let frame = |number: u64| (number > 0).then_some(FrameNumber(number));
+        let place = DifferenceLocation { index: 0, call: frame(frames[0]), reply: frame(frames[1]) };
+        let half = |value: &str| DifferenceSide {
+            place: Some(place),
+            frame: place.call,
+            value: Some(value.to_owned()),
+        };
+        let difference = Difference {
+            kind,
+            operation: path.to_owned(),
+            path: field.to_owned(),
+            field: "",
+            times: 1,
+            a: half(expected),
+            b: half(found),
+        };
+        let step = StepId { step: 0, frames };
+        self.walked.mismatches.push(StepMismatch {
+            step,
+            copy: 0,
+            operation: path.to_owned(),
+            differences: vec![difference],
+        });
+    }
+}

@@ -1,0 +1,72 @@
+//! What a live Reply gives to the variables of a step.
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::rpc::{self, Program};
+use nfsrdma_dissectors::xdr::{Cursor, XdrError};
+use rustc_hash::FxHashMap;
+
+use super::field_visitor::{MarkedField, TraceFieldVisitor};
+use super::{MessageSlot, TraceProcedure, TraceStep};
+
+impl TraceProcedure {
+    /// The procedure, if it is described.
+    pub fn described(&self) -> Option<Procedure> {
+        Procedure::of(Program(self.program), self.version, self.procedure)
+    }
+}
+
+/// The value at a mark, without length and fill. `message` begins where positions count from.
+pub fn value<'m>(message: &'m [u8], mark: &MarkedField) -> Option<&'m [u8]> {
+    let bytes = message.get(mark.range.clone())?;
+    if !mark.is_counted {
+        return Some(bytes);
+    }
+    let (count, rest) = bytes.split_first_chunk::<4>()?;
+    rest.get(..u32::from_be_bytes(*count) as usize)
+}
+
+/// Hears a live Reply of a step: `message` is the RPC message, whose DDP-eligible results the cursor knows. What
+/// protects results must have been taken off.
+///
+/// # Errors
+/// Where the message could not be read further; what was heard before stands.
+pub fn hear<'m>(
+    asked: &TraceProcedure,
+    mut cursor: Cursor<'m>,
+) -> (TraceFieldVisitor<'m>, Result<(), XdrError>) {
+    let mut ear = TraceFieldVisitor::new(true);
+    let heard = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).and_then(|message| {
+        let is_done = message.reply().is_some_and(|reply| reply.status().is_success());
+        match asked.described().filter(|_| is_done) {
+            Some(procedure) => procedure.results(&mut cursor, &mut ear),
+            None => Ok(()),
+        }
+    });
+    (ear, heard)
+}
+
+/// Tells `take` each slot of the Reply that a step had, with the value that stands in the same place of a live one; `None`
+/// where that has none. Counts are told, too. Of a step whose Reply was not captured nothing is told.
+pub fn bind(
+    step: &TraceStep<'_>,
+    ear: &TraceFieldVisitor<'_>,
+    message: &[u8],
+    mut take: impl FnMut(&MessageSlot, Option<&[u8]>),
+) {
+    let known = |mark: &MarkedField| (mark.place, mark.operation, mark.holds);
+    // A listing has thousands; other Replies have a few, and in the same order mostly.
+    let is_long = ear.marks.len() > 32;
+    let by_place: FxHashMap<_, _> = match is_long {
+        true => ear.marks.iter().map(|mark| (known(mark), mark)).collect(),
+        false => FxHashMap::default(),
+    };
+    for slot in step.reply.slots.iter() {
+        let key = (slot.place, slot.operation, slot.holds);
+        let mark = match is_long {
+            true => by_place.get(&key).copied(),
+            false => ear.marks.iter().find(|mark| known(mark) == key),
+        };
+        take(&slot, mark.and_then(|mark| value(message, mark)));
+    }
+}

@@ -1,0 +1,129 @@
+//! A message with the values of a run in its slots.
+
+use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_dissectors::xdr::{ChunkItem, roundup};
+
+use super::{MessageSlot, TraceMessage, TracePayload};
+
+/// Gives the values of a run. Lengths may be others than in the capture, but of what is not counted.
+pub trait SlotValueSource {
+    /// The value of a slot, without length and fill; `None` leaves the one of the capture.
+    fn value(&mut self, slot: &MessageSlot, captured: &[u8]) -> Option<&[u8]>;
+}
+
+/// The values of the capture.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CapturedSlotValues;
+
+impl SlotValueSource for CapturedSlotValues {
+    fn value(&mut self, _: &MessageSlot, _: &[u8]) -> Option<&[u8]> {
+        None
+    }
+}
+
+/// What stands before the arguments.
+#[derive(Clone, Copy, Debug)]
+pub enum EmittedHeader<'h> {
+    /// What was captured.
+    Captured,
+    /// What was captured, with another XID.
+    Xid(Xid),
+    /// Another header, from the XID to the verifier. What protected the arguments is left out, too.
+    New(&'h [u8]),
+}
+
+/// A payload of the message, where it belongs now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlacedPayload {
+    /// Byte offset of the content in the whole message: the Position of its Read chunk (RFC 8166 section 3.4.5).
+    pub position: u32,
+    /// As the trace has it.
+    pub payload: TracePayload,
+}
+
+impl PlacedPayload {
+    /// As the decoder of the message takes them: where each content belongs, and not the content.
+    pub fn items(placed: &[Self]) -> Vec<ChunkItem<'static>> {
+        let item = |placed: &Self| ChunkItem {
+            position: Some(placed.position),
+            length: placed.payload.length,
+            bytes: None,
+        };
+        placed.iter().map(item).collect()
+    }
+}
+
+/// A slot that does not lie in its message, or whose value has another length than what is not counted must have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InvalidSlotError {
+    /// Where the slot begins.
+    pub at: u32,
+}
+
+/// The value that stands in a slot of the head: without length and fill.
+pub fn captured<'h>(head: &'h [u8], slot: &MessageSlot) -> Option<&'h [u8]> {
+    let (at, length) = (slot.at as usize, slot.length as usize);
+    let bytes = head.get(at..at.checked_add(length)?)?;
+    if !slot.is_counted {
+        return Some(bytes);
+    }
+    let (count, rest) = bytes.split_first_chunk::<4>()?;
+    rest.get(..u32::from_be_bytes(*count) as usize)
+}
+
+/// Writes the message to `out`, which is cleared before, and where its payloads belong to `placed`.
+///
+/// # Errors
+/// Where a slot is wrong; what was written then is of no use.
+pub fn emit(
+    message: &TraceMessage<'_>,
+    header: EmittedHeader<'_>,
+    values: &mut impl SlotValueSource,
+    out: &mut Vec<u8>,
+    placed: &mut Vec<PlacedPayload>,
+) -> Result<(), InvalidSlotError> {
+    out.clear();
+    placed.clear();
+    let (head, mut from) = match header {
+        EmittedHeader::New(bytes) => {
+            out.extend_from_slice(bytes);
+            let end = message.head.0.get(..message.end as usize);
+            (end.unwrap_or(message.head.0), message.body as usize)
+        }
+        EmittedHeader::Captured | EmittedHeader::Xid(_) => (message.head.0, 0),
+    };
+    let mut payloads = message.payloads.iter().filter(|payload| !payload.is_inside).peekable();
+    let mut beside = 0;
+    let mut place = |until: usize, from: usize, out: &Vec<u8>| {
+        while let Some(payload) = payloads.next_if(|payload| (payload.at as usize) <= until) {
+            let position = out.len() + (payload.at as usize).saturating_sub(from) + beside;
+            beside += payload.length as usize + roundup(payload.length as usize);
+            placed.push(PlacedPayload { position: u32::try_from(position).unwrap_or(u32::MAX), payload });
+        }
+    };
+    for slot in message.slots.iter() {
+        let wrong = InvalidSlotError { at: slot.at };
+        let at = slot.at as usize;
+        place(at, from, out);
+        out.extend_from_slice(head.get(from..at).ok_or(wrong)?);
+        let captured = captured(head, &slot).ok_or(wrong)?;
+        from = at + slot.length as usize;
+        match values.value(&slot, captured) {
+            None => out.extend_from_slice(head.get(at..from).ok_or(wrong)?),
+            Some(value) if slot.is_counted => {
+                let length = u32::try_from(value.len()).map_err(|_| wrong)?;
+                out.extend_from_slice(&length.to_be_bytes());
+                out.extend_from_slice(value);
+                out.extend_from_slice([0; 3].get(..roundup(value.len())).unwrap_or_default());
+            }
+            Some(value) if value.len() == slot.length as usize => out.extend_from_slice(value),
+            Some(_) => return Err(wrong),
+        }
+    }
+    place(head.len(), from, out);
+    out.extend_from_slice(head.get(from..).unwrap_or_default());
+    if let (EmittedHeader::Xid(Xid(xid)), Some(bytes)) = (header, out.get_mut(..4)) {
+        bytes.copy_from_slice(&xid.to_be_bytes());
+    }
+    Ok(())
+}

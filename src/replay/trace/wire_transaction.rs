@@ -1,0 +1,281 @@
+//! How a Call and its Reply travelled, told as a [`Transaction`]: what reads captures reads this, too, and no second
+//! description of a message is needed.
+//!
+//! A trace and a run know both messages and the lengths of the chunks; what only packets tell (where in memory a segment
+//! was, when each part came) stands here as zeros and as the times of the whole.
+
+use nfsrdma_dissectors::flow::Transaction;
+use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkSegment};
+use nfsrdma_dissectors::flow::transaction::{
+    CallDirection, ConnectionName, CreditUse, DeliveryEvidence, HeaderWords, MessageRecord,
+};
+use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
+use nfsrdma_dissectors::rdma::{Handle, PacketPayload};
+use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_dissectors::rpcrdma::{
+    ChunkLists, RdmaBody, RdmaProc, RdmaSegment as Target, ReadSegment, RpcRdmaError, RpcRdmaHeader, VERSION,
+    Versions, WriteChunk,
+};
+use nfsrdma_dissectors::xdr::{Chain, Encoder, List, Xdr, roundup};
+
+use super::TraceMessageForm;
+
+/// File data that travelled in a chunk of its own.
+#[derive(Clone, Debug, Default)]
+pub struct WireChunkItem {
+    /// Lengths of the segments as the Call offered them, in bytes.
+    pub segments: Vec<u32>,
+    /// Of a Read chunk, its Position (RFC 8166 section 3.4.5).
+    pub position: u32,
+    /// Bytes that were moved: of a Write chunk what the Reply returned; `None` without a Reply.
+    pub length: Option<u32>,
+    /// The bytes, where they are known.
+    pub content: Option<Vec<u8>>,
+}
+
+/// One message.
+#[derive(Clone, Debug)]
+pub struct WireMessage {
+    /// How it travelled.
+    pub form: TraceMessageForm,
+    /// Credits that it asked for, or granted; 0 without RDMA.
+    pub credits: u32,
+    /// Its number among the frames; 0 where that is not known.
+    pub frame: u64,
+    /// When it was sent first, and when its last byte was, in nanoseconds since 1970.
+    pub times: [u64; 2],
+    /// The RPC message without what travelled in chunks of its own.
+    pub message: Vec<u8>,
+    /// Whether `message` is all of it.
+    pub is_whole: bool,
+}
+
+/// A Call and its Reply.
+#[derive(Clone, Debug)]
+pub struct WireTransaction {
+    /// Names the Transaction.
+    pub index: u64,
+    /// What it repeats; 0 if nothing.
+    pub repeats: u64,
+    /// Where it was.
+    pub connection: ConnectionName,
+    /// Who called whom.
+    pub direction: CallDirection,
+    /// The Call.
+    pub call: Option<WireMessage>,
+    /// The Reply.
+    pub reply: Option<WireMessage>,
+    /// The Position-Zero Read chunk of a Long Call: lengths of its segments.
+    pub call_chunk: Vec<u32>,
+    /// The Read chunks.
+    pub reads: Vec<WireChunkItem>,
+    /// The Write chunks.
+    pub writes: Vec<WireChunkItem>,
+    /// The Reply chunk that was offered: lengths of its segments; empty where there was none.
+    pub reply_chunk: Vec<u32>,
+    /// Bytes that came by it.
+    pub returned: u32,
+    /// rdma_err of an RDMA_ERROR. RFC 8166 section 4.5.
+    pub rdma_error: u32,
+}
+
+/// How much of a message is missing is not known: so much that every length in it can be believed.
+const MISSING: usize = 64 << 20;
+/// ERR_VERS. RFC 8166 section 4.5.1.
+const ERR_VERS: u32 = 1;
+
+impl WireTransaction {
+    /// As the Transaction that its packets would have given.
+    pub fn transaction(self) -> Transaction {
+        let xid = |sent: &Option<WireMessage>| {
+            sent.as_ref().and_then(|sent| sent.message.first_chunk()).map(|word| u32::from_be_bytes(*word))
+        };
+        let xid = Xid(xid(&self.call).or(xid(&self.reply)).unwrap_or(0));
+        let has_reply = self.reply.is_some();
+        let is_long = |sent: &Option<WireMessage>| {
+            sent.as_ref().is_some_and(|sent| sent.form == TraceMessageForm::NOMSG)
+        };
+        let (is_long_call, is_long_reply) = (is_long(&self.call), is_long(&self.reply));
+        let mut read_chunks = Vec::new();
+        if is_long_call {
+            let message = self.call.as_ref().map(|call| call.message.as_slice()).unwrap_or_default();
+            let mut segments = self.call_chunk.clone();
+            if segments.is_empty() {
+                segments.push(length_of(message));
+            }
+            read_chunks.push(filled(Some(0), &segments, None, Some(length_of(message)), Some(message), true));
+        }
+        for item in &self.reads {
+            let content = item.content.as_deref();
+            let moved = item.length.filter(|_| has_reply);
+            read_chunks.push(filled(Some(item.position), &item.segments, None, moved, content, false));
+        }
+        let is_answered = self.reply.as_ref().is_some_and(|reply| reply.form != TraceMessageForm::ERROR);
+        let write_chunks = self.writes.iter().map(|item| {
+            let returned = item.length.filter(|_| is_answered);
+            filled(None, &item.segments, returned, returned, item.content.as_deref(), false)
+        });
+        let write_chunks: Vec<_> = write_chunks.collect();
+        let reply_chunk = (!self.reply_chunk.is_empty()).then(|| {
+            let message = self.reply.as_ref().filter(|_| is_long_reply);
+            let message = message.map(|reply| reply.message.as_slice());
+            let returned = is_answered.then_some(self.returned);
+            filled(None, &self.reply_chunk, returned, returned, message, true)
+        });
+        let call_lists = WireChunkLists::of(&read_chunks, &write_chunks, reply_chunk.as_ref(), |s| s.length);
+        let call = self.call.map(|call| record(call, xid, 0, &call_lists));
+        let used = reply_chunk.as_ref().filter(|_| is_long_reply);
+        let reply_lists = WireChunkLists::of(&[], &write_chunks, used, |s| s.returned.unwrap_or(0));
+        let reply = self.reply.map(|reply| record(reply, xid, self.rdma_error, &reply_lists));
+        Transaction {
+            index: self.index,
+            connection: self.connection,
+            direction: self.direction,
+            xid,
+            call,
+            reply,
+            read_chunks,
+            write_chunks,
+            reply_chunk,
+            reply_read_chunks: Vec::new(),
+            done: false,
+            stalls: Vec::new(),
+            ack_timeout_ns: None,
+            quiet_ns: None,
+            retry_of: (self.repeats != 0).then_some(self.repeats),
+            credit_use: CreditUse::default(),
+        }
+    }
+}
+
+fn length_of(bytes: &[u8]) -> u32 {
+    u32::try_from(bytes.len()).unwrap_or(u32::MAX)
+}
+
+/// A chunk through which `moved` bytes went; they fill its segments in their order.
+fn filled(
+    position: Option<u32>,
+    lengths: &[u32],
+    returned: Option<u32>,
+    moved: Option<u32>,
+    content: Option<&[u8]>,
+    is_message: bool,
+) -> Chunk {
+    let segments =
+        lengths.iter().map(|length| ChunkSegment { length: *length, ..ChunkSegment::default() }).collect();
+    let mut chunk = Chunk { position, segments, ..Chunk::default() };
+    let mut left = moved.unwrap_or(0);
+    let mut rest = content.unwrap_or_default();
+    if content.is_some() {
+        chunk.keep(is_message);
+    }
+    for segment in &mut chunk.segments {
+        let length = left.min(segment.length);
+        left -= length;
+        segment.returned = returned.map(|_| length);
+        let (bytes, after) = rest.split_at(rest.len().min(length as usize));
+        rest = after;
+        segment.add(0, &PacketPayload { bytes, length }, &[FrameNumber(0)]);
+    }
+    chunk
+}
+
+/// The chunk lists of a header.
+struct WireChunkLists {
+    reads: Vec<ReadSegment>,
+    writes: Vec<Vec<Target>>,
+    reply: Option<Vec<Target>>,
+}
+
+impl WireChunkLists {
+    fn of(
+        reads: &[Chunk],
+        writes: &[Chunk],
+        reply: Option<&Chunk>,
+        length: fn(&ChunkSegment) -> u32,
+    ) -> Self {
+        let targets = |chunk: &Chunk| -> Vec<Target> {
+            let target = |segment| Target { handle: Handle(0), length: length(segment), offset: 0 };
+            chunk.segments.iter().map(target).collect()
+        };
+        let entries = |chunk: &Chunk| {
+            let position = chunk.position.unwrap_or(0);
+            targets(chunk).into_iter().map(move |target| ReadSegment { position, target })
+        };
+        Self {
+            reads: reads.iter().flat_map(entries).collect(),
+            writes: writes.iter().map(targets).collect(),
+            reply: reply.map(targets),
+        }
+    }
+
+    /// The RPC-over-RDMA header of a message.
+    fn header(&self, sent: &WireMessage, xid: Xid, rdma_error: u32) -> Vec<u8> {
+        let writes: Vec<_> = self.writes.iter().map(|targets| chunk(targets)).collect();
+        let lists = ChunkLists {
+            rdma_reads: Chain::from(&self.reads[..]),
+            rdma_writes: Chain::from(&writes[..]),
+            rdma_reply: self.reply.as_deref().map(chunk),
+        };
+        let rdma_body = match (sent.form, rdma_error) {
+            (TraceMessageForm::ERROR, ERR_VERS) => RdmaBody::Error(RpcRdmaError::Vers(Versions {
+                rdma_vers_low: VERSION,
+                rdma_vers_high: VERSION,
+            })),
+            (TraceMessageForm::ERROR, _) => RdmaBody::Error(RpcRdmaError::Chunk),
+            (TraceMessageForm::NOMSG, _) => RdmaBody::Nomsg(lists),
+            _ => RdmaBody::Msg(lists),
+        };
+        let header =
+            RpcRdmaHeader { rdma_xid: xid, rdma_vers: VERSION, rdma_credit: sent.credits, rdma_body };
+        let mut encoder = Encoder::new();
+        header.encode(&mut encoder);
+        encoder.finish().0
+    }
+}
+
+fn chunk(targets: &[Target]) -> WriteChunk<'_> {
+    WriteChunk { target: List::from(targets) }
+}
+
+fn record(sent: WireMessage, xid: Xid, rdma_error: u32, lists: &WireChunkLists) -> MessageRecord {
+    let is_rdma = sent.form != TraceMessageForm::RECORD;
+    let header = if is_rdma { lists.header(&sent, xid, rdma_error) } else { Vec::new() };
+    let proc = match sent.form {
+        TraceMessageForm::NOMSG => RdmaProc::RDMA_NOMSG,
+        TraceMessageForm::ERROR => RdmaProc::RDMA_ERROR,
+        _ => RdmaProc::RDMA_MSG,
+    };
+    let rpcrdma = is_rdma.then_some(HeaderWords::version1(proc, sent.credits));
+    let rpc_at = Some(header.len());
+    let mut bytes = header;
+    if matches!(sent.form, TraceMessageForm::RECORD | TraceMessageForm::MESSAGE) {
+        bytes.extend_from_slice(&sent.message);
+    }
+    let time = |nanoseconds: u64| Timestamp(i64::try_from(nanoseconds).unwrap_or(i64::MAX));
+    let [begin, end] = sent.times;
+    MessageRecord {
+        sends: 1,
+        frames: (sent.frame > 0).then_some(FrameNumber(sent.frame)).into_iter().collect(),
+        time: time(begin),
+        end_time: time(end),
+        delivered: DeliveryEvidence::Assumed,
+        copies: 1,
+        resent: 0,
+        stall: None,
+        rpcrdma,
+        length: if sent.is_whole || sent.form == TraceMessageForm::NOMSG {
+            bytes.len()
+        } else {
+            bytes.len() + MISSING
+        },
+        bytes,
+        gaps: Vec::new(),
+        rpc_at,
+    }
+}
+
+/// Bytes that an item takes in its message: with the fill (RFC 4506 section 4.10).
+pub(super) fn padded(length: u32) -> usize {
+    length as usize + roundup(length as usize)
+}

@@ -1,0 +1,258 @@
+//! Memory that is exposed to a server inside the program, with handles that are checked as an RDMA device checks them.
+
+use std::sync::Arc;
+
+use nfsrdma_dissectors::rdma::Handle;
+
+use crate::replay::transport::SharedMemoryId;
+use crate::replay::transport::framing::ChunkRegion;
+
+/// Registered memory that there may be, in bytes.
+const MEMORY: u64 = 1 << 30;
+/// Where the memory of a handle begins: the same offset for all, and never 0, as addresses are.
+const BASE: u64 = 0x7f00_0000_0000;
+
+/// What a server may do with memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MockMemoryAccess {
+    Read,
+    Write,
+}
+
+/// An access that a device would refuse with a remote access error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MockAccessError;
+
+/// Registered memory, found by its handle: an index, and a key of 8 bits that changes with each use, as that of an R_Key
+/// does. What is late for memory that was given back finds another key.
+#[derive(Debug, Default)]
+pub(super) struct MockRdmaDevice {
+    memory: Vec<MockRegisteredMemory>,
+    /// Memory that is free, by the length of its bytes: the powers of two.
+    free: [Vec<u32>; 32],
+    free_stored: Vec<u32>,
+    stores: Vec<Arc<[u8]>>,
+    registered: u64,
+}
+
+#[derive(Debug)]
+struct MockRegisteredMemory {
+    key: u8,
+    /// `None` when it is given back.
+    access: Option<MockMemoryAccess>,
+    length: u32,
+    place: MockMemoryBacking,
+}
+
+#[derive(Debug)]
+enum MockMemoryBacking {
+    Own(Box<[u8]>),
+    Stored(SharedMemoryId, usize),
+}
+
+impl MockRdmaDevice {
+    pub(super) fn share(&mut self, memory: &Arc<[u8]>) -> SharedMemoryId {
+        let known = self.stores.iter().position(|store| Arc::ptr_eq(store, memory));
+        let index = known.unwrap_or_else(|| {
+            self.stores.push(Arc::clone(memory));
+            self.stores.len() - 1
+        });
+        SharedMemoryId(u32::try_from(index).unwrap_or(u32::MAX))
+    }
+
+    /// Bytes of shared memory.
+    pub(super) fn stored(&self, store: SharedMemoryId, at: usize, length: u32) -> Option<&[u8]> {
+        self.stores.get(store.0 as usize)?.get(at..at.checked_add(length as usize)?)
+    }
+
+    /// Exposes own memory of this length; what it holds is what was there before. `None` when there is too much already.
+    pub(super) fn register(&mut self, length: u32, access: MockMemoryAccess) -> Option<ChunkRegion> {
+        let class = length.max(64).next_power_of_two().trailing_zeros() as usize;
+        let index = match self.free.get_mut(class)?.pop() {
+            Some(index) => index,
+            None => {
+                let capacity = 1u64 << class;
+                if self.registered + capacity > MEMORY {
+                    return None;
+                }
+                self.registered += capacity;
+                self.add(MockMemoryBacking::Own(vec![0; capacity as usize].into()))?
+            }
+        };
+        self.expose(index, length, access)
+    }
+
+    /// Exposes shared memory to be read.
+    pub(super) fn register_stored(
+        &mut self,
+        store: SharedMemoryId,
+        at: usize,
+        length: u32,
+    ) -> Option<ChunkRegion> {
+        self.stored(store, at, length)?;
+        let index = match self.free_stored.pop() {
+            Some(index) => index,
+            None => self.add(MockMemoryBacking::Stored(store, at))?,
+        };
+        self.memory.get_mut(index as usize)?.place = MockMemoryBacking::Stored(store, at);
+        self.expose(index, length, MockMemoryAccess::Read)
+    }
+
+    fn add(&mut self, place: MockMemoryBacking) -> Option<u32> {
+        let index = u32::try_from(self.memory.len()).ok().filter(|index| *index < 1 << 24)?;
+        self.memory.push(MockRegisteredMemory { key: 0, access: None, length: 0, place });
+        Some(index)
+    }
+
+    fn expose(&mut self, index: u32, length: u32, access: MockMemoryAccess) -> Option<ChunkRegion> {
+        let memory = self.memory.get_mut(index as usize)?;
+        memory.key = memory.key.wrapping_add(1);
+        memory.access = Some(access);
+        memory.length = length;
+        Some(ChunkRegion { handle: Handle(index << 8 | u32::from(memory.key)), offset: BASE, length })
+    }
+
+    /// Takes back what was exposed: its handle is not valid any more.
+    pub(super) fn release(&mut self, handle: Handle) {
+        let index = handle.0 >> 8;
+        let Some(memory) = self.memory.get_mut(index as usize) else { return };
+        if u32::from(memory.key) != handle.0 & 0xff || memory.access.take().is_none() {
+            return;
+        }
+        match &memory.place {
+            MockMemoryBacking::Own(bytes) => {
+                if let Some(free) = self.free.get_mut(bytes.len().trailing_zeros() as usize) {
+                    free.push(index);
+                }
+            }
+            MockMemoryBacking::Stored(..) => self.free_stored.push(index),
+        }
+    }
+
+    /// The memory of a handle, if it is valid for this access to all of this range.
+    fn checked(
+        &self,
+        handle: Handle,
+        offset: u64,
+        length: u64,
+        access: MockMemoryAccess,
+    ) -> Result<&MockRegisteredMemory, MockAccessError> {
+        let memory = self.memory.get((handle.0 >> 8) as usize).ok_or(MockAccessError)?;
+        let is_valid = u32::from(memory.key) == handle.0 & 0xff && memory.access == Some(access);
+        let end =
+            offset.checked_sub(BASE).and_then(|start| start.checked_add(length)).ok_or(MockAccessError)?;
+        if is_valid && end <= u64::from(memory.length) { Ok(memory) } else { Err(MockAccessError) }
+    }
+
+    /// RDMA Read: appends what a handle exposes.
+    pub(super) fn read(
+        &self,
+        handle: Handle,
+        offset: u64,
+        length: u32,
+        to: &mut Vec<u8>,
+    ) -> Result<(), MockAccessError> {
+        let memory = self.checked(handle, offset, length.into(), MockMemoryAccess::Read)?;
+        let start = (offset - BASE) as usize;
+        let bytes = match &memory.place {
+            MockMemoryBacking::Own(bytes) => bytes.get(start..start + length as usize),
+            MockMemoryBacking::Stored(store, at) => self.stored(*store, at + start, length),
+        };
+        to.extend_from_slice(bytes.ok_or(MockAccessError)?);
+        Ok(())
+    }
+
+    /// RDMA Write: places bytes in what a handle exposes.
+    pub(super) fn write(&mut self, handle: Handle, offset: u64, bytes: &[u8]) -> Result<(), MockAccessError> {
+        self.checked(handle, offset, bytes.len() as u64, MockMemoryAccess::Write)?;
+        let start = (offset - BASE) as usize;
+        match self.memory.get_mut((handle.0 >> 8) as usize).map(|memory| &mut memory.place) {
+            Some(MockMemoryBacking::Own(place)) => {
+                place.get_mut(start..start + bytes.len()).ok_or(MockAccessError)?.copy_from_slice(bytes);
+                Ok(())
+            }
+            _ => Err(MockAccessError),
+        }
+    }
+
+    /// Bytes of own memory that there are, in use or not.
+    #[cfg(test)]
+    pub(super) fn registered(&self) -> u64 {
+        self.registered
+    }
+
+    /// The bytes of own memory, for its owner.
+    pub(super) fn bytes(&self, handle: Handle) -> &[u8] {
+        match self.memory.get((handle.0 >> 8) as usize) {
+            Some(MockRegisteredMemory { place: MockMemoryBacking::Own(bytes), length, .. }) => {
+                bytes.get(..*length as usize).unwrap_or_default()
+            }
+            _ => &[],
+        }
+    }
+
+    /// The same, to be filled.
+    pub(super) fn bytes_mut(&mut self, handle: Handle) -> &mut [u8] {
+        match self.memory.get_mut((handle.0 >> 8) as usize) {
+            Some(MockRegisteredMemory { place: MockMemoryBacking::Own(bytes), length, .. }) => {
+                bytes.get_mut(..*length as usize).unwrap_or_default()
+            }
+            _ => &mut [],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rfc8166_section_4_5_3_no_access_beyond_a_region_or_with_the_wrong_right() {
+        let mut device = MockRdmaDevice::default();
+        let region = device.register(100, MockMemoryAccess::Write).unwrap();
+        assert_eq!(device.write(region.handle, region.offset, &[1; 100]), Ok(()));
+        assert_eq!(device.write(region.handle, region.offset + 1, &[1; 100]), Err(MockAccessError));
+        assert_eq!(device.write(region.handle, region.offset - 1, &[1; 2]), Err(MockAccessError));
+        assert_eq!(device.write(region.handle, u64::MAX, &[1; 2]), Err(MockAccessError));
+        assert_eq!(device.read(region.handle, region.offset, 1, &mut Vec::new()), Err(MockAccessError));
+        assert_eq!(device.write(Handle(region.handle.0 + 0x100), region.offset, &[1]), Err(MockAccessError));
+    }
+
+    #[test]
+    fn a_handle_that_was_given_back_is_not_valid_and_its_memory_is_used_again() {
+        let mut device = MockRdmaDevice::default();
+        let first = device.register(100, MockMemoryAccess::Write).unwrap();
+        device.release(first.handle);
+        device.release(first.handle);
+        let second = device.register(128, MockMemoryAccess::Write).unwrap();
+        assert_eq!(second.handle.0 >> 8, first.handle.0 >> 8);
+        assert_ne!(second.handle, first.handle);
+        assert_eq!(device.write(first.handle, first.offset, &[1]), Err(MockAccessError));
+        assert_ne!(
+            device.register(100, MockMemoryAccess::Write).unwrap().handle.0 >> 8,
+            second.handle.0 >> 8
+        );
+    }
+
+    #[test]
+    fn shared_memory_is_read_where_it_lies() {
+        let mut device = MockRdmaDevice::default();
+        let memory: Arc<[u8]> = Arc::from(&b"0123456789"[..]);
+        let store = device.share(&memory);
+        let region = device.register_stored(store, 2, 5).unwrap();
+        let mut bytes = Vec::new();
+        assert_eq!(device.read(region.handle, region.offset + 1, 4, &mut bytes), Ok(()));
+        assert_eq!(bytes, b"3456");
+        assert_eq!(device.read(region.handle, region.offset + 1, 5, &mut bytes), Err(MockAccessError));
+        assert!(device.register_stored(store, 8, 3).is_none());
+    }
+
+    #[test]
+    fn there_is_an_end_to_memory() {
+        let mut device = MockRdmaDevice::default();
+        let half = 1u32 << 29;
+        device.registered = MEMORY - u64::from(half);
+        assert!(device.register(half, MockMemoryAccess::Write).is_some());
+        assert!(device.register(1, MockMemoryAccess::Write).is_none());
+    }
+}

@@ -1,0 +1,151 @@
+//! Programs beside NFS: the port mapper, MOUNT and NLM. RFC 1833 section 3, RFC 1813 sections 5 and 6.
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::mount::{AuthFlavor, Mountres3Ok, Mountstat3, v3 as mount};
+use nfsrdma_dissectors::nfs::nlm::v4::{
+    self as nlm, Nlm4Lock, Nlm4Res, Nlm4Stats, Nlm4Testres, Nlm4Testrply,
+};
+use nfsrdma_dissectors::nfs::rpcbind::v2 as portmap;
+use nfsrdma_dissectors::nfs::{ResultStatus, StatusUnion};
+use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_dissectors::xdr::{Cursor, List, Opaque, Void, XdrError};
+
+use super::v3::handle;
+use super::{MockDispatchResult, MockFileTree, MockNfsError, MockReplyBuffers, MockServer};
+
+/// Locks that it keeps at most.
+const LOCKS: usize = 1 << 16;
+
+/// A lock of NLM: a range of a file up to its last byte, and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Lock {
+    file: Vec<u8>,
+    owner: (Vec<u8>, i32),
+    first: u64,
+    last: u64,
+    is_exclusive: bool,
+}
+
+impl Lock {
+    fn of(asked: &Nlm4Lock<'_>, is_exclusive: bool) -> Self {
+        // A length of 0 goes to the end of the file.
+        let last = asked.l_len.checked_sub(1).map_or(u64::MAX, |more| asked.l_offset.saturating_add(more));
+        let owner = (asked.oh.0.to_vec(), asked.svid);
+        Self { file: asked.fh.0.to_vec(), owner, first: asked.l_offset, last, is_exclusive }
+    }
+
+    fn meets(&self, other: &Self) -> bool {
+        self.file == other.file && self.first <= other.last && other.first <= self.last
+    }
+
+    fn is_in_the_way_of(&self, other: &Self) -> bool {
+        self.meets(other) && self.owner != other.owner && (self.is_exclusive || other.is_exclusive)
+    }
+}
+
+/// The port mapper, which tells one port for MOUNT and NLM.
+pub(super) fn port_mapper(
+    server: &MockServer,
+    number: u32,
+    cursor: &mut Cursor<'_>,
+    room: &mut MockReplyBuffers<'_>,
+) -> Result<MockDispatchResult, XdrError> {
+    if portmap::Procedure(number).name().is_none() {
+        return Ok(MockDispatchResult::Unknown);
+    }
+    match portmap::Args::decode(portmap::Procedure(number), cursor, &mut NullObserver)? {
+        portmap::Args::NULL(_) => portmap::Results::NULL(Void).encode(room.encoder),
+        portmap::Args::GETPORT(asked) => {
+            let is_there = matches!((asked.prog, asked.vers), (Program::MOUNT, 3) | (Program::NLM, 4));
+            let port = if is_there { server.port.into() } else { 0 };
+            portmap::Results::GETPORT(portmap::GetportRes { port }).encode(room.encoder);
+        }
+        _ => return Ok(MockDispatchResult::Unknown),
+    }
+    Ok(MockDispatchResult::Results)
+}
+
+/// MOUNT version 3.
+pub(super) fn mount(
+    server: &MockServer,
+    number: u32,
+    cursor: &mut Cursor<'_>,
+    room: &mut MockReplyBuffers<'_>,
+) -> Result<MockDispatchResult, XdrError> {
+    if mount::Procedure(number).name().is_none() {
+        return Ok(MockDispatchResult::Unknown);
+    }
+    match mount::Args::decode(mount::Procedure(number), cursor, &mut NullObserver)? {
+        mount::Args::NULL(_) => mount::Results::NULL(Void).encode(room.encoder),
+        mount::Args::UMNT(_) => mount::Results::UMNT(Void).encode(room.encoder),
+        mount::Args::MNT(asked) => {
+            let mut names = asked.dirpath.0.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+            let found =
+                names.try_fold(MockFileTree::ROOT, |directory, name| server.tree.lookup(directory, name));
+            let results = match found {
+                Ok(id) => StatusUnion::Ok(Mountres3Ok {
+                    fhandle: Opaque(&handle(id)[..]),
+                    auth_flavors: List::from(&[AuthFlavor::AUTH_SYS][..]),
+                }),
+                Err(MockNfsError(status)) => StatusUnion::Fail(Mountstat3(status), Void),
+            };
+            mount::Results::MNT(results).encode(room.encoder);
+        }
+        _ => return Ok(MockDispatchResult::Unknown),
+    }
+    Ok(MockDispatchResult::Results)
+}
+
+/// NLM version 4. Who would have to wait is told so, and is not called back.
+pub(super) fn nlm(
+    server: &mut MockServer,
+    number: u32,
+    cursor: &mut Cursor<'_>,
+    room: &mut MockReplyBuffers<'_>,
+) -> Result<MockDispatchResult, XdrError> {
+    use nlm::{Args, Results};
+    if nlm::Procedure(number).name().is_none() {
+        return Ok(MockDispatchResult::Unknown);
+    }
+    let locks = &mut server.locks;
+    match nlm::Args::decode(nlm::Procedure(number), cursor, &mut NullObserver)? {
+        Args::NULL(_) => Results::NULL(Void).encode(room.encoder),
+        Args::TEST(asked) => {
+            let lock = Lock::of(&asked.alock, asked.exclusive);
+            let test_stat = match locks.iter().find(|held| held.is_in_the_way_of(&lock)) {
+                None => Nlm4Testrply::Other(Nlm4Stats::OK),
+                Some(held) => Nlm4Testrply::Denied(nlm::Nlm4Holder {
+                    exclusive: held.is_exclusive,
+                    svid: held.owner.1,
+                    oh: Opaque(&held.owner.0),
+                    l_offset: held.first,
+                    l_len: if held.last == u64::MAX { 0 } else { held.last - held.first + 1 },
+                }),
+            };
+            Results::TEST(Nlm4Testres { cookie: asked.cookie, test_stat }).encode(room.encoder);
+        }
+        Args::LOCK(asked) => {
+            let lock = Lock::of(&asked.alock, asked.exclusive);
+            let stat = match locks.iter().any(|held| held.is_in_the_way_of(&lock)) {
+                true if asked.block => Nlm4Stats::NLM4_BLOCKED,
+                true => Nlm4Stats::NLM4_DENIED,
+                false if locks.len() >= LOCKS => Nlm4Stats::NLM4_DENIED_NOLOCKS,
+                false => {
+                    locks.push(lock);
+                    Nlm4Stats::OK
+                }
+            };
+            Results::LOCK(Nlm4Res { cookie: asked.cookie, stat }).encode(room.encoder);
+        }
+        Args::CANCEL(asked) => {
+            Results::CANCEL(Nlm4Res { cookie: asked.cookie, stat: Nlm4Stats::OK }).encode(room.encoder);
+        }
+        Args::UNLOCK(asked) => {
+            let lock = Lock::of(&asked.alock, true);
+            locks.retain(|held| held.owner != lock.owner || !held.meets(&lock));
+            Results::UNLOCK(Nlm4Res { cookie: asked.cookie, stat: Nlm4Stats::OK }).encode(room.encoder);
+        }
+        _ => return Ok(MockDispatchResult::Unknown),
+    }
+    Ok(MockDispatchResult::Results)
+}

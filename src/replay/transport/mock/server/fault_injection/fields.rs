@@ -1,0 +1,394 @@
+//! Where in a message a field stands. The decoders tell it; here is no second description of any message.
+
+use std::ops::Range;
+
+use nfsrdma_dissectors::field::{Field, FieldValue, NullObserver, Observer};
+use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::nfs::v4;
+use nfsrdma_dissectors::rpc::{self, Program};
+use nfsrdma_dissectors::xdr::{ChunkItem, Cursor, roundup};
+
+use super::super::MockReply;
+use super::{MockFieldMutation, MockServerFault};
+
+/// What a Call asks for.
+pub(super) struct MockCallOperations {
+    procedure: Procedure,
+    version: u32,
+    /// The operations of a COMPOUND, or the one procedure.
+    operations: Vec<&'static str>,
+}
+
+/// Where something stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum MockFieldPosition {
+    /// A number.
+    Number(Range<usize>),
+    /// Text or bytes.
+    Text(Range<usize>),
+    /// The content of this data item, whose length stands here.
+    Item(usize, Range<usize>),
+    /// An entry of a list, and the beginning of its name.
+    Entry(Range<usize>, usize),
+}
+
+impl MockCallOperations {
+    /// Reads a Call; `None` of what is no Call of NFS.
+    pub(super) fn of(message: &[u8], chunks: &[ChunkItem<'_>]) -> Option<Self> {
+        let mut cursor = Cursor::new(message).with_chunks(chunks);
+        let header = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+        let call = header.call().filter(|call| call.prog == Program::NFS)?;
+        let procedure = Procedure::of(call.prog, call.vers, call.proc)?;
+        let operations = match procedure {
+            Procedure::Compound => {
+                let compound = v4::CompoundCall::decode(&mut cursor, &mut NullObserver).ok()?;
+                let named = compound.operations().map_while(Result::ok);
+                named.filter_map(|args| args.number().name()).collect()
+            }
+            procedure => vec![procedure.name()],
+        };
+        Some(Self { procedure, version: call.vers, operations })
+    }
+
+    /// Whether a lie is about this Call.
+    pub(super) fn has(&self, lie: &MockServerFault) -> bool {
+        self.version == lie.version && self.operations.contains(&lie.operation)
+    }
+}
+
+/// Hears a message up to the first field of a name in an operation.
+struct MockFieldFinder<'s, 'a> {
+    operation: &'s str,
+    field: &'s str,
+    message: &'a [u8],
+    chunks: &'s [ChunkItem<'a>],
+    /// Labels above the present place, from the operation on, and where their structures began.
+    above: Vec<(&'static str, usize)>,
+    /// The depth at which a type said that something else than a directory is meant.
+    no_directory: Option<usize>,
+    name: usize,
+    /// Whether the entry is one of those that NFSv3 alone has, which need not be there.
+    is_dots: bool,
+    found: Option<MockFieldPosition>,
+}
+
+impl MockFieldFinder<'_, '_> {
+    /// Whether this label in the present place is the field that is looked for.
+    fn is_meant(&self, label: &str) -> bool {
+        if self.found.is_some() || self.above.first().is_none_or(|(name, _)| *name != self.operation) {
+            return false;
+        }
+        let mut above = self.above.iter().rev().map(|(label, _)| *label);
+        let mut wanted = self.field.rsplit('.');
+        wanted.next() == Some(label) && wanted.all(|wanted| above.next() == Some(wanted))
+    }
+
+    /// Where bytes stand in the message.
+    fn span(&self, bytes: &[u8]) -> Option<Range<usize>> {
+        let start = (bytes.as_ptr() as usize).checked_sub(self.message.as_ptr() as usize)?;
+        (start + bytes.len() <= self.message.len()).then_some(start..start + bytes.len())
+    }
+}
+
+impl<'a> Observer<'a> for MockFieldFinder<'_, 'a> {
+    fn enter(&mut self, field: &'static Field, at: usize) {
+        self.above.push((field.label, at));
+    }
+
+    fn leave(&mut self, at: usize) {
+        let Some((label, start)) = self.above.pop() else { return };
+        if self.no_directory.is_some_and(|depth| depth > self.above.len()) {
+            self.no_directory = None;
+        }
+        if self.is_meant(label) && !self.is_dots {
+            self.found = Some(MockFieldPosition::Entry(start..at, self.name));
+        }
+    }
+
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
+        if let (true, FieldValue::Enum(_, name)) = (field.label == "type", value) {
+            let is_directory = matches!(name, Some("NF4DIR" | "NF3DIR"));
+            self.no_directory = (!is_directory).then_some(self.above.len());
+        }
+        if let (true, FieldValue::Text(text) | FieldValue::Bytes(text)) = (field.label == "name", value) {
+            self.name = self.span(text).map_or(0, |span| span.start);
+            self.is_dots = matches!(text, b"." | b"..");
+        }
+        // Size and links of a directory are the file system's own, and without a type it may be one.
+        let is_own = matches!(field.label, "size" | "numlinks" | "nlink") && self.no_directory.is_none();
+        if is_own || self.is_dots || !self.is_meant(field.label) {
+            return;
+        }
+        self.found = match value {
+            FieldValue::Unsigned(_)
+            | FieldValue::Signed(_)
+            | FieldValue::Bool(_)
+            | FieldValue::Enum(..)
+            | FieldValue::Flags(..) => Some(MockFieldPosition::Number(bytes)),
+            FieldValue::Text(text) | FieldValue::Bytes(text) if !text.is_empty() => {
+                self.span(text).map(MockFieldPosition::Text)
+            }
+            FieldValue::Chunk(length, content) if length > 0 => {
+                let of =
+                    |chunk: &ChunkItem<'_>| chunk.bytes.map(<[u8]>::as_ptr) == content.map(<[u8]>::as_ptr);
+                self.chunks.iter().position(of).map(|at| MockFieldPosition::Item(at, bytes))
+            }
+            _ => None,
+        };
+    }
+}
+
+impl<'s, 'a> MockFieldFinder<'s, 'a> {
+    fn new(operation: &'s str, field: &'s str, message: &'a [u8], chunks: &'s [ChunkItem<'a>]) -> Self {
+        Self {
+            operation,
+            field,
+            message,
+            chunks,
+            above: Vec::new(),
+            no_directory: None,
+            name: 0,
+            is_dots: false,
+            found: None,
+        }
+    }
+}
+
+/// Where an argument stands.
+pub(super) fn argument(
+    asked: &MockCallOperations,
+    message: &[u8],
+    chunks: &[ChunkItem<'_>],
+    operation: &str,
+    field: &str,
+) -> Option<MockFieldPosition> {
+    let mut cursor = Cursor::new(message).with_chunks(chunks);
+    rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+    let mut finder = MockFieldFinder::new(operation, field, message, chunks);
+    // Nobody sets the size of a directory.
+    finder.no_directory = Some(0);
+    // What cannot be read further has no such argument.
+    let _ = asked.procedure.arguments(&mut cursor, &mut finder);
+    finder.found
+}
+
+/// Where a result stands.
+pub(super) fn result(
+    asked: &MockCallOperations,
+    answer: &MockReply,
+    operation: &str,
+    field: &str,
+) -> Option<MockFieldPosition> {
+    let items = items(answer);
+    let mut cursor = Cursor::new(&answer.message).with_chunks(&items);
+    rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+    let mut finder = MockFieldFinder::new(operation, field, &answer.message, &items);
+    // What cannot be read further has no such result.
+    let _ = asked.procedure.results(&mut cursor, &mut finder);
+    finder.found
+}
+
+/// The data items of an answer, at their places in it.
+fn items(answer: &MockReply) -> Vec<ChunkItem<'_>> {
+    let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let items = answer.splices.iter().zip(&answer.data);
+    items
+        .map(|(splice, data)| ChunkItem {
+            position: Some(number(splice.position)),
+            length: number(data.len()),
+            bytes: Some(data),
+        })
+        .collect()
+}
+
+/// How an answer says that it went: the status of the procedure, or of the COMPOUND.
+pub(super) fn status(answer: &MockReply) -> Option<u32> {
+    let mut cursor = Cursor::new(&answer.message);
+    rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+    cursor.word().ok()
+}
+
+/// Words after the status of a procedure of NFSv3 that failed, all of which may say that there are no attributes. RFC 1813
+/// section 3.3.
+fn words_after(operation: &str) -> usize {
+    match operation {
+        "GETATTR" => 0,
+        "SETATTR" | "WRITE" | "CREATE" | "MKDIR" | "SYMLINK" | "MKNOD" | "REMOVE" | "RMDIR" | "COMMIT" => 2,
+        "RENAME" => 4,
+        "LINK" => 3,
+        _ => 1,
+    }
+}
+
+/// Lets an operation that went well say that it failed; of a COMPOUND nothing follows it then (RFC 8881 section 16.2.3).
+/// Whether it had gone well.
+pub(super) fn fail(asked: &MockCallOperations, answer: &mut MockReply, operation: &str, status: u32) -> bool {
+    let (start, at) = {
+        let items = items(answer);
+        let mut cursor = Cursor::new(&answer.message).with_chunks(&items);
+        if rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).is_err() {
+            return false;
+        }
+        let start = cursor.at();
+        // Of a procedure of NFSv3 it comes first.
+        let first =
+            (asked.procedure != Procedure::Compound).then_some(MockFieldPosition::Number(start..start + 4));
+        let mut finder = MockFieldFinder::new(operation, "status", &answer.message, &items);
+        let _ = asked.procedure.results(&mut cursor, &mut finder);
+        match first.or(finder.found) {
+            Some(MockFieldPosition::Number(at)) => (start, at),
+            _ => return false,
+        }
+    };
+    let message = &mut answer.message;
+    if message.get(at.clone()).is_none_or(|word| word.iter().any(|byte| *byte != 0)) {
+        return false;
+    }
+    message.truncate(at.end);
+    put(message, at.start, status);
+    match asked.procedure {
+        Procedure::Compound => {
+            let done = asked.operations.iter().position(|name| *name == operation).unwrap_or(0) + 1;
+            let mut head = Cursor::new(message.get(start..).unwrap_or_default());
+            let tag = head.word().and_then(|_| head.word()).unwrap_or(0) as usize;
+            put(message, start, status);
+            put(message, start + 8 + tag + roundup(tag), u32::try_from(done).unwrap_or(0));
+            // RFC 8881 section 18.30.2: its mask stands there however it went.
+            if operation == "SETATTR" {
+                message.extend_from_slice(&[0; 4]);
+            }
+        }
+        _ => message.resize(message.len() + 4 * words_after(operation), 0),
+    }
+    let end = message.len();
+    answer.splices.retain(|splice| splice.position < end);
+    answer.data.truncate(answer.splices.len());
+    true
+}
+
+/// Puts a word in its place.
+fn put(message: &mut [u8], at: usize, value: u32) {
+    if let Some(word) = message.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<4>()) {
+        *word = value.to_be_bytes();
+    }
+}
+
+impl MockFieldMutation {
+    /// Changes what stands in a place. Whether it is another now.
+    pub(super) fn apply(
+        self,
+        place: &MockFieldPosition,
+        message: &mut Vec<u8>,
+        items: &mut [Vec<u8>],
+    ) -> bool {
+        match place {
+            MockFieldPosition::Number(at) => {
+                message.get_mut(at.clone()).is_some_and(|bytes| self.number(bytes))
+            }
+            MockFieldPosition::Text(at) => message.get_mut(at.clone()).is_some_and(|bytes| self.text(bytes)),
+            MockFieldPosition::Item(at, length) => {
+                let Some(content) = items.get_mut(*at) else { return false };
+                if self != Self::Shorter {
+                    return self.text(content);
+                }
+                content.pop();
+                message.get_mut(length.clone()).is_some_and(|word| Self::Less.number(word))
+            }
+            MockFieldPosition::Entry(at, name) => {
+                let (follows, Some(entry)) = ([0, 0, 0, 1], message.get(at.clone()).map(<[u8]>::to_vec))
+                else {
+                    return false;
+                };
+                let more = [&follows[..], &entry].concat();
+                match self {
+                    // The word before says that an entry follows, as that after it does unless this is the last.
+                    Self::Without => {
+                        let Some(before) = at.start.checked_sub(4) else { return false };
+                        message.drain(before..at.end);
+                    }
+                    Self::Again | Self::Another => {
+                        message.splice(at.end..at.end, more);
+                        if let (Self::Another, Some(letter)) =
+                            (self, message.get_mut(name + entry.len() + follows.len()))
+                        {
+                            *letter ^= 1;
+                        }
+                    }
+                    _ => return false,
+                }
+                true
+            }
+        }
+    }
+
+    /// Changes a number, most significant byte first.
+    fn number(self, bytes: &mut [u8]) -> bool {
+        let before = bytes.to_vec();
+        match self {
+            Self::Flipped | Self::LastFlipped => {
+                bytes.iter_mut().next_back().into_iter().for_each(|byte| *byte ^= 1)
+            }
+            Self::More => {
+                for byte in bytes.iter_mut().rev() {
+                    *byte = byte.wrapping_add(1);
+                    if *byte != 0 {
+                        break;
+                    }
+                }
+            }
+            Self::Less if before.iter().any(|byte| *byte != 0) => {
+                for byte in bytes.iter_mut().rev() {
+                    *byte = byte.wrapping_sub(1);
+                    if *byte != u8::MAX {
+                        break;
+                    }
+                }
+            }
+            _ => {}
+        }
+        *bytes != before[..]
+    }
+
+    /// Changes text or data.
+    fn text(self, bytes: &mut [u8]) -> bool {
+        let byte = match self {
+            Self::Flipped => bytes.first_mut(),
+            Self::LastFlipped => bytes.last_mut(),
+            _ => None,
+        };
+        byte.map(|byte| *byte ^= 1).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_changes_with_its_carry() {
+        let change = |change: MockFieldMutation, number: u32| {
+            let mut bytes = number.to_be_bytes();
+            change.number(&mut bytes).then(|| u32::from_be_bytes(bytes))
+        };
+        assert_eq!(change(MockFieldMutation::More, 0xff), Some(0x100));
+        assert_eq!(change(MockFieldMutation::Less, 0x100), Some(0xff));
+        assert_eq!(change(MockFieldMutation::Less, 0), None);
+        assert_eq!(change(MockFieldMutation::Flipped, 6), Some(7));
+        assert_eq!(change(MockFieldMutation::Shorter, 6), None);
+    }
+
+    #[test]
+    fn a_list_loses_its_first_entry_has_it_twice_or_has_one_more() {
+        let entry = |name: u8| [&[0, 0, 0, 1][..], &[0, 0, 0, 1, name, 0, 0, 0]].concat();
+        let list = |names: &[u8]| [names.iter().flat_map(|name| entry(*name)).collect(), vec![0; 4]].concat();
+        for (change, names) in [
+            (MockFieldMutation::Without, &b"b"[..]),
+            (MockFieldMutation::Again, b"aab"),
+            (MockFieldMutation::Another, b"a`b"),
+        ] {
+            let mut message = list(b"ab");
+            assert!(change.apply(&MockFieldPosition::Entry(4..12, 8), &mut message, &mut []));
+            assert_eq!(message, list(names), "{change:?}");
+        }
+    }
+}

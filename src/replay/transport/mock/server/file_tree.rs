@@ -1,0 +1,627 @@
+//! Files, directories and links in memory.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::LazyLock;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::MockUser;
+use super::outside_access::MockOutsideTree;
+
+/// The longest file, in bytes.
+const LONGEST_FILE: u64 = 256 << 20;
+/// Bytes of all files.
+const ROOM: u64 = 1 << 30;
+/// Objects that there may be.
+const OBJECTS: usize = 1 << 20;
+/// The longest name, in bytes.
+const LONGEST_NAME: usize = 255;
+/// The first cookie of a directory: the lowest stand for "." and "..".
+const FIRST_COOKIE: u64 = 3;
+
+/// Why something was not done: numbers that nfsstat3 (RFC 1813 section 2.6) and nfsstat4 (RFC 7530 section 13) share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MockNfsError(pub u32);
+
+#[allow(missing_docs, reason = "the names of the RFCs")]
+impl MockNfsError {
+    pub const PERM: Self = Self(1);
+    pub const NOENT: Self = Self(2);
+    pub const EXIST: Self = Self(17);
+    pub const NOTDIR: Self = Self(20);
+    pub const ISDIR: Self = Self(21);
+    pub const INVAL: Self = Self(22);
+    pub const FBIG: Self = Self(27);
+    pub const NOSPC: Self = Self(28);
+    pub const NAMETOOLONG: Self = Self(63);
+    pub const NOTEMPTY: Self = Self(66);
+    pub const STALE: Self = Self(70);
+    pub const BADHANDLE: Self = Self(10001);
+}
+
+/// Number of an object: its fileid.
+pub(super) type MockFileId = u64;
+
+/// What an object holds.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum MockObjectContent {
+    File(Vec<u8>),
+    Directory(MockDirectory),
+    Link(Vec<u8>),
+    /// A device, a socket or a FIFO: its type as both versions number it, and two numbers of a device.
+    Special(u32, [u32; 2]),
+}
+
+/// Names in a directory, in the order in which they came.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct MockDirectory {
+    by_cookie: BTreeMap<u64, (Vec<u8>, MockFileId)>,
+    by_name: HashMap<Vec<u8>, u64>,
+    next: u64,
+    /// How many of them are directories.
+    inside: u32,
+}
+
+/// An object.
+#[derive(Clone, Debug)]
+pub(super) struct MockObject {
+    pub(super) content: MockObjectContent,
+    pub(super) mode: u32,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) links: u32,
+    /// Ticks of the tree's clock.
+    pub(super) atime: u64,
+    pub(super) mtime: u64,
+    pub(super) ctime: u64,
+    pub(super) parent: MockFileId,
+}
+
+/// A tree of objects. Its clock counts changes, so that the same changes give the same times.
+#[derive(Clone, Debug)]
+pub struct MockFileTree {
+    nodes: HashMap<MockFileId, MockObject>,
+    next: MockFileId,
+    ticks: u64,
+    bytes: u64,
+    /// The longest READ and WRITE, in bytes.
+    pub io_bytes: u32,
+    /// User and group of what is made, whoever makes it: as of an export that takes root for them.
+    pub makes_as: [u32; 2],
+    /// A name that it does not take, as of characters that its file system does not have.
+    pub refused_name: Option<Vec<u8>>,
+    /// The size of the largest file, in bytes: NFS3ERR_FBIG and NFS4ERR_FBIG beyond it.
+    pub file_bytes: u64,
+    /// What is outside the directory of a run, where names are paths.
+    pub(super) outside: Option<MockOutsideTree>,
+}
+
+/// An empty tree.
+impl Default for MockFileTree {
+    fn default() -> Self {
+        let mut tree = Self {
+            nodes: HashMap::new(),
+            next: Self::ROOT,
+            ticks: 0,
+            bytes: 0,
+            io_bytes: 1 << 20,
+            makes_as: [0; 2],
+            refused_name: None,
+            file_bytes: LONGEST_FILE,
+            outside: None,
+        };
+        tree.put(MockObjectContent::Directory(MockDirectory::default()), 0o755, Self::ROOT);
+        tree
+    }
+}
+
+impl MockObject {
+    /// The type as both versions number it: RFC 1813 section 2.6, RFC 8881 section 3.2.
+    pub(super) fn kind(&self) -> u32 {
+        match self.content {
+            MockObjectContent::File(_) => 1,
+            MockObjectContent::Directory(_) => 2,
+            MockObjectContent::Link(_) => 5,
+            MockObjectContent::Special(kind, _) => kind,
+        }
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        match &self.content {
+            MockObjectContent::File(bytes) | MockObjectContent::Link(bytes) => bytes.len() as u64,
+            MockObjectContent::Directory(_) => 4096,
+            MockObjectContent::Special(..) => 0,
+        }
+    }
+
+    /// What somebody may do with it, in the bits of ACCESS: RFC 1813 section 3.3.4, RFC 8881 section 18.1.
+    pub(super) fn rights(&self, who: &MockUser) -> u32 {
+        let bits = match who.uid {
+            // Root may read and write everything, and execute what anybody may.
+            0 => 6 | u32::from(self.kind() == 2 || self.mode & 0o111 != 0),
+            uid if uid == self.uid => self.mode >> 6,
+            _ if who.is_in(self.gid) => self.mode >> 3,
+            _ => self.mode,
+        };
+        let (read, write, execute) = (bits & 4 != 0, bits & 2 != 0, bits & 1 != 0);
+        let of = |is: bool, right: u32| if is { right } else { 0 };
+        match self.kind() {
+            2 => of(read, 0x01) | of(execute, 0x02) | of(write, 0x1c),
+            _ => of(read, 0x01) | of(write, 0x0c) | of(execute, 0x20),
+        }
+    }
+
+    /// Whether somebody may change its mode and its owners.
+    pub(super) fn is_owned_by(&self, who: &MockUser) -> bool {
+        who.uid == 0 || who.uid == self.uid
+    }
+}
+
+impl MockDirectory {
+    pub(super) fn get(&self, name: &[u8]) -> Option<MockFileId> {
+        self.by_name.get(name).and_then(|cookie| self.by_cookie.get(cookie)).map(|(_, id)| *id)
+    }
+
+    fn add(&mut self, name: &[u8], id: MockFileId) {
+        let cookie = self.next.max(FIRST_COOKIE);
+        self.next = cookie + 1;
+        self.by_name.insert(name.to_vec(), cookie);
+        self.by_cookie.insert(cookie, (name.to_vec(), id));
+    }
+
+    fn take(&mut self, name: &[u8]) -> Option<MockFileId> {
+        let cookie = self.by_name.remove(name)?;
+        self.by_cookie.remove(&cookie).map(|(_, id)| id)
+    }
+
+    /// The entries after a cookie: cookie, name, object.
+    pub(super) fn after(&self, cookie: u64) -> impl Iterator<Item = (u64, &[u8], MockFileId)> {
+        let start = cookie.saturating_add(1);
+        self.by_cookie.range(start..).map(|(cookie, (name, id))| (*cookie, &name[..], *id))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_cookie.is_empty()
+    }
+}
+
+/// A name that can be in a directory.
+fn named(name: &[u8]) -> Result<&[u8], MockNfsError> {
+    match name {
+        b"" | b"." | b".." => Err(MockNfsError::INVAL),
+        _ if name.contains(&b'/') || name.contains(&0) => Err(MockNfsError::INVAL),
+        _ if name.len() > LONGEST_NAME => Err(MockNfsError::NAMETOOLONG),
+        _ => Ok(name),
+    }
+}
+
+impl MockFileTree {
+    /// The root.
+    pub(super) const ROOT: MockFileId = 1;
+
+    /// A file with this content, in the root; replaces one of the same name.
+    ///
+    /// # Errors
+    /// Where the name or the content cannot be.
+    pub fn put_file(&mut self, name: &[u8], content: &[u8]) -> Result<(), MockNfsError> {
+        let id = match self.lookup(Self::ROOT, name) {
+            Ok(id) => id,
+            Err(_) => self.create(Self::ROOT, name, MockObjectContent::File(Vec::new()), 0o644)?,
+        };
+        self.truncate(id, 0)?;
+        self.write(id, 0, content)
+    }
+
+    /// The content of a file in the root.
+    ///
+    /// # Errors
+    /// Where there is no such file.
+    pub fn file(&self, name: &[u8]) -> Result<&[u8], MockNfsError> {
+        match &self.node(self.lookup(Self::ROOT, name)?)?.content {
+            MockObjectContent::File(bytes) => Ok(bytes),
+            _ => Err(MockNfsError::INVAL),
+        }
+    }
+
+    fn put(&mut self, content: MockObjectContent, mode: u32, parent: MockFileId) -> MockFileId {
+        let id = self.next;
+        self.next += 1;
+        self.ticks += 1;
+        let time = self.ticks;
+        let [uid, gid] = self.makes_as;
+        let node =
+            MockObject { content, mode, uid, gid, links: 1, atime: time, mtime: time, ctime: time, parent };
+        self.nodes.insert(id, node);
+        id
+    }
+
+    /// Seconds and nanoseconds of a tick: they begin when the program first asks, a millisecond each.
+    pub(super) fn time(tick: u64) -> (u32, u32) {
+        static BEGIN: LazyLock<u64> =
+            LazyLock::new(|| SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()));
+        ((*BEGIN + tick / 1000) as u32, (tick % 1000) as u32 * 1_000_000)
+    }
+
+    pub(super) fn node(&self, id: MockFileId) -> Result<&MockObject, MockNfsError> {
+        self.nodes.get(&id).ok_or(MockNfsError::STALE)
+    }
+
+    pub(super) fn node_mut(&mut self, id: MockFileId) -> Result<&mut MockObject, MockNfsError> {
+        self.nodes.get_mut(&id).ok_or(MockNfsError::STALE)
+    }
+
+    pub(super) fn directory(&self, id: MockFileId) -> Result<&MockDirectory, MockNfsError> {
+        match &self.node(id)?.content {
+            MockObjectContent::Directory(directory) => Ok(directory),
+            _ => Err(MockNfsError::NOTDIR),
+        }
+    }
+
+    fn directory_mut(&mut self, id: MockFileId) -> Result<&mut MockDirectory, MockNfsError> {
+        match &mut self.node_mut(id)?.content {
+            MockObjectContent::Directory(directory) => Ok(directory),
+            _ => Err(MockNfsError::NOTDIR),
+        }
+    }
+
+    /// How many names an object has: of a directory its own, `.`, and the `..` of those in it.
+    pub(super) fn links(node: &MockObject) -> u32 {
+        match &node.content {
+            MockObjectContent::Directory(names) => names.inside.saturating_add(2),
+            _ => node.links,
+        }
+    }
+
+    /// The next time of the clock.
+    pub(super) fn tick(&mut self) -> u64 {
+        self.ticks += 1;
+        self.ticks
+    }
+
+    /// Notes that an object has changed.
+    fn touch(&mut self, id: MockFileId) {
+        let time = self.tick();
+        if let Some(node) = self.nodes.get_mut(&id) {
+            (node.mtime, node.ctime) = (time, time);
+        }
+    }
+
+    /// Whether names are paths.
+    pub(super) fn is_permissive(&self) -> bool {
+        self.outside.is_some()
+    }
+
+    /// A Call has reached an object.
+    pub(super) fn reach(&self, id: MockFileId) {
+        if let Some(outside) = &self.outside {
+            outside.note(id);
+        }
+    }
+
+    /// All objects that are not below a directory, and are not that directory.
+    pub(super) fn not_below(&self, home: MockFileId) -> HashSet<MockFileId> {
+        let is_outside = |id: &MockFileId| {
+            let mut at = *id;
+            while at != home && at != Self::ROOT {
+                at = self.nodes.get(&at).map_or(Self::ROOT, |node| node.parent);
+            }
+            at != home
+        };
+        self.nodes.keys().copied().filter(is_outside).collect()
+    }
+
+    pub(super) fn lookup(&self, directory: MockFileId, name: &[u8]) -> Result<MockFileId, MockNfsError> {
+        let (directory, name) = self.resolve(directory, name)?;
+        let names = self.directory(directory)?;
+        match name {
+            b"." => Ok(directory),
+            b".." => Ok(self.node(directory)?.parent),
+            _ => names.get(named(name)?).ok_or(MockNfsError::NOENT),
+        }
+    }
+
+    pub(super) fn create(
+        &mut self,
+        directory: MockFileId,
+        name: &[u8],
+        content: MockObjectContent,
+        mode: u32,
+    ) -> Result<MockFileId, MockNfsError> {
+        let (directory, name) = self.resolve(directory, name)?;
+        if self.refused_name.as_deref() == Some(name) {
+            return Err(MockNfsError::INVAL);
+        }
+        if self.directory(directory)?.get(named(name)?).is_some() {
+            return Err(MockNfsError::EXIST);
+        }
+        if self.nodes.len() >= OBJECTS {
+            return Err(MockNfsError::NOSPC);
+        }
+        let is_directory = matches!(content, MockObjectContent::Directory(_));
+        let id = self.put(content, mode, directory);
+        let names = self.directory_mut(directory)?;
+        names.add(name, id);
+        names.inside += u32::from(is_directory);
+        self.touch(directory);
+        Ok(id)
+    }
+
+    /// Takes a name away, and the object with its last name. `wants_directory` says which kind it must be, if that matters.
+    pub(super) fn remove(
+        &mut self,
+        directory: MockFileId,
+        name: &[u8],
+        wants_directory: Option<bool>,
+    ) -> Result<(), MockNfsError> {
+        let (directory, name) = self.resolve(directory, name)?;
+        let id = self.directory(directory)?.get(named(name)?).ok_or(MockNfsError::NOENT)?;
+        let node = self.node(id)?;
+        match (&node.content, wants_directory) {
+            (MockObjectContent::Directory(_), Some(false)) => return Err(MockNfsError::ISDIR),
+            (MockObjectContent::Directory(inside), _) if !inside.is_empty() => {
+                return Err(MockNfsError::NOTEMPTY);
+            }
+            (MockObjectContent::Directory(_), _) | (_, None | Some(false)) => {}
+            (_, Some(true)) => return Err(MockNfsError::NOTDIR),
+        }
+        let is_directory = matches!(node.content, MockObjectContent::Directory(_));
+        let names = self.directory_mut(directory)?;
+        names.take(name);
+        names.inside = names.inside.saturating_sub(is_directory.into());
+        self.touch(directory);
+        self.unlink(id);
+        Ok(())
+    }
+
+    fn unlink(&mut self, id: MockFileId) {
+        let time = self.tick();
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        node.links = node.links.saturating_sub(1);
+        node.ctime = time;
+        if node.links == 0 {
+            if let MockObjectContent::File(bytes) = &node.content {
+                self.bytes = self.bytes.saturating_sub(bytes.len() as u64);
+            }
+            self.nodes.remove(&id);
+        }
+    }
+
+    pub(super) fn rename(
+        &mut self,
+        from: (MockFileId, &[u8]),
+        to: (MockFileId, &[u8]),
+    ) -> Result<(), MockNfsError> {
+        let (from, to) = (self.resolve(from.0, from.1)?, self.resolve(to.0, to.1)?);
+        let id = self.directory(from.0)?.get(named(from.1)?).ok_or(MockNfsError::NOENT)?;
+        let there = self.directory(to.0)?.get(named(to.1)?);
+        if there == Some(id) {
+            return Ok(());
+        }
+        let is_directory = matches!(self.node(id)?.content, MockObjectContent::Directory(_));
+        // A directory does not go into itself.
+        let mut above = to.0;
+        while is_directory && above != Self::ROOT {
+            if above == id {
+                return Err(MockNfsError::INVAL);
+            }
+            above = self.node(above)?.parent;
+        }
+        if there.is_some() {
+            self.remove(to.0, to.1, Some(is_directory)).map_err(|fail| match fail {
+                MockNfsError::ISDIR | MockNfsError::NOTDIR => MockNfsError::EXIST,
+                fail => fail,
+            })?;
+        }
+        let left = self.directory_mut(from.0)?;
+        left.take(from.1);
+        left.inside = left.inside.saturating_sub(is_directory.into());
+        let entered = self.directory_mut(to.0)?;
+        entered.add(to.1, id);
+        entered.inside += u32::from(is_directory);
+        self.touch(from.0);
+        self.touch(to.0);
+        let time = self.tick();
+        let node = self.node_mut(id)?;
+        (node.parent, node.ctime) = (to.0, time);
+        Ok(())
+    }
+
+    pub(super) fn link(
+        &mut self,
+        id: MockFileId,
+        directory: MockFileId,
+        name: &[u8],
+    ) -> Result<(), MockNfsError> {
+        if matches!(self.node(id)?.content, MockObjectContent::Directory(_)) {
+            return Err(MockNfsError::ISDIR);
+        }
+        let (directory, name) = self.resolve(directory, name)?;
+        if self.directory(directory)?.get(named(name)?).is_some() {
+            return Err(MockNfsError::EXIST);
+        }
+        self.directory_mut(directory)?.add(name, id);
+        self.touch(directory);
+        let time = self.tick();
+        let node = self.node_mut(id)?;
+        node.links += 1;
+        node.ctime = time;
+        Ok(())
+    }
+
+    fn contents_mut(&mut self, id: MockFileId) -> Result<&mut Vec<u8>, MockNfsError> {
+        match &mut self.node_mut(id)?.content {
+            MockObjectContent::File(bytes) => Ok(bytes),
+            MockObjectContent::Directory(_) => Err(MockNfsError::ISDIR),
+            _ => Err(MockNfsError::INVAL),
+        }
+    }
+
+    /// Bytes of a file, and whether they reach to its end.
+    pub(super) fn read(
+        &self,
+        id: MockFileId,
+        offset: u64,
+        count: u32,
+    ) -> Result<(&[u8], bool), MockNfsError> {
+        let bytes = match &self.node(id)?.content {
+            MockObjectContent::File(bytes) => bytes,
+            MockObjectContent::Directory(_) => return Err(MockNfsError::ISDIR),
+            _ => return Err(MockNfsError::INVAL),
+        };
+        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+        let end = start.saturating_add(count as usize).min(bytes.len());
+        Ok((bytes.get(start..end).unwrap_or_default(), end == bytes.len()))
+    }
+
+    pub(super) fn write(&mut self, id: MockFileId, offset: u64, data: &[u8]) -> Result<(), MockNfsError> {
+        let end = offset
+            .checked_add(data.len() as u64)
+            .filter(|end| *end <= self.file_bytes)
+            .ok_or(MockNfsError::FBIG)?;
+        let length = self.contents_mut(id)?.len() as u64;
+        if end > length {
+            self.truncate(id, end)?;
+        }
+        let place = self.contents_mut(id)?.get_mut(offset as usize..end as usize);
+        place.ok_or(MockNfsError::FBIG)?.copy_from_slice(data);
+        self.touch(id);
+        Ok(())
+    }
+
+    pub(super) fn truncate(&mut self, id: MockFileId, size: u64) -> Result<(), MockNfsError> {
+        if size > self.file_bytes {
+            return Err(MockNfsError::FBIG);
+        }
+        let length = self.contents_mut(id)?.len() as u64;
+        let bytes = (self.bytes + size).saturating_sub(length);
+        if size > length && bytes > ROOM {
+            return Err(MockNfsError::NOSPC);
+        }
+        self.bytes = bytes;
+        self.contents_mut(id)?.resize(size as usize, 0);
+        self.touch(id);
+        Ok(())
+    }
+}
+
+/// What a server that lies does to its files.
+impl MockFileTree {
+    /// Whether anything but times is another than it was.
+    pub(super) fn is_changed_since(&self, before: &Self) -> bool {
+        let is_same = |(id, node): (&MockFileId, &MockObject)| {
+            before.nodes.get(id).is_some_and(|old| {
+                old.content == node.content
+                    && (old.mode, old.uid, old.gid, old.links) == (node.mode, node.uid, node.gid, node.links)
+            })
+        };
+        self.nodes.len() != before.nodes.len() || !self.nodes.iter().all(is_same)
+    }
+
+    /// Names in directories of one tree that the other has not.
+    fn names_without<'t>(
+        &'t self,
+        other: &'t Self,
+    ) -> impl Iterator<Item = (MockFileId, &'t [u8], MockFileId)> {
+        self.nodes.iter().flat_map(move |(directory, node)| {
+            let names = match &node.content {
+                MockObjectContent::Directory(names) => Some(names),
+                _ => None,
+            };
+            let others = other.directory(*directory).ok();
+            let is_missing = move |name: &[u8]| others.is_some_and(|others| others.get(name).is_none());
+            let all = names.into_iter().flat_map(|names| names.after(0));
+            all.filter(move |(_, name, _)| is_missing(name)).map(|(_, name, id)| (*directory, name, id))
+        })
+    }
+
+    /// Gives names back that went. Whether any did.
+    pub(super) fn name_again(before: &Self, after: &mut Self) -> bool {
+        let gone: Vec<_> =
+            before.names_without(after).map(|(at, name, id)| (at, name.to_vec(), id)).collect();
+        for (directory, name, id) in &gone {
+            if let (false, Some(node)) = (after.nodes.contains_key(id), before.nodes.get(id)) {
+                after.nodes.insert(*id, node.clone());
+            }
+            if let Ok(names) = after.directory_mut(*directory) {
+                names.add(name, *id);
+            }
+        }
+        !gone.is_empty()
+    }
+
+    /// Takes names away that came; their objects stay. Whether any did.
+    pub(super) fn lose_names(before: &Self, after: &mut Self) -> bool {
+        let new: Vec<_> = after.names_without(before).map(|(at, name, _)| (at, name.to_vec())).collect();
+        for (directory, name) in &new {
+            if let Ok(names) = after.directory_mut(*directory) {
+                names.take(name);
+            }
+        }
+        !new.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: fn() -> MockObjectContent = || MockObjectContent::File(Vec::new());
+    const DIRECTORY: fn() -> MockObjectContent = || MockObjectContent::Directory(MockDirectory::default());
+
+    #[test]
+    fn what_is_written_is_read_and_holes_are_zeros() {
+        let mut tree = MockFileTree::default();
+        let file = tree.create(MockFileTree::ROOT, b"f", FILE(), 0o644).unwrap();
+        tree.write(file, 4, b"data").unwrap();
+        assert_eq!(tree.read(file, 0, 100), Ok((&b"\0\0\0\0data"[..], true)));
+        assert_eq!(tree.read(file, 2, 4), Ok((&b"\0\0da"[..], false)));
+        assert_eq!(tree.read(file, 100, 4), Ok((&b""[..], true)));
+        assert_eq!(tree.write(file, u64::MAX, b"x"), Err(MockNfsError::FBIG));
+        assert_eq!(tree.write(file, LONGEST_FILE, b"x"), Err(MockNfsError::FBIG));
+    }
+
+    #[test]
+    fn an_object_goes_with_its_last_name() {
+        let mut tree = MockFileTree::default();
+        let file = tree.create(MockFileTree::ROOT, b"f", FILE(), 0o644).unwrap();
+        tree.link(file, MockFileTree::ROOT, b"g").unwrap();
+        tree.remove(MockFileTree::ROOT, b"f", None).unwrap();
+        assert_eq!(tree.node(file).unwrap().links, 1);
+        tree.remove(MockFileTree::ROOT, b"g", None).unwrap();
+        assert_eq!(tree.node(file).err(), Some(MockNfsError::STALE));
+    }
+
+    #[test]
+    fn a_directory_that_is_not_empty_stays_and_none_goes_into_itself() {
+        let mut tree = MockFileTree::default();
+        let outer = tree.create(MockFileTree::ROOT, b"outer", DIRECTORY(), 0o755).unwrap();
+        let inner = tree.create(outer, b"inner", DIRECTORY(), 0o755).unwrap();
+        assert_eq!(tree.remove(MockFileTree::ROOT, b"outer", Some(true)), Err(MockNfsError::NOTEMPTY));
+        assert_eq!(tree.rename((MockFileTree::ROOT, b"outer"), (inner, b"x")), Err(MockNfsError::INVAL));
+        assert_eq!(tree.rename((outer, b"inner"), (MockFileTree::ROOT, b"inner")), Ok(()));
+        assert_eq!(tree.lookup(inner, b".."), Ok(MockFileTree::ROOT));
+        assert_eq!(tree.remove(MockFileTree::ROOT, b"outer", Some(false)), Err(MockNfsError::ISDIR));
+        assert_eq!(tree.remove(MockFileTree::ROOT, b"outer", Some(true)), Ok(()));
+    }
+
+    #[test]
+    fn cookies_stay_whatever_is_removed() {
+        let mut tree = MockFileTree::default();
+        for name in [b"a", b"b", b"c"] {
+            tree.create(MockFileTree::ROOT, name, FILE(), 0o644).unwrap();
+        }
+        let second = tree.directory(MockFileTree::ROOT).unwrap().after(0).nth(1).unwrap().0;
+        tree.remove(MockFileTree::ROOT, b"b", None).unwrap();
+        let after: Vec<_> =
+            tree.directory(MockFileTree::ROOT).unwrap().after(second).map(|entry| entry.1).collect();
+        assert_eq!(after, [b"c"]);
+    }
+
+    #[test]
+    fn a_name_must_be_one() {
+        let mut tree = MockFileTree::default();
+        for name in [&b""[..], b".", b"..", b"a/b", b"a\0"] {
+            assert_eq!(tree.create(MockFileTree::ROOT, name, FILE(), 0), Err(MockNfsError::INVAL));
+        }
+        assert_eq!(tree.create(MockFileTree::ROOT, &[b'x'; 256], FILE(), 0), Err(MockNfsError::NAMETOOLONG));
+    }
+}

@@ -1,0 +1,254 @@
+//! A reference server in memory: NFSv3 with MOUNT and NLM, and NFSv4.0 to 4.2, as far as an engine needs a server to answer.
+//!
+//! It is made for tests: it has no clock, and answers the same Calls in the same way each time. Of rights it knows what a mode
+//! says, which ACCESS tells and SETATTR keeps to. What it keeps is bounded; what is not there is refused as the RFCs say (`NFS3ERR_NOTSUPP`, `NFS4ERR_NOTSUPP`).
+
+mod beside;
+pub mod fault_injection;
+mod file_tree;
+mod outside_access;
+mod v3;
+mod v4;
+
+use std::collections::BTreeMap;
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::rpc::auth::{self, NoneVerifier, StartTls};
+use nfsrdma_dissectors::rpc::{
+    self, AcceptStat, AcceptedReply, Credential, MismatchInfo, ProgMismatchInfo, Program, RejectedReply,
+    ReplyData, RpcMsg, RpcMsgBody, Verifier,
+};
+use nfsrdma_dissectors::xdr::{Cursor, Encoder, Splice, Xdr, XdrError, roundup};
+
+use fault_injection::MockFaultInjector;
+
+pub use file_tree::{MockFileTree, MockNfsError};
+
+/// The server: one tree of files, and the state of its NFSv4 clients.
+#[derive(Clone, Debug, Default)]
+pub struct MockServer {
+    /// The files.
+    pub tree: MockFileTree,
+    /// How often each operation of NFSv4 was begun, by its number; what came from the reply cache is not counted.
+    pub begun: BTreeMap<u32, u64>,
+    /// It keeps no list of its clients over a restart, so that nothing can be reclaimed: RFC 8881 section 8.4.3.
+    pub is_forgetful: bool,
+    /// It asks for OPEN_CONFIRM of each open-owner of NFSv4.0 that it does not know, as Linux does. RFC 7530 section 16.18.
+    pub confirms_owners: bool,
+    /// The most bytes of a Call and of a Reply in a session; `None` for what a READ or WRITE needs.
+    pub session_bytes: Option<u32>,
+    /// The most operations of a COMPOUND in a session.
+    pub operations: Option<u32>,
+    /// In how many listings of NFSv4 the attributes of the first entry are to be asked for later. RFC 8881 section 5.8.1.12.
+    pub delayed_entries: u32,
+    /// How many READs, WRITEs and COMPOUNDs exceeded what the server had announced.
+    pub exceeded: u64,
+    /// Where MOUNT and NLM listen, as the port mapper tells it; 0 where they do not.
+    pub port: u16,
+    /// What makes it a wrong one.
+    pub liar: Option<MockFaultInjector>,
+    /// Who calls.
+    caller: MockUser,
+    state: v4::MockNfs4State,
+    /// What clients of NLM have locked.
+    locks: Vec<beside::Lock>,
+}
+
+/// A user, as AUTH_SYS names it.
+#[derive(Clone, Debug, Default)]
+struct MockUser {
+    uid: u32,
+    gid: u32,
+    gids: Vec<u32>,
+}
+
+impl MockUser {
+    /// Takes the place of another. Whoever has no such credential is nobody.
+    fn become_of(&mut self, credential: &Credential<'_>) {
+        self.gids.clear();
+        match credential {
+            Credential::Sys(auth::EnclosedAuthBody::Known(sys)) => {
+                (self.uid, self.gid) = (sys.uid, sys.gid);
+                self.gids.extend(sys.gids.iter());
+            }
+            _ => (self.uid, self.gid) = (NOBODY, NOBODY),
+        }
+    }
+
+    fn is_in(&self, group: u32) -> bool {
+        self.gid == group || self.gids.contains(&group)
+    }
+}
+
+/// Who has no credential of AUTH_SYS.
+const NOBODY: u32 = 65_534;
+
+/// What is answered: a message, and the DDP-eligible results that are not in it.
+#[derive(Debug, Default)]
+pub struct MockReply {
+    message: Vec<u8>,
+    splices: Vec<Splice>,
+    /// The contents of DDP-eligible results, in order. Those of length 0 are there, too.
+    pub data: Vec<Vec<u8>>,
+}
+
+impl MockReply {
+    /// The index of the Write chunk that matches a result (RFC 8267 section 6.4.1); `None` where there is no such result.
+    pub fn ordinal(&self, result: usize) -> Option<usize> {
+        self.splices.get(result).map(|splice| splice.ordinal)
+    }
+
+    /// Writes the message with the results whose bits are set, and their fill, in their places.
+    pub fn splice(&self, inline: u64, to: &mut Vec<u8>) {
+        to.clear();
+        let (mut rest, mut taken) = (&self.message[..], 0);
+        for (index, (splice, data)) in self.splices.iter().zip(&self.data).enumerate() {
+            let (head, tail) = rest.split_at(splice.position.saturating_sub(taken).min(rest.len()));
+            to.extend_from_slice(head);
+            let length = splice.length as usize;
+            if inline >> index.min(63) & 1 == 1 {
+                to.extend_from_slice(data);
+                to.extend_from_slice([0; 3].get(..roundup(length)).unwrap_or_default());
+            }
+            taken = splice.position + length + roundup(length);
+            rest = tail;
+        }
+        to.extend_from_slice(rest);
+    }
+
+    /// Says that RPC refuses the Call.
+    fn refuse(&mut self, stat: AcceptStat) {
+        let xid = self.message.first_chunk().map_or(0, |xid| u32::from_be_bytes(*xid));
+        self.data.clear();
+        let mut encoder = Encoder::within(std::mem::take(&mut self.message));
+        accepted(rpc::Xid(xid), ReplyData::Failed(stat)).encode(&mut encoder);
+        (self.message, self.splices) = encoder.finish();
+    }
+
+    /// The whole message, as it travels on TCP.
+    pub fn whole(&self) -> Vec<u8> {
+        let mut whole = Vec::new();
+        self.splice(u64::MAX, &mut whole);
+        whole
+    }
+}
+
+/// What a program answers to a Call that it knows.
+enum MockDispatchResult {
+    /// The results were encoded.
+    Results,
+    /// There is no such procedure.
+    Unknown,
+}
+
+/// What the programs encode their results into.
+struct MockReplyBuffers<'a> {
+    encoder: &'a mut Encoder,
+    data: &'a mut Vec<Vec<u8>>,
+}
+
+impl MockServer {
+    /// The filehandle of the root, as MOUNT and PUTROOTFH would give it.
+    pub fn root(&self) -> [u8; 16] {
+        v3::handle(MockFileTree::ROOT)
+    }
+
+    /// Whether files and directories are the same as those of another server, times aside.
+    pub fn has_same_files(&self, other: &Self) -> bool {
+        !self.tree.is_changed_since(&other.tree)
+    }
+
+    /// Restarts: files stay, and what clients of NFSv4 held is forgotten; they may reclaim it until the grace period is over.
+    /// RFC 8881 section 8.4.2.
+    pub fn restart(&mut self) {
+        self.state.restart(!self.is_forgetful);
+    }
+
+    /// Forgets the sessions of NFSv4.1, and not what their clients hold.
+    pub fn forget_sessions(&mut self) {
+        self.state.forget_sessions();
+    }
+
+    /// How many opens clients of NFSv4 hold.
+    pub fn opens(&self) -> usize {
+        self.state.opens()
+    }
+
+    /// What WRITE and COMMIT answer: another verifier after each restart. RFC 8881 section 18.32.4.
+    fn write_verifier(&self) -> [u8; 8] {
+        let mut verifier = *b"loopback";
+        let [.., last] = &mut verifier;
+        *last ^= self.state.boots();
+        verifier
+    }
+
+    /// Does what a Call asks for. A message that is no Call, or that cannot be read, has an answer too, if it has an XID.
+    pub fn call(&mut self, mut cursor: Cursor<'_>, answer: &mut MockReply) {
+        answer.data.clear();
+        let mut encoder = Encoder::within(std::mem::take(&mut answer.message));
+        let whole = cursor.rest();
+        let message = RpcMsg::decode(&mut cursor, &mut NullObserver);
+        let call = message.as_ref().ok().and_then(|message| message.call().map(|call| (message.xid, call)));
+        match call {
+            Some((xid, call)) if call.rpcvers == rpc::VERSION => {
+                self.watch(whole, call, cursor);
+                encoder = self.dispatch(xid, call, &mut cursor, encoder, answer);
+            }
+            Some((xid, _)) => {
+                let versions = MismatchInfo { low: rpc::VERSION, high: rpc::VERSION };
+                let reply = rpc::ReplyBody::Denied(RejectedReply::RpcMismatch(versions));
+                RpcMsg { xid, body: RpcMsgBody::Reply(reply) }.encode(&mut encoder);
+            }
+            None => {
+                let xid = message.map_or(rpc::Xid(0), |message| message.xid);
+                accepted(xid, ReplyData::Failed(AcceptStat::GARBAGE_ARGS)).encode(&mut encoder);
+            }
+        }
+        (answer.message, answer.splices) = encoder.finish();
+    }
+
+    fn dispatch(
+        &mut self,
+        xid: rpc::Xid,
+        call: &rpc::CallBody<'_>,
+        cursor: &mut Cursor<'_>,
+        mut encoder: Encoder,
+        answer: &mut MockReply,
+    ) -> Encoder {
+        accepted(xid, ReplyData::Success).encode(&mut encoder);
+        self.caller.become_of(&call.cred);
+        let mut room = MockReplyBuffers { encoder: &mut encoder, data: &mut answer.data };
+        let done: Result<MockDispatchResult, XdrError> = match (call.prog, call.vers) {
+            (Program::NFS, 3) => v3::call(self, call.proc, cursor, &mut room),
+            (Program::NFS, 4) => v4::call(self, call.proc, cursor, &mut room),
+            (Program::PORTMAP, 2) => beside::port_mapper(self, call.proc, cursor, &mut room),
+            (Program::MOUNT, 3) => beside::mount(self, call.proc, cursor, &mut room),
+            (Program::NLM, 4) => beside::nlm(self, call.proc, cursor, &mut room),
+            (Program::NFS, _) => {
+                let versions = ProgMismatchInfo { low: 3, high: 4 };
+                return refused(xid, ReplyData::ProgMismatch(versions), encoder, answer);
+            }
+            _ => return refused(xid, ReplyData::Failed(AcceptStat::PROG_UNAVAIL), encoder, answer),
+        };
+        match done {
+            Ok(MockDispatchResult::Results) => encoder,
+            Ok(MockDispatchResult::Unknown) => {
+                refused(xid, ReplyData::Failed(AcceptStat::PROC_UNAVAIL), encoder, answer)
+            }
+            Err(_) => refused(xid, ReplyData::Failed(AcceptStat::GARBAGE_ARGS), encoder, answer),
+        }
+    }
+}
+
+fn accepted(xid: rpc::Xid, reply_data: ReplyData) -> RpcMsg<'static> {
+    let verf = Verifier::None(NoneVerifier { body: StartTls::default() });
+    RpcMsg { xid, body: RpcMsgBody::Reply(rpc::ReplyBody::Accepted(AcceptedReply { verf, reply_data })) }
+}
+
+/// Another answer in the place of what was encoded.
+fn refused(xid: rpc::Xid, reply_data: ReplyData, encoder: Encoder, answer: &mut MockReply) -> Encoder {
+    answer.data.clear();
+    let mut encoder = Encoder::within(encoder.finish().0);
+    accepted(xid, reply_data).encode(&mut encoder);
+    encoder
+}

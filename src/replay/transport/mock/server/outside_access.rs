@@ -1,0 +1,175 @@
+//! A server that lets Calls out of every directory: names are paths, and any filehandle is one of its own. It notes what Calls
+//! touch outside the directory of a run, so that a test can hold a run to touching nothing.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::v4::{Args, CompoundCall};
+use nfsrdma_dissectors::nfs::{Procedure, mount, nlm};
+use nfsrdma_dissectors::rpc::{self, Program, universal_address};
+use nfsrdma_dissectors::xdr::Cursor;
+
+use super::file_tree::{MockFileId, MockFileTree};
+use super::{MockNfsError, MockServer};
+use crate::replay::trace::MessageSlotKind;
+use crate::replay::trace::field_visitor::{MarkedField, TraceFieldVisitor};
+
+/// What is outside the directory of a run, and what Calls have touched of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct MockOutsideTree {
+    objects: HashSet<MockFileId>,
+    /// Filehandles, stateids, clientids, sessions and names of clients that are not the run's.
+    values: HashSet<Vec<u8>>,
+    touched: RefCell<Vec<String>>,
+}
+
+impl MockOutsideTree {
+    /// Notes an object that a Call has reached.
+    pub(super) fn note(&self, id: MockFileId) {
+        if self.objects.contains(&id) {
+            self.touch(format!("object {id}"));
+        }
+    }
+
+    fn touch(&self, what: String) {
+        self.touched.borrow_mut().push(what);
+    }
+
+    /// Looks for values of others in a Call, with the decoders that tell where identities stand, and for what concerns others
+    /// whatever its values.
+    fn look(&self, whole: &[u8], call: &rpc::CallBody<'_>, arguments: Cursor<'_>) {
+        let mut ear = TraceFieldVisitor::new(false);
+        if let Some(procedure) = Procedure::of(call.prog, call.vers, call.proc) {
+            // What stands before an operation that cannot be read was done.
+            let _ = procedure.arguments(&mut arguments.clone(), &mut ear);
+        }
+        // Cookies and times have the same bytes by chance.
+        let names = |mark: &&MarkedField| {
+            let holds = [
+                MessageSlotKind::FILEHANDLE,
+                MessageSlotKind::STATEID,
+                MessageSlotKind::CLIENTID,
+                MessageSlotKind::SESSION,
+                MessageSlotKind::CLIENT_OWNER,
+            ];
+            holds.contains(&mark.holds)
+        };
+        for mark in ear.marks.iter().filter(names) {
+            let bytes = whole.get(mark.range.clone()).unwrap_or_default();
+            let counted = bytes.split_first_chunk::<4>().and_then(|(count, rest)| {
+                rest.get(..u32::from_be_bytes(*count) as usize).filter(|_| mark.is_counted)
+            });
+            let value = counted.unwrap_or(bytes);
+            if self.values.contains(value) {
+                self.touch(format!("{:?} {value:x?}", mark.holds));
+            }
+        }
+        match (call.prog, call.proc) {
+            (Program::MOUNT, procedure) if procedure == mount::v3::Procedure::UMNTALL.0 => {
+                self.touch("UMNTALL".into());
+            }
+            (Program::NLM, procedure) if procedure == nlm::v4::Procedure::FREE_ALL.0 => {
+                self.touch("FREE_ALL".into());
+            }
+            (Program::NSM, _) => self.touch("NSM".into()),
+            (Program::NFS, 1) if call.vers == 4 => self.look_at_servers(arguments),
+            _ => {}
+        }
+    }
+
+    fn look_at_servers(&self, mut arguments: Cursor<'_>) {
+        let Ok(compound) = CompoundCall::decode(&mut arguments, &mut NullObserver) else { return };
+        for operation in compound.operations().map_while(Result::ok) {
+            match operation {
+                Args::COPY(args) if !args.ca_source_server.is_empty() => self.touch("COPY".into()),
+                Args::COPY_NOTIFY(_) => self.touch("COPY_NOTIFY".into()),
+                Args::SETCLIENTID(args) => {
+                    let address = universal_address::parse(args.callback.cb_location.na_r_addr.0.0);
+                    if address.is_some_and(|address| address.port() != 0) {
+                        self.touch("a callback address".into());
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+impl MockServer {
+    /// From here on names are paths, also absolute ones and those with `..`, a filehandle that is none of this server stands for
+    /// its root, and what Calls touch outside the directory of this name in the root is noted; and each use of one of `values`.
+    ///
+    /// # Errors
+    /// Where there is no such directory.
+    pub fn permit_everything(
+        &mut self,
+        directory: &[u8],
+        values: impl IntoIterator<Item = Vec<u8>>,
+    ) -> Result<(), MockNfsError> {
+        let home = self.tree.lookup(MockFileTree::ROOT, directory)?;
+        let objects = self.tree.not_below(home);
+        let values = values.into_iter().collect();
+        self.tree.outside = Some(MockOutsideTree { objects, values, touched: RefCell::default() });
+        Ok(())
+    }
+
+    /// What Calls have touched outside.
+    pub fn trespasses(&self) -> Vec<String> {
+        self.tree.outside.as_ref().map(|outside| outside.touched.borrow().clone()).unwrap_or_default()
+    }
+
+    /// Looks at a Call before it is done.
+    pub(super) fn watch(&self, whole: &[u8], call: &rpc::CallBody<'_>, arguments: Cursor<'_>) {
+        if let Some(outside) = &self.tree.outside {
+            outside.look(whole, call, arguments);
+        }
+    }
+}
+
+impl MockFileTree {
+    /// The object of a filehandle, wherever it is.
+    pub(super) fn object(&self, handle: &[u8]) -> Result<MockFileId, MockNfsError> {
+        let id = handle.strip_prefix(b"loopback").and_then(|rest| rest.try_into().ok());
+        let id = id.map(u64::from_be_bytes);
+        match &self.outside {
+            None => id.ok_or(MockNfsError::BADHANDLE),
+            Some(outside) => {
+                let id = id.unwrap_or(Self::ROOT);
+                outside.note(id);
+                Ok(id)
+            }
+        }
+    }
+
+    /// The directory and the name in it that a name leads to: itself, or where names are paths, their last component.
+    pub(super) fn resolve<'n>(
+        &self,
+        directory: MockFileId,
+        name: &'n [u8],
+    ) -> Result<(MockFileId, &'n [u8]), MockNfsError> {
+        let Some(outside) = &self.outside else { return Ok((directory, name)) };
+        let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+        let mut at = if name.first() == Some(&b'/') { Self::ROOT } else { directory };
+        let mut names = name.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b"."));
+        let last = names.next_back().unwrap_or(b".");
+        outside.note(at);
+        for name in names {
+            at = self.step(at, name)?;
+            outside.note(at);
+        }
+        if let Ok(found) = self.step(at, last) {
+            outside.note(found);
+        }
+        Ok((at, last))
+    }
+
+    fn step(&self, directory: MockFileId, name: &[u8]) -> Result<MockFileId, MockNfsError> {
+        let names = self.directory(directory)?;
+        match name {
+            b"." => Ok(directory),
+            b".." => Ok(self.node(directory)?.parent),
+            _ => names.get(name).ok_or(MockNfsError::NOENT),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The attributes that the server has. RFC 8881 section 5.
+
+use nfsrdma_dissectors::nfs::v4::{
+    Attribute, Attributes, Bitmap4, Fattr4, FhExpireType, Fsid4, Mode4, NfsFtype4, Nfsstat4, Nfstime4,
+    Settime4, Specdata4, mask_and_values, words_of,
+};
+use nfsrdma_dissectors::xdr::{Opaque, Text};
+
+use super::super::file_tree::{MockFileId, MockObjectContent};
+use super::super::{MockFileTree, MockNfsError, v3};
+
+/// How long state would be kept, in seconds, if there were a clock.
+const LEASE: u32 = 90;
+
+/// The attributes that can be asked for.
+const SUPPORTED: &[u32] = &[
+    Attributes::SUPPORTED_ATTRS,
+    Attributes::TYPE,
+    Attributes::FH_EXPIRE_TYPE,
+    Attributes::CHANGE,
+    Attributes::SIZE,
+    Attributes::LINK_SUPPORT,
+    Attributes::SYMLINK_SUPPORT,
+    Attributes::NAMED_ATTR,
+    Attributes::FSID,
+    Attributes::UNIQUE_HANDLES,
+    Attributes::LEASE_TIME,
+    Attributes::RDATTR_ERROR,
+    Attributes::FILEHANDLE,
+    Attributes::FILEID,
+    Attributes::MAXFILESIZE,
+    Attributes::MAXNAME,
+    Attributes::MAXREAD,
+    Attributes::MAXWRITE,
+    Attributes::MODE,
+    Attributes::NUMLINKS,
+    Attributes::OWNER,
+    Attributes::OWNER_GROUP,
+    Attributes::RAWDEV,
+    Attributes::SPACE_USED,
+    Attributes::TIME_ACCESS,
+    Attributes::TIME_ACCESS_SET,
+    Attributes::TIME_METADATA,
+    Attributes::TIME_MODIFY,
+    Attributes::TIME_MODIFY_SET,
+    Attributes::MOUNTED_ON_FILEID,
+];
+
+fn time(tick: u64) -> Nfstime4 {
+    let (seconds, nseconds) = MockFileTree::time(tick);
+    Nfstime4 { seconds: seconds.into(), nseconds }
+}
+
+/// Mask and values of the attributes of an object that are asked for and that there are.
+pub(super) fn get(
+    tree: &MockFileTree,
+    id: MockFileId,
+    asked: &Bitmap4<'_>,
+) -> Result<(Vec<u32>, Vec<u8>), MockNfsError> {
+    let node = tree.node(id)?;
+    let supported = words_of(SUPPORTED.iter().copied());
+    let handle = v3::handle(id);
+    let (owner, group) = (node.uid.to_string(), node.gid.to_string());
+    let [specdata1, specdata2] = match node.content {
+        MockObjectContent::Special(_, numbers) => numbers,
+        _ => [0; 2],
+    };
+    let of = |bit| {
+        Some(match bit {
+            Attributes::SUPPORTED_ATTRS => Attribute::SUPPORTED_ATTRS(Bitmap4::from(&supported[..])),
+            Attributes::TYPE => Attribute::TYPE(NfsFtype4(node.kind())),
+            Attributes::FH_EXPIRE_TYPE => Attribute::FH_EXPIRE_TYPE(FhExpireType(0)),
+            Attributes::CHANGE => Attribute::CHANGE(node.ctime),
+            Attributes::SIZE => Attribute::SIZE(node.size()),
+            Attributes::LINK_SUPPORT => Attribute::LINK_SUPPORT(true),
+            Attributes::SYMLINK_SUPPORT => Attribute::SYMLINK_SUPPORT(true),
+            Attributes::NAMED_ATTR => Attribute::NAMED_ATTR(false),
+            Attributes::FSID => Attribute::FSID(Fsid4 { major: 1, minor: 0 }),
+            Attributes::UNIQUE_HANDLES => Attribute::UNIQUE_HANDLES(true),
+            Attributes::LEASE_TIME => Attribute::LEASE_TIME(LEASE),
+            Attributes::RDATTR_ERROR => Attribute::RDATTR_ERROR(Nfsstat4::NFS4_OK),
+            Attributes::FILEHANDLE => Attribute::FILEHANDLE(Opaque(&handle)),
+            Attributes::FILEID => Attribute::FILEID(id),
+            Attributes::MAXFILESIZE => Attribute::MAXFILESIZE(256 << 20),
+            Attributes::MAXNAME => Attribute::MAXNAME(255),
+            Attributes::MAXREAD => Attribute::MAXREAD(tree.io_bytes.into()),
+            Attributes::MAXWRITE => Attribute::MAXWRITE(tree.io_bytes.into()),
+            Attributes::MODE => Attribute::MODE(Mode4(node.mode)),
+            Attributes::NUMLINKS => Attribute::NUMLINKS(MockFileTree::links(node)),
+            Attributes::OWNER => Attribute::OWNER(Text(owner.as_bytes())),
+            Attributes::OWNER_GROUP => Attribute::OWNER_GROUP(Text(group.as_bytes())),
+            Attributes::RAWDEV => Attribute::RAWDEV(Specdata4 { specdata1, specdata2 }),
+            Attributes::SPACE_USED => Attribute::SPACE_USED(node.size()),
+            Attributes::TIME_ACCESS => Attribute::TIME_ACCESS(time(node.atime)),
+            Attributes::TIME_METADATA => Attribute::TIME_METADATA(time(node.ctime)),
+            Attributes::TIME_MODIFY => Attribute::TIME_MODIFY(time(node.mtime)),
+            Attributes::MOUNTED_ON_FILEID => Attribute::MOUNTED_ON_FILEID(id),
+            _ => return None,
+        })
+    };
+    let items: Vec<_> = asked.iter().take_while(|bit| *bit < 96).filter_map(of).collect();
+    Ok(mask_and_values(&items))
+}
+
+/// Whether an attribute is changed by the owner of an object alone.
+pub(super) fn is_owners(bit: u32) -> bool {
+    matches!(bit, Attributes::MODE | Attributes::OWNER | Attributes::OWNER_GROUP)
+}
+
+/// Sets attributes of an object, and says which.
+pub(super) fn set(tree: &mut MockFileTree, id: MockFileId, to: &Fattr4<'_>) -> Result<Vec<u32>, Nfsstat4> {
+    let mut bits = Vec::new();
+    let mut size = None;
+    let time = tree.tick();
+    let node = tree.node_mut(id)?;
+    for item in to.items() {
+        let item = item.map_err(|_| Nfsstat4::NFS4ERR_ATTRNOTSUPP)?;
+        let owner = |text: &Text<'_>| std::str::from_utf8(text.0).ok().and_then(|text| text.parse().ok());
+        bits.push(match &item {
+            Attribute::SIZE(bytes) => {
+                size = Some(*bytes);
+                Attributes::SIZE
+            }
+            Attribute::MODE(mode) => {
+                // A link has no mode of its own.
+                if !matches!(node.content, MockObjectContent::Link(_)) {
+                    node.mode = mode.0 & 0o7777;
+                }
+                Attributes::MODE
+            }
+            Attribute::OWNER(text) => {
+                node.uid = owner(text).ok_or(Nfsstat4::NFS4ERR_BADOWNER)?;
+                Attributes::OWNER
+            }
+            Attribute::OWNER_GROUP(text) => {
+                node.gid = owner(text).ok_or(Nfsstat4::NFS4ERR_BADOWNER)?;
+                Attributes::OWNER_GROUP
+            }
+            // Times of a client are not kept: the clock here counts changes.
+            Attribute::TIME_ACCESS_SET(Settime4::Client(_) | Settime4::Server(_)) => {
+                node.atime = time;
+                Attributes::TIME_ACCESS_SET
+            }
+            Attribute::TIME_MODIFY_SET(_) => {
+                node.mtime = time;
+                Attributes::TIME_MODIFY_SET
+            }
+            _ => return Err(Nfsstat4::NFS4ERR_ATTRNOTSUPP),
+        });
+    }
+    node.ctime = time;
+    if let Some(size) = size {
+        tree.truncate(id, size)?;
+    }
+    Ok(words_of(bits))
+}

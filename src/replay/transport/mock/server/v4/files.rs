@@ -1,0 +1,308 @@
+//! Filehandles, names, attributes and contents. RFC 7530 section 16, RFC 8881 section 18.
+
+use nfsrdma_dissectors::nfs::StatusUnion;
+use nfsrdma_dissectors::nfs::v4::{
+    Access4, Access4Resok, Args, Attribute, Bitmap4, ChangeInfo4, Cinfo, Commit4Resok, Create4Args,
+    Create4Resok, Createtype4, Dirlist4, Entry4, Fattr4, Flavor, Getattr4Resok, NfsFtype4, Nfsstat4,
+    ObjectFh4, Read4Args, Read4Resok, Readdir4Args, Readdir4Resok, Readlink4Resok, Rename4Resok, Results,
+    Secinfo4, Secinfo4Resok, Setattr4Res, Stateid4, Write4Args, Write4Resok, mask_and_values,
+};
+use nfsrdma_dissectors::xdr::{Chain, Ddp, DdpText, List, Opaque, Text, Void};
+
+use super::super::file_tree::{MockDirectory, MockFileId, MockObjectContent};
+use super::super::{MockFileTree, v3};
+use super::{MockCompound, MockServer, attributes};
+
+/// What says that cookies count: they always do.
+const VERIFIER: [u8; 8] = *b"loopback";
+/// Entries of one Reply that are looked at.
+const ENTRIES: usize = 4096;
+/// Bytes that READDIR's results have around its entries: status, verifier, end.
+const AROUND: usize = 24;
+
+pub(super) fn step(
+    server: &mut MockServer,
+    run: &mut MockCompound<'_>,
+    args: &Args<'_>,
+) -> Result<(), Nfsstat4> {
+    let writeverf = server.write_verifier();
+    let MockServer { tree, caller, delayed_entries, .. } = server;
+    match args {
+        Args::PUTROOTFH(_) | Args::PUTPUBFH(_) => {
+            tree.reach(MockFileTree::ROOT);
+            run.current = Some(MockFileTree::ROOT);
+            run.stateid = None;
+            run.done(&match args {
+                Args::PUTROOTFH(_) => Results::PUTROOTFH(StatusUnion::Ok(Void)),
+                _ => Results::PUTPUBFH(StatusUnion::Ok(Void)),
+            })
+        }
+        Args::PUTFH(args) => {
+            let id = tree.object(args.object.0)?;
+            tree.node(id)?;
+            run.current = Some(id);
+            run.stateid = None;
+            run.done(&Results::PUTFH(StatusUnion::Ok(Void)))
+        }
+        Args::GETFH(_) => {
+            let handle = v3::handle(run.current()?);
+            run.done(&Results::GETFH(StatusUnion::Ok(ObjectFh4 { object: Opaque(&handle) })))
+        }
+        Args::SAVEFH(_) => {
+            run.saved = Some(run.current()?);
+            run.done(&Results::SAVEFH(StatusUnion::Ok(Void)))
+        }
+        Args::RESTOREFH(_) => {
+            run.current = Some(run.saved()?);
+            run.done(&Results::RESTOREFH(StatusUnion::Ok(Void)))
+        }
+        Args::LOOKUP(args) => {
+            let current = run.current()?;
+            if matches!(tree.node(current)?.content, MockObjectContent::Link(_)) {
+                return Err(Nfsstat4::NFS4ERR_SYMLINK);
+            }
+            if matches!(args.objname.0, b"." | b"..") && !tree.is_permissive() {
+                return Err(Nfsstat4::NFS4ERR_BADNAME);
+            }
+            run.current = Some(tree.lookup(current, args.objname.0)?);
+            run.done(&Results::LOOKUP(StatusUnion::Ok(Void)))
+        }
+        Args::LOOKUPP(_) => {
+            let current = run.current()?;
+            if current == MockFileTree::ROOT {
+                return Err(Nfsstat4::NFS4ERR_NOENT);
+            }
+            run.current = Some(tree.lookup(current, b"..")?);
+            run.done(&Results::LOOKUPP(StatusUnion::Ok(Void)))
+        }
+        Args::GETATTR(args) => {
+            let (words, values) = attributes::get(tree, run.current()?, &args.attr_request)?;
+            let obj_attributes = Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values));
+            run.done(&Results::GETATTR(StatusUnion::Ok(Getattr4Resok { obj_attributes })))
+        }
+        Args::VERIFY(args) => {
+            let is_same = is_same(tree, run.current()?, &args.obj_attributes)?;
+            if !is_same {
+                return Err(Nfsstat4::NFS4ERR_NOT_SAME);
+            }
+            run.done(&Results::VERIFY(StatusUnion::Ok(Void)))
+        }
+        Args::NVERIFY(args) => {
+            let is_same = is_same(tree, run.current()?, &args.obj_attributes)?;
+            if is_same {
+                return Err(Nfsstat4::NFS4ERR_SAME);
+            }
+            run.done(&Results::NVERIFY(StatusUnion::Ok(Void)))
+        }
+        Args::ACCESS(args) => {
+            // What makes no sense for the kind of object is not supported.
+            let node = tree.node(run.current()?)?;
+            let mask = if node.kind() == 2 { 0x1f } else { 0x2d };
+            let supported = Access4(args.access.0 & mask);
+            let access = Access4(supported.0 & node.rights(caller));
+            run.done(&Results::ACCESS(StatusUnion::Ok(Access4Resok { supported, access })))
+        }
+        Args::SETATTR(args) => {
+            let id = run.current()?;
+            let is_owners = args.obj_attributes.mask.iter().any(attributes::is_owners);
+            if is_owners && !tree.node(id)?.is_owned_by(caller) {
+                return Err(Nfsstat4::NFS4ERR_PERM);
+            }
+            let words = attributes::set(tree, id, &args.obj_attributes)?;
+            let attrsset = Bitmap4::from(&words[..]);
+            run.done(&Results::SETATTR(Setattr4Res { status: Nfsstat4::NFS4_OK, attrsset }))
+        }
+        Args::CREATE(args) => create(tree, run, args),
+        Args::REMOVE(args) => {
+            let directory = run.current()?;
+            let before = tree.node(directory)?.ctime;
+            tree.remove(directory, args.target.0, None)?;
+            let cinfo = changed(tree, directory, before)?;
+            run.done(&Results::REMOVE(StatusUnion::Ok(Cinfo { cinfo })))
+        }
+        Args::RENAME(args) => {
+            let (from, to) = (run.saved()?, run.current()?);
+            let (source, target) = (tree.node(from)?.ctime, tree.node(to)?.ctime);
+            tree.rename((from, args.oldname.0), (to, args.newname.0))?;
+            let source_cinfo = changed(tree, from, source)?;
+            let target_cinfo = changed(tree, to, target)?;
+            run.done(&Results::RENAME(StatusUnion::Ok(Rename4Resok { source_cinfo, target_cinfo })))
+        }
+        Args::LINK(args) => {
+            let (file, directory) = (run.saved()?, run.current()?);
+            let before = tree.node(directory)?.ctime;
+            tree.link(file, directory, args.newname.0)?;
+            let cinfo = changed(tree, directory, before)?;
+            run.done(&Results::LINK(StatusUnion::Ok(Cinfo { cinfo })))
+        }
+        Args::READLINK(_) => {
+            let MockObjectContent::Link(text) = &tree.node(run.current()?)?.content else {
+                return Err(Nfsstat4::NFS4ERR_INVAL);
+            };
+            run.data.push(text.clone());
+            let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
+            let link = DdpText::Chunk { length, bytes: None };
+            run.done(&Results::READLINK(StatusUnion::Ok(Readlink4Resok { link })))
+        }
+        Args::READDIR(args) => readdir(tree, run, args, delayed_entries),
+        Args::READ(args) => read(server, run, args),
+        Args::WRITE(args) => write(server, run, args),
+        Args::COMMIT(_) => {
+            tree.read(run.current()?, 0, 0)?;
+            run.done(&Results::COMMIT(StatusUnion::Ok(Commit4Resok { writeverf })))
+        }
+        Args::SECINFO(args) => {
+            tree.lookup(run.current()?, args.name.0)?;
+            let flavors = [Secinfo4::Other(Flavor::AUTH_SYS)];
+            let ok = Secinfo4Resok { resok4: List::from(&flavors[..]) };
+            // RFC 8881 section 2.6.3.1.1.8: the current filehandle is consumed.
+            if run.minor > 0 {
+                run.current = None;
+            }
+            run.done(&Results::SECINFO(StatusUnion::Ok(ok)))
+        }
+        Args::SECINFO_NO_NAME(_) => {
+            run.current()?;
+            let flavors = [Secinfo4::Other(Flavor::AUTH_SYS)];
+            let ok = Secinfo4Resok { resok4: List::from(&flavors[..]) };
+            run.current = None;
+            run.done(&Results::SECINFO_NO_NAME(StatusUnion::Ok(ok)))
+        }
+        _ => Err(Nfsstat4::NFS4ERR_NOTSUPP),
+    }
+}
+
+fn changed(tree: &MockFileTree, id: MockFileId, before: u64) -> Result<ChangeInfo4, Nfsstat4> {
+    Ok(ChangeInfo4 { atomic: true, before, after: tree.node(id)?.ctime })
+}
+
+/// Whether an object has these values of attributes.
+fn is_same(tree: &MockFileTree, id: MockFileId, given: &Fattr4<'_>) -> Result<bool, Nfsstat4> {
+    let (words, values) = attributes::get(tree, id, &given.mask)?;
+    if Bitmap4::from(&words[..]) != given.mask {
+        return Err(Nfsstat4::NFS4ERR_ATTRNOTSUPP);
+    }
+    Ok(values == given.values.0)
+}
+
+fn create(
+    tree: &mut MockFileTree,
+    run: &mut MockCompound<'_>,
+    args: &Create4Args<'_>,
+) -> Result<(), Nfsstat4> {
+    let directory = run.current()?;
+    let before = tree.node(directory)?.ctime;
+    let (content, mode) = match &args.objtype {
+        Createtype4::Link(text) => {
+            (MockObjectContent::Link(text.bytes().unwrap_or_default().to_vec()), 0o777)
+        }
+        Createtype4::Block(device) | Createtype4::Character(device) => {
+            (MockObjectContent::Special(args.objtype.tag().0, [device.specdata1, device.specdata2]), 0o644)
+        }
+        Createtype4::Other(NfsFtype4::NF4DIR) => {
+            (MockObjectContent::Directory(MockDirectory::default()), 0o755)
+        }
+        Createtype4::Other(kind @ (NfsFtype4::NF4SOCK | NfsFtype4::NF4FIFO)) => {
+            (MockObjectContent::Special(kind.0, [0; 2]), 0o644)
+        }
+        Createtype4::Other(_) => return Err(Nfsstat4::NFS4ERR_BADTYPE),
+    };
+    let id = tree.create(directory, args.objname.0, content, mode)?;
+    let words = attributes::set(tree, id, &args.createattrs)?;
+    run.current = Some(id);
+    let cinfo = changed(tree, directory, before)?;
+    run.done(&Results::CREATE(StatusUnion::Ok(Create4Resok { cinfo, attrset: Bitmap4::from(&words[..]) })))
+}
+
+fn readdir(
+    tree: &MockFileTree,
+    run: &mut MockCompound<'_>,
+    args: &Readdir4Args<'_>,
+    delayed_entries: &mut u32,
+) -> Result<(), Nfsstat4> {
+    let names = tree.directory(run.current()?)?;
+    // RFC 8881 section 18.23.3: these cookies stand for what the server does not give.
+    if matches!(args.cookie, 1 | 2) {
+        return Err(Nfsstat4::NFS4ERR_BAD_COOKIE);
+    }
+    let mut left = (args.maxcount as usize).saturating_sub(AROUND);
+    let (mut found, mut eof) = (Vec::new(), true);
+    for (cookie, name, id) in names.after(args.cookie) {
+        let (words, values) = match found.is_empty() && *delayed_entries > 0 {
+            true => {
+                *delayed_entries -= 1;
+                mask_and_values(&[Attribute::RDATTR_ERROR(Nfsstat4::NFS4ERR_DELAY)])
+            }
+            false => attributes::get(tree, id, &args.attr_request)?,
+        };
+        let length = 4 + 8 + 4 + name.len().next_multiple_of(4) + 8 + 4 * words.len() + values.len();
+        if length > left || found.len() >= ENTRIES {
+            eof = false;
+            break;
+        }
+        left -= length;
+        found.push((cookie, name, words, values));
+    }
+    if found.is_empty() && !eof {
+        return Err(Nfsstat4::NFS4ERR_TOOSMALL);
+    }
+    let entries: Vec<_> = found
+        .iter()
+        .map(|(cookie, name, words, values)| Entry4 {
+            cookie: *cookie,
+            name: Text(name),
+            attrs: Fattr4::new(Bitmap4::from(&words[..]), Opaque(values)),
+        })
+        .collect();
+    let reply = Dirlist4 { entries: Chain::from(&entries[..]), eof };
+    run.done(&Results::READDIR(StatusUnion::Ok(Readdir4Resok { cookieverf: VERIFIER, reply })))
+}
+
+/// Holds a stateid to be one for the current file, with this right: 1 to read, 2 to write.
+fn permitted(
+    server: &MockServer,
+    run: &MockCompound<'_>,
+    stateid: &Stateid4,
+    right: u32,
+) -> Result<MockFileId, Nfsstat4> {
+    let file = run.current()?;
+    let stateid = run.meant(stateid)?;
+    match server.state.open_of(&stateid, run.minor)? {
+        Some(open) if open.file != file => Err(Nfsstat4::NFS4ERR_BAD_STATEID),
+        Some(open) if run.minor == 0 && server.confirms_owners && !server.state.is_confirmed(open) => {
+            Err(Nfsstat4::NFS4ERR_BAD_STATEID)
+        }
+        // RFC 8881 section 9.1.2: who may write may be let read.
+        Some(open) if right == 2 && open.access & 2 == 0 => Err(Nfsstat4::NFS4ERR_OPENMODE),
+        _ => Ok(file),
+    }
+}
+
+fn read(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Read4Args) -> Result<(), Nfsstat4> {
+    let file = permitted(server, run, &args.stateid, 1)?;
+    let limits = run.limits;
+    if args.count > limits.response_bytes {
+        server.exceeded += 1;
+        return Err(Nfsstat4::NFS4ERR_REP_TOO_BIG);
+    }
+    server.exceeded += u64::from(args.count > server.tree.io_bytes);
+    let (bytes, eof) = server.tree.read(file, args.offset, args.count.min(server.tree.io_bytes))?;
+    let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    run.data.push(bytes.to_vec());
+    run.done(&Results::READ(StatusUnion::Ok(Read4Resok { eof, data: Ddp::Chunk { length, bytes: None } })))
+}
+
+fn write(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Write4Args<'_>) -> Result<(), Nfsstat4> {
+    let file = permitted(server, run, &args.stateid, 2)?;
+    let data = args.data.bytes().unwrap_or_default();
+    if data.len() > run.limits.request_bytes as usize {
+        server.exceeded += 1;
+        return Err(Nfsstat4::NFS4ERR_REQ_TOO_BIG);
+    }
+    server.exceeded += u64::from(data.len() > server.tree.io_bytes as usize);
+    let data = data.get(..data.len().min(server.tree.io_bytes as usize)).unwrap_or_default();
+    server.tree.write(file, args.offset, data)?;
+    let count = u32::try_from(data.len()).unwrap_or(u32::MAX);
+    let ok = Write4Resok { count, committed: args.stable, writeverf: server.write_verifier() };
+    run.done(&Results::WRITE(StatusUnion::Ok(ok)))
+}

@@ -1,0 +1,320 @@
+//! OPEN and CLOSE, byte-range locks, and the stateids behind them. RFC 7530 section 16, RFC 8881 section 18.
+
+use nfsrdma_dissectors::nfs::StatusUnion;
+use nfsrdma_dissectors::nfs::v4::{
+    Args, Attribute, Attributes, Bitmap4, ChangeInfo4, Close4Args, Createhow4, Lock4Args, LockDenied,
+    LockOwner4, LockRes, LockStateid, Locker4, LocktRes, NfsLockType4, Nfsstat4, Open4Args, Open4Resok,
+    OpenClaim4, OpenDelegation4, OpenRflags, OpenStateid, Openflag4, Results, Stateid4, TestStateid4Resok,
+    words_of,
+};
+use nfsrdma_dissectors::xdr::{List, Opaque, Void};
+
+use super::super::file_tree::{MockFileId, MockObjectContent};
+use super::state::{MockLockRange, MockLockState, MockNfs4State, MockOpen, MockStateidKind};
+use super::{MockCompound, MockServer, attributes};
+
+/// OPEN4_SHARE_ACCESS_BOTH: the bits that are no wishes for delegations.
+const BOTH: u32 = 3;
+
+pub(super) fn step(
+    server: &mut MockServer,
+    run: &mut MockCompound<'_>,
+    args: &Args<'_>,
+) -> Result<(), Nfsstat4> {
+    let state = &mut server.state;
+    let minor = run.minor;
+    match args {
+        Args::OPEN(args) => open(server, run, args),
+        Args::CLOSE(args) => close(state, run, args),
+        Args::OPEN_CONFIRM(args) => {
+            let MockStateidKind::Open(other) = state.find(&args.open_stateid, minor)? else {
+                return Err(Nfsstat4::NFS4ERR_BAD_STATEID);
+            };
+            if let Some(open) = state.opens.get(&other) {
+                let (client, owner) = (open.client, open.owner.clone());
+                state.confirm(client, &owner);
+            }
+            advance(state, run, other, Some(args.seqid), |_| Ok(())).and_then(|open_stateid| {
+                run.done(&Results::OPEN_CONFIRM(StatusUnion::Ok(OpenStateid { open_stateid })))
+            })
+        }
+        Args::OPEN_DOWNGRADE(args) => {
+            let stateid = run.meant(&args.open_stateid)?;
+            let MockStateidKind::Open(other) = state.find(&stateid, minor)? else {
+                return Err(Nfsstat4::NFS4ERR_BAD_STATEID);
+            };
+            let (access, deny) = (args.share_access.0 & BOTH, args.share_deny.0);
+            advance(state, run, other, Some(args.seqid), |open| {
+                if access & !open.access != 0 || deny & !open.deny != 0 {
+                    return Err(Nfsstat4::NFS4ERR_INVAL);
+                }
+                (open.access, open.deny) = (access, deny);
+                Ok(())
+            })
+            .and_then(|open_stateid| {
+                run.done(&Results::OPEN_DOWNGRADE(StatusUnion::Ok(OpenStateid { open_stateid })))
+            })
+        }
+        Args::LOCK(args) => lock(server, run, args),
+        Args::LOCKT(args) => {
+            let file = run.current()?;
+            let client = run.client.unwrap_or(args.owner.clientid);
+            let wanted = range(args.offset, args.length, args.locktype, client, args.owner.owner.0)?;
+            if let Some(denied) = state.conflict(file, &wanted) {
+                Results::LOCKT(LocktRes::Denied(denial(denied))).encode(&mut run.body);
+                return Err(Nfsstat4::NFS4ERR_DENIED);
+            }
+            run.done(&Results::LOCKT(LocktRes::Ok(Void)))
+        }
+        Args::LOCKU(args) => {
+            let stateid = run.meant(&args.lock_stateid)?;
+            let MockStateidKind::Lock(other) = state.find(&stateid, minor)? else {
+                return Err(Nfsstat4::NFS4ERR_BAD_STATEID);
+            };
+            let lock = state.locks.get_mut(&other).ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
+            let (client, owner, file) = (lock.client, lock.owner.clone(), lock.file);
+            if minor == 0 {
+                state.check_seqid(client, &owner, args.seqid)?;
+            }
+            let gone = range(args.offset, args.length, args.locktype, client, &owner)?;
+            state.unlock(file, &gone);
+            let lock_stateid = next_lock(state, other)?;
+            run.stateid = Some(lock_stateid.clone());
+            run.done(&Results::LOCKU(StatusUnion::Ok(LockStateid { lock_stateid })))
+        }
+        Args::RELEASE_LOCKOWNER(args) => {
+            let of = |lock: &MockLockState| {
+                lock.client == args.lock_owner.clientid && lock.owner == args.lock_owner.owner.0
+            };
+            let gone: Vec<_> =
+                state.locks.iter().filter(|(_, lock)| of(lock)).map(|(other, _)| *other).collect();
+            gone.into_iter().for_each(|other| state.free_lock(other));
+            run.done(&Results::RELEASE_LOCKOWNER(StatusUnion::Ok(Void)))
+        }
+        Args::FREE_STATEID(args) => match state.find(&args.fsa_stateid, minor)? {
+            MockStateidKind::Lock(other) => {
+                state.free_lock(other);
+                run.done(&Results::FREE_STATEID(StatusUnion::Ok(Void)))
+            }
+            _ => Err(Nfsstat4::NFS4ERR_LOCKS_HELD),
+        },
+        Args::TEST_STATEID(args) => {
+            let statuses: Vec<_> = args
+                .ts_stateids
+                .iter()
+                .map(|stateid| state.find(&stateid, minor).err().unwrap_or(Nfsstat4::NFS4_OK))
+                .collect();
+            let ok = TestStateid4Resok { tsr_status_codes: List::from(&statuses[..]) };
+            run.done(&Results::TEST_STATEID(StatusUnion::Ok(ok)))
+        }
+        _ => Err(Nfsstat4::NFS4ERR_NOTSUPP),
+    }
+}
+
+/// Holds the seqid of 4.0 to be the owner's next, changes an open, and gives its next stateid.
+fn advance(
+    state: &mut MockNfs4State,
+    run: &mut MockCompound<'_>,
+    other: [u8; 12],
+    seqid: Option<u32>,
+    change: impl FnOnce(&mut MockOpen) -> Result<(), Nfsstat4>,
+) -> Result<Stateid4, Nfsstat4> {
+    let open = state.opens.get(&other).ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
+    let (client, owner) = (open.client, open.owner.clone());
+    if let (0, Some(seqid)) = (run.minor, seqid) {
+        state.check_seqid(client, &owner, seqid)?;
+    }
+    let open = state.opens.get_mut(&other).ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
+    change(open)?;
+    open.seqid += 1;
+    let stateid = Stateid4 { seqid: open.seqid, other };
+    run.stateid = Some(stateid.clone());
+    Ok(stateid)
+}
+
+fn close(state: &mut MockNfs4State, run: &mut MockCompound<'_>, args: &Close4Args) -> Result<(), Nfsstat4> {
+    let stateid = run.meant(&args.open_stateid)?;
+    let MockStateidKind::Open(other) = state.find(&stateid, run.minor)? else {
+        return Err(Nfsstat4::NFS4ERR_BAD_STATEID);
+    };
+    advance(state, run, other, Some(args.seqid), |_| Ok(()))?;
+    state.close(other);
+    // RFC 8881 section 18.2.4: nothing is to be made of it.
+    let open_stateid = Stateid4 { seqid: u32::MAX, other: [0; 12] };
+    run.stateid = None;
+    run.done(&Results::CLOSE(StatusUnion::Ok(OpenStateid { open_stateid })))
+}
+
+fn open(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Open4Args<'_>) -> Result<(), Nfsstat4> {
+    let client = run.client.unwrap_or(args.owner.clientid);
+    match server.state.clients.get(&client) {
+        Some(known) if known.is_confirmed => {}
+        _ => return Err(Nfsstat4::NFS4ERR_STALE_CLIENTID),
+    }
+    if server.state.is_full() {
+        return Err(Nfsstat4::NFS4ERR_DELAY);
+    }
+    if run.minor == 0 {
+        server.state.check_seqid(client, args.owner.owner.0, args.seqid)?;
+    }
+    server.state.check_grace(client, matches!(args.claim, OpenClaim4::Previous(_)))?;
+    let access = args.share_access.0 & BOTH;
+    if access == 0 || args.share_deny.0 > BOTH {
+        return Err(Nfsstat4::NFS4ERR_INVAL);
+    }
+    let directory = run.current()?;
+    let tree = &server.tree;
+    let before = tree.node(directory)?.ctime;
+    let mut attrset = Vec::new();
+    let file = match &args.claim {
+        OpenClaim4::Fh | OpenClaim4::Previous(_) => directory,
+        OpenClaim4::Null(name) => {
+            let there = tree.lookup(directory, name.0);
+            find_or_create(server, directory, name.0, there.ok(), &args.openhow, &mut attrset)?
+        }
+        _ => return Err(Nfsstat4::NFS4ERR_NOTSUPP),
+    };
+    match server.tree.node(file)?.content {
+        MockObjectContent::File(_) => {}
+        MockObjectContent::Directory(_) => return Err(Nfsstat4::NFS4ERR_ISDIR),
+        MockObjectContent::Link(_) => return Err(Nfsstat4::NFS4ERR_SYMLINK),
+        MockObjectContent::Special(..) => return Err(Nfsstat4::NFS4ERR_INVAL),
+    }
+    let deny = args.share_deny.0;
+    let owner = args.owner.owner.0.to_vec();
+    let must_confirm =
+        run.minor == 0 && server.confirms_owners && server.state.is_unconfirmed(client, &owner);
+    let stateid = server.state.open(MockOpen { client, owner, file, access, deny, seqid: 1 })?;
+    run.current = Some(file);
+    run.stateid = Some(stateid.clone());
+    let after = server.tree.node(directory)?.ctime;
+    let ok = Open4Resok {
+        stateid,
+        cinfo: ChangeInfo4 { atomic: true, before, after },
+        rflags: match must_confirm {
+            true => {
+                OpenRflags(OpenRflags::OPEN4_RESULT_LOCKTYPE_POSIX.0 | OpenRflags::OPEN4_RESULT_CONFIRM.0)
+            }
+            false => OpenRflags::OPEN4_RESULT_LOCKTYPE_POSIX,
+        },
+        attrset: Bitmap4::from(&attrset[..]),
+        delegation: OpenDelegation4::None,
+    };
+    run.done(&Results::OPEN(StatusUnion::Ok(ok)))
+}
+
+fn find_or_create(
+    server: &mut MockServer,
+    directory: MockFileId,
+    name: &[u8],
+    there: Option<MockFileId>,
+    how: &Openflag4<'_>,
+    attrset: &mut Vec<u32>,
+) -> Result<MockFileId, Nfsstat4> {
+    let tree = &mut server.tree;
+    let Openflag4::Create(how) = how else {
+        return there.ok_or(Nfsstat4::NFS4ERR_NOENT);
+    };
+    let (to, is_guarded) = match how {
+        Createhow4::Unchecked(to) => (Some(to), false),
+        Createhow4::Guarded(to) => (Some(to), true),
+        Createhow4::Exclusive(_) => (None, true),
+        Createhow4::Exclusive41(both) => (Some(&both.cva_attrs), true),
+    };
+    let file = match there {
+        Some(_) if is_guarded => return Err(Nfsstat4::NFS4ERR_EXIST),
+        Some(file) => file,
+        None => tree.create(directory, name, MockObjectContent::File(Vec::new()), 0o644)?,
+    };
+    let Some(to) = to else { return Ok(file) };
+    if there.is_none() {
+        *attrset = attributes::set(tree, file, to)?;
+        return Ok(file);
+    }
+    // Of a file that is there UNCHECKED4 sets the size, and nothing else: RFC 8881 section 18.16.3.
+    let size = to.items().map_while(Result::ok).find_map(|item| match item {
+        Attribute::SIZE(bytes) => Some(bytes),
+        _ => None,
+    });
+    if let Some(size) = size {
+        tree.truncate(file, size)?;
+        attrset.extend(words_of([Attributes::SIZE]));
+    }
+    Ok(file)
+}
+
+/// A range as LOCK, LOCKT and LOCKU give it: RFC 8881 section 18.10.3.
+fn range(
+    offset: u64,
+    length: u64,
+    kind: NfsLockType4,
+    client: u64,
+    owner: &[u8],
+) -> Result<MockLockRange, Nfsstat4> {
+    let end = match length {
+        0 => return Err(Nfsstat4::NFS4ERR_INVAL),
+        u64::MAX => u64::MAX,
+        length => offset.checked_add(length).ok_or(Nfsstat4::NFS4ERR_INVAL)?,
+    };
+    let is_write = matches!(kind, NfsLockType4::WRITE_LT | NfsLockType4::WRITEW_LT);
+    Ok(MockLockRange { start: offset, end, is_write, client, owner: owner.to_vec() })
+}
+
+fn denial(denied: &MockLockRange) -> LockDenied<'_> {
+    LockDenied {
+        offset: denied.start,
+        length: if denied.end == u64::MAX { u64::MAX } else { denied.end - denied.start },
+        locktype: if denied.is_write { NfsLockType4::WRITE_LT } else { NfsLockType4::READ_LT },
+        owner: LockOwner4 { clientid: denied.client, owner: Opaque(&denied.owner) },
+    }
+}
+
+fn next_lock(state: &mut MockNfs4State, other: [u8; 12]) -> Result<Stateid4, Nfsstat4> {
+    let lock = state.locks.get_mut(&other).ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
+    lock.seqid += 1;
+    Ok(Stateid4 { seqid: lock.seqid, other })
+}
+
+fn lock(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Lock4Args<'_>) -> Result<(), Nfsstat4> {
+    let state = &mut server.state;
+    let file = run.current()?;
+    let minor = run.minor;
+    let (open, client, owner) = match &args.locker {
+        Locker4::New(new) => {
+            let stateid = run.meant(&new.open_stateid)?;
+            let MockStateidKind::Open(open) = state.find(&stateid, minor)? else {
+                return Err(Nfsstat4::NFS4ERR_BAD_STATEID);
+            };
+            let held = state.opens.get(&open).ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
+            let (client, open_owner) = (held.client, held.owner.clone());
+            if minor == 0 {
+                state.check_seqid(client, &open_owner, new.open_seqid)?;
+                state.check_seqid(client, new.lock_owner.owner.0, new.lock_seqid)?;
+            }
+            (open, client, new.lock_owner.owner.0.to_vec())
+        }
+        Locker4::Existing(existing) => {
+            let stateid = run.meant(&existing.lock_stateid)?;
+            let MockStateidKind::Lock(other) = state.find(&stateid, minor)? else {
+                return Err(Nfsstat4::NFS4ERR_BAD_STATEID);
+            };
+            let held = state.locks.get(&other).ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
+            let (open, client, owner) = (held.open, held.client, held.owner.clone());
+            if minor == 0 {
+                state.check_seqid(client, &owner, existing.lock_seqid)?;
+            }
+            (open, client, owner)
+        }
+    };
+    state.check_grace(client, args.reclaim)?;
+    let wanted = range(args.offset, args.length, args.locktype, client, &owner)?;
+    if let Some(denied) = state.conflict(file, &wanted) {
+        Results::LOCK(LockRes::Denied(denial(denied))).encode(&mut run.body);
+        return Err(Nfsstat4::NFS4ERR_DENIED);
+    }
+    let other = state.lock_state(MockLockState { client, owner, file, open, seqid: 0 });
+    state.lock(file, wanted);
+    let lock_stateid = next_lock(state, other)?;
+    run.stateid = Some(lock_stateid.clone());
+    run.done(&Results::LOCK(LockRes::Ok(LockStateid { lock_stateid })))
+}

@@ -1,0 +1,279 @@
+//! What is asked for when a connection is opened, and what both sides agreed on.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use nfsrdma_dissectors::rpcrdma::PrivateData;
+
+/// Where to connect to, and what to ask for.
+#[derive(Clone, Debug)]
+pub struct ConnectTarget {
+    /// The server. A name is resolved before.
+    pub address: SocketAddr,
+    /// What people called it, for messages: the host of the URL.
+    pub name: String,
+    /// What to ask for.
+    pub wish: ConnectOptions,
+}
+
+/// What a side asks for when it connects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectOptions {
+    /// The longest Send that this side makes, in bytes: a multiple of 1,024 from 1,024 to 262,144 (RFC 8797 section
+    /// 4.2). Linux: 4,096.
+    pub send_size: u32,
+    /// The longest Send that this side can receive, in the same numbers.
+    pub receive_size: u32,
+    /// Credits to ask for, 1 to 16,384: the most Calls in flight that this side will have. Linux: 128.
+    pub credits: u32,
+    /// Credits to grant to the server for Calls of the reverse direction (RFC 8167 section 4.1). Zero: none are answered.
+    pub reverse_credits: u32,
+    /// Whether to announce that the server may invalidate handles remotely (RFC 8797 section 4.1). A transport that
+    /// cannot bear it does not announce it.
+    pub remote_invalidation: bool,
+    /// Whether to tell anything in private data at all. Without, the defaults of RFC 8166 hold.
+    pub private_data: bool,
+    /// Whether to connect from a port below 1,024, which many servers ask for; that takes rights. Where there are none,
+    /// any port is used, and the terms tell.
+    pub reserved_port: bool,
+    /// How long `connect` may take.
+    pub timeout: Duration,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> Self {
+        Self {
+            send_size: 4096,
+            receive_size: 4096,
+            credits: 128,
+            reverse_credits: 16,
+            remote_invalidation: false,
+            private_data: true,
+            reserved_port: true,
+            timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+impl ConnectOptions {
+    /// The private data that says this (RFC 8797 section 4). Sizes are rounded down to what it can say.
+    pub fn private_data(&self) -> PrivateData {
+        let size = |bytes: u32| u8::try_from((bytes / 1024).clamp(1, 256) - 1).unwrap_or(u8::MAX);
+        PrivateData {
+            remote_invalidation: self.remote_invalidation,
+            send_size: size(self.send_size),
+            receive_size: size(self.receive_size),
+            ..PrivateData::DEFAULT
+        }
+    }
+}
+
+/// What a connection is, and what both sides agreed on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransportParams {
+    /// What carries it.
+    pub kind: TransportKind,
+    /// This side's address and port, where there is one.
+    pub local: Option<SocketAddr>,
+    /// The server's.
+    pub peer: SocketAddr,
+    /// What RDMA adds; `None` on TCP.
+    pub rdma: Option<RdmaTransportParams>,
+}
+
+/// What carries a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransportKind {
+    /// TCP, with records of RPC (RFC 5531 section 11).
+    Tcp,
+    /// RDMA.
+    Rdma(RdmaFabric),
+    /// RDMA as it would be, inside the program.
+    Loopback,
+}
+
+/// What carries RDMA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RdmaFabric {
+    /// InfiniBand.
+    Infiniband,
+    /// RDMA over Converged Ethernet.
+    Roce,
+    /// iWARP.
+    Iwarp,
+}
+
+impl fmt::Display for TransportKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tcp => "TCP",
+            Self::Rdma(RdmaFabric::Infiniband) => "RDMA (InfiniBand)",
+            Self::Rdma(RdmaFabric::Roce) => "RDMA (RoCE)",
+            Self::Rdma(RdmaFabric::Iwarp) => "RDMA (iWARP)",
+            Self::Loopback => "loopback",
+        })
+    }
+}
+
+/// What both sides agreed on for RPC-over-RDMA.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RdmaTransportParams {
+    /// Name of the local device, such as `mlx5_0`.
+    pub device: String,
+    /// What this side told the server; `None` where it told nothing.
+    pub sent: Option<PrivateData>,
+    /// What was found in the server's private data; `None` where it told nothing that RFC 8797 knows.
+    pub received: Option<PrivateData>,
+    /// How many bytes of private data the server's answer had. Linux's own has 8 of them, filled up to 196 on InfiniBand
+    /// and RoCE.
+    pub received_length: usize,
+    /// The call inline threshold in bytes, RPC-over-RDMA header included (RFC 8166 section 3.3.2).
+    pub call_inline: u32,
+    /// The reply inline threshold in bytes, RPC-over-RDMA header included.
+    pub reply_inline: u32,
+    /// Whether the server may invalidate handles remotely: both sides announced it.
+    pub remote_invalidation: bool,
+    /// RDMA Reads that the server may have outstanding to this side.
+    pub responder_resources: u8,
+}
+
+impl RdmaTransportParams {
+    /// What follows from what both sides told each other (RFC 8797 sections 4.1, 4.2 and 5.1).
+    pub fn agreed(sent: Option<PrivateData>, received: Option<PrivateData>) -> Self {
+        let ours = sent.as_ref().unwrap_or(&PrivateData::DEFAULT);
+        let theirs = received.as_ref().unwrap_or(&PrivateData::DEFAULT);
+        let call_inline = ours.send_threshold().min(theirs.receive_threshold());
+        let reply_inline = theirs.send_threshold().min(ours.receive_threshold());
+        let remote_invalidation = ours.remote_invalidation && theirs.remote_invalidation;
+        Self {
+            device: String::new(),
+            call_inline,
+            reply_inline,
+            remote_invalidation,
+            sent,
+            received,
+            received_length: 0,
+            responder_resources: 0,
+        }
+    }
+}
+
+/// How many Calls may be in flight in the forward direction (RFC 8166 section 3.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransportCredits {
+    /// What this side asks for.
+    pub requested: u32,
+    /// What the server granted last, as it stood in its Reply; `None` before the first Reply.
+    pub granted: Option<u32>,
+    /// Calls in flight.
+    pub in_flight: u32,
+}
+
+impl TransportCredits {
+    /// No Reply yet: one Call may be in flight (RFC 8166 section 3.3.3).
+    pub fn new(requested: u32) -> Self {
+        Self { requested: requested.max(1), granted: None, in_flight: 0 }
+    }
+
+    /// The most Calls that may be in flight: the lower of what was asked for and granted. A grant of zero, which RFC 8166
+    /// section 3.3.1 forbids, is taken for one, as otherwise nothing could go on.
+    pub fn limit(&self) -> u32 {
+        self.granted.unwrap_or(1).clamp(1, self.requested)
+    }
+
+    /// How many more may be sent now. None if the server lowered its grant below what is in flight.
+    pub fn left(&self) -> u32 {
+        self.limit().saturating_sub(self.in_flight)
+    }
+}
+
+/// What was counted on a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TransportCounts {
+    /// Calls that were submitted.
+    pub calls: u64,
+    /// Replies that were given out.
+    pub replies: u64,
+    /// RDMA_ERROR messages that were given out.
+    pub rdma_errors: u64,
+    /// Calls of the reverse direction that were given out.
+    pub reverse_calls: u64,
+    /// Messages that were discarded: each was an [`Event::Discarded`](super::Event::Discarded).
+    pub discarded: u64,
+    /// Submissions that were turned back because no credit was left.
+    pub credit_waits: u64,
+    /// Grants of zero credits, which RFC 8166 section 3.3.1 forbids.
+    pub zero_grants: u64,
+    /// Replies that invalidated a handle remotely (Send With Invalidate).
+    pub invalidations: u64,
+    /// Bytes that were sent, in Sends or in records.
+    pub bytes_sent: u64,
+    /// Bytes that were received, in Sends or in records.
+    pub bytes_received: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nfsrdma_dissectors::field::NullObserver;
+
+    fn private(send_size: u8, receive_size: u8, remote_invalidation: bool) -> PrivateData {
+        PrivateData { send_size, receive_size, remote_invalidation, ..PrivateData::DEFAULT }
+    }
+
+    #[test]
+    fn rfc8797_section_4_2_a_threshold_is_the_smaller_of_send_and_receive_size() {
+        let terms = RdmaTransportParams::agreed(Some(private(3, 7, false)), Some(private(15, 1, true)));
+        assert_eq!((terms.call_inline, terms.reply_inline), (2048, 8192));
+        assert!(!terms.remote_invalidation);
+    }
+
+    /// What a Linux server answers: 8 bytes over iWARP, and over InfiniBand and RoCE these in a private data field of the CM's full
+    /// length.
+    #[test]
+    fn rfc8797_section_5_2_private_data_is_found_in_8_bytes_and_in_196() {
+        let told = [0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3];
+        let mut filled = told.to_vec();
+        filled.resize(196, 0);
+        for bytes in [&told[..], &filled] {
+            let found = PrivateData::find(bytes, 0, &mut NullObserver);
+            assert_eq!(found, Some(private(3, 3, true)), "{} bytes", bytes.len());
+        }
+        assert_eq!(PrivateData::find(&[0; 196], 0, &mut NullObserver), None);
+    }
+
+    #[test]
+    fn rfc8797_section_5_1_a_side_that_tells_nothing_has_1024_bytes_each_way() {
+        let terms = RdmaTransportParams::agreed(Some(private(3, 3, true)), None);
+        assert_eq!((terms.call_inline, terms.reply_inline, terms.remote_invalidation), (1024, 1024, false));
+    }
+
+    #[test]
+    fn rfc8797_section_4_2_a_wish_is_told_in_kilobytes_beyond_the_first() {
+        let wish = ConnectOptions { send_size: 4096, receive_size: 262_144, ..ConnectOptions::default() };
+        let told = wish.private_data();
+        assert_eq!((told.send_threshold(), told.receive_threshold()), (4096, 262_144));
+        let told = ConnectOptions { send_size: 0, receive_size: u32::MAX, ..wish }.private_data();
+        assert_eq!((told.send_threshold(), told.receive_threshold()), (1024, 262_144));
+    }
+
+    #[test]
+    fn rfc8166_section_3_3_3_one_call_before_the_first_reply() {
+        let mut credits = TransportCredits::new(128);
+        assert_eq!(credits.left(), 1);
+        credits.in_flight = 1;
+        assert_eq!(credits.left(), 0);
+    }
+
+    #[test]
+    fn rfc8166_section_3_3_1_the_lower_of_requested_and_granted_less_what_is_in_flight() {
+        let mut credits = TransportCredits { requested: 32, granted: Some(64), in_flight: 2 };
+        assert_eq!((credits.limit(), credits.left()), (32, 30));
+        credits.granted = Some(1);
+        assert_eq!((credits.limit(), credits.left()), (1, 0));
+        credits.granted = Some(0);
+        credits.in_flight = 0;
+        assert_eq!(credits.left(), 1);
+    }
+}

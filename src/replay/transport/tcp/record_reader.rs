@@ -1,0 +1,198 @@
+//! What was read from a stream: records, whole.
+
+use std::io::{self, Read};
+use std::ops::Range;
+
+use nfsrdma_dissectors::rpc::record::{LONGEST, RecordMark};
+
+/// Room at first, in bytes; it doubles when a record needs it.
+const ROOM: usize = 256 << 10;
+
+/// Bytes that were read, of which the next record is put together in its place.
+#[derive(Debug)]
+pub(super) struct TcpRecordReader {
+    /// The longest record that is taken, in bytes.
+    longest: usize,
+    bytes: Vec<u8>,
+    /// Where the bytes end that were read.
+    end: usize,
+    /// Where the next record mark stands.
+    mark: usize,
+    /// What is there of the record whose marks were read so far.
+    record: Range<usize>,
+    /// Whether that record was given out.
+    is_given: bool,
+}
+
+/// What comes next on a stream.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum TcpRecordStatus {
+    /// A whole record: [`Inbox::record`].
+    Record,
+    /// Nothing without more bytes.
+    More,
+    /// A record of absurd length: nothing that follows can be read.
+    Broken,
+}
+
+impl Default for TcpRecordReader {
+    fn default() -> Self {
+        Self::within(LONGEST)
+    }
+}
+
+impl TcpRecordReader {
+    /// Takes records of at most so many bytes.
+    pub(super) fn within(longest: u32) -> Self {
+        let longest = longest as usize;
+        Self { longest, bytes: Vec::new(), end: 0, mark: 0, record: 0..0, is_given: false }
+    }
+
+    /// The record that was found last; valid until the next is looked for.
+    pub(super) fn record(&self) -> &[u8] {
+        self.bytes.get(self.record.clone()).unwrap_or_default()
+    }
+
+    /// Looks for the next whole record. Fragments of one are moved together.
+    pub(super) fn next(&mut self) -> TcpRecordStatus {
+        if self.is_given {
+            self.is_given = false;
+            self.record = self.mark..self.mark;
+        }
+        loop {
+            let read = self.bytes.get(self.mark..self.end).unwrap_or_default();
+            let Some(mark) = RecordMark::of(read) else { return TcpRecordStatus::More };
+            let (length, start) = (mark.length as usize, self.mark + 4);
+            if self.record.len() + length > self.longest {
+                return TcpRecordStatus::Broken;
+            }
+            if self.end < start + length {
+                return TcpRecordStatus::More;
+            }
+            if self.record.is_empty() {
+                self.record = start..start + length;
+            } else {
+                self.bytes.copy_within(start..start + length, self.record.end);
+                self.record.end += length;
+            }
+            self.mark = start + length;
+            if mark.is_last {
+                self.is_given = true;
+                return TcpRecordStatus::Record;
+            }
+        }
+    }
+
+    /// What stands where the next record mark should.
+    pub(super) fn unread(&self) -> &[u8] {
+        self.bytes.get(self.mark..self.end).unwrap_or_default()
+    }
+
+    /// Reads once, as much as there is room for.
+    pub(super) fn fill(&mut self, stream: &mut impl Read) -> io::Result<usize> {
+        self.make_room();
+        let count = stream.read(self.bytes.get_mut(self.end..).unwrap_or_default())?;
+        self.end += count;
+        Ok(count)
+    }
+
+    /// Moves what is not given out to the front, and doubles the room where that is full.
+    fn make_room(&mut self) {
+        if self.is_given || self.record.is_empty() {
+            self.record = self.mark..self.mark;
+            self.is_given = false;
+        }
+        let start = self.record.start;
+        if start > 0 && (start == self.end || self.end == self.bytes.len()) {
+            self.bytes.copy_within(start..self.end, 0);
+            self.record = 0..self.record.end - start;
+            self.mark -= start;
+            self.end -= start;
+        }
+        if self.end == self.bytes.len() && self.mark > self.record.end {
+            // The marks of fragments, of which a record may have any number that are empty, take no room.
+            self.bytes.copy_within(self.mark..self.end, self.record.end);
+            self.end -= self.mark - self.record.end;
+            self.mark = self.record.end;
+        }
+        if self.end == self.bytes.len() {
+            self.bytes.resize((self.bytes.len() * 2).max(ROOM.min(self.longest + 4)), 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives bytes in steps.
+    struct Steps<'a>(&'a [u8], usize);
+
+    impl Read for Steps<'_> {
+        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+            let count = self.0.len().min(self.1).min(to.len());
+            to[..count].copy_from_slice(&self.0[..count]);
+            self.0 = &self.0[count..];
+            Ok(count)
+        }
+    }
+
+    fn records(bytes: &[u8], step: usize) -> (Vec<Vec<u8>>, TcpRecordStatus) {
+        let (mut inbox, mut stream, mut records) =
+            (TcpRecordReader::default(), Steps(bytes, step), Vec::new());
+        loop {
+            match inbox.next() {
+                TcpRecordStatus::Record => records.push(inbox.record().to_vec()),
+                TcpRecordStatus::More if inbox.fill(&mut stream).unwrap() > 0 => {}
+                end => return (records, end),
+            }
+        }
+    }
+
+    #[test]
+    fn rfc5531_section_11_fragments_make_a_record_however_they_come() {
+        let bytes = b"\x80\0\0\x03abc\0\0\0\x02de\0\0\0\0\x80\0\0\x03fgh\x80\0\0\0\x80\0\0\x01i";
+        for step in 1..bytes.len() + 1 {
+            let (records, end) = records(bytes, step);
+            assert_eq!(records, [&b"abc"[..], b"defgh", b"", b"i"]);
+            assert_eq!(end, TcpRecordStatus::More);
+        }
+    }
+
+    #[test]
+    fn a_record_that_is_longer_than_the_room_makes_room() {
+        let long = vec![7; 3 * ROOM];
+        let bytes = [&(0x8000_0000 | long.len() as u32).to_be_bytes()[..], &long, b"\x80\0\0\x01x"].concat();
+        assert_eq!(records(&bytes, usize::MAX).0, [&long[..], b"x"]);
+    }
+
+    #[test]
+    fn a_record_of_absurd_length_is_refused_before_its_bytes_come() {
+        assert_eq!(records(b"\x7f\xff\xff\xff", 4).1, TcpRecordStatus::Broken);
+        assert_eq!(records(b"\0\0\0\x01a\x81\0\0\0", 9).1, TcpRecordStatus::Broken);
+    }
+
+    #[test]
+    fn fragments_without_end_that_are_empty_take_no_room() {
+        let mut inbox = TcpRecordReader::within(1 << 16);
+        let mut first = Some(&b"\0\0\0\x01a"[..]);
+        for _ in 0..100 {
+            let bytes = first.take().unwrap_or(&[0; 4 << 10]);
+            let mut stream = Steps(bytes, usize::MAX);
+            while inbox.fill(&mut stream).unwrap() > 0 {
+                assert_eq!(inbox.next(), TcpRecordStatus::More);
+            }
+        }
+        assert!(inbox.bytes.len() <= 1 << 17, "{}", inbox.bytes.len());
+        let mut stream = Steps(b"\x80\0\0\x02bc", usize::MAX);
+        while inbox.fill(&mut stream).unwrap() > 0 {}
+        assert_eq!((inbox.next(), inbox.record()), (TcpRecordStatus::Record, &b"abc"[..]));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn records_are_the_same_in_any_steps(bytes: Vec<u8>, step in 1usize..100) {
+            proptest::prop_assert_eq!(records(&bytes, step), records(&bytes, usize::MAX));
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! Calls and answers on their way out: their memory, their header, and the Send.
+#![deny(unsafe_code)]
+
+use std::sync::Arc;
+
+use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_dissectors::xdr::{Encoder, roundup};
+
+use super::super::framing::{CallChunkPlan, ChunkRegion, ChunkRegions};
+use super::super::{
+    ConnectionId, PayloadSource, SubmitBusyReason, SubmitError, SubmitRefusal, SubmittedCall, TransportCall,
+    TransportPayload,
+};
+use super::connection::VerbsConnection;
+use super::memory::{VerbsBuffer, VerbsExposedBuffer, VerbsMemoryAccess};
+use super::pool::VerbsBufferPoolError;
+use super::queue_pair::QueuePair;
+use super::server_resources::VerbsServerResources;
+use super::transport::{CLOSED, VerbsTransport};
+
+impl VerbsTransport {
+    /// See [`Transport::submit`](super::super::Transport::submit).
+    pub(super) fn submit_call(
+        &mut self,
+        connection: ConnectionId,
+        call: &TransportCall<'_>,
+    ) -> Result<SubmittedCall, SubmitError> {
+        let id = connection;
+        let connection = self.connections.get_mut(connection.0 as usize).ok_or(CLOSED)?;
+        let shared = self.devices.get_mut(connection.device).ok_or(CLOSED)?;
+        if connection.open_queue().is_none() {
+            return Err(CLOSED);
+        }
+        let terms = connection.terms.rdma.as_ref().ok_or(CLOSED)?;
+        let plan = CallChunkPlan::of(call, terms).map_err(SubmitError::Refused)?;
+        if !call.payloads.iter().all(|payload| content(&self.stores, payload).is_some()) {
+            return Err(SubmitError::Refused(SubmitRefusal::Store));
+        }
+        if connection.flight.has(call.xid) {
+            return Err(SubmitError::Refused(SubmitRefusal::XidInFlight));
+        }
+        if connection.credits.left() == 0 {
+            connection.counts.credit_waits += 1;
+            return Err(SubmitError::Busy(SubmitBusyReason::Credits));
+        }
+        let queue = connection.queue.as_mut().ok_or(CLOSED)?;
+        if queue.send_room() == 0 {
+            return Err(SubmitError::Busy(SubmitBusyReason::Queue));
+        }
+        if let Err(why) = take_memory(shared, call, &plan, terms.call_inline, &mut self.taken) {
+            self.taken.drain(..).for_each(|buffer| shared.give_back(buffer));
+            return Err(match why {
+                VerbsBufferPoolError::TooLong => SubmitError::Refused(SubmitRefusal::TooLong),
+                VerbsBufferPoolError::Spent | VerbsBufferPoolError::Failed(_) => self.without_memory(id),
+            });
+        }
+
+        // A window for each chunk: what is taken besides the Send, and what lies in shared memory.
+        let mut kept = self.spare.pop().unwrap_or_default();
+        let stored = call.payloads.iter().enumerate().filter(|(index, payload)| {
+            plan.is_read(*index) && matches!(payload.source, PayloadSource::Stored { length: 1.., .. })
+        });
+        let chunks = if queue.has_windows() { self.taken.len() - 1 + stored.count() } else { 0 };
+        let is_room = queue.send_room() > chunks;
+        if !is_room || queue.take_windows(chunks, &mut self.windows).is_err() {
+            self.taken.drain(..).for_each(|buffer| shared.give_back(buffer));
+            self.spare.push(kept);
+            return Err(match is_room {
+                false => SubmitError::Busy(SubmitBusyReason::Queue),
+                true => self.without_memory(id),
+            });
+        }
+
+        let (mut taken, mut windows) = (self.taken.drain(..), self.windows.drain(..));
+        let mut send = taken.next().ok_or(SubmitError::Busy(SubmitBusyReason::Memory))?;
+        let mut regions = VerbsCallChunks::default();
+        if plan.long
+            && let Some(mut buffer) = taken.next()
+        {
+            let length = write_message(&mut buffer, 0, call, &plan, &self.stores);
+            let exposed = queue.expose(buffer, length, windows.next());
+            regions.call = Some(exposed.region());
+            kept.fetched.push(exposed);
+        }
+        for (_, payload) in call.payloads.iter().enumerate().filter(|(index, _)| plan.is_read(*index)) {
+            let region = match payload.source {
+                PayloadSource::Stored { length: 0, .. } => ChunkRegion::default(),
+                PayloadSource::Stored { store, at, length } => {
+                    let stored = shared.stored(store);
+                    let window = windows.next();
+                    let region =
+                        stored.and_then(|stored| queue.expose_stored(stored, at, length, window.as_ref()));
+                    kept.windows.extend(window);
+                    region.unwrap_or_default()
+                }
+                PayloadSource::Copied(bytes) => {
+                    let Some(mut buffer) = taken.next() else { continue };
+                    copy(&mut buffer, 0, bytes);
+                    let exposed = queue.expose(buffer, bytes.len(), windows.next());
+                    let region = exposed.region();
+                    kept.fetched.push(exposed);
+                    region
+                }
+            };
+            regions.reads.push(region);
+        }
+        for length in write_lengths(call, &plan) {
+            let buffer = if length == 0 { None } else { taken.next() };
+            let exposed = buffer.map(|buffer| queue.expose(buffer, length as usize, windows.next()));
+            let region = exposed.as_ref().map(VerbsExposedBuffer::region);
+            regions.writes.push(region.unwrap_or_default());
+            kept.writes.push(exposed);
+        }
+        if let Some(length) = plan.reply
+            && let Some(buffer) = taken.next()
+        {
+            let exposed = queue.expose(buffer, length as usize, windows.next());
+            regions.reply = Some(exposed.region());
+            kept.reply = Some(exposed);
+        }
+        drop((taken, windows));
+
+        let mut encoder = Encoder::within(std::mem::take(&mut self.scratch));
+        let requested = connection.credits.requested;
+        kept.offered.write_header(call, &plan, requested, &regions.as_regions(), &mut encoder);
+        let mut length = copy(&mut send, 0, encoder.bytes());
+        self.scratch = encoder.finish().0;
+        if !plan.long {
+            length = write_message(&mut send, length, call, &plan, &self.stores);
+        }
+        connection.counts.calls += 1;
+        connection.counts.bytes_sent += length as u64;
+        connection.credits.in_flight += 1;
+        connection.flight.add(call.xid, call.tag, kept).map_err(SubmitError::Refused)?;
+        // There is room, as was seen above.
+        if let Err(buffer) = queue.send(send, length) {
+            shared.give_back(buffer);
+        }
+        Ok(plan.submitted)
+    }
+
+    /// What is said where no memory is left: a Call in flight on any connection that shares it will give some back, as what is being
+    /// sent will, and without either nothing ever would.
+    fn without_memory(&self, connection: ConnectionId) -> SubmitError {
+        let device = self.connection(connection).map(|connection| connection.device);
+        let mut sharing = self.connections.iter().filter(|other| Some(other.device) == device);
+        let is_sending = |other: &VerbsConnection| other.queue.as_ref().is_some_and(QueuePair::is_sending);
+        match sharing.any(|other| !other.flight.is_empty() || is_sending(other)) {
+            true => SubmitError::Busy(SubmitBusyReason::Memory),
+            false => SubmitError::Refused(SubmitRefusal::Memory),
+        }
+    }
+
+    /// See [`Transport::answer`](super::super::Transport::answer).
+    pub(super) fn submit_answer(
+        &mut self,
+        connection: ConnectionId,
+        xid: Xid,
+        message: &[u8],
+    ) -> Result<(), SubmitError> {
+        let connection = self.connections.get_mut(connection.0 as usize).ok_or(CLOSED)?;
+        let shared = self.devices.get_mut(connection.device).ok_or(CLOSED)?;
+        let inline = connection.call_inline();
+        if connection.open_queue().is_none() {
+            return Err(CLOSED);
+        }
+        connection.responder.answers(xid, message, inline).map_err(SubmitError::Refused)?;
+        let queue = connection.queue.as_mut().ok_or(CLOSED)?;
+        if queue.send_room() == 0 {
+            return Err(SubmitError::Busy(SubmitBusyReason::Queue));
+        }
+        let buffer = shared.take(VerbsMemoryAccess::Message, inline as usize);
+        let mut buffer = buffer.map_err(|_| SubmitError::Busy(SubmitBusyReason::Memory))?;
+        let mut encoder = Encoder::within(std::mem::take(&mut self.scratch));
+        connection.responder.encode(xid, &mut encoder);
+        encoder.raw(message);
+        let length = copy(&mut buffer, 0, encoder.bytes());
+        self.scratch = encoder.finish().0;
+        connection.responder.answered(xid);
+        connection.counts.bytes_sent += length as u64;
+        if let Err(buffer) = queue.send(buffer, length) {
+            shared.give_back(buffer);
+        }
+        Ok(())
+    }
+}
+
+impl VerbsTransport {
+    /// Answers a Call of the reverse direction that has chunks. Where there is no room to say it, the server waits in vain,
+    /// as after any Call that is discarded.
+    pub(super) fn refuse_chunks(&mut self, connection: usize, xid: Xid) {
+        let Some(connection) = self.connections.get_mut(connection) else { return };
+        let Some(shared) = self.devices.get_mut(connection.device) else { return };
+        let mut encoder = Encoder::within(std::mem::take(&mut self.scratch));
+        if connection.responder.refuse(xid, &mut encoder)
+            && let Some(queue) = connection.open_queue()
+            && let Ok(mut buffer) = shared.take(VerbsMemoryAccess::Message, encoder.bytes().len())
+        {
+            let length = copy(&mut buffer, 0, encoder.bytes());
+            match queue.send(buffer, length) {
+                Ok(()) => connection.counts.bytes_sent += length as u64,
+                Err(buffer) => shared.give_back(buffer),
+            }
+        }
+        self.scratch = encoder.finish().0;
+    }
+}
+
+/// The chunks of a Call that is being made, without room of their own.
+#[derive(Default)]
+struct VerbsCallChunks {
+    call: Option<ChunkRegion>,
+    reads: VerbsRegionList,
+    writes: VerbsRegionList,
+    reply: Option<ChunkRegion>,
+}
+
+/// As many regions as a Call may have of one kind.
+#[derive(Default)]
+struct VerbsRegionList {
+    regions: [ChunkRegion; TransportCall::MAX_PAYLOADS],
+    count: usize,
+}
+
+impl VerbsRegionList {
+    fn push(&mut self, region: ChunkRegion) {
+        if let Some(place) = self.regions.get_mut(self.count) {
+            *place = region;
+            self.count += 1;
+        }
+    }
+
+    fn as_slice(&self) -> &[ChunkRegion] {
+        self.regions.get(..self.count).unwrap_or(&self.regions)
+    }
+}
+
+impl VerbsCallChunks {
+    fn as_regions(&self) -> ChunkRegions<'_> {
+        ChunkRegions {
+            call: self.call,
+            reads: self.reads.as_slice(),
+            writes: self.writes.as_slice(),
+            reply: self.reply,
+        }
+    }
+}
+
+/// Lengths of the Write chunks; zero for a result that is wanted in the message.
+fn write_lengths(call: &TransportCall<'_>, plan: &CallChunkPlan) -> impl Iterator<Item = u32> {
+    let (call, plan) = (*call, *plan);
+    (0..TransportCall::MAX_PAYLOADS)
+        .filter(move |index| plan.is_written(*index))
+        .map(move |index| CallChunkPlan::write_length(&call, index))
+}
+
+/// Takes all buffers of a Call in the order in which they are used.
+fn take_memory(
+    shared: &mut VerbsServerResources,
+    call: &TransportCall<'_>,
+    plan: &CallChunkPlan,
+    inline: u32,
+    taken: &mut Vec<VerbsBuffer>,
+) -> Result<(), VerbsBufferPoolError> {
+    taken.push(shared.take(VerbsMemoryAccess::Message, inline as usize)?);
+    if plan.long {
+        taken.push(shared.take(VerbsMemoryAccess::Fetched, call.length())?);
+    }
+    for (_, payload) in call.payloads.iter().enumerate().filter(|(index, _)| plan.is_read(*index)) {
+        if matches!(payload.source, PayloadSource::Copied(_)) {
+            taken.push(shared.take(VerbsMemoryAccess::Fetched, payload.length())?);
+        }
+    }
+    for length in write_lengths(call, plan).filter(|length| *length > 0) {
+        taken.push(shared.take(VerbsMemoryAccess::Written, length as usize)?);
+    }
+    if let Some(length) = plan.reply {
+        taken.push(shared.take(VerbsMemoryAccess::Written, length as usize)?);
+    }
+    Ok(())
+}
+
+/// Writes the message, with the payloads that travel in it, and tells where it ends.
+fn write_message(
+    to: &mut [u8],
+    at: usize,
+    call: &TransportCall<'_>,
+    plan: &CallChunkPlan,
+    stores: &[Arc<[u8]>],
+) -> usize {
+    // `from` counts in the message as it was given, `before` what the payloads so far would add to it.
+    let (mut end, mut from, mut before) = (at, 0, 0);
+    for (index, payload) in call.payloads.iter().enumerate() {
+        let until = (payload.position as usize).saturating_sub(before);
+        end = copy(to, end, call.message.get(from..until).unwrap_or_default());
+        if !plan.is_read(index) {
+            let bytes = content(stores, payload).unwrap_or_default();
+            end = copy(to, end, bytes);
+            end = copy(to, end, [0; 3].get(..roundup(bytes.len())).unwrap_or_default());
+        }
+        (from, before) = (until, before + payload.padded());
+    }
+    copy(to, end, call.message.get(from..).unwrap_or_default())
+}
+
+/// The content of a payload, wherever it lies.
+fn content<'c>(stores: &'c [Arc<[u8]>], payload: &TransportPayload<'c>) -> Option<&'c [u8]> {
+    match payload.source {
+        PayloadSource::Copied(bytes) => Some(bytes),
+        PayloadSource::Stored { store, at, length } => {
+            stores.get(store.0 as usize)?.get(at..at.checked_add(length as usize)?)
+        }
+    }
+}
+
+fn copy(to: &mut [u8], at: usize, bytes: &[u8]) -> usize {
+    let end = at + bytes.len();
+    if let Some(place) = to.get_mut(at..end) {
+        place.copy_from_slice(bytes);
+    }
+    end
+}

@@ -1,0 +1,486 @@
+//! What is posted to the queues of a pair belongs to them until its completion gives it back: messages, buffers for those that come,
+//! and what opens and ends windows.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use nfsrdma_dissectors::rdma::Handle;
+use rdma_mummy_sys as ffi;
+
+use super::super::RpcTransportErrorKind;
+use super::cm_id::CmIdentifier;
+use super::completions::{
+    CompletionQueue, VerbsCompletion, VerbsQueueSide, VerbsWorkError, VerbsWorkRequestId,
+};
+use super::context::ProtectionDomain;
+use super::failure;
+use super::memory::{VerbsBuffer, VerbsOpenWindowBuffer, VerbsRegionSlice};
+use super::window::{VerbsBoundWindow, VerbsQueuePairWindows};
+
+/// Numbers of queue pairs. One is not used again before four thousand million others.
+static NUMBERS: AtomicU32 = AtomicU32::new(0);
+/// Work Requests that are posted with one ring of the doorbell.
+const MANY: usize = 16;
+/// The same where there are no more, as there mostly are: the lists are cleared each time, and take some kilobytes.
+const FEW: usize = 2;
+
+/// How many Work Requests each queue has room for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct VerbsQueueDepths {
+    /// Of the send queue.
+    pub(crate) sends: u32,
+    /// Of the receive queue.
+    pub(crate) receives: u32,
+}
+
+/// What tells that all that the server did until then is done.
+#[derive(Debug)]
+pub(crate) struct VerbsServerFence {
+    queue: u32,
+    /// Receives that had completed.
+    at: u64,
+}
+
+/// What tells that a queue pair is gone, and that neither its device nor its server can do anything more by it.
+#[derive(Debug)]
+pub(crate) struct VerbsQueuePairEnd {
+    queue: u32,
+}
+
+impl VerbsQueuePairEnd {
+    pub(super) fn is_of(&self, queue: u32) -> bool {
+        self.queue == queue
+    }
+}
+
+impl VerbsServerFence {
+    pub(super) fn covers(&self, queue: u32, since: u64) -> bool {
+        self.queue == queue && self.at > since
+    }
+}
+
+/// A message that came.
+#[derive(Debug)]
+pub(crate) struct VerbsReceivedMessage {
+    buffer: VerbsBuffer,
+    length: usize,
+    /// The handle that the device says the Send invalidated.
+    pub(crate) invalidated: Option<Handle>,
+    fence: VerbsServerFence,
+}
+
+impl VerbsReceivedMessage {
+    /// The bytes of the Send.
+    pub(crate) fn message(&self) -> &[u8] {
+        self.buffer.get(..self.length).unwrap_or(&self.buffer)
+    }
+
+    /// All that the server did before this Send is done.
+    pub(crate) fn fence(&self) -> &VerbsServerFence {
+        &self.fence
+    }
+
+    /// The buffer, to be posted again.
+    pub(crate) fn into_buffer(self) -> VerbsBuffer {
+        self.buffer
+    }
+}
+
+/// What a completion was.
+#[derive(Debug)]
+pub(crate) enum VerbsCompletionOutcome {
+    /// Sends are done: their buffers were given back.
+    Sent,
+    /// A message came.
+    Received(VerbsReceivedMessage),
+    /// Something failed, and with it the connection.
+    Failed(VerbsWorkError),
+}
+
+/// A Work Request for the send queue.
+#[derive(Debug)]
+pub(super) enum VerbsSendRequest {
+    /// A message, of this many bytes.
+    Send(VerbsBuffer, usize),
+    /// Opens bytes to the server, by the window of this number under this handle.
+    Bind(usize, Handle, VerbsRegionSlice),
+    /// Ends a handle, by which the server can reach this buffer until it is done.
+    Invalidate(Handle, Option<VerbsBuffer>),
+}
+
+/// The two queues of a pair, and what they hold.
+#[derive(Debug)]
+pub(super) struct VerbsWorkQueues {
+    identifier: Arc<CmIdentifier>,
+    completions: Arc<CompletionQueue>,
+    domain: Arc<ProtectionDomain>,
+    /// What completions name it by.
+    number: u32,
+    depth: VerbsQueueDepths,
+    /// What was posted to the send queue, in order: the buffer that comes back when it is done, nothing for what has none; and
+    /// what waits for the doorbell.
+    sends: VecDeque<Option<VerbsBuffer>>,
+    staged: VecDeque<VerbsSendRequest>,
+    first_send: u32,
+    /// Where chunks have windows.
+    windows: Option<VerbsQueuePairWindows>,
+    receives: VecDeque<VerbsBuffer>,
+    first_receive: u32,
+    /// Receives that completed.
+    clock: u64,
+    made: bool,
+}
+
+impl VerbsWorkQueues {
+    /// Makes a queue pair.
+    pub(super) fn new(
+        identifier: Arc<CmIdentifier>,
+        domain: &Arc<ProtectionDomain>,
+        completions: &Arc<CompletionQueue>,
+        depth: VerbsQueueDepths,
+    ) -> Result<Self, RpcTransportErrorKind> {
+        let same = domain.context().is_that_of(&identifier) && completions.context().is_that_of(&identifier);
+        if !same {
+            return Err(RpcTransportErrorKind::NoDevice);
+        }
+        let most = domain.context().limits.queue_depth;
+        let depth = VerbsQueueDepths { sends: depth.sends.min(most), receives: depth.receives.min(most) };
+        if !completions.reserve(depth.sends + depth.receives) {
+            let full = std::io::Error::other("too many connections for one completion queue");
+            return Err(RpcTransportErrorKind::System("making a queue pair", full));
+        }
+        let mut queues = Self {
+            identifier,
+            completions: Arc::clone(completions),
+            domain: Arc::clone(domain),
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            depth,
+            sends: VecDeque::with_capacity(depth.sends as usize),
+            staged: VecDeque::with_capacity(depth.sends as usize),
+            first_send: 0,
+            windows: None,
+            receives: VecDeque::with_capacity(depth.receives as usize),
+            first_receive: 0,
+            clock: 0,
+            made: false,
+        };
+        let mut attributes = ffi::ibv_qp_init_attr {
+            qp_context: std::ptr::null_mut(),
+            send_cq: completions.pointer(),
+            recv_cq: completions.pointer(),
+            srq: std::ptr::null_mut(),
+            cap: ffi::ibv_qp_cap {
+                max_send_wr: depth.sends,
+                max_recv_wr: depth.receives,
+                max_send_sge: 1,
+                max_recv_sge: 1,
+                max_inline_data: 0,
+            },
+            qp_type: ffi::ibv_qp_type::IBV_QPT_RC,
+            sq_sig_all: 0,
+        };
+        // SAFETY: identifier, domain and completion queue are valid and of one device, as checked above; they live as
+        // long as the queue pair, which holds them; the attributes are read and written by this call only.
+        let result = unsafe {
+            ffi::rdma_create_qp(queues.identifier.pointer(), domain.pointer(), &raw mut attributes)
+        };
+        if result != 0 {
+            return Err(failure::last("rdma_create_qp"));
+        }
+        queues.made = true;
+        Ok(queues)
+    }
+
+    /// The identifier that the queue pair is made on.
+    pub(super) fn identifier(&self) -> &CmIdentifier {
+        &self.identifier
+    }
+
+    /// What its memory belongs to.
+    pub(super) fn domain(&self) -> &ProtectionDomain {
+        &self.domain
+    }
+
+    /// What completions name it by.
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// How many Receives have completed.
+    pub(super) fn clock(&self) -> u64 {
+        self.clock
+    }
+
+    /// From now on chunks have windows.
+    pub(super) fn use_windows(&mut self) {
+        self.windows.get_or_insert_with(|| VerbsQueuePairWindows::new(&self.domain));
+    }
+
+    /// Whether chunks have windows.
+    pub(super) fn has_windows(&self) -> bool {
+        self.windows.is_some()
+    }
+
+    /// The windows, where chunks have any.
+    pub(super) fn windows(&mut self) -> Option<&mut VerbsQueuePairWindows> {
+        self.windows.as_mut()
+    }
+
+    /// How many more Work Requests the send queue has room for.
+    pub(super) fn send_room(&self) -> usize {
+        (self.depth.sends as usize).saturating_sub(self.sends.len() + self.staged.len())
+    }
+
+    /// Whether something was posted to the send queue, or is to be, and is not known to be done.
+    pub(super) fn is_sending(&self) -> bool {
+        !self.sends.is_empty() || !self.staged.is_empty()
+    }
+
+    /// Takes what is posted with the next [`flush`](Self::flush).
+    pub(super) fn stage(&mut self, work: VerbsSendRequest) {
+        self.staged.push_back(work);
+    }
+
+    /// Opens the bytes of a chunk by its window, before what is sent next.
+    pub(super) fn bind(&mut self, bound: &VerbsBoundWindow, part: VerbsRegionSlice) {
+        if let Some(windows) = &mut self.windows {
+            windows.bind(bound);
+            self.staged.push_back(VerbsSendRequest::Bind(bound.at(), bound.handle, part));
+        }
+    }
+
+    /// Ends a window, before what is sent next, and keeps its buffer until that is done.
+    pub(super) fn invalidate(&mut self, open: VerbsOpenWindowBuffer) {
+        self.staged.push_back(VerbsSendRequest::Invalidate(open.handle, Some(open.buffer)));
+    }
+
+    /// Posts what was staged, as far as there is room, and tells whether that was anything.
+    pub(super) fn flush(&mut self) -> Result<bool, RpcTransportErrorKind> {
+        let mut is_posted = false;
+        while !self.staged.is_empty() && self.sends.len() < self.depth.sends as usize {
+            match self.staged.len() {
+                ..=FEW => self.post_sends::<FEW>()?,
+                _ => self.post_sends::<MANY>()?,
+            }
+            is_posted = true;
+        }
+        Ok(is_posted)
+    }
+
+    /// Posts receive buffers, as far as there is room; the others stay where they are.
+    pub(super) fn receive(&mut self, buffers: &mut Vec<VerbsBuffer>) -> Result<(), RpcTransportErrorKind> {
+        while !buffers.is_empty() && self.receives.len() < self.depth.receives as usize {
+            match buffers.len() {
+                ..=FEW => self.post_receives::<FEW>(buffers)?,
+                _ => self.post_receives::<MANY>(buffers)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn post_sends<const MOST: usize>(&mut self) -> Result<(), RpcTransportErrorKind> {
+        // SAFETY: all bytes zero are a value of these structures: numbers, null pointers, and unions of them.
+        let (mut requests, mut gathers): ([ffi::ibv_send_wr; MOST], [ffi::ibv_sge; MOST]) =
+            unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+        let room = (self.depth.sends as usize).saturating_sub(self.sends.len());
+        let count = self.staged.len().min(room).min(MOST);
+        let mut bound = [const { None }; MOST];
+        for (((request, gather), bound), work) in
+            requests.iter_mut().zip(&mut gathers).zip(&mut bound).zip(self.staged.drain(..count))
+        {
+            let number = self.first_send.wrapping_add(self.sends.len() as u32);
+            request.wr_id =
+                VerbsWorkRequestId { queue: self.number, side: VerbsQueueSide::Send, number }.pack();
+            match work {
+                VerbsSendRequest::Send(buffer, length) => {
+                    *gather = buffer.gather(length);
+                    request.sg_list = gather;
+                    request.num_sge = 1;
+                    request.opcode = ffi::ibv_wr_opcode::IBV_WR_SEND;
+                    self.sends.push_back(Some(buffer));
+                }
+                VerbsSendRequest::Bind(at, handle, part) => {
+                    let mw = self.windows.as_ref().map_or(std::ptr::null_mut(), |all| all.pointer(at));
+                    let bind_info = part.bind_info();
+                    request.opcode = ffi::ibv_wr_opcode::IBV_WR_BIND_MW;
+                    request.bind_mw_tso_union.bind_mw = ffi::bind_mw_t { mw, rkey: handle.0, bind_info };
+                    *bound = Some((at, handle, part));
+                    self.sends.push_back(None);
+                }
+                VerbsSendRequest::Invalidate(handle, buffer) => {
+                    request.opcode = ffi::ibv_wr_opcode::IBV_WR_LOCAL_INV;
+                    request.imm_data_invalidated_rkey_union.invalidated_rkey = handle.0;
+                    self.sends.push_back(buffer);
+                }
+            }
+        }
+        if let Some(last) = requests.get_mut(count.saturating_sub(1)) {
+            last.send_flags = ffi::ibv_send_flags::IBV_SEND_SIGNALED.0;
+        }
+        let list = requests.as_mut_ptr();
+        for index in 1..count {
+            // SAFETY: both are elements of the array, as `count` is no more than its length.
+            unsafe { (*list.add(index - 1)).next = list.add(index) };
+        }
+        let mut refused = std::ptr::null_mut();
+        // SAFETY: the queue pair is valid, as `made` says; the requests are a list of `count` with a null at its end; their
+        // buffers are registered in its domain, and held in `sends` until the completion or until the queue pair is
+        // destroyed. If some are refused, they stay there as well. Windows are valid as long as the queue pair, and the
+        // parts that they are bound to are held in `bound` over this call, and then by what is exposed.
+        let result = unsafe { ffi::ibv_post_send(self.pointer(), list, &raw mut refused) };
+        if let Some(windows) = &mut self.windows {
+            bound.iter().flatten().for_each(|(at, handle, _)| windows.posted(*at, *handle));
+        }
+        if result == 0 { Ok(()) } else { Err(failure::returned("ibv_post_send", result)) }
+    }
+
+    fn post_receives<const MOST: usize>(
+        &mut self,
+        buffers: &mut Vec<VerbsBuffer>,
+    ) -> Result<(), RpcTransportErrorKind> {
+        // SAFETY: as in `post_sends`.
+        let (mut requests, mut gathers): ([ffi::ibv_recv_wr; MOST], [ffi::ibv_sge; MOST]) =
+            unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+        let room = (self.depth.receives as usize).saturating_sub(self.receives.len());
+        let count = buffers.len().min(room).min(MOST);
+        for ((request, gather), buffer) in
+            requests.iter_mut().zip(&mut gathers).zip(buffers.drain(buffers.len() - count..))
+        {
+            *gather = buffer.gather(buffer.len());
+            let number = self.first_receive.wrapping_add(self.receives.len() as u32);
+            request.wr_id =
+                VerbsWorkRequestId { queue: self.number, side: VerbsQueueSide::Receive, number }.pack();
+            request.sg_list = gather;
+            request.num_sge = 1;
+            self.receives.push_back(buffer);
+        }
+        let list = requests.as_mut_ptr();
+        for index in 1..count {
+            // SAFETY: both are elements of the array, as `count` is no more than its length.
+            unsafe { (*list.add(index - 1)).next = list.add(index) };
+        }
+        let mut refused = std::ptr::null_mut();
+        // SAFETY: as in `post_sends`; the buffers are held in `receives`.
+        let result = unsafe { ffi::ibv_post_recv(self.pointer(), list, &raw mut refused) };
+        if result == 0 { Ok(()) } else { Err(failure::returned("ibv_post_recv", result)) }
+    }
+
+    /// Takes a completion; buffers of what is done go to `free`. One of another queue pair is given back.
+    pub(super) fn finish(
+        &mut self,
+        completion: VerbsCompletion,
+        free: &mut Vec<VerbsBuffer>,
+    ) -> Result<VerbsCompletionOutcome, VerbsCompletion> {
+        let VerbsCompletion { id, outcome } = completion;
+        if id.queue != self.number {
+            return Err(VerbsCompletion { id, outcome });
+        }
+        let done = match outcome {
+            Ok(done) => done,
+            // The buffers stay until the queue pair is destroyed: nothing else is done with one that failed.
+            Err(failure) => return Ok(VerbsCompletionOutcome::Failed(failure)),
+        };
+        match id.side {
+            VerbsQueueSide::Send => {
+                let until = id.number.wrapping_sub(self.first_send) & VerbsWorkRequestId::NUMBER;
+                if until as usize >= self.sends.len() {
+                    return Err(VerbsCompletion { id, outcome: Ok(done) });
+                }
+                self.first_send = self.first_send.wrapping_add(until + 1) & VerbsWorkRequestId::NUMBER;
+                free.extend(self.sends.drain(..=until as usize).flatten());
+                Ok(VerbsCompletionOutcome::Sent)
+            }
+            VerbsQueueSide::Receive => {
+                // Receives of a reliable connection complete in the order in which they were posted.
+                let buffer = if id.number == self.first_receive & VerbsWorkRequestId::NUMBER {
+                    self.receives.pop_front()
+                } else {
+                    None
+                };
+                let Some(buffer) = buffer else { return Err(VerbsCompletion { id, outcome: Ok(done) }) };
+                self.first_receive = self.first_receive.wrapping_add(1) & VerbsWorkRequestId::NUMBER;
+                self.clock += 1;
+                let fence = VerbsServerFence { queue: self.number, at: self.clock };
+                let length = done.length.min(buffer.len());
+                Ok(VerbsCompletionOutcome::Received(VerbsReceivedMessage {
+                    buffer,
+                    length,
+                    invalidated: done.invalidated,
+                    fence,
+                }))
+            }
+        }
+    }
+
+    /// Ends the connection. What is posted is flushed.
+    pub(super) fn disconnect(&self) {
+        // SAFETY: the identifier is valid; that it is not connected any more is an error without consequence.
+        unsafe { ffi::rdma_disconnect(self.identifier.pointer()) };
+    }
+
+    /// Destroys the queue pair, and gives back all that was posted; nothing, where the device keeps it.
+    pub(super) fn end(&mut self, free: &mut Vec<VerbsBuffer>) -> Option<VerbsQueuePairEnd> {
+        if !self.destroy() {
+            return None;
+        }
+        free.extend(self.sends.drain(..).flatten());
+        free.extend(self.staged.drain(..).filter_map(|work| match work {
+            VerbsSendRequest::Send(buffer, _) => Some(buffer),
+            VerbsSendRequest::Invalidate(_, buffer) => buffer,
+            VerbsSendRequest::Bind(..) => None,
+        }));
+        free.extend(self.receives.drain(..));
+        Some(VerbsQueuePairEnd { queue: self.number })
+    }
+
+    /// Tells whether the queue pair is gone. Then the device does nothing more with what was posted.
+    fn destroy(&mut self) -> bool {
+        // A window holds its queue pair.
+        self.windows = None;
+        if self.made {
+            let id = self.identifier.pointer();
+            // SAFETY: the identifier is valid, and has a queue pair, as `made` says; it is destroyed once, as the place is empty after
+            // that. So does rdma_destroy_qp with one whose completion queues were given to it, but it does not tell the result.
+            unsafe {
+                if ffi::ibv_destroy_qp((*id).qp) == 0 {
+                    (*id).qp = std::ptr::null_mut();
+                    self.made = false;
+                }
+            }
+        }
+        !self.made
+    }
+
+    fn pointer(&self) -> *mut ffi::ibv_qp {
+        // SAFETY: the identifier is valid, and has had this queue pair since `new`.
+        unsafe { (*self.identifier.pointer()).qp }
+    }
+}
+
+impl Drop for VerbsWorkQueues {
+    fn drop(&mut self) {
+        // Before the buffers, which are dropped after this. Those of a queue pair that is still there are in no pool any more, and a
+        // region frees its bytes only when the device has given up the registration.
+        if self.destroy() {
+            self.completions.give_back(self.depth.sends + self.depth.receives);
+        } else {
+            // What it needs stays as long as it does.
+            let needed = (&self.identifier, &self.completions, &self.domain);
+            std::mem::forget((Arc::clone(needed.0), Arc::clone(needed.1), Arc::clone(needed.2)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fence_covers_what_was_exposed_before_it_on_its_own_queue() {
+        let fence = VerbsServerFence { queue: 7, at: 3 };
+        assert!(fence.covers(7, 2));
+        assert!(!fence.covers(7, 3), "exposed after the Receive");
+        assert!(!fence.covers(8, 0), "of another connection");
+    }
+}

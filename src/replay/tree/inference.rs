@@ -1,0 +1,275 @@
+//! What a step says of files.
+
+use nfsrdma_dissectors::nfs::{Procedure, mount, v3, v4};
+use nfsrdma_dissectors::xdr::{ChunkItem, Cursor, Text, roundup};
+use rustc_hash::FxHashMap;
+
+use super::{InferredObjectId, InferredTree, v3 as of_v3, v4 as of_v4};
+use crate::replay::trace::emission::captured;
+use crate::replay::trace::layout::FileType;
+use crate::replay::trace::{MessageSlotKind, NONE, TraceMessage, TracePayload, TraceProcedure};
+
+/// A step, as far as it says anything of files.
+pub struct TreeStepInput<'s> {
+    /// The step.
+    pub id: u64,
+    /// The server, by its number in the trace.
+    pub server: u32,
+    /// Whether the server calls.
+    pub is_reverse: bool,
+    /// What is called.
+    pub asked: &'s TraceProcedure,
+    /// The Call.
+    pub call: &'s TraceMessage<'s>,
+    /// The Reply.
+    pub reply: &'s TraceMessage<'s>,
+    /// The contents of the payloads of each, where they are known.
+    pub contents: [&'s dyn Fn(usize) -> Option<&'s [u8]>; 2],
+}
+
+/// What a file holds before the first step, found in a payload of a Reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InitialFileContent {
+    /// The file.
+    pub object: InferredObjectId,
+    /// Where in the file.
+    pub offset: u64,
+    /// Which payload of the Reply.
+    pub payload: usize,
+    /// Where in its content.
+    pub from: u32,
+    /// How many bytes.
+    pub length: u32,
+}
+
+/// Attributes of an object, as far as a message has them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct TreeObservedAttributes<'a> {
+    pub(super) file_type: Option<FileType>,
+    pub(super) size: Option<u64>,
+    pub(super) mode: Option<u32>,
+    pub(super) owner: Option<&'a [u8]>,
+    pub(super) group: Option<&'a [u8]>,
+}
+
+/// A step that is walked over.
+pub(super) struct TreeStepInference<'w, 's> {
+    pub(super) tree: &'w mut InferredTree,
+    pub(super) facts: &'w TreeStepInput<'s>,
+    handles: FxHashMap<&'s [u8], u32>,
+    found: &'w mut Vec<InitialFileContent>,
+}
+
+impl InferredTree {
+    /// Learns from a step. `found` gets what it tells of the contents of files.
+    pub fn learn(&mut self, facts: &TreeStepInput<'_>, found: &mut Vec<InitialFileContent>) {
+        found.clear();
+        let mut handles = FxHashMap::default();
+        for message in [facts.call, facts.reply] {
+            for slot in message.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE) {
+                if let Some(handle) = captured(message.head.0, &slot) {
+                    handles.insert(handle, slot.variable);
+                }
+            }
+        }
+        let asked = facts.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
+        for slot in asked {
+            if let Some(id) = self.handle(slot.variable, facts.server, facts.id) {
+                self.used(id, facts.id);
+            }
+        }
+        if facts.is_reverse {
+            return;
+        }
+        let (calls, replies) =
+            (items(facts.call, true, &facts.contents), items(facts.reply, false, &facts.contents));
+        let (call, reply) = (body(facts.call, &calls), body(facts.reply, &replies));
+        let mut walk = TreeStepInference { tree: self, facts, handles, found };
+        match facts.asked.described() {
+            Some(Procedure::Compound) => of_v4::compound(&mut walk, call, reply),
+            Some(Procedure::V3(procedure)) => of_v3::procedure(&mut walk, procedure, call, reply),
+            Some(Procedure::Mount3(procedure)) => of_v3::mount(&mut walk, procedure, call, reply),
+            _ => {}
+        }
+    }
+}
+
+/// What travels beside a message, as its decoder takes it.
+fn items<'s>(
+    message: &TraceMessage<'s>,
+    is_call: bool,
+    contents: &[&'s dyn Fn(usize) -> Option<&'s [u8]>; 2],
+) -> Vec<ChunkItem<'s>> {
+    let [calls, replies] = contents;
+    let content = if is_call { calls } else { replies };
+    let mut beside = 0;
+    let is_beside = |payload: &TracePayload| !payload.is_inside && payload.length > 0;
+    let payloads = message.payloads.iter().enumerate().filter(|(_, payload)| is_beside(payload));
+    payloads
+        .map(|(at, TracePayload { at: place, length, .. })| {
+            let position = place.saturating_sub(message.body).saturating_add(beside);
+            beside = beside.saturating_add(length.saturating_add(roundup(length as usize) as u32));
+            ChunkItem { position: Some(position), length, bytes: content(at) }
+        })
+        .collect()
+}
+
+/// The arguments or results of a message.
+fn body<'b>(message: &'b TraceMessage<'_>, items: &'b [ChunkItem<'b>]) -> Cursor<'b> {
+    let bytes = message.head.0.get(message.body as usize..message.end as usize).unwrap_or_default();
+    Cursor::new(bytes).with_chunks(items)
+}
+
+impl<'s> TreeStepInference<'_, 's> {
+    /// The variable of a filehandle of the step.
+    pub(super) fn variable(&self, handle: &[u8]) -> u32 {
+        self.handles.get(handle).copied().unwrap_or(NONE)
+    }
+
+    /// The object that a filehandle of the step names.
+    pub(super) fn object(&mut self, handle: &[u8]) -> Option<InferredObjectId> {
+        let variable = self.variable(handle);
+        self.tree.handle(variable, self.facts.server, self.facts.id)
+    }
+
+    pub(super) fn child(
+        &mut self,
+        parent: InferredObjectId,
+        name: Text<'_>,
+        handle: u32,
+    ) -> Option<InferredObjectId> {
+        self.tree.set_type(parent, FileType::DIRECTORY);
+        self.tree.found(parent, name.0, handle, self.facts.id)
+    }
+
+    /// The attributes that an object has now.
+    pub(super) fn attributes(&mut self, id: InferredObjectId, attributes: &TreeObservedAttributes<'_>) {
+        if let Some(file_type) = attributes.file_type {
+            self.tree.set_type(id, file_type);
+        }
+        self.tree.tells_now(id, attributes);
+        let owners = attributes.owner.zip(attributes.group);
+        let length = owners.map_or(0, |(owner, group)| owner.len() + group.len() + 64);
+        let has_room = length == 0 || {
+            let wants = self.tree.node(id).is_some_and(|node| node.owners.is_none() && !node.is_changed);
+            wants && self.tree.has_room(length)
+        };
+        let Some(node) = self.tree.node(id) else { return };
+        if let Some(size) = attributes.size.filter(|_| !node.is_resized && !node.is_size_known) {
+            (node.size, node.is_size_known) = (size, true);
+        }
+        if !node.is_changed {
+            node.mode = node.mode.or(attributes.mode);
+            if let Some((owner, group)) = owners.filter(|_| has_room && node.owners.is_none()) {
+                node.owners = Some(Box::new([owner.into(), group.into()]));
+            }
+        }
+    }
+
+    /// Attributes are set; `is_changed` says that mode or owners are.
+    pub(super) fn set(
+        &mut self,
+        id: InferredObjectId,
+        size: Option<u64>,
+        mode: Option<u32>,
+        is_changed: bool,
+    ) {
+        let now = self.facts.id;
+        if let Some(size) = size {
+            self.tree.resized(id, size, now);
+        }
+        if is_changed {
+            self.tree.changes_now(id, mode);
+        }
+        if let Some(node) = self.tree.node(id) {
+            node.is_changed |= is_changed && now != 0;
+        }
+    }
+
+    /// An operation wrote to a file.
+    pub(super) fn wrote(&mut self, id: InferredObjectId, operation: u32, offset: u64, count: u32) {
+        self.tree.set_type(id, FileType::FILE);
+        let end = offset.saturating_add(count.into());
+        self.tree.written(id, offset, end, self.facts.id);
+        let mut payloads = self.facts.call.payloads.iter();
+        let payload = payloads.find(|payload| payload.operation == operation && payload.offset == offset);
+        self.tree.writes_now(id, payload.as_ref(), offset, end);
+    }
+
+    /// An operation read from a file.
+    pub(super) fn read(&mut self, id: InferredObjectId, operation: u32, offset: u64, is_end: bool) {
+        self.tree.set_type(id, FileType::FILE);
+        let mut payloads = self.facts.reply.payloads.iter().enumerate();
+        let payload = payloads.find(|(_, payload)| payload.operation == operation);
+        let Some((at, payload)) = payload else { return };
+        let end = offset.saturating_add(payload.length.into());
+        let Self { tree, found, .. } = self;
+        tree.read(id, offset, end, |from, to| {
+            found.push(InitialFileContent {
+                object: id,
+                offset: from,
+                payload: at,
+                from: (from - offset) as u32,
+                length: (to - from) as u32,
+            });
+        });
+        if let Some(node) = tree.node(id)
+            && is_end
+            && !node.is_resized
+        {
+            (node.size, node.is_size_known) = (end, true);
+        }
+    }
+
+    /// A link says this.
+    pub(super) fn link(&mut self, id: InferredObjectId, text: Option<&[u8]>) {
+        self.tree.set_type(id, FileType::LINK);
+        let Some(text) = text else { return };
+        if self.tree.has_room(text.len())
+            && let Some(node) = self.tree.node(id)
+            && node.target.is_empty()
+        {
+            node.target = text.into();
+        }
+    }
+}
+
+impl From<v4::NfsFtype4> for FileType {
+    fn from(of: v4::NfsFtype4) -> Self {
+        match of {
+            v4::NfsFtype4::NF4REG => Self::FILE,
+            v4::NfsFtype4::NF4DIR | v4::NfsFtype4::NF4ATTRDIR => Self::DIRECTORY,
+            v4::NfsFtype4::NF4BLK => Self::BLOCK,
+            v4::NfsFtype4::NF4CHR => Self::CHARACTER,
+            v4::NfsFtype4::NF4LNK => Self::LINK,
+            v4::NfsFtype4::NF4SOCK => Self::SOCKET,
+            v4::NfsFtype4::NF4FIFO => Self::FIFO,
+            _ => Self::UNKNOWN,
+        }
+    }
+}
+
+impl From<v3::Ftype3> for FileType {
+    fn from(of: v3::Ftype3) -> Self {
+        match of {
+            v3::Ftype3::NF3REG => Self::FILE,
+            v3::Ftype3::NF3DIR => Self::DIRECTORY,
+            v3::Ftype3::NF3BLK => Self::BLOCK,
+            v3::Ftype3::NF3CHR => Self::CHARACTER,
+            v3::Ftype3::NF3LNK => Self::LINK,
+            v3::Ftype3::NF3SOCK => Self::SOCKET,
+            v3::Ftype3::NF3FIFO => Self::FIFO,
+            _ => Self::UNKNOWN,
+        }
+    }
+}
+
+impl TreeStepInference<'_, '_> {
+    /// MOUNT gives the root of a path.
+    pub(super) fn mounted(&mut self, path: mount::Dirpath<'_>, handle: &[u8]) {
+        let variable = self.variable(handle);
+        if let Some(root) = self.tree.root(self.facts.server, path.0, self.facts.id) {
+            self.tree.attach_new(root, variable);
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! Memory between who captures and who decodes: a queue of large blocks, which are used again.
+//!
+//! Whoever captures never waits. It fills the block at the end of the queue, or an empty one; where all are full, the packet is
+//! dropped and counted. Whoever decodes takes blocks from the front. A block is handed over as soon as nothing more is at
+//! hand to fill it with, so that few packets do not wait for many.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use nfsrdma_dissectors::frame::Timestamp;
+
+use crate::source::Counters;
+
+/// Bytes of packets that a block holds: more than the longest packet.
+const BYTES: usize = 1 << 20;
+/// Packets that a block holds.
+const PACKETS: usize = 8192;
+/// What a block takes, in bytes.
+pub(super) const BLOCK: usize = BYTES + PACKETS * size_of::<QueuedPacket>();
+
+/// Where a packet is in its block.
+#[derive(Clone, Debug)]
+pub(super) struct QueuedPacket {
+    pub(super) time: Timestamp,
+    /// Length on the wire.
+    pub(super) length: u32,
+    bytes: Range<usize>,
+}
+
+/// Packets in the order in which they came.
+#[derive(Debug, Default)]
+pub(super) struct PacketBlock {
+    bytes: Vec<u8>,
+    packets: Vec<QueuedPacket>,
+}
+
+impl PacketBlock {
+    fn new() -> Self {
+        Self { bytes: Vec::with_capacity(BYTES), packets: Vec::with_capacity(PACKETS) }
+    }
+
+    fn has_room(&self, length: usize) -> bool {
+        self.packets.len() < PACKETS && self.bytes.len() + length <= BYTES
+    }
+
+    /// Appends a packet, if there is room for it.
+    fn add(&mut self, time: Timestamp, length: u32, bytes: &[u8]) -> bool {
+        let has_room = self.has_room(bytes.len());
+        if has_room {
+            let from = self.bytes.len();
+            self.bytes.extend_from_slice(bytes);
+            self.packets.push(QueuedPacket { time, length, bytes: from..self.bytes.len() });
+        }
+        has_room
+    }
+
+    /// The packet at a place, with its bytes.
+    pub(super) fn get(&self, at: usize) -> Option<(&QueuedPacket, &[u8])> {
+        let packet = self.packets.get(at)?;
+        Some((packet, self.bytes.get(packet.bytes.clone())?))
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.packets.clear();
+    }
+}
+
+/// Why the capture has ended; `None` where it was asked to.
+pub(super) type CaptureEnding = Option<String>;
+
+#[derive(Debug, Default)]
+struct BlockQueueState {
+    /// Blocks with packets. The last may have room for more.
+    filled: VecDeque<PacketBlock>,
+    empty: Vec<PacketBlock>,
+    /// Blocks that there are, wherever they are.
+    blocks: usize,
+    counters: Counters,
+    ending: Option<CaptureEnding>,
+}
+
+/// The queue.
+#[derive(Debug)]
+pub(super) struct BlockQueue {
+    state: Mutex<BlockQueueState>,
+    has_news: Condvar,
+    /// Blocks that there may be.
+    most: usize,
+    decoded: AtomicU64,
+    is_stopped: AtomicBool,
+    is_abandoned: AtomicBool,
+}
+
+/// What who decodes is given.
+pub(super) enum BlockQueueOutput {
+    Block(PacketBlock),
+    /// Nothing came in time.
+    Nothing,
+    End(CaptureEnding),
+}
+
+impl BlockQueue {
+    /// A queue that takes `bytes` at most, and not less than three blocks: one that is filled, one that waits and one that is
+    /// decoded.
+    pub(super) fn new(bytes: usize) -> Self {
+        Self {
+            state: Mutex::default(),
+            has_news: Condvar::new(),
+            most: (bytes / BLOCK).max(3),
+            decoded: AtomicU64::new(0),
+            is_stopped: AtomicBool::new(false),
+            is_abandoned: AtomicBool::new(false),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, BlockQueueState> {
+        // The state is whole at any time: who holds the lock does nothing that could panic half way.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was counted up to now.
+    pub(super) fn counters(&self) -> Counters {
+        let mut counters = self.state().counters;
+        counters.decoded = self.decoded.load(Ordering::Relaxed);
+        counters
+    }
+
+    /// Another packet is decoded.
+    #[inline]
+    pub(super) fn count_decoded(&self) {
+        // Only one thread counts.
+        self.decoded.store(self.decoded.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// Asks for an end: what the kernel holds is still wanted.
+    pub(super) fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Release);
+    }
+
+    /// Asks for an end: nobody wants anything any more.
+    pub(super) fn abandon(&self) {
+        self.is_abandoned.store(true, Ordering::Release);
+        self.stop();
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Acquire)
+    }
+
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.is_abandoned.load(Ordering::Acquire)
+    }
+
+    /// The block to be filled next, with room for `length` bytes; `None` where all memory is in use.
+    fn block(&self, length: usize) -> Option<PacketBlock> {
+        let mut state = self.state();
+        if state.filled.back().is_some_and(|last| last.has_room(length)) {
+            return state.filled.pop_back();
+        }
+        if let Some(empty) = state.empty.pop() {
+            return Some(empty);
+        }
+        if state.blocks >= self.most {
+            return None;
+        }
+        state.blocks += 1;
+        drop(state);
+        Some(PacketBlock::new())
+    }
+
+    fn hand_over(&self, block: Option<PacketBlock>, counters: Counters) {
+        let mut state = self.state();
+        state.filled.extend(block);
+        state.counters = counters;
+        drop(state);
+        self.has_news.notify_one();
+    }
+
+    /// Nothing more comes.
+    pub(super) fn end(&self, ending: CaptureEnding) {
+        self.state().ending = Some(ending);
+        self.has_news.notify_one();
+    }
+
+    /// Gives a block that was decoded back, and the next one, for which it waits as long.
+    pub(super) fn next(&self, mut done: PacketBlock, patience: Duration) -> BlockQueueOutput {
+        done.clear();
+        let mut state = self.state();
+        if done.bytes.capacity() > 0 {
+            state.empty.push(done);
+        }
+        let mut until = None;
+        loop {
+            if let Some(block) = state.filled.pop_front() {
+                return BlockQueueOutput::Block(block);
+            }
+            if let Some(ending) = &state.ending {
+                return BlockQueueOutput::End(ending.clone());
+            }
+            let now = Instant::now();
+            let left = until.get_or_insert(now + patience).saturating_duration_since(now);
+            if left.is_zero() {
+                return BlockQueueOutput::Nothing;
+            }
+            let waited = self.has_news.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// The end that captures.
+pub(super) struct BlockFiller<'a> {
+    ring: &'a BlockQueue,
+    block: Option<PacketBlock>,
+    pub(super) counters: Counters,
+}
+
+impl<'a> BlockFiller<'a> {
+    pub(super) fn new(ring: &'a BlockQueue) -> Self {
+        Self { ring, block: None, counters: Counters::default() }
+    }
+
+    /// Takes a packet.
+    #[inline]
+    pub(super) fn take(&mut self, time: Timestamp, length: u32, bytes: &[u8]) {
+        self.counters.captured += 1;
+        if self.block.as_mut().is_some_and(|block| block.add(time, length, bytes)) {
+            return;
+        }
+        self.change(bytes.len());
+        if !self.block.as_mut().is_some_and(|block| block.add(time, length, bytes)) {
+            self.counters.dropped_by_program += 1;
+        }
+    }
+
+    #[cold]
+    fn change(&mut self, length: usize) {
+        if self.block.is_some() {
+            // The packet at hand is in no block yet.
+            let counters = Counters { captured: self.counters.captured - 1, ..self.counters };
+            self.ring.hand_over(self.block.take(), counters);
+        }
+        self.block = self.ring.block(length);
+    }
+
+    /// Nothing more is at hand: what there is can be decoded.
+    pub(super) fn hand_over(&mut self) {
+        self.ring.hand_over(self.block.take(), self.counters);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fill(filler: &mut BlockFiller<'_>, times: std::ops::Range<i64>, length: usize) {
+        let bytes = vec![7; length];
+        times.for_each(|time| filler.take(Timestamp(time), length as u32, &bytes));
+        filler.hand_over();
+    }
+
+    /// Times of all packets that are there, and what came then.
+    fn drain(ring: &BlockQueue, most: usize) -> (Vec<i64>, BlockQueueOutput) {
+        let mut times = Vec::new();
+        let mut block = PacketBlock::default();
+        loop {
+            match ring.next(block, Duration::ZERO) {
+                BlockQueueOutput::Block(next) if times.len() < most => {
+                    for at in 0.. {
+                        let Some((packet, bytes)) = next.get(at) else { break };
+                        assert_eq!(bytes.len(), packet.length as usize);
+                        times.push(packet.time.0);
+                        ring.count_decoded();
+                    }
+                    block = next;
+                }
+                other => return (times, other),
+            }
+        }
+    }
+
+    #[test]
+    fn packets_come_in_order_and_at_once() {
+        let ring = BlockQueue::new(0);
+        let mut filler = BlockFiller::new(&ring);
+        fill(&mut filler, 0..3, 100);
+        fill(&mut filler, 3..5, 100);
+        let (times, then) = drain(&ring, 99);
+        assert_eq!(times, [0, 1, 2, 3, 4]);
+        assert!(matches!(then, BlockQueueOutput::Nothing));
+        fill(&mut filler, 5..6, 100);
+        ring.end(None);
+        let (times, then) = drain(&ring, 99);
+        assert_eq!(times, [5]);
+        assert!(matches!(then, BlockQueueOutput::End(None)));
+    }
+
+    #[test]
+    fn small_batches_share_a_block() {
+        let ring = BlockQueue::new(0);
+        let mut filler = BlockFiller::new(&ring);
+        (0..1000).for_each(|time| fill(&mut filler, time..time + 1, 100));
+        assert_eq!(ring.state().blocks, 1);
+        assert_eq!(drain(&ring, 9999).0.len(), 1000);
+    }
+
+    #[test]
+    fn what_has_no_room_is_dropped_and_counted() {
+        let ring = BlockQueue::new(0);
+        let mut filler = BlockFiller::new(&ring);
+        fill(&mut filler, 0..5000, 1024);
+        let counters = ring.counters();
+        assert_eq!((counters.captured, counters.dropped_by_program), (5000, 5000 - 3 * 1024));
+        assert_eq!(counters.waiting(), 3 * 1024);
+        // There is room again when something was decoded.
+        let (times, _) = drain(&ring, 1);
+        assert_eq!(times.len(), 1024);
+        fill(&mut filler, 5000..5001, 1024);
+        let counters = ring.counters();
+        assert_eq!((counters.captured, counters.dropped_by_program), (5001, 5000 - 3 * 1024));
+        assert_eq!(counters.captured, counters.decoded + counters.dropped_by_program + counters.waiting());
+        assert!(ring.state().blocks <= 3);
+    }
+
+    #[test]
+    fn an_error_comes_after_the_packets_before_it() {
+        let ring = BlockQueue::new(0);
+        let mut filler = BlockFiller::new(&ring);
+        fill(&mut filler, 0..1, 60);
+        ring.end(Some("the interface went down".to_owned()));
+        let (times, then) = drain(&ring, 99);
+        assert_eq!(times, [0]);
+        assert!(matches!(then, BlockQueueOutput::End(Some(why)) if why.contains("down")));
+    }
+
+    #[test]
+    fn who_decodes_is_woken() {
+        let ring = BlockQueue::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(20));
+                fill(&mut BlockFiller::new(&ring), 0..1, 60);
+            });
+            let given = ring.next(PacketBlock::default(), Duration::from_secs(60));
+            assert!(matches!(given, BlockQueueOutput::Block(_)));
+        });
+    }
+}

@@ -1,0 +1,156 @@
+//! The rights that capturing needs, and how they are given up when it has begun.
+//!
+//! Opening a capture needs CAP_NET_RAW, and promiscuous mode CAP_NET_ADMIN; reading what the network sends needs nothing,
+//! and a program that decodes what strangers send should be able to do nothing.
+
+use std::env;
+use std::fs;
+use std::io;
+
+use nix::unistd::{Gid, Uid, User};
+
+/// Bits of capabilities(7).
+const CAP_NET_RAW: u32 = 13;
+
+/// Who the program becomes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PrivilegeTarget {
+    /// It has no rights of root to give up; capabilities of its own are given up.
+    Same,
+    /// The rights of root are kept.
+    Root,
+    /// This user, with the group and a name to tell.
+    User {
+        /// User.
+        uid: u32,
+        /// Its group.
+        gid: u32,
+        /// What to call it.
+        name: String,
+    },
+    /// There is no such user.
+    Unknown(String),
+}
+
+/// Who the program shall become: the user that was `wished` for, else who called sudo, else nobody. `nobody_will_do`
+/// says that the program needs nothing further, not even to make a file; else root remains root.
+pub fn target(wished: Option<&str>, nobody_will_do: bool) -> PrivilegeTarget {
+    if !Uid::effective().is_root() {
+        return PrivilegeTarget::Same;
+    }
+    let named = |name: &str| match User::from_name(name) {
+        Ok(Some(user)) if user.uid.is_root() => PrivilegeTarget::Root,
+        Ok(Some(user)) => {
+            PrivilegeTarget::User { uid: user.uid.as_raw(), gid: user.gid.as_raw(), name: user.name }
+        }
+        _ => PrivilegeTarget::Unknown(name.to_owned()),
+    };
+    if let Some(name) = wished {
+        return named(name);
+    }
+    let number = |key: &str| env::var(key).ok()?.parse::<u32>().ok().filter(|id| *id != 0);
+    match (number("SUDO_UID"), number("SUDO_GID")) {
+        (Some(uid), Some(gid)) => {
+            let name = env::var("SUDO_USER").unwrap_or_else(|_| uid.to_string());
+            PrivilegeTarget::User { uid, gid, name }
+        }
+        _ if nobody_will_do => named("nobody"),
+        _ => PrivilegeTarget::Root,
+    }
+}
+
+/// Whether somebody chose who the program becomes, with an option or by calling sudo.
+pub fn is_chosen(wished: Option<&str>) -> bool {
+    wished.is_some() || env::var("SUDO_UID").is_ok_and(|id| id.parse::<u32>().is_ok_and(|id| id != 0))
+}
+
+/// Gives up all rights but those of the target. To be called before there are threads.
+///
+/// # Errors
+/// The system refuses; then the rights are as before, or fewer.
+pub fn give_up(target: &PrivilegeTarget) -> io::Result<()> {
+    match target {
+        PrivilegeTarget::Root => Ok(()),
+        PrivilegeTarget::Same => drop_capabilities(),
+        PrivilegeTarget::Unknown(name) => {
+            Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no user {name}")))
+        }
+        PrivilegeTarget::User { uid, gid, .. } => {
+            let (uid, gid) = (Uid::from_raw(*uid), Gid::from_raw(*gid));
+            become_user(uid, gid)?;
+            // A program that could become root again has given up nothing.
+            match nix::unistd::setuid(Uid::from_raw(0)) {
+                Ok(()) => Err(io::Error::other("the rights of root could be taken again")),
+                Err(_) => drop_capabilities(),
+            }
+        }
+    }
+}
+
+#[cfg(not(any(target_os = "macos", target_os = "ios")))]
+fn become_user(uid: Uid, gid: Gid) -> io::Result<()> {
+    nix::unistd::setgroups(&[gid])?;
+    nix::unistd::setgid(gid)?;
+    nix::unistd::setuid(uid)?;
+    Ok(())
+}
+
+#[cfg(any(target_os = "macos", target_os = "ios"))]
+fn become_user(uid: Uid, gid: Gid) -> io::Result<()> {
+    nix::unistd::setgid(gid)?;
+    nix::unistd::setuid(uid)?;
+    Ok(())
+}
+
+/// Capabilities that a file has given (setcap) are given up as those of root are.
+#[cfg(target_os = "linux")]
+fn drop_capabilities() -> io::Result<()> {
+    use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+    let none = CapabilitySet::empty();
+    Ok(set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn drop_capabilities() -> io::Result<()> {
+    Ok(())
+}
+
+/// The capability that capturing needs and this process has not; `None` where it has it, or nobody can tell.
+pub fn missing() -> Option<&'static str> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    lacks(&status, CAP_NET_RAW).then_some("CAP_NET_RAW")
+}
+
+/// Whether `/proc/self/status` says that a capability is not effective.
+fn lacks(status: &str, capability: u32) -> bool {
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = line.and_then(|line| u64::from_str_radix(line.trim(), 16).ok());
+    effective.is_some_and(|effective| effective & (1 << capability) == 0)
+}
+
+/// What to do where rights are missing.
+pub fn remedy() -> String {
+    if Uid::effective().is_root() {
+        return "this is root without it, as in a container: start that with --cap-add NET_RAW --cap-add NET_ADMIN"
+            .to_owned();
+    }
+    let program = env::current_exe().ok().and_then(|path| path.to_str().map(str::to_owned));
+    let program = program.unwrap_or_else(|| "PATH/TO/nfsrdma-inspect".to_owned());
+    format!("run it with sudo, or once: sudo setcap cap_net_raw,cap_net_admin=eip {program}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_read_from_the_effective_set() {
+        let status = |effective: &str| format!("Name:\tx\nCapPrm:\t000001ffffffffff\nCapEff:\t{effective}\n");
+        assert!(!lacks(&status("000001ffffffffff"), CAP_NET_RAW));
+        assert!(!lacks(&status("0000000000003000"), CAP_NET_RAW));
+        assert!(lacks(&status("0000000000001000"), CAP_NET_RAW));
+        assert!(lacks(&status("0000000000000000"), CAP_NET_RAW));
+        // Where the kernel says nothing, nothing is known to be missing.
+        assert!(!lacks("Name:\tx\n", CAP_NET_RAW));
+    }
+}

@@ -1,0 +1,108 @@
+//! Reading on from the middle of a file that was read before.
+//!
+//! A [`ResumePoint`] is where a frame begins in a plain file. Who opens the file there gets the frames from it on under their own
+//! numbers: what the file says before its first frame, and that frame itself, is read again, and the rest is passed over.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+use nfsrdma_dissectors::frame::FrameNumber;
+
+use crate::memory::Windows;
+
+use super::error::{SourceError, SourceErrorKind};
+use super::reader::CaptureFileReader;
+use super::{CaptureSource, WINDOW, unopened};
+
+/// The longest beginning of a file that is read again.
+const LONGEST_BEGINNING: u64 = 1 << 20;
+
+/// Where a frame begins in a plain file that is read alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResumePoint {
+    /// The frame.
+    pub frame: FrameNumber,
+    /// Its first byte in the file.
+    offset: u64,
+    /// Where the first frame of the file ends.
+    beginning: u64,
+}
+
+impl CaptureSource {
+    /// Where the frame after the last one begins. `None` where a file cannot be read from there: a compressed one, one of
+    /// several, standard input, and a pcapng file that described another interface since its first frame.
+    pub fn place(&self) -> Option<ResumePoint> {
+        let [only] = self.readers.as_slice() else { return None };
+        let (beginning, offset) = only.places()?;
+        let is_near = beginning <= LONGEST_BEGINNING;
+        is_near.then_some(ResumePoint { frame: FrameNumber(self.number + 1), offset, beginning })
+    }
+
+    /// Opens a file at a place that a source of the same file gave.
+    ///
+    /// # Errors
+    /// [`SourceErrorKind::Open`] and [`SourceErrorKind::Read`], and what is wrong with the beginning of the file.
+    pub fn open_at(path: &Path, place: ResumePoint) -> Result<Self, SourceError> {
+        let name = path.to_string_lossy().into_owned();
+        let opened = File::open(path).map_err(SourceErrorKind::Open).and_then(|mut file| {
+            let mut beginning = Vec::new();
+            file.by_ref()
+                .take(place.beginning)
+                .read_to_end(&mut beginning)
+                .and_then(|_| file.seek(SeekFrom::Start(place.offset)))
+                .map_err(SourceErrorKind::Read)?;
+            Ok(std::io::Cursor::new(beginning).chain(file))
+        });
+        let input = match opened {
+            Ok(input) => input,
+            Err(kind) => return Err(unopened(name, kind)),
+        };
+        let mut source =
+            Self::of([CaptureFileReader::new(name, Box::new(input), None, (WINDOW, &Windows::default()))]);
+        if place.frame.0 > 1 {
+            source.next()?;
+            source.number = place.frame.0 - 1;
+        }
+        Ok(source)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(name: &str) -> std::path::PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("captures").join(name)
+    }
+
+    #[test]
+    fn from_any_place_the_frames_are_the_same_with_their_numbers() {
+        let path = path("rxe-v42.pcap");
+        let mut places = Vec::new();
+        let mut source = CaptureSource::open([&path]).unwrap();
+        let mut all = Vec::new();
+        while let Some(frame) = source.next().unwrap() {
+            all.push((frame.number, frame.time, frame.bytes.to_vec()));
+            places.extend(source.place());
+        }
+        assert_eq!(places.len(), all.len());
+        for place in places.into_iter().step_by(97) {
+            let mut again = CaptureSource::open_at(&path, place).unwrap();
+            let mut rest = all[place.frame.0 as usize - 1..].iter();
+            for (number, time, bytes) in rest.by_ref().take(20) {
+                let frame = again.next().unwrap().unwrap();
+                assert_eq!((frame.number, frame.time, frame.bytes), (*number, *time, bytes.as_slice()));
+            }
+        }
+    }
+
+    #[test]
+    fn a_compressed_file_has_no_places() {
+        let plain = std::fs::read(path("rxe-v42.pcap")).unwrap();
+        let packed = super::super::compression::tests::gzip(&plain);
+        let mut source = CaptureSource::from_reader("test", std::io::Cursor::new(packed));
+        source.next().unwrap();
+        assert_eq!(source.place(), None);
+    }
+}

@@ -1,0 +1,132 @@
+//! Times of a pcapng interface (draft-ietf-opsawg-pcapng, section 4.2, if_tsresol and if_tsoffset).
+
+use nfsrdma_dissectors::frame::Timestamp;
+
+const NANOSECONDS: u64 = 1_000_000_000;
+
+/// What a tick of an interface's clock is, and when its ticks begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct InterfaceClock {
+    tick: Tick,
+    /// Added to every time, in nanoseconds.
+    offset: i128,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tick {
+    /// So many nanoseconds.
+    Nanoseconds(u64),
+    /// So many ticks are a nanosecond.
+    PerNanosecond(u128),
+    /// 2 to the power of this are a second.
+    Binary(u32),
+}
+
+impl Default for InterfaceClock {
+    /// Microseconds since 1970, as where an interface says nothing else.
+    fn default() -> Self {
+        Self { tick: Tick::Nanoseconds(1000), offset: 0 }
+    }
+}
+
+impl InterfaceClock {
+    /// Takes the value of if_tsresol: the negative power of 10, or of 2 where the highest bit is set.
+    pub(super) fn set_resolution(&mut self, resolution: u8) {
+        let power = u32::from(resolution & 0x7f);
+        self.tick = if resolution & 0x80 != 0 {
+            Tick::Binary(power)
+        } else if let Some(below) = 9_u32.checked_sub(power) {
+            Tick::Nanoseconds(10_u64.saturating_pow(below))
+        } else {
+            Tick::PerNanosecond(10_u128.saturating_pow(power.saturating_sub(9)))
+        };
+    }
+
+    /// A clock whose tick is a number of nanoseconds.
+    pub(super) fn of_nanoseconds(tick: u64) -> Self {
+        Self { tick: Tick::Nanoseconds(tick), offset: 0 }
+    }
+
+    /// Digits of a second that it tells, of those that [`Timestamp`] has; a tick that is no power of 10 takes all 9.
+    pub(super) fn digits(&self) -> u8 {
+        match self.tick {
+            Tick::Nanoseconds(tick) => 9_u32.saturating_sub(tick.checked_ilog10().unwrap_or(0)) as u8,
+            Tick::PerNanosecond(_) | Tick::Binary(_) => 9,
+        }
+    }
+
+    /// What is added to every time, in seconds.
+    pub(super) fn offset(&self) -> i64 {
+        i64::try_from(self.offset / i128::from(NANOSECONDS)).unwrap_or_default()
+    }
+
+    /// Takes the value of if_tsoffset, in seconds.
+    pub(super) fn set_offset(&mut self, seconds: i64) {
+        self.offset = i128::from(seconds) * i128::from(NANOSECONDS);
+    }
+
+    /// The time of a number of ticks: rounded down to nanoseconds, and held within the range of [`Timestamp`].
+    #[inline]
+    pub(super) fn time(&self, ticks: u64) -> Timestamp {
+        let nanoseconds = match self.tick {
+            Tick::Nanoseconds(each) => u128::from(ticks) * u128::from(each),
+            Tick::PerNanosecond(ticks_of_one) => u128::from(ticks) / ticks_of_one,
+            Tick::Binary(power) => (u128::from(ticks) * u128::from(NANOSECONDS)) >> power,
+        };
+        // Below 2^94 each, so that neither the conversion nor the sum can overflow.
+        let sum = nanoseconds as i128 + self.offset;
+        Timestamp(i64::try_from(sum).unwrap_or(if sum < 0 { i64::MIN } else { i64::MAX }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(resolution: u8, offset: i64, ticks: u64) -> i64 {
+        let mut clock = InterfaceClock::default();
+        clock.set_resolution(resolution);
+        clock.set_offset(offset);
+        clock.time(ticks).0
+    }
+
+    #[test]
+    fn microseconds_are_the_default() {
+        assert_eq!(InterfaceClock::default().time(1_500_000), Timestamp(1_500_000_000));
+    }
+
+    #[test]
+    fn powers_of_ten_to_nanoseconds_are_exact() {
+        assert_eq!(time(0, 0, 3), 3_000_000_000);
+        assert_eq!(time(3, 0, 1_234), 1_234_000_000);
+        assert_eq!(time(9, 0, 1_234), 1_234);
+    }
+
+    #[test]
+    fn finer_than_nanoseconds_is_rounded_down() {
+        assert_eq!(time(12, 0, 1_234_999), 1_234);
+        assert_eq!(time(28, 0, 10_000_000_000_000_000_000), 1);
+        assert_eq!(time(127, 0, u64::MAX), 0);
+    }
+
+    #[test]
+    fn powers_of_two_divide_the_second() {
+        assert_eq!(time(0x80 | 1, 0, 3), 1_500_000_000);
+        assert_eq!(time(0x80 | 10, 0, 1025), 1_000_976_562);
+        assert_eq!(time(0x80 | 32, 0, (7 << 32) | 1 << 31), 7_500_000_000);
+        assert_eq!(time(0xff, 0, u64::MAX), 0);
+    }
+
+    #[test]
+    fn the_offset_is_in_seconds_and_may_be_negative() {
+        assert_eq!(time(9, -2, 500_000_000), -1_500_000_000);
+        assert_eq!(time(6, 1_700_000_000, 1), 1_700_000_000_000_001_000);
+    }
+
+    #[test]
+    fn what_no_timestamp_can_hold_is_held_at_its_ends() {
+        assert_eq!(time(0, 0, u64::MAX), i64::MAX);
+        assert_eq!(time(0, i64::MAX, u64::MAX), i64::MAX);
+        assert_eq!(time(9, i64::MIN, 0), i64::MIN);
+    }
+}

@@ -1,0 +1,127 @@
+//! Taking something to another program: a value, the filter for it, the command that shows it again.
+
+use nfsrdma_dissectors::frame::FrameNumber;
+
+use crate::tui::clipboard;
+use crate::tui::reload::{DetailSubject, TransactionReloadKey};
+
+use super::{App, FocusPane};
+
+impl App {
+    fn copy(&mut self, text: &str) {
+        self.sequences.push(clipboard::sequence(text));
+        self.tell(format!("copied: {text}"));
+    }
+
+    /// The value under the cursor: of a field, or of the line.
+    pub(super) fn copy_value(&mut self) {
+        let text = match self.part {
+            FocusPane::Tree | FocusPane::Bytes if self.view.has_tree() => self.tree.chosen().map(|line| {
+                let text = line.text();
+                line.literal
+                    .clone()
+                    .or(text.split_once(": ").map(|(_, value)| value.to_owned()))
+                    .unwrap_or(text)
+            }),
+            _ => self.row_value(),
+        };
+        match text {
+            Some(text) => self.copy(text.trim_end()),
+            None => self.complain("nothing is chosen"),
+        }
+    }
+
+    pub(super) fn copy_filter(&mut self) {
+        match self.filter_for_value() {
+            Ok(filter) => self.copy(&filter),
+            Err(what) => self.complain(what),
+        }
+    }
+
+    /// Shows only what has the value under the cursor, too.
+    pub(super) fn filter_value(&mut self) {
+        match self.filter_for_value() {
+            Ok(filter) => {
+                let filter = match &self.side().filter {
+                    Some((_, before)) if *before != filter => format!("({before}) && {filter}"),
+                    _ => filter,
+                };
+                self.set_filter(&filter);
+            }
+            Err(what) => self.complain(what),
+        }
+    }
+
+    /// The commands that show what is chosen again.
+    pub(super) fn copy_command(&mut self) {
+        let Some(paths) = self.capture.paths() else {
+            return self.complain("what came once cannot be shown again");
+        };
+        let files: Vec<String> = paths.iter().map(|path| quoted(&path.to_string_lossy())).collect();
+        let files = files.join(" ");
+        let (ours, frames) = match self.subject() {
+            None => return self.complain("nothing is chosen"),
+            Some(DetailSubject::Frame(frame)) => {
+                let ours =
+                    format!("nfsrdma-inspect --view frames -V -Y 'frame.number == {}' {files}", frame.0);
+                (ours, vec![frame])
+            }
+            Some(subject @ DetailSubject::Transaction(TransactionReloadKey { index, first, last, .. })) => {
+                let detail = self.tree.detail.as_ref().filter(|detail| detail.subject == subject);
+                let frames = detail.map_or(vec![first, last], |detail| detail.frames.clone());
+                (format!("nfsrdma-inspect -V -Y 'nfsrdma.index == {index}' {files}"), frames)
+            }
+        };
+        // tshark reads one file.
+        let text = match paths {
+            [_] => format!("{ours}\ntshark -V -r {files} -Y 'frame.number in {{{}}}'", ranges(&frames)),
+            _ => ours,
+        };
+        self.sequences.push(clipboard::sequence(&text));
+        self.tell(format!("copied:\n{text}"));
+    }
+}
+
+/// Text as a shell takes it for one word.
+fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
+/// `590, 592..595`.
+fn ranges(frames: &[FrameNumber]) -> String {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for frame in frames {
+        match ranges.last_mut() {
+            Some((_, end)) if *end + 1 >= frame.0 => *end = frame.0,
+            _ => ranges.push((frame.0, frame.0)),
+        }
+    }
+    let text = ranges.iter().map(|(start, end)| match start == end {
+        true => start.to_string(),
+        false => format!("{start}..{end}"),
+    });
+    text.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_put_together() {
+        let frames = [590, 592, 593, 593, 594, 600].map(FrameNumber);
+        assert_eq!(ranges(&frames), "590, 592..594, 600");
+        assert_eq!(ranges(&[]), "");
+    }
+
+    #[test]
+    fn a_shell_takes_each_name_for_one_word() {
+        assert_eq!(quoted("captures/rxe-v42.pcap"), "captures/rxe-v42.pcap");
+        assert_eq!(quoted("my file's.pcap"), r"'my file'\''s.pcap'");
+        assert_eq!(quoted(""), "''");
+    }
+}

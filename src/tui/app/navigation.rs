@@ -1,0 +1,219 @@
+//! Moving about, and looking for rows.
+
+use std::time::{Duration, Instant};
+
+use crate::tui::model::RowEntry;
+use crate::tui::search::{self, RunningSearch, SearchTarget};
+
+use super::view_rows::ViewRows;
+use super::{App, FocusPane, TableViewState, TuiView};
+
+/// How long rows are looked at before keys are heard again.
+const STRETCH: Duration = Duration::from_millis(8);
+/// How many times the median of its operation makes a Transaction slow.
+const SLOW: u64 = 4;
+
+/// What is told while what is looked for may still come.
+const LOOKING_ON: &str = "looking on in what is being read; Esc stops";
+
+impl App {
+    /// Where the table of the view stands.
+    pub(in crate::tui) fn table(&self) -> TableViewState {
+        self.table_number().and_then(|number| self.tables.get(number)).copied().unwrap_or_default()
+    }
+
+    pub(in crate::tui) fn table_mut(&mut self) -> Option<&mut TableViewState> {
+        let number = self.table_number()?;
+        self.tables.get_mut(number)
+    }
+
+    fn table_number(&self) -> Option<usize> {
+        match self.view.rows() {
+            ViewRows::Table(_, number) => Some(number),
+            ViewRows::Transactions | ViewRows::Frames => None,
+        }
+    }
+
+    /// Whether the waterfall stands in the place of the tree.
+    pub(in crate::tui) fn shows_waterfall(&self) -> bool {
+        self.has_waterfall && self.view == TuiView::Transactions
+    }
+
+    /// Moves by some lines, in the part of the screen where keys act.
+    pub(super) fn move_by(&mut self, by: isize) {
+        match self.part {
+            FocusPane::List => self.move_rows(by),
+            FocusPane::Tree if self.shows_waterfall() => self.tree.step_bar(by),
+            FocusPane::Tree => self.tree.step(by),
+            FocusPane::Bytes => {
+                let top = self.tree.bytes_top.unwrap_or(0).saturating_add_signed(by);
+                self.tree.bytes_top = Some(top.min(1 << 24));
+            }
+        }
+    }
+
+    /// Moves by pages of the part of the screen where keys act.
+    pub(super) fn move_pages(&mut self, by: isize) {
+        let area = match self.part {
+            FocusPane::List => self.areas.list,
+            FocusPane::Tree => self.areas.tree,
+            FocusPane::Bytes => self.areas.bytes,
+        };
+        let lines = isize::try_from(area.height.max(2)).unwrap_or(2) - 1;
+        self.move_by(by * lines);
+    }
+
+    /// To the left or to the right.
+    pub(super) fn sideways(&mut self, is_right: bool) {
+        match self.part {
+            FocusPane::Tree if self.view.has_tree() => self.tree.turn(is_right),
+            FocusPane::List => self.scroll_columns(is_right),
+            FocusPane::Tree | FocusPane::Bytes => {}
+        }
+    }
+
+    /// To the next part of the screen that there is.
+    pub(super) fn next_part(&mut self, steps: usize) {
+        if !self.view.has_tree() {
+            return;
+        }
+        let mut parts = vec![FocusPane::List, FocusPane::Tree];
+        if self.areas.bytes.height > 0 {
+            parts.push(FocusPane::Bytes);
+        }
+        let at = parts.iter().position(|part| *part == self.part).unwrap_or(0);
+        // Two steps forward are one back where there are three, and as good as one where there are two.
+        let steps = if parts.len() == 2 { 1 } else { steps };
+        self.part = parts.get((at + steps) % parts.len()).copied().unwrap_or_default();
+    }
+
+    /// Begins to look for text: in the tree if keys act there, else in the rows.
+    pub(super) fn search_for(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        self.searched = Some(text.to_ascii_lowercase());
+        self.search_on(true);
+    }
+
+    pub(super) fn search_on(&mut self, is_forward: bool) {
+        let Some(text) = self.searched.clone() else {
+            return self.complain("nothing was searched for; / searches");
+        };
+        if self.view.has_tree() && self.part != FocusPane::List {
+            self.part = FocusPane::Tree;
+            self.has_waterfall = false;
+            if !self.tree.find(&text, is_forward) {
+                self.complain(SearchTarget::Text(text).missing());
+            }
+        } else {
+            self.search_rows(text, is_forward);
+        }
+    }
+
+    /// Goes where the text says.
+    pub(super) fn go_to(&mut self, text: &str) {
+        let start = self.all.tables.times.map(|(start, _)| start);
+        match search::place(text, start) {
+            Ok(target) => self.go_to_place(target),
+            Err(text) => self.complain(text),
+        }
+    }
+
+    /// Begins to look for the next row of a kind.
+    pub(super) fn hunt(&mut self, target: SearchTarget, is_forward: bool) {
+        self.view = TuiView::Transactions;
+        let count = self.list.len(self.rows());
+        self.hunt = Some(RunningSearch::new(target, is_forward, self.list.at, count));
+        self.list.has_tail = false;
+        // What is near is found before the next key.
+        self.go_on_hunting();
+    }
+
+    /// Looks at some more rows; whether the search ended.
+    pub(super) fn go_on_hunting(&mut self) -> bool {
+        let Some(mut hunt) = self.hunt.take() else { return false };
+        let start = Instant::now();
+        let count = self.list.len(self.rows());
+        let is_sorted = self.list.sort.is_some();
+        // The last rows come together with the news that there are no more.
+        if hunt.left == 0 && hunt.is_forward {
+            match is_sorted {
+                false => hunt.extend(count),
+                // New rows are sorted in anywhere.
+                true if hunt.is_of_another(count) => hunt = RunningSearch::from_start(hunt.target, count),
+                true => {}
+            }
+        }
+        // What is still being read may have it, and what is not sorted in yet.
+        let may_come = hunt.is_forward && (!self.side().progress.is_over || self.list.is_stale(self.rows()));
+        while hunt.left > 0 {
+            let is_it = self
+                .list
+                .entry(self.rows(), hunt.next)
+                .is_some_and(|entry| self.is_target(&hunt.target, &entry));
+            if is_it {
+                self.list.at = hunt.next;
+                // Something else may have been told since.
+                self.message.take_if(|message| message.text == LOOKING_ON);
+                // What was far away is shown with what is around it.
+                let height = usize::from(self.areas.list.height);
+                if !(self.list.top..self.list.top + height).contains(&hunt.next) {
+                    self.list.top = hunt.next.saturating_sub(height / 2);
+                }
+                self.part = FocusPane::List;
+                if hunt.has_wrapped {
+                    let from = if hunt.is_forward { "first" } else { "last" };
+                    self.tell(format!("going on from the {from}"));
+                }
+                return true;
+            }
+            hunt.step();
+            if hunt.left % 256 == 0 && start.elapsed() > STRETCH {
+                self.hunt = Some(hunt);
+                return false;
+            }
+        }
+        if may_come {
+            let is_news = self.message.is_none();
+            if is_news {
+                self.tell(LOOKING_ON);
+            }
+            self.hunt = Some(hunt);
+            return is_news;
+        }
+        let forgotten = match self.rows().forgotten() {
+            0 => String::new(),
+            count => format!(" among those in memory; {count} are forgotten (--max-memory)"),
+        };
+        self.complain(hunt.target.missing() + &forgotten);
+        true
+    }
+
+    fn is_target(&self, target: &SearchTarget, entry: &RowEntry<'_>) -> bool {
+        let row = entry.row;
+        match target {
+            SearchTarget::Text(text) => search::has_text(entry, text),
+            SearchTarget::Incomplete => row.is_incomplete,
+            SearchTarget::Failed => row.has_failed,
+            SearchTarget::Slow => self.is_slow(entry),
+            SearchTarget::Marked => self.is_marked(entry),
+            SearchTarget::Frame(frame) => (row.first..=row.last).contains(frame),
+            SearchTarget::Xid(xid) => row.xid == *xid,
+            SearchTarget::Index(index) => row.index == *index,
+            SearchTarget::Time(time) => row.time >= *time,
+        }
+    }
+
+    /// Whether a Transaction took long: by what was asked for, or several times the median of its operation.
+    pub(in crate::tui) fn is_slow(&self, entry: &RowEntry<'_>) -> bool {
+        let Some(latency) = entry.row.latency else { return false };
+        match self.options.slow {
+            Some(slow) => latency >= slow,
+            None => {
+                let median = self.all.tables.median(entry.name());
+                median.is_some_and(|median| latency > median.saturating_mul(SLOW))
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! A pass with what it has brought: all Transactions, or those that a filter selects.
+
+use crate::filter::Filter;
+use crate::source::ResumePoint;
+use crate::tui::capture::CaptureHandle;
+use crate::tui::model::TransactionRows;
+use crate::tui::model::activity::LiveActivity;
+use crate::tui::model::tables::ViewTables;
+use crate::tui::pass_channel::PassProgress;
+use crate::tui::read_pass::{PassSettings, ReadPass};
+
+/// A pass and its rows and tables.
+#[derive(Debug)]
+pub(in crate::tui) struct PassView {
+    pub(in crate::tui) pass: ReadPass,
+    pub(in crate::tui) rows: TransactionRows,
+    pub(in crate::tui) tables: ViewTables,
+    pub(in crate::tui) activity: LiveActivity,
+    pub(in crate::tui) progress: PassProgress,
+    pub(in crate::tui) errors: Vec<String>,
+    /// The filter and its text.
+    pub(in crate::tui) filter: Option<(Filter, String)>,
+}
+
+impl PassView {
+    /// Starts a pass; `first` is the one over everything, where there is one already.
+    pub(super) fn start(
+        capture: &CaptureHandle,
+        filter: Option<(Filter, String)>,
+        manner: &PassSettings,
+        first: Option<&Self>,
+    ) -> Self {
+        let names = first.filter(|_| capture.is_once()).map(|first| first.pass.names.clone());
+        let condition = filter.as_ref().map(|(filter, _)| filter.clone());
+        Self {
+            pass: ReadPass::start(capture.clone(), condition, manner.clone(), names),
+            rows: TransactionRows::new(0),
+            tables: ViewTables::default(),
+            activity: LiveActivity::default(),
+            progress: PassProgress::default(),
+            errors: Vec::new(),
+            filter,
+        }
+    }
+
+    /// Takes what the pass has found; `near` is the row that is looked at. Gives new places to read from, and tells whether
+    /// there was anything.
+    pub(super) fn take(&mut self, near: usize) -> (Vec<ResumePoint>, bool) {
+        let mail = self.pass.take();
+        let before = self.progress;
+        let mut is_new = !mail.pages.is_empty() || mail.tables.is_some() || !mail.errors.is_empty();
+        for page in mail.pages {
+            self.rows.push(page, near);
+        }
+        if let Some(tables) = mail.tables {
+            self.tables = *tables;
+        }
+        if let Some(activity) = mail.activity {
+            self.activity = *activity;
+            is_new = true;
+        }
+        self.errors.extend(mail.errors);
+        self.progress = mail.progress.unwrap_or(before);
+        is_new |= self.progress != before;
+        (mail.places, is_new)
+    }
+}

@@ -1,0 +1,51 @@
+//! Saving what is marked, chosen or shown.
+
+use std::path::PathBuf;
+
+use crate::tui::reload::ReloadRequest;
+use crate::tui::save::{SaveRequest, SaveSelection};
+
+use super::App;
+
+impl App {
+    /// Saves to the file that was typed. Behind it, `all` means every Transaction shown, and `control` the control frames of
+    /// their connections as well.
+    pub(super) fn save_to(&mut self, text: &str) {
+        let (mut path, mut is_all, mut has_control) = (text.trim(), false, false);
+        loop {
+            if let Some(before) = path.strip_suffix(" all") {
+                (path, is_all) = (before.trim(), true);
+            } else if let Some(before) = path.strip_suffix(" control") {
+                (path, has_control) = (before.trim(), true);
+            } else {
+                break;
+            }
+        }
+        if path.is_empty() {
+            return;
+        }
+        let Some(what) = self.chosen_to_save(is_all) else { return self.complain("nothing is chosen") };
+        self.tell(format!("saving to {path} {}", self.signs.glyphs.cut));
+        self.reader.ask(ReloadRequest::Save(SaveRequest { to: PathBuf::from(path), what, has_control }));
+    }
+
+    /// What is saved: what is marked, or the Transaction of the cursor; or all that is shown.
+    fn chosen_to_save(&self, is_all: bool) -> Option<SaveSelection> {
+        let is_once = self.capture.is_once();
+        let marked = self.marked_transactions();
+        let filter = self.side().filter.as_ref().map(|(filter, _)| filter);
+        Some(match is_all {
+            // Frames that came once are looked for by what their rows say.
+            true if is_once && filter.is_some() => SaveSelection::these(self.rows().entries()),
+            true => SaveSelection::Selected(filter.cloned()),
+            false if marked.is_empty() && is_once => SaveSelection::these(self.entry().into_iter()),
+            false if marked.is_empty() => {
+                SaveSelection::Numbers([self.entry()?.row.index].into_iter().collect())
+            }
+            false if is_once => SaveSelection::these(
+                self.all.rows.entries().filter(|entry| marked.contains(&entry.row.index)),
+            ),
+            false => SaveSelection::Numbers(marked),
+        })
+    }
+}

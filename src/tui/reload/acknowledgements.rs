@@ -1,0 +1,118 @@
+//! Which frame acknowledged what a Transaction sent, and which ones refused it: ACKs and NAKs of reliable connections (InfiniBand
+//! Architecture Specification volume 1, section 9.7.5).
+
+use nfsrdma_dissectors::address::Address;
+use nfsrdma_dissectors::flow::transaction::{ConnectionName, Endpoint};
+use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
+use nfsrdma_dissectors::infiniband::{InfinibandPacket, Psn, Syndrome};
+use nfsrdma_dissectors::net::{Datagram, DatagramPayload};
+use rustc_hash::FxHashMap;
+
+use super::waterfall::{WaterfallAck, WaterfallBar, WaterfallBarKind, WaterfallPacket as Timed};
+
+/// A packet of a reliable connection, as far as its acknowledgement needs it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReliablePacket {
+    destination: Address,
+    destination_qp: u32,
+    psn: Psn,
+    /// Of an acknowledgement, and of an RDMA Read response, which is one too.
+    syndrome: Option<Syndrome>,
+}
+
+impl ReliablePacket {
+    /// The packet of a datagram; `None` where it carries none of InfiniBand or RoCE.
+    pub(super) fn of(datagram: &Datagram<'_>) -> Option<Self> {
+        let DatagramPayload::Infiniband(InfinibandPacket { bth, aeth, .. }) = &datagram.carried else {
+            return None;
+        };
+        Some(Self {
+            destination: datagram.destination,
+            destination_qp: bth.destqp.0,
+            psn: bth.psn,
+            syndrome: aeth.map(|aeth| aeth.syndrome),
+        })
+    }
+
+    fn goes_to(&self, end: &Endpoint) -> bool {
+        end.address == self.destination && end.port == Some(self.destination_qp)
+    }
+
+    /// The other end of the connection; `None` if the packet goes to neither of them.
+    fn sender<'c>(&self, connection: &'c ConnectionName) -> Option<&'c Endpoint> {
+        match (self.goes_to(&connection.client), self.goes_to(&connection.server)) {
+            (true, false) => Some(&connection.server),
+            (false, true) => Some(&connection.client),
+            _ => None,
+        }
+    }
+}
+
+/// An acknowledgement, or a refusal.
+struct RdmaAckPacket<'p> {
+    frame: FrameNumber,
+    time: Timestamp,
+    packet: &'p ReliablePacket,
+    syndrome: Syndrome,
+}
+
+/// Notes at each bar when what it sent was acknowledged, and adds the NAKs that refused `frames`, those of the Transaction.
+pub(super) fn mark(
+    bars: &mut Vec<WaterfallBar>,
+    connection: &ConnectionName,
+    frames: &[FrameNumber],
+    packets: &FxHashMap<FrameNumber, Timed>,
+) {
+    let reliable = |frame: &FrameNumber| packets.get(frame).and_then(|timed| timed.reliable.as_ref());
+    let mut answers: Vec<RdmaAckPacket<'_>> = packets
+        .iter()
+        .filter_map(|(frame, timed)| {
+            let packet = timed.reliable.as_ref()?;
+            let syndrome = packet.syndrome.filter(|_| packet.sender(connection).is_some())?;
+            Some(RdmaAckPacket { frame: *frame, time: timed.time, packet, syndrome })
+        })
+        .collect();
+    answers.sort_unstable_by_key(|answer| answer.frame);
+    for bar in bars.iter_mut() {
+        // A Read response answers its request, and acknowledges it.
+        if matches!(bar.kind, WaterfallBarKind::Read(_) | WaterfallBarKind::Nak(_)) {
+            continue;
+        }
+        let Some(sent) = reliable(&bar.frames.1) else { continue };
+        let Some(sender) = sent.sender(connection) else { continue };
+        let behind = answers.partition_point(|answer| answer.frame <= bar.frames.1);
+        // An ACK acknowledges everything up to its PSN.
+        let covers = |answer: &&RdmaAckPacket<'_>| {
+            matches!(answer.syndrome, Syndrome::Ack { .. })
+                && answer.packet.goes_to(sender)
+                && sent.psn.distance(answer.packet.psn) >= 0
+        };
+        bar.acknowledged = answers
+            .iter()
+            .skip(behind)
+            .find(covers)
+            .map(|answer| WaterfallAck { time: answer.time, frame: answer.frame });
+    }
+    for answer in &answers {
+        if !matches!(answer.syndrome, Syndrome::Nak(_) | Syndrome::RnrNak { .. }) {
+            continue;
+        }
+        // A NAK refuses the packet of its PSN and all that were sent behind it.
+        let refuses = |frame: &FrameNumber| {
+            let Some(sent) = reliable(frame).filter(|_| *frame < answer.frame) else { return false };
+            let is_from = sent.sender(connection).is_some_and(|sender| answer.packet.goes_to(sender));
+            is_from && answer.packet.psn.distance(sent.psn) >= 0
+        };
+        if frames.iter().any(refuses) {
+            bars.push(WaterfallBar {
+                kind: WaterfallBarKind::Nak(answer.syndrome),
+                from: answer.time,
+                to: answer.time,
+                frames: (answer.frame, answer.frame),
+                bytes: 0,
+                is_open: false,
+                acknowledged: None,
+            });
+        }
+    }
+}

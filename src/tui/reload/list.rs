@@ -1,0 +1,60 @@
+//! A stretch of the packet list.
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+
+use crate::analysis::names::FileNames;
+use crate::output::frames::FrameList;
+
+use super::{FRAMES, FrameListSlice, ReloadRequest, ReloadWorker};
+
+/// Frames before the first one that are read with them, so that what they mean is known.
+const BEFORE: u64 = 1 << 16;
+
+impl ReloadWorker {
+    /// Reads the frames; `None` if something else is wanted by now.
+    pub(super) fn frames(&mut self, question: ReloadRequest) -> Option<FrameListSlice> {
+        let ReloadRequest::Frames { first, count, screen, left, time, start } = question else { return None };
+        let mut again = self.capture.again(self.place(first, BEFORE)).ok()?;
+        let mut flow = Flow::new(FlowLimits { keep_data: false, note_steps: false, ..self.limits.clone() });
+        let mut list = FrameList::new(screen, time).scrolled(left);
+        // What is shown before the names were learnt is shown without them, as in the packet list of a file.
+        let mut names = FileNames::new(self.manner.filehandles, self.manner.memory.names_bytes());
+        let mut stretch = FrameListSlice {
+            wanted: first,
+            first,
+            width: screen.width.unwrap_or(0),
+            left,
+            ..FrameListSlice::default()
+        };
+        let mut read = 0;
+        while let Some(frame) = again.next() {
+            list.start(start.unwrap_or(frame.time));
+            let (datagram, meaning) = flow.observed_frame(&frame, &mut NullObserver);
+            names.learn_frame(&flow);
+            if frame.number >= first {
+                if stretch.lines.is_empty() {
+                    stretch.first = frame.number;
+                }
+                let mut line = Vec::new();
+                list.frame(&mut line, &frame, &datagram, meaning, &flow, &mut names).ok()?;
+                let line = String::from_utf8_lossy(&line);
+                let mut lines = line.lines().map(str::to_owned);
+                if stretch.header.is_empty() {
+                    stretch.header = lines.next().unwrap_or_default();
+                }
+                stretch.lines.extend(lines);
+            }
+            while flow.next_transaction().is_some() {}
+            if stretch.lines.len() >= count {
+                break;
+            }
+            read += 1;
+            if read % FRAMES == 0 && self.is_stale() {
+                // Asked for again when what is wanted now is there.
+                return None;
+            }
+        }
+        Some(stretch)
+    }
+}

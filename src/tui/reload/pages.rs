@@ -1,0 +1,66 @@
+//! A page of rows that was forgotten. It is made as it was made first: by reading from the start, because numbers, names and
+//! connections follow from all that was before.
+
+use nfsrdma_dissectors::flow::Flow;
+
+use crate::analysis::names::FileNames;
+use crate::filter::FilterRunner;
+use crate::tui::model::row::{PAGE, RowPage, RowWriter};
+
+use super::{FRAMES, ReloadRequest, ReloadResponse, ReloadWorker};
+
+impl ReloadWorker {
+    /// Reads until the page is there; `None` if something else is wanted by now.
+    pub(super) fn page(&mut self, question: ReloadRequest) -> Option<ReloadResponse> {
+        let ReloadRequest::Page { number, filter } = question else { return None };
+        let (filter, text) = match filter {
+            Some((filter, text)) => (Some(filter), Some(text)),
+            None => (None, None),
+        };
+        let first = number * PAGE;
+        let mut again = self.capture.again(None).ok()?;
+        let mut flow = Flow::new(self.manner.limits.clone());
+        let mut selection =
+            filter.map(|filter| FilterRunner::telling(filter, self.manner.filehandles, &self.manner.memory));
+        let mut names = FileNames::new(self.manner.filehandles, self.manner.memory.names_bytes());
+        let mut writer = RowWriter::new(self.manner.glyphs);
+        let (mut page, mut rows, mut count) = (RowPage::default(), 0, 0);
+        loop {
+            let is_over = match again.next() {
+                Some(frame) => {
+                    match &mut selection {
+                        Some(selection) => selection.note(&frame, &mut flow),
+                        None => _ = flow.frame(&frame),
+                    }
+                    false
+                }
+                None => {
+                    flow.finish();
+                    true
+                }
+            };
+            while let Some((key, transaction)) = flow.next_named() {
+                transaction.read(|reading| {
+                    let facts = reading.facts();
+                    names.learn(&transaction, reading, &facts);
+                    if let Some(selection) = &mut selection
+                        && selection.transaction(key, &transaction, reading).is_none()
+                    {
+                        return;
+                    }
+                    if rows >= first && page.len() < PAGE {
+                        writer.add(&mut page, &transaction, reading, &facts, names.about());
+                    }
+                    rows += 1;
+                });
+            }
+            if is_over || page.len() == PAGE {
+                return Some(ReloadResponse::Page { number, filter: text, page });
+            }
+            count += 1;
+            if count % FRAMES == 0 && self.is_stale() {
+                return None;
+            }
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! A Transaction, or a frame, read again with all its bytes.
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::flow::transaction::{ConnectionName, RpcMessageKind, Transaction};
+use nfsrdma_dissectors::flow::{Flow, FrameEvent, FrameKind, TransactionKey};
+use nfsrdma_dissectors::frame::{Frame, FrameNumber};
+use nfsrdma_dissectors::net::{Datagram, DatagramPayload};
+use rustc_hash::FxHashMap;
+
+use crate::output::tree::{ByteRangeOrigin, FrameStore, TreeView};
+use crate::source::ResumePoint;
+use crate::tui::capture::FrameCopy;
+
+use super::acknowledgements::ReliablePacket;
+use super::waterfall::{Waterfall, WaterfallPacket};
+use super::{DetailSubject, FRAMES, ReloadWorker, SubjectDetail, TransactionReloadKey};
+
+/// Frames before the first one of a Transaction that are read with it: they tell which queue pairs belong together, and where
+/// messages begin.
+const BEFORE: u64 = 4096;
+/// Frames behind the last one in which its acknowledgement is looked for.
+const BEHIND: u64 = 64;
+/// Bytes of frames that are held at most.
+const HELD: usize = 64 << 20;
+/// Packets of which the times are held at most.
+const PACKETS: usize = 1 << 20;
+
+/// Frames that were held, by number.
+#[derive(Debug, Default)]
+struct ReloadedFrames {
+    frames: FxHashMap<FrameNumber, FrameCopy>,
+    bytes: usize,
+}
+
+impl ReloadedFrames {
+    fn hold(&mut self, frame: &Frame<'_>) {
+        if self.bytes + frame.bytes.len() <= HELD {
+            self.bytes += frame.bytes.len();
+            self.frames.insert(frame.number, FrameCopy::of(frame));
+        }
+    }
+}
+
+impl FrameStore for ReloadedFrames {
+    fn frame(&self, number: FrameNumber) -> Option<Frame<'_>> {
+        self.frames.get(&number).map(FrameCopy::frame)
+    }
+}
+
+/// How a reading ended.
+enum ReloadOutcome {
+    Found(Box<ReloadedTransaction>),
+    /// What came out is not what the row says, or nothing came.
+    Different,
+    /// Something else is wanted.
+    Stale,
+}
+
+struct ReloadedTransaction {
+    transaction: Transaction,
+    steps: Vec<FrameEvent>,
+    packets: FxHashMap<FrameNumber, WaterfallPacket>,
+    held: ReloadedFrames,
+}
+
+impl ReloadWorker {
+    /// Reads a subject; `None` if something else is wanted by now.
+    pub(super) fn detail(&mut self, subject: DetailSubject) -> Option<SubjectDetail> {
+        let wanted = match subject {
+            DetailSubject::Transaction(wanted) => wanted,
+            DetailSubject::Frame(number) => return self.frame_detail(number),
+        };
+        let near = self.place(wanted.first, BEFORE);
+        let mut outcome = ReloadOutcome::Different;
+        for place in near.map(Some).into_iter().chain([None]) {
+            outcome = self.look_for(wanted, place);
+            if !matches!(outcome, ReloadOutcome::Different) {
+                break;
+            }
+        }
+        match outcome {
+            ReloadOutcome::Found(found) => Some(self.told(wanted, *found)),
+            ReloadOutcome::Stale => None,
+            ReloadOutcome::Different if self.capture.is_once() => Some(SubjectDetail::missing(
+                subject,
+                "its frames are gone: they came once, and later ones took their room",
+            )),
+            ReloadOutcome::Different => {
+                Some(SubjectDetail::missing(subject, "the capture changed while it was looked at"))
+            }
+        }
+    }
+
+    /// Reads from a place until the Transaction is there; from the start of the capture until it is given out under its
+    /// number.
+    fn look_for(&mut self, wanted: TransactionReloadKey, place: Option<ResumePoint>) -> ReloadOutcome {
+        let Ok(mut again) = self.capture.again(place) else { return ReloadOutcome::Different };
+        let from_start = place.is_none() && !self.capture.is_once();
+        let mut flow = Flow::new(self.limits.clone());
+        let mut steps: FxHashMap<TransactionKey, Vec<FrameEvent>> = FxHashMap::default();
+        let mut packets = FxHashMap::default();
+        let mut held = ReloadedFrames::default();
+        let mut count = 0;
+        loop {
+            let frame = again.next();
+            let is_over = match frame {
+                Some(frame) => {
+                    count += 1;
+                    let number = frame.number;
+                    let is_near = number >= wanted.first && number <= wanted.last;
+                    let (datagram, _) = flow.observed_frame(&frame, &mut NullObserver);
+                    if is_near {
+                        held.hold(&frame);
+                    }
+                    let is_behind = number > wanted.last && number.0 <= wanted.last.0 + BEHIND;
+                    if (is_near || is_behind) && packets.len() < PACKETS {
+                        packets.insert(number, packet(&frame, &datagram));
+                    }
+                    for step in flow.steps().iter().filter(|step| step.frame >= wanted.first) {
+                        steps.entry(step.key).or_default().push(*step);
+                    }
+                    !from_start && number.0 >= wanted.last.0 + BEHIND
+                }
+                None => true,
+            };
+            if is_over {
+                flow.finish();
+            }
+            while let Some((key, transaction)) = flow.next_named() {
+                if wanted.is(&transaction) {
+                    let steps = steps.remove(&key).unwrap_or_default();
+                    return ReloadOutcome::Found(Box::new(ReloadedTransaction {
+                        transaction,
+                        steps,
+                        packets,
+                        held,
+                    }));
+                }
+                steps.remove(&key);
+            }
+            if is_over {
+                return ReloadOutcome::Different;
+            }
+            if count % FRAMES == 0 && self.is_stale() {
+                return ReloadOutcome::Stale;
+            }
+        }
+    }
+
+    /// Puts everything into lines.
+    fn told(&mut self, wanted: TransactionReloadKey, found: ReloadedTransaction) -> SubjectDetail {
+        let ReloadedTransaction { mut transaction, steps, packets, held } = found;
+        transaction.index = wanted.index;
+        transaction.connection = ConnectionName { number: wanted.connection, ..transaction.connection };
+        let mut view = TreeView::new(self.screen).with_literals();
+        let transaction = &transaction;
+        let lines = self.names.ask(|names| {
+            transaction.read(|reading| {
+                let facts = reading.facts();
+                names.look(transaction, reading, &facts);
+                view.transaction_lines(transaction, reading, &facts, names, &held).to_vec()
+            })
+        });
+        let mut bytes: FxHashMap<ByteRangeOrigin, Vec<u8>> = FxHashMap::default();
+        for line in &lines {
+            if bytes.contains_key(&line.origin) {
+                continue;
+            }
+            let of = match line.origin {
+                ByteRangeOrigin::Nothing => continue,
+                ByteRangeOrigin::Frame(number) => held.frame(number).map(|frame| frame.bytes.to_vec()),
+                ByteRangeOrigin::Message(which) => {
+                    transaction.message(which).map(|message| message.bytes.clone())
+                }
+                ByteRangeOrigin::Chunk(which) => TreeView::whole(transaction, which),
+            };
+            bytes.insert(line.origin, of.unwrap_or_default());
+        }
+        let mut frames: Vec<FrameNumber> = steps.iter().map(|step| step.frame).collect();
+        for message in [RpcMessageKind::Call, RpcMessageKind::Reply]
+            .into_iter()
+            .filter_map(|which| transaction.message(which))
+        {
+            frames.extend(&message.frames);
+        }
+        frames.sort_unstable();
+        frames.dedup();
+        SubjectDetail {
+            subject: DetailSubject::Transaction(wanted),
+            lines,
+            bytes,
+            waterfall: Waterfall::of(transaction, &steps, &packets),
+            frames,
+            problem: None,
+        }
+    }
+
+    fn frame_detail(&mut self, wanted: FrameNumber) -> Option<SubjectDetail> {
+        let subject = DetailSubject::Frame(wanted);
+        let mut again = self.capture.again(self.place(wanted, BEFORE)).ok()?;
+        let mut flow = Flow::new(self.limits.clone());
+        let mut count = 0;
+        while let Some(frame) = again.next() {
+            flow.frame(&frame);
+            count += 1;
+            if frame.number == wanted {
+                let mut view = TreeView::new(self.screen).with_literals();
+                let lines = self.names.ask(|names| view.frame_lines(&frame, &flow, names).to_vec());
+                let mut bytes: FxHashMap<ByteRangeOrigin, Vec<u8>> = FxHashMap::default();
+                bytes.insert(ByteRangeOrigin::Frame(wanted), frame.bytes.to_vec());
+                for meaning in flow.meanings() {
+                    if let FrameKind::Message { key, which } | FrameKind::MessageAgain { key, which } =
+                        *meaning
+                        && let Some(transaction) = flow.transaction(key)
+                    {
+                        let message = transaction.message(which);
+                        let inline = message.map(|message| message.bytes.clone()).unwrap_or_default();
+                        bytes.entry(ByteRangeOrigin::Message(which)).or_insert(inline);
+                        let whole = TreeView::whole(transaction, which).unwrap_or_default();
+                        bytes.entry(ByteRangeOrigin::Chunk(which)).or_insert(whole);
+                    }
+                }
+                let frames = vec![wanted];
+                let waterfall = Waterfall::default();
+                return Some(SubjectDetail { subject, lines, bytes, waterfall, frames, problem: None });
+            }
+            if frame.number > wanted {
+                break;
+            }
+            while flow.next_transaction().is_some() {}
+            if count % FRAMES == 0 && self.is_stale() {
+                return None;
+            }
+        }
+        Some(SubjectDetail::missing(subject, "the frame is gone"))
+    }
+}
+
+/// What a waterfall needs to know of a frame.
+fn packet(frame: &Frame<'_>, datagram: &Datagram<'_>) -> WaterfallPacket {
+    let (begins, bytes) = match &datagram.carried {
+        DatagramPayload::Infiniband(packet) => {
+            (Some(packet.form.place.begins()), packet.payload.length as u64)
+        }
+        _ => (None, 0),
+    };
+    WaterfallPacket { time: frame.time, begins, bytes, reliable: ReliablePacket::of(datagram) }
+}

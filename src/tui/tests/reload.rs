@@ -1,0 +1,201 @@
+//! What is read again is what was read first.
+
+use std::time::Instant;
+
+use ratatui::crossterm::event::KeyCode;
+
+use crate::output::tree::{ByteRangeOrigin, TreeLine};
+use crate::source::CaptureSource;
+use crate::tui::app::TuiView;
+use crate::tui::capture::CaptureHandle;
+use crate::tui::reload::DetailSubject;
+
+use super::{PATIENCE, Screen, TuiOptions, path};
+
+/// Goes to Transactions all over the capture, and looks at their trees: a dozen of them, because a debugging build takes
+/// its time.
+fn several(screen: &mut Screen, mut look: impl FnMut(&Screen, u64)) {
+    let count = screen.app.rows().len();
+    for number in (1..=count).step_by(count / 12 + 1) {
+        screen.press(KeyCode::Home).ask('g', &format!("#{number}"));
+        look(screen, number as u64);
+    }
+}
+
+#[test]
+fn transactions_of_every_transport_are_found_again_with_their_bytes() {
+    for name in ["rxe-v42-deleg.pcap", "rxe-v42-mid.pcap.gz", "siw-v3.pcap.gz", "tcp-v42.pcap.gz"] {
+        let mut screen = Screen::open(name, 80, 24);
+        several(&mut screen, |screen, index| {
+            let detail = screen.app.tree.detail.as_ref().unwrap();
+            assert_eq!(detail.problem, None, "{name} {index}");
+            let row = screen.app.entry().unwrap().row;
+            assert_eq!(detail.frames.first(), Some(&row.first), "{name} {index}");
+            assert!(detail.frames.last() <= Some(&row.last), "{name} {index}");
+            for line in detail.lines.iter().filter(|line| line.origin != ByteRangeOrigin::Nothing) {
+                let bytes = &detail.bytes[&line.origin];
+                assert!(
+                    line.bytes.as_ref().is_none_or(|range| range.end <= bytes.len()),
+                    "{name} {index} {line:?}"
+                );
+            }
+        });
+    }
+}
+
+/// The highlighted bytes are those of the field: its number is in them.
+#[test]
+fn the_bytes_of_a_field_hold_its_value() {
+    let mut screen = Screen::open("rxe-v42.pcap", 80, 24);
+    let mut held = 0;
+    screen.ask('g', "0xb38df27d");
+    let detail = screen.app.tree.detail.as_ref().unwrap();
+    let is_xid = |line: &&TreeLine| line.field.is_some_and(|field| field.name.ends_with(".xid"));
+    for line in detail.lines.iter().filter(is_xid) {
+        let range = line.bytes.clone().unwrap();
+        assert_eq!(&detail.bytes[&line.origin][range], 0xb38d_f27d_u32.to_be_bytes(), "{line:?}");
+        held += 1;
+    }
+    // In the RPC-over-RDMA header and in the RPC message, of Call and Reply.
+    assert_eq!(held, 4);
+}
+
+#[test]
+fn the_waterfall_is_as_long_as_the_latency_and_moves_the_bytes_of_the_chunks() {
+    for name in ["rxe-v42.pcap", "rxe-v3.pcap"] {
+        let mut screen = Screen::open(name, 80, 24);
+        several(&mut screen, |screen, index| {
+            let detail = screen.app.tree.detail.as_ref().unwrap();
+            let row = screen.app.entry().unwrap().row;
+            let (start, end) = detail.waterfall.times().unwrap();
+            assert_eq!(end.since(start), row.latency, "{name} {index}");
+            let all: u64 = detail.waterfall.bars.iter().map(|bar| bar.bytes).sum();
+            assert_eq!(all, row.bytes, "{name} {index}: {:?}", detail.waterfall);
+            assert!(detail.waterfall.bars.iter().all(|bar| !bar.is_open), "{name} {index}");
+        });
+    }
+}
+
+#[test]
+fn frames_that_come_once_are_kept_and_those_that_are_gone_are_said_to_be() {
+    let source = CaptureSource::open([path("rxe-v42.pcap")]).unwrap();
+    let mut screen =
+        Screen::of(CaptureHandle::once("a pipe", source, 900 << 10), 120, 40, TuiOptions::default());
+    assert_eq!(screen.app.rows().len(), 237);
+    // The first Transaction may have been read again before its frames went.
+    screen.press(KeyCode::End).press(KeyCode::Home);
+    assert!(screen.text().contains("its frames are gone"), "{}", screen.text());
+    screen.press(KeyCode::End);
+    let detail = screen.app.tree.detail.as_ref().unwrap();
+    assert_eq!(detail.problem, None);
+    assert!(detail.lines.len() > 20);
+}
+
+/// A capture that comes once, all of it taken up, of which only so many bytes of frames are kept.
+fn once(name: &str, room: usize, width: u16) -> Screen {
+    let source = CaptureSource::open([path(name)]).unwrap();
+    Screen::of(CaptureHandle::once("a pipe", source, room / 2 * 3), width, 40, TuiOptions::default())
+}
+
+/// Saves, and waits until that is done; gives what is said.
+fn save(screen: &mut Screen, to: &str) -> String {
+    screen.ask('W', to);
+    let start = Instant::now();
+    while screen.last_line().starts_with("saving") {
+        assert!(start.elapsed() < PATIENCE, "{}", screen.last_line());
+        screen.settle();
+    }
+    screen.app.message.as_ref().map(|message| message.text.clone()).unwrap_or_default()
+}
+
+fn saved_frames(file: &std::path::Path) -> Vec<Vec<u8>> {
+    let mut source = CaptureSource::open([file]).unwrap();
+    let mut frames = Vec::new();
+    while let Some(frame) = source.next().unwrap() {
+        frames.push(frame.bytes.to_vec());
+    }
+    std::fs::remove_file(file).unwrap();
+    frames
+}
+
+#[test]
+fn what_came_once_is_saved_as_from_a_file() {
+    let place = |name: &str| {
+        let name = format!("nfsrdma-inspect-once-{name}-{}.pcapng", std::process::id());
+        let file = std::env::temp_dir().join(name);
+        let _ = std::fs::remove_file(&file);
+        file
+    };
+    let (kept, read) = (place("kept"), place("read"));
+    let mut from_file = Screen::open("rxe-v42.pcap", 120, 40);
+    let mut from_pipe = once("rxe-v42.pcap", 64 << 20, 120);
+    for (screen, file) in [(&mut from_file, &read), (&mut from_pipe, &kept)] {
+        screen.ask('g', "0xb38df27d").keys("m").ask('g', "0xbc8df27d").keys("m");
+        let told = save(screen, &file.display().to_string());
+        assert_eq!(told, format!("saved 2 Transactions to {}", file.display()));
+    }
+    let frames = saved_frames(&kept);
+    assert!(frames.len() > 20 && frames == saved_frames(&read));
+    // All that a filter shows.
+    from_pipe.ask('f', "nfs.opcode == READ");
+    let told = save(&mut from_pipe, &format!("{} all", kept.display()));
+    assert!(told.starts_with("saved 9 Transactions to "), "{told}");
+    assert!(saved_frames(&kept).len() > frames.len());
+}
+
+#[test]
+fn what_cannot_be_saved_of_what_came_once_is_said() {
+    let mut screen = once("rxe-v42.pcap", 600 << 10, 120);
+    let file = std::env::temp_dir().join(format!("nfsrdma-inspect-gone-{}.pcapng", std::process::id()));
+    let _ = std::fs::remove_file(&file);
+    screen.press(KeyCode::Home).keys("m").press(KeyCode::End).keys("m");
+    let told = save(&mut screen, &file.display().to_string());
+    assert!(told.starts_with("saved 1 Transaction to "), "{told}");
+    assert!(told.ends_with("; 1 are gone: later frames took their room (--max-memory)"), "{told}");
+    assert!(!saved_frames(&file).is_empty());
+    let told = save(&mut screen, "/nonexistent/file");
+    assert!(told.contains("cannot write: there is no directory /nonexistent"), "{told}");
+}
+
+#[test]
+fn a_filter_of_what_came_once_numbers_and_names_as_before_and_says_since_when_it_looked() {
+    let mut screen = once("rxe-v42.pcap", 600 << 10, 120);
+    let last = |screen: &mut Screen| {
+        screen.press(KeyCode::End);
+        let entry = screen.app.entry().unwrap();
+        (entry.row.index, entry.row.connection, entry.label().to_owned())
+    };
+    screen.ask('g', "0x318ef27d");
+    let entry = screen.app.entry().unwrap();
+    let before = (entry.row.index, entry.row.connection, entry.label().to_owned());
+    screen.keys("=");
+    assert_eq!(screen.app.rows().len(), 1, "{}", screen.text());
+    assert_eq!(last(&mut screen), before);
+    screen.keys("u").ask('f', "nfs.opcode == OPEN");
+    let text = screen.text();
+    assert!(text.contains(" of 237; only since ") && text.contains(" older frames are gone"), "{text}");
+    assert!(screen.app.rows().len() < 29);
+    screen.press(KeyCode::Home);
+    assert!(!screen.text().contains("not in the capture"), "{}", screen.text());
+    // Names that were learnt from frames which are gone.
+    screen.keys("u").ask('f', "nfsrdma.path == \"/data/w/s100\" && nfs.opcode == LOCK");
+    assert!(!screen.app.rows().is_empty(), "{}", screen.text());
+}
+
+#[test]
+fn frames_that_are_gone_are_said_to_be_in_the_packet_list() {
+    let mut screen = once("rxe-v42.pcap", 600 << 10, 120);
+    screen.keys("5").press(KeyCode::Home);
+    assert!(screen.text().contains("      1  gone: later frames took its room"), "{}", screen.text());
+}
+
+#[test]
+fn a_frame_shows_its_headers_and_the_message_that_it_completes() {
+    let mut screen = Screen::open("rxe-v42.pcap", 120, 40);
+    screen.ask('g', "0xb38df27d").keys("5");
+    assert_eq!(screen.app.view, TuiView::Frames);
+    let detail = screen.app.tree.detail.as_ref().unwrap();
+    assert_eq!(detail.subject, DetailSubject::Frame(nfsrdma_dissectors::frame::FrameNumber(590)));
+    let has = |text: &str| detail.lines.iter().any(|line| line.text().contains(text));
+    assert!(has("Base Transport Header") && has("Remote Procedure Call") && has("READ (25)"));
+}

@@ -1,0 +1,81 @@
+//! Calls that have been in flight for long, above the list: what a server that hangs is asked for.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use crate::output::PendingCallState;
+use crate::output::info_column::shorten;
+use crate::output::style::{columns as width_of, fit_words};
+use crate::output::units::HumanDuration;
+use crate::tui::app::App;
+use crate::tui::model::activity::{LiveActivity, PendingCallRow};
+use crate::tui::theme;
+
+use super::{cut_top, grouped, put, rule};
+
+/// Lines that the view below needs.
+const LEAST_BELOW: u16 = 10;
+
+/// Draws the oldest Calls in flight, as many as have room; gives what is left of the area.
+pub(super) fn draw(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
+    let activity = &app.side().activity;
+    let old = activity.old_calls().count();
+    let room = (area.height / 4).max(2).min(area.height.saturating_sub(LEAST_BELOW));
+    if old == 0 || room < 2 {
+        return area;
+    }
+    let lines = (old as u16).min(room - 1);
+    let (place, rest) = cut_top(area, lines + 1);
+    let (head, place) = cut_top(place, 1);
+    let oldest = activity.old_calls().next().map_or(0, |row| activity.age_ns(row));
+    let title = format!("No reply for {}", HumanDuration(oldest, app.signs.glyphs));
+    let counts = match usize::from(lines) < activity.old {
+        true => format!(
+            "{} of {} that wait, {} in flight",
+            lines,
+            grouped(activity.old as u64),
+            grouped(activity.in_flight as u64)
+        ),
+        false => format!("{} in flight", grouped(activity.in_flight as u64)),
+    };
+    rule(app, buffer, head, &title, &counts, true);
+    for (line, row) in activity.old_calls().take(usize::from(lines)).enumerate() {
+        put(buffer, place, line, &call(app, activity, row, usize::from(area.width)));
+    }
+    rest
+}
+
+/// A line: how old, on which connection, the operation with its file, and what it waits for.
+fn call(app: &App, activity: &LiveActivity, row: &PendingCallRow, width: usize) -> Line<'static> {
+    let glyphs = &app.signs.glyphs;
+    let age_ns = activity.age_ns(row);
+    let age = format!("{:>8}", HumanDuration(age_ns, *glyphs).to_string());
+    let mut waits = PendingCallState { age_ns, phase: row.phase, slot: row.slot }.to_string();
+    if row.copies > 1 {
+        waits = format!("{waits}, sent {}{}", glyphs.times, row.copies);
+    }
+    let connection = format!("conn {}", row.connection);
+    // A narrow screen has no room for the XID.
+    let xid = if width >= 100 { format!("  {}", row.xid) } else { String::new() };
+    let fixed = width_of(&age) + width_of(&connection) + width_of(&xid) + width_of(&waits) + 6;
+    let room = width.saturating_sub(fixed).max(8);
+    let mut label = row.label.clone();
+    shorten(row.path.clone(), room, glyphs, &mut label);
+    let label = fit_words(&label, room, glyphs).into_owned();
+    let fill = " ".repeat(room.saturating_sub(width_of(&label)));
+    let split =
+        (0..=row.name_length.min(label.len())).rev().find(|at| label.is_char_boundary(*at)).unwrap_or(0);
+    let (name, about) = label.split_at(split);
+    let styles = &app.theme.styles;
+    let operation = if row.is_reverse { styles.callback } else { styles.operation };
+    Line::from(vec![
+        Span::styled(age, app.theme.error),
+        Span::raw("  "),
+        Span::styled(name.to_owned(), theme::of(operation)),
+        Span::raw(about.to_owned() + &fill + "  "),
+        Span::styled(waits, app.theme.notice),
+        Span::styled(format!("  {connection}{xid}"), Style::new()),
+    ])
+}

@@ -1,0 +1,198 @@
+//! What is below the views: the filter that is set, what could be typed, messages, the line of input, and hints.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use crate::output::style::{columns as width_of, fit};
+use crate::output::units::HumanDuration;
+use crate::tui::app::{App, FocusPane, KeyMenu};
+use crate::tui::prompt::PromptPurpose;
+
+use super::line_wrap::wrapped;
+use super::{cut_bottom, grouped, paint, put, spans};
+
+/// Candidates that are shown.
+const CANDIDATES: u16 = 8;
+
+/// Draws what stands above the last line, if anything; gives what is left for the view.
+pub(super) fn above(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
+    if let Some(prompt) = app.prompt.as_ref().filter(|prompt| prompt.purpose == PromptPurpose::Filter) {
+        let count = (prompt.candidates.len() as u16).min(CANDIDATES).min(area.height / 2);
+        let has_error = u16::from(prompt.error.is_some());
+        let (rest, place) = cut_bottom(area, count + has_error);
+        let (candidates, error) = cut_bottom(place, has_error);
+        if let Some(problem) = &prompt.error {
+            let column = prompt.purpose.title().len() + problem.column - 1;
+            let text = fit(&problem.what, usize::from(area.width), &app.signs.glyphs).into_owned();
+            // The message stands above its place where it fits there, and begins at the left where not.
+            let indent = if column + width_of(&text) + 2 <= usize::from(area.width) { column } else { 0 };
+            put(buffer, error, 0, &Line::styled(format!("{:indent$}{text}", ""), app.theme.error));
+        }
+        let top = prompt.chosen().map_or(0, |at| (at + 1).saturating_sub(usize::from(count)));
+        for (line, candidate) in prompt.candidates.iter().skip(top).take(usize::from(count)).enumerate() {
+            let text = spans([
+                (app.theme.key, format!("  {:<34} ", candidate.name)),
+                (app.theme.dim, candidate.about.clone()),
+            ]);
+            put(buffer, candidates, line, &text);
+            if prompt.chosen() == Some(top + line) {
+                paint(buffer, candidates, line, app.theme.cursor);
+            }
+        }
+        return rest;
+    }
+    let Some(text) = selection(app) else { return area };
+    let (rest, place) = cut_bottom(area, 1);
+    let side = app.side();
+    let of = app.all.rows.len().max(side.rows.len()) as u64;
+    let mut counts = format!("{} of {}", grouped(side.rows.len() as u64), grouped(of));
+    let start = app.all.tables.times.map(|(start, _)| start);
+    if let Some(held) = app.held_packets() {
+        let (count, of) = (held.len() as u64, app.all.progress.frames);
+        let cut = if held.is_cut { "; more found no room (--max-memory)" } else { "" };
+        counts = format!("{} of {} frames{cut}", grouped(count), grouped(of));
+    }
+    if let Some(since) = side.progress.since
+        && let Some(after) = start.and_then(|start| since.since(start))
+    {
+        let after = HumanDuration(after, app.signs.glyphs);
+        counts += &format!("; only since {after}: {} older frames are gone", grouped(side.progress.gone));
+    }
+    let room = usize::from(area.width).saturating_sub(width_of(&counts) + 10);
+    let (title, text) = text;
+    let text = fit(&text, room, &app.signs.glyphs).into_owned();
+    let line = spans([
+        (app.theme.notice, format!(" {title} ")),
+        (Style::new(), text),
+        (app.theme.dim, format!("  {counts}")),
+    ]);
+    put(buffer, place, 0, &line);
+    rest
+}
+
+/// What selects the rows, with its title: the filter, or that frames are held in another order.
+fn selection(app: &App) -> Option<(&'static str, String)> {
+    match (&app.side().filter, app.held_packets()) {
+        (Some((_, text)), _) => Some(("filter", text.clone())),
+        (None, Some(_)) => Some(("sorted by", app.packets.sort.by.name().to_owned())),
+        (None, None) => None,
+    }
+}
+
+/// Lines at the bottom that a message needs; one where there is none.
+pub(super) fn height(app: &App, area: Rect) -> u16 {
+    match said(app) {
+        Some((_, text)) if app.prompt.is_none() && app.menu.is_none() => {
+            let lines = wrapped(&text, usize::from(area.width)).len();
+            // The keys stay below it.
+            u16::try_from(lines).unwrap_or(u16::MAX).clamp(1, area.height / 2) + 1
+        }
+        _ => 1,
+    }
+}
+
+/// The message, or else what is wrong with the input, and how it is drawn.
+fn said(app: &App) -> Option<(Style, String)> {
+    let style = |is_error| if is_error { app.theme.error } else { app.theme.notice };
+    let message = app.message.as_ref().map(|message| (style(message.is_error), message.text.clone()));
+    message.or_else(|| app.problem().map(|text| (style(true), text)))
+}
+
+/// Draws what is typed, told or possible; gives the place of the cursor if something is typed.
+pub(super) fn line(app: &App, buffer: &mut Buffer, area: Rect) -> Option<Position> {
+    if let Some(prompt) = &app.prompt {
+        let title = prompt.purpose.title();
+        let text = prompt.text();
+        let room = usize::from(area.width).saturating_sub(title.len() + 1).max(1);
+        // What is before the cursor moves out at the left where the line is longer than the screen.
+        let before: String = text.chars().take(prompt.cursor()).collect();
+        let past = width_of(&before).saturating_sub(room - 1);
+        let mut skipped = 0;
+        let shown: String = text
+            .chars()
+            .skip_while(|letter| {
+                let is_past = skipped < past;
+                skipped += width_of(&letter.to_string());
+                is_past
+            })
+            .collect();
+        let mut line = vec![Span::styled(title, app.theme.notice)];
+        match prompt.error.as_ref().map(|error| error.column - 1).filter(|_| past == 0) {
+            Some(column) => {
+                let end = |at: usize| shown.char_indices().nth(at).map_or(shown.len(), |(at, _)| at);
+                let (start, next) = (end(column), end(column + 1));
+                let piece = |from, to| shown.get(from..to).unwrap_or_default().to_owned();
+                line.push(Span::raw(piece(0, start)));
+                line.push(Span::styled(piece(start, next), app.theme.error.underlined()));
+                line.push(Span::raw(piece(next, shown.len())));
+            }
+            None => line.push(Span::raw(shown)),
+        }
+        put(buffer, area, 0, &Line::from(line));
+        let x = title.len() + width_of(&before) - past;
+        return Some(Position { x: area.x + (x as u16).min(area.width - 1), y: area.y });
+    }
+    let width = usize::from(area.width);
+    let text = if let Some(KeyMenu::Follow) = app.menu {
+        let keys = [("f", "file"), ("s", "slot"), ("c", "connection"), ("x", "XID"), ("Esc", "none")];
+        hints(app, &keys, "follow:", width)
+    } else if let Some((style, text)) = said(app) {
+        let (told, keys) = cut_bottom(area, 1);
+        for (line, text) in wrapped(&text, width).into_iter().enumerate() {
+            put(buffer, told, line, &Line::styled(text, style));
+        }
+        put(buffer, keys, 0, &hints(app, known(app), "", width));
+        return None;
+    } else {
+        hints(app, known(app), "", width)
+    };
+    put(buffer, area, 0, &text);
+    None
+}
+
+/// Keys that matter most where one is.
+fn known(app: &App) -> &'static [(&'static str, &'static str)] {
+    if app.help.is_some() {
+        return &[("Up Down PgUp PgDn", "scroll"), ("Esc", "back")];
+    }
+    match app.part {
+        FocusPane::List => app.view.hints(),
+        FocusPane::Tree => &[
+            ("?", "help"),
+            ("Esc", "back"),
+            ("Left Right", "close, open"),
+            ("/", "search"),
+            ("=", "filter for this value"),
+            ("y", "copy it"),
+            ("Y", "copy its filter"),
+            ("w", "waterfall"),
+            ("x", "bytes"),
+            ("z", "zoom"),
+        ],
+        FocusPane::Bytes => {
+            &[("?", "help"), ("Esc", "back"), ("Up Down", "scroll"), ("Tab", "next part"), ("x", "hide")]
+        }
+    }
+}
+
+/// Keys with what they do, as many as have room: half a word helps nobody.
+fn hints(app: &App, keys: &[(&str, &str)], title: &str, mut room: usize) -> Line<'static> {
+    let mut line = Vec::new();
+    if !title.is_empty() {
+        line.push(Span::styled(title.to_owned(), app.theme.notice));
+        room = room.saturating_sub(width_of(title));
+    }
+    for (key, what) in keys {
+        // The blank behind the last one may be beyond the edge.
+        let width = width_of(key) + width_of(what) + 2;
+        if width > room {
+            break;
+        }
+        room = room.saturating_sub(width + 1);
+        line.push(Span::styled(format!(" {key} "), app.theme.key));
+        line.push(Span::styled(format!("{what} "), app.theme.dim));
+    }
+    Line::from(line)
+}

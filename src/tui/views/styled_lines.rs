@@ -1,0 +1,95 @@
+//! Lines that other views of the program wrote with escapes for their styles.
+
+use anstyle::{AnsiColor, Style};
+use ratatui::text::{Line, Span};
+
+use crate::output::style::{Glyphs, fit_words};
+use crate::tui::theme;
+
+/// The line with its styles. What is written by [`Styled`](crate::output::style::Styled) has no other escapes.
+pub(super) fn parsed(text: &str) -> Line<'static> {
+    let mut spans = Vec::new();
+    let mut style = Style::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("\x1b[") {
+        if !before.is_empty() {
+            spans.push(Span::styled(before.to_owned(), theme::of(style)));
+        }
+        let (codes, after) = after.split_once('m').unwrap_or((after, ""));
+        for code in codes.split(';') {
+            style = match code {
+                "1" => style.bold(),
+                "2" => style.dimmed(),
+                "31" => style.fg_color(Some(AnsiColor::Red.into())),
+                "32" => style.fg_color(Some(AnsiColor::Green.into())),
+                "35" => style.fg_color(Some(AnsiColor::Magenta.into())),
+                "36" => style.fg_color(Some(AnsiColor::Cyan.into())),
+                _ => Style::new(),
+            };
+        }
+        rest = after;
+    }
+    if !rest.is_empty() {
+        spans.push(Span::styled(rest.to_owned(), theme::of(style)));
+    }
+    Line::from(spans)
+}
+
+/// The line in so many columns: where it is longer it ends with a sign, and no number of it is cut in the middle.
+pub(super) fn fitted(line: Line<'static>, width: usize, glyphs: &Glyphs) -> Line<'static> {
+    let text: String = line.spans.iter().map(|span| span.content.as_ref()).collect();
+    let cut = fit_words(&text, width, glyphs);
+    if cut == text {
+        return line;
+    }
+    let mut kept = cut.strip_suffix(glyphs.cut).unwrap_or(&cut).len();
+    let mut spans = Vec::new();
+    for span in line.spans {
+        let part = span.content.get(..kept.min(span.content.len())).unwrap_or_default().to_owned();
+        kept -= part.len();
+        let is_last = part.len() < span.content.len() || kept == 0;
+        spans.push(Span::styled(part, span.style));
+        if is_last {
+            break;
+        }
+    }
+    spans.push(Span::raw(glyphs.cut));
+    Line::from(spans)
+}
+
+/// The text of the line without its styles.
+pub(in crate::tui) fn plain(text: &str) -> String {
+    parsed(text).spans.iter().map(|span| span.content.as_ref()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::style::{StyledText, Styles};
+
+    #[test]
+    fn a_line_is_cut_between_its_words_across_styles() {
+        let line = parsed(&format!("at {} of {}", StyledText(Styles::colored().xid, "0x838df27d"), "1978"));
+        let told = |width| {
+            let line = fitted(line.clone(), width, &Glyphs::UNICODE);
+            line.spans.iter().map(|span| span.content.clone()).collect::<String>()
+        };
+        assert_eq!(told(21), "at 0x838df27d of 1978");
+        assert_eq!(told(20), "at 0x838df27d of …");
+        assert_eq!(told(12), "at …");
+        let line = fitted(line.clone(), 15, &Glyphs::UNICODE);
+        assert_eq!(line.spans[1].style, theme::of(Styles::colored().xid));
+    }
+
+    #[test]
+    fn every_style_comes_back() {
+        let styles = Styles::colored();
+        for style in [styles.header, styles.time, styles.error, styles.callback, styles.label, styles.dim] {
+            let line = parsed(&format!("a{}b", StyledText(style, "x")));
+            let (texts, seen): (Vec<_>, Vec<_>) =
+                line.spans.iter().map(|span| (span.content.clone(), span.style)).unzip();
+            assert_eq!(texts, ["a", "x", "b"]);
+            assert_eq!(seen, [theme::of(Style::new()), theme::of(style), theme::of(Style::new())]);
+        }
+    }
+}
