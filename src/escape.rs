@@ -2,7 +2,7 @@
 //! them, or not be seen.
 //!
 //! There is one function for each kind of output, all with the same characters ([`is_unsafe`]): [`line()`] for text, [`letter`]
-//! for text that has escapes of its own, [`Json`] for JSON, which reads back as the same value.
+//! for text that has escapes of its own, [`EscapedJsonFormatter`] for JSON, which reads back as the same value.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display};

@@ -1,7 +1,7 @@
 //! Signals that ask the program to end: SIGINT, SIGTERM, and SIGHUP unless it was ignored when it started (nohup).
 //!
 //! By themselves they end it at once, and leave what it has not finished. With [`watch`] the unfinished files are removed
-//! first. A command that can end in order, as a capture can, holds an [`Orderly`] ending: the first signal is told to it, and
+//! first. A command that can end in order, as a capture can, holds an [`GracefulShutdown`] ending: the first signal is told to it, and
 //! the next one ends the program.
 
 use std::fs::{self, File};

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use nfsrdma_dissectors::flow::{Flow, FlowLimits, FrameKind, GivenUp};
+use nfsrdma_dissectors::flow::{EvictedState, Flow, FlowLimits, FrameKind};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::infiniband::{Bth, BthOpcode, PartitionKey, Psn, Qpn, Reth};
 use nfsrdma_dissectors::rdma::Handle;
@@ -119,7 +119,7 @@ impl Feed {
         self.server_sends(opcode, psn, &body)
     }
 
-    fn given_up(&self, what: GivenUp) -> u64 {
+    fn given_up(&self, what: EvictedState) -> u64 {
         self.flow.given_up().find(|(kind, _)| *kind == what).map_or(0, |(_, count)| count)
     }
 
@@ -141,7 +141,7 @@ fn connections_of_which_one_direction_is_seen() {
     for number in 0..MANY {
         feed.packet((CLIENT, SERVER, 0x100 + number), BthOpcode::RC_SEND_ONLY, 0, &call(number, &[0, 0]));
     }
-    assert!(feed.given_up(GivenUp::Connection) > 0);
+    assert!(feed.given_up(EvictedState::Connection) > 0);
     assert_eq!(feed.finish(), u64::from(MANY));
 }
 
@@ -152,7 +152,7 @@ fn connections_between_many_addresses() {
         let [_, b, c, d] = number.to_be_bytes();
         feed.packet(([11, b, c, d], SERVER, SERVER_QP), BthOpcode::RC_SEND_ONLY, 0, &call(number, &[0, 0]));
     }
-    assert!(feed.given_up(GivenUp::Connection) > 0);
+    assert!(feed.given_up(EvictedState::Connection) > 0);
     assert_eq!(feed.finish(), u64::from(MANY));
 }
 
@@ -182,7 +182,7 @@ fn calls_that_all_offer_memory_of_one_handle() {
             assert!(matches!(meaning, FrameKind::Data { .. }), "{number}: {meaning:?}");
         }
     }
-    assert!(feed.given_up(GivenUp::OpenTransaction) > 0);
+    assert!(feed.given_up(EvictedState::OpenTransaction) > 0);
     assert_eq!(feed.finish(), u64::from(MANY));
 }
 

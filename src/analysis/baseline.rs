@@ -4,9 +4,9 @@
 //! equal. It is made of the same records that two captures are compared by, so that comparing with a baseline is
 //! comparing two captures of which one was written down.
 //!
-//! - [`canon`]: records as a baseline has them; [`fields`]: what its paths are; [`settings`]: what people want of it;
-//! - [`write`](mod@write) and [`read`](mod@read): its text, and [`value`]: one value of it;
-//! - [`checking`]: a capture held to it.
+//! - [`canonical_names`]: records as a baseline has them; [`fields`]: what its paths are; [`settings`]: what people want of it;
+//! - [`writer`](mod@writer) and [`reader`](mod@reader): its text, and [`value`]: one value of it;
+//! - [`check`]: a capture held to it.
 
 mod canonical_names;
 mod check;

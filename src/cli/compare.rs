@@ -37,8 +37,8 @@ const COUNT: usize = 20;
 const KINDS_TITLE: &str = "Kinds of differences";
 
 fn kinds() -> String {
-    use crate::analysis::comparison::difference::Kind;
-    Kind::ALL.iter().map(|kind| format!("  {:<13} {}\n", kind.word(), kind.meaning())).collect()
+    use crate::analysis::comparison::difference::DifferenceKind;
+    DifferenceKind::ALL.iter().map(|kind| format!("  {:<13} {}\n", kind.word(), kind.meaning())).collect()
 }
 
 /// Compare two captures or traces, and show what differs

@@ -110,7 +110,7 @@ impl Drop for ProgressLine {
     }
 }
 
-/// Standard output under a [`Progress`].
+/// Standard output under a [`ProgressLine`].
 pub(super) struct ProgressStdout {
     to: io::Stdout,
     is_drawn: Rc<Cell<bool>>,

@@ -1,7 +1,7 @@
 //! Transactions as Parquet tables, for engines that take more captures than one machine can.
 //!
 //! A capture gives four tables: [`transactions`](rows), their [`operations`], the `segments` of their chunks, and
-//! `connections`. Each is described once, by a [`table`] of columns; [`parts`] writes it. What `docs/tables.md` says is made
+//! `connections`. Each is described once, by a [`table`] of columns; [`parquet_files`] writes it. What `docs/tables.md` says is made
 //! from the descriptions. Tables are partitioned by capture, so that captures can be exported side by side:
 //!
 //! ```text

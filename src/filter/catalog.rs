@@ -1,4 +1,4 @@
-//! The catalogue of fields: what the structures of all protocols describe, and the [`facts`](super::facts) beside them,
+//! The catalogue of fields: what the structures of all protocols describe, and the [`facts`](super::generated_fields) beside them,
 //! each name once.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use nfsrdma_dissectors::field::FlagName;
 use nfsrdma_dissectors::field::registry::{DecodeLayer, RegisteredField};
 
 use super::bits::{self, Bit};
-use super::generated_fields::{ALIASES, Alias, AliasPart, Fact};
+use super::generated_fields::{ALIASES, Alias, AliasPart, GeneratedField};
 use super::procedures::{self, ProcedureOf};
 
 pub use super::types::FilterType;
@@ -22,7 +22,7 @@ pub enum FieldOrigin {
     /// A protocol without a header of its own: it is there where one of its fields is.
     Protocol(Vec<DecodeLayer>),
     /// It is known of a frame or a Transaction.
-    Fact(Fact),
+    Fact(GeneratedField),
     /// It stands for other fields.
     Alias(&'static Alias),
     /// It is a bit of a mask.
@@ -67,7 +67,14 @@ impl Catalog {
         let (name, _, text, source) = TOGETHER;
         let origin = FieldOrigin::Protocol(vec![DecodeLayer::Iwarp]);
         entries.insert(name, plain(name, FilterType::Protocol, text, source, origin));
-        for fact in [Fact::FRAME, Fact::PAYLOAD, Fact::CHUNK_LISTS, Fact::MESSAGE, Fact::TRANSACTION].concat()
+        for fact in [
+            GeneratedField::FRAME,
+            GeneratedField::PAYLOAD,
+            GeneratedField::CHUNK_LISTS,
+            GeneratedField::MESSAGE,
+            GeneratedField::TRANSACTION,
+        ]
+        .concat()
         {
             let (name, kind, text, source) = fact.description();
             entries.insert(name, plain(name, kind, text, source, FieldOrigin::Fact(fact)));

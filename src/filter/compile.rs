@@ -1,5 +1,5 @@
 //! From the form of a filter to its program: names become fields, words become values of the type that they are
-//! compared with ([`constant`]), and what makes no sense together is refused ([`sort`]).
+//! compared with ([`constant`]), and what makes no sense together is refused ([`operand_type`]).
 
 mod constant;
 mod operand_type;

@@ -7,7 +7,7 @@ use nfsrdma_dissectors::field::{Field, FieldKind};
 
 use super::catalog::{Catalog, FieldOrigin, TOGETHER};
 use super::compile::FilterField;
-use super::generated_fields::{AliasPart, Fact};
+use super::generated_fields::{AliasPart, GeneratedField};
 use super::ptr_cache::PtrCache;
 use super::required_layers::RequiredLayers;
 use super::value::{FilterSlot, FilterValue, FilterValues};
@@ -73,8 +73,8 @@ impl FieldExtractor {
                 FieldOrigin::Alias(alias) if alias.part != AliasPart::Whole => of.is_part = true,
                 FieldOrigin::Bit(_) => of.is_part = true,
                 FieldOrigin::Protocol(_) => of.is_headless = true,
-                FieldOrigin::Fact(Fact::Protocols) => names = Some(slot),
-                FieldOrigin::Fact(Fact::UdpPayload | Fact::Arp) => of.is_followed = true,
+                FieldOrigin::Fact(GeneratedField::Protocols) => names = Some(slot),
+                FieldOrigin::Fact(GeneratedField::UdpPayload | GeneratedField::Arp) => of.is_followed = true,
                 FieldOrigin::Structure(_) if matches!(field.name, "ip" | "tcp") => of.is_followed = true,
                 _ => {}
             }
@@ -107,7 +107,7 @@ impl FieldExtractor {
     }
 
     /// Adds a fact where the filter names it; it is worked out only then.
-    pub(super) fn fact<'v>(&mut self, fact: Fact, value: impl FnOnce() -> Option<FilterValue<'v>>) {
+    pub(super) fn fact<'v>(&mut self, fact: GeneratedField, value: impl FnOnce() -> Option<FilterValue<'v>>) {
         if let Some(slot) = self.slot_of(fact)
             && let Some(value) = value()
         {
@@ -121,7 +121,7 @@ impl FieldExtractor {
     }
 
     /// The slot of a fact that the filter names.
-    pub(super) fn slot_of(&self, fact: Fact) -> Option<FilterSlot> {
+    pub(super) fn slot_of(&self, fact: GeneratedField) -> Option<FilterSlot> {
         self.fields.iter().position(|field| field.origin == FieldOrigin::Fact(fact))
     }
 
@@ -184,7 +184,7 @@ impl FieldExtractor {
             }),
             FieldOrigin::Alias(alias) => alias.of.contains(&field.name),
             FieldOrigin::Bit(of) => of.of.contains(&field.name),
-            FieldOrigin::Fact(Fact::Protocols) => {
+            FieldOrigin::Fact(GeneratedField::Protocols) => {
                 let layer = field.name.split('.').next().and_then(|name| Catalog::shared().get(name));
                 match layer.map(|layer| &layer.origin) {
                     Some(FieldOrigin::Protocol(_)) => true,
@@ -192,8 +192,8 @@ impl FieldExtractor {
                 }
             }
             // It lies behind the header that ends after the checksum.
-            FieldOrigin::Fact(Fact::UdpPayload) => field.name == UDP_LENGTH,
-            FieldOrigin::Fact(Fact::Arp) => ETHER_TYPES.contains(&field.name),
+            FieldOrigin::Fact(GeneratedField::UdpPayload) => field.name == UDP_LENGTH,
+            FieldOrigin::Fact(GeneratedField::Arp) => ETHER_TYPES.contains(&field.name),
             FieldOrigin::Fact(_) | FieldOrigin::Procedure(_) => false,
         };
         let named = self.fields.iter().enumerate().filter(|(_, named)| is_of(named));

@@ -13,14 +13,14 @@ const LINES: &str = "docs/transaction.schema.json";
 pub type GeneratedFieldDescription = (&'static str, FilterType, &'static str, &'static str);
 
 macro_rules! facts {
-    ($($(#[doc = $group_doc:literal])+ $group:ident: $($fact:ident $name:literal $kind:ident, $about:literal, $source:expr;)*)*) => {
+    ($fields:ident; $($(#[doc = $group_doc:literal])+ $group:ident: $($fact:ident $name:literal $kind:ident, $about:literal, $source:expr;)*)*) => {
         /// A fact.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Fact {
+        pub enum $fields {
             $($(#[doc = $about] $fact,)*)*
         }
 
-        impl Fact {
+        impl $fields {
             $($(#[doc = $group_doc])+ pub const $group: &'static [Self] = &[$(Self::$fact),*];)*
 
             /// How it is described.
@@ -33,7 +33,7 @@ macro_rules! facts {
     };
 }
 
-facts! {
+facts! { GeneratedField;
     /// What a frame is, whatever it carries.
     FRAME:
     Frame "frame" Protocol, "The whole frame as it was captured", CAPTURE;
@@ -125,7 +125,7 @@ facts! {
     ChunkMoved "nfsrdma.chunk.moved" Unsigned, "Distinct bytes of a chunk that were seen moving", LINES;
 }
 
-impl Fact {
+impl GeneratedField {
     /// Facts that are words in capital letters, and in small ones: a filter may write them as it likes.
     pub(super) const CAPITALS: &'static [Self] =
         &[Self::Program, Self::Procedure, Self::Operation, Self::Status, Self::RpcStatus];
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn facts_that_wireshark_has_not_begin_with_the_name_of_this_program() {
-        for fact in Fact::TRANSACTION {
+        for fact in GeneratedField::TRANSACTION {
             let (name, ..) = fact.description();
             assert!(name.starts_with("nfsrdma."), "{name}");
         }

@@ -8,7 +8,7 @@ use nfsrdma_dissectors::rpcrdma::{Dialect, ErrCode, version2};
 use nfsrdma_dissectors::xdr::Xdr;
 
 use super::catalog::Catalog;
-use super::generated_fields::Fact;
+use super::generated_fields::GeneratedField;
 use super::procedures;
 
 /// The fields that hold how a procedure went, in the words of each protocol.
@@ -25,30 +25,34 @@ fn listed(words: &[&str]) -> Vec<String> {
 
 /// Every word that a fact may be, once; `None` where it may be any text. What has no name is its number, and stands in no
 /// list.
-pub(super) fn of(fact: Fact, catalog: &Catalog) -> Option<Vec<String>> {
+pub(super) fn of(fact: GeneratedField, catalog: &Catalog) -> Option<Vec<String>> {
     let procedures = || procedures::all().iter().flat_map(|of| names(&of.names));
     let mut words: Vec<String> = match fact {
-        Fact::Program => names(Program::NAMES).collect(),
-        Fact::Procedure => procedures().collect(),
-        Fact::Operation => {
+        GeneratedField::Program => names(Program::NAMES).collect(),
+        GeneratedField::Procedure => procedures().collect(),
+        GeneratedField::Operation => {
             procedures().chain(names(Operation::NAMES)).chain(names(CbOperation::NAMES)).collect()
         }
-        Fact::Status => {
+        GeneratedField::Status => {
             let fields = STATUSES.iter().filter_map(|name| catalog.get(name));
             fields.flat_map(|field| names(&field.names)).collect()
         }
-        Fact::RpcStatus => {
+        GeneratedField::RpcStatus => {
             let codes = names(ErrCode::NAMES).chain(names(version2::RpcRdma2ErrCode::NAMES));
             let rdma = codes.map(|code| format!("RDMA_ERROR:{code}"));
             names(AcceptStat::NAMES).chain(names(RejectStat::NAMES)).chain(rdma).collect()
         }
-        Fact::Transport => ConnectionTransport::ALL.iter().map(ConnectionTransport::to_string).collect(),
-        Fact::Direction => listed(&["forward", "reverse"]),
-        Fact::Dialect => listed(&Dialect::ALL.map(Dialect::key)),
-        Fact::ChunkKind => listed(&["read", "write", "reply"]),
-        Fact::CallDelivered | Fact::ReplyDelivered => listed(&["acknowledged", "assumed"]),
-        Fact::CallLostCopy => listed(&["certain", "possible"]),
-        Fact::MpaCrc => listed(&["good", "bad", "absent", "unknown"]),
+        GeneratedField::Transport => {
+            ConnectionTransport::ALL.iter().map(ConnectionTransport::to_string).collect()
+        }
+        GeneratedField::Direction => listed(&["forward", "reverse"]),
+        GeneratedField::Dialect => listed(&Dialect::ALL.map(Dialect::key)),
+        GeneratedField::ChunkKind => listed(&["read", "write", "reply"]),
+        GeneratedField::CallDelivered | GeneratedField::ReplyDelivered => {
+            listed(&["acknowledged", "assumed"])
+        }
+        GeneratedField::CallLostCopy => listed(&["certain", "possible"]),
+        GeneratedField::MpaCrc => listed(&["good", "bad", "absent", "unknown"]),
         _ => return None,
     };
     words.sort_unstable();
@@ -67,20 +71,20 @@ mod tests {
 
     #[test]
     fn each_fact_that_is_a_word_has_its_words() {
-        for fact in Fact::CAPITALS.iter().chain(Fact::SMALL) {
+        for fact in GeneratedField::CAPITALS.iter().chain(GeneratedField::SMALL) {
             let words = of(*fact, Catalog::shared()).unwrap_or_else(|| panic!("{fact:?}"));
-            let is_capital = Fact::CAPITALS.contains(fact);
+            let is_capital = GeneratedField::CAPITALS.contains(fact);
             let as_written = |word: &String| {
                 if is_capital { word.to_ascii_uppercase() } else { word.to_ascii_lowercase() }
             };
             assert!(words.iter().all(|word| *word == as_written(word)), "{fact:?}: {words:?}");
         }
-        assert_eq!(of(Fact::Path, Catalog::shared()), None);
+        assert_eq!(of(GeneratedField::Path, Catalog::shared()), None);
     }
 
     #[test]
     fn the_words_of_a_status_are_those_of_every_protocol() {
-        let words = of(Fact::Status, Catalog::shared()).unwrap();
+        let words = of(GeneratedField::Status, Catalog::shared()).unwrap();
         for word in [
             "NFS_OK",
             "NFS3ERR_NOENT",
@@ -97,7 +101,7 @@ mod tests {
 
     #[test]
     fn operations_are_those_of_every_program() {
-        let words = of(Fact::Operation, Catalog::shared()).unwrap();
+        let words = of(GeneratedField::Operation, Catalog::shared()).unwrap();
         for word in ["READ", "MNT", "SEQUENCE", "READ_PLUS", "CB_RECALL", "CB_COMPOUND", "NM_LOCK", "GETPORT"]
         {
             assert!(words.iter().any(|known| known == word), "{word}");

@@ -2,11 +2,11 @@
 //!
 //! A filter is read in three steps: [`token`] takes the text apart, [`syntax`] finds what belongs together, and
 //! [`compile`] makes of it a [`program`] over the fields that it names. The [`catalog`] knows the fields, of which
-//! [`facts`] are those that no structure has, and [`words`] what they may be; [`bits`] and [`procedures`] follow from what
+//! [`generated_fields`] are those that no structure has, and [`identifiers`] what they may be; [`bits`] and [`procedures`] follow from what
 //! masks and tables describe.
 //!
-//! To run, [`wants`] says what must be done for these fields, [`gather`] listens to the decoders for them alone,
-//! [`about`] adds what is known beyond the bytes, and [`selection`] tells which frames or Transactions pass.
+//! To run, [`required_layers`] says what must be done for these fields, [`extractor`] listens to the decoders for them alone,
+//! [`transaction_fields`] adds what is known beyond the bytes, and [`runner`] tells which frames or Transactions pass.
 
 pub mod catalog;
 pub mod generated_fields;

@@ -3,7 +3,7 @@
 use nfsrdma_dissectors::field::registry::DecodeLayer;
 
 use super::catalog::{Catalog, FieldOrigin};
-use super::generated_fields::Fact;
+use super::generated_fields::GeneratedField;
 
 /// What must be done to see the fields that a filter names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,20 +68,22 @@ impl RequiredLayers {
                     }
                 }
             }
-            FieldOrigin::Fact(Fact::Protocols) => {
+            FieldOrigin::Fact(GeneratedField::Protocols) => {
                 self.frame = true;
                 (self.headers, self.iwarp, self.bare_protocols) = (true, true, true);
                 (self.rpcrdma, self.rpc, self.procedure) = (true, true, true);
             }
-            FieldOrigin::Fact(Fact::UdpPayload | Fact::Arp) => self.headers = true,
-            FieldOrigin::Fact(fact) if Fact::CHUNK_LISTS.contains(fact) => self.rpcrdma = true,
-            FieldOrigin::Fact(fact) if Fact::FRAME.contains(fact) || Fact::PAYLOAD.contains(fact) => {
+            FieldOrigin::Fact(GeneratedField::UdpPayload | GeneratedField::Arp) => self.headers = true,
+            FieldOrigin::Fact(fact) if GeneratedField::CHUNK_LISTS.contains(fact) => self.rpcrdma = true,
+            FieldOrigin::Fact(fact)
+                if GeneratedField::FRAME.contains(fact) || GeneratedField::PAYLOAD.contains(fact) =>
+            {
                 self.frame = true
             }
-            FieldOrigin::Fact(fact) if Fact::MESSAGE.contains(fact) => self.message = true,
+            FieldOrigin::Fact(fact) if GeneratedField::MESSAGE.contains(fact) => self.message = true,
             FieldOrigin::Fact(fact) => {
                 self.transaction = true;
-                self.outcome |= Fact::OUTCOME.contains(fact);
+                self.outcome |= GeneratedField::OUTCOME.contains(fact);
             }
             FieldOrigin::Procedure(_) => self.message = true,
             FieldOrigin::Alias(alias) => self.add_all(alias.of),

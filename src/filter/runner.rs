@@ -19,7 +19,7 @@ use nfsrdma_dissectors::rpcrdma::PrivateData;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::extractor::FieldExtractor;
-use super::generated_fields::Fact;
+use super::generated_fields::GeneratedField;
 use super::program::FilterNode;
 use super::value::{FilterValue, FilterValues};
 use super::{Filter, FilterColumn, ShownValue, transaction_fields};
@@ -103,7 +103,8 @@ impl FilterRunner {
     pub fn telling(filter: Filter, files: Filehandles, memory: &Memory) -> Self {
         let files = if files == Filehandles::Off { Filehandles::Names } else { files };
         let to = FieldExtractor::new(filter.fields);
-        let is_named = [Fact::Path, Fact::NewPath].iter().any(|fact| to.slot_of(*fact).is_some());
+        let is_named =
+            [GeneratedField::Path, GeneratedField::NewPath].iter().any(|fact| to.slot_of(*fact).is_some());
         Self {
             program: filter.program,
             names: is_named.then(|| FileNames::new(files, memory.names_bytes())),
@@ -374,39 +375,46 @@ impl FilterRunner {
         let (first, before) = (self.first.unwrap_or(frame.time), self.before.unwrap_or(frame.time));
         let since = |time: Timestamp| i128::from(frame.time.0) - i128::from(time.0);
         let to = &mut self.to;
-        to.fact(Fact::Frame, || Some(FilterValue::Bytes(frame.bytes)));
-        to.fact(Fact::Number, || Some(FilterValue::Number(frame.number.0.into())));
-        to.fact(Fact::Time, || Some(FilterValue::Time(frame.time.0.into())));
-        to.fact(Fact::TimeEpoch, || Some(FilterValue::Duration(frame.time.0.into())));
-        to.fact(Fact::TimeRelative, || Some(FilterValue::Duration(since(first))));
-        to.fact(Fact::TimeDelta, || Some(FilterValue::Duration(since(before))));
-        to.fact(Fact::TimeDeltaDisplayed, || {
+        to.fact(GeneratedField::Frame, || Some(FilterValue::Bytes(frame.bytes)));
+        to.fact(GeneratedField::Number, || Some(FilterValue::Number(frame.number.0.into())));
+        to.fact(GeneratedField::Time, || Some(FilterValue::Time(frame.time.0.into())));
+        to.fact(GeneratedField::TimeEpoch, || Some(FilterValue::Duration(frame.time.0.into())));
+        to.fact(GeneratedField::TimeRelative, || Some(FilterValue::Duration(since(first))));
+        to.fact(GeneratedField::TimeDelta, || Some(FilterValue::Duration(since(before))));
+        to.fact(GeneratedField::TimeDeltaDisplayed, || {
             Some(FilterValue::Duration(since(self.selected.unwrap_or(frame.time))))
         });
-        to.fact(Fact::Length, || Some(FilterValue::Number(frame.length.into())));
-        to.fact(Fact::CapturedLength, || Some(FilterValue::Number(frame.bytes.len() as i128)));
+        to.fact(GeneratedField::Length, || Some(FilterValue::Number(frame.length.into())));
+        to.fact(GeneratedField::CapturedLength, || Some(FilterValue::Number(frame.bytes.len() as i128)));
         if let DatagramPayload::Tcp(segment) = &datagram.carried {
-            let places = [Fact::TcpStream, Fact::TcpSequence, Fact::TcpNextSequence, Fact::TcpAcknowledgment];
+            let places = [
+                GeneratedField::TcpStream,
+                GeneratedField::TcpSequence,
+                GeneratedField::TcpNextSequence,
+                GeneratedField::TcpAcknowledgment,
+            ];
             if places.into_iter().any(|fact| to.slot_of(fact).is_some())
                 && let Some(place) = flow.place_of(datagram, segment)
             {
-                to.fact(Fact::TcpStream, || Some(FilterValue::Number(place.stream.into())));
-                to.fact(Fact::TcpSequence, || Some(FilterValue::Number(place.sequence.into())));
-                to.fact(Fact::TcpNextSequence, || {
+                to.fact(GeneratedField::TcpStream, || Some(FilterValue::Number(place.stream.into())));
+                to.fact(GeneratedField::TcpSequence, || Some(FilterValue::Number(place.sequence.into())));
+                to.fact(GeneratedField::TcpNextSequence, || {
                     let (signs, length) = (segment.flags.syn(), segment.payload.length);
                     let behind = length + usize::from(signs) + usize::from(segment.flags.fin());
                     Some(FilterValue::Number(place.sequence.wrapping_add(behind as u32).into()))
                 });
-                to.fact(Fact::TcpAcknowledgment, || Some(FilterValue::Number(place.acknowledgment.into())));
+                to.fact(GeneratedField::TcpAcknowledgment, || {
+                    Some(FilterValue::Number(place.acknowledgment.into()))
+                });
             }
-            to.fact(Fact::TcpLength, || Some(FilterValue::Number(segment.payload.length as i128)));
+            to.fact(GeneratedField::TcpLength, || Some(FilterValue::Number(segment.payload.length as i128)));
             if segment.payload.length > 0 {
-                to.fact(Fact::TcpPayload, || Some(FilterValue::Bytes(segment.payload.bytes)));
+                to.fact(GeneratedField::TcpPayload, || Some(FilterValue::Bytes(segment.payload.bytes)));
             }
         }
-        if to.slot_of(Fact::MpaCrc).is_some() {
+        if to.slot_of(GeneratedField::MpaCrc).is_some() {
             for (verdict, _) in flow.mpa_of_frame().verdicts() {
-                to.fact(Fact::MpaCrc, || Some(FilterValue::Text(verdict.as_bytes())));
+                to.fact(GeneratedField::MpaCrc, || Some(FilterValue::Text(verdict.as_bytes())));
             }
         }
     }

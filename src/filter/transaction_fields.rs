@@ -13,7 +13,7 @@ use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::rpcrdma::Carriage;
 
 use super::extractor::FieldExtractor;
-use super::generated_fields::Fact;
+use super::generated_fields::GeneratedField;
 use super::procedures;
 use super::value::FilterValue;
 use crate::analysis::names::OperationPaths;
@@ -27,7 +27,7 @@ fn duration<'v>(nanoseconds: u64) -> Option<FilterValue<'v>> {
 }
 
 /// Tells a text that must be made first, if the filter names it.
-fn text(to: &mut FieldExtractor, fact: Fact, text: impl FnOnce() -> Option<String>) {
+fn text(to: &mut FieldExtractor, fact: GeneratedField, text: impl FnOnce() -> Option<String>) {
     if to.slot_of(fact).is_some()
         && let Some(text) = text()
     {
@@ -36,7 +36,7 @@ fn text(to: &mut FieldExtractor, fact: Fact, text: impl FnOnce() -> Option<Strin
 }
 
 /// Tells an address, as what it is compared with.
-fn address(to: &mut FieldExtractor, fact: Fact, address: Address) {
+fn address(to: &mut FieldExtractor, fact: GeneratedField, address: Address) {
     match address {
         Address::Ip(IpAddr::V4(address)) => to.fact(fact, || Some(FilterValue::Ipv4(address.to_bits(), 32))),
         Address::Ip(IpAddr::V6(address)) => to.fact(fact, || Some(FilterValue::Ipv6(address.to_bits(), 128))),
@@ -47,7 +47,7 @@ fn address(to: &mut FieldExtractor, fact: Fact, address: Address) {
 
 /// Tells what a Transaction is about, where a filter names that.
 pub(super) fn files(to: &mut FieldExtractor, about: OperationPaths<'_>) {
-    for (fact, path) in [(Fact::Path, about.path), (Fact::NewPath, about.new_path)] {
+    for (fact, path) in [(GeneratedField::Path, about.path), (GeneratedField::NewPath, about.new_path)] {
         to.fact(fact, || path.map(FilterValue::Text));
     }
 }
@@ -78,19 +78,22 @@ pub(super) fn message(
 
 /// Tells the dialect of the RPC-over-RDMA header of a message, and how many chunks and segments it lists.
 fn chunk_lists(to: &mut FieldExtractor, record: &MessageRecord) {
-    if record.rpcrdma.is_none() || Fact::CHUNK_LISTS.iter().all(|fact| to.slot_of(*fact).is_none()) {
+    if record.rpcrdma.is_none() || GeneratedField::CHUNK_LISTS.iter().all(|fact| to.slot_of(*fact).is_none())
+    {
         return;
     }
-    to.fact(Fact::Dialect, || record.dialect().map(|dialect| FilterValue::Text(dialect.key().as_bytes())));
+    to.fact(GeneratedField::Dialect, || {
+        record.dialect().map(|dialect| FilterValue::Text(dialect.key().as_bytes()))
+    });
     let Some(header) = record.header() else { return };
     if !matches!(header.carriage(), Carriage::Inline | Carriage::InChunk) {
         return;
     }
-    to.fact(Fact::ReadsCount, || number(header.read_segments().unwrap_or(0) as u64));
-    to.fact(Fact::WritesCount, || number(header.writes().len()));
-    to.fact(Fact::ReplyCount, || number(u32::from(header.reply_chunk().is_some())));
+    to.fact(GeneratedField::ReadsCount, || number(header.read_segments().unwrap_or(0) as u64));
+    to.fact(GeneratedField::WritesCount, || number(header.writes().len()));
+    to.fact(GeneratedField::ReplyCount, || number(u32::from(header.reply_chunk().is_some())));
     for chunk in header.writes().iter().chain(header.reply_chunk().cloned()) {
-        to.fact(Fact::SegmentCount, || number(chunk.target.len()));
+        to.fact(GeneratedField::SegmentCount, || number(chunk.target.len()));
     }
 }
 
@@ -138,11 +141,11 @@ fn message_facts(
 ) {
     if let (RpcMessageKind::Reply, Some(call), Some(reply)) = (which, &transaction.call, &transaction.reply) {
         let between = reply.end_time.0.checked_sub(call.end_time.0);
-        to.fact(Fact::RpcTime, || Some(FilterValue::Duration(i128::from(between?))));
-        to.fact(Fact::CallFrameOfReply, || number(completed_by(call)?.0));
+        to.fact(GeneratedField::RpcTime, || Some(FilterValue::Duration(i128::from(between?))));
+        to.fact(GeneratedField::CallFrameOfReply, || number(completed_by(call)?.0));
     }
     if let (RpcMessageKind::Call, Some(reply)) = (which, &transaction.reply) {
-        to.fact(Fact::ReplyFrameOfCall, || number(completed_by(reply)?.0));
+        to.fact(GeneratedField::ReplyFrameOfCall, || number(completed_by(reply)?.0));
     }
     if to.has_procedures() {
         let FilterCallFields { program, version, procedure } = FilterCallFields::of(reading);
@@ -203,48 +206,54 @@ impl<'a> Observer<'a> for FilterCallFields {
 pub(super) fn transaction(to: &mut FieldExtractor, transaction: &Transaction) {
     let Transaction { index, connection, direction, xid, call, reply, .. } = transaction;
     if *index > 0 {
-        to.fact(Fact::Index, || number(*index));
-        to.fact(Fact::Connection, || number(connection.number));
-        text(to, Fact::Transport, || Some(connection.transport.to_string()));
-        address(to, Fact::Client, connection.client.address);
-        address(to, Fact::Server, connection.server.address);
-        to.fact(Fact::ClientPort, || connection.client.port.and_then(number));
-        to.fact(Fact::ServerPort, || connection.server.port.and_then(number));
-        connection.tenant.vlan_ids().for_each(|id| to.fact(Fact::VlanId, || number(id)));
-        to.fact(Fact::Vni, || connection.tenant.network_identifier().and_then(number));
+        to.fact(GeneratedField::Index, || number(*index));
+        to.fact(GeneratedField::Connection, || number(connection.number));
+        text(to, GeneratedField::Transport, || Some(connection.transport.to_string()));
+        address(to, GeneratedField::Client, connection.client.address);
+        address(to, GeneratedField::Server, connection.server.address);
+        to.fact(GeneratedField::ClientPort, || connection.client.port.and_then(number));
+        to.fact(GeneratedField::ServerPort, || connection.server.port.and_then(number));
+        connection.tenant.vlan_ids().for_each(|id| to.fact(GeneratedField::VlanId, || number(id)));
+        to.fact(GeneratedField::Vni, || connection.tenant.network_identifier().and_then(number));
         let direction = match direction {
             CallDirection::Forward => "forward",
             CallDirection::Reverse => "reverse",
         };
-        to.fact(Fact::Direction, || Some(FilterValue::Text(direction.as_bytes())));
-        if to.slot_of(Fact::Missing).is_some() || to.slot_of(Fact::Complete).is_some() {
+        to.fact(GeneratedField::Direction, || Some(FilterValue::Text(direction.as_bytes())));
+        if to.slot_of(GeneratedField::Missing).is_some() || to.slot_of(GeneratedField::Complete).is_some() {
             let missing = transaction.read(|reading| reading.facts().missing(transaction));
-            to.fact(Fact::Complete, || Some(FilterValue::Bool(missing.is_empty())));
+            to.fact(GeneratedField::Complete, || Some(FilterValue::Bool(missing.is_empty())));
             for missing in missing {
-                text(to, Fact::Missing, || Some(missing.to_string()));
+                text(to, GeneratedField::Missing, || Some(missing.to_string()));
             }
         }
-        to.fact(Fact::RetryOf, || transaction.retry_of.and_then(number));
+        to.fact(GeneratedField::RetryOf, || transaction.retry_of.and_then(number));
     }
-    to.fact(Fact::Xid, || number(xid.0));
-    to.fact(Fact::Latency, || transaction.latency().and_then(duration));
-    to.fact(Fact::CallTime, || Some(FilterValue::Duration(i128::from(call.as_ref()?.time.0))));
+    to.fact(GeneratedField::Xid, || number(xid.0));
+    to.fact(GeneratedField::Latency, || transaction.latency().and_then(duration));
+    to.fact(GeneratedField::CallTime, || Some(FilterValue::Duration(i128::from(call.as_ref()?.time.0))));
     if let Some(phases) = transaction.phases() {
-        to.fact(Fact::PhaseCall, || duration(phases.call));
-        to.fact(Fact::PhaseDataIn, || duration(phases.data_in));
-        to.fact(Fact::PhaseServer, || duration(phases.server));
-        to.fact(Fact::PhaseDataOut, || duration(phases.data_out));
-        to.fact(Fact::PhaseReply, || duration(phases.reply));
-        to.fact(Fact::PhaseRecovery, || duration(phases.recovery));
+        to.fact(GeneratedField::PhaseCall, || duration(phases.call));
+        to.fact(GeneratedField::PhaseDataIn, || duration(phases.data_in));
+        to.fact(GeneratedField::PhaseServer, || duration(phases.server));
+        to.fact(GeneratedField::PhaseDataOut, || duration(phases.data_out));
+        to.fact(GeneratedField::PhaseReply, || duration(phases.reply));
+        to.fact(GeneratedField::PhaseRecovery, || duration(phases.recovery));
     }
     let messages = [
-        (call, Fact::CallLength, [Fact::CallCopies, Fact::CallResent], Fact::CallDelivered, Fact::CallFrame),
+        (
+            call,
+            GeneratedField::CallLength,
+            [GeneratedField::CallCopies, GeneratedField::CallResent],
+            GeneratedField::CallDelivered,
+            GeneratedField::CallFrame,
+        ),
         (
             reply,
-            Fact::ReplyLength,
-            [Fact::ReplyCopies, Fact::ReplyResent],
-            Fact::ReplyDelivered,
-            Fact::ReplyFrame,
+            GeneratedField::ReplyLength,
+            [GeneratedField::ReplyCopies, GeneratedField::ReplyResent],
+            GeneratedField::ReplyDelivered,
+            GeneratedField::ReplyFrame,
         ),
     ];
     for (record, length, [copies, resent], delivered, frame) in messages {
@@ -257,7 +266,7 @@ pub(super) fn transaction(to: &mut FieldExtractor, transaction: &Transaction) {
             record.frames.iter().for_each(|number_of| to.fact(frame, || number(number_of.0)));
         }
     }
-    text(to, Fact::CallLostCopy, || transaction.lost_copy().map(|lost| lost.key().to_owned()));
+    text(to, GeneratedField::CallLostCopy, || transaction.lost_copy().map(|lost| lost.key().to_owned()));
     let kinds = [
         (ChunkKind::Read, transaction.read_chunks.as_slice()),
         (ChunkKind::Write, &transaction.write_chunks),
@@ -270,20 +279,20 @@ pub(super) fn transaction(to: &mut FieldExtractor, transaction: &Transaction) {
 
 /// Tells what its messages say of a Transaction as a whole.
 pub(super) fn outcome(to: &mut FieldExtractor, facts: &RpcSummary) {
-    text(to, Fact::Program, || facts.program_name().map(str::to_owned));
-    to.fact(Fact::Version, || facts.version.and_then(number));
-    to.fact(Fact::MinorVersion, || facts.minor_version.and_then(number));
-    text(to, Fact::Procedure, || facts.procedure_name.map(str::to_owned));
-    text(to, Fact::Operation, || {
+    text(to, GeneratedField::Program, || facts.program_name().map(str::to_owned));
+    to.fact(GeneratedField::Version, || facts.version.and_then(number));
+    to.fact(GeneratedField::MinorVersion, || facts.minor_version.and_then(number));
+    text(to, GeneratedField::Procedure, || facts.procedure_name.map(str::to_owned));
+    text(to, GeneratedField::Operation, || {
         facts.operation.map(|operation| match operation {
             CallOperation::Named(name) => name.to_owned(),
             CallOperation::Number(number) => number.to_string(),
         })
     });
-    text(to, Fact::Status, || {
+    text(to, GeneratedField::Status, || {
         facts.status.map(|status| status.name.map_or_else(|| status.number.to_string(), str::to_owned))
     });
-    text(to, Fact::RpcStatus, || {
+    text(to, GeneratedField::RpcStatus, || {
         facts.rpc_status.map(|status| match status {
             RpcStatus::Rpc(status) => status.to_string(),
             RpcStatus::RdmaError(code) => format!("RDMA_ERROR:{code}"),
@@ -297,10 +306,10 @@ fn chunk(to: &mut FieldExtractor, kind: ChunkKind, chunk: &Chunk) {
         ChunkKind::Write => "write",
         ChunkKind::Reply => "reply",
     };
-    to.fact(Fact::ChunkKind, || Some(FilterValue::Text(name.as_bytes())));
-    to.fact(Fact::ChunkPosition, || chunk.position.and_then(number));
-    to.fact(Fact::ChunkSegments, || number(chunk.segments.len() as u64));
-    to.fact(Fact::ChunkOffered, || number(chunk.offered()));
-    to.fact(Fact::ChunkReturned, || chunk.returned().and_then(number));
-    to.fact(Fact::ChunkMoved, || number(chunk.moved()));
+    to.fact(GeneratedField::ChunkKind, || Some(FilterValue::Text(name.as_bytes())));
+    to.fact(GeneratedField::ChunkPosition, || chunk.position.and_then(number));
+    to.fact(GeneratedField::ChunkSegments, || number(chunk.segments.len() as u64));
+    to.fact(GeneratedField::ChunkOffered, || number(chunk.offered()));
+    to.fact(GeneratedField::ChunkReturned, || chunk.returned().and_then(number));
+    to.fact(GeneratedField::ChunkMoved, || number(chunk.moved()));
 }

@@ -11,7 +11,7 @@ use super::json::SCHEMA;
 use super::style::{StyledText, TerminalStyle, columns, fit};
 use super::units::PluralCount;
 use crate::analysis::baseline::BaselineCounts;
-use crate::analysis::comparison::difference::{Difference, Kind};
+use crate::analysis::comparison::difference::{Difference, DifferenceKind};
 use crate::analysis::comparison::tally::DifferenceTally;
 use crate::escape;
 
@@ -40,7 +40,7 @@ pub struct CheckDifferences {
     /// The capture.
     pub summary: CheckSummary,
     /// How many differences there are of each kind.
-    pub counts: BTreeMap<Kind, u64>,
+    pub counts: BTreeMap<DifferenceKind, u64>,
     /// How many each operation has, and the first.
     pub tally: DifferenceTally,
 }

@@ -10,7 +10,7 @@ use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
 use nfsrdma_dissectors::flow::decode::CallOperation;
 use nfsrdma_dissectors::flow::transaction::{RpcMessageKind, Transaction};
-use nfsrdma_dissectors::flow::{Flow, FrameKind, TransactionKey, Undecoded};
+use nfsrdma_dissectors::flow::{Flow, FrameKind, TransactionKey, UndecodedReason};
 use nfsrdma_dissectors::frame::{CapturedSlice, Frame, Timestamp};
 use nfsrdma_dissectors::infiniband::cm;
 use nfsrdma_dissectors::infiniband::mad::Mad;
@@ -483,7 +483,7 @@ fn protocol_name(datagram: &Datagram<'_>, meaning: FrameKind, flow: &Flow) -> St
         },
         DatagramPayload::Tcp(_) => match (message, meaning) {
             (Some(transaction), _) => program_name(transaction),
-            (None, FrameKind::Undecoded(Undecoded::Tls)) => "TLS".to_owned(),
+            (None, FrameKind::Undecoded(UndecodedReason::Tls)) => "TLS".to_owned(),
             (None, FrameKind::Management) => "MPA".to_owned(),
             (None, FrameKind::Part | FrameKind::Undecoded(_)) if flow.is_iwarp() => "iWARP".to_owned(),
             (None, meaning) if is_iwarp(meaning) => "iWARP".to_owned(),
@@ -508,12 +508,12 @@ fn is_iwarp(meaning: FrameKind) -> bool {
         | FrameKind::Terminate(_) => true,
         FrameKind::Undecoded(reason) => matches!(
             reason,
-            Undecoded::Framing
-                | Undecoded::BadCrc
-                | Undecoded::WriteToUnknownMemory
-                | Undecoded::ReadOfUnknownMemory
-                | Undecoded::ReadWithoutRequest
-                | Undecoded::OtherService
+            UndecodedReason::Framing
+                | UndecodedReason::BadCrc
+                | UndecodedReason::WriteToUnknownMemory
+                | UndecodedReason::ReadOfUnknownMemory
+                | UndecodedReason::ReadWithoutRequest
+                | UndecodedReason::OtherService
         ),
         _ => false,
     }
@@ -604,32 +604,32 @@ fn private_data(private: SidePrivateData, text: &mut String) {
 }
 
 /// Why a frame has no meaning, in words.
-fn why(reason: Undecoded) -> &'static str {
+fn why(reason: UndecodedReason) -> &'static str {
     match reason {
-        Undecoded::Malformed => "malformed",
-        Undecoded::CutFrame => "too little of the packet was captured to tell what it does",
-        Undecoded::NotRpcRdma => "no RPC-over-RDMA",
-        Undecoded::MalformedHeader => "malformed RPC-over-RDMA header",
-        Undecoded::CutHeader => "too little of the message was captured to tell what it is",
-        Undecoded::CutAdvertisement => "RDMA to memory of a chunk list that was captured in part",
-        Undecoded::CutWrite => "part of an RDMA Write whose first packet was captured in part",
-        Undecoded::CutRead => "RDMA Read response to a request that was captured in part",
-        Undecoded::MessagePart => "part of a message without the others",
-        Undecoded::WriteWithoutFirst => "part of an RDMA Write without its first packet",
-        Undecoded::WriteToUnknownMemory => "RDMA Write to unknown memory",
-        Undecoded::ReadOfUnknownMemory => "RDMA Read of unknown memory",
-        Undecoded::ReadWithoutRequest => "RDMA Read response without request",
-        Undecoded::LateCopy => "late copy of a message",
-        Undecoded::NoRecordMark => "bytes of a record whose mark is missing",
-        Undecoded::NotRpc => "no RPC message",
-        Undecoded::Contradiction => "other bytes than were sent first",
-        Undecoded::Stray => "far from all other bytes of its stream",
-        Undecoded::UnknownStream => "stream on a port of NFS that is not known",
-        Undecoded::CutStream => "too little of the stream was captured to tell what it is",
-        Undecoded::Tls => "TLS",
-        Undecoded::Management => "unknown management datagram",
-        Undecoded::Framing => "bytes without FPDU",
-        Undecoded::BadCrc => "FPDU with a bad CRC",
-        Undecoded::OtherService => "transport service without use for NFS",
+        UndecodedReason::Malformed => "malformed",
+        UndecodedReason::CutFrame => "too little of the packet was captured to tell what it does",
+        UndecodedReason::NotRpcRdma => "no RPC-over-RDMA",
+        UndecodedReason::MalformedHeader => "malformed RPC-over-RDMA header",
+        UndecodedReason::CutHeader => "too little of the message was captured to tell what it is",
+        UndecodedReason::CutAdvertisement => "RDMA to memory of a chunk list that was captured in part",
+        UndecodedReason::CutWrite => "part of an RDMA Write whose first packet was captured in part",
+        UndecodedReason::CutRead => "RDMA Read response to a request that was captured in part",
+        UndecodedReason::MessagePart => "part of a message without the others",
+        UndecodedReason::WriteWithoutFirst => "part of an RDMA Write without its first packet",
+        UndecodedReason::WriteToUnknownMemory => "RDMA Write to unknown memory",
+        UndecodedReason::ReadOfUnknownMemory => "RDMA Read of unknown memory",
+        UndecodedReason::ReadWithoutRequest => "RDMA Read response without request",
+        UndecodedReason::LateCopy => "late copy of a message",
+        UndecodedReason::NoRecordMark => "bytes of a record whose mark is missing",
+        UndecodedReason::NotRpc => "no RPC message",
+        UndecodedReason::Contradiction => "other bytes than were sent first",
+        UndecodedReason::Stray => "far from all other bytes of its stream",
+        UndecodedReason::UnknownStream => "stream on a port of NFS that is not known",
+        UndecodedReason::CutStream => "too little of the stream was captured to tell what it is",
+        UndecodedReason::Tls => "TLS",
+        UndecodedReason::Management => "unknown management datagram",
+        UndecodedReason::Framing => "bytes without FPDU",
+        UndecodedReason::BadCrc => "FPDU with a bad CRC",
+        UndecodedReason::OtherService => "transport service without use for NFS",
     }
 }

@@ -1,6 +1,6 @@
 //! What a person or a program sees: views of Transactions and of frames.
 //!
-//! [`Output`] is given every frame and every Transaction, and writes what was asked for: the [`list`], the [`tree`], the
+//! [`Output`] is given every frame and every Transaction, and writes what was asked for: the [`transaction_list`], the [`tree`], the
 //! [`frames`], JSON Lines ([`json`]) and the [`summary`].
 
 mod all_fields;

@@ -8,7 +8,7 @@ use super::json::SCHEMA;
 use super::style::{StyledText, TerminalStyle};
 use super::units::{HumanCount, HumanDuration, HumanSize, PluralCount, unquoted};
 use crate::escape;
-use crate::replay::plan::reason::{PlannedStepState, Reason};
+use crate::replay::plan::reason::{PlanReason, PlannedStepState};
 use crate::replay::plan::{PlanReasonCount, PlanStepCounts, ReplayPlan};
 use crate::replay::trace::layout::{ContentRetention, FileType, TraceTransport};
 
@@ -158,7 +158,7 @@ impl PlanReportView<'_> {
         self.tree(to)
     }
 
-    fn because(&self, to: &mut impl Write, reason: Reason, because: &PlanReasonCount) -> io::Result<()> {
+    fn because(&self, to: &mut impl Write, reason: PlanReason, because: &PlanReasonCount) -> io::Result<()> {
         writeln!(to, "  {:>7}  {}", HumanCount(because.steps), reason.text())?;
         let mut most: Vec<_> = because.operations.iter().collect();
         most.sort_by_key(|(_, steps)| std::cmp::Reverse(**steps));
@@ -460,7 +460,7 @@ impl<'a> PlanObject<'a> {
     }
 }
 
-fn reason_object(reason: Reason, because: &PlanReasonCount) -> ReasonObject<'_> {
+fn reason_object(reason: PlanReason, because: &PlanReasonCount) -> ReasonObject<'_> {
     ReasonObject {
         reason: reason.code(),
         state: reason.state().name(),

@@ -600,12 +600,12 @@ struct JsonDifference<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::comparison::difference::{DifferenceSide, Kind};
+    use crate::analysis::comparison::difference::{DifferenceKind, DifferenceSide};
 
     fn mismatch(step: u64, operation: &str, path: &str) -> StepMismatch {
         let half = || DifferenceSide { place: None, frame: None, value: Some(step.to_string()) };
         let difference = Difference {
-            kind: Kind::Result,
+            kind: DifferenceKind::Result,
             operation: operation.to_owned(),
             path: path.to_owned(),
             field: "",

@@ -1,6 +1,6 @@
 //! The tree: everything that decoders tell about a message or a frame, one line a field.
 //!
-//! A [`Tree`] listens to decoders and puts what it hears in order: the arm of a union stands beside its discriminant, a
+//! A [`FieldTree`] listens to decoders and puts what it hears in order: the arm of a union stands beside its discriminant, a
 //! structure of a few short values takes one line, the words of a bitmap are one set. It knows nothing of protocols but
 //! the names of some layers.
 

@@ -2,7 +2,7 @@
 //!
 //! [`compile`] makes a [`trace`] of a capture, from which a [`tree`] of files follows, and [`plan`] tells what a run will do.
 //! [`transport`] carries RPC messages, over RDMA, over TCP, or to a server inside the program. [`url`] is how a server is
-//! named, [`caller`] makes one Call at a time, [`reply_size`] tells how long its Reply can be, [`gss`] signs Calls, [`beside`] asks MOUNT, NLM and the port mapper, and [`probe`] asks a server what it
+//! named, [`rpc_client`] makes one Call at a time, [`reply_size`] tells how long its Reply can be, [`gss`] signs Calls, [`auxiliary_programs`] asks MOUNT, NLM and the port mapper, and [`probe`] asks a server what it
 //! offers.
 
 pub mod auxiliary_programs;

@@ -1,7 +1,7 @@
 //! One RPC at a time: makes a Call, waits for its Reply, and lends the results.
 //!
 //! For what needs no speed: asking a server what it offers, setting up, and tests. What drives a server speaks to
-//! [`Transport`] itself.
+//! [`RpcTransport`] itself.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -72,10 +72,10 @@ pub struct RpcClient<'t> {
 pub struct ContainedRpcClient<'t>(RpcClient<'t>);
 
 impl ContainedRpcClient<'_> {
-    /// As [`Line::call`].
+    /// As [`RpcClient::call`].
     ///
     /// # Errors
-    /// As there, and [`CallError::Contained`].
+    /// As there, and [`RpcCallError::Contained`].
     pub fn call<T>(
         &mut self,
         procedure: &ProcedureCall<'_>,
@@ -85,10 +85,10 @@ impl ContainedRpcClient<'_> {
         self.0.call(procedure, arguments, results)
     }
 
-    /// As [`Line::compound`].
+    /// As [`RpcClient::compound`].
     ///
     /// # Errors
-    /// As there, and [`CallError::Contained`].
+    /// As there, and [`RpcCallError::Contained`].
     pub fn compound<T>(
         &mut self,
         minor: u32,

@@ -139,7 +139,7 @@ impl CaptureSource {
     /// The same; windows of zstd data have a share of `windows`.
     ///
     /// # Errors
-    /// Those of [`Source::open`].
+    /// Those of [`CaptureSource::open`].
     pub fn open_within<P: AsRef<Path>>(
         paths: impl IntoIterator<Item = P>,
         windows: &Windows,

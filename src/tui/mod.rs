@@ -8,13 +8,13 @@
 //! source -> again (a thread) <- what is asked --+
 //! ```
 //!
-//! - A [`pass`] is one reading of all frames, on a thread of its own: it decodes, keeps what the filter selects, and puts light
-//!   [rows](model::row) and [tables](model::tables) into a [`mailbox`]. Without a filter there is one pass; a filter
+//! - A [`read_pass`] is one reading of all frames, on a thread of its own: it decodes, keeps what the filter selects, and puts light
+//!   [rows](model::row) and [tables](model::tables) into a [`pass_channel`]. Without a filter there is one read_pass; a filter
 //!   starts another one beside it, so that taking the filter away costs nothing. A pass that is not emptied waits, and so a
 //!   pause loses nothing.
 //! - The [`model`] keeps the rows of a pass by the page, in bounded memory. Pages far from what is looked at are forgotten, and
 //!   read again when somebody comes to them.
-//! - [`again`] is the other thread: it reads the frames of the chosen Transaction again and decodes them, with all bytes, for
+//! - [`reload`] is the other thread: it reads the frames of the chosen Transaction reload and decodes them, with all bytes, for
 //!   tree, hex pane and waterfall; it reads pages that were forgotten, stretches of the packet list, and what is saved. It
 //!   begins not far before the first frame, and holds what comes out to the row: where they differ, because what tells the
 //!   meaning of the frames stands earlier, it begins at the start. A file is read again from disk; of what came through a
@@ -24,7 +24,7 @@
 //! - [`views`] are rooms, one a view. They look at the model and decode nothing. How things look is in [`theme`].
 //! - [`terminal`] takes the terminal over and gives it back, whatever happens: the end, a panic, a signal.
 //!
-//! Who brings frames from an interface gives a [`Source`](crate::source::Source) to [`capture::Capture::once`]; all else is
+//! Who brings frames from an interface gives a [`Source`](crate::source::CaptureSource) to [`capture::CaptureHandle::once`]; all else is
 //! as with a file.
 
 pub mod app;

@@ -13,7 +13,7 @@ use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_inspect::analysis::baseline::{self, Baseline, BaselineCheck, BaselineSettings};
 use nfsrdma_inspect::analysis::comparison::capture::ComparedCapture;
 use nfsrdma_inspect::analysis::comparison::compare_class::{CompareClass, role_of};
-use nfsrdma_inspect::analysis::comparison::difference::{Difference, DifferenceSide, Kind};
+use nfsrdma_inspect::analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSide};
 use nfsrdma_inspect::analysis::comparison::options::ComparisonOptions;
 use nfsrdma_inspect::analysis::comparison::record::ComparisonRecord;
 use nfsrdma_inspect::analysis::comparison::recorder::Recorder;
@@ -42,7 +42,7 @@ struct Change {
     /// The frames that show it.
     frames: Vec<u64>,
     /// The kinds that name it; any will do where there are none.
-    kinds: Vec<Kind>,
+    kinds: Vec<DifferenceKind>,
     /// What else may be told of the same Transaction.
     more: More,
     /// The capture afterwards.
@@ -341,11 +341,11 @@ fn changes_of_chunks(frames: &[Kept], most: usize) -> Vec<Change> {
                     what: format!("the length of a segment in the {which:?}"),
                     frames: frames_of(transaction),
                     kinds: vec![
-                        Kind::ChunkLength,
-                        Kind::ChunkBytes,
-                        Kind::Incomplete,
-                        Kind::Data,
-                        Kind::Undecoded,
+                        DifferenceKind::ChunkLength,
+                        DifferenceKind::ChunkBytes,
+                        DifferenceKind::Incomplete,
+                        DifferenceKind::Data,
+                        DifferenceKind::Undecoded,
                     ],
                     // Bytes that are offered and never came are not in the capture.
                     more: More::Structure,
@@ -375,7 +375,7 @@ fn changes_of_data(frames: &[Kept], most: usize) -> Vec<Change> {
             changes.push(Change {
                 what: "a byte of file data".to_owned(),
                 frames: frames_of(transaction),
-                kinds: vec![Kind::Data],
+                kinds: vec![DifferenceKind::Data],
                 more: More::None,
                 after: flipped(frames, last.0, at + end.len() / 2, 0x40),
             });
@@ -392,9 +392,9 @@ fn changes_of_messages(frames: &[Kept], most: usize) -> Vec<Change> {
     let step = (3 * transactions.len()).div_ceil(most).max(1);
     for (at, transaction) in transactions.iter().enumerate().skip(4).step_by(step) {
         for (what, kind, gone) in [
-            ("no Reply", Kind::Reply, vec![RpcMessageKind::Reply]),
-            ("no Call", Kind::Call, vec![RpcMessageKind::Call]),
-            ("no Transaction", Kind::Missing, vec![RpcMessageKind::Call, RpcMessageKind::Reply]),
+            ("no Reply", DifferenceKind::Reply, vec![RpcMessageKind::Reply]),
+            ("no Call", DifferenceKind::Call, vec![RpcMessageKind::Call]),
+            ("no Transaction", DifferenceKind::Missing, vec![RpcMessageKind::Call, RpcMessageKind::Reply]),
         ] {
             // A Call of several packets is not gone with one of them.
             if gone.iter().any(|which| place_of(frames, transaction, *which).is_none()) {
@@ -467,7 +467,7 @@ fn changes_of_order(frames: &[Kept], most: usize) -> Vec<Change> {
         changes.push(Change {
             what: format!("two {name} changed places"),
             frames: pair.iter().flat_map(frames_of).collect(),
-            kinds: vec![Kind::Order],
+            kinds: vec![DifferenceKind::Order],
             more: More::None,
             after,
         });
@@ -552,10 +552,10 @@ fn between_two_minor_versions_a_change_of_what_both_have_is_named() {
     let count = compared(&before, &after(&numbered(&other)).0).len();
     for (frame, which, label, mask, kind) in [
         // FILE_SYNC4 becomes UNSTABLE4, WRITEW_LT READW_LT, and 0600 0644.
-        (120, RpcMessageKind::Call, "stable", 2, Kind::Argument),
-        (1630, RpcMessageKind::Call, "locktype", 7, Kind::Argument),
-        (618, RpcMessageKind::Reply, "eof", 1, Kind::Result),
-        (1306, RpcMessageKind::Call, "mode", 0o44, Kind::Argument),
+        (120, RpcMessageKind::Call, "stable", 2, DifferenceKind::Argument),
+        (1630, RpcMessageKind::Call, "locktype", 7, DifferenceKind::Argument),
+        (618, RpcMessageKind::Reply, "eof", 1, DifferenceKind::Result),
+        (1306, RpcMessageKind::Call, "mode", 0o44, DifferenceKind::Argument),
     ] {
         let at = field_in(&other, frame, which, label);
         let differences = compared(&before, &after(&flipped(&other, frame, at, mask)).0);
@@ -589,7 +589,7 @@ fn an_rpc_message_with_another_xid_than_its_header_is_told_as_that() {
     let xid = field_in(&frames, 979, RpcMessageKind::Reply, "xid");
     let differences = compared(&Before::new(&frames), &after(&flipped(&frames, 979, xid, 1)).0);
     let told: Vec<_> = differences.iter().map(|told| (told.kind, told.path.as_str())).collect();
-    assert_eq!(told, [(Kind::Header, "rdma_xid")]);
+    assert_eq!(told, [(DifferenceKind::Header, "rdma_xid")]);
     assert_eq!(differences[0].b.frame.map(|frame| frame.0), Some(979));
 }
 
@@ -607,7 +607,7 @@ fn an_operation_that_is_there_once_more_is_extra() {
             .collect();
         // The capture that lacks it comes first; its frames have other numbers.
         let differences = compared(&Before::new(&kept), &transactions);
-        let named = differences.iter().find(|difference| difference.kind == Kind::Extra);
+        let named = differences.iter().find(|difference| difference.kind == DifferenceKind::Extra);
         let frame = named.and_then(|difference| difference.b.frame).map(|frame| frame.0);
         let told: Vec<_> = differences.iter().map(|d| (d.kind, &d.path, d.a.frame, d.b.frame)).collect();
         assert_eq!(frame, gone.first().copied(), "{told:?}");

@@ -22,7 +22,7 @@ pub(super) struct ClosingConnections {
 }
 
 impl Flow {
-    /// The next connection that is over and has carried RPC, if [`Limits::note_closed`](super::Limits::note_closed) asks for
+    /// The next connection that is over and has carried RPC, if [`Limits::note_closed`](super::FlowLimits::note_closed) asks for
     /// it: all of its Transactions came before.
     pub fn next_closed(&mut self) -> Option<ConnectionState> {
         for _ in 0..self.closing.ending.len().min(LOOKED_AT) {

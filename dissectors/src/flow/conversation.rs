@@ -1,5 +1,5 @@
 //! RPC on one connection: messages become Calls and Replies, and RDMA Reads and Writes find the chunks that the Calls
-//! advertised. RFC 8166. Messages without an RPC-over-RDMA header are [`bare`].
+//! advertised. RFC 8166. Messages without an RPC-over-RDMA header are [`plain_rpc`].
 
 mod credits;
 mod dialect;
@@ -28,7 +28,7 @@ use super::delivery::Stall;
 use super::frame_event::FrameAction;
 use super::handles::{AdvertisedSegment, HandleUse};
 use super::message_continuation::Continuations;
-use super::statistics::{GivenUp, Undecoded};
+use super::statistics::{EvictedState, UndecodedReason};
 use super::transaction::{
     CallDirection, CreditUse, DeliveryEvidence, MessageRecord, RpcMessageKind, Transaction,
 };
@@ -158,16 +158,16 @@ impl RpcConversation {
                 if owner.0.is_none() {
                     *owner = self.owner_of(desk.ledger, sender.peer(), handle, offset, data.length);
                 }
-                moved(desk, *owner, offset, &data, self.unknown_memory(Undecoded::WriteToUnknownMemory))
+                moved(desk, *owner, offset, &data, self.unknown_memory(UndecodedReason::WriteToUnknownMemory))
             }
             RdmaOperation::ReadResponse { offset, data, owner } => {
-                moved(desk, owner, offset, &data, self.unknown_memory(Undecoded::ReadOfUnknownMemory))
+                moved(desk, owner, offset, &data, self.unknown_memory(UndecodedReason::ReadOfUnknownMemory))
             }
             RdmaOperation::ReadRequest { handle, offset, length, owner } => {
                 if owner.0.is_none() {
                     *owner = self.owner_of(desk.ledger, sender.peer(), handle, offset, length);
                 }
-                read_request(desk, *owner, length, self.unknown_memory(Undecoded::ReadOfUnknownMemory))
+                read_request(desk, *owner, length, self.unknown_memory(UndecodedReason::ReadOfUnknownMemory))
             }
             RdmaOperation::Send { message, owner } => self.message(desk, sender, &message, owner),
             RdmaOperation::SendAgain { owner, ends } => again(desk, owner, ends),
@@ -176,8 +176,8 @@ impl RpcConversation {
     }
 
     /// The reason for an operation on memory that no known Call advertised.
-    fn unknown_memory(&self, otherwise: Undecoded) -> Undecoded {
-        if self.has_cut_lists { Undecoded::CutAdvertisement } else { otherwise }
+    fn unknown_memory(&self, otherwise: UndecodedReason) -> UndecodedReason {
+        if self.has_cut_lists { UndecodedReason::CutAdvertisement } else { otherwise }
     }
 
     /// The segment of an open Transaction that holds a range of the side's memory.
@@ -285,7 +285,7 @@ impl RpcConversation {
             && let Some(oldest) = desk.ledger.oldest_open()
         {
             desk.ledger.close(oldest, *desk.sight);
-            desk.account.gave_up(GivenUp::OpenTransaction);
+            desk.account.gave_up(EvictedState::OpenTransaction);
         }
         if let Some(Program::NFS | Program::MOUNT | Program::NFSACL) = program {
             self.calls_nfs.get_or_insert(sender);
@@ -581,7 +581,7 @@ fn list(frames: &mut Vec<FrameNumber>, copy: &[FrameNumber], account: &mut FlowS
     if frames.len() < MESSAGE_FRAMES {
         frames.extend_from_slice(copy);
     } else {
-        account.gave_up(GivenUp::Copy);
+        account.gave_up(EvictedState::Copy);
     }
     (frames.capacity() - before) * size_of::<FrameNumber>()
 }
@@ -611,7 +611,7 @@ fn moved(
     owner: RdmaAttribution,
     offset: u64,
     data: &PacketPayload<'_>,
-    unknown: Undecoded,
+    unknown: UndecodedReason,
 ) -> FrameKind {
     let Some((key, at)) = TransactionKey::noted(owner) else {
         return if data.length == 0 { FrameKind::Empty } else { desk.account.undecoded(unknown) };
@@ -637,14 +637,14 @@ fn moved(
     }
     let Some(segment) = chunk.segments.get_mut(index) else { return FrameKind::Nothing };
     if is_heavy && segment.is_scattered(offset, data) {
-        desk.account.gave_up(GivenUp::MovedRange);
+        desk.account.gave_up(EvictedState::MovedRange);
         return FrameKind::Data { key, kind: at.kind(), chunk: at.chunk() };
     }
     let before = segment.moved.heap_bytes();
     if let Some(growth) = segment.growth(data) {
         if desk.account.kept_bytes + growth > desk.limits.kept_bytes || is_pool_used_up {
             desk.account.kept_bytes -= segment.stop_keeping();
-            desk.account.gave_up(GivenUp::KeptChunk);
+            desk.account.gave_up(EvictedState::KeptChunk);
         }
         desk.account.kept_bytes -= segment.kept_bytes();
         segment.add(offset, data, frames);
@@ -663,7 +663,7 @@ fn read_request(
     desk: &mut RpcContext<'_>,
     owner: RdmaAttribution,
     length: u32,
-    unknown: Undecoded,
+    unknown: UndecodedReason,
 ) -> FrameKind {
     let Some((key, at)) = TransactionKey::noted(owner) else {
         return match length {
@@ -707,13 +707,15 @@ fn stalled(desk: &mut RpcContext<'_>, key: TransactionKey, at: SegmentIndex, sta
 /// A packet of a message was seen again.
 pub(super) fn again(desk: &mut RpcContext<'_>, owner: RdmaAttribution, ends: bool) -> FrameKind {
     let Some((key, at)) = TransactionKey::noted(owner) else {
-        return desk.account.undecoded(Undecoded::NotRpcRdma);
+        return desk.account.undecoded(UndecodedReason::NotRpcRdma);
     };
     let sight = desk.sight;
     if at == SegmentIndex::PART || at == SegmentIndex::CONTROL {
         return FrameKind::Part;
     }
-    let Some(entry) = desk.ledger.get_mut(key) else { return desk.account.undecoded(Undecoded::LateCopy) };
+    let Some(entry) = desk.ledger.get_mut(key) else {
+        return desk.account.undecoded(UndecodedReason::LateCopy);
+    };
     let transaction = &mut entry.transaction;
     let chunks =
         transaction.read_chunks.iter().chain(&transaction.write_chunks).chain(&transaction.reply_chunk);

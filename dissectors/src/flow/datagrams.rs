@@ -8,7 +8,7 @@ use super::connection::PortPair;
 use super::conversation::RpcContext;
 use super::finality;
 use super::recent_frames;
-use super::statistics::Passed;
+use super::statistics::IgnoredTraffic;
 use super::transaction::{ConnectionTransport, DeliveryEvidence, MessageRecord};
 use super::{DeliveryAnomaly, Flow, FrameKind, PacketMeta};
 
@@ -25,7 +25,7 @@ impl Flow {
     ) -> FrameKind {
         let payload = udp.payload;
         let Some(found) = rpc::recognize(payload.bytes, payload.length) else {
-            return self.account.passed(Passed::Udp);
+            return self.account.passed(IgnoredTraffic::Udp);
         };
         let tenant = datagram.tenant;
         let ports = PortPair {
@@ -36,7 +36,7 @@ impl Flow {
         let known = self.connections.of_datagrams(ports);
         // A Reply has less structure than a Call, so something else must speak for it.
         if found.mtype == MsgType::REPLY && known.is_none() && !KNOWN.contains(&udp.source_port) {
-            return self.account.passed(Passed::Udp);
+            return self.account.passed(IgnoredTraffic::Udp);
         }
         let (at, sender) = known.unwrap_or_else(|| {
             (self.connections.connect(ports, ConnectionTransport::Udp).at, crate::rdma::ConnectionSide::A)

@@ -4,7 +4,7 @@ use crate::iwarp::rdmap::Terminate;
 use crate::rpcrdma::MessageType;
 
 use super::chunk::ChunkKind;
-use super::statistics::Undecoded;
+use super::statistics::UndecodedReason;
 use super::transaction::RpcMessageKind;
 use super::transaction_table::TransactionKey;
 
@@ -68,5 +68,5 @@ pub enum FrameKind {
     /// It ends a stream of iWARP, and says why.
     Terminate(Terminate),
     /// It should mean something, and does not.
-    Undecoded(Undecoded),
+    Undecoded(UndecodedReason),
 }

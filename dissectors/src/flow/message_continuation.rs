@@ -11,7 +11,7 @@ use crate::rdma::{ConnectionSide, RdmaMessage};
 use crate::rpc::Xid;
 
 use super::Stall;
-use super::statistics::{FlowStats, GivenUp, Undecoded};
+use super::statistics::{EvictedState, FlowStats, UndecodedReason};
 use super::transaction::RpcMessageKind;
 use super::transport_header::RpcRdmaTransportHeader;
 
@@ -203,8 +203,8 @@ impl Continuations {
     ) -> Option<ReassembledRpcMessage> {
         let part = RpcMessagePart::of(message, envelope);
         if account.continued_bytes + part.weight() > bound as u64 {
-            account.gave_up(GivenUp::MessageParts);
-            account.undecoded(Undecoded::MessagePart);
+            account.gave_up(EvictedState::MessageParts);
+            account.undecoded(UndecodedReason::MessagePart);
             return None;
         }
         // The first part of another message of the same XID: what there was of the one before is over.
@@ -231,7 +231,7 @@ impl Continuations {
             return None;
         }
         if one.parts.len() >= PARTS {
-            account.undecoded(Undecoded::MessagePart);
+            account.undecoded(UndecodedReason::MessagePart);
             return None;
         }
         account.continued_bytes += part.weight();
@@ -311,7 +311,7 @@ impl Continuations {
     fn drop_at(&mut self, at: usize, account: &mut FlowStats) {
         if let Some(one) = self.0.get(at).filter(|one| one.last.is_none()) {
             let frames = one.parts.iter().map(|part| part.frames.len() as u64).sum();
-            account.undecoded_later(Undecoded::MessagePart, frames);
+            account.undecoded_later(UndecodedReason::MessagePart, frames);
         }
         self.forget_at(at, account);
     }

@@ -4,21 +4,21 @@
 //!
 //! - [`connection`]: which two queue pairs belong together, from the connection manager ([`setup`]) or from traffic;
 //! - [`packets`]: each packet finds its connection, and what it does there;
-//! - [`reliable`]: packets with sequence numbers become RDMA operations;
-//! - [`assembly`]: messages of several packets;
+//! - [`reliable_connection`]: packets with sequence numbers become RDMA operations;
+//! - [`message_reassembly`]: messages of several packets;
 //! - [`delivery`]: which copy of a packet its receiver accepted;
-//! - [`early`]: packets that were captured before what tells their place;
-//! - [`recent`]: frames that the capture holds twice;
+//! - [`reorder_buffer`]: packets that were captured before what tells their place;
+//! - [`recent_frames`]: frames that the capture holds twice;
 //! - [`segments`] and [`stream`]: segments of TCP become bytes in order, and [`records`] finds the messages in them;
 //! - [`datagrams`]: messages in datagrams of UDP;
-//! - [`exchange`]: messages become Calls and Replies, RDMA Reads and Writes find the chunks they move;
+//! - [`conversation`]: messages become Calls and Replies, RDMA Reads and Writes find the chunks they move;
 //! - [`handles`]: which segments a handle names;
 //! - [`memory`]: what all this may take;
-//! - [`ledger`]: the Transactions that are open, and those that wait for late copies;
-//! - [`settling`]: which of them expect nothing more, for those who do not like to wait;
-//! - [`closing`]: which connections are over;
-//! - [`pending`]: Calls without a Reply, for live views;
-//! - [`transaction`] and [`chunk`]: the product; [`reading`]: a Transaction read, RPC and NFS.
+//! - [`transaction_table`]: the Transactions that are open, and those that wait for late copies;
+//! - [`finality`]: which of them expect nothing more, for those who do not like to wait;
+//! - [`connection_end`]: which connections are over;
+//! - [`pending_calls`]: Calls without a Reply, for live views;
+//! - [`transaction`] and [`chunk`]: the product; [`decode`]: a Transaction read, RPC and NFS.
 //!
 //! Every kind of state has a bound in [`FlowLimits`], and what a bound made the flow give up is counted in [`FlowStats`].
 
@@ -69,7 +69,7 @@ pub use frame_kind::FrameKind;
 pub use iwarp::{MpaCounts, observe_segment};
 pub use lone_header::LoneHeader;
 pub use setup::{ConnectedService, NegotiatedParameters, ReadResources};
-pub use statistics::{FlowStats, GivenUp, Passed, Undecoded};
+pub use statistics::{EvictedState, FlowStats, IgnoredTraffic, UndecodedReason};
 pub use transaction::Transaction;
 pub use transaction_table::TransactionKey;
 
@@ -141,7 +141,7 @@ pub struct FlowLimits {
     pub note_steps: bool,
     /// Whether [`Flow::next_closed`] tells which connections are over.
     pub note_closed: bool,
-    /// Whether a Transaction is given out as soon as its Reply was acknowledged, as [`settling`] says, and not only when no
+    /// Whether a Transaction is given out as soon as its Reply was acknowledged, as [`finality`] says, and not only when no
     /// late copy can come any more.
     pub prompt: bool,
 }
@@ -334,20 +334,20 @@ impl Flow {
                 self.packet(sight, datagram, packet)
             }
             DatagramPayload::Fragment(fragment) => {
-                self.account.passed(Passed::Fragment);
+                self.account.passed(IgnoredTraffic::Fragment);
                 self.fragment(frame, datagram, fragment)
             }
             DatagramPayload::Other(UnreadFrameReason::Infiniband(error))
                 if error.kind == PacketErrorKind::Cut =>
             {
-                self.account.undecoded(Undecoded::CutFrame)
+                self.account.undecoded(UndecodedReason::CutFrame)
             }
             DatagramPayload::Other(
                 UnreadFrameReason::Infiniband(_) | UnreadFrameReason::Malformed { .. },
-            ) => self.account.undecoded(Undecoded::Malformed),
+            ) => self.account.undecoded(UndecodedReason::Malformed),
             DatagramPayload::Tcp(segment) => self.segment(sight, datagram, segment),
             DatagramPayload::Udp(udp) => self.datagram(sight, datagram, udp),
-            DatagramPayload::Other(_) => self.account.passed(Passed::Other),
+            DatagramPayload::Other(_) => self.account.passed(IgnoredTraffic::Other),
         };
         self.unsettled_frames += 1;
         if self.ledger.must_be_settled(frame.time) || self.unsettled_frames >= UNSETTLED_FRAMES || goes_back {
@@ -482,8 +482,9 @@ impl Flow {
     }
 
     /// What was dropped because a bound was reached, by kind.
-    pub fn given_up(&self) -> impl Iterator<Item = (GivenUp, u64)> + '_ {
-        let fragments = Some((GivenUp::Fragments, self.fragments.given_up())).filter(|(_, count)| *count > 0);
+    pub fn given_up(&self) -> impl Iterator<Item = (EvictedState, u64)> + '_ {
+        let fragments =
+            Some((EvictedState::Fragments, self.fragments.given_up())).filter(|(_, count)| *count > 0);
         self.account.given_up_counts().chain(fragments)
     }
 
@@ -568,7 +569,7 @@ impl Flow {
             while let Some(message) = requests.take_over(sight.time) {
                 meanings.push(exchange.operation(&mut desk, side, message));
             }
-            desk.account.undecoded_later(Undecoded::MessagePart, requests.take_dropped());
+            desk.account.undecoded_later(UndecodedReason::MessagePart, requests.take_dropped());
         }
         for meaning in meanings {
             self.follow_message(at, meaning, sight);
@@ -649,7 +650,7 @@ impl Flow {
         for at in self.connections.most_silent() {
             if Some(at) != newest {
                 if !self.is_over(at) {
-                    self.account.gave_up(GivenUp::Connection);
+                    self.account.gave_up(EvictedState::Connection);
                 }
                 self.close_connection(at, sight);
             }

@@ -17,7 +17,7 @@ use super::recent_frames;
 use super::reliable_connection::{FoundWrite, NoOperationReason, UnseenWriteRange};
 use super::transaction::{ConnectionTransport, RpcMessageKind, Transaction};
 use super::transaction_table::{TransactionKey, TransactionTable};
-use super::{DeliveryAnomaly, Flow, FrameKind, GivenUp, PacketMeta, Undecoded};
+use super::{DeliveryAnomaly, EvictedState, Flow, FrameKind, PacketMeta, UndecodedReason};
 
 impl Flow {
     /// Messages of the connection manager.
@@ -34,10 +34,14 @@ impl Flow {
             Mad::of(packet, &mut NullObserver).and_then(|mad| cm::CmMessage::decode(&mad, &mut NullObserver));
         let Some(message) = message else {
             let is_cut = packet.payload.bytes.len() < packet.payload.length;
-            return self.account.undecoded(if is_cut { Undecoded::CutFrame } else { Undecoded::Management });
+            return self.account.undecoded(if is_cut {
+                UndecodedReason::CutFrame
+            } else {
+                UndecodedReason::Management
+            });
         };
         let account = &mut self.account;
-        let mut gave_up = || account.gave_up(GivenUp::SetUp);
+        let mut gave_up = || account.gave_up(EvictedState::SetUp);
         let (tenant, source, destination) = (datagram.tenant, datagram.source, datagram.destination);
         if let Some(established) = self.set_ups.message(tenant, (source, destination), &message, &mut gave_up)
         {
@@ -94,7 +98,7 @@ impl Flow {
                 self.control_of = self.connections.on(path(datagram, packet));
                 FrameKind::Control
             }
-            _ => self.account.undecoded(Undecoded::OtherService),
+            _ => self.account.undecoded(UndecodedReason::OtherService),
         }
     }
 
@@ -272,13 +276,15 @@ impl Flow {
             Ok(operation) => exchange.operation(&mut desk, sender, operation),
             Err(NoOperationReason::Control) => FrameKind::Control,
             Err(NoOperationReason::Part) => FrameKind::Part,
-            Err(NoOperationReason::WriteWithoutFirst) => desk.account.undecoded(Undecoded::WriteWithoutFirst),
-            Err(NoOperationReason::ResponseWithoutRequest) => {
-                desk.account.undecoded(Undecoded::ReadWithoutRequest)
+            Err(NoOperationReason::WriteWithoutFirst) => {
+                desk.account.undecoded(UndecodedReason::WriteWithoutFirst)
             }
-            Err(NoOperationReason::Cut) => desk.account.undecoded(Undecoded::CutFrame),
-            Err(NoOperationReason::WriteOfCutFirst) => desk.account.undecoded(Undecoded::CutWrite),
-            Err(NoOperationReason::ResponseToCutRequest) => desk.account.undecoded(Undecoded::CutRead),
+            Err(NoOperationReason::ResponseWithoutRequest) => {
+                desk.account.undecoded(UndecodedReason::ReadWithoutRequest)
+            }
+            Err(NoOperationReason::Cut) => desk.account.undecoded(UndecodedReason::CutFrame),
+            Err(NoOperationReason::WriteOfCutFirst) => desk.account.undecoded(UndecodedReason::CutWrite),
+            Err(NoOperationReason::ResponseToCutRequest) => desk.account.undecoded(UndecodedReason::CutRead),
         };
         if let FrameKind::Message { key, which } = meaning
             && own.is_settled(packet.bth.psn)
@@ -290,9 +296,10 @@ impl Flow {
             if self.held > self.limits.part_bytes || self.ledger.is_pool_used_up() {
                 self.held -= own.held_bytes();
                 own.drop_parts();
-                self.account.gave_up(GivenUp::MessageParts);
+                self.account.gave_up(EvictedState::MessageParts);
             }
-            self.account.undecoded_later(Undecoded::MessagePart, own.take_dropped() + peer.take_dropped());
+            self.account
+                .undecoded_later(UndecodedReason::MessagePart, own.take_dropped() + peer.take_dropped());
         }
         for meaning in early {
             self.follow_message(at, meaning, sight);

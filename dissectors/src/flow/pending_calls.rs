@@ -8,7 +8,7 @@ use crate::frame::{FrameNumber, Timestamp};
 
 use super::chunk::Chunk;
 use super::transaction::{CallDirection, ConnectionName, Transaction};
-use super::{Flow, GivenUp, PacketMeta, TransactionKey};
+use super::{EvictedState, Flow, PacketMeta, TransactionKey};
 
 /// What an unanswered Transaction has come to so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,13 +102,13 @@ impl Flow {
             && self.ledger.open() > 1
             && let Some(oldest) = self.ledger.oldest_open()
         {
-            self.account.gave_up(GivenUp::OpenTransaction);
+            self.account.gave_up(EvictedState::OpenTransaction);
             self.ledger.close(oldest, PacketMeta::new(&[], now));
             self.release(oldest);
         }
     }
 
-    /// Gives out Calls that have waited longer than [`Limits::call_age_ns`](super::Limits::call_age_ns).
+    /// Gives out Calls that have waited longer than [`Limits::call_age_ns`](super::FlowLimits::call_age_ns).
     #[inline]
     pub(super) fn give_up_old_calls(&mut self, now: Timestamp) {
         let Some(most_ns) = self.limits.call_age_ns else { return };
@@ -118,7 +118,7 @@ impl Flow {
             if since.and_then(|since| now.since(since)).is_none_or(|age_ns| age_ns <= most_ns) {
                 return;
             }
-            self.account.gave_up(GivenUp::OldCall);
+            self.account.gave_up(EvictedState::OldCall);
             self.release(key);
         }
     }

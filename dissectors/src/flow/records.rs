@@ -13,7 +13,7 @@ use crate::rpc::{self, MsgType, tls};
 
 use super::conversation;
 use super::gaps::gap;
-use super::statistics::{FlowStats, GivenUp, Undecoded};
+use super::statistics::{EvictedState, FlowStats, UndecodedReason};
 use super::stream::context::StreamContext;
 use super::stream::protocol::begins_mpa;
 use super::stream::{Position, StreamBytes};
@@ -155,7 +155,7 @@ impl RecordReader {
         let longest = |mark: &RecordMark| unfinished.record.length as u64 + u64::from(mark.length);
         let Some(mark) = mark.filter(|mark| longest(mark) <= u64::from(record::LONGEST)) else {
             self.unfinished = None;
-            seat.undecoded(Undecoded::NotRpc, piece.sight);
+            seat.undecoded(UndecodedReason::NotRpc, piece.sight);
             self.lose(seat);
             return rest;
         };
@@ -183,7 +183,7 @@ impl RecordReader {
             unfinished.add(&part);
             if !unfinished.is_rpc() {
                 self.unfinished = None;
-                seat.undecoded(Undecoded::NotRpc, piece.sight);
+                seat.undecoded(UndecodedReason::NotRpc, piece.sight);
                 self.lose(seat);
                 return rest;
             }
@@ -253,7 +253,7 @@ impl RecordReader {
         if let Some(unfinished) = &mut self.unfinished
             && !std::mem::replace(&mut unfinished.is_full, true)
         {
-            account.gave_up(GivenUp::MessageParts);
+            account.gave_up(EvictedState::MessageParts);
         }
     }
 
@@ -303,7 +303,7 @@ impl RecordReader {
         for sent in self.sent.range(from..).take_while(|sent| sent.range.start < range.end) {
             is_known = true;
             if sent.contradicts(piece, seat.ledger) {
-                seat.account.undecoded_later(Undecoded::Contradiction, 1);
+                seat.account.undecoded_later(UndecodedReason::Contradiction, 1);
             }
             let ends = range.contains(&(sent.range.end - 1));
             let (_, mut desk) = seat.desk(&piece.sight);
@@ -311,7 +311,7 @@ impl RecordReader {
             seat.meanings.push(meaning);
         }
         if !is_known {
-            seat.undecoded(Undecoded::LateCopy, piece.sight);
+            seat.undecoded(UndecodedReason::LateCopy, piece.sight);
         }
     }
 }

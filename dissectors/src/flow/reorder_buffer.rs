@@ -7,7 +7,7 @@ use crate::frame::{FrameNumber, Timestamp};
 use crate::infiniband::{InfinibandPacket, Psn};
 use crate::rdma::ConnectionSide;
 
-use super::statistics::{FlowStats, GivenUp, Undecoded};
+use super::statistics::{EvictedState, FlowStats, UndecodedReason};
 use super::transaction_table::TransactionKey;
 use super::{FlowLimits, PacketMeta};
 
@@ -49,7 +49,7 @@ struct EarlyPacket {
     payload: Vec<u8>,
     frames: Vec<FrameNumber>,
     time: Timestamp,
-    why: Undecoded,
+    why: UndecodedReason,
     /// The Transaction whose Reply followed: only its Call may have advertised the memory.
     answered_by: Option<TransactionKey>,
 }
@@ -65,7 +65,7 @@ impl EarlyPacket {
     }
 
     fn is_orphan(&self) -> bool {
-        matches!(self.why, Undecoded::WriteWithoutFirst | Undecoded::CutWrite)
+        matches!(self.why, UndecodedReason::WriteWithoutFirst | UndecodedReason::CutWrite)
     }
 
     /// Whether it has waited too long.
@@ -112,26 +112,26 @@ impl ReorderBuffer {
         sender: ConnectionSide,
         packet: &InfinibandPacket<'_>,
         sight: PacketMeta<'_>,
-        why: Undecoded,
+        why: UndecodedReason,
         account: &mut FlowStats,
         limits: &FlowLimits,
     ) {
         let waits_for_memory = matches!(
             why,
-            Undecoded::WriteWithoutFirst
-                | Undecoded::ReadWithoutRequest
-                | Undecoded::WriteToUnknownMemory
-                | Undecoded::ReadOfUnknownMemory
-                | Undecoded::CutAdvertisement
-                | Undecoded::CutWrite
-                | Undecoded::CutRead
+            UndecodedReason::WriteWithoutFirst
+                | UndecodedReason::ReadWithoutRequest
+                | UndecodedReason::WriteToUnknownMemory
+                | UndecodedReason::ReadOfUnknownMemory
+                | UndecodedReason::CutAdvertisement
+                | UndecodedReason::CutWrite
+                | UndecodedReason::CutRead
         );
         let payload = packet.payload.bytes;
         if !waits_for_memory {
             return;
         }
         if account.early_bytes + payload.len() as u64 + OVERHEAD > limits.early_bytes {
-            account.gave_up(GivenUp::Early);
+            account.gave_up(EvictedState::Early);
             return;
         }
         account.undecoded_after_all(why);

@@ -13,7 +13,7 @@ use super::iwarp::Iwarp;
 use super::recent_frames;
 use super::records::{NextProtocol, RecordReader};
 use super::setup::{ConnectedService, NegotiatedParameters, ReadResources};
-use super::statistics::{FlowStats, GivenUp, Passed, Undecoded};
+use super::statistics::{EvictedState, FlowStats, IgnoredTraffic, UndecodedReason};
 use super::stream::context::StreamContext;
 use super::stream::direction::{self, TcpStreamDirection};
 use super::stream::protocol::{self, Protocol, ProtocolDetection};
@@ -206,7 +206,7 @@ impl StreamReader for StreamDispatcher<'_> {
                     piece = rest;
                 }
                 Protocol::Mpa(_) => return self.mpa(|iwarp, seat| iwarp.piece(sender, piece, seat)),
-                Protocol::Tls => return self.undecoded(Undecoded::Tls, piece.sight),
+                Protocol::Tls => return self.undecoded(UndecodedReason::Tls, piece.sight),
                 Protocol::Opening | Protocol::Middle { .. } | Protocol::Other => return,
             }
         }
@@ -216,7 +216,7 @@ impl StreamReader for StreamDispatcher<'_> {
         let sender = self.sender;
         match self.protocol {
             Protocol::Records(_) | Protocol::Mpa(_) if !self.has_connection() => {
-                self.undecoded(Undecoded::LateCopy, piece.sight);
+                self.undecoded(UndecodedReason::LateCopy, piece.sight);
             }
             Protocol::Records(_) => {
                 self.seated(|protocol, seat| {
@@ -224,14 +224,14 @@ impl StreamReader for StreamDispatcher<'_> {
                 });
             }
             Protocol::Mpa(_) => self.mpa(|iwarp, seat| iwarp.again(sender, piece.range(), piece.sight, seat)),
-            Protocol::Tls => self.undecoded(Undecoded::Tls, piece.sight),
+            Protocol::Tls => self.undecoded(UndecodedReason::Tls, piece.sight),
             Protocol::Opening | Protocol::Middle { .. } | Protocol::Other => {}
         }
     }
 }
 
 impl StreamDispatcher<'_> {
-    fn undecoded(&mut self, reason: Undecoded, sight: PacketMeta<'_>) {
+    fn undecoded(&mut self, reason: UndecodedReason, sight: PacketMeta<'_>) {
         if !sight.frames.is_empty() {
             let meaning = self.account.undecoded(reason);
             self.meanings.push(meaning);
@@ -258,7 +258,7 @@ impl Flow {
         if self.streams.get_mut(at).is_some_and(|stream| stream.is_former(sender, segment, sight.time)) {
             return match segment.payload.length {
                 0 => FrameKind::Control,
-                _ => self.account.undecoded(Undecoded::LateCopy),
+                _ => self.account.undecoded(UndecodedReason::LateCopy),
             };
         }
         let remark =
@@ -303,7 +303,7 @@ impl Flow {
                     self.account.undecoded(protocol::unknown(is_cut))
                 }
             },
-            (None, _) => self.account.passed(Passed::Tcp),
+            (None, _) => self.account.passed(IgnoredTraffic::Tcp),
         }
     }
 
@@ -494,7 +494,7 @@ impl Flow {
             self.streams.renew(at, ports, sight.time);
             return self.bytes(at, sender, sight, segment, data);
         }
-        let meaning = self.account.undecoded(Undecoded::Stray);
+        let meaning = self.account.undecoded(UndecodedReason::Stray);
         self.meanings.push(meaning);
     }
 
@@ -545,7 +545,7 @@ impl Flow {
     }
 
     /// Frames were kept until it was known what their stream carries, and that is not known.
-    fn count_forgotten(&mut self, at: usize, forgotten: &[(FrameNumber, Undecoded)]) {
+    fn count_forgotten(&mut self, at: usize, forgotten: &[(FrameNumber, UndecodedReason)]) {
         let present = self.streams.get_mut(at).map(|stream| stream.last_frame);
         for (frame, reason) in forgotten {
             let meaning = self.account.undecoded(*reason);
@@ -577,7 +577,7 @@ impl Flow {
             let waits = stream.a.held_bytes() + stream.b.held_bytes();
             let is_full = self.stream_bytes > self.limits.stream_bytes || self.ledger.is_pool_used_up();
             if waits > self.limits.hole_bytes || (waits > 0 && is_full) {
-                self.account.gave_up(GivenUp::Hole);
+                self.account.gave_up(EvictedState::Hole);
                 self.give_up_holes(at, now);
             } else if is_full {
                 match &mut stream.protocol {
@@ -586,7 +586,7 @@ impl Flow {
                     }
                     Protocol::Mpa(iwarp) if iwarp.held_bytes() > 0 => {
                         iwarp.drop_parts();
-                        self.account.gave_up(GivenUp::MessageParts);
+                        self.account.gave_up(EvictedState::MessageParts);
                     }
                     _ => {}
                 }
@@ -648,7 +648,7 @@ impl Flow {
         }
         let contradictions = half.take_contradictions();
         let key = *connection;
-        self.account.undecoded_later(Undecoded::Contradiction, contradictions);
+        self.account.undecoded_later(UndecodedReason::Contradiction, contradictions);
         let sight = PacketMeta::new(&[], self.now);
         finality::given_out(self.streams.get_mut(at), &self.meanings, first, &mut self.ledger);
         for index in first..self.meanings.len() {
@@ -715,7 +715,7 @@ impl Flow {
         for at in self.streams.most_silent() {
             let Some(stream) = self.streams.get_mut(at).filter(|_| at != newest) else { continue };
             if !stream.is_idle() {
-                self.account.gave_up(GivenUp::Stream);
+                self.account.gave_up(EvictedState::Stream);
             }
             self.end_stream(at, now);
             self.streams.remove(at);

@@ -21,7 +21,7 @@ macro_rules! counted {
 }
 counted! {
     /// Why a frame on an RDMA or RPC flow gave no meaning.
-    Undecoded {
+    UndecodedReason {
         /// Its headers contradict each other, or were too short on the wire.
         Malformed = "malformed",
         /// A packet of RDMA of which a snap length left less than its headers.
@@ -76,7 +76,7 @@ counted! {
         OtherService = "other_rdma_service",
     }
 }
-impl Undecoded {
+impl UndecodedReason {
     /// True if a snap length is the reason: more bytes of the frame, or of one before it, would have a meaning.
     pub const fn is_cut(self) -> bool {
         matches!(
@@ -92,7 +92,7 @@ impl Undecoded {
 }
 counted! {
     /// What was dropped because a bound was reached.
-    GivenUp {
+    EvictedState {
         /// A connection, the one that was silent longest.
         Connection = "connections",
         /// A Transaction that waited for its Reply, the oldest.
@@ -121,7 +121,7 @@ counted! {
 }
 counted! {
     /// What a frame carried that concerns neither RDMA nor RPC.
-    Passed {
+    IgnoredTraffic {
         /// A segment of a TCP stream that carries something else.
         Tcp = "TCP segments",
         /// A datagram of UDP that holds something else.
@@ -136,9 +136,9 @@ counted! {
 /// The counts.
 #[derive(Clone, Debug, Default)]
 pub struct FlowStats {
-    undecoded: [u64; Undecoded::ALL.len()],
-    given_up: [u64; GivenUp::ALL.len()],
-    passed: [u64; Passed::ALL.len()],
+    undecoded: [u64; UndecodedReason::ALL.len()],
+    given_up: [u64; EvictedState::ALL.len()],
+    passed: [u64; IgnoredTraffic::ALL.len()],
     /// Bytes of chunks that are kept at this moment.
     pub(super) kept_bytes: u64,
     /// Bytes of packets that wait for what tells their place.
@@ -155,40 +155,40 @@ pub struct FlowStats {
 
 impl FlowStats {
     /// Counts a frame.
-    pub(super) fn undecoded(&mut self, reason: Undecoded) -> FrameKind {
+    pub(super) fn undecoded(&mut self, reason: UndecodedReason) -> FrameKind {
         self.undecoded[reason as usize] += 1;
         FrameKind::Undecoded(reason)
     }
 
     /// Takes the count of a frame back: it may yet mean something.
-    pub(super) fn undecoded_after_all(&mut self, reason: Undecoded) {
+    pub(super) fn undecoded_after_all(&mut self, reason: UndecodedReason) {
         self.undecoded[reason as usize] -= 1;
     }
 
     /// Counts frames that turn out to mean nothing.
-    pub(super) fn undecoded_later(&mut self, reason: Undecoded, frames: u64) {
+    pub(super) fn undecoded_later(&mut self, reason: UndecodedReason, frames: u64) {
         self.undecoded[reason as usize] += frames;
     }
 
     /// Counts a frame that concerns neither RDMA nor RPC.
-    pub(super) fn passed(&mut self, what: Passed) -> FrameKind {
+    pub(super) fn passed(&mut self, what: IgnoredTraffic) -> FrameKind {
         self.passed[what as usize] += 1;
         FrameKind::Nothing
     }
 
     /// Counts what was given up.
-    pub(super) fn gave_up(&mut self, what: GivenUp) {
+    pub(super) fn gave_up(&mut self, what: EvictedState) {
         self.given_up[what as usize] += 1;
     }
 
     /// The frames that gave no meaning, by reason.
-    pub fn undecoded_counts(&self) -> impl Iterator<Item = (Undecoded, u64)> + '_ {
-        Undecoded::ALL.iter().copied().zip(self.undecoded).filter(|(_, count)| *count > 0)
+    pub fn undecoded_counts(&self) -> impl Iterator<Item = (UndecodedReason, u64)> + '_ {
+        UndecodedReason::ALL.iter().copied().zip(self.undecoded).filter(|(_, count)| *count > 0)
     }
 
     /// The frames that concern neither RDMA nor RPC, by kind; those that are malformed are among the undecoded.
-    pub fn passed_counts(&self) -> impl Iterator<Item = (Passed, u64)> + '_ {
-        Passed::ALL.iter().copied().zip(self.passed).filter(|(_, count)| *count > 0)
+    pub fn passed_counts(&self) -> impl Iterator<Item = (IgnoredTraffic, u64)> + '_ {
+        IgnoredTraffic::ALL.iter().copied().zip(self.passed).filter(|(_, count)| *count > 0)
     }
 
     /// Frames that the capture holds a second time, byte for byte, as mirror ports make them; they are no messages sent again.
@@ -202,7 +202,7 @@ impl FlowStats {
     }
 
     /// What was dropped, by kind.
-    pub fn given_up_counts(&self) -> impl Iterator<Item = (GivenUp, u64)> + '_ {
-        GivenUp::ALL.iter().copied().zip(self.given_up).filter(|(_, count)| *count > 0)
+    pub fn given_up_counts(&self) -> impl Iterator<Item = (EvictedState, u64)> + '_ {
+        EvictedState::ALL.iter().copied().zip(self.given_up).filter(|(_, count)| *count > 0)
     }
 }

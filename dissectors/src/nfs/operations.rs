@@ -104,7 +104,7 @@ macro_rules! operations {
             /// Reads what belongs to operation `number`, which the cursor has passed already.
             ///
             /// # Errors
-            /// [`Error::Unknown`](crate::xdr::Error::Unknown) for a number that is not in the table; else as its type.
+            /// [`Error::Unknown`](crate::xdr::XdrError::Unknown) for a number that is not in the table; else as its type.
             #[inline]
             pub fn decode<$($free,)? O: $crate::field::Observer<$message>>(
                 number: $number,

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::rc::Rc;
 
 use crate::analysis::comparison::compare_class::{CompareClass, IdentityType};
-use crate::analysis::comparison::difference::Kind;
+use crate::analysis::comparison::difference::DifferenceKind;
 use crate::analysis::comparison::record::{
     ComparisonRecord, RecordChunkKind, RecordField, RecordSection, RecordValue, hash,
 };
@@ -61,7 +61,10 @@ pub(super) fn keys(record: &mut ComparisonRecord, has_identities: bool) {
         if has_identities || !matches!(entry.path.role, CompareClass::Identity(_)) {
             let _ = write!(all, "{}={} ", entry.path.text, entry.datum);
         }
-        if matches!(entry.path.role, CompareClass::Equal(Kind::Name | Kind::Offset | Kind::Count)) {
+        if matches!(
+            entry.path.role,
+            CompareClass::Equal(DifferenceKind::Name | DifferenceKind::Offset | DifferenceKind::Count)
+        ) {
             let _ = write!(about, "{} ", entry.datum);
         }
     }

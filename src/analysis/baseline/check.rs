@@ -5,7 +5,7 @@ use std::vec;
 use super::canonical_names::{canonical, keys};
 use super::{Baseline, BaselineCounts};
 use crate::analysis::comparison::capture::ComparedCapture;
-use crate::analysis::comparison::difference::{Difference, Kind};
+use crate::analysis::comparison::difference::{Difference, DifferenceKind};
 use crate::analysis::comparison::options::ComparisonOptions;
 use crate::analysis::comparison::record::ComparisonRecord;
 use crate::analysis::comparison::{Comparison, ComparisonClient, ComparisonSide};
@@ -68,9 +68,9 @@ impl BaselineCheck {
         for key in self.then.keys(&self.now) {
             let (then, now) = (self.then.of(key), self.now.of(key));
             let kind = match key.split('.').next() {
-                Some("incomplete") => Kind::Incomplete,
-                Some("undecoded") => Kind::Undecoded,
-                _ => Kind::Account,
+                Some("incomplete") => DifferenceKind::Incomplete,
+                Some("undecoded") => DifferenceKind::Undecoded,
+                _ => DifferenceKind::Account,
             };
             if then != now && !self.comparison.tolerates(key, then, now) {
                 self.comparison.whole(kind, key, then, now);

@@ -1,9 +1,9 @@
 //! The part `[settings]`: what a person wants of a baseline. Its lines are kept as they were typed, comments included.
 
-use nfsrdma_dissectors::flow::{GivenUp, Undecoded};
+use nfsrdma_dissectors::flow::{EvictedState, UndecodedReason};
 
 use super::reader::BaselineReadError;
-use crate::analysis::comparison::difference::Kind;
+use crate::analysis::comparison::difference::DifferenceKind;
 use crate::analysis::comparison::options::{ComparisonOptions, IgnoreKey, Tolerance};
 
 /// The line that the part begins with.
@@ -26,8 +26,8 @@ impl Default for BaselineSettings {
 /// Counts of a capture that a tolerance may be for.
 fn counts() -> Vec<String> {
     let mut names: Vec<String> = ["frames", "transactions", "incomplete"].map(str::to_owned).into();
-    names.extend(Undecoded::ALL.iter().map(|why| format!("undecoded.{}", why.key())));
-    names.extend(GivenUp::ALL.iter().map(|what| format!("given_up.{}", what.key())));
+    names.extend(UndecodedReason::ALL.iter().map(|why| format!("undecoded.{}", why.key())));
+    names.extend(EvictedState::ALL.iter().map(|what| format!("given_up.{}", what.key())));
     names
 }
 
@@ -44,7 +44,7 @@ impl BaselineSettings {
 
     /// Whether no identity is held.
     pub(super) fn ignores_identities(&self) -> bool {
-        self.selection.ignore.contains(&IgnoreKey::Kind(Kind::Identity))
+        self.selection.ignore.contains(&IgnoreKey::Kind(DifferenceKind::Identity))
     }
 
     /// The lines, as they were typed.

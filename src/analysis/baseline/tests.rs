@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::analysis::comparison::capture::ComparedCapture;
 use crate::analysis::comparison::compare_class::CompareClass;
-use crate::analysis::comparison::difference::{Difference, Kind};
+use crate::analysis::comparison::difference::{Difference, DifferenceKind};
 use crate::analysis::comparison::record::{
     FieldPath, RecordField, RecordMessage, RecordSection, RecordValue,
 };
@@ -267,7 +267,7 @@ fn a_field_that_is_gone_is_known_for_what_it_was() {
     let text = text.replace(" eof=true data=", " eof=true gone=7 data=");
     let found = checked(&text, "rxe-v42-deleg.pcap");
     let first = found.first().unwrap();
-    assert_eq!((first.kind, first.field, &*first.path), (Kind::Count, "nfs.count4", "READ.gone"));
+    assert_eq!((first.kind, first.field, &*first.path), (DifferenceKind::Count, "nfs.count4", "READ.gone"));
     assert_eq!((first.a.value.as_deref(), &first.b.value), (Some("7"), &None));
     let ignored = text.replace("[settings]\n", "[settings]\nignore nfs.count4\n");
     assert_eq!(checked(&ignored, "rxe-v42-deleg.pcap"), []);
@@ -275,7 +275,7 @@ fn a_field_that_is_gone_is_known_for_what_it_was() {
 
 /// A record with one operation that has these texts.
 fn record_of(names: &[Vec<u8>]) -> ComparisonRecord {
-    let path = Rc::new(FieldPath::new("objname", "nfs.name", CompareClass::Equal(Kind::Name)));
+    let path = Rc::new(FieldPath::new("objname", "nfs.name", CompareClass::Equal(DifferenceKind::Name)));
     let entries = names
         .iter()
         .map(|name| RecordField { path: Rc::clone(&path), datum: RecordValue::Text(name.clone().into()) })

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nfsrdma_dissectors::flow::{Flow, GivenUp, Transaction, Undecoded};
+use nfsrdma_dissectors::flow::{EvictedState, Flow, Transaction, UndecodedReason};
 
 use super::record::ComparisonRecord;
 
@@ -52,8 +52,11 @@ impl ComparedCapture {
 
     /// The capture has ended: notes what is in no Transaction.
     pub fn end(&mut self, flow: &Flow) {
-        self.undecoded =
-            flow.account().undecoded_counts().map(|(why, count)| (Undecoded::key(why), count)).collect();
-        self.given_up = flow.given_up().map(|(what, count)| (GivenUp::key(what), count)).collect();
+        self.undecoded = flow
+            .account()
+            .undecoded_counts()
+            .map(|(why, count)| (UndecodedReason::key(why), count))
+            .collect();
+        self.given_up = flow.given_up().map(|(what, count)| (EvictedState::key(what), count)).collect();
     }
 }

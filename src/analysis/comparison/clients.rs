@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 
-use super::difference::{Difference, DifferenceSide, Kind};
+use super::difference::{Difference, DifferenceKind, DifferenceSide};
 use super::pairing_queue::{PairingQueue, PairingQueueSide};
 use super::{Comparison, ComparisonSide, WAITING};
 
@@ -101,5 +101,5 @@ fn absent(row: &PairingQueueSide, side: usize, is_alone: bool) -> Option<Differe
     let [a, b] =
         if side == 0 { [here, DifferenceSide::default()] } else { [DifferenceSide::default(), here] };
     let (operation, path) = (title.to_string(), String::new());
-    Some(Difference { kind: Kind::Client, operation, path, field: "", times: 1, a, b })
+    Some(Difference { kind: DifferenceKind::Client, operation, path, field: "", times: 1, a, b })
 }

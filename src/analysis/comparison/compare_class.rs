@@ -8,17 +8,17 @@ use std::sync::LazyLock;
 
 use rustc_hash::FxHashMap;
 
-use super::difference::Kind;
+use super::difference::DifferenceKind;
 
 /// What a field is to a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompareClass {
     /// It must be equal; where it is not, that is a difference of this kind.
-    Equal(Kind),
+    Equal(DifferenceKind),
     /// It must be equal, unless another operation was in flight at the same time: then it shows how far that one had come.
-    Racing(Kind),
+    Racing(DifferenceKind),
     /// It must be equal, unless one side has RDMA and the other has not.
-    OfTransport(Kind),
+    OfTransport(DifferenceKind),
     /// It names something, and each side has names of its own: what one side calls by one name, the other must too.
     Identity(IdentityType),
     /// It may differ, and why.
@@ -114,7 +114,7 @@ const fn varies(why: &'static str, fields: &'static [&'static str]) -> CompareRu
     CompareRule { fields, role: CompareClass::Varies(why) }
 }
 
-const fn equal(kind: Kind, fields: &'static [&'static str]) -> CompareRule {
+const fn equal(kind: DifferenceKind, fields: &'static [&'static str]) -> CompareRule {
     CompareRule { fields, role: CompareClass::Equal(kind) }
 }
 
@@ -231,7 +231,7 @@ pub const RULES: &[CompareRule] = &[
             "nfs.maxrespsizecached4",
             "nfs.rdmachanattrs4",
         ],
-        role: CompareClass::OfTransport(Kind::Argument),
+        role: CompareClass::OfTransport(DifferenceKind::Argument),
     },
     CompareRule {
         fields: &[
@@ -243,14 +243,14 @@ pub const RULES: &[CompareRule] = &[
             "nfs.fattr4.size",
             "nfs.fattr4.numlinks",
         ],
-        role: CompareClass::Racing(Kind::Result),
+        role: CompareClass::Racing(DifferenceKind::Result),
     },
     equal(
-        Kind::Status,
+        DifferenceKind::Status,
         &["nfs.nfsstat4", "nfs.status3", "rpc.replystat", "rpc.state_accept", "rpc.state_reject"],
     ),
     equal(
-        Kind::Name,
+        DifferenceKind::Name,
         &[
             "nfs.name",
             "nfs.pathname.component",
@@ -265,9 +265,9 @@ pub const RULES: &[CompareRule] = &[
             "nfs.xattr.key",
         ],
     ),
-    equal(Kind::Offset, &["nfs.offset3", "nfs.offset4", "nlm.lock.l_offset*"]),
+    equal(DifferenceKind::Offset, &["nfs.offset3", "nfs.offset4", "nlm.lock.l_offset*"]),
     equal(
-        Kind::Count,
+        DifferenceKind::Count,
         &[
             "nfs.count3*",
             "nfs.count4",
@@ -278,8 +278,8 @@ pub const RULES: &[CompareRule] = &[
             "nfs.maxcount",
         ],
     ),
-    equal(Kind::Data, &["nfs.data"]),
-    equal(Kind::Header, &["rpc.*"]),
+    equal(DifferenceKind::Data, &["nfs.data"]),
+    equal(DifferenceKind::Header, &["rpc.*"]),
 ];
 
 /// A field that follows from the minor version of NFSv4, so that it may differ between two of them.
@@ -349,10 +349,13 @@ fn is_set_time(field: &str, above: &str) -> bool {
 /// What a field is, by its filter name and the RFC's names of what is above it; `is_call` says in which message it stands.
 pub fn role_of(field: &str, above: &str, is_call: bool) -> CompareClass {
     if is_call && is_set_time(field, above) {
-        return CompareClass::Equal(Kind::Argument);
+        return CompareClass::Equal(DifferenceKind::Argument);
     }
     let rule = INDEX.first(field).and_then(|at| RULES.get(at));
-    rule.map_or(CompareClass::Equal(if is_call { Kind::Argument } else { Kind::Result }), |rule| rule.role)
+    rule.map_or(
+        CompareClass::Equal(if is_call { DifferenceKind::Argument } else { DifferenceKind::Result }),
+        |rule| rule.role,
+    )
 }
 
 /// The table as fields are looked up in it: a run asks for those of every Reply that names something.
@@ -397,19 +400,22 @@ mod tests {
 
     #[test]
     fn a_field_that_nobody_thought_of_must_be_equal() {
-        assert_eq!(role_of("nfs.something_new", "", true), CompareClass::Equal(Kind::Argument));
-        assert_eq!(role_of("nfs.something_new", "", false), CompareClass::Equal(Kind::Result));
+        assert_eq!(role_of("nfs.something_new", "", true), CompareClass::Equal(DifferenceKind::Argument));
+        assert_eq!(role_of("nfs.something_new", "", false), CompareClass::Equal(DifferenceKind::Result));
     }
 
     #[test]
     fn a_time_that_a_call_sets_is_an_argument_and_one_of_a_clock_is_not() {
         let of = |above, is_call| role_of("nfs.nfstime4.seconds", above, is_call);
-        assert_eq!(of("obj_attributes.time_modify_set.time", true), CompareClass::Equal(Kind::Argument));
+        assert_eq!(
+            of("obj_attributes.time_modify_set.time", true),
+            CompareClass::Equal(DifferenceKind::Argument)
+        );
         assert!(matches!(of("obj_attributes.time_modify_set.time", false), CompareClass::Varies(_)));
         assert!(matches!(of("obj_attributes.time_deleg_modify", true), CompareClass::Varies(_)));
         assert_eq!(
             role_of("nfs.timeval.seconds", "attributes.mtime", true),
-            CompareClass::Equal(Kind::Argument)
+            CompareClass::Equal(DifferenceKind::Argument)
         );
     }
 
@@ -424,8 +430,8 @@ mod tests {
     #[test]
     fn a_pattern_covers_what_begins_with_it() {
         assert!(matches!(role_of("nfs.nfstime4.seconds", "", false), CompareClass::Varies("a time")));
-        assert_eq!(role_of("nfs.count3_maxcount", "", true), CompareClass::Equal(Kind::Count));
-        assert_eq!(role_of("nfs.count3_maxcount", "", false), CompareClass::Equal(Kind::Count));
+        assert_eq!(role_of("nfs.count3_maxcount", "", true), CompareClass::Equal(DifferenceKind::Count));
+        assert_eq!(role_of("nfs.count3_maxcount", "", false), CompareClass::Equal(DifferenceKind::Count));
     }
 
     #[test]
@@ -463,7 +469,7 @@ mod tests {
             let row = document.lines().find(|line| line.starts_with(&format!("| `{field}` |")));
             assert!(row.is_some_and(|row| row.contains(why)), "{field}");
         }
-        for kind in Kind::ALL {
+        for kind in DifferenceKind::ALL {
             assert!(document.contains(&format!("| `{kind}` | {} |", kind.meaning())), "{kind}");
         }
     }

@@ -1,7 +1,7 @@
 //! What is compared of two records, and as what: the roles of fields, and what the two captures are to each other.
 
 use super::compare_class::{CompareClass, IdentityType, MinorVersionField, follows_minor_version};
-use super::difference::Kind;
+use super::difference::DifferenceKind;
 use super::options::ComparisonOptions;
 use super::record::{ComparisonRecord, FieldPath, RecordValue};
 
@@ -28,9 +28,9 @@ pub(super) enum FieldTreatment {
     /// It may differ, because the minor versions do.
     LeftOut,
     /// The values must be equal.
-    As(Kind),
+    As(DifferenceKind),
     /// The values must be equal in these bits.
-    Bits(Kind, u64),
+    Bits(DifferenceKind, u64),
     /// The values are names.
     Names(IdentityType),
 }
@@ -52,8 +52,8 @@ impl ComparePolicy {
     }
 
     /// The kind that a field of no other has.
-    fn plain(is_call: bool) -> Kind {
-        if is_call { Kind::Argument } else { Kind::Result }
+    fn plain(is_call: bool) -> DifferenceKind {
+        if is_call { DifferenceKind::Argument } else { DifferenceKind::Result }
     }
 
     /// A field that both have.
@@ -70,7 +70,7 @@ impl ComparePolicy {
             CompareClass::Varies(_) => return FieldTreatment::Free,
             // The identities of a long list as they are, which another run has not.
             CompareClass::Identity(_) if is_list && !self.is_exact => return FieldTreatment::Free,
-            CompareClass::Identity(_) if is_list || self.is_exact => Kind::Identity,
+            CompareClass::Identity(_) if is_list || self.is_exact => DifferenceKind::Identity,
             CompareClass::Identity(identity) => return FieldTreatment::Names(identity),
             CompareClass::Racing(_) if self.is_racing && !self.is_exact => return FieldTreatment::Free,
             CompareClass::OfTransport(_) if self.is_across && !self.is_strict => return FieldTreatment::Free,
@@ -88,7 +88,7 @@ impl ComparePolicy {
         let kind = match path.role {
             CompareClass::Varies(_) if !self.is_strict => return FieldTreatment::Free,
             CompareClass::Varies(_) => Self::plain(is_call),
-            CompareClass::Identity(_) => Kind::Identity,
+            CompareClass::Identity(_) => DifferenceKind::Identity,
             CompareClass::Equal(kind) | CompareClass::Racing(kind) | CompareClass::OfTransport(kind) => kind,
         };
         // An attribute that one side alone asks for.

@@ -5,12 +5,12 @@ use std::fmt;
 use nfsrdma_dissectors::frame::FrameNumber;
 
 macro_rules! kinds {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $word:literal, $text:literal;)*) => {
+    ($name:ident; $($(#[doc = $doc:literal])+ $variant:ident = $word:literal, $text:literal;)*) => {
         /// What differs.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Kind { $($(#[doc = $doc])+ $variant,)* }
+        pub enum $name { $($(#[doc = $doc])+ $variant,)* }
 
-        impl Kind {
+        impl $name {
             /// All of them, in the order in which they are counted.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
@@ -26,7 +26,7 @@ macro_rules! kinds {
         }
     };
 }
-kinds! {
+kinds! { DifferenceKind;
     /// A client that one side has alone.
     Client = "client", "a client is in one capture alone";
     /// An operation of A that B does not have.
@@ -77,14 +77,14 @@ kinds! {
     Account = "account", "a count of the capture as a whole";
 }
 
-impl Kind {
+impl DifferenceKind {
     /// The kind of a word.
     pub fn of(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.word() == word)
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for DifferenceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.word())
     }
@@ -123,7 +123,7 @@ pub struct DifferenceSide {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// What kind.
-    pub kind: Kind,
+    pub kind: DifferenceKind,
     /// The operation that the Transaction is about, with program and version: `NFS 4.2 READ`.
     pub operation: String,
     /// Which field: the operation within the COMPOUND and the RFC's names (`GETATTR.obj_attributes.size`). Empty where it
@@ -142,7 +142,7 @@ pub struct Difference {
 
 impl Difference {
     /// By what differences are put in order: the frame of A, or of B where A has none; then that of B, and the kind.
-    pub fn order(&self) -> (Option<u64>, Option<u64>, Kind) {
+    pub fn order(&self) -> (Option<u64>, Option<u64>, DifferenceKind) {
         let [a, b] = [&self.a, &self.b].map(|half| half.frame.map(|frame| frame.0));
         (a.or(b), b, self.kind)
     }

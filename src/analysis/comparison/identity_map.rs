@@ -12,7 +12,7 @@ use std::rc::Rc;
 use nfsrdma_dissectors::frame::FrameNumber;
 
 use super::compare_class::IdentityType;
-use super::difference::{Difference, DifferenceLocation, DifferenceSide, Kind};
+use super::difference::{Difference, DifferenceKind, DifferenceLocation, DifferenceSide};
 use super::record::{FieldPath, RecordValue, hash};
 
 /// Names that a generation has at most. Two generations are kept, so that those which were not used for longest go.
@@ -247,7 +247,7 @@ fn difference(link: IdentityLink, since: [Option<FrameNumber>; 2]) -> Difference
     };
     let dot = if section.is_empty() { "" } else { "." };
     Difference {
-        kind: Kind::Identity,
+        kind: DifferenceKind::Identity,
         operation: operation.to_string(),
         path: format!("{section}{dot}{}", path.text),
         field: path.field,

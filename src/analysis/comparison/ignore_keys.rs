@@ -8,7 +8,7 @@ use nfsrdma_dissectors::field::registry::DecodeLayer;
 use nfsrdma_dissectors::nfs::{Procedure, procedure_name};
 
 use super::compare_class::covers;
-use super::difference::Kind;
+use super::difference::DifferenceKind;
 use crate::filter::catalog::{Catalog, CatalogEntry, FieldOrigin, FilterType, nearest};
 use crate::filter::proposal;
 
@@ -102,7 +102,7 @@ pub(super) fn unknown(word: &str) -> String {
 }
 
 fn kinds() -> impl Iterator<Item = &'static str> {
-    Kind::ALL.iter().map(|kind| kind.word())
+    DifferenceKind::ALL.iter().map(|kind| kind.word())
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Chunks of two records, and what went inline.
 
-use super::difference::Kind;
+use super::difference::DifferenceKind;
 use super::record::{ComparisonRecord, MessageCompleteness, RecordChunk, RecordChunkKind, RecordMessage};
 use super::record_comparison::{PairComparison, RecordComparer};
 
@@ -15,7 +15,7 @@ impl RecordComparer<'_> {
     ) {
         if a.proc != b.proc {
             let word = |message: &RecordMessage| message.proc.as_deref().unwrap_or("-").to_owned();
-            found.length(Kind::ChunkKind, is_call, String::new(), word(a), word(b));
+            found.length(DifferenceKind::ChunkKind, is_call, String::new(), word(a), word(b));
             return;
         }
         let fixed = |message: &RecordMessage| {
@@ -33,8 +33,8 @@ impl RecordComparer<'_> {
         {
             return;
         }
-        if !self.selection.tolerates_length(Kind::Inline, fixed(a), fixed(b)) {
-            found.length(Kind::Inline, is_call, String::new(), a.length, b.length);
+        if !self.selection.tolerates_length(DifferenceKind::Inline, fixed(a), fixed(b)) {
+            found.length(DifferenceKind::Inline, is_call, String::new(), a.length, b.length);
         }
     }
 
@@ -46,7 +46,7 @@ impl RecordComparer<'_> {
             if letters.is_empty() { "no chunks".to_owned() } else { format!("chunks {letters}") }
         };
         if letters(a) != letters(b) {
-            found.length(Kind::ChunkKind, true, String::new(), letters(a), letters(b));
+            found.length(DifferenceKind::ChunkKind, true, String::new(), letters(a), letters(b));
             return;
         }
         let has_replies = a.reply.is_some() && b.reply.is_some();
@@ -64,7 +64,7 @@ impl RecordComparer<'_> {
             };
             if position(one) != position(other) {
                 found.length(
-                    Kind::ChunkShape,
+                    DifferenceKind::ChunkShape,
                     true,
                     path.clone() + " position",
                     position(one),
@@ -73,7 +73,7 @@ impl RecordComparer<'_> {
             }
             if one.segments.len() != other.segments.len() {
                 let (of_a, of_b) = (one.segments.len(), other.segments.len());
-                found.length(Kind::ChunkShape, true, path + " segments", of_a, of_b);
+                found.length(DifferenceKind::ChunkShape, true, path + " segments", of_a, of_b);
                 continue;
             }
             // A whole message in a chunk is as long as its names are, and fills the segments in their order.
@@ -97,9 +97,9 @@ impl RecordComparer<'_> {
                 let (length, against) = (segment.length, opposite.length);
                 if length != against
                     && !is_same_call
-                    && !self.selection.tolerates_length(Kind::ChunkLength, length, against)
+                    && !self.selection.tolerates_length(DifferenceKind::ChunkLength, length, against)
                 {
-                    found.length(Kind::ChunkLength, true, path.clone(), length, against);
+                    found.length(DifferenceKind::ChunkLength, true, path.clone(), length, against);
                 }
                 let (Some(bytes), Some(answer)) = (segment.returned, opposite.returned) else { continue };
                 if has_replies
@@ -107,9 +107,9 @@ impl RecordComparer<'_> {
                     && bytes != answer
                     && !is_explained
                     && !is_same_reply
-                    && !self.selection.tolerates_length(Kind::ChunkBytes, bytes, answer)
+                    && !self.selection.tolerates_length(DifferenceKind::ChunkBytes, bytes, answer)
                 {
-                    found.length(Kind::ChunkBytes, false, path, bytes, answer);
+                    found.length(DifferenceKind::ChunkBytes, false, path, bytes, answer);
                 }
             }
         }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::alignment::anchors;
 use super::compare_class::CompareClass;
-use super::difference::Kind;
+use super::difference::DifferenceKind;
 use super::record::{RecordField, RecordValue, hash};
 
 /// The entries of a directory, among the fields of a Reply.
@@ -22,7 +22,7 @@ impl<'e> ComparisonListing<'e> {
     /// The listing among these fields, if there is one: what is below `entries`, which begins anew with its first field.
     pub(super) fn of(entries: &[&'e RecordField]) -> Option<Self> {
         let is_name = |entry: &&&RecordField| {
-            entry.path.role == CompareClass::Equal(Kind::Name)
+            entry.path.role == CompareClass::Equal(DifferenceKind::Name)
                 && entry.path.text.rsplit('.').nth(1) == Some("entries")
         };
         let name = entries.iter().find(is_name)?;
@@ -119,7 +119,7 @@ mod tests {
 
     fn field(text: &str, datum: RecordValue) -> RecordField {
         let is_name = text.ends_with("name");
-        let role = CompareClass::Equal(if is_name { Kind::Name } else { Kind::Result });
+        let role = CompareClass::Equal(if is_name { DifferenceKind::Name } else { DifferenceKind::Result });
         RecordField { path: Rc::new(FieldPath::new(text, "nfs.readdir.entry.name", role)), datum }
     }
 

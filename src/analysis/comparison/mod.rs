@@ -1,17 +1,17 @@
 //! Two captures side by side: what is the same, what differs, and where.
 //!
 //! - [`recorder`]: a Transaction is reduced to a [`record`], every field of it, whatever the operation;
-//! - [`role`]: the one table that says which fields must be equal, which are identities, and which may differ;
-//! - [`clients`]: which clients are the same; [`lane`]: records of one client and one direction, on both sides;
-//! - [`walk`]: along both; [`alignment`]: which of them stand for each other,
+//! - [`compare_class`]: the one table that says which fields must be equal, which are identities, and which may differ;
+//! - [`clients`]: which clients are the same; [`pairing_queue`]: records of one client and one direction, on both sides;
+//! - [`queue_matching`]: along both; [`alignment`]: which of them stand for each other,
 //!   by what nothing learnt later changes;
-//! - [`pair`]: two records compared; [`terms`]: what is compared of them; [`listing`]: entries of directories, by name;
+//! - [`record_comparison`]: two records compared; [`compare_policy`]: what is compared of them; [`listing`]: entries of directories, by name;
 //!   [`lengths`]: chunks and what went inline;
-//! - [`renaming`]: the names that identities have on both sides;
-//! - [`difference`]: what comes out; [`selection`]: which differences count, by a [`vocabulary`]; [`tally`]: how many there
+//! - [`identity_map`]: the names that identities have on both sides;
+//! - [`difference`]: what comes out; [`options`]: which differences count, by a [`ignore_keys`]; [`tally`]: how many there
 //!   are, and the first;
-//! - [`amended`]: what is known of a Transaction that comes from a trace;
-//! - [`drive`]: both captures from beginning to end.
+//! - [`record_amendments`]: what is known of a Transaction that comes from a trace;
+//! - [`main_loop`]: both captures from beginning to end.
 //!
 //! Both captures are read at once, and no more of either is kept than is needed to put them together again where one has
 //! what the other has not. So captures of any length are compared in a fixed amount of memory.
@@ -41,7 +41,7 @@ mod tests;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use difference::{Difference, DifferenceSide, Kind};
+use difference::{Difference, DifferenceKind, DifferenceSide};
 pub use pairing_queue::ComparisonClient;
 use pairing_queue::{FilehandleOrigins, LEFT, PairingQueue, WaitingRecord};
 use record_comparison::{ComparedCounts, RecordComparer, half};
@@ -109,7 +109,7 @@ pub struct Comparison {
     /// The differences with the lowest frames, as many as are wanted.
     differences: Vec<Difference>,
     most: usize,
-    counts: BTreeMap<Kind, u64>,
+    counts: BTreeMap<DifferenceKind, u64>,
     /// Differences that the selection leaves out.
     filtered: u64,
     mix: BTreeMap<Rc<str>, OperationSideCounts>,
@@ -266,7 +266,7 @@ impl Comparison {
     /// Whether the selection lets it be told.
     fn tell(
         selection: &ComparisonOptions,
-        counts: &mut BTreeMap<Kind, u64>,
+        counts: &mut BTreeMap<DifferenceKind, u64>,
         mix: &mut BTreeMap<Rc<str>, OperationSideCounts>,
         differences: &mut Vec<Difference>,
         difference: Difference,
@@ -337,16 +337,16 @@ impl Comparison {
         }
         let here = half(record, true, Some(record.about()));
         let (kind, a, b) = if side == 0 {
-            (Kind::Missing, here, DifferenceSide::default())
+            (DifferenceKind::Missing, here, DifferenceSide::default())
         } else {
-            (Kind::Extra, DifferenceSide::default(), here)
+            (DifferenceKind::Extra, DifferenceSide::default(), here)
         };
         let operation = record.title.to_string();
         self.report(Difference { kind, operation, path: String::new(), field: "", times: 1, a, b });
     }
 
     /// Tells a difference that is of the captures as a whole.
-    pub fn whole(&mut self, kind: Kind, what: &str, a: impl ToString, b: impl ToString) {
+    pub fn whole(&mut self, kind: DifferenceKind, what: &str, a: impl ToString, b: impl ToString) {
         let side = |value: String| DifferenceSide { place: None, frame: None, value: Some(value) };
         self.report(Difference {
             kind,
@@ -378,7 +378,7 @@ impl Comparison {
     }
 
     /// How many differences there are of each kind.
-    pub fn counts(&self) -> &BTreeMap<Kind, u64> {
+    pub fn counts(&self) -> &BTreeMap<DifferenceKind, u64> {
         &self.counts
     }
 

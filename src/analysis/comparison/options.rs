@@ -1,7 +1,7 @@
 //! Which differences count: `--ignore`, `--only`, `--strict`, and how far numbers may be apart.
 
 use super::compare_class::{CompareClass, covers, role_of};
-use super::difference::{Difference, Kind};
+use super::difference::{Difference, DifferenceKind};
 use super::ignore_keys;
 use super::record::RecordValue;
 use crate::filter::catalog::nearest;
@@ -12,7 +12,7 @@ use crate::filter::proposal;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IgnoreKey {
     /// A kind of difference.
-    Kind(Kind),
+    Kind(DifferenceKind),
     /// Fields.
     Field(String),
     /// An operation, or a procedure.
@@ -23,7 +23,7 @@ impl std::str::FromStr for IgnoreKey {
     type Err = String;
 
     fn from_str(word: &str) -> Result<Self, String> {
-        if let Some(kind) = Kind::of(word) {
+        if let Some(kind) = DifferenceKind::of(word) {
             return Ok(Self::Kind(kind));
         }
         if word.contains('.') || word.ends_with('*') {
@@ -51,7 +51,8 @@ impl std::fmt::Display for IgnoreKey {
 impl IgnoreKey {
     /// All words that there are, with what they mean.
     pub fn all() -> impl Iterator<Item = (String, String)> {
-        let kinds = Kind::ALL.iter().map(|kind| (kind.word().to_owned(), kind.meaning().to_owned()));
+        let kinds =
+            DifferenceKind::ALL.iter().map(|kind| (kind.word().to_owned(), kind.meaning().to_owned()));
         kinds.chain(ignore_keys::words().map(|(word, about)| (word.to_owned(), about.to_owned())))
     }
 
@@ -68,7 +69,8 @@ impl IgnoreKey {
 }
 
 /// Lengths that are no field, and whose differences have a word.
-const LENGTHS: [Kind; 3] = [Kind::Inline, Kind::ChunkLength, Kind::ChunkBytes];
+const LENGTHS: [DifferenceKind; 3] =
+    [DifferenceKind::Inline, DifferenceKind::ChunkLength, DifferenceKind::ChunkBytes];
 
 /// How far numbers of a field may be apart.
 #[derive(Clone, Debug, PartialEq)]
@@ -191,7 +193,7 @@ impl ComparisonOptions {
     }
 
     /// Whether two lengths are near enough that are no field, but a kind of difference.
-    pub(super) fn tolerates_length(&self, kind: Kind, a: u64, b: u64) -> bool {
+    pub(super) fn tolerates_length(&self, kind: DifferenceKind, a: u64, b: u64) -> bool {
         self.tolerances.iter().any(|tolerance| tolerance.fields == kind.word() && tolerance.most.allows(a, b))
     }
 }
@@ -202,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_word_is_a_kind_a_field_or_an_operation() {
-        assert_eq!("count".parse(), Ok(IgnoreKey::Kind(Kind::Count)));
+        assert_eq!("count".parse(), Ok(IgnoreKey::Kind(DifferenceKind::Count)));
         assert_eq!("nfs.fattr4.*".parse(), Ok(IgnoreKey::Field("nfs.fattr4.*".into())));
         assert_eq!("READ_PLUS".parse(), Ok(IgnoreKey::Operation("READ_PLUS".into())));
     }

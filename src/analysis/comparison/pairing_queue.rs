@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 
-use super::Kind;
+use super::DifferenceKind;
 use super::compare_class::{CompareClass, IdentityType};
 use super::difference::DifferenceLocation;
 use super::identity_map::{IdentityMap, IdentityName, TwoGenerationMap};
@@ -213,7 +213,7 @@ impl FilehandleOrigins {
         for entry in message.sections.iter().flat_map(|section| &section.entries) {
             match entry.path.role {
                 CompareClass::Identity(IdentityType::Filehandle) => {}
-                CompareClass::Equal(Kind::Name) => {
+                CompareClass::Equal(DifferenceKind::Name) => {
                     beside = mixed([scope, datum_hash(&entry.datum), 1, 0]);
                     continue;
                 }

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use super::difference::{Difference, Kind};
+use super::difference::{Difference, DifferenceKind};
 use super::pairing_queue::{NEAR, PairingQueue, WINDOWS, WaitingRecord, frame};
 use super::record::ComparisonRecord;
 use super::record_comparison::half;
@@ -158,7 +158,7 @@ impl Comparison {
                 Some(format!("{word} {} of frame {}", record.title, frame(record)))
             };
             self.report(Difference {
-                kind: Kind::Order,
+                kind: DifferenceKind::Order,
                 operation: one.title.to_string(),
                 path: String::new(),
                 field: "",

@@ -8,7 +8,7 @@ use nfsrdma_dissectors::field::FlagName;
 use twox_hash::XxHash3_128;
 
 use super::compare_class::{CompareClass, IdentityType};
-use super::difference::{DifferenceLocation, Kind};
+use super::difference::{DifferenceKind, DifferenceLocation};
 use super::identity_map::IdentityName;
 
 use crate::escape;
@@ -359,8 +359,10 @@ impl ComparisonRecord {
     pub fn about(&self) -> String {
         let entries = self.call.iter().flat_map(|call| &call.sections).flat_map(|section| &section.entries);
         let main = |entry: &&RecordField| {
-            let is_main =
-                matches!(entry.path.role, CompareClass::Equal(Kind::Name | Kind::Offset | Kind::Count));
+            let is_main = matches!(
+                entry.path.role,
+                CompareClass::Equal(DifferenceKind::Name | DifferenceKind::Offset | DifferenceKind::Count)
+            );
             is_main && entry.path.field != "nfs.ops.count"
         };
         let mut words: Vec<_> = entries

@@ -2,7 +2,7 @@
 //! which the hash alone was kept, and a filehandle that stands for a root.
 
 use super::compare_class::{CompareClass, IdentityType};
-use super::difference::Kind;
+use super::difference::DifferenceKind;
 use super::record::{ComparisonRecord, RecordChunkKind, RecordMessage, RecordValue};
 use super::recorder::{Recorder, signature};
 
@@ -88,8 +88,10 @@ fn put(message: &mut RecordMessage, data: &[(u64, KnownFileData)]) {
     let mut data = data.iter();
     for section in &mut message.sections {
         let is_plus = &*section.name == "READ_PLUS";
-        for entry in
-            section.entries.iter_mut().filter(|entry| entry.path.role == CompareClass::Equal(Kind::Data))
+        for entry in section
+            .entries
+            .iter_mut()
+            .filter(|entry| entry.path.role == CompareClass::Equal(DifferenceKind::Data))
         {
             let (RecordValue::Digest(length, _) | RecordValue::Unknown(length)) = entry.datum else {
                 continue;

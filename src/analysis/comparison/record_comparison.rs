@@ -7,7 +7,7 @@ use nfsrdma_dissectors::frame::FrameNumber;
 
 use super::compare_class::{CompareClass, IdentityType};
 use super::compare_policy::{ComparePolicy, FieldTreatment};
-use super::difference::{Difference, DifferenceSide, Kind};
+use super::difference::{Difference, DifferenceKind, DifferenceSide};
 use super::identity_map::{FirstPairing, IdentityMap, IdentityName};
 use super::listing::{ComparisonListing, ListingMatch};
 use super::options::ComparisonOptions;
@@ -106,7 +106,7 @@ struct DifferenceGroup {
     above: String,
     /// Of the first of them.
     path: String,
-    kind: Kind,
+    kind: DifferenceKind,
 }
 
 impl SectionPair<'_> {
@@ -147,7 +147,7 @@ pub(super) fn half(record: &ComparisonRecord, is_call: bool, value: Option<Strin
 impl PairComparison<'_> {
     fn add(
         &mut self,
-        kind: Kind,
+        kind: DifferenceKind,
         spot: OperationPosition,
         path: String,
         field: &'static str,
@@ -176,7 +176,7 @@ impl PairComparison<'_> {
     }
 
     /// One more of a difference that is known.
-    fn again(&mut self, kind: Kind, spot: OperationPosition, path: &str) {
+    fn again(&mut self, kind: DifferenceKind, spot: OperationPosition, path: &str) {
         let is_it = |(at, known): &&mut (OperationPosition, Difference)| {
             *at == spot && known.path == path && known.kind == kind
         };
@@ -188,7 +188,7 @@ impl PairComparison<'_> {
     /// Adds what is no field.
     pub(super) fn length(
         &mut self,
-        kind: Kind,
+        kind: DifferenceKind,
         is_call: bool,
         path: String,
         a: impl ToString,
@@ -206,13 +206,15 @@ impl PairComparison<'_> {
     /// Whether a field of the Call or of the Reply differs; fields bring their lengths with them, but what could not be
     /// decoded brings nothing.
     pub(super) fn is_explained(&self, is_call: bool) -> bool {
-        let of = |spot: &OperationPosition, kind: Kind| spot.is_call == is_call && kind != Kind::Undecoded;
+        let of = |spot: &OperationPosition, kind: DifferenceKind| {
+            spot.is_call == is_call && kind != DifferenceKind::Undecoded
+        };
         self.differences.iter().any(|(spot, known)| of(spot, known.kind))
     }
 
     /// Whether both went another way.
     pub(super) fn has_other_status(&self) -> bool {
-        self.differences.iter().any(|(_, known)| known.kind == Kind::Status)
+        self.differences.iter().any(|(_, known)| known.kind == DifferenceKind::Status)
     }
 
     /// One cause is one difference.
@@ -226,17 +228,17 @@ impl PairComparison<'_> {
         let last: Vec<_> = self
             .differences
             .iter()
-            .filter(|(spot, known)| spot.section > 0 && known.kind == Kind::Status)
+            .filter(|(spot, known)| spot.section > 0 && known.kind == DifferenceKind::Status)
             .map(|(_, known)| values(known))
             .collect();
         self.differences.retain(|(spot, known)| {
-            spot.section > 0 || known.kind != Kind::Status || !last.contains(&values(known))
+            spot.section > 0 || known.kind != DifferenceKind::Status || !last.contains(&values(known))
         });
         // A stateid that is none has no seqid.
         let others: Vec<_> = self
             .differences
             .iter()
-            .filter(|(_, known)| known.kind == Kind::Identity)
+            .filter(|(_, known)| known.kind == DifferenceKind::Identity)
             .filter_map(|(spot, known)| Some((*spot, known.path.strip_suffix("other")?.to_owned())))
             .collect();
         self.differences.retain(|(spot, known)| {
@@ -247,12 +249,12 @@ impl PairComparison<'_> {
     }
 }
 
-fn key((_, difference): &(OperationPosition, Difference)) -> (Kind, String) {
+fn key((_, difference): &(OperationPosition, Difference)) -> (DifferenceKind, String) {
     (difference.kind, difference.path.clone())
 }
 
-fn is_alone(kind: Kind) -> bool {
-    matches!(kind, Kind::Missing | Kind::Extra)
+fn is_alone(kind: DifferenceKind) -> bool {
+    matches!(kind, DifferenceKind::Missing | DifferenceKind::Extra)
 }
 
 impl RecordComparer<'_> {
@@ -268,7 +270,7 @@ impl RecordComparer<'_> {
             };
             let (in_a, in_b) = (of(a), of(b));
             if in_a != in_b {
-                let kind = if is_call { Kind::Call } else { Kind::Reply };
+                let kind = if is_call { DifferenceKind::Call } else { DifferenceKind::Reply };
                 let word = |is_there| if is_there { "there" } else { "not in the capture" };
                 found.length(kind, is_call, String::new(), word(in_a), word(in_b));
                 // Without the Call nothing is known of the Reply.
@@ -301,7 +303,7 @@ impl RecordComparer<'_> {
                 }
             };
             let in_call = is_call(a) || is_call(b);
-            found.length(Kind::Incomplete, in_call, String::new(), text(a), text(b));
+            found.length(DifferenceKind::Incomplete, in_call, String::new(), text(a), text(b));
         }
         if terms.is_exact && !terms.is_strict {
             exactly(&mut found);
@@ -332,7 +334,8 @@ impl RecordComparer<'_> {
                 let spot = OperationPosition { is_call, section: i };
                 // What has no status of its own is in the union of the one before it.
                 let mut entries = a.entries.iter().chain(&b.entries);
-                let has_status = entries.any(|entry| entry.path.role == CompareClass::Equal(Kind::Status));
+                let has_status =
+                    entries.any(|entry| entry.path.role == CompareClass::Equal(DifferenceKind::Status));
                 let is_other_arm = !is_call && found.has_other_status() && !has_status;
                 let (arms, group) = (Vec::new(), None);
                 let sections = SectionPair { spot, a, b, is_whole, is_plus, is_other_arm, arms, group };
@@ -347,7 +350,7 @@ impl RecordComparer<'_> {
             let word = |message: &RecordMessage| {
                 if message.end == MessageCompleteness::Undecoded { "not decoded" } else { "decoded" }
             };
-            found.length(Kind::Undecoded, is_call, String::new(), word(a), word(b));
+            found.length(DifferenceKind::Undecoded, is_call, String::new(), word(a), word(b));
         }
     }
 
@@ -411,7 +414,7 @@ impl RecordComparer<'_> {
             None => (String::new(), ""),
         };
         for values in alone {
-            found.add(Kind::Name, sections.spot, path.clone(), field, values);
+            found.add(DifferenceKind::Name, sections.spot, path.clone(), field, values);
         }
     }
 
@@ -538,13 +541,13 @@ impl RecordComparer<'_> {
             return found.add(kind, sections.spot, sections.path(a), b.path.field, values);
         }
         self.compared.fields += 1;
-        if let (Kind::Data, RecordValue::Digest(length, _)) = (kind, &a.datum) {
+        if let (DifferenceKind::Data, RecordValue::Digest(length, _)) = (kind, &a.datum) {
             self.compared.data_bytes += length;
         }
         let is_same = is_same || a.datum.is_same_in(&b.datum, bits);
         if !is_same && !self.selection.tolerates(path.field, &a.datum, &b.datum) {
             let values = [Some(a.datum.shown()), Some(b.datum.shown())];
-            sections.is_other_arm |= kind == Kind::Status;
+            sections.is_other_arm |= kind == DifferenceKind::Status;
             found.add(kind, sections.spot, sections.path(a), path.field, values);
         }
     }
@@ -576,7 +579,7 @@ impl RecordComparer<'_> {
             _ => {
                 let shown = |datum: &RecordValue| Some(format!("{} {}", identity.name(), datum.shown()));
                 let values = [shown(&a.datum), shown(&b.datum)];
-                found.add(Kind::Identity, sections.spot, sections.path(a), path.field, values);
+                found.add(DifferenceKind::Identity, sections.spot, sections.path(a), path.field, values);
             }
         }
     }
@@ -588,10 +591,10 @@ fn exactly(found: &mut PairComparison<'_>) {
     let (a, b) = (found.a, found.b);
     let is_told = |found: &PairComparison<'_>| !found.differences.is_empty();
     if a.title != b.title && !is_told(found) {
-        found.length(Kind::Header, true, String::new(), &a.title, &b.title);
+        found.length(DifferenceKind::Header, true, String::new(), &a.title, &b.title);
     }
     if a.status != b.status && !is_told(found) {
-        found.length(Kind::Status, false, String::new(), &a.status, &b.status);
+        found.length(DifferenceKind::Status, false, String::new(), &a.status, &b.status);
     }
     for (is_call, messages) in [(true, [&a.call, &b.call]), (false, [&a.reply, &b.reply])] {
         let [Some(one), Some(other)] = messages else { continue };
@@ -601,7 +604,7 @@ fn exactly(found: &mut PairComparison<'_>) {
                 MessageCompleteness::Cut => "cut",
                 MessageCompleteness::Undecoded => "not decoded",
             };
-            found.length(Kind::Incomplete, is_call, String::new(), word(one), word(other));
+            found.length(DifferenceKind::Incomplete, is_call, String::new(), word(one), word(other));
         }
     }
 }
@@ -647,11 +650,11 @@ fn sections_alone(
     let (of_a, of_b) = (alone(a, at.0), alone(b, at.1));
     for (section, name) in of_a {
         let spot = OperationPosition { is_call, section };
-        found.add(Kind::Missing, spot, name.to_string(), "", [Some("there".to_owned()), None]);
+        found.add(DifferenceKind::Missing, spot, name.to_string(), "", [Some("there".to_owned()), None]);
     }
     for (section, name) in of_b {
         let spot = OperationPosition { is_call, section };
-        found.add(Kind::Extra, spot, name.to_string(), "", [None, Some("there".to_owned())]);
+        found.add(DifferenceKind::Extra, spot, name.to_string(), "", [None, Some("there".to_owned())]);
     }
 }
 

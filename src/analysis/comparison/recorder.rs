@@ -17,7 +17,7 @@ use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::FxHashMap;
 
 use super::compare_class::{self, CompareClass, role_of};
-use super::difference::{DifferenceLocation, Kind};
+use super::difference::{DifferenceKind, DifferenceLocation};
 use super::record::{
     ComparisonRecord, FieldPath, MaskBitNames, MessageCompleteness, RecordChunk, RecordChunkKind,
     RecordField, RecordMessage, RecordSection, RecordSegment, RecordValue, SHOWN, hash,
@@ -64,11 +64,11 @@ const ROOTS: [u32; 2] = [0, 1];
 
 impl Default for Recorder {
     fn default() -> Self {
-        let root = Rc::new(FieldPath::new("", "", CompareClass::Equal(Kind::Argument)));
-        let data = Rc::new(FieldPath::new("data", "nfs.data", CompareClass::Equal(Kind::Data)));
+        let root = Rc::new(FieldPath::new("", "", CompareClass::Equal(DifferenceKind::Argument)));
+        let data = Rc::new(FieldPath::new("data", "nfs.data", CompareClass::Equal(DifferenceKind::Data)));
         let fill = Rc::new(FieldPath::new("fill", "", CompareClass::Varies(FILL)));
         let other_xid =
-            Rc::new(FieldPath::new("rdma_xid", "rpcordma.xid", CompareClass::Equal(Kind::Header)));
+            Rc::new(FieldPath::new("rdma_xid", "rpcordma.xid", CompareClass::Equal(DifferenceKind::Header)));
         Self {
             paths: vec![Rc::clone(&root), root],
             children: FxHashMap::default(),
@@ -260,7 +260,9 @@ pub(super) fn arguments(call: &RecordMessage, asked: SignatureScope) -> u64 {
     let mut text = String::new();
     for entry in call.sections.iter().flat_map(|section| &section.entries) {
         let counts = match entry.path.role {
-            CompareClass::Equal(Kind::Name | Kind::Offset | Kind::Count) => true,
+            CompareClass::Equal(DifferenceKind::Name | DifferenceKind::Offset | DifferenceKind::Count) => {
+                true
+            }
             CompareClass::Equal(_) | CompareClass::Racing(_) | CompareClass::OfTransport(_) => match asked {
                 SignatureScope::All => true,
                 SignatureScope::InAnyMinorVersion => {
@@ -419,7 +421,7 @@ impl<'r, 'a> RecordListener<'r, 'a> {
             FieldValue::Bool(yes) => RecordValue::Bool(yes),
             FieldValue::Flags(mask, names) => RecordValue::Flags(mask, MaskBitNames(names)),
             FieldValue::Bytes(bytes) | FieldValue::Text(bytes) | FieldValue::Chunk(_, Some(bytes)) => {
-                let is_data = path.role == CompareClass::Equal(Kind::Data);
+                let is_data = path.role == CompareClass::Equal(DifferenceKind::Data);
                 if is_data {
                     RecordValue::Digest(bytes.len() as u64, hash(bytes))
                 } else if field.kind == field::FieldKind::Text && bytes.len() <= SHOWN {

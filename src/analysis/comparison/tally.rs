@@ -89,13 +89,13 @@ impl DifferenceTally {
 mod tests {
     use nfsrdma_dissectors::frame::FrameNumber;
 
-    use super::super::difference::{DifferenceSide, Kind};
+    use super::super::difference::{DifferenceKind, DifferenceSide};
     use super::*;
 
     fn difference(operation: &str, frame: u64) -> Difference {
         let half = DifferenceSide { frame: Some(FrameNumber(frame)), ..DifferenceSide::default() };
         Difference {
-            kind: Kind::Count,
+            kind: DifferenceKind::Count,
             operation: operation.to_owned(),
             path: String::new(),
             field: "",

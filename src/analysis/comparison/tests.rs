@@ -67,7 +67,7 @@ fn rows(selection: ComparisonOptions, a: Vec<ComparisonRecord>, b: Vec<Compariso
     comparison
 }
 
-fn kinds(comparison: &Comparison) -> Vec<Kind> {
+fn kinds(comparison: &Comparison) -> Vec<DifferenceKind> {
     comparison.differences().iter().map(|difference| difference.kind).collect()
 }
 
@@ -77,7 +77,7 @@ fn operations_that_waited_for_each_other_have_an_order() {
         (1..).zip(order).map(|(at, about)| operation(about, 10 * at, 10 * at + 5)).collect()
     };
     let comparison = rows(ComparisonOptions::default(), one_by_one([1, 2, 3]), one_by_one([2, 1, 3]));
-    assert_eq!(kinds(&comparison), [Kind::Order]);
+    assert_eq!(kinds(&comparison), [DifferenceKind::Order]);
     let difference = &comparison.differences()[0];
     let value = |half: &DifferenceSide| half.value.clone().unwrap_or_default();
     assert!(
@@ -96,7 +96,7 @@ fn operations_in_flight_at_the_same_time_have_none() {
     let one_by_one = (1..).zip([2, 1, 3]).map(|(at, about)| operation(about, 10 * at, 10 * at + 5)).collect();
     assert_eq!(kinds(&rows(ComparisonOptions::default(), at_once([1, 2, 3]), one_by_one)), []);
     let strict = ComparisonOptions { strict: true, ..ComparisonOptions::default() };
-    assert_eq!(kinds(&rows(strict, at_once([1, 2, 3]), at_once([2, 1, 3]))), [Kind::Order]);
+    assert_eq!(kinds(&rows(strict, at_once([1, 2, 3]), at_once([2, 1, 3]))), [DifferenceKind::Order]);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_client_of_one_side_alone_is_one_difference() {
         comparison.push(ComparisonSide::B, client("10.0.0.9"), operation(about, about, about));
     }
     comparison.finish();
-    assert_eq!(kinds(&comparison), [Kind::Client]);
+    assert_eq!(kinds(&comparison), [DifferenceKind::Client]);
     assert_eq!(comparison.differences()[0].b.value.as_deref(), Some("10.0.0.9 with 5 Transactions"));
 }
 
@@ -149,7 +149,7 @@ fn captures_of_any_length_are_compared_a_part_at_a_time() {
         assert!(comparison.waiting.iter().all(|waiting| *waiting <= WAITING));
     }
     comparison.finish();
-    assert_eq!(comparison.counts().get(&Kind::Missing), Some(&(LENGTH / 1_000)));
+    assert_eq!(comparison.counts().get(&DifferenceKind::Missing), Some(&(LENGTH / 1_000)));
     assert_eq!((comparison.total(), comparison.pairs()), (LENGTH / 1_000, LENGTH - LENGTH / 1_000));
 }
 
@@ -169,7 +169,7 @@ fn a_call_without_a_reply_is_given_out_last_and_finds_its_partner() {
     let late = ComparisonRecord { reply: None, ..operation(7, 14, 14) };
     comparison.push(ComparisonSide::B, client("10.0.0.1"), late);
     comparison.finish();
-    assert_eq!(kinds(&comparison), [Kind::Reply]);
+    assert_eq!(kinds(&comparison), [DifferenceKind::Reply]);
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn a_reply_without_its_call_stands_for_the_operation_that_the_other_side_has_the
         ..all[70].clone()
     };
     let comparison = rows(ComparisonOptions::default(), all, without);
-    assert_eq!(kinds(&comparison), [Kind::Call]);
+    assert_eq!(kinds(&comparison), [DifferenceKind::Call]);
     assert_eq!(comparison.differences()[0].operation, "NFS 4.2 READ");
 }
 
@@ -201,7 +201,7 @@ fn what_a_client_does_alone_for_long_is_told_and_forgotten() {
     comparison.finish();
     assert!(comparison.waiting[0] <= WAITING);
     // However much of it was there, and however it came: it is one difference, at its first Transaction.
-    assert_eq!(kinds(&comparison), [Kind::Client]);
+    assert_eq!(kinds(&comparison), [DifferenceKind::Client]);
     let told = &comparison.differences()[0].a;
     let count = 3 * WAITING;
     assert_eq!(told.value, Some(format!("10.0.0.1 with {count} Transactions")));
@@ -222,7 +222,7 @@ fn a_client_that_begins_long_before_it_does_on_the_other_side_is_one_difference(
         comparison.push(ComparisonSide::B, client("10.0.0.1"), record(about));
     }
     comparison.finish();
-    assert_eq!(comparison.counts()[&Kind::Client], 1);
+    assert_eq!(comparison.counts()[&DifferenceKind::Client], 1);
     let told = comparison.differences()[0].a.value.clone().unwrap();
     assert!(told.ends_with("Transactions before the other capture has it"), "{told}");
     assert_eq!(comparison.pairs(), 100);
@@ -233,7 +233,7 @@ fn a_recording_that_starts_later_or_has_a_gap_finds_its_way_back() {
     let all: Vec<_> = (1..=6_000).map(|about| operation(about, 2 * about, 2 * about + 1)).collect();
     for gone in [0..5_500, 400..4_400, 5_990..6_000] {
         let rest: Vec<_> = [&all[..gone.start], &all[gone.end..]].concat();
-        for (a, b, kind) in [(&all, &rest, Kind::Missing), (&rest, &all, Kind::Extra)] {
+        for (a, b, kind) in [(&all, &rest, DifferenceKind::Missing), (&rest, &all, DifferenceKind::Extra)] {
             let comparison = rows(ComparisonOptions::default(), a.clone(), b.clone());
             assert_eq!(comparison.counts().get(&kind), Some(&(gone.len() as u64)), "{gone:?}");
             assert_eq!(comparison.total(), gone.len() as u64, "{gone:?}");
@@ -250,7 +250,7 @@ fn two_that_changed_places_are_one_difference_however_far_apart() {
     let before = one_by_one(&order);
     order.swap(7, 21);
     let comparison = rows(ComparisonOptions::default(), before, one_by_one(&order));
-    assert_eq!(kinds(&comparison), [Kind::Order]);
+    assert_eq!(kinds(&comparison), [DifferenceKind::Order]);
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn clients_of_any_number_are_compared_a_part_at_a_time() {
         assert!(comparison.waiting.iter().all(|waiting| *waiting < WAITING));
     }
     comparison.finish();
-    assert_eq!(kinds(&comparison), [Kind::Missing]);
+    assert_eq!(kinds(&comparison), [DifferenceKind::Missing]);
     assert_eq!(comparison.pairs(), clients * rounds - 1);
 }
 

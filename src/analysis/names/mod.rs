@@ -6,8 +6,8 @@
 //! learns for each server, and tells what the Transaction and its operations are about. What is learnt later does not
 //! change what was told before.
 //!
-//! - [`heard`]: the words of a message that tell of files;
-//! - [`walk`]: what they say, with the current and the saved filehandle of a COMPOUND;
+//! - [`filename_tokens`]: the words of a message that tell of files;
+//! - [`path_inference`]: what they say, with the current and the saved filehandle of a COMPOUND;
 //! - [`store`]: what is remembered, in bounded memory.
 
 mod filename_tokens;

@@ -4,7 +4,7 @@ use super::operand_type::OperandType;
 use super::{FilterCompileResult, FilterCompiler};
 use crate::filter::catalog::{CatalogEntry, FieldOrigin, nearest};
 use crate::filter::error::{FilterError, proposal};
-use crate::filter::generated_fields::Fact;
+use crate::filter::generated_fields::GeneratedField;
 use crate::filter::syntax::FilterSpan;
 use crate::filter::value::Constant;
 use crate::filter::{identifiers, literal};
@@ -136,8 +136,8 @@ const FORMER: [(&str, &str); 2] = [("AUTH_NULL", "AUTH_NONE"), ("AUTH_UNIX", "AU
 /// A text as the field beside it would have it: of a fact whose values are words, all are of one case.
 fn in_case(text: &[u8], beside: OperandContext<'_>) -> Vec<u8> {
     match beside.field.map(|field| &field.origin) {
-        Some(FieldOrigin::Fact(fact)) if Fact::CAPITALS.contains(fact) => text.to_ascii_uppercase(),
-        Some(FieldOrigin::Fact(fact)) if Fact::SMALL.contains(fact) => text.to_ascii_lowercase(),
+        Some(FieldOrigin::Fact(fact)) if GeneratedField::CAPITALS.contains(fact) => text.to_ascii_uppercase(),
+        Some(FieldOrigin::Fact(fact)) if GeneratedField::SMALL.contains(fact) => text.to_ascii_lowercase(),
         _ => text.to_vec(),
     }
 }

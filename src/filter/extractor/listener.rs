@@ -9,7 +9,7 @@ use nfsrdma_dissectors::net::Sll2;
 use super::{FieldExtractor, SlotSet, is_header_length};
 use crate::analysis::names;
 use crate::filter::catalog::FieldOrigin;
-use crate::filter::generated_fields::{AliasPart, Fact};
+use crate::filter::generated_fields::{AliasPart, GeneratedField};
 use crate::filter::value::{FilterSlot, FilterValue};
 
 /// How many bytes of the header of UDP stand before its length, and how many behind it.
@@ -213,7 +213,7 @@ impl ExtractorListener<'_, '_> {
             return false;
         };
         let length = usize::try_from(number).unwrap_or(usize::MAX);
-        if named.origin == FieldOrigin::Fact(Fact::UdpPayload) {
+        if named.origin == FieldOrigin::Fact(GeneratedField::UdpPayload) {
             let (before, behind) = AROUND_UDP_LENGTH;
             let start = bytes.end + behind;
             // A jumbogram has no length, and ends with the frame.
@@ -221,7 +221,7 @@ impl ExtractorListener<'_, '_> {
             if start < end {
                 self.push_bytes(slot, start..end);
             }
-        } else if named.origin == FieldOrigin::Fact(Fact::Arp) {
+        } else if named.origin == FieldOrigin::Fact(GeneratedField::Arp) {
             if number == ARP.0 {
                 // Of the second header of Linux it is the first field, of all others the last.
                 let start = if bytes.start == 0 { Sll2::LENGTH } else { bytes.end };

@@ -66,7 +66,7 @@ impl<'t, 'a> JsonMembers<'t, 'a> {
         Some(item)
     }
 
-    /// The fields of a structure that [`Members::step`] took from position `at`.
+    /// The fields of a structure that [`JsonMembers::step`] took from position `at`.
     fn inside(self, at: usize, end: usize) -> Self {
         Self { items: self.items, at: at + 1, end: end.min(self.items.len()) }
     }

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
-use nfsrdma_dissectors::flow::Undecoded;
+use nfsrdma_dissectors::flow::UndecodedReason;
 use nfsrdma_dissectors::flow::transaction::Endpoint;
 
 use super::super::settings::LineView;
@@ -156,9 +156,9 @@ fn carried(summary: &CaptureSummary<'_>) -> String {
     let passed: Vec<_> = summary.flow.account().passed_counts().collect();
     let others: u64 = passed.iter().map(|(_, count)| count).sum();
     let without_meaning = [
-        ("unknown NFS-port segments", undecoded(summary, Undecoded::UnknownStream)),
-        ("cut NFS-port segments", undecoded(summary, Undecoded::CutStream)),
-        ("malformed frames", undecoded(summary, Undecoded::Malformed)),
+        ("unknown NFS-port segments", undecoded(summary, UndecodedReason::UnknownStream)),
+        ("cut NFS-port segments", undecoded(summary, UndecodedReason::CutStream)),
+        ("malformed frames", undecoded(summary, UndecodedReason::Malformed)),
     ];
     let rdma = without_meaning.iter().fold(others, |sum, (_, count)| sum + count);
     let rdma = summary.statistics.frames().saturating_sub(rdma);
@@ -172,7 +172,7 @@ fn carried(summary: &CaptureSummary<'_>) -> String {
 }
 
 /// Frames that were not decoded for this reason.
-fn undecoded(summary: &CaptureSummary<'_>, reason: Undecoded) -> u64 {
+fn undecoded(summary: &CaptureSummary<'_>, reason: UndecodedReason) -> u64 {
     let counts = summary.flow.account().undecoded_counts();
     counts.filter(|(why, _)| *why == reason).map(|(_, count)| count).sum()
 }

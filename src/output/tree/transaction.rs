@@ -102,7 +102,7 @@ impl TreeView {
         &self.lines
     }
 
-    /// The content of the chunk that holds the whole of a message, which lines with [`Origin::Chunk`] count in; `None` where
+    /// The content of the chunk that holds the whole of a message, which lines with [`ByteRangeOrigin::Chunk`] count in; `None` where
     /// the message went inline.
     pub fn whole(transaction: &Transaction, which: RpcMessageKind) -> Option<Vec<u8>> {
         let message = transaction.message(which)?;

@@ -1,8 +1,8 @@
 //! From a capture to a trace.
 //!
-//! Transactions come as the flow gives them out, and each becomes a [`Step`] at once, so that memory does not grow with
+//! Transactions come as the flow gives them out, and each becomes a [`TraceStep`] at once, so that memory does not grow with
 //! the capture. The decoders tell where identities and file data stand in its messages
-//! ([`hear`](super::trace::field_visitor)); what has the same name on the same server is one variable ([`variables`], [`naming`]).
+//! ([`hear`](super::trace::field_visitor)); what has the same name on the same server is one variable ([`variable_table`], [`variable_resolution`]).
 
 mod chunk_lengths;
 mod endpoints;

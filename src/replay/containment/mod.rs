@@ -1,7 +1,7 @@
 //! The containment of a run: the one check that every Call passes before it is sent.
 //!
 //! A trace is hostile input, and so is a Reply. [`Containment::admit`] reads the finished Call, after substitution and as the
-//! server will read it, and is the only constructor of [`ContainedCall`]. [`ContainedTransport`] and [`ContainedLine`] send
+//! server will read it, and is the only constructor of [`ContainedCall`]. [`ContainedTransport`] and [`ContainedRpcClient`] send
 //! nothing else. A Call passes if it can be decoded to its end, and
 //! - the server has given this run each filehandle, stateid, clientid, session and device in it;
 //! - each name is a plain component, and no operation leads above the trees of the run;
@@ -11,7 +11,7 @@
 //! of the trace: those may point anywhere.
 //!
 //! - [`compound`]: COMPOUND of NFSv4; [`procedures`]: NFSv3 and the programs beside it;
-//! - [`given`]: what the server has given.
+//! - [`issued_identifiers`]: what the server has issued_identifiers.
 
 mod compound;
 mod issued_identifiers;
@@ -414,10 +414,10 @@ impl<'t> ContainedTransport<'t> {
         Self { transport }
     }
 
-    /// Sends a Call. See [`Transport::submit`].
+    /// Sends a Call. See [`RpcTransport::submit`].
     ///
     /// # Errors
-    /// As [`Transport::submit`].
+    /// As [`RpcTransport::submit`].
     pub fn submit(
         &mut self,
         connection: ConnectionId,
@@ -426,41 +426,41 @@ impl<'t> ContainedTransport<'t> {
         self.transport.submit(connection, &call.call)
     }
 
-    /// See [`Transport::connect`].
+    /// See [`RpcTransport::connect`].
     ///
     /// # Errors
-    /// As [`Transport::connect`].
+    /// As [`RpcTransport::connect`].
     pub fn connect(&mut self, target: &ConnectTarget) -> Result<ConnectionId, RpcTransportError> {
         self.transport.connect(target)
     }
 
-    /// See [`Transport::terms`].
+    /// See [`RpcTransport::terms`].
     pub fn terms(&self, connection: ConnectionId) -> Option<&TransportParams> {
         self.transport.terms(connection)
     }
 
-    /// See [`Transport::credits`].
+    /// See [`RpcTransport::credits`].
     pub fn credits(&self, connection: ConnectionId) -> Option<TransportCredits> {
         self.transport.credits(connection)
     }
 
-    /// Answers a Call of the server. See [`Transport::answer`].
+    /// Answers a Call of the server. See [`RpcTransport::answer`].
     ///
     /// # Errors
-    /// As [`Transport::answer`].
+    /// As [`RpcTransport::answer`].
     pub fn answer(&mut self, connection: ConnectionId, xid: Xid, message: &[u8]) -> Result<(), SubmitError> {
         self.transport.answer(connection, xid, message)
     }
 
-    /// See [`Transport::flush`].
+    /// See [`RpcTransport::flush`].
     pub fn flush(&mut self) {
         self.transport.flush();
     }
 
-    /// See [`Transport::poll`].
+    /// See [`RpcTransport::poll`].
     ///
     /// # Errors
-    /// As [`Transport::poll`].
+    /// As [`RpcTransport::poll`].
     pub fn poll(
         &mut self,
         deadline: Option<Instant>,
@@ -468,7 +468,7 @@ impl<'t> ContainedTransport<'t> {
         self.transport.poll(deadline)
     }
 
-    /// See [`Transport::disconnect`].
+    /// See [`RpcTransport::disconnect`].
     pub fn disconnect(&mut self, connection: ConnectionId) {
         self.transport.disconnect(connection);
     }

@@ -1,8 +1,8 @@
 //! Security contexts of RPCSEC_GSS that a run has of its own: what signs its Calls, and checks what signs the Replies.
 //!
-//! A [`Context`] is set up by Calls of NULL (RFC 2203 section 5.2). Then it [seals](Context::seal) each Call with the
-//! service that the captured one had, and [opens](Context::open) the Reply, so that what drives a run sees messages as if
-//! nothing had protected them. What signs is a [`Mechanism`]; that of Kerberos is [`kerberos`].
+//! A [`GssContext`] is set up by Calls of NULL (RFC 2203 section 5.2). Then it [seals](GssContext::seal) each Call with the
+//! service that the captured one had, and [opens](GssContext::open) the Reply, so that what drives a run sees messages as if
+//! nothing had protected them. What signs is a [`GssMechanism`]; that of Kerberos is [`kerberos`].
 
 #[cfg(feature = "gss")]
 #[allow(unsafe_code, reason = "a GSS-API library is called here")]

@@ -1,8 +1,8 @@
 //! What a run of a trace will do, told before it does: which steps run, which do not, and why; and the tree that it needs.
 //!
 //! - [`reason`]: why a step does not run as it was captured;
-//! - [`chosen`]: which steps a filter selects, and what these need;
-//! - [`judge`]: which reason there is for a step. The run asks it, too.
+//! - [`selected_steps`]: which steps a filter selects, and what these need;
+//! - [`planner`]: which reason there is for a step. The run asks it, too.
 
 pub mod planner;
 pub mod reason;
@@ -22,7 +22,7 @@ use super::trace::{
     MessageSlotKind, NONE, PayloadContentState, TraceError, TraceReader, TraceStep, TraceSummary,
 };
 use planner::{GssPolicy, StepPlanner};
-use reason::{PlannedStepState, Reason};
+use reason::{PlanReason, PlannedStepState};
 use selected_steps::SelectedSteps;
 
 /// Steps that are shown of each reason.
@@ -56,7 +56,7 @@ pub struct PlanReasonCount {
     pub first: Vec<PlanReasonExample>,
 }
 
-/// Steps by what becomes of them: in the order of [`State::ALL`].
+/// Steps by what becomes of them: in the order of [`PlannedStepState::ALL`].
 pub type PlanStepCounts = [u64; 4];
 
 /// An object that seeding makes.
@@ -107,7 +107,7 @@ pub struct ReplayPlan {
     /// Its steps by operation.
     pub operations: BTreeMap<String, PlanStepCounts>,
     /// Why steps do not run as they were captured.
-    pub reasons: BTreeMap<Reason, PlanReasonCount>,
+    pub reasons: BTreeMap<PlanReason, PlanReasonCount>,
     /// Variables that are used before anything defines them.
     pub undefined: BTreeMap<MessageSlotKind, u64>,
     /// The tree.

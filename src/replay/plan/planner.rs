@@ -10,7 +10,7 @@ use nfsrdma_dissectors::rpc::auth::Flavor;
 use nfsrdma_dissectors::xdr::{Cursor, XdrError};
 use rustc_hash::FxHashMap;
 
-use super::reason::{PlannedStepState, Reason};
+use super::reason::{PlanReason, PlannedStepState};
 use super::selected_steps::SelectedSteps;
 use crate::replay::auxiliary_programs::is_about_files;
 use crate::replay::trace::layout::{FileType, ObjectExistence};
@@ -26,7 +26,7 @@ const DEAD: usize = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanDecision {
     /// Why it does not run as it was captured; `None` where it does.
-    pub reason: Option<Reason>,
+    pub reason: Option<PlanReason>,
     /// The step that it would need, where it needs one that does not run.
     pub needs: Option<u64>,
 }
@@ -34,12 +34,12 @@ pub struct PlanDecision {
 impl PlanDecision {
     /// What becomes of the step.
     pub fn state(&self) -> PlannedStepState {
-        self.reason.map_or(PlannedStepState::Run, Reason::state)
+        self.reason.map_or(PlannedStepState::Run, PlanReason::state)
     }
 }
 
-impl From<Option<Reason>> for PlanDecision {
-    fn from(reason: Option<Reason>) -> Self {
+impl From<Option<PlanReason>> for PlanDecision {
+    fn from(reason: Option<PlanReason>) -> Self {
         Self { reason, needs: None }
     }
 }
@@ -55,7 +55,7 @@ struct PlanObjectKnowledge {
 #[derive(Debug, Default)]
 pub struct StepPlanner {
     /// What stands for each variable that nothing defines.
-    undefined: FxHashMap<u32, Reason>,
+    undefined: FxHashMap<u32, PlanReason>,
     /// Variables that a step would have given that does not run.
     dead: FxHashMap<u32, u64>,
     /// Variables that could not be remembered as such.
@@ -112,7 +112,7 @@ impl StepPlanner {
     pub fn step(&mut self, step: &TraceStep<'_>) -> PlanDecision {
         let verdict = self.verdict(step);
         // What a Call again gives, the first one gives.
-        if !verdict.state().is_sent() && verdict.reason != Some(Reason::Callback) {
+        if !verdict.state().is_sent() && verdict.reason != Some(PlanReason::Callback) {
             for slot in step.reply.slots.iter().filter(|slot| slot.part == VariableUse::DEFINED) {
                 if self.dead.len() < DEAD {
                     self.dead.insert(slot.variable, step.origin.id);
@@ -126,19 +126,19 @@ impl StepPlanner {
 
     fn verdict(&self, step: &TraceStep<'_>) -> PlanDecision {
         let early = match (step.call.seen, step.asked.protection) {
-            _ if step.caller.is_reverse => Some(Reason::Callback),
+            _ if step.caller.is_reverse => Some(PlanReason::Callback),
             _ if self.chosen.as_ref().is_some_and(|chosen| !chosen.has(step.origin.id)) => {
-                Some(Reason::Filtered)
+                Some(PlanReason::Filtered)
             }
-            (CaptureCompleteness::NOTHING, _) => Some(Reason::CallLost),
-            (_, GssProtection::PRIVACY) => Some(Reason::Encrypted),
-            (_, GssProtection::CONTROL) => Some(Reason::SecuritySetUp),
-            (CaptureCompleteness::PART, _) => Some(Reason::CallCut),
-            _ if step.origin.repeats != 0 => Some(Reason::Repeated),
-            _ if !is_replayed(&step.asked) => Some(Reason::OtherProgram),
+            (CaptureCompleteness::NOTHING, _) => Some(PlanReason::CallLost),
+            (_, GssProtection::PRIVACY) => Some(PlanReason::Encrypted),
+            (_, GssProtection::CONTROL) => Some(PlanReason::SecuritySetUp),
+            (CaptureCompleteness::PART, _) => Some(PlanReason::CallCut),
+            _ if step.origin.repeats != 0 => Some(PlanReason::Repeated),
+            _ if !is_replayed(&step.asked) => Some(PlanReason::OtherProgram),
             _ => match step.asked.described().map(|procedure| arguments(procedure, &step.call)) {
-                None | Some(Err(XdrError::Unknown { .. })) => Some(Reason::NotDescribed),
-                Some(Err(_)) => Some(Reason::Unreadable),
+                None | Some(Err(XdrError::Unknown { .. })) => Some(PlanReason::NotDescribed),
+                Some(Err(_)) => Some(PlanReason::Unreadable),
                 Some(Ok(())) => None,
             },
         };
@@ -147,24 +147,25 @@ impl StepPlanner {
         }
         let is_signed = step.asked.flavor == Flavor::RPCSEC_GSS.0;
         if is_signed && self.gss == GssPolicy::Skip {
-            return Some(Reason::SecuredSkipped).into();
+            return Some(PlanReason::SecuredSkipped).into();
         }
         let used = step.call.slots.iter().filter(|slot| slot.part.is_used() && !slot.holds.is_count());
-        let mut worst = (is_signed && self.gss == GssPolicy::AsSys).then_some(Reason::Secured);
+        let mut worst = (is_signed && self.gss == GssPolicy::AsSys).then_some(PlanReason::Secured);
         for slot in used {
             if let Some(needs) = self.dead.get(&slot.variable) {
-                return PlanDecision { reason: Some(Reason::NeedsOther), needs: Some(*needs) };
+                return PlanDecision { reason: Some(PlanReason::NeedsOther), needs: Some(*needs) };
             }
             worst = worse(worst, self.missing(&slot).map(|reason| softened(reason, step, &slot)));
         }
         let lacks_data =
             step.call.payloads.iter().any(|payload| payload.content == PayloadContentState::UNKNOWN);
-        worst = worse(worst, lacks_data.then_some(Reason::DataUnknown));
-        worst = worse(worst, (step.reply.seen != CaptureCompleteness::WHOLE).then_some(Reason::ReplyLost));
+        worst = worse(worst, lacks_data.then_some(PlanReason::DataUnknown));
+        worst =
+            worse(worst, (step.reply.seen != CaptureCompleteness::WHOLE).then_some(PlanReason::ReplyLost));
         worst.into()
     }
 
-    fn missing(&self, slot: &MessageSlot) -> Option<Reason> {
+    fn missing(&self, slot: &MessageSlot) -> Option<PlanReason> {
         let is_missing = slot.definition == 0 && slot.holds.is_of_server();
         match self.undefined.get(&slot.variable) {
             _ if !is_missing => None,
@@ -185,48 +186,48 @@ fn is_replayed(asked: &TraceProcedure) -> bool {
 }
 
 /// The reason that weighs more; of two that weigh the same, the first. What every Call of a client shares says least.
-fn worse(one: Option<Reason>, other: Option<Reason>) -> Option<Reason> {
-    let weight = |reason: Option<Reason>| {
-        let is_shared = matches!(reason, Some(Reason::ClientBefore | Reason::Secured));
-        (reason.map_or(PlannedStepState::Run, Reason::state), !is_shared)
+fn worse(one: Option<PlanReason>, other: Option<PlanReason>) -> Option<PlanReason> {
+    let weight = |reason: Option<PlanReason>| {
+        let is_shared = matches!(reason, Some(PlanReason::ClientBefore | PlanReason::Secured));
+        (reason.map_or(PlannedStepState::Run, PlanReason::state), !is_shared)
     };
     if weight(other) > weight(one) { other } else { one }
 }
 
 /// What becomes of a Call that uses a variable which nothing defines.
-fn stands_for(holds: MessageSlotKind, object: Option<&PlanObjectKnowledge>, access: u32) -> Reason {
+fn stands_for(holds: MessageSlotKind, object: Option<&PlanObjectKnowledge>, access: u32) -> PlanReason {
     let is_found = object.is_some_and(|object| object.is_named || object.has_type);
     match holds {
         MessageSlotKind::FILEHANDLE => match object {
-            Some(PlanObjectKnowledge { is_named: true, .. }) => Reason::NamedBefore,
-            Some(PlanObjectKnowledge { has_type: true, .. }) => Reason::Nameless,
-            _ => Reason::Unknown,
+            Some(PlanObjectKnowledge { is_named: true, .. }) => PlanReason::NamedBefore,
+            Some(PlanObjectKnowledge { has_type: true, .. }) => PlanReason::Nameless,
+            _ => PlanReason::Unknown,
         },
-        MessageSlotKind::STATEID if access & 8 != 0 => Reason::DelegationBefore,
-        MessageSlotKind::STATEID if access & 4 != 0 => Reason::LockBefore,
-        MessageSlotKind::STATEID if is_found => Reason::OpenBefore,
-        MessageSlotKind::STATEID => Reason::StateUnknown,
-        MessageSlotKind::CLIENTID | MessageSlotKind::SESSION => Reason::ClientBefore,
-        MessageSlotKind::COOKIE | MessageSlotKind::COOKIE_VERIFIER => Reason::ListingBefore,
-        MessageSlotKind::CONFIRM_VERIFIER => Reason::ConfirmBefore,
-        MessageSlotKind::CHANGE => Reason::ChangeBefore,
-        MessageSlotKind::DEVICE => Reason::DeviceBefore,
-        _ => Reason::StateUnknown,
+        MessageSlotKind::STATEID if access & 8 != 0 => PlanReason::DelegationBefore,
+        MessageSlotKind::STATEID if access & 4 != 0 => PlanReason::LockBefore,
+        MessageSlotKind::STATEID if is_found => PlanReason::OpenBefore,
+        MessageSlotKind::STATEID => PlanReason::StateUnknown,
+        MessageSlotKind::CLIENTID | MessageSlotKind::SESSION => PlanReason::ClientBefore,
+        MessageSlotKind::COOKIE | MessageSlotKind::COOKIE_VERIFIER => PlanReason::ListingBefore,
+        MessageSlotKind::CONFIRM_VERIFIER => PlanReason::ConfirmBefore,
+        MessageSlotKind::CHANGE => PlanReason::ChangeBefore,
+        MessageSlotKind::DEVICE => PlanReason::DeviceBefore,
+        _ => PlanReason::StateUnknown,
     }
 }
 
 /// What was opened, locked or delegated before the capture may be opened anew for all but giving back what is not had.
-fn softened(reason: Reason, step: &TraceStep<'_>, slot: &MessageSlot) -> Reason {
-    if !matches!(reason, Reason::DelegationBefore | Reason::LockBefore) {
+fn softened(reason: PlanReason, step: &TraceStep<'_>, slot: &MessageSlot) -> PlanReason {
+    if !matches!(reason, PlanReason::DelegationBefore | PlanReason::LockBefore) {
         return reason;
     }
     let body = step.call.head.0.get(step.call.body as usize..).unwrap_or_default();
     let call = v4::CompoundCall::decode(&mut Cursor::new(body), &mut NullObserver);
     let operation = call.ok().and_then(|call| call.operations().nth(slot.operation as usize)?.ok());
     match operation.map(|operation| operation.number()) {
-        Some(v4::Operation::DELEGRETURN) => Reason::DelegationBefore,
-        Some(v4::Operation::LOCK | v4::Operation::LOCKU) => Reason::LockBefore,
-        _ => Reason::OpenBefore,
+        Some(v4::Operation::DELEGRETURN) => PlanReason::DelegationBefore,
+        Some(v4::Operation::LOCK | v4::Operation::LOCKU) => PlanReason::LockBefore,
+        _ => PlanReason::OpenBefore,
     }
 }
 

@@ -34,14 +34,14 @@ impl PlannedStepState {
 }
 
 macro_rules! reasons {
-    ($($(#[doc = $doc:literal])+ $reason:ident => $code:literal, $state:ident, $text:literal;)*) => {
+    ($name:ident; $($(#[doc = $doc:literal])+ $reason:ident => $code:literal, $state:ident, $text:literal;)*) => {
         /// Why a step does not run as it was captured.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Reason {
+        pub enum $name {
             $($(#[doc = $doc])+ $reason,)*
         }
 
-        impl Reason {
+        impl $name {
             /// All of them.
             pub const ALL: &'static [Self] = &[$(Self::$reason),*];
 
@@ -63,7 +63,7 @@ macro_rules! reasons {
     };
 }
 
-reasons! {
+reasons! { PlanReason;
     /// A handle that the capture uses before it was given, of an object whose name is known.
     NamedBefore => "handle-before", Bridged, "a filehandle from before the capture; its name is known, and is looked up";
     /// A handle of an object whose name was not seen.
@@ -128,9 +128,9 @@ mod tests {
 
     #[test]
     fn each_reason_has_a_code_and_a_text_of_its_own() {
-        for (at, reason) in Reason::ALL.iter().enumerate() {
-            assert!(Reason::ALL[..at].iter().all(|other| other.code() != reason.code()));
-            assert!(Reason::ALL[..at].iter().all(|other| other.text() != reason.text()));
+        for (at, reason) in PlanReason::ALL.iter().enumerate() {
+            assert!(PlanReason::ALL[..at].iter().all(|other| other.code() != reason.code()));
+            assert!(PlanReason::ALL[..at].iter().all(|other| other.text() != reason.text()));
             assert_ne!(reason.state(), PlannedStepState::Run);
         }
     }

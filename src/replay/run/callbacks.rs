@@ -3,8 +3,8 @@
 //!
 //! A port is opened when a client first tells the server where it listens, and not before. The thread waits for nothing but the
 //! network, so that an answer does not wait until the run has time, nor the run for the server's streams. What it heard the run
-//! takes when it looks around ([`Callbacks::hear`]). What CB_GETATTR asks for the run alone knows: the thread waits until that is
-//! told ([`Callbacks::tell`]).
+//! takes when it looks around ([`CallbackServer::hear`]). What CB_GETATTR asks for the run alone knows: the thread waits until that is
+//! told ([`CallbackServer::tell`]).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

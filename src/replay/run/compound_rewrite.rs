@@ -3,7 +3,7 @@
 //!
 //! PUTROOTFH becomes PUTFH with the filehandle of the run's directory. A mode with the umask of the process (RFC 8275)
 //! becomes the mode that follows from both. SETCLIENTID tells where this run listens. An OPEN wants what it got
-//! ([`wants`](super::wants)). Everything else stays, byte for byte where nothing is to be changed.
+//! ([`wants`](super::captured_opens)). Everything else stays, byte for byte where nothing is to be changed.
 
 use std::net::SocketAddr;
 

@@ -1,18 +1,18 @@
 //! What is in flight, what comes next, and what becomes of it.
 //!
-//! - [`driving`]: engines and their transport, until all is done;
-//! - [`issuing`]: which steps are looked at ahead, and which may go; [`held`]: steps that wait or are in flight; [`queue`]: those that may go;
-//! - [`overlap`]: what overlapped in the capture with a change; [`locks`]: stateids that nothing else uses;
-//! - [`thoughts`]: how long a client thinks;
-//! - [`asking`]: programs beside NFS; [`delegated`]: what the server asks of clients with a write delegation;
-//! - [`sending`]: a step becomes a Call of this run; [`signing`]: what RPCSEC_GSS makes of it;
-//! - [`hearing`]: its Reply comes, and what it gives is taken; [`judging`]: it is held to the recorded one, and gives the step
+//! - [`event_loop`]: engines and their transport, until all is done;
+//! - [`issuing`]: which steps are looked at ahead, and which may go; [`window`]: steps that wait or are in flight; [`queue`]: those that may go;
+//! - [`concurrency`]: what overlapped in the capture with a change; [`locks`]: stateids that nothing else uses;
+//! - [`think_time`]: how long a client thinks;
+//! - [`auxiliary_calls`]: programs beside NFS; [`cb_getattr`]: what the server asks of clients with a write delegation;
+//! - [`send`]: a step becomes a Call of this run; [`rpcsec_gss`]: what RPCSEC_GSS makes of it;
+//! - [`reply`]: its Reply comes, and what it gives is taken; [`reply_check_queue`]: it is held to the recorded one, and gives the step
 //!   its state; [`outsiders`]: what another client did in the capture;
-//! - [`splitting`]: the live server takes less in one Call than the captured one;
-//! - [`silence`]: no Reply comes;
-//! - [`losing`]: its connection goes away before that;
-//! - [`restarting`]: the server has forgotten what it is about;
-//! - [`returning`]: it gave a delegation that the capture does not have; [`substitutes`]: it gave none that the capture has.
+//! - [`io_split`]: the live server takes less in one Call than the captured one;
+//! - [`reply_timeout`]: no Reply comes;
+//! - [`reconnect`]: its connection goes away before that;
+//! - [`reclaim`]: the server has forgotten what it is about;
+//! - [`delegation_return`]: it gave a delegation that the capture does not have; [`delegation_substitutes`]: it gave none that the capture has.
 
 mod auxiliary_calls;
 mod cb_getattr;

@@ -6,7 +6,7 @@
 
 use nfsrdma_dissectors::nfs::v4::Operation;
 
-use crate::analysis::comparison::difference::{Difference, Kind};
+use crate::analysis::comparison::difference::{Difference, DifferenceKind};
 use crate::replay::run::dependencies::effects::OperationEffect;
 use crate::replay::tree::ranges::ReplayByteRangeSet;
 
@@ -118,9 +118,9 @@ impl FileDivergence {
     /// others are to be compared.
     pub(super) fn explains(&self, differences: &[Difference]) -> bool {
         // What an operation that failed has not done is no difference of its own.
-        let goes_another_way = differences.iter().any(|one| one.kind == Kind::Status);
+        let goes_another_way = differences.iter().any(|one| one.kind == DifferenceKind::Status);
         differences.iter().all(|one| match one.kind {
-            Kind::Missing | Kind::Extra => goes_another_way,
+            DifferenceKind::Missing | DifferenceKind::Extra => goes_another_way,
             _ => self.explains_one(one),
         })
     }
@@ -130,22 +130,22 @@ impl FileDivergence {
         let has_content = self.size || !self.data.is_empty();
         let reads = matches!(operation, "READ" | "READ_PLUS");
         match difference.kind {
-            Kind::Status => {
+            DifferenceKind::Status => {
                 let values = [&difference.a, &difference.b];
                 values
                     .iter()
                     .all(|half| half.value.as_deref().is_some_and(|status| self.may_be(operation, status)))
             }
-            Kind::Data if reads => has_content,
-            Kind::Count if reads || matches!(operation, "COPY" | "CLONE") => has_content,
-            Kind::Offset if operation == "SEEK" => has_content,
-            Kind::Data | Kind::Name => self.names,
+            DifferenceKind::Data if reads => has_content,
+            DifferenceKind::Count if reads || matches!(operation, "COPY" | "CLONE") => has_content,
+            DifferenceKind::Offset if operation == "SEEK" => has_content,
+            DifferenceKind::Data | DifferenceKind::Name => self.names,
             _ => match difference.path.rsplit('.').next().unwrap_or_default() {
                 "size" => self.size,
                 "eof" | "sr_eof" => has_content,
                 "numlinks" | "nlink" => self.names,
                 "lxr_eof" => self.xattrs,
-                _ => difference.kind == Kind::Result && self.attributes,
+                _ => difference.kind == DifferenceKind::Result && self.attributes,
             },
         }
     }
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
     use crate::analysis::comparison::difference::DifferenceSide;
 
-    fn difference(kind: Kind, operation: &str, path: &str, values: [&str; 2]) -> Difference {
+    fn difference(kind: DifferenceKind, operation: &str, path: &str, values: [&str; 2]) -> Difference {
         let [a, b] =
             values.map(|value| DifferenceSide { place: None, frame: None, value: Some(value.to_owned()) });
         Difference { kind, operation: operation.to_owned(), path: path.to_owned(), field: "", times: 1, a, b }
@@ -197,7 +197,8 @@ mod tests {
     #[test]
     fn a_status_is_explained_by_a_name_that_is_not_there_and_by_nothing_else() {
         let linked = FileDivergence::of(OperationEffect::Link(1), 0);
-        let status = |to: &str| difference(Kind::Status, "NFS 4.2 LOOKUP", "LOOKUP.status", ["NFS4_OK", to]);
+        let status =
+            |to: &str| difference(DifferenceKind::Status, "NFS 4.2 LOOKUP", "LOOKUP.status", ["NFS4_OK", to]);
         assert!(linked.explains(&[status("NFS4ERR_NOENT")]));
         for other in ["NFS4ERR_IO", "NFS4ERR_ACCESS", "NFS4ERR_STALE", "NFS4ERR_SERVERFAULT"] {
             assert!(!linked.explains(&[status(other)]), "{other}");
@@ -207,7 +208,7 @@ mod tests {
             !FileDivergence::of(OperationEffect::Write(0, Some(10)), 0).explains(&[status("NFS4ERR_NOENT")])
         );
         // What was not done after it goes with it.
-        let missing = difference(Kind::Missing, "NFS 4.2 LOOKUP", "GETFH", ["there", ""]);
+        let missing = difference(DifferenceKind::Missing, "NFS 4.2 LOOKUP", "GETFH", ["there", ""]);
         assert!(linked.explains(&[status("NFS4ERR_NOENT"), missing.clone()]));
         assert!(!linked.explains(&[missing]));
     }
@@ -215,15 +216,20 @@ mod tests {
     #[test]
     fn of_a_file_that_was_cloned_into_size_and_data_may_differ_and_mode_and_links_may_not() {
         let cloned = FileDivergence::of(OperationEffect::Copy(0, 4096, 4096), 0);
-        let of = |path: &str| difference(Kind::Result, "NFS 4.2 GETATTR", path, ["1", "2"]);
+        let of = |path: &str| difference(DifferenceKind::Result, "NFS 4.2 GETATTR", path, ["1", "2"]);
         assert!(cloned.explains(&[of("GETATTR.obj_attributes.size")]));
         assert!(!cloned.explains(&[of("GETATTR.obj_attributes.mode")]));
         assert!(!cloned.explains(&[of("GETATTR.obj_attributes.numlinks")]));
         assert_eq!(cloned.kept(0, 10_000), [(0, 4096), (8192, 10_000)]);
-        assert!(cloned.explains(&[difference(Kind::Data, "NFS 4.2 READ", "READ.data", ["a", "b"])]));
+        assert!(cloned.explains(&[difference(
+            DifferenceKind::Data,
+            "NFS 4.2 READ",
+            "READ.data",
+            ["a", "b"]
+        )]));
         // A procedure of NFSv3 has no operation before its fields.
-        assert!(cloned.explains(&[difference(Kind::Data, "NFS 3 READ", "data", ["a", "b"])]));
-        assert!(!cloned.explains(&[difference(Kind::Data, "NFS 3 READLINK", "data", ["a", "b"])]));
+        assert!(cloned.explains(&[difference(DifferenceKind::Data, "NFS 3 READ", "data", ["a", "b"])]));
+        assert!(!cloned.explains(&[difference(DifferenceKind::Data, "NFS 3 READLINK", "data", ["a", "b"])]));
     }
 
     #[test]

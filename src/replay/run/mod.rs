@@ -1,19 +1,19 @@
 //! A trace driven again against a live server: step after step is read, sent with the values of this run, held to its
 //! recorded Reply, and forgotten.
 //!
-//! - [`options`]: how; [`rules`]: what may differ; [`report`]: what came of it; [`lateness`]: how well times were kept;
-//!   [`sum`]: of several copies together;
-//! - [`engine`]: what is in flight and what comes next; [`order`]: which step waits for which;
+//! - [`options`]: how; [`rules`]: what may differ; [`report`]: what came of it; [`issue_delay`]: how well times were kept;
+//!   [`merge`]: of several copies together;
+//! - [`engine`]: what is in flight and what comes next; [`dependencies`]: which step waits for which;
 //! - [`values`]: what the live server and this run call things;
-//! - [`judge`]: a live Reply beside the recorded one; [`touched`]: what of a file differs because of a step before;
-//! - [`shape`]: what a Call consists of; [`adapt`]: what of it this server cannot take; [`wants`]: what an OPEN asks for beside access; [`outcome`]: how a live Reply went;
+//! - [`reply_check`]: a live Reply beside the recorded one; [`file_divergence`]: what of a file differs because of a step before;
+//! - [`call_description`]: what a Call consists of; [`compound_rewrite`]: what of it this server cannot take; [`captured_opens`]: what an OPEN asks for beside access; [`outcome`]: how a live Reply went;
 //! - [`prologue`]: what a capture that begins in the middle takes for granted;
 //! - [`recovery`]: what follows when a connection goes away;
 //! - [`responder`]: answers to Calls of the server; [`callbacks`]: where it calls the clients of NFSv4.0;
 //! - [`recording`]: what was sent and came, as a trace;
-//! - [`walk`]: what the steps have left on the server, in the end.
+//! - [`tree_check`]: what the steps have left on the server, in the end.
 //!
-//! No more of the trace is in memory than [`Options::window`] steps.
+//! No more of the trace is in memory than [`ReplayOptions::window`] steps.
 
 mod call_description;
 mod callbacks;

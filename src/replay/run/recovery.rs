@@ -1,5 +1,5 @@
 //! What follows when a connection goes away: Calls in flight are sent again, and what their answers then mean. And what follows
-//! when a server has restarted: what clients [held](ledger) there is [asked](asks) for again.
+//! when a server has restarted: what clients [held](client_state) there is [asked](calls) for again.
 //!
 //! A server that has done a Call, and whose Reply was lost, is asked for that Reply, not for the work once more: from
 //! NFSv4.1 on by the slot and its sequence ID (RFC 8881 section 2.10.6.2), before that by the XID, which its

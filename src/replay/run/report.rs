@@ -8,7 +8,7 @@ use super::issue_delay::IssueDelayHistogram;
 use super::recording::RecordingTotals;
 use super::rules::ToleranceRule;
 use super::tree_check::TreeCheckReport;
-use crate::analysis::comparison::difference::{Difference, Kind};
+use crate::analysis::comparison::difference::{Difference, DifferenceKind};
 use crate::analysis::statistics::Latencies;
 
 /// Reasons that are counted apart.
@@ -142,7 +142,7 @@ pub struct ReplayReasonCount {
 /// What came of the steps of one operation.
 #[derive(Clone, Debug, Default)]
 pub struct ReplayOperationReport {
-    /// By state, in the order of [`State::NAMES`].
+    /// By state, in the order of [`ReplayStepState::NAMES`].
     pub states: [u64; 6],
     /// Recorded and live latencies, of the steps that were sent and have both.
     pub latencies: [Latencies; 2],
@@ -153,7 +153,7 @@ pub struct ReplayOperationReport {
 pub struct ReplayReport {
     /// Steps of the trace.
     pub steps: u64,
-    /// By state, in the order of [`State::NAMES`].
+    /// By state, in the order of [`ReplayStepState::NAMES`].
     pub states: [u64; 6],
     /// Why, by the place of the state and the reason.
     pub reasons: BTreeMap<(usize, String), ReplayReasonCount>,
@@ -293,7 +293,7 @@ impl ReplayReport {
             // It was counted among those that matched; one with another status among those that cannot be done.
             let operation = difference.operation.clone();
             let states = &mut self.states;
-            let mut among = if difference.kind == Kind::Status { 5..6 } else { 0..2 };
+            let mut among = if difference.kind == DifferenceKind::Status { 5..6 } else { 0..2 };
             let from = among.find(|at| states.get(*at).is_some_and(|count| *count > 0));
             let Some(from) = from else { continue };
             moved(&mut self.states, from);

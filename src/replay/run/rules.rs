@@ -2,7 +2,7 @@
 //!
 //! A field that no rule covers must be as it was recorded, unless every comparison leaves it out
 //! ([`role`](crate::analysis::comparison::compare_class)). `--strict` turns the rules off, `--without` single ones; a
-//! [file of rules](mod@file) adds others, which may be [learnt](learn).
+//! [file of rules](mod@file) adds others, which may be [learnt](inference).
 
 pub mod file;
 pub mod inference;

@@ -1,6 +1,6 @@
 //! The walk after a run: what its steps have left on the server, held to what they must have left.
 //!
-//! The tree of the trace is [followed](Tree::following) by those steps that went as they were recorded, so that it is known
+//! The tree of the trace is [followed](InferredTree::following) by those steps that went as they were recorded, so that it is known
 //! what each name stands for, and what files hold. What a step was not sent for, or did otherwise, is not expected. In the
 //! end the names of the directories are listed, and of the objects type, size, mode, text and written content are read,
 //! through NFS as seeding does it.
@@ -19,7 +19,9 @@ use super::reply_check::ReplyChecker;
 use super::report::{ReplayStepState, StepId, StepMismatch};
 use super::rules;
 use super::values::LiveValues;
-use crate::analysis::comparison::difference::{Difference, DifferenceLocation, DifferenceSide, Kind};
+use crate::analysis::comparison::difference::{
+    Difference, DifferenceKind, DifferenceLocation, DifferenceSide,
+};
 use crate::analysis::comparison::record::hash;
 use crate::replay::containment::{ContainedTransport, Containment};
 use crate::replay::seed::SeededTree;
@@ -120,7 +122,7 @@ impl ExpectedTree {
             }
             // What was done is not in doubt where values contradict those before alone.
             ReplayStepState::Mismatched(differences) => {
-                let is_relation = |one: &Difference| one.kind == Kind::Relation;
+                let is_relation = |one: &Difference| one.kind == DifferenceKind::Relation;
                 differences.iter().all(is_relation) && step.reply.is_whole() && step.call.is_whole()
             }
             // What a server has not, it has not done; but what stands before it in the COMPOUND it may have.
@@ -342,7 +344,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                     let path = self.path(directory, b"", &above);
                     self.differs(
                         directory,
-                        Kind::Status,
+                        DifferenceKind::Status,
                         &path,
                         "names",
                         "there",
@@ -362,9 +364,11 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                         }
                     }
                     (Some(object), false) => {
-                        self.differs(object, Kind::Name, &path, "name", "there", "missing")
+                        self.differs(object, DifferenceKind::Name, &path, "name", "there", "missing")
                     }
-                    (None, true) => self.differs(directory, Kind::Name, &path, "name", "gone", "there"),
+                    (None, true) => {
+                        self.differs(directory, DifferenceKind::Name, &path, "name", "gone", "there")
+                    }
                     (None, false) => {}
                 }
             }
@@ -375,7 +379,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                 for name in more {
                     self.walked.names += 1;
                     let path = self.path(directory, &name, &above);
-                    self.differs(directory, Kind::Name, &path, "name", "never there", "there");
+                    self.differs(directory, DifferenceKind::Name, &path, "name", "never there", "there");
                 }
             }
         }
@@ -391,7 +395,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         };
         let handles = self.tree.nodes().get(id.0 as usize).map_or(&[][..], |node| &node.handles);
         for (aspect, [told, is]) in self.live.judge.left(&[&[ROOT][..], handles].concat(), &marks) {
-            self.differs(id, Kind::Relation, path, aspect, &told, &is);
+            self.differs(id, DifferenceKind::Relation, path, aspect, &told, &is);
         }
         Ok(())
     }
@@ -421,25 +425,32 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         let (handle, LiveObjectAttributes { file_type, size, mode, marks, .. }) = match found {
             Ok(found) => found,
             Err(FileServerError::Refused(what, status)) => {
-                self.differs(id, Kind::Status, path, "object", "there", &format!("{what}: {status}"));
+                self.differs(
+                    id,
+                    DifferenceKind::Status,
+                    path,
+                    "object",
+                    "there",
+                    &format!("{what}: {status}"),
+                );
                 return Ok(());
             }
             Err(problem) => return Err(problem),
         };
         if node.file_type != FileType::UNKNOWN && node.file_type != file_type {
             let (expected, found) = (node.file_type.to_string(), file_type.to_string());
-            self.differs(id, Kind::Result, path, "type", &expected, &found);
+            self.differs(id, DifferenceKind::Result, path, "type", &expected, &found);
             return Ok(());
         }
         for (aspect, [told, is]) in self.live.judge.left(&node.handles, &marks) {
-            self.differs(id, Kind::Relation, path, aspect, &told, &is);
+            self.differs(id, DifferenceKind::Relation, path, aspect, &told, &is);
         }
         let none = CurrentFileState::default();
         let now = tree.now(id).unwrap_or(&none);
         if let Some(expected) = now.mode.map(|mode| mode & 0o7777).filter(|wanted| *wanted != mode & 0o7777) {
             self.differs(
                 id,
-                Kind::Result,
+                DifferenceKind::Result,
                 path,
                 "mode",
                 &format!("0{expected:o}"),
@@ -449,7 +460,14 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         match file_type {
             FileType::FILE => {
                 if let Some(expected) = now.size.filter(|expected| *expected != size) {
-                    self.differs(id, Kind::Result, path, "size", &expected.to_string(), &size.to_string());
+                    self.differs(
+                        id,
+                        DifferenceKind::Result,
+                        path,
+                        "size",
+                        &expected.to_string(),
+                        &size.to_string(),
+                    );
                     return Ok(());
                 }
                 self.content(id, now, &handle, path)
@@ -458,12 +476,17 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                 let shown = |text: &[u8]| format!("{:?}", String::from_utf8_lossy(text));
                 match self.files.text(&handle) {
                     Ok(text) if *text == *node.target => {}
-                    Ok(text) => {
-                        self.differs(id, Kind::Name, path, "text", &shown(&node.target), &shown(&text))
-                    }
+                    Ok(text) => self.differs(
+                        id,
+                        DifferenceKind::Name,
+                        path,
+                        "text",
+                        &shown(&node.target),
+                        &shown(&text),
+                    ),
                     Err(FileServerError::Refused(what, status)) => {
                         let found = format!("{what}: {status}");
-                        self.differs(id, Kind::Status, path, "text", &shown(&node.target), &found);
+                        self.differs(id, DifferenceKind::Status, path, "text", &shown(&node.target), &found);
                     }
                     Err(problem) => return Err(problem),
                 }
@@ -500,7 +523,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                     Err(FileServerError::Refused(what, status)) => {
                         let field = format!("content at byte {at}");
                         let found = format!("{what}: {status}");
-                        self.differs(id, Kind::Status, path, &field, "there", &found);
+                        self.differs(id, DifferenceKind::Status, path, &field, "there", &found);
                         return Ok(());
                     }
                     Err(problem) => return Err(problem),
@@ -514,7 +537,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                         Some(byte) => format!("0x{byte:02x}"),
                         None => "nothing".to_owned(),
                     };
-                    self.differs(id, Kind::Data, path, &field, &shown(expected), &shown(&got));
+                    self.differs(id, DifferenceKind::Data, path, &field, &shown(expected), &shown(&got));
                     return Ok(());
                 }
                 at += got.len() as u64;
@@ -542,7 +565,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
     fn differs(
         &mut self,
         id: InferredObjectId,
-        kind: Kind,
+        kind: DifferenceKind,
         path: &str,
         field: &str,
         expected: &str,

@@ -124,7 +124,7 @@ impl<'t> Nfs4Client<'t> {
     /// owner has a stateid of its own.
     ///
     /// # Errors
-    /// As [`Files::lookup`], and in NFSv4.0, which has no such claim.
+    /// As [`FileServerClient::lookup`], and in NFSv4.0, which has no such claim.
     pub fn open(&mut self, file: &[u8], owner: u32, access: u32) -> Result<Stateid4, FileServerError> {
         let Nfs4ClientState::Session { .. } = self.held else {
             return Err(FileServerError::Refused("OPEN".into(), "NFSv4.0 opens by name alone".into()));

@@ -1,7 +1,7 @@
 //! Where in a message identities, counts and file data stand, as its decoders tell it.
 //!
 //! The same ear hears a captured message, when a trace is made, and a live one, when what it gives is bound
-//! ([`bind`](super::bind)). Which fields name something is said by the table of comparisons
+//! ([`bind`](super::binding)). Which fields name something is said by the table of comparisons
 //! ([`role`](crate::analysis::comparison::compare_class)), and nowhere else.
 
 use std::ops::Range;
@@ -26,7 +26,7 @@ pub struct MarkedField {
     pub is_counted: bool,
     /// The operation of the COMPOUND, from 0.
     pub operation: u32,
-    /// Names the field: [`Slot::place`](super::Slot).
+    /// Names the field: [`Slot::place`](super::MessageSlot).
     pub place: u64,
     /// Whether the value is one that every server has, and that names nothing.
     pub is_constant: bool,
@@ -96,7 +96,7 @@ pub struct TraceFieldVisitor<'a> {
     is_body: bool,
 }
 
-/// FNV-1a with 64 bits, which [`Slot::place`](super::Slot) is made with.
+/// FNV-1a with 64 bits, which [`Slot::place`](super::MessageSlot) is made with.
 fn hashed(from: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(from, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }

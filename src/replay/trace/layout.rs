@@ -1,4 +1,4 @@
-//! How a trace lies in a file: a [`Preamble`], and then blocks, each of one [`Kind`].
+//! How a trace lies in a file: a [`TracePreamble`], and then blocks, each of one [`TraceBlockKind`].
 //!
 //! Steps and data stand in the order in which they were written, so that both sides stream. The tables come last,
 //! because they tell what was learnt from all steps; the preamble says where they begin, which is written when all else

@@ -1,18 +1,18 @@
 //! A trace: the RPCs of a capture in a form that can be sent again.
 //!
-//! A [`Step`] is a Call with the Reply that it had. Both are kept as they were sent, but for the file data beside them,
-//! and for what another run will name otherwise: there are [`Slot`]s, each a place in the bytes and a [`Variable`]. A
+//! A [`TraceStep`] is a Call with the Reply that it had. Both are kept as they were sent, but for the file data beside them,
+//! and for what another run will name otherwise: there are [`MessageSlot`]s, each a place in the bytes and a [`TraceVariable`]. A
 //! Call is sent again by copying what stands between its slots and putting the values of the run in their places
-//! ([`emit`]); nothing is decoded for that. What its live Reply gives is found by the same ear that heard the captured one
-//! ([`bind`]).
+//! ([`emission`]); nothing is decoded for that. What its live Reply gives is found by the same ear that heard the captured one
+//! ([`binding`]).
 //!
 //! - [`step`]: what a trace consists of, in XDR;
-//! - [`hear`]: where in a message identities, counts and file data stand;
-//! - [`emit`]: a message with other values in its slots;
-//! - [`bind`]: the values that a live Reply has in the places of the captured one;
-//! - [`keyed`]: file data that is made from a key;
+//! - [`field_visitor`]: where in a message identities, counts and file data stand;
+//! - [`emission`]: a message with other values in its slots;
+//! - [`binding`]: the values that a live Reply has in the places of the captured one;
+//! - [`keyed_content`]: file data that is made from a key;
 //! - [`layout`]: how steps, data and tables lie in a file. `docs/trace.md` describes it for other programs;
-//! - [`travelled`]: a Call and its Reply, with their chunks, as a Transaction; [`retold`]: a step as the one that it was
+//! - [`wire_transaction`]: a Call and its Reply, with their chunks, as a Transaction; [`transaction_builder`]: a step as the one that it was
 //!   compiled from;
 //! - [`writer`] and [`reader`]: in memory that does not grow with the trace.
 

@@ -1,4 +1,4 @@
-//! What a trace consists of: a [`Step`] for each RPC of the capture. These structures are the file format, too: each is
+//! What a trace consists of: a [`TraceStep`] for each RPC of the capture. These structures are the file format, too: each is
 //! written in XDR (RFC 4506). `docs/trace.md` shows them byte by byte.
 
 use nfsrdma_dissectors::xdr;

@@ -74,7 +74,7 @@ impl TransportPayload<'_> {
 pub enum PayloadSource<'a> {
     /// Anywhere: the transport copies it before `submit` returns.
     Copied(&'a [u8]),
-    /// In memory that the transport [shares](super::Transport::share): it is sent, or fetched by the server, from
+    /// In memory that the transport [shares](super::RpcTransport::share): it is sent, or fetched by the server, from
     /// there.
     Stored {
         /// The memory.
@@ -105,14 +105,14 @@ pub enum RequestedCallForm<'a> {
     /// section 3.5).
     #[default]
     Fitting,
-    /// As it was in a capture, as far as the connection allows that; [`Submitted::changed`] tells where not.
+    /// As it was in a capture, as far as the connection allows that; [`SubmittedCall::changed`] tells where not.
     Captured(CapturedCallForm<'a>),
 }
 
 /// The form of a Call in a capture: lengths in bytes of the segments of each of its chunks.
 ///
 /// The last segment is made longer where the content is, and shorter (or left out) where it ends before. Chunks for
-/// Replies are never made smaller than what [`Expected`] asks for.
+/// Replies are never made smaller than what [`ExpectedReply`] asks for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CapturedCallForm<'a> {
     /// The Position-Zero Read chunk of a Long Call; empty where the message was inline.
@@ -138,7 +138,7 @@ pub struct SubmittedCall {
     pub write_segments: u32,
     /// Segments of the Reply chunk.
     pub reply_segments: u32,
-    /// Whether it has another form than [`Shape::Captured`] asked for.
+    /// Whether it has another form than [`RequestedCallForm::Captured`] asked for.
     pub changed: bool,
 }
 

@@ -27,7 +27,7 @@ pub enum TransportEvent<'a> {
         /// What the server says.
         error: RpcRdmaError,
     },
-    /// The server calls. It is to be answered with [`answer`](super::Transport::answer).
+    /// The server calls. It is to be answered with [`answer`](super::RpcTransport::answer).
     Call(ReverseCall<'a>),
     /// The server grants another number of credits; comes before the Reply that said it.
     Credits {

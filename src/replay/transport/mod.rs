@@ -1,14 +1,14 @@
 //! What carries RPC messages to a server: RDMA, TCP, or a server inside the program.
 //!
 //! The trait speaks of RPC messages with their DDP-eligible parts, not of packets and not of memory registrations. Whoever
-//! submits a [`Call`] says what it is: the message without the data that may travel beside it, that data with its
+//! submits a [`TransportCall`] says what it is: the message without the data that may travel beside it, that data with its
 //! positions, and what the Reply may need. The transport makes of it what it must be there: a record on TCP; on
 //! RDMA a Send with what fits inline, Read, Write and Reply chunks, or a Long Call. What comes back is lent in an
-//! [`Event`], where it lies, until the next call of [`Transport::poll`].
+//! [`TransportEvent`], where it lies, until the next call of [`RpcTransport::poll`].
 //!
 //! One value drives any number of connections, from one thread: with RDMA they share completion queue, memory and
-//! event channel, with TCP one wait. [`Transport::submit`] never waits; it says what there is too little of. Nothing
-//! waits but [`Transport::connect`] and [`Transport::poll`].
+//! event channel, with TCP one wait. [`RpcTransport::submit`] never waits; it says what there is too little of. Nothing
+//! waits but [`RpcTransport::connect`] and [`RpcTransport::poll`].
 //!
 //! ```no_run
 //! use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@
 //! - Memory that a Call offers stays its own until its Reply has come or the connection is gone, whether or not
 //!   anyone still waits for it (RFC 8166 section 4.4.1).
 //! - No allocation for a call once the first calls have made room, and no copy of a payload but where
-//!   [`Source::Copied`] asks for one.
+//!   [`PayloadSource::Copied`] asks for one.
 
 mod call;
 mod error;
@@ -100,7 +100,7 @@ pub fn open(carrier: UrlTransport) -> Result<Box<dyn RpcTransport>, RpcTransport
 
 /// Carries RPC messages over any number of connections to servers. See the [room](self) for how it is used.
 pub trait RpcTransport {
-    /// Opens a connection, and waits until it stands, [`Wish::timeout`] at most. Other connections rest meanwhile;
+    /// Opens a connection, and waits until it stands, [`ConnectOptions::timeout`] at most. Other connections rest meanwhile;
     /// what comes for them is kept.
     ///
     /// # Errors
@@ -154,7 +154,7 @@ pub trait RpcTransport {
     /// event.
     fn poll(&mut self, deadline: Option<Instant>) -> Result<Option<TransportEvent<'_>>, RpcTransportError>;
 
-    /// Closes a connection. Nothing more comes from it but one [`Event::Disconnected`], which names what was in
+    /// Closes a connection. Nothing more comes from it but one [`TransportEvent::Disconnected`], which names what was in
     /// flight.
     fn disconnect(&mut self, connection: ConnectionId);
 }

@@ -199,7 +199,7 @@ pub struct TransportCounts {
     pub rdma_errors: u64,
     /// Calls of the reverse direction that were given out.
     pub reverse_calls: u64,
-    /// Messages that were discarded: each was an [`Event::Discarded`](super::Event::Discarded).
+    /// Messages that were discarded: each was an [`Event::Discarded`](super::TransportEvent::Discarded).
     pub discarded: u64,
     /// Submissions that were turned back because no credit was left.
     pub credit_waits: u64,

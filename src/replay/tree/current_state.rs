@@ -1,6 +1,6 @@
 //! The tree as it is after the steps that were done: what each name stands for, and what files hold.
 //!
-//! A tree that [follows](Tree::following) keeps this beside what it learns of the beginning. It knows no more than steps
+//! A tree that [follows](InferredTree::following) keeps this beside what it learns of the beginning. It knows no more than steps
 //! tell: of what a step left in doubt, it says nothing.
 
 use rustc_hash::{FxHashMap, FxHashSet};

@@ -4,9 +4,9 @@
 //! unless a step before gave it; an attribute that is told was so, unless a step before changed it; and what is read of a
 //! file was in it, unless it was written before. So seeding makes what is learnt here, and nothing else.
 //!
-//! - [`learn`]: what a step says of files;
+//! - [`inference`]: what a step says of files;
 //! - [`v3`], [`v4`]: the same, for the procedures of NFSv3 and MOUNT, and for COMPOUND;
-//! - [`present`]: the tree as it is after the steps.
+//! - [`current_state`]: the tree as it is after the steps.
 
 mod current_state;
 mod inference;

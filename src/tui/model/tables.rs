@@ -97,7 +97,7 @@ impl ViewTables {
     }
 }
 
-/// Counts for [`Tables`].
+/// Counts for [`ViewTables`].
 #[derive(Debug)]
 pub struct ViewTablesBuilder {
     statistics: Statistics,

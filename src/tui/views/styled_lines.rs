@@ -6,7 +6,7 @@ use ratatui::text::{Line, Span};
 use crate::output::style::{Glyphs, fit_words};
 use crate::tui::theme;
 
-/// The line with its styles. What is written by [`Styled`](crate::output::style::Styled) has no other escapes.
+/// The line with its styles. What is written by [`Styled`](crate::output::style::StyledText) has no other escapes.
 pub(super) fn parsed(text: &str) -> Line<'static> {
     let mut spans = Vec::new();
     let mut style = Style::new();

@@ -8,7 +8,7 @@ use nfsrdma_dissectors::field::{Field, FieldValue, NullObserver, Observer};
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 use nfsrdma_inspect::analysis::comparison::compare_class::{CompareClass, role_of};
-use nfsrdma_inspect::analysis::comparison::difference::Kind;
+use nfsrdma_inspect::analysis::comparison::difference::DifferenceKind;
 use nfsrdma_inspect::analysis::comparison::options::ComparisonOptions;
 use nfsrdma_inspect::analysis::comparison::record::hash;
 use nfsrdma_inspect::replay::run::reply_check::{ReplyCheckResult, ReplyChecker, ReplyPair};
@@ -19,7 +19,7 @@ use super::program::compiled;
 /// A field of a Reply: its name, its kind of difference, and a byte of it.
 struct Place {
     name: &'static str,
-    kind: Kind,
+    kind: DifferenceKind,
     at: usize,
 }
 
@@ -143,8 +143,14 @@ fn a_reply_with_another_status_count_name_attribute_or_byte_of_data_is_told_and_
                 lie[place.at] ^= 1;
                 let verdict = judged(&step, &contents, &lie, &contents);
                 lies += 1;
-                let must =
-                    matches!(place.kind, Kind::Status | Kind::Data | Kind::Count | Kind::Name | Kind::Offset);
+                let must = matches!(
+                    place.kind,
+                    DifferenceKind::Status
+                        | DifferenceKind::Data
+                        | DifferenceKind::Count
+                        | DifferenceKind::Name
+                        | DifferenceKind::Offset
+                );
                 let is_found = match verdict {
                     ReplyCheckResult::Mismatched(_) | ReplyCheckResult::Unsupported(..) => true,
                     ReplyCheckResult::Tolerated(_) => !must,

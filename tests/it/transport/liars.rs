@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_inspect::analysis::comparison::difference::Kind;
+use nfsrdma_inspect::analysis::comparison::difference::DifferenceKind;
 use nfsrdma_inspect::replay::containment::Containment;
 use nfsrdma_inspect::replay::rpc_client::{AuthSysCredential, RpcClient};
 use nfsrdma_inspect::replay::run::rules::file::{self, ToleranceFileRule};
@@ -286,7 +286,7 @@ fn the_walk_finds_what_no_reply_tells() {
             let walked = report.walked.as_ref().map_or(0, |walked| walked.differing);
             // That a directory has not changed its values tell.
             let mut differences = report.mismatches.iter().flat_map(|mismatch| &mismatch.differences);
-            let is_quiet = differences.all(|difference| difference.kind == Kind::Relation);
+            let is_quiet = differences.all(|difference| difference.kind == DifferenceKind::Relation);
             told == 1 && is_quiet && walked > 0
         });
         assert!(alone.is_some(), "{lie}");

@@ -1,6 +1,6 @@
 //! The dialect of a connection: what its messages tell, once for all of them.
 
-use crate::flow::statistics::Undecoded;
+use crate::flow::statistics::UndecodedReason;
 use crate::flow::transaction::Transaction;
 use crate::flow::transport_header::RpcRdmaTransportHeader;
 use crate::rdma::RdmaMessage;
@@ -18,7 +18,7 @@ impl RpcConversation {
         &mut self,
         message: &RdmaMessage<'_>,
         asked: Option<Dialect>,
-    ) -> Result<Dialect, Undecoded> {
+    ) -> Result<Dialect, UndecodedReason> {
         let RdmaMessage { bytes, length, .. } = *message;
         if self.dialect.is_none() {
             let (evidence, dialect) = rpcrdma::recognize_dialect(bytes, length, asked);
@@ -30,7 +30,7 @@ impl RpcConversation {
                 self.dialect = Some(dialect);
             } else if !self.is_rpc {
                 let is_cut = rpcrdma::is_cut_short(bytes, length);
-                return Err(if is_cut { Undecoded::CutHeader } else { Undecoded::NotRpcRdma });
+                return Err(if is_cut { UndecodedReason::CutHeader } else { UndecodedReason::NotRpcRdma });
             }
         }
         if let Some(asked) = asked {

@@ -4,7 +4,7 @@ use crate::field::NullObserver;
 use crate::flow::FrameKind;
 use crate::flow::frame_event::FrameAction;
 use crate::flow::message_continuation::ReassembledRpcMessage;
-use crate::flow::statistics::Undecoded;
+use crate::flow::statistics::UndecodedReason;
 use crate::flow::transaction::{HeaderWords, MessageRecord, RpcMessageKind};
 use crate::flow::transaction_table::{SegmentIndex, TransactionKey};
 use crate::flow::transport_header::RpcRdmaTransportHeader;
@@ -31,14 +31,14 @@ impl RpcConversation {
         let dialect = match self.dialect_of(message, desk.limits.dialect) {
             Ok(dialect) => dialect,
             Err(why) => {
-                self.has_cut_lists |= why == Undecoded::CutHeader;
+                self.has_cut_lists |= why == UndecodedReason::CutHeader;
                 return desk.account.undecoded(why);
             }
         };
         let Some(envelope) = RpcRdmaTransportHeader::open(dialect, message.bytes, message.length) else {
             // The fixed words, of which the last tells what kind of message it is.
             let is_cut = message.bytes.len() < message.length.min(HeaderWords::LENGTH);
-            let why = if is_cut { Undecoded::CutHeader } else { Undecoded::MalformedHeader };
+            let why = if is_cut { UndecodedReason::CutHeader } else { UndecodedReason::MalformedHeader };
             self.has_cut_lists |= is_cut;
             return desk.account.undecoded(why);
         };
@@ -110,11 +110,11 @@ impl RpcConversation {
         let has_lists = envelope.words.dialect.is_version1() || envelope.is_unknown();
         let is_error = envelope.words.carriage == Carriage::Error;
         if has_lists && message.length < rpcrdma::MIN_HEADER && !is_error {
-            return desk.account.undecoded(Undecoded::MalformedHeader);
+            return desk.account.undecoded(UndecodedReason::MalformedHeader);
         }
         let rpc = inline(message, &envelope);
         let Some(which) = self.which(desk, sender, &envelope, &rpc) else {
-            return desk.account.undecoded(Undecoded::MalformedHeader);
+            return desk.account.undecoded(UndecodedReason::MalformedHeader);
         };
         let xid = envelope.xid;
         let is_last = matches!(envelope.words.message_type, MessageType::Version2(_))
@@ -283,7 +283,7 @@ impl RpcConversation {
     ) -> FrameKind {
         let key = self.calls.get(&(sender, xid)).copied();
         let Some((key, entry)) = key.and_then(|key| Some((key, desk.ledger.get_mut(key)?))) else {
-            return desk.account.undecoded(Undecoded::MalformedHeader);
+            return desk.account.undecoded(UndecodedReason::MalformedHeader);
         };
         entry.transaction.done = true;
         desk.ledger.close(key, *desk.sight);

@@ -2,7 +2,7 @@
 
 use crate::field::NullObserver;
 use crate::flow::FrameKind;
-use crate::flow::statistics::Undecoded;
+use crate::flow::statistics::UndecodedReason;
 use crate::flow::transaction::{MessageRecord, RpcMessageKind};
 use crate::flow::transaction_table::{SegmentIndex, TransactionKey};
 use crate::rdma::{ConnectionSide, RdmaAttribution};
@@ -22,14 +22,16 @@ impl RpcConversation {
         let mut cursor = Cursor::new(&message.bytes).with_length(message.length);
         let which = rpc_type(&cursor).unwrap_or_default();
         let Ok(xid) = cursor.word().map(Xid) else {
-            return (desk.account.undecoded(Undecoded::MessagePart), RdmaAttribution::default());
+            return (desk.account.undecoded(UndecodedReason::MessagePart), RdmaAttribution::default());
         };
         let which = match (which, message.bytes.len()) {
             (Some(which), _) => which,
             // What tells a Call from a Reply was not captured.
             (None, ..8) if self.knows_call(sender.peer(), xid) => RpcMessageKind::Reply,
             (None, ..8) => RpcMessageKind::Call,
-            (None, _) => return (desk.account.undecoded(Undecoded::Malformed), RdmaAttribution::default()),
+            (None, _) => {
+                return (desk.account.undecoded(UndecodedReason::Malformed), RdmaAttribution::default());
+            }
         };
         let (key, at) = match which {
             RpcMessageKind::Call => (self.bare_call(desk, sender, xid, message), SegmentIndex::CALL),

@@ -2,7 +2,7 @@
 
 use crate::field::NullObserver;
 use crate::flow::PacketMeta;
-use crate::flow::statistics::Undecoded;
+use crate::flow::statistics::UndecodedReason;
 use crate::flow::stream::{Position, StreamBytes};
 use crate::frame::CapturedSlice;
 use crate::iwarp::DdpSegment;
@@ -58,8 +58,8 @@ pub(super) struct Framing {
 }
 
 /// The reason for bytes in which no FPDU was found.
-fn framing_reason(is_cut: bool) -> Undecoded {
-    if is_cut { Undecoded::CutStream } else { Undecoded::Framing }
+fn framing_reason(is_cut: bool) -> UndecodedReason {
+    if is_cut { UndecodedReason::CutStream } else { UndecodedReason::Framing }
 }
 
 impl Framing {
@@ -149,7 +149,7 @@ impl Framing {
             && (found.trust, found.markers) == (FpduConfidence::Certain, Markers::Off)
         {
             shared.counts.skipped_bytes += captured;
-            self.hold.refuse(Undecoded::Framing, out);
+            self.hold.refuse(UndecodedReason::Framing, out);
             self.markers = Some(Markers::Off);
             self.state = MpaFramingState::Between(FpduConfidence::Certain);
         }
@@ -195,7 +195,7 @@ impl Framing {
         let fpdu = run.take(length as u32);
         if !good {
             shared.counts.refused_bytes += fpdu.bytes.len() as u64;
-            out.undecoded(Undecoded::BadCrc, fpdu.sight);
+            out.undecoded(UndecodedReason::BadCrc, fpdu.sight);
             return true;
         }
         let payload_at = fpdu.at + (FpduHeader::LENGTH + segment.header_length()) as u64;
@@ -275,7 +275,7 @@ impl Framing {
             if !skipped.bytes.is_empty() {
                 shared.counts.skipped_bytes += skipped.bytes.len() as u64;
                 // A snap length took its headers.
-                out.undecoded(Undecoded::CutFrame, skipped.sight);
+                out.undecoded(UndecodedReason::CutFrame, skipped.sight);
             }
             return;
         };
@@ -356,7 +356,7 @@ impl Framing {
                 Some((header, _)) if usize::from(header.ulpdu_length) >= DdpSegment::TAGGED => {
                     fpdu.header = Some(header);
                     if !part.sight.frames.is_empty() {
-                        out.undecoded(Undecoded::CutFrame, part.sight);
+                        out.undecoded(UndecodedReason::CutFrame, part.sight);
                     }
                     self.confirm(false, out);
                 }
@@ -389,7 +389,7 @@ impl Framing {
             let captured = fpdu.captured;
             self.confirm(false, out);
             shared.counts.skipped_bytes += captured;
-            out.undecoded(Undecoded::Framing, part.sight);
+            out.undecoded(UndecodedReason::Framing, part.sight);
             self.lose(shared);
             return;
         };
@@ -420,7 +420,7 @@ impl Framing {
             if is_one {
                 self.hold.release(&segment, length, out)
             } else {
-                self.hold.refuse(Undecoded::Framing, out)
+                self.hold.refuse(UndecodedReason::Framing, out)
             }
         }
     }
@@ -453,9 +453,9 @@ impl Framing {
             Some((_, false)) => {
                 shared.counts.refused_bytes += fpdu.captured;
                 if fpdu.waits {
-                    self.hold.refuse(Undecoded::BadCrc, out);
+                    self.hold.refuse(UndecodedReason::BadCrc, out);
                 } else {
-                    out.undecoded(Undecoded::BadCrc, sight);
+                    out.undecoded(UndecodedReason::BadCrc, sight);
                 }
             }
             // Where a right CRC does not tell that it is an FPDU, its successor will.

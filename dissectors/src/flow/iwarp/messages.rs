@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use crate::field::NullObserver;
 use crate::flow::gaps::gap;
-use crate::flow::statistics::Undecoded;
+use crate::flow::statistics::UndecodedReason;
 use crate::flow::stream::Position;
 use crate::flow::{PacketMeta, Stall};
 use crate::frame::{CapturedSlice, FrameNumber, Timestamp};
@@ -219,7 +219,7 @@ impl IwarpMessages {
                     _ if opcode.is_send() => self.send(number, offset, &payload, taker),
                     RdmapOpcode::READ_REQUEST | RdmapOpcode::TERMINATE => self.gather(&payload, taker),
                     _ if payload.is_end() => {
-                        taker.event(payload.sight, IwarpEvent::Undecoded(Undecoded::OtherService));
+                        taker.event(payload.sight, IwarpEvent::Undecoded(UndecodedReason::OtherService));
                     }
                     _ => taker.event(payload.sight, IwarpEvent::Part),
                 }
@@ -284,7 +284,7 @@ impl IwarpMessages {
             .find_map(|(at, read)| Some((at, read.source(stag, offset, data.length)?, read.owner)));
         let Some((at, source, owner)) = source else {
             let is_cut = self.has_cut_segments;
-            let reason = if is_cut { Undecoded::CutRead } else { Undecoded::ReadWithoutRequest };
+            let reason = if is_cut { UndecodedReason::CutRead } else { UndecodedReason::ReadWithoutRequest };
             taker.event(payload.sight, IwarpEvent::Undecoded(reason));
             return RdmaAttribution::default();
         };
@@ -358,7 +358,7 @@ impl IwarpMessages {
         *is_open = false;
         if bytes.is_empty() && *length > 0 {
             // Nothing tells what it belongs to.
-            let reason = if *is_cut { Undecoded::CutHeader } else { Undecoded::MessagePart };
+            let reason = if *is_cut { UndecodedReason::CutHeader } else { UndecodedReason::MessagePart };
             for frame in frames.iter() {
                 let sight = PacketMeta::new(std::slice::from_ref(frame), *time);
                 taker.event(sight, IwarpEvent::Undecoded(reason));
@@ -443,7 +443,7 @@ impl IwarpMessages {
         } else {
             ReadRequest::decode(bytes, 0, &mut NullObserver).map(|(request, _)| self.read(&request))
         };
-        let reason = if is_cut { Undecoded::CutFrame } else { Undecoded::Malformed };
+        let reason = if is_cut { UndecodedReason::CutFrame } else { UndecodedReason::Malformed };
         taker.event(sight, event.unwrap_or(IwarpEvent::Undecoded(reason)));
     }
 

@@ -1,9 +1,9 @@
 //! iWARP on one connection: the bytes of both directions of a stream become RDMA operations.
 //!
-//! - [`framing`]: bytes become FPDUs, with [`markers`] and CRCs; [`search`] finds them again after a gap, and in the middle;
+//! - [`framing`]: bytes become FPDUs, with [`markers`] and CRCs; [`fpdu_search`] finds them again after a gap, and in the middle;
 //! - [`payload`]: what an FPDU carries goes on, or is held until it is known to be one ([`fpdu`]);
 //! - [`messages`]: FPDUs become operations: Sends put together, Read responses matched with their requests;
-//! - [`shown`]: what a view tells of one segment.
+//! - [`segment_view`]: what a view tells of one segment.
 //!
 //! Payload goes on as it arrives, without being kept, but where its CRC must be known first: an FPDU with a CRC in use that
 //! does not lie in one piece is held until it is whole. What is lost in the middle of an FPDU loses no framing.
@@ -32,7 +32,7 @@ use crate::rdma::{ConnectionSide, Handle, PacketPayload, RdmaOperation};
 use crate::rpcrdma;
 
 use super::PacketMeta;
-use super::statistics::Undecoded;
+use super::statistics::UndecodedReason;
 use super::stream::{Position, StreamBytes};
 
 pub use segment_view::observe_segment;
@@ -56,7 +56,7 @@ pub(super) enum IwarpEvent<'a> {
     /// The stream ends, for this reason.
     Terminate(Terminate),
     /// Bytes without meaning.
-    Undecoded(Undecoded),
+    Undecoded(UndecodedReason),
 }
 
 /// Whether a segment in the middle of a stream begins with FPDUs; on any port but that of NFS over RDMA only if the first of
@@ -303,8 +303,8 @@ impl<T: IwarpEventSink> FpduSink for IwarpFpduSink<'_, T> {
         self.taker.event(sight, IwarpEvent::Startup);
     }
 
-    fn undecoded(&mut self, why: Undecoded, sight: PacketMeta<'_>) {
-        self.own.has_cut_segments |= why == Undecoded::CutFrame;
+    fn undecoded(&mut self, why: UndecodedReason, sight: PacketMeta<'_>) {
+        self.own.has_cut_segments |= why == UndecodedReason::CutFrame;
         self.taker.event(sight, IwarpEvent::Undecoded(why));
     }
 

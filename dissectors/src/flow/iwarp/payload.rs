@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::flow::statistics::Undecoded;
+use crate::flow::statistics::UndecodedReason;
 use crate::flow::stream::Position;
 use crate::flow::{DeliveryAnomaly, PacketMeta};
 use crate::frame::{FrameNumber, Timestamp};
@@ -106,7 +106,7 @@ pub(super) trait FpduSink {
     fn startup(&mut self, startup: Startup, sight: PacketMeta<'_>);
 
     /// Captured bytes have no meaning.
-    fn undecoded(&mut self, why: Undecoded, sight: PacketMeta<'_>);
+    fn undecoded(&mut self, why: UndecodedReason, sight: PacketMeta<'_>);
 
     /// Whether memory of this name is known.
     fn knows_memory(&self, stag: Handle) -> bool;
@@ -207,7 +207,7 @@ impl FpduPayloadBuffer {
     }
 
     /// Drops what waits: it was none.
-    pub(super) fn refuse(&mut self, why: Undecoded, out: &mut impl FpduSink) {
+    pub(super) fn refuse(&mut self, why: UndecodedReason, out: &mut impl FpduSink) {
         let mut told = None;
         for waiting in &self.payloads {
             let frames = self.frames.get(waiting.frames.clone()).unwrap_or_default();

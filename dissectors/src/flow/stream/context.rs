@@ -2,7 +2,7 @@
 
 use crate::flow::conversation::{RpcContext, RpcConversation};
 use crate::flow::iwarp::{IwarpEvent, IwarpEventSink};
-use crate::flow::statistics::{FlowStats, Undecoded};
+use crate::flow::statistics::{FlowStats, UndecodedReason};
 use crate::flow::transaction_table::TransactionTable;
 use crate::flow::{FlowLimits, FrameKind, PacketMeta};
 use crate::rdma::{ConnectionSide, Handle};
@@ -43,13 +43,13 @@ impl StreamContext<'_> {
         }
         self.account.skipped_bytes += u64::from(bytes);
         if is_all {
-            self.account.undecoded_later(Undecoded::NoRecordMark, 1);
+            self.account.undecoded_later(UndecodedReason::NoRecordMark, 1);
         }
         self.meanings.push(FrameKind::Skipped { bytes });
     }
 
     /// Counts bytes that give no meaning.
-    pub(in crate::flow) fn undecoded(&mut self, reason: Undecoded, sight: PacketMeta<'_>) {
+    pub(in crate::flow) fn undecoded(&mut self, reason: UndecodedReason, sight: PacketMeta<'_>) {
         if !sight.frames.is_empty() {
             let meaning = self.account.undecoded(reason);
             self.meanings.push(meaning);
@@ -67,7 +67,8 @@ impl IwarpEventSink for StreamContext<'_> {
                 exchange.operation(&mut desk, sender, operation)
             }
             IwarpEvent::Undecoded(reason) => {
-                self.exchange.has_cut_lists |= matches!(reason, Undecoded::CutFrame | Undecoded::CutStream);
+                self.exchange.has_cut_lists |=
+                    matches!(reason, UndecodedReason::CutFrame | UndecodedReason::CutStream);
                 self.undecoded(reason, sight);
                 return self.once();
             }

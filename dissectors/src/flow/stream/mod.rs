@@ -4,9 +4,9 @@
 //! overlap and without a hole that is not told. A segment that a snap length cut, or one that was never captured, is a
 //! piece whose bytes are fewer than its length; so loss, snap lengths and captures that begin in the middle are one case.
 //!
-//! - [`half`]: one direction put in order;
+//! - [`direction`]: one direction put in order;
 //! - [`protocol`]: what a stream carries, told by its first bytes or, in the middle, by structure;
-//! - [`seat`]: what a reader gives its messages and RDMA operations to;
+//! - [`context`]: what a reader gives its messages and RDMA operations to;
 //! - [`table`]: all streams, by addresses and ports.
 
 pub(super) mod context;

@@ -6,7 +6,7 @@ use crate::rpc::{self, tls};
 use crate::flow::iwarp::{self, Iwarp};
 use crate::flow::records::RecordReader;
 use crate::flow::setup::NFS_RDMA_PORT;
-use crate::flow::statistics::Undecoded;
+use crate::flow::statistics::UndecodedReason;
 use crate::iwarp::mpa::{REPLY_KEY, REQUEST_KEY, StartupFrameKind};
 use crate::rdma::PacketPayload;
 
@@ -84,8 +84,8 @@ pub(in crate::flow) fn is_of_nfs(ports: [Port; 2]) -> bool {
 }
 
 /// The reason for a segment in which nothing was found, of a stream of which segments are cut or not.
-pub(in crate::flow) fn unknown(is_cut: bool) -> Undecoded {
-    if is_cut { Undecoded::CutStream } else { Undecoded::UnknownStream }
+pub(in crate::flow) fn unknown(is_cut: bool) -> UndecodedReason {
+    if is_cut { UndecodedReason::CutStream } else { UndecodedReason::UnknownStream }
 }
 
 /// Whether a Request or a Reply frame of MPA begins here. RFC 5044 section 7.1.1.

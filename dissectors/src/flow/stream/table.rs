@@ -8,7 +8,7 @@ use crate::address::Port;
 use crate::flow::connection::{ConnectionKey, PortPair};
 use crate::flow::records::RecordReader;
 use crate::flow::slab_limit;
-use crate::flow::statistics::Undecoded;
+use crate::flow::statistics::UndecodedReason;
 use crate::frame::{FrameNumber, Timestamp};
 use crate::net::{TcpSegment, TcpSequence};
 use crate::rdma::ConnectionSide;
@@ -169,7 +169,7 @@ impl TcpConversation {
     /// If it is not known yet what the stream carries, then because its first bytes were not captured: any of those that
     /// were kept may tell. Where none does, gives why, of each frame that is forgotten with them.
     #[must_use]
-    pub(in crate::flow) fn settle(&mut self) -> Vec<(FrameNumber, Undecoded)> {
+    pub(in crate::flow) fn settle(&mut self) -> Vec<(FrameNumber, UndecodedReason)> {
         if !matches!(self.protocol, Protocol::Opening) {
             return Vec::new();
         }
@@ -187,7 +187,7 @@ impl TcpConversation {
 
     /// Nothing was found in what was kept: gives why, of each of its frames, if the stream is of NFS.
     #[must_use]
-    pub(in crate::flow) fn forget(&mut self, protocol: Protocol) -> Vec<(FrameNumber, Undecoded)> {
+    pub(in crate::flow) fn forget(&mut self, protocol: Protocol) -> Vec<(FrameNumber, UndecodedReason)> {
         self.protocol = protocol;
         let is_of_nfs = protocol::is_of_nfs(self.port_numbers());
         let is_cut = self.is_cut;

@@ -47,7 +47,7 @@ fn rfc9293_section_3_4_2_segments_within_the_msl_are_copies() {
     let again = segments.iter().map(|frame| (100_000, frame));
     let outcome = run_at(once.iter().map(|frame| (0, frame)).chain(again));
     assert_eq!(outcome.lines(), [WHOLE]);
-    assert_eq!(outcome.undecoded(), [(Undecoded::LateCopy, 2)]);
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::LateCopy, 2)]);
 }
 
 /// No SYN comes again behind the bytes of its sender: a capture that is played twice has the connection twice.
@@ -88,7 +88,7 @@ fn copies_of_a_stream_may_come_when_the_next_between_the_same_ports_has_begun() 
                 "#2 c2 > 8 GETATTR NFS3ERR_STALE call 12 reply 21",
             ],
         );
-        assert_eq!(outcome.undecoded(), [(Undecoded::LateCopy, 2)], "{next}");
+        assert_eq!(outcome.undecoded(), [(UndecodedReason::LateCopy, 2)], "{next}");
     }
 }
 
@@ -120,7 +120,7 @@ fn a_connection_that_ends_with_an_open_call_is_given_up() {
             feed(&mut flow, number, number as i64 * 1000, &frame, usize::MAX);
         }
     }
-    assert_eq!(flow.given_up().collect::<Vec<_>>(), [(GivenUp::Connection, 1)]);
+    assert_eq!(flow.given_up().collect::<Vec<_>>(), [(EvictedState::Connection, 1)]);
 }
 
 #[test]
@@ -155,8 +155,8 @@ fn what_comes_first_of_a_direction_whose_syn_was_not_captured_decides_nothing() 
     frames.extend_from_slice(&large[1..]);
     frames.extend([s.send(Client, &call(7)), s.send(Server, &reply(7))]);
     let outcome = expect(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 6 reply 7"]);
-    assert!(outcome.flow.account().passed_counts().eq([(Passed::Tcp, 1)]));
-    assert_eq!(outcome.undecoded(), [(Undecoded::UnknownStream, 4)]);
+    assert!(outcome.flow.account().passed_counts().eq([(IgnoredTraffic::Tcp, 1)]));
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::UnknownStream, 4)]);
 }
 
 #[test]
@@ -166,8 +166,8 @@ fn bytes_on_a_port_of_nfs_that_are_not_known_are_counted() {
         let mut frames = s.open();
         frames.extend([s.send(Client, b"GET / HTTP/1.1\r\n\r\n"), s.send(Server, &[7; 1400])]);
         let outcome = expect(&frames, &[]);
-        assert_eq!(outcome.undecoded(), [(Undecoded::UnknownStream, 2)], "{port}");
-        assert!(outcome.flow.account().passed_counts().eq([(Passed::Tcp, 3)]), "{port}");
+        assert_eq!(outcome.undecoded(), [(UndecodedReason::UnknownStream, 2)], "{port}");
+        assert!(outcome.flow.account().passed_counts().eq([(IgnoredTraffic::Tcp, 3)]), "{port}");
     }
 }
 
@@ -187,7 +187,7 @@ fn what_a_snap_length_cut_from_a_stream_on_a_port_of_nfs_is_counted() {
             let undecoded: u64 = outcome.undecoded().iter().map(|(_, count)| count).sum();
             let known = outcome.transactions.len() as u64 * 2;
             assert_eq!((undecoded, known), (200, 0), "{snap}: {:?}", outcome.undecoded());
-            assert_eq!(outcome.undecoded()[0].0, Undecoded::CutStream, "{snap}");
+            assert_eq!(outcome.undecoded()[0].0, UndecodedReason::CutStream, "{snap}");
         }
     }
 }

@@ -88,7 +88,7 @@ fn feed_all(count: u64, mut next: impl FnMut(u64) -> Vec<u8>) -> (Flow, u64) {
     (flow, transactions)
 }
 
-fn given_up(flow: &Flow) -> Vec<(GivenUp, u64)> {
+fn given_up(flow: &Flow) -> Vec<(EvictedState, u64)> {
     flow.given_up().collect()
 }
 
@@ -124,7 +124,7 @@ fn a_hundred_thousand_connections_with_a_call_each_take_as_much_as_a_thousand() 
         });
         assert_eq!(transactions, count);
         let given_up = given_up(&flow);
-        assert!(given_up.iter().any(|(what, _)| *what == GivenUp::Connection), "{given_up:?}");
+        assert!(given_up.iter().any(|(what, _)| *what == EvictedState::Connection), "{given_up:?}");
     }
 }
 
@@ -145,7 +145,7 @@ fn a_hundred_thousand_calls_without_replies_take_as_much_as_a_thousand() {
         frame
     });
     assert_eq!(transactions, 100_000);
-    assert_eq!(given_up(&flow), [(GivenUp::OpenTransaction, 100_000 - 300)]);
+    assert_eq!(given_up(&flow), [(EvictedState::OpenTransaction, 100_000 - 300)]);
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn messages_that_never_end_are_given_up() {
     });
     assert!(transactions <= 25_000, "{transactions}");
     let given_up = given_up(&flow);
-    assert!(given_up.iter().any(|(what, _)| *what == GivenUp::MessageParts), "{given_up:?}");
+    assert!(given_up.iter().any(|(what, _)| *what == EvictedState::MessageParts), "{given_up:?}");
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn a_message_of_any_length_holds_a_bounded_part_of_itself() {
         frame
     });
     assert_eq!(transactions, 0);
-    assert!(flow.account().undecoded_counts().any(|(reason, _)| reason == Undecoded::MessagePart));
+    assert!(flow.account().undecoded_counts().any(|(reason, _)| reason == UndecodedReason::MessagePart));
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn of_the_copies_of_a_message_a_bounded_number_is_listed() {
     flow.finish();
     let call = flow.next_transaction().unwrap().call.unwrap();
     assert_eq!((call.frames.len(), call.copies), (4096, 10_000));
-    assert_eq!(given_up(&flow), [(GivenUp::Copy, 10_000 - 4096)]);
+    assert_eq!(given_up(&flow), [(EvictedState::Copy, 10_000 - 4096)]);
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn set_ups_that_are_not_answered_are_given_up_and_only_those() {
     let links = |count: u32| (0..count).map(|name| (Link::new(17).qpns(name, name + 5000), name));
     let requests: Frames = links(150).flat_map(|(link, name)| link.connect(name)[..1].to_vec()).collect();
     let outcome = run_within(LIMITS, &requests, |_| usize::MAX);
-    assert_eq!(given_up(&outcome.flow), [(GivenUp::SetUp, 50)]);
+    assert_eq!(given_up(&outcome.flow), [(EvictedState::SetUp, 50)]);
     let answered: Frames = links(150).flat_map(|(link, name)| link.connect(name)).collect();
     let outcome = run_within(LIMITS, &answered, |_| usize::MAX);
     assert_eq!(given_up(&outcome.flow), []);
@@ -217,7 +217,7 @@ fn the_bytes_of_chunks_are_kept_within_their_bound() {
         run_within(LIMITS, &frames, |_| usize::MAX)
     };
     let outcome = long_reply(12_000, 0);
-    assert_eq!(given_up(&outcome.flow), [(GivenUp::KeptChunk, 1)]);
+    assert_eq!(given_up(&outcome.flow), [(EvictedState::KeptChunk, 1)]);
     // The bytes moved, and only their content is not known.
     assert!(outcome.lines()[0].contains(" 7 READ - call 1 "), "{:?}", outcome.lines());
     assert_eq!(outcome.transactions[0].missing(), []);
@@ -265,7 +265,7 @@ fn segments_of_chunk_lists_count_for_the_memory_of_transactions() {
     }
     assert!((200_000..1 << 20).contains(&most_bytes), "{most_bytes} bytes");
     let waiting = flow.pending().count();
-    assert_eq!(given_up(&flow), [(GivenUp::OpenTransaction, 1000 - waiting as u64)]);
+    assert_eq!(given_up(&flow), [(EvictedState::OpenTransaction, 1000 - waiting as u64)]);
 }
 
 #[test]
@@ -280,7 +280,9 @@ fn ranges_that_find_no_memory_are_counted_and_those_that_are_there_go_on() {
     // What touches a range that is known needs no memory.
     frames.extend(link.write(Server, sink.from(8), &data(8)));
     let outcome = run_within(FlowLimits { keep_data: false, ..limits }, &frames, |_| usize::MAX);
-    let [(GivenUp::MovedRange, lost)] = given_up(&outcome.flow)[..] else { panic!("{:?}", outcome.lines()) };
+    let [(EvictedState::MovedRange, lost)] = given_up(&outcome.flow)[..] else {
+        panic!("{:?}", outcome.lines())
+    };
     assert_eq!(outcome.transactions[0].write_chunks[0].moved(), (10_001 - lost) * 8);
     let remembered = (10_000 - lost) * 32;
     assert!((32_000..64 << 10).contains(&remembered), "{remembered} bytes");
@@ -302,7 +304,7 @@ fn what_connections_remember_counts_for_their_memory() {
     }
     let (connections, _) = flow.connections.size();
     assert!((20..200).contains(&connections), "{connections} connections");
-    assert!(given_up(&flow).iter().any(|(what, _)| *what == GivenUp::Connection));
+    assert!(given_up(&flow).iter().any(|(what, _)| *what == EvictedState::Connection));
 }
 
 #[test]
@@ -323,5 +325,5 @@ fn an_rdma_done_that_nothing_offered_is_counted() {
     let mut link = Link::new(17);
     let frames = [getattr(&mut link, 6), link.send_bytes(Client, &header(9, 1, 32, RdmaBody::Done))].concat();
     let outcome = expect(&frames, &["#1 c1 > 6 GETATTR NFS3ERR_STALE call 1 reply 2"]);
-    assert_eq!(outcome.undecoded(), [(Undecoded::MalformedHeader, 1)]);
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::MalformedHeader, 1)]);
 }

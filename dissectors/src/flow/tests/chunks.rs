@@ -466,5 +466,5 @@ fn an_rdma_write_beyond_what_was_advertised_is_in_no_transaction() {
     ]
     .concat();
     let outcome = expect(&frames, &["#1 c1 > 7 READ NFS3_OK call 4 reply 7 w[0/0/1024]"]);
-    assert_eq!(outcome.undecoded(), [(Undecoded::WriteToUnknownMemory, 2)]);
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::WriteToUnknownMemory, 2)]);
 }

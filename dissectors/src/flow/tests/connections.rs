@@ -148,9 +148,9 @@ fn a_capture_may_begin_with_an_rdma_write() {
         &all[2..],
         &["#1 c1 > 7 - SUCCESS reply 3 missing call", "#2 c1 > 8 GETATTR NFS3ERR_STALE call 5 reply 6"],
     );
-    assert_eq!(outcome.undecoded(), [(Undecoded::WriteToUnknownMemory, 2)]);
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::WriteToUnknownMemory, 2)]);
     let outcome = run(&all[3..]);
-    assert_eq!(outcome.undecoded(), [(Undecoded::WriteWithoutFirst, 1)]);
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::WriteWithoutFirst, 1)]);
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn a_capture_may_begin_with_a_read_response() {
             "#2 c1 > 8 WRITE NFS3_OK call 4 reply 8 r68[2048/2048@6-7]",
         ],
     );
-    assert_eq!(outcome.undecoded(), [(Undecoded::ReadWithoutRequest, 2)]);
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::ReadWithoutRequest, 2)]);
 }
 
 #[test]

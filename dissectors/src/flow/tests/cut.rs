@@ -74,7 +74,7 @@ fn frames_cut_in_their_headers_are_not_malformed() {
     }
     // Within the BTH, too.
     let outcome = run_cut(&frames, 0, 50);
-    assert_eq!(outcome.undecoded(), [(Undecoded::CutFrame, frames.len() as u64)]);
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::CutFrame, frames.len() as u64)]);
 }
 
 /// RFC 8797 section 5.1 speaks of private data that is not there, and not of what was not captured.

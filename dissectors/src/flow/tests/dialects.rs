@@ -172,7 +172,7 @@ fn a_part_of_a_continued_message_that_was_lost_is_missing_until_it_comes_again()
     // The last part was not captured: only the Reply tells that there was a Call.
     let outcome = whole(&[0, 1]);
     assert!(outcome.lines()[1].contains("missing call"), "{:?}", outcome.lines());
-    assert_eq!(outcome.undecoded(), [(Undecoded::MessagePart, 2)]);
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::MessagePart, 2)]);
 }
 
 /// Continuation has no bound of its own.
@@ -189,11 +189,11 @@ fn parts_of_messages_that_never_end_are_given_up() {
     frames.extend(getattr2(&mut link, 300));
     let outcome = run(&frames);
     assert_eq!(outcome.transactions.len(), 2);
-    assert_eq!(outcome.undecoded(), [(Undecoded::MessagePart, 193)]);
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::MessagePart, 193)]);
     let limits = FlowLimits { part_bytes: 4000, ..FlowLimits::default() };
     let outcome = run_within(limits, &frames, |_| usize::MAX);
-    assert_eq!(outcome.undecoded(), [(Undecoded::MessagePart, 193)]);
-    assert!(outcome.flow.given_up().any(|(what, count)| what == GivenUp::MessageParts && count > 0));
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::MessagePart, 193)]);
+    assert!(outcome.flow.given_up().any(|(what, count)| what == EvictedState::MessageParts && count > 0));
 }
 
 /// NFS over RDMA (SIGCOMM 2003) sections 4.3.1 and 4.4: the client reads the chunk of a Reply, and says when it is done.
@@ -261,7 +261,7 @@ fn a_named_dialect_is_the_one_that_is_read() {
     let mut link = Link::new(17);
     let grants: Vec<_> =
         (0..2).flat_map(|_| link.send_bytes(Client, &message(&[0, 2, 16, 5], &[]))).collect();
-    assert_eq!(run(&grants).undecoded(), [(Undecoded::NotRpcRdma, 2)]);
+    assert_eq!(run(&grants).undecoded(), [(UndecodedReason::NotRpcRdma, 2)]);
     assert_eq!(named(Dialect::Version2, &grants).undecoded(), []);
 
     let mut link = Link::new(17);
@@ -269,7 +269,10 @@ fn a_named_dialect_is_the_one_that_is_read() {
     let outcome = named(Dialect::Rfc5666, &version1);
     assert_eq!(dialects(&outcome), [[Some(Dialect::Rfc5666); 2]]);
     let outcome = named(Dialect::Prototype, &version1);
-    assert_eq!((outcome.transactions.len(), outcome.undecoded()), (0, vec![(Undecoded::NotRpcRdma, 2)]));
+    assert_eq!(
+        (outcome.transactions.len(), outcome.undecoded()),
+        (0, vec![(UndecodedReason::NotRpcRdma, 2)])
+    );
 
     // What is asked for in version 1 is not read as version 2.
     let mut link = Link::new(17);

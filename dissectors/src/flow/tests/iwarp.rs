@@ -118,7 +118,7 @@ fn rfc5044_section_6_data_with_a_bad_crc_is_missing() {
         &frames,
         &["#1 c1 > 7 READ NFS3_OK call 6 reply 8 w[1800/2000/4096@7-7] missing write:0:1800-1999", WORK[1]],
     );
-    assert_eq!((outcome.undecoded(), outcome.flow.mpa().bad), (vec![(Undecoded::BadCrc, 1)], 1));
+    assert_eq!((outcome.undecoded(), outcome.flow.mpa().bad), (vec![(UndecodedReason::BadCrc, 1)], 1));
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn an_fpdu_of_single_bytes_is_given_up_when_it_costs_too_much() {
     frames.extend(connection.work());
     let outcome =
         run_within(FlowLimits { stream_bytes: 16 << 10, ..FlowLimits::default() }, &frames, |_| usize::MAX);
-    assert_eq!(outcome.flow.given_up().collect::<Vec<_>>(), [(GivenUp::MessageParts, 1)]);
+    assert_eq!(outcome.flow.given_up().collect::<Vec<_>>(), [(EvictedState::MessageParts, 1)]);
     assert_eq!(outcome.transactions.len(), 2);
 }
 

@@ -171,7 +171,7 @@ fn one_lost_packet_of_an_rdma_read_is_named_by_its_bytes() {
         &without(&frames, &[2]),
         &["#1 c1 > 7 WRITE NFS3_OK call 1 reply 6 r68[0/4096] missing read:0:0-4095"],
     );
-    assert_eq!(outcome.undecoded(), [(Undecoded::ReadWithoutRequest, 4)]);
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::ReadWithoutRequest, 4)]);
 }
 
 #[test]
@@ -423,7 +423,7 @@ fn a_call_with_a_lost_middle_is_partial_and_its_bytes_are_named() {
     ] {
         let outcome = run(&without(&frames, &[lost]));
         assert_eq!(outcome.lines(), [null[0], line, null[1]]);
-        let lost_parts = if lost == 3 { vec![(Undecoded::MessagePart, 2)] } else { vec![] };
+        let lost_parts = if lost == 3 { vec![(UndecodedReason::MessagePart, 2)] } else { vec![] };
         assert_eq!(outcome.undecoded(), lost_parts);
     }
 }
@@ -517,7 +517,7 @@ fn an_rdma_write_to_unknown_memory_ends_no_message_that_is_being_sent() {
     ]
     .concat();
     let outcome = expect(&frames, &["#1 c1 > 7 WRITE NFS3_OK call 4,6,7 reply 8"]);
-    assert_eq!(outcome.undecoded(), [(Undecoded::WriteToUnknownMemory, 1)]);
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::WriteToUnknownMemory, 1)]);
 }
 
 /// What the Responder does with the memory of a Call in parts shows that it has the Call.

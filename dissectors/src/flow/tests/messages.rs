@@ -332,7 +332,11 @@ fn sends_of_other_protocols_are_never_claimed() {
     let reasons: Vec<_> = outcome.undecoded().into_iter().map(|(reason, _)| reason).collect();
     assert_eq!(
         reasons,
-        [Undecoded::NotRpcRdma, Undecoded::WriteToUnknownMemory, Undecoded::ReadOfUnknownMemory]
+        [
+            UndecodedReason::NotRpcRdma,
+            UndecodedReason::WriteToUnknownMemory,
+            UndecodedReason::ReadOfUnknownMemory
+        ]
     );
 }
 
@@ -355,7 +359,7 @@ fn what_is_no_header_on_a_connection_of_nfs_is_counted_and_no_transaction() {
         &frames,
         &["#1 c1 > 6 GETATTR NFS3ERR_STALE call 1 reply 2", "#2 c1 > 8 GETATTR NFS3ERR_STALE call 6 reply 7"],
     );
-    assert_eq!(outcome.undecoded(), [(Undecoded::MalformedHeader, 3)]);
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::MalformedHeader, 3)]);
 }
 
 #[test]
@@ -419,7 +423,7 @@ fn a_send_of_less_than_a_header_is_no_transaction() {
             let bytes = header(7, version, 32, unread(0, &[0; 12]));
             let frames = [getattr(&mut link, 6), link.send_bytes(Client, &bytes[..length])].concat();
             let outcome = run(&frames);
-            assert_eq!(outcome.undecoded(), [(Undecoded::MalformedHeader, 1)], "{version} {length}");
+            assert_eq!(outcome.undecoded(), [(UndecodedReason::MalformedHeader, 1)], "{version} {length}");
             assert_eq!(outcome.transactions.len(), 1, "{version} {length}");
         }
     }

@@ -141,7 +141,7 @@ impl Outcome {
         self.transactions.iter().map(line).collect()
     }
 
-    fn undecoded(&self) -> Vec<(Undecoded, u64)> {
+    fn undecoded(&self) -> Vec<(UndecodedReason, u64)> {
         self.flow.account().undecoded_counts().collect()
     }
 }

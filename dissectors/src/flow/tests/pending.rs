@@ -71,7 +71,7 @@ fn a_call_that_is_older_than_the_bound_is_given_out_as_it_is() {
     assert_eq!(phases(&flow), [(8, PendingPhase::Server)]);
     flow.idle(Timestamp(200 * MS as i64));
     assert_eq!(flow.next_transaction().map(|given| given.xid.0), Some(8));
-    assert_eq!(flow.given_up().collect::<Vec<_>>(), [(GivenUp::OldCall, 2)]);
+    assert_eq!(flow.given_up().collect::<Vec<_>>(), [(EvictedState::OldCall, 2)]);
     // The Reply that comes after all has no Call.
     feed(&mut flow, 3, 300 * MS as i64, &link.send(Server, &getattr_reply(8))[0], usize::MAX);
     flow.finish();

@@ -164,7 +164,7 @@ fn of_bytes_that_come_twice_the_first_count_and_a_difference_is_told() {
     *other.last_mut().unwrap() ^= 0xff;
     frames.extend([s.send(Client, &bytes), s.at(Client, start, ACK, &other), s.send(Server, &reply(7))]);
     let outcome = expect(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 4,5 x2 reply 6"]);
-    assert_eq!(outcome.undecoded(), [(Undecoded::Contradiction, 1)]);
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::Contradiction, 1)]);
     assert_eq!(outcome.transactions[0].call.as_ref().unwrap().bytes, bytes[4..]);
 }
 
@@ -180,7 +180,7 @@ fn a_difference_behind_a_hole_is_told_too() {
         s.at(Client, start, ACK, &bytes[..20]),
     ]);
     let outcome = run(&frames);
-    assert_eq!(outcome.undecoded(), [(Undecoded::Contradiction, 1)]);
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::Contradiction, 1)]);
     assert_eq!(outcome.transactions[0].call.as_ref().unwrap().bytes, bytes[4..]);
 }
 
@@ -242,7 +242,7 @@ fn a_hole_over_a_record_mark_costs_the_records_that_it_touches() {
     assert!(lines[1].ends_with("missing call"), "{lines:?}");
     assert!(!lines[2].contains("missing"), "{lines:?}");
     assert_eq!(lines.len(), 3);
-    assert_eq!(outcome.undecoded(), [(Undecoded::NoRecordMark, 1)]);
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::NoRecordMark, 1)]);
     assert_eq!(outcome.flow.account().skipped_bytes(), (length - 10) as u64);
 }
 
@@ -318,7 +318,7 @@ fn a_reply_among_other_bytes_and_an_fpdu_of_mpa_claim_no_stream() {
     let fpdu = [&[0, 46, 0x41, 0x43, 0, 0, 0, 7, 0, 0, 0, 1][..], &[0; 36]].concat();
     let frames = vec![s.send(Server, &[&[7; 30][..], &reply(7)].concat()), s.send(Server, &fpdu)];
     let outcome = expect(&frames, &[]);
-    assert_eq!(outcome.undecoded(), [(Undecoded::UnknownStream, 2)]);
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::UnknownStream, 2)]);
 }
 
 #[test]
@@ -367,7 +367,7 @@ fn a_new_stream_whose_syn_was_not_captured_begins_with_its_second_segment() {
     frames.extend([s.send(Client, &call(8)), s.send(Client, &call(9)), s.send(Server, &reply(9))]);
     let outcome = run(&frames);
     assert_eq!(outcome.lines()[1], "#2 c2 > 9 GETATTR NFS3ERR_STALE call 7 reply 8");
-    assert_eq!(outcome.undecoded(), [(Undecoded::Stray, 1)]);
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::Stray, 1)]);
 }
 
 #[test]
@@ -408,7 +408,7 @@ fn other_streams_pass_and_hold_nothing() {
     ]);
     frames.push(s.flags(Client, FIN | ACK));
     let outcome = expect_all(&frames, &[]);
-    assert_eq!(outcome.flow.account().passed_counts().collect::<Vec<_>>(), [(Passed::Tcp, 7)]);
+    assert_eq!(outcome.flow.account().passed_counts().collect::<Vec<_>>(), [(IgnoredTraffic::Tcp, 7)]);
     assert_eq!(outcome.flow.streams.size(), (1, 0));
 }
 
@@ -421,7 +421,7 @@ fn rfc9289_section_4_1_what_follows_the_probe_is_tls() {
     frames.extend([s.send(Client, &probe), s.send(Server, &starttls)]);
     frames.extend([s.send(Client, b"\x16\x03\x01\0\x05hello"), s.send(Server, b"\x16\x03\x03\0\x05hello")]);
     let outcome = expect(&frames, &["#1 c1 > 7 NULL SUCCESS call 4 reply 5"]);
-    assert_eq!(outcome.undecoded(), [(Undecoded::Tls, 2)]);
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::Tls, 2)]);
 }
 
 #[test]
@@ -461,7 +461,7 @@ fn what_waits_behind_holes_and_in_messages_is_bounded() {
         }
     }
     assert!(most < 30_000, "{most}");
-    assert!(flow.given_up().any(|(what, count)| what == GivenUp::Hole && count > 0));
+    assert!(flow.given_up().any(|(what, count)| what == EvictedState::Hole && count > 0));
 }
 
 #[test]

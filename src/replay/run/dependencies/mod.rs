@@ -1,9 +1,9 @@
 //! Which step waits for which: a step may go when all that it depends on is done, whatever stands before it.
 //!
-//! - [`acts`]: what an operation does; [`claims`]: what a step depends on, from its Call and the recorded Reply;
-//! - [`names`]: which object a name in a directory stands for;
-//! - [`groups`]: resources that are used alone, or by several at once;
-//! - [`spans`]: steps that wait for what was over before they began; [`ranges`]: bytes of a file.
+//! - [`effects`]: what an operation does; [`collector`]: what a step depends on, from its Call and the recorded Reply;
+//! - [`name_targets`]: which object a name in a directory stands for;
+//! - [`access_groups`]: resources that are used alone, or by several at once;
+//! - [`step_intervals`]: steps that wait for what was over before they began; [`byte_ranges`]: bytes of a file.
 //!
 //! A step waits for steps before it alone, so that no two wait for each other. What is remembered is bounded by the window.
 

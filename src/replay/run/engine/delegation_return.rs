@@ -1,6 +1,6 @@
 //! Delegations that the live server gives and the captured one did not.
 //!
-//! From NFSv4.1 on an OPEN says that it wants none ([`wants`](super::super::wants)). In NFSv4.0 it cannot, and a server that
+//! From NFSv4.1 on an OPEN says that it wants none ([`wants`](super::super::captured_opens)). In NFSv4.0 it cannot, and a server that
 //! reaches the client may give one with any OPEN. No step returns it, and who needs the file otherwise would wait until the server
 //! takes it away. So it is returned as soon as it came. RFC 7530 section 10.4.
 

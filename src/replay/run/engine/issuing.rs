@@ -15,7 +15,7 @@ use super::{
     touch,
 };
 use crate::replay::containment::ContainedTransport;
-use crate::replay::plan::reason::{PlannedStepState as Planned, Reason};
+use crate::replay::plan::reason::{PlanReason, PlannedStepState as Planned};
 use crate::replay::trace::{MessageSlotKind, NONE};
 use crate::replay::transport::ConnectionId;
 
@@ -37,7 +37,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.delegated.note(&step);
             }
             let changes = held.parts.acts.is_empty() || held.parts.acts.iter().any(|act| act.is_change());
-            if reason == Some(Reason::Filtered) && changes {
+            if reason == Some(PlanReason::Filtered) && changes {
                 // What it would have done to these files is not done.
                 let slots = step.call.slots.iter().chain(step.reply.slots.iter());
                 for slot in slots.filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE) {
@@ -217,7 +217,7 @@ fn nanoseconds(time: f64) -> Duration {
 }
 
 /// The state of a step that is not sent.
-fn unsent(reason: Option<Reason>) -> Option<ReplayStepState> {
+fn unsent(reason: Option<PlanReason>) -> Option<ReplayStepState> {
     if let Some(reason) = reason {
         let why = || format!("{}: {}", reason.code(), reason.text());
         match reason.state() {

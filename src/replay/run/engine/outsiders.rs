@@ -12,7 +12,7 @@ use super::super::file_divergence::FileDivergence;
 use super::ReplayEngine;
 use super::reply_check_queue::LiveReply;
 use super::send::content;
-use crate::analysis::comparison::difference::{Difference, Kind};
+use crate::analysis::comparison::difference::{Difference, DifferenceKind};
 use crate::replay::trace::{MessageSlotKind, NONE, TraceError, TraceStep};
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
@@ -47,7 +47,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 true => self.must_have_file(step),
                 false => self.must_be_there(step, parts),
             };
-            if difference.kind == Kind::Status && is_gone && is_there && must_be_there() {
+            if difference.kind == DifferenceKind::Status && is_gone && is_there && must_be_there() {
                 return Ok(Some(FileDivergence::outside(true)));
             }
         }

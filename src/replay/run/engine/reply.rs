@@ -20,9 +20,11 @@ use super::io_split::CombinedIoReply;
 use super::reply_check_queue::{LiveReply, ReplyDisposition, ReplyFindings, touch_by};
 use super::window::{WindowStep, unreadable};
 use super::{FAULTS, OTHERWISE, OptionalReplayRecorder, ReplayEngine, ReplayRunError, UNGIVEN};
-use crate::analysis::comparison::difference::{Difference, DifferenceLocation, DifferenceSide, Kind};
+use crate::analysis::comparison::difference::{
+    Difference, DifferenceKind, DifferenceLocation, DifferenceSide,
+};
 use crate::replay::containment::ReplyIdentifiers;
-use crate::replay::plan::reason::Reason;
+use crate::replay::plan::reason::PlanReason;
 use crate::replay::seed::files::meaning;
 use crate::replay::trace::emission::{PlacedPayload, captured};
 use crate::replay::trace::{
@@ -491,7 +493,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let state = match held.step.read().is_some_and(|step| step.reply.seen != CaptureCompleteness::NOTHING)
         {
             true => ReplayStepState::Mismatched(vec![difference]),
-            false => ReplayStepState::Repaired(Reason::ReplyLost.code()),
+            false => ReplayStepState::Repaired(PlanReason::ReplyLost.code()),
         };
         self.settle(seat, held, state);
         Ok(())
@@ -505,7 +507,7 @@ pub(super) fn missed(held: &WindowStep, what: &str) -> Difference {
     let place = Some(DifferenceLocation { index: held.id.step, call, reply });
     let half = |value: &str| DifferenceSide { place, frame: reply.or(call), value: Some(value.to_owned()) };
     Difference {
-        kind: Kind::Reply,
+        kind: DifferenceKind::Reply,
         operation: held.parts.title().to_owned(),
         path: String::new(),
         field: "",

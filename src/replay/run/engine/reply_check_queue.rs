@@ -25,9 +25,9 @@ use super::super::tree_check::StepConformance;
 use super::reply::{plain, recorded_items};
 use super::window::{WindowStep, unreadable};
 use super::{ReplayEngine, ReplayRunError, TEXT, touch};
-use crate::analysis::comparison::difference::{Difference, DifferenceSide, Kind};
+use crate::analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSide};
 use crate::analysis::comparison::record::hash;
-use crate::replay::plan::reason::Reason;
+use crate::replay::plan::reason::PlanReason;
 use crate::replay::trace::layout::LONGEST;
 use crate::replay::trace::{
     CaptureCompleteness, MessageSlot, MessageSlotKind, NONE, PayloadContentState, TraceError, TracePayload,
@@ -333,7 +333,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     ) -> Result<(ReplayStepState, StepConformance), TraceError> {
         let message = plain(step);
         if step.reply.seen != CaptureCompleteness::WHOLE {
-            return Ok((ReplayStepState::Repaired(Reason::ReplyLost.code()), StepConformance::AsRecorded));
+            return Ok((
+                ReplayStepState::Repaired(PlanReason::ReplyLost.code()),
+                StepConformance::AsRecorded,
+            ));
         }
         if recorded.is_delayed() && outcome.is_done() && !self.options.strict {
             return Ok((ReplayStepState::Tolerated(rules::DELAYED), StepConformance::Otherwise));
@@ -433,13 +436,17 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 if (self.judge.is_on(rules::AFTER) || self.options.chosen.is_some())
                     && touched.explains(differences) =>
             {
-                let is_other_way =
-                    |one: &Difference| matches!(one.kind, Kind::Status | Kind::Missing | Kind::Extra);
+                let is_other_way = |one: &Difference| {
+                    matches!(
+                        one.kind,
+                        DifferenceKind::Status | DifferenceKind::Missing | DifferenceKind::Extra
+                    )
+                };
                 went = match differences.iter().any(is_other_way) {
                     true => StepConformance::Otherwise,
                     false => StepConformance::WithOtherAttributes,
                 };
-                let reads = differences.iter().any(|one| one.kind == Kind::Data);
+                let reads = differences.iter().any(|one| one.kind == DifferenceKind::Data);
                 !reads || self.is_same_beside(step, live, &touched)?
             }
             _ => false,
@@ -475,7 +482,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
             ReplyCheckResult::Mismatched(_) if is_after => ReplayStepState::Tolerated(rules::AFTER),
             ReplyCheckResult::Matched | ReplyCheckResult::Tolerated(_) if held.reason.is_some() => {
-                ReplayStepState::Repaired(held.reason.map_or("", Reason::code))
+                ReplayStepState::Repaired(held.reason.map_or("", PlanReason::code))
             }
             ReplyCheckResult::Matched if held.has_fewer => {
                 ReplayStepState::Tolerated(rules::ATTRIBUTES_OFFERED)
@@ -502,7 +509,9 @@ fn is_as_recorded(state: &ReplayStepState) -> bool {
         ReplayStepState::Tolerated(rule) => {
             ![rules::DELAYED, rules::ROOM, rules::AFTER, rules::CREDENTIALS].contains(rule)
         }
-        ReplayStepState::Mismatched(differences) => differences.iter().all(|one| one.kind == Kind::Relation),
+        ReplayStepState::Mismatched(differences) => {
+            differences.iter().all(|one| one.kind == DifferenceKind::Relation)
+        }
         ReplayStepState::Skipped(_) | ReplayStepState::Unreplayable(_) => false,
     }
 }
@@ -531,7 +540,7 @@ pub(super) fn touch_by(
 fn misplaced(held: &WindowStep) -> Difference {
     let half = |value: &str| DifferenceSide { place: None, frame: None, value: Some(value.to_owned()) };
     Difference {
-        kind: Kind::Result,
+        kind: DifferenceKind::Result,
         operation: held.parts.title().to_owned(),
         path: "SEQUENCE".into(),
         field: "",
@@ -545,7 +554,7 @@ fn misplaced(held: &WindowStep) -> Difference {
 fn misgiven(held: &WindowStep, values: [String; 2]) -> Difference {
     let [a, b] = values.map(|value| DifferenceSide { place: None, frame: None, value: Some(value) });
     Difference {
-        kind: Kind::Identity,
+        kind: DifferenceKind::Identity,
         operation: held.parts.title().to_owned(),
         path: String::new(),
         field: "",

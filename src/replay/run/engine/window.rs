@@ -11,7 +11,7 @@ use super::super::values::CallSequenceCounts;
 use super::io_split::SplitIoPiece;
 use super::rpcsec_gss::GssCallSignature;
 use crate::replay::containment::ReplyIdentifiers;
-use crate::replay::plan::reason::Reason;
+use crate::replay::plan::reason::PlanReason;
 use crate::replay::trace::emission::PlacedPayload;
 use crate::replay::trace::{
     ChunkSegmentLengths, MessageSlot, TraceCallChunks, TraceMessage, TraceReplyNeeds, TraceStep,
@@ -27,7 +27,7 @@ pub(super) struct WindowStep {
     pub(super) id: StepId,
     pub(super) parts: CallDescription,
     /// Why it does not run as it was captured.
-    pub(super) reason: Option<Reason>,
+    pub(super) reason: Option<PlanReason>,
     /// When its Call and its Reply were seen in the capture.
     pub(super) start: u64,
     pub(super) end: u64,

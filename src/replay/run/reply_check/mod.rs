@@ -5,10 +5,10 @@
 //! so that it is known which rule was needed; names of a directory are put in order, because a server lists them as it
 //! likes.
 //!
-//! - [`alike`]: pairs that are like one that was read;
-//! - [`tolerance`]: what a rule lets differ; [`listing`]: names of a directory, part by part;
-//! - [`required`]: what a server must have;
-//! - [`returned`]: Write chunks and the data items in them;
+//! - [`pattern_cache`]: pairs that are like one that was read;
+//! - [`tolerance`]: what a rule lets differ; [`directory_listing`]: names of a directory, part by part;
+//! - [`required_results`]: what a server must have;
+//! - [`write_chunks`]: Write chunks and the data items in them;
 //! - [`relations`]: what a value has to do with those that were told before.
 
 mod directory_listing;
@@ -37,7 +37,9 @@ use super::dependencies::effects::OperationEffect;
 use super::rules::file::ToleranceFileRule;
 use super::rules::{self, ToleranceRule};
 use crate::analysis::comparison::compare_class::{CompareClass, IdentityType};
-use crate::analysis::comparison::difference::{Difference, DifferenceLocation, DifferenceSide, Kind};
+use crate::analysis::comparison::difference::{
+    Difference, DifferenceKind, DifferenceLocation, DifferenceSide,
+};
 use crate::analysis::comparison::identity_map::{FirstPairing, IdentityMap};
 use crate::analysis::comparison::options::ComparisonOptions;
 use crate::analysis::comparison::record::{
@@ -263,7 +265,15 @@ impl ReplyChecker {
                 frame: place.reply,
                 value: Some(value),
             });
-            Difference { kind: Kind::Relation, operation: operation.clone(), path, field, times: 1, a, b }
+            Difference {
+                kind: DifferenceKind::Relation,
+                operation: operation.clone(),
+                path,
+                field,
+                times: 1,
+                a,
+                b,
+            }
         });
         let mut differences: Vec<_> =
             differences.filter(|difference| self.selection.counts(difference)).collect();
@@ -372,13 +382,14 @@ impl ReplyChecker {
             let [a, b] = values.map(half);
             let operation = title.to_string();
             let is_name = path.ends_with("name");
-            let (kind, field) = if is_name { (Kind::Name, "nfs.entry_name") } else { (Kind::Result, "") };
+            let (kind, field) =
+                if is_name { (DifferenceKind::Name, "nfs.entry_name") } else { (DifferenceKind::Result, "") };
             Difference { kind, operation, path, field, times: 1, a, b }
         }));
         let returned = write_chunks::differing(replies.procedure, replies.live, replies.chunks);
         differences.extend(returned.map(|lengths| {
             let [a, b] = lengths.map(|length| half(Some(length.to_string())));
-            let (kind, operation) = (Kind::ChunkBytes, title.to_string());
+            let (kind, operation) = (DifferenceKind::ChunkBytes, title.to_string());
             Difference { kind, operation, path: "write chunk".to_owned(), field: "", times: 1, a, b }
         }));
         self.verdict(differences, &tolerated)
@@ -399,7 +410,7 @@ impl ReplyChecker {
             let value = |half: &DifferenceSide| half.value.clone().unwrap_or_default();
             (value(&difference.a), value(&difference.b))
         };
-        let status = differences.iter().find(|difference| difference.kind == Kind::Status);
+        let status = differences.iter().find(|difference| difference.kind == DifferenceKind::Status);
         if let (Some(status), false) = (status, self.is_strict) {
             let (a, b) = of(status);
             // An operation that there is not has a result of its own name.
@@ -421,7 +432,7 @@ impl ReplyChecker {
             }
             if self.is_on(rules::SAME_REFUSAL)
                 && rules::is_same_refusal(&a, &b)
-                && differences.iter().all(|difference| difference.kind == Kind::Status)
+                && differences.iter().all(|difference| difference.kind == DifferenceKind::Status)
             {
                 return ReplyCheckResult::Tolerated(rules::SAME_REFUSAL);
             }
@@ -497,7 +508,7 @@ fn know(message: &mut RecordMessage, known: &[(u32, Option<u128>)]) {
 }
 
 fn is_status(entry: &RecordField) -> bool {
-    entry.path.role == CompareClass::Equal(Kind::Status)
+    entry.path.role == CompareClass::Equal(DifferenceKind::Status)
 }
 
 fn is_ok(datum: &RecordValue) -> bool {
@@ -562,7 +573,7 @@ fn is_left_out(operation: &str, path: &FieldPath, has_restarted: bool) -> bool {
             has_restarted || !matches!(operation, "WRITE" | "COMMIT")
         }
         CompareClass::Identity(_) => true,
-        CompareClass::Equal(Kind::Status) => false,
+        CompareClass::Equal(DifferenceKind::Status) => false,
         _ if operation.is_empty() => path.field.starts_with("rpc"),
         _ => path.field == "nfs.stateid.seqid" || path.leaf() == "attrmask",
     }

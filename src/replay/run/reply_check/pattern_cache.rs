@@ -1,7 +1,7 @@
 //! Pairs of Replies that are like one that was read: known by their bytes.
 //!
 //! A run has thousands of pairs that differ in XID, sequence ID, times and data alone. A pair that was read and found to match, or
-//! to differ in what a rule lets differ, leaves a [`Pattern`]: for each byte of the message what it is to a comparison. Where
+//! to differ in what a rule lets differ, leaves a [`ReplyPattern`]: for each byte of the message what it is to a comparison. Where
 //! another pair agrees with it, both its messages would be read as those of the pattern were, and found the same. Where it does
 //! not, it is read: a pattern never finds a difference.
 

@@ -299,10 +299,13 @@ fn access(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::comparison::difference::Kind;
+    use crate::analysis::comparison::difference::DifferenceKind;
 
     fn entry(text: &str, datum: RecordValue) -> RecordField {
-        RecordField { path: Rc::new(FieldPath::new(text, "", CompareClass::Equal(Kind::Result))), datum }
+        RecordField {
+            path: Rc::new(FieldPath::new(text, "", CompareClass::Equal(DifferenceKind::Result))),
+            datum,
+        }
     }
 
     #[test]

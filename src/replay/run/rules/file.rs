@@ -144,9 +144,9 @@ fn selection(list: &str) -> Result<ComparisonOptions, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::comparison::difference::{DifferenceSide, Kind};
+    use crate::analysis::comparison::difference::{DifferenceKind, DifferenceSide};
 
-    fn difference(kind: Kind, path: &str, field: &'static str) -> Difference {
+    fn difference(kind: DifferenceKind, path: &str, field: &'static str) -> Difference {
         let (operation, path) = ("NFS 4.2 OPEN".to_owned(), path.to_owned());
         Difference {
             kind,
@@ -169,15 +169,18 @@ mod tests {
         let allowed = |difference: &Difference| {
             rules.iter().find(|rule| rule.allows(difference)).map(|rule| (rule.rule.name, rule.rule.why))
         };
-        let mode = difference(Kind::Result, "GETATTR.obj_attributes.mode", "nfs.mode");
+        let mode = difference(DifferenceKind::Result, "GETATTR.obj_attributes.mode", "nfs.mode");
         assert_eq!(allowed(&mode), Some(("modes", "it has none")));
-        let elsewhere = difference(Kind::Result, "SETATTR.mode", "nfs.mode");
+        let elsewhere = difference(DifferenceKind::Result, "SETATTR.mode", "nfs.mode");
         assert_eq!(allowed(&elsewhere), None);
         assert_eq!(
-            allowed(&difference(Kind::Count, "WRITE.count", "nfs.count4")).map(|of| of.0),
+            allowed(&difference(DifferenceKind::Count, "WRITE.count", "nfs.count4")).map(|of| of.0),
             Some("modes")
         );
-        assert_eq!(allowed(&difference(Kind::Status, "OPEN.status", "")).map(|of| of.0), Some("opens"));
+        assert_eq!(
+            allowed(&difference(DifferenceKind::Status, "OPEN.status", "")).map(|of| of.0),
+            Some("opens")
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::analysis::comparison::difference::{Difference, Kind};
+use crate::analysis::comparison::difference::{Difference, DifferenceKind};
 use crate::replay::run::report::{ReplayReport, StepId};
 
 /// Rules that are written at most.
@@ -16,7 +16,7 @@ const SHOWN: usize = 60;
 struct LearnedDifference<'r> {
     step: StepId,
     values: [&'r str; 2],
-    kind: Kind,
+    kind: DifferenceKind,
     steps: Vec<u64>,
 }
 
@@ -24,7 +24,7 @@ struct LearnedDifference<'r> {
 fn about(difference: &Difference, title: &str) -> (String, Option<String>) {
     let word = match difference.field {
         "" => difference.kind.word(),
-        _ if difference.kind == Kind::Status => difference.kind.word(),
+        _ if difference.kind == DifferenceKind::Status => difference.kind.word(),
         field => field,
     };
     let is_operation = |name: &&str| {
@@ -93,7 +93,14 @@ pub fn learn(trace: &str, server: &str, runs: &[&ReplayReport]) -> String {
             "\n# {}; first at frame {frame}: recorded {recorded}, live {live}",
             steps.join(", ")
         );
-        let must = matches!(seen.kind, Kind::Status | Kind::Data | Kind::Name | Kind::Reply | Kind::Identity);
+        let must = matches!(
+            seen.kind,
+            DifferenceKind::Status
+                | DifferenceKind::Data
+                | DifferenceKind::Name
+                | DifferenceKind::Reply
+                | DifferenceKind::Identity
+        );
         let mark = if must { "# " } else { "" };
         if must {
             let _ = writeln!(text, "# A server must do this right: take the marks away if this is meant.");
@@ -112,7 +119,7 @@ mod tests {
     use crate::analysis::comparison::difference::DifferenceSide;
     use crate::replay::run::report::ReplayStepState;
 
-    fn run(differences: &[(Kind, &str, &'static str)]) -> ReplayReport {
+    fn run(differences: &[(DifferenceKind, &str, &'static str)]) -> ReplayReport {
         let mut report = ReplayReport::default();
         let half = |value: &str| DifferenceSide { place: None, frame: None, value: Some(value.into()) };
         for (kind, path, field) in differences {
@@ -133,7 +140,7 @@ mod tests {
 
     #[test]
     fn what_differed_becomes_a_rule_that_lets_it_be() {
-        let mode = (Kind::Result, "GETATTR.obj_attributes.mode", "nfs.mode");
+        let mode = (DifferenceKind::Result, "GETATTR.obj_attributes.mode", "nfs.mode");
         let (one, other) = (run(&[mode, mode]), run(&[mode]));
         let text = learn("work.trace", "tcp://nas/scratch", &[&one, &other]);
         assert!(
@@ -147,8 +154,10 @@ mod tests {
 
     #[test]
     fn a_status_and_file_data_are_not_let_be_unseen() {
-        let report =
-            run(&[(Kind::Status, "LOOKUP.status", "nfs.nfsstat4"), (Kind::Data, "READ.data", "nfs.data")]);
+        let report = run(&[
+            (DifferenceKind::Status, "LOOKUP.status", "nfs.nfsstat4"),
+            (DifferenceKind::Data, "READ.data", "nfs.data"),
+        ]);
         let text = learn("work.trace", "tcp://nas/scratch", &[&report, &report]);
         assert!(
             text.contains("# ignore status in LOOKUP") && text.contains("# ignore nfs.data in READ"),

@@ -13,7 +13,7 @@ use crate::replay::transport::{
 const LONGEST_CHUNK: u64 = 64 << 20;
 
 /// The form of a Call. Payloads and results are bits, the first of them the lowest: there are at most
-/// [`Call::MAX_PAYLOADS`].
+/// [`TransportCall::MAX_PAYLOADS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallChunkPlan {
     /// Whether the message travels in a Position-Zero Read chunk: a Long Call.
@@ -29,7 +29,7 @@ pub struct CallChunkPlan {
 }
 
 impl CallChunkPlan {
-    /// Decides on the form of a Call, and holds the Call to the rules of [`Call`].
+    /// Decides on the form of a TransportCall, and holds the TransportCall to the rules of [`TransportCall`].
     ///
     /// # Errors
     /// Where the Call can never be sent under these terms.

@@ -1,8 +1,8 @@
 //! RPC-over-RDMA version 1 from the side of a Requester (RFC 8166), for every transport that has it: which form a Call
 //! takes, its header, and whether what comes back belongs to it.
 //!
-//! Nothing here knows memory or devices: a transport asks for a [`Plan`], provides a [`Region`] for each chunk of it, and
-//! has the header written. [`Offered`] is what it keeps until the Reply; [`receive`] reads what comes.
+//! Nothing here knows memory or devices: a transport asks for a [`CallChunkPlan`], provides a [`ChunkRegion`] for each chunk of it, and
+//! has the header written. [`OfferedChunks`] is what it keeps until the Reply; [`receive`] reads what comes.
 
 mod answer;
 mod chunk_plan;

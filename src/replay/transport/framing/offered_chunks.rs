@@ -20,7 +20,7 @@ pub struct ChunkRegion {
     pub length: u32,
 }
 
-/// Memory for each chunk of a [`Plan`].
+/// Memory for each chunk of a [`CallChunkPlan`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ChunkRegions<'a> {
     /// The message of a Long Call.

@@ -2,7 +2,7 @@
 //! can go wrong.
 //!
 //! It is for tests of what drives a transport, and for the cost of that: there is no network, no other thread and no
-//! clock. The server works when [`poll`](Transport::poll) is called, and what will not come is known at once, so that a
+//! clock. The server works when [`poll`](RpcTransport::poll) is called, and what will not come is known at once, so that a
 //! poll never waits.
 
 mod device;

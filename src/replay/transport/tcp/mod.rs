@@ -2,7 +2,7 @@
 //!
 //! Nothing is reduced here: payloads travel in the record, at their positions. There are no credits; what waits to be
 //! sent is bounded. Callbacks of NFSv4.1 come on the same stream (RFC 8881 section 2.10.3.1); those of NFSv4.0 on streams that the
-//! server opens ([`listening`]).
+//! server opens ([`callback_listener`]).
 
 pub mod callback_listener;
 mod connect;

@@ -27,7 +27,7 @@ pub(super) struct TcpRecordReader {
 /// What comes next on a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum TcpRecordStatus {
-    /// A whole record: [`Inbox::record`].
+    /// A whole record: [`TcpRecordReader::record`].
     Record,
     /// Nothing without more bytes.
     More,

@@ -77,7 +77,7 @@ pub(crate) struct CmAddressResolved;
 #[derive(Debug)]
 pub(crate) struct CmRouteResolved;
 
-/// An identifier in a state of its set-up: [`Idle`], [`Addressed`], [`Routed`].
+/// An identifier in a state of its set-up: [`CmIdle`], [`CmAddressResolved`], [`CmRouteResolved`].
 #[derive(Debug)]
 pub(crate) struct CmId<S> {
     identifier: Arc<CmIdentifier>,

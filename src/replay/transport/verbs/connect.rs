@@ -53,7 +53,7 @@ impl VerbsTransport {
         Ok(self.devices.len() - 1)
     }
 
-    /// See [`Transport::connect`](super::super::Transport::connect).
+    /// See [`Transport::connect`](super::super::RpcTransport::connect).
     /// After other tries, other ports are taken.
     pub(super) fn try_connect(
         &mut self,

@@ -1,9 +1,9 @@
-//! Memory that the device can reach. Whoever has a [`Buffer`] has its bytes alone: one that the device, or the server,
-//! may use is moved into a queue pair or into an [`Exposed`], neither of which shows its bytes, and comes back with
+//! Memory that the device can reach. Whoever has a [`VerbsBuffer`] has its bytes alone: one that the device, or the server,
+//! may use is moved into a queue pair or into an [`VerbsExposedBuffer`], neither of which shows its bytes, and comes back with
 //! the completion that says that the use is over.
 //!
 //! A server need not keep to that: a handle that it was told stays good until it is invalidated. So memory that servers may write to
-//! is never shown as bytes: what they wrote is [`Seen`], which is a copy unless the handle has ended.
+//! is never shown as bytes: what they wrote is [`VerbsWrittenBytes`], which is a copy unless the handle has ended.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::fmt;
@@ -298,7 +298,7 @@ impl VerbsRegionSlice {
 impl Deref for VerbsBuffer {
     type Target = [u8];
 
-    /// Nothing, where servers may write: see [`Seen`].
+    /// Nothing, where servers may write: see [`VerbsWrittenBytes`].
     fn deref(&self) -> &[u8] {
         let length = if self.right() == VerbsMemoryAccess::Written { 0 } else { self.length };
         // SAFETY: this part of the region belongs to this buffer alone, as `allocate` made it so; it is initialized; no server
@@ -317,7 +317,7 @@ impl DerefMut for VerbsBuffer {
 }
 
 /// A buffer that the server was told the handle of. Its bytes are not to be seen until it comes back: after the Reply, if no window
-/// is bound to it or that has ended, and otherwise as [`StillOpen`].
+/// is bound to it or that has ended, and otherwise as [`VerbsOpenWindowBuffer`].
 ///
 /// Without a window the handle is that of the whole region, so that a server which breaks RFC 8166 section 4.4.1, and writes
 /// after its Reply, can still change what later Calls to this server get, before they have their Reply; of other servers it reaches
@@ -449,7 +449,7 @@ pub(crate) struct VerbsWrittenBytes(VerbsWrittenStorage);
 
 #[derive(Debug)]
 enum VerbsWrittenStorage {
-    /// So many bytes where they lie. Only [`Exposed::see`] makes it, when the window has ended.
+    /// So many bytes where they lie. Only [`VerbsExposedBuffer::see`] makes it, when the window has ended.
     Lying(VerbsBuffer, usize),
     /// A copy, and what it was taken of, unless a window is still open to that.
     Copied(Vec<u8>, Option<VerbsBuffer>),

@@ -57,7 +57,7 @@ impl VerbsBufferPool {
     /// A buffer of at least this many bytes.
     ///
     /// # Errors
-    /// [`NoBuffer`].
+    /// [`VerbsBufferPoolError`].
     pub(crate) fn take(&mut self, length: usize) -> Result<VerbsBuffer, VerbsBufferPoolError> {
         let (class, size) = class(length).ok_or(VerbsBufferPoolError::TooLong)?;
         let free = self.free.get_mut(class).ok_or(VerbsBufferPoolError::TooLong)?;

@@ -183,7 +183,7 @@ impl QueuePair<QueuePairConnected> {
         VerbsExposedBuffer::new(buffer, length, window, self.queues.number(), self.queues.clock())
     }
 
-    /// What the server wrote, after a Reply: see [`Exposed`]. The first `length` bytes, unless `keep` leaves them to the server. `room`
+    /// What the server wrote, after a Reply: see [`VerbsExposedBuffer`]. The first `length` bytes, unless `keep` leaves them to the server. `room`
     /// is for a copy, where one is needed. A buffer whose window is still open stays here until it is not.
     ///
     /// # Errors
@@ -204,7 +204,7 @@ impl QueuePair<QueuePairConnected> {
         Ok(seen)
     }
 
-    /// A buffer that was exposed, after a Reply: see [`Exposed`]. One whose window is still open stays here until it is not.
+    /// A buffer that was exposed, after a Reply: see [`VerbsExposedBuffer`]. One whose window is still open stays here until it is not.
     ///
     /// # Errors
     /// What was exposed, where the fence does not cover it.

@@ -19,7 +19,7 @@ use super::server_resources::VerbsServerResources;
 use super::transport::{CLOSED, VerbsTransport};
 
 impl VerbsTransport {
-    /// See [`Transport::submit`](super::super::Transport::submit).
+    /// See [`Transport::submit`](super::super::RpcTransport::submit).
     pub(super) fn submit_call(
         &mut self,
         connection: ConnectionId,
@@ -151,7 +151,7 @@ impl VerbsTransport {
         }
     }
 
-    /// See [`Transport::answer`](super::super::Transport::answer).
+    /// See [`Transport::answer`](super::super::RpcTransport::answer).
     pub(super) fn submit_answer(
         &mut self,
         connection: ConnectionId,

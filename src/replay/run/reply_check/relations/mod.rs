@@ -12,10 +12,10 @@
 //!
 //! Only what the recording proves is held to it: steps that overlapped with a change, there or here, prove nothing of an order,
 //! and what another client changed in the capture is not expected. How finely the server tells changes is learnt
-//! ([`clock`]).
+//! ([`server_clock`]).
 //!
-//! - [`facts`]: where a Reply tells all this; [`subjects`]: the objects that it is about; [`told`]: a value on both sides;
-//! - [`clock`]: what is known of times and change attributes.
+//! - [`attributes`]: where a Reply tells all this; [`objects`]: the objects that it is about; [`violations`]: a value on both sides;
+//! - [`server_clock`]: what is known of times and change attributes.
 
 pub(super) mod attributes;
 mod objects;

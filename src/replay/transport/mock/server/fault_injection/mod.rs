@@ -1,6 +1,6 @@
 //! A server that lies: in one Reply something is otherwise than it must be, and everything else is honest.
 //!
-//! It is for tests of what holds a server to its word. A [`Lie`] is a row of a [`table`](all): in which operation, and what is
+//! It is for tests of what holds a server to its word. A [`MockServerFault`] is a row of a [`table`](all): in which operation, and what is
 //! otherwise. It is told once, at the first occasion, and whether it was told is counted: a lie that nobody has heard
 //! says nothing about who listens.
 //!
