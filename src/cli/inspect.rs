@@ -122,7 +122,7 @@ pub(super) struct InspectArgs {
     /// '-' is standard output. The frames of a Transaction are those that carry bytes of its Call, its Reply and its chunks,
     /// copies included, and requests for bytes; for acknowledgements add --control-frames. What sets connections up is written with
     /// them, so that Wireshark knows what they carry. With --view frames all frames that are shown are written, and no others. As in
-    /// tshark, lines are shown only with -P.
+    /// tshark, lines are shown only with -P. A line on standard error says how many frames were written, unless -q leaves it out.
     #[arg(short = 'w', long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     write: Option<PathBuf>,
 
@@ -591,7 +591,7 @@ fn show(
         output.finish(&flow, source.dropped(), counters).map_err(unwritten)?;
     }
     if let Some(written) = written.filter(|_| is_capture) {
-        written.finish(&mut flow)?;
+        written.finish(&mut flow, args.quiet)?;
     }
     Ok(errors)
 }

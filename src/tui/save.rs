@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use crate::analysis::names::{Filehandles, Names};
 use crate::filter::{Filter, Selection};
 use crate::output::View;
-use crate::output::frame_file::FrameFile;
+use crate::output::frame_file::{FrameFile, FrameTotals};
 use crate::output_file::{OutputError, OutputErrorKind, OutputFile};
 use crate::source::{Source, reason};
 
@@ -156,7 +156,7 @@ pub(super) fn save(capture: &Capture, manner: &Manner, request: &SaveRequest) ->
             });
         }
     }
-    let (file, too_late) = file.finish().map_err(unwritten)?;
+    let (file, FrameTotals { too_late, .. }) = file.finish().map_err(unwritten)?;
     file.commit().map_err(told)?;
     let mut text = format!("saved {saved} Transaction{} to {name}", if saved == 1 { "" } else { "s" });
     if let What::These(these) = what
