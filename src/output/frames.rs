@@ -117,7 +117,11 @@ impl FrameList {
         flow: &Flow,
         names: &mut Names,
     ) -> io::Result<()> {
-        let Screen { styles, glyphs, .. } = self.screen;
+        let Screen { styles, glyphs, width } = self.screen;
+        let (source, destination) = (datagram.source.to_string(), datagram.destination.to_string());
+        if width.is_none() {
+            self.widths.make_room(&source, &destination);
+        }
         let Widths { number, time, address, protocol, length } = self.widths;
         if !self.has_header {
             self.has_header = true;
@@ -141,7 +145,6 @@ impl FrameList {
         let _ = write!(self.line.text, "{cell:>time$} ");
         self.line.piece(styles.time);
         if address > 0 {
-            let (source, destination) = (datagram.source.to_string(), datagram.destination.to_string());
             let text = &mut self.line.text;
             let _ = write!(text, "{source:>address$} {} {destination:<address$} ", glyphs.to);
             self.line.piece(Style::new());

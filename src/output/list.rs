@@ -6,7 +6,9 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
+use std::net::IpAddr;
 
+use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
 use nfsrdma_dissectors::flow::reading::{Facts, Operation, Reading, RpcStatus};
@@ -176,6 +178,7 @@ impl List {
         facts: &Facts,
         names: &Names,
     ) -> io::Result<()> {
+        self.make_room(transaction.connection.client.address);
         if !self.has_header {
             self.has_header = true;
             self.header(out)?;
@@ -209,6 +212,19 @@ impl List {
         let written = self.transaction(out, transaction, reading, facts, names);
         self.pending = None;
         written
+    }
+
+    /// Widens the column of clients for an address that has no room in it, where nothing is cut: this line and those behind it are
+    /// in line.
+    fn make_room(&mut self, client: Address) {
+        let layout = &mut self.layout.columns;
+        let column = layout.iter_mut().find(|(column, _)| *column == Column::Client);
+        // No IPv4 address is longer.
+        if let (None, Address::Ip(IpAddr::V6(address)), Some((_, width))) =
+            (self.screen.width, client, column)
+        {
+            *width = (*width).max(address.to_string().len());
+        }
     }
 
     fn header(&mut self, out: &mut impl Write) -> io::Result<()> {

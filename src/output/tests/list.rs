@@ -4,6 +4,7 @@ use crate::output::list::List;
 use crate::output::style::{Glyphs, Screen, Styles, columns};
 use crate::output::units::TimeFormat;
 
+use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::ChunkListState;
 
@@ -101,6 +102,41 @@ fn a_list_of_120_columns() {
 #[test]
 fn a_list_in_a_pipe() {
     insta::assert_snapshot!(list("rxe-v42-deleg.pcap", Screen::pipe()));
+}
+
+/// The list with some clients in place of those of the capture, as a pipe gets it.
+fn piped_list(client: impl Fn(usize) -> Option<Address>) -> String {
+    let mut list = List::new(Screen::pipe(), TimeFormat::Relative);
+    let mut out = Vec::new();
+    for (at, mut transaction) in transactions("rxe-v42-deleg.pcap").into_iter().enumerate() {
+        if let Some(address) = client(at) {
+            transaction.connection.client.address = address;
+        }
+        let names = Names::default();
+        transaction
+            .read(|reading| list.transaction(&mut out, &transaction, reading, &reading.facts(), &names))
+            .unwrap();
+    }
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn an_ipv6_client_leaves_the_columns_of_a_pipe_in_line() {
+    let long = Address::Ip("2001:db8:1234:5678:9abc:def0:1234:5678".parse().unwrap());
+    let short = Address::Ip("fe80::1".parse().unwrap());
+    let xid_at = |line: &str| line.find(" 0x").or(line.find(" XID")).unwrap();
+    let list = piped_list(|at| Some(if at % 2 == 0 { long } else { short }));
+    let at: Vec<usize> = list.lines().map(xid_at).collect();
+    assert!(at.len() > 20 && at.iter().all(|place| *place == at[0]), "{list}");
+    // The first long address moves them, and no other does.
+    let list = piped_list(|at| (at >= 5).then_some(if at % 2 == 0 { long } else { short }));
+    let at: Vec<usize> = list.lines().map(xid_at).collect();
+    let (before, after) = at.split_at(at.iter().position(|place| *place > at[0]).unwrap());
+    assert!(before.iter().all(|place| *place == before[0]), "{list}");
+    assert!(
+        after.len() > 15 && after.iter().all(|place| *place == before[0] + long.to_string().len() - 15),
+        "{list}"
+    );
 }
 
 #[test]
