@@ -118,7 +118,7 @@ pub const COLUMNS: &str = "  TIME       when the Call was seen; -t says in which
   STATUS     ok, or the status without the prefix that all have, and then what is special:
              reply\u{d7}2: the Reply was sent twice
              no call, no reply: that message is not in the capture
-             600 missing, or missing call:46-195: bytes that are not in the capture
+             600 B missing, or missing call:46-195: bytes that are not in the capture
 A narrow terminal shows fewer columns.
 ";
 

@@ -16,7 +16,7 @@ use super::json::{SCHEMA, Text, address};
 use super::settings::{Format, TimeFormat};
 use super::style::{Glyphs, Screen, Style};
 use super::table::{Column, TableLines, csv, number, text, text_from};
-use super::units::{Bytes, Count, Hex, Iso, Things};
+use super::units::{Count, Hex, Iso, Size, Things};
 use crate::analysis::connections::ConnectionTally;
 use crate::analysis::lives::{BoundSession, ConnectionRow};
 use crate::analysis::load::CreditSeries;
@@ -29,7 +29,7 @@ pub const COLUMNS: &[Column] = &[
     text_from("TRANSPORT", 10, 70),
     text_from("DIALECT", 9, 120),
     number("TRANSACTIONS", 12, 0),
-    number("BYTES", 7, 0),
+    number("BYTES", 8, 0),
     number("INCOMPLETE", 10, 84),
     text_from("STATE", 8, 110),
     number("GRANTED", 7, 100),
@@ -49,7 +49,7 @@ pub fn cells(row: &ConnectionRow, glyphs: Glyphs) -> [String; COLUMNS.len()] {
         name.transport.to_string(),
         dialect.map_or(String::new(), |dialect| dialect.to_string()),
         Count(transactions).to_string(),
-        Bytes(bytes).to_string(),
+        Size(bytes).to_string(),
         if incomplete > 0 { Count(incomplete).to_string() } else { String::new() },
         row.word().to_owned(),
         granted,

@@ -21,7 +21,7 @@ use nfsrdma_dissectors::rpc::Program;
 use super::Pending;
 use super::label::Labels;
 use super::style::{Glyphs, Screen, Style, Styled, columns, fit_words};
-use super::units::{Bytes, Clock, Duration, Exact, TimeFormat};
+use super::units::{Clock, Duration, Exact, PartOf, Size, TimeFormat};
 use crate::analysis::names::Names;
 
 /// A column of the list.
@@ -66,7 +66,7 @@ impl Column {
 }
 
 /// Width of the column of chunks on a narrow screen: room for one kind of chunk, in rounded numbers.
-const NARROW_CHUNKS: usize = 11;
+const NARROW_CHUNKS: usize = 13;
 
 /// The columns of a screen and their widths; the operation takes what the others leave.
 #[derive(Clone, Debug)]
@@ -93,7 +93,7 @@ impl Layout {
         };
         let chunks = match wide {
             ..100 => NARROW_CHUNKS,
-            100..120 => 12,
+            100..120 => NARROW_CHUNKS,
             120..160 => 14,
             _ => 18,
         };
@@ -112,7 +112,7 @@ impl Layout {
         show(66, Version, 5);
         show(0, Operation, 44);
         show(60, Chunks, chunks);
-        show(108, Bytes, 5);
+        show(108, Bytes, 8);
         show(30, Latency, 7);
         show(0, Status, status);
         if let Some(width) = width {
@@ -347,7 +347,7 @@ impl List {
                 Parts::whole(styles.chunk)
             }
             Column::Bytes => {
-                let _ = write!(cell, "{}", Bytes(wire_bytes(transaction)));
+                let _ = write!(cell, "{}", Size(wire_bytes(transaction)));
                 Parts::default()
             }
             Column::Latency => {
@@ -441,7 +441,7 @@ pub(crate) fn status_and_marks(
             mark(format_args!("{missing}"));
         }
     } else if bytes > 0 {
-        mark(format_args!("{} missing", Bytes(bytes)));
+        mark(format_args!("{} missing", Size(bytes)));
     }
     (is_ok, split)
 }
@@ -557,18 +557,16 @@ pub(crate) fn chunks(transaction: &Transaction, short: bool, text: &mut String) 
         if !text.is_empty() {
             text.push(' ');
         }
-        let begin = text.len();
+        // A narrow column would cut the number that was offered.
+        let columns = NARROW_CHUNKS.saturating_sub(letter.len() + 1);
         let _ = match (short, moved == offered) {
             (false, true) => write!(text, "{letter} {moved}"),
             (false, false) => write!(text, "{letter} {moved}/{offered}"),
             (true, true) => write!(text, "{letter} {}", Exact(moved)),
-            (true, false) => write!(text, "{letter} {}/{}", Bytes(moved), Exact(offered)),
+            (true, false) => {
+                write!(text, "{letter} {}", PartOf { bytes: moved, offered_bytes: offered, columns })
+            }
         };
-        // A narrow column would cut the number that was offered.
-        if short && text.len() - begin > NARROW_CHUNKS {
-            text.truncate(begin);
-            let _ = write!(text, "{letter} {}/{}", Bytes(moved), Bytes(offered));
-        }
     }
     // Lists that are not known are not empty.
     let lists = transaction.call.as_ref().and_then(MessageRecord::chunk_lists);

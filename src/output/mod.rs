@@ -57,7 +57,7 @@ use list::List;
 pub use settings::{Filehandles, Format, ReportFormat, Settings, SummaryFormat, TimeFormat, View};
 use summary::Summary;
 use tree::TreeView;
-use units::Bytes;
+use units::Size;
 
 /// Columns of a summary where nothing limits it.
 const WIDTH: usize = 100;
@@ -73,15 +73,15 @@ pub struct Pending {
     pub slot: Option<SlotUse>,
 }
 
-/// `data in 8.0K of 64K, slot 3`.
+/// `data in 8.00 KiB of 64.0 KiB, slot 3`.
 impl fmt::Display for Pending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.phase {
             PendingPhase::DataIn { moved_bytes, offered_bytes } => {
-                write!(f, "data in {} of {}", Bytes(moved_bytes), Bytes(offered_bytes))?;
+                write!(f, "data in {} of {}", Size(moved_bytes), Size(offered_bytes))?;
             }
             PendingPhase::Server => f.write_str("server")?,
-            PendingPhase::DataOut { moved_bytes } => write!(f, "data out {}", Bytes(moved_bytes))?,
+            PendingPhase::DataOut { moved_bytes } => write!(f, "data out {}", Size(moved_bytes))?,
         }
         match self.slot {
             Some(used) => write!(f, ", slot {}", used.slot),

@@ -9,7 +9,7 @@ use super::json::{Name, SCHEMA};
 use super::settings::Format;
 use super::style::{Glyphs, Screen, Style};
 use super::table::{Column, TableLines, csv, number, text, text_from};
-use super::units::{Bytes, Count, Duration, PerSecond};
+use super::units::{Count, Duration, PerSecond, Size};
 use crate::analysis::operations::{self, OperationRow, Whole};
 use crate::analysis::statistics::{Latencies, OperationKey, OperationTally, Statistics};
 use crate::escape;
@@ -26,10 +26,10 @@ pub const COLUMNS: &[Column] = &[
     number("P99", 8, 0),
     number("MAX", 8, 70),
     number("TIME%", 6, 110),
-    number("IN", 6, 80),
-    number("OUT", 6, 80),
-    number("IN/S", 6, 130),
-    number("OUT/S", 6, 130),
+    number("IN", 8, 80),
+    number("OUT", 8, 80),
+    number("IN/S", 8, 130),
+    number("OUT/S", 8, 130),
 ];
 
 /// The cells of an operation.
@@ -37,7 +37,7 @@ pub fn cells(row: &OperationRow, whole: &Whole, glyphs: Glyphs) -> [String; COLU
     let time = |of: fn(&operations::Spread) -> u64| {
         row.latency.as_ref().map_or(String::new(), |latency| Duration(of(latency), glyphs).to_string())
     };
-    let bytes = |bytes: f64| Bytes(bytes as u64).to_string();
+    let bytes = |bytes: f64| Size(bytes as u64).to_string();
     [
         row.name(),
         row.program(),
@@ -49,8 +49,8 @@ pub fn cells(row: &OperationRow, whole: &Whole, glyphs: Glyphs) -> [String; COLU
         time(|latency| latency.p99),
         time(|latency| latency.max),
         format!("{:.1}", whole.share(row)),
-        Bytes(row.bytes_in).to_string(),
-        Bytes(row.bytes_out).to_string(),
+        Size(row.bytes_in).to_string(),
+        Size(row.bytes_out).to_string(),
         bytes(whole.rate(row.bytes_in)),
         bytes(whole.rate(row.bytes_out)),
     ]

@@ -92,7 +92,7 @@ fn the_list_says_what_the_call_waits_for() {
     let lines = lines(&["-l", "--pending", "1"], "list.pcap");
     let line = lines.iter().find(|line| line.contains("pending")).unwrap();
     assert!(line.contains("READ /data/w/s2k 0+4096"), "{line}");
-    assert!(line.ends_with("pending: data out 2.0K, slot 0"), "{line}");
+    assert!(line.ends_with("pending: data out 1.95 KiB, slot 0"), "{line}");
 }
 
 #[test]

@@ -40,6 +40,11 @@ impl FrameColumn {
         }
     }
 
+    /// Whether its cells and its name stand at its right edge.
+    pub(in crate::tui) const fn is_at_right(self) -> bool {
+        matches!(self, Self::Number | Self::Time | Self::Source | Self::Bytes)
+    }
+
     /// Whether the largest comes first: of sizes one looks for the large ones.
     const fn descends(self) -> bool {
         matches!(self, Self::Bytes)

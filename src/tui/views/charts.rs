@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 use crate::analysis::histogram::Histogram;
 use crate::analysis::series::{Series, Step};
 use crate::output::style::columns as width_of;
-use crate::output::units::{Bytes, Duration, Short};
+use crate::output::units::{Duration, Short, Size};
 use crate::tui::app::{App, Mark};
 
 use super::operations::Operations;
@@ -85,7 +85,7 @@ fn over_time(app: &App, buffer: &mut Buffer, area: Rect) {
     });
     let (head, chart) = cut_top(below, 1);
     rule(app, buffer, head, "Bytes a second", &step, false);
-    let bytes = |value: f64| Bytes(value as u64).to_string();
+    let bytes = |value: f64| Size(value as u64).to_string();
     columns(app, buffer, chart, (&of(|load| load.bytes), axis), app.theme.data_in, bytes);
 }
 

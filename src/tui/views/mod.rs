@@ -23,7 +23,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use crate::output::style::{Glyphs, columns as width_of};
-use crate::output::units::{Bytes, Count, Duration};
+use crate::output::units::{Count, Duration, Size};
 use crate::source::LinkState;
 
 use super::app::{App, View};
@@ -188,7 +188,7 @@ fn progress(app: &App) -> String {
                 text = format!("{text} {dot} {:.0}%", part * 100.0);
             }
             // What comes once is read by one, whoever is looked at.
-            None => text = format!("{text} {dot} {}", Bytes(app.all.progress.bytes.read)),
+            None => text = format!("{text} {dot} {}", Size(app.all.progress.bytes.read)),
         }
     }
     if let Some(state) = app.link() {

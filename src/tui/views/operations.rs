@@ -9,7 +9,7 @@ use ratatui::text::{Line, Span};
 use crate::analysis::operations::{OperationRow, Spread};
 use crate::analysis::rates::Rates;
 use crate::output::style::columns as width_of;
-use crate::output::units::{ByteRate, Bytes, Duration, PerSecond, Size};
+use crate::output::units::{ByteRate, Duration, PerSecond, Size};
 use crate::tui::app::{App, Mark};
 use crate::tui::model::tables::Tables;
 
@@ -31,9 +31,9 @@ pub(in crate::tui) const COLUMNS: &[Column] = &[
     number("P99", 7, 3),
     number("MAX", 7, 5),
     number("TIME%", 5, 7),
-    number("IN", 5, 6),
-    number("OUT", 5, 6),
-    number("B/S 10S", 7, 5),
+    number("IN", 8, 6),
+    number("OUT", 8, 6),
+    number("B/S 10S", 8, 5),
 ];
 
 /// The table of operations.
@@ -104,9 +104,9 @@ impl TableView for Operations {
             (time(|latency| latency.p99), plain),
             (time(|latency| latency.max), plain),
             (format!("{:.1}", tables.whole().share(row)), plain),
-            (Bytes(row.bytes_in).to_string(), plain),
-            (Bytes(row.bytes_out).to_string(), plain),
-            (Bytes(rates[1].bytes as u64).to_string(), plain),
+            (Size(row.bytes_in).to_string(), plain),
+            (Size(row.bytes_out).to_string(), plain),
+            (Size(rates[1].bytes as u64).to_string(), plain),
         ]
     }
 
