@@ -505,7 +505,8 @@ fn show(
     mut written: Option<Written>,
     pace: &mut impl Pace,
 ) -> Result<Vec<SourceError>> {
-    let mut flow = Flow::new(args.limits(memory));
+    let limits = args.limits(memory);
+    let mut flow = Flow::new(limits.clone());
     let mut progress = Progress::new();
     let page = BufWriter::with_capacity(64 << 10, progress.page());
     let mut output = Output::new(args.settings(memory), page).with_filter(filter).with_fields(fields);
@@ -513,6 +514,9 @@ fn show(
     let flush_often = io::stdout().is_terminal();
     let most = args.most();
     let mut pending = args.pending_watch();
+    if pending.is_some() && !limits.prompt {
+        output = output.with_early_names();
+    }
     let mut errors = Vec::new();
     let mut has_frames = false;
     let mut is_over = false;

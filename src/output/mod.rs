@@ -139,6 +139,8 @@ pub struct Output<W> {
     lines: u64,
     selection: Option<Selection>,
     names: Names,
+    /// Names for frames and Calls in flight, where Transactions are given out later than their Replies are seen.
+    early_names: Option<Names>,
 }
 
 impl<W: Write> Output<W> {
@@ -155,7 +157,33 @@ impl<W: Write> Output<W> {
             Lines::Json(_) => Names::new(settings.filehandles, names_bytes).of_operations(),
             _ => Names::new(settings.filehandles, names_bytes),
         };
-        Self { lines_view, settings, to, statistics, lines: 0, selection: None, names }
+        // What a frame shows is known from all frames before it, and what is told of a Transaction from those given out before it.
+        let has_both = settings.view == View::Frames && settings.tells_files;
+        let this = Self {
+            lines_view,
+            settings,
+            to,
+            statistics,
+            lines: 0,
+            selection: None,
+            names,
+            early_names: None,
+        };
+        if has_both { this.with_early_names() } else { this }
+    }
+
+    /// The same that names the files of Calls in flight by all Replies that were seen up to then, as the lines behind them do. It takes
+    /// half of the memory for names.
+    #[must_use]
+    pub fn with_early_names(mut self) -> Self {
+        let room_bytes = self.settings.memory.names_bytes() / 2;
+        if self.names.is_on() {
+            let names = Names::new(self.settings.filehandles, room_bytes);
+            let has_operations = matches!(self.lines_view, Lines::Json(_));
+            self.names = if has_operations { names.of_operations() } else { names };
+            self.early_names = Some(Names::new(self.settings.filehandles, room_bytes));
+        }
+        self
     }
 
     /// The same of what a filter selects alone.
@@ -204,6 +232,9 @@ impl<W: Write> Output<W> {
             if let Lines::Trees(_, kept) = &mut self.lines_view {
                 kept.note_crc(flow.mpa_of_frame());
             }
+            if let Some(names) = &mut self.early_names {
+                names.learn_frame(flow);
+            }
             return Ok(false);
         }
         let (datagram, meaning, is_selected) = match &mut self.selection {
@@ -213,13 +244,13 @@ impl<W: Write> Output<W> {
                 (datagram, meaning, true)
             }
         };
-        self.names.learn_frame(flow);
+        let names = self.early_names.as_mut().unwrap_or(&mut self.names);
+        names.learn_frame(flow);
         if !is_selected {
             return Ok(false);
         }
         self.statistics.frame(frame);
         self.lines += 1;
-        let names = &mut self.names;
         match &mut self.lines_view {
             Lines::Frames(list) => list.frame(&mut self.to, frame, &datagram, meaning, flow, names)?,
             Lines::FrameTrees(list, tree) => {
@@ -257,7 +288,7 @@ impl<W: Write> Output<W> {
     }
 
     fn told(&mut self, key: Option<Key>, transaction: &Transaction) -> io::Result<bool> {
-        let Self { to, lines_view, statistics, selection, lines, settings, names } = self;
+        let Self { to, lines_view, statistics, selection, lines, settings, names, .. } = self;
         let is_frames = settings.view == View::Frames;
         transaction.read(|reading| {
             // What a filter leaves out tells names, too.
@@ -311,7 +342,8 @@ impl<W: Write> Output<W> {
     /// # Errors
     /// What writing gives.
     pub fn pending(&mut self, call: &PendingCall<'_>, age_ns: u64) -> io::Result<()> {
-        let Self { to, lines_view, selection, names, .. } = self;
+        let Self { to, lines_view, selection, names, early_names, .. } = self;
+        let names = early_names.as_mut().unwrap_or(names);
         if !matches!(lines_view, Lines::List(_) | Lines::Json(_)) {
             return Ok(());
         }

@@ -24,7 +24,7 @@ use super::exchange::{Exchange, MessageCredits};
 use super::recent::Identities;
 use super::reliable::{PathMtu, Requests};
 use super::setup::{Established, Peer, Terms};
-use super::transaction::{ConnectionName, Endpoint, Transport};
+use super::transaction::{ConnectionName, Direction, Endpoint, Transport};
 
 /// The packets of one direction: from an address to a queue pair at another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -174,6 +174,13 @@ impl Connection {
             // A mirror may show the tags of one direction only.
             tenant: if client.tenant == Tenant::NONE { server.tenant } else { client.tenant },
         }
+    }
+
+    /// Its name, and the direction of a Transaction of `requester`.
+    pub(super) fn place_of(&self, requester: Side) -> (ConnectionName, Direction) {
+        let client = self.client().unwrap_or(requester);
+        let direction = if client == requester { Direction::Forward } else { Direction::Reverse };
+        (self.name(client), direction)
     }
 
     /// What is known of it, once it has a number.

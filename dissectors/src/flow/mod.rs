@@ -93,7 +93,7 @@ use setup::SetUps;
 use stream::protocol::Protocol;
 pub use stream::table::StreamPlace;
 use stream::table::Streams;
-use transaction::{Direction, Which};
+use transaction::Which;
 
 /// Bounds of the state that a flow keeps, and what it keeps beyond need.
 #[derive(Clone, Debug)]
@@ -354,6 +354,7 @@ impl Flow {
         if self.meanings.is_empty() {
             self.meanings.push(meaning);
         }
+        self.name_connections();
         meaning
     }
 
@@ -464,7 +465,7 @@ impl Flow {
         self.ledger.lone_headers.of(frame)
     }
 
-    /// A Transaction that has not been given out yet.
+    /// A Transaction that has not been given out yet. It has no index, and its connection is named as far as it is known.
     pub fn transaction(&self, key: Key) -> Option<&Transaction> {
         self.ledger.get(key).map(|entry| &entry.transaction)
     }
@@ -699,10 +700,8 @@ impl Flow {
                 transaction.reply.is_none(),
                 transaction.index,
             );
-            let client = connection.client().unwrap_or(entry.requester);
-            let is_forward = client == entry.requester;
-            entry.transaction.direction = if is_forward { Direction::Forward } else { Direction::Reverse };
-            entry.transaction.connection = connection.name(client);
+            let place = connection.place_of(entry.requester);
+            (entry.transaction.connection, entry.transaction.direction) = place;
             entry.transaction.ack_timeout_ns =
                 connection.terms.as_ref().and_then(|terms| terms.ack_timeout_ns);
         }

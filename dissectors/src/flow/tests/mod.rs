@@ -24,7 +24,7 @@ mod wire;
 use std::ops::Range;
 
 use super::reading::{Operation, RpcStatus};
-use super::transaction::Missing;
+use super::transaction::{Direction, Missing};
 use super::*;
 use crate::field::{Field, Value};
 use crate::flow::chunk::Chunk;
