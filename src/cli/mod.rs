@@ -255,7 +255,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         .and_then(|found| Cli::from_arg_matches(&found))
     {
         Ok(cli) => cli,
-        Err(error) => return refuse(&error),
+        Err(error) => return refuse(&error, color),
     };
     let outcome = match cli.command {
         #[cfg(feature = "live")]
@@ -301,20 +301,33 @@ fn unwritten(error: io::Error) -> anyhow::Error {
     anyhow::Error::new(error).context(what)
 }
 
-fn refuse(error: &clap::Error) -> Exit {
+/// Writes help: in a locale without Unicode in ASCII alone, as everything else is.
+fn help(error: &clap::Error, color: ColorChoice) {
+    let text = match color {
+        ColorChoice::Never => error.render().to_string(),
+        _ => error.render().ansi().to_string(),
+    };
+    let text = style::in_locale(text, error.use_stderr());
+    // Help that nobody reads is no failure.
+    let _ = match error.use_stderr() {
+        true => io::stderr().write_all(text.as_bytes()),
+        false => io::stdout().write_all(text.as_bytes()),
+    };
+}
+
+fn refuse(error: &clap::Error, color: ColorChoice) -> Exit {
     match error.kind() {
         ErrorKind::DisplayVersion => {
             let _ = io::stdout().write_all(version::text().as_bytes());
             Exit::Done
         }
         ErrorKind::DisplayHelp => {
-            // Help that nobody reads is no failure.
-            let _ = error.print();
+            help(error, color);
             Exit::Done
         }
         // A command that only has subcommands was given none of them.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            let _ = error.print();
+            help(error, color);
             Exit::Failed
         }
         _ => {
