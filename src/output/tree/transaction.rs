@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind, Segment};
 use nfsrdma_dissectors::flow::reading::{Facts, Reading};
 use nfsrdma_dissectors::flow::transaction::{
-    ConnectionName, Direction, Endpoint, LostCopy, MessageRecord, Transaction, Transport, Which,
+    ConnectionName, Delivered, Direction, Endpoint, LostCopy, MessageRecord, Transaction, Transport, Which,
 };
 use nfsrdma_dissectors::flow::{Flow, LoneHeader, Meaning, MpaCounts, observe_segment};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber};
@@ -288,8 +288,13 @@ impl TreeView {
             copies => format!(", sent {copies} times"),
         };
         let time = Moment(Date::of(message.time));
+        // A copy that was refused is over earlier than the message.
+        let end = match message.end_time == message.time {
+            true => String::new(),
+            false => format!("{} {}", ended(message.delivered), Moment(Date::of(message.end_time))),
+        };
         let (numbers, length) = (Numbers(&message.frames), message.length);
-        let text = format_args!("{name}: {numbers}, {time}, {length} bytes{copies}");
+        let text = format_args!("{name}: {numbers}, {time}{end}, {length} bytes{copies}");
         self.lines.push(heading(1, self.screen.styles.layer, text));
         for number in message.frames.iter().take(HEADERS) {
             if let Some(frame) = frames.frame(*number) {
@@ -392,6 +397,14 @@ impl TreeView {
             line.origin = rpc;
             self.lines.push(line);
         }
+    }
+}
+
+/// What stands before the end of a message.
+fn ended(delivered: Delivered) -> &'static str {
+    match delivered {
+        Delivered::Acknowledged => ", delivered",
+        Delivered::Assumed => " to",
     }
 }
 
