@@ -20,7 +20,6 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use clap::ValueEnum;
-use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::reading::{Facts, Reading};
 use nfsrdma_dissectors::flow::transaction::{Direction, Transaction, Which};
 use nfsrdma_dissectors::flow::{Flow, Meaning};
@@ -28,7 +27,7 @@ use nfsrdma_dissectors::flow::{Flow, Meaning};
 use crate::memory::Memory;
 
 use heard::Heard;
-use store::{Id, Step, Store};
+use store::{Host, Id, Step, Store};
 
 /// The name of every field that is a filehandle.
 pub const FILEHANDLE: &str = "nfs.fhandle";
@@ -219,13 +218,14 @@ impl Names {
 }
 
 /// The server that the filehandles of a Transaction belong to. A callback comes from it.
-fn server(transaction: &Transaction, facts: &Facts) -> Address {
+fn server(transaction: &Transaction, facts: &Facts) -> Host {
     let is_callback = facts.program.is_some_and(|program| program.is_transient());
     let name = &transaction.connection;
-    match is_callback == (transaction.direction == Direction::Reverse) {
+    let address = match is_callback == (transaction.direction == Direction::Reverse) {
         true => name.server.address,
         false => name.client.address,
-    }
+    };
+    Host { address, tenant: name.tenant }
 }
 
 /// Writes a filehandle without a name.

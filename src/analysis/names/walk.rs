@@ -2,13 +2,12 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::reading::{Facts, Operation};
 use nfsrdma_dissectors::nfs::v4;
 use nfsrdma_dissectors::rpc::Program;
 
 use super::heard::{Heard, Span, Words};
-use super::store::{Id, Store};
+use super::store::{Host, Id, Store};
 use super::{Filehandles, Ranges, Told, UNKNOWN, path};
 
 /// The status of a name that is not there: NFSERR_NOENT, NFS3ERR_NOENT and NFS4ERR_NOENT alike.
@@ -49,7 +48,7 @@ pub(super) struct Walk<'n> {
     pub(super) call: &'n Heard,
     pub(super) reply: &'n Heard,
     pub(super) told: &'n mut Told,
-    pub(super) server: Address,
+    pub(super) server: Host,
     /// Whether the Reply is heard.
     pub(super) learns: bool,
 }
