@@ -317,7 +317,7 @@ impl View<'_> {
         Ok(())
     }
 
-    fn events(&self) -> [(&'static str, u64); 14] {
+    fn events(&self) -> [(&'static str, u64); 15] {
         [
             ("bridged", self.report.bridged),
             ("sent again", self.report.delayed),
@@ -328,6 +328,7 @@ impl View<'_> {
             ("recovered", self.report.recovered),
             ("reclaimed", self.report.reclaimed),
             ("not reclaimed", self.report.not_reclaimed),
+            ("contexts renewed", self.report.contexts_renewed),
             ("returned", self.report.returned),
             ("callbacks", self.report.callbacks.values().sum()),
             ("unanswered", self.report.unanswered),
@@ -409,6 +410,8 @@ impl View<'_> {
             recovered: report.recovered,
             reclaimed: report.reclaimed,
             not_reclaimed: report.not_reclaimed,
+            contexts_renewed: report.contexts_renewed,
+            contexts_destroyed: report.contexts_destroyed,
             discarded: report.discarded,
             violations: &report.violations,
             callbacks: &report.callbacks,
@@ -524,6 +527,8 @@ struct Json<'a> {
     recovered: u64,
     reclaimed: u64,
     not_reclaimed: u64,
+    contexts_renewed: u64,
+    contexts_destroyed: u64,
     discarded: u64,
     violations: &'a std::collections::BTreeMap<String, u64>,
     callbacks: &'a std::collections::BTreeMap<&'static str, u64>,

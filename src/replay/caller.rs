@@ -16,7 +16,8 @@ use nfsrdma_dissectors::rpc::{
 use nfsrdma_dissectors::rpcrdma::RdmaError;
 use nfsrdma_dissectors::xdr::{self, Cursor, Encoder, List, Opaque, Text, Xdr};
 
-use super::containment::{Containment, Escape};
+use super::containment::{ContainedCall, Containment, Escape};
+use super::gss::Control;
 use super::transport::{
     Blame, Busy, Call, ConnectionId, Disconnect, Event, Expected, Payload, Refusal, Shape, Source,
     SubmitError, Tag, Target, Transport, TransportError,
@@ -316,12 +317,35 @@ impl<'t> Line<'t> {
         if let Some(containment) = &self.containment {
             containment.admit(call).map_err(CallError::Contained)?;
         }
+        self.exchange(&call, results)
+    }
+
+    /// Makes a Call of RPCSEC_GSS itself, which needs no check: see [`ContainedCall::control`]. `results` is given the verifier of
+    /// the Reply, too.
+    ///
+    /// # Errors
+    /// Where there are no results.
+    pub fn control<T>(
+        &mut self,
+        control: &Control,
+        results: impl FnOnce(&Verifier<'_>, &mut Cursor<'_>) -> Result<T, xdr::Error>,
+    ) -> Result<T, CallError> {
+        let call = ContainedCall::control(control, Tag(control.xid().0.into()));
+        self.exchange(call.call(), results)
+    }
+
+    /// Sends a Call, and reads its Reply.
+    fn exchange<T>(
+        &mut self,
+        call: &Call<'_>,
+        results: impl FnOnce(&Verifier<'_>, &mut Cursor<'_>) -> Result<T, xdr::Error>,
+    ) -> Result<T, CallError> {
         let mut results = Some(results);
         let (mut lost, mut silent) = (0, 0);
         loop {
             let start = Instant::now();
-            let done = match self.submit(&call, start + self.timeout) {
-                Ok(()) => self.receive(&call, start, &mut results),
+            let done = match self.submit(call, start + self.timeout) {
+                Ok(()) => self.receive(call, start, &mut results),
                 Err(error) => Err(error),
             };
             match &done {
@@ -456,8 +480,8 @@ impl<'t> Line<'t> {
     }
 }
 
-/// Reads the header of a Reply, and then the results.
-fn read<'a, T>(
+/// Reads the header of a Reply, and then the results, for which it lends the verifier.
+pub(super) fn read<'a, T>(
     cursor: &mut Cursor<'a>,
     results: impl FnOnce(&Verifier<'a>, &mut Cursor<'a>) -> Result<T, xdr::Error>,
 ) -> Result<T, CallError> {
@@ -493,7 +517,7 @@ fn written(xid: Xid, cred: Credential<'_>, procedure: &Procedure<'_>) -> Encoder
     encoder
 }
 
-fn no_verifier<'a>() -> Verifier<'a> {
+pub(super) fn no_verifier<'a>() -> Verifier<'a> {
     Verifier::None(NoneVerifier { body: StartTls::default() })
 }
 

@@ -1,8 +1,9 @@
 //! The containment of a run: the one check that every Call passes before it is sent.
 //!
 //! A trace is hostile input, and so is a Reply. [`Containment::admit`] reads the finished Call, after substitution and as the
-//! server will read it, and is the only constructor of [`ContainedCall`]. [`ContainedTransport`] and [`ContainedLine`] send
-//! nothing else. A Call passes if it can be decoded to its end, and
+//! server will read it, and is the only constructor of [`ContainedCall`] that takes a message. [`ContainedTransport`] and
+//! [`ContainedLine`] send nothing else. Beside it, [`ContainedCall::control`] takes a [`Control`] of RPCSEC_GSS, which only a context of
+//! the run can make. A Call passes if it can be decoded to its end, and
 //! - the server has given this run each filehandle, stateid, clientid, session and device in it;
 //! - each name is a plain component, and no operation leads above the trees of the run;
 //! - it names no other server, no other client, and no path but those that were made for MOUNT.
@@ -21,17 +22,18 @@ mod tests;
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::field::Unobserved;
 use nfsrdma_dissectors::rpc::gss::{Checksum, GssProc, Protected, Service};
-use nfsrdma_dissectors::rpc::{self, Program, Xid};
-use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
+use nfsrdma_dissectors::rpc::{self, Program, Verifier, Xid};
+use nfsrdma_dissectors::xdr::{self, ChunkItem, Cursor};
 
-use super::caller::{Caller, Line};
+use super::caller::{CallError, Caller, Line};
+use super::gss::Control;
 use super::seed::Seeded;
 use super::transport::{
-    Call, ConnectionId, Credits, Event, SubmitError, Submitted, Target, Terms, Transport, TransportError,
+    Call, ConnectionId, Credits, Event, SubmitError, Submitted, Tag, Target, Terms, Transport, TransportError,
 };
 use given::{Given, Kind};
 
@@ -134,6 +136,13 @@ pub struct ContainedCall<'c> {
 }
 
 impl<'c> ContainedCall<'c> {
+    /// A Call that sets up or destroys a context of RPCSEC_GSS. It needs no check: a [`Control`] is made by a context of the run, and no
+    /// byte of a trace is in it.
+    pub fn control(control: &'c Control, tag: Tag) -> Self {
+        let call = Call::small(control.xid(), tag, control.message(), control.reply_bytes());
+        Self { call, gives: Gives::Nothing }
+    }
+
     /// The Call.
     pub fn call(&self) -> &Call<'c> {
         &self.call
@@ -447,6 +456,21 @@ impl<'t> ContainedTransport<'t> {
     /// See [`Transport::disconnect`].
     pub fn disconnect(&mut self, connection: ConnectionId) {
         self.transport.disconnect(connection);
+    }
+
+    /// Makes a Call of RPCSEC_GSS itself while nothing else is in flight. `results` is given the verifier of the Reply, too.
+    ///
+    /// # Errors
+    /// Where there are no results within the timeout.
+    pub fn control<T>(
+        &mut self,
+        connection: ConnectionId,
+        control: &Control,
+        timeout: Duration,
+        results: impl FnOnce(&Verifier<'_>, &mut Cursor<'_>) -> Result<T, xdr::Error>,
+    ) -> Result<T, CallError> {
+        Line::new(&mut *self.transport, connection, Caller::default(), control.xid(), timeout)
+            .control(control, results)
     }
 
     /// Calls as root over a connection to a server, one at a time, each of which is checked; where the connection goes away, over

@@ -3,24 +3,31 @@
 //! A [`Context`] is set up by Calls of NULL (RFC 2203 section 5.2). Then it [seals](Context::seal) each Call with the
 //! service that the captured one had, and [opens](Context::open) the Reply, so that what drives a run sees messages as if
 //! nothing had protected them. What signs is a [`Mechanism`]; that of Kerberos is [`kerberos`].
+//!
+//! - [`control`]: Calls of RPCSEC_GSS itself, which set a context up and destroy it.
 
 #[cfg(feature = "gss")]
 #[allow(unsafe_code, reason = "a GSS-API library is called here")]
 pub mod kerberos;
 
+mod control;
+
 use std::fmt;
 
 use nfsrdma_dissectors::field::{Field, Unobserved};
-use nfsrdma_dissectors::rpc::auth::{GssVerifier, NoneVerifier, StartTls};
+use nfsrdma_dissectors::rpc::auth::GssVerifier;
 use nfsrdma_dissectors::rpc::gss::{
-    Checksum, GssCredential, GssProc, InitArg, InitRes, Protected, Service, VerifierBody, Version,
+    Checksum, GssCredential, GssProc, InitRes, Protected, Service, VerifierBody, Version,
 };
 use nfsrdma_dissectors::rpc::{
-    self, AcceptedReply, Body, Credential, Message, Program, ReplyData, Verifier, Xid,
+    self, AcceptedReply, AuthStat, Body, Credential, Message, Program, RejectedReply, ReplyData, Verifier,
+    Xid,
 };
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Xdr};
 
-use super::caller::{CallError, Line, Procedure};
+use super::caller::{CallError, no_verifier};
+
+pub use control::{Answered, Control, Establishing};
 
 /// Bytes of a token that a server may answer with.
 const TOKEN: u32 = 1 << 16;
@@ -123,6 +130,8 @@ impl From<CallError> for GssError {
 pub struct Context {
     mechanism: Box<dyn Mechanism>,
     handle: Vec<u8>,
+    /// The version of NFS that it was set up for.
+    version: u32,
     /// Calls that may be in flight: the server remembers so many sequence numbers. RFC 2203 section 5.3.3.1.
     pub window: u32,
     next: u32,
@@ -170,51 +179,8 @@ impl fmt::Display for Forged {
 }
 
 impl Context {
-    fn new(mechanism: Box<dyn Mechanism>, handle: Vec<u8>, window: u32) -> Self {
-        Self { mechanism, handle, window, next: 1, header: Vec::new(), checksum: Vec::new() }
-    }
-
-    /// Sets up a context with the server at the other end of a line, for a version of NFS.
-    ///
-    /// # Errors
-    /// Where one of the two sides does not want it, or the server cannot be reached.
-    pub fn establish(
-        line: &mut Line<'_>,
-        version: u32,
-        mut mechanism: Box<dyn Mechanism>,
-    ) -> Result<Self, GssError> {
-        let mut turn = mechanism.step(&[])?;
-        let (mut handle, mut gss_proc) = (Vec::new(), GssProc::RPCSEC_GSS_INIT);
-        for _ in 0..TURNS {
-            let credential = credential(gss_proc, 0, Service::rpc_gss_svc_none, &handle);
-            let told = line.call_as(
-                credential,
-                &Procedure::new(Program::NFS, version, 0, TOKEN),
-                |encoder| InitArg { gss_token: Opaque(&turn.token) }.encode(encoder),
-                |verifier, cursor| {
-                    Ok(Told::new(verifier, &InitRes::decode(cursor, &INIT_RES, &mut Unobserved)?))
-                },
-            )?;
-            if !matches!(told.major, COMPLETE | CONTINUE_NEEDED) {
-                return Err(GssError::Refused(told.major, told.minor));
-            }
-            handle = told.handle;
-            if !told.token.is_empty() {
-                turn = mechanism.step(&told.token)?;
-            }
-            if told.major == COMPLETE && told.window == 0 {
-                return Err(GssError::NoWindow);
-            }
-            if told.major == COMPLETE {
-                let is_signed = mechanism.is_signed(&told.window.to_be_bytes(), &told.checksum);
-                return match turn.is_done && is_signed {
-                    true => Ok(Self::new(mechanism, handle, told.window)),
-                    false => Err(GssError::NotSigned),
-                };
-            }
-            gss_proc = GssProc::RPCSEC_GSS_CONTINUE_INIT;
-        }
-        Err(GssError::Endless)
+    fn new(mechanism: Box<dyn Mechanism>, handle: Vec<u8>, version: u32, window: u32) -> Self {
+        Self { mechanism, handle, version, window, next: 1, header: Vec::new(), checksum: Vec::new() }
     }
 
     /// Whether the next Call would put one of this number out of the window.
@@ -228,23 +194,8 @@ impl Context {
     /// # Errors
     /// Where the context has expired.
     pub fn seal(&mut self, call: &Unsealed<'_>, out: &mut Vec<u8>) -> Result<(usize, Seal), MechanismError> {
-        let seal = Seal { number: self.next, service: call.service };
-        self.next = self.next.wrapping_add(1);
-        let (prog, vers, proc) = call.asked;
-        let cred = credential(GssProc::RPCSEC_GSS_DATA, seal.number, seal.service, &self.handle);
-        let verf = Verifier::None(NoneVerifier { body: StartTls::default() });
-        let body = Body::Call(rpc::Call { rpcvers: rpc::VERSION, prog, vers, proc, cred, verf });
-        let mut encoder = Encoder::within(std::mem::take(&mut self.header));
-        Message { xid: call.xid, body }.encode(&mut encoder);
-        self.header = encoder.finish().0;
-        // Signed is all up to the credential, behind which the verifier of nothing has two words.
-        let header = self.header.get(..self.header.len().saturating_sub(8)).unwrap_or_default();
-        self.checksum.clear();
-        self.mechanism.sign(header, &mut self.checksum)?;
-        let mut encoder = Encoder::within(std::mem::take(out));
-        encoder.raw(header);
-        let checksum = VerifierBody::Checksum(Opaque(&self.checksum));
-        Verifier::Gss(GssVerifier { checksum }).encode(&mut encoder);
+        let (mut encoder, seal) =
+            self.signed((GssProc::RPCSEC_GSS_DATA, call.service), call.xid, call.asked, out)?;
         let is_protected = call.service == Service::rpc_gss_svc_integrity;
         if is_protected {
             encoder.word(u32::try_from(call.arguments.len() + 4).unwrap_or(u32::MAX));
@@ -261,6 +212,38 @@ impl Context {
         Ok((at, seal))
     }
 
+    /// Begins a Call in the room of `out`: its header, with credential and verifier of this context and the next sequence number.
+    fn signed(
+        &mut self,
+        (gss_proc, service): (GssProc, Service),
+        xid: Xid,
+        (prog, vers, proc): (Program, u32, u32),
+        out: &mut Vec<u8>,
+    ) -> Result<(Encoder, Seal), MechanismError> {
+        let seal = Seal { number: self.next, service };
+        self.next = self.next.wrapping_add(1);
+        let cred = credential(gss_proc, seal.number, service, &self.handle);
+        let body =
+            Body::Call(rpc::Call { rpcvers: rpc::VERSION, prog, vers, proc, cred, verf: no_verifier() });
+        let mut encoder = Encoder::within(std::mem::take(&mut self.header));
+        Message { xid, body }.encode(&mut encoder);
+        self.header = encoder.finish().0;
+        // Signed is all up to the credential, behind which the verifier of nothing has two words.
+        let header = self.header.get(..self.header.len().saturating_sub(8)).unwrap_or_default();
+        self.checksum.clear();
+        self.mechanism.sign(header, &mut self.checksum)?;
+        let mut encoder = Encoder::within(std::mem::take(out));
+        encoder.raw(header);
+        let checksum = VerifierBody::Checksum(Opaque(&self.checksum));
+        Verifier::Gss(GssVerifier { checksum }).encode(&mut encoder);
+        Ok((encoder, seal))
+    }
+
+    /// Whether the server has signed the sequence number of a Call, in the verifier of its Reply. RFC 2203 section 5.3.3.2.
+    pub fn is_signed(&mut self, seal: Seal, verifier: &Verifier<'_>) -> bool {
+        self.mechanism.is_signed(&seal.number.to_be_bytes(), checksum(verifier).unwrap_or_default())
+    }
+
     /// Opens the Reply of a sealed Call, and writes it to `plain`, which is cleared before: as it would be if nothing had
     /// protected its results. A Reply that refuses the Call is as it came. RFC 2203 sections 5.3.3.2 and 5.3.3.4.
     ///
@@ -275,7 +258,7 @@ impl Context {
         let Some(rpc::Reply::Accepted(AcceptedReply { verf, reply_data })) = read.reply() else {
             return Ok(());
         };
-        if !self.mechanism.is_signed(&seal.number.to_be_bytes(), checksum(verf).unwrap_or_default()) {
+        if !self.is_signed(seal, verf) {
             return Err(Forged::Verifier);
         }
         if *reply_data != ReplyData::Success || seal.service != Service::rpc_gss_svc_integrity {
@@ -297,6 +280,14 @@ impl Context {
         plain.extend_from_slice(signed.get(4..).unwrap_or_default());
         Ok(())
     }
+}
+
+/// Whether a Reply says that the server does not know the context of its Call, or does not take it any more: the context must be
+/// set up anew, and the Call sent again with that. The cursor stands at the beginning of the message. RFC 2203 section 5.3.3.3.
+pub fn is_unknown(mut reply: Cursor<'_>) -> bool {
+    let Ok(message) = Message::decode(&mut reply, &mut Unobserved) else { return false };
+    let Some(rpc::Reply::Denied(RejectedReply::AuthError(error))) = message.reply() else { return false };
+    matches!(error.stat, AuthStat::RPCSEC_GSS_CREDPROBLEM | AuthStat::RPCSEC_GSS_CTXPROBLEM)
 }
 
 /// What contexts with a host are made with.
@@ -358,8 +349,9 @@ fn checksum<'a>(verifier: &Verifier<'a>) -> Option<&'a [u8]> {
 
 #[cfg(test)]
 mod tests {
+    use nfsrdma_dissectors::rpc::AuthError;
     use nfsrdma_dissectors::rpc::auth::{AuthBody, Flavor};
-    use nfsrdma_dissectors::rpc::{AuthError, AuthStat, RejectedReply};
+    use nfsrdma_dissectors::rpc::gss::InitArg;
     use proptest::prelude::*;
 
     use super::*;
@@ -391,7 +383,7 @@ mod tests {
 
     /// A context whose server signs with another letter.
     fn context() -> Context {
-        Context::new(Box::new(Sums(b's')), b"handle".to_vec(), 128)
+        Context::new(Box::new(Sums(b's')), b"handle".to_vec(), 4, 128)
     }
 
     const NONE: Service = Service::rpc_gss_svc_none;
@@ -490,11 +482,73 @@ mod tests {
     fn rfc5531_section_9_a_denied_call_has_no_verifier_and_is_as_it_came() {
         let (mut context, mut out, mut plain) = (context(), Vec::new(), Vec::new());
         let (_, seal) = context.seal(&unsealed(INTEGRITY), &mut out).unwrap();
-        let denied = RejectedReply::AuthError(AuthError { stat: AuthStat::RPCSEC_GSS_CREDPROBLEM });
+        let denied = denied(AuthStat::RPCSEC_GSS_CREDPROBLEM);
+        assert_eq!(context.open(seal, &denied, &mut plain), Ok(()));
+        assert_eq!(plain, denied);
+    }
+
+    fn denied(stat: AuthStat) -> Vec<u8> {
+        let denied = RejectedReply::AuthError(AuthError { stat });
         let mut encoder = Encoder::new();
         Message { xid: Xid(7), body: Body::Reply(rpc::Reply::Denied(denied)) }.encode(&mut encoder);
-        assert_eq!(context.open(seal, encoder.bytes(), &mut plain), Ok(()));
-        assert_eq!(plain, encoder.bytes());
+        encoder.finish().0
+    }
+
+    #[test]
+    fn rfc2203_section_5_3_3_3_two_reasons_of_denial_ask_for_another_context() {
+        for (stat, is_unknown) in [
+            (AuthStat::RPCSEC_GSS_CREDPROBLEM, true),
+            (AuthStat::RPCSEC_GSS_CTXPROBLEM, true),
+            (AuthStat::AUTH_TOOWEAK, false),
+            (AuthStat::AUTH_REJECTEDCRED, false),
+        ] {
+            assert_eq!(super::is_unknown(Cursor::new(&denied(stat))), is_unknown, "{stat}");
+        }
+        assert!(!super::is_unknown(Cursor::new(&accepted(b"", b""))));
+        assert!(!super::is_unknown(Cursor::new(b"")));
+    }
+
+    #[test]
+    fn rfc2203_section_5_4_a_context_is_destroyed_by_a_signed_null_without_arguments() {
+        let (mut context, mut out) = (context(), Vec::new());
+        context.seal(&unsealed(NONE), &mut out).unwrap();
+        let (control, seal) = context.destroy(Xid(8)).unwrap();
+        // By hand: XID, CALL, version 2 of RPC, NFS, version 4, NULL; flavor 6, 28 bytes of credential: version 1, DESTROY, the
+        // number behind that of the Call before, no protection, the handle with its fill; and the verifier.
+        let header = [8, 0, 2, 100_003, 4, 0, 6, 28, 1, 3, 2, 1, 6].map(u32::to_be_bytes).concat();
+        let header = [&header[..], b"handle\0\0"].concat();
+        let verifier = [&[6, 5].map(u32::to_be_bytes).concat()[..], &sum(b'c', &header), &[0; 3]].concat();
+        assert_eq!(control.message(), [header, verifier].concat());
+        assert_eq!((control.xid(), seal.number), (Xid(8), 2));
+    }
+
+    #[test]
+    fn rfc2203_section_5_2_3_1_a_context_stands_when_the_server_has_signed_its_window() {
+        let begun = || Establishing::begin(Box::new(Sums(b's')), 3).unwrap();
+        let call = begun().call(Xid(7));
+        let header = [7, 0, 2, 100_003, 3, 0, 6, 20, 1, 1, 0, 1, 0, 0, 0, 5].map(u32::to_be_bytes).concat();
+        assert_eq!(call.message(), [&header[..], b"token\0\0\0"].concat());
+        let mut argument = Encoder::new();
+        InitArg { gss_token: Opaque(b"token") }.encode(&mut argument);
+        assert!(call.message().ends_with(argument.bytes()));
+        // The results: the handle, major and minor status, the window, and a token.
+        let answer = |signed: u32, major: u32, window: u32| {
+            let words = [major, 0, window, 5].map(u32::to_be_bytes).concat();
+            let results = [b"\0\0\0\x04name", &words[..], b"token\0\0\0"].concat();
+            accepted(&sum(b's', &signed.to_be_bytes()), &results)
+        };
+        let answered = |reply: &[u8]| begun().answered(Cursor::new(reply));
+        assert!(
+            matches!(answered(&answer(128, 0, 128)), Ok(Answered::Stands(context)) if context.window == 128)
+        );
+        assert!(matches!(answered(&answer(127, 0, 128)), Err(GssError::NotSigned)));
+        assert!(matches!(answered(&answer(0, 0, 0)), Err(GssError::NoWindow)));
+        assert!(matches!(answered(&answer(128, 13 << 16, 128)), Err(GssError::Refused(..))));
+        assert!(matches!(answered(&denied(AuthStat::AUTH_TOOWEAK)), Err(GssError::Call(_))));
+        let Ok(Answered::Asks(again)) = answered(&answer(128, 1, 128)) else { panic!("a second turn") };
+        // CONTINUE_INIT has the handle that the server gave.
+        let header = [9, 0, 2, 100_003, 3, 0, 6, 24, 1, 2, 0, 1, 4].map(u32::to_be_bytes).concat();
+        assert!(again.call(Xid(9)).message().starts_with(&[&header[..], b"name"].concat()));
     }
 
     proptest! {

@@ -11,6 +11,7 @@
 //! - [`splitting`]: the live server takes less in one Call than the captured one;
 //! - [`silence`]: no Reply comes;
 //! - [`losing`]: its connection goes away before that;
+//! - [`renewing`]: the server does not know a security context any more, or need not any more;
 //! - [`restarting`]: the server has forgotten what it is about;
 //! - [`returning`]: it gave a delegation that the capture does not have; [`substitutes`]: it gave none that the capture has.
 
@@ -26,6 +27,7 @@ mod losing;
 mod outsiders;
 mod overlap;
 mod queue;
+mod renewing;
 mod restarting;
 mod returning;
 mod sending;
@@ -503,6 +505,7 @@ impl<R: Read + Seek> Engine<'_, R> {
                 None => self.is_exhausted = true,
             }
         }
+        self.destroy_contexts(transport);
         let late = self.judge.late(true);
         self.report.late(late, self.options.shown);
         if let (Some(why), true) = (&self.report.unreachable, self.options.walk) {

@@ -282,6 +282,8 @@ impl<R: Read + Seek> Engine<'_, R> {
         }
         if held.resends > 0 {
             state = recovery::state(state, answer.is_done_twice, held.renewals > 0);
+        } else if held.denials > 0 && matches!(state, State::Matched | State::Tolerated(_)) {
+            state = State::Repaired(recovery::CONTEXT_RENEWED.code);
         }
         if !is_as_recorded(&state) {
             self.doubt_objects(held, step, &state);

@@ -16,10 +16,11 @@ use super::super::report::State;
 use super::hearing::missed;
 use super::held::{BINDING, Held, tagged, unreadable};
 use super::sending::unsigned_header;
+use super::signing::Unsigned;
 use super::{Engine, Going, Gone, Line, Listener, RunError, SLACK};
 use crate::analysis::comparison::record::hash;
 use crate::replay::containment::ContainedTransport;
-use crate::replay::trace::{Holds, Step};
+use crate::replay::trace::{Holds, NONE, Step};
 use crate::replay::transport::{Blame, Call, ConnectionId, Reply, SubmitError, Tag};
 
 /// The state of a step that there is no connection for.
@@ -153,7 +154,7 @@ impl<R: Read + Seek> Engine<'_, R> {
 
     /// The connection of a Call went away before its Reply: it is sent again, unless that was in vain too often.
     pub(super) fn lose(&mut self, tag: Tag, what: &str, tape: &mut Listener) -> Result<(), RunError> {
-        if self.is_recovery_lost(tag) {
+        if self.is_recovery_lost(tag) || self.is_securing_lost(tag) {
             return Ok(());
         }
         let Some(seat) = self.seats.find(tag) else {
@@ -206,8 +207,8 @@ impl<R: Read + Seek> Engine<'_, R> {
                 return Ok(going);
             }
         };
-        held.is_lost = false;
-        self.report.resent += 1;
+        self.report.resent += u64::from(!held.is_denied);
+        (held.is_lost, held.is_denied) = (false, false);
         self.fly((number, tag, since), gives, held);
         Ok(Going::Sent)
     }
@@ -264,9 +265,16 @@ impl<R: Read + Seek> Engine<'_, R> {
             recovery::bind_conn_to_session(minor, *id, &mut encoder);
             let message = encoder.finish().0;
             let tag = tagged(self.number, BINDING, session.into());
-            let call = Call::small(Xid(line.xid), tag, &message, SLACK);
+            let client = self.ledger.session(*id).and_then(|session| self.ledger.client(session.client));
+            let client = client.map_or(NONE, |client| client.captured);
+            let signed = self.signing.as_mut().map(|signing| signing.sign_own(client, tag, &message));
+            let sent = match signed.transpose() {
+                Ok(signed) => signed.flatten().unwrap_or(&message),
+                Err(Unsigned::Yet) => return line.unbound.push((session, minor)),
+                Err(Unsigned::Ever(why)) => return self.refuse(format!("BIND_CONN_TO_SESSION: {why}")),
+            };
             line.since = self.recoveries;
-            let call = match self.containment.admit(call) {
+            let call = match self.containment.admit(Call::small(Xid(line.xid), tag, sent, SLACK)) {
                 Ok(call) => call,
                 Err(escape) => {
                     self.refuse(format!("BIND_CONN_TO_SESSION: {escape}"));

@@ -20,9 +20,10 @@ use super::super::report::State;
 use super::super::values::Session;
 use super::hearing::missed;
 use super::held::{Held, RECOVERY, tagged};
+use super::signing::Unsigned;
 use super::{Engine, FAULTS, LATER, OTHERWISE, RunError, SLACK};
 use crate::replay::containment::ContainedTransport;
-use crate::replay::trace::{Holds, Step};
+use crate::replay::trace::{Holds, NONE, Step};
 use crate::replay::transport::{Call, ConnectionId, Reply, SubmitError, Tag};
 
 /// A client that is set up anew.
@@ -182,7 +183,21 @@ impl<R: Read + Seek> Engine<'_, R> {
         };
         self.asked += 1;
         let tag = tagged(self.number, RECOVERY, self.asked);
-        let call = match self.containment.admit(Call::small(xid, tag, &bytes, SLACK)) {
+        let client = self.ledger.client(restart.client).map_or(NONE, |client| client.captured);
+        let signed = self.signing.as_mut().map(|signing| signing.sign_own(client, tag, &bytes));
+        let sent = match signed.transpose() {
+            Ok(signed) => signed.flatten().unwrap_or(&bytes),
+            Err(Unsigned::Yet) => {
+                restart.message = Some((xid, bytes));
+                self.restart = Some(restart);
+                return Ok(None);
+            }
+            Err(Unsigned::Ever(why)) => {
+                self.give_up(&restart, &why);
+                return Ok(None);
+            }
+        };
+        let call = match self.containment.admit(Call::small(xid, tag, sent, SLACK)) {
             Ok(call) => call,
             Err(escape) => {
                 let name = restart.todo.front().map_or("", |ask| ask.name());

@@ -54,7 +54,8 @@ impl<R: Read + Seek> Engine<'_, R> {
         if held.is_lost {
             return Ok(match self.send_again(seat, held, transport, tape)? {
                 Going::Settled(State::Unreplayable(why)) => {
-                    Going::Settled(self.unanswered(held, &format!("the connection went away; {why}"))?)
+                    let what = if held.is_denied { "MSG_DENIED" } else { "the connection went away" };
+                    Going::Settled(self.unanswered(held, &format!("{what}; {why}"))?)
                 }
                 going => going,
             });
@@ -203,6 +204,9 @@ impl<R: Read + Seek> Engine<'_, R> {
         let Some(connection) = self.lines.get(number).map(|line| line.connection) else {
             return Ok(Err(Going::Parked(number)));
         };
+        if let Some(going) = self.awaits_context(step, number) {
+            return Ok(Err(going));
+        }
         if self.is_window_full(step) {
             return Ok(Err(Going::Parked(number)));
         }

@@ -11,6 +11,7 @@ impl<R: Read + Seek> Engine<'_, R> {
     pub(super) fn expire(&mut self, now: Instant, tape: &mut Listener) -> Result<(), RunError> {
         self.look_for_stall(now);
         self.expire_substitutes(now);
+        self.expire_contexts(now);
         let timeout = self.options.timeout;
         while let Some((sent, tag)) = self.expiries.front().copied() {
             let Some(seat) = self.seats.find(tag) else {
