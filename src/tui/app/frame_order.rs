@@ -143,6 +143,12 @@ impl HeldFrames {
         self.scan.is_some()
     }
 
+    /// True once the list holds everything up to this frame number, so that the nearest held frame is final.
+    pub(in crate::tui) fn is_complete_to(&self, frame: u64) -> bool {
+        let last_ordered = self.order.len().checked_sub(1).and_then(|last| self.lines.get(last));
+        self.scan.is_none() || last_ordered.is_some_and(|line| line.number.0 >= frame)
+    }
+
     /// How many are shown: in another order than that of the capture, those that are sorted in by now.
     pub(in crate::tui) fn len(&self) -> usize {
         if self.sort.is_of_capture() { self.lines.len() } else { self.order.len() }
