@@ -11,7 +11,8 @@ use crate::analysis::names::OperationPaths;
 use crate::interrupt;
 use crate::memory::Windows;
 use crate::output::LineView;
-use crate::output::pcapng_export::FrameFile;
+use crate::output::pcapng_export::{FrameFile, FrameTotals};
+use crate::output::units::PluralCount;
 use crate::output_file::{InputFiles, OutputError, OutputFile, is_standard_output};
 use crate::source::CaptureSource;
 
@@ -82,8 +83,8 @@ impl FrameFileOutput {
         });
     }
 
-    /// Writes what waits, and says what is missing.
-    pub(super) fn finish(mut self, flow: &mut Flow) -> Result<()> {
+    /// Writes what waits. Says what is missing and, unless it `is_quiet`, how many frames the file has.
+    pub(super) fn finish(mut self, flow: &mut Flow, is_quiet: bool) -> Result<()> {
         // What the frames belong to that were shown last.
         if self.view == LineView::Frames {
             flow.finish();
@@ -92,11 +93,14 @@ impl FrameFileOutput {
             }
         }
         let Self { path, view, file } = self;
-        let (file, too_late) = file.finish().map_err(|error| OutputError::unwritten(&path, error))?;
+        let (file, FrameTotals { written, too_late }) =
+            file.finish().map_err(|error| OutputError::unwritten(&path, error))?;
         file.commit()?;
+        let name = if is_standard_output(&path) { "standard output".into() } else { path.to_string_lossy() };
+        if !is_quiet {
+            complain(format_args!("wrote {} to {name}", PluralCount(written, "frame")));
+        }
         if too_late > 0 {
-            let name =
-                if is_standard_output(&path) { "standard output".into() } else { path.to_string_lossy() };
             let what = if view == LineView::Frames { "have no comment" } else { "are not written" };
             complain(format_args!(
                 "{name}: {too_late} frames were past when their Transactions were done, and {what}; raise \

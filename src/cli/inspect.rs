@@ -122,7 +122,7 @@ pub(super) struct InspectArgs {
     /// '-' is standard output. The frames of a Transaction are those that carry bytes of its Call, its Reply and its chunks,
     /// copies included, and requests for bytes; for acknowledgements add --control-frames. What sets connections up is written with
     /// them, so that Wireshark knows what they carry. With --view frames all frames that are shown are written, and no others. As in
-    /// tshark, lines are shown only with -P.
+    /// tshark, lines are shown only with -P. A line on standard error says how many frames were written, unless -q leaves it out.
     #[arg(short = 'w', long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     write: Option<PathBuf>,
 
@@ -513,7 +513,8 @@ fn show(
     mut written: Option<FrameFileOutput>,
     pace: &mut impl ReadControl,
 ) -> Result<Vec<SourceError>> {
-    let mut flow = Flow::new(args.limits(memory));
+    let limits = args.limits(memory);
+    let mut flow = Flow::new(limits.clone());
     let mut progress = ProgressLine::new();
     let page = BufWriter::with_capacity(64 << 10, progress.page());
     let mut output = Output::new(args.settings(memory), page).with_filter(filter).with_fields(fields);
@@ -521,6 +522,9 @@ fn show(
     let flush_often = io::stdout().is_terminal();
     let most = args.most();
     let mut pending = args.pending_watch();
+    if pending.is_some() && !limits.prompt {
+        output = output.with_early_names();
+    }
     let mut errors = Vec::new();
     let mut has_frames = false;
     let mut is_over = false;
@@ -599,7 +603,7 @@ fn show(
         output.finish(&flow, source.dropped(), counters).map_err(unwritten)?;
     }
     if let Some(written) = written.filter(|_| is_capture) {
-        written.finish(&mut flow)?;
+        written.finish(&mut flow, args.quiet)?;
     }
     Ok(errors)
 }

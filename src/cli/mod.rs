@@ -118,7 +118,7 @@ pub const COLUMNS: &str = "  TIME       when the Call was seen; -t says in which
   STATUS     ok, or the status without the prefix that all have, and then what is special:
              reply\u{d7}2: the Reply was sent twice
              no call, no reply: that message is not in the capture
-             600 missing, or missing call:46-195: bytes that are not in the capture
+             600 B missing, or missing call:46-195: bytes that are not in the capture
 A narrow terminal shows fewer columns.
 ";
 
@@ -255,7 +255,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
         .and_then(|found| Cli::from_arg_matches(&found))
     {
         Ok(cli) => cli,
-        Err(error) => return refuse(&error),
+        Err(error) => return refuse(&error, color),
     };
     let outcome = match cli.command {
         #[cfg(feature = "live")]
@@ -301,20 +301,33 @@ fn unwritten(error: io::Error) -> anyhow::Error {
     anyhow::Error::new(error).context(what)
 }
 
-fn refuse(error: &clap::Error) -> ExitStatus {
+/// Writes help: in a locale without Unicode in ASCII alone, as everything else is.
+fn help(error: &clap::Error, color: ColorChoice) {
+    let text = match color {
+        ColorChoice::Never => error.render().to_string(),
+        _ => error.render().ansi().to_string(),
+    };
+    let text = style::in_locale(text, error.use_stderr());
+    // Help that nobody reads is no failure.
+    let _ = match error.use_stderr() {
+        true => io::stderr().write_all(text.as_bytes()),
+        false => io::stdout().write_all(text.as_bytes()),
+    };
+}
+
+fn refuse(error: &clap::Error, color: ColorChoice) -> ExitStatus {
     match error.kind() {
         ErrorKind::DisplayVersion => {
             let _ = io::stdout().write_all(version::text().as_bytes());
             ExitStatus::Done
         }
         ErrorKind::DisplayHelp => {
-            // Help that nobody reads is no failure.
-            let _ = error.print();
+            help(error, color);
             ExitStatus::Done
         }
         // A command that only has subcommands was given none of them.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            let _ = error.print();
+            help(error, color);
             ExitStatus::Failed
         }
         _ => {

@@ -77,6 +77,27 @@ fn glyphs(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> Glyph
     if is_utf8.unwrap_or(!is_terminal) { Glyphs::UNICODE } else { Glyphs::ASCII }
 }
 
+/// Text with the characters that the locale has, on standard output or standard error.
+pub(super) fn in_locale(text: String, is_error: bool) -> String {
+    let is_terminal = if is_error { io::stderr().is_terminal() } else { io::stdout().is_terminal() };
+    if glyphs(is_terminal, |name| env::var(name).ok()).is_unicode { text } else { ascii(&text) }
+}
+
+/// Text in ASCII alone: glyphs as views write them, and `?` for other characters.
+fn ascii(text: &str) -> String {
+    let (from, to) = (Glyphs::UNICODE, Glyphs::ASCII);
+    let glyphs = [
+        (from.cut, to.cut),
+        (from.to, to.to),
+        (from.back, to.back),
+        (from.times, to.times),
+        (from.micro, to.micro),
+        (from.infinity, to.infinity),
+    ];
+    let text = glyphs.into_iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
+    text.chars().map(|character| if character.is_ascii() { character } else { '?' }).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,6 +134,14 @@ mod tests {
             assert!(unicode(is_terminal, &[("LC_ALL", ""), ("LC_CTYPE", "C.utf8"), ("LANG", "C")]));
         }
         assert!(unicode(false, &[]) && !unicode(true, &[]));
+    }
+
+    #[test]
+    fn ascii_has_the_glyphs_of_the_views() {
+        assert_eq!(
+            ascii("\u{2026}/log \u{2192} b, reply\u{d7}2, 5 \u{b5}s, \u{e9}"),
+            "~/log -> b, replyx2, 5 us, ?"
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
+use nfsrdma_dissectors::address::Tenant;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::decode::RpcSummary;
@@ -34,6 +35,10 @@ table! {
         server: Option<RowText<'r>>,
         /// Its TCP or UDP port, or its QP number.
         server_port: Option<u64>,
+        /// Identifiers of the VLANs that the connection is in, the outermost first, with commas between them; null outside of any.
+        vlan_ids: Option<RowText<'r>>,
+        /// VNI of VXLAN, or VSID of NVGRE, of the virtual network that it is in; null outside of any.
+        vni: Option<u64>,
         /// `forward`: the Call comes from the client; `reverse`: from the server (RFC 8167).
         direction: RowText<'r>,
         /// Transaction identifier of the RPC, as `0x` and 8 digits.
@@ -182,6 +187,11 @@ fn address<'r>(endpoint: &Endpoint) -> Option<RowText<'r>> {
     json::address(endpoint.address).map(|text| text.0.to_string().into())
 }
 
+fn vlan_ids<'r>(tenant: Tenant) -> Option<RowText<'r>> {
+    let ids: Vec<String> = tenant.vlan_ids().map(|id| id.to_string()).collect();
+    (!ids.is_empty()).then(|| ids.join(",").into())
+}
+
 fn port(endpoint: &Endpoint) -> Option<u64> {
     endpoint.port.map(u64::from)
 }
@@ -204,6 +214,8 @@ impl<'r> TransactionRow<'r> {
             client_port: port(&connection.client),
             server: address(&connection.server),
             server_port: port(&connection.server),
+            vlan_ids: vlan_ids(connection.tenant),
+            vni: connection.tenant.network_identifier().map(u64::from),
             direction: match transaction.direction {
                 CallDirection::Forward => "forward".into(),
                 CallDirection::Reverse => "reverse".into(),
@@ -344,6 +356,10 @@ table! {
         server: Option<RowText<'r>>,
         /// Its TCP or UDP port, or its QP number.
         server_port: Option<u64>,
+        /// Identifiers of the VLANs that the connection is in, the outermost first, with commas between them; null outside of any.
+        vlan_ids: Option<RowText<'r>>,
+        /// VNI of VXLAN, or VSID of NVGRE, of the virtual network that it is in; null outside of any.
+        vni: Option<u64>,
         /// How many Transactions it has.
         transactions: u64,
         /// Those that are not complete.
@@ -366,6 +382,8 @@ impl ConnectionRow<'_> {
             client_port: port(&tally.name.client),
             server: address(&tally.name.server),
             server_port: port(&tally.name.server),
+            vlan_ids: vlan_ids(tally.name.tenant),
+            vni: tally.name.tenant.network_identifier().map(u64::from),
             transactions: tally.transactions,
             incomplete: tally.incomplete,
             bytes: tally.bytes,

@@ -16,7 +16,7 @@ use super::json::{JsonText, SCHEMA, address};
 use super::settings::{LineFormat, TimeFormat};
 use super::style::{Glyphs, Style, TerminalStyle};
 use super::table::{TableColumn, TableLines, csv, number, text, text_from};
-use super::units::{HexBytes, HumanCount, IsoTimestamp, PluralCount, ShortSize};
+use super::units::{HexBytes, HumanCount, HumanSize, IsoTimestamp, PluralCount};
 use crate::analysis::connection_lifetimes::{BoundSession, ConnectionStats};
 use crate::analysis::connections::ConnectionTally;
 use crate::analysis::load::CreditSeries;
@@ -29,7 +29,7 @@ pub const COLUMNS: &[TableColumn] = &[
     text_from("TRANSPORT", 10, 70),
     text_from("DIALECT", 9, 120),
     number("TRANSACTIONS", 12, 0),
-    number("BYTES", 7, 0),
+    number("BYTES", 8, 0),
     number("INCOMPLETE", 10, 84),
     text_from("STATE", 8, 110),
     number("GRANTED", 7, 100),
@@ -49,7 +49,7 @@ pub fn cells(row: &ConnectionStats, glyphs: Glyphs) -> [String; COLUMNS.len()] {
         name.transport.to_string(),
         dialect.map_or(String::new(), |dialect| dialect.to_string()),
         HumanCount(transactions).to_string(),
-        ShortSize(bytes).to_string(),
+        HumanSize(bytes).to_string(),
         if incomplete > 0 { HumanCount(incomplete).to_string() } else { String::new() },
         row.word().to_owned(),
         granted,

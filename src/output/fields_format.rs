@@ -35,6 +35,8 @@ pub const fn columns_of(view: LineView) -> &'static [&'static str] {
             "nfsrdma.call.time_epoch",
             "nfsrdma.client",
             "nfsrdma.server",
+            "nfsrdma.vlan_id",
+            "nfsrdma.vni",
             "nfsrdma.direction",
             "nfsrdma.xid",
             "nfsrdma.program",

@@ -119,7 +119,11 @@ impl FrameList {
         flow: &Flow,
         names: &mut FileNames,
     ) -> io::Result<()> {
-        let TerminalStyle { styles, glyphs, .. } = self.screen;
+        let TerminalStyle { styles, glyphs, width } = self.screen;
+        let (source, destination) = (datagram.source.to_string(), datagram.destination.to_string());
+        if width.is_none() {
+            self.widths.make_room(&source, &destination);
+        }
         let FrameColumnWidths { number, time, address, protocol, length } = self.widths;
         if !self.has_header {
             self.has_header = true;
@@ -143,7 +147,6 @@ impl FrameList {
         let _ = write!(self.line.text, "{cell:>time$} ");
         self.line.piece(styles.time);
         if address > 0 {
-            let (source, destination) = (datagram.source.to_string(), datagram.destination.to_string());
             let text = &mut self.line.text;
             let _ = write!(text, "{source:>address$} {} {destination:<address$} ", glyphs.to);
             self.line.piece(Style::new());

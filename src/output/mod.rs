@@ -59,7 +59,7 @@ pub use settings::{
 use summary::CaptureSummary;
 use transaction_list::TransactionList;
 use tree::TreeView;
-use units::ShortSize;
+use units::HumanSize;
 
 /// Columns of a summary where nothing limits it.
 const WIDTH: usize = 100;
@@ -75,15 +75,15 @@ pub struct PendingCallState {
     pub slot: Option<SlotUse>,
 }
 
-/// `data in 8.0K of 64K, slot 3`.
+/// `data in 8.00 KiB of 64.0 KiB, slot 3`.
 impl fmt::Display for PendingCallState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.phase {
             PendingPhase::DataIn { moved_bytes, offered_bytes } => {
-                write!(f, "data in {} of {}", ShortSize(moved_bytes), ShortSize(offered_bytes))?;
+                write!(f, "data in {} of {}", HumanSize(moved_bytes), HumanSize(offered_bytes))?;
             }
             PendingPhase::Server => f.write_str("server")?,
-            PendingPhase::DataOut { moved_bytes } => write!(f, "data out {}", ShortSize(moved_bytes))?,
+            PendingPhase::DataOut { moved_bytes } => write!(f, "data out {}", HumanSize(moved_bytes))?,
         }
         match self.slot {
             Some(used) => write!(f, ", slot {}", used.slot),
@@ -143,6 +143,8 @@ pub struct Output<W> {
     lines: u64,
     selection: Option<FilterRunner>,
     names: FileNames,
+    /// Names for frames and Calls in flight, where Transactions are given out later than their Replies are seen.
+    early_names: Option<FileNames>,
 }
 
 impl<W: Write> Output<W> {
@@ -161,7 +163,33 @@ impl<W: Write> Output<W> {
             OutputLines::Json(_) => FileNames::new(settings.filehandles, names_bytes).of_operations(),
             _ => FileNames::new(settings.filehandles, names_bytes),
         };
-        Self { lines_view, settings, to, statistics, lines: 0, selection: None, names }
+        // What a frame shows is known from all frames before it, and what is told of a Transaction from those given out before it.
+        let has_both = settings.view == LineView::Frames && settings.tells_files;
+        let this = Self {
+            lines_view,
+            settings,
+            to,
+            statistics,
+            lines: 0,
+            selection: None,
+            names,
+            early_names: None,
+        };
+        if has_both { this.with_early_names() } else { this }
+    }
+
+    /// The same that names the files of Calls in flight by all Replies that were seen up to then, as the lines behind them do. It takes
+    /// half of the memory for names.
+    #[must_use]
+    pub fn with_early_names(mut self) -> Self {
+        let room_bytes = self.settings.memory.names_bytes() / 2;
+        if self.names.is_on() {
+            let names = FileNames::new(self.settings.filehandles, room_bytes);
+            let has_operations = matches!(self.lines_view, OutputLines::Json(_));
+            self.names = if has_operations { names.of_operations() } else { names };
+            self.early_names = Some(FileNames::new(self.settings.filehandles, room_bytes));
+        }
+        self
     }
 
     /// The same of what a filter selects alone.
@@ -210,6 +238,9 @@ impl<W: Write> Output<W> {
             if let OutputLines::Trees(_, kept) = &mut self.lines_view {
                 kept.note_crc(flow.mpa_of_frame());
             }
+            if let Some(names) = &mut self.early_names {
+                names.learn_frame(flow);
+            }
             return Ok(false);
         }
         let (datagram, meaning, is_selected) = match &mut self.selection {
@@ -219,13 +250,13 @@ impl<W: Write> Output<W> {
                 (datagram, meaning, true)
             }
         };
-        self.names.learn_frame(flow);
+        let names = self.early_names.as_mut().unwrap_or(&mut self.names);
+        names.learn_frame(flow);
         if !is_selected {
             return Ok(false);
         }
         self.statistics.frame(frame);
         self.lines += 1;
-        let names = &mut self.names;
         match &mut self.lines_view {
             OutputLines::Frames(list) => list.frame(&mut self.to, frame, &datagram, meaning, flow, names)?,
             OutputLines::FrameTrees(list, tree) => {
@@ -263,7 +294,7 @@ impl<W: Write> Output<W> {
     }
 
     fn told(&mut self, key: Option<TransactionKey>, transaction: &Transaction) -> io::Result<bool> {
-        let Self { to, lines_view, statistics, selection, lines, settings, names } = self;
+        let Self { to, lines_view, statistics, selection, lines, settings, names, .. } = self;
         let is_frames = settings.view == LineView::Frames;
         transaction.read(|reading| {
             // What a filter leaves out tells names, too.
@@ -319,7 +350,8 @@ impl<W: Write> Output<W> {
     /// # Errors
     /// What writing gives.
     pub fn pending(&mut self, call: &PendingCall<'_>, age_ns: u64) -> io::Result<()> {
-        let Self { to, lines_view, selection, names, .. } = self;
+        let Self { to, lines_view, selection, names, early_names, .. } = self;
+        let names = early_names.as_mut().unwrap_or(names);
         if !matches!(lines_view, OutputLines::List(_) | OutputLines::Json(_)) {
             return Ok(());
         }

@@ -9,7 +9,7 @@ use super::json::{NameOrNumber, SCHEMA};
 use super::settings::LineFormat;
 use super::style::{Glyphs, Style, TerminalStyle};
 use super::table::{TableColumn, TableLines, csv, number, text, text_from};
-use super::units::{EventRate, HumanCount, HumanDuration, ShortSize};
+use super::units::{EventRate, HumanCount, HumanDuration, HumanSize};
 use crate::analysis::operations::{self, CaptureTotals, OperationStats};
 use crate::analysis::statistics::{Latencies, OperationKey, OperationTally, Statistics};
 use crate::escape;
@@ -26,10 +26,10 @@ pub const COLUMNS: &[TableColumn] = &[
     number("P99", 8, 0),
     number("MAX", 8, 70),
     number("TIME%", 6, 110),
-    number("IN", 6, 80),
-    number("OUT", 6, 80),
-    number("IN/S", 6, 130),
-    number("OUT/S", 6, 130),
+    number("IN", 8, 80),
+    number("OUT", 8, 80),
+    number("IN/S", 8, 130),
+    number("OUT/S", 8, 130),
 ];
 
 /// The cells of an operation.
@@ -37,7 +37,7 @@ pub fn cells(row: &OperationStats, whole: &CaptureTotals, glyphs: Glyphs) -> [St
     let time = |of: fn(&operations::LatencySpread) -> u64| {
         row.latency.as_ref().map_or(String::new(), |latency| HumanDuration(of(latency), glyphs).to_string())
     };
-    let bytes = |bytes: f64| ShortSize(bytes as u64).to_string();
+    let bytes = |bytes: f64| HumanSize(bytes as u64).to_string();
     [
         row.name(),
         row.program(),
@@ -49,8 +49,8 @@ pub fn cells(row: &OperationStats, whole: &CaptureTotals, glyphs: Glyphs) -> [St
         time(|latency| latency.p99),
         time(|latency| latency.max),
         format!("{:.1}", whole.share(row)),
-        ShortSize(row.bytes_in).to_string(),
-        ShortSize(row.bytes_out).to_string(),
+        HumanSize(row.bytes_in).to_string(),
+        HumanSize(row.bytes_out).to_string(),
         bytes(whole.rate(row.bytes_in)),
         bytes(whole.rate(row.bytes_out)),
     ]

@@ -133,7 +133,17 @@ pub struct FrameFile<W> {
     /// Bytes of memory that all this takes, and those that it may take.
     held: usize,
     room: usize,
+    written: u64,
     too_late: u64,
+}
+
+/// What a file of frames came to.
+#[derive(Debug)]
+pub struct FrameTotals {
+    /// Frames that the file has.
+    pub written: u64,
+    /// Frames of chosen Transactions that had left before their Transaction was known.
+    pub too_late: u64,
 }
 
 impl<W: Write> FrameFile<W> {
@@ -168,6 +178,7 @@ impl<W: Write> FrameFile<W> {
             connections: None,
             held: 0,
             room,
+            written: 0,
             too_late: 0,
         })
     }
@@ -347,6 +358,7 @@ impl<W: Write> FrameFile<W> {
                     let frame = Frame { number, time, link, length, bytes: &bytes };
                     let comments: Vec<String> = comments.into_iter().chain(marks()).collect();
                     self.to.frame(on, &frame, comments.iter().map(String::as_str))?;
+                    self.written += 1;
                 }
             }
             FrameByteSource::Again(source) => {
@@ -356,6 +368,7 @@ impl<W: Write> FrameFile<W> {
                     let comments: Vec<_> = source.comments().chain(marks().map(Cow::Owned)).collect();
                     if let Some(frame) = source.frame() {
                         self.to.frame(on, &frame, comments.iter().map(AsRef::as_ref))?;
+                        self.written += 1;
                     }
                 }
             }
@@ -376,14 +389,14 @@ impl<W: Write> FrameFile<W> {
         self.to.output()
     }
 
-    /// Nothing more comes: writes what waits. Gives what the file was written to, and how many frames of chosen Transactions
-    /// had left before it was known that they belong to them.
+    /// Nothing more comes: writes what waits. Gives what the file was written to, and what it came to.
     ///
     /// # Errors
     /// What writing gives.
-    pub fn finish(mut self) -> io::Result<(W, u64)> {
+    pub fn finish(mut self) -> io::Result<(W, FrameTotals)> {
         while self.leave()? {}
-        Ok((self.to.into_output(), self.too_late))
+        let Self { to, written, too_late, .. } = self;
+        Ok((to.into_output(), FrameTotals { written, too_late }))
     }
 }
 

@@ -321,7 +321,7 @@ impl ReplayReportView<'_> {
         Ok(())
     }
 
-    fn events(&self) -> [(&'static str, u64); 14] {
+    fn events(&self) -> [(&'static str, u64); 15] {
         [
             ("bridged", self.report.bridged),
             ("sent again", self.report.delayed),
@@ -332,6 +332,7 @@ impl ReplayReportView<'_> {
             ("recovered", self.report.recovered),
             ("reclaimed", self.report.reclaimed),
             ("not reclaimed", self.report.not_reclaimed),
+            ("contexts renewed", self.report.contexts_renewed),
             ("returned", self.report.returned),
             ("callbacks", self.report.callbacks.values().sum()),
             ("unanswered", self.report.unanswered),
@@ -413,6 +414,8 @@ impl ReplayReportView<'_> {
             recovered: report.recovered,
             reclaimed: report.reclaimed,
             not_reclaimed: report.not_reclaimed,
+            contexts_renewed: report.contexts_renewed,
+            contexts_destroyed: report.contexts_destroyed,
             discarded: report.discarded,
             violations: &report.violations,
             callbacks: &report.callbacks,
@@ -533,6 +536,8 @@ struct JsonReplayReport<'a> {
     recovered: u64,
     reclaimed: u64,
     not_reclaimed: u64,
+    contexts_renewed: u64,
+    contexts_destroyed: u64,
     discarded: u64,
     violations: &'a std::collections::BTreeMap<String, u64>,
     callbacks: &'a std::collections::BTreeMap<&'static str, u64>,

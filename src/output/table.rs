@@ -41,13 +41,16 @@ pub struct TableLines {
     columns: &'static [TableColumn],
     /// Columns that the screen has room for, from left to right.
     shown: Vec<usize>,
+    /// Widths of all columns. In a pipe, where nothing is cut, a longer cell widens its column for the lines behind it.
+    widths: Vec<usize>,
     has_header: bool,
 }
 
 impl TableLines {
     /// A table that has shown nothing.
     pub fn new(screen: TerminalStyle, columns: &'static [TableColumn]) -> Self {
-        Self { screen, columns, shown: shown(screen.width, columns), has_header: false }
+        let widths = columns.iter().map(|column| column.width).collect();
+        Self { screen, columns, shown: shown(screen.width, columns), widths, has_header: false }
     }
 
     /// Writes a line; the first time, the names of the columns above it.
@@ -55,6 +58,11 @@ impl TableLines {
     /// # Errors
     /// What writing gives.
     pub fn line(&mut self, to: &mut impl Write, cells: &[(String, Style)]) -> io::Result<()> {
+        if self.screen.width.is_none() {
+            for (width, (cell, _)) in self.widths.iter_mut().zip(cells) {
+                *width = (*width).max(width_of(cell));
+            }
+        }
         if !std::mem::replace(&mut self.has_header, true) {
             let style = self.screen.styles.header;
             let names: Vec<_> = self.columns.iter().map(|column| (column.name.to_owned(), style)).collect();
@@ -65,15 +73,15 @@ impl TableLines {
 
     fn write(&self, to: &mut impl Write, cells: &[(String, Style)]) -> io::Result<()> {
         let room = self.screen.width.unwrap_or(usize::MAX);
-        let cell = |at: &usize| Some((self.columns.get(*at)?, cells.get(*at)?));
+        let cell = |at: &usize| Some((self.columns.get(*at)?, cells.get(*at)?, *self.widths.get(*at)?));
         let shown: Vec<_> = self.shown.iter().filter_map(cell).collect();
-        let others: usize = shown.iter().skip(1).map(|(column, _)| column.width + GAP.len()).sum();
+        let others: usize = shown.iter().skip(1).map(|(_, _, width)| width + GAP.len()).sum();
         let mut line = String::new();
         let mut left = room;
-        for (at, (column, (cell, style))) in shown.iter().enumerate() {
+        for (at, (column, (cell, style), width)) in shown.iter().enumerate() {
             let is_last = at + 1 == shown.len();
             let gap = if at > 0 { GAP } else { "" };
-            let mut width = column.width;
+            let mut width = *width;
             if let (0, Some(screen)) = (at, self.screen.width) {
                 width = screen.saturating_sub(others).max(LEAST);
             }
@@ -161,11 +169,12 @@ mod tests {
     fn in_a_pipe_nothing_is_cut_and_nothing_left_out() {
         let text = written(
             TerminalStyle::pipe(),
-            &[["READ", "1,000", "open"], ["a name that is long", "7", "set up"]],
+            &[["READ", "1,000", "open"], ["a name that is long", "7", "set up"], ["MKDIR", "12", ""]],
         );
         assert_eq!(
             text,
-            "NAME         COUNT  WORD\nREAD         1,000  open\na name that is long       7  set up\n"
+            "NAME         COUNT  WORD\nREAD         1,000  open\na name that is long       7  set up\n\
+             MKDIR                    12\n"
         );
     }
 

@@ -6,7 +6,9 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
+use std::net::IpAddr;
 
+use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
 use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary, TransactionMessages};
@@ -19,7 +21,7 @@ use nfsrdma_dissectors::rpc::Program;
 use super::PendingCallState;
 use super::info_column::OperationLabels;
 use super::style::{Glyphs, Style, StyledText, TerminalStyle, columns, fit_words};
-use super::units::{ExactSize, HumanDuration, ShortSize, TimeFormat, ViewClock};
+use super::units::{ExactSize, HumanDuration, HumanSize, PartOf, TimeFormat, ViewClock};
 use crate::analysis::names::FileNames;
 
 /// A column of the list.
@@ -64,7 +66,7 @@ impl TransactionListColumn {
 }
 
 /// Width of the column of chunks on a narrow screen: room for one kind of chunk, in rounded numbers.
-const NARROW_CHUNKS: usize = 11;
+const NARROW_CHUNKS: usize = 13;
 
 /// The columns of a screen and their widths; the operation takes what the others leave.
 #[derive(Clone, Debug)]
@@ -91,7 +93,7 @@ impl TransactionListLayout {
         };
         let chunks = match wide {
             ..100 => NARROW_CHUNKS,
-            100..120 => 12,
+            100..120 => NARROW_CHUNKS,
             120..160 => 14,
             _ => 18,
         };
@@ -110,7 +112,7 @@ impl TransactionListLayout {
         show(66, Version, 5);
         show(0, Operation, 44);
         show(60, Chunks, chunks);
-        show(108, Bytes, 5);
+        show(108, Bytes, 8);
         show(30, Latency, 7);
         show(0, Status, status);
         if let Some(width) = width {
@@ -176,6 +178,7 @@ impl TransactionList {
         facts: &RpcSummary,
         names: &FileNames,
     ) -> io::Result<()> {
+        self.make_room(transaction.connection.client.address);
         if !self.has_header {
             self.has_header = true;
             self.header(out)?;
@@ -209,6 +212,19 @@ impl TransactionList {
         let written = self.transaction(out, transaction, reading, facts, names);
         self.pending = None;
         written
+    }
+
+    /// Widens the column of clients for an address that has no room in it, where nothing is cut: this line and those behind it are
+    /// in line.
+    fn make_room(&mut self, client: Address) {
+        let layout = &mut self.layout.columns;
+        let column = layout.iter_mut().find(|(column, _)| *column == TransactionListColumn::Client);
+        // No IPv4 address is longer.
+        if let (None, Address::Ip(IpAddr::V6(address)), Some((_, width))) =
+            (self.screen.width, client, column)
+        {
+            *width = (*width).max(address.to_string().len());
+        }
     }
 
     fn header(&mut self, out: &mut impl Write) -> io::Result<()> {
@@ -339,7 +355,7 @@ impl TransactionList {
                 SplitStyle::whole(styles.chunk)
             }
             TransactionListColumn::Bytes => {
-                let _ = write!(cell, "{}", ShortSize(wire_bytes(transaction)));
+                let _ = write!(cell, "{}", HumanSize(wire_bytes(transaction)));
                 SplitStyle::default()
             }
             TransactionListColumn::Latency => {
@@ -433,7 +449,7 @@ pub(crate) fn status_and_marks(
             mark(format_args!("{missing}"));
         }
     } else if bytes > 0 {
-        mark(format_args!("{} missing", ShortSize(bytes)));
+        mark(format_args!("{} missing", HumanSize(bytes)));
     }
     (is_ok, split)
 }
@@ -549,18 +565,16 @@ pub(crate) fn chunks(transaction: &Transaction, short: bool, text: &mut String) 
         if !text.is_empty() {
             text.push(' ');
         }
-        let begin = text.len();
+        // A narrow column would cut the number that was offered.
+        let columns = NARROW_CHUNKS.saturating_sub(letter.len() + 1);
         let _ = match (short, moved == offered) {
             (false, true) => write!(text, "{letter} {moved}"),
             (false, false) => write!(text, "{letter} {moved}/{offered}"),
             (true, true) => write!(text, "{letter} {}", ExactSize(moved)),
-            (true, false) => write!(text, "{letter} {}/{}", ShortSize(moved), ExactSize(offered)),
+            (true, false) => {
+                write!(text, "{letter} {}", PartOf { bytes: moved, offered_bytes: offered, columns })
+            }
         };
-        // A narrow column would cut the number that was offered.
-        if short && text.len() - begin > NARROW_CHUNKS {
-            text.truncate(begin);
-            let _ = write!(text, "{letter} {}/{}", ShortSize(moved), ShortSize(offered));
-        }
     }
     // Lists that are not known are not empty.
     let lists = transaction.call.as_ref().and_then(MessageRecord::chunk_lists);

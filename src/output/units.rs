@@ -65,7 +65,10 @@ impl fmt::Display for PluralCount<'_> {
     }
 }
 
-/// A number of bytes with three significant digits, in sentences and tables: `104 B`, `2.05 KiB`, `64.0 KiB`.
+/// Units of bytes, each 1024 of the one before, as IEC 80000-13 names them.
+const SIZE_UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+
+/// A number of bytes with three significant digits, in at most eight columns: `104 B`, `2.05 KiB`, `64.0 KiB`.
 #[derive(Clone, Copy, Debug)]
 pub struct HumanSize(pub u64);
 
@@ -75,7 +78,7 @@ impl fmt::Display for HumanSize {
             return write!(f, "{} B", self.0);
         }
         let mut value = self.0 as f64 / 1024.0;
-        let mut units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"].into_iter();
+        let mut units = SIZE_UNITS.into_iter();
         let mut unit = units.next().unwrap_or("KiB");
         while value >= 999.5 {
             let Some(next) = units.next() else { break };
@@ -142,39 +145,60 @@ impl fmt::Display for ElapsedTime {
     }
 }
 
-/// A number of bytes where a line has no room for more, with two or three significant digits and a unit of 1024: `104`,
-/// `2.1K`, `65K`, `1.0M`.
-#[derive(Clone, Copy, Debug)]
-pub struct ShortSize(pub u64);
-
-impl fmt::Display for ShortSize {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 < 1_000 {
-            return f.pad_integral(true, "", &self.0.to_string());
-        }
-        let mut value = self.0 as f64 / 1024.0;
-        let mut units = "KMGTPE".chars();
-        let mut unit = units.next().unwrap_or('K');
-        while value >= 999.5 {
-            let Some(next) = units.next() else { break };
-            value /= 1024.0;
-            unit = next;
-        }
-        if value < 9.95 { write!(f, "{value:.1}{unit}") } else { write!(f, "{value:.0}{unit}") }
-    }
-}
-
-/// A number of bytes that loses nothing: a whole number of mebibytes or, from 10 on, of kibibytes with its unit, else
-/// the number itself.
+/// A number of bytes without rounding: a whole number of mebibytes or, from 10 on, of kibibytes with its unit, else the
+/// number itself: `8192`, `64 KiB`, `1 MiB`.
 #[derive(Clone, Copy, Debug)]
 pub struct ExactSize(pub u64);
 
 impl fmt::Display for ExactSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            bytes if bytes >= 1 << 20 && bytes % (1 << 20) == 0 => write!(f, "{}M", bytes >> 20),
-            bytes if bytes >= 10 << 10 && bytes % (1 << 10) == 0 => write!(f, "{}K", bytes >> 10),
+            bytes if bytes >= 1 << 20 && bytes % (1 << 20) == 0 => write!(f, "{} MiB", bytes >> 20),
+            bytes if bytes >= 10 << 10 && bytes % (1 << 10) == 0 => write!(f, "{} KiB", bytes >> 10),
             bytes => bytes.fmt(f),
+        }
+    }
+}
+
+/// Bytes that moved, of those that were offered, in one unit and in at most so many columns: `2000/4096`, `2.1/64 KiB`,
+/// `<1/64 MiB`.
+#[derive(Clone, Copy, Debug)]
+pub struct PartOf {
+    /// Bytes that moved.
+    pub bytes: u64,
+    /// Bytes that were offered.
+    pub offered_bytes: u64,
+    /// Columns that there are. Ten are always enough.
+    pub columns: usize,
+}
+
+impl fmt::Display for PartOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { bytes, offered_bytes, columns } = *self;
+        let plain = format!("{bytes}/{offered_bytes}");
+        if plain.len() <= columns {
+            return f.write_str(&plain);
+        }
+        let units = (1_i32..).zip(SIZE_UNITS).map(|(power, unit)| (unit, 1024_f64.powi(power)));
+        let units: Vec<_> = units.filter(|(_, size)| offered_bytes as f64 >= 0.9995 * size).collect();
+        // The largest unit in which the part is not 0, with a decimal place or without one.
+        for has_decimals in [true, false] {
+            let least = if has_decimals { 0.05 } else { 0.5 };
+            for (unit, size) in units.iter().rev() {
+                let part = bytes as f64 / size;
+                let digits = |value: f64| match value {
+                    value if has_decimals && value < 9.95 && value.fract() != 0.0 => format!("{value:.1}"),
+                    value => format!("{value:.0}"),
+                };
+                let text = format!("{}/{} {unit}", digits(part), digits(offered_bytes as f64 / size));
+                if (bytes == 0 || part >= least) && text.len() <= columns {
+                    return f.write_str(&text);
+                }
+            }
+        }
+        match units.last() {
+            Some((unit, size)) => write!(f, "<1/{:.0} {unit}", offered_bytes as f64 / size),
+            None => f.write_str(&plain),
         }
     }
 }
@@ -463,20 +487,33 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_short() {
+    fn a_part_and_the_whole_have_one_unit() {
         let cases = [
-            (0, "0"),
-            (999, "999"),
-            (1_000, "1.0K"),
-            (2_104, "2.1K"),
-            (66_000, "64K"),
-            (1 << 20, "1.0M"),
-            (1_023_000, "999K"),
-            (5 << 30, "5.0G"),
-            (u64::MAX, "16E"),
+            (2_000, 4_096, "2000/4096"),
+            (1_176, 65_644, "1176/65644"),
+            (917_504, 1_048_576, "0.9/1 MiB"),
+            (0, 1_048_576, "0/1048576"),
+            (65_536, 1_048_576, "0.1/1 MiB"),
+            (4_096, 1_048_576, "4/1024 KiB"),
+            (2_000, 1_048_576, "2/1024 KiB"),
+            (2_202_010, 104_857_600, "2.1/100 MiB"),
+            (1_000, 1 << 30, "<1/1 GiB"),
+            (1_000, 999 << 30, "<1/999 GiB"),
+            (u64::MAX - 1, u64::MAX, "16/16 EiB"),
+            (1, u64::MAX, "<1/16 EiB"),
         ];
-        for (bytes, expected) in cases {
-            assert_eq!(ShortSize(bytes).to_string(), expected);
+        for (bytes, offered_bytes, expected) in cases {
+            assert_eq!(PartOf { bytes, offered_bytes, columns: 11 }.to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn a_part_has_room_in_ten_columns() {
+        for offered in (0..64).flat_map(|bits| [(1_u64 << bits) - 1, 1 << bits, 999 << bits.min(54)]) {
+            for bytes in (0..64).map(|bits| 1_u64 << bits).filter(|bytes| *bytes < offered) {
+                let text = PartOf { bytes, offered_bytes: offered, columns: 10 }.to_string();
+                assert!(text.len() <= 10, "{bytes} of {offered}: {text}");
+            }
         }
     }
 
@@ -485,10 +522,10 @@ mod tests {
         let cases = [
             (4_096, "4096"),
             (8_192, "8192"),
-            (10_240, "10K"),
-            (65_536, "64K"),
+            (10_240, "10 KiB"),
+            (65_536, "64 KiB"),
             (65_537, "65537"),
-            (1 << 20, "1M"),
+            (1 << 20, "1 MiB"),
         ];
         for (bytes, expected) in cases {
             assert_eq!(ExactSize(bytes).to_string(), expected);

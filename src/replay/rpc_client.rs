@@ -16,7 +16,8 @@ use nfsrdma_dissectors::rpc::{
 use nfsrdma_dissectors::rpcrdma::RpcRdmaError;
 use nfsrdma_dissectors::xdr::{self, Cursor, Encoder, List, Opaque, Text, Xdr};
 
-use super::containment::{Containment, ContainmentViolation};
+use super::containment::{ContainedCall, Containment, ContainmentViolation};
+use super::gss::GssControlCall;
 use super::transport::{
     CallTag, ConnectTarget, ConnectionId, DisconnectReason, ExpectedReply, PayloadSource, RequestedCallForm,
     RpcTransport, RpcTransportError, SubmitBusyReason, SubmitError, SubmitRefusal, TransportBlame,
@@ -317,12 +318,35 @@ impl<'t> RpcClient<'t> {
         if let Some(containment) = &self.containment {
             containment.admit(call).map_err(RpcCallError::Contained)?;
         }
+        self.exchange(&call, results)
+    }
+
+    /// Makes a Call of RPCSEC_GSS itself, which needs no check: see [`ContainedCall::control`]. `results` is given the verifier of
+    /// the Reply, too.
+    ///
+    /// # Errors
+    /// Where there are no results.
+    pub fn control<T>(
+        &mut self,
+        control: &GssControlCall,
+        results: impl FnOnce(&Verifier<'_>, &mut Cursor<'_>) -> Result<T, xdr::XdrError>,
+    ) -> Result<T, RpcCallError> {
+        let call = ContainedCall::control(control, CallTag(control.xid().0.into()));
+        self.exchange(call.call(), results)
+    }
+
+    /// Sends a Call, and reads its Reply.
+    fn exchange<T>(
+        &mut self,
+        call: &TransportCall<'_>,
+        results: impl FnOnce(&Verifier<'_>, &mut Cursor<'_>) -> Result<T, xdr::XdrError>,
+    ) -> Result<T, RpcCallError> {
         let mut results = Some(results);
         let (mut lost, mut silent) = (0, 0);
         loop {
             let start = Instant::now();
-            let done = match self.submit(&call, start + self.timeout) {
-                Ok(()) => self.receive(&call, start, &mut results),
+            let done = match self.submit(call, start + self.timeout) {
+                Ok(()) => self.receive(call, start, &mut results),
                 Err(error) => Err(error),
             };
             match &done {
@@ -470,8 +494,8 @@ impl<'t> RpcClient<'t> {
     }
 }
 
-/// Reads the header of a Reply, and then the results.
-fn read<'a, T>(
+/// Reads the header of a Reply, and then the results, for which it lends the verifier.
+pub(super) fn read<'a, T>(
     cursor: &mut Cursor<'a>,
     results: impl FnOnce(&Verifier<'a>, &mut Cursor<'a>) -> Result<T, xdr::XdrError>,
 ) -> Result<T, RpcCallError> {
@@ -507,7 +531,7 @@ fn written(xid: Xid, cred: Credential<'_>, procedure: &ProcedureCall<'_>) -> Enc
     encoder
 }
 
-fn no_verifier<'a>() -> Verifier<'a> {
+pub(super) fn no_verifier<'a>() -> Verifier<'a> {
     Verifier::None(NoneVerifier { body: StartTls::default() })
 }
 

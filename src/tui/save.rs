@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use crate::analysis::names::{FileNames, Filehandles};
 use crate::filter::{Filter, FilterRunner};
 use crate::output::LineView;
-use crate::output::pcapng_export::FrameFile;
+use crate::output::pcapng_export::{FrameFile, FrameTotals};
 use crate::output_file::{OutputError, OutputErrorKind, OutputFile};
 use crate::source::{CaptureSource, reason};
 
@@ -163,7 +163,7 @@ pub(super) fn save(
             });
         }
     }
-    let (file, too_late) = file.finish().map_err(unwritten)?;
+    let (file, FrameTotals { too_late, .. }) = file.finish().map_err(unwritten)?;
     file.commit().map_err(told)?;
     let mut text = format!("saved {saved} Transaction{} to {name}", if saved == 1 { "" } else { "s" });
     if let SaveSelection::These(these) = what

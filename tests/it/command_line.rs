@@ -258,6 +258,44 @@ fn a_locale_without_unicode_gets_ascii() {
     assert!(!output.stdout.is_ascii());
 }
 
+/// The subcommands that a help lists.
+fn subcommands(help: &str) -> Vec<String> {
+    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let lines = lines.take_while(|line| line.starts_with("  "));
+    let first =
+        lines.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
+    first.filter(|name| *name != "help").map(str::to_owned).collect()
+}
+
+#[test]
+fn the_help_has_the_characters_of_the_locale() {
+    let help = |command: &[&str], locale: &str| {
+        let output = program(command).env("LC_ALL", locale).output().unwrap();
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    let mut pages = vec![Vec::new()];
+    let mut at = 0;
+    while let Some(page) = pages.get(at).cloned() {
+        let command: Vec<&str> = page.iter().map(String::as_str).collect();
+        for option in ["-h", "--help"] {
+            let text = help(&[&command[..], &[option]].concat(), "C");
+            assert!(text.is_ascii() && text.contains("Usage:"), "{command:?} {option}: {text}");
+        }
+        let names = subcommands(&help(&[&command[..], &["-h"]].concat(), "C.UTF-8"));
+        pages.extend(names.into_iter().map(|name| [&page[..], &[name]].concat()));
+        at += 1;
+    }
+    assert!(pages.len() > 12, "{pages:?}");
+    assert!(help(&["replay"], "C").is_ascii());
+    // Nothing else differs, and no character is lost.
+    let unicode = help(&["--help"], "C.UTF-8");
+    assert!(unicode.contains("\u{2190}4.2: a callback") && unicode.contains("reply\u{d7}2:"));
+    let replaced = [("\u{2190}", "<-"), ("\u{2192}", "->"), ("\u{d7}", "x"), ("\u{2026}", "~")]
+        .into_iter()
+        .fold(unicode, |text, (from, to)| text.replace(from, to));
+    assert_eq!(help(&["--help"], "C"), replaced);
+}
+
 #[test]
 fn times_are_iso_8601_where_that_is_asked_for() {
     let lines = run(&["-t", "iso", "-c", "1", "--summary", "none", "captures/rxe-v42.pcap"]);

@@ -10,7 +10,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::{Value, json};
 
-use super::captures;
+use super::captures::{self, Temporary};
 use super::program::{self, Transaction, nanoseconds};
 
 use crate::skipped::{skip, skip_without};
@@ -107,6 +107,7 @@ fn transaction_row(line: &Value) -> BTreeMap<String, Value> {
         "client_port",
         "server",
         "server_port",
+        "vni",
         "direction",
         "xid",
         "program",
@@ -125,6 +126,9 @@ fn transaction_row(line: &Value) -> BTreeMap<String, Value> {
     ] {
         row.insert(key.to_owned(), line[key].clone());
     }
+    let vlan_ids =
+        line["vlan_ids"].as_array().map(|ids| ids.iter().map(Value::to_string).collect::<Vec<_>>());
+    row.insert("vlan_ids".into(), vlan_ids.map_or(Value::Null, |ids| json!(ids.join(","))));
     row.insert("done".into(), json!(line.get("done") == Some(&Value::Bool(true))));
     for side in ["call", "reply"] {
         let message = &line[side];
@@ -276,6 +280,51 @@ fn procedures_of_nfsv3_are_operations_of_their_own() {
         (&write["offset"], &write["status"], &write["position"]),
         (&json!(0), &json!("NFS3_OK"), &json!(0))
     );
+}
+
+/// A frame of Ethernet with tags behind its addresses.
+fn tagged(bytes: &[u8], tags: &[u8]) -> Vec<u8> {
+    [&bytes[..12], tags, &bytes[12..]].concat()
+}
+
+/// IEEE 802.1Q section 9.6, RFC 7348 section 5: two tags around a frame in VXLAN, of which the inner frame has one, too.
+#[test]
+fn the_tables_name_the_virtual_network() {
+    let folder = Folder::new("export-networks");
+    let plain = crate::tunnels::only_ip("rxe-v42-deleg");
+    let cases = [
+        (
+            "tags",
+            crate::tunnels::wrapped(&plain, |bytes, _| tagged(bytes, &[0x88, 0xa8, 0, 7, 0x81, 0, 0, 5])),
+            json!("7,5"),
+            Value::Null,
+        ),
+        (
+            "vxlan",
+            crate::tunnels::wrapped(&plain, |bytes, n| {
+                crate::tunnels::vxlan(&tagged(bytes, &[0x81, 0, 0, 6]), n + 4)
+            }),
+            json!("6"),
+            json!(100),
+        ),
+    ];
+    for (name, frames, vlan_ids, vni) in cases {
+        let file = Temporary::new(&format!("{name}.pcap"), &crate::tunnels::pcap(&frames));
+        let capture = file.path().to_owned();
+        export(&folder.tables(), std::slice::from_ref(&capture));
+        for kind in ["transactions", "connections"] {
+            let rows = table(&folder.tables(), kind, &capture);
+            assert!(!rows.is_empty());
+            for row in rows {
+                assert_eq!((&row["vlan_ids"], &row["vni"]), (&vlan_ids, &vni), "{name}: {kind}");
+            }
+        }
+        let csv = program::output(&capture, &["-T", "csv"]);
+        let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let at = lines.next().unwrap().iter().position(|column| *column == "nfsrdma.vlan_id").unwrap();
+        let outermost = vlan_ids.as_str().unwrap().split(',').next();
+        assert!(lines.all(|cells| cells.get(at).copied() == outermost), "{csv}");
+    }
 }
 
 #[test]

@@ -92,7 +92,25 @@ fn the_list_says_what_the_call_waits_for() {
     let lines = lines(&["-l", "--pending", "1"], "list.pcap");
     let line = lines.iter().find(|line| line.contains("pending")).unwrap();
     assert!(line.contains("READ /data/w/s2k 0+4096"), "{line}");
-    assert!(line.ends_with("pending: data out 2.0K, slot 0"), "{line}");
+    assert!(line.ends_with("pending: data out 1.95 KiB, slot 0"), "{line}");
+}
+
+/// Without `-l` lines wait for late copies: what their Replies say of files is known before.
+#[test]
+fn a_call_in_flight_has_the_path_that_its_line_has() {
+    for arguments in [&["--pending", "0.2"][..], &["--pending", "0.2", "-l"]] {
+        let lines = json(arguments, "paths.pcap");
+        let path = |kind: &str| {
+            let of_kind = |line: &&Value| line["kind"] == kind && line["xid"] == XID;
+            lines.iter().find(of_kind).map(|line| line["path"].clone())
+        };
+        assert_eq!(path("pending"), Some("/data/w/s2k".into()), "{arguments:?}");
+        assert_eq!(path("pending"), path("transaction"), "{arguments:?}");
+    }
+    let list = self::lines(&["--pending", "0.2"], "paths-list.pcap");
+    let labels: Vec<_> = list.iter().filter(|line| line.contains(XID)).collect();
+    assert_eq!(labels.len(), 2, "{labels:?}");
+    assert!(labels.iter().all(|line| line.contains("READ /data/w/s2k 0+4096")), "{labels:?}");
 }
 
 #[test]

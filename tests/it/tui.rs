@@ -246,7 +246,7 @@ fn a_server_that_hangs_is_on_the_first_screen_within_two_seconds() {
     assert!(line.contains("conn 1") && line.contains("0xb38df27d"), "{line}");
     // The Reply ends it.
     wire.send("rxe-v42", |player| player.send(593..600));
-    terminal.wait("w/s2k 0+4096 got 2000 eof");
+    terminal.wait("/s2k 0+4096 got 2000 eof");
     // What is in flight is looked at four times per second.
     let answered = Instant::now();
     while terminal.screen().contains("No reply for") {
@@ -382,7 +382,7 @@ fn an_interface_that_goes_down_is_reported() {
     let Some(terminal) = Terminal::run("down", &command) else { return };
     terminal.wait("none yet");
     wire.send("rxe-v42", |player| player.send(0..600));
-    terminal.wait("w/s2k 0+4096 got 2000");
+    terminal.wait("/s2k 0+4096 got 2000");
     wire.set(RECEIVER, "down");
     let down = Instant::now();
     let screen = terminal.wait("nfs1: the interface is down; nothing is captured until it is up again");

@@ -35,7 +35,7 @@ fn udp(port: u16, length: usize) -> Vec<u8> {
 }
 
 /// Puts a frame into a tunnel: its bytes, and how many there were on the wire.
-type Wrap = fn(&[u8], usize) -> Vec<u8>;
+pub(crate) type Wrap = fn(&[u8], usize) -> Vec<u8>;
 
 fn gre(header: &[u8], inside: &[u8], length: usize) -> Vec<u8> {
     ipv4(47, 0x4000, &[header, inside].concat(), header.len() + length)
@@ -72,7 +72,7 @@ const TUNNELS: [(&str, Wrap); 13] = [
     }),
 ];
 
-fn vxlan(inside: &[u8], length: usize) -> Vec<u8> {
+pub(crate) fn vxlan(inside: &[u8], length: usize) -> Vec<u8> {
     let length = VXLAN.len() + length;
     ipv4(17, 0x4000, &[&udp(4789, length), &VXLAN[..], inside].concat(), 8 + length)
 }
@@ -93,7 +93,7 @@ pub(crate) fn pcap(frames: &[Kept]) -> Vec<u8> {
     file
 }
 
-fn wrapped(frames: &[Kept], wrap: Wrap) -> Vec<Kept> {
+pub(crate) fn wrapped(frames: &[Kept], wrap: Wrap) -> Vec<Kept> {
     let wrap = |kept: &Kept| {
         let bytes = wrap(&kept.bytes, kept.length as usize);
         let added = (bytes.len() - kept.bytes.len()) as u32;
@@ -117,7 +117,7 @@ fn transactions(name: &str, frames: &[Kept]) -> Vec<program::Transaction> {
     transactions
 }
 
-fn only_ip(name: &str) -> Vec<Kept> {
+pub(crate) fn only_ip(name: &str) -> Vec<Kept> {
     frames(name).into_iter().filter(|kept| kept.bytes[12..14] == [0x08, 0x00]).collect()
 }
 

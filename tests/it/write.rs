@@ -264,6 +264,33 @@ fn the_frames_of_as_many_lines_are_written_as_are_shown() {
     assert!(ten[5].1[0].starts_with("Transaction 1, connection 1: Call of NULL"), "{ten:?}");
 }
 
+/// As `editcap` does; the count is that of the capture readers.
+#[test]
+fn the_number_of_written_frames_is_said_on_standard_error() {
+    let capture = captures::path("rxe-v42");
+    for (more, frames_at_least) in
+        [(&[][..], 1_000), (&["--view", "frames"], 1_978), (&["-Y", "nfs.opcode == 999"], 1)]
+    {
+        let file = Temporary::new("count-said.pcapng", b"");
+        let to = file.path().to_string_lossy().into_owned();
+        let output = run(&[&["-w", &to], more].concat(), &capture, Stdio::null());
+        let count = frames(file.path()).len();
+        assert!(count >= frames_at_least, "{more:?}: {count}");
+        let digits = match count {
+            1_000.. => format!("{},{:03}", count / 1_000, count % 1_000),
+            _ => count.to_string(),
+        };
+        let expected = format!("nfsrdma-inspect: wrote {digits} frames to {to}\n");
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), expected);
+        let quiet = run(&[&["-q", "-w", &to], more].concat(), &capture, Stdio::null());
+        assert_eq!(String::from_utf8(quiet.stderr).unwrap(), "");
+    }
+    let piped = run(&["-w", "-", "--view", "frames"], &capture, Stdio::null());
+    let said = String::from_utf8(piped.stderr).unwrap();
+    assert_eq!(said, "nfsrdma-inspect: wrote 1,978 frames to standard output\n");
+    assert_eq!(frames(Temporary::new("count-piped.pcapng", &piped.stdout).path()).len(), 1_978);
+}
+
 #[test]
 fn a_pipe_is_as_good_as_a_file_while_there_is_room() {
     let capture = captures::path("rxe-v42");

@@ -24,7 +24,7 @@ use super::reliable_connection::{ObservedPathMtu, Requests};
 use super::reorder_buffer::ReorderBuffer;
 use super::setup::{ConnectionSetUp, NegotiatedParameters, Peer};
 use super::slab_limit;
-use super::transaction::{ConnectionName, ConnectionTransport, Endpoint};
+use super::transaction::{CallDirection, ConnectionName, ConnectionTransport, Endpoint};
 
 /// The packets of one direction: from an address to a queue pair at another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -174,6 +174,13 @@ impl FlowConnection {
             // A mirror may show the tags of one direction only.
             tenant: if client.tenant == Tenant::NONE { server.tenant } else { client.tenant },
         }
+    }
+
+    /// Its name, and the direction of a Transaction of `requester`.
+    pub(super) fn place_of(&self, requester: ConnectionSide) -> (ConnectionName, CallDirection) {
+        let client = self.client().unwrap_or(requester);
+        let direction = if client == requester { CallDirection::Forward } else { CallDirection::Reverse };
+        (self.name(client), direction)
     }
 
     /// What is known of it, once it has a number.

@@ -64,9 +64,16 @@ struct Gap {
     is_proven: bool,
 }
 
-/// How long, in nanoseconds of the capture's clock, a gap is believed: beyond any ACK timeout with its retries. What is
-/// missing was not captured, and no acknowledgement tells.
-const LONGEST: u64 = 16_000_000_000;
+/// Nanoseconds of the unit of Local ACK Timeout, 4.096 µs (InfiniBand Architecture Specification volume 1, section 9.7.6.1.3).
+const ACK_TIMEOUT_UNIT: u64 = 4_096;
+/// The largest Local ACK Timeout that is in use: 2^20 units are 4.3 s. The field has 5 bits, and 31 stands for 2.4 hours.
+const ACK_TIMEOUT_EXPONENT: u32 = 20;
+/// The most retries of a packet: the counter has 3 bits (section 9.9.2.1.1).
+const RETRIES: u64 = 7;
+
+/// How long, in nanoseconds of the capture's clock, a gap is believed: until the last retry after ACK timeouts, 4.096 µs × 2^20 × 7 =
+/// 30.06 s. What is missing then was not captured, and no acknowledgement tells.
+const LONGEST: u64 = (ACK_TIMEOUT_UNIT << ACK_TIMEOUT_EXPONENT) * RETRIES;
 
 /// Packets that one direction lost, or sent again.
 #[derive(Clone, Copy, Debug, Default)]
@@ -335,6 +342,18 @@ mod tests {
         assert!(!delivery.has_proven_gap());
         delivery.acknowledge(13);
         assert_eq!(arrive(&mut delivery, &[(13, 3)]), [PacketOutcome::Accepted]);
+    }
+
+    /// InfiniBand Architecture Specification volume 1, section 9.7.6.1.3: 4.096 µs × 2^20 = 4.294967296 s, and up to 7 retries.
+    #[test]
+    fn the_last_retry_after_the_longest_ack_timeout_recovers() {
+        let mut delivery = Delivery::default();
+        arrive(&mut delivery, &[(10, 1), (12, 2)]);
+        let retries: Vec<_> = (1..=7).map(|retry| (12, 2 + retry * 4_294_967_296)).collect();
+        assert_eq!(arrive(&mut delivery, &retries), [PacketOutcome::Refused; 7]);
+        delivery.refuse(11, at(retries[6].1));
+        let until = retries[6].1;
+        assert_eq!(arrive(&mut delivery, &[(11, until)]), [recovered(2, until)]);
     }
 
     #[test]

@@ -92,7 +92,7 @@ use setup::SetUps;
 use stream::protocol::Protocol;
 use stream::table::TcpConversationTable;
 pub use stream::table::TcpSegmentNumbers;
-use transaction::{CallDirection, RpcMessageKind};
+use transaction::RpcMessageKind;
 use transaction_table::{TransactionEntry, TransactionTable};
 
 /// Bounds of the state that a flow keeps, and what it keeps beyond need.
@@ -356,6 +356,7 @@ impl Flow {
         if self.meanings.is_empty() {
             self.meanings.push(meaning);
         }
+        self.name_connections();
         meaning
     }
 
@@ -466,7 +467,7 @@ impl Flow {
         self.ledger.lone_headers.of(frame)
     }
 
-    /// A Transaction that has not been given out yet.
+    /// A Transaction that has not been given out yet. It has no index, and its connection is named as far as it is known.
     pub fn transaction(&self, key: TransactionKey) -> Option<&Transaction> {
         self.ledger.get(key).map(|entry| &entry.transaction)
     }
@@ -708,11 +709,8 @@ impl Flow {
                 transaction.reply.is_none(),
                 transaction.index,
             );
-            let client = connection.client().unwrap_or(entry.requester);
-            let is_forward = client == entry.requester;
-            entry.transaction.direction =
-                if is_forward { CallDirection::Forward } else { CallDirection::Reverse };
-            entry.transaction.connection = connection.name(client);
+            let place = connection.place_of(entry.requester);
+            (entry.transaction.connection, entry.transaction.direction) = place;
             entry.transaction.ack_timeout_ns =
                 connection.terms.as_ref().and_then(|terms| terms.ack_timeout_ns);
         }

@@ -8,7 +8,7 @@ use crate::frame::{FrameNumber, Timestamp};
 
 use super::chunk::Chunk;
 use super::transaction::{CallDirection, ConnectionName, Transaction};
-use super::{EvictedState, Flow, PacketMeta, TransactionKey};
+use super::{EvictedState, Flow, FrameKind, PacketMeta, TransactionKey};
 
 /// What an unanswered Transaction has come to so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub enum PendingPhase {
 pub struct PendingCall<'f> {
     /// Its key in the flow.
     pub key: TransactionKey,
-    /// The Transaction so far. Its index, connection and direction are not known before it is over.
+    /// The Transaction so far. Its index is not known before it is over.
     pub transaction: &'f Transaction,
     /// The connection it went over.
     pub connection: ConnectionName,
@@ -79,20 +79,32 @@ impl Flow {
     pub fn pending(&self) -> impl Iterator<Item = PendingCall<'_>> {
         self.ledger.open_entries().filter_map(|(key, entry)| {
             let call = entry.transaction.call.as_ref()?;
-            let connection = self.connections.get(entry.connection)?;
-            let client = connection.client().unwrap_or(entry.requester);
-            let direction =
-                if client == entry.requester { CallDirection::Forward } else { CallDirection::Reverse };
+            let (connection, direction) = self.connections.get(entry.connection)?.place_of(entry.requester);
             Some(PendingCall {
                 key,
                 transaction: &entry.transaction,
-                connection: connection.name(client),
+                connection,
                 direction,
                 since: call.time,
                 first_frame: call.frames.first().copied().unwrap_or_default(),
                 copies: call.copies,
             })
         })
+    }
+
+    /// Names the connections of the Transactions of which the last frame completed messages, as far as they are known yet: views of
+    /// frames show them before they are given out.
+    #[inline]
+    pub(super) fn name_connections(&mut self) {
+        for meaning in &self.meanings {
+            if let FrameKind::Message { key, .. } | FrameKind::MessageAgain { key, .. } = *meaning
+                && let Some(entry) = self.ledger.get_mut(key)
+                && let Some(connection) = self.connections.get(entry.connection)
+            {
+                let place = connection.place_of(entry.requester);
+                (entry.transaction.connection, entry.transaction.direction) = place;
+            }
+        }
     }
 
     /// Open Transactions take too much memory: gives up the oldest, but for the newest.

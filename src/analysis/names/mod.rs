@@ -20,7 +20,6 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use clap::ValueEnum;
-use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind, Transaction};
 use nfsrdma_dissectors::flow::{Flow, FrameKind};
@@ -28,7 +27,7 @@ use nfsrdma_dissectors::flow::{Flow, FrameKind};
 use crate::memory::Memory;
 
 use filename_tokens::FilenameTokens;
-use store::{FileNameStore, FileNodeId, PathComponent};
+use store::{FileNameStore, FileNodeId, Host, PathComponent};
 
 /// The name of every field that is a filehandle.
 pub const FILEHANDLE: &str = "nfs.fhandle";
@@ -232,13 +231,14 @@ impl FileNames {
 }
 
 /// The server that the filehandles of a Transaction belong to. A callback comes from it.
-fn server(transaction: &Transaction, facts: &RpcSummary) -> Address {
+fn server(transaction: &Transaction, facts: &RpcSummary) -> Host {
     let is_callback = facts.program.is_some_and(|program| program.is_transient());
     let name = &transaction.connection;
-    match is_callback == (transaction.direction == CallDirection::Reverse) {
+    let address = match is_callback == (transaction.direction == CallDirection::Reverse) {
         true => name.server.address,
         false => name.client.address,
-    }
+    };
+    Host { address, tenant: name.tenant }
 }
 
 /// Writes a filehandle without a name.

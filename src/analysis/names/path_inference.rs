@@ -2,13 +2,12 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::decode::{CallOperation, RpcSummary};
 use nfsrdma_dissectors::nfs::v4;
 use nfsrdma_dissectors::rpc::Program;
 
 use super::filename_tokens::{FilenameSpan, FilenameTokens, OperationTokens};
-use super::store::{FileNameStore, FileNodeId};
+use super::store::{FileNameStore, FileNodeId, Host};
 use super::{Filehandles, PathRanges, ResolvedPaths, UNKNOWN, path};
 
 /// The status of a name that is not there: NFSERR_NOENT, NFS3ERR_NOENT and NFS4ERR_NOENT alike.
@@ -49,7 +48,7 @@ pub(super) struct FilenameWalk<'n> {
     pub(super) call: &'n FilenameTokens,
     pub(super) reply: &'n FilenameTokens,
     pub(super) told: &'n mut ResolvedPaths,
-    pub(super) server: Address,
+    pub(super) server: Host,
     /// Whether the Reply is heard.
     pub(super) learns: bool,
 }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use nfsrdma_dissectors::address::Address;
+use nfsrdma_dissectors::address::{Address, Tenant};
 
 /// What a node takes beside its names and its handle, in the tables too.
 const NODE: usize = 256;
@@ -52,9 +52,9 @@ struct FileNode {
     origin: FileOrigin,
     /// The name that LINK gave it later.
     other: Option<FileDirEntry>,
-    /// Its filehandle behind the address of its server.
+    /// Its filehandle behind the key of its server.
     key: Option<Arc<[u8]>>,
-    /// The address alone, of the root of a server.
+    /// The key of a server alone, of its root.
     root_key: Option<Arc<[u8]>>,
     /// The filehandles that it has on data servers, which a layout gave (RFC 8881 section 13.3).
     layout_keys: Vec<Arc<[u8]>>,
@@ -110,12 +110,21 @@ pub(super) struct FileNameStore {
     pub(super) forgotten: u64,
 }
 
-/// Length of an address in a key: its kind and 16 bytes.
-const ADDRESS: usize = 17;
+/// A server: equal addresses in different virtual networks are different hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Host {
+    pub(super) address: Address,
+    pub(super) tenant: Tenant,
+}
 
-fn address_key(server: Address, key: &mut Vec<u8>) {
+/// Bytes of an address in a key: its kind, and at most 16.
+const ADDRESS: usize = 17;
+/// Bytes of a host in a key: the address, the network of a tunnel, and two VLAN identifiers.
+const HOST: usize = ADDRESS + 8;
+
+fn host_key(server: Host, key: &mut Vec<u8>) {
     key.clear();
-    match server {
+    match server.address {
         Address::Unknown => key.push(0),
         Address::Ip(IpAddr::V4(address)) => {
             key.push(4);
@@ -131,6 +140,10 @@ fn address_key(server: Address, key: &mut Vec<u8>) {
         }
     }
     key.resize(ADDRESS, 0);
+    let network = server.tenant.network_identifier().map_or(0, |identifier| identifier + 1);
+    key.extend_from_slice(&network.to_be_bytes());
+    key.extend(server.tenant.vlan_ids().flat_map(u16::to_be_bytes));
+    key.resize(HOST, 0);
 }
 
 /// The key of a filehandle that a layout gave. The data server that it is for has an address of its own, which only its device
@@ -138,7 +151,7 @@ fn address_key(server: Address, key: &mut Vec<u8>) {
 fn layout_key(handle: &[u8], key: &mut Vec<u8>) {
     key.clear();
     key.push(0xff);
-    key.resize(ADDRESS, 0);
+    key.resize(HOST, 0);
     key.extend_from_slice(handle);
 }
 
@@ -293,9 +306,9 @@ impl FileNameStore {
     }
 
     /// The file of this filehandle.
-    pub(super) fn find(&self, server: Address, handle: &[u8]) -> Option<FileNodeId> {
-        let mut key = Vec::with_capacity(ADDRESS + handle.len());
-        address_key(server, &mut key);
+    pub(super) fn find(&self, server: Host, handle: &[u8]) -> Option<FileNodeId> {
+        let mut key = Vec::with_capacity(HOST + handle.len());
+        host_key(server, &mut key);
         key.extend_from_slice(handle);
         let find = |key: &[u8]| self.by_handle.get(key).copied().filter(|id| self.get(*id).is_some());
         find(&key).or_else(|| {
@@ -318,8 +331,8 @@ impl FileNameStore {
     }
 
     /// The same; one that is not known yet is from now on.
-    pub(super) fn handle(&mut self, server: Address, handle: &[u8]) -> FileNodeId {
-        address_key(server, &mut self.key);
+    pub(super) fn handle(&mut self, server: Host, handle: &[u8]) -> FileNodeId {
+        host_key(server, &mut self.key);
         self.key.extend_from_slice(handle);
         if let Some(id) = self.by_handle.get(self.key.as_slice()).copied()
             && self.get(id).is_some()
@@ -336,7 +349,7 @@ impl FileNameStore {
         }
         let id = self.insert();
         // Making room asked for other keys.
-        address_key(server, &mut self.key);
+        host_key(server, &mut self.key);
         self.key.extend_from_slice(handle);
         self.set_key(id);
         id
@@ -354,7 +367,7 @@ impl FileNameStore {
     }
 
     /// The root of a server of NFSv4.
-    pub(super) fn root(&mut self, server: Address) -> FileNodeId {
+    pub(super) fn root(&mut self, server: Host) -> FileNodeId {
         let id = self.handle(server, &[]);
         if self.get(id).is_some_and(|node| node.root_key.is_none()) {
             self.change(id, |node| {
@@ -366,7 +379,7 @@ impl FileNameStore {
     }
 
     /// What MOUNT gave for a path.
-    pub(super) fn mount(&mut self, server: Address, handle: &[u8], path: &[u8]) {
+    pub(super) fn mount(&mut self, server: Host, handle: &[u8], path: &[u8]) {
         let id = self.handle(server, handle);
         self.unseat(id);
         self.change(id, |node| node.origin = FileOrigin::Root(path.into()));
@@ -406,8 +419,8 @@ impl FileNameStore {
     }
 
     /// The server says that the filehandle of `id` is this. Gives the node that has it from now on.
-    pub(super) fn bind(&mut self, id: FileNodeId, server: Address, handle: &[u8]) -> FileNodeId {
-        address_key(server, &mut self.key);
+    pub(super) fn bind(&mut self, id: FileNodeId, server: Host, handle: &[u8]) -> FileNodeId {
+        host_key(server, &mut self.key);
         self.key.extend_from_slice(handle);
         let known =
             self.by_handle.get(self.key.as_slice()).copied().filter(|known| self.get(*known).is_some());
@@ -505,7 +518,7 @@ impl FileNameStore {
 
     /// The filehandle of a node.
     pub(super) fn handle_of(&self, id: FileNodeId) -> Option<&[u8]> {
-        self.get(id)?.key.as_ref()?.get(ADDRESS..)
+        self.get(id)?.key.as_ref()?.get(HOST..)
     }
 
     /// The way up from a file. Each step comes with the node that it is about.

@@ -4,9 +4,15 @@ use std::net::IpAddr;
 
 use super::*;
 use crate::testing;
+use nfsrdma_dissectors::address::{Address, Tenant};
 
-const SERVER: Address = Address::Ip(IpAddr::V4(std::net::Ipv4Addr::new(10, 9, 0, 1)));
-const OTHER: Address = Address::Ip(IpAddr::V4(std::net::Ipv4Addr::new(10, 9, 0, 7)));
+const SERVER: Host = host(1);
+const OTHER: Host = host(7);
+
+const fn host(number: u8) -> Host {
+    let address = Address::Ip(IpAddr::V4(std::net::Ipv4Addr::new(10, 9, 0, number)));
+    Host { address, tenant: Tenant::NONE }
+}
 
 /// A store with room for some thousand files.
 fn store() -> FileNameStore {
@@ -111,6 +117,56 @@ fn servers_have_handles_of_their_own() {
     let (mut store, _) = known();
     let id = store.handle(OTHER, b"F");
     assert_eq!(text(&store, id), format!("0x{:08x}", hash(b"F")));
+}
+
+/// IEEE 802.1Q section 9.6, RFC 7348 section 5: tenants may have equal addresses.
+#[test]
+fn servers_of_equal_addresses_in_different_networks_have_handles_of_their_own() {
+    let (mut store, _) = known();
+    let vlan = Tenant::NONE.with_vlan(5);
+    let tenants = [
+        vlan,
+        Tenant::NONE.with_vlan(6),
+        vlan.with_vlan(6),
+        Tenant::network(0),
+        Tenant::network(5),
+        Tenant::network(5).with_vlan(5),
+    ];
+    let names = |at: usize| format!("dir{at}").into_bytes();
+    for (at, tenant) in tenants.into_iter().enumerate() {
+        let server = Host { tenant, ..SERVER };
+        assert_eq!(store.find(server, b"F"), None, "{tenant}");
+        let root = store.root(server);
+        let file = store.child(root, &names(at));
+        store.bind(file, server, b"F");
+    }
+    for (at, tenant) in tenants.into_iter().enumerate() {
+        let id = store.find(Host { tenant, ..SERVER }, b"F").unwrap();
+        assert_eq!(text(&store, id), format!("/dir{at}"));
+    }
+    assert_eq!(named(&store, b"F"), "/d/f");
+    store.check();
+}
+
+#[test]
+fn a_tenant_learns_nothing_from_another() {
+    let transactions = testing::transactions("rxe-v42.pcap");
+    let paths = |tenant_of: fn(usize) -> Tenant| {
+        let mut names = FileNames::default();
+        let told = transactions.iter().enumerate().map(|(at, transaction)| {
+            let mut transaction = transaction.clone();
+            transaction.connection.tenant = tenant_of(at);
+            transaction.read(|reading| names.learn(&transaction, reading, &reading.facts()));
+            String::from_utf8_lossy(names.about().path.unwrap_or_default()).into_owned()
+        });
+        told.collect::<Vec<_>>()
+    };
+    let one = paths(|_| Tenant::NONE.with_vlan(7));
+    assert_eq!(one, paths(|_| Tenant::NONE));
+    assert!(one.iter().any(|path| path == "/data/w/s64k"), "{one:?}");
+    // Each Transaction from another tenant: only what its own Call and Reply say is known.
+    let apart = paths(|at| Tenant::network(at as u32));
+    assert!(apart.iter().all(|path| path != "/data/w/s64k"), "{apart:?}");
 }
 
 #[test]

@@ -9,8 +9,9 @@ use super::compile;
 use super::run::{RunOptionArgs, replay};
 use super::server::ServerArgs;
 use crate::cli::ExitStatus;
+use crate::cli::dialect::DialectArgs;
+use crate::cli::memory::MemoryArgs;
 use crate::cli::record_reader::is_trace;
-use crate::memory::Memory;
 use crate::replay::seed::SeedMode;
 
 /// What people may want to do, for the help.
@@ -30,6 +31,12 @@ pub(super) struct AllArgs {
 
     #[command(flatten)]
     how: RunOptionArgs,
+
+    #[command(flatten)]
+    memory: MemoryArgs,
+
+    #[command(flatten)]
+    dialect: DialectArgs,
 }
 
 /// The arguments of all steps, where no subcommand names one.
@@ -63,9 +70,10 @@ impl Args for AllSteps {
 /// Does all steps.
 pub(super) fn run(args: &AllArgs) -> Result<ExitStatus> {
     let how = if args.server.into_existing { SeedMode::Complete } else { SeedMode::Make };
+    let memory = args.memory.plan([&args.file], 1)?;
     if is_trace(&args.file) {
         return replay(&args.file, &args.file, &args.server, &args.how, how);
     }
-    let trace = compile::passing(&args.file, &Memory::default(), None)?;
+    let trace = compile::passing(&args.file, &memory, args.dialect.named())?;
     replay(&args.file, trace.path(), &args.server, &args.how, how)
 }

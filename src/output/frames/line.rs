@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use crate::output::style::{Style, StyledText, TerminalStyle, fit_words};
 use crate::output::units::TimeFormat;
 
-/// How wide the columns are; what is longer pushes the rest to the right.
+/// How wide the columns are; what is longer pushes the rest to the right, addresses in a pipe those of the
+/// lines behind it, too.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FrameColumnWidths {
     pub(super) number: usize,
@@ -23,6 +24,11 @@ impl FrameColumnWidths {
             Some(..120) => Self { number: 5, time: time.width(), address: 9, protocol: 6, length: 5 },
             _ => Self { number: 7, time: time.width(), address: 15, protocol: 8, length: 6 },
         }
+    }
+
+    /// Widens the columns of addresses, if one of these has no room.
+    pub(super) fn make_room(&mut self, source: &str, destination: &str) {
+        self.address = self.address.max(source.len()).max(destination.len());
     }
 }
 

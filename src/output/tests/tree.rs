@@ -103,6 +103,17 @@ fn frames_with_the_messages_that_they_complete() {
     insta::assert_snapshot!(frame_trees("rxe-v3.pcap", 25..=28));
 }
 
+/// The Reply 0x53c00cfc was sent five times. Its client took the copy in frame 1496 (tshark -Y 'frame.number == 1496' -T fields
+/// -e frame.time_utc).
+#[test]
+fn a_message_ends_with_the_copy_that_was_delivered() {
+    let sent = "Reply: 5 frames from 1213 to 1496, 2026-11-21 03:13:39.580948620 UTC";
+    let text = transactions("rxe-v42-loss.pcap");
+    let one = text.iter().find(|transaction| transaction.xid.0 == 0x53c0_0cfc).unwrap();
+    let text = tree_of(one, TerminalStyle::pipe(), &EmptyFrameStore);
+    assert!(text.contains(&format!("{sent}, delivered 2026-11-21 03:13:40.174516520 UTC, ")), "{text}");
+}
+
 #[test]
 fn what_is_whole_is_shown_to_its_last_byte() {
     for name in ["rxe-v3.pcap", "rxe-v42.pcap", "rxe-v40-deleg.pcap", "rxe-v42-krb5.pcap.gz"] {

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind, ChunkSegment};
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, ConnectionName, ConnectionTransport, Endpoint, LostCopy, MessageRecord, RpcMessageKind,
-    Transaction,
+    CallDirection, ConnectionName, ConnectionTransport, DeliveryEvidence, Endpoint, LostCopy, MessageRecord,
+    RpcMessageKind, Transaction,
 };
 use nfsrdma_dissectors::flow::{Flow, FrameKind, LoneHeader, MpaCounts, observe_segment};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber};
@@ -291,8 +291,15 @@ impl TreeView {
             copies => format!(", sent {copies} times"),
         };
         let time = DateTimeUtc(CalendarTime::of(message.time));
+        // A copy that was refused is over earlier than the message.
+        let end = match message.end_time == message.time {
+            true => String::new(),
+            false => {
+                format!("{} {}", ended(message.delivered), DateTimeUtc(CalendarTime::of(message.end_time)))
+            }
+        };
         let (numbers, length) = (FrameNumberList(&message.frames), message.length);
-        let text = format_args!("{name}: {numbers}, {time}, {length} bytes{copies}");
+        let text = format_args!("{name}: {numbers}, {time}{end}, {length} bytes{copies}");
         self.lines.push(heading(1, self.screen.styles.layer, text));
         for number in message.frames.iter().take(HEADERS) {
             if let Some(frame) = frames.frame(*number) {
@@ -395,6 +402,14 @@ impl TreeView {
             line.origin = rpc;
             self.lines.push(line);
         }
+    }
+}
+
+/// What stands before the end of a message.
+fn ended(delivered: DeliveryEvidence) -> &'static str {
+    match delivered {
+        DeliveryEvidence::Acknowledged => ", delivered",
+        DeliveryEvidence::Assumed => " to",
     }
 }
 

@@ -211,7 +211,7 @@ mod tests {
         let plain = field("nfs.x", "x", FieldKind::Unsigned);
         assert_eq!(written(&plain, FieldValue::Unsigned(65_536)), "65536");
         let count = field("nfs.count4", "count", FieldKind::Unsigned);
-        assert_eq!(written(&count, FieldValue::Unsigned(65_536)), "65536 (64K)");
+        assert_eq!(written(&count, FieldValue::Unsigned(65_536)), "65536 (64 KiB)");
         assert_eq!(written(&count, FieldValue::Unsigned(2_000)), "2000");
         assert_eq!(written(&count, FieldValue::Unsigned(u64::MAX)), "18446744073709551615 (to the end)");
         let handle = field("rpcordma.rdma_handle", "handle", FieldKind::Hex(8));

@@ -1,8 +1,9 @@
 //! The containment of a run: the one check that every Call passes before it is sent.
 //!
 //! A trace is hostile input, and so is a Reply. [`Containment::admit`] reads the finished Call, after substitution and as the
-//! server will read it, and is the only constructor of [`ContainedCall`]. [`ContainedTransport`] and [`ContainedRpcClient`] send
-//! nothing else. A Call passes if it can be decoded to its end, and
+//! server will read it, and is the only constructor of [`ContainedCall`] that takes a message. [`ContainedTransport`] and
+//! [`ContainedRpcClient`] send nothing else. Beside it, [`ContainedCall::control`] takes a [`GssControlCall`] of RPCSEC_GSS, which only a
+//! context of the run can make. A Call passes if it can be decoded to its end, and
 //! - the server has given this run each filehandle, stateid, clientid, session and device in it;
 //! - each name is a plain component, and no operation leads above the trees of the run;
 //! - it names no other server, no other client, and no path but those that were made for MOUNT.
@@ -21,18 +22,19 @@ mod tests;
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::rpc::gss::{GssProc, IntegrityBody, IntegrityChecksum, RpcGssService};
-use nfsrdma_dissectors::rpc::{self, Program, Xid};
-use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
+use nfsrdma_dissectors::rpc::{self, Program, Verifier, Xid};
+use nfsrdma_dissectors::xdr::{self, ChunkItem, Cursor};
 
-use super::rpc_client::{AuthSysCredential, RpcClient};
+use super::gss::GssControlCall;
+use super::rpc_client::{AuthSysCredential, RpcCallError, RpcClient};
 use super::seed::SeededTree;
 use super::transport::{
-    ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, SubmitError, SubmittedCall, TransportCall,
-    TransportCredits, TransportEvent, TransportParams,
+    CallTag, ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, SubmitError, SubmittedCall,
+    TransportCall, TransportCredits, TransportEvent, TransportParams,
 };
 use issued_identifiers::{IssuedIdentifiers, StateIdentifierKind};
 
@@ -135,6 +137,13 @@ pub struct ContainedCall<'c> {
 }
 
 impl<'c> ContainedCall<'c> {
+    /// A Call that sets up or destroys a context of RPCSEC_GSS. It needs no check: a [`GssControlCall`] is made by a context of the run, and no
+    /// byte of a trace is in it.
+    pub fn control(control: &'c GssControlCall, tag: CallTag) -> Self {
+        let call = TransportCall::small(control.xid(), tag, control.message(), control.reply_bytes());
+        Self { call, gives: ReplyIdentifiers::Nothing }
+    }
+
     /// The Call.
     pub fn call(&self) -> &TransportCall<'c> {
         &self.call
@@ -471,6 +480,21 @@ impl<'t> ContainedTransport<'t> {
     /// See [`RpcTransport::disconnect`].
     pub fn disconnect(&mut self, connection: ConnectionId) {
         self.transport.disconnect(connection);
+    }
+
+    /// Makes a Call of RPCSEC_GSS itself while nothing else is in flight. `results` is given the verifier of the Reply, too.
+    ///
+    /// # Errors
+    /// Where there are no results within the timeout.
+    pub fn control<T>(
+        &mut self,
+        connection: ConnectionId,
+        control: &GssControlCall,
+        timeout: Duration,
+        results: impl FnOnce(&Verifier<'_>, &mut Cursor<'_>) -> Result<T, xdr::XdrError>,
+    ) -> Result<T, RpcCallError> {
+        RpcClient::new(&mut *self.transport, connection, AuthSysCredential::default(), control.xid(), timeout)
+            .control(control, results)
     }
 
     /// Calls as root over a connection to a server, one at a time, each of which is checked; where the connection goes away, over

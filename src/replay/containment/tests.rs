@@ -464,3 +464,18 @@ fn the_document_has_every_reason() {
         assert!(document.contains(&format!("| `{}` | {} |", escape.code(), escape.text())), "{escape}");
     }
 }
+
+#[test]
+fn rfc2203_section_5_messages_of_rpcsec_gss_itself_are_refused_whatever_they_hold() {
+    // INIT, CONTINUE_INIT, DESTROY, BIND_CHANNEL, CREATE, LIST and one that there is not: as NULL and as COMPOUND.
+    for gss_proc in 1..8 {
+        for procedure in [0, 1] {
+            let mut encoder = Encoder::new();
+            // The credential: version 1, the first sequence number, no protection, and a handle; then no verifier.
+            let words = [9, 0, 2, 100_003, 4, procedure, 6, 24, 1, gss_proc, 1, 1, 4, 7, 0, 0];
+            words.iter().for_each(|word| encoder.word(*word));
+            let message = encoder.finish().0;
+            assert_eq!(check(&run(), &message), Err(ContainmentViolation::Program), "{gss_proc} {procedure}");
+        }
+    }
+}

@@ -3,25 +3,31 @@
 //! A [`GssContext`] is set up by Calls of NULL (RFC 2203 section 5.2). Then it [seals](GssContext::seal) each Call with the
 //! service that the captured one had, and [opens](GssContext::open) the Reply, so that what drives a run sees messages as if
 //! nothing had protected them. What signs is a [`GssMechanism`]; that of Kerberos is [`kerberos`].
+//!
+//! - [`control`]: Calls of RPCSEC_GSS itself, which set a context up and destroy it.
 
 #[cfg(feature = "gss")]
 #[allow(unsafe_code, reason = "a GSS-API library is called here")]
 pub mod kerberos;
 
+mod control;
+
 use std::fmt;
 
 use nfsrdma_dissectors::field::{Field, NullObserver};
-use nfsrdma_dissectors::rpc::auth::{GssVerifier, NoneVerifier, StartTls};
+use nfsrdma_dissectors::rpc::auth::GssVerifier;
 use nfsrdma_dissectors::rpc::gss::{
-    GssCredential, GssProc, InitArg, InitRes, IntegrityBody, IntegrityChecksum, RpcGssService, VerifierBody,
-    Version,
+    GssCredential, GssProc, InitRes, IntegrityBody, IntegrityChecksum, RpcGssService, VerifierBody, Version,
 };
 use nfsrdma_dissectors::rpc::{
-    self, AcceptedReply, Credential, Program, ReplyData, RpcMsg, RpcMsgBody, Verifier, Xid,
+    self, AcceptedReply, AuthStat, Credential, Program, RejectedReply, ReplyData, RpcMsg, RpcMsgBody,
+    Verifier, Xid,
 };
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Xdr};
 
-use super::rpc_client::{ProcedureCall, RpcCallError, RpcClient};
+use super::rpc_client::{RpcCallError, no_verifier};
+
+pub use control::{Answered, Establishing, GssControlCall};
 
 /// Bytes of a token that a server may answer with.
 const TOKEN: u32 = 1 << 16;
@@ -124,6 +130,8 @@ impl From<RpcCallError> for GssError {
 pub struct GssContext {
     mechanism: Box<dyn GssMechanism>,
     handle: Vec<u8>,
+    /// The version of NFS that it was set up for.
+    version: u32,
     /// Calls that may be in flight: the server remembers so many sequence numbers. RFC 2203 section 5.3.3.1.
     pub window: u32,
     next: u32,
@@ -171,51 +179,8 @@ impl fmt::Display for GssIntegrityError {
 }
 
 impl GssContext {
-    fn new(mechanism: Box<dyn GssMechanism>, handle: Vec<u8>, window: u32) -> Self {
-        Self { mechanism, handle, window, next: 1, header: Vec::new(), checksum: Vec::new() }
-    }
-
-    /// Sets up a context with the server at the other end of a line, for a version of NFS.
-    ///
-    /// # Errors
-    /// Where one of the two sides does not want it, or the server cannot be reached.
-    pub fn establish(
-        line: &mut RpcClient<'_>,
-        version: u32,
-        mut mechanism: Box<dyn GssMechanism>,
-    ) -> Result<Self, GssError> {
-        let mut turn = mechanism.step(&[])?;
-        let (mut handle, mut gss_proc) = (Vec::new(), GssProc::RPCSEC_GSS_INIT);
-        for _ in 0..TURNS {
-            let credential = credential(gss_proc, 0, RpcGssService::rpc_gss_svc_none, &handle);
-            let told = line.call_as(
-                credential,
-                &ProcedureCall::new(Program::NFS, version, 0, TOKEN),
-                |encoder| InitArg { gss_token: Opaque(&turn.token) }.encode(encoder),
-                |verifier, cursor| {
-                    Ok(GssInitReply::new(verifier, &InitRes::decode(cursor, &INIT_RES, &mut NullObserver)?))
-                },
-            )?;
-            if !matches!(told.major, COMPLETE | CONTINUE_NEEDED) {
-                return Err(GssError::Refused(told.major, told.minor));
-            }
-            handle = told.handle;
-            if !told.token.is_empty() {
-                turn = mechanism.step(&told.token)?;
-            }
-            if told.major == COMPLETE && told.window == 0 {
-                return Err(GssError::NoWindow);
-            }
-            if told.major == COMPLETE {
-                let is_signed = mechanism.is_signed(&told.window.to_be_bytes(), &told.checksum);
-                return match turn.is_done && is_signed {
-                    true => Ok(Self::new(mechanism, handle, told.window)),
-                    false => Err(GssError::NotSigned),
-                };
-            }
-            gss_proc = GssProc::RPCSEC_GSS_CONTINUE_INIT;
-        }
-        Err(GssError::Endless)
+    fn new(mechanism: Box<dyn GssMechanism>, handle: Vec<u8>, version: u32, window: u32) -> Self {
+        Self { mechanism, handle, version, window, next: 1, header: Vec::new(), checksum: Vec::new() }
     }
 
     /// Whether the next Call would put one of this number out of the window.
@@ -233,23 +198,8 @@ impl GssContext {
         call: &GssUnprotectedCall<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(usize, GssReplyProtection), GssMechanismError> {
-        let seal = GssReplyProtection { number: self.next, service: call.service };
-        self.next = self.next.wrapping_add(1);
-        let (prog, vers, proc) = call.asked;
-        let cred = credential(GssProc::RPCSEC_GSS_DATA, seal.number, seal.service, &self.handle);
-        let verf = Verifier::None(NoneVerifier { body: StartTls::default() });
-        let body = RpcMsgBody::Call(rpc::CallBody { rpcvers: rpc::VERSION, prog, vers, proc, cred, verf });
-        let mut encoder = Encoder::within(std::mem::take(&mut self.header));
-        RpcMsg { xid: call.xid, body }.encode(&mut encoder);
-        self.header = encoder.finish().0;
-        // Signed is all up to the credential, behind which the verifier of nothing has two words.
-        let header = self.header.get(..self.header.len().saturating_sub(8)).unwrap_or_default();
-        self.checksum.clear();
-        self.mechanism.sign(header, &mut self.checksum)?;
-        let mut encoder = Encoder::within(std::mem::take(out));
-        encoder.raw(header);
-        let checksum = VerifierBody::Checksum(Opaque(&self.checksum));
-        Verifier::Gss(GssVerifier { checksum }).encode(&mut encoder);
+        let (mut encoder, seal) =
+            self.signed((GssProc::RPCSEC_GSS_DATA, call.service), call.xid, call.asked, out)?;
         let is_protected = call.service == RpcGssService::rpc_gss_svc_integrity;
         if is_protected {
             encoder.word(u32::try_from(call.arguments.len() + 4).unwrap_or(u32::MAX));
@@ -264,6 +214,44 @@ impl GssContext {
         }
         *out = encoder.finish().0;
         Ok((at, seal))
+    }
+
+    /// Begins a Call in the room of `out`: its header, with credential and verifier of this context and the next sequence number.
+    fn signed(
+        &mut self,
+        (gss_proc, service): (GssProc, RpcGssService),
+        xid: Xid,
+        (prog, vers, proc): (Program, u32, u32),
+        out: &mut Vec<u8>,
+    ) -> Result<(Encoder, GssReplyProtection), GssMechanismError> {
+        let seal = GssReplyProtection { number: self.next, service };
+        self.next = self.next.wrapping_add(1);
+        let cred = credential(gss_proc, seal.number, service, &self.handle);
+        let body = RpcMsgBody::Call(rpc::CallBody {
+            rpcvers: rpc::VERSION,
+            prog,
+            vers,
+            proc,
+            cred,
+            verf: no_verifier(),
+        });
+        let mut encoder = Encoder::within(std::mem::take(&mut self.header));
+        RpcMsg { xid, body }.encode(&mut encoder);
+        self.header = encoder.finish().0;
+        // Signed is all up to the credential, behind which the verifier of nothing has two words.
+        let header = self.header.get(..self.header.len().saturating_sub(8)).unwrap_or_default();
+        self.checksum.clear();
+        self.mechanism.sign(header, &mut self.checksum)?;
+        let mut encoder = Encoder::within(std::mem::take(out));
+        encoder.raw(header);
+        let checksum = VerifierBody::Checksum(Opaque(&self.checksum));
+        Verifier::Gss(GssVerifier { checksum }).encode(&mut encoder);
+        Ok((encoder, seal))
+    }
+
+    /// Whether the server has signed the sequence number of a Call, in the verifier of its Reply. RFC 2203 section 5.3.3.2.
+    pub fn is_signed(&mut self, seal: GssReplyProtection, verifier: &Verifier<'_>) -> bool {
+        self.mechanism.is_signed(&seal.number.to_be_bytes(), checksum(verifier).unwrap_or_default())
     }
 
     /// Opens the Reply of a sealed Call, and writes it to `plain`, which is cleared before: as it would be if nothing had
@@ -285,7 +273,7 @@ impl GssContext {
         let Some(rpc::ReplyBody::Accepted(AcceptedReply { verf, reply_data })) = read.reply() else {
             return Ok(());
         };
-        if !self.mechanism.is_signed(&seal.number.to_be_bytes(), checksum(verf).unwrap_or_default()) {
+        if !self.is_signed(seal, verf) {
             return Err(GssIntegrityError::Verifier);
         }
         if *reply_data != ReplyData::Success || seal.service != RpcGssService::rpc_gss_svc_integrity {
@@ -310,6 +298,14 @@ impl GssContext {
         plain.extend_from_slice(signed.get(4..).unwrap_or_default());
         Ok(())
     }
+}
+
+/// Whether a Reply says that the server does not know the context of its Call, or does not take it any more: the context must be
+/// set up anew, and the Call sent again with that. The cursor stands at the beginning of the message. RFC 2203 section 5.3.3.3.
+pub fn is_unknown(mut reply: Cursor<'_>) -> bool {
+    let Ok(message) = RpcMsg::decode(&mut reply, &mut NullObserver) else { return false };
+    let Some(rpc::ReplyBody::Denied(RejectedReply::AuthError(error))) = message.reply() else { return false };
+    matches!(error.stat, AuthStat::RPCSEC_GSS_CREDPROBLEM | AuthStat::RPCSEC_GSS_CTXPROBLEM)
 }
 
 /// What contexts with a host are made with.
@@ -377,8 +373,9 @@ fn checksum<'a>(verifier: &Verifier<'a>) -> Option<&'a [u8]> {
 
 #[cfg(test)]
 mod tests {
+    use nfsrdma_dissectors::rpc::AuthError;
     use nfsrdma_dissectors::rpc::auth::{AuthBody, Flavor};
-    use nfsrdma_dissectors::rpc::{AuthError, AuthStat, RejectedReply};
+    use nfsrdma_dissectors::rpc::gss::InitArg;
     use proptest::prelude::*;
 
     use super::*;
@@ -410,7 +407,7 @@ mod tests {
 
     /// A context whose server signs with another letter.
     fn context() -> GssContext {
-        GssContext::new(Box::new(Sums(b's')), b"handle".to_vec(), 128)
+        GssContext::new(Box::new(Sums(b's')), b"handle".to_vec(), 4, 128)
     }
 
     const NONE: RpcGssService = RpcGssService::rpc_gss_svc_none;
@@ -512,11 +509,73 @@ mod tests {
     fn rfc5531_section_9_a_denied_call_has_no_verifier_and_is_as_it_came() {
         let (mut context, mut out, mut plain) = (context(), Vec::new(), Vec::new());
         let (_, seal) = context.seal(&unsealed(INTEGRITY), &mut out).unwrap();
-        let denied = RejectedReply::AuthError(AuthError { stat: AuthStat::RPCSEC_GSS_CREDPROBLEM });
+        let denied = denied(AuthStat::RPCSEC_GSS_CREDPROBLEM);
+        assert_eq!(context.open(seal, &denied, &mut plain), Ok(()));
+        assert_eq!(plain, denied);
+    }
+
+    fn denied(stat: AuthStat) -> Vec<u8> {
+        let denied = RejectedReply::AuthError(AuthError { stat });
         let mut encoder = Encoder::new();
         RpcMsg { xid: Xid(7), body: RpcMsgBody::Reply(rpc::ReplyBody::Denied(denied)) }.encode(&mut encoder);
-        assert_eq!(context.open(seal, encoder.bytes(), &mut plain), Ok(()));
-        assert_eq!(plain, encoder.bytes());
+        encoder.finish().0
+    }
+
+    #[test]
+    fn rfc2203_section_5_3_3_3_two_reasons_of_denial_ask_for_another_context() {
+        for (stat, is_unknown) in [
+            (AuthStat::RPCSEC_GSS_CREDPROBLEM, true),
+            (AuthStat::RPCSEC_GSS_CTXPROBLEM, true),
+            (AuthStat::AUTH_TOOWEAK, false),
+            (AuthStat::AUTH_REJECTEDCRED, false),
+        ] {
+            assert_eq!(super::is_unknown(Cursor::new(&denied(stat))), is_unknown, "{stat}");
+        }
+        assert!(!super::is_unknown(Cursor::new(&accepted(b"", b""))));
+        assert!(!super::is_unknown(Cursor::new(b"")));
+    }
+
+    #[test]
+    fn rfc2203_section_5_4_a_context_is_destroyed_by_a_signed_null_without_arguments() {
+        let (mut context, mut out) = (context(), Vec::new());
+        context.seal(&unsealed(NONE), &mut out).unwrap();
+        let (control, seal) = context.destroy(Xid(8)).unwrap();
+        // By hand: XID, CALL, version 2 of RPC, NFS, version 4, NULL; flavor 6, 28 bytes of credential: version 1, DESTROY, the
+        // number behind that of the Call before, no protection, the handle with its fill; and the verifier.
+        let header = [8, 0, 2, 100_003, 4, 0, 6, 28, 1, 3, 2, 1, 6].map(u32::to_be_bytes).concat();
+        let header = [&header[..], b"handle\0\0"].concat();
+        let verifier = [&[6, 5].map(u32::to_be_bytes).concat()[..], &sum(b'c', &header), &[0; 3]].concat();
+        assert_eq!(control.message(), [header, verifier].concat());
+        assert_eq!((control.xid(), seal.number), (Xid(8), 2));
+    }
+
+    #[test]
+    fn rfc2203_section_5_2_3_1_a_context_stands_when_the_server_has_signed_its_window() {
+        let begun = || Establishing::begin(Box::new(Sums(b's')), 3).unwrap();
+        let call = begun().call(Xid(7));
+        let header = [7, 0, 2, 100_003, 3, 0, 6, 20, 1, 1, 0, 1, 0, 0, 0, 5].map(u32::to_be_bytes).concat();
+        assert_eq!(call.message(), [&header[..], b"token\0\0\0"].concat());
+        let mut argument = Encoder::new();
+        InitArg { gss_token: Opaque(b"token") }.encode(&mut argument);
+        assert!(call.message().ends_with(argument.bytes()));
+        // The results: the handle, major and minor status, the window, and a token.
+        let answer = |signed: u32, major: u32, window: u32| {
+            let words = [major, 0, window, 5].map(u32::to_be_bytes).concat();
+            let results = [b"\0\0\0\x04name", &words[..], b"token\0\0\0"].concat();
+            accepted(&sum(b's', &signed.to_be_bytes()), &results)
+        };
+        let answered = |reply: &[u8]| begun().answered(Cursor::new(reply));
+        assert!(
+            matches!(answered(&answer(128, 0, 128)), Ok(Answered::Stands(context)) if context.window == 128)
+        );
+        assert!(matches!(answered(&answer(127, 0, 128)), Err(GssError::NotSigned)));
+        assert!(matches!(answered(&answer(0, 0, 0)), Err(GssError::NoWindow)));
+        assert!(matches!(answered(&answer(128, 13 << 16, 128)), Err(GssError::Refused(..))));
+        assert!(matches!(answered(&denied(AuthStat::AUTH_TOOWEAK)), Err(GssError::Call(_))));
+        let Ok(Answered::Asks(again)) = answered(&answer(128, 1, 128)) else { panic!("a second turn") };
+        // CONTINUE_INIT has the handle that the server gave.
+        let header = [9, 0, 2, 100_003, 3, 0, 6, 24, 1, 2, 0, 1, 4].map(u32::to_be_bytes).concat();
+        assert!(again.call(Xid(9)).message().starts_with(&[&header[..], b"name"].concat()));
     }
 
     proptest! {

@@ -11,6 +11,7 @@
 //! - [`io_split`]: the live server takes less in one Call than the captured one;
 //! - [`reply_timeout`]: no Reply comes;
 //! - [`reconnect`]: its connection goes away before that;
+//! - [`renewing`]: the server does not know a security context any more, or need not any more;
 //! - [`reclaim`]: the server has forgotten what it is about;
 //! - [`delegation_return`]: it gave a delegation that the capture does not have; [`delegation_substitutes`]: it gave none that the capture has.
 
@@ -27,6 +28,7 @@ mod outsiders;
 mod queue;
 mod reclaim;
 mod reconnect;
+mod renewing;
 mod reply;
 mod reply_check_queue;
 mod reply_timeout;
@@ -503,6 +505,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 None => self.is_exhausted = true,
             }
         }
+        self.destroy_contexts(transport);
         let late = self.judge.late(true);
         self.report.late(late, self.options.shown);
         if let (Some(why), true) = (&self.report.unreachable, self.options.walk) {

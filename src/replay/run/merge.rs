@@ -41,6 +41,8 @@ impl ReplayReport {
             (&mut self.recovered, other.recovered),
             (&mut self.reclaimed, other.reclaimed),
             (&mut self.not_reclaimed, other.not_reclaimed),
+            (&mut self.contexts_renewed, other.contexts_renewed),
+            (&mut self.contexts_destroyed, other.contexts_destroyed),
             (&mut self.unanswered, other.unanswered),
             (&mut self.returned, other.returned),
             (&mut self.discarded, other.discarded),

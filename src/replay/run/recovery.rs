@@ -67,6 +67,11 @@ pub const RESTARTED: ResendReason = ResendReason {
     code: "server-restarted",
     text: "the server had forgotten its client or session; that was set up anew, and it was sent again",
 };
+/// RPCSEC_GSS_CREDPROBLEM or RPCSEC_GSS_CTXPROBLEM. RFC 2203 section 5.3.3.3.
+pub const CONTEXT_RENEWED: ResendReason = ResendReason {
+    code: "context-renewed",
+    text: "the server did not know its security context any more; another was set up, and it was sent again with that",
+};
 /// NFS4ERR_NO_GRACE and the like: the step is unreplayable.
 pub const NOT_RECLAIMED: ResendReason = ResendReason {
     code: "not-reclaimed",
@@ -86,7 +91,7 @@ pub const SPLIT: ResendReason = ResendReason {
 
 /// All of them.
 pub const ALL: &[ResendReason] =
-    &[SENT_AGAIN, REPLY_UNKNOWN, DONE_TWICE, RESTARTED, NOT_RECLAIMED, NO_CONNECTION, SPLIT];
+    &[SENT_AGAIN, REPLY_UNKNOWN, DONE_TWICE, RESTARTED, CONTEXT_RENEWED, NOT_RECLAIMED, NO_CONNECTION, SPLIT];
 
 /// Whether a COMPOUND may be done once more without harm, and so is asked anew where its Reply was not kept.
 pub(super) fn is_repeatable(operations: &[Operation]) -> bool {

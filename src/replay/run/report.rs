@@ -187,6 +187,10 @@ pub struct ReplayReport {
     pub reclaimed: u64,
     /// Opens and locks that could not be.
     pub not_reclaimed: u64,
+    /// Security contexts that were set up anew because the server did not know them any more.
+    pub contexts_renewed: u64,
+    /// Those that the server has said to have destroyed in the end.
+    pub contexts_destroyed: u64,
     /// Calls of the server, by operation, and those that could not be answered.
     pub callbacks: BTreeMap<&'static str, u64>,
     /// Calls of the server that were not answered.

@@ -50,6 +50,8 @@ impl App {
     /// Moves the cursor by some frames.
     pub(super) fn step_packets(&mut self, by: isize) {
         match &self.packets.held {
+            // While frames load, the nearest one so far is not where the cursor belongs.
+            Some(held) if by == 0 && !held.is_complete_to(self.packets.at) => {}
             Some(held) => {
                 let place = held.place(self.packets.at).saturating_add_signed(by);
                 let place = place.min(held.len().saturating_sub(1));
@@ -194,9 +196,11 @@ impl App {
     /// Takes up what scans have found; whether anything is new.
     pub(super) fn tick_packets(&mut self) -> bool {
         let room = self.shares.lines_bytes;
-        let was_empty = self.packets.held.as_ref().is_some_and(|held| held.len() == 0);
+        let at = self.packets.at;
+        let is_complete = |held: &FrameLineList| held.is_complete_to(at);
+        let was_complete = self.packets.held.as_ref().is_none_or(is_complete);
         let mut is_new = self.packets.held.as_mut().is_some_and(|held| held.take(room));
-        if is_new && was_empty {
+        if !was_complete && self.packets.held.as_ref().is_some_and(is_complete) {
             // The cursor goes to the selected frame that is nearest.
             self.step_packets(0);
         }

@@ -40,6 +40,11 @@ impl FrameColumn {
         }
     }
 
+    /// Whether its cells and its name stand at its right edge.
+    pub(in crate::tui) const fn is_at_right(self) -> bool {
+        matches!(self, Self::Number | Self::Time | Self::Source | Self::Bytes)
+    }
+
     /// Whether the largest comes first: of sizes one looks for the large ones.
     const fn descends(self) -> bool {
         matches!(self, Self::Bytes)
@@ -136,6 +141,12 @@ impl FrameLineList {
     /// Whether frames are still being looked for.
     pub(in crate::tui) fn is_looking(&self) -> bool {
         self.scan.is_some()
+    }
+
+    /// True once the list holds everything up to this frame number, so that the nearest held frame is final.
+    pub(in crate::tui) fn is_complete_to(&self, frame: u64) -> bool {
+        let last_ordered = self.order.len().checked_sub(1).and_then(|last| self.lines.get(last));
+        self.scan.is_none() || last_ordered.is_some_and(|line| line.number.0 >= frame)
     }
 
     /// How many are shown: in another order than that of the capture, those that are sorted in by now.

@@ -508,6 +508,41 @@ fn numbers_of_tables_are_whole_at_every_width() {
     }
 }
 
+/// Between two names one could not see which column it belongs to.
+#[test]
+fn the_sign_of_the_order_stands_at_the_name_of_its_column() {
+    let mut seen = std::collections::BTreeSet::new();
+    for width in [40, 80, 120, 200] {
+        let mut screen = Screen::open("rxe-v3.pcap", width, 24);
+        for key in ["1", "2", "3", "4", "5"] {
+            screen.keys(key);
+            for _ in 0..16 {
+                screen.keys(">");
+                let app = &screen.app;
+                let name = match (app.view, app.view.rows()) {
+                    (TuiView::Transactions, _) => app.list.sort.map_or("", |sort| sort.by.name()),
+                    (TuiView::Frames, _) => app.packets.sort.by.name(),
+                    (_, crate::tui::app::ViewRows::Table(table, _)) => table.columns()[app.table().sort].name,
+                    _ => panic!("{:?}", app.view),
+                };
+                let text = screen.text();
+                let Some(word) = text.lines().find_map(|line| {
+                    line.split_whitespace().find(|word| word.len() > 3 && word.contains(['▲', '▼']))
+                }) else {
+                    assert!(!text.contains(['▲', '▼']), "{key} at {width}: {name}\n{text}");
+                    continue;
+                };
+                let bare = word.strip_prefix(['▲', '▼']).or(word.strip_suffix(['▲', '▼'])).unwrap_or(word);
+                let is_name = bare == name.split(' ').next().unwrap_or_default()
+                    || name == "DEST" && bare == "DESTINATION";
+                assert!(is_name && !name.is_empty(), "{key} at {width}: {word} for {name}\n{text}");
+                seen.insert((key, name));
+            }
+        }
+    }
+    assert!(seen.len() > 40, "{seen:?}");
+}
+
 #[test]
 fn right_scrolls_to_the_columns_that_have_no_room() {
     for key in ["1", "2", "3", "4"] {

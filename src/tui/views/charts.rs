@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 use crate::analysis::histogram::Histogram;
 use crate::analysis::series::{Series, SeriesStep};
 use crate::output::style::columns as width_of;
-use crate::output::units::{HumanDuration, ShortNumber, ShortSize};
+use crate::output::units::{HumanDuration, HumanSize, ShortNumber};
 use crate::tui::app::{App, MarkedRow};
 
 use super::operations::OperationsView;
@@ -85,7 +85,7 @@ fn over_time(app: &App, buffer: &mut Buffer, area: Rect) {
     });
     let (head, chart) = cut_top(below, 1);
     rule(app, buffer, head, "Bytes a second", &step, false);
-    let bytes = |value: f64| ShortSize(value as u64).to_string();
+    let bytes = |value: f64| HumanSize(value as u64).to_string();
     columns(app, buffer, chart, (&of(|load| load.bytes), axis), app.theme.data_in, bytes);
 }
 

@@ -26,7 +26,7 @@ pub(in crate::tui) const COLUMNS: &[TableViewColumn] = &[
     number("/S 1S", 6, 5),
     number("/S 10S", 6, 6),
     number("/S 60S", 6, 8),
-    number("BYTES", 5, 3),
+    number("BYTES", 8, 3),
     number("INCOMPLETE", 10, 1),
     text("STATE", 6, 2),
     number("GRANTED", 7, 2),

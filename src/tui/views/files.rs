@@ -8,7 +8,7 @@ use ratatui::text::Line;
 use crate::analysis::files::FileTally;
 use crate::analysis::rates::Rates;
 use crate::filter::quoted;
-use crate::output::units::{self, EventRate, HumanDuration, ShortSize};
+use crate::output::units::{self, EventRate, HumanDuration, HumanSize};
 use crate::tui::app::{App, MarkedRow};
 
 use super::operations::rate_key;
@@ -18,13 +18,13 @@ use super::{cut_top, grouped, put};
 /// Its columns: rates are of Transactions that ended per second, in windows of 1, 10 and 60 s.
 pub(in crate::tui) const COLUMNS: &[TableViewColumn] = &[
     name("FILE"),
-    number("BYTES", 5, 1),
+    number("BYTES", 8, 1),
     number("TIME", 7, 1),
     number("TRANSACTIONS", 12, 2),
     number("/S 1S", 6, 3),
     number("/S 10S", 6, 5),
     number("/S 60S", 6, 6),
-    number("B/S 10S", 7, 4),
+    number("B/S 10S", 8, 4),
     number("MEAN", 7, 3),
     number("ERRORS", 6, 2),
 ];
@@ -85,13 +85,13 @@ impl TableView for FilesView {
         let errors = if tally.errors > 0 { grouped(tally.errors) } else { String::new() };
         vec![
             (Self::path(app, row).unwrap_or_default(), app.theme.heading),
-            (ShortSize(tally.bytes).to_string(), plain),
+            (HumanSize(tally.bytes).to_string(), plain),
             (time(tally.time), plain),
             (grouped(tally.transactions), plain),
             (EventRate(rates[0].transactions).to_string(), plain),
             (EventRate(rates[1].transactions).to_string(), plain),
             (EventRate(rates[2].transactions).to_string(), plain),
-            (ShortSize(rates[1].bytes as u64).to_string(), plain),
+            (HumanSize(rates[1].bytes as u64).to_string(), plain),
             (time(tally.time / tally.transactions.max(1)), plain),
             (errors, app.theme.error),
         ]

@@ -124,7 +124,9 @@ fn headings(app: &mut App, buffer: &mut Buffer, head: Rect, header: &str) {
             let name =
                 Rect { x: head.x + columns(start), width: columns(end) - columns(start), height: 1, ..head };
             buffer.set_style(name, app.theme.key);
-            put(buffer, Rect { x: to, width: 1, height: 1, ..head }, 0, &Line::styled(sign, app.theme.key));
+            // The sign stands at the name, on the side where the column has a blank; before the first one is that of marks.
+            let x = if column.is_at_right() { name.x.saturating_sub(1) } else { to };
+            put(buffer, Rect { x, width: 1, height: 1, ..head }, 0, &Line::styled(sign, app.theme.key));
         }
         from = end;
     }

@@ -23,7 +23,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use crate::output::style::{Glyphs, columns as width_of};
-use crate::output::units::{HumanCount, HumanDuration, ShortSize};
+use crate::output::units::{HumanCount, HumanDuration, HumanSize};
 use crate::source::LinkState;
 
 use super::app::{App, TuiView};
@@ -188,7 +188,7 @@ fn progress(app: &App) -> String {
                 text = format!("{text} {dot} {:.0}%", part * 100.0);
             }
             // What comes once is read by one, whoever is looked at.
-            None => text = format!("{text} {dot} {}", ShortSize(app.all.progress.bytes.read)),
+            None => text = format!("{text} {dot} {}", HumanSize(app.all.progress.bytes.read)),
         }
     }
     if let Some(state) = app.link() {

@@ -9,7 +9,7 @@ use ratatui::text::{Line, Span};
 use crate::analysis::operations::{LatencySpread, OperationStats};
 use crate::analysis::rates::Rates;
 use crate::output::style::columns as width_of;
-use crate::output::units::{ByteRate, EventRate, HumanDuration, HumanSize, ShortSize};
+use crate::output::units::{ByteRate, EventRate, HumanDuration, HumanSize};
 use crate::tui::app::{App, MarkedRow};
 use crate::tui::model::tables::ViewTables;
 
@@ -31,9 +31,9 @@ pub(in crate::tui) const COLUMNS: &[TableViewColumn] = &[
     number("P99", 7, 3),
     number("MAX", 7, 5),
     number("TIME%", 5, 7),
-    number("IN", 5, 6),
-    number("OUT", 5, 6),
-    number("B/S 10S", 7, 5),
+    number("IN", 8, 6),
+    number("OUT", 8, 6),
+    number("B/S 10S", 8, 5),
 ];
 
 /// The table of operations.
@@ -107,9 +107,9 @@ impl TableView for OperationsView {
             (time(|latency| latency.p99), plain),
             (time(|latency| latency.max), plain),
             (format!("{:.1}", tables.whole().share(row)), plain),
-            (ShortSize(row.bytes_in).to_string(), plain),
-            (ShortSize(row.bytes_out).to_string(), plain),
-            (ShortSize(rates[1].bytes as u64).to_string(), plain),
+            (HumanSize(row.bytes_in).to_string(), plain),
+            (HumanSize(row.bytes_out).to_string(), plain),
+            (HumanSize(rates[1].bytes as u64).to_string(), plain),
         ]
     }
 

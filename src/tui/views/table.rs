@@ -104,6 +104,17 @@ fn layout(columns: &[TableViewColumn], widths: &[usize], width: usize, scroll: u
     shown.into_iter().map(place).collect()
 }
 
+/// The name of a column in its width; the sign of the order, if there is one, stands at the name: before that of numbers, whose
+/// end is the edge of the column, and behind that of text.
+pub(super) fn heading(name: &str, is_number: bool, sign: Option<&str>, width: usize, app: &App) -> String {
+    let sign = sign.unwrap_or_default();
+    let name = fit(name, width.saturating_sub(width_of(sign)), &app.signs.glyphs);
+    match is_number {
+        true => format!("{:>width$}", format!("{sign}{name}")),
+        false => format!("{name}{sign}"),
+    }
+}
+
 /// Draws the table of a view.
 pub(super) fn draw(app: &mut App, view: &dyn TableView, buffer: &mut Buffer, area: Rect) {
     let (marks, area) = cut_left(area, 1);
@@ -126,6 +137,12 @@ pub(super) fn draw(app: &mut App, view: &dyn TableView, buffer: &mut Buffer, are
             }
         }
     }
+    let (up, down) = app.signs.sorted;
+    let sign = if table.is_reversed { up } else { down };
+    // The sign of the order stands at the name of its column, within it.
+    if let Some((width, column)) = widths.get_mut(table.sort).zip(columns.get(table.sort)) {
+        *width = (*width).max(width_of(column.name) + width_of(sign));
+    }
     let shown = layout(columns, &widths, usize::from(area.width), table.scroll);
     let last = shown.last().map_or(0, |(at, _)| at + 1);
     app.hidden_columns = columns.len() - if table.scroll > 0 { last } else { shown.len() };
@@ -134,28 +151,10 @@ pub(super) fn draw(app: &mut App, view: &dyn TableView, buffer: &mut Buffer, are
     for (number, width) in &shown {
         let Some(column) = columns.get(*number) else { continue };
         let is_sorted = table.sort == *number;
-        let (up, down) = app.signs.sorted;
-        let sign = if !is_sorted {
-            ""
-        } else if table.is_reversed {
-            up
-        } else {
-            down
-        };
-        let has_room = width_of(column.name) + width_of(sign) <= *width;
-        let room = if has_room { width.saturating_sub(width_of(sign)) } else { *width };
-        let name = fit(column.name, room, &app.signs.glyphs);
-        let beside = if has_room { sign } else { "" };
-        let text = match column.is_number {
-            true => format!("{beside}{name:>room$}"),
-            false => format!("{name}{beside}"),
-        };
+        let text = heading(column.name, column.is_number, is_sorted.then_some(sign), *width, app);
         let style = if is_sorted { app.theme.key } else { app.theme.heading };
         let place = Rect { x, width: (*width as u16).min((area.x + area.width).saturating_sub(x)), ..head };
         put(buffer, place, 0, &Line::styled(text, style));
-        if !has_room && x > area.x {
-            put(buffer, Rect { x: x - 1, width: 1, ..head }, 0, &Line::styled(sign, style));
-        }
         headings.push((place, *number));
         x += *width as u16 + 1;
     }

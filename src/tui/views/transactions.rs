@@ -6,14 +6,16 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use crate::output::info_column::shorten;
-use crate::output::style::{columns as width_of, fit, fit_words};
+use crate::output::style::{columns as width_of, fit_words};
 use crate::output::transaction_list::{TransactionListColumn, TransactionListLayout};
-use crate::output::units::{HumanDuration, ShortSize, ViewClock};
+use crate::output::units::{HumanDuration, HumanSize, ViewClock};
 use crate::tui::app::{App, FocusPane, scrolled};
 use crate::tui::model::RowEntry;
 use crate::tui::theme;
 
-use super::{cut_bottom, cut_left, cut_top, grouped, hex, paint, pending_calls, put, rule, tree, waterfall};
+use super::{
+    cut_bottom, cut_left, cut_top, grouped, hex, paint, pending_calls, put, rule, table, tree, waterfall,
+};
 
 /// Columns that there are.
 const COLUMNS: usize = 11;
@@ -126,7 +128,7 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
     }
 }
 
-/// Makes room for numbers that are wider than their columns: the operation gives way.
+/// Makes room for numbers that are wider than their columns, and for the sign of the order at a name: the operation gives way.
 fn widen(app: &App, layout: &mut TransactionListLayout, height: usize) {
     let top = app.list.top;
     let (mut connection, mut frame) = (0, 0);
@@ -142,6 +144,9 @@ fn widen(app: &App, layout: &mut TransactionListLayout, height: usize) {
             TransactionListColumn::Frame => digits(frame),
             _ => 0,
         };
+        let is_sorted = app.list.sort.is_some_and(|sort| sort.by == *column);
+        let name = width_of(column.name()) + width_of(app.signs.sorted.0);
+        let needed = if is_sorted { needed.max(name) } else { needed };
         taken += needed.saturating_sub(*width);
         *width = needed.max(*width);
     }
@@ -158,23 +163,12 @@ fn heading(app: &mut App, buffer: &mut Buffer, area: Rect, layout: &TransactionL
     for (column, width) in &layout.columns {
         let sort = app.list.sort.filter(|sort| sort.by == *column);
         let (up, down) = app.signs.sorted;
-        let sign = sort.map_or("", |sort| if sort.is_descending { down } else { up });
-        // Where there is no room beside the name, the sign stands in the gap before the column.
-        let has_room = width_of(column.name()) + width_of(sign) <= *width;
-        let room = if has_room { width.saturating_sub(width_of(sign)) } else { *width };
-        let name = fit(column.name(), room, &app.signs.glyphs);
-        let beside = if has_room { sign } else { "" };
-        let text = match column.is_number() {
-            true => format!("{beside}{name:>room$}"),
-            false => format!("{name}{beside}"),
-        };
+        let sign = sort.map(|sort| if sort.is_descending { down } else { up });
+        let text = table::heading(column.name(), column.is_number(), sign, *width, app);
         let width = *width as u16;
         let place = Rect { x, width: width.min((area.x + area.width).saturating_sub(x)), ..area };
         let style = if sort.is_some() { app.theme.key } else { app.theme.heading };
         put(buffer, place, 0, &Line::styled(text, style));
-        if !has_room && x > area.x {
-            put(buffer, Rect { x: x - 1, width: 1, ..area }, 0, &Line::styled(sign, style));
-        }
         places.push((place, *column));
         x += width + layout.gap.len() as u16;
     }
@@ -249,7 +243,7 @@ fn cell(
             let text = if width_of(long) > width { entry.short_chunks() } else { long };
             whole(text.to_owned(), styles.chunk)
         }
-        TransactionListColumn::Bytes => (ShortSize(row.bytes).to_string(), Default::default()),
+        TransactionListColumn::Bytes => (HumanSize(row.bytes).to_string(), Default::default()),
         TransactionListColumn::Latency => {
             let text =
                 row.latency.map_or(String::new(), |latency| HumanDuration(latency, glyphs).to_string());

@@ -9,7 +9,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use crate::output::style::{Glyphs, columns as width_of};
-use crate::output::units::{HumanDuration, ShortSize};
+use crate::output::units::{HumanDuration, HumanSize};
 use crate::tui::app::{App, FocusPane, scrolled};
 use crate::tui::reload::{WaterfallBar, WaterfallBarKind};
 
@@ -43,7 +43,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     put(buffer, below, 0, &legend(app, width));
     let total = end.since(start).unwrap_or(0);
     let glyphs = app.signs.glyphs;
-    let mut legend = format!("{:<18} {:>6} ", "", "BYTES");
+    let mut legend = format!("{:<18} {:>8} ", "", "BYTES");
     if shown.has_frames {
         legend += &format!("{:<17} ", "FRAMES");
     }
@@ -87,8 +87,8 @@ fn bar_line(
         WaterfallBarKind::Nak(Syndrome::RnrNak { .. }) => ("RNR NAK".to_owned(), app.theme.error),
         WaterfallBarKind::Nak(_) => ("NAK".to_owned(), app.theme.error),
     };
-    let bytes = if bar.bytes > 0 { ShortSize(bar.bytes).to_string() } else { String::new() };
-    let mut line = vec![Span::styled(format!("{name:<18}"), style), Span::raw(format!(" {bytes:>6} "))];
+    let bytes = if bar.bytes > 0 { HumanSize(bar.bytes).to_string() } else { String::new() };
+    let mut line = vec![Span::styled(format!("{name:<18}"), style), Span::raw(format!(" {bytes:>8} "))];
     if has_frames {
         let (first, last) = (bar.frames.0.0, bar.frames.1.0);
         let frames = if first == last { first.to_string() } else { format!("{first}-{last}") };
@@ -157,7 +157,7 @@ struct WaterfallColumns {
 impl WaterfallColumns {
     fn of(width: usize) -> Self {
         let (has_frames, has_acks) = (width >= 100, width >= 110);
-        let fixed = 18 + 8 + if has_frames { 18 } else { 0 } + 19 + if has_acks { 9 } else { 0 };
+        let fixed = 18 + 10 + if has_frames { 18 } else { 0 } + 19 + if has_acks { 9 } else { 0 };
         Self { axis: width.saturating_sub(fixed).max(AXIS), has_frames, has_acks }
     }
 }

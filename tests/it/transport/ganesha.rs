@@ -13,6 +13,7 @@ use crate::skipped::{skip, skip_without};
 
 /// A server that runs.
 pub(super) struct Ganesha {
+    command: Command,
     child: Child,
     rpcbind: Option<Child>,
     /// Held as long as the server is registered with the port mapper of this machine, which knows one of a kind.
@@ -89,7 +90,8 @@ impl Ganesha {
         }
         fs::write(folder.join("ganesha.conf"), settings).expect("a file of settings");
         let output = File::create(folder.join("output")).expect("a file for the output");
-        let child = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .envs(realm.into_iter().flat_map(Realm::server_environment))
             .arg("-F")
             .args([Path::new("-f"), &folder.join("ganesha.conf")])
@@ -97,10 +99,10 @@ impl Ganesha {
             .args([Path::new("-p"), &folder.join("pid")])
             .stdin(Stdio::null())
             .stdout(output.try_clone().expect("the same file"))
-            .stderr(output)
-            .spawn()
-            .unwrap_or_else(|e| panic!("ganesha.nfsd does not start: {e}"));
-        let mut server = Self { child, rpcbind: rpcbind.flatten(), _alone: alone, folder, port, mount_port };
+            .stderr(output);
+        let child = spawned(&mut command);
+        let mut server =
+            Self { command, child, rpcbind: rpcbind.flatten(), _alone: alone, folder, port, mount_port };
         server.wait();
         Some(server)
     }
@@ -126,11 +128,22 @@ impl Ganesha {
         self.folder.join("export")
     }
 
+    /// Ends the server in the middle of whatever it does, and starts it again: it knows no security context any more.
+    pub(super) fn restart(&mut self) {
+        self.kill();
+        self.child = spawned(&mut self.command);
+        self.wait();
+    }
+
     /// Ends the server in the middle of whatever it does.
     pub(super) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn spawned(command: &mut Command) -> Child {
+    command.spawn().unwrap_or_else(|e| panic!("ganesha.nfsd does not start: {e}"))
 }
 
 impl Drop for Ganesha {

@@ -4,6 +4,7 @@ mod beside;
 mod callbacks;
 mod client;
 mod contained;
+mod contexts;
 mod copies;
 mod escapes;
 mod final_check;

@@ -320,6 +320,19 @@ fn a_capture_and_its_trace_are_replayed_with_all_steps_by_one_command() {
         assert!(of("matched") + of("tolerated") > 200 && of("mismatched") == 0, "{report:#}");
         assert!(report["walk"]["bytes"].as_u64().unwrap() > 0, "{report:#}");
     }
+    // The capture is read as `compile` would read it: in another dialect it has no Transaction, and nothing runs.
+    let all = ["replay", capture.to_str().unwrap(), "--server", &url, "-T", "json"];
+    for (dialect, is_replayed) in [("rfc8166", true), ("prototype", false)] {
+        let output = program(&[&all[..], &["--max-memory", "64M", "--dialect", dialect]].concat());
+        let text = String::from_utf8_lossy(&output.stderr);
+        let steps = serde_json::from_slice(&output.stdout).map_or(0, |report: Json| {
+            report["states"].as_object().unwrap().values().filter_map(Json::as_u64).sum::<u64>()
+        });
+        assert_eq!(steps > 200, is_replayed, "{dialect}: {steps} {text}");
+        assert_eq!(output.status.code() == Some(0), is_replayed, "{dialect}: {text}");
+    }
+    let output = program(&[&all[..], &["--max-memory", "1K"]].concat());
+    assert_eq!(output.status.code(), Some(2));
     // A subcommand is none, and a server must be named.
     assert_eq!(program(&["replay", trace.name()]).status.code(), Some(2));
     assert_eq!(program(&["replay", "--server", &url]).status.code(), Some(2));

@@ -36,7 +36,7 @@ fn signed_calls_are_sent_as_root_or_skipped() {
 }
 
 /// Runs the program as somebody in a realm.
-fn program_in(environment: &[(&'static str, PathBuf)], arguments: &[&str]) -> Output {
+pub(super) fn program_in(environment: &[(&'static str, PathBuf)], arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
         .envs(environment.iter().map(|(name, value)| (name, value)))
         .args(arguments)

@@ -24,7 +24,7 @@ mod wire;
 use std::ops::Range;
 
 use super::decode::{CallOperation, RpcStatus};
-use super::transaction::MissingPart;
+use super::transaction::{CallDirection, MissingPart};
 use super::*;
 use crate::field::{Field, FieldValue};
 use crate::flow::chunk::Chunk;

@@ -56,6 +56,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             (held.is_lost, held.resends, held.renewals, held.forgotten) = (false, 0, 0, None);
             (held.has_fewer, held.has_other_wants, held.is_substituted) = (false, false, false);
             (held.is_crowded, held.piece, held.was_silent) = (false, None, false);
+            (held.is_denied, held.denials) = (false, 0);
             let has_session =
                 step.caller.session != NONE && held.parts.operations.first() == Some(&Operation::SEQUENCE);
             held.slot = has_session.then_some((step.caller.session, step.caller.slot));
@@ -114,6 +115,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let waiting: Vec<u32> = self.slots.drain().flat_map(|(_, seats)| seats).collect();
             waiting.into_iter().for_each(|seat| self.requeue(seat));
         }
+        self.renew_contexts(transport)?;
         if self.restart.is_some() {
             let due = self.recover(transport)?;
             if self.restart.is_some() {

@@ -19,10 +19,11 @@ use super::super::recovery::{BARREN, NOT_RECLAIMED, RESENDS, RESTARTS};
 use super::super::report::ReplayStepState;
 use super::super::values::LiveSession;
 use super::reply::missed;
+use super::rpcsec_gss::Unsigned;
 use super::window::{RECOVERY, WindowStep, tagged};
 use super::{FAULTS, LATER, OTHERWISE, ReplayEngine, ReplayRunError, SLACK};
 use crate::replay::containment::ContainedTransport;
-use crate::replay::trace::{MessageSlotKind, TraceStep};
+use crate::replay::trace::{MessageSlotKind, NONE, TraceStep};
 use crate::replay::transport::{CallTag, ConnectionId, SubmitError, TransportCall, TransportReply};
 
 /// A client that is set up anew.
@@ -187,7 +188,21 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         self.asked += 1;
         let tag = tagged(self.number, RECOVERY, self.asked);
-        let call = match self.containment.admit(TransportCall::small(xid, tag, &bytes, SLACK)) {
+        let client = self.ledger.client(restart.client).map_or(NONE, |client| client.captured);
+        let signed = self.signing.as_mut().map(|signing| signing.sign_own(client, tag, &bytes));
+        let sent = match signed.transpose() {
+            Ok(signed) => signed.flatten().unwrap_or(&bytes),
+            Err(Unsigned::Yet) => {
+                restart.message = Some((xid, bytes));
+                self.restart = Some(restart);
+                return Ok(None);
+            }
+            Err(Unsigned::Ever(why)) => {
+                self.give_up(&restart, &why);
+                return Ok(None);
+            }
+        };
+        let call = match self.containment.admit(TransportCall::small(xid, tag, sent, SLACK)) {
             Ok(call) => call,
             Err(escape) => {
                 let name = restart.todo.front().map_or("", |ask| ask.name());

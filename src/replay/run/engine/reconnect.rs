@@ -16,6 +16,7 @@ use super::super::recovery::{
 };
 use super::super::report::ReplayStepState;
 use super::reply::missed;
+use super::rpcsec_gss::Unsigned;
 use super::send::unsigned_header;
 use super::window::{BINDING, WindowStep, tagged, unreadable};
 use super::{
@@ -24,7 +25,7 @@ use super::{
 };
 use crate::analysis::comparison::record::hash;
 use crate::replay::containment::ContainedTransport;
-use crate::replay::trace::{MessageSlotKind, TraceStep};
+use crate::replay::trace::{MessageSlotKind, NONE, TraceStep};
 use crate::replay::transport::{
     CallTag, ConnectionId, SubmitError, TransportBlame, TransportCall, TransportReply,
 };
@@ -166,7 +167,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         what: &str,
         tape: &mut OptionalReplayRecorder,
     ) -> Result<(), ReplayRunError> {
-        if self.is_recovery_lost(tag) {
+        if self.is_recovery_lost(tag) || self.is_securing_lost(tag) {
             return Ok(());
         }
         let Some(seat) = self.seats.find(tag) else {
@@ -219,8 +220,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 return Ok(going);
             }
         };
-        held.is_lost = false;
-        self.report.resent += 1;
+        self.report.resent += u64::from(!held.is_denied);
+        (held.is_lost, held.is_denied) = (false, false);
         self.fly((number, tag, since), gives, held);
         Ok(StepSendOutcome::Sent)
     }
@@ -286,9 +287,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             recovery::bind_conn_to_session(minor, *id, &mut encoder);
             let message = encoder.finish().0;
             let tag = tagged(self.number, BINDING, session.into());
-            let call = TransportCall::small(Xid(line.xid), tag, &message, SLACK);
+            let client = self.ledger.session(*id).and_then(|session| self.ledger.client(session.client));
+            let client = client.map_or(NONE, |client| client.captured);
+            let signed = self.signing.as_mut().map(|signing| signing.sign_own(client, tag, &message));
+            let sent = match signed.transpose() {
+                Ok(signed) => signed.flatten().unwrap_or(&message),
+                Err(Unsigned::Yet) => return line.unbound.push((session, minor)),
+                Err(Unsigned::Ever(why)) => return self.refuse(format!("BIND_CONN_TO_SESSION: {why}")),
+            };
             line.since = self.recoveries;
-            let call = match self.containment.admit(call) {
+            let call = match self.containment.admit(TransportCall::small(Xid(line.xid), tag, sent, SLACK)) {
                 Ok(call) => call,
                 Err(escape) => {
                     self.refuse(format!("BIND_CONN_TO_SESSION: {escape}"));

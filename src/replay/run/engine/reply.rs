@@ -57,8 +57,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         (self.silences, self.stalled_since) = (0, None);
         let Some(seat) = self.seats.find(reply.tag) else {
-            if !self.substituted(reply) && !self.recovered(reply) && !self.is_returned(reply) {
-                self.bound(reply);
+            if !self.is_secured(reply) {
+                self.open_own(reply);
             }
             return Ok(());
         };
@@ -82,6 +82,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         match signature {
             None => self.answered(flown, reply),
             Some(signature) => self.open(signature, reply, flown),
+        }
+    }
+
+    /// The Reply of a Call that is of no step has come, and was opened if it was sealed.
+    pub(super) fn answered_own(&mut self, reply: &TransportReply<'_>) {
+        if !self.substituted(reply) && !self.recovered(reply) && !self.is_returned(reply) {
+            self.bound(reply);
         }
     }
 
@@ -465,7 +472,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         tape: &mut OptionalReplayRecorder,
     ) -> Result<(), ReplayRunError> {
         let Some(seat) = self.seats.find(tag) else {
-            self.lose_substitute(tag, false);
+            if !self.is_securing_lost(tag) {
+                self.lose_substitute(tag, false);
+            }
             return Ok(());
         };
         // What it left in doubt it left so after what was answered before.

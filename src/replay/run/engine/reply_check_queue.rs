@@ -294,6 +294,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         if held.resends > 0 {
             state = recovery::state(state, answer.is_done_twice, held.renewals > 0);
+        } else if held.denials > 0
+            && matches!(state, ReplayStepState::Matched | ReplayStepState::Tolerated(_))
+        {
+            state = ReplayStepState::Repaired(recovery::CONTEXT_RENEWED.code);
         }
         if !is_as_recorded(&state) {
             self.doubt_objects(held, step, &state);

@@ -15,6 +15,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     ) -> Result<(), ReplayRunError> {
         self.look_for_stall(now);
         self.expire_substitutes(now);
+        self.expire_contexts(now);
         let timeout = self.options.timeout;
         while let Some((sent, tag)) = self.expiries.front().copied() {
             let Some(seat) = self.seats.find(tag) else {

@@ -55,9 +55,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.take_awaited(&step);
         if held.is_lost {
             return Ok(match self.send_again(seat, held, transport, tape)? {
-                StepSendOutcome::Settled(ReplayStepState::Unreplayable(why)) => StepSendOutcome::Settled(
-                    self.unanswered(held, &format!("the connection went away; {why}"))?,
-                ),
+                StepSendOutcome::Settled(ReplayStepState::Unreplayable(why)) => {
+                    let what = if held.is_denied { "MSG_DENIED" } else { "the connection went away" };
+                    StepSendOutcome::Settled(self.unanswered(held, &format!("{what}; {why}"))?)
+                }
                 going => going,
             });
         }
@@ -207,6 +208,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let Some(connection) = self.lines.get(number).map(|line| line.connection) else {
             return Ok(Err(StepSendOutcome::Parked(number)));
         };
+        if let Some(going) = self.awaits_context(step, number) {
+            return Ok(Err(going));
+        }
         if self.is_window_full(step) {
             return Ok(Err(StepSendOutcome::Parked(number)));
         }

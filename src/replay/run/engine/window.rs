@@ -65,6 +65,10 @@ pub(super) struct WindowStep {
     pub(super) signature: Option<GssCallSignature>,
     /// Its connection went away: the same is to be sent again.
     pub(super) is_lost: bool,
+    /// That is so because the server did not know its security context.
+    pub(super) is_denied: bool,
+    /// How often it was sent again for that.
+    pub(super) denials: u32,
     /// No Reply came within the timeout, once: it was sent again for that.
     pub(super) was_silent: bool,
     /// How often it was sent again, for that or because the server had forgotten what it is about.
@@ -284,12 +288,13 @@ impl StepWindow {
 const SEAT: u64 = 0xf_ffff;
 const TURN: u64 = 0xffff_ffff;
 
-/// The seats of BIND_CONN_TO_SESSION, of the Calls of a recovery, of DELEGRETURN of what was not asked for, and of what makes opens in
-/// the place of delegations: of Calls that are no step's, which are the last four.
+/// The seats of BIND_CONN_TO_SESSION, of the Calls of a recovery, of DELEGRETURN of what was not asked for, of what makes opens in
+/// the place of delegations, and of what sets up security contexts: of Calls that are no step's, which are the last five.
 pub(super) const BINDING: u32 = 0xf_ffff;
 pub(super) const RECOVERY: u32 = 0xf_fffe;
 pub(super) const RETURNING: u32 = 0xf_fffd;
 pub(super) const SUBSTITUTING: u32 = 0xf_fffc;
+pub(super) const SECURING: u32 = 0xf_fffb;
 
 /// What a transport knows a step by: whose it is, its seat, and its turn, so that what comes late for a step that is gone
 /// meets no other.

@@ -1,6 +1,7 @@
 //! A proxy of TCP between the program and a server, which reads Replies by itself ([`walk`]) and lies in them ([`lies`]). It
 //! shares no code with the program.
 
+pub(crate) mod contexts;
 pub(crate) mod lies;
 pub(crate) mod walk;
 
@@ -88,7 +89,8 @@ impl Proxy {
         })
     }
 
-    fn of(liar: Liar, serve: impl Fn(TcpStream, &Mutex<Liar>) + Send + Sync + 'static) -> Self {
+    /// A proxy that serves each connection so.
+    pub(crate) fn of(liar: Liar, serve: impl Fn(TcpStream, &Mutex<Liar>) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let liar = Arc::new(Mutex::new(liar));

@@ -1,0 +1,154 @@
+//! Security contexts of a run: set up anew where the server does not know them any more, and destroyed in the end.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value as Json;
+
+use super::ganesha::Ganesha;
+use super::program::compiled;
+use super::proxy::contexts::{DATA, DESTROY, Heard, INIT, Signed, by_proc, forgetful};
+use super::realm::Realm;
+use super::signed::program_in;
+use crate::schema::{assert_keeps, validator};
+
+/// RPCSEC_GSS_CREDPROBLEM and RPCSEC_GSS_CTXPROBLEM. RFC 2203 section 5.3.3.3.
+const CREDPROBLEM: u32 = 13;
+const CTXPROBLEM: u32 = 14;
+
+fn steps(report: &Json, state: &str) -> u64 {
+    report["states"][state].as_u64().unwrap()
+}
+
+/// How many steps a report has for a reason.
+fn because(report: &Json, reason: &str) -> u64 {
+    let reasons = report["reasons"].as_array().unwrap();
+    reasons.iter().filter(|of| of["reason"] == reason).filter_map(|of| of["steps"].as_u64()).sum()
+}
+
+/// Runs a signed trace through a proxy that forgets contexts at these Calls. Gives the report, and the Calls that the proxy has
+/// heard.
+fn replayed(realm: &Realm, test: &str, order: &str, forgets: &[(usize, u32)]) -> Option<(Json, Vec<Signed>)> {
+    let server = Ganesha::start_secure(realm)?;
+    let (report, heard) = replayed_on(realm, server.port, (test, order), forgets, |_| {});
+    assert_eq!(steps(&report, "mismatched"), 0, "{report:#}");
+    // As many as where no context is forgotten: nfs-ganesha has no LISTXATTRS, of which this capture has 305.
+    let done = ["matched", "tolerated", "repaired"].map(|state| steps(&report, state)).iter().sum::<u64>();
+    assert_eq!(done, 356, "{report:#}");
+    assert_eq!(steps(&report, "repaired"), because(&report, "context-renewed"), "{report:#}");
+    Some((report, heard))
+}
+
+/// The same on a server, to which something is done meanwhile.
+fn replayed_on(
+    realm: &Realm,
+    port: u16,
+    (test, order): (&str, &str),
+    forgets: &[(usize, u32)],
+    disturb: impl FnOnce(&Mutex<Heard>) + Send,
+) -> (Json, Vec<Signed>) {
+    let (proxy, heard) = forgetful(([127, 0, 0, 1], port).into(), forgets);
+    let url = format!("tcp://localhost:{}/export", proxy.port);
+    let trace = compiled("rxe-v42-krb5", test);
+    let run = ["replay", "run", trace.name(), "--server", &url, "--gss", "reestablish", "--order", order];
+    let run = [&run[..], &["-T", "json"]].concat();
+    let output = thread::scope(|scope| {
+        scope.spawn(|| disturb(&heard));
+        program_in(&realm.client_environment(), &run)
+    });
+    let error = String::from_utf8_lossy(&output.stderr);
+    let report: Json = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {error}"));
+    assert_keeps(&validator("replay.schema.json"), &report, test);
+    assert_eq!(report["own_faults"], Json::Array(Vec::new()), "{report:#}");
+    let heard = heard.lock().unwrap();
+    let signed = heard.signed.clone();
+    // Where steps are signed, so is what the program calls by itself.
+    let ways: BTreeSet<usize> =
+        signed.iter().filter(|call| call.operation.is_some()).map(|call| call.connection).collect();
+    let unsigned: Vec<_> = heard.unsigned.iter().filter(|(way, _)| ways.contains(way)).collect();
+    assert!(unsigned.is_empty(), "{unsigned:?}");
+    assert!(!heard.unsigned.is_empty(), "the tree is made by root");
+    (report, signed)
+}
+
+/// Each context is destroyed by the last Call with it: a NULL without arguments, and with the next sequence number.
+fn are_destroyed(heard: &[Signed], report: &Json, contexts: usize) {
+    let ends: Vec<_> = heard.iter().filter(|call| call.gss_proc == DESTROY).collect();
+    assert_eq!(ends.len(), contexts);
+    for end in &ends {
+        assert_eq!((end.procedure, end.arguments.len()), (0, 0), "{end:?}");
+        let numbers = heard.iter().filter(|call| call.handle == end.handle && call.gss_proc != INIT);
+        let numbers: Vec<u32> = numbers.map(|call| call.seq_num).collect();
+        let (last, before) = numbers.split_last().unwrap();
+        assert!(before.iter().all(|number| number < last), "{end:?}");
+    }
+    // The server has confirmed it.
+    assert_eq!(report["contexts_destroyed"], contexts, "{report:#}");
+}
+
+#[test]
+fn rfc2203_section_5_4_contexts_are_destroyed_in_the_end() {
+    let Some(realm) = Realm::new() else { return };
+    let Some((report, heard)) = replayed(&realm, "destroyed", "conservative", &[]) else { return };
+    let contexts = by_proc(&heard)[&INIT];
+    assert!(contexts > 0);
+    are_destroyed(&heard, &report, contexts);
+    assert_eq!((&report["contexts_renewed"], because(&report, "context-renewed")), (&0.into(), 0));
+}
+
+#[test]
+fn rfc2203_section_5_3_3_3_a_context_that_is_denied_is_set_up_anew_and_the_call_sent_again() {
+    let Some(realm) = Realm::new() else { return };
+    let forgets = [(20, CREDPROBLEM), (90, CREDPROBLEM), (200, CTXPROBLEM), (300, CREDPROBLEM)];
+    for order in ["conservative", "dependence"] {
+        let Some((report, heard)) = replayed(&realm, order, order, &forgets) else { return };
+        let denied: Vec<_> = heard.iter().filter(|call| call.is_denied).collect();
+        assert!(denied.len() >= forgets.len(), "{order}");
+        // Where nfs-ganesha has the operation that the Call is about, the step says so.
+        let told = because(&report, "context-renewed");
+        assert!(0 < told && told <= denied.len() as u64, "{order}: {} {report:#}", denied.len());
+        let handles: BTreeSet<_> =
+            heard.iter().filter(|call| call.gss_proc == DATA).map(|call| &call.handle).collect();
+        let renewed = report["contexts_renewed"].as_u64().unwrap() as usize;
+        assert!(renewed >= forgets.len(), "{order}: {renewed}");
+        // A Call that was denied comes again with another XID, and no sequence number comes twice with a context.
+        let xids: BTreeSet<_> = heard.iter().map(|call| (call.connection, call.xid)).collect();
+        assert_eq!(xids.len(), heard.len(), "{order}");
+        for handle in handles {
+            let of = || heard.iter().filter(|call| call.handle == *handle && call.gss_proc != INIT);
+            let numbers: BTreeSet<u32> = of().map(|call| call.seq_num).collect();
+            assert_eq!(numbers.len(), of().count(), "{order}");
+        }
+        let contexts = by_proc(&heard)[&INIT] - renewed;
+        are_destroyed(&heard, &report, contexts);
+    }
+}
+
+#[test]
+fn rfc2203_section_5_3_3_3_after_a_restart_contexts_clients_and_sessions_are_set_up_anew() {
+    let Some(realm) = Realm::new() else { return };
+    let Some(mut server) = Ganesha::start_secure(&realm) else { return };
+    let port = server.port;
+    let restart = |heard: &Mutex<Heard>| {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while heard.lock().unwrap().signed.len() < 150 && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(1));
+        }
+        server.restart();
+    };
+    let (report, heard) = replayed_on(&realm, port, ("restarted", "conservative"), &[], restart);
+    let renewed = report["contexts_renewed"].as_u64().unwrap();
+    assert!(renewed > 0 && report["recovered"].as_u64().unwrap() > 0, "{report:#}");
+    assert_eq!((steps(&report, "mismatched"), &report["not_reclaimed"]), (0, &0.into()), "{report:#}");
+    // EXCHANGE_ID and CREATE_SESSION of the captured client, and those after the restart.
+    for operation in [42, 43] {
+        let of: Vec<_> = heard.iter().filter(|call| call.operation == Some(operation)).collect();
+        assert!(of.len() >= 2 && of.iter().all(|call| call.is_protected), "{operation}: {of:#?}");
+    }
+    // One that was not used after the restart the server does not know, and need not destroy.
+    let contexts = by_proc(&heard)[&INIT] - renewed as usize;
+    assert_eq!(by_proc(&heard)[&DESTROY], contexts);
+    assert!(report["contexts_destroyed"].as_u64().unwrap() > 0, "{report:#}");
+}

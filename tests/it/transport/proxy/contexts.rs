@@ -1,0 +1,190 @@
+//! A proxy that forgets security contexts of RPCSEC_GSS, as a server does that restarts: it denies Calls with them (RFC 2203 section
+//! 5.3.3.3), and knows those alone that are set up afterwards. It notes each Call by the RFCs alone.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::lies::Liar;
+use super::{Proxy, record, send};
+
+/// RPCSEC_GSS, and its gss_proc. RFC 2203 section 5.
+const RPCSEC_GSS: u32 = 6;
+/// rpc_gss_svc_integrity.
+const INTEGRITY: u32 = 2;
+pub(crate) const DATA: u32 = 0;
+pub(crate) const INIT: u32 = 1;
+pub(crate) const DESTROY: u32 = 3;
+
+/// A Call with RPCSEC_GSS.
+#[derive(Clone, Debug)]
+pub(crate) struct Signed {
+    /// The connection, from 0.
+    pub(crate) connection: usize,
+    pub(crate) xid: u32,
+    pub(crate) procedure: u32,
+    pub(crate) gss_proc: u32,
+    pub(crate) seq_num: u32,
+    pub(crate) handle: Vec<u8>,
+    /// Bytes behind the verifier.
+    pub(crate) arguments: Vec<u8>,
+    /// The arguments have a checksum: rpc_gss_svc_integrity.
+    pub(crate) is_protected: bool,
+    /// The first operation, of a COMPOUND.
+    pub(crate) operation: Option<u32>,
+    /// It did not reach the server.
+    pub(crate) is_denied: bool,
+}
+
+/// What a proxy has heard, and what it does.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    /// Calls with RPCSEC_GSS, in the order in which they came.
+    pub(crate) signed: Vec<Signed>,
+    /// COMPOUNDs without: the connection, and the first operation.
+    pub(crate) unsigned: Vec<(usize, u32)>,
+    /// At which signed Calls of a procedure, from 1, all contexts are forgotten; and the auth_stat that says so.
+    forgets: Vec<(usize, u32)>,
+    /// Contexts that are forgotten.
+    forgotten: BTreeSet<Vec<u8>>,
+    connections: usize,
+    data: usize,
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+/// The first operation, of a COMPOUND: behind its tag, the minor version and how many there are. RFC 8881 section 16.2.
+fn operation(call: &[u8], arguments: &[u8]) -> Option<u32> {
+    let is_compound = (word(call, 12)?, word(call, 16)?, word(call, 20)?) == (100_003, 4, 1);
+    let tag = word(arguments, 0)? as usize;
+    word(arguments, 4 + tag.next_multiple_of(4) + 8).filter(|_| is_compound)
+}
+
+/// The same of a Call that is not signed.
+fn unsigned(call: &[u8]) -> Option<u32> {
+    let verifier = 32 + (word(call, 28)? as usize).next_multiple_of(4);
+    let body = verifier + 8 + (word(call, verifier + 4)? as usize).next_multiple_of(4);
+    operation(call, call.get(body..)?)
+}
+
+/// Reads a Call; `None` of one that is not signed. RFC 5531 section 9, RFC 2203 section 5.
+fn signed(call: &[u8], connection: usize) -> Option<Signed> {
+    // XID, CALL, version of RPC, program, version, procedure; then the credential.
+    if word(call, 4)? != 0 || word(call, 24)? != RPCSEC_GSS {
+        return None;
+    }
+    let credential = word(call, 28)? as usize;
+    let length = word(call, 48)? as usize;
+    let verifier = 32 + credential.next_multiple_of(4);
+    let arguments = call.get(verifier + 8 + (word(call, verifier + 4)? as usize).next_multiple_of(4)..)?;
+    let is_protected = word(call, 44)? == INTEGRITY && word(call, 36)? == DATA;
+    // A length and the sequence number stand before what is protected. RFC 2203 section 5.3.2.2.
+    let body = if is_protected { arguments.get(8..)? } else { arguments };
+    Some(Signed {
+        connection,
+        xid: word(call, 0)?,
+        procedure: word(call, 20)?,
+        gss_proc: word(call, 36)?,
+        seq_num: word(call, 40)?,
+        handle: call.get(52..52 + length)?.to_vec(),
+        arguments: arguments.to_vec(),
+        is_protected,
+        operation: operation(call, body),
+        is_denied: false,
+    })
+}
+
+impl Heard {
+    /// Notes a Call. The auth_stat that it is denied with, if it is.
+    fn hear(&mut self, mut call: Signed) -> Option<u32> {
+        let mut denied = None;
+        if call.gss_proc == DATA {
+            self.data += 1;
+            if self.forgets.iter().any(|(at, _)| *at == self.data) {
+                self.forgotten.extend(self.signed.iter().map(|call| call.handle.clone()));
+            }
+            let stat = self.forgets.iter().rev().find(|(at, _)| *at <= self.data).map(|(_, stat)| *stat);
+            denied = stat.filter(|_| self.forgotten.contains(&call.handle));
+        }
+        call.is_denied = denied.is_some();
+        self.signed.push(call);
+        denied
+    }
+}
+
+/// A proxy to a server of TCP that forgets all contexts at these Calls, each with the auth_stat to say so.
+pub(crate) fn forgetful(server: SocketAddr, forgets: &[(usize, u32)]) -> (Proxy, Arc<Mutex<Heard>>) {
+    let heard = Arc::new(Mutex::new(Heard { forgets: forgets.to_vec(), ..Heard::default() }));
+    let of_proxy = Arc::clone(&heard);
+    let proxy = Proxy::of(Liar::honest(), move |client, _| {
+        let Some(server) = connected(server) else { return };
+        let _ = server.set_nodelay(true);
+        relay(client, server, &of_proxy);
+    });
+    (proxy, heard)
+}
+
+/// A connection to a server, which may be restarting.
+fn connected(server: SocketAddr) -> Option<TcpStream> {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        match TcpStream::connect(server) {
+            Ok(server) => return Some(server),
+            Err(_) if Instant::now() < deadline => thread::sleep(Duration::from_millis(50)),
+            Err(_) => return None,
+        }
+    }
+}
+
+fn relay(client: TcpStream, server: TcpStream, heard: &Mutex<Heard>) {
+    let connection = {
+        let mut heard = heard.lock().unwrap();
+        heard.connections += 1;
+        heard.connections - 1
+    };
+    let (mut from_client, to_client) = (client.try_clone().unwrap(), Mutex::new(client));
+    let (mut from_server, mut to_server) = (server.try_clone().unwrap(), server);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while let Ok(Some(call)) = record(&mut from_client) {
+                let denied = match signed(&call, connection) {
+                    Some(call) => heard.lock().unwrap().hear(call),
+                    None => {
+                        let operation = unsigned(&call).map(|operation| (connection, operation));
+                        heard.lock().unwrap().unsigned.extend(operation);
+                        None
+                    }
+                };
+                let sent = match denied {
+                    None => send(&mut to_server, &call),
+                    // REPLY, MSG_DENIED, AUTH_ERROR, and why.
+                    Some(stat) => {
+                        let words = [word(&call, 0).unwrap(), 1, 1, 1, stat].map(u32::to_be_bytes).concat();
+                        send(&mut to_client.lock().unwrap(), &words)
+                    }
+                };
+                if sent.is_err() {
+                    break;
+                }
+            }
+            let _ = to_server.shutdown(Shutdown::Both);
+        });
+        while let Ok(Some(reply)) = record(&mut from_server) {
+            if send(&mut to_client.lock().unwrap(), &reply).is_err() {
+                break;
+            }
+        }
+        let _ = to_client.lock().unwrap().shutdown(Shutdown::Both);
+    });
+}
+
+/// How many Calls have each gss_proc.
+pub(crate) fn by_proc(calls: &[Signed]) -> HashMap<u32, usize> {
+    let mut counts = HashMap::new();
+    calls.iter().for_each(|call| *counts.entry(call.gss_proc).or_default() += 1);
+    counts
+}
