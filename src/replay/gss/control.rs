@@ -40,7 +40,7 @@ impl GssControlCall {
 
 /// A context that is being set up.
 #[derive(Debug)]
-pub struct Establishing {
+pub struct GssContextSetup {
     mechanism: Box<dyn GssMechanism>,
     version: u32,
     handle: Vec<u8>,
@@ -52,14 +52,14 @@ pub struct Establishing {
 
 /// A context after an answer of the server.
 #[derive(Debug)]
-pub enum Answered {
+pub enum GssSetupStep {
     /// It stands.
     Stands(GssContext),
     /// The server asks for another token.
-    Asks(Establishing),
+    Asks(GssContextSetup),
 }
 
-impl Establishing {
+impl GssContextSetup {
     /// Begins a context for a version of NFS: 3, or else 4.
     ///
     /// # Errors
@@ -90,12 +90,12 @@ impl Establishing {
     ///
     /// # Errors
     /// Where one of the two sides does not want the context.
-    pub fn answered(self, mut reply: Cursor<'_>) -> Result<Answered, GssError> {
+    pub fn answered(self, mut reply: Cursor<'_>) -> Result<GssSetupStep, GssError> {
         let told = read(&mut reply, told)?;
         self.hear(told)
     }
 
-    fn hear(mut self, told: GssInitReply) -> Result<Answered, GssError> {
+    fn hear(mut self, told: GssInitReply) -> Result<GssSetupStep, GssError> {
         if !matches!(told.major, COMPLETE | CONTINUE_NEEDED) {
             return Err(GssError::Refused(told.major, told.minor));
         }
@@ -109,7 +109,7 @@ impl Establishing {
             }
             let is_signed = self.mechanism.is_signed(&told.window.to_be_bytes(), &told.checksum);
             return match self.turn.is_done && is_signed {
-                true => Ok(Answered::Stands(GssContext::new(
+                true => Ok(GssSetupStep::Stands(GssContext::new(
                     self.mechanism,
                     self.handle,
                     self.version,
@@ -120,7 +120,7 @@ impl Establishing {
         }
         self.gss_proc = GssProc::RPCSEC_GSS_CONTINUE_INIT;
         self.left = self.left.checked_sub(1).filter(|left| *left > 0).ok_or(GssError::Endless)?;
-        Ok(Answered::Asks(self))
+        Ok(GssSetupStep::Asks(self))
     }
 }
 
@@ -139,7 +139,7 @@ impl GssContext {
         version: u32,
         mechanism: Box<dyn GssMechanism>,
     ) -> Result<Self, GssError> {
-        let mut establishing = Establishing::begin(mechanism, version)?;
+        let mut establishing = GssContextSetup::begin(mechanism, version)?;
         loop {
             let credential =
                 credential(establishing.gss_proc, 0, RpcGssService::rpc_gss_svc_none, &establishing.handle);
@@ -147,8 +147,8 @@ impl GssContext {
             let argument = establishing.argument();
             let told = line.call_as(credential, &procedure, |encoder| argument.encode(encoder), told)?;
             match establishing.hear(told)? {
-                Answered::Stands(context) => return Ok(context),
-                Answered::Asks(again) => establishing = again,
+                GssSetupStep::Stands(context) => return Ok(context),
+                GssSetupStep::Asks(again) => establishing = again,
             }
         }
     }

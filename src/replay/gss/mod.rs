@@ -27,7 +27,7 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Xdr};
 
 use super::rpc_client::{RpcCallError, no_verifier};
 
-pub use control::{Answered, Establishing, GssControlCall};
+pub use control::{GssContextSetup, GssControlCall, GssSetupStep};
 
 /// Bytes of a token that a server may answer with.
 const TOKEN: u32 = 1 << 16;
@@ -551,7 +551,7 @@ mod tests {
 
     #[test]
     fn rfc2203_section_5_2_3_1_a_context_stands_when_the_server_has_signed_its_window() {
-        let begun = || Establishing::begin(Box::new(Sums(b's')), 3).unwrap();
+        let begun = || GssContextSetup::begin(Box::new(Sums(b's')), 3).unwrap();
         let call = begun().call(Xid(7));
         let header = [7, 0, 2, 100_003, 3, 0, 6, 20, 1, 1, 0, 1, 0, 0, 0, 5].map(u32::to_be_bytes).concat();
         assert_eq!(call.message(), [&header[..], b"token\0\0\0"].concat());
@@ -566,13 +566,13 @@ mod tests {
         };
         let answered = |reply: &[u8]| begun().answered(Cursor::new(reply));
         assert!(
-            matches!(answered(&answer(128, 0, 128)), Ok(Answered::Stands(context)) if context.window == 128)
+            matches!(answered(&answer(128, 0, 128)), Ok(GssSetupStep::Stands(context)) if context.window == 128)
         );
         assert!(matches!(answered(&answer(127, 0, 128)), Err(GssError::NotSigned)));
         assert!(matches!(answered(&answer(0, 0, 0)), Err(GssError::NoWindow)));
         assert!(matches!(answered(&answer(128, 13 << 16, 128)), Err(GssError::Refused(..))));
         assert!(matches!(answered(&denied(AuthStat::AUTH_TOOWEAK)), Err(GssError::Call(_))));
-        let Ok(Answered::Asks(again)) = answered(&answer(128, 1, 128)) else { panic!("a second turn") };
+        let Ok(GssSetupStep::Asks(again)) = answered(&answer(128, 1, 128)) else { panic!("a second turn") };
         // CONTINUE_INIT has the handle that the server gave.
         let header = [9, 0, 2, 100_003, 3, 0, 6, 24, 1, 2, 0, 1, 4].map(u32::to_be_bytes).concat();
         assert!(again.call(Xid(9)).message().starts_with(&[&header[..], b"name"].concat()));

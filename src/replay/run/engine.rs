@@ -11,13 +11,14 @@
 //! - [`io_split`]: the live server takes less in one Call than the captured one;
 //! - [`reply_timeout`]: no Reply comes;
 //! - [`reconnect`]: its connection goes away before that;
-//! - [`renewing`]: the server does not know a security context any more, or need not any more;
+//! - [`context_renewal`]: the server does not know a security context any more, or need not any more;
 //! - [`reclaim`]: the server has forgotten what it is about;
 //! - [`delegation_return`]: it gave a delegation that the capture does not have; [`delegation_substitutes`]: it gave none that the capture has.
 
 mod auxiliary_calls;
 mod cb_getattr;
 mod concurrency;
+mod context_renewal;
 mod delegation_return;
 mod delegation_substitutes;
 mod event_loop;
@@ -28,7 +29,6 @@ mod outsiders;
 mod queue;
 mod reclaim;
 mod reconnect;
-mod renewing;
 mod reply;
 mod reply_check_queue;
 mod reply_timeout;

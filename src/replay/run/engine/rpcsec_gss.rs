@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::super::recovery::RESENDS;
 use super::super::report::ReplayStepState;
-use super::renewing::QueuedReplyCheck;
+use super::context_renewal::RenewableContext;
 use super::reply::CompletedStep;
 use super::{ReplayEngine, ReplayRunError, StepSendOutcome};
 use crate::analysis::comparison::record::hash;
@@ -35,11 +35,11 @@ type Make = fn(&str) -> Result<Box<dyn GssMechanism>, GssMechanismError>;
 #[derive(Debug)]
 pub(super) struct GssCallSigner {
     /// As many as the capture has, so that what was one context there is one here.
-    pub(super) contexts: Vec<QueuedReplyCheck>,
+    pub(super) contexts: Vec<RenewableContext>,
     /// By the handle in the capture.
     by_handle: FxHashMap<Vec<u8>, usize>,
     /// By the client of the capture.
-    machines: FxHashMap<u32, Machine>,
+    machines: FxHashMap<u32, MachineCredential>,
     pub(super) mechanism: Make,
     /// The Call as it goes, and where its payloads belong in it.
     pub(super) message: Vec<u8>,
@@ -64,7 +64,7 @@ pub(super) struct GssCallSignature {
 
 /// What the Calls that this program makes for a client are signed with: as the Call was by which that made itself known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Machine {
+struct MachineCredential {
     context: usize,
     service: RpcGssService,
 }
@@ -113,7 +113,7 @@ impl GssCallSigner {
             RpcClient::new(transport, connection, AuthSysCredential::default(), xid, target.wish.timeout);
         let contexts = versions.into_iter().map(|version| {
             let mechanism = mechanism(&target.name).map_err(GssError::Mechanism)?;
-            Ok(QueuedReplyCheck::new(version, GssContext::establish(&mut line, version, mechanism)?))
+            Ok(RenewableContext::new(version, GssContext::establish(&mut line, version, mechanism)?))
         });
         let contexts = contexts.collect::<Result<Vec<_>, GssError>>().map_err(ReplayRunError::Security);
         transport.disconnect(connection);
@@ -181,7 +181,7 @@ impl GssCallSigner {
         tag: CallTag,
         message: &[u8],
     ) -> Result<Option<&[u8]>, Unsigned> {
-        let Some(Machine { context, service }) = self.machines.get(&client).copied() else {
+        let Some(MachineCredential { context, service }) = self.machines.get(&client).copied() else {
             return Ok(None);
         };
         let mut cursor = Cursor::new(message);
@@ -212,7 +212,7 @@ impl GssCallSigner {
 }
 
 /// What a client of the capture made itself known with, if this is the Call that did so.
-fn machine(step: &TraceStep<'_>, context: usize) -> Option<Machine> {
+fn machine(step: &TraceStep<'_>, context: usize) -> Option<MachineCredential> {
     let service = match step.asked.protection {
         GssProtection::INTEGRITY => RpcGssService::rpc_gss_svc_integrity,
         _ => RpcGssService::rpc_gss_svc_none,
@@ -223,7 +223,7 @@ fn machine(step: &TraceStep<'_>, context: usize) -> Option<Machine> {
     let call = v4::CompoundCall::decode(&mut Cursor::new(arguments), &mut NullObserver).ok()?;
     let operation = call.operations().next()?.ok()?;
     matches!(operation, v4::Args::EXCHANGE_ID(_) | v4::Args::SETCLIENTID(_))
-        .then_some(Machine { context, service })
+        .then_some(MachineCredential { context, service })
 }
 
 /// Whether a Call was signed.

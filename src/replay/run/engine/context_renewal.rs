@@ -15,7 +15,7 @@ use super::window::{BINDING, SECURING, tagged};
 use super::{ReplayEngine, ReplayRunError};
 use crate::analysis::comparison::record::hash;
 use crate::replay::containment::{ContainedCall, ContainedTransport};
-use crate::replay::gss::{Answered, Establishing, GssContext};
+use crate::replay::gss::{GssContext, GssContextSetup, GssSetupStep};
 use crate::replay::transport::{CallTag, ConnectionId, SubmitError, TransportReply};
 
 /// How long the Reply that a context is destroyed is waited for at most. Without one the server forgets the context in time.
@@ -23,7 +23,7 @@ const FAREWELL: Duration = Duration::from_secs(3);
 
 /// A context, and those that came after it in its place.
 #[derive(Debug)]
-pub(super) struct QueuedReplyCheck {
+pub(super) struct RenewableContext {
     /// The version of NFS that it is for.
     version: u32,
     /// The one that stood last.
@@ -32,36 +32,36 @@ pub(super) struct QueuedReplyCheck {
     before: Option<GssContext>,
     /// How often it was set up anew.
     pub(super) generation: u32,
-    standing: Standing,
+    standing: ContextState,
 }
 
 /// Whether Calls can be signed with a context.
 #[derive(Debug)]
-enum Standing {
+enum ContextState {
     /// They can.
     Good,
     /// The server has denied it, and another is set up.
-    Renewing(Renewal),
+    Renewing(ContextRenewal),
     /// There is none any more.
     Lost(String),
 }
 
 /// A context that is being set up in the place of another.
 #[derive(Debug)]
-struct Renewal {
+struct ContextRenewal {
     /// The line whose connection carries it.
     line: usize,
     /// `None` before the first Call, and after one was lost: a server may refuse a token that it has seen.
-    establishing: Option<Establishing>,
+    establishing: Option<GssContextSetup>,
     /// The Call in flight.
     sent: Option<(Instant, Xid)>,
     tries: u32,
 }
 
-impl QueuedReplyCheck {
+impl RenewableContext {
     /// Of a context that stands.
     pub(super) fn new(version: u32, context: GssContext) -> Self {
-        Self { version, context, before: None, generation: 0, standing: Standing::Good }
+        Self { version, context, before: None, generation: 0, standing: ContextState::Good }
     }
 
     /// Whether Calls can be signed with it.
@@ -70,9 +70,9 @@ impl QueuedReplyCheck {
     /// Where they cannot, now or ever.
     pub(super) fn is_ready(&self) -> Result<(), Unsigned> {
         match &self.standing {
-            Standing::Good => Ok(()),
-            Standing::Renewing(_) => Err(Unsigned::Yet),
-            Standing::Lost(why) => Err(Unsigned::Ever(why.clone())),
+            ContextState::Good => Ok(()),
+            ContextState::Renewing(_) => Err(Unsigned::Yet),
+            ContextState::Lost(why) => Err(Unsigned::Ever(why.clone())),
         }
     }
 
@@ -85,16 +85,16 @@ impl QueuedReplyCheck {
         }
     }
 
-    fn renewal(&mut self) -> Option<&mut Renewal> {
+    fn renewal(&mut self) -> Option<&mut ContextRenewal> {
         match &mut self.standing {
-            Standing::Renewing(renewal) => Some(renewal),
-            Standing::Good | Standing::Lost(_) => None,
+            ContextState::Renewing(renewal) => Some(renewal),
+            ContextState::Good | ContextState::Lost(_) => None,
         }
     }
 }
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    fn kept(&mut self, at: usize) -> Option<&mut QueuedReplyCheck> {
+    fn kept(&mut self, at: usize) -> Option<&mut RenewableContext> {
         self.signing.as_mut()?.contexts.get_mut(at)
     }
 
@@ -106,13 +106,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return true;
         }
         match &kept.standing {
-            Standing::Renewing(_) => true,
-            Standing::Good if kept.generation < RESTARTS => {
-                let renewal = Renewal { line, establishing: None, sent: None, tries: 0 };
-                kept.standing = Standing::Renewing(renewal);
+            ContextState::Renewing(_) => true,
+            ContextState::Good if kept.generation < RESTARTS => {
+                let renewal = ContextRenewal { line, establishing: None, sent: None, tries: 0 };
+                kept.standing = ContextState::Renewing(renewal);
                 true
             }
-            Standing::Good | Standing::Lost(_) => false,
+            ContextState::Good | ContextState::Lost(_) => false,
         }
     }
 
@@ -155,7 +155,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let count = self.signing.as_ref().map_or(0, |signing| signing.contexts.len());
         for at in 0..count {
             let due =
-                self.kept(at).and_then(QueuedReplyCheck::renewal).filter(|renewal| renewal.sent.is_none());
+                self.kept(at).and_then(RenewableContext::renewal).filter(|renewal| renewal.sent.is_none());
             if let Some(line) = due.map(|renewal| renewal.line) {
                 self.renew_context(at, line, transport)?;
             }
@@ -189,7 +189,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let Some(renewal) = kept.renewal() else { return Ok(()) };
         let establishing = match renewal.establishing.take() {
             Some(establishing) => Ok(establishing),
-            None => mechanism(host).and_then(|mechanism| Establishing::begin(mechanism, version)),
+            None => mechanism(host).and_then(|mechanism| GssContextSetup::begin(mechanism, version)),
         };
         let establishing = match establishing {
             Ok(establishing) => establishing,
@@ -225,18 +225,18 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn is_secured(&mut self, reply: &TransportReply<'_>) -> bool {
         let Some(at) = self.secures(reply.tag) else { return false };
         self.unpark(reply.connection, 1);
-        let Some(renewal) = self.kept(at).and_then(QueuedReplyCheck::renewal) else { return true };
+        let Some(renewal) = self.kept(at).and_then(RenewableContext::renewal) else { return true };
         if renewal.sent.is_none_or(|(_, xid)| xid != reply.xid) {
             return true;
         }
         renewal.sent = None;
         let Some(establishing) = renewal.establishing.take() else { return true };
         match establishing.answered(reply.cursor()) {
-            Ok(Answered::Asks(again)) => renewal.establishing = Some(again),
-            Ok(Answered::Stands(context)) => {
+            Ok(GssSetupStep::Asks(again)) => renewal.establishing = Some(again),
+            Ok(GssSetupStep::Stands(context)) => {
                 if let Some(kept) = self.kept(at) {
                     kept.before = Some(std::mem::replace(&mut kept.context, context));
-                    (kept.generation, kept.standing) = (kept.generation + 1, Standing::Good);
+                    (kept.generation, kept.standing) = (kept.generation + 1, ContextState::Good);
                 }
                 self.report.contexts_renewed += 1;
                 self.unpark_all();
@@ -249,7 +249,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// The connection of such a Call went away: another is made. Whether it was one.
     pub(super) fn is_securing_lost(&mut self, tag: CallTag) -> bool {
         let Some(at) = self.secures(tag) else { return false };
-        let Some(renewal) = self.kept(at).and_then(QueuedReplyCheck::renewal) else { return true };
+        let Some(renewal) = self.kept(at).and_then(RenewableContext::renewal) else { return true };
         (renewal.sent, renewal.establishing) = (None, None);
         renewal.tries += 1;
         if renewal.tries > RESENDS {
@@ -263,7 +263,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let timeout = self.options.timeout;
         let count = self.signing.as_ref().map_or(0, |signing| signing.contexts.len());
         for at in 0..count {
-            let sent = self.kept(at).and_then(QueuedReplyCheck::renewal).and_then(|renewal| renewal.sent);
+            let sent = self.kept(at).and_then(RenewableContext::renewal).and_then(|renewal| renewal.sent);
             if sent.is_some_and(|(sent, _)| now.saturating_duration_since(sent) > timeout) {
                 self.lose_context(at, &format!("no Reply within {} s", timeout.as_secs_f64()));
             }
@@ -274,7 +274,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     fn lose_context(&mut self, at: usize, why: &str) {
         let why = format!("the security context is not set up anew: {why}");
         if let Some(kept) = self.kept(at) {
-            kept.standing = Standing::Lost(why.clone());
+            kept.standing = ContextState::Lost(why.clone());
         }
         self.refuse(why);
         self.unpark_all();
@@ -290,7 +290,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let timeout = self.options.timeout.min(FAREWELL);
         let first = hash(format!("{} security ends", self.tag).as_bytes()) as u32;
         for (at, kept) in (0_u32..).zip(&mut signing.contexts) {
-            if !matches!(kept.standing, Standing::Good) {
+            if !matches!(kept.standing, ContextState::Good) {
                 continue;
             }
             let Ok((control, seal)) = kept.context.destroy(Xid(first.wrapping_add(at))) else { continue };
