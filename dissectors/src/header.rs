@@ -3,14 +3,14 @@
 //!
 //! ```
 //! nfsrdma_dissectors::header! {
-//!     /// ACK Extended ConnectionTransport Header. InfiniBand Architecture Specification volume 1, section 9.3.5.
+//!     /// ACK Extended Transport Header. InfiniBand Architecture Specification volume 1, section 9.3.5.
 //!     pub struct Example [4] "infiniband.aeth" {
-//!         /// TokenKind is acknowledged, and how.
+//!         /// The kind of acknowledgement and its details.
 //!         0..8 syndrome: u8 => "infiniband.aeth.syndrome",
 //!         8..32 msn: u32 => "infiniband.aeth.msn",
 //!     }
 //! }
-//! use nfsrdma_dissectors::field::Unobserved;
+//! use nfsrdma_dissectors::field::NullObserver;
 //! let (header, rest) = Example::decode(&[0x1f, 0, 0, 7, 99], 0, &mut NullObserver).unwrap();
 //! assert_eq!((header.syndrome, header.msn, rest), (0x1f, 7, &[99][..]));
 //! ```

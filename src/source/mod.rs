@@ -3,7 +3,7 @@
 //! A [`CaptureSource`] gives the frames of one or more capture files, or of standard input, one after the other:
 //!
 //! ```no_run
-//! use nfsrdma_inspect::source::Source;
+//! use nfsrdma_inspect::source::CaptureSource;
 //!
 //! let mut source = CaptureSource::open(["ring_00001.pcapng.zst", "ring_00002.pcapng.zst"])?;
 //! loop {

@@ -12,14 +12,20 @@
 //!
 //! ```no_run
 //! use std::time::{Duration, Instant};
-//! use nfsrdma_inspect::replay::transport::{Call, IwarpEvent, Target, ConnectionTransport, RpcRdma2Error};
+//! use nfsrdma_inspect::replay::transport::{
+//!     ConnectTarget, RpcTransport, RpcTransportError, TransportCall, TransportEvent,
+//! };
 //!
-//! fn one_call(transport: &mut dyn ConnectionTransport, target: &Target, call: &Call<'_>) -> Result<usize, RpcRdma2Error> {
+//! fn one_call(
+//!     transport: &mut dyn RpcTransport,
+//!     target: &ConnectTarget,
+//!     call: &TransportCall<'_>,
+//! ) -> Result<usize, RpcTransportError> {
 //!     let connection = transport.connect(target)?;
 //!     transport.submit(connection, call)?;
 //!     let deadline = Instant::now() + Duration::from_secs(5);
 //!     while let Some(event) = transport.poll(Some(deadline))? {
-//!         if let IwarpEvent::Reply(reply) = event {
+//!         if let TransportEvent::Reply(reply) = event {
 //!             return Ok(reply.message.len());
 //!         }
 //!     }

@@ -4,20 +4,20 @@
 //!
 //! ```no_run
 //! use std::time::Duration;
-//! use nfsrdma_inspect::source::live::{Options, open, rights};
-//! use nfsrdma_inspect::source::Next;
+//! use nfsrdma_inspect::source::live::{CaptureOptions, capabilities, open};
+//! use nfsrdma_inspect::source::NextFrame;
 //!
-//! let opened = open(&Options::new("eth0"))?;
-//! rights::give_up(&rights::target(None, true))?;
+//! let opened = open(&CaptureOptions::new("eth0"))?;
+//! capabilities::give_up(&capabilities::target(None, true))?;
 //! let mut source = opened.start()?;
 //! let live = source.live().ok_or("not live")?;
 //! loop {
 //!     match source.next_within(Duration::from_millis(20))? {
-//!         Next::Frame(frame) => println!("{} {}", frame.number, frame.time),
+//!         NextFrame::Frame(frame) => println!("{} {}", frame.number, frame.time),
 //!         // Time to draw, or to stop.
-//!         Next::Nothing if live.counters().received > 1000 => live.stop(),
-//!         Next::Nothing => {}
-//!         Next::End => break,
+//!         NextFrame::Nothing if live.counters().received > 1000 => live.stop(),
+//!         NextFrame::Nothing => {}
+//!         NextFrame::End => break,
 //!     }
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
