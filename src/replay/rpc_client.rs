@@ -264,39 +264,7 @@ impl<'t> RpcClient<'t> {
         results: impl FnOnce(&mut Cursor<'_>) -> Result<T, xdr::XdrError>,
     ) -> Result<T, RpcCallError> {
         let xid = self.next_xid();
-        let header = written(xid, self.credential(procedure), procedure);
-        self.make(xid, header, procedure, arguments, |_, cursor| results(cursor))
-    }
-
-    /// Calls a procedure with another credential than that of the caller. `results` is given the verifier of the Reply, too.
-    ///
-    /// # Errors
-    /// Where there are no results.
-    pub fn call_as<T>(
-        &mut self,
-        credential: Credential<'_>,
-        procedure: &ProcedureCall<'_>,
-        arguments: impl FnOnce(&mut Encoder),
-        results: impl FnOnce(&Verifier<'_>, &mut Cursor<'_>) -> Result<T, xdr::XdrError>,
-    ) -> Result<T, RpcCallError> {
-        let xid = self.next_xid();
-        self.make(xid, written(xid, credential, procedure), procedure, arguments, results)
-    }
-
-    fn next_xid(&mut self) -> Xid {
-        let xid = Xid(self.next);
-        self.next = self.next.wrapping_add(1);
-        xid
-    }
-
-    fn make<T>(
-        &mut self,
-        xid: Xid,
-        mut encoder: Encoder,
-        procedure: &ProcedureCall<'_>,
-        arguments: impl FnOnce(&mut Encoder),
-        results: impl FnOnce(&Verifier<'_>, &mut Cursor<'_>) -> Result<T, xdr::XdrError>,
-    ) -> Result<T, RpcCallError> {
+        let mut encoder = written(xid, self.credential(procedure), procedure);
         arguments(&mut encoder);
         let (message, splices) = encoder.finish();
         let payloads: Vec<_> = splices
@@ -318,7 +286,14 @@ impl<'t> RpcClient<'t> {
         if let Some(containment) = &self.containment {
             containment.admit(call).map_err(RpcCallError::Contained)?;
         }
-        self.exchange(&call, results)
+        self.exchange(&call, |_, cursor| results(cursor))
+    }
+
+    /// Returns the XID for the next Call.
+    pub(super) fn next_xid(&mut self) -> Xid {
+        let xid = Xid(self.next);
+        self.next = self.next.wrapping_add(1);
+        xid
     }
 
     /// Makes a Call of RPCSEC_GSS itself, which needs no check: see [`ContainedCall::control`]. `results` is given the verifier of

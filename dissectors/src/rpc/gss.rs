@@ -180,8 +180,7 @@ mod tests {
     #[test]
     fn rfc2203_section_5_the_credential_names_procedure_sequence_service_and_context() {
         let bytes = b"\0\0\0\x06\0\0\0\x18\0\0\0\x01\0\0\0\0\0\0\0\x09\0\0\0\x02\0\0\0\x04ctx1";
-        let decoded =
-            <Credential as Xdr>::decode(&mut Cursor::new(bytes), &FIELD, &mut Unobserved).unwrap();
+        let decoded = <Credential as Xdr>::decode(&mut Cursor::new(bytes), &FIELD, &mut Unobserved).unwrap();
         let expected = credential(GssProc::RPCSEC_GSS_DATA, RpcGssService::rpc_gss_svc_integrity);
         assert_eq!(decoded, Credential::Gss(EnclosedAuthBody::Known(expected)));
         assert_eq!(decoded.payload(), GssPayload::Integrity);

@@ -12,7 +12,7 @@ use super::{
     COMPLETE, CONTINUE_NEEDED, GssContext, GssError, GssInitReply, GssInitStep, GssMechanism,
     GssMechanismError, GssReplyProtection, INIT_RES, TOKEN, TURNS, credential,
 };
-use crate::replay::rpc_client::{ProcedureCall, RpcClient, no_verifier, read};
+use crate::replay::rpc_client::{RpcClient, no_verifier, read};
 
 /// A Call of NULL that sets up or destroys a context.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,9 +54,9 @@ pub struct GssContextSetup {
 #[derive(Debug)]
 pub enum GssSetupStep {
     /// It stands.
-    Stands(GssContext),
+    Established(GssContext),
     /// The server asks for another token.
-    Asks(GssContextSetup),
+    ContinueNeeded(GssContextSetup),
 }
 
 impl GssContextSetup {
@@ -71,10 +71,6 @@ impl GssContextSetup {
         Ok(Self { mechanism, version, handle: Vec::new(), gss_proc, turn, left: TURNS })
     }
 
-    fn argument(&self) -> InitArg<'_> {
-        InitArg { gss_token: Opaque(&self.turn.token) }
-    }
-
     /// The Call with the token of this side.
     pub fn call(&self, xid: Xid) -> GssControlCall {
         let cred = credential(self.gss_proc, 0, RpcGssService::rpc_gss_svc_none, &self.handle);
@@ -82,7 +78,7 @@ impl GssContextSetup {
         let call = rpc::CallBody { rpcvers: rpc::VERSION, prog, vers, proc: 0, cred, verf: no_verifier() };
         let mut encoder = Encoder::new();
         RpcMsg { xid, body: RpcMsgBody::Call(call) }.encode(&mut encoder);
-        self.argument().encode(&mut encoder);
+        InitArg { gss_token: Opaque(&self.turn.token) }.encode(&mut encoder);
         GssControlCall { xid, message: encoder.finish().0 }
     }
 
@@ -91,41 +87,44 @@ impl GssContextSetup {
     /// # Errors
     /// Where one of the two sides does not want the context.
     pub fn answered(self, mut reply: Cursor<'_>) -> Result<GssSetupStep, GssError> {
-        let told = read(&mut reply, told)?;
-        self.hear(told)
+        let reply = read(&mut reply, decode_init_reply)?;
+        self.advance(reply)
     }
 
-    fn hear(mut self, told: GssInitReply) -> Result<GssSetupStep, GssError> {
-        if !matches!(told.major, COMPLETE | CONTINUE_NEEDED) {
-            return Err(GssError::Refused(told.major, told.minor));
+    fn advance(mut self, reply: GssInitReply) -> Result<GssSetupStep, GssError> {
+        if !matches!(reply.major, COMPLETE | CONTINUE_NEEDED) {
+            return Err(GssError::Refused(reply.major, reply.minor));
         }
-        self.handle = told.handle;
-        if !told.token.is_empty() {
-            self.turn = self.mechanism.step(&told.token)?;
+        self.handle = reply.handle;
+        if !reply.token.is_empty() {
+            self.turn = self.mechanism.step(&reply.token)?;
         }
-        if told.major == COMPLETE {
-            if told.window == 0 {
+        if reply.major == COMPLETE {
+            if reply.window == 0 {
                 return Err(GssError::NoWindow);
             }
-            let is_signed = self.mechanism.is_signed(&told.window.to_be_bytes(), &told.checksum);
+            let is_signed = self.mechanism.is_signed(&reply.window.to_be_bytes(), &reply.checksum);
             return match self.turn.is_done && is_signed {
-                true => Ok(GssSetupStep::Stands(GssContext::new(
+                true => Ok(GssSetupStep::Established(GssContext::new(
                     self.mechanism,
                     self.handle,
                     self.version,
-                    told.window,
+                    reply.window,
                 ))),
                 false => Err(GssError::NotSigned),
             };
         }
         self.gss_proc = GssProc::RPCSEC_GSS_CONTINUE_INIT;
         self.left = self.left.checked_sub(1).filter(|left| *left > 0).ok_or(GssError::Endless)?;
-        Ok(GssSetupStep::Asks(self))
+        Ok(GssSetupStep::ContinueNeeded(self))
     }
 }
 
 /// Reads what the server says to a token.
-fn told(verifier: &Verifier<'_>, cursor: &mut Cursor<'_>) -> Result<GssInitReply, xdr::XdrError> {
+fn decode_init_reply(
+    verifier: &Verifier<'_>,
+    cursor: &mut Cursor<'_>,
+) -> Result<GssInitReply, xdr::XdrError> {
     Ok(GssInitReply::new(verifier, &InitRes::decode(cursor, &INIT_RES, &mut NullObserver)?))
 }
 
@@ -139,16 +138,13 @@ impl GssContext {
         version: u32,
         mechanism: Box<dyn GssMechanism>,
     ) -> Result<Self, GssError> {
-        let mut establishing = GssContextSetup::begin(mechanism, version)?;
+        let mut setup = GssContextSetup::begin(mechanism, version)?;
         loop {
-            let credential =
-                credential(establishing.gss_proc, 0, RpcGssService::rpc_gss_svc_none, &establishing.handle);
-            let procedure = ProcedureCall::new(Program::NFS, establishing.version, 0, TOKEN);
-            let argument = establishing.argument();
-            let told = line.call_as(credential, &procedure, |encoder| argument.encode(encoder), told)?;
-            match establishing.hear(told)? {
-                GssSetupStep::Stands(context) => return Ok(context),
-                GssSetupStep::Asks(again) => establishing = again,
+            let call = setup.call(line.next_xid());
+            let reply = line.control(&call, decode_init_reply)?;
+            match setup.advance(reply)? {
+                GssSetupStep::Established(context) => return Ok(context),
+                GssSetupStep::ContinueNeeded(next) => setup = next,
             }
         }
     }

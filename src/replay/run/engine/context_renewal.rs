@@ -19,7 +19,7 @@ use crate::replay::gss::{GssContext, GssContextSetup, GssSetupStep};
 use crate::replay::transport::{CallTag, ConnectionId, SubmitError, TransportReply};
 
 /// How long the Reply that a context is destroyed is waited for at most. Without one the server forgets the context in time.
-const FAREWELL: Duration = Duration::from_secs(3);
+const DESTROY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A context, and those that came after it in its place.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// The server has denied a Call: whether its context is set up anew, or was since, so that the Call is sent again.
-    pub(super) fn is_set_up_anew(&mut self, with: GssCallSignature, connection: ConnectionId) -> bool {
+    pub(super) fn is_re_established(&mut self, with: GssCallSignature, connection: ConnectionId) -> bool {
         let line = self.by_connection.get(&connection).copied().unwrap_or_default();
         let Some(kept) = self.kept(with.context) else { return false };
         if kept.generation != with.generation {
@@ -233,7 +233,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let Some(establishing) = renewal.establishing.take() else { return true };
         match establishing.answered(reply.cursor()) {
             Ok(GssSetupStep::Asks(again)) => renewal.establishing = Some(again),
-            Ok(GssSetupStep::Stands(context)) => {
+            Ok(GssSetupStep::Established(context)) => {
                 if let Some(kept) = self.kept(at) {
                     kept.before = Some(std::mem::replace(&mut kept.context, context));
                     (kept.generation, kept.standing) = (kept.generation + 1, ContextState::Good);
@@ -287,7 +287,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         let open = self.lines.iter().find(|line| line.gone.is_none()).map(|line| line.connection);
         let Some(connection) = open.or_else(|| transport.connect(self.target).ok()) else { return };
-        let timeout = self.options.timeout.min(FAREWELL);
+        let timeout = self.options.timeout.min(DESTROY_TIMEOUT);
         let first = hash(format!("{} security ends", self.tag).as_bytes()) as u32;
         for (at, kept) in (0_u32..).zip(&mut signing.contexts) {
             if !matches!(kept.standing, ContextState::Good) {

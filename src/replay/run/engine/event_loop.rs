@@ -18,7 +18,7 @@ use crate::replay::transport::{ConnectionId, DiscardReason, DisconnectReason, Tr
 /// Between two looks at whether to stop.
 const TICK: Duration = Duration::from_millis(50);
 /// How long Calls in flight are waited for when a run is ended.
-const FAREWELL: Duration = Duration::from_secs(3);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 /// Events between two looks at the clock.
 const EVENTS: u32 = 64;
 /// Events that are taken together at most, before what they make room for is sent.
@@ -211,7 +211,7 @@ pub(super) fn drive<R: Read + Seek>(
         if ending.is_none() && (is_late || watch.is_over()) {
             engines.iter_mut().for_each(|engine| engine.report.limit = is_late.then_some(limit));
             engines.iter_mut().for_each(|engine| engine.report.is_interrupted = true);
-            ending = Some(now + FAREWELL);
+            ending = Some(now + DRAIN_TIMEOUT);
         }
         if ending.is_some_and(|end| now > end) {
             for engine in &mut *engines {

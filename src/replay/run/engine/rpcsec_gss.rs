@@ -302,7 +302,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     ) -> Result<(), ReplayRunError> {
         if gss::is_unknown(reply.cursor())
             && flown.held.denials < RESENDS
-            && self.is_set_up_anew(with, reply.connection)
+            && self.is_re_established(with, reply.connection)
         {
             self.deny(flown, reply.connection);
             return Ok(());
@@ -326,7 +326,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let Some(with) = self.signing.as_mut().and_then(|signing| signing.own.remove(&reply.tag)) else {
             return self.answered_own(reply);
         };
-        if gss::is_unknown(reply.cursor()) && self.is_set_up_anew(with, reply.connection) {
+        if gss::is_unknown(reply.cursor()) && self.is_re_established(with, reply.connection) {
             return self.deny_own(reply);
         }
         let Some(signing) = &mut self.signing else { return };
