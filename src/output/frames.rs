@@ -14,9 +14,7 @@ use nfsrdma_dissectors::flow::{Flow, FrameKind, TransactionKey, UndecodedReason}
 use nfsrdma_dissectors::frame::{CapturedSlice, Frame, Timestamp};
 use nfsrdma_dissectors::infiniband::cm;
 use nfsrdma_dissectors::infiniband::mad::Mad;
-use nfsrdma_dissectors::infiniband::{
-    InfinibandPacket, PacketOperation as Verb, RdmaEncapsulation, Syndrome,
-};
+use nfsrdma_dissectors::infiniband::{InfinibandPacket, PacketOperation, RdmaEncapsulation, Syndrome};
 use nfsrdma_dissectors::iwarp::mpa::{Startup, StartupFrameKind};
 use nfsrdma_dissectors::net::{Datagram, DatagramPayload, TcpSegment, UnreadFrameReason};
 use nfsrdma_dissectors::rpcrdma::{MessageType, SidePrivateData};
@@ -385,7 +383,7 @@ impl FrameList {
                 let _ = write!(text, "reserved syndrome {byte:#04x} ");
                 self.line.piece(styles.mark);
             }
-            None if packet.form.operation == Verb::Cnp => {
+            None if packet.form.operation == PacketOperation::Cnp => {
                 text.push_str("congestion ");
                 self.line.piece(styles.mark);
             }

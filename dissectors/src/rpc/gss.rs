@@ -180,7 +180,8 @@ mod tests {
     #[test]
     fn rfc2203_section_5_the_credential_names_procedure_sequence_service_and_context() {
         let bytes = b"\0\0\0\x06\0\0\0\x18\0\0\0\x01\0\0\0\0\0\0\0\x09\0\0\0\x02\0\0\0\x04ctx1";
-        let decoded = <Credential as Xdr>::decode(&mut Cursor::new(bytes), &FIELD, &mut Unobserved).unwrap();
+        let decoded =
+            <Credential as Xdr>::decode(&mut Cursor::new(bytes), &FIELD, &mut NullObserver).unwrap();
         let expected = credential(GssProc::RPCSEC_GSS_DATA, RpcGssService::rpc_gss_svc_integrity);
         assert_eq!(decoded, Credential::Gss(EnclosedAuthBody::Known(expected)));
         assert_eq!(decoded.payload(), GssPayload::Integrity);
@@ -211,11 +212,11 @@ mod tests {
     fn rfc2203_section_5_3_2_2_the_body_ends_before_the_checksum() {
         let bytes = b"\0\0\0\x0c\0\0\0\x09\0\0\0\x01\0\0\0\x02\0\0\0\x04mic!";
         let mut cursor = Cursor::new(bytes).with_base(1000);
-        let mut protected = IntegrityBody::open(&mut cursor, &mut Unobserved).unwrap();
+        let mut protected = IntegrityBody::open(&mut cursor, &mut NullObserver).unwrap();
         assert_eq!((protected.seq_num, protected.body.position()), (9, 1008));
         assert_eq!((protected.body.word(), protected.body.word()), (Ok(1), Ok(2)));
         assert_eq!(protected.body.remaining(), 0);
-        let checksum = IntegrityChecksum::read(&mut cursor, &mut Unobserved).unwrap();
+        let checksum = IntegrityChecksum::read(&mut cursor, &mut NullObserver).unwrap();
         assert_eq!((checksum.checksum, cursor.remaining()), (Opaque(&b"mic!"[..]), 0));
     }
 
@@ -231,15 +232,15 @@ mod tests {
         assert_eq!(encoder.bytes(), b"\0\0\0\x10\0\0\0\x09\0\0\0\x05\0\0\0\x04mic!");
         let chunks = [ChunkItem { position: Some(12), length: 5, bytes: None }];
         let mut cursor = Cursor::new(encoder.bytes()).with_chunks(&chunks);
-        let mut protected = IntegrityBody::open(&mut cursor, &mut Unobserved).unwrap();
-        let data = Ddp::decode(&mut protected.body, &FIELD, &mut Unobserved).unwrap();
+        let mut protected = IntegrityBody::open(&mut cursor, &mut NullObserver).unwrap();
+        let data = Ddp::decode(&mut protected.body, &FIELD, &mut NullObserver).unwrap();
         assert_eq!(data, Ddp::Chunk { length: 5, bytes: None });
-        assert_eq!(IntegrityChecksum::read(&mut cursor, &mut Unobserved).unwrap().checksum.0, b"mic!");
+        assert_eq!(IntegrityChecksum::read(&mut cursor, &mut NullObserver).unwrap().checksum.0, b"mic!");
     }
 
     #[test]
     fn protected_data_without_room_for_its_sequence_number_is_refused() {
-        let result = IntegrityBody::open(&mut Cursor::new(b"\0\0\0\x02ab\0\0\0\0\0\0"), &mut Unobserved);
+        let result = IntegrityBody::open(&mut Cursor::new(b"\0\0\0\x02ab\0\0\0\0\0\0"), &mut NullObserver);
         assert_eq!(result.unwrap_err(), XdrError::Short { at: 4, needed: 4 });
     }
 
@@ -251,9 +252,9 @@ mod tests {
             let bytes = [&inner.to_be_bytes()[..], &bytes].concat();
             let chunks = [ChunkItem { position: Some(position.into()), length: chunk, bytes: None }];
             let mut cursor = Cursor::new(&bytes).with_length(length.into()).with_chunks(&chunks);
-            if let Ok(mut protected) = IntegrityBody::open(&mut cursor, &mut Unobserved) {
-                let _ = Ddp::decode(&mut protected.body, &FIELD, &mut Unobserved);
-                let _ = IntegrityChecksum::read(&mut cursor, &mut Unobserved);
+            if let Ok(mut protected) = IntegrityBody::open(&mut cursor, &mut NullObserver) {
+                let _ = Ddp::decode(&mut protected.body, &FIELD, &mut NullObserver);
+                let _ = IntegrityChecksum::read(&mut cursor, &mut NullObserver);
             }
         }
     }

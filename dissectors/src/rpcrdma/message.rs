@@ -132,22 +132,26 @@ impl ErrorCode {
 
     /// How an RPC that ends with it went, in output; `None` for a code that has no name.
     pub fn status_name(self) -> Option<&'static str> {
-        use version2::RpcRdma2ErrCode as V2;
+        use version2::RpcRdma2ErrCode;
         Some(match self {
             Self::Version1(ErrCode::ERR_VERS) => "RDMA_ERROR:ERR_VERS",
             Self::Version1(ErrCode::ERR_CHUNK) => "RDMA_ERROR:ERR_CHUNK",
-            Self::Version2(V2::RDMA2_ERR_VERS) => "RDMA_ERROR:RDMA2_ERR_VERS",
-            Self::Version2(V2::RDMA2_ERR_BAD_XDR) => "RDMA_ERROR:RDMA2_ERR_BAD_XDR",
-            Self::Version2(V2::RDMA2_ERR_BAD_PROPVAL) => "RDMA_ERROR:RDMA2_ERR_BAD_PROPVAL",
-            Self::Version2(V2::RDMA2_ERR_INVAL_HTYPE) => "RDMA_ERROR:RDMA2_ERR_INVAL_HTYPE",
-            Self::Version2(V2::RDMA2_ERR_INVAL_CONT) => "RDMA_ERROR:RDMA2_ERR_INVAL_CONT",
-            Self::Version2(V2::RDMA2_ERR_READ_CHUNKS) => "RDMA_ERROR:RDMA2_ERR_READ_CHUNKS",
-            Self::Version2(V2::RDMA2_ERR_WRITE_CHUNKS) => "RDMA_ERROR:RDMA2_ERR_WRITE_CHUNKS",
-            Self::Version2(V2::RDMA2_ERR_SEGMENTS) => "RDMA_ERROR:RDMA2_ERR_SEGMENTS",
-            Self::Version2(V2::RDMA2_ERR_WRITE_RESOURCE) => "RDMA_ERROR:RDMA2_ERR_WRITE_RESOURCE",
-            Self::Version2(V2::RDMA2_ERR_REPLY_RESOURCE) => "RDMA_ERROR:RDMA2_ERR_REPLY_RESOURCE",
-            Self::Version2(V2::RDMA2_ERR_VERS_MISMATCH) => "RDMA_ERROR:RDMA2_ERR_VERS_MISMATCH",
-            Self::Version2(V2::RDMA2_ERR_SYSTEM) => "RDMA_ERROR:RDMA2_ERR_SYSTEM",
+            Self::Version2(RpcRdma2ErrCode::RDMA2_ERR_VERS) => "RDMA_ERROR:RDMA2_ERR_VERS",
+            Self::Version2(RpcRdma2ErrCode::RDMA2_ERR_BAD_XDR) => "RDMA_ERROR:RDMA2_ERR_BAD_XDR",
+            Self::Version2(RpcRdma2ErrCode::RDMA2_ERR_BAD_PROPVAL) => "RDMA_ERROR:RDMA2_ERR_BAD_PROPVAL",
+            Self::Version2(RpcRdma2ErrCode::RDMA2_ERR_INVAL_HTYPE) => "RDMA_ERROR:RDMA2_ERR_INVAL_HTYPE",
+            Self::Version2(RpcRdma2ErrCode::RDMA2_ERR_INVAL_CONT) => "RDMA_ERROR:RDMA2_ERR_INVAL_CONT",
+            Self::Version2(RpcRdma2ErrCode::RDMA2_ERR_READ_CHUNKS) => "RDMA_ERROR:RDMA2_ERR_READ_CHUNKS",
+            Self::Version2(RpcRdma2ErrCode::RDMA2_ERR_WRITE_CHUNKS) => "RDMA_ERROR:RDMA2_ERR_WRITE_CHUNKS",
+            Self::Version2(RpcRdma2ErrCode::RDMA2_ERR_SEGMENTS) => "RDMA_ERROR:RDMA2_ERR_SEGMENTS",
+            Self::Version2(RpcRdma2ErrCode::RDMA2_ERR_WRITE_RESOURCE) => {
+                "RDMA_ERROR:RDMA2_ERR_WRITE_RESOURCE"
+            }
+            Self::Version2(RpcRdma2ErrCode::RDMA2_ERR_REPLY_RESOURCE) => {
+                "RDMA_ERROR:RDMA2_ERR_REPLY_RESOURCE"
+            }
+            Self::Version2(RpcRdma2ErrCode::RDMA2_ERR_VERS_MISMATCH) => "RDMA_ERROR:RDMA2_ERR_VERS_MISMATCH",
+            Self::Version2(RpcRdma2ErrCode::RDMA2_ERR_SYSTEM) => "RDMA_ERROR:RDMA2_ERR_SYSTEM",
             Self::Version1(_) | Self::Version2(_) => return None,
         })
     }

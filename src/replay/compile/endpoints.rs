@@ -6,7 +6,7 @@ use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionTransport};
 use nfsrdma_dissectors::rpc::Program;
 use rustc_hash::FxHashMap;
 
-use crate::replay::trace::layout::{TraceConnection, TraceTransport as Kind};
+use crate::replay::trace::layout::{TraceConnection, TraceTransport};
 use crate::replay::trace::{NONE, TraceCaller, TraceProcedure};
 
 /// Hosts and connections that are told; of more, Calls have number [`NONE`].
@@ -97,12 +97,12 @@ impl TraceEndpointNumbers {
         let connection = self.connections.entry(name.number).or_insert_with(|| TraceConnection {
             number: name.number,
             transport: match name.transport {
-                ConnectionTransport::RoceV2 => Kind::ROCEV2,
-                ConnectionTransport::RoceV1 => Kind::ROCEV1,
-                ConnectionTransport::InfiniBand => Kind::INFINIBAND,
-                ConnectionTransport::Iwarp => Kind::IWARP,
-                ConnectionTransport::Tcp => Kind::TCP,
-                ConnectionTransport::Udp => Kind::UDP,
+                ConnectionTransport::RoceV2 => TraceTransport::ROCEV2,
+                ConnectionTransport::RoceV1 => TraceTransport::ROCEV1,
+                ConnectionTransport::InfiniBand => TraceTransport::INFINIBAND,
+                ConnectionTransport::Iwarp => TraceTransport::IWARP,
+                ConnectionTransport::Tcp => TraceTransport::TCP,
+                ConnectionTransport::Udp => TraceTransport::UDP,
             },
             client: caller.client,
             server: caller.server,

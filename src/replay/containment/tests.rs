@@ -1,7 +1,7 @@
 use nfsrdma_dissectors::nfs::mount::DirpathArgs;
 use nfsrdma_dissectors::nfs::v3::{
-    self, Createhow3, Diropargs3, Link3Args as Link3, Lookup3Args as Lookup3, Remove3Args as Remove3,
-    Rename3Args as Rename3, Sattr3, SetAtime, SetMtime, Symlinkdata3,
+    self, Createhow3, Diropargs3, Link3Args, Lookup3Args, Remove3Args, Rename3Args, Sattr3, SetAtime,
+    SetMtime, Symlinkdata3,
 };
 use nfsrdma_dissectors::nfs::v4::{
     self, Args, Attribute, Bitmap4, CbClient4, ClientOwner4, Close4Args, CompoundCallHead, CompoundReplyHead,
@@ -99,9 +99,9 @@ fn a_filehandle_that_the_server_has_not_given_is_not_sent() {
         });
         assert_eq!((known, other), (Ok(ReplyIdentifiers::Nothing), Err(ContainmentViolation::Filehandle)));
     }
-    let from = Rename3 { from: at(BELOW, b"a"), to: at(b"captured", b"b") };
+    let from = Rename3Args { from: at(BELOW, b"a"), to: at(b"captured", b"b") };
     assert_eq!(nfs3(14, &v3::Args::RENAME(from)), Err(ContainmentViolation::Filehandle));
-    let link = Link3 { file: Opaque(b"captured"), link: at(BELOW, b"b") };
+    let link = Link3Args { file: Opaque(b"captured"), link: at(BELOW, b"b") };
     assert_eq!(nfs3(15, &v3::Args::LINK(link)), Err(ContainmentViolation::Filehandle));
 }
 
@@ -150,11 +150,11 @@ fn a_name_that_some_server_takes_for_a_path_is_not_sent() {
             (8, v3::Args::CREATE(v3::Create3Args { r#where: r#where(), how: Createhow3::Guarded(set()) })),
             (9, v3::Args::MKDIR(v3::Mkdir3Args { r#where: r#where(), attributes: set() })),
             (10, v3::Args::SYMLINK(v3::Symlink3Args { r#where: r#where(), symlink: symlink(b"/etc") })),
-            (12, v3::Args::REMOVE(Remove3 { object: r#where() })),
-            (13, v3::Args::RMDIR(Remove3 { object: r#where() })),
-            (14, v3::Args::RENAME(Rename3 { from: r#where(), to: at(BELOW, b"b") })),
-            (14, v3::Args::RENAME(Rename3 { from: at(BELOW, b"b"), to: r#where() })),
-            (15, v3::Args::LINK(Link3 { file: Opaque(BELOW), link: r#where() })),
+            (12, v3::Args::REMOVE(Remove3Args { object: r#where() })),
+            (13, v3::Args::RMDIR(Remove3Args { object: r#where() })),
+            (14, v3::Args::RENAME(Rename3Args { from: r#where(), to: at(BELOW, b"b") })),
+            (14, v3::Args::RENAME(Rename3Args { from: at(BELOW, b"b"), to: r#where() })),
+            (15, v3::Args::LINK(Link3Args { file: Opaque(BELOW), link: r#where() })),
         ]
     };
     for name in UNSAFE {
@@ -164,7 +164,7 @@ fn a_name_that_some_server_takes_for_a_path_is_not_sent() {
         for (procedure, arguments) in of_v3(name) {
             assert_eq!(nfs3(procedure, &arguments), Err(ContainmentViolation::Name), "{arguments:?}");
         }
-        let found = [below(lookup(name)), nfs3(3, &v3::Args::LOOKUP(Lookup3 { what: at(BELOW, name) }))];
+        let found = [below(lookup(name)), nfs3(3, &v3::Args::LOOKUP(Lookup3Args { what: at(BELOW, name) }))];
         // One step up from below the root stays in the tree.
         let is_up = name == b"..";
         assert!(found.iter().all(|found| found.is_ok() == is_up), "{name:?}: {found:?}");
@@ -204,7 +204,7 @@ fn no_step_leads_above_the_root_of_the_tree() {
         (ROOT, Err(ContainmentViolation::Upward)),
         (INSIDE, Err(ContainmentViolation::Upward)),
     ] {
-        assert_eq!(nfs3(3, &v3::Args::LOOKUP(Lookup3 { what: at(dir, b"..") })), outcome);
+        assert_eq!(nfs3(3, &v3::Args::LOOKUP(Lookup3Args { what: at(dir, b"..") })), outcome);
     }
 }
 

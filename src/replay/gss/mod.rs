@@ -566,13 +566,15 @@ mod tests {
         };
         let answered = |reply: &[u8]| begun().answered(Cursor::new(reply));
         assert!(
-            matches!(answered(&answer(128, 0, 128)), Ok(GssSetupStep::Stands(context)) if context.window == 128)
+            matches!(answered(&answer(128, 0, 128)), Ok(GssSetupStep::Established(context)) if context.window == 128)
         );
         assert!(matches!(answered(&answer(127, 0, 128)), Err(GssError::NotSigned)));
         assert!(matches!(answered(&answer(0, 0, 0)), Err(GssError::NoWindow)));
         assert!(matches!(answered(&answer(128, 13 << 16, 128)), Err(GssError::Refused(..))));
         assert!(matches!(answered(&denied(AuthStat::AUTH_TOOWEAK)), Err(GssError::Call(_))));
-        let Ok(GssSetupStep::Asks(again)) = answered(&answer(128, 1, 128)) else { panic!("a second turn") };
+        let Ok(GssSetupStep::ContinueNeeded(again)) = answered(&answer(128, 1, 128)) else {
+            panic!("a second turn")
+        };
         // CONTINUE_INIT has the handle that the server gave.
         let header = [9, 0, 2, 100_003, 3, 0, 6, 24, 1, 2, 0, 1, 4].map(u32::to_be_bytes).concat();
         assert!(again.call(Xid(9)).message().starts_with(&[&header[..], b"name"].concat()));

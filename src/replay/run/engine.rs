@@ -58,7 +58,7 @@ use super::recording::ReplayRecorder;
 use super::recovery::client_state::RecoverableState;
 use super::reply_check::ReplyChecker;
 use super::report::{ReplayReport, ReplayStepState, StepId};
-use super::tree_check::{ExpectedTree, LiveServerNames as Left, TreeCheckReport};
+use super::tree_check::{ExpectedTree, LiveServerNames, TreeCheckReport};
 use super::values::{LiveValues, suffix};
 use crate::analysis::comparison::record::hash;
 use crate::replay::auxiliary_programs::AuxiliaryRpcConnections;
@@ -515,7 +515,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         } else if let Some(walk) =
             self.walk.take().filter(|_| self.options.walk && !self.report.is_interrupted)
         {
-            let left = Left { seeded: self.seeded, values: &self.values, judge: &self.judge };
+            let left = LiveServerNames { seeded: self.seeded, values: &self.values, judge: &self.judge };
             let (tag, shown) = (&self.tag, self.options.shown);
             self.report.walked = Some(walk.look(
                 (transport, &mut self.containment),

@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::v4::{self, ChannelAttrs4, CreateSessionFlags, Results};
-use nfsrdma_dissectors::nfs::{Procedure, StatusUnion as Union};
+use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::Cursor;
 
@@ -73,7 +73,7 @@ impl ReplyOutcome {
                 for results in reply.operations().map_while(Result::ok).take(OPERATIONS) {
                     outcome.statuses.push(results.status().0);
                     match &results {
-                        Results::CREATE_SESSION(Union::Ok(granted)) => {
+                        Results::CREATE_SESSION(StatusUnion::Ok(granted)) => {
                             outcome.granted = Some(GrantedForeChannel::of(&granted.csr_fore_chan_attrs));
                             let flag = CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_BACK_CHAN.0;
                             outcome.has_backchannel = granted.csr_flags.0 & flag != 0;
@@ -81,7 +81,7 @@ impl ReplyOutcome {
                         Results::LOCK(v4::LockRes::Ok(ok)) => {
                             outcome.locked.get_or_insert(ok.lock_stateid.other);
                         }
-                        Results::SEQUENCE(Union::Ok(ok)) => {
+                        Results::SEQUENCE(StatusUnion::Ok(ok)) => {
                             outcome.sequence = Some((ok.sr_sessionid, ok.sr_slotid, ok.sr_sequenceid));
                         }
                         _ => {}

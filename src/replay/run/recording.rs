@@ -10,9 +10,7 @@ use std::time::{Instant, SystemTime};
 
 use nfsrdma_dissectors::address::{Address, Tenant};
 use nfsrdma_dissectors::field::NullObserver;
-use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, ConnectionName, ConnectionTransport as Carrier, Endpoint,
-};
+use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionName, ConnectionTransport, Endpoint};
 use nfsrdma_dissectors::rpcrdma::{ChunkLists, RpcRdmaError, RpcRdmaHeader, WriteChunk};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, roundup};
 use rustc_hash::FxHashMap;
@@ -331,11 +329,11 @@ fn name(connection: ConnectionId, terms: &TransportParams) -> ConnectionName {
     ConnectionName {
         number: u64::from(connection.0) + 1,
         transport: match terms.kind {
-            TransportKind::Tcp => Carrier::Tcp,
-            TransportKind::Rdma(RdmaFabric::Infiniband) => Carrier::InfiniBand,
-            TransportKind::Rdma(RdmaFabric::Iwarp) => Carrier::Iwarp,
+            TransportKind::Tcp => ConnectionTransport::Tcp,
+            TransportKind::Rdma(RdmaFabric::Infiniband) => ConnectionTransport::InfiniBand,
+            TransportKind::Rdma(RdmaFabric::Iwarp) => ConnectionTransport::Iwarp,
             // Inside the program it is RDMA that has no packets.
-            TransportKind::Rdma(RdmaFabric::Roce) | TransportKind::Loopback => Carrier::RoceV2,
+            TransportKind::Rdma(RdmaFabric::Roce) | TransportKind::Loopback => ConnectionTransport::RoceV2,
         },
         client: endpoint(terms.local),
         server: endpoint(Some(terms.peer)),
@@ -454,7 +452,7 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
         };
         let name = ConnectionName {
             number,
-            transport: Carrier::Tcp,
+            transport: ConnectionTransport::Tcp,
             client: endpoint(Some(exchange.caller)),
             server: endpoint(Some(exchange.callee)),
             tenant: Tenant::NONE,

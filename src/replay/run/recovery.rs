@@ -17,7 +17,7 @@ use nfsrdma_dissectors::nfs::v4::{
     Args, BindConnToSession4Args, ChannelDirFromClient4, ChannelDirFromServer4, CompoundCall,
     CompoundCallHead, CompoundReply, Nfsstat4, Operation, Results, Sessionid4,
 };
-use nfsrdma_dissectors::nfs::{Procedure, StatusUnion as Union, v3};
+use nfsrdma_dissectors::nfs::{Procedure, StatusUnion, v3};
 use nfsrdma_dissectors::rpc::{self, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
 
@@ -220,7 +220,7 @@ pub(super) fn bound(mut cursor: Cursor<'_>) -> Result<(), BackchannelBindError> 
     }
     let reply = CompoundReply::decode(&mut cursor, &mut NullObserver).map_err(unreadable)?;
     match reply.operations().next() {
-        Some(Ok(Results::BIND_CONN_TO_SESSION(Union::Ok(ok)))) => match ok.bctsr_dir {
+        Some(Ok(Results::BIND_CONN_TO_SESSION(StatusUnion::Ok(ok)))) => match ok.bctsr_dir {
             ChannelDirFromServer4::CDFS4_FORE => Err(refused("the server binds the fore channel alone")),
             _ => Ok(()),
         },

@@ -8,7 +8,7 @@ use nfsrdma_dissectors::rpc::universal_address;
 use rustc_hash::FxHashMap;
 
 use crate::replay::seed::files::SessionLimits;
-use crate::replay::trace::emission::SlotValueSource as Emitted;
+use crate::replay::trace::emission::SlotValueSource;
 use crate::replay::trace::{MessageSlot, MessageSlotKind};
 
 /// Bytes that the values of variables take at most; then a run gives up.
@@ -331,7 +331,7 @@ fn counts(status: u32) -> bool {
     !matches!(status, 10_022 | 10_023 | 10_025 | 10_026 | 10_036 | 10_018 | 10_020 | 10_019)
 }
 
-impl Emitted for LiveValues {
+impl SlotValueSource for LiveValues {
     fn value(&mut self, slot: &MessageSlot, captured: &[u8]) -> Option<&[u8]> {
         match slot.holds {
             MessageSlotKind::SEQUENCE_ID => {

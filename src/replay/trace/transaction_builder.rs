@@ -10,7 +10,7 @@ use nfsrdma_dissectors::nfs::v4;
 use nfsrdma_dissectors::xdr::{Cursor, WriteChunkPairing, roundup};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::layout::{LONGEST, TraceTransport as Kind};
+use super::layout::{LONGEST, TraceTransport};
 use super::wire_transaction::{WireChunkItem, WireMessage, WireTransaction, padded};
 use super::{
     CaptureCompleteness, ChunkSegmentLengths, NONE, PayloadContentState, TraceError, TraceMessage,
@@ -48,11 +48,11 @@ impl TraceTransactionBuilder {
         }
         let connections = summary.connections.iter().map(|connection| {
             let transport = match connection.transport {
-                Kind::ROCEV2 => ConnectionTransport::RoceV2,
-                Kind::ROCEV1 => ConnectionTransport::RoceV1,
-                Kind::INFINIBAND => ConnectionTransport::InfiniBand,
-                Kind::IWARP => ConnectionTransport::Iwarp,
-                Kind::UDP => ConnectionTransport::Udp,
+                TraceTransport::ROCEV2 => ConnectionTransport::RoceV2,
+                TraceTransport::ROCEV1 => ConnectionTransport::RoceV1,
+                TraceTransport::INFINIBAND => ConnectionTransport::InfiniBand,
+                TraceTransport::IWARP => ConnectionTransport::Iwarp,
+                TraceTransport::UDP => ConnectionTransport::Udp,
                 _ => ConnectionTransport::Tcp,
             };
             (connection.number, transport)

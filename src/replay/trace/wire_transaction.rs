@@ -13,8 +13,8 @@ use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rdma::{Handle, PacketPayload};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::rpcrdma::{
-    ChunkLists, RdmaBody, RdmaProc, RdmaSegment as Target, ReadSegment, RpcRdmaError, RpcRdmaHeader, VERSION,
-    Versions, WriteChunk,
+    ChunkLists, RdmaBody, RdmaProc, RdmaSegment, ReadSegment, RpcRdmaError, RpcRdmaHeader, VERSION, Versions,
+    WriteChunk,
 };
 use nfsrdma_dissectors::xdr::{Chain, Encoder, List, Xdr, roundup};
 
@@ -183,8 +183,8 @@ fn filled(
 /// The chunk lists of a header.
 struct WireChunkLists {
     reads: Vec<ReadSegment>,
-    writes: Vec<Vec<Target>>,
-    reply: Option<Vec<Target>>,
+    writes: Vec<Vec<RdmaSegment>>,
+    reply: Option<Vec<RdmaSegment>>,
 }
 
 impl WireChunkLists {
@@ -194,8 +194,8 @@ impl WireChunkLists {
         reply: Option<&Chunk>,
         length: fn(&ChunkSegment) -> u32,
     ) -> Self {
-        let targets = |chunk: &Chunk| -> Vec<Target> {
-            let target = |segment| Target { handle: Handle(0), length: length(segment), offset: 0 };
+        let targets = |chunk: &Chunk| -> Vec<RdmaSegment> {
+            let target = |segment| RdmaSegment { handle: Handle(0), length: length(segment), offset: 0 };
             chunk.segments.iter().map(target).collect()
         };
         let entries = |chunk: &Chunk| {
@@ -234,7 +234,7 @@ impl WireChunkLists {
     }
 }
 
-fn chunk(targets: &[Target]) -> WriteChunk<'_> {
+fn chunk(targets: &[RdmaSegment]) -> WriteChunk<'_> {
     WriteChunk { target: List::from(targets) }
 }
 

@@ -8,7 +8,7 @@ use nfsrdma_dissectors::infiniband::{InfinibandPacket, Psn, Syndrome};
 use nfsrdma_dissectors::net::{Datagram, DatagramPayload};
 use rustc_hash::FxHashMap;
 
-use super::waterfall::{WaterfallAck, WaterfallBar, WaterfallBarKind, WaterfallPacket as Timed};
+use super::waterfall::{WaterfallAck, WaterfallBar, WaterfallBarKind, WaterfallPacket};
 
 /// A packet of a reliable connection, as far as its acknowledgement needs it.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +61,7 @@ pub(super) fn mark(
     bars: &mut Vec<WaterfallBar>,
     connection: &ConnectionName,
     frames: &[FrameNumber],
-    packets: &FxHashMap<FrameNumber, Timed>,
+    packets: &FxHashMap<FrameNumber, WaterfallPacket>,
 ) {
     let reliable = |frame: &FrameNumber| packets.get(frame).and_then(|timed| timed.reliable.as_ref());
     let mut answers: Vec<RdmaAckPacket<'_>> = packets

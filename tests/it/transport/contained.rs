@@ -27,15 +27,15 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Cursor, Ddp, DdpText, Encoder, List, Opaque, Text, Void};
 use nfsrdma_inspect::replay::auxiliary_programs::Ports;
 use nfsrdma_inspect::replay::containment::{Containment, ContainmentViolation};
-use nfsrdma_inspect::replay::rpc_client::{AuthSysCredential as Who, RpcClient};
+use nfsrdma_inspect::replay::rpc_client::{AuthSysCredential, RpcClient};
 use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayReport, run};
 use nfsrdma_inspect::replay::seed::SeededTree;
-use nfsrdma_inspect::replay::seed::files::{FileServerClient, NewObjectKind as Of};
+use nfsrdma_inspect::replay::seed::files::{FileServerClient, NewObjectKind};
 use nfsrdma_inspect::replay::seed::v3::Nfs3Client;
 use nfsrdma_inspect::replay::seed::v4::{Nfs4Client, Nfs4ClientHandover};
 use nfsrdma_inspect::replay::trace::emission::{EmittedHeader, SlotValueSource, emit};
 use nfsrdma_inspect::replay::trace::layout::{
-    ContentRetention, TraceBlockKind as Table, TraceProvenance, TraceUndefinedVariable,
+    ContentRetention, TraceBlockKind, TraceProvenance, TraceUndefinedVariable,
 };
 use nfsrdma_inspect::replay::trace::{
     CaptureCompleteness, ChunkSegmentLengths, GssProtection, MessageSlot, MessageSlotKind, NONE,
@@ -119,19 +119,31 @@ fn base() -> Base {
     let mut transport = MockTransport::to(Arc::clone(&server), MockConnectionSettings::default());
     let mut all = Containment::of_run(&SeededTree { root: root.clone(), ..SeededTree::default() }, "");
     let connection = transport.connect(&target()).unwrap();
-    let line = RpcClient::new(&mut transport, connection, Who::default(), Xid(1), Duration::from_secs(1));
+    let line = RpcClient::new(
+        &mut transport,
+        connection,
+        AuthSysCredential::default(),
+        Xid(1),
+        Duration::from_secs(1),
+    );
     let mut files = Nfs3Client::new(line.contained(&mut all), root.clone());
     let victim = files.lookup(&root, b"victim").unwrap().unwrap();
-    let other = files.make(&root, b"other", Of::Directory, 0o755).unwrap();
-    files.make(&other, b"victim", Of::File, 0o644).unwrap();
-    let home = files.make(&root, b"run", Of::Directory, 0o755).unwrap();
-    let tree = files.make(&home, b"tree", Of::Directory, 0o755).unwrap();
-    let nameless = files.make(&home, b"nameless", Of::Directory, 0o755).unwrap();
-    let directory = files.make(&tree, b"dir", Of::Directory, 0o755).unwrap();
-    let file = files.make(&directory, b"file", Of::File, 0o644).unwrap();
-    let unnamed = files.make(&nameless, b"7", Of::Directory, 0o755).unwrap();
+    let other = files.make(&root, b"other", NewObjectKind::Directory, 0o755).unwrap();
+    files.make(&other, b"victim", NewObjectKind::File, 0o644).unwrap();
+    let home = files.make(&root, b"run", NewObjectKind::Directory, 0o755).unwrap();
+    let tree = files.make(&home, b"tree", NewObjectKind::Directory, 0o755).unwrap();
+    let nameless = files.make(&home, b"nameless", NewObjectKind::Directory, 0o755).unwrap();
+    let directory = files.make(&tree, b"dir", NewObjectKind::Directory, 0o755).unwrap();
+    let file = files.make(&directory, b"file", NewObjectKind::File, 0o644).unwrap();
+    let unnamed = files.make(&nameless, b"7", NewObjectKind::Directory, 0o755).unwrap();
     drop(files);
-    let line = RpcClient::new(&mut transport, connection, Who::default(), Xid(1000), Duration::from_secs(1));
+    let line = RpcClient::new(
+        &mut transport,
+        connection,
+        AuthSysCredential::default(),
+        Xid(1000),
+        Duration::from_secs(1),
+    );
     let mut client =
         Nfs4Client::new(line.contained(&mut all), str::from_utf8(VICTIM).unwrap(), &[2]).unwrap();
     let stateid = client.open(&victim, 1, 3).unwrap();

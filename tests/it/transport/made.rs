@@ -11,20 +11,20 @@ use nfsrdma_inspect::replay::containment::Containment;
 use nfsrdma_inspect::replay::rpc_client::{AuthSysCredential, RpcClient};
 use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayReport, run};
 use nfsrdma_inspect::replay::seed::SeededTree;
-use nfsrdma_inspect::replay::seed::files::{FileServerClient, NewObjectKind as Of};
+use nfsrdma_inspect::replay::seed::files::{FileServerClient, NewObjectKind};
 use nfsrdma_inspect::replay::seed::v3::Nfs3Client;
 use nfsrdma_inspect::replay::trace::layout::{ContentRetention, TraceProvenance};
 use nfsrdma_inspect::replay::trace::{
     CaptureCompleteness, ChunkSegmentLengths, GssProtection, MessageSlot, MessageSlotKind, NONE,
-    PayloadContentState, TraceCallChunks, TraceCaller as From, TraceMessage, TraceMessageForm, TracePayload,
+    PayloadContentState, TraceCallChunks, TraceCaller, TraceMessage, TraceMessageForm, TracePayload,
     TraceProcedure, TraceReader, TraceReplyNeeds, TraceStep, TraceStepOrigin, TraceTransfer, TraceWriter,
     VariableUse,
 };
 use nfsrdma_inspect::replay::transport::mock::server::MockServer;
 use nfsrdma_inspect::replay::transport::mock::{MockConnectionSettings, MockTransport};
 use nfsrdma_inspect::replay::transport::{
-    CallTag, ConnectOptions, ConnectTarget, ExpectedReply, RequestedCallForm as Chunks, RpcTransport,
-    TransportCall, TransportEvent,
+    CallTag, ConnectOptions, ConnectTarget, ExpectedReply, RequestedCallForm, RpcTransport, TransportCall,
+    TransportEvent,
 };
 
 /// Bytes of one READ, and of the file.
@@ -83,8 +83,14 @@ fn message(kind: Kind, handle: &[u8]) -> Vec<u8> {
 fn answered(transport: &mut MockTransport, message: &[u8], needs: &[u32]) -> (Vec<u8>, Vec<u8>) {
     let connection = transport.connect(&target(ConnectOptions::default())).unwrap();
     let reply = ExpectedReply { message: 512, payloads: needs };
-    let call =
-        TransportCall { xid: Xid(1), tag: CallTag(1), message, payloads: &[], reply, shape: Chunks::Fitting };
+    let call = TransportCall {
+        xid: Xid(1),
+        tag: CallTag(1),
+        message,
+        payloads: &[],
+        reply,
+        shape: RequestedCallForm::Fitting,
+    };
     transport.submit(connection, &call).unwrap();
     loop {
         if let TransportEvent::Reply(reply) = transport.poll(None).unwrap().unwrap() {
@@ -110,7 +116,7 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
     let mut containment =
         Containment::of_run(&SeededTree { root: root.clone(), ..SeededTree::default() }, "");
     let mut files = Nfs3Client::new(line.contained(&mut containment), root.clone());
-    let file = files.make(&root, b"file", Of::File, 0o644).unwrap();
+    let file = files.make(&root, b"file", NewObjectKind::File, 0o644).unwrap();
     let content: Vec<u8> = (0..FILE).map(|at| (at / 4096 + at) as u8).collect();
     files.write(&file, 0, &content).unwrap();
     files.leave();
@@ -165,7 +171,7 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
                 latency: planned.latency,
                 run_of: 0,
             },
-            caller: From {
+            caller: TraceCaller {
                 client: planned.client,
                 server: 0,
                 connection: u64::from(planned.client) + 1,

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::flow::transaction::ChunkListState;
-use crate::nfs::StatusUnion as NfsOutcome;
+use crate::nfs::StatusUnion;
 use crate::nfs::v4::{self, Args, Nfsstat4, Results};
 use crate::rpcrdma::SidePrivateData;
 use crate::xdr::{Opaque, Void};
@@ -29,13 +29,13 @@ fn chunk_lists_that_end_with_the_capture_are_cut() {
 #[test]
 fn an_operation_that_was_cut_from_the_call_is_told_by_the_reply() {
     let operations = [Args::PUTROOTFH(Void), Args::READLINK(Void), Args::GETFH(Void)];
-    let handle = || Results::GETFH(NfsOutcome::Ok(v4::ObjectFh4 { object: Opaque(b"root") }));
+    let handle = || Results::GETFH(StatusUnion::Ok(v4::ObjectFh4 { object: Opaque(b"root") }));
     let results = [
-        Results::PUTROOTFH(NfsOutcome::Ok(Void)),
-        Results::READLINK(NfsOutcome::Fail(Nfsstat4::NFS4ERR_INVAL, Void)),
+        Results::PUTROOTFH(StatusUnion::Ok(Void)),
+        Results::READLINK(StatusUnion::Fail(Nfsstat4::NFS4ERR_INVAL, Void)),
     ];
     let link_text =
-        Results::READLINK(NfsOutcome::Ok(v4::Readlink4Resok { link: crate::xdr::DdpText::Inline(b"to") }));
+        Results::READLINK(StatusUnion::Ok(v4::Readlink4Resok { link: crate::xdr::DdpText::Inline(b"to") }));
     let all = [results[0].clone(), link_text, handle()];
     let name = |call_bytes: usize, results: &[Results<'_>], status: Nfsstat4| {
         let mut link = Link::new(17);

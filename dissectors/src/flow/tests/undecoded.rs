@@ -1,7 +1,7 @@
 //! A message that is captured and not decoded to its end makes its Transaction incomplete, and says where and why.
 
 use super::*;
-use crate::nfs::StatusUnion as NfsOutcome;
+use crate::nfs::StatusUnion;
 use crate::nfs::v4::{self, Args, Nfsstat4, Results};
 use crate::rpcrdma::{RdmaBody, RdmaProc, UnknownRdmaBody};
 use crate::xdr::{Opaque, RemainingBytes, Void};
@@ -60,9 +60,9 @@ fn a_refusal_ends_with_its_status() {
 /// RFC 8881 section 16.2.3: a COMPOUND is NFS4_OK when every operation was done, and has a result for each.
 #[test]
 fn rfc8881_section_16_2_3_results_that_are_not_there_are_reported() {
-    let root = || Results::PUTROOTFH(NfsOutcome::Ok(Void));
-    let handle = || Results::GETFH(NfsOutcome::Ok(v4::ObjectFh4 { object: Opaque(b"root") }));
-    let stale = || Results::GETFH(NfsOutcome::Fail(Nfsstat4::NFS4ERR_STALE, Void));
+    let root = || Results::PUTROOTFH(StatusUnion::Ok(Void));
+    let handle = || Results::GETFH(StatusUnion::Ok(v4::ObjectFh4 { object: Opaque(b"root") }));
+    let stale = || Results::GETFH(StatusUnion::Fail(Nfsstat4::NFS4ERR_STALE, Void));
     let operations = [Args::PUTROOTFH(Void), Args::GETFH(Void), Args::PUTROOTFH(Void)];
     let mut link = Link::new(17);
     let mut frames = Vec::new();

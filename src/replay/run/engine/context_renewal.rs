@@ -232,7 +232,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         renewal.sent = None;
         let Some(establishing) = renewal.establishing.take() else { return true };
         match establishing.answered(reply.cursor()) {
-            Ok(GssSetupStep::Asks(again)) => renewal.establishing = Some(again),
+            Ok(GssSetupStep::ContinueNeeded(next)) => renewal.establishing = Some(next),
             Ok(GssSetupStep::Established(context)) => {
                 if let Some(kept) = self.kept(at) {
                     kept.before = Some(std::mem::replace(&mut kept.context, context));

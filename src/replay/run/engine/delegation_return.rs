@@ -7,10 +7,9 @@
 use std::io::{Read, Seek};
 
 use nfsrdma_dissectors::field::NullObserver;
-use nfsrdma_dissectors::nfs::StatusUnion as Union;
+use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
-    Args, CompoundCall as Compound, CompoundCallHead, Delegreturn4Args, ObjectFh4, OpenDelegation4, Results,
-    Stateid4,
+    Args, CompoundCall, CompoundCallHead, Delegreturn4Args, ObjectFh4, OpenDelegation4, Results, Stateid4,
 };
 use nfsrdma_dissectors::rpc::{self, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
@@ -45,14 +44,14 @@ fn given(mut cursor: Cursor<'_>) -> Option<(Stateid4, Option<Box<[u8]>>)> {
     let mut stateid = None;
     for results in reply.operations().map_while(Result::ok) {
         match (results, &stateid) {
-            (Results::OPEN(Union::Ok(open)), None) => {
+            (Results::OPEN(StatusUnion::Ok(open)), None) => {
                 stateid = match open.delegation {
                     OpenDelegation4::Read(given) => Some(given.stateid),
                     OpenDelegation4::Write(given) => Some(given.stateid),
                     _ => None,
                 };
             }
-            (Results::GETFH(Union::Ok(file)), Some(stateid)) => {
+            (Results::GETFH(StatusUnion::Ok(file)), Some(stateid)) => {
                 return Some((stateid.clone(), Some(file.object.0.into())));
             }
             _ => {}
@@ -69,7 +68,7 @@ fn delegreturn(unasked: &DelegationReturn, xid: Xid) -> Option<Vec<u8>> {
         Args::PUTFH(ObjectFh4 { object: Opaque(&unasked.file) }),
         Args::DELEGRETURN(Delegreturn4Args { deleg_stateid: unasked.stateid.clone() }),
     ];
-    Compound::new(CompoundCallHead { tag: Text(b""), minorversion: 0 }, &operations).encode(&mut encoder);
+    CompoundCall::new(CompoundCallHead { tag: Text(b""), minorversion: 0 }, &operations).encode(&mut encoder);
     let mut message = encoder.finish().0;
     message.get_mut(..4)?.copy_from_slice(&xid.0.to_be_bytes());
     Some(message)

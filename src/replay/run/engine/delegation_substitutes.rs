@@ -17,9 +17,7 @@ use std::collections::VecDeque;
 use std::io::{Read, Seek};
 use std::time::Instant;
 
-use nfsrdma_dissectors::nfs::v4::{
-    Args, CompoundCall as Compound, CompoundCallHead, Nfsstat4, Sequence4Args, Stateid4,
-};
+use nfsrdma_dissectors::nfs::v4::{Args, CompoundCall, CompoundCallHead, Nfsstat4, Sequence4Args, Stateid4};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
 use rustc_hash::FxHashSet;
@@ -233,7 +231,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let mut encoder = Encoder::new();
         encoder.raw(&wanted.header);
         let head = CompoundCallHead { tag: Text(b""), minorversion: wanted.minor };
-        Compound::new(head, &operations).encode(&mut encoder);
+        CompoundCall::new(head, &operations).encode(&mut encoder);
         let mut message = encoder.finish().0;
         message.get_mut(..4)?.copy_from_slice(&xid.0.to_be_bytes());
         Some(message)

@@ -15,7 +15,7 @@ use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::v4::{
     self, Args, Operation, Read4Args, Read4Resok, Results, StableHow4, Write4Args, Write4Resok,
 };
-use nfsrdma_dissectors::nfs::{Procedure, StatusUnion as Union, v3};
+use nfsrdma_dissectors::nfs::{Procedure, StatusUnion, v3};
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::{Cursor, Ddp, Encoder};
 
@@ -349,7 +349,7 @@ fn moved<T>(
             let mut found = None;
             for results in reply.operations() {
                 match results.ok()? {
-                    Results::READ(Union::Ok(ok)) => {
+                    Results::READ(StatusUnion::Ok(ok)) => {
                         let data = ok.data.bytes()?;
                         found = Some(take(IoReplyPayload {
                             data,
@@ -358,7 +358,7 @@ fn moved<T>(
                             committed: None,
                         }));
                     }
-                    Results::WRITE(Union::Ok(ok)) => {
+                    Results::WRITE(StatusUnion::Ok(ok)) => {
                         let committed = Some(ok.committed.0);
                         found = Some(take(IoReplyPayload {
                             data: &[],
@@ -415,10 +415,10 @@ fn join(
             let mut all = Vec::new();
             for results in reply.operations() {
                 all.push(match results.ok()? {
-                    Results::READ(Union::Ok(ok)) => {
-                        Results::READ(Union::Ok(Read4Resok { data: data(), ..ok }))
+                    Results::READ(StatusUnion::Ok(ok)) => {
+                        Results::READ(StatusUnion::Ok(Read4Resok { data: data(), ..ok }))
                     }
-                    Results::WRITE(Union::Ok(ok)) => Results::WRITE(Union::Ok(Write4Resok {
+                    Results::WRITE(StatusUnion::Ok(ok)) => Results::WRITE(StatusUnion::Ok(Write4Resok {
                         count: piece.done_bytes,
                         committed: StableHow4(piece.committed.min(ok.committed.0)),
                         ..ok
@@ -430,14 +430,14 @@ fn join(
         }
         Procedure::V3(procedure) => {
             match v3::Results::decode(procedure, &mut cursor, &mut NullObserver).ok()? {
-                v3::Results::READ(Union::Ok(ok)) => {
+                v3::Results::READ(StatusUnion::Ok(ok)) => {
                     let ok = v3::Read3Resok { count: length, data: data(), ..ok };
-                    v3::Results::READ(Union::Ok(ok)).encode(&mut encoder);
+                    v3::Results::READ(StatusUnion::Ok(ok)).encode(&mut encoder);
                 }
-                v3::Results::WRITE(Union::Ok(ok)) => {
+                v3::Results::WRITE(StatusUnion::Ok(ok)) => {
                     let committed = v3::StableHow(piece.committed.min(ok.committed.0));
                     let ok = v3::Write3Resok { count: piece.done_bytes, committed, ..ok };
-                    v3::Results::WRITE(Union::Ok(ok)).encode(&mut encoder);
+                    v3::Results::WRITE(StatusUnion::Ok(ok)).encode(&mut encoder);
                 }
                 _ => return None,
             }

@@ -15,7 +15,7 @@ use super::{
     touch,
 };
 use crate::replay::containment::ContainedTransport;
-use crate::replay::plan::reason::{PlanReason, PlannedStepState as Planned};
+use crate::replay::plan::reason::{PlanReason, PlannedStepState};
 use crate::replay::trace::{MessageSlotKind, NONE};
 use crate::replay::transport::ConnectionId;
 
@@ -223,9 +223,9 @@ fn unsent(reason: Option<PlanReason>) -> Option<ReplayStepState> {
     if let Some(reason) = reason {
         let why = || format!("{}: {}", reason.code(), reason.text());
         match reason.state() {
-            Planned::Skipped => return Some(ReplayStepState::Skipped(why())),
-            Planned::Unreplayable => return Some(ReplayStepState::Unreplayable(why())),
-            Planned::Run | Planned::Bridged => {}
+            PlannedStepState::Skipped => return Some(ReplayStepState::Skipped(why())),
+            PlannedStepState::Unreplayable => return Some(ReplayStepState::Unreplayable(why())),
+            PlannedStepState::Run | PlannedStepState::Bridged => {}
         }
     }
     None

@@ -5,7 +5,7 @@ use std::io::{Read, Seek};
 use std::time::Instant;
 
 use nfsrdma_dissectors::field::NullObserver;
-use nfsrdma_dissectors::nfs::StatusUnion as Union;
+use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{self, Operation};
 use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
@@ -554,7 +554,7 @@ fn has_delayed_entry(message: &[u8], mut cursor: Cursor<'_>) -> bool {
     }
     let Ok(reply) = v4::CompoundReply::decode(&mut cursor, &mut NullObserver) else { return false };
     reply.operations().map_while(Result::ok).any(|results| {
-        let v4::Results::READDIR(Union::Ok(ok)) = results else { return false };
+        let v4::Results::READDIR(StatusUnion::Ok(ok)) = results else { return false };
         ok.reply.entries.iter().any(|entry| {
             let mut attributes = entry.attrs.items().map_while(Result::ok);
             attributes.any(|of| of == v4::Attribute::RDATTR_ERROR(v4::Nfsstat4::NFS4ERR_DELAY))

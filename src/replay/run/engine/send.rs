@@ -27,11 +27,12 @@ use crate::replay::trace::{
 };
 use crate::replay::transport::{
     CallTag, CapturedCallForm, ExpectedReply, PayloadSource, RequestedCallForm, SubmitError, SubmitRefusal,
-    TransportCall, TransportPayload as Sent,
+    TransportCall, TransportPayload,
 };
 
 /// Stands in the places of payloads that a Call does not have.
-const NO_PAYLOAD: Sent<'static> = Sent { position: 0, source: PayloadSource::Copied(&[]) };
+const NO_PAYLOAD: TransportPayload<'static> =
+    TransportPayload { position: 0, source: PayloadSource::Copied(&[]) };
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Sends a step that may go.
@@ -229,7 +230,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         let mut payloads = [NO_PAYLOAD; TransportCall::MAX_PAYLOADS];
         for ((payload, placed), content) in payloads.iter_mut().zip(placed).zip(&self.buffers) {
-            *payload = Sent { position: placed.position, source: PayloadSource::Copied(content) };
+            *payload = TransportPayload { position: placed.position, source: PayloadSource::Copied(content) };
         }
         let is_whole = is_signed && step.asked.protection == GssProtection::INTEGRITY;
         let most = if is_whole { 0 } else { TransportCall::MAX_PAYLOADS };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nfsrdma_dissectors::field::NullObserver;
-use nfsrdma_dissectors::nfs::StatusUnion as Outcome3;
+use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v3::{
     Args, Create3Args, Createhow3, Diropargs3, Mkdir3Args, Read3Args, Readdir3Args, Results, Sattr3,
     SetAtime, SetMtime, StableHow, Symlink3Args, Symlinkdata3, Write3Args,
@@ -64,7 +64,7 @@ fn create(line: &mut RpcClient<'_>, root: &[u8], name: &[u8]) -> Vec<u8> {
     let r#where = Diropargs3 { dir: Opaque(root), name: Text(name) };
     let args = Args::CREATE(Create3Args { r#where, how: Createhow3::Guarded(sattr()) });
     let found = call(line, &args, &plain(400), |results| match results {
-        Results::CREATE(Outcome3::Ok(made)) => made.obj.map(|object| object.0.to_vec()),
+        Results::CREATE(StatusUnion::Ok(made)) => made.obj.map(|object| object.0.to_vec()),
         other => panic!("{other:?}"),
     });
     found.unwrap().unwrap()
@@ -81,7 +81,7 @@ fn write(line: &mut RpcClient<'_>, file: &[u8], data: &[u8], shape: RequestedCal
     });
     let more = ProcedureCall { data: &[PayloadSource::Copied(data)], shape, ..plain(400) };
     call(line, &args, &more, |results| match results {
-        Results::WRITE(Outcome3::Ok(ok)) => ok.count,
+        Results::WRITE(StatusUnion::Ok(ok)) => ok.count,
         other => panic!("{other:?}"),
     })
     .unwrap()
@@ -96,7 +96,7 @@ fn read(
     let args = Args::READ(Read3Args { file: Opaque(file), offset: 0, count });
     let more = ProcedureCall { results: &[count], shape, ..plain(200) };
     call(line, &args, &more, |results| match results {
-        Results::READ(Outcome3::Ok(ok)) => ok.data.bytes().map(<[u8]>::to_vec).unwrap(),
+        Results::READ(StatusUnion::Ok(ok)) => ok.data.bytes().map(<[u8]>::to_vec).unwrap(),
         other => panic!("{other:?}"),
     })
 }
@@ -287,7 +287,7 @@ fn rfc8166_section_3_5_3_a_long_call_and_a_long_reply() {
     let args =
         Args::READDIR(Readdir3Args { dir: Opaque(&root), cookie: 0, cookieverf: [0; 8], count: 32_768 });
     let names = call(&mut line, &args, &plain(32_768), |results| match results {
-        Results::READDIR(Outcome3::Ok(ok)) => (ok.reply.entries.len(), ok.reply.eof),
+        Results::READDIR(StatusUnion::Ok(ok)) => (ok.reply.entries.len(), ok.reply.eof),
         other => panic!("{other:?}"),
     });
     assert_eq!(names.unwrap(), (42, true));
@@ -301,7 +301,7 @@ fn rfc8166_section_3_5_3_a_long_call_and_a_long_reply() {
         })
     };
     let made = call(&mut line, &link(DdpText::Inline(&text)), &plain(400), |results| match results {
-        Results::SYMLINK(Outcome3::Ok(_)) => (),
+        Results::SYMLINK(StatusUnion::Ok(_)) => (),
         other => panic!("{other:?}"),
     });
     made.unwrap();
@@ -323,14 +323,14 @@ fn link_text(transport: &MockTransport) -> Content {
         what: Diropargs3 { dir: Opaque(&root), name: Text(b"link") },
     });
     let handle = call(&mut line, &lookup, &plain(400), |results| match results {
-        Results::LOOKUP(Outcome3::Ok(ok)) => ok.object.0.to_vec(),
+        Results::LOOKUP(StatusUnion::Ok(ok)) => ok.object.0.to_vec(),
         other => panic!("{other:?}"),
     });
     let handle = handle.unwrap();
     let args = Args::READLINK(nfsrdma_dissectors::nfs::v3::Readlink3Args { symlink: Opaque(&handle) });
     let more = ProcedureCall { results: &[4096], ..plain(200) };
     let text = call(&mut line, &args, &more, |results| match results {
-        Results::READLINK(Outcome3::Ok(ok)) => ok.data.bytes().map(<[u8]>::to_vec),
+        Results::READLINK(StatusUnion::Ok(ok)) => ok.data.bytes().map(<[u8]>::to_vec),
         _ => None,
     });
     text.unwrap().map_or(Content::Other, Content::Link)
@@ -595,8 +595,10 @@ fn payloads_in_shared_memory_are_fetched_where_they_lie() {
             data: Ddp::Chunk { length, bytes: None },
         });
         let more = ProcedureCall { data: &[PayloadSource::Stored { store, at, length }], ..plain(400) };
-        call(&mut line, &args, &more, |results| assert!(matches!(results, Results::WRITE(Outcome3::Ok(_)))))
-            .unwrap();
+        call(&mut line, &args, &more, |results| {
+            assert!(matches!(results, Results::WRITE(StatusUnion::Ok(_))))
+        })
+        .unwrap();
     }
     assert_eq!(read(&mut line, &file, 100_000, RequestedCallForm::Fitting).unwrap(), data);
     let beyond =

@@ -535,7 +535,7 @@ impl Maker<'_> {
                     object: NONE,
                     access: 0,
                 };
-                tables.add(Table::UNDEFINED, &line).unwrap();
+                tables.add(TraceBlockKind::UNDEFINED, &line).unwrap();
             }
         }
         (tables.finish().unwrap().0.into_inner(), is_v4)

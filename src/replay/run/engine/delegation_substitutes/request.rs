@@ -1,9 +1,9 @@
 //! What an OPEN of the trace makes necessary, and the Calls that do it.
 
 use nfsrdma_dissectors::field::NullObserver;
-use nfsrdma_dissectors::nfs::StatusUnion as Union;
+use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
-    Args, Close4Args, CompoundCall as Compound, CompoundReply, Nfsstat4, ObjectFh4, Open4Args, OpenClaim4,
+    Args, Close4Args, CompoundCall, CompoundReply, Nfsstat4, ObjectFh4, Open4Args, OpenClaim4,
     OpenConfirm4Args, OpenOwner4, OpenRflags, Openflag4, Opentype4, Results, ShareAccess, ShareDeny,
     Stateid4,
 };
@@ -76,11 +76,11 @@ impl SubstituteReply {
         for results in reply.operations().map_while(Result::ok).take(8) {
             opened.statuses.push(results.status());
             match results {
-                Results::OPEN(Union::Ok(ok)) => {
+                Results::OPEN(StatusUnion::Ok(ok)) => {
                     let must_confirm = ok.rflags.contains(OpenRflags::OPEN4_RESULT_CONFIRM);
                     opened.stateid = Some((ok.stateid.clone(), must_confirm));
                 }
-                Results::OPEN_CONFIRM(Union::Ok(ok)) => {
+                Results::OPEN_CONFIRM(StatusUnion::Ok(ok)) => {
                     opened.stateid = Some((ok.open_stateid.clone(), false))
                 }
                 _ => {}
@@ -120,7 +120,7 @@ impl SubstituteRequest {
         rpc::RpcMsg::decode(&mut sent, &mut NullObserver).ok()?;
         let header = held.sent.get(..sent.at())?;
         rpc::RpcMsg::decode(&mut answered, &mut NullObserver).ok()?;
-        let call = Compound::decode(&mut sent, &mut NullObserver).ok()?;
+        let call = CompoundCall::decode(&mut sent, &mut NullObserver).ok()?;
         let results = CompoundReply::decode(&mut answered, &mut NullObserver).ok()?;
         let both = call.operations().map_while(Result::ok).zip(results.operations().map_while(Result::ok));
         let mut current: Option<&[u8]> = None;
@@ -128,13 +128,13 @@ impl SubstituteRequest {
         for (at, (args, results)) in both.take(OPERATIONS).enumerate() {
             match (&args, &results) {
                 (Args::PUTFH(args), _) => current = Some(args.object.0),
-                (Args::GETFH(_), Results::GETFH(Union::Ok(got))) => {
+                (Args::GETFH(_), Results::GETFH(StatusUnion::Ok(got))) => {
                     current = Some(got.object.0);
                     if let Some(wanted) = wanted.as_mut().filter(|wanted| wanted.file.is_empty()) {
                         wanted.file = got.object.0.into();
                     }
                 }
-                (Args::OPEN(args), Results::OPEN(Union::Ok(ok))) if wanted.is_none() => {
+                (Args::OPEN(args), Results::OPEN(StatusUnion::Ok(ok))) if wanted.is_none() => {
                     let of = missing.filter(|(_, operation)| *operation as usize == at);
                     let has_open = !ok.rflags.contains(OpenRflags::OPEN4_RESULT_NO_OPEN_STATEID);
                     // Where the owner had the file open before, other steps close that.
