@@ -86,7 +86,7 @@ impl TransactionListLayout {
         let gap = if wide >= 110 { "  " } else { " " };
         let status = match wide {
             ..52 => 8,
-            52..100 => 12,
+            52..100 => 13,
             100..120 => 14,
             120..160 => 16,
             _ => 24,
@@ -376,8 +376,8 @@ impl TransactionList {
             let _ = write!(self.cell, "pending: {pending}");
             return SplitStyle { first: styles.error, split: "pending".len(), rest: styles.mark };
         }
-        let has_room = self.layout.columns.last().is_some_and(|(_, width)| *width >= 24);
-        let (is_ok, split) = status_and_marks(transaction, facts, has_room, &glyphs, &mut self.cell);
+        let width = self.layout.columns.last().map_or(0, |(_, width)| *width);
+        let (is_ok, split) = status_and_marks(transaction, facts, width, &glyphs, &mut self.cell);
         SplitStyle { first: if is_ok { styles.ok } else { styles.error }, split, rest: styles.mark }
     }
 }
@@ -396,15 +396,16 @@ impl SplitStyle {
     }
 }
 
-/// Writes how the procedure went, and after it what is wrong with the Transaction itself; with room for it, which bytes are
-/// missing. Tells whether the status needs no attention, and where it ends.
+/// Writes the status of the procedure, then marks for defects of the Transaction itself: in a column of 24 or more `width`, the
+/// ranges of missing bytes, else their sum. Returns `true` if the status needs no attention, and the length of the status in bytes.
 pub(crate) fn status_and_marks(
     transaction: &Transaction,
     facts: &RpcSummary,
-    has_room: bool,
+    width: usize,
     glyphs: &Glyphs,
     cell: &mut String,
 ) -> (bool, usize) {
+    let has_room = width >= 24;
     let missing = facts.missing(transaction);
     let bytes: u64 = missing.iter().map(missing_bytes).sum();
     let is_ok = status(facts, cell);
@@ -413,7 +414,7 @@ pub(crate) fn status_and_marks(
         cell.clear();
     }
     let split = cell.len();
-    let mut mark = |text: std::fmt::Arguments<'_>| {
+    let mark = |cell: &mut String, text: std::fmt::Arguments<'_>| {
         if !cell.is_empty() {
             cell.push(' ');
         }
@@ -422,34 +423,43 @@ pub(crate) fn status_and_marks(
     let copies = |which| transaction.message(which).map_or(1, |message| message.copies);
     match (copies(RpcMessageKind::Call), copies(RpcMessageKind::Reply)) {
         (..=1, ..=1) => {}
-        (calls, ..=1) => mark(format_args!("call{}{calls}", glyphs.times)),
-        (..=1, replies) => mark(format_args!("reply{}{replies}", glyphs.times)),
+        (calls, ..=1) => mark(cell, format_args!("call{}{calls}", glyphs.times)),
+        (..=1, replies) => mark(cell, format_args!("reply{}{replies}", glyphs.times)),
         (calls, replies) => {
-            mark(format_args!("call{}{calls} reply{}{replies}", glyphs.times, glyphs.times));
+            mark(cell, format_args!("call{}{calls} reply{}{replies}", glyphs.times, glyphs.times));
         }
     }
     if let Some(index) = transaction.retry_of {
-        mark(format_args!("retry of {index}"));
+        mark(cell, format_args!("retry of {index}"));
     }
     for missing in &missing {
         match missing {
-            MissingPart::Message(RpcMessageKind::Call) => mark(format_args!("no call")),
-            MissingPart::Message(RpcMessageKind::Reply) if transaction.done => mark(format_args!("done")),
-            MissingPart::Message(RpcMessageKind::Reply) => mark(format_args!("no reply")),
-            MissingPart::Header(RpcMessageKind::Call) => mark(format_args!("call cut")),
-            MissingPart::Header(RpcMessageKind::Reply) => mark(format_args!("reply cut")),
-            MissingPart::Undecoded(RpcMessageKind::Call, _) => mark(format_args!("call undecoded")),
-            MissingPart::Undecoded(RpcMessageKind::Reply, _) => mark(format_args!("reply undecoded")),
+            MissingPart::Message(RpcMessageKind::Call) => mark(cell, format_args!("no call")),
+            MissingPart::Message(RpcMessageKind::Reply) if transaction.done => {
+                mark(cell, format_args!("done"))
+            }
+            MissingPart::Message(RpcMessageKind::Reply) => mark(cell, format_args!("no reply")),
+            MissingPart::Header(RpcMessageKind::Call) => mark(cell, format_args!("call cut")),
+            MissingPart::Header(RpcMessageKind::Reply) => mark(cell, format_args!("reply cut")),
+            MissingPart::Undecoded(RpcMessageKind::Call, _) => mark(cell, format_args!("call undecoded")),
+            MissingPart::Undecoded(RpcMessageKind::Reply, _) => mark(cell, format_args!("reply undecoded")),
             MissingPart::Bytes(..) | MissingPart::Chunk(..) | MissingPart::ReplyRead(..) => {}
         }
     }
     if bytes > 0 && has_room {
-        mark(format_args!("missing"));
+        mark(cell, format_args!("missing"));
         for missing in missing.iter().filter(|missing| missing_bytes(missing) > 0) {
-            mark(format_args!("{missing}"));
+            mark(cell, format_args!("{missing}"));
         }
     } else if bytes > 0 {
-        mark(format_args!("{} missing", HumanSize(bytes)));
+        let amount = HumanSize(bytes).to_string();
+        let used = columns(cell) + usize::from(!cell.is_empty());
+        // Where there is too little room, the sum gives way first, then the word: other marks say more.
+        if used + amount.len() + " missing".len() <= width {
+            mark(cell, format_args!("{amount} missing"));
+        } else if used + "missing".len() <= width {
+            mark(cell, format_args!("missing"));
+        }
     }
     (is_ok, split)
 }

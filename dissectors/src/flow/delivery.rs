@@ -68,7 +68,7 @@ struct Gap {
 const ACK_TIMEOUT_UNIT: u64 = 4_096;
 /// The largest Local ACK Timeout that is in use: 2^20 units are 4.3 s. The field has 5 bits, and 31 stands for 2.4 hours.
 const ACK_TIMEOUT_EXPONENT: u32 = 20;
-/// The most retries of a packet: the counter has 3 bits (section 9.9.2.1.1).
+/// The most retries of a packet: Retry Count of REQ has 3 bits (section 12.6.5).
 const RETRIES: u64 = 7;
 
 /// How long, in nanoseconds of the capture's clock, a gap is believed: until the last retry after ACK timeouts, 4.096 µs × 2^20 × 7 =

@@ -444,7 +444,7 @@ pub enum LostCopy {
 
 impl LostCopy {
     /// The most ACK timeouts that pass before the last retransmission of a packet: each of seven retries, a counter of three bits, may
-    /// wait for four. InfiniBand Architecture Specification volume 1, sections 9.7.6.1.3 and 9.9.2.1.
+    /// wait for four. InfiniBand Architecture Specification volume 1, section 9.7.6.1.3.
     const MOST_TIMEOUTS: u64 = 7 * 4;
 
     /// Its name in output.

@@ -20,6 +20,8 @@ use crate::output::transaction_list;
 pub const PAGE: usize = 1024;
 /// Bytes of the text of one column that are kept.
 const TEXT: usize = 255;
+/// Columns that a status may take: too few for the ranges of missing bytes, which are in the tree.
+const STATUS_WIDTH: usize = 23;
 
 /// What a Transaction is beside its text.
 #[derive(Clone, Copy, Debug)]
@@ -282,8 +284,13 @@ impl RowWriter {
         lengths.chunks = self.put(page);
         transaction_list::chunks(transaction, true, &mut self.cell);
         lengths.short_chunks = self.put(page);
-        let (is_ok, split) =
-            transaction_list::status_and_marks(transaction, facts, false, &self.glyphs, &mut self.cell);
+        let (is_ok, split) = transaction_list::status_and_marks(
+            transaction,
+            facts,
+            STATUS_WIDTH,
+            &self.glyphs,
+            &mut self.cell,
+        );
         lengths.split = u8::try_from(split).unwrap_or(u8::MAX);
         lengths.status = self.put(page);
         let (first, last) = frames(transaction);
