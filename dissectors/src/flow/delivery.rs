@@ -347,7 +347,7 @@ mod tests {
         assert_eq!(arrive(&mut delivery, &[(13, 3)]), [PacketOutcome::Accepted]);
     }
 
-    /// InfiniBand Architecture Specification volume 1, section 9.7.6.1.3: 4.096 µs × 2^20 = 4.294967296 s, and up to 7 retries.
+    /// InfiniBand Architecture Specification volume 1, section 9.7.6.1.3: 4.096 µs × 2^20 = 4.294967296 s, 7 retries.
     #[test]
     fn the_last_retry_after_the_longest_ack_timeout_recovers() {
         let mut delivery = Delivery::default();

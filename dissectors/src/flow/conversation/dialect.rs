@@ -10,8 +10,8 @@ use crate::xdr::Cursor;
 use super::RpcConversation;
 
 impl RpcConversation {
-    /// Returns the dialect of a message. The first message that identifies RPC-over-RDMA sets the dialect of the
-    /// connection.
+    /// Returns the dialect in which to decode a message. The first message that identifies RPC-over-RDMA sets the
+    /// dialect of the connection.
     ///
     /// # Errors
     /// Returns an error if nothing has identified the connection as RPC-over-RDMA.

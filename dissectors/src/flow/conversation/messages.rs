@@ -161,8 +161,7 @@ impl RpcConversation {
         }
     }
 
-    /// Adds a part of a message, but not its last. A retransmitted part may complete a message that was emitted without
-    /// it.
+    /// Adds a part of a message, but not its last. A retransmitted part may complete a message that was added before.
     fn part(
         &mut self,
         desk: &mut RpcContext<'_>,
@@ -184,7 +183,7 @@ impl RpcConversation {
         FrameKind::Part
     }
 
-    /// Adds late parts to a message that was emitted without them.
+    /// Adds late parts to a message that was added without them.
     fn complete(
         &mut self,
         desk: &mut RpcContext<'_>,
