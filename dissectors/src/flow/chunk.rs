@@ -1,4 +1,4 @@
-//! The chunks that a Call advertised, and what RDMA moved through them.
+//! Chunks that a Call advertises, and the bytes that RDMA moves through them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,10 +8,10 @@ use crate::rdma::{Handle, PacketPayload};
 
 use super::coverage::Coverage;
 
-/// What a chunk is for (RFC 8166 section 3.4).
+/// Purpose of a chunk (RFC 8166 section 3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChunkKind {
-    /// The Responder fetches a data item, or at Position zero the whole Call, with RDMA Read.
+    /// The Responder fetches a data item with RDMA Read, or the whole Call at Position zero.
     Read,
     /// The Responder places a data item with RDMA Write.
     Write,
@@ -19,44 +19,44 @@ pub enum ChunkKind {
     Reply,
 }
 
-/// A range of the Requester's memory, and what was moved in or out of it.
+/// A range of the advertiser's memory, and the bytes that were moved in or out of it.
 #[derive(Clone, Debug, Default)]
 pub struct ChunkSegment {
-    /// Names the memory.
+    /// Handle of the memory region.
     pub handle: Handle,
-    /// Where the range begins.
+    /// Offset of the first byte of the range.
     pub offset: u64,
-    /// Length in bytes, as the Call offers it.
+    /// Length in bytes, as advertised.
     pub length: u32,
-    /// Write and Reply chunks: the length that the Reply says was written.
+    /// Bytes written according to the Reply; Write and Reply chunks only.
     pub returned: Option<u32>,
-    /// The bytes of the range that were seen in RDMA payloads, by the lengths that the headers tell.
+    /// Bytes of the range seen in RDMA payloads, counted by the lengths in the packet headers.
     pub moved: Coverage,
-    /// First and last frame that moved any.
+    /// First and last frame that moved bytes of the range.
     pub frames: Option<(FrameNumber, FrameNumber)>,
-    /// The bytes themselves, where something needs them.
+    /// Payload bytes, if a view or a decoder needs them.
     pub kept: Option<Box<SegmentBytes>>,
 }
 
-/// Bytes of a segment that are kept because a view or a decoder looks into them.
+/// Payload bytes of a segment that are retained for a view or a decoder.
 #[derive(Clone, Debug, Default)]
 pub struct SegmentBytes {
-    /// From the first byte on, without a gap.
+    /// Contiguous bytes from the start of the segment.
     prefix: Vec<u8>,
-    /// What came before the bytes that belong before it, by its place. It takes no room but its own: a packet may say that
-    /// it belongs at the far end of 4 GiB.
+    /// Out-of-order bytes by position. Memory use depends on the bytes alone, because a packet may claim a position at
+    /// the far end of 4 GiB.
     ahead: BTreeMap<usize, Vec<u8>>,
-    /// Memory that all this takes.
+    /// Memory of `prefix` and `ahead`, in bytes.
     taken: u64,
     captured: Coverage,
-    /// Whether a message is read out of them, so that bytes which a snap length cut are missed.
+    /// `true` if a message is decoded from these bytes, so that bytes cut by a snap length count as missing.
     is_message: bool,
 }
 
-/// What bytes that came ahead take besides themselves, in bytes: their place, and the range that they are.
+/// Overhead of one out-of-order entry, in bytes: its position and its range.
 const AHEAD: u64 = 128;
 
-/// What finds a segment by its handle, in bytes.
+/// Estimated size of the handle table entry of a segment, in bytes.
 const HANDLE_BYTES: usize = 64;
 
 impl SegmentBytes {
@@ -88,22 +88,22 @@ impl SegmentBytes {
         Some(bytes)
     }
 
-    /// Adds what lies beyond the prefix of bytes that begin in it. Of bytes that come twice the first copy stays: the
-    /// second is the same, sent again.
+    /// Appends the part of `bytes` beyond the prefix; `at` is inside the prefix. The first copy of retransmitted bytes
+    /// stays.
     fn append(&mut self, at: usize, bytes: &[u8]) {
         let new = bytes.get(self.prefix.len() - at..).unwrap_or_default();
         self.prefix.extend_from_slice(new);
         self.taken += new.len() as u64;
     }
 
-    /// The bytes from the first on that were captured without a gap.
+    /// Returns the contiguous captured bytes from the start of the segment.
     pub fn prefix(&self) -> &[u8] {
         &self.prefix
     }
 }
 
 impl ChunkSegment {
-    /// Whether `length` bytes at `offset` lie in the range.
+    /// Returns `true` if `length` bytes at `offset` are inside the range.
     pub fn holds(&self, offset: u64, length: u64) -> bool {
         offset
             .checked_sub(self.offset)
@@ -111,7 +111,7 @@ impl ChunkSegment {
             .is_some_and(|end| end <= u64::from(self.length))
     }
 
-    /// Which bytes of the content are there: of a message the captured ones, of data those that the headers account for.
+    /// Returns the available content: captured bytes for a message, bytes accounted for by the headers for data.
     fn content_coverage(&self) -> &Coverage {
         match &self.kept {
             Some(kept) if kept.is_message => &kept.captured,
@@ -119,29 +119,29 @@ impl ChunkSegment {
         }
     }
 
-    /// Whether these bytes would be noted as one more range of those that were seen.
+    /// Returns `true` if recording these bytes would add a range to `moved`.
     #[cold]
     pub(super) fn is_scattered(&self, offset: u64, data: &PacketPayload<'_>) -> bool {
         let Some(at) = offset.checked_sub(self.offset) else { return false };
         !self.moved.touches(&(at..at + u64::from(data.length)))
     }
 
-    /// Bytes of memory that keeping this data takes at most, if its bytes are kept.
+    /// Returns the most memory that retaining this data may take, in bytes; `None` if payload bytes are not retained.
     pub(super) fn growth(&self, data: &PacketPayload<'_>) -> Option<u64> {
         self.kept.as_ref().map(|_| AHEAD + data.bytes.len() as u64)
     }
 
-    /// Bytes of memory that the kept bytes take.
+    /// Returns the memory of the retained bytes, in bytes.
     pub(super) fn kept_bytes(&self) -> u64 {
         self.kept.as_ref().map_or(0, |kept| kept.taken)
     }
 
-    /// Drops the kept bytes, and tells how many they were.
+    /// Drops the retained bytes and returns how much memory that frees, in bytes.
     pub(super) fn stop_keeping(&mut self) -> u64 {
         self.kept.take().map_or(0, |kept| kept.taken)
     }
 
-    /// Notes bytes that were seen to move, and keeps them if they are wanted. Returns how many of them lie in the range.
+    /// Records moved bytes, and retains them if requested. Returns the number of bytes inside the range.
     pub fn add(&mut self, offset: u64, data: &PacketPayload<'_>, frames: &[FrameNumber]) -> u64 {
         let Some(at) = offset.checked_sub(self.offset).filter(|at| *at < u64::from(self.length)) else {
             return 0;
@@ -164,52 +164,52 @@ impl ChunkSegment {
 /// Segments that hold one data item or one message.
 #[derive(Clone, Debug, Default)]
 pub struct Chunk {
-    /// Read chunks: the byte offset of the item in the unreduced Call (RFC 8166 section 3.4.5); 0 is the Call itself.
+    /// Read chunks: byte offset of the item in the unreduced message (RFC 8166 section 3.4.5); 0 is the message itself.
     pub position: Option<u32>,
-    /// In the order of the header.
+    /// Segments in header order.
     pub segments: Vec<ChunkSegment>,
-    /// Whether the capture ends where another segment may stand.
+    /// `true` if the capture ends where another segment may follow.
     pub is_cut: bool,
-    /// When the first RDMA Read request or RDMA Write for this chunk was seen, and the last response or Write.
+    /// Times of the first RDMA Read request or RDMA Write for this chunk, and of the last Read response or Write.
     pub times: Option<(Timestamp, Timestamp)>,
 }
 
 impl Chunk {
-    /// Memory that it takes besides the value itself and the bytes that are kept, in bytes.
+    /// Returns the heap memory in bytes, without retained payload bytes.
     pub(super) fn heap_bytes(&self) -> usize {
         let ranges: usize = self.segments.iter().map(|segment| segment.moved.heap_bytes()).sum();
         self.segments.capacity() * size_of::<ChunkSegment>() + self.segments.len() * HANDLE_BYTES + ranges
     }
 
-    /// Bytes that the Call offers.
+    /// Returns the number of bytes advertised.
     pub fn offered(&self) -> u64 {
         self.segments.iter().map(|segment| u64::from(segment.length)).sum()
     }
 
-    /// Bytes that the Reply says were written; `None` without a Reply.
+    /// Returns the number of bytes written according to the Reply; `None` without a Reply.
     pub fn returned(&self) -> Option<u64> {
         self.segments.iter().map(|segment| segment.returned.map(u64::from)).sum()
     }
 
-    /// Bytes that were seen to move.
+    /// Returns the number of bytes seen in RDMA payloads.
     pub fn moved(&self) -> u64 {
         self.segments.iter().map(|segment| segment.moved.seen()).sum()
     }
 
-    /// Asks for the bytes to be kept; `is_message` says that a message will be read out of them.
+    /// Retains payload bytes from now on; `is_message` says that a message will be decoded from them.
     pub fn keep(&mut self, is_message: bool) {
         for segment in &mut self.segments {
             segment.kept.get_or_insert_default().is_message |= is_message;
         }
     }
 
-    /// Stretches the times by an event.
+    /// Extends `times` to include `time`.
     pub fn touch(&mut self, time: Timestamp) {
         self.times = Some(self.times.map_or((time, time), |(first, last)| (first.min(time), last.max(time))));
     }
 
-    /// The ranges of the chunk's content that were not seen, where a segment holds `expected` bytes; counted over the
-    /// chunk's segments laid end to end.
+    /// Returns the ranges of the content that were not seen, as offsets in the concatenated segments, each of which
+    /// holds `expected` bytes.
     pub fn missing(&self, expected: impl Fn(&ChunkSegment) -> u64) -> Vec<Range<u64>> {
         let mut base = 0;
         let mut missing: Vec<Range<u64>> = Vec::new();
@@ -226,8 +226,8 @@ impl Chunk {
         missing
     }
 
-    /// The chunk's content laid end to end, as far as it was captured without a gap, where a segment holds `expected`
-    /// bytes. Borrowed where one segment holds it all. `None` where the bytes were not kept.
+    /// Returns the concatenated content up to the first gap in the capture; each segment holds `expected` bytes.
+    /// Borrowed if there is one segment. `None` if payload bytes are not retained.
     pub fn content(&self, expected: impl Fn(&ChunkSegment) -> u64) -> Option<std::borrow::Cow<'_, [u8]>> {
         if let [segment] = self.segments.as_slice() {
             let bytes = segment.kept.as_ref()?.prefix();

@@ -1,12 +1,12 @@
-//! Connections: between two queue pairs, or between two ports.
+//! Connections between two queue pairs or between two ports.
 //!
-//! A segment of TCP and a datagram of UDP name both ports, so there is nothing to find out: streams know their connection
-//! themselves, and those of UDP are found by addresses and ports.
+//! A TCP segment or a UDP datagram names both ports, so no pairing is needed: TCP streams store the key of their
+//! connection, and UDP connections are looked up by addresses and ports.
 //!
-//! A BTH names only the queue pair that receives. The two directions of a connection are paired from the exchange of
-//! the connection manager where that is in the capture, and otherwise by evidence in the traffic: an acknowledgement or
-//! a Read response repeats a sequence number of the other direction, an RDMA Read or Write uses a handle that the
-//! other direction advertised, a Reply has the XID of a Call.
+//! A BTH names only the receiving queue pair. The two directions of a connection are paired by the messages of the
+//! connection manager if they were captured, and otherwise by evidence in the traffic: an acknowledgement or a Read
+//! response repeats a sequence number of the other direction, an RDMA Read or Write uses a handle that the other
+//! direction advertised, or a Reply has the XID of a Call.
 
 use rustc_hash::FxHashMap;
 
@@ -26,22 +26,22 @@ use super::setup::{ConnectionSetUp, NegotiatedParameters, Peer};
 use super::slab_limit;
 use super::transaction::{CallDirection, ConnectionName, ConnectionTransport, Endpoint};
 
-/// The packets of one direction: from an address to a queue pair at another.
+/// One direction of a connection: from an address to a queue pair at another address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct QueuePairPath {
-    /// Differs most often, so it is compared first.
+    /// Destination queue pair. Compared first because it differs most often.
     pub(super) qpn: Qpn,
     pub(super) tenant: Tenant,
     pub(super) source: Address,
     pub(super) destination: Address,
 }
 
-/// What a connection ends at.
+/// Kind of a connection's endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EndpointKind {
-    /// A queue pair; unknown until something was sent to it.
+    /// Queue pair; `None` until a packet to it was seen.
     Queue(Option<Qpn>),
-    /// A port of TCP or UDP.
+    /// TCP or UDP port.
     Port(Port),
 }
 
@@ -49,12 +49,12 @@ enum EndpointKind {
 #[derive(Debug)]
 pub(super) struct ConnectionEnd {
     pub(super) address: Address,
-    /// The virtual network of what it sends.
+    /// Virtual network of the packets that it sends.
     tenant: Tenant,
     mouth: EndpointKind,
-    /// What a queue pair sends in its own sequence.
+    /// Requests that a queue pair sends in its own PSN sequence.
     pub(super) requests: Requests,
-    /// What tells its packets apart.
+    /// IPv4 identifications, which distinguish its packets.
     pub(super) identities: IpIdVariation,
 }
 
@@ -67,7 +67,7 @@ impl ConnectionEnd {
         Self::new(address, tenant, EndpointKind::Queue(qpn))
     }
 
-    /// Its queue pair, if it has one and that is known.
+    /// Returns the queue pair, if the endpoint is one and its number is known.
     fn qpn(&self) -> Option<Qpn> {
         match self.mouth {
             EndpointKind::Queue(qpn) => qpn,
@@ -88,7 +88,7 @@ impl ConnectionEnd {
     }
 }
 
-/// The two ends of what goes between ports, from who sent the packet that was seen first.
+/// Two endpoints with ports; `a` is the sender of the first packet seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PortPair {
     pub(super) tenant: Tenant,
@@ -97,36 +97,36 @@ pub(super) struct PortPair {
 }
 
 impl PortPair {
-    /// The same for either direction, and whether `a` and `b` changed places for it.
+    /// Returns the same pair for either direction, and `true` if `a` and `b` were swapped.
     pub(super) fn in_order(self) -> (Self, bool) {
         let is_swapped = self.a > self.b;
         (if is_swapped { Self { a: self.b, b: self.a, ..self } } else { self }, is_swapped)
     }
 }
 
-/// Names a connection, and never another one after it.
+/// Key of a connection; never reused for another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ConnectionKey {
     pub(super) at: usize,
     serial: u64,
 }
 
-/// What the set-up of a connection said, and whether it is ending.
+/// Negotiated parameters of a connection, and whether it is ending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionState {
-    /// Its number, as Transactions name it.
+    /// Connection number, as in [`ConnectionName::number`].
     pub number: u64,
-    /// What its two sides told each other; `None` where their set-up was not seen, and without RDMA.
+    /// Parameters that both sides announced; `None` if the set-up was not seen, and without RDMA.
     pub terms: Option<NegotiatedParameters>,
-    /// The properties that its client and its server told in version 2; `None` for a side that told none.
+    /// Properties announced by the client and by the server in version 2; `None` for a side that announced none.
     pub properties: [Option<PeerProperties>; 2],
-    /// The credits that its client and its server have for their messages in version 2; as if nothing was sent in other versions.
+    /// Message credits of the client and of the server in version 2; zero messages sent in other versions.
     pub message_credits: [MessageCredits; 2],
-    /// Whether its end was seen: a FIN or a RST in its stream, or a DREQ of the connection manager.
+    /// `true` if the end was seen: a FIN or RST in the TCP stream, or a DREQ of the connection manager.
     pub is_ending: bool,
 }
 
-/// A connection between two queue pairs, of which one may still be unknown, or between two ports.
+/// A connection between two queue pairs, one of which may still be unknown, or between two ports.
 #[derive(Debug)]
 pub(super) struct FlowConnection {
     pub(super) transport: ConnectionTransport,
@@ -134,33 +134,34 @@ pub(super) struct FlowConnection {
     pub(super) a: ConnectionEnd,
     pub(super) b: ConnectionEnd,
     pub(super) path_mtu: ObservedPathMtu,
-    /// The side that opened it, where that was seen.
+    /// Side that opened the connection, if that was seen.
     pub(super) opened_by: Option<ConnectionSide>,
-    /// Given with the first RPC message.
+    /// Connection number, assigned with the first RPC message.
     pub(super) number: Option<u64>,
     pub(super) exchange: RpcConversation,
-    /// Packets that wait for what tells their place.
+    /// Packets that wait for the context that they need.
     pub(super) early: ReorderBuffer,
     pub(super) last_frame: FrameNumber,
-    /// Whether a FIN or a RST was seen in its stream, or a DREQ.
+    /// `true` if a FIN or RST was seen in the TCP stream, or a DREQ.
     pub(super) is_ending: bool,
-    /// The two communication ids of the connection manager, which tell a repeated set-up from a new one.
+    /// Communication IDs of both sides, which distinguish a repeated set-up from a new one.
     pub(super) communication: Option<(CommunicationId, CommunicationId)>,
-    /// What its two sides told each other, where that was seen.
+    /// Parameters that both sides announced, if the set-up was seen.
     pub(super) terms: Option<NegotiatedParameters>,
-    /// Whether its stream goes on as MPA, under the same number.
+    /// `true` if the TCP stream continues as MPA under the same connection number.
     pub(super) has_next_phase: bool,
-    /// The memory that it was found to take, in bytes.
+    /// Memory accounted for this connection, in bytes.
     weight: u32,
 }
 
 impl FlowConnection {
-    /// The side that opened the connection or, where that is unknown, the side that behaves as the client does.
+    /// Returns the side that opened the connection or, if that is unknown, the side that sends NFS, MOUNT or NFSACL
+    /// Calls.
     pub(super) fn client(&self) -> Option<ConnectionSide> {
         self.opened_by.or(self.exchange.calls_nfs)
     }
 
-    /// How Transactions name the connection; `requester` counts as the client where nothing better is known.
+    /// Returns the connection as Transactions name it; `requester` is the client if nothing else identifies it.
     pub(super) fn name(&self, requester: ConnectionSide) -> ConnectionName {
         let (client, server) = match self.client().unwrap_or(requester) {
             ConnectionSide::A => (&self.a, &self.b),
@@ -171,19 +172,19 @@ impl FlowConnection {
             transport: self.transport,
             client: client.endpoint(),
             server: server.endpoint(),
-            // A mirror may show the tags of one direction only.
+            // A mirror port may keep the VLAN tags of one direction only.
             tenant: if client.tenant == Tenant::NONE { server.tenant } else { client.tenant },
         }
     }
 
-    /// Its name, and the direction of a Transaction of `requester`.
+    /// Returns the connection's name, and the direction of a Transaction of `requester`.
     pub(super) fn place_of(&self, requester: ConnectionSide) -> (ConnectionName, CallDirection) {
         let client = self.client().unwrap_or(requester);
         let direction = if client == requester { CallDirection::Forward } else { CallDirection::Reverse };
         (self.name(client), direction)
     }
 
-    /// What is known of it, once it has a number.
+    /// Returns the connection's state; `None` before it has a number.
     pub(super) fn state(&self) -> Option<ConnectionState> {
         let Self { number, terms, is_ending, .. } = *self;
         let [a, b] = self.exchange.properties;
@@ -199,20 +200,20 @@ impl FlowConnection {
         Some(ConnectionState { number: number?, terms, properties, message_credits, is_ending })
     }
 
-    /// Between which addresses the Calls of a side go.
+    /// Returns the virtual network, source and destination address of the Calls of a side.
     pub(super) fn route(&self, caller: ConnectionSide) -> (Tenant, Address, Address) {
         let own = self.end(caller);
         (own.tenant, own.address, self.end(caller.peer()).address)
     }
 
-    /// The memory that it takes without packets that wait, in bytes.
+    /// Returns the memory of the connection in bytes, without waiting packets.
     #[inline]
     fn memory_bytes(&self) -> usize {
         let ends = self.a.requests.memory_bytes() + self.b.requests.memory_bytes();
         CONNECTION_BYTES + ends + self.exchange.memory_bytes()
     }
 
-    /// Whether packets of it were seen.
+    /// Returns `true` if requests of either queue pair were seen.
     fn has_carried(&self) -> bool {
         self.a.requests.has_begun() || self.b.requests.has_begun()
     }
@@ -235,7 +236,7 @@ impl FlowConnection {
         }
     }
 
-    /// The paths of its two directions, as far as they are known.
+    /// Returns the known paths of both directions, with the side that sends on each.
     fn paths(&self) -> impl Iterator<Item = (QueuePairPath, ConnectionSide)> {
         let path = |from: &ConnectionEnd, to: &ConnectionEnd| {
             let (source, destination) = (from.address, to.address);
@@ -247,24 +248,24 @@ impl FlowConnection {
     }
 }
 
-/// Memory of a connection itself and of its places among the others, in bytes.
+/// Memory of a connection and of its table entries, in bytes.
 const CONNECTION_BYTES: usize =
     size_of::<FlowConnection>() + 4 * size_of::<(QueuePairPath, (usize, ConnectionSide))>();
 
-/// How many of the connections between two addresses whose other direction is unknown are asked whether a packet is of
-/// theirs, the latest first: where one direction is not captured at all, every packet asks.
+/// Maximum number of unpaired connections between two addresses that are checked for a packet, newest first. If one
+/// direction was not captured at all, every packet is checked.
 const CANDIDATES: usize = 256;
 
-/// All connections, found by the paths of their packets.
+/// All connections, indexed by the paths of their packets.
 #[derive(Debug)]
 pub(super) struct ConnectionTable {
     slots: slab::Slab<FlowConnection>,
     paths: FxHashMap<QueuePairPath, (usize, ConnectionSide)>,
-    /// Connections of UDP.
+    /// UDP connections by ports.
     datagrams: FxHashMap<PortPair, usize>,
-    /// Counts connections.
+    /// Serial number of the last connection added.
     serial: u64,
-    /// Connections of which one queue pair is unknown, by their addresses.
+    /// Connections with one unknown queue pair, by their addresses.
     unpaired: FxHashMap<(Address, Address), Vec<usize>>,
     last: Option<(QueuePairPath, usize, ConnectionSide)>,
     bound: usize,
@@ -272,16 +273,17 @@ pub(super) struct ConnectionTable {
     weight: usize,
 }
 
-/// What looking for a path's connection did.
+/// Result of the lookup of a path.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PathLookup {
-    /// It was known.
+    /// The path was known.
     Known,
-    /// It was found to be the other direction of a connection that was known.
+    /// The path is the other direction of a known connection.
     Paired,
-    /// It was found to be the other direction, and so a connection that had been counted by itself is gone: this one.
+    /// The path is the other direction of a known connection; this connection, which had been counted separately, was
+    /// merged.
     Joined(usize),
-    /// It begins a connection.
+    /// The path starts a connection.
     New,
 }
 
@@ -308,17 +310,17 @@ impl ConnectionTable {
         self.slots.get_mut(at)
     }
 
-    /// What is known of those that have a number.
+    /// Returns the states of the connections that have a number.
     pub(super) fn states(&self) -> impl Iterator<Item = ConnectionState> + '_ {
         self.slots.iter().filter_map(|(_, connection)| connection.state())
     }
 
-    /// Every connection.
+    /// Returns the slots of all connections.
     pub(super) fn all(&self) -> Vec<usize> {
         self.slots.iter().map(|(at, _)| at).collect()
     }
 
-    /// How many connections there are, and marks of them; and how many bytes of unfinished messages they hold.
+    /// Returns the number of connections or of their table entries, and the bytes of incomplete messages.
     #[cfg(test)]
     pub(super) fn size(&self) -> (usize, usize) {
         let unpaired: usize = self.unpaired.values().map(Vec::len).sum();
@@ -329,7 +331,7 @@ impl ConnectionTable {
         )
     }
 
-    /// Finds again how much memory a connection takes.
+    /// Updates the memory accounted for a connection.
     #[inline]
     pub(super) fn weigh(&mut self, at: usize) {
         let Some(connection) = self.slots.get_mut(at) else { return };
@@ -338,12 +340,12 @@ impl ConnectionTable {
         self.weight = (self.weight + now as usize).saturating_sub(before as usize);
     }
 
-    /// Memory of all connections, in bytes.
+    /// Returns the memory of all connections, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.weight
     }
 
-    /// How many there are.
+    /// Returns the number of connections.
     pub(super) fn len(&self) -> usize {
         self.slots.len()
     }
@@ -352,7 +354,7 @@ impl ConnectionTable {
         self.slots.len() > self.bound
     }
 
-    /// The connection that was found last, and the side that sends on it, if it is that of a packet to a queue pair.
+    /// Returns the connection that was found last, and the side that sends on it, if the packet is on its path.
     #[inline]
     pub(super) fn last_on(&self, datagram: &Datagram<'_>, qpn: Qpn) -> Option<(usize, ConnectionSide)> {
         let (path, at, side) = self.last.as_ref()?;
@@ -363,8 +365,8 @@ impl ConnectionTable {
         is_on.then_some((*at, *side))
     }
 
-    /// The connection of a path and the side that sends on it. `evidence` tells whether the packet answers, or is
-    /// answered by, what the given side of a connection sent.
+    /// Returns the connection of a path, and the side that sends on it. `evidence` returns `true` if the packet
+    /// answers, or is answered by, packets of the given side of a connection.
     #[inline]
     pub(super) fn find(
         &mut self,
@@ -397,7 +399,8 @@ impl ConnectionTable {
                 .copied()
                 .filter(|at| own.is_none_or(|(own, _)| own != *at))
                 .filter_map(|at| {
-                    // The sender of this packet is the end that is known there: the packet tells the other end's queue pair.
+                    // The sender of this packet is the end whose port or queue pair is known; the packet names the
+                    // other end's queue pair.
                     let connection = self.slots.get(at)?;
                     let sender = if connection.a.is_known() { ConnectionSide::A } else { ConnectionSide::B };
                     let fits = connection.end(sender).address == path.source
@@ -410,7 +413,7 @@ impl ConnectionTable {
             let found = candidates.next();
             found.map(|found| (found, candidates.next().is_none()))
         };
-        // One direction may have been mirrored with its tags, and the other without.
+        // A mirror port may keep the VLAN tags of one direction and remove those of the other.
         let found = find(|one, other| one == other).or_else(|| find(Tenant::may_be));
         match (found.filter(|(_, is_certain)| *is_certain).map(|(found, _)| found), own) {
             (Some((at, sender)), own) => {
@@ -461,7 +464,7 @@ impl ConnectionTable {
         at
     }
 
-    /// A connection between ports; side A is who sent what was seen first.
+    /// Adds a connection between ports; side A is the sender of the first packet seen.
     pub(super) fn connect(&mut self, ports: PortPair, transport: ConnectionTransport) -> ConnectionKey {
         let [a, b] = [ports.a, ports.b]
             .map(|(address, port)| ConnectionEnd::new(address, ports.tenant, EndpointKind::Port(port)));
@@ -472,38 +475,38 @@ impl ConnectionTable {
         ConnectionKey { at, serial: self.serial }
     }
 
-    /// The connection, if it is still there.
+    /// Returns the connection, if it still exists.
     pub(super) fn of(&self, key: ConnectionKey) -> Option<&FlowConnection> {
         self.slots.get(key.at).filter(|connection| connection.serial == key.serial)
     }
 
-    /// The same, to be changed.
+    /// Returns the connection as mutable, if it still exists.
     pub(super) fn of_mut(&mut self, key: ConnectionKey) -> Option<&mut FlowConnection> {
         self.slots.get_mut(key.at).filter(|connection| connection.serial == key.serial)
     }
 
-    /// The connection on which packets take this path.
+    /// Returns the connection whose packets use this path.
     pub(super) fn on(&self, path: QueuePairPath) -> Option<ConnectionKey> {
         let (at, _) = *self.paths.get(&path)?;
         self.key(at)
     }
 
-    /// The lasting name of the connection in a slot.
+    /// Returns the key of the connection in a slot.
     pub(super) fn key(&self, at: usize) -> Option<ConnectionKey> {
         self.slots.get(at).map(|connection| ConnectionKey { at, serial: connection.serial })
     }
 
-    /// The number of a connection, once it has carried RPC.
+    /// Returns the number of a connection; `None` before it has carried RPC.
     pub(super) fn number(&self, key: ConnectionKey) -> Option<u64> {
         self.of(key)?.number
     }
 
-    /// Whether the connection is still there.
+    /// Returns `true` if the connection still exists.
     pub(super) fn has(&self, key: ConnectionKey) -> bool {
         self.of(key).is_some()
     }
 
-    /// The connection of UDP between these ports, and the side of the end that stands first.
+    /// Returns the UDP connection between these ports, and the side of `ports.a`.
     pub(super) fn of_datagrams(&self, ports: PortPair) -> Option<(usize, ConnectionSide)> {
         let at = *self.datagrams.get(&ports.in_order().0)?;
         let a = &self.slots.get(at)?.a;
@@ -511,8 +514,8 @@ impl ConnectionTable {
         Some((at, if is_a { ConnectionSide::A } else { ConnectionSide::B }))
     }
 
-    /// Makes `path`, on which `sender` sends, the missing direction of a connection. What a connection of its own, if
-    /// it had one, learnt from it moves along.
+    /// Pairs `path`, on which `sender` sends, with a connection as its missing direction. State of the `joined`
+    /// connection, which held the path before, moves to it.
     fn pair(&mut self, at: usize, sender: ConnectionSide, path: QueuePairPath, joined: Option<usize>) {
         self.last = None;
         let taken = joined.and_then(|joined| self.take(joined));
@@ -524,7 +527,7 @@ impl ConnectionTable {
         if let Some(taken) = taken {
             let number = connection.number.into_iter().chain(taken.number).min();
             connection.number = number;
-            // In a connection with one direction only, the sender is the end whose queue pair is unknown.
+            // In a connection with one direction, the sender is the end whose queue pair is unknown.
             let taken_sender = if !taken.a.is_known() { ConnectionSide::A } else { ConnectionSide::B };
             connection.exchange.join(taken.exchange, taken_sender != sender);
             connection.early.join(taken.early, taken_sender != sender);
@@ -533,8 +536,8 @@ impl ConnectionTable {
         }
     }
 
-    /// A connection that the connection manager set up; gives those whose queue pairs it takes over. A set-up that was
-    /// seen before changes nothing.
+    /// Adds a connection that the connection manager set up. Returns the connections whose paths it replaces; a
+    /// repeated set-up changes nothing.
     pub(super) fn establish(
         &mut self,
         set_up: &ConnectionSetUp,
@@ -552,7 +555,7 @@ impl ConnectionTable {
             paths.iter().filter_map(|path| self.paths.get(path)).map(|(at, _)| *at).collect();
         replaced.dedup();
         let mut known = replaced.iter().filter_map(|at| self.slots.get(*at));
-        // One that was asked for again after it had carried something is another, whatever its numbers.
+        // A connection that is requested again after it carried packets is a new one, even with the same IDs.
         let is_same = |known: &FlowConnection| {
             known.communication == Some(*communication) && !(*is_anew && known.has_carried())
         };
@@ -572,7 +575,7 @@ impl ConnectionTable {
         replaced
     }
 
-    /// Takes a connection out.
+    /// Removes a connection.
     pub(super) fn take(&mut self, at: usize) -> Option<FlowConnection> {
         self.last = None;
         let connection = self.slots.try_remove(at)?;
@@ -607,7 +610,7 @@ impl ConnectionTable {
         }
     }
 
-    /// The eighth of the connections that have been silent longest; first those that have ended.
+    /// Returns the eighth of the connections that were idle longest, those that are ending first.
     pub(super) fn most_silent(&self) -> Vec<usize> {
         let mut silent: Vec<_> =
             self.slots.iter().map(|(at, other)| (!other.is_ending, other.last_frame, at)).collect();
@@ -621,7 +624,7 @@ impl ConnectionTable {
     }
 }
 
-/// A pair of addresses in either order.
+/// Returns the two addresses in ascending order.
 fn between(one: Address, other: Address) -> (Address, Address) {
     if one <= other { (one, other) } else { (other, one) }
 }

@@ -1,5 +1,6 @@
-//! RPC on one connection: messages become Calls and Replies, and RDMA Reads and Writes find the chunks that the Calls
-//! advertised. RFC 8166. Messages without an RPC-over-RDMA header are [`plain_rpc`].
+//! RPC on one connection: joins Calls and Replies, and attributes RDMA Reads and Writes to advertised chunks. RFC 8166.
+//!
+//! Messages without an RPC-over-RDMA header are in [`plain_rpc`].
 
 mod credits;
 mod dialect;
@@ -40,7 +41,7 @@ use super::{FlowLimits, FlowStats, FrameKind, PacketMeta};
 use credits::Credits;
 pub use credits::MessageCredits;
 
-/// What an exchange works with besides its own state.
+/// State outside the conversation that its operations use.
 pub(super) struct RpcContext<'a> {
     pub(super) connection: usize,
     pub(super) ledger: &'a mut TransactionTable,
@@ -49,47 +50,48 @@ pub(super) struct RpcContext<'a> {
     pub(super) sight: &'a PacketMeta<'a>,
 }
 
-/// What is known of the XID of a Call that came.
+/// State of the XID of a new Call.
 enum XidMatch {
-    /// It is a copy.
+    /// The Call is a copy of this Transaction's Call.
     Copy(TransactionKey),
-    /// Its Reply was captured first.
+    /// The Reply in this Transaction was captured before the Call.
     Reply(TransactionKey),
-    /// Nothing.
+    /// The XID is new, or reused for another Call.
     Nothing,
 }
 
-/// What is known of the RPCs of one connection.
+/// State of the RPCs of one connection.
 #[derive(Debug, Default)]
 pub(super) struct RpcConversation {
-    /// Whether the connection has shown itself to carry RPC-over-RDMA.
+    /// `true` if the connection is known to carry RPC-over-RDMA.
     pub(super) is_rpc: bool,
-    /// The dialect in which it does, once a message has told.
+    /// Dialect of the connection, once a message identified it.
     dialect: Option<Dialect>,
-    /// The properties that the two sides have told each other; `None` before the first.
+    /// Version 2 properties announced by side A and by side B; `None` before the first.
     pub(super) properties: [Option<PeerProperties>; 2],
-    /// The credits of the messages of the two sides in version 2.
+    /// Message credits of side A and of side B in version 2.
     pub(super) message_credits: [MessageCredits; 2],
-    /// Messages of which parts came.
+    /// Messages in several Sends that are incomplete.
     pub(super) continuations: Continuations,
-    /// True if a snap length cut the chunk lists of a message.
+    /// `true` if a snap length cut the chunk lists of a message.
     pub(super) has_cut_lists: bool,
-    /// The side that sent the first NFS, MOUNT or NFSACL Call.
+    /// Side that sent the first NFS, MOUNT or NFSACL Call.
     pub(super) calls_nfs: Option<ConnectionSide>,
-    /// Open and lingering Transactions by the side that called and its XID.
+    /// Open and lingering Transactions, by the side that sends the Call and the XID.
     calls: FxHashMap<(ConnectionSide, Xid), TransactionKey>,
-    /// Advertised memory by the side that owns it.
+    /// Advertised memory, by the side that owns it.
     handles: FxHashMap<(ConnectionSide, Handle), HandleUse>,
-    /// Transactions of one side and XID that a join brought together: one has the Call, the other its Reply.
+    /// Pairs of Transactions that merged connections held for one Requester and XID: one may have the Call, the other
+    /// the Reply.
     pub(super) twins: Vec<(TransactionKey, TransactionKey)>,
-    /// The credits of the Calls of each side.
+    /// Credits for Calls of side A and of side B.
     credits: [Credits; 2],
     /// End time of the last captured message.
     last_message: Option<Timestamp>,
 }
 
 impl RpcConversation {
-    /// Takes over what another exchange learnt of the same connection; `swapped` when it called the sides otherwise.
+    /// Merges the state of another conversation on the same connection; `swapped` if its sides are reversed.
     pub(super) fn join(&mut self, other: Self, swapped: bool) {
         let side = |side: ConnectionSide| if swapped { side.peer() } else { side };
         self.is_rpc |= other.is_rpc;
@@ -112,40 +114,40 @@ impl RpcConversation {
         self.handles.extend(other.handles.into_iter().map(|((of, handle), uses)| ((side(of), handle), uses)));
     }
 
-    /// The memory that is taken besides the value itself, in bytes.
+    /// Returns the heap memory of the tables, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.calls.capacity() * size_of::<((ConnectionSide, Xid), TransactionKey)>()
             + self.handles.capacity() * size_of::<((ConnectionSide, Handle), HandleUse)>()
     }
 
-    /// The Transactions that are open or lingering here.
+    /// Returns the keys of open and lingering Transactions.
     pub(super) fn keys(&self) -> impl Iterator<Item = TransactionKey> + '_ {
         self.calls.values().copied()
     }
 
-    /// Whether a Call of this side with the XID is known.
+    /// Returns `true` if a Transaction with this Requester and XID is open or lingering.
     pub(super) fn knows_call(&self, side: ConnectionSide, xid: Xid) -> bool {
         self.calls.contains_key(&(side, xid))
     }
 
-    /// Whether this side has advertised the handle.
+    /// Returns `true` if this side has advertised the handle.
     pub(super) fn knows_handle(&self, side: ConnectionSide, handle: Handle) -> bool {
         self.handles.contains_key(&(side, handle))
     }
 
-    /// Whether this side has advertised this range of its memory.
+    /// Returns `true` if this side has advertised this range of its memory.
     pub(super) fn knows_memory(&self, ledger: &TransactionTable, side: ConnectionSide, reth: &Reth) -> bool {
         TransactionKey::noted(self.owner_of(ledger, side, reth.r_key, reth.va, reth.dmalen)).is_some()
     }
 
-    /// How many Calls and handles are known.
+    /// Returns the number of Transactions and of advertised segments.
     #[cfg(test)]
     pub(super) fn size(&self) -> (usize, usize) {
         let uses = self.handles.values().map(HandleUse::size);
         (self.calls.len(), uses.sum())
     }
 
-    /// Takes what `sender` did.
+    /// Handles an RDMA operation of `sender`.
     #[inline]
     pub(super) fn operation(
         &mut self,
@@ -175,12 +177,12 @@ impl RpcConversation {
         }
     }
 
-    /// The reason for an operation on memory that no known Call advertised.
+    /// Returns the reason for an operation on memory that no known Call advertised.
     fn unknown_memory(&self, otherwise: UndecodedReason) -> UndecodedReason {
         if self.has_cut_lists { UndecodedReason::CutAdvertisement } else { otherwise }
     }
 
-    /// The segment of an open Transaction that holds a range of the side's memory.
+    /// Returns the advertised segment that contains a range of the side's memory; open Transactions take precedence.
     fn owner_of(
         &self,
         ledger: &TransactionTable,
@@ -236,13 +238,13 @@ impl RpcConversation {
         self.open(desk, sender, transaction, program, answered)
     }
 
-    /// Notes when a message was captured; gives the nanoseconds since the message before it, if there was one.
+    /// Updates the time of the last message. Returns the nanoseconds since the message before, if there was one.
     fn follow_message_times(&mut self, message: &MessageRecord) -> Option<u64> {
         let end = self.last_message.map_or(message.end_time, |last| last.max(message.end_time));
         message.time.since(self.last_message.replace(end)?)
     }
 
-    /// What is known of the XID of a Call; a copy of one that was seen is noted.
+    /// Looks up the XID of a Call, and records the Call if it is a copy.
     fn before(
         &mut self,
         desk: &mut RpcContext<'_>,
@@ -252,7 +254,7 @@ impl RpcConversation {
     ) -> XidMatch {
         let Some(key) = self.calls.get(&(sender, xid)).copied() else { return XidMatch::Nothing };
         let Some(entry) = desk.ledger.get_mut(key) else { return XidMatch::Nothing };
-        // Captured after its Reply: a capture of several queues may change the order.
+        // Captured after its Reply: a capture of several queues may reorder packets.
         let Some(call) = &mut entry.transaction.call else { return XidMatch::Reply(key) };
         if call.is_same(copy) {
             if !desk.sight.is_captured_twice() {
@@ -264,14 +266,14 @@ impl RpcConversation {
             desk.ledger.weigh_change(key, 0, listed_bytes);
             return XidMatch::Copy(key);
         }
-        // The XID is used for another Call: nothing more comes to the one before.
+        // The XID is reused for another Call, so nothing more is expected for the previous one.
         if entry.state == TransactionState::Open {
             desk.ledger.close(key, *desk.sight);
         }
         XidMatch::Nothing
     }
 
-    /// A Call that was not seen before waits for its Reply, if that is not there already.
+    /// Adds a new Call, or completes the Transaction in `answered` that has only the Reply.
     fn open(
         &mut self,
         desk: &mut RpcContext<'_>,
@@ -324,7 +326,7 @@ impl RpcConversation {
         if caller == ConnectionSide::A { a } else { b }
     }
 
-    /// A Call that is sent again offers other memory than before, of which nothing was used.
+    /// Replaces the chunks of a Call by those of its retransmission.
     fn offer_anew(
         &mut self,
         desk: &mut RpcContext<'_>,
@@ -338,7 +340,7 @@ impl RpcConversation {
         self.advertise(desk.ledger, key, |at| !at.is_of_reply());
     }
 
-    /// A Call and a Reply that were seen apart, as Transactions of two connections that are one, come together.
+    /// Merges a Transaction that has only a Call with the one that has its Reply, after their connections were merged.
     pub(super) fn unite(
         &mut self,
         ledger: &mut TransactionTable,
@@ -352,7 +354,7 @@ impl RpcConversation {
         }
     }
 
-    /// Makes the memory of a message's chunks known.
+    /// Adds the segments of a message's chunks to the handle table.
     fn advertise(
         &mut self,
         ledger: &TransactionTable,
@@ -445,14 +447,14 @@ impl RpcConversation {
         key
     }
 
-    /// Forgets a Transaction that is given out.
+    /// Removes a Transaction that is being emitted.
     pub(super) fn forget(&mut self, key: TransactionKey, entry: &TransactionEntry) {
         let call = (entry.requester, entry.transaction.xid);
         if self.calls.get(&call) == Some(&key) {
             self.calls.remove(&call);
         }
         self.forget_memory(key, entry);
-        // Room for the most that were ever open at a time would add up over all connections.
+        // Capacity for the peak of each connection would add up over all connections.
         shrink(&mut self.calls);
         shrink(&mut self.handles);
     }
@@ -467,14 +469,14 @@ impl RpcConversation {
     }
 }
 
-/// Gives room back of which little is used any more.
+/// Shrinks a map of which less than an eighth of the capacity is used.
 fn shrink<K: Eq + Hash, V>(map: &mut FxHashMap<K, V>) {
     if map.capacity() > 16 && map.len() < map.capacity() / 8 {
         map.shrink_to(2 * map.len());
     }
 }
 
-/// Whether a Call or a Reply stands here; `None` where it is neither.
+/// Returns the type of the RPC message at the cursor; `None` if it is neither Call nor Reply.
 fn rpc_type(cursor: &Cursor<'_>) -> Result<Option<RpcMessageKind>, XdrError> {
     let mut cursor = *cursor;
     cursor.word()?;
@@ -485,7 +487,7 @@ fn rpc_type(cursor: &Cursor<'_>) -> Result<Option<RpcMessageKind>, XdrError> {
     })
 }
 
-/// Whether a copy of a Call offers other memory, and none of what the Call offered before was used.
+/// Returns `true` if a copy of a Call advertises other memory, and the memory advertised before is unused.
 fn offers_otherwise(transaction: &Transaction, copy: &RpcRdmaTransportHeader) -> bool {
     let before =
         transaction.read_chunks.iter().chain(&transaction.write_chunks).chain(&transaction.reply_chunk);
@@ -496,7 +498,7 @@ fn offers_otherwise(transaction: &Transaction, copy: &RpcRdmaTransportHeader) ->
     is_unused && !copy.is_cut && !segments.eq(now.flat_map(|chunk| &chunk.segments).map(place))
 }
 
-/// Gives a Transaction the chunks of its Call, keeps what will be read of their content, and tells the program.
+/// Stores the chunks of a Call, retains the payload bytes that will be decoded, and returns the RPC program.
 fn offer(
     transaction: &mut Transaction,
     envelope: RpcRdmaTransportHeader,
@@ -525,7 +527,7 @@ fn offer(
     call.map(|call| call.prog)
 }
 
-/// Keeps what will be read of the results that the Requester fetches.
+/// Retains the payload bytes that will be decoded from results that the Requester fetches with RDMA Read.
 fn keep_read_results(transaction: &mut Transaction, keep_data: bool) {
     if transaction.reply_read_chunks.is_empty() {
         return;
@@ -564,18 +566,18 @@ fn blank(xid: Xid) -> Transaction {
     }
 }
 
-/// The RPC message that stands inline.
+/// Returns a cursor at the inline RPC message.
 fn inline<'a>(message: &RdmaMessage<'a>, envelope: &RpcRdmaTransportHeader) -> Cursor<'a> {
     let mut cursor = Cursor::new(message.bytes).with_length(message.length);
-    // The header was read, so it is there; nothing is behind one that is cut.
+    // Cannot fail, because the header was decoded. Nothing follows a header that was cut.
     let _ = cursor.take(envelope.rpc_at.unwrap_or(usize::MAX).min(message.bytes.len()));
     cursor
 }
 
-/// Frames of one message that are listed: a receiver that is never ready makes any number of copies.
+/// Maximum number of frames listed per message. A receiver that is never ready causes any number of copies.
 const MESSAGE_FRAMES: usize = 4096;
 
-/// Lists the frames of a copy; returns how many bytes of memory that took.
+/// Lists the frames of a copy. Returns the additional memory in bytes.
 fn list(frames: &mut Vec<FrameNumber>, copy: &[FrameNumber], account: &mut FlowStats) -> usize {
     let before = frames.capacity();
     if frames.len() < MESSAGE_FRAMES {
@@ -604,7 +606,7 @@ fn record(message: &RdmaMessage<'_>, envelope: &RpcRdmaTransportHeader) -> Messa
     }
 }
 
-/// Bytes of a chunk went by.
+/// Records payload of a chunk.
 #[inline]
 fn moved(
     desk: &mut RpcContext<'_>,
@@ -679,7 +681,7 @@ fn read_request(
         stalled(desk, key, at, stall);
     }
     if let Some((chunk, _)) = desk.ledger.get_mut(key).and_then(|entry| entry.segment(at)) {
-        // The responses to an RDMA Read that is asked for again were lost.
+        // A repeated RDMA Read request means that the responses were lost.
         let last = chunk
             .times
             .map(|(_, last)| last)
@@ -694,17 +696,17 @@ fn read_request(
     FrameKind::ReadRequest { key, chunk: at.chunk() }
 }
 
-/// Bytes of a chunk were lost, and came again.
+/// Records a stall of chunk data that was lost and retransmitted.
 #[cold]
 fn stalled(desk: &mut RpcContext<'_>, key: TransactionKey, at: SegmentIndex, stall: Stall) {
     let Some(entry) = desk.ledger.get_mut(key) else { return };
-    // Nothing waits for bytes before the first of them could come.
+    // A stall cannot begin before the first transfer of the chunk.
     let first = entry.segment(at).and_then(|(chunk, _)| chunk.times).map(|(first, _)| first);
     let since = first.map_or(stall.since, |first| first.max(stall.since));
     entry.transaction.stall(Stall { since, ..stall });
 }
 
-/// A packet of a message was seen again.
+/// Records a retransmitted packet of a message; `ends` says that it is the message's last packet.
 pub(super) fn again(desk: &mut RpcContext<'_>, owner: RdmaAttribution, ends: bool) -> FrameKind {
     let Some((key, at)) = TransactionKey::noted(owner) else {
         return desk.account.undecoded(UndecodedReason::NotRpcRdma);
@@ -719,7 +721,7 @@ pub(super) fn again(desk: &mut RpcContext<'_>, owner: RdmaAttribution, ends: boo
     let transaction = &mut entry.transaction;
     let chunks =
         transaction.read_chunks.iter().chain(&transaction.write_chunks).chain(&transaction.reply_chunk);
-    // A Call that the Responder works on was delivered.
+    // A Call was delivered if the Responder works on it.
     let is_answered = transaction.reply.is_some() || { chunks }.any(|chunk| chunk.times.is_some());
     let (which, message) = match at {
         SegmentIndex::DONE => return FrameKind::Done { key },

@@ -1,23 +1,23 @@
-//! Which bytes of a range have been seen, each counted once.
+//! Sets of byte ranges, in which each byte counts once.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A set of byte ranges. Data arrives in order nearly always, so the first range stands in place and the others, which
-/// loss and reordering make, are allocated only when there are any; there may be very many of them.
+/// A set of byte ranges. Data nearly always arrives in order, so the first range is stored inline. Further ranges,
+/// caused by loss and reordering, are allocated on demand; there may be very many.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
     first: Range<u64>,
-    /// The end of each later range by its beginning: disjoint, not touching each other. `None` where there are none.
+    /// End of each later range by its start: disjoint and not adjacent. `None` if there are none.
     #[expect(clippy::box_collection, reason = "an empty map would make every segment 16 bytes larger")]
     others: Option<Box<BTreeMap<u64, u64>>>,
 }
 
-/// Memory that one more range takes, in bytes: two words in a node of a B-tree that is two thirds full.
+/// Memory per additional range in bytes: two words in a node of a B-tree that is two thirds full.
 const RANGE_BYTES: usize = 32;
 
 impl Coverage {
-    /// Marks bytes as seen.
+    /// Adds bytes.
     #[inline]
     pub fn add(&mut self, bytes: Range<u64>) {
         if bytes.is_empty() {
@@ -58,7 +58,7 @@ impl Coverage {
         }
     }
 
-    /// Whether bytes can be marked without one more range: they touch one that is there.
+    /// Returns `true` if the bytes can be added without another range, because they touch an existing one.
     pub fn touches(&self, bytes: &Range<u64>) -> bool {
         let touches = |range: &Range<u64>| range.start <= bytes.end && bytes.start <= range.end;
         let before = self.others.iter().filter_map(|others| others.range(..=bytes.end).next_back());
@@ -67,7 +67,7 @@ impl Coverage {
             || before.map(|(from, to)| *from..*to).any(|range| touches(&range))
     }
 
-    /// Memory that the ranges take besides the value itself, in bytes.
+    /// Returns the heap memory of the ranges, in bytes.
     #[inline]
     pub fn heap_bytes(&self) -> usize {
         self.others.as_ref().map_or(0, |others| others.len() * RANGE_BYTES)
@@ -78,17 +78,17 @@ impl Coverage {
         std::iter::once(self.first.clone()).chain(others)
     }
 
-    /// How many bytes were seen.
+    /// Returns the number of bytes in the set.
     pub fn seen(&self) -> u64 {
         self.ranges().map(|range| range.end - range.start).sum()
     }
 
-    /// How many bytes from 0 on were seen without a gap.
+    /// Returns the number of contiguous bytes from 0.
     pub fn prefix(&self) -> u64 {
         if self.first.start == 0 { self.first.end } else { 0 }
     }
 
-    /// The ranges below `end` that were not seen, in order.
+    /// Returns the ranges below `end` that are not in the set, in order.
     pub fn missing(&self, end: u64) -> impl Iterator<Item = Range<u64>> + '_ {
         let mut from = 0;
         let end_mark = end..end;

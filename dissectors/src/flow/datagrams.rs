@@ -1,4 +1,4 @@
-//! Datagrams of UDP: each may be an RPC message.
+//! UDP datagrams: each may be an RPC message.
 
 use crate::address::Port;
 use crate::net::{Datagram, UdpDatagram};
@@ -12,11 +12,11 @@ use super::statistics::IgnoredTraffic;
 use super::transaction::{ConnectionTransport, DeliveryEvidence, MessageRecord};
 use super::{DeliveryAnomaly, Flow, FrameKind, PacketMeta};
 
-/// Ports whose Replies are believed where the Call was not captured: the port mapper and NFS.
+/// Source ports of accepted Replies without a captured Call: rpcbind and NFS.
 const KNOWN: [Port; 2] = [Port(111), Port(2049)];
 
 impl Flow {
-    /// Takes a datagram.
+    /// Handles a datagram.
     pub(super) fn datagram(
         &mut self,
         sight: PacketMeta<'_>,
@@ -34,7 +34,7 @@ impl Flow {
             b: (datagram.destination, udp.destination_port),
         };
         let known = self.connections.of_datagrams(ports);
-        // A Reply has less structure than a Call, so something else must speak for it.
+        // A Reply has less structure than a Call, so it needs other evidence.
         if found.mtype == MsgType::REPLY && known.is_none() && !KNOWN.contains(&udp.source_port) {
             return self.account.passed(IgnoredTraffic::Udp);
         }
@@ -79,7 +79,7 @@ impl Flow {
         meaning
     }
 
-    /// Whether the capture holds a datagram a second time.
+    /// Returns `true` if the capture contains the datagram twice.
     fn is_datagram_captured_twice(
         &mut self,
         sight: PacketMeta<'_>,
@@ -92,7 +92,7 @@ impl Flow {
         let length = udp.payload.length as u64 & 0xffff;
         let name = recent_frames::mix(datagram.between(), head);
         let mark = recent_frames::mix(name, ports | u64::from(id) << 16 | length);
-        // Nobody asks again before a second has passed.
+        // An RPC retransmission does not come within a second.
         let is_twice = self.recent.has(mark, sight.time, true, None);
         self.recent.note(mark, sight.time);
         self.account.captured_twice += u64::from(is_twice);

@@ -1,4 +1,4 @@
-//! A Transaction read: its RPC messages, from wherever they travelled, decoded as far as they were captured.
+//! Decoding of a Transaction's RPC messages, inline or in chunks, as far as they were captured.
 
 mod message_end;
 mod round_trip;
@@ -20,61 +20,61 @@ use super::transaction::{MessageRecord, MissingPart, RpcMessageKind, Transaction
 
 pub use round_trip::{MessageRoundTrip, RoundTripBytes};
 
-/// What a Transaction is about, in the words of its protocols.
+/// Program, procedure and result of a Transaction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RpcSummary {
-    /// The program, from the Call.
+    /// Program number, from the Call.
     pub program: Option<Program>,
-    /// The version of the program.
+    /// Version of the program.
     pub version: Option<u32>,
-    /// The minor version of a COMPOUND.
+    /// Minor version of a COMPOUND.
     pub minor_version: Option<u32>,
-    /// The number of the procedure.
+    /// Procedure number.
     pub procedure: Option<u32>,
-    /// The procedure's name, if this program knows it.
+    /// Name of the procedure, if it is known here.
     pub procedure_name: Option<&'static str>,
-    /// The procedure; of a COMPOUND the operation that it is about. `None` in a version that is not decoded.
+    /// Procedure, or the main operation of a COMPOUND; `None` in a version that is not decoded.
     pub operation: Option<CallOperation>,
-    /// How the procedure went: `nfsstat3`, `nfsstat4`, `nlm4_stats`.
+    /// Status of the procedure: `nfsstat3`, `nfsstat4`, `nlm4_stats`.
     pub status: Option<ProcedureStatus>,
-    /// How RPC went.
+    /// Status of the RPC.
     pub rpc_status: Option<RpcStatus>,
-    /// How arguments and results are protected.
+    /// Protection of arguments and results.
     pub payload: Option<GssPayload>,
-    /// Why the Call could not be read to its end, or what follows its end.
+    /// Error that ended decoding of the Call, including bytes after its end.
     pub call_error: Option<XdrError>,
-    /// Why the Reply could not be read to its end, or what follows its end.
+    /// Error that ended decoding of the Reply, including bytes after its end.
     pub reply_error: Option<XdrError>,
 }
 
 impl RpcSummary {
-    /// The program's name. A client may give its callbacks any transient number (RFC 5531 section 8.3).
+    /// Returns the name of the program. A client may use any transient number for callbacks (RFC 5531 section 8.3).
     pub fn program_name(&self) -> Option<&'static str> {
         let program = self.program?;
         let is_callback = program.is_transient() && self.procedure_name.is_some();
         program.name().or(if is_callback { Program::NFS_CB.name() } else { None })
     }
 
-    /// Where and why a message is not decoded to its end although its bytes were captured. `None` where all of it is decoded,
-    /// where the capture lacks what follows (which [`Transaction::missing`] says), and where it is encrypted or belongs to
-    /// a program that is not described.
+    /// Returns the error if a message is not fully decoded although its bytes were captured. `None` if all of it is
+    /// decoded, if the rest was not captured (see [`Transaction::missing`]), if it is encrypted, or if the program is
+    /// not described.
     pub fn undecoded(&self, transaction: &Transaction, which: RpcMessageKind) -> Option<XdrError> {
         let error = match which {
             RpcMessageKind::Call => self.call_error,
             RpcMessageKind::Reply => self.reply_error,
         }?;
-        // Where the capture ends within the header below RPC, nothing of RPC was captured.
+        // If the capture ends within the transport header, nothing of the RPC message was captured.
         if transaction.message(which).is_some_and(|message| message.rpc_at.is_none()) {
             return None;
         }
-        // Where packets were lost, the length of the message is a guess.
+        // If packets were lost, the length of the message is a guess.
         let by_length =
             matches!(error, XdrError::Short { .. } | XdrError::TooLong { .. } | XdrError::Trailing { .. });
         let has_gaps = transaction.message(which).is_some_and(|message| !message.gaps.is_empty());
         (!error.is_cut() && (!by_length || !has_gaps)).then_some(error)
     }
 
-    /// What keeps a Transaction from being complete: what is not in the capture, and what could not be decoded.
+    /// Returns the parts that keep a Transaction from being complete: not captured, or not decoded.
     pub fn missing(&self, transaction: &Transaction) -> Vec<MissingPart> {
         let mut missing = transaction.missing();
         for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
@@ -86,12 +86,12 @@ impl RpcSummary {
     }
 }
 
-/// What a Call is about.
+/// Procedure or main operation of a Call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CallOperation {
-    /// A procedure or an operation that has a name.
+    /// A procedure or an operation with a known name.
     Named(&'static str),
-    /// One that has none here.
+    /// A number without a known name.
     Number(u32),
 }
 
@@ -101,32 +101,32 @@ impl CallOperation {
     }
 }
 
-/// How RPC, and RPC-over-RDMA below it, went.
+/// Status of an RPC, or of RPC-over-RDMA below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RpcStatus {
-    /// What the RPC message says.
+    /// Status in the RPC message.
     Rpc(RpcReplyStatus),
     /// RPC-over-RDMA could not process the Call.
     RdmaError(ErrorCode),
 }
 
-/// The messages of a Transaction, ready to be read.
+/// Messages of a Transaction, ready for decoding.
 pub struct TransactionMessages<'a> {
     transaction: &'a Transaction,
     call: Option<Cursor<'a>>,
     reply: Option<Cursor<'a>>,
-    /// What [`TransactionMessages::call_header`] found, which several readers ask for.
+    /// Cached result of [`TransactionMessages::call_header`].
     call_header: OnceCell<Option<(CallHeaderSummary, Option<Cursor<'a>>)>>,
 }
 
-/// What a message is made of: the bytes of a chunk that holds all of it, and those of the chunks that hold items of it.
+/// Content of a message: the bytes of a chunk that holds all of it, and the chunks that hold its data items.
 struct RpcMessageContent<'t> {
     whole: Option<Cow<'t, [u8]>>,
     length: usize,
     items: Vec<ChunkContent<'t>>,
 }
 
-/// The content of a chunk that holds an item; a [`ChunkItem`] borrows it.
+/// Content of a chunk that holds a data item; a [`ChunkItem`] borrows it.
 struct ChunkContent<'t> {
     position: Option<u32>,
     length: u32,
@@ -147,7 +147,7 @@ fn item(chunk: &Chunk, expected: fn(&ChunkSegment) -> u64) -> ChunkContent<'_> {
     ChunkContent { position: chunk.position, length: u32::try_from(length).unwrap_or(u32::MAX), content }
 }
 
-/// Length of the RPC message in the Reply chunk, as the header of the Reply has it.
+/// Returns the length of the RPC message in the Reply chunk, from the Reply's header.
 fn long_reply_length(reply: &MessageRecord) -> Option<usize> {
     let header = reply.header()?;
     usize::try_from(header.reply_chunk()?.length()).ok()
@@ -156,7 +156,7 @@ fn long_reply_length(reply: &MessageRecord) -> Option<usize> {
 impl<'t> RpcMessageContent<'t> {
     fn of(transaction: &'t Transaction, which: RpcMessageKind) -> Option<Self> {
         let message = transaction.message(which)?;
-        // Of what follows a header that is cut nothing is there.
+        // Nothing is available after a header that was cut.
         let length = message.inline_length().unwrap_or(message.length.saturating_sub(message.bytes.len()));
         let nothing = Self { whole: None, length, items: Vec::new() };
         let material = match which {
@@ -167,14 +167,14 @@ impl<'t> RpcMessageContent<'t> {
                 Self {
                     whole: whole.map(|chunk| chunk.content(offered).unwrap_or_default()),
                     length: whole.map_or(nothing.length, |chunk| {
-                        // At least a byte more may follow.
+                        // At least one more byte may follow.
                         chunk.offered() as usize + usize::from(chunk.is_cut)
                     }),
                     items: items.into_iter().map(|chunk| item(chunk, offered)).collect(),
                 }
             }
             RpcMessageKind::Reply => {
-                // RFC 5666: the Requester may fetch what the Reply offers.
+                // RFC 5666: a Reply may offer Read chunks to the Requester.
                 let (read_whole, read_items): (Vec<_>, Vec<_>) =
                     transaction.reply_read_chunks.iter().partition(|chunk| chunk.position == Some(0));
                 let read_whole = read_whole.first().copied().filter(|_| message.is_nomsg());
@@ -184,7 +184,7 @@ impl<'t> RpcMessageContent<'t> {
                         (chunk.content(offered), chunk.offered() as usize + usize::from(chunk.is_cut))
                     }
                     (None, Some(chunk)) => (chunk.content(returned), chunk.returned().unwrap_or(0) as usize),
-                    // The Call that offered the Reply chunk was not captured, so none of its bytes is known.
+                    // The Call that advertised the Reply chunk was not captured, so none of its bytes are known.
                     (None, None) if message.is_nomsg() => {
                         (None, long_reply_length(message).unwrap_or(nothing.length))
                     }
@@ -227,7 +227,7 @@ impl<'t> RpcMessageContent<'t> {
 }
 
 impl Transaction {
-    /// Makes the messages of the Transaction ready to be read.
+    /// Calls `read` with the messages of the Transaction, ready for decoding.
     pub fn read<R>(&self, read: impl FnOnce(&TransactionMessages<'_>) -> R) -> R {
         let call = RpcMessageContent::of(self, RpcMessageKind::Call);
         let reply = RpcMessageContent::of(self, RpcMessageKind::Reply);
@@ -249,9 +249,9 @@ impl Transaction {
         })
     }
 
-    /// Length of the whole RPC message with the content of its chunks and their roundup in their places, without the padding of
-    /// RDMA_MSGP (RFC 5666 section 3.9); `None` where there is no RPC message, where the capture ends before the header has told
-    /// all chunks, and where a padded message is not decoded to its end.
+    /// Returns the length of the unreduced RPC message, including chunks and their roundup, without the padding of
+    /// RDMA_MSGP (RFC 5666 section 3.9). `None` without an RPC message, if the capture ends within the chunk lists, and
+    /// if a padded message is not fully decoded.
     pub fn rpc_length(&self, which: RpcMessageKind) -> Option<u64> {
         let message = self.message(which)?;
         if message.is_rdma_error() {
@@ -266,7 +266,7 @@ impl Transaction {
             RpcMessageKind::Call => {
                 inline + self.read_chunks.iter().map(|chunk| filled(chunk.offered())).sum::<u64>()
             }
-            // The Reply's own header tells, because the Call may not have been seen.
+            // From the Reply's own header, because the Call may not have been captured.
             RpcMessageKind::Reply if message.rpcrdma.is_some() && !message.has_no_chunks() => {
                 let header = message.header()?;
                 let writes = header.writes();
@@ -281,7 +281,7 @@ impl Transaction {
 }
 
 impl<'a> TransactionMessages<'a> {
-    /// The cursor at the RPC message.
+    /// Returns a cursor at the RPC message.
     fn cursor(&self, which: RpcMessageKind) -> Option<Cursor<'a>> {
         match which {
             RpcMessageKind::Call => self.call,
@@ -289,8 +289,8 @@ impl<'a> TransactionMessages<'a> {
         }
     }
 
-    /// The procedure and the protection of its arguments and results, which a Reply does not tell, and the arguments. Where the
-    /// capture ends within the header, it tells the procedure if nothing hides what the Reply holds.
+    /// Returns the procedure and protection, which a Reply lacks, and a cursor at the arguments. If the capture ends
+    /// within the header, there is no cursor, and the header is returned only if its credential protects nothing.
     fn call_header(&self) -> Option<(CallHeaderSummary, Option<Cursor<'a>>)> {
         *self.call_header.get_or_init(|| self.read_call_header())
     }
@@ -304,7 +304,7 @@ impl<'a> TransactionMessages<'a> {
         }
     }
 
-    /// Reads what both messages say.
+    /// Decodes both messages and returns their summary.
     pub fn facts(&self) -> RpcSummary {
         let mut facts = RpcSummary::default();
         let header = self.call_header();
@@ -355,7 +355,7 @@ impl<'a> TransactionMessages<'a> {
         facts
     }
 
-    /// The operation of a COMPOUND whose Call the capture cut, told by its Reply.
+    /// Returns the main operation of a COMPOUND whose Call was cut, from its Reply.
     fn operation_of_reply(&self) -> Option<CallOperation> {
         let (call, arguments) = self.call_header()?;
         let mut results = self.reply?;
@@ -375,7 +375,7 @@ impl<'a> TransactionMessages<'a> {
         Some(CallOperation::new((number.name(), number.0)))
     }
 
-    /// Reads the arguments for what they are about.
+    /// Decodes the arguments, and sets the minor version and main operation of a COMPOUND.
     fn arguments(
         &self,
         call: CallHeaderSummary,
@@ -406,7 +406,8 @@ impl<'a> TransactionMessages<'a> {
         }
     }
 
-    /// Bytes of padding before opaque data (RFC 5666 section 3.9); `None` where arguments or results are not decoded to their end.
+    /// Returns the bytes of padding before opaque data (RFC 5666 section 3.9); `None` if arguments or results are not
+    /// fully decoded.
     fn padding_bytes(&self, which: RpcMessageKind) -> Option<u64> {
         let mut cursor = self.cursor(which)?;
         rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
@@ -420,8 +421,8 @@ impl<'a> TransactionMessages<'a> {
         Some(body.padding_bytes() as u64)
     }
 
-    /// Tells an observer the arguments or results, and holds that the message ends with them; the cursor stands behind the RPC
-    /// header.
+    /// Reports the arguments or results to an observer, and checks that the message ends with them. The cursor is
+    /// behind the RPC header.
     fn body<O: Observer<'a>>(
         &self,
         which: RpcMessageKind,
@@ -446,7 +447,8 @@ impl<'a> TransactionMessages<'a> {
         message_end::protection(payload, &mut cursor, observer)
     }
 
-    /// Holds that a COMPOUND that was done has a result for each operation of its Call; those before byte `end` were read.
+    /// Checks that a successful COMPOUND has a result for each operation of its Call; `end` is the offset of the end of
+    /// the results.
     fn all_results(&self, procedure: Procedure, results: Cursor<'a>, end: usize) -> Result<(), XdrError> {
         let arguments = |(call, cursor): (CallHeaderSummary, Option<Cursor<'a>>)| {
             opened(call.payload, &mut cursor?, &mut NullObserver).ok().flatten()
@@ -461,16 +463,17 @@ impl<'a> TransactionMessages<'a> {
         }
     }
 
-    /// Why an RPC message cannot be found: its RPC-over-RDMA header is of a version or a procedure that is not known.
+    /// Returns an error if the version or procedure of the RPC-over-RDMA header is unknown, so that the RPC message
+    /// cannot be located.
     fn unknown_header(&self, which: RpcMessageKind) -> Option<XdrError> {
         self.transaction.message(which)?.unknown_header()
     }
 
-    /// Tells an observer everything in one of the messages: the RPC-over-RDMA header, the RPC header, and the arguments or
-    /// results. Positions count in the message from its RPC-over-RDMA header on, or in the chunk that holds all of it.
+    /// Reports all fields of a message to an observer: RPC-over-RDMA header, RPC header, and arguments or results.
+    /// Positions count from the start of the RPC-over-RDMA header, or of the chunk that holds the whole RPC message.
     ///
     /// # Errors
-    /// Where the message could not be read further; what was told before stands.
+    /// Returns an error if the message cannot be decoded further. Fields before it were reported.
     pub fn observe<'b, O: Observer<'a>>(
         &'b self,
         which: RpcMessageKind,
@@ -486,10 +489,10 @@ impl<'a> TransactionMessages<'a> {
         self.observe_rpc(which, observer)
     }
 
-    /// Tells an observer the RPC-over-RDMA header of the Call or the Reply, if it has one.
+    /// Reports the fields of the RPC-over-RDMA header of a message to an observer, if it has one.
     ///
     /// # Errors
-    /// Where the header could not be read further; what was told before stands.
+    /// Returns an error if the header cannot be decoded further. Fields before it were reported.
     pub fn observe_rpcrdma<'b, O: Observer<'a>>(
         &'b self,
         which: RpcMessageKind,
@@ -508,10 +511,10 @@ impl<'a> TransactionMessages<'a> {
         }
     }
 
-    /// Tells an observer the RPC header of the Call or the Reply, and nothing of what follows it.
+    /// Reports the fields of the RPC header of a message to an observer.
     ///
     /// # Errors
-    /// Where the header could not be read further; what was told before stands.
+    /// Returns an error if the header cannot be decoded further. Fields before it were reported.
     pub fn observe_rpc_header<O: Observer<'a>>(
         &self,
         which: RpcMessageKind,
@@ -523,15 +526,15 @@ impl<'a> TransactionMessages<'a> {
         }
     }
 
-    /// The captured bytes of the RPC message, and the position of the first as observers are told it.
+    /// Returns the captured bytes of the RPC message, and the position of the first as observers receive it.
     pub fn rpc_bytes(&self, which: RpcMessageKind) -> Option<(&'a [u8], usize)> {
         self.cursor(which).map(|cursor| (cursor.rest(), cursor.position()))
     }
 
-    /// Tells an observer everything in the RPC message of the Call or the Reply.
+    /// Reports all fields of the RPC message of the Call or the Reply to an observer.
     ///
     /// # Errors
-    /// Where the message could not be read further; what was told before stands.
+    /// Returns an error if the message cannot be decoded further. Fields before it were reported.
     pub fn observe_rpc<O: Observer<'a>>(
         &self,
         which: RpcMessageKind,
@@ -552,13 +555,13 @@ impl<'a> TransactionMessages<'a> {
     }
 }
 
-/// How a procedure went, where the results begin.
+/// Returns the status of a procedure; the cursor is at the results.
 fn procedure_status(call: CallHeaderSummary, mut cursor: Cursor<'_>) -> Option<ProcedureStatus> {
     let results = opened(call.payload, &mut cursor, &mut NullObserver).ok().flatten()?;
     call.described()?.status(results).ok().flatten()
 }
 
-/// What the header of a Call says of its arguments and of the results of its Reply.
+/// Fields of a Call header that are needed to decode arguments and results.
 #[derive(Clone, Copy, Debug)]
 struct CallHeaderSummary {
     program: Program,
@@ -572,13 +575,14 @@ impl CallHeaderSummary {
         Self { program: call.prog, version: call.vers, procedure: call.proc, payload: call.cred.payload() }
     }
 
-    /// The procedure, if it is described.
+    /// Returns the procedure, if it is described.
     fn described(self) -> Option<Procedure> {
         Procedure::of(self.program, self.version, self.procedure)
     }
 }
 
-/// The cursor at the arguments or results inside their protection; `None` where they cannot be read.
+/// Returns a cursor at the arguments or results inside their protection; `None` for encrypted data and control
+/// messages.
 fn opened<'a, O: Observer<'a>>(
     payload: GssPayload,
     cursor: &mut Cursor<'a>,
@@ -594,7 +598,7 @@ fn opened<'a, O: Observer<'a>>(
     }
 }
 
-/// Listens to the header of a Call that ends too early, so that what was read before its end is there.
+/// Collects fields of a Call header that is cut before its end.
 #[derive(Default)]
 struct PartialCallHeader {
     program: Option<Program>,
@@ -610,7 +614,7 @@ impl PartialCallHeader {
         words
     }
 
-    /// The header, where its credential is of a flavor that protects nothing.
+    /// Returns the header, if the credential has a flavor that protects nothing.
     fn head(&self) -> Option<CallHeaderSummary> {
         let is_plain = matches!(self.flavor?, Flavor::AUTH_NONE | Flavor::AUTH_SYS);
         let (program, version, procedure) = (self.program?, self.version?, self.procedure?);
@@ -640,7 +644,7 @@ impl<'a> Observer<'a> for PartialCallHeader {
             "rpc.program" => self.program = Some(Program(word)),
             "rpc.programversion" => self.version = Some(word),
             "rpc.procedure" => self.procedure = Some(word),
-            // That of the verifier follows.
+            // The flavor of the verifier follows.
             "rpc.auth.flavor" if self.flavor.is_none() => self.flavor = Some(Flavor(word)),
             _ => {}
         }

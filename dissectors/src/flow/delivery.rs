@@ -1,16 +1,16 @@
-//! Which copy of a packet its receiver accepted, in one direction of a reliable connection.
+//! Inference of the copy of a packet that the receiver accepted, in one direction of a reliable connection.
 //!
-//! A responder accepts the packet with the sequence number that it expects, refuses those behind a gap with one NAK, and
-//! gets them again (InfiniBand Architecture Specification volume 1, sections 9.7.5 and 9.9.2: go-back-N). So the packet
-//! that was captured first may be one that the receiver threw away. [`Delivery`] keeps the expected number as the packets
-//! and acknowledgements of the capture tell it:
+//! A responder accepts the packet with the expected PSN, refuses packets behind a gap with one NAK, and receives them
+//! again (go-back-N: InfiniBand Architecture Specification volume 1, sections 9.7.5 and 9.9.2). The first captured copy
+//! of a packet may therefore be one that the receiver discarded. [`Delivery`] infers the expected PSN from captured
+//! packets and acknowledgements:
 //!
-//! - a packet behind a gap is refused, until an acknowledgement says that the gap is one of the capture alone;
-//! - a NAK (sequence error, or receiver not ready) names the number that the receiver expects: whatever was captured from
-//!   there on was lost behind the place of the capture, or refused;
-//! - a packet that is sent again and was never acknowledged was lost behind the place of the capture, too: its sender waited
-//!   for the acknowledgement in vain;
-//! - a packet that was acknowledged before it was sent again is a surplus copy.
+//! - A packet behind a gap is refused, until an acknowledgement shows that only the capture lacks packets.
+//! - A NAK (sequence error, or receiver not ready) names the PSN that the receiver expects. Packets captured from there
+//!   on were lost behind the capture point, or refused.
+//! - A packet that is retransmitted and was never acknowledged was lost behind the capture point too: its sender timed
+//!   out.
+//! - A packet that was acknowledged before its retransmission is a surplus copy.
 
 use std::num::NonZeroU64;
 
@@ -18,17 +18,18 @@ use crate::frame::Timestamp;
 
 use super::reliable_connection::ExtendedPsn;
 
-/// Time that a direction lost: packets went again what had been lost or refused.
+/// Time lost to retransmission of packets that were lost or refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stall {
-    /// When the loss showed: the first packet behind the gap, the NAK, or the last packet before an ACK timeout.
+    /// Time of the first sign of the loss: the first packet behind the gap, the NAK, or the last packet before an ACK
+    /// timeout.
     pub since: Timestamp,
-    /// When the packet came that was accepted at last.
+    /// Time of the packet that was finally accepted.
     pub until: Timestamp,
 }
 
 impl Stall {
-    /// From the first of two on to the end of the last.
+    /// Returns the smallest stall that spans both.
     pub(super) fn join(one: Option<Self>, other: Option<Self>) -> Option<Self> {
         match (one, other) {
             (Some(one), Some(other)) => {
@@ -39,69 +40,71 @@ impl Stall {
     }
 }
 
-/// What became of a packet.
+/// Outcome of a packet at its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PacketOutcome {
-    /// The receiver takes it, in its turn.
+    /// The receiver accepts it in order.
     Accepted,
-    /// The receiver takes it, after it was lost or refused before.
+    /// The receiver accepts it after an earlier copy was lost or refused.
     Recovered(Stall),
-    /// The receiver refuses it: a gap is before it.
+    /// The receiver refuses it because of a gap before it.
     Refused,
-    /// The receiver had it already.
+    /// The receiver has already accepted a copy.
     Surplus,
 }
 
-/// A gap that was not closed yet, or the packets that are sent again after it.
+/// A gap that is not closed, or whose packets are being retransmitted.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
     since: Timestamp,
-    /// The first packet that was refused.
+    /// Lowest PSN that was refused.
     refused: ExtendedPsn,
-    /// The last packet that was refused or is to be sent again.
+    /// Highest PSN that was refused or will be retransmitted.
     newest: ExtendedPsn,
-    /// Whether more than the order of the capture speaks for it: a NAK, or that refused packets come again.
+    /// `true` if there is more evidence than the capture order: a NAK, an ACK timeout, or retransmission of refused
+    /// packets.
     is_proven: bool,
 }
 
-/// Nanoseconds of the unit of Local ACK Timeout, 4.096 µs (InfiniBand Architecture Specification volume 1, section 9.7.6.1.3).
+/// Unit of Local ACK Timeout in nanoseconds, 4.096 µs (InfiniBand Architecture Specification volume 1, section
+/// 9.7.6.1.3).
 const ACK_TIMEOUT_UNIT: u64 = 4_096;
-/// The largest Local ACK Timeout that is in use: 2^20 units are 4.3 s. The field has 5 bits, and 31 stands for 2.4 hours.
+/// Largest Local ACK Timeout in use: 2^20 units are 4.3 s. The field has 5 bits; 31 means 2.4 hours.
 const ACK_TIMEOUT_EXPONENT: u32 = 20;
-/// The most retries of a packet: Retry Count of REQ has 3 bits (section 12.6.5).
+/// Maximum number of retries of a packet: Retry Count of REQ has 3 bits (section 12.6.5).
 const RETRIES: u64 = 7;
 
-/// How long, in nanoseconds of the capture's clock, a gap is believed: until the last retry after ACK timeouts, 4.096 µs × 2^20 × 7 =
-/// 30.06 s. What is missing then was not captured, and no acknowledgement tells.
+/// Maximum age of a gap in nanoseconds of capture time, until the last retry after ACK timeouts: 4.096 µs × 2^20 × 7 =
+/// 30.06 s. Packets still missing then were not captured, and no acknowledgements are.
 const LONGEST: u64 = (ACK_TIMEOUT_UNIT << ACK_TIMEOUT_EXPONENT) * RETRIES;
 
-/// Packets that one direction lost, or sent again.
+/// Losses and retransmissions of one direction.
 #[derive(Clone, Copy, Debug, Default)]
 struct Losses {
     gap: Option<Gap>,
-    /// When the receiver refused a packet last.
+    /// Time of the last refusal by the receiver.
     refused: Option<Timestamp>,
-    /// When a packet was sent again last.
+    /// Time of the last retransmission.
     repeated: Option<Timestamp>,
 }
 
-/// What the receiver of one direction has accepted.
+/// PSNs that the receiver of one direction has accepted.
 #[derive(Debug, Default)]
 pub(super) struct Delivery {
-    /// The number that the receiver accepts next; unknown before the first packet, and behind an RDMA Read of unknown size.
+    /// Next PSN that the receiver accepts; `None` before the first packet, and after an RDMA Read of unknown size.
     expected: Option<NonZeroU64>,
-    /// Where that began: packets from before it may be late.
+    /// PSN of the first packet since `expected` was last unknown. Packets before it may be captured late.
     from: ExtendedPsn,
-    /// Every packet before this was acknowledged.
+    /// PSN before which all packets were acknowledged.
     acknowledged: ExtendedPsn,
-    /// When a packet was seen last.
+    /// Time of the last packet.
     last: Timestamp,
-    /// Allocated by the first loss: most connections have none, and there may be very many connections.
+    /// Allocated on the first loss: most connections have none, and there may be very many connections.
     losses: Option<Box<Losses>>,
 }
 
 impl Delivery {
-    /// Takes a packet that uses `count` numbers from `sequence` on; `None` where the count is not known.
+    /// Returns the outcome of a packet that uses `count` PSNs from `sequence` on; `None` if the count is unknown.
     #[inline]
     pub(super) fn arrive(
         &mut self,
@@ -118,7 +121,7 @@ impl Delivery {
         self.arrive_out_of_turn(sequence, count, last, now)
     }
 
-    /// The next packet comes behind the `count` numbers from `sequence` on.
+    /// Expects the PSN after the `count` PSNs from `sequence` on.
     #[inline]
     fn expect_behind(&mut self, sequence: ExtendedPsn, count: Option<u64>) {
         self.expected = count.and_then(|count| NonZeroU64::new(sequence + count));
@@ -173,11 +176,11 @@ impl Delivery {
             let is_acknowledged = self.acknowledged > 0;
             let losses = self.losses();
             losses.repeated = Some(now);
-            // Where acknowledgements are not captured nothing tells which copy it was.
+            // Without captured acknowledgements, the accepted copy is unknown.
             if !is_acknowledged {
                 return PacketOutcome::Surplus;
             }
-            // Its acknowledgement did not come in time.
+            // The sender timed out waiting for the acknowledgement.
             let newest = expected - 1;
             let timed_out = Gap { since: last, refused: sequence, newest, is_proven: true };
             let gap = losses.gap.get_or_insert(timed_out);
@@ -187,7 +190,7 @@ impl Delivery {
         self.accept(sequence, count, now)
     }
 
-    /// The receiver takes a packet: in its turn, or as one of those that come again after a gap.
+    /// Accepts a packet, in order or as a retransmission after a gap.
     fn accept(&mut self, sequence: ExtendedPsn, count: Option<u64>, now: Timestamp) -> PacketOutcome {
         self.expect_behind(sequence, count);
         let Some(gap) = self.losses.as_mut().and_then(|losses| losses.gap.as_mut()) else {
@@ -204,7 +207,7 @@ impl Delivery {
         }
     }
 
-    /// Everything before `next` was received.
+    /// Records that everything before `next` was received.
     #[inline]
     pub(super) fn acknowledge(&mut self, next: ExtendedPsn) {
         self.acknowledged = self.acknowledged.max(next);
@@ -216,7 +219,7 @@ impl Delivery {
         }
     }
 
-    /// The receiver asks for everything from `next` on, `now`.
+    /// Records that the receiver requests retransmission from `next` on.
     pub(super) fn refuse(&mut self, next: ExtendedPsn, now: Timestamp) {
         self.acknowledge(next);
         let expected = self.expected.map(NonZeroU64::get);
@@ -234,22 +237,22 @@ impl Delivery {
         self.expected = NonZeroU64::new(next);
     }
 
-    /// The number that the receiver accepts next; 0 where that is not known.
+    /// Returns the next PSN that the receiver accepts; 0 if unknown.
     pub(super) fn expected(&self) -> ExtendedPsn {
         self.expected.map_or(0, NonZeroU64::get)
     }
 
-    /// When the receiver asked for packets again last.
+    /// Returns the time of the receiver's last request for retransmission.
     pub(super) fn refused(&self) -> Option<Timestamp> {
         self.losses.as_ref()?.refused
     }
 
-    /// When a packet was sent again last.
+    /// Returns the time of the last retransmission.
     pub(super) fn repeated(&self) -> Option<Timestamp> {
         self.losses.as_ref()?.repeated
     }
 
-    /// Whether packets were refused for certain that did not all come again yet.
+    /// Returns `true` if refused packets are proven and not all of them were retransmitted yet.
     pub(super) fn has_proven_gap(&self) -> bool {
         self.gap().is_some_and(|gap| gap.is_proven)
     }
@@ -327,7 +330,7 @@ mod tests {
     fn what_was_captured_before_the_first_packet_in_turn_is_late() {
         let mut delivery = Delivery::default();
         assert_eq!(arrive(&mut delivery, &[(11, 1), (10, 2), (12, 3)]), [PacketOutcome::Accepted; 3]);
-        // Behind an RDMA Read of unknown size as well.
+        // The same applies after an RDMA Read of unknown size.
         assert_eq!(delivery.arrive(13, None, at(4)), PacketOutcome::Accepted);
         assert_eq!(arrive(&mut delivery, &[(18, 5), (17, 6), (19, 7)]), [PacketOutcome::Accepted; 3]);
     }
@@ -344,7 +347,7 @@ mod tests {
         assert_eq!(arrive(&mut delivery, &[(13, 3)]), [PacketOutcome::Accepted]);
     }
 
-    /// InfiniBand Architecture Specification volume 1, section 9.7.6.1.3: 4.096 µs × 2^20 = 4.294967296 s, and up to 7 retries.
+    /// InfiniBand Architecture Specification volume 1, section 9.7.6.1.3: 4.096 µs × 2^20 = 4.294967296 s, 7 retries.
     #[test]
     fn the_last_retry_after_the_longest_ack_timeout_recovers() {
         let mut delivery = Delivery::default();

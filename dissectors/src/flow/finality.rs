@@ -1,10 +1,10 @@
-//! Which Transactions expect nothing more, for those who look on while frames are captured.
+//! Detection of Transactions that expect no more packets, for live views.
 //!
-//! A closed Transaction waits for late copies of its messages, and a person would wait with it. But a Reply that its
-//! Requester has acknowledged is not sent again: the Reliable Connection service acknowledges by PSN (InfiniBand
-//! Architecture Specification volume 1, section 9.7.5), TCP by sequence number (RFC 9293 section 3.4). UDP acknowledges
-//! nothing; there a Call that was sent again may be answered as often (RFC 5531 section 4). An acknowledgement that is
-//! lost behind the place of the capture makes a copy after all, which then counts as a late one.
+//! A closed Transaction lingers for late copies of its messages, which would delay live output. But a Reply that its
+//! Requester has acknowledged is not retransmitted: the Reliable Connection service acknowledges by PSN (InfiniBand
+//! Architecture Specification volume 1, section 9.7.5), TCP by sequence number (RFC 9293 section 3.4). UDP has no
+//! acknowledgements; there, each copy of a Call may cause another Reply (RFC 5531 section 4). If an acknowledgement is
+//! lost behind the capture point, a copy follows after all and counts as late.
 
 use crate::frame::Timestamp;
 use crate::infiniband::InfinibandPacket;
@@ -16,8 +16,8 @@ use super::stream::table::TcpConversation;
 use super::transaction::{MissingPart, RpcMessageKind, Transaction};
 use super::transaction_table::{SegmentIndex, TransactionKey, TransactionTable};
 
-/// Whether nothing more is to come of a Transaction whose Reply was acknowledged, `waited` nanoseconds after it closed:
-/// what is missing of it may have been captured late.
+/// Returns `true` if nothing more is expected for a Transaction whose Reply was acknowledged, `waited` nanoseconds
+/// after it closed. Missing parts may have been captured late.
 pub(super) fn is_final(transaction: &Transaction, waited: u64) -> bool {
     let may_come = |missing: &MissingPart| {
         matches!(missing, MissingPart::Message(_) | MissingPart::Chunk(..) | MissingPart::ReplyRead(..))
@@ -26,7 +26,7 @@ pub(super) fn is_final(transaction: &Transaction, waited: u64) -> bool {
     !awaits_done && (waited > AGE || !transaction.missing().iter().any(may_come))
 }
 
-/// A packet may acknowledge what the peer of its sender has `sent`, or refuse some of it.
+/// Handles an acknowledgement or NAK of messages that the sender's peer has `sent`.
 #[inline]
 pub(super) fn acknowledged(
     sent: &mut Requests,
@@ -45,7 +45,8 @@ pub(super) fn acknowledged(
     }
 }
 
-/// Messages of a stream were given out, from the `first` of these on.
+/// Handles messages of a TCP stream that were emitted and may have been acknowledged before: `meanings` from `first`
+/// on.
 pub(super) fn given_out(
     stream: Option<&mut TcpConversation>,
     meanings: &[FrameKind],
@@ -68,7 +69,7 @@ pub(super) fn given_out(
     }
 }
 
-/// A datagram came, which may be a Reply.
+/// Handles a datagram, which may be a Reply.
 pub(super) fn datagram(meaning: FrameKind, ledger: &mut TransactionTable) {
     if let FrameKind::Message { key, which: RpcMessageKind::Reply } = meaning
         && let Some(entry) = ledger.get_mut(key)

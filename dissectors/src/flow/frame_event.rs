@@ -1,4 +1,4 @@
-//! What frames did for a Transaction beside those of its messages, which a [`MessageRecord`] lists.
+//! Roles of frames in a Transaction, other than frames of its messages, which are listed in [`MessageRecord`].
 //!
 //! [`MessageRecord`]: super::transaction::MessageRecord
 
@@ -7,32 +7,32 @@ use crate::frame::FrameNumber;
 use super::chunk::ChunkKind;
 use super::transaction_table::TransactionKey;
 
-/// A frame did something for a Transaction.
+/// Role of one frame in a Transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameEvent {
-    /// The frame; a packet in fragments has a step for each.
+    /// The frame; a packet in IP fragments has one event per frame.
     pub frame: FrameNumber,
-    /// The Transaction.
+    /// Key of the Transaction.
     pub key: TransactionKey,
-    /// What the frame did.
+    /// Action of the frame.
     pub deed: FrameAction,
 }
 
-/// What a frame did.
+/// Action of a frame for a Transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameAction {
-    /// It moved bytes of a chunk.
+    /// Moved bytes of a chunk.
     Moved {
-        /// What the chunk is for.
+        /// Kind of the chunk.
         kind: ChunkKind,
-        /// Which chunk of its kind.
+        /// Index among the chunks of its kind.
         chunk: usize,
     },
-    /// It asked for bytes of a Read chunk.
+    /// Requested bytes of a Read chunk.
     Asked {
-        /// Which Read chunk.
+        /// Index of the Read chunk.
         chunk: usize,
     },
-    /// It said that the Requester has fetched what the Reply offered (RDMA_DONE, RFC 5666 section 4.2).
+    /// Reported that the Requester has fetched the Read chunks of the Reply (RDMA_DONE, RFC 5666 section 3.5).
     Done,
 }

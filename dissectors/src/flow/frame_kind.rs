@@ -1,4 +1,4 @@
-//! What a frame was, told as soon as it is taken.
+//! Classification of a frame, available as soon as it is processed.
 
 use crate::iwarp::rdmap::Terminate;
 use crate::rpcrdma::MessageType;
@@ -8,65 +8,66 @@ use super::statistics::UndecodedReason;
 use super::transaction::RpcMessageKind;
 use super::transaction_table::TransactionKey;
 
-/// What a frame was, or one of the things that it was: a segment of TCP may complete several messages.
+/// Classification of a frame or of one of its parts: a TCP segment may complete several messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameKind {
-    /// Nothing that concerns RDMA or RPC.
+    /// Unrelated to RDMA and RPC.
     Nothing,
-    /// It completed a message.
+    /// The frame completes a message.
     Message {
-        /// The Transaction that the message belongs to.
+        /// Transaction that the message belongs to.
         key: TransactionKey,
-        /// Its Call or its Reply.
+        /// Call or Reply.
         which: RpcMessageKind,
     },
-    /// It repeated a message, or a part of one.
+    /// The frame retransmits a message or a part of one.
     MessageAgain {
-        /// The Transaction that the message belongs to.
+        /// Transaction that the message belongs to.
         key: TransactionKey,
-        /// Its Call or its Reply.
+        /// Call or Reply.
         which: RpcMessageKind,
     },
-    /// It is an RDMA_DONE: the Requester has fetched what the Reply offered (RFC 5666 section 3.5).
+    /// RDMA_DONE: the Requester has fetched the Read chunks of the Reply (RFC 5666 section 3.5).
     Done {
-        /// The Transaction that it closes.
+        /// Transaction that it closes.
         key: TransactionKey,
     },
-    /// It is a message of RPC-over-RDMA that belongs to no Transaction: properties, or a grant of credits
+    /// RPC-over-RDMA message that belongs to no Transaction: properties, or a credit grant
     /// (draft-ietf-nfsv4-rpcrdma-version-two sections 6.3.2 to 6.3.4).
     TransportMessage(MessageType),
-    /// A Send or another RDMA operation without data, for memory that no Call advertised: it keeps a connection alive, returns credits
-    /// (draft-talpey-nfsv4-rdma-sess-01 section 2.4) or starts MPA between peers (RFC 6581 section 9).
+    /// Send without data, or another RDMA operation without data for memory that no Call advertised: a keep-alive, a
+    /// return of credits (draft-talpey-nfsv4-rdma-sess-01 section 2.4), or the start of MPA between peers (RFC 6581
+    /// section 9).
     Empty,
-    /// It holds a part of a message that is not whole yet.
+    /// Part of an incomplete message.
     Part,
-    /// It moved bytes of a chunk.
+    /// The frame moves bytes of a chunk.
     Data {
-        /// The Transaction that advertised the chunk.
+        /// Transaction that advertised the chunk.
         key: TransactionKey,
-        /// What the chunk is for.
+        /// Kind of the chunk.
         kind: ChunkKind,
-        /// Which chunk of its kind.
+        /// Index among the chunks of its kind.
         chunk: usize,
     },
-    /// It asked for bytes of a Read chunk.
+    /// The frame requests bytes of a Read chunk.
     ReadRequest {
-        /// The Transaction that advertised the chunk.
+        /// Transaction that advertised the chunk.
         key: TransactionKey,
-        /// Which Read chunk.
+        /// Index of the Read chunk.
         chunk: usize,
     },
-    /// It holds bytes of a stream that belong to a record whose mark was not captured.
+    /// Bytes of a TCP stream from a record whose record mark was not captured.
     Skipped {
-        /// How many.
+        /// Number of bytes.
         bytes: u32,
     },
-    /// It acknowledges, or refuses.
+    /// Acknowledgement, NAK, congestion notification, or TCP segment without data.
     Control,
-    /// It sets a connection up or takes it down.
+    /// Connection set-up or tear-down.
     Management,
-    /// It ends a stream of iWARP, and says why.
+    /// Terminate message of an iWARP stream, with the reason.
     Terminate(Terminate),
-    /// It should mean something, and does not.
+    /// The frame belongs to RDMA or RPC but could not be decoded.
     Undecoded(UndecodedReason),
 }

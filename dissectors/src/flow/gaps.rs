@@ -1,12 +1,12 @@
-//! The bytes that are missing of a message, range by range, in the order of the message.
+//! Missing bytes of a message, as a list of ranges in ascending order.
 
 use std::ops::Range;
 
-/// Ranges of one message that are told apart. A message has more only if somebody made it for that.
+/// Maximum number of ranges per message. Only a crafted message has more.
 const MOST: usize = 4096;
 
-/// Notes that bytes are missing, which lie behind those that were noted before. Beyond [`MOST`] ranges the last one goes on to
-/// the end: what was captured of it cannot be read anyway, because bytes are kept up to the first gap only.
+/// Adds missing bytes, which follow all ranges before. Beyond [`MOST`] ranges, the last range is extended: bytes
+/// captured in between cannot be decoded anyway, because bytes are kept up to the first gap only.
 pub(super) fn gap(gaps: &mut Vec<Range<u64>>, bytes: Range<u64>) {
     if bytes.is_empty() {
         return;

@@ -1,10 +1,10 @@
-//! Which segments a handle names.
+//! Segments advertised under a handle.
 
 use std::collections::BTreeMap;
 
 use super::transaction_table::{SegmentIndex, TransactionKey};
 
-/// A segment that was offered under a handle.
+/// A segment that was advertised under a handle.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AdvertisedSegment {
     pub(super) key: TransactionKey,
@@ -12,24 +12,24 @@ pub(super) struct AdvertisedSegment {
     pub(super) offset: u64,
 }
 
-/// The segments that a handle names. There is nearly always one; but a chunk may have several of one handle, a handle is
-/// used again by later Calls, and some clients have one handle for all their memory.
+/// The segments of a handle. There is nearly always one, but a chunk may have several segments of one handle, later
+/// Calls reuse handles, and some clients have one handle for all their memory.
 #[derive(Debug)]
 pub(super) struct HandleUse {
     pub(super) latest: AdvertisedSegment,
-    /// Allocated where there are any.
+    /// Allocated on demand.
     others: Option<Box<OlderSegments>>,
 }
 
-/// The segments of a handle before the latest.
+/// Segments of a handle other than the latest.
 #[derive(Debug)]
 struct OlderSegments {
     by_offset: BTreeMap<u64, (TransactionKey, SegmentIndex)>,
-    /// With so many, those are thrown out whose Calls were answered.
+    /// Size above which segments of answered Calls are evicted.
     enough: usize,
 }
 
-/// How many segments before an offset are looked at for one that holds it: more than one only where they overlap.
+/// Maximum number of segments before an offset that are checked: more than one only if segments overlap.
 const NEIGHBOURS: usize = 8;
 
 impl HandleUse {
@@ -37,16 +37,16 @@ impl HandleUse {
         Self { latest, others: None }
     }
 
-    /// How many segments it names.
+    /// Returns the number of segments.
     #[cfg(test)]
     pub(super) fn size(&self) -> usize {
         1 + self.others.as_ref().map_or(0, |others| others.by_offset.len())
     }
 
-    /// A new segment comes before those that are known.
+    /// Adds a segment as the latest.
     pub(super) fn add(&mut self, latest: AdvertisedSegment, is_open: impl Fn(TransactionKey) -> bool) {
         let before = std::mem::replace(&mut self.latest, latest);
-        // A Call that was answered no longer owns what it advertised.
+        // An answered Call no longer owns its advertised memory.
         if is_open(before.key) {
             let new = || Box::new(OlderSegments { by_offset: BTreeMap::new(), enough: NEIGHBOURS });
             let others = self.others.get_or_insert_with(new);
@@ -60,7 +60,7 @@ impl HandleUse {
         }
     }
 
-    /// Takes a segment out; tells whether none is left.
+    /// Removes a segment. Returns `true` if none is left.
     pub(super) fn remove(&mut self, key: TransactionKey, offset: u64) -> bool {
         if let Some(others) = &mut self.others
             && others.by_offset.get(&offset).is_some_and(|(other, _)| *other == key)
@@ -78,7 +78,7 @@ impl HandleUse {
         false
     }
 
-    /// The segments that may hold what is at an offset.
+    /// Returns the segments that may contain an offset.
     pub(super) fn around(&self, offset: u64) -> impl Iterator<Item = (TransactionKey, SegmentIndex)> + '_ {
         let others = self.others.iter();
         let before = others.flat_map(move |others| others.by_offset.range(..=offset).rev().take(NEIGHBOURS));

@@ -1,18 +1,18 @@
-//! Credits: how many Calls one side may have in flight in version 1, and how many messages it may send in version 2.
+//! Credits: the limit of Calls in flight in version 1, and of messages sent in version 2.
 
 use crate::frame::Timestamp;
 
-/// The credits that one side may use for its Calls.
+/// Credits of one side for its Calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Credits {
-    /// The grant of the last Reply; 0 before the first.
+    /// Grant in the last Reply; 0 before the first.
     pub(super) granted: u32,
-    /// Since when as many Calls are in flight as were granted.
+    /// Time since when all granted credits are in use.
     pub(super) full_since: Option<Timestamp>,
 }
 
 impl Credits {
-    /// Notes how many Calls are in flight from a moment on.
+    /// Updates the number of Calls in flight.
     pub(super) fn note(&mut self, in_flight: u32, time: Timestamp) {
         if self.granted > 0 && in_flight >= self.granted {
             self.full_since.get_or_insert(time);
@@ -22,21 +22,23 @@ impl Credits {
     }
 }
 
-/// The credits that one side of a connection has for its messages in version 2. draft-ietf-nfsv4-rpcrdma-version-two section 4.2.1.
+/// Credits of one side of a connection for its messages in version 2. draft-ietf-nfsv4-rpcrdma-version-two section
+/// 4.2.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessageCredits {
-    /// Messages that it was seen to send, each once, modulo 2^32.
+    /// Number of messages seen, modulo 2^32; each counts once.
     pub sent: u32,
-    /// The number of messages that it may have sent since the connection began, modulo 2^32, by the last word of its peer; `None`
-    /// before that.
+    /// Number of messages that the side may send in all since the connection began, modulo 2^32, from the peer's latest
+    /// grant; `None` before the first.
     pub limit: Option<u32>,
-    /// The fewest messages that it could still send after one that it sent; negative where it sent more than it might. `None` before its
-    /// peer told a limit, and where the beginning of the connection was not seen, so that nothing tells how many it had sent.
+    /// Minimum of messages that the side could still send after each message; negative if it exceeded the limit. `None`
+    /// before the first grant, and if the start of the connection was not captured, so that the number of sent messages
+    /// is unknown.
     pub least_left: Option<i32>,
 }
 
 impl MessageCredits {
-    /// The side sends a message.
+    /// Counts a message that the side sends.
     pub(super) fn send(&mut self) {
         self.sent = self.sent.wrapping_add(1);
         if let Some(limit) = self.limit {
@@ -45,7 +47,7 @@ impl MessageCredits {
         }
     }
 
-    /// The credits of two parts of one connection together, `other` the later.
+    /// Merges the credits of two parts of one connection; the limit of `other` takes precedence.
     pub(super) fn join(self, other: Self) -> Self {
         Self { sent: self.sent.wrapping_add(other.sent), limit: other.limit.or(self.limit), least_left: None }
     }

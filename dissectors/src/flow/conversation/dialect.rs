@@ -1,4 +1,4 @@
-//! The dialect of a connection: what its messages tell, once for all of them.
+//! Detection of the RPC-over-RDMA dialect of a connection.
 
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::transaction::Transaction;
@@ -10,10 +10,11 @@ use crate::xdr::Cursor;
 use super::RpcConversation;
 
 impl RpcConversation {
-    /// The dialect in which a message is read. The first that can be nothing else tells that of the connection.
+    /// Returns the dialect in which to decode a message. The first message that identifies RPC-over-RDMA sets the
+    /// dialect of the connection.
     ///
     /// # Errors
-    /// Where the connection has not shown itself to carry RPC-over-RDMA.
+    /// Returns an error if nothing has identified the connection as RPC-over-RDMA.
     pub(super) fn dialect_of(
         &mut self,
         message: &RdmaMessage<'_>,
@@ -22,7 +23,7 @@ impl RpcConversation {
         let RdmaMessage { bytes, length, .. } = *message;
         if self.dialect.is_none() {
             let (evidence, dialect) = rpcrdma::recognize_dialect(bytes, length, asked);
-            // Whoever names the dialect knows that it is RPC-over-RDMA.
+            // A dialect that the user names implies RPC-over-RDMA.
             let is_enough =
                 evidence == RpcRdmaEvidence::Strong || (evidence == RpcRdmaEvidence::Weak && asked.is_some());
             if is_enough {
@@ -41,8 +42,8 @@ impl RpcConversation {
         Ok(Dialect::of_version(words.word().unwrap_or(rpcrdma::VERSION), self.dialect))
     }
 
-    /// Notes what a header tells of the dialect: two peers may agree on another version than the first that was tried, and only
-    /// RFC 5666 has RDMA_MSGP and RDMA_DONE.
+    /// Updates the dialect from a header: peers may agree on another version than the first one tried, and only RFC
+    /// 5666 has RDMA_MSGP and RDMA_DONE.
     pub(super) fn follow_dialect(&mut self, envelope: &RpcRdmaTransportHeader) {
         match envelope.words.message_type {
             _ if envelope.is_unknown() => {}
@@ -57,7 +58,7 @@ impl RpcConversation {
         }
     }
 
-    /// Notes a Read list in a Reply: RFC 8166 section 3.4.5 leaves it empty, RFC 5666 section 3.5 does not.
+    /// Records a Read list in a Reply: RFC 8166 section 3.4.5 leaves it empty, RFC 5666 section 3.5 does not.
     pub(super) fn note_read_list(&mut self, reply: &RpcRdmaTransportHeader) {
         let is_version1 = matches!(reply.words.message_type, MessageType::Version1(_));
         if is_version1 && !reply.read_chunks.is_empty() {
@@ -65,7 +66,7 @@ impl RpcConversation {
         }
     }
 
-    /// Takes over what another exchange learnt of the same connection.
+    /// Merges the dialect that another conversation of the same connection detected.
     pub(super) fn join_dialect(&mut self, other: Option<Dialect>) {
         self.dialect = match (self.dialect, other) {
             (own, None) => own,
@@ -74,8 +75,8 @@ impl RpcConversation {
         };
     }
 
-    /// Names the dialect of version 1 in the messages of a Transaction that is given out: one message of a connection may show
-    /// that all of them are of RFC 5666.
+    /// Sets the dialect of version 1 messages in a Transaction that is being emitted: one message may show that all
+    /// messages of its connection are of RFC 5666.
     pub(in crate::flow) fn name_dialect(&self, transaction: &mut Transaction) {
         let Some(known) = self.dialect.filter(|dialect| dialect.is_version1()) else { return };
         for message in transaction.call.iter_mut().chain(&mut transaction.reply) {

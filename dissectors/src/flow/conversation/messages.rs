@@ -1,4 +1,4 @@
-//! Messages with an RPC-over-RDMA header: what each is, and which Transaction it belongs to.
+//! Messages with an RPC-over-RDMA header: their type, and the Transaction that each belongs to.
 
 use crate::field::NullObserver;
 use crate::flow::FrameKind;
@@ -17,7 +17,7 @@ use crate::xdr::Cursor;
 use super::{RpcContext, RpcConversation, inline, offers_otherwise, record, rpc_type};
 
 impl RpcConversation {
-    /// Takes a message that `sender` sent.
+    /// Handles a message that `sender` sent.
     pub(super) fn message(
         &mut self,
         desk: &mut RpcContext<'_>,
@@ -36,7 +36,7 @@ impl RpcConversation {
             }
         };
         let Some(envelope) = RpcRdmaTransportHeader::open(dialect, message.bytes, message.length) else {
-            // The fixed words, of which the last tells what kind of message it is.
+            // The fixed words end with the message type.
             let is_cut = message.bytes.len() < message.length.min(HeaderWords::LENGTH);
             let why = if is_cut { UndecodedReason::CutHeader } else { UndecodedReason::MalformedHeader };
             self.has_cut_lists |= is_cut;
@@ -64,7 +64,7 @@ impl RpcConversation {
                 FrameKind::TransportMessage(envelope.words.message_type)
             }
             Carriage::Part => self.part(desk, sender, message, &envelope, owner),
-            // An error that answers no Call: the peer refused properties or a grant.
+            // An error without a Call: the peer refused properties or a grant.
             Carriage::Error if envelope.xid == Xid(0) && !self.knows_call(sender.peer(), Xid(0)) => {
                 desk.ledger.lone_headers.keep(desk.sight.last(), dialect, message);
                 *owner = TransactionKey::NONE.owner(SegmentIndex::CONTROL);
@@ -76,7 +76,7 @@ impl RpcConversation {
         }
     }
 
-    /// Notes that a side sends a message of version 2, and with it how many messages its peer may have sent.
+    /// Counts a version 2 message of `sender`, which grants credits to its peer up to `limit`.
     fn note_credits(&mut self, sender: ConnectionSide, limit: u32) {
         let [a, b] = &mut self.message_credits;
         let (own, peer) = if sender == ConnectionSide::A { (a, b) } else { (b, a) };
@@ -84,7 +84,7 @@ impl RpcConversation {
         peer.limit = Some(limit);
     }
 
-    /// Notes the properties that a side tells.
+    /// Records the properties that a side announces.
     fn note_properties(&mut self, sender: ConnectionSide, message: &RdmaMessage<'_>) {
         let mut cursor = Cursor::new(message.bytes).with_length(message.length);
         let header = MessageHeader::decode(Dialect::Version2, &mut cursor, &mut NullObserver);
@@ -97,7 +97,7 @@ impl RpcConversation {
         }
     }
 
-    /// Takes a message that is whole with this Send.
+    /// Handles a message that this Send completes.
     fn whole(
         &mut self,
         desk: &mut RpcContext<'_>,
@@ -106,7 +106,7 @@ impl RpcConversation {
         envelope: RpcRdmaTransportHeader,
         owner: &mut RdmaAttribution,
     ) -> FrameKind {
-        // Only an error is shorter than a header of version 1 with empty lists.
+        // Only an error is shorter than a version 1 header with empty lists.
         let has_lists = envelope.words.dialect.is_version1() || envelope.is_unknown();
         let is_error = envelope.words.carriage == Carriage::Error;
         if has_lists && message.length < rpcrdma::MIN_HEADER && !is_error {
@@ -137,7 +137,7 @@ impl RpcConversation {
         FrameKind::Message { key, which }
     }
 
-    /// Takes a Call or a Reply that travelled in so many Sends.
+    /// Adds a Call or a Reply that came in `sends` Sends.
     fn take(
         &mut self,
         desk: &mut RpcContext<'_>,
@@ -161,8 +161,7 @@ impl RpcConversation {
         }
     }
 
-    /// Takes a part of a message that is not its last. One that was lost and sent again may make a message whole that was
-    /// taken without it.
+    /// Adds a part of a message, but not its last. A retransmitted part may complete a message that was added before.
     fn part(
         &mut self,
         desk: &mut RpcContext<'_>,
@@ -184,7 +183,7 @@ impl RpcConversation {
         FrameKind::Part
     }
 
-    /// Gives a message that was taken without one of its parts that part.
+    /// Adds late parts to a message that was added without them.
     fn complete(
         &mut self,
         desk: &mut RpcContext<'_>,
@@ -213,7 +212,7 @@ impl RpcConversation {
         Some(key)
     }
 
-    /// Whether a message is a Call or a Reply; `None` where it is neither.
+    /// Returns the type of a message; `None` if it is neither Call nor Reply.
     fn which(
         &self,
         desk: &RpcContext<'_>,
@@ -225,8 +224,8 @@ impl RpcConversation {
             true => RpcMessageKind::Reply,
             false => RpcMessageKind::Call,
         };
-        // Only a Call offers memory to read, but where the Requester fetches what a Reply offers: then a Call of the other
-        // side waits for it.
+        // Only Calls advertise memory to read, except if the Requester fetches the results: then a Call of the other
+        // side is waiting for the Reply.
         let reader = || match self.waits_for(desk, sender, envelope.xid) {
             true => RpcMessageKind::Reply,
             false if envelope.words.dialect == Dialect::Prototype => {
@@ -251,11 +250,11 @@ impl RpcConversation {
                 | HeaderType::RDMA2_REPLY_INLINE,
             ) => RpcMessageKind::Reply,
             _ if envelope.has_position_zero() => reader(),
-            // Else an answer is told by the Call that it answers.
+            // Otherwise a pending Call identifies the Reply.
             _ if envelope.is_cut && !envelope.read_chunks.is_empty() => reader(),
             _ if envelope.is_cut || envelope.is_unknown() => answers(),
-            // An RDMA_NOMSG Reply stands in a Reply chunk. One without any chunk is an error that RFC 8166 section 4.5.2
-            // names; a Call that has it is answered by ERR_CHUNK.
+            // The RPC message of an RDMA_NOMSG Reply is in a Reply chunk. One without any chunk is an error (RFC 8166
+            // section 4.5.2); a Call like that is answered by ERR_CHUNK.
             MessageType::Version1(RdmaProc::RDMA_NOMSG) if envelope.reply_chunk.is_none() => answers(),
             MessageType::Version1(RdmaProc::RDMA_NOMSG) => RpcMessageKind::Reply,
             MessageType::Prototype(_) | MessageType::Version1(_) | MessageType::Version2(_) => {
@@ -267,13 +266,13 @@ impl RpcConversation {
         })
     }
 
-    /// Whether a Call of the peer of `sender` with this XID waits for its Reply.
+    /// Returns `true` if a Call of `sender`'s peer with this XID is waiting for its Reply.
     fn waits_for(&self, desk: &RpcContext<'_>, sender: ConnectionSide, xid: Xid) -> bool {
         let call = self.calls.get(&(sender.peer(), xid)).and_then(|key| desk.ledger.get(*key));
         call.is_some_and(|entry| entry.is_open() && entry.transaction.call.is_some())
     }
 
-    /// RDMA_DONE: the Requester has fetched what the Reply offered (RFC 5666 section 4.2).
+    /// Handles RDMA_DONE: the Requester has fetched the Read chunks of the Reply (RFC 5666 section 3.5).
     fn done(
         &self,
         desk: &mut RpcContext<'_>,
@@ -295,12 +294,12 @@ impl RpcConversation {
     }
 }
 
-/// Whether a message begins with this XID and could be a Call.
+/// Returns `true` if a message starts with this XID.
 pub(in crate::flow) fn begins_with(bytes: &[u8], xid: Xid) -> bool {
     bytes.starts_with(&xid.0.to_be_bytes())
 }
 
-/// Whether the beginning of a message advertises memory under this handle.
+/// Returns `true` if the start of a message advertises memory under this handle.
 pub(in crate::flow) fn advertises(bytes: &[u8], handle: Handle) -> bool {
     let names = |envelope: RpcRdmaTransportHeader| {
         let chunks = envelope.read_chunks.iter().chain(&envelope.write_chunks).chain(&envelope.reply_chunk);
@@ -311,7 +310,7 @@ pub(in crate::flow) fn advertises(bytes: &[u8], handle: Handle) -> bool {
         .any(|dialect| RpcRdmaTransportHeader::open(dialect, bytes, bytes.len() + 1).is_some_and(names))
 }
 
-/// The XID of a message that could be a Reply.
+/// Returns the XID of a message that may be a Reply.
 pub(in crate::flow) fn answered_xid(bytes: &[u8], length: usize) -> Option<Xid> {
     let (_, dialect) = rpcrdma::recognize_dialect(bytes, length, None);
     let mut cursor = Cursor::new(bytes).with_length(length);

@@ -1,4 +1,4 @@
-//! RPC messages that are not inside RPC-over-RDMA: those of TCP and UDP, whose data is in the message. RFC 5531.
+//! RPC messages over TCP and UDP, without RPC-over-RDMA: their data is inline. RFC 5531.
 
 use crate::field::NullObserver;
 use crate::flow::FrameKind;
@@ -12,7 +12,7 @@ use crate::xdr::Cursor;
 use super::{RpcContext, RpcConversation, XidMatch, blank, rpc_type};
 
 impl RpcConversation {
-    /// Takes a message that `sender` sent. The owner is for the copies that may follow.
+    /// Handles a message that `sender` sent. The returned attribution is for copies that may follow.
     pub(in crate::flow) fn bare(
         &mut self,
         desk: &mut RpcContext<'_>,
@@ -26,7 +26,7 @@ impl RpcConversation {
         };
         let which = match (which, message.bytes.len()) {
             (Some(which), _) => which,
-            // What tells a Call from a Reply was not captured.
+            // The message type was not captured.
             (None, ..8) if self.knows_call(sender.peer(), xid) => RpcMessageKind::Reply,
             (None, ..8) => RpcMessageKind::Call,
             (None, _) => {
@@ -59,7 +59,7 @@ impl RpcConversation {
     }
 }
 
-/// The program that a Call is for.
+/// Returns the program of a Call.
 fn program(call: &MessageRecord) -> Option<Program> {
     let mut cursor = Cursor::new(call.inline()).with_length(call.length);
     let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;

@@ -1,4 +1,4 @@
-//! Trailers of FPDUs that TCP sends again behind data of RDMA Writes and Read responses.
+//! Trailers of FPDUs that TCP retransmits after data of RDMA Writes and Read responses.
 
 use crate::flow::FrameKind;
 use crate::flow::frame_event::FrameAction;
@@ -7,7 +7,7 @@ use crate::rdma::RdmaAttribution;
 
 use super::RpcContext;
 
-/// Notes that a frame belongs to the chunk whose data the trailer ends: no byte of it moves again.
+/// Attributes a frame to the chunk whose data the trailer ends; no bytes of the chunk move again.
 #[cold]
 pub(super) fn again(desk: &mut RpcContext<'_>, owner: RdmaAttribution) -> FrameKind {
     let Some((key, at)) = TransactionKey::noted(owner).filter(|(key, _)| desk.ledger.get(*key).is_some())
