@@ -1,7 +1,8 @@
-//! Calls of RPCSEC_GSS itself, by which a context is set up and destroyed. RFC 2203 sections 5.2.2 and 5.4.
+//! RPCSEC_GSS control Calls, which set up and destroy a context. RFC 2203 sections 5.2.2 and 5.4.
 //!
-//! A [`GssControlCall`] is made of tokens of the mechanism and of handles of the server alone: no byte of a trace is in one. So a run may
-//! [send](crate::replay::containment::ContainedCall::control) it, while a trace that has such a Call is refused.
+//! A [`GssControlCall`] consists only of tokens of the mechanism and handles of the server, and has no bytes of a
+//! trace. So a replay may [send](crate::replay::containment::ContainedCall::control) it, while a trace with such a Call
+//! is rejected.
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::rpc::gss::{GssProc, InitArg, InitRes, RpcGssService};
@@ -14,7 +15,7 @@ use super::{
 };
 use crate::replay::rpc_client::{RpcClient, no_verifier, read};
 
-/// A Call of NULL that sets up or destroys a context.
+/// A NULL Call that sets up or destroys a context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GssControlCall {
     xid: Xid,
@@ -22,17 +23,17 @@ pub struct GssControlCall {
 }
 
 impl GssControlCall {
-    /// Its XID.
+    /// Returns the XID.
     pub fn xid(&self) -> Xid {
         self.xid
     }
 
-    /// The RPC message.
+    /// Returns the RPC message.
     pub fn message(&self) -> &[u8] {
         &self.message
     }
 
-    /// The most bytes that its Reply can have.
+    /// Returns the maximum length of its Reply in bytes.
     pub fn reply_bytes(&self) -> u32 {
         TOKEN
     }
@@ -46,24 +47,24 @@ pub struct GssContextSetup {
     handle: Vec<u8>,
     gss_proc: GssProc,
     turn: GssInitStep,
-    /// Tokens that the server may still ask for.
+    /// Number of further tokens that the server may request.
     left: u32,
 }
 
-/// A context after an answer of the server.
+/// The state of the setup after an answer of the server.
 #[derive(Debug)]
 pub enum GssSetupStep {
-    /// It stands.
+    /// The context is established.
     Established(GssContext),
-    /// The server asks for another token.
+    /// The server requests another token.
     ContinueNeeded(GssContextSetup),
 }
 
 impl GssContextSetup {
-    /// Begins a context for a version of NFS: 3, or else 4.
+    /// Begins the setup of a context for a version of NFS: 3, or else 4.
     ///
     /// # Errors
-    /// Where the mechanism has no credentials.
+    /// Returns an error if the mechanism has no credentials.
     pub fn begin(mut mechanism: Box<dyn GssMechanism>, version: u32) -> Result<Self, GssMechanismError> {
         let turn = mechanism.step(&[])?;
         let version = if version == 3 { 3 } else { 4 };
@@ -71,7 +72,7 @@ impl GssContextSetup {
         Ok(Self { mechanism, version, handle: Vec::new(), gss_proc, turn, left: TURNS })
     }
 
-    /// The Call with the token of this side.
+    /// Returns the Call with the token of this side.
     pub fn call(&self, xid: Xid) -> GssControlCall {
         let cred = credential(self.gss_proc, 0, RpcGssService::rpc_gss_svc_none, &self.handle);
         let (prog, vers) = (Program::NFS, self.version);
@@ -82,10 +83,10 @@ impl GssContextSetup {
         GssControlCall { xid, message: encoder.finish().0 }
     }
 
-    /// Takes the Reply to that Call. The cursor stands at the beginning of its message.
+    /// Processes the Reply to that Call. The cursor is at the beginning of its message.
     ///
     /// # Errors
-    /// Where one of the two sides does not want the context.
+    /// Returns an error if one of the sides rejects the context.
     pub fn answered(self, mut reply: Cursor<'_>) -> Result<GssSetupStep, GssError> {
         let reply = read(&mut reply, decode_init_reply)?;
         self.advance(reply)
@@ -120,7 +121,7 @@ impl GssContextSetup {
     }
 }
 
-/// Reads what the server says to a token.
+/// Decodes the server's answer to a token.
 fn decode_init_reply(
     verifier: &Verifier<'_>,
     cursor: &mut Cursor<'_>,
@@ -129,10 +130,10 @@ fn decode_init_reply(
 }
 
 impl GssContext {
-    /// Sets up a context with the server at the other end of a line, for a version of NFS.
+    /// Sets up a context with the server of an RPC client, for a version of NFS.
     ///
     /// # Errors
-    /// Where one of the two sides does not want it, or the server cannot be reached.
+    /// Returns an error if one of the sides rejects it, or the server is unreachable.
     pub fn establish(
         line: &mut RpcClient<'_>,
         version: u32,
@@ -149,10 +150,11 @@ impl GssContext {
         }
     }
 
-    /// The Call that destroys this context, and what its Reply must be [signed](Self::is_signed) with. RFC 2203 section 5.4.
+    /// Returns the Call that destroys this context, and the protection that its Reply must be [signed](Self::is_signed)
+    /// with. RFC 2203 section 5.4.
     ///
     /// # Errors
-    /// Where the context has expired.
+    /// Returns an error if the context has expired.
     pub fn destroy(&mut self, xid: Xid) -> Result<(GssControlCall, GssReplyProtection), GssMechanismError> {
         let asked = (Program::NFS, self.version, 0);
         let destroys = (GssProc::RPCSEC_GSS_DESTROY, RpcGssService::rpc_gss_svc_none);

@@ -1,4 +1,4 @@
-//! Kerberos by MIT's or Heimdal's GSS-API library, which is loaded when it is asked for. RFC 2743, in C: RFC 2744; the
+//! Kerberos through the GSS-API library of MIT or Heimdal, which is loaded on first use. RFC 2743, in C: RFC 2744; the
 //! mechanism: RFC 4121.
 
 use std::ffi::{c_int, c_void};
@@ -10,16 +10,16 @@ use libloading::Library;
 
 use super::{GssInitStep, GssMechanism, GssMechanismError};
 
-/// The libraries: MIT's, and Heimdal's.
+/// Library names of MIT and of Heimdal.
 const LIBRARIES: [&str; 2] = ["libgssapi_krb5.so.2", "libgssapi.so.3"];
 /// GSS_C_NT_HOSTBASED_SERVICE: 1.2.840.113554.1.2.1.4. RFC 2743 section 4.1.
 const HOSTBASED_SERVICE: &[u8] = b"\x2a\x86\x48\x86\xf7\x12\x01\x02\x01\x04";
-/// The mechanism of Kerberos: 1.2.840.113554.1.2.2. RFC 4121 section 1.
+/// The Kerberos mechanism: 1.2.840.113554.1.2.2. RFC 4121 section 1.
 const KERBEROS: &[u8] = b"\x2a\x86\x48\x86\xf7\x12\x01\x02\x02";
-/// GSS_C_MUTUAL_FLAG, GSS_C_INTEG_FLAG. RPCSEC_GSS has a window of its own against replays (RFC 2203 section 5.2.2). RFC 2744
-/// appendix A.
+/// GSS_C_MUTUAL_FLAG and GSS_C_INTEG_FLAG. RPCSEC_GSS has its own window for replay detection (RFC 2203 section 5.2.2).
+/// RFC 2744 appendix A.
 const FLAGS: u32 = 2 | 32;
-/// GSS_S_CONTINUE_NEEDED, and the bits of an error. RFC 2744 section 3.9.1.
+/// GSS_S_CONTINUE_NEEDED, and the mask of error bits. RFC 2744 section 3.9.1.
 const CONTINUE_NEEDED: u32 = 1;
 const ERRORS: u32 = 0xffff_0000;
 /// GSS_C_GSS_CODE and GSS_C_MECH_CODE. RFC 2744 appendix A.
@@ -39,7 +39,7 @@ struct GssOidDesc {
     elements: *mut c_void,
 }
 
-/// gss_name_t, gss_cred_id_t, gss_ctx_id_t: opaque. RFC 2744 sections 3.5, 3.6 and 3.10.
+/// The opaque types gss_name_t, gss_cred_id_t and gss_ctx_id_t. RFC 2744 sections 3.5, 3.6 and 3.10.
 type GssOpaqueHandle = *mut c_void;
 
 type GssImportNameFn =
@@ -69,7 +69,7 @@ type GssReleaseBufferFn = unsafe extern "C" fn(*mut u32, *mut GssBufferDesc) -> 
 type GssReleaseNameFn = unsafe extern "C" fn(*mut u32, *mut GssOpaqueHandle) -> u32;
 type GssDeleteSecContextFn = unsafe extern "C" fn(*mut u32, *mut GssOpaqueHandle, *mut GssBufferDesc) -> u32;
 
-/// What is called of the library. RFC 2744 section 5.
+/// The functions of the library. RFC 2744 section 5.
 struct GssApiFunctions {
     import_name: GssImportNameFn,
     init_sec_context: GssInitSecContextFn,
@@ -79,15 +79,15 @@ struct GssApiFunctions {
     release_buffer: GssReleaseBufferFn,
     release_name: GssReleaseNameFn,
     delete_sec_context: GssDeleteSecContextFn,
-    /// Loaded as long as the program runs: its functions are called without asking for it.
+    /// Keeps the library loaded while its functions may be called.
     _library: Library,
 }
 
 impl GssApiFunctions {
     fn load() -> Option<Self> {
         LIBRARIES.iter().find_map(|name| {
-            // SAFETY: what a GSS-API library does when it is loaded has no conditions, and these names have had these
-            // types in C since RFC 2744.
+            // SAFETY: loading a GSS-API library has no preconditions, and these functions have had these types in C
+            // since RFC 2744.
             unsafe {
                 let library = Library::new(name).ok()?;
                 Some(Self {
@@ -105,7 +105,7 @@ impl GssApiFunctions {
         })
     }
 
-    /// Those of the library of this machine.
+    /// Returns the functions of this machine's library.
     fn get() -> Result<&'static Self, GssMechanismError> {
         static FUNCTIONS: OnceLock<Option<GssApiFunctions>> = OnceLock::new();
         FUNCTIONS.get_or_init(Self::load).as_ref().ok_or_else(|| {
@@ -117,25 +117,25 @@ impl GssApiFunctions {
         })
     }
 
-    /// Takes what the library has put into a buffer, and gives that back to it.
+    /// Copies a buffer that the library filled, and releases it.
     fn take(&self, mut buffer: GssBufferDesc) -> Vec<u8> {
         let bytes = match buffer.value.is_null() {
             true => Vec::new(),
-            // SAFETY: the library says that so many bytes are there, and nobody changes them until they are released below.
+            // SAFETY: the library reports this number of bytes, and nothing changes them until they are released below.
             false => unsafe { std::slice::from_raw_parts(buffer.value.cast::<u8>(), buffer.length) }.to_vec(),
         };
         let mut minor = 0;
-        // SAFETY: the buffer was filled by the library, and is not used after this.
+        // SAFETY: the library filled the buffer, and it is not used after this.
         unsafe { (self.release_buffer)(&raw mut minor, &raw mut buffer) };
         bytes
     }
 
-    /// What went wrong in the library's words: those of GSS-API, and those of Kerberos.
+    /// Returns an error with the library's messages for the GSS-API status and the Kerberos status.
     fn error(&self, what: &str, major: u32, minor: u32) -> GssMechanismError {
         let mut words = Vec::new();
         for (kind, code) in CODES.into_iter().zip([major, minor]) {
             let (mut minor, mut more, mut text, mut mechanism) = (0, 0, empty(), oid(KERBEROS));
-            // SAFETY: all pointers are of values that live on this stack; what is written to `text` is released below.
+            // SAFETY: all pointers refer to values on this stack; the buffer in `text` is released below.
             let told = unsafe {
                 (self.display_status)(
                     &raw mut minor,
@@ -159,7 +159,7 @@ fn empty() -> GssBufferDesc {
     GssBufferDesc { length: 0, value: ptr::null_mut() }
 }
 
-/// Bytes that are lent to the library, which only reads them.
+/// Returns a buffer that the library only reads.
 fn lent(bytes: &[u8]) -> GssBufferDesc {
     GssBufferDesc { length: bytes.len(), value: bytes.as_ptr().cast_mut().cast() }
 }
@@ -168,7 +168,7 @@ fn oid(bytes: &'static [u8]) -> GssOidDesc {
     GssOidDesc { length: bytes.len() as u32, elements: bytes.as_ptr().cast_mut().cast() }
 }
 
-/// This side of a context with a server.
+/// The client side of a Kerberos context.
 pub struct KerberosMechanism {
     functions: &'static GssApiFunctions,
     host: String,
@@ -183,17 +183,17 @@ impl fmt::Debug for KerberosMechanism {
 }
 
 impl KerberosMechanism {
-    /// A context with the service `nfs` of a host, by the credentials of whoever runs the program: a ticket of `kinit`, or
-    /// a keytab that KRB5_CLIENT_KTNAME names.
+    /// Prepares a context with the service `nfs` of a host, with the credentials of the current user: a ticket of
+    /// `kinit`, or a keytab that KRB5_CLIENT_KTNAME names.
     ///
     /// # Errors
-    /// Where there is no library.
+    /// Returns an error if there is no library, or the name cannot be imported.
     pub fn new(host: &str) -> Result<Self, GssMechanismError> {
         let functions = GssApiFunctions::get()?;
         let service = format!("nfs@{host}");
         let (mut minor, mut name) = (0, ptr::null_mut());
         let (mut text, mut kind) = (lent(service.as_bytes()), oid(HOSTBASED_SERVICE));
-        // SAFETY: all pointers are of values that live on this stack; the library copies what it keeps.
+        // SAFETY: all pointers refer to values on this stack; the library copies what it needs.
         let major =
             unsafe { (functions.import_name)(&raw mut minor, &raw mut text, &raw mut kind, &raw mut name) };
         match major & ERRORS {
@@ -208,8 +208,8 @@ impl GssMechanism for KerberosMechanism {
         let (mut minor, mut input, mut output) = (0, lent(token), empty());
         let mut mechanism = oid(KERBEROS);
         let input: *mut GssBufferDesc = if token.is_empty() { ptr::null_mut() } else { &raw mut input };
-        // SAFETY: name and context are the library's own, from calls of this value; all other pointers are of values that
-        // live on this stack, or null where RFC 2744 section 5.19 lets them be.
+        // SAFETY: name and context belong to the library, from calls of this value; all other pointers refer to values
+        // on this stack, or are null as RFC 2744 section 5.19 permits.
         let major = unsafe {
             (self.functions.init_sec_context)(
                 &raw mut minor,
@@ -239,7 +239,7 @@ impl GssMechanism for KerberosMechanism {
             return Err(GssMechanismError("cannot sign: no context stands".into()));
         }
         let (mut minor, mut message, mut mic) = (0, lent(message), empty());
-        // SAFETY: the context is the library's own; all other pointers are of values that live on this stack.
+        // SAFETY: the context belongs to the library; all other pointers refer to values on this stack.
         let major = unsafe {
             (self.functions.get_mic)(&raw mut minor, self.context, 0, &raw mut message, &raw mut mic)
         };
@@ -255,7 +255,7 @@ impl GssMechanism for KerberosMechanism {
             return false;
         }
         let (mut minor, mut message, mut checksum) = (0, lent(message), lent(checksum));
-        // SAFETY: as in `sign`; the library reads the checksum, whatever stands in it.
+        // SAFETY: as in `sign`; the library accepts any bytes as checksum.
         let major = unsafe {
             (self.functions.verify_mic)(
                 &raw mut minor,
@@ -272,7 +272,7 @@ impl GssMechanism for KerberosMechanism {
 impl Drop for KerberosMechanism {
     fn drop(&mut self) {
         let mut minor = 0;
-        // SAFETY: both are the library's own, or null, and are not used after this.
+        // SAFETY: both belong to the library, or are null, and are not used after this.
         unsafe {
             (self.functions.release_name)(&raw mut minor, &raw mut self.name);
             if !self.context.is_null() {

@@ -1,10 +1,10 @@
-//! Security contexts of RPCSEC_GSS that a run has of its own: what signs its Calls, and checks what signs the Replies.
+//! The replay's own RPCSEC_GSS security contexts, which sign its Calls and verify the Replies.
 //!
-//! A [`GssContext`] is set up by Calls of NULL (RFC 2203 section 5.2). Then it [seals](GssContext::seal) each Call with the
-//! service that the captured one had, and [opens](GssContext::open) the Reply, so that what drives a run sees messages as if
-//! nothing had protected them. What signs is a [`GssMechanism`]; that of Kerberos is [`kerberos`].
+//! A [`GssContext`] is set up by NULL Calls (RFC 2203 section 5.2). Then it [seals](GssContext::seal) each Call with
+//! the service of the captured one, and [opens](GssContext::open) the Reply, so that the replay engine gets unprotected
+//! messages. Signatures come from a [`GssMechanism`]; the one for Kerberos is in [`kerberos`].
 //!
-//! - [`control`]: Calls of RPCSEC_GSS itself, which set a context up and destroy it.
+//! - [`control`]: RPCSEC_GSS control Calls, which set up and destroy a context.
 
 #[cfg(feature = "gss")]
 #[allow(unsafe_code, reason = "a GSS-API library is called here")]
@@ -29,9 +29,9 @@ use super::rpc_client::{RpcCallError, no_verifier};
 
 pub use control::{GssContextSetup, GssControlCall, GssSetupStep};
 
-/// Bytes of a token that a server may answer with.
+/// Maximum length in bytes of the answer to a token.
 const TOKEN: u32 = 1 << 16;
-/// How often the two sides may take turns until a context stands. Kerberos takes one.
+/// Maximum number of turns in a context setup. Kerberos takes one.
 const TURNS: u32 = 16;
 /// GSS_S_COMPLETE and GSS_S_CONTINUE_NEEDED. RFC 2744 section 3.9.1.
 const COMPLETE: u32 = 0;
@@ -41,32 +41,32 @@ static INIT_RES: Field = Field::group("rpc.authgss.init", "rpc_gss_init_res", "R
 
 /// One side of a security context: RFC 2743.
 pub trait GssMechanism: fmt::Debug {
-    /// Takes the token of the other side, which is empty at first.
+    /// Processes the token of the other side, which is empty on the first call.
     ///
     /// # Errors
-    /// Where there are no credentials, or the other side is not who it should be.
+    /// Returns an error if there are no credentials, or the other side fails authentication.
     fn step(&mut self, token: &[u8]) -> Result<GssInitStep, GssMechanismError>;
 
     /// Appends the checksum of a message.
     ///
     /// # Errors
-    /// Where the context has expired.
+    /// Returns an error if the context has expired.
     fn sign(&mut self, message: &[u8], checksum: &mut Vec<u8>) -> Result<(), GssMechanismError>;
 
-    /// Whether the other side made this checksum of this message.
+    /// Returns `true` if the other side made this checksum of this message.
     fn is_signed(&mut self, message: &[u8], checksum: &[u8]) -> bool;
 }
 
-/// What this side says in its turn.
+/// A turn of this side in a context setup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GssInitStep {
-    /// The token for the other side; empty where there is none.
+    /// The token for the other side; may be empty.
     pub token: Vec<u8>,
-    /// The context stands on this side.
+    /// `true` if the context is established on this side.
     pub is_done: bool,
 }
 
-/// What a mechanism says that went wrong.
+/// An error message of a mechanism.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GssMechanismError(pub String);
 
@@ -78,20 +78,20 @@ impl fmt::Display for GssMechanismError {
 
 impl std::error::Error for GssMechanismError {}
 
-/// Why there is no context.
+/// The reason that there is no context.
 #[derive(Debug)]
 pub enum GssError {
-    /// This side.
+    /// The mechanism of this side failed.
     Mechanism(GssMechanismError),
-    /// The Call was not answered.
+    /// The Call failed.
     Call(RpcCallError),
-    /// The server does not want it: gss_major and gss_minor.
+    /// The server refused: gss_major and gss_minor.
     Refused(u32, u32),
-    /// The server has not signed what it says.
+    /// The server's signature is missing or wrong.
     NotSigned,
-    /// The server takes no Calls with it: a window of no sequence numbers.
+    /// The server accepts no Calls in the context: its window of sequence numbers is empty.
     NoWindow,
-    /// No end was seen.
+    /// The setup exceeded the maximum number of turns.
     Endless,
 }
 
@@ -125,47 +125,48 @@ impl From<RpcCallError> for GssError {
     }
 }
 
-/// A context that stands.
+/// An established context.
 #[derive(Debug)]
 pub struct GssContext {
     mechanism: Box<dyn GssMechanism>,
     handle: Vec<u8>,
-    /// The version of NFS that it was set up for.
+    /// The version of NFS for which it was set up.
     version: u32,
-    /// Calls that may be in flight: the server remembers so many sequence numbers. RFC 2203 section 5.3.3.1.
+    /// Maximum number of Calls in flight: the number of sequence numbers that the server tracks. RFC 2203 section
+    /// 5.3.3.1.
     pub window: u32,
     next: u32,
     header: Vec<u8>,
     checksum: Vec<u8>,
 }
 
-/// A Call that is to be sealed.
+/// A Call to seal.
 #[derive(Clone, Copy, Debug)]
 pub struct GssUnprotectedCall<'a> {
-    /// Its XID.
+    /// The XID.
     pub xid: Xid,
     /// The program, its version, and the procedure.
     pub asked: (Program, u32, u32),
-    /// How arguments and results are protected: not, or by a checksum.
+    /// The protection of arguments and results: none, or a checksum.
     pub service: RpcGssService,
-    /// The arguments.
+    /// The encoded arguments.
     pub arguments: &'a [u8],
 }
 
-/// What the Reply of a sealed Call must be sealed with.
+/// The required protection of the Reply to a sealed Call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GssReplyProtection {
-    /// The sequence number of its Call.
+    /// The sequence number of the Call.
     pub number: u32,
     service: RpcGssService,
 }
 
-/// Why a Reply is not believed.
+/// The reason that a Reply is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GssIntegrityError {
-    /// It has no verifier of RPCSEC_GSS, or one of another sequence number. RFC 2203 section 5.3.3.2.
+    /// The verifier is not of RPCSEC_GSS, or belongs to another sequence number. RFC 2203 section 5.3.3.2.
     Verifier,
-    /// Its results are not protected as they must be, or were changed. RFC 2203 section 5.3.3.4.2.
+    /// The results lack the required protection, or were changed. RFC 2203 section 5.3.3.4.2.
     Results,
 }
 
@@ -183,16 +184,16 @@ impl GssContext {
         Self { mechanism, handle, version, window, next: 1, header: Vec::new(), checksum: Vec::new() }
     }
 
-    /// Whether the next Call would put one of this number out of the window.
+    /// Returns `true` if the next Call would push a Call with this sequence number out of the window.
     pub fn is_beyond(&self, number: u32) -> bool {
         self.next.wrapping_sub(number) >= self.window
     }
 
-    /// Writes a Call to `out`, which is cleared before: with credential and verifier of this context, and its arguments
-    /// protected. Gives where the arguments begin, and what the Reply must be opened with. RFC 2203 sections 5.3.1 and 5.3.2.
+    /// Replaces `out` by a Call with credential and verifier of this context, and protected arguments. Returns the
+    /// offset of the arguments, and the protection for opening the Reply. RFC 2203 sections 5.3.1 and 5.3.2.
     ///
     /// # Errors
-    /// Where the context has expired.
+    /// Returns an error if the context has expired.
     pub fn seal(
         &mut self,
         call: &GssUnprotectedCall<'_>,
@@ -216,7 +217,8 @@ impl GssContext {
         Ok((at, seal))
     }
 
-    /// Begins a Call in the room of `out`: its header, with credential and verifier of this context and the next sequence number.
+    /// Begins a Call in the buffer `out`: its header, with credential and verifier of this context and the next
+    /// sequence number.
     fn signed(
         &mut self,
         (gss_proc, service): (GssProc, RpcGssService),
@@ -238,7 +240,7 @@ impl GssContext {
         let mut encoder = Encoder::within(std::mem::take(&mut self.header));
         RpcMsg { xid, body }.encode(&mut encoder);
         self.header = encoder.finish().0;
-        // Signed is all up to the credential, behind which the verifier of nothing has two words.
+        // The signature covers the header up to the credential; the empty verifier after it has two words.
         let header = self.header.get(..self.header.len().saturating_sub(8)).unwrap_or_default();
         self.checksum.clear();
         self.mechanism.sign(header, &mut self.checksum)?;
@@ -249,16 +251,17 @@ impl GssContext {
         Ok((encoder, seal))
     }
 
-    /// Whether the server has signed the sequence number of a Call, in the verifier of its Reply. RFC 2203 section 5.3.3.2.
+    /// Returns `true` if the server signed the sequence number of the Call in the verifier of its Reply. RFC 2203
+    /// section 5.3.3.2.
     pub fn is_signed(&mut self, seal: GssReplyProtection, verifier: &Verifier<'_>) -> bool {
         self.mechanism.is_signed(&seal.number.to_be_bytes(), checksum(verifier).unwrap_or_default())
     }
 
-    /// Opens the Reply of a sealed Call, and writes it to `plain`, which is cleared before: as it would be if nothing had
-    /// protected its results. A Reply that refuses the Call is as it came. RFC 2203 sections 5.3.3.2 and 5.3.3.4.
+    /// Opens the Reply to a sealed Call: replaces `plain` by the Reply with unprotected results. A Reply that refuses
+    /// the Call, or cannot be decoded, is copied unchanged. RFC 2203 sections 5.3.3.2 and 5.3.3.4.
     ///
     /// # Errors
-    /// Where the server of this context has not made it.
+    /// Returns an error if the Reply was not made by the server of this context.
     pub fn open(
         &mut self,
         seal: GssReplyProtection,
@@ -268,7 +271,7 @@ impl GssContext {
         plain.clear();
         plain.extend_from_slice(message);
         let mut cursor = Cursor::new(message);
-        // What cannot be read is told as such by whoever reads it next.
+        // The next decoder reports a message that cannot be decoded.
         let Ok(read) = RpcMsg::decode(&mut cursor, &mut NullObserver) else { return Ok(()) };
         let Some(rpc::ReplyBody::Accepted(AcceptedReply { verf, reply_data })) = read.reply() else {
             return Ok(());
@@ -286,7 +289,7 @@ impl GssContext {
         let checksum = IntegrityChecksum::read(&mut cursor, &mut NullObserver)
             .map_err(|_| GssIntegrityError::Results)?;
         let signed = message.get(header + 4..end).ok_or(GssIntegrityError::Results)?;
-        // The fill of the opaque data is not signed.
+        // The XDR padding of the opaque data is not signed.
         let length =
             message.get(header..header + 4).and_then(|word| word.try_into().ok()).map(u32::from_be_bytes);
         let signed =
@@ -300,18 +303,19 @@ impl GssContext {
     }
 }
 
-/// Whether a Reply says that the server does not know the context of its Call, or does not take it any more: the context must be
-/// set up anew, and the Call sent again with that. The cursor stands at the beginning of the message. RFC 2203 section 5.3.3.3.
+/// Returns `true` if a Reply means that the server does not know the context of its Call, or no longer accepts it: the
+/// context must be re-established, and the Call sent again in it. The cursor is at the beginning of the message. RFC
+/// 2203 section 5.3.3.3.
 pub fn is_unknown(mut reply: Cursor<'_>) -> bool {
     let Ok(message) = RpcMsg::decode(&mut reply, &mut NullObserver) else { return false };
     let Some(rpc::ReplyBody::Denied(RejectedReply::AuthError(error))) = message.reply() else { return false };
     matches!(error.stat, AuthStat::RPCSEC_GSS_CREDPROBLEM | AuthStat::RPCSEC_GSS_CTXPROBLEM)
 }
 
-/// What contexts with a host are made with.
+/// Creates the mechanism for contexts with a host.
 ///
 /// # Errors
-/// Where the program, or this machine, has nothing for it.
+/// Returns an error if the program or this machine has no support for it.
 pub fn mechanism(host: &str) -> Result<Box<dyn GssMechanism>, GssMechanismError> {
     #[cfg(feature = "gss")]
     return Ok(Box::new(kerberos::KerberosMechanism::new(host)?));
@@ -319,16 +323,16 @@ pub fn mechanism(host: &str) -> Result<Box<dyn GssMechanism>, GssMechanismError>
     return Err(GssMechanismError(format!("{host}: this program was built without the feature 'gss'")));
 }
 
-/// Whether this machine has what it takes: a library, and credentials for the server.
+/// Checks that this machine has a library, and credentials for the server.
 ///
 /// # Errors
-/// What it has not.
+/// Returns an error with the missing part.
 pub fn probe(host: &str) -> Result<(), GssError> {
     mechanism(host)?.step(&[])?;
     Ok(())
 }
 
-/// What the server says to a token.
+/// The server's answer to a token.
 struct GssInitReply {
     handle: Vec<u8>,
     major: u32,
@@ -363,7 +367,7 @@ fn credential(gss_proc: GssProc, seq_num: u32, service: RpcGssService, handle: &
     }))
 }
 
-/// The checksum in a verifier, if there is one.
+/// Returns the checksum in a verifier, if there is one.
 fn checksum<'a>(verifier: &Verifier<'a>) -> Option<&'a [u8]> {
     match verifier {
         Verifier::Gss(GssVerifier { checksum: VerifierBody::Checksum(checksum) }) => Some(checksum.0),
@@ -380,7 +384,7 @@ mod tests {
 
     use super::*;
 
-    /// Signs with the length of a message and the sum of its bytes, and a letter for the side that signs.
+    /// Signs with the length of a message, the sum of its bytes, and a letter for the signing side.
     #[derive(Debug)]
     struct Sums(u8);
 
@@ -405,7 +409,7 @@ mod tests {
         }
     }
 
-    /// A context whose server signs with another letter.
+    /// Returns a context whose server signs with another letter.
     fn context() -> GssContext {
         GssContext::new(Box::new(Sums(b's')), b"handle".to_vec(), 4, 128)
     }
@@ -447,7 +451,7 @@ mod tests {
             let call = message.call().unwrap();
             let gss = call.cred.gss().unwrap();
             assert_eq!((gss.seq_num, gss.handle.0, gss.service), (number, &b"handle"[..], NONE));
-            // Before the verifier: flavor, length, five bytes and their fill.
+            // Before the verifier: flavor, length, five bytes and their padding.
             assert_eq!(checksum(&call.verf), Some(&sum(b'c', &out[..at - 16])[..]));
         }
     }
@@ -540,8 +544,8 @@ mod tests {
         let (mut context, mut out) = (context(), Vec::new());
         context.seal(&unsealed(NONE), &mut out).unwrap();
         let (control, seal) = context.destroy(Xid(8)).unwrap();
-        // By hand: XID, CALL, version 2 of RPC, NFS, version 4, NULL; flavor 6, 28 bytes of credential: version 1, DESTROY, the
-        // number behind that of the Call before, no protection, the handle with its fill; and the verifier.
+        // By hand: XID, CALL, RPC version 2, NFS, version 4, NULL; flavor 6, 28 bytes of credential: version 1,
+        // DESTROY, the next sequence number, no protection, the handle with its padding; and the verifier.
         let header = [8, 0, 2, 100_003, 4, 0, 6, 28, 1, 3, 2, 1, 6].map(u32::to_be_bytes).concat();
         let header = [&header[..], b"handle\0\0"].concat();
         let verifier = [&[6, 5].map(u32::to_be_bytes).concat()[..], &sum(b'c', &header), &[0; 3]].concat();
@@ -575,7 +579,7 @@ mod tests {
         let Ok(GssSetupStep::ContinueNeeded(again)) = answered(&answer(128, 1, 128)) else {
             panic!("a second turn")
         };
-        // CONTINUE_INIT has the handle that the server gave.
+        // CONTINUE_INIT has the handle from the server.
         let header = [9, 0, 2, 100_003, 3, 0, 6, 24, 1, 2, 0, 1, 4].map(u32::to_be_bytes).concat();
         assert!(again.call(Xid(9)).message().starts_with(&[&header[..], b"name"].concat()));
     }

@@ -1,6 +1,6 @@
-//! What a server offers: what was agreed on with it, its versions of NFS, their limits, and its exports.
+//! Probe of a server: the negotiated parameters, its NFS versions, their limits, and its exports.
 //!
-//! Nothing is changed on the server. A client ID and a session that are needed to ask are given back.
+//! The probe changes nothing on the server. Client IDs and sessions that it needs are destroyed afterwards.
 
 mod mount;
 mod v3;
@@ -24,62 +24,62 @@ pub use mount::{MountError, MountedExport, ProbedExports, ask as mount};
 pub use v3::Nfs3ProbeReport;
 pub use v4::{ChannelLimits, Nfs4ProbeReport, Nfs4ServerIdentity, ProbedSessionLimits};
 
-/// NULL Calls of which the time is taken.
+/// Number of NULL Calls to time.
 const NULLS: usize = 32;
-/// Connections over iWARP that are given up because the first Call on them has no Reply. Linux's siw has a race in which the
-/// server does not see what comes right behind the set-up of a connection.
+/// Maximum number of iWARP connections to abandon because the first Call on them gets no Reply. Linux's siw has a race
+/// in which the server misses data that directly follows connection setup.
 const GIVEN_UP: u32 = 1;
 
-/// What was found out about a server.
+/// The result of a probe.
 #[derive(Debug)]
 pub struct ServerProbe {
     /// The address that answered.
     pub address: SocketAddr,
-    /// What was agreed on.
+    /// The negotiated parameters.
     pub terms: TransportParams,
-    /// Credits that were asked for and granted; `None` on TCP.
+    /// The requested and granted credits; `None` on TCP.
     pub credits: Option<TransportCredits>,
-    /// Replies with which the server invalidated a handle remotely, of so many.
+    /// Number of Replies with which the server invalidated a handle remotely, and number of all Replies.
     pub invalidations: (u64, u64),
-    /// Whether the server was to be told that it may. The terms have what it was told.
+    /// `true` if remote invalidation was requested. `terms` has the negotiated result.
     pub asked_for_invalidation: bool,
-    /// Connections before this one whose first Call had no Reply, and which were given up.
+    /// Number of earlier connections that were abandoned because their first Call got no Reply.
     pub given_up: u32,
-    /// How long a NULL Call takes.
+    /// The latency of NULL Calls.
     pub null: NullCallLatency,
-    /// The versions of NFS that answer NULL, or lie in the range that the server says it has.
+    /// The versions of NFS that answer NULL, in ascending order.
     pub versions: Vec<u32>,
-    /// What was asked for and is not there: the version, and what the server has instead.
+    /// A message if the requested version is not available: the version, and those that the server has.
     pub absent: Option<String>,
-    /// NFSv3, where the server has it and it was asked for; or why it says nothing.
+    /// The results of NFSv3, if available and requested; or the reason that there are none.
     pub v3: Option<Result<Nfs3ProbeReport, String>>,
-    /// The minor versions of NFSv4 that were asked for; or why one says nothing.
+    /// The results of each requested minor version of NFSv4; or the reason that there are none.
     pub v4: Vec<(u32, Result<Nfs4ProbeReport, String>)>,
-    /// What MOUNT says is exported; or why it says nothing. `None` where NFSv3 was not asked about.
+    /// The exports according to MOUNT; or the reason that there are none. `None` if NFSv3 was not probed.
     pub exports: Option<Result<ProbedExports, String>>,
-    /// Replies of NFS that could not be read: what the server is it does not say.
+    /// Number of NFS Replies that could not be decoded.
     pub unreadable: u64,
 }
 
-/// How long NULL Calls took, one after the other.
+/// The latency of consecutive NULL Calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NullCallLatency {
-    /// How many there were.
+    /// Number of Calls.
     pub calls: usize,
-    /// The fastest.
+    /// The minimum.
     pub fastest: Duration,
-    /// The one in the middle.
+    /// The median.
     pub median: Duration,
 }
 
-/// Why nothing was found out.
+/// The reason that a probe failed.
 #[derive(Debug)]
 pub enum ProbeError {
     /// There is no connection.
     Transport(RpcTransportError),
-    /// There is one, but not the first Call gets its Reply. Where, and why.
+    /// The first Call failed: the server, and the error.
     Call(String, RpcCallError),
-    /// There were several over iWARP, and no first Call got its Reply. Where, how many, and how long each was waited for.
+    /// Over iWARP no first Call got a Reply: the server, the number of connections, and the timeout of each.
     Unanswered(String, u32, Duration),
 }
 
@@ -98,7 +98,7 @@ impl std::fmt::Display for ProbeError {
     }
 }
 
-/// What to do about a first Call that fails, where its error does not say.
+/// Returns the remedy for a failed first Call, if the error itself has none.
 fn advice(error: &RpcCallError) -> &'static str {
     match error {
         RpcCallError::Rpc(RpcReplyStatus::Accepted(AcceptStat::PROG_UNAVAIL)) => {
@@ -118,7 +118,7 @@ fn advice(error: &RpcCallError) -> &'static str {
 impl std::error::Error for ProbeError {}
 
 impl ProbeError {
-    /// Who is to blame.
+    /// Returns the party at fault.
     pub fn blame(&self) -> super::transport::TransportBlame {
         match self {
             Self::Transport(error) => error.blame(),
@@ -128,10 +128,10 @@ impl ProbeError {
     }
 }
 
-/// Asks a server what it offers.
+/// Probes a server.
 ///
 /// # Errors
-/// Where it cannot be reached, or does not speak NFS. What goes wrong later is part of what was found out.
+/// Returns an error if the server is unreachable, or does not speak NFS. Later errors are part of the result.
 pub fn probe(
     transport: &mut dyn RpcTransport,
     url: &ServerUrl,
@@ -184,15 +184,15 @@ pub fn probe(
     })
 }
 
-/// A connection on which the first Calls were answered.
+/// A connection whose first Calls were answered.
 struct ProbeConnection<'t> {
     line: RpcClient<'t>,
     address: SocketAddr,
     versions: Vec<u32>,
 }
 
-/// Connects, and asks for the versions of NFS; over iWARP on another connection where the first Call of one has no Reply. How many were
-/// given up.
+/// Connects, and queries the versions of NFS; abandons an iWARP connection whose first Call gets no Reply, and tries
+/// another. Returns the number of abandoned connections as well.
 fn stand<'t>(
     transport: &'t mut dyn RpcTransport,
     url: &ServerUrl,
@@ -207,7 +207,7 @@ fn stand<'t>(
             RpcClient::new(&mut *transport, connection, AuthSysCredential::default(), xid, wish.timeout);
         let error = match versions(&mut line) {
             Ok(versions) => {
-                // A server may remember the Replies of the XIDs before.
+                // New XIDs, as a server may cache the Replies of the earlier ones.
                 let xid = Xid(xid.0.wrapping_add(16));
                 let line =
                     RpcClient::new(transport, connection, AuthSysCredential::default(), xid, wish.timeout);
@@ -232,7 +232,7 @@ fn stand<'t>(
     }
 }
 
-/// What is said of a version that was asked for and is not there.
+/// Returns the message for a requested version that is not available.
 fn absent(
     asked: NfsVersion,
     versions: &[u32],
@@ -261,10 +261,10 @@ fn gone(url: &ServerUrl, address: SocketAddr) -> ProbeError {
     ProbeError::Transport(RpcTransportError::at(&url.host, Some(address), RpcTransportErrorKind::Reset))
 }
 
-/// Connects to the first address of the host that takes it.
+/// Connects to the first address of the host that accepts the connection.
 ///
 /// # Errors
-/// Of the last address that was tried.
+/// Returns the error of the last address.
 pub fn connect(
     transport: &mut dyn RpcTransport,
     url: &ServerUrl,
@@ -284,14 +284,14 @@ pub fn connect(
     Err(last)
 }
 
-/// Which versions of NFS there are.
+/// Returns the versions of NFS that answer NULL.
 fn versions(line: &mut RpcClient<'_>) -> Result<Vec<u32>, RpcCallError> {
     let mut found = Vec::new();
     for version in [4, 3, 2] {
         match null(line, version) {
             Ok(()) => found.push(version),
             Err(RpcCallError::Versions(low, high)) => {
-                // Servers name the lowest and the highest, and what is between may still not be there.
+                // Servers report the lowest and the highest version, but the range may have gaps.
                 if high < version && low >= version {
                     break;
                 }
@@ -308,7 +308,7 @@ fn null(line: &mut RpcClient<'_>, version: u32) -> Result<(), RpcCallError> {
     line.call(&ProcedureCall::new(Program::NFS, version, 0, 0), |_: &mut Encoder| {}, |_| Ok(()))
 }
 
-/// The time of NULL: of as many as come back within this time, of which the first counts however long it takes.
+/// Measures the latency of NULL: sequential Calls until `NULLS` are done or `most` has passed, but at least one.
 fn null_time(
     line: &mut RpcClient<'_>,
     version: u32,

@@ -1,5 +1,5 @@
-//! MOUNT, which tells the exports of NFSv3 and their first filehandles. It is asked over TCP, where the port mapper says
-//! (RFC 1833 section 3, RFC 1813 section 5).
+//! MOUNT, which lists the exports of NFSv3 and returns their root filehandles. It is queried over TCP, at the port from
+//! the port mapper (RFC 1833 section 3, RFC 1813 section 5).
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -17,35 +17,35 @@ use crate::replay::transport::tcp::TcpTransport;
 use crate::replay::transport::{ConnectOptions, ConnectTarget, RpcTransport};
 use crate::replay::url::ServerUrl;
 
-/// Bytes of a list of exports that is still read.
+/// Maximum length of an export list in bytes.
 const EXPORTS: u32 = 1 << 20;
-/// The longest results of MNT: status, filehandle, flavors.
+/// Maximum length of MNT results in bytes: status, filehandle, flavors.
 const MOUNTED: u32 = 4 + 4 + 64 + 4 + 4 * 32;
 
-/// What MOUNT says.
+/// The exports of a server according to MOUNT.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProbedExports {
-    /// Its port.
+    /// The port of MOUNT.
     pub port: u16,
-    /// Directories, each with who may mount it; nobody is named where everybody may.
+    /// Exported directories, each with its permitted groups; the groups are empty if everybody may mount it.
     pub list: Vec<(String, Vec<String>)>,
 }
 
-/// An export that was mounted.
+/// A mounted export.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MountedExport {
-    /// Its path: the one that the URL names; of `/` that of the first export, if the list of them tells one.
+    /// The path from the URL; for `/` that of the first export, if there is a list.
     pub path: String,
-    /// Its filehandle: 1 to 64 bytes. RFC 1813 section 5.2.1.
+    /// The root filehandle: 1 to 64 bytes. RFC 1813 section 5.2.1.
     pub root: Vec<u8>,
 }
 
-/// Why nothing is mounted.
+/// The reason that no export is mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MountError {
-    /// The server has refused: the path, and the status of MNT.
+    /// The server refused: the path, and the status of MNT.
     Refused(String, String),
-    /// The port mapper or MOUNT does not answer, or is not there.
+    /// The port mapper or MOUNT is unreachable or missing.
     Unreachable(String),
 }
 
@@ -61,10 +61,10 @@ impl fmt::Display for MountError {
     }
 }
 
-/// Asks for the exports, and mounts the one that the URL names; or the first of them.
+/// Queries the exports, and mounts the one from the URL, or the first one if that is `/`.
 ///
 /// # Errors
-/// Why there is no list, and why nothing is mounted.
+/// Both results have their own error: no export list, and no mounted export.
 pub fn ask(url: &ServerUrl, server: SocketAddr, wish: &ConnectOptions) -> MountProbeResults {
     let port = match url.mount_port {
         Some(port) => Ok(port),
@@ -80,7 +80,7 @@ pub fn ask(url: &ServerUrl, server: SocketAddr, wish: &ConnectOptions) -> MountP
     }
 }
 
-/// Opens a connection of TCP, and calls over it.
+/// Opens a TCP connection, and makes calls over it.
 fn over<T>(
     url: &ServerUrl,
     address: SocketAddr,
@@ -107,7 +107,7 @@ fn port_of_mount(url: &ServerUrl, server: SocketAddr, wish: &ConnectOptions) -> 
     })
 }
 
-/// The exports, and what was mounted.
+/// The exports, and the mounted export.
 pub(super) type MountProbeResults = (Result<ProbedExports, String>, Result<MountedExport, MountError>);
 
 fn exports_and_root(
@@ -139,7 +139,7 @@ fn exports_and_root(
         },
         _ => Err(MountError::Unreachable("MNT: another result".into())),
     });
-    // What is noted down as mounted is of no use to anyone; whether the server strikes it out does not matter.
+    // The server's record of the mount is of no use; a failure to remove it does not matter.
     let _ = call(line, Mount::UMNT, 0, &Args::UMNT(arguments), |_| ());
     let root = root.unwrap_or_else(|error| Err(MountError::Unreachable(format!("MNT {path}: {error}"))));
     Ok((exports, root.map(|root| MountedExport { path, root })))

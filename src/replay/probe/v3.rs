@@ -1,4 +1,4 @@
-//! The limits of a file system under NFSv3: FSINFO. RFC 1813 section 3.3.19.
+//! The limits of a file system in NFSv3: FSINFO. RFC 1813 section 3.3.19.
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::v3::{Args, Fsroot3Args, Procedure as Nfs, Results};
@@ -7,27 +7,27 @@ use nfsrdma_dissectors::xdr::Opaque;
 
 use crate::replay::rpc_client::{ProcedureCall, RpcClient};
 
-/// The longest results of FSINFO: status, attributes, limits.
+/// Maximum length of FSINFO results in bytes: status, attributes, limits.
 const FSINFO: u32 = 4 + 4 + 84 + 48;
 
-/// What a server says about a file system: the fields of FSINFO3resok, in bytes.
+/// The limits of a file system: the fields of FSINFO3resok, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nfs3ProbeReport {
-    /// The longest READ.
+    /// Maximum length of a READ.
     pub rtmax: u32,
-    /// The READ that it likes best.
+    /// Preferred length of a READ.
     pub rtpref: u32,
-    /// What a READ should be a multiple of.
+    /// Recommended multiple for READ lengths.
     pub rtmult: u32,
-    /// The longest WRITE.
+    /// Maximum length of a WRITE.
     pub wtmax: u32,
-    /// The WRITE that it likes best.
+    /// Preferred length of a WRITE.
     pub wtpref: u32,
-    /// What a WRITE should be a multiple of.
+    /// Recommended multiple for WRITE lengths.
     pub wtmult: u32,
-    /// The READDIR that it likes best.
+    /// Preferred length of a READDIR.
     pub dtpref: u32,
-    /// The longest file.
+    /// Maximum size of a file.
     pub maxfilesize: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What a minor version of NFSv4 offers: limits of the file system, the root's entries, and from 4.1 on a session's.
+//! Probe of a minor version of NFSv4: limits of the file system, root entries, and from 4.1 on session limits.
 
 use nfsrdma_dissectors::nfs::v4::{
     Args, Attribute, Attributes, Bitmap4, CallbackSecParms4, ChannelAttrs4, ClientOwner4, CompoundReply,
@@ -12,70 +12,70 @@ use nfsrdma_dissectors::xdr::{List, Opaque, Text, Void};
 use crate::replay::reply_size::ReplySize;
 use crate::replay::rpc_client::{ProcedureCall, RpcClient};
 
-/// Bytes that the Replies asked for here may have; a directory is read in parts of it.
+/// Maximum length in bytes of each part of a directory listing.
 const LISTING: u32 = 8 << 10;
-/// Entries of the root that are kept.
+/// Maximum number of root entries to return.
 const ENTRIES: usize = 1000;
-/// What is asked of a session: more than servers give, so that what they give is their own limit.
+/// Requested session limit in bytes: more than servers grant, so that the result is their own limit.
 const LARGE: u32 = 16 << 20;
 
-/// What a minor version offers.
+/// The results of a minor version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Nfs4ProbeReport {
-    /// The longest READ, in bytes; `None` where the server has no such attribute.
+    /// Maximum length of a READ in bytes; `None` if the server does not support the attribute.
     pub maxread: Option<u64>,
-    /// The longest WRITE, in bytes.
+    /// Maximum length of a WRITE in bytes.
     pub maxwrite: Option<u64>,
-    /// The longest file, in bytes.
+    /// Maximum size of a file in bytes.
     pub maxfilesize: Option<u64>,
-    /// How long state is kept for a client that says nothing, in seconds.
+    /// Lease time in seconds.
     pub lease_time: Option<u32>,
-    /// Entries of the root: names, and whether they are directories, which exports are.
+    /// Entries of the root: names, each `true` if it is a directory, like every export.
     pub root: Vec<(String, bool)>,
-    /// Whether the root has more entries than these.
+    /// `true` if the root has more entries.
     pub has_more: bool,
-    /// From 4.1 on: who the server is.
+    /// The server's identity, from 4.1 on.
     pub server: Option<Nfs4ServerIdentity>,
-    /// From 4.1 on: what it gives a session.
+    /// The session limits, from 4.1 on.
     pub session: Option<ProbedSessionLimits>,
 }
 
-/// Who a server says that it is. RFC 8881 section 18.35.
+/// The identity of a server. RFC 8881 section 18.35.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nfs4ServerIdentity {
-    /// `so_major_id`, by which two addresses of one server are known.
+    /// `so_major_id`, which is equal for all addresses of one server.
     pub owner: String,
     /// `eir_server_scope`.
     pub scope: String,
-    /// Name and domain of the implementation, where it tells.
+    /// Name and domain of the implementation, if the server reports them.
     pub implementation: Option<String>,
-    /// Names of what it is for pNFS: no part of it, metadata server, data server.
+    /// Names of the server's pNFS roles: no pNFS, metadata server, data server.
     pub roles: Vec<&'static str>,
 }
 
-/// What a server gives a session when it is asked for much. RFC 8881 section 18.36.
+/// The session limits that a server grants to a large request. RFC 8881 section 18.36.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbedSessionLimits {
-    /// For Calls of the client.
+    /// Limits of the fore channel, for Calls of the client.
     pub fore: ChannelLimits,
-    /// For Calls of the server.
+    /// Limits of the backchannel, for Calls of the server.
     pub back: ChannelLimits,
-    /// Whether its replies are kept over a restart.
+    /// `true` if its reply cache persists across restarts.
     pub is_persistent: bool,
 }
 
-/// channel_attrs4. RFC 8881 section 18.36.1.
+/// The limits of a channel: channel_attrs4. RFC 8881 section 18.36.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelLimits {
-    /// The longest Call, in bytes.
+    /// Maximum length of a Call in bytes.
     pub max_request: u32,
-    /// The longest Reply, in bytes.
+    /// Maximum length of a Reply in bytes.
     pub max_response: u32,
-    /// The longest Reply that is kept, in bytes.
+    /// Maximum length of a cached Reply in bytes.
     pub max_response_cached: u32,
-    /// Operations of a COMPOUND.
+    /// Maximum number of operations in a COMPOUND.
     pub max_operations: u32,
-    /// Slots.
+    /// Number of slots.
     pub max_requests: u32,
 }
 
@@ -91,7 +91,7 @@ impl From<&ChannelAttrs4<'_>> for ChannelLimits {
     }
 }
 
-/// A session while it is there.
+/// An open session.
 struct ProbeSession {
     clientid: u64,
     id: Sessionid4,
@@ -118,7 +118,7 @@ pub(super) fn ask(line: &mut RpcClient<'_>, minor: u32, export: &str) -> Result<
     let asked = limits(line, minor, &mut held, export, &mut found)
         .and_then(|()| read_root(line, minor, &mut held, &mut found));
     if let Some(held) = held {
-        // What is not given back ends with its lease.
+        // A failure is harmless: the state expires with its lease.
         let destroy = [Args::DESTROY_SESSION(DestroySession4Args { dsa_sessionid: held.id })];
         let _ = run(line, minor, &destroy, |_| Some(()));
         let _ = destroy_client(line, minor, held.clientid);
@@ -126,7 +126,7 @@ pub(super) fn ask(line: &mut RpcClient<'_>, minor: u32, export: &str) -> Result<
     asked.map(|()| found)
 }
 
-/// Runs operations; the first that fails is the error.
+/// Executes operations; the first failed one is the error.
 fn run<T>(
     line: &mut RpcClient<'_>,
     minor: u32,
@@ -152,7 +152,7 @@ fn run<T>(
     outcome.unwrap_or_else(|error| Err(error.to_string()))
 }
 
-/// Runs operations in the session, if there is one.
+/// Executes operations in the session, if there is one.
 fn run_in<T>(
     line: &mut RpcClient<'_>,
     minor: u32,
@@ -260,19 +260,19 @@ fn destroy_client(line: &mut RpcClient<'_>, minor: u32, clientid: u64) -> Result
     run(line, minor, &[operation], |_| Some(()))
 }
 
-/// The names on the way from the root to the export.
+/// Returns the names on the path from the root to the export.
 fn names(export: &str) -> impl Iterator<Item = &str> {
     export.split('/').filter(|name| !name.is_empty())
 }
 
-/// The way from the root to the export.
+/// Returns the operations that walk from the root to the export.
 fn walk(export: &str) -> Vec<Args<'_>> {
     let mut way = vec![Args::PUTROOTFH(Void)];
     way.extend(names(export).map(|name| Args::LOOKUP(Lookup4Args { objname: Text(name.as_bytes()) })));
     way
 }
 
-/// What is said of a way to the export that ends after `found` names, with the error of the next.
+/// Returns the error of a walk to the export whose LOOKUP fails after `found` names.
 fn ends(export: &str, found: usize, error: &str) -> String {
     let path: String = names(export).take(found + 1).flat_map(|name| ["/", name]).collect();
     let no = if error.ends_with(&Nfsstat4::NFS4ERR_NOENT.to_string()) { "no " } else { "" };
@@ -315,7 +315,7 @@ fn limits(
     }
 }
 
-/// Reads the root's entries, as many as are kept.
+/// Reads the root's entries, up to the maximum number.
 fn read_root(
     line: &mut RpcClient<'_>,
     minor: u32,

@@ -1,69 +1,69 @@
-//! What goes wrong: what, where, and what to do about it.
+//! Transport errors: the reason, the place, and the remedy.
 
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Why there is no connection, or why a transport is of no more use. `Display` gives one line without a final newline.
+/// A connection attempt that failed, or a transport that is unusable. `Display` gives one line without a final newline.
 #[derive(Debug)]
 pub struct RpcTransportError {
-    /// Where: the server as its user named it, or the local device.
+    /// The server as the user named it, or the local device.
     pub place: String,
-    /// The address that was tried, where there is one.
+    /// The address of the attempt, if there is one.
     pub address: Option<SocketAddr>,
-    /// What.
+    /// The reason.
     pub kind: RpcTransportErrorKind,
 }
 
-/// What cannot be reached, or what failed.
+/// The reason of a transport error.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RpcTransportErrorKind {
-    /// The name has no address.
+    /// The name cannot be resolved.
     Name(io::Error),
-    /// Nothing listens there.
+    /// Connection refused: no process listens on the port.
     Refused,
-    /// The server's host answers, but does not take this connection: its reason.
+    /// The server's host rejects this connection: its reason.
     Rejected(String),
-    /// No way leads there.
+    /// There is no route to the host.
     NoRoute,
     /// No answer within this time.
     Timeout(Duration),
-    /// The connection was broken off while it was set up.
+    /// The connection was reset during its setup.
     Reset,
-    /// A library that is loaded at run time is not there, or cannot be loaded: its name, and the package that has it.
+    /// A library that is loaded at run time is missing, or cannot be loaded: its name, and its package.
     Library(&'static str, &'static str),
-    /// There is no RDMA device, or none of them leads to the server.
+    /// There is no RDMA device, or none of them reaches the server.
     NoDevice,
-    /// The program may not: what.
+    /// The program lacks the permission for this operation.
     NotAllowed(&'static str),
-    /// Memory cannot be registered: how many bytes, and why.
+    /// Memory cannot be registered: its length in bytes, and the cause.
     Memory(u64, io::Error),
-    /// Another error of the operating system: what was tried.
+    /// Another error of the operating system: the operation and the cause.
     System(&'static str, io::Error),
-    /// The program was built without this transport: the feature it needs.
+    /// The program was built without this transport: the feature that it needs.
     NotBuilt(&'static str),
-    /// A Call that could not be sent: this program made it, so the fault is its own.
+    /// A Call that could not be submitted.
     Submit(SubmitError),
 }
 
-/// Who is to blame, which the exit code of the program tells.
+/// The party at fault, which determines the exit code of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransportBlame {
-    /// The server or the transport cannot be reached: exit code 4.
+    /// The server or the transport is unreachable: exit code 4.
     Unreachable,
-    /// The program itself broke a rule of the protocol: exit code 6.
+    /// The program itself violated the protocol: exit code 6.
     Own,
 }
 
 impl RpcTransportError {
-    /// An error at a server.
+    /// Creates an error of a server or device.
     pub fn at(name: &str, address: Option<SocketAddr>, kind: RpcTransportErrorKind) -> Self {
         Self { place: name.to_owned(), address, kind }
     }
 
-    /// Who is to blame.
+    /// Returns the party at fault.
     pub fn blame(&self) -> TransportBlame {
         match self.kind {
             RpcTransportErrorKind::Submit(SubmitError::Refused(SubmitRefusal::Memory)) => {
@@ -127,46 +127,47 @@ impl fmt::Display for RpcTransportErrorKind {
 
 impl std::error::Error for RpcTransportError {}
 
-/// Why a Call was not taken.
+/// The reason that a Call was not queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubmitError {
-    /// Not now.
+    /// Retry later: the resource that is exhausted.
     Busy(SubmitBusyReason),
-    /// Not ever, on this connection.
+    /// Never possible on this connection.
     Refused(SubmitRefusal),
 }
 
-/// What there is too little of. A later event makes room.
+/// An exhausted resource, which a later event frees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubmitBusyReason {
-    /// No credit is left: a Reply gives one.
+    /// No credit is left: a Reply grants one.
     Credits,
-    /// No registered memory is left: a Reply gives some back.
+    /// No registered memory is left: a Reply releases some.
     Memory,
-    /// Too much waits to be sent already.
+    /// The send queue is full.
     Queue,
 }
 
-/// Why a Call can never be sent on a connection.
+/// The reason that a Call can never be sent on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubmitRefusal {
-    /// The connection is closed, or there never was one of this number.
+    /// The connection is closed, or never existed.
     Closed,
     /// A Call in flight has this XID.
     XidInFlight,
     /// The message does not begin with the XID of the Call.
     Xid,
-    /// A payload's position is not where a payload can be: outside the message, out of order, not a multiple of four.
+    /// The position of a payload is outside the message, out of order, or not a multiple of four.
     Position,
-    /// More payloads, or more DDP-eligible results, than a Call may have.
+    /// More payloads, or more DDP-eligible results, than the maximum.
     TooMany,
-    /// The message, or one of its chunks, is longer than the transport can carry, or an answer than its inline threshold.
+    /// The message or one of its chunks exceeds the maximum of the transport, or an answer exceeds its inline
+    /// threshold.
     TooLong,
-    /// No memory can be registered for its chunks, and no Call is in flight that would give some back.
+    /// No memory can be registered for its chunks, and no Call in flight would release any.
     Memory,
     /// The stored payload is not in shared memory.
     Store,
-    /// There is no Call of the reverse direction to be answered with this XID.
+    /// No Call of the reverse direction with this XID is pending.
     NoCall,
 }
 

@@ -1,4 +1,4 @@
-//! What happens on a connection: Replies, errors, Calls of the reverse direction, and its end.
+//! Events of connections: Replies, errors, Calls of the reverse direction, and disconnects.
 
 use std::fmt;
 
@@ -9,55 +9,56 @@ use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 
 use super::{CallTag, ConnectionId, MessageForm};
 
-/// What happened next on a connection. What it borrows is given back at the next poll.
+/// An event of a connection. Data that it borrows is released by the next poll.
 #[derive(Debug)]
 // A box would allocate for each Reply.
 #[allow(clippy::large_enum_variant)]
 pub enum TransportEvent<'a> {
-    /// A Call has its Reply.
+    /// A Reply to a Call.
     Reply(TransportReply<'a>),
-    /// The server could not read the header of a Call, or could not answer it (RFC 8166 section 4.5). The Call is over.
+    /// The server could not decode the header of a Call, or could not answer it (RFC 8166 section 4.5). The Call is
+    /// complete.
     RdmaError {
-        /// Where.
+        /// The connection.
         connection: ConnectionId,
         /// The XID of the Call.
         xid: Xid,
-        /// What its sender knows it by.
+        /// The tag of the Call.
         tag: CallTag,
-        /// What the server says.
+        /// The error that the server reports.
         error: RpcRdmaError,
     },
-    /// The server calls. It is to be answered with [`answer`](super::RpcTransport::answer).
+    /// A Call from the server, to be answered with [`answer`](super::RpcTransport::answer).
     Call(ReverseCall<'a>),
-    /// The server grants another number of credits; comes before the Reply that said it.
+    /// The server grants another number of credits. Precedes the Reply with the grant.
     Credits {
-        /// Where.
+        /// The connection.
         connection: ConnectionId,
-        /// What it grants now, as it stood in its message.
+        /// The number of credits, as in the message.
         granted: u32,
     },
-    /// A message was discarded because it makes no sense. A Call that it may have been for stays in flight.
+    /// A malformed or unexpected message was discarded. A Call that it may have answered stays in flight.
     Discarded {
-        /// Where.
+        /// The connection.
         connection: ConnectionId,
-        /// The XID, as far as there was one.
+        /// The XID, if the message has one.
         xid: Option<Xid>,
-        /// Why.
+        /// The reason.
         why: DiscardReason,
     },
     /// The connection is gone, and with it the Calls in flight on it.
     Disconnected {
-        /// Which.
+        /// The connection.
         connection: ConnectionId,
-        /// Why.
+        /// The reason.
         reason: DisconnectReason,
-        /// The Calls that will have no Reply, in the order in which they were submitted.
+        /// The Calls that will get no Reply, in the order of submission.
         lost: &'a [CallTag],
     },
 }
 
 impl TransportEvent<'_> {
-    /// Where it happened.
+    /// Returns the connection of the event.
     pub fn connection(&self) -> ConnectionId {
         match self {
             Self::Reply(reply) => reply.connection,
@@ -73,17 +74,17 @@ impl TransportEvent<'_> {
 /// The Reply of a Call.
 #[derive(Clone, Debug)]
 pub struct TransportReply<'a> {
-    /// Where it came.
+    /// The connection.
     pub connection: ConnectionId,
     /// The XID.
     pub xid: Xid,
-    /// What the sender of the Call knows it by.
+    /// The tag of the Call.
     pub tag: CallTag,
-    /// The RPC message, without what came by Write chunks; from the Send, the Reply chunk, or the record.
+    /// The RPC message without the contents of Write chunks, from the Send, the Reply chunk, or the record.
     pub message: &'a [u8],
-    /// What came by Write chunks.
+    /// The contents of Write chunks.
     pub payloads: ReplyPayloads<'a>,
-    /// How the message travelled.
+    /// The form of the message.
     pub form: MessageForm,
     /// The RPC-over-RDMA header, with the chunks as the server returned them; `None` on TCP.
     pub header: Option<RpcRdmaHeader<'a>>,
@@ -92,26 +93,27 @@ pub struct TransportReply<'a> {
 }
 
 impl TransportReply<'_> {
-    /// The beginning of the message, for its decoder, which finds in it what came by Write chunks.
+    /// Returns a cursor at the beginning of the message, which also supplies the contents of Write chunks to the
+    /// decoder.
     pub fn cursor(&self) -> Cursor<'_> {
         Cursor::new(self.message).with_chunks(self.payloads.items())
     }
 }
 
-/// What came by Write chunks, in their order; an unused or an empty chunk has length 0.
+/// The contents of Write chunks, in order; an unused or empty chunk has length 0.
 #[derive(Clone, Debug, Default)]
 pub enum ReplyPayloads<'a> {
     /// The Call offered no Write chunk.
     #[default]
     None,
-    /// It offered one.
+    /// The Call offered one.
     One([ChunkItem<'a>; 1]),
-    /// It offered more.
+    /// The Call offered more than one.
     Many(Vec<ChunkItem<'a>>),
 }
 
 impl<'a> ReplyPayloads<'a> {
-    /// As the decoder takes them.
+    /// Returns the contents in the form that the decoder takes.
     pub fn items(&self) -> &[ChunkItem<'a>] {
         match self {
             Self::None => &[],
@@ -121,7 +123,7 @@ impl<'a> ReplyPayloads<'a> {
     }
 }
 
-/// The contents of Write chunks, in their order.
+/// Collects the contents of Write chunks, in order.
 impl<'a> FromIterator<&'a [u8]> for ReplyPayloads<'a> {
     fn from_iter<T: IntoIterator<Item = &'a [u8]>>(contents: T) -> Self {
         let mut items = contents.into_iter().map(|bytes| ChunkItem {
@@ -140,36 +142,37 @@ impl<'a> FromIterator<&'a [u8]> for ReplyPayloads<'a> {
 /// A Call of the reverse direction (RFC 8167; on TCP RFC 8881 section 2.10.3.1).
 #[derive(Debug)]
 pub struct ReverseCall<'a> {
-    /// Where it came.
+    /// The connection.
     pub connection: ConnectionId,
-    /// The XID; it may be that of a Call in flight the other way.
+    /// The XID; a Call in flight in the forward direction may have the same one.
     pub xid: Xid,
     /// The RPC message.
     pub message: &'a [u8],
 }
 
-/// Why a message was discarded.
+/// The reason that a message was discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiscardReason {
-    /// Shorter than the shortest header (RFC 8166 section 4.5), or than the shortest RPC message.
+    /// Shorter than the minimum header (RFC 8166 section 4.5), or than the minimum RPC message.
     Short,
-    /// The RPC-over-RDMA header cannot be read, or has no place in a Reply.
+    /// The transport header cannot be decoded, or is not valid in a Reply.
     Header,
     /// No Call in flight has this XID.
     UnknownXid,
-    /// The XID of the RPC message is not that of its RPC-over-RDMA header (RFC 8166 section 4.5.2).
+    /// The XID of the RPC message differs from that of its transport header (RFC 8166 section 4.5.2).
     Xid,
-    /// The returned chunks are not those that the Call offered: other handles or counts, or more than was offered.
+    /// The returned chunks do not match the offered ones: other handles or counts, or longer segments.
     Chunks,
-    /// A Reply chunk is said to hold the message, and none was offered.
+    /// The header says that a Reply chunk holds the message, but none was offered.
     NoReplyChunk,
-    /// A Call of the reverse direction where none is taken, beyond the credits that were granted, or with chunks, of which
-    /// the server is told by ERR_CHUNK (RFC 8167 section 5.3).
+    /// A Call of the reverse direction that is not accepted: there is no support, the granted credits are exceeded, or
+    /// it has chunks, for which the server gets ERR_CHUNK (RFC 8167 section 5.3).
     ReverseCall,
 }
 
 impl DiscardReason {
-    /// Whether no server that keeps to the protocol sends such a message. A late Reply is none.
+    /// Returns `true` if a server that complies with the protocol never sends such a message. A late Reply is no
+    /// violation.
     pub fn is_violation(self) -> bool {
         match self {
             Self::Short | Self::Header | Self::Xid | Self::Chunks | Self::NoReplyChunk => true,
@@ -192,19 +195,19 @@ impl fmt::Display for DiscardReason {
     }
 }
 
-/// What a port speaks that is no RPC.
+/// The protocol of a port that does not speak RPC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForeignProtocol {
-    /// RFC 4253 section 4.2.
+    /// SSH: RFC 4253 section 4.2.
     Ssh,
-    /// RFC 9112 section 4.
+    /// HTTP: RFC 9112 section 4.
     Http,
-    /// RFC 8446 section 5.1: an alert or a handshake.
+    /// TLS: RFC 8446 section 5.1, an alert or a handshake.
     Tls,
 }
 
 impl ForeignProtocol {
-    /// What a stream is that begins so.
+    /// Returns the protocol of a stream that begins with `bytes`, if it is a known one.
     pub(super) fn of(bytes: &[u8]) -> Option<Self> {
         match bytes {
             [b'S', b'S', b'H', b'-', ..] => Some(Self::Ssh),
@@ -225,37 +228,38 @@ impl fmt::Display for ForeignProtocol {
     }
 }
 
-/// Why a connection is gone.
+/// The reason that a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DisconnectReason {
     /// This side closed it.
     Asked,
-    /// The server closed it in order.
+    /// The server closed it in an orderly way.
     Closed,
-    /// The server, or something between, broke it off.
+    /// The server, or a device in between, reset it.
     Reset,
-    /// The server did not acknowledge any more.
+    /// The server no longer acknowledged.
     Unreachable,
-    /// The server had no receive buffer posted, more often than is borne (RNR retries exceeded).
+    /// The server had no receive buffer posted for too long (RNR retries exceeded).
     NoReceiver,
-    /// An access to a chunk was refused: a handle that is not valid, an access beyond its end (RFC 8166 section 4.5.3).
+    /// An access to a chunk was refused: an invalid handle, or an access beyond its end (RFC 8166 section 4.5.3).
     RemoteAccess,
-    /// A Send was longer than the buffer that waited for it.
+    /// A Send was longer than the posted receive buffer.
     Length,
-    /// The device of this side refused what this program asked of it: the program's own fault.
+    /// The local device rejected an operation of this program: the program's own fault.
     Own,
-    /// The device of this side is gone or reset.
+    /// The local device is gone or was reset.
     Device,
-    /// The server sent what cannot be followed any further, such as a record without end.
+    /// The server sent data that cannot be decoded any further, such as a record without end.
     Protocol,
-    /// The server announced a record of so many bytes, which are more than a record has. RFC 5531 section 11.
+    /// The server announced a fragment of this length in bytes, which exceeds the maximum of a record. RFC 5531 section
+    /// 11.
     Record(u32),
-    /// What it sent is no RPC, but this.
+    /// The port speaks this protocol instead of RPC.
     Speaks(ForeignProtocol),
 }
 
 impl DisconnectReason {
-    /// Whether the server broke the protocol, so that nothing that follows can be read.
+    /// Returns `true` if the server violated the protocol, so that the rest of the stream cannot be decoded.
     pub fn is_violation(self) -> bool {
         matches!(self, Self::Record(_) | Self::Speaks(_))
     }

@@ -1,14 +1,14 @@
-//! What carries RPC messages to a server: RDMA, TCP, or a server inside the program.
+//! Transports of RPC messages to a server: RDMA, TCP, or a server inside the program.
 //!
-//! The trait speaks of RPC messages with their DDP-eligible parts, not of packets and not of memory registrations. Whoever
-//! submits a [`TransportCall`] says what it is: the message without the data that may travel beside it, that data with its
-//! positions, and what the Reply may need. The transport makes of it what it must be there: a record on TCP; on
-//! RDMA a Send with what fits inline, Read, Write and Reply chunks, or a Long Call. What comes back is lent in an
-//! [`TransportEvent`], where it lies, until the next call of [`RpcTransport::poll`].
+//! The interface is RPC messages with their DDP-eligible items, not packets or memory registrations. A
+//! [`TransportCall`] contains the message without the DDP-eligible arguments, those arguments with their positions, and
+//! the limits of the Reply. The transport encodes it: a record on TCP; on RDMA a Send with the inline part, Read, Write
+//! and Reply chunks, or a Long Call. A [`TransportEvent`] borrows received data in place until the next call of
+//! [`RpcTransport::poll`].
 //!
-//! One value drives any number of connections, from one thread: with RDMA they share completion queue, memory and
-//! event channel, with TCP one wait. [`RpcTransport::submit`] never waits; it says what there is too little of. Nothing
-//! waits but [`RpcTransport::connect`] and [`RpcTransport::poll`].
+//! One value drives any number of connections from one thread: with RDMA they share completion queue, memory and event
+//! channel, with TCP one `poll`. [`RpcTransport::submit`] never waits; it returns the resource that is exhausted. Only
+//! [`RpcTransport::connect`] and [`RpcTransport::poll`] wait.
 //!
 //! ```no_run
 //! use std::time::{Duration, Instant};
@@ -33,17 +33,15 @@
 //! }
 //! ```
 //!
-//! # What every transport keeps to
-//! - Credits (RFC 8166 section 3.3.1, RFC 8167 section 4.1): one Call until the first Reply, then as many as the
-//!   lower of what was asked for and what was granted last. A grant of zero counts as one. Credits of the two
-//!   directions are apart.
-//! - Inline thresholds (RFC 8166 section 3.3.2, RFC 8797 section 4.2): no Send is longer.
-//! - What comes from a server is hostile: lengths, counts, chunks and XIDs are checked before they are used. A Reply
-//!   whose header is wrong is discarded (RFC 8166 section 4.5), which an event tells; its Call stays in flight.
-//! - Memory that a Call offers stays its own until its Reply has come or the connection is gone, whether or not
-//!   anyone still waits for it (RFC 8166 section 4.4.1).
-//! - No allocation for a call once the first calls have made room, and no copy of a payload but where
-//!   [`PayloadSource::Copied`] asks for one.
+//! # Invariants of all transports
+//! - Credits (RFC 8166 section 3.3.1, RFC 8167 section 4.1): one Call until the first Reply, then the lower of the
+//!   requested and the last granted number. A grant of zero counts as one. Each direction has its own credits.
+//! - Inline thresholds (RFC 8166 section 3.3.2, RFC 8797 section 4.2): no Send exceeds them.
+//! - Data from a server is hostile: lengths, counts, chunks and XIDs are checked before use. A Reply with a wrong
+//!   header is discarded (RFC 8166 section 4.5) and reported as an event; its Call stays in flight.
+//! - Memory that a Call exposes is not reused until its Reply has arrived or the connection is gone, even if nobody
+//!   waits for the Reply any more (RFC 8166 section 4.4.1).
+//! - After the first calls no call allocates, and payloads are not copied except for [`PayloadSource::Copied`].
 
 mod call;
 mod error;
@@ -79,19 +77,19 @@ pub use params::{
     TransportKind, TransportParams,
 };
 
-/// One connection of a transport. Numbers are not used again, so that what is late for a connection that is gone
-/// meets no other.
+/// The number of a connection of a transport. Numbers are not reused, so that late data for a closed connection never
+/// matches another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u32);
 
-/// Memory that a transport shares, so that payloads travel from where they lie.
+/// The number of memory that a transport shares, so that payloads are sent from it in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SharedMemoryId(pub u32);
 
-/// The transport that a URL names.
+/// Creates the transport for a URL's scheme.
 ///
 /// # Errors
-/// Where the program has none, or what it needs is not there.
+/// Returns an error if the program was built without it.
 pub fn open(carrier: UrlTransport) -> Result<Box<dyn RpcTransport>, RpcTransportError> {
     match carrier {
         UrlTransport::Tcp => Ok(Box::new(tcp::TcpTransport::new())),
@@ -104,63 +102,62 @@ pub fn open(carrier: UrlTransport) -> Result<Box<dyn RpcTransport>, RpcTransport
     }
 }
 
-/// Carries RPC messages over any number of connections to servers. See the [room](self) for how it is used.
+/// Carries RPC messages over any number of connections to servers. See the [module](self) for an example.
 pub trait RpcTransport {
-    /// Opens a connection, and waits until it stands, [`ConnectOptions::timeout`] at most. Other connections rest meanwhile;
-    /// what comes for them is kept.
+    /// Opens a connection, and waits at most [`ConnectOptions::timeout`] until it is established. Events of other
+    /// connections are queued meanwhile.
     ///
     /// # Errors
-    /// What cannot be reached, where, and what to do.
+    /// Returns an error with the server, the reason and the remedy.
     fn connect(&mut self, target: &ConnectTarget) -> Result<ConnectionId, RpcTransportError>;
 
-    /// What both sides agreed on. `None` for a connection that there never was; that of a closed one stays.
+    /// Returns the negotiated parameters. They outlive the connection; `None` if it never existed.
     fn terms(&self, connection: ConnectionId) -> Option<&TransportParams>;
 
-    /// How many Calls may be in flight, and are. `None` where nothing limits them, as on TCP, and where the connection
-    /// is closed.
+    /// Returns the credits of the forward direction. `None` if nothing limits them, as on TCP, or the connection is
+    /// closed.
     fn credits(&self, connection: ConnectionId) -> Option<TransportCredits>;
 
-    /// What was counted on the connection since it was opened.
+    /// Returns the counters of the connection since it was opened.
     fn counts(&self, connection: ConnectionId) -> Option<&TransportCounts>;
 
     /// Shares memory with all connections, present and future, so that payloads in it need no copy. It stays shared,
     /// and alive, until the transport is dropped.
     ///
     /// # Errors
-    /// Where memory cannot be registered, as when the limit of locked memory is too low.
+    /// Returns an error if memory cannot be registered, for example because the limit of locked memory is too low.
     fn share(&mut self, memory: &Arc<[u8]>) -> Result<SharedMemoryId, RpcTransportError>;
 
-    /// Takes a Call to be sent. It is on its way at the next [`poll`](Self::poll) or [`flush`](Self::flush) at the
-    /// latest; until then a transport may gather what is sent together. All that the Call borrows may be used
-    /// again when this returns.
+    /// Queues a Call. It is sent by the next [`poll`](Self::poll) or [`flush`](Self::flush) at the latest; until then a
+    /// transport may batch. Data that the Call borrows may be reused on return.
     ///
     /// # Errors
-    /// [`SubmitError::Busy`]: nothing was taken, and a later event makes room. [`SubmitError::Refused`]: this Call can
-    /// never be sent on this connection.
+    /// Returns [`SubmitError::Busy`] if nothing was queued, but a later event frees the resource, and
+    /// [`SubmitError::Refused`] if this Call can never be sent on this connection.
     fn submit(
         &mut self,
         connection: ConnectionId,
         call: &TransportCall<'_>,
     ) -> Result<SubmittedCall, SubmitError>;
 
-    /// Answers a Call of the reverse direction with a whole RPC message, without chunks (RFC 8167 section 5.2).
+    /// Answers a Call of the reverse direction with a complete RPC message, without chunks (RFC 8167 section 5.2).
     ///
     /// # Errors
-    /// As [`submit`](Self::submit).
+    /// Returns an error under the same conditions as [`submit`](Self::submit), or if no such Call is pending.
     fn answer(&mut self, connection: ConnectionId, xid: Xid, message: &[u8]) -> Result<(), SubmitError>;
 
-    /// Sends what was gathered, as far as that is possible without waiting.
+    /// Sends queued data, as far as possible without waiting.
     fn flush(&mut self);
 
-    /// Sends what was gathered, and gives what happened next on any connection. Waits for it until the deadline;
-    /// without one it looks and does not wait. What the event borrows is given back at the next call.
+    /// Sends queued data, and returns the next event of any connection. Waits for it until the deadline; without a
+    /// deadline it does not wait. Data that the event borrows is released by the next call.
     ///
     /// # Errors
-    /// When the transport as a whole is of no more use, as when its device is gone. What ends one connection is an
-    /// event.
+    /// Returns an error if the whole transport is unusable, for example because its device is gone. The end of a single
+    /// connection is an event.
     fn poll(&mut self, deadline: Option<Instant>) -> Result<Option<TransportEvent<'_>>, RpcTransportError>;
 
-    /// Closes a connection. Nothing more comes from it but one [`TransportEvent::Disconnected`], which names what was in
+    /// Closes a connection. Its only further event is one [`TransportEvent::Disconnected`], which lists the Calls in
     /// flight.
     fn disconnect(&mut self, connection: ConnectionId);
 }

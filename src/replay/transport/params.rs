@@ -1,4 +1,4 @@
-//! What is asked for when a connection is opened, and what both sides agreed on.
+//! Connection options, and the negotiated parameters.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -6,38 +6,39 @@ use std::time::Duration;
 
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 
-/// Where to connect to, and what to ask for.
+/// The server to connect to, with the options.
 #[derive(Clone, Debug)]
 pub struct ConnectTarget {
-    /// The server. A name is resolved before.
+    /// The server's address, already resolved.
     pub address: SocketAddr,
-    /// What people called it, for messages: the host of the URL.
+    /// The server's name for messages: the host of the URL.
     pub name: String,
-    /// What to ask for.
+    /// The options.
     pub wish: ConnectOptions,
 }
 
-/// What a side asks for when it connects.
+/// The options that a Requester requests on connecting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectOptions {
-    /// The longest Send that this side makes, in bytes: a multiple of 1,024 from 1,024 to 262,144 (RFC 8797 section
+    /// Maximum length of a Send from this side in bytes: a multiple of 1,024 from 1,024 to 262,144 (RFC 8797 section
     /// 4.2). Linux: 4,096.
     pub send_size: u32,
-    /// The longest Send that this side can receive, in the same numbers.
+    /// Maximum length of a Send to this side in bytes, with the same range.
     pub receive_size: u32,
-    /// Credits to ask for, 1 to 16,384: the most Calls in flight that this side will have. Linux: 128.
+    /// Number of credits to request, 1 to 16,384: the maximum number of Calls in flight. Linux: 128.
     pub credits: u32,
-    /// Credits to grant to the server for Calls of the reverse direction (RFC 8167 section 4.1). Zero: none are answered.
+    /// Number of credits to grant to the server for Calls of the reverse direction (RFC 8167 section 4.1). Zero: none
+    /// are answered.
     pub reverse_credits: u32,
-    /// Whether to announce that the server may invalidate handles remotely (RFC 8797 section 4.1). A transport that
-    /// cannot bear it does not announce it.
+    /// `true` to announce that the server may invalidate handles remotely (RFC 8797 section 4.1). A transport without
+    /// support does not announce it.
     pub remote_invalidation: bool,
-    /// Whether to tell anything in private data at all. Without, the defaults of RFC 8166 hold.
+    /// `true` to send private data at all. Without it, the defaults of RFC 8166 apply.
     pub private_data: bool,
-    /// Whether to connect from a port below 1,024, which many servers ask for; that takes rights. Where there are none,
-    /// any port is used, and the terms tell.
+    /// `true` to connect from a port below 1,024, which many servers require and which needs a privilege. Without the
+    /// privilege any port is used; see [`TransportParams::local`].
     pub reserved_port: bool,
-    /// How long `connect` may take.
+    /// Maximum duration of `connect`.
     pub timeout: Duration,
 }
 
@@ -57,7 +58,8 @@ impl Default for ConnectOptions {
 }
 
 impl ConnectOptions {
-    /// The private data that says this (RFC 8797 section 4). Sizes are rounded down to what it can say.
+    /// Returns the private data with these options (RFC 8797 section 4). Sizes are rounded down to multiples of 1,024
+    /// bytes.
     pub fn private_data(&self) -> PrivateData {
         let size = |bytes: u32| u8::try_from((bytes / 1024).clamp(1, 256) - 1).unwrap_or(u8::MAX);
         PrivateData {
@@ -69,31 +71,31 @@ impl ConnectOptions {
     }
 }
 
-/// What a connection is, and what both sides agreed on.
+/// The negotiated parameters of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransportParams {
-    /// What carries it.
+    /// The transport.
     pub kind: TransportKind,
-    /// This side's address and port, where there is one.
+    /// The local address and port, if there is one.
     pub local: Option<SocketAddr>,
-    /// The server's.
+    /// The server's address and port.
     pub peer: SocketAddr,
-    /// What RDMA adds; `None` on TCP.
+    /// The parameters of RDMA; `None` on TCP.
     pub rdma: Option<RdmaTransportParams>,
 }
 
-/// What carries a connection.
+/// The transport of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransportKind {
-    /// TCP, with records of RPC (RFC 5531 section 11).
+    /// TCP, with RPC records (RFC 5531 section 11).
     Tcp,
     /// RDMA.
     Rdma(RdmaFabric),
-    /// RDMA as it would be, inside the program.
+    /// Simulated RDMA inside the program.
     Loopback,
 }
 
-/// What carries RDMA.
+/// The fabric of RDMA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RdmaFabric {
     /// InfiniBand.
@@ -116,30 +118,30 @@ impl fmt::Display for TransportKind {
     }
 }
 
-/// What both sides agreed on for RPC-over-RDMA.
+/// The negotiated parameters of RPC-over-RDMA.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RdmaTransportParams {
     /// Name of the local device, such as `mlx5_0`.
     pub device: String,
-    /// What this side told the server; `None` where it told nothing.
+    /// The private data that this side sent, if any.
     pub sent: Option<PrivateData>,
-    /// What was found in the server's private data; `None` where it told nothing that RFC 8797 knows.
+    /// The private data of RFC 8797 that the server sent, if any.
     pub received: Option<PrivateData>,
-    /// How many bytes of private data the server's answer had. Linux's own has 8 of them, filled up to 196 on InfiniBand
-    /// and RoCE.
+    /// Length in bytes of the private data in the server's answer. Linux sends 8 bytes, padded to 196 on InfiniBand and
+    /// RoCE.
     pub received_length: usize,
-    /// The call inline threshold in bytes, RPC-over-RDMA header included (RFC 8166 section 3.3.2).
+    /// The call inline threshold in bytes, including the transport header (RFC 8166 section 3.3.2).
     pub call_inline: u32,
-    /// The reply inline threshold in bytes, RPC-over-RDMA header included.
+    /// The reply inline threshold in bytes, including the transport header.
     pub reply_inline: u32,
-    /// Whether the server may invalidate handles remotely: both sides announced it.
+    /// `true` if the server may invalidate handles remotely: both sides announced it.
     pub remote_invalidation: bool,
-    /// RDMA Reads that the server may have outstanding to this side.
+    /// Maximum number of RDMA Reads that the server may have outstanding to this side.
     pub responder_resources: u8,
 }
 
 impl RdmaTransportParams {
-    /// What follows from what both sides told each other (RFC 8797 sections 4.1, 4.2 and 5.1).
+    /// Derives the parameters from the private data of both sides (RFC 8797 sections 4.1, 4.2 and 5.1).
     pub fn agreed(sent: Option<PrivateData>, received: Option<PrivateData>) -> Self {
         let ours = sent.as_ref().unwrap_or(&PrivateData::DEFAULT);
         let theirs = received.as_ref().unwrap_or(&PrivateData::DEFAULT);
@@ -159,57 +161,57 @@ impl RdmaTransportParams {
     }
 }
 
-/// How many Calls may be in flight in the forward direction (RFC 8166 section 3.3.1).
+/// The credits of the forward direction (RFC 8166 section 3.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransportCredits {
-    /// What this side asks for.
+    /// Number of credits that this side requests.
     pub requested: u32,
-    /// What the server granted last, as it stood in its Reply; `None` before the first Reply.
+    /// Number of credits that the server granted last, as in its Reply; `None` before the first Reply.
     pub granted: Option<u32>,
-    /// Calls in flight.
+    /// Number of Calls in flight.
     pub in_flight: u32,
 }
 
 impl TransportCredits {
-    /// No Reply yet: one Call may be in flight (RFC 8166 section 3.3.3).
+    /// Returns the credits before the first Reply: one Call may be in flight (RFC 8166 section 3.3.3).
     pub fn new(requested: u32) -> Self {
         Self { requested: requested.max(1), granted: None, in_flight: 0 }
     }
 
-    /// The most Calls that may be in flight: the lower of what was asked for and granted. A grant of zero, which RFC 8166
-    /// section 3.3.1 forbids, is taken for one, as otherwise nothing could go on.
+    /// Returns the maximum number of Calls in flight: the lower of requested and granted credits. A grant of zero,
+    /// which RFC 8166 section 3.3.1 forbids, counts as one, as otherwise no Call could ever be sent.
     pub fn limit(&self) -> u32 {
         self.granted.unwrap_or(1).clamp(1, self.requested)
     }
 
-    /// How many more may be sent now. None if the server lowered its grant below what is in flight.
+    /// Returns the number of Calls that may be sent now; 0 if the server lowered its grant below the number in flight.
     pub fn left(&self) -> u32 {
         self.limit().saturating_sub(self.in_flight)
     }
 }
 
-/// What was counted on a connection.
+/// The counters of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransportCounts {
-    /// Calls that were submitted.
+    /// Number of Calls submitted.
     pub calls: u64,
-    /// Replies that were given out.
+    /// Number of Replies reported.
     pub replies: u64,
-    /// RDMA_ERROR messages that were given out.
+    /// Number of RDMA_ERROR messages reported.
     pub rdma_errors: u64,
-    /// Calls of the reverse direction that were given out.
+    /// Number of Calls of the reverse direction reported.
     pub reverse_calls: u64,
-    /// Messages that were discarded: each was an [`Event::Discarded`](super::TransportEvent::Discarded).
+    /// Number of messages discarded, each reported as [`TransportEvent::Discarded`](super::TransportEvent::Discarded).
     pub discarded: u64,
-    /// Submissions that were turned back because no credit was left.
+    /// Number of submissions rejected because no credit was left.
     pub credit_waits: u64,
-    /// Grants of zero credits, which RFC 8166 section 3.3.1 forbids.
+    /// Number of grants of zero credits, which RFC 8166 section 3.3.1 forbids.
     pub zero_grants: u64,
-    /// Replies that invalidated a handle remotely (Send With Invalidate).
+    /// Number of Replies that invalidated a handle remotely (Send With Invalidate).
     pub invalidations: u64,
-    /// Bytes that were sent, in Sends or in records.
+    /// Number of bytes sent, in Sends or in records.
     pub bytes_sent: u64,
-    /// Bytes that were received, in Sends or in records.
+    /// Number of bytes received, in Sends or in records.
     pub bytes_received: u64,
 }
 
@@ -229,8 +231,8 @@ mod tests {
         assert!(!terms.remote_invalidation);
     }
 
-    /// What a Linux server answers: 8 bytes over iWARP, and over InfiniBand and RoCE these in a private data field of the CM's full
-    /// length.
+    /// The answer of a Linux server: 8 bytes over iWARP; over InfiniBand and RoCE they are padded to the full private
+    /// data field of the CM.
     #[test]
     fn rfc8797_section_5_2_private_data_is_found_in_8_bytes_and_in_196() {
         let told = [0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3];

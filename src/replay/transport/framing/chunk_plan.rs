@@ -1,5 +1,5 @@
-//! Which form a Call takes: what goes into the Send, what into chunks, and which chunks are offered for its Reply. RFC
-//! 8166 section 3.5.
+//! The plan for the form of a Call: the parts that are sent inline and in chunks, and the chunks offered for its Reply.
+//! RFC 8166 section 3.5.
 
 use nfsrdma_dissectors::xdr::roundup;
 
@@ -9,30 +9,30 @@ use crate::replay::transport::{
     TransportCall,
 };
 
-/// The longest chunk, in bytes. NFS moves at most 4 MiB in one operation today.
+/// Maximum length of a chunk in bytes. NFS transfers at most 4 MiB in one operation today.
 const LONGEST_CHUNK: u64 = 64 << 20;
 
-/// The form of a Call. Payloads and results are bits, the first of them the lowest: there are at most
+/// The form of a Call. Payloads and results are bits, the first in the lowest; there are at most
 /// [`TransportCall::MAX_PAYLOADS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallChunkPlan {
-    /// Whether the message travels in a Position-Zero Read chunk: a Long Call.
+    /// `true` if the message is sent in a Position-Zero Read chunk: a Long Call.
     pub long: bool,
-    /// Payloads that travel in Read chunks.
+    /// Bit mask of the payloads that are sent in Read chunks.
     pub reads: u16,
-    /// Results for which Write chunks are offered.
+    /// Bit mask of the results for which Write chunks are offered.
     pub writes: u16,
-    /// Length in bytes of the Reply chunk, if one is offered.
+    /// Length of the Reply chunk in bytes, if one is offered.
     pub reply: Option<u32>,
-    /// What is to be told about it.
+    /// The summary that `submit` returns.
     pub submitted: SubmittedCall,
 }
 
 impl CallChunkPlan {
-    /// Decides on the form of a TransportCall, and holds the TransportCall to the rules of [`TransportCall`].
+    /// Checks a Call against the rules of [`TransportCall`], and plans its form.
     ///
     /// # Errors
-    /// Where the Call can never be sent under these terms.
+    /// Returns an error if the Call violates a rule, or can never be sent with these parameters.
     pub fn of(call: &TransportCall<'_>, terms: &RdmaTransportParams) -> Result<Self, SubmitRefusal> {
         check(call)?;
         let mut draft = match call.shape {
@@ -55,8 +55,8 @@ impl CallChunkPlan {
             draft.reads = mask(call.payloads.iter().map(|payload| payload.length() > 0));
         }
         if !draft.long && draft.header(call) + draft.message(call) > room {
-            // The payloads travel with the message: RFC 8166 section 3.5.3 allows Read chunks beside that of a Long Call,
-            // but Linux (7.2, and before) never fetches them, and answers that the message is cut.
+            // The payloads are sent with the message: RFC 8166 section 3.5.3 allows Read chunks in addition to that of
+            // a Long Call, but Linux (up to 7.2) never fetches them, and answers that the message is truncated.
             draft.long = true;
             draft.reads = 0;
         }
@@ -66,8 +66,9 @@ impl CallChunkPlan {
         Ok(draft.plan(call, asked))
     }
 
-    /// Length in bytes of the chunk for a result: what the Call asks for, or more where the capture offered more. 0 where the
-    /// capture offered an empty chunk: its result is wanted in the message (RFC 8166 section 4.3.2.3).
+    /// Returns the length in bytes of the Write chunk of a result: the length that the Call requests, or that in the
+    /// capture if it is larger. 0 if the capture has an empty chunk, which requests the result inline (RFC 8166 section
+    /// 4.3.2.3).
     pub fn write_length(call: &TransportCall<'_>, result: usize) -> u32 {
         let asked = call.reply.payloads.get(result).copied().unwrap_or(0);
         match captured(call).writes.get(result) {
@@ -77,18 +78,18 @@ impl CallChunkPlan {
         }
     }
 
-    /// Whether the payload of this index travels in a Read chunk.
+    /// Returns `true` if the payload with this index is sent in a Read chunk.
     pub fn is_read(&self, payload: usize) -> bool {
         bit(self.reads, payload)
     }
 
-    /// Whether a Write chunk is offered for the result of this index.
+    /// Returns `true` if a Write chunk is offered for the result with this index.
     pub fn is_written(&self, result: usize) -> bool {
         bit(self.writes, result)
     }
 }
 
-/// The form that a capture had; nothing of it without one.
+/// Returns the form in the capture; an empty form if there is none.
 pub(super) fn captured<'a>(call: &TransportCall<'a>) -> CapturedCallForm<'a> {
     match call.shape {
         RequestedCallForm::Captured(captured) => captured,
@@ -96,18 +97,18 @@ pub(super) fn captured<'a>(call: &TransportCall<'a>) -> CapturedCallForm<'a> {
     }
 }
 
-/// Segments that a capture had for the Write chunk of a result.
+/// Returns the segment lengths in the capture of a result's Write chunk.
 pub(super) fn captured_writes<'a>(call: &TransportCall<'a>, result: usize) -> &'a [u32] {
     captured(call).writes.get(result).copied().unwrap_or_default()
 }
 
-/// Segments that a capture had for the Read chunk of a payload.
+/// Returns the segment lengths in the capture of a payload's Read chunk.
 pub(super) fn captured_reads<'a>(call: &TransportCall<'a>, payload: usize) -> &'a [u32] {
     captured(call).reads.get(payload).copied().unwrap_or_default()
 }
 
-/// The results for which Write chunks are offered where the whole Reply may not fit into a Send. One that is wanted in the
-/// message has its bit, too: it stands in the Write list as an empty chunk.
+/// Returns the mask of results for which Write chunks are offered: all if the complete Reply may not fit in a Send,
+/// else none. A result that is requested inline is included, as an empty chunk of the Write list.
 fn needed_writes(call: &TransportCall<'_>, terms: &RdmaTransportParams) -> u16 {
     let results: usize = call.reply.payloads.iter().map(|length| padded(*length)).sum();
     if results == 0 || SHORTEST_HEADER + call.reply.message as usize + results <= terms.reply_inline as usize
@@ -135,10 +136,10 @@ fn bit(bits: u16, index: usize) -> bool {
     index < TransportCall::MAX_PAYLOADS && bits >> index & 1 != 0
 }
 
-/// Holds a Call to what its documentation asks for, whatever carries it.
+/// Checks a Call against the rules of [`TransportCall`] that apply to all transports.
 ///
 /// # Errors
-/// The rule that it breaks.
+/// Returns the rule that it violates.
 pub fn check(call: &TransportCall<'_>) -> Result<(), SubmitRefusal> {
     if call.message.first_chunk() != Some(&call.xid.0.to_be_bytes()) {
         return Err(SubmitRefusal::Xid);
@@ -161,7 +162,7 @@ pub fn check(call: &TransportCall<'_>) -> Result<(), SubmitRefusal> {
     if longest > LONGEST_CHUNK { Err(SubmitRefusal::TooLong) } else { Ok(()) }
 }
 
-/// How many segments a chunk of `length` bytes has, cut as a capture has it.
+/// Returns the number of segments of a chunk of `length` bytes that is divided as in a capture.
 pub(super) fn count(length: u32, lengths: &[u32]) -> u32 {
     let mut sum = 0u64;
     let before = lengths.iter().take_while(|part| {
@@ -172,7 +173,7 @@ pub(super) fn count(length: u32, lengths: &[u32]) -> u32 {
     u32::try_from(before.count().max(1)).unwrap_or(u32::MAX)
 }
 
-/// A form that is being decided on.
+/// A plan in the making. The length of the Reply chunk is a placeholder until it is computed.
 #[derive(Clone, Copy, Default, PartialEq)]
 struct CallChunkPlanDraft {
     long: bool,
@@ -182,12 +183,12 @@ struct CallChunkPlanDraft {
 }
 
 impl CallChunkPlanDraft {
-    /// The form that a capture had.
+    /// Returns the form in a capture.
     fn captured(captured: &CapturedCallForm<'_>) -> Self {
         Self {
             long: !captured.call.is_empty(),
             reads: mask(captured.reads.iter().map(|segments| !segments.is_empty())),
-            // An empty chunk keeps its place before others: chunks match results in their order (RFC 8267 section 6.4.1).
+            // An empty chunk keeps its place before others: chunks match results in order (RFC 8267 section 6.4.1).
             writes: mask((0..captured.writes.len()).map(|at| {
                 captured.writes.get(at..).unwrap_or_default().iter().any(|segments| total(segments) > 0)
             })),
@@ -195,18 +196,18 @@ impl CallChunkPlanDraft {
         }
     }
 
-    /// Segments of the Read chunks of payloads.
+    /// Returns the number of segments of the payloads' Read chunks.
     fn read_segments(&self, call: &TransportCall<'_>) -> u32 {
         let payloads = call.payloads.iter().enumerate().filter(|(index, _)| bit(self.reads, *index));
         payloads.map(|(index, payload)| count(length_of(payload.length()), captured_reads(call, index))).sum()
     }
 
-    /// Segments of the Position-Zero Read chunk.
+    /// Returns the number of segments of the Position-Zero Read chunk.
     fn call_segments(&self, call: &TransportCall<'_>) -> u32 {
         if self.long { count(length_of(self.message(call)), captured(call).call) } else { 0 }
     }
 
-    /// For each Write chunk, its segments. The chunk of a result that is wanted in the message is empty.
+    /// Returns the number of segments of each Write chunk. The chunk of a result that is requested inline has none.
     fn write_segments(&self, call: &TransportCall<'_>) -> impl Iterator<Item = u32> {
         let writes = self.writes;
         let call = *call;
@@ -220,34 +221,34 @@ impl CallChunkPlanDraft {
         self.reply.map_or(0, |length| count(length, captured(call).reply))
     }
 
-    /// Bytes that the Write list adds to a header.
+    /// Returns the number of header bytes of the Write list.
     fn write_list(&self, call: &TransportCall<'_>) -> usize {
         self.write_segments(call).map(|segments| WRITE_CHUNK + SEGMENT * segments as usize).sum()
     }
 
-    /// Bytes that the Reply chunk adds to a header.
+    /// Returns the number of header bytes of the Reply chunk.
     fn reply_chunk(&self, call: &TransportCall<'_>) -> usize {
         self.reply.map_or(0, |_| REPLY_CHUNK + SEGMENT * self.reply_segments(call) as usize)
     }
 
-    /// Bytes of the Call's header.
+    /// Returns the length of the Call's header in bytes.
     fn header(&self, call: &TransportCall<'_>) -> usize {
         let reads = (self.read_segments(call) + self.call_segments(call)) as usize * READ_SEGMENT;
         SHORTEST_HEADER + reads + self.write_list(call) + self.reply_chunk(call)
     }
 
-    /// Bytes of the Call that travel in the Send, or in the Position-Zero Read chunk of a Long Call.
+    /// Returns the number of message bytes in the Send, or in the Position-Zero Read chunk of a Long Call.
     fn message(&self, call: &TransportCall<'_>) -> usize {
         let payloads = call.payloads.iter().enumerate().filter(|(index, _)| !bit(self.reads, *index));
         call.message.len() + payloads.map(|(_, payload)| payload.padded()).sum::<usize>()
     }
 
-    /// Bytes of the Reply's header without Reply chunk.
+    /// Returns the length of the Reply's header in bytes, without a Reply chunk.
     fn reply_header(&self, call: &TransportCall<'_>) -> usize {
         SHORTEST_HEADER + self.write_list(call)
     }
 
-    /// The most bytes of the Reply's message, without what has Write chunks.
+    /// Returns the maximum length of the Reply's message in bytes, without results in Write chunks.
     fn reply_message(&self, call: &TransportCall<'_>) -> usize {
         let is_inline =
             |index: usize| !bit(self.writes, index) || CallChunkPlan::write_length(call, index) == 0;
@@ -255,13 +256,13 @@ impl CallChunkPlanDraft {
         call.reply.message as usize + results.map(|(_, length)| padded(*length)).sum::<usize>()
     }
 
-    /// The plan, and how it differs from what was asked for.
+    /// Returns the plan, with its difference from the requested form.
     fn plan(&self, call: &TransportCall<'_>, asked: Self) -> CallChunkPlan {
         let read_segments = self.read_segments(call) + self.call_segments(call);
         let captured = captured(call);
         let segments = |chunks: &[&[u32]]| chunks.iter().map(|chunk| chunk.len()).sum::<usize>();
         let write_segments = self.write_segments(call).sum();
-        // An empty chunk is written without segments.
+        // An empty chunk has no segments.
         let written: usize =
             captured.writes.iter().filter(|chunk| total(chunk) > 0).map(|chunk| chunk.len()).sum();
         let reply_segments = self.reply_segments(call);
@@ -286,7 +287,7 @@ impl CallChunkPlanDraft {
     }
 }
 
-/// Lengths were held to [`LONGEST_CHUNK`] before.
+/// Converts a length, which was checked against [`LONGEST_CHUNK`] before.
 fn length_of(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
@@ -322,7 +323,7 @@ mod tests {
     #[test]
     fn rfc8166_section_3_5_1_what_fits_travels_in_the_send() {
         let bytes = [1; 1024];
-        // 28 of the header, 100 of the message, 1,024 of the payload: 1,152.
+        // Header 28 bytes, message 100, payload 1,024: 1,152.
         let payloads = [data(100, &bytes)];
         let call = call(&MESSAGE, &payloads, ExpectedReply { message: 100, payloads: &[] });
         let plan = CallChunkPlan::of(&call, &terms(1152)).unwrap();
@@ -398,7 +399,7 @@ mod tests {
         let plan = CallChunkPlan::of(&call, &terms(4096)).unwrap();
         assert_eq!((plan.writes, plan.submitted.write_segments, plan.submitted.changed), (0b111, 2, false));
         assert_eq!([0, 1, 2].map(|at| CallChunkPlan::write_length(&call, at)), [4096, 0, 100]);
-        // What is wanted inline counts for the message: 28 of the header, 3 chunks, 100 + 1,024 + 512.
+        // A result requested inline counts as part of the message: header 28 bytes, 3 chunks, 100 + 1,024 + 512.
         let header = SHORTEST_HEADER + 3 * WRITE_CHUNK + 2 * SEGMENT;
         let fits = |inline: usize| CallChunkPlan::of(&call, &terms(inline as u32)).unwrap().reply.is_none();
         assert_eq!((fits(header + 1636), fits(header + 1632)), (true, false));

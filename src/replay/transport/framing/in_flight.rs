@@ -1,11 +1,11 @@
-//! The Calls in flight on a connection, found by their XID.
+//! The Calls in flight on a connection, by XID.
 
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
 use crate::replay::transport::{CallTag, SubmitRefusal};
 
-/// Calls in flight, each with what the transport keeps for it.
+/// The Calls in flight, each with data of the transport.
 #[derive(Debug)]
 pub struct InFlightCalls<T> {
     calls: FxHashMap<u32, InFlightCall<T>>,
@@ -26,17 +26,17 @@ impl<T> Default for InFlightCalls<T> {
 }
 
 impl<T> InFlightCalls<T> {
-    /// How many there are.
+    /// Returns the number of Calls.
     pub fn len(&self) -> usize {
         self.calls.len()
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are no Calls.
     pub fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }
 
-    /// Whether there is one with this XID.
+    /// Returns `true` if a Call with this XID is in flight.
     pub fn has(&self, xid: Xid) -> bool {
         self.calls.contains_key(&xid.0)
     }
@@ -44,7 +44,7 @@ impl<T> InFlightCalls<T> {
     /// Adds a Call.
     ///
     /// # Errors
-    /// Where one with this XID is in flight; what was to be kept is dropped.
+    /// Returns an error, and drops `kept`, if a Call with this XID is in flight.
     pub fn add(&mut self, xid: Xid, tag: CallTag, kept: T) -> Result<(), SubmitRefusal> {
         if self.has(xid) {
             return Err(SubmitRefusal::XidInFlight);
@@ -54,17 +54,17 @@ impl<T> InFlightCalls<T> {
         Ok(())
     }
 
-    /// What is kept for the Call with this XID.
+    /// Returns the data of the Call with this XID.
     pub fn get(&self, xid: Xid) -> Option<&T> {
         self.calls.get(&xid.0).map(|entry| &entry.kept)
     }
 
-    /// Takes out the Call with this XID.
+    /// Removes the Call with this XID.
     pub fn take(&mut self, xid: Xid) -> Option<(CallTag, T)> {
         self.calls.remove(&xid.0).map(|entry| (entry.tag, entry.kept))
     }
 
-    /// Takes out all, and puts their tags into `lost` in the order in which they were submitted.
+    /// Removes all Calls, and replaces the contents of `lost` with their tags in the order of submission.
     pub fn lose(&mut self, lost: &mut Vec<CallTag>) -> Vec<T> {
         let mut entries: Vec<_> = self.calls.drain().map(|(_, entry)| entry).collect();
         entries.sort_unstable_by_key(|entry| entry.number);

@@ -1,4 +1,4 @@
-//! What a received Send is: a Reply, a Call of the reverse direction, or an error.
+//! Classification of received Sends: a Reply, a Call of the reverse direction, or an error.
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::rpc::{MsgType, Xid};
@@ -8,30 +8,30 @@ use nfsrdma_dissectors::xdr::Cursor;
 use super::SHORTEST_HEADER;
 use crate::replay::transport::DiscardReason;
 
-/// A received message, sorted. Its credits are those of the direction that it belongs to.
+/// A classified message. Its credits apply to its direction.
 #[derive(Debug)]
 pub enum IncomingMessage<'a> {
-    /// A Reply; the message is empty where it came by the Reply chunk. Its chunks are not checked yet.
+    /// A Reply; the message is empty if it is in the Reply chunk. Its chunks are not checked yet.
     Reply(RpcRdmaHeader<'a>, &'a [u8]),
     /// A Call of the reverse direction, without chunks.
     Call(RpcRdmaHeader<'a>, &'a [u8]),
-    /// A Call of the reverse direction with chunks, which is not taken: [`chunks_refused`](super::chunks_refused) answers it.
+    /// A Call of the reverse direction with chunks, which is refused with [`chunks_refused`](super::chunks_refused).
     CallWithChunks(Xid),
-    /// RDMA_ERROR: what the server says about the Call with this XID. Its credit field is not believed, as it may be
-    /// meant for either direction (RFC 8167 section 4.1).
+    /// RDMA_ERROR: the server's error for the Call with this XID. Its credit field is ignored, as it may apply to
+    /// either direction (RFC 8167 section 4.1).
     Error(Xid, RpcRdmaError),
 }
 
-/// Sorts a received message.
+/// Decodes and classifies a received message.
 ///
 /// # Errors
-/// Why it must be discarded, and its XID as far as there is one. Nothing of it was believed.
+/// Returns the reason to discard it, and its XID if it has one. None of its other fields may be used.
 pub fn receive(bytes: &[u8]) -> Result<IncomingMessage<'_>, (Option<Xid>, DiscardReason)> {
     let xid = bytes.first_chunk().map(|word| Xid(u32::from_be_bytes(*word)));
     let mut cursor = Cursor::new(bytes);
     let header = match RpcRdmaHeader::decode(&mut cursor, &mut NullObserver) {
         Ok(header) => header,
-        // RFC 8166 section 4.5: the XID of what is shorter cannot be trusted.
+        // RFC 8166 section 4.5: the XID of a shorter message cannot be trusted.
         Err(_) if bytes.len() < SHORTEST_HEADER => return Err((None, DiscardReason::Short)),
         Err(_) => return Err((xid, DiscardReason::Header)),
     };

@@ -1,8 +1,9 @@
-//! RPC-over-RDMA version 1 from the side of a Requester (RFC 8166), for every transport that has it: which form a Call
-//! takes, its header, and whether what comes back belongs to it.
+//! RPC-over-RDMA version 1 of a Requester (RFC 8166), for all transports that use it: the form of a Call, its header,
+//! and the check of its Reply.
 //!
-//! Nothing here knows memory or devices: a transport asks for a [`CallChunkPlan`], provides a [`ChunkRegion`] for each chunk of it, and
-//! has the header written. [`OfferedChunks`] is what it keeps until the Reply; [`receive`] reads what comes.
+//! This module has no knowledge of memory or devices: a transport requests a [`CallChunkPlan`], provides a
+//! [`ChunkRegion`] for each of its chunks, and lets [`OfferedChunks`] write the header. It keeps those until the Reply;
+//! [`receive`] decodes received messages.
 
 mod answer;
 mod chunk_plan;
@@ -16,13 +17,13 @@ pub use in_flight::InFlightCalls;
 pub use incoming_message::{IncomingMessage, receive};
 pub use offered_chunks::{ChunkRegion, ChunkRegions, OfferedChunks, ReturnedChunkLengths};
 
-/// Bytes of a header without chunks: four fixed words, and three that say that no list is there. RFC 8166 section 4.5.
+/// Length in bytes of a header without chunks: four fixed words, and three for the empty lists. RFC 8166 section 4.5.
 pub const SHORTEST_HEADER: usize = 28;
-/// Bytes that each segment of a Read chunk adds: a word that says that it is there, its Position, and the segment.
+/// Length in bytes of a Read segment in the header: a presence word, the Position, and the segment.
 const READ_SEGMENT: usize = 24;
-/// Bytes that each Write chunk adds, without its segments: a word that says that it is there, and a count.
+/// Length in bytes of a Write chunk in the header without its segments: a presence word, and a count.
 const WRITE_CHUNK: usize = 8;
-/// Bytes that the Reply chunk adds, without its segments: a count.
+/// Length in bytes of the Reply chunk in the header without its segments: a count.
 const REPLY_CHUNK: usize = 4;
-/// Bytes of a segment without Position.
+/// Length in bytes of a segment without Position.
 const SEGMENT: usize = 16;

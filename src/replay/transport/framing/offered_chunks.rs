@@ -1,4 +1,4 @@
-//! What a Call offers: its chunks in memory, as its header says them, and as the Reply's header must say them again.
+//! The chunks that a Call offers, as encoded in its header, and as the Reply's header must repeat them.
 
 use nfsrdma_dissectors::rdma::Handle;
 use nfsrdma_dissectors::rpcrdma::{
@@ -9,53 +9,53 @@ use nfsrdma_dissectors::xdr::{Chain, Encoder, List, Xdr};
 use super::chunk_plan::{CallChunkPlan, captured, captured_reads, captured_writes};
 use crate::replay::transport::{DiscardReason, TransportCall};
 
-/// Memory that a chunk exposes, in one piece; segments are cut from it one after the other.
+/// Contiguous memory of a chunk, which is divided into consecutive segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChunkRegion {
-    /// Names the memory.
+    /// The handle of the memory.
     pub handle: Handle,
-    /// Where the chunk begins in it.
+    /// Offset of the chunk in it.
     pub offset: u64,
-    /// Bytes of the chunk.
+    /// Length of the chunk in bytes.
     pub length: u32,
 }
 
-/// Memory for each chunk of a [`CallChunkPlan`].
+/// The memory of each chunk of a [`CallChunkPlan`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ChunkRegions<'a> {
     /// The message of a Long Call.
     pub call: Option<ChunkRegion>,
-    /// Each payload that travels in a Read chunk, in order.
+    /// The Read chunk of each payload that has one, in order.
     pub reads: &'a [ChunkRegion],
-    /// Each Write chunk, in order; of no length for a result that is wanted in the message.
+    /// Each Write chunk, in order; length 0 for a result that is requested inline.
     pub writes: &'a [ChunkRegion],
     /// The Reply chunk.
     pub reply: Option<ChunkRegion>,
 }
 
-/// The chunks of one Call, as long as it is in flight. Its room is used again for the next.
+/// The chunks of one Call while it is in flight. The allocations are reused for the next Call.
 #[derive(Clone, Debug, Default)]
 pub struct OfferedChunks {
     reads: Vec<ReadSegment>,
     /// Segments of all Write chunks and of the Reply chunk.
     targets: Vec<RdmaSegment>,
-    /// Where each Write chunk ends in `targets`; the Reply chunk has the rest.
+    /// End index of each Write chunk in `targets`; the Reply chunk has the rest.
     ends: Vec<usize>,
     has_reply: bool,
 }
 
-/// Bytes that came by each Write chunk, and by the Reply chunk.
+/// Number of bytes that the server wrote to each Write chunk, and to the Reply chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReturnedChunkLengths {
-    /// For each Write chunk that was offered, in order.
+    /// Bytes of each offered Write chunk, in order.
     pub writes: [u32; TransportCall::MAX_PAYLOADS],
-    /// The message of a Long Reply.
+    /// Bytes of the Reply chunk: the message of a Long Reply.
     pub reply: u32,
 }
 
 impl OfferedChunks {
-    /// Cuts the segments of the chunks, and writes the header of the Call (RFC 8166 section 4.3). What travels in the
-    /// Send follows it.
+    /// Divides the chunks into segments, and encodes the header of the Call (RFC 8166 section 4.3). The inline message
+    /// follows it.
     pub fn write_header(
         &mut self,
         call: &TransportCall<'_>,
@@ -117,31 +117,31 @@ impl OfferedChunks {
             .encode(encoder);
     }
 
-    /// The segments of a Write chunk.
+    /// Returns the segments of a Write chunk.
     pub fn write_chunk(&self, index: usize) -> &[RdmaSegment] {
         let before = index.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
         let end = self.ends.get(index).copied().unwrap_or(before);
         self.targets.get(before..end).unwrap_or_default()
     }
 
-    /// The segments of the Reply chunk.
+    /// Returns the segments of the Reply chunk.
     pub fn reply_chunk(&self) -> &[RdmaSegment] {
         self.targets.get(self.ends.last().copied().unwrap_or(0)..).unwrap_or_default()
     }
 
-    /// How many Write chunks were offered.
+    /// Returns the number of offered Write chunks.
     pub fn write_chunks(&self) -> usize {
         self.ends.len()
     }
 
-    /// Holds the chunks in the header of a Reply to those that were offered, and says how many bytes came by each.
+    /// Checks the chunks in the header of a Reply against the offered ones, and returns their lengths.
     ///
-    /// A Responder copies every Write chunk, with the lengths that it used (RFC 8166 sections 3.4.6 and 4.3.2); chunks that it
-    /// did not use may be missing, have no segments, or have segments of length 0 (RFC 8166 section 4.3.2.2 and RFC
-    /// 8267 section 6.4.1 disagree).
+    /// A Responder copies every Write chunk, with the used lengths (RFC 8166 sections 3.4.6 and 4.3.2). Unused chunks
+    /// may be missing, have no segments, or have segments of length 0 (RFC 8166 section 4.3.2.2 and RFC 8267 section
+    /// 6.4.1 disagree).
     ///
     /// # Errors
-    /// Where the header says what was not offered, or leaves a gap in a chunk.
+    /// Returns an error if the header has a chunk that was not offered, exceeds one, or leaves a gap in one.
     pub fn check(
         &self,
         lists: &ChunkLists<'_>,
@@ -167,7 +167,7 @@ impl OfferedChunks {
     }
 }
 
-/// Cuts a region into segments of these lengths: the last takes what is left.
+/// Divides a region into segments of these lengths; the last one takes the rest.
 fn cut(region: ChunkRegion, lengths: &[u32], mut push: impl FnMut(RdmaSegment)) {
     let (mut offset, mut left) = (region.offset, region.length);
     let mut lengths = lengths.iter().peekable();
@@ -183,7 +183,7 @@ fn cut(region: ChunkRegion, lengths: &[u32], mut push: impl FnMut(RdmaSegment)) 
     }
 }
 
-/// Bytes that came by a chunk.
+/// Checks a returned chunk against the offered segments, and returns its length in bytes.
 fn check_chunk(chunk: &WriteChunk<'_>, offered: &[RdmaSegment]) -> Result<u32, DiscardReason> {
     if chunk.target.is_empty() {
         return Ok(0);
@@ -219,7 +219,7 @@ mod tests {
         ChunkRegion { handle: Handle(handle), offset: 0x1000, length }
     }
 
-    /// A Call with a payload, two results and a long Reply; its header, and what it offers.
+    /// Returns the chunks and the header of a Call with a payload, two results and a long Reply.
     fn offer() -> (OfferedChunks, Vec<u8>) {
         let payloads = [TransportPayload { position: 8, source: PayloadSource::Copied(&[7; 3000]) }];
         let captured = CapturedCallForm {
@@ -267,7 +267,7 @@ mod tests {
         RdmaSegment { handle: Handle(handle), length, offset }
     }
 
-    /// Holds returned Write chunks to the offer.
+    /// Checks returned Write chunks against the offered ones.
     fn check(
         writes: &[&[RdmaSegment]],
         reply: Option<&[RdmaSegment]>,
@@ -302,7 +302,7 @@ mod tests {
     fn what_was_not_offered_is_not_believed() {
         let second = [segment(3, 0, 0x1000)];
         for first in [
-            // More than was offered, another handle, another place, another count, a gap.
+            // Longer than offered, another handle, another offset, a gap.
             [segment(2, 2001, 0x1000), segment(2, 0, 0x1000 + 2000)],
             [segment(9, 2000, 0x1000), segment(2, 0, 0x1000 + 2000)],
             [segment(2, 2000, 0x1001), segment(2, 0, 0x1000 + 2000)],

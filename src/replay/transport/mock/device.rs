@@ -1,4 +1,4 @@
-//! Memory that is exposed to a server inside the program, with handles that are checked as an RDMA device checks them.
+//! Memory that is exposed to a server inside the program. Handles are checked as an RDMA device checks them.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use nfsrdma_dissectors::rdma::Handle;
 use crate::replay::transport::SharedMemoryId;
 use crate::replay::transport::framing::ChunkRegion;
 
-/// Registered memory that there may be, in bytes.
+/// Maximum registered memory in bytes.
 const MEMORY: u64 = 1 << 30;
-/// Where the memory of a handle begins: the same offset for all, and never 0, as addresses are.
+/// Start offset of the memory of every handle: not 0, like a real address.
 const BASE: u64 = 0x7f00_0000_0000;
 
-/// What a server may do with memory.
+/// The access that a server has to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MockMemoryAccess {
     Read,
@@ -23,12 +23,12 @@ pub(super) enum MockMemoryAccess {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MockAccessError;
 
-/// Registered memory, found by its handle: an index, and a key of 8 bits that changes with each use, as that of an R_Key
-/// does. What is late for memory that was given back finds another key.
+/// Registered memory by its handle: an index, and an 8-bit key that changes with each use, like the key of an R_Key. A
+/// late access to released memory has an old key.
 #[derive(Debug, Default)]
 pub(super) struct MockRdmaDevice {
     memory: Vec<MockRegisteredMemory>,
-    /// Memory that is free, by the length of its bytes: the powers of two.
+    /// Free memory by size class: powers of two.
     free: [Vec<u32>; 32],
     free_stored: Vec<u32>,
     stores: Vec<Arc<[u8]>>,
@@ -38,7 +38,7 @@ pub(super) struct MockRdmaDevice {
 #[derive(Debug)]
 struct MockRegisteredMemory {
     key: u8,
-    /// `None` when it is given back.
+    /// `None` if the memory is released.
     access: Option<MockMemoryAccess>,
     length: u32,
     place: MockMemoryBacking,
@@ -60,12 +60,12 @@ impl MockRdmaDevice {
         SharedMemoryId(u32::try_from(index).unwrap_or(u32::MAX))
     }
 
-    /// Bytes of shared memory.
+    /// Returns a range of shared memory.
     pub(super) fn stored(&self, store: SharedMemoryId, at: usize, length: u32) -> Option<&[u8]> {
         self.stores.get(store.0 as usize)?.get(at..at.checked_add(length as usize)?)
     }
 
-    /// Exposes own memory of this length; what it holds is what was there before. `None` when there is too much already.
+    /// Exposes own memory of `length` bytes, with its previous content. `None` if the limit is reached.
     pub(super) fn register(&mut self, length: u32, access: MockMemoryAccess) -> Option<ChunkRegion> {
         let class = length.max(64).next_power_of_two().trailing_zeros() as usize;
         let index = match self.free.get_mut(class)?.pop() {
@@ -82,7 +82,7 @@ impl MockRdmaDevice {
         self.expose(index, length, access)
     }
 
-    /// Exposes shared memory to be read.
+    /// Exposes shared memory for reading.
     pub(super) fn register_stored(
         &mut self,
         store: SharedMemoryId,
@@ -112,7 +112,7 @@ impl MockRdmaDevice {
         Some(ChunkRegion { handle: Handle(index << 8 | u32::from(memory.key)), offset: BASE, length })
     }
 
-    /// Takes back what was exposed: its handle is not valid any more.
+    /// Releases exposed memory and invalidates its handle.
     pub(super) fn release(&mut self, handle: Handle) {
         let index = handle.0 >> 8;
         let Some(memory) = self.memory.get_mut(index as usize) else { return };
@@ -129,7 +129,7 @@ impl MockRdmaDevice {
         }
     }
 
-    /// The memory of a handle, if it is valid for this access to all of this range.
+    /// Returns the memory of a handle, if it is valid for this access to the complete range.
     fn checked(
         &self,
         handle: Handle,
@@ -144,7 +144,7 @@ impl MockRdmaDevice {
         if is_valid && end <= u64::from(memory.length) { Ok(memory) } else { Err(MockAccessError) }
     }
 
-    /// RDMA Read: appends what a handle exposes.
+    /// Performs an RDMA Read: appends the exposed bytes to `to`.
     pub(super) fn read(
         &self,
         handle: Handle,
@@ -162,7 +162,7 @@ impl MockRdmaDevice {
         Ok(())
     }
 
-    /// RDMA Write: places bytes in what a handle exposes.
+    /// Performs an RDMA Write: stores bytes in exposed memory.
     pub(super) fn write(&mut self, handle: Handle, offset: u64, bytes: &[u8]) -> Result<(), MockAccessError> {
         self.checked(handle, offset, bytes.len() as u64, MockMemoryAccess::Write)?;
         let start = (offset - BASE) as usize;
@@ -175,13 +175,13 @@ impl MockRdmaDevice {
         }
     }
 
-    /// Bytes of own memory that there are, in use or not.
+    /// Returns the number of bytes of own memory, in use or free.
     #[cfg(test)]
     pub(super) fn registered(&self) -> u64 {
         self.registered
     }
 
-    /// The bytes of own memory, for its owner.
+    /// Returns the bytes of own memory, for its owner.
     pub(super) fn bytes(&self, handle: Handle) -> &[u8] {
         match self.memory.get((handle.0 >> 8) as usize) {
             Some(MockRegisteredMemory { place: MockMemoryBacking::Own(bytes), length, .. }) => {
@@ -191,7 +191,7 @@ impl MockRdmaDevice {
         }
     }
 
-    /// The same, to be filled.
+    /// Returns the bytes of own memory, for its owner to fill.
     pub(super) fn bytes_mut(&mut self, handle: Handle) -> &mut [u8] {
         match self.memory.get_mut((handle.0 >> 8) as usize) {
             Some(MockRegisteredMemory { place: MockMemoryBacking::Own(bytes), length, .. }) => {

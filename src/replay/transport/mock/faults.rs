@@ -1,54 +1,54 @@
-//! What can be made to go wrong, to see what an engine makes of it.
+//! Faults that tests can inject into the transport.
 
-/// What goes wrong with one Call.
+/// A fault of one Call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MockTransportFault {
-    /// The Reply never comes.
+    /// The Reply is never sent.
     NoReply,
-    /// The connection breaks before the server has done anything.
+    /// The connection breaks before the server executes the Call.
     BreakBefore,
-    /// The server restarts before it has done anything: it forgets its clients, and all connections break.
+    /// The server restarts before it executes the Call: it loses its client state, and all connections break.
     Restart,
-    /// The server restarts before it does anything, and connections stay, as where another takes its place.
+    /// The server restarts before it executes the Call, but connections stay, as in a failover.
     Forget,
-    /// The server forgets its sessions before it does anything, and not its clients.
+    /// The server loses its sessions before it executes the Call, but keeps its clients.
     ForgetSessions,
-    /// The connection breaks when the work is done and half of the last chunk is written.
+    /// The connection breaks after execution, with the first half of each segment written.
     BreakAfter,
-    /// RDMA_ERROR with ERR_VERS. RFC 8166 section 4.5.1.
+    /// The server answers RDMA_ERROR with ERR_VERS. RFC 8166 section 4.5.1.
     ErrVers,
-    /// RDMA_ERROR with ERR_CHUNK. RFC 8166 section 4.5.2.
+    /// The server answers RDMA_ERROR with ERR_CHUNK. RFC 8166 section 4.5.2.
     ErrChunk,
-    /// The Reply comes twice.
+    /// The Reply is sent twice.
     Twice,
-    /// The Reply waits for the next, which overtakes it.
+    /// The Reply is delayed until after the next one.
     Late,
-    /// The Reply grants so many credits, and those after it too.
+    /// This Reply and all later ones grant this number of credits.
     Credits(u32),
     /// The header of the Reply has another XID than its message.
     OtherXid,
-    /// The Reply says that more bytes came by its first Write chunk than that has room for.
+    /// The Reply reports more bytes in the first segment of its Write chunks than were offered.
     MoreThanOffered,
-    /// The Reply returns another handle than was offered.
+    /// The Reply returns another handle in the first segment of its Write chunks.
     OtherHandle,
-    /// The Reply is cut in its header.
+    /// The Send of the Reply ends within its header.
     CutHeader,
-    /// One byte of the data that came by the first Write chunk is another.
+    /// The last byte written to each segment is changed.
     OtherByte,
-    /// The RPC message of the Reply lacks its last word.
+    /// The Send of the Reply lacks its last word.
     CutMessage,
-    /// The Reply says that fewer bytes came by its first Write chunk than did.
+    /// The Reply reports one byte less in the first segment of its Write chunks than was written.
     LessThanWritten,
-    /// The Reply says that more bytes came by its last Write chunk than did, as far as it has room.
+    /// The Reply reports one byte more than was written in each segment of its Write chunks that is not full.
     MoreThanWritten,
-    /// The Reply says that data came by its first Write chunk, and none did.
+    /// The Reply reports data in its chunks that was not written.
     Unwritten,
-    /// The Reply says that nothing came by its Write chunks, and has nothing in its message either.
+    /// The Reply reports no data in its Write chunks, and has none inline either.
     NotReturned,
 }
 
 impl MockTransportFault {
-    /// Whether it is about Write chunks.
+    /// Returns `true` if the fault affects Write chunks.
     pub(super) fn is_of_chunk(self) -> bool {
         matches!(
             self,

@@ -1,9 +1,8 @@
-//! A server inside the program, over RDMA as it would be: Sends, chunks in memory with checked handles, credits, and what
-//! can go wrong.
+//! A server inside the program, over simulated RDMA: Sends, chunks in memory with checked handles, credits, and faults.
 //!
-//! It is for tests of what drives a transport, and for the cost of that: there is no network, no other thread and no
-//! clock. The server works when [`poll`](RpcTransport::poll) is called, and what will not come is known at once, so that a
-//! poll never waits.
+//! It is for tests of transport users, and for measuring their cost: there is no network, no other thread and no clock.
+//! The server runs inside [`poll`](RpcTransport::poll), and a missing event is known at once, so that a poll never
+//! waits.
 
 mod device;
 mod faults;
@@ -35,22 +34,22 @@ use server::MockServer;
 
 pub use faults::MockTransportFault;
 
-/// What the server side of a loopback connection is.
+/// Settings of the server side of a loopback connection.
 #[derive(Clone, Debug)]
 pub struct MockConnectionSettings {
-    /// The private data that it answers with; `None` for none.
+    /// The private data of the server's answer, if any.
     pub private_data: Option<PrivateData>,
-    /// Credits that it grants.
+    /// Number of credits that the server grants.
     pub credits: u32,
-    /// What the connection is said to be, for what goes by that.
+    /// The transport kind that the connection reports.
     pub kind: TransportKind,
-    /// Whether a Call that offers a Write chunk and a Reply chunk breaks the connection. RFC 8166 section 4.3 allows both, but
-    /// Linux (7.2, and before) has no place for the data of a READ in a Reply chunk, and closes.
+    /// `true` if a Call that offers both a Write chunk and a Reply chunk breaks the connection. RFC 8166 section 4.3
+    /// allows both, but Linux (up to 7.2) has no buffer for the data of a READ in a Reply chunk, and closes.
     pub refuses_both_chunks: bool,
 }
 
 impl Default for MockConnectionSettings {
-    /// As a Linux server: 4,096 bytes each way.
+    /// Returns the settings of a Linux server: 4,096 bytes each way.
     fn default() -> Self {
         let private_data = PrivateData { send_size: 3, receive_size: 3, ..PrivateData::DEFAULT };
         Self {
@@ -62,7 +61,7 @@ impl Default for MockConnectionSettings {
     }
 }
 
-/// Connections to a server inside the program. Several of them, each in a thread of its own, may share the server.
+/// Connections to a server inside the program. Several transports, each in its own thread, may share the server.
 #[derive(Debug)]
 pub struct MockTransport {
     server: Arc<Mutex<MockServer>>,
@@ -71,22 +70,22 @@ pub struct MockTransport {
     links: Vec<MockConnection>,
     turn: usize,
     lent: MockEventBuffers,
-    /// What goes wrong, by the number of the Call.
+    /// Faults by the number of the Call.
     faults: FxHashMap<u64, MockTransportFault>,
-    /// Calls that the server took.
+    /// Number of Calls that the server processed.
     served: u64,
     lost: Vec<CallTag>,
     spare_sends: Vec<Vec<u8>>,
     spare_kept: Vec<MockInFlightCall>,
 }
 
-/// What the last event borrows.
+/// The memory that the last event borrows.
 #[derive(Debug, Default)]
 struct MockEventBuffers {
     link: usize,
-    /// The Send, while it waits to be told or is told.
+    /// The received Send, until its event is released.
     send: Option<Vec<u8>>,
-    /// Whether the change of credits that it brought was told, and the Send itself was not.
+    /// `true` if the change of credits in the Send was reported, but not the Send itself.
     is_half_told: bool,
     kept: Option<MockInFlightCall>,
 }
@@ -99,7 +98,7 @@ struct MockConnection {
     counts: TransportCounts,
     reverse_credits: u32,
     flight: InFlightCalls<MockInFlightCall>,
-    /// Calls of the server that wait for their answers.
+    /// XIDs of the server's Calls that wait for an answer.
     reverse: Vec<Xid>,
     answers: Vec<Vec<u8>>,
     responder: MockResponder,
@@ -110,7 +109,7 @@ struct MockConnection {
     is_over: bool,
 }
 
-/// What is kept for a Call in flight.
+/// The chunks and memory of a Call in flight.
 #[derive(Debug, Default)]
 struct MockInFlightCall {
     offered: OfferedChunks,
@@ -121,12 +120,12 @@ struct MockInFlightCall {
 }
 
 impl MockTransport {
-    /// A transport to a server of its own.
+    /// Creates a transport to a server of its own.
     pub fn new(settings: MockConnectionSettings) -> Self {
         Self::to(Arc::new(Mutex::new(MockServer::default())), settings)
     }
 
-    /// A transport to this server.
+    /// Creates a transport to a shared server.
     pub fn to(server: Arc<Mutex<MockServer>>, settings: MockConnectionSettings) -> Self {
         Self {
             server,
@@ -143,17 +142,17 @@ impl MockTransport {
         }
     }
 
-    /// The server.
+    /// Returns the server.
     pub fn server(&self) -> &Arc<Mutex<MockServer>> {
         &self.server
     }
 
-    /// Lets something go wrong with the Call after so many more: 0 is the next that the server takes.
+    /// Injects a fault into a later Call: `after` is the number of Calls that the server processes before it.
     pub fn inject(&mut self, after: u64, fault: MockTransportFault) {
         self.faults.insert(self.served + after, fault);
     }
 
-    /// Has the server call back with this message, which begins with its XID.
+    /// Makes the server send this Call, which begins with its XID.
     pub fn call_back(&mut self, connection: ConnectionId, message: &[u8]) {
         let rdma_xid = Xid(Cursor::new(message).word().unwrap_or_default());
         let lists =
@@ -166,14 +165,14 @@ impl MockTransport {
         self.send_from_server(connection, encoder.finish().0);
     }
 
-    /// Has the server send these bytes, a header and what follows it.
+    /// Makes the server send these bytes: a transport header and a message.
     pub fn send_from_server(&mut self, connection: ConnectionId, bytes: Vec<u8>) {
         if let Some(link) = self.links.get_mut(connection.0 as usize) {
             link.from_server.push_back(bytes);
         }
     }
 
-    /// The answers that the server had to what it called, headers included, and forgets them.
+    /// Removes and returns the answers that the server received, with their headers.
     pub fn answers(&mut self, connection: ConnectionId) -> Vec<Vec<u8>> {
         self.links
             .get_mut(connection.0 as usize)
@@ -188,7 +187,7 @@ impl MockTransport {
         }
     }
 
-    /// Takes back what the last event borrowed.
+    /// Releases the memory that the last event borrowed.
     fn take_back(&mut self) {
         if let Some(send) = self.lent.send.take() {
             self.spare_sends.push(send);
@@ -198,8 +197,8 @@ impl MockTransport {
         }
     }
 
-    /// Finds the next connection with something to tell, has its server work for that if need be, and holds the Send that
-    /// tells it.
+    /// Returns the next connection with an event, lets its server process Calls if necessary, and stores the received
+    /// Send.
     fn find(&mut self) -> Option<usize> {
         let count = self.links.len();
         for step in 0..count {
@@ -227,11 +226,11 @@ impl MockTransport {
         None
     }
 
-    /// Has the server take the next Call of a connection. Whether there was one.
+    /// Lets the server process the next Call of a connection. Returns `false` if there is none.
     fn serve(&mut self, index: usize) -> bool {
         let Some(link) = self.links.get_mut(index) else { return false };
         let Some(call) = link.to_server.pop_front() else {
-            // What waited to be overtaken waits for nothing any more.
+            // No later Reply can overtake the delayed one any more.
             return match link.late.take() {
                 Some(late) => {
                     link.from_server.push_back(late);
@@ -242,7 +241,7 @@ impl MockTransport {
         };
         let fault = if self.faults.is_empty() { None } else { self.faults.remove(&self.served) };
         self.served += 1;
-        // A server that panicked in another thread is as good as one that did not.
+        // The state of a server that panicked in another thread is still usable.
         let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
         let fault = fault.or_else(|| MockResponder::lie(&call, &mut server));
         if let Some(MockTransportFault::Credits(grant)) = fault {
@@ -292,7 +291,7 @@ impl MockTransport {
 }
 
 impl MockRdmaDevice {
-    /// Holds the message of a Long Reply to begin as the Reply that its header announces.
+    /// Checks that the message of a Long Reply begins as the Reply that its header announces.
     fn check_long_reply(
         &self,
         header: &RpcRdmaHeader<'_>,
@@ -313,7 +312,7 @@ impl MockRdmaDevice {
     }
 }
 
-/// Gives memory back, and keeps the room for another Call.
+/// Releases the memory of a Call, and keeps its allocations for another Call.
 fn recycle(device: &mut MockRdmaDevice, spare: &mut Vec<MockInFlightCall>, mut kept: MockInFlightCall) {
     let regions = kept.reads.iter().chain(&kept.writes).chain(&kept.call).chain(&kept.reply);
     regions.filter(|region| region.length > 0).for_each(|region| device.release(region.handle));
@@ -324,7 +323,7 @@ fn recycle(device: &mut MockRdmaDevice, spare: &mut Vec<MockInFlightCall>, mut k
 }
 
 impl MockInFlightCall {
-    /// Registers memory for the chunks of a plan. `None` when there is none left.
+    /// Registers memory for the chunks of a plan. `None` if the limit is reached.
     fn expose(
         &mut self,
         call: &TransportCall<'_>,
@@ -366,7 +365,7 @@ impl MockInFlightCall {
     }
 }
 
-/// Appends the message with the payloads that travel in it.
+/// Appends the message with its inline payloads.
 fn put_message(
     call: &TransportCall<'_>,
     plan: &CallChunkPlan,
@@ -393,7 +392,7 @@ fn put_message(
 }
 
 impl MockTransport {
-    /// Tells what was found: the end of a connection, or the Send that is held.
+    /// Returns the event of a connection: its end, or the stored Send.
     fn tell(&mut self, index: usize) -> Option<TransportEvent<'_>> {
         let connection = ConnectionId(u32::try_from(index).unwrap_or(u32::MAX));
         let link = self.links.get_mut(index)?;

@@ -1,5 +1,5 @@
-//! The other side of RPC-over-RDMA: reads Calls with their chunks from exposed memory, has them done, and answers as RFC
-//! 8166 asks a Responder to.
+//! The Responder side of RPC-over-RDMA: reads Calls and their chunks from exposed memory, lets the server execute them,
+//! and answers as RFC 8166 requires.
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::rpc::Xid;
@@ -14,37 +14,37 @@ use super::faults::MockTransportFault;
 use super::server::{MockReply, MockServer};
 use crate::replay::transport::framing::SHORTEST_HEADER;
 
-/// Chunks of one Call that are read.
+/// Maximum number of chunks per Call.
 const CHUNKS: usize = 64;
 
-/// A Responder of one connection: its room is used again for every Call.
+/// The Responder of one connection. Its buffers are reused for every Call.
 #[derive(Debug)]
 pub(super) struct MockResponder {
-    /// The longest Reply that travels in a Send, header included.
+    /// Maximum length of a Reply in a Send in bytes, including the header.
     pub(super) reply_inline: usize,
-    /// Credits that it grants.
+    /// Number of credits that it grants.
     pub(super) grant: u32,
     refuses_both_chunks: bool,
     answer: MockReply,
     message: Vec<u8>,
     segments: Vec<RdmaSegment>,
     ends: Vec<usize>,
-    /// Whether what was to go wrong with the chunks did.
+    /// `true` unless the requested fault of the chunks had no effect.
     was_told: bool,
 }
 
-/// What becomes of a Call.
+/// The outcome of a Call.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum MockCallOutcome {
-    /// Its answer was put into the Send.
+    /// The Send contains the answer.
     Answered,
-    /// There is none.
+    /// There is no answer.
     Silent,
-    /// A chunk could not be read or written: the connection breaks.
+    /// A chunk could not be read or written, or is refused: the connection breaks.
     Broken,
 }
 
-/// Why there is no Reply.
+/// The reason that there is no Reply.
 enum MockResponderError {
     Chunk,
     Access,
@@ -70,7 +70,7 @@ impl MockResponder {
         }
     }
 
-    /// What the liar that the server is lets go wrong with a Call.
+    /// Returns the transport fault of the server's fault injector for a Call, if any.
     pub(super) fn lie(call: &[u8], server: &mut MockServer) -> Option<MockTransportFault> {
         let liar = server.liar.as_mut()?;
         let mut cursor = Cursor::new(call);
@@ -88,7 +88,7 @@ impl MockResponder {
         liar.fault(cursor.rest(), &chunks, has_write_chunk)
     }
 
-    /// Does what a Call asks for, and writes the answer's Send.
+    /// Executes a Call, and encodes the Send of the answer.
     pub(super) fn respond(
         &mut self,
         call: &[u8],
@@ -100,7 +100,7 @@ impl MockResponder {
         send.clear();
         let mut cursor = Cursor::new(call);
         let header = RpcRdmaHeader::decode(&mut cursor, &mut NullObserver);
-        // RFC 8166 section 4.5: what is shorter is discarded unread.
+        // RFC 8166 section 4.5: a shorter message is discarded.
         let Some(xid) = call.first_chunk().filter(|_| call.len() >= SHORTEST_HEADER) else {
             return MockCallOutcome::Silent;
         };
@@ -172,7 +172,7 @@ impl MockResponder {
             }
         }
         let message = if is_long { &self.message[..] } else { inline };
-        // RFC 8166 section 4.5.2: header and message have one XID.
+        // RFC 8166 section 4.5.2: header and message have the same XID.
         if message.first_chunk() != Some(&xid.0.to_be_bytes()) {
             return Err(MockResponderError::Chunk);
         }
@@ -192,7 +192,7 @@ impl MockResponder {
         done
     }
 
-    /// Puts results into Write chunks, and the message into the Send or the Reply chunk. RFC 8166 sections 3.4.6 and
+    /// Writes results to Write chunks, and the message to the Send or the Reply chunk. RFC 8166 sections 3.4.6 and
     /// 4.3.3.
     fn reply(
         &mut self,
@@ -212,7 +212,7 @@ impl MockResponder {
         let mut inline = u64::MAX;
         for (ordinal, chunk) in lists.rdma_writes.iter().enumerate() {
             let result = (0..results).find(|index| self.answer.ordinal(*index) == Some(ordinal));
-            // An empty Write chunk asks for the result in the message: section 4.3.2.3.
+            // An empty Write chunk requests the result inline: section 4.3.2.3.
             let result = result.filter(|_| chunk.length() > 0);
             match result.and_then(|index| Some((index, self.answer.data.get(index)?))) {
                 Some((index, data)) => {
@@ -311,14 +311,14 @@ impl MockResponder {
     }
 }
 
-/// Writes into the room of an earlier message.
+/// Encodes into the buffer of an earlier message.
 fn write(to: &mut Vec<u8>, encode: impl FnOnce(&mut Encoder)) {
     let mut encoder = Encoder::within(std::mem::take(to));
     encode(&mut encoder);
     *to = encoder.finish().0;
 }
 
-/// Fills a chunk from its beginning, and notes how much came into each segment.
+/// Fills a chunk from its beginning, and appends its segments with the used lengths to `returned`.
 fn fill(
     chunk: &WriteChunk<'_>,
     data: &[u8],

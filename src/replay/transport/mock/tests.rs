@@ -1,4 +1,4 @@
-//! The rules of a transport, held by the one that is inside the program; and how it takes what goes wrong.
+//! The rules of transports, checked on the mock transport, and its behaviour with faults.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use super::*;
 use crate::replay::rpc_client::{AuthSysCredential, ProcedureCall, RpcCallError, RpcClient};
 use crate::replay::transport::{CapturedCallForm, ConnectOptions, ExpectedReply, RequestedCallForm};
 
-/// Lengths at which something changes: fill, thresholds, segments, registered memory.
+/// Lengths around thresholds: padding, inline thresholds, segments, registered memory.
 const LENGTHS: [usize; 17] =
     [1, 2, 3, 4, 5, 511, 1023, 1024, 1025, 4095, 4096, 4097, 65_535, 65_537, 262_143, 1_048_573, 1_048_576];
 
@@ -31,7 +31,7 @@ fn line(transport: &mut MockTransport) -> RpcClient<'_> {
     RpcClient::new(transport, connection, AuthSysCredential::default(), Xid(1), Duration::from_secs(1))
 }
 
-/// Bytes that repeat nowhere soon.
+/// Returns bytes without short repetitions.
 fn content(length: usize) -> Vec<u8> {
     (0..length as u64).map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }
@@ -41,7 +41,7 @@ fn sattr() -> Sattr3 {
     Sattr3 { mode: None, uid: None, gid: None, size: None, atime, mtime }
 }
 
-/// A procedure of NFSv3 whose results are looked at by `read`.
+/// Calls a procedure of NFSv3 whose results `read` examines.
 fn call<T>(
     line: &mut RpcClient<'_>,
     args: &Args<'_>,
@@ -105,7 +105,7 @@ fn root(transport: &MockTransport) -> [u8; 16] {
     transport.server().lock().unwrap().root()
 }
 
-/// A NULL Call that is on its way.
+/// Submits a NULL Call.
 fn submit_null(
     transport: &mut MockTransport,
     connection: ConnectionId,
@@ -115,7 +115,7 @@ fn submit_null(
     transport.submit(connection, &TransportCall::small(Xid(xid), CallTag(xid.into()), &message, 100))
 }
 
-/// NFSv3 NULL, laid out by hand: RFC 5531 section 9.
+/// Returns an NFSv3 NULL Call, encoded by hand: RFC 5531 section 9.
 fn null(xid: u32) -> Vec<u8> {
     [xid, 0, 2, 100_003, 3, 0, 0, 0, 0, 0].iter().flat_map(|word| word.to_be_bytes()).collect()
 }
@@ -124,7 +124,7 @@ fn next(transport: &mut MockTransport) -> Option<TransportEvent<'_>> {
     transport.poll(None).unwrap()
 }
 
-/// Passes over changes of credits.
+/// Skips changes of credits.
 macro_rules! expect {
     ($transport:expr, $pattern:pat) => { expect!($transport, $pattern => {}) };
     ($transport:expr, $pattern:pat => $value:expr) => {{
@@ -207,7 +207,7 @@ fn rfc8166_section_3_5_2_data_of_every_length_goes_and_comes_whole() {
                 data,
                 "{length}"
             );
-            // A chunk that is longer than what there is comes back partly used.
+            // A chunk that is longer than the data is returned partly used.
             let more = (length as u32 + 7).min(1 << 20);
             assert_eq!(read(&mut line, &file, more, RequestedCallForm::Fitting).unwrap(), data, "{length}");
         }
@@ -248,7 +248,7 @@ fn rfc8166_section_3_4_6_a_chunk_of_several_segments_is_filled_in_their_order() 
     let writes = CapturedCallForm { writes: &[&[1, 4095, 100, 10_000]], ..CapturedCallForm::default() };
     assert_eq!(read(&mut line, &file, 12_000, RequestedCallForm::Captured(writes)).unwrap(), data);
 
-    // What is not used has the length 0 in the Reply.
+    // An unused chunk has length 0 in the Reply.
     let args = Args::READ(Read3Args { file: Opaque(&file), offset: 9_000, count: 5000 });
     let mut encoder = Encoder::new();
     encoder.raw(&null(77));
@@ -280,7 +280,7 @@ fn rfc8166_section_3_5_3_a_long_call_and_a_long_reply() {
     });
     let root = root(&transport);
     let mut line = line(&mut transport);
-    // A name and a machine that leave no room in 1,024 bytes.
+    // Long names, whose listing exceeds 1,024 bytes.
     for index in 0..40 {
         create(&mut line, &root, format!("{index:0>200}").as_bytes());
     }
@@ -314,7 +314,7 @@ enum Content {
     Other,
 }
 
-/// The text of the link in the root, as READLINK gives it by a Write chunk.
+/// Returns the text of the link in the root, from READLINK with a Write chunk.
 fn link_text(transport: &MockTransport) -> Content {
     let mut other = MockTransport::to(Arc::clone(transport.server()), MockConnectionSettings::default());
     let root = root(&other);
@@ -352,7 +352,7 @@ fn rfc8166_section_4_5_3_a_reply_chunk_that_is_too_short_ends_the_call_with_err_
         Args::READDIR(Readdir3Args { dir: Opaque(&root), cookie: 0, cookieverf: [0; 8], count: 32_768 });
     let outcome = call(&mut line, &args, &plain(1500), |_| ());
     assert!(matches!(outcome, Err(RpcCallError::RdmaError(RpcRdmaError::Chunk))), "{outcome:?}");
-    // The connection lives on.
+    // The connection stays open.
     assert!(call(&mut line, &Args::NULL(Void), &plain(0), |_| ()).is_ok());
 }
 
@@ -393,7 +393,7 @@ fn a_connection_that_breaks_in_the_middle_of_calls_names_them_in_their_order() {
             submit_null(&mut transport, connection, 9),
             Err(SubmitError::Refused(SubmitRefusal::Closed))
         );
-        // Another connection is as good as the first was.
+        // A new connection works like the first one.
         let again = transport.connect(&target(32)).unwrap();
         assert_ne!(again, connection);
         submit_null(&mut transport, again, 3).unwrap();
@@ -533,10 +533,10 @@ fn rfc8167_section_5_3_a_call_with_chunks_is_refused_with_err_chunk() {
         expect!(transport, TransportEvent::Discarded { xid: found, why, .. } => {
             assert_eq!((found, why), (Some(Xid(xid)), DiscardReason::ReverseCall));
         });
-        // RDMA_ERROR is 4, ERR_CHUNK 2: RFC 8166 section 4.1 and 4.2.2; 16 credits stand for the reverse direction.
+        // RDMA_ERROR is 4, ERR_CHUNK 2: RFC 8166 sections 4.1 and 4.2.2; 16 are the credits of the reverse direction.
         assert_eq!(transport.answers(connection), [words(&[xid, 1, 16, 4, 2])]);
     }
-    // What was refused takes no credit, and the next Call of that XID is taken.
+    // A refused Call takes no credit, and the next Call with that XID is accepted.
     transport.call_back(connection, &null(7));
     expect!(transport, TransportEvent::Call(call) => assert_eq!(call.xid, Xid(7)));
 }
@@ -614,7 +614,8 @@ fn payloads_in_shared_memory_are_fetched_where_they_lie() {
     assert!(matches!(outcome, Err(RpcCallError::Submit(SubmitError::Refused(SubmitRefusal::Store)))));
 }
 
-/// COMPOUND of NFSv4.0, laid out by hand: PUTFH, and READ of 100 bytes at each of three offsets without a lock.
+/// Returns a COMPOUND of NFSv4.0, encoded by hand: PUTFH, and READ of 100 bytes at each of three offsets without a
+/// lock.
 fn three_reads(xid: u32, file: &[u8], offsets: [u32; 3]) -> Vec<u8> {
     let mut words = vec![xid, 0, 2, 100_003, 4, 1, 0, 0, 0, 0, 0, 0, 4, 22, file.len() as u32];
     words.extend(file.chunks(4).map(|word| u32::from_be_bytes(word.try_into().unwrap())));
@@ -633,7 +634,7 @@ fn rfc8267_section_6_4_1_each_result_of_a_compound_has_its_own_write_chunk() {
     write(&mut line, &file, &content(300), RequestedCallForm::Fitting);
     let connection = transport.connect(&target(32)).unwrap();
     type Case<'c> = ([u32; 3], [&'c [u32]; 3], [u32; 3]);
-    // The second READ is beyond the end; then its chunk is empty, so that it is wanted inline.
+    // The second READ is beyond the end; in the second case its chunk is empty, so that it is requested inline.
     let cases: [Case<'_>; 2] = [
         ([0, 4000, 200], [&[100], &[100], &[60, 40]], [100, 0, 100]),
         ([0, 100, 200], [&[100], &[], &[60, 40]], [100, 0, 100]),

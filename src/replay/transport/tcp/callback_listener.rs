@@ -1,7 +1,7 @@
 //! Ports at which a server opens streams to this side, for the callbacks of NFSv4.0. RFC 7530 section 10.2.
 //!
-//! What comes there is hostile: streams of the server's own address alone are kept, of those few, each with few bytes, and what makes
-//! no record of a Call ends its stream.
+//! The peers are hostile: only streams from the server's own address are accepted, only a few, each with limited
+//! buffers, and data that is not a record of a Call closes its stream.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -16,20 +16,21 @@ use super::super::{CallTag, TransportCall};
 use super::record_reader::{TcpRecordReader, TcpRecordStatus};
 use super::send_queue::TcpSendQueue;
 
-/// Streams to one port, of which the newest stay: a server that has restarted does not end its old ones.
+/// Maximum number of streams per port. The oldest is closed first, as a restarted server does not close its old
+/// streams.
 const OF_PORT: usize = 8;
-/// Streams to all ports.
+/// Maximum number of streams of all ports.
 const STREAMS: usize = 512;
-/// Streams that are accepted between two looks at the others.
+/// Maximum number of streams accepted per port before the others are served.
 const ACCEPTED: usize = 16;
-/// The longest Call in bytes: what NFSv4.0 calls back has some hundreds.
+/// Maximum length of a Call in bytes: callbacks of NFSv4.0 have a few hundred.
 const LONGEST: u32 = 1 << 16;
-/// Bytes of answers that may wait on a stream.
+/// Maximum number of queued answer bytes per stream.
 const WAITING: u64 = 1 << 16;
-/// How long a port rests at which nothing could be accepted, as when there are too many open files.
+/// Pause of a port after a failed accept, for example because of too many open files.
 const REST: Duration = Duration::from_secs(1);
 
-/// A port that listens.
+/// A listening port.
 #[derive(Debug)]
 pub struct TcpListenPort {
     listener: TcpListener,
@@ -39,12 +40,12 @@ pub struct TcpListenPort {
 }
 
 impl TcpListenPort {
-    /// Listens at a local address, on a port that is free, for streams from one host.
+    /// Listens at a local address, on any free port, for streams from one host.
     ///
     /// # Errors
-    /// Where there is none to be had.
+    /// Returns an error if no port can be opened.
     pub fn open(mut local: SocketAddr, from: IpAddr) -> io::Result<Self> {
-        // The scope of a link-local address stays.
+        // Only the port changes, so that the scope of a link-local address stays.
         local.set_port(0);
         let listener = TcpListener::bind(local)?;
         listener.set_nonblocking(true)?;
@@ -52,18 +53,18 @@ impl TcpListenPort {
         Ok(Self { listener, from: from.to_canonical(), address, rests_until: None })
     }
 
-    /// Where it listens.
+    /// Returns the address and port on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The next stream from the host that may; others are closed at once. `None` where none waits.
+    /// Returns the next stream from the permitted host; others are closed at once. `None` if no such stream is waiting.
     fn accept(&mut self) -> Option<(TcpStream, SocketAddr)> {
         for _ in 0..ACCEPTED {
             match self.listener.accept() {
                 Ok((stream, peer)) if peer.ip().to_canonical() == self.from => {
                     if stream.set_nonblocking(true).is_ok() {
-                        // A delay of small segments is no fault.
+                        // Nagle's algorithm would only add delay.
                         let _ = stream.set_nodelay(true);
                         return Some((stream, peer));
                     }
@@ -87,7 +88,7 @@ impl TcpListenPort {
 struct TcpCallbackStream {
     stream: TcpStream,
     peer: SocketAddr,
-    /// The place of its port.
+    /// Index of its port.
     port: usize,
     number: u64,
     inbox: TcpRecordReader,
@@ -97,19 +98,19 @@ struct TcpCallbackStream {
 /// A Call on one of the streams.
 #[derive(Clone, Copy, Debug)]
 pub struct TcpCallbackCall<'a> {
-    /// The place of the port, in the order in which they were added.
+    /// Index of the port, in the order of adding.
     pub port: usize,
-    /// The stream: numbers count from 0, and are not used again.
+    /// The stream number, from 0, never reused.
     pub stream: u64,
-    /// The server's address and port there.
+    /// The server's address and port.
     pub peer: SocketAddr,
-    /// This side's.
+    /// The local address and port.
     pub local: SocketAddr,
     /// The RPC message.
     pub message: &'a [u8],
 }
 
-/// Ports, and the streams to them.
+/// The ports, and the streams to them.
 #[derive(Debug, Default)]
 pub struct TcpCallbackListener {
     ports: Vec<TcpListenPort>,
@@ -118,15 +119,16 @@ pub struct TcpCallbackListener {
 }
 
 impl TcpCallbackListener {
-    /// One port more.
+    /// Adds a port.
     pub fn add(&mut self, port: TcpListenPort) {
         self.ports.push(port);
     }
 
-    /// Waits until something came, there is room for an answer, or `wake` can be read, which it says.
+    /// Waits for a stream, for data, for space to send a queued answer, or until `wake` is readable. Returns `true` if
+    /// `wake` is.
     ///
     /// # Errors
-    /// When that is not possible.
+    /// Returns an error if polling fails.
     pub fn wait(&mut self, wake: BorrowedFd<'_>) -> io::Result<bool> {
         let now = Instant::now();
         for port in &mut self.ports {
@@ -151,7 +153,8 @@ impl TcpCallbackListener {
         Ok(waits.first().is_some_and(|wake| !wake.revents().is_empty()))
     }
 
-    /// Takes what came, has each Call answered, and sends what it can. A Call without an answer ends its stream.
+    /// Accepts streams, reads Calls, answers them with `answer`, and sends queued data. A Call without an answer closes
+    /// its stream.
     pub fn serve(&mut self, answer: &mut dyn FnMut(&TcpCallbackCall<'_>) -> Option<Vec<u8>>) {
         self.accept();
         let ports = &self.ports;
@@ -191,7 +194,7 @@ impl TcpCallbackListener {
 }
 
 impl TcpCallbackStream {
-    /// Reads once, and answers the Calls that are whole. `None` where the stream is over.
+    /// Reads once, and answers all complete Calls. `None` if the stream is to be closed.
     fn serve(
         &mut self,
         local: SocketAddr,
@@ -255,7 +258,7 @@ mod tests {
         (Ipv4Addr::LOCALHOST, 0).into()
     }
 
-    /// Answers with the message itself, until the peer has `expected` bytes, or its end.
+    /// Serves with an echo, until the peer has received `expected` bytes, or the end of the stream.
     fn echoed(listening: &mut TcpCallbackListener, peer: &mut TcpStream, expected: usize) -> Vec<u8> {
         peer.set_read_timeout(Some(TICK)).unwrap();
         let (mut bytes, mut room) = (Vec::new(), [0; 4096]);

@@ -1,4 +1,4 @@
-//! Opening a stream within a time, from a reserved port where that is wanted and allowed.
+//! Opening of streams with a timeout, from a reserved port if requested and permitted.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
@@ -13,10 +13,10 @@ use crate::replay::transport::{
     ConnectTarget, RpcTransportError, RpcTransportErrorKind, TransportKind, TransportParams,
 };
 
-/// Ports that ask for a privilege and that services seldom have, tried downwards.
+/// Reserved ports that few services use, tried downwards.
 const RESERVED: std::ops::RangeInclusive<u16> = 665..=1023;
 
-/// Opens a stream that does not block.
+/// Opens a non-blocking stream.
 pub(super) fn connect(target: &ConnectTarget) -> Result<(TcpStream, TransportParams), RpcTransportError> {
     let deadline = Instant::now() + target.wish.timeout;
     let error = |kind| RpcTransportError::at(&target.name, Some(target.address), kind);
@@ -32,7 +32,7 @@ pub(super) fn connect(target: &ConnectTarget) -> Result<(TcpStream, TransportPar
     Ok((stream, TransportParams { kind: TransportKind::Tcp, local, peer: target.address, rdma: None }))
 }
 
-/// Tries reserved ports until one is free for this server. `None` where the program may not have any.
+/// Tries reserved ports until one is free for this server. `None` if the program may not bind any, or none is free.
 fn from_reserved_port(target: &ConnectTarget, deadline: Instant) -> Option<Result<TcpStream, Errno>> {
     for port in RESERVED.rev() {
         match open(target.address, Some(port)).and_then(|socket| finish(socket, deadline)) {
@@ -44,7 +44,7 @@ fn from_reserved_port(target: &ConnectTarget, deadline: Instant) -> Option<Resul
     None
 }
 
-/// A socket whose connection is on its way.
+/// Returns a socket whose connection is being established.
 fn open(server: SocketAddr, port: Option<u16>) -> Result<OwnedFd, Errno> {
     let family = if server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -62,7 +62,7 @@ fn open(server: SocketAddr, port: Option<u16>) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Waits until the connection stands, or is refused.
+/// Waits until the connection is established, or fails.
 fn finish(socket: OwnedFd, deadline: Instant) -> Result<TcpStream, Errno> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -78,7 +78,7 @@ fn finish(socket: OwnedFd, deadline: Instant) -> Result<TcpStream, Errno> {
     Ok(TcpStream::from(socket))
 }
 
-/// What an error number of a connection attempt means to people.
+/// Returns the error for an errno of a connection attempt.
 fn kind(errno: Errno, target: &ConnectTarget) -> RpcTransportErrorKind {
     match errno {
         Errno::CONNREFUSED => RpcTransportErrorKind::Refused,

@@ -1,8 +1,8 @@
-//! TCP: records of RPC over any number of non-blocking streams. RFC 5531 section 11.
+//! TCP: RPC records over any number of non-blocking streams. RFC 5531 section 11.
 //!
-//! Nothing is reduced here: payloads travel in the record, at their positions. There are no credits; what waits to be
-//! sent is bounded. Callbacks of NFSv4.1 come on the same stream (RFC 8881 section 2.10.3.1); those of NFSv4.0 on streams that the
-//! server opens ([`callback_listener`]).
+//! No message is reduced: payloads are sent in the record, at their positions. There are no credits; the send queue is
+//! limited. Callbacks of NFSv4.1 arrive on the same stream (RFC 8881 section 2.10.3.1); those of NFSv4.0 on streams
+//! that the server opens ([`callback_listener`]).
 
 pub mod callback_listener;
 mod connect;
@@ -29,26 +29,26 @@ use super::{
 use record_reader::{TcpRecordReader, TcpRecordStatus};
 use send_queue::TcpSendQueue;
 
-/// Calls of the reverse direction that may wait for their answers.
+/// Maximum number of reverse-direction Calls that wait for an answer on one connection.
 const REVERSE_CALLS: usize = 1024;
-/// Calls in flight on one connection.
+/// Maximum number of Calls in flight on one connection.
 const CALLS: usize = 1 << 16;
 
-/// Connections over TCP.
+/// The TCP transport with its connections.
 #[derive(Debug, Default)]
 pub struct TcpTransport {
     links: Vec<TcpTransportConnection>,
     stores: Vec<Arc<[u8]>>,
-    /// Where the search for the next event goes on, so that no connection starves another.
+    /// Index at which the search for the next event continues, so that no connection starves another.
     turn: usize,
     lost: Vec<CallTag>,
 }
 
 #[derive(Debug)]
 struct TcpTransportConnection {
-    /// `None` when the end was told.
+    /// `None` after the end was reported.
     stream: Option<TcpStream>,
-    /// Why it ended, until that is told.
+    /// The reason of the end, until it is reported.
     end: Option<DisconnectReason>,
     terms: TransportParams,
     counts: TransportCounts,
@@ -58,7 +58,7 @@ struct TcpTransportConnection {
     outbox: TcpSendQueue,
 }
 
-/// An event that was found but not lent yet.
+/// An event that is found, but not yet borrowed.
 enum TcpPendingEvent {
     Reply(usize, Xid, CallTag),
     Call(usize, Xid),
@@ -67,7 +67,7 @@ enum TcpPendingEvent {
 }
 
 impl TcpTransport {
-    /// A transport without connections.
+    /// Creates a transport without connections.
     pub fn new() -> Self {
         Self::default()
     }
@@ -76,7 +76,7 @@ impl TcpTransport {
         self.links.get(connection.0 as usize)
     }
 
-    /// The next event that needs no more bytes.
+    /// Returns the next event that needs no further bytes.
     fn find(&mut self) -> Option<TcpPendingEvent> {
         let count = self.links.len();
         for step in 0..count {
@@ -89,13 +89,14 @@ impl TcpTransport {
         None
     }
 
-    /// Takes what the streams have. Whether there was anything, an end included.
+    /// Reads from the streams. Returns `true` if there was data or an end.
     fn receive(&mut self) -> bool {
         self.turn = self.turn.wrapping_add(1);
         self.links.iter_mut().fold(false, |any, link| link.receive() | any)
     }
 
-    /// Waits until a stream has something, or room for what waits to be sent. Whether time is left.
+    /// Waits until a stream is readable, or writable if data is queued for it. Returns `false` if the deadline has
+    /// passed.
     fn wait(&self, deadline: Option<Instant>) -> Result<bool, RpcTransportError> {
         let Some(left) = deadline.and_then(|deadline| deadline.checked_duration_since(Instant::now())) else {
             return Ok(false);
@@ -163,7 +164,7 @@ impl TcpTransportConnection {
         self.stream.is_some() && self.end.is_none()
     }
 
-    /// The next record sorted, or the end when all records were given out.
+    /// Returns the next record, classified, or the end after all records were reported.
     fn find(&mut self, index: usize) -> Option<TcpPendingEvent> {
         self.stream.as_ref()?;
         if self.end != Some(DisconnectReason::Asked) {
@@ -181,7 +182,7 @@ impl TcpTransportConnection {
         self.end.take().map(|reason| TcpPendingEvent::End(index, reason))
     }
 
-    /// What the record is.
+    /// Classifies the current record.
     fn sort(&mut self, index: usize) -> TcpPendingEvent {
         let mut words = Cursor::new(self.inbox.record());
         let (Ok(xid), Ok(direction)) = (words.word(), words.word()) else {
@@ -203,7 +204,7 @@ impl TcpTransportConnection {
         }
     }
 
-    /// Reads what there is, as far as there is room. Whether anything came, an end included.
+    /// Reads the available bytes, up to the free buffer space. Returns `true` if there was data or an end.
     fn receive(&mut self) -> bool {
         let Some(stream) = self.stream.as_mut().filter(|_| self.end.is_none()) else {
             return self.end.is_some();
@@ -219,19 +220,19 @@ impl TcpTransportConnection {
         true
     }
 
-    /// Sends what waits, as far as the stream takes it.
+    /// Sends queued data, as far as the stream accepts it.
     fn send(&mut self, stores: &[Arc<[u8]>]) {
         let Some(stream) = self.stream.as_mut().filter(|_| self.end.is_none()) else { return };
         match self.outbox.send(stream, stores) {
             Ok(count) => self.counts.bytes_sent += count,
-            // What the server sent before is still read: it may tell why.
+            // Data that the server sent before is still read: it may explain the error.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.outbox.clear(),
             Err(error) => self.end = Some(reason(&error)),
         }
     }
 }
 
-/// Why a stream ended.
+/// Returns the reason for an I/O error of a stream.
 fn reason(error: &io::Error) -> DisconnectReason {
     match error.kind() {
         io::ErrorKind::TimedOut | io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
@@ -338,7 +339,7 @@ impl RpcTransport for TcpTransport {
             if let Some(found) = self.find() {
                 break found;
             }
-            // Who sends without end what makes no record keeps nobody past the deadline.
+            // A server that sends bytes without a complete record cannot delay the caller past the deadline.
             let goes_on = match self.receive() {
                 true => deadline.is_some_and(|deadline| Instant::now() < deadline),
                 false => self.wait(deadline)?,
@@ -356,7 +357,7 @@ impl RpcTransport for TcpTransport {
     fn disconnect(&mut self, connection: ConnectionId) {
         let Some(link) = self.links.get_mut(connection.0 as usize) else { return };
         if let Some(stream) = &link.stream {
-            // One that is closed already needs no more closing.
+            // The stream may be closed already.
             let _ = stream.shutdown(Shutdown::Both);
             link.end = Some(DisconnectReason::Asked);
         }

@@ -1,37 +1,37 @@
-//! What was read from a stream: records, whole.
+//! Reassembly of RPC records from a stream.
 
 use std::io::{self, Read};
 use std::ops::Range;
 
 use nfsrdma_dissectors::rpc::record::{LONGEST, RecordMark};
 
-/// Room at first, in bytes; it doubles when a record needs it.
+/// Initial buffer size in bytes; doubled when a record needs it.
 const ROOM: usize = 256 << 10;
 
-/// Bytes that were read, of which the next record is put together in its place.
+/// A buffer of received bytes, in which the fragments of the next record are joined in place.
 #[derive(Debug)]
 pub(super) struct TcpRecordReader {
-    /// The longest record that is taken, in bytes.
+    /// Maximum length of a record in bytes.
     longest: usize,
     bytes: Vec<u8>,
-    /// Where the bytes end that were read.
+    /// End offset of the received bytes.
     end: usize,
-    /// Where the next record mark stands.
+    /// Offset of the next record mark.
     mark: usize,
-    /// What is there of the record whose marks were read so far.
+    /// The joined fragments of the current record.
     record: Range<usize>,
-    /// Whether that record was given out.
+    /// `true` if that record was returned.
     is_given: bool,
 }
 
-/// What comes next on a stream.
+/// The state of the stream after a search for a record.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum TcpRecordStatus {
-    /// A whole record: [`TcpRecordReader::record`].
+    /// A complete record is available: [`TcpRecordReader::record`].
     Record,
-    /// Nothing without more bytes.
+    /// More bytes are required.
     More,
-    /// A record of absurd length: nothing that follows can be read.
+    /// A record exceeds the maximum length: the rest of the stream cannot be decoded.
     Broken,
 }
 
@@ -42,18 +42,18 @@ impl Default for TcpRecordReader {
 }
 
 impl TcpRecordReader {
-    /// Takes records of at most so many bytes.
+    /// Creates a reader for records of at most `longest` bytes.
     pub(super) fn within(longest: u32) -> Self {
         let longest = longest as usize;
         Self { longest, bytes: Vec::new(), end: 0, mark: 0, record: 0..0, is_given: false }
     }
 
-    /// The record that was found last; valid until the next is looked for.
+    /// Returns the last record; valid until the next search.
     pub(super) fn record(&self) -> &[u8] {
         self.bytes.get(self.record.clone()).unwrap_or_default()
     }
 
-    /// Looks for the next whole record. Fragments of one are moved together.
+    /// Searches for the next complete record, and joins its fragments.
     pub(super) fn next(&mut self) -> TcpRecordStatus {
         if self.is_given {
             self.is_given = false;
@@ -83,12 +83,12 @@ impl TcpRecordReader {
         }
     }
 
-    /// What stands where the next record mark should.
+    /// Returns the bytes from the next record mark on.
     pub(super) fn unread(&self) -> &[u8] {
         self.bytes.get(self.mark..self.end).unwrap_or_default()
     }
 
-    /// Reads once, as much as there is room for.
+    /// Reads once, up to the free buffer space.
     pub(super) fn fill(&mut self, stream: &mut impl Read) -> io::Result<usize> {
         self.make_room();
         let count = stream.read(self.bytes.get_mut(self.end..).unwrap_or_default())?;
@@ -96,7 +96,7 @@ impl TcpRecordReader {
         Ok(count)
     }
 
-    /// Moves what is not given out to the front, and doubles the room where that is full.
+    /// Moves unreturned data to the front if the buffer is full or its data is consumed, and grows a full buffer.
     fn make_room(&mut self) {
         if self.is_given || self.record.is_empty() {
             self.record = self.mark..self.mark;
@@ -110,7 +110,7 @@ impl TcpRecordReader {
             self.end -= start;
         }
         if self.end == self.bytes.len() && self.mark > self.record.end {
-            // The marks of fragments, of which a record may have any number that are empty, take no room.
+            // Drops the marks of fragments, as a record may have any number of empty ones.
             self.bytes.copy_within(self.mark..self.end, self.record.end);
             self.end -= self.mark - self.record.end;
             self.mark = self.record.end;
@@ -125,7 +125,7 @@ impl TcpRecordReader {
 mod tests {
     use super::*;
 
-    /// Gives bytes in steps.
+    /// A reader that returns its bytes in steps.
     struct Steps<'a>(&'a [u8], usize);
 
     impl Read for Steps<'_> {

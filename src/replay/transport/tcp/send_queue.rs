@@ -1,4 +1,4 @@
-//! What waits to be sent on a stream.
+//! The queue of data to send on a stream.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Write};
@@ -10,16 +10,17 @@ use nfsrdma_dissectors::xdr::roundup;
 
 use crate::replay::transport::{PayloadSource, SharedMemoryId, TransportCall};
 
-/// Bytes that may wait. One record more is taken, so that a record of any length can be sent.
+/// Queue length in bytes at which no more Calls are accepted. The last record may exceed it, so that a record of any
+/// length can be sent.
 const FULL: u64 = 16 << 20;
-/// Pieces that go to the stream at once.
+/// Maximum number of pieces per write.
 const PIECES: usize = 64;
 
-/// Bytes that wait: those that were copied in one run, and those of shared memory where they lie.
+/// Queued bytes: copied ones in one buffer, and those in shared memory in place.
 #[derive(Debug, Default)]
 pub(super) struct TcpSendQueue {
     bytes: Vec<u8>,
-    /// How many of `bytes` were sent.
+    /// Number of bytes of `bytes` that were sent.
     sent: usize,
     pieces: VecDeque<TcpSendPiece>,
     waiting: u64,
@@ -27,7 +28,7 @@ pub(super) struct TcpSendQueue {
 
 #[derive(Clone, Copy, Debug)]
 enum TcpSendPiece {
-    /// The next bytes of the run.
+    /// The next bytes of the buffer, by their number.
     Copied(usize),
     /// Bytes of shared memory.
     Stored { store: SharedMemoryId, at: usize, length: usize },
@@ -38,7 +39,7 @@ impl TcpSendQueue {
         self.pieces.is_empty()
     }
 
-    /// Bytes that wait.
+    /// Returns the number of queued bytes.
     pub(super) fn waiting(&self) -> u64 {
         self.waiting
     }
@@ -47,14 +48,14 @@ impl TcpSendQueue {
         self.waiting >= FULL
     }
 
-    /// Drops what waits: nobody will read it.
+    /// Drops all queued data, which the peer will not read.
     pub(super) fn clear(&mut self) {
         *self = Self { bytes: std::mem::take(&mut self.bytes), ..Self::default() };
         self.bytes.clear();
     }
 
-    /// Puts a whole message into a record of one fragment, and says how long it is. The Call was held to its rules
-    /// before.
+    /// Queues a complete message as a record of one fragment, and returns its length in bytes. The Call must have
+    /// passed [`check`](crate::replay::transport::framing::check).
     pub(super) fn put_call(&mut self, call: &TransportCall<'_>) -> u32 {
         debug_assert_eq!(
             call.message.first_chunk().map(|word| Xid(u32::from_be_bytes(*word))),
@@ -95,7 +96,7 @@ impl TcpSendQueue {
         }
     }
 
-    /// Sends as much as the stream takes, and says how much.
+    /// Sends as many bytes as the stream accepts, and returns their number.
     pub(super) fn send(&mut self, stream: &mut impl Write, stores: &[Arc<[u8]>]) -> io::Result<u64> {
         let mut total = 0;
         while !self.pieces.is_empty() {
@@ -128,7 +129,7 @@ impl TcpSendQueue {
         Ok(total)
     }
 
-    /// Takes off what was sent.
+    /// Removes sent bytes from the queue.
     fn take(&mut self, mut count: usize) {
         self.waiting = self.waiting.saturating_sub(count as u64);
         while let Some(piece) = self.pieces.front_mut().filter(|_| count > 0) {
@@ -162,7 +163,7 @@ mod tests {
     use super::*;
     use crate::replay::transport::{CallTag, ExpectedReply, RequestedCallForm, TransportPayload};
 
-    /// A stream that takes a few bytes at a time.
+    /// A stream that accepts a few bytes at a time.
     struct Narrow(Vec<u8>, usize);
 
     impl Write for Narrow {

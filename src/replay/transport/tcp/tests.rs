@@ -1,4 +1,4 @@
-//! A server of a few lines in another thread, and the transport against it.
+//! The TCP transport against a minimal server in another thread.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -36,7 +36,7 @@ fn write_record(stream: &mut TcpStream, record: &[u8]) {
     stream.write_all(&[&mark.to_be_bytes(), record].concat()).unwrap();
 }
 
-/// A record that begins as a message does.
+/// Returns a record that begins like a message.
 fn message(xid: u32, direction: u32, rest: &[u8]) -> Vec<u8> {
     [&xid.to_be_bytes()[..], &direction.to_be_bytes(), rest].concat()
 }
@@ -242,14 +242,14 @@ fn a_reserved_port_is_used_where_that_is_allowed() {
     let mut tcp = TcpTransport::new();
     let connection = tcp.connect(&target).unwrap();
     let port = tcp.terms(connection).unwrap().local.unwrap().port();
-    // Only root, or who has the capability, gets one; everyone gets a connection.
+    // Only root, or a process with the capability, gets a reserved port; everyone gets a connection.
     let is_root = rustix::process::geteuid().is_root();
     assert!(port < 1024 || !is_root, "{port}");
 }
 
 #[test]
 fn bytes_that_never_make_a_record_keep_nobody_past_the_deadline() {
-    // Fragments of no bytes, of which none is the last.
+    // Empty fragments, none of which is the last.
     let target = server(|mut stream| while stream.write_all(&[0; 4096]).is_ok() {});
     let mut tcp = TcpTransport::new();
     tcp.connect(&target).unwrap();

@@ -1,4 +1,4 @@
-//! The identifier of a connection, from an address to a route: each step gives the type that the next one takes.
+//! The identifier of a connection, from an address to a route. Each step returns the type that the next one takes.
 
 use std::net::SocketAddr;
 use std::ptr::NonNull;
@@ -13,48 +13,48 @@ use super::events::{CmEvent, CmEventChannel, CmEventKind};
 use super::failure;
 use super::socket_address::{self, VerbsSocketAddress};
 
-/// An `rdma_cm_id` and the channel of its events. Destroyed when the last that needs it is gone: a queue pair, or what
-/// was made on its device.
+/// An `rdma_cm_id` and its event channel. Destroyed with its last user: a queue pair, or an object created on its
+/// device.
 #[derive(Debug)]
 pub(super) struct CmIdentifier {
     id: NonNull<ffi::rdma_cm_id>,
-    // After the identifier, which is destroyed in `drop`.
+    // Dropped after the identifier, which `drop` destroys.
     channel: CmEventChannel,
 }
 
-// SAFETY: an identifier is memory of librdmacm, which locks what it shares; nothing of it belongs to a thread.
+// SAFETY: an identifier is memory of librdmacm, which locks what it shares; none of it is bound to a thread.
 unsafe impl Send for CmIdentifier {}
-// SAFETY: as above; what is not safe from two threads at once is called by the one owner of a `CmId` or a queue pair.
+// SAFETY: as above; calls that are not thread-safe are made only by the one owner of a `CmId` or a queue pair.
 unsafe impl Sync for CmIdentifier {}
 
 impl CmIdentifier {
-    /// The identifier for calls of librdmacm; valid as long as `self`.
+    /// Returns the identifier for calls of librdmacm; valid as long as `self`.
     pub(super) fn pointer(&self) -> *mut ffi::rdma_cm_id {
         self.id.as_ptr()
     }
 
-    /// The events of this identifier.
+    /// Returns the event channel of this identifier.
     pub(super) fn channel(&self) -> &CmEventChannel {
         &self.channel
     }
 
-    /// The device that it is bound to; null before its address is resolved.
+    /// Returns the device that the identifier is bound to; null before its address is resolved.
     pub(super) fn verbs(&self) -> *mut ffi::ibv_context {
         // SAFETY: the identifier is valid, and librdmacm sets this field once, in the call that resolves the address,
-        // which has its only owner in the hand.
+        // which only the single owner makes.
         unsafe { self.id.as_ref().verbs }
     }
 
-    /// The port of the device that it is bound to.
+    /// Returns the number of the device port that the identifier is bound to.
     pub(super) fn port(&self) -> u8 {
         // SAFETY: as above.
         unsafe { self.id.as_ref().port_num }
     }
 
-    /// This side's address and port.
+    /// Returns the local address and port.
     pub(super) fn local_address(&self) -> Option<SocketAddr> {
         // SAFETY: the identifier is valid, and the address in it is a union that is large enough for every family, as
-        // a `sockaddr_storage` is one of its members.
+        // one of its members is a `sockaddr_storage`.
         unsafe { socket_address::read(&raw const self.id.as_ref().route.addr.src_addr_union.src_storage) }
     }
 }
@@ -62,22 +62,22 @@ impl CmIdentifier {
 impl Drop for CmIdentifier {
     fn drop(&mut self) {
         // SAFETY: created by `CmId::new`, destroyed once; all its events were acknowledged as they were read, and no
-        // queue pair is left on it, as each holds the identifier until its own end.
+        // queue pair uses it any more, as each owns a reference until its own end.
         unsafe { ffi::rdma_destroy_id(self.pointer()) };
     }
 }
 
-/// Nothing is known yet.
+/// Initial state: neither address nor route is resolved.
 #[derive(Debug)]
 pub(crate) struct CmIdle;
-/// A device leads to the address.
+/// The address is resolved to a device.
 #[derive(Debug)]
 pub(crate) struct CmAddressResolved;
-/// The route is known: a queue pair can be made.
+/// The route is resolved: a queue pair can be created.
 #[derive(Debug)]
 pub(crate) struct CmRouteResolved;
 
-/// An identifier in a state of its set-up: [`CmIdle`], [`CmAddressResolved`], [`CmRouteResolved`].
+/// An identifier and its setup state: [`CmIdle`], [`CmAddressResolved`] or [`CmRouteResolved`].
 #[derive(Debug)]
 pub(crate) struct CmId<S> {
     identifier: Arc<CmIdentifier>,
@@ -85,14 +85,14 @@ pub(crate) struct CmId<S> {
 }
 
 impl CmId<CmIdle> {
-    /// A new one.
+    /// Creates an identifier and its event channel.
     ///
     /// # Errors
-    /// Where there is no library, no device, or no right to use it.
+    /// Returns an error if the libraries, a device or the permission to use it are missing.
     pub(crate) fn new() -> Result<Self, RpcTransportErrorKind> {
         let channel = CmEventChannel::new()?;
         let mut id = std::ptr::null_mut();
-        // SAFETY: the channel is valid and outlives the identifier, `id` is a place for a pointer, and no context is given.
+        // SAFETY: the channel is valid and outlives the identifier, `id` points to a pointer, and no context is given.
         let result = unsafe {
             ffi::rdma_create_id(
                 channel.pointer(),
@@ -108,21 +108,21 @@ impl CmId<CmIdle> {
         Ok(Self { identifier: Arc::new(CmIdentifier { id, channel }), state: CmIdle })
     }
 
-    /// Takes a port of this side, so that the connection comes from it.
+    /// Binds the identifier to a local address, so that the connection comes from its port.
     ///
     /// # Errors
-    /// Where the port is in use, or the program may not take it.
+    /// Returns an error if the port is in use, or the program may not bind it.
     pub(crate) fn bind(&self, local: SocketAddr) -> Result<(), RpcTransportErrorKind> {
         let mut address = VerbsSocketAddress::from(local);
-        // SAFETY: the identifier is valid, and the address is as long as its family says; librdmacm copies it.
+        // SAFETY: the identifier is valid, and the address is as long as its family requires; librdmacm copies it.
         let result = unsafe { ffi::rdma_bind_addr(self.identifier.pointer(), address.pointer()) };
         if result == 0 { Ok(()) } else { Err(failure::last("binding a port")) }
     }
 
-    /// Finds the device that leads to the server, and the server's own address behind it.
+    /// Resolves the server's address to the device that reaches it, and to the server's hardware address.
     ///
     /// # Errors
-    /// Where none does, or nothing answers before the deadline.
+    /// Returns an error if no device reaches it, or nothing answers before the deadline.
     pub(crate) fn resolve_address(
         self,
         server: SocketAddr,
@@ -130,7 +130,7 @@ impl CmId<CmIdle> {
     ) -> Result<CmId<CmAddressResolved>, RpcTransportErrorKind> {
         let mut address = VerbsSocketAddress::from(server);
         let time = milliseconds(deadline);
-        // SAFETY: as in `bind`; no source is given, which lets the route decide.
+        // SAFETY: as in `bind`; no source address is given, so the routing table decides.
         let result = unsafe {
             ffi::rdma_resolve_addr(self.identifier.pointer(), std::ptr::null_mut(), address.pointer(), time)
         };
@@ -147,29 +147,29 @@ impl CmId<CmIdle> {
 }
 
 impl CmId<CmAddressResolved> {
-    /// The device that leads to the server.
+    /// Returns the device that reaches the server.
     ///
     /// # Errors
-    /// Where the device does not tell its properties.
+    /// Returns an error if the device's properties cannot be queried.
     pub(crate) fn context(&self) -> Result<VerbsContext, RpcTransportErrorKind> {
         VerbsContext::of(&self.identifier)
     }
 
-    /// Whether this is the device that leads to the server.
+    /// Returns `true` if `context` is the device that reaches the server.
     pub(crate) fn is_on(&self, context: &VerbsContext) -> bool {
         context.is_that_of(&self.identifier)
     }
 
-    /// Finds the route to the server.
+    /// Resolves the route to the server.
     ///
     /// # Errors
-    /// Where there is none, or it takes too long.
+    /// Returns an error if there is no route, or the deadline passes.
     pub(crate) fn resolve_route(
         self,
         deadline: Instant,
     ) -> Result<CmId<CmRouteResolved>, RpcTransportErrorKind> {
         let time = milliseconds(deadline);
-        // SAFETY: the identifier is valid, and bound to a device, as its state says.
+        // SAFETY: the identifier is valid, and bound to a device, as its state shows.
         if unsafe { ffi::rdma_resolve_route(self.identifier.pointer(), time) } != 0 {
             return Err(failure::last("resolving the route"));
         }
@@ -182,18 +182,18 @@ impl CmId<CmAddressResolved> {
 }
 
 impl CmId<CmRouteResolved> {
-    /// The identifier for a queue pair.
+    /// Returns the identifier for a queue pair.
     pub(super) fn into_identifier(self) -> Arc<CmIdentifier> {
         let Self { identifier, state: CmRouteResolved } = self;
         identifier
     }
 }
 
-/// What came instead of an event.
+/// The result of a wait for an event that did not arrive.
 pub(super) enum UnexpectedCmEvent {
-    /// Another event.
+    /// Another event arrived.
     Event(CmEvent),
-    /// No event at all.
+    /// No event arrived.
     Failed(RpcTransportErrorKind),
 }
 
@@ -203,7 +203,7 @@ impl<S> CmId<S> {
     }
 }
 
-/// Waits for an event of this kind.
+/// Waits for an event of kind `wanted`.
 pub(super) fn expect(
     id: &CmIdentifier,
     wanted: CmEventKind,
@@ -229,7 +229,7 @@ fn unresolved(what: &'static str, event: &CmEvent) -> RpcTransportErrorKind {
     }
 }
 
-/// What is left until the deadline, as librdmacm takes it; at least one, as zero means nothing to it.
+/// Returns the milliseconds until the deadline as librdmacm takes them; at least 1, as it ignores 0.
 fn milliseconds(deadline: Instant) -> i32 {
     let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
     i32::try_from(left.as_millis()).unwrap_or(i32::MAX)

@@ -1,4 +1,4 @@
-//! The completion queue that the queue pairs of a device share: one place to look at, and one descriptor to wait on.
+//! The completion queue that the queue pairs of a device share: one queue to poll, and one descriptor to wait on.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,15 +14,15 @@ use super::super::{DisconnectReason, RdmaFabric, RpcTransportErrorKind};
 use super::context::VerbsContext;
 use super::{failure, wait};
 
-/// Completions that are taken at once.
+/// Maximum number of completions per poll.
 const BATCH: usize = 32;
 
-/// A completion of which nothing is said.
-// SAFETY: all bytes zero are a value of this structure: numbers, and a union of them.
+/// A completion without content.
+// SAFETY: all-zero bytes are a valid value of this structure of numbers and a union of numbers.
 const NOTHING: ffi::ibv_wc = unsafe { std::mem::zeroed() };
 
-/// Room for the completions that are taken at once, all of them zero in between: devices leave fields out that mean nothing, as
-/// mlx5 does with the length of a Send and with the handle where nothing was invalidated.
+/// Buffer for the completions of one poll. Entries are zeroed in between, as devices do not write fields without
+/// meaning: mlx5 omits the length of a Send, and the handle if nothing was invalidated.
 pub(crate) struct VerbsCompletionBatch([ffi::ibv_wc; BATCH]);
 
 impl Default for VerbsCompletionBatch {
@@ -37,16 +37,16 @@ impl fmt::Debug for VerbsCompletionBatch {
     }
 }
 
-/// Names a Work Request in its completion: the queue pair, which of its queues, and the number in it.
+/// Identifies a Work Request in its completion: the queue pair, the queue side, and the sequence number in that queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct VerbsWorkRequestId {
     pub(super) queue: u32,
     pub(super) side: VerbsQueueSide,
-    /// Counts on, and wraps at 31 bits.
+    /// Sequence number modulo 2^31.
     pub(super) number: u32,
 }
 
-/// The two queues of a pair.
+/// The two queues of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VerbsQueueSide {
     Send,
@@ -54,10 +54,10 @@ pub(super) enum VerbsQueueSide {
 }
 
 impl VerbsWorkRequestId {
-    /// The bits of a number.
+    /// Mask of the 31 bits of `number`.
     pub(super) const NUMBER: u32 = u32::MAX >> 1;
 
-    /// As a Work Request has it.
+    /// Returns the `wr_id` of the Work Request: queue pair in bits 63 to 32, side in bit 31, number in the rest.
     pub(super) fn pack(self) -> u64 {
         let side = if self.side == VerbsQueueSide::Receive { Self::NUMBER + 1 } else { 0 };
         (u64::from(self.queue) << 32) | u64::from(side | (self.number & Self::NUMBER))
@@ -70,7 +70,7 @@ impl VerbsWorkRequestId {
     }
 }
 
-/// The end of a Work Request. Only a completion queue makes one, and only once.
+/// The completion of a Work Request. Only a completion queue creates it, and only once per Work Request.
 #[derive(Debug)]
 pub(crate) struct VerbsCompletion {
     pub(super) id: VerbsWorkRequestId,
@@ -78,25 +78,25 @@ pub(crate) struct VerbsCompletion {
 }
 
 impl VerbsCompletion {
-    /// The queue pair that it is for.
+    /// Returns the number of the queue pair that it is for.
     pub(crate) fn queue(&self) -> u32 {
         self.id.queue
     }
 }
 
-/// What a Work Request did.
+/// The result of a successful Work Request.
 #[derive(Debug)]
 pub(super) struct VerbsCompletedWork {
     pub(super) length: usize,
     pub(super) invalidated: Option<Handle>,
 }
 
-/// Why a Work Request failed.
+/// The reason that a Work Request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VerbsWorkError {
-    /// Another failed before, or the connection is gone: this one was never tried.
+    /// The Work Request was not executed: an earlier one failed, or the connection is gone.
     Flushed,
-    /// What it says about the connection.
+    /// The Work Request failed, and broke the connection for this reason.
     Broken(DisconnectReason),
 }
 
@@ -107,9 +107,9 @@ impl VerbsWorkError {
             wc::IBV_WC_RETRY_EXC_ERR | wc::IBV_WC_RESP_TIMEOUT_ERR => DisconnectReason::Unreachable,
             wc::IBV_WC_RNR_RETRY_EXC_ERR => DisconnectReason::NoReceiver,
             wc::IBV_WC_LOC_LEN_ERR => DisconnectReason::Length,
-            // Soft-iWARP says so of a Send whose TCP connection broke under it.
+            // Soft-iWARP reports this for a Send whose TCP connection broke under it.
             wc::IBV_WC_LOC_QP_OP_ERR if fabric == RdmaFabric::Iwarp => DisconnectReason::Reset,
-            // A Work Request of this side that its own device does not take: memory that is not registered, a window that
+            // A Work Request of this side that its own device rejects: memory that is not registered, a window that
             // cannot be bound, a queue pair in the wrong state. InfiniBand Architecture Specification, section 11.6.2.
             wc::IBV_WC_LOC_ACCESS_ERR
             | wc::IBV_WC_LOC_PROT_ERR
@@ -124,28 +124,28 @@ impl VerbsWorkError {
     }
 }
 
-/// A completion queue, and the channel that tells when there is something in it.
+/// A completion queue, and the channel that signals new completions.
 #[derive(Debug)]
 pub(crate) struct CompletionQueue {
     queue: NonNull<ffi::ibv_cq>,
     channel: NonNull<ffi::ibv_comp_channel>,
     capacity: u32,
     reserved: AtomicU32,
-    /// The channel tells, or has told, of the next completion.
+    /// `true` if the channel signals the next completion, or has signalled it already.
     is_armed: AtomicBool,
     context: Arc<VerbsContext>,
 }
 
-// SAFETY: libibverbs is safe to call from any thread on one completion queue and on one channel.
+// SAFETY: libibverbs allows calls from any thread on one completion queue and on one channel.
 unsafe impl Send for CompletionQueue {}
 // SAFETY: as above.
 unsafe impl Sync for CompletionQueue {}
 
 impl CompletionQueue {
-    /// A new one with room for this many completions, or for as many as the device can have.
+    /// Creates a queue for `capacity` completions, or for as many as the device supports.
     ///
     /// # Errors
-    /// Where the device gives none.
+    /// Returns an error if the device cannot create the channel or the queue.
     pub(crate) fn new(
         context: &Arc<VerbsContext>,
         capacity: u32,
@@ -155,7 +155,7 @@ impl CompletionQueue {
             .ok_or_else(|| failure::last("ibv_create_comp_channel"))?;
         let capacity = capacity.min(context.limits.completions).max(1);
         let entries = i32::try_from(capacity).unwrap_or(i32::MAX);
-        // SAFETY: device and channel are open, and the vector 0 is always there.
+        // SAFETY: device and channel are open, and completion vector 0 always exists.
         let queue = unsafe {
             ffi::ibv_create_cq(context.pointer(), entries, std::ptr::null_mut(), channel.as_ptr(), 0)
         };
@@ -177,37 +177,38 @@ impl CompletionQueue {
         Ok(Arc::new(this))
     }
 
-    /// The queue for calls of libibverbs; valid as long as `self`.
+    /// Returns the queue for calls of libibverbs; valid as long as `self`.
     pub(super) fn pointer(&self) -> *mut ffi::ibv_cq {
         self.queue.as_ptr()
     }
 
-    /// The device.
+    /// Returns the device.
     pub(super) fn context(&self) -> &Arc<VerbsContext> {
         &self.context
     }
 
-    /// Sets room aside for the Work Requests of a queue pair: a queue that overflows is of no more use.
+    /// Reserves entries for the Work Requests of a queue pair, as an overflow makes the queue unusable. Returns `false`
+    /// if too few are free.
     pub(super) fn reserve(&self, entries: u32) -> bool {
         let more = |reserved: u32| reserved.checked_add(entries).filter(|sum| *sum <= self.capacity);
         self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
-    /// Gives room back.
+    /// Releases reserved entries.
     pub(super) fn give_back(&self, entries: u32) {
         self.reserved.fetch_sub(entries, Ordering::Relaxed);
     }
 
-    /// Takes what is there, a batch at most, and tells how much that was.
+    /// Moves at most one batch of completions into `into`, and returns their number.
     ///
     /// # Errors
-    /// When the device is gone.
+    /// Returns an error if the device is gone.
     pub(crate) fn poll(
         &self,
         VerbsCompletionBatch(batch): &mut VerbsCompletionBatch,
         into: &mut VecDeque<VerbsCompletion>,
     ) -> Result<usize, RpcTransportErrorKind> {
-        // SAFETY: the queue is valid, and the array has room for as many entries as are asked for.
+        // SAFETY: the queue is valid, and the array has as many entries as are requested.
         let count = unsafe { ffi::ibv_poll_cq(self.pointer(), BATCH as i32, batch.as_mut_ptr()) };
         let count = usize::try_from(count).map_err(|_| failure::last("ibv_poll_cq"))?;
         for entry in batch.iter_mut().take(count) {
@@ -217,11 +218,11 @@ impl CompletionQueue {
         Ok(count)
     }
 
-    /// Asks to be told of the next completion, unless that was asked before and is not [heard](Self::hear) yet. What came before
-    /// is to be taken after this, as it is not told of.
+    /// Requests a signal for the next completion, unless a request is pending: a signal not yet [consumed](Self::hear).
+    /// Poll after this, as completions that came before are not signalled.
     ///
     /// # Errors
-    /// When the device is gone.
+    /// Returns an error if the device is gone.
     pub(crate) fn arm(&self) -> Result<(), RpcTransportErrorKind> {
         if self.is_armed.swap(true, Ordering::Relaxed) {
             return Ok(());
@@ -233,16 +234,17 @@ impl CompletionQueue {
         }
     }
 
-    /// The descriptor that can be read when a completion came after [`arm`](Self::arm).
+    /// Returns the descriptor that becomes readable when a completion arrives after [`arm`](Self::arm).
     pub(crate) fn fd(&self) -> i32 {
         // SAFETY: the channel is valid until `drop`, and its descriptor does not change.
         unsafe { self.channel.as_ref().fd }
     }
 
-    /// Takes what the channel told: it tells once for each [`arm`](Self::arm).
+    /// Consumes a signal of the channel: there is one for each [`arm`](Self::arm).
     pub(crate) fn hear(&self) {
         let (mut queue, mut context) = (std::ptr::null_mut(), std::ptr::null_mut());
-        // SAFETY: the channel is valid and does not block, and both are places for pointers, which are not followed.
+        // SAFETY: the channel is valid and does not block, and both arguments point to pointers, which are not
+        // followed.
         if unsafe { ffi::ibv_get_cq_event(self.channel.as_ptr(), &raw mut queue, &raw mut context) } == 0 {
             // SAFETY: each event is acknowledged once, on the only queue of the channel.
             unsafe { ffi::ibv_ack_cq_events(self.pointer(), 1) };
@@ -256,14 +258,15 @@ fn completion(entry: &ffi::ibv_wc, fabric: RdmaFabric) -> VerbsCompletion {
     if entry.status != wc::IBV_WC_SUCCESS {
         return VerbsCompletion { id, outcome: Err(VerbsWorkError::of(entry.status, fabric)) };
     }
-    // Soft-RoCE's kernel part hands its own flags through, and its flag of an invalidation has the value that is IBV_WC_IP_CSUM_OK
-    // here, which a reliable connection does not know. The queue pair holds the handle to those of its windows.
+    // Soft-RoCE's kernel driver passes its own flags through, and its flag for an invalidation has the value of
+    // IBV_WC_IP_CSUM_OK here, which reliable connections do not use. The queue pair compares the handle with those of
+    // its windows.
     let flags = ffi::ibv_wc_flags::IBV_WC_WITH_INV.0 | ffi::ibv_wc_flags::IBV_WC_IP_CSUM_OK.0;
     let invalidated = if entry.wc_flags & flags == 0 {
         None
     } else {
-        // SAFETY: both members of the union are four bytes of which every value is valid, and the flag says that this one was
-        // written; if it was not, the bytes are zero, as the batch was.
+        // SAFETY: both members of the union are four bytes of which every value is valid, and the flag means that this
+        // one was written; if it was not, the bytes are zero, as the batch was.
         Some(Handle(unsafe { entry.imm_data_invalidated_rkey_union.invalidated_rkey }))
     };
     VerbsCompletion { id, outcome: Ok(VerbsCompletedWork { length: entry.byte_len as usize, invalidated }) }
@@ -271,8 +274,9 @@ fn completion(entry: &ffi::ibv_wc, fabric: RdmaFabric) -> VerbsCompletion {
 
 impl Drop for CompletionQueue {
     fn drop(&mut self) {
-        // SAFETY: both were created by `new` and are destroyed once, the queue before its channel; all events of the queue
-        // were acknowledged as they were taken; and no queue pair uses it, as each holds it until its end.
+        // SAFETY: both were created by `new` and are destroyed once, the queue before its channel; all events of the
+        // queue were acknowledged as they were consumed; and no queue pair uses it, as each owns a reference until its
+        // end.
         unsafe {
             ffi::ibv_destroy_cq(self.queue.as_ptr());
             ffi::ibv_destroy_comp_channel(self.channel.as_ptr());

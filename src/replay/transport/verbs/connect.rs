@@ -1,4 +1,4 @@
-//! Opening a connection: the device, the route, receive buffers for all that may come, and the private data.
+//! Connection setup: the device, the route, receive buffers for all messages that may arrive, and the private data.
 #![deny(unsafe_code)]
 
 use std::io;
@@ -23,14 +23,15 @@ use super::server_resources::VerbsServerResources;
 use super::transport::VerbsTransport;
 use super::work_queues::VerbsQueueDepths;
 
-/// Room in a send queue beyond the credits of both directions: Sends that are done, and not yet known to be.
+/// Entries of a send queue beyond the credits of both directions: Sends that are done, but whose completion is not yet
+/// polled.
 const MORE_SENDS: u32 = 16;
-/// Room in a send queue for a Call whose chunks have windows: its Send, and for two chunks what binds a window and ends it.
+/// Entries of a send queue for a Call whose chunks have windows: its Send, and bind and invalidate for two chunks.
 const SENDS_WITH_WINDOWS: u32 = 5;
-/// How many ports below 1,024 are tried.
+/// Number of ports below 1,024 that one attempt tries.
 const RESERVED_PORT_TRIES: u16 = 32;
 impl VerbsTransport {
-    /// What there is for a server on the device that leads to it, made where it is not yet.
+    /// Returns the index of the resources for the server on the device that reaches it; creates them if necessary.
     fn device(
         &mut self,
         id: &CmId<CmAddressResolved>,
@@ -53,8 +54,8 @@ impl VerbsTransport {
         Ok(self.devices.len() - 1)
     }
 
-    /// See [`Transport::connect`](super::super::RpcTransport::connect).
-    /// After other tries, other ports are taken.
+    /// Attempts one connection; see [`RpcTransport::connect`](super::super::RpcTransport::connect). `skip` is the
+    /// number of earlier attempts, whose reserved ports are skipped.
     pub(super) fn try_connect(
         &mut self,
         target: &ConnectTarget,
@@ -73,7 +74,7 @@ impl VerbsTransport {
 
         let most = shared.context.limits.queue_depth;
         let reverse = wish.reverse_credits.min(most / 4);
-        // Registrations alone must not be invalidated: they serve many Calls.
+        // Registrations without windows must not be invalidated: they serve many Calls.
         let windows = shared.domain.windows();
         let (each, more) = match windows {
             true => (SENDS_WITH_WINDOWS, MORE_SENDS + 4 * TransportCall::MAX_PAYLOADS as u32),
@@ -82,7 +83,7 @@ impl VerbsTransport {
         let credits = wish.credits.clamp(1, (most.saturating_sub(reverse + more) / each).max(1));
         let depth = VerbsQueueDepths { sends: credits * each + reverse + more, receives: credits + reverse };
         let mut queue = QueuePair::new(id, &shared.domain, &shared.completions, depth)?;
-        // A Reply for every Call, and every Call of the reverse direction: RFC 8166 section 3.3.1, RFC 8167 section 4.3.
+        // A Reply for each Call, and each Call of the reverse direction: RFC 8166 section 3.3.1, RFC 8167 section 4.3.
         let wanted = PrivateData { remote_invalidation: windows, ..wish.private_data() };
         let sent = wish.private_data.then_some(wanted);
         let size = sent.as_ref().unwrap_or(&PrivateData::DEFAULT).receive_threshold() as usize;
@@ -112,8 +113,9 @@ impl VerbsTransport {
             responder_resources: shared.context.limits.responder_resources,
             ..RdmaTransportParams::agreed(sent, received)
         };
-        // Whoever is told that it may invalidate handles may do so, as Linux does, which does not announce it itself: RFC 8797
-        // section 4.1 allows it only where both do, but what was told cannot be taken back.
+        // A server that learns from the private data that it may invalidate handles may do so, as Linux does, which
+        // does not announce it itself. RFC 8797 section 4.1 allows it only if both sides announce it, but the
+        // announcement cannot be withdrawn.
         if windows {
             queue.use_windows();
         }
@@ -140,18 +142,18 @@ impl VerbsTransport {
     }
 }
 
-/// Takes a port below 1,024, if the program may and one is free; otherwise any does.
+/// Binds a free port below 1,024, if the program may; otherwise leaves the port to the system.
 fn take_reserved_port(id: &CmId<CmIdle>, server: SocketAddr, skip: u16) -> Result<(), RpcTransportErrorKind> {
     let any = match server {
         SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
         SocketAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
     };
-    // Not the same first for every process, and none that is known for something else.
+    // The first port differs between processes. The range avoids well-known ports.
     let first = u16::try_from(std::process::id() % 300).unwrap_or(0);
     for try_at in 0..RESERVED_PORT_TRIES {
         let port = 1023 - (first + skip + try_at) % 300;
         match id.bind(SocketAddr::new(any, port)) {
-            // In use by another connection, or by one that ended a moment ago.
+            // In use by another connection, or by one that closed recently.
             Err(RpcTransportErrorKind::System(_, error))
                 if matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable) => {}
             Err(RpcTransportErrorKind::NotAllowed(_)) => return Ok(()),

@@ -1,4 +1,4 @@
-//! One connection: its queue pair, its Calls in flight, and what of the memory they offer.
+//! A connection: its queue pair, its Calls in flight, and the memory that they expose.
 
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 
@@ -11,23 +11,23 @@ use super::server_resources::VerbsServerResources;
 use super::window::VerbsBoundWindow;
 use super::work_queues::VerbsQueuePairEnd;
 
-/// What a Call in flight offers, and the memory for it. Its room serves Call after Call.
+/// The memory that a Call in flight exposes. Its allocations are reused for later Calls.
 #[derive(Debug, Default)]
 pub(super) struct VerbsInFlightCall {
-    /// The chunks, as its header has them.
+    /// The chunks, as in the Call's header.
     pub(super) offered: OfferedChunks,
-    /// For Read chunks; none for what the server fetches from shared memory.
+    /// Buffers of the Read chunks; none for payloads in shared memory.
     pub(super) fetched: Vec<VerbsExposedBuffer>,
-    /// For each Write chunk; `None` for one without segments.
+    /// Buffers of the Write chunks; `None` for a chunk without segments.
     pub(super) writes: Vec<Option<VerbsExposedBuffer>>,
-    /// For the Reply chunk.
+    /// Buffer of the Reply chunk.
     pub(super) reply: Option<VerbsExposedBuffer>,
-    /// The windows of what the server fetches from shared memory; the others have their own.
+    /// Windows of the payloads in shared memory; exposed buffers own theirs.
     pub(super) windows: Vec<VerbsBoundWindow>,
 }
 
 impl VerbsInFlightCall {
-    /// All of it, after the end of its connection.
+    /// Returns all buffers to the pools, after the end of the connection.
     pub(super) fn into_pool(self, end: &VerbsQueuePairEnd, shared: &mut VerbsServerResources) {
         let all = self.fetched.into_iter().chain(self.writes.into_iter().flatten()).chain(self.reply);
         for buffer in all.filter_map(|exposed| exposed.after(end).ok()) {
@@ -36,51 +36,51 @@ impl VerbsInFlightCall {
     }
 }
 
-/// Why a connection ends.
+/// The cause of the end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VerbsDisconnectCause {
-    /// Work Requests were flushed: something says why, or has said it.
+    /// Work Requests were flushed: another event has the reason, or had it.
     Flushed,
-    /// It is known.
+    /// The reason is known.
     Because(DisconnectReason),
 }
 
-/// A connection. When it is closed, its terms and counts stay.
+/// A connection. Its parameters and counts outlive its closing.
 #[derive(Debug)]
 pub(super) struct VerbsConnection {
-    /// Which device it goes over.
+    /// Index of its server resources in the transport.
     pub(super) device: usize,
-    /// `None` when it is closed.
+    /// `None` if the connection is closed.
     pub(super) queue: Option<QueuePair<QueuePairConnected>>,
     pub(super) flight: InFlightCalls<VerbsInFlightCall>,
     pub(super) credits: TransportCredits,
     pub(super) responder: VerbsReverseResponder,
     pub(super) terms: TransportParams,
     pub(super) counts: TransportCounts,
-    /// Receive buffers that are to be posted again.
+    /// Receive buffers to post again.
     pub(super) spare: Vec<VerbsBuffer>,
     pub(super) ending: Option<VerbsDisconnectCause>,
 }
 
 impl VerbsConnection {
-    /// The queue pair, where Calls can be sent.
+    /// Returns the queue pair if Calls can be sent.
     pub(super) fn open_queue(&mut self) -> Option<&mut QueuePair<QueuePairConnected>> {
         if self.ending.is_some() { None } else { self.queue.as_mut() }
     }
 
-    /// Whether this side closed it.
+    /// Returns `true` if this side closed the connection.
     pub(super) fn is_closing(&self) -> bool {
         self.ending == Some(VerbsDisconnectCause::Because(DisconnectReason::Asked))
     }
 
-    /// Notes why it ends; what is known first stands, but for mere flushing.
+    /// Records the cause of the end. The first reason is kept; only [`VerbsDisconnectCause::Flushed`] is replaced.
     pub(super) fn end(&mut self, why: VerbsDisconnectCause) {
         if matches!(self.ending, None | Some(VerbsDisconnectCause::Flushed)) {
             self.ending = Some(why);
         }
     }
 
-    /// The call inline threshold in bytes.
+    /// Returns the call inline threshold in bytes.
     pub(super) fn call_inline(&self) -> u32 {
         let rdma = self.terms.rdma.as_ref();
         rdma.map_or(PrivateData::DEFAULT.send_threshold(), |rdma| rdma.call_inline)

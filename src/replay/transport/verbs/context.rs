@@ -1,4 +1,4 @@
-//! A device in use: what it can do, and the domain that its memory and its queue pairs belong to.
+//! An open device with its limits, and the protection domain of its memory and its queue pairs.
 
 use std::ffi::CStr;
 use std::ptr::NonNull;
@@ -13,45 +13,45 @@ use super::failure;
 /// IBV_LINK_LAYER_ETHERNET of `infiniband/verbs.h`.
 const LINK_LAYER_ETHERNET: u8 = 2;
 
-/// What a device can do.
+/// The limits of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct VerbsDeviceLimits {
-    /// RDMA Reads that a server may have outstanding to one queue pair.
+    /// Maximum number of RDMA Reads that a server may have outstanding on one queue pair.
     pub(crate) responder_resources: u8,
-    /// Work Requests in a send or receive queue.
+    /// Maximum number of Work Requests in a send or receive queue.
     pub(crate) queue_depth: u32,
-    /// Entries of a completion queue.
+    /// Maximum number of entries of a completion queue.
     pub(crate) completions: u32,
-    /// Whether it has memory windows of type 2, which a queue pair binds and a server can invalidate.
+    /// `true` if the device supports memory windows of type 2B, which a queue pair binds and a server can invalidate.
     pub(crate) windows: bool,
 }
 
-/// An open device. It stays open because the identifier that is bound to it lives as long.
+/// An open device. It stays open because it owns a reference to the identifier that is bound to it.
 #[derive(Debug)]
 pub(crate) struct VerbsContext {
     verbs: NonNull<ffi::ibv_context>,
     /// Name, such as `mlx5_0`.
     pub(crate) name: String,
-    /// What carries its RDMA.
+    /// The RDMA fabric of its port.
     pub(crate) fabric: RdmaFabric,
-    /// What it can do.
+    /// The limits of the device.
     pub(crate) limits: VerbsDeviceLimits,
     _bound: Arc<CmIdentifier>,
 }
 
-// SAFETY: libibverbs is safe to call from any thread on one device.
+// SAFETY: libibverbs allows calls from any thread on one device.
 unsafe impl Send for VerbsContext {}
 // SAFETY: as above.
 unsafe impl Sync for VerbsContext {}
 
 impl VerbsContext {
-    /// The device that an identifier is bound to.
+    /// Queries the device that an identifier is bound to.
     pub(super) fn of(identifier: &Arc<CmIdentifier>) -> Result<Self, RpcTransportErrorKind> {
         let verbs = NonNull::new(identifier.verbs()).ok_or(RpcTransportErrorKind::NoDevice)?;
-        // SAFETY: all bytes zero are a value of these structures, which are numbers.
+        // SAFETY: all-zero bytes are a valid value of these structures of numbers.
         let (mut device, mut port) =
             unsafe { (std::mem::zeroed::<ffi::ibv_device_attr>(), std::mem::zeroed::<ffi::ibv_port_attr>()) };
-        // SAFETY: the device is open as long as the identifier lives, and both structures are ours.
+        // SAFETY: the device is open as long as the identifier lives, and this call owns both structures.
         let results = unsafe {
             let device = ffi::ibv_query_device(verbs.as_ptr(), &raw mut device);
             (device, ffi::ibv_query_port(verbs.as_ptr(), identifier.port(), &raw mut port))
@@ -61,7 +61,7 @@ impl VerbsContext {
             (0, errno) => return Err(failure::returned("ibv_query_port", errno)),
             (errno, _) => return Err(failure::returned("ibv_query_device", errno)),
         }
-        // SAFETY: an open context refers to its device, whose name is an array with a zero at its end.
+        // SAFETY: an open context points to its device, whose name is a NUL-terminated array.
         let (name, transport) = unsafe {
             let device = verbs.as_ref().device;
             (CStr::from_ptr((&raw const (*device).name).cast()), (*device).transport_type)
@@ -83,18 +83,18 @@ impl VerbsContext {
         Ok(Self { verbs, name, fabric, limits, _bound: Arc::clone(identifier) })
     }
 
-    /// Whether an identifier is bound to this device.
+    /// Returns `true` if the identifier is bound to this device.
     pub(super) fn is_that_of(&self, identifier: &CmIdentifier) -> bool {
         identifier.verbs() == self.verbs.as_ptr()
     }
 
-    /// The device for calls of libibverbs; open as long as `self`.
+    /// Returns the device for calls of libibverbs; open as long as `self`.
     pub(super) fn pointer(&self) -> *mut ffi::ibv_context {
         self.verbs.as_ptr()
     }
 }
 
-/// A protection domain: what is made in it can be used together, and with nothing else.
+/// A protection domain. Queue pairs, regions and windows work together only within one domain.
 #[derive(Debug)]
 pub(crate) struct ProtectionDomain {
     domain: NonNull<ffi::ibv_pd>,
@@ -102,16 +102,16 @@ pub(crate) struct ProtectionDomain {
     windows: bool,
 }
 
-// SAFETY: libibverbs is safe to call from any thread on one domain.
+// SAFETY: libibverbs allows calls from any thread on one domain.
 unsafe impl Send for ProtectionDomain {}
 // SAFETY: as above.
 unsafe impl Sync for ProtectionDomain {}
 
 impl ProtectionDomain {
-    /// A new one on a device. `windows`: servers reach the memory in it by windows alone.
+    /// Allocates a domain on a device. `windows`: servers access its memory only through windows.
     ///
     /// # Errors
-    /// Where the device gives none.
+    /// Returns an error if the device cannot allocate one.
     pub(crate) fn new(
         context: &Arc<VerbsContext>,
         windows: bool,
@@ -122,17 +122,17 @@ impl ProtectionDomain {
         Ok(Arc::new(Self { domain, context: Arc::clone(context), windows }))
     }
 
-    /// The device.
+    /// Returns the device.
     pub(crate) fn context(&self) -> &Arc<VerbsContext> {
         &self.context
     }
 
-    /// Whether servers reach the memory in it by windows alone.
+    /// Returns `true` if servers access its memory only through windows.
     pub(super) fn windows(&self) -> bool {
         self.windows
     }
 
-    /// The domain for calls of libibverbs; valid as long as `self`.
+    /// Returns the domain for calls of libibverbs; valid as long as `self`.
     pub(super) fn pointer(&self) -> *mut ffi::ibv_pd {
         self.domain.as_ptr()
     }
@@ -140,7 +140,7 @@ impl ProtectionDomain {
 
 impl Drop for ProtectionDomain {
     fn drop(&mut self) {
-        // SAFETY: allocated by `new`, freed once, and all that was made in it is gone, as each holds the domain.
+        // SAFETY: allocated by `new`, freed once, and no object of the domain is left, as each owns a reference to it.
         unsafe { ffi::ibv_dealloc_pd(self.pointer()) };
     }
 }

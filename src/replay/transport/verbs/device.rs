@@ -1,4 +1,4 @@
-//! Which RDMA devices there are, and which addresses their ports have.
+//! The RDMA devices of this machine and the addresses of their ports.
 
 use std::net::Ipv6Addr;
 
@@ -8,31 +8,31 @@ use super::failure;
 /// An RDMA device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerbsDevice {
-    /// Its name, such as `mlx5_0`.
+    /// The name, such as `mlx5_0`.
     pub name: String,
-    /// Its globally unique identifier; zero where the device tells none, as over some iWARP.
+    /// The globally unique identifier; zero if the device has none, as with some iWARP.
     pub guid: u64,
-    /// Its ports, or why they are not known: a port that is down, or no right to open the device.
+    /// The ports, or the reason that they are unknown: a port that is down, or no permission to open the device.
     pub ports: Result<Vec<VerbsPort>, String>,
 }
 
-/// A port of a device, as far as its table of addresses tells.
+/// A port of a device, as found in its GID table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerbsPort {
-    /// Its number, from 1.
+    /// The port number, from 1.
     pub number: u32,
-    /// Its GIDs; over RoCE an IPv4 address is one that is mapped into IPv6.
+    /// The distinct GIDs. Over RoCE an IPv4 address is an IPv4-mapped IPv6 address.
     pub gids: Vec<Ipv6Addr>,
 }
 
 /// Lists the RDMA devices.
 ///
 /// # Errors
-/// Where the library or the kernel's part is not there. A kernel without any device gives an empty list.
+/// Returns an error if the library or the kernel module is missing. A kernel without devices gives an empty list.
 pub fn devices() -> Result<Vec<VerbsDevice>, RpcTransportErrorKind> {
     let list = match ibverbs::devices() {
         Ok(list) => list,
-        // No ib_uverbs in the kernel.
+        // The kernel has no ib_uverbs.
         Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
             return Err(RpcTransportErrorKind::NoDevice);
         }
@@ -64,7 +64,7 @@ fn ports(table: &[ibverbs::GidEntry]) -> Vec<VerbsPort> {
 mod tests {
     use super::*;
 
-    /// What is there depends on the machine; that it is told in one line, and not by a crash, does not.
+    /// The devices depend on the machine; a one-line error without a crash does not.
     #[test]
     fn devices_are_listed_or_their_absence_is_explained() {
         match devices() {

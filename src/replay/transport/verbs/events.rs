@@ -1,4 +1,4 @@
-//! What the connection manager tells: addresses and routes that were resolved, connections that stand or end.
+//! Events of the connection manager: addresses and routes resolved, connections established or ended.
 
 use std::ptr::NonNull;
 use std::time::Instant;
@@ -9,82 +9,82 @@ use rdma_mummy_sys::rdma_cm_event_type as event_type;
 use super::super::RpcTransportErrorKind;
 use super::{failure, wait};
 
-/// The most private data that any transport carries: the length is a byte.
+/// Maximum length of private data in bytes, over any fabric: the length field is one byte.
 const MOST_PRIVATE_DATA: usize = 255;
 
-/// What happened on an identifier.
+/// The kind of an event of an identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CmEventKind {
-    /// A device leads to the address.
+    /// The address is resolved to a device.
     AddressResolved,
-    /// None does, or nothing answers there.
+    /// No device reaches the address, or nothing answers there.
     AddressError,
-    /// The route is known.
+    /// The route is resolved.
     RouteResolved,
-    /// There is none.
+    /// There is no route.
     RouteError,
-    /// The connection stands.
+    /// The connection is established.
     Established,
-    /// It could not be set up.
+    /// The connection could not be set up.
     ConnectError,
-    /// Nothing answered.
+    /// The peer did not answer.
     Unreachable,
-    /// The other side does not want it.
+    /// The peer rejected the connection.
     Rejected,
-    /// It is over.
+    /// The connection is closed.
     Disconnected,
-    /// The device is gone.
+    /// The device was removed.
     DeviceRemoval,
-    /// Another event, by its number.
+    /// Any other event, by its number.
     Other(u32),
 }
 
 /// An event, copied out of the library's memory.
 #[derive(Clone, Debug)]
 pub(crate) struct CmEvent {
-    /// What.
+    /// The kind of the event.
     pub(crate) kind: CmEventKind,
-    /// Zero; a negative errno; or, of a rejection over InfiniBand and RoCE, the positive reason of its CM.
+    /// Zero, a negative errno, or for a rejection over InfiniBand and RoCE the positive reason of its CM.
     pub(crate) status: i32,
-    /// What the other side told with it.
+    /// The private data of the peer; empty except for [`CmEventKind::Established`] and [`CmEventKind::Rejected`].
     pub(crate) private_data: Vec<u8>,
 }
 
-/// Where events come from; closed when it is dropped. Each identifier has its own, which goes after it.
+/// The event channel of one identifier, which is destroyed before it. Closed on drop.
 #[derive(Debug)]
 pub(super) struct CmEventChannel(NonNull<ffi::rdma_event_channel>);
 
-// SAFETY: a channel is a descriptor and what librdmacm keeps for it under locks of its own; nothing of it belongs to a
+// SAFETY: a channel is a descriptor and state that librdmacm keeps under its own locks; none of it is bound to a
 // thread.
 unsafe impl Send for CmEventChannel {}
 // SAFETY: as above; the calls made with a shared reference are those that librdmacm allows from any thread.
 unsafe impl Sync for CmEventChannel {}
 
 impl CmEventChannel {
-    /// Opens one. The first thing that fails where there is no RDMA.
+    /// Opens a channel. It is the first call to fail on a machine without RDMA.
     pub(super) fn new() -> Result<Self, RpcTransportErrorKind> {
-        // SAFETY: takes nothing, and returns a channel or null with errno.
+        // SAFETY: takes no argument, and returns a channel, or null with errno set.
         let channel = NonNull::new(unsafe { ffi::rdma_create_event_channel() }).ok_or_else(no_channel)?;
         let this = Self(channel);
         wait::never_block(this.fd()).map_err(|error| failure::kind("an event channel", error))?;
         Ok(this)
     }
 
-    /// The channel for calls of librdmacm; valid as long as `self`.
+    /// Returns the channel for calls of librdmacm; valid as long as `self`.
     pub(super) fn pointer(&self) -> *mut ffi::rdma_event_channel {
         self.0.as_ptr()
     }
 
-    /// The descriptor that can be read when there is an event.
+    /// Returns the descriptor that becomes readable when there is an event.
     pub(super) fn fd(&self) -> i32 {
         // SAFETY: the channel is valid until `drop`, and its descriptor does not change.
         unsafe { self.0.as_ref().fd }
     }
 
-    /// The next event, if there is one.
+    /// Returns the next event, if there is one, without waiting.
     pub(super) fn next(&self) -> Result<Option<CmEvent>, RpcTransportErrorKind> {
         let mut event = std::ptr::null_mut();
-        // SAFETY: the channel is valid, and `event` is a place for a pointer that is read only after success.
+        // SAFETY: the channel is valid, and `event` points to a pointer that is read only after success.
         if unsafe { ffi::rdma_get_cm_event(self.pointer(), &raw mut event) } != 0 {
             let error = std::io::Error::last_os_error();
             return match error.kind() {
@@ -92,9 +92,9 @@ impl CmEventChannel {
                 _ => Err(failure::kind("rdma_get_cm_event", error)),
             };
         }
-        // SAFETY: after success the event is valid until it is acknowledged below, where nothing refers to it any more.
+        // SAFETY: after success the event is valid until it is acknowledged below, and nothing refers to it after that.
         // Of the two kinds of parameters these are those of connections: no identifier here has another port space.
-        // The private data, where there is any, has the length that stands beside it.
+        // Private data that is not null has the length in `private_data_len`.
         let copy = unsafe {
             let conn = (*event).param.conn;
             let length = usize::from(conn.private_data_len).min(MOST_PRIVATE_DATA);
@@ -106,12 +106,12 @@ impl CmEventChannel {
             };
             CmEvent { kind: kind((*event).event), status: (*event).status, private_data }
         };
-        // SAFETY: it is acknowledged once, as an identifier cannot be destroyed before.
+        // SAFETY: the event is acknowledged once, as its identifier cannot be destroyed before.
         unsafe { ffi::rdma_ack_cm_event(event) };
         Ok(Some(copy))
     }
 
-    /// The next event, waited for until the deadline.
+    /// Returns the next event, or `None` if none arrives before the deadline.
     pub(super) fn wait(&self, deadline: Instant) -> Result<Option<CmEvent>, RpcTransportErrorKind> {
         loop {
             if let Some(event) = self.next()? {
@@ -127,16 +127,17 @@ impl CmEventChannel {
 
 impl Drop for CmEventChannel {
     fn drop(&mut self) {
-        // SAFETY: the channel was opened by `new`, is closed once, and its identifier was destroyed before: `Identifier`
-        // owns both, in this order.
+        // SAFETY: the channel was opened by `new`, is closed once, and its identifier was destroyed before:
+        // `CmIdentifier` owns both, in this order.
         unsafe { ffi::rdma_destroy_event_channel(self.pointer()) }
     }
 }
 
-/// Where the connection manager is reached.
+/// Device file of the connection manager.
 const DEVICE_FILE: &str = "/dev/infiniband/rdma_cm";
 
-/// Why there is no event channel. The library says that there is none of the file, whether it is missing or may not be opened.
+/// Returns the reason that no event channel can be opened. The library reports the file as absent both if it is missing
+/// and if it may not be opened.
 #[expect(clippy::disallowed_methods, reason = "a device is opened as the library does, and nothing written")]
 fn no_channel() -> RpcTransportErrorKind {
     let error = std::io::Error::last_os_error();

@@ -1,33 +1,33 @@
-//! What an errno of libibverbs or librdmacm means to a person.
+//! Conversion of an errno of libibverbs or librdmacm into a transport error.
 
 use std::io;
 
 use super::super::RpcTransportErrorKind;
 
-/// Where the libraries are: the library, and Debian's and Ubuntu's package that has it.
+/// Error for missing libraries: their names, and their packages in Debian and Ubuntu.
 const LIBRARIES: RpcTransportErrorKind = RpcTransportErrorKind::Library(
     "librdmacm.so.1 or libibverbs.so.1",
     "librdmacm1 (Debian 13: librdmacm1t64) and ibverbs-providers",
 );
 
-/// The error of a call that just failed and left it in errno.
+/// Returns the error of a call that just failed and set errno.
 pub(super) fn last(what: &'static str) -> RpcTransportErrorKind {
     kind(what, io::Error::last_os_error())
 }
 
-/// The error of a call that returned it.
+/// Returns the error of a call that returned its errno.
 pub(super) fn returned(what: &'static str, errno: i32) -> RpcTransportErrorKind {
-    // Some verbs return -1 and set errno, others return it, or its negative.
+    // Some verbs return -1 and set errno, others return errno, or its negative.
     if errno == -1 { last(what) } else { kind(what, io::Error::from_raw_os_error(errno.abs())) }
 }
 
-/// What an error of the first call of a library means: the shim answers everything with EOPNOTSUPP where it found none. From any other
-/// call the device may say so.
+/// Returns the error of the first call of a library, where EOPNOTSUPP means that the shim found no library: it answers
+/// every call with it. Later calls may get EOPNOTSUPP from the device.
 pub(super) fn first(what: &'static str, error: io::Error) -> RpcTransportErrorKind {
     if error.raw_os_error() == Some(libc::EOPNOTSUPP) { LIBRARIES } else { kind(what, error) }
 }
 
-/// What an error means where it does not depend on what was tried.
+/// Returns the error for an errno whose meaning does not depend on the call.
 pub(super) fn kind(what: &'static str, error: io::Error) -> RpcTransportErrorKind {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => RpcTransportErrorKind::NotAllowed(what),

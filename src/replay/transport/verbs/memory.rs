@@ -1,9 +1,10 @@
-//! Memory that the device can reach. Whoever has a [`VerbsBuffer`] has its bytes alone: one that the device, or the server,
-//! may use is moved into a queue pair or into an [`VerbsExposedBuffer`], neither of which shows its bytes, and comes back with
-//! the completion that says that the use is over.
+//! Memory that the device can access. A [`VerbsBuffer`] owns its bytes exclusively: a buffer that the device or the
+//! server may use is moved into a queue pair or a [`VerbsExposedBuffer`], which hide its bytes, and comes back with the
+//! completion that ends that use.
 //!
-//! A server need not keep to that: a handle that it was told stays good until it is invalidated. So memory that servers may write to
-//! is never shown as bytes: what they wrote is [`VerbsWrittenBytes`], which is a copy unless the handle has ended.
+//! A server need not comply: a handle that it received stays valid until it is invalidated. So memory that servers may
+//! write to is never visible as a slice of a buffer: the data is in [`VerbsWrittenBytes`], a copy unless the handle has
+//! ended.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::fmt;
@@ -22,25 +23,26 @@ use super::context::ProtectionDomain;
 use super::window::{VerbsBoundWindow, VerbsQueuePairWindows};
 use super::work_queues::{VerbsQueuePairEnd, VerbsServerFence};
 
-/// Regions begin at multiples of this, which is a page everywhere.
+/// Alignment of regions in bytes: a page on every platform.
 const ALIGNMENT: usize = 4096;
-/// Buffers begin at multiples of this, so that they can be read word by word.
+/// Alignment of buffers in bytes, so that they can be read word by word.
 const WORD: usize = size_of::<u64>();
 
-/// What may be done with a region from outside.
+/// The access that a server may have to a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VerbsMemoryAccess {
-    /// Nothing: for Sends and Receives.
+    /// None: for Sends and Receives.
     Message,
-    /// The server may read: for Read chunks.
+    /// Remote read: for Read chunks.
     Fetched,
-    /// The server may write: for Write and Reply chunks.
+    /// Remote write: for Write and Reply chunks.
     Written,
 }
 
 impl VerbsMemoryAccess {
-    /// Of a registration. Where the server comes by windows alone the registration itself lets it do nothing, so that a handle
-    /// which it guesses is worth nothing. InfiniBand Architecture Specification, volume 1, section 10.6.7.2.
+    /// Returns the access flags of a registration. If servers use only windows, the registration itself grants them
+    /// nothing, so that guessing its handle is useless. InfiniBand Architecture Specification, volume 1, section
+    /// 10.6.7.2.
     fn flags(self, windows: bool) -> access {
         match (self, windows) {
             (Self::Message, _) => access::IBV_ACCESS_LOCAL_WRITE,
@@ -51,7 +53,7 @@ impl VerbsMemoryAccess {
         }
     }
 
-    /// Of a window, which has nothing to do with this side.
+    /// Returns the access flags of a window, which never include local access.
     fn window_flags(self) -> access {
         match self {
             Self::Message => access(0),
@@ -61,18 +63,18 @@ impl VerbsMemoryAccess {
     }
 }
 
-/// Where the bytes of a region are from.
+/// The bytes of a region.
 enum VerbsRegionMemory {
     Owned(NonNull<u8>, Layout),
-    /// Never written to, neither by the device nor by anyone else.
+    /// Written neither by the device nor by anything else.
     Shared(Arc<[u8]>),
 }
 
 impl Drop for VerbsRegionMemory {
     fn drop(&mut self) {
         if let Self::Owned(start, layout) = *self {
-            // SAFETY: allocated with this layout by `Region::allocate`, freed once, and not registered any more: a region
-            // forgets its bytes where it cannot take back the registration.
+            // SAFETY: allocated with this layout by `VerbsMemoryRegion::allocate`, freed once, and no longer
+            // registered: a region leaks its bytes if it cannot be deregistered.
             unsafe { dealloc(start.as_ptr(), layout) };
         }
     }
@@ -86,8 +88,8 @@ struct VerbsMemoryRegion {
     domain: Arc<ProtectionDomain>,
 }
 
-// SAFETY: a registration is safe to use from any thread. Its bytes are reached through `Buffer`s, which have disjoint
-// parts of them, or are shared and never change.
+// SAFETY: a registration is safe to use from any thread. Its bytes are accessed through `VerbsBuffer`s with disjoint
+// parts, or are shared and never change.
 unsafe impl Send for VerbsMemoryRegion {}
 // SAFETY: as above.
 unsafe impl Sync for VerbsMemoryRegion {}
@@ -106,7 +108,7 @@ impl VerbsMemoryRegion {
     ) -> Result<Self, RpcTransportErrorKind> {
         let no_memory = || RpcTransportErrorKind::Memory(length as u64, io::ErrorKind::OutOfMemory.into());
         let layout = Layout::from_size_align(length.max(1), ALIGNMENT).map_err(|_| no_memory())?;
-        // SAFETY: the layout is not of size zero.
+        // SAFETY: the layout does not have size zero.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(no_memory)?;
         Self::register(domain, VerbsRegionMemory::Owned(start, layout), right)
     }
@@ -121,13 +123,13 @@ impl VerbsMemoryRegion {
             VerbsRegionMemory::Shared(shared) => (shared.as_ptr().cast_mut(), shared.len()),
         };
         let flags = i32::try_from(right.flags(domain.windows()).0).unwrap_or(0);
-        // SAFETY: the bytes are allocated, and stay so until the registration is gone. Shared ones are registered for
-        // reading only.
+        // SAFETY: the bytes are allocated, and stay so until the registration is gone. Shared bytes are registered
+        // read-only.
         let registration = unsafe { ffi::ibv_reg_mr(domain.pointer(), start.cast(), length, flags) };
         let Some(registration) = NonNull::new(registration) else {
             let error = io::Error::last_os_error();
             return Err(match error.raw_os_error() {
-                // More locked memory would not help.
+                // The device does not support it: a higher limit of locked memory would not help.
                 Some(libc::EOPNOTSUPP) => super::failure::kind("ibv_reg_mr", error),
                 _ => RpcTransportErrorKind::Memory(length as u64, error),
             });
@@ -167,9 +169,9 @@ impl VerbsMemoryRegion {
 
 impl Drop for VerbsMemoryRegion {
     fn drop(&mut self) {
-        // SAFETY: registered once, and given up once.
+        // SAFETY: registered once, and deregistered once.
         let result = unsafe { ffi::ibv_dereg_mr(self.registration.as_ptr()) };
-        // Memory that the device may still reach is better lost than used for something else.
+        // Leaked memory is safer than memory that the device may still access.
         if result == 0 {
             // SAFETY: dropped here only.
             unsafe { std::mem::ManuallyDrop::drop(&mut self.bytes) };
@@ -177,10 +179,10 @@ impl Drop for VerbsMemoryRegion {
     }
 }
 
-/// Registers memory and cuts it into buffers of one length, which is a multiple of a word: up to seven bytes more than asked for.
+/// Registers memory and divides it into `count` buffers of `length` bytes, rounded up to a multiple of 8.
 ///
 /// # Errors
-/// Where the device, or the limit of locked memory, does not allow it.
+/// Returns an error if the device, or the limit of locked memory, does not allow it.
 pub(crate) fn allocate(
     domain: &Arc<ProtectionDomain>,
     right: VerbsMemoryAccess,
@@ -189,18 +191,18 @@ pub(crate) fn allocate(
 ) -> Result<impl Iterator<Item = VerbsBuffer> + use<>, RpcTransportErrorKind> {
     let length = whole_words(length);
     let region = Arc::new(VerbsMemoryRegion::allocate(domain, length.saturating_mul(count), right)?);
-    // Each part has its own place, so that no two buffers share a byte.
+    // The parts are disjoint, so that no two buffers share a byte.
     let parts = region.length().checked_div(length).unwrap_or(0).min(count);
     Ok((0..parts).map(move |part| VerbsBuffer { region: Arc::clone(&region), at: part * length, length }))
 }
 
-/// So many bytes, or a few more.
+/// Rounds a length up to a multiple of 8 bytes.
 fn whole_words(length: usize) -> usize {
-    // What is too long for that is no memory there is.
+    // A length that overflows here is longer than any memory.
     length.checked_next_multiple_of(WORD).unwrap_or(usize::MAX & !(WORD - 1))
 }
 
-/// Bytes that the device can reach, and nobody else now.
+/// Registered bytes that only this program accesses now.
 #[derive(Debug)]
 pub(crate) struct VerbsBuffer {
     region: Arc<VerbsMemoryRegion>,
@@ -209,7 +211,7 @@ pub(crate) struct VerbsBuffer {
 }
 
 impl VerbsBuffer {
-    /// Where the device finds the first `length` bytes.
+    /// Returns the scatter/gather entry of the first `length` bytes.
     pub(super) fn gather(&self, length: usize) -> ffi::ibv_sge {
         ffi::ibv_sge {
             addr: self.start() as u64,
@@ -218,12 +220,12 @@ impl VerbsBuffer {
         }
     }
 
-    /// What may be done with it from outside.
+    /// Returns the access that a server may have to the buffer.
     pub(crate) fn right(&self) -> VerbsMemoryAccess {
         self.region.right
     }
 
-    /// How many bytes it has, those that are not shown included.
+    /// Returns the length in bytes, including bytes that `deref` hides.
     pub(crate) fn length(&self) -> usize {
         self.length
     }
@@ -238,9 +240,9 @@ impl VerbsBuffer {
         let mut words = into.chunks_exact_mut(WORD);
         let mut from = self.start();
         for place in &mut words {
-            // SAFETY: within the buffer, which is allocated and initialized. It begins at a multiple of a word: regions that are shared
-            // have no buffers, and `allocate` cuts the others, which begin at a page, into whole words. The device may write there
-            // meanwhile: so each word is read once, as memory that changes by itself, and any value is a number.
+            // SAFETY: within the buffer, which is allocated and initialized. It is word-aligned: shared regions have no
+            // buffers, and `allocate` divides the others, which are page-aligned, into whole words. The device may
+            // write meanwhile, so each word is read once, as volatile memory, and any value is valid.
             let word = unsafe { from.cast::<u64>().read_volatile() };
             place.copy_from_slice(&word.to_ne_bytes());
             from = from.wrapping_add(WORD);
@@ -252,25 +254,26 @@ impl VerbsBuffer {
         }
     }
 
-    /// The first `length` bytes, whatever may have been done with them from outside.
+    /// Returns the first `length` bytes, regardless of the access that the server has had.
     ///
     /// # Safety
-    /// The device does not write to them as long as the slice is there: the buffer is in no queue pair, its domain is one of windows,
-    /// in which the registration lets no server do anything, and no window is bound to it. None is when a buffer is made, and
-    /// one that was bound comes back only when its window has ended, on whichever connection that was.
+    /// The device must not write to them while the slice exists: the buffer is in no queue pair, its domain uses
+    /// windows, in which the registration grants servers nothing, and no window is bound to it. A new buffer has none,
+    /// and a bound one comes back only after its window has ended, on any connection.
     unsafe fn written(&self, length: usize) -> &[u8] {
-        // SAFETY: within the buffer, which is allocated and initialized; the device does not write to it, as the caller says.
+        // SAFETY: within the buffer, which is allocated and initialized; the device does not write to it, as the caller
+        // guarantees.
         unsafe { std::slice::from_raw_parts(self.start(), length.min(self.length)) }
     }
 
-    /// The first `length` bytes, for a window.
+    /// Returns the first `length` bytes as the target of a window.
     pub(super) fn part(&self, length: usize) -> VerbsRegionSlice {
         let length = u32::try_from(length.min(self.length)).unwrap_or(u32::MAX);
         VerbsRegionSlice { region: Arc::clone(&self.region), start: self.start() as u64, length }
     }
 }
 
-/// Bytes of a registration that a window is to be bound to. They stay registered as long as this is there.
+/// Bytes of a registration as the target of a window. They stay registered while this exists.
 #[derive(Debug)]
 pub(super) struct VerbsRegionSlice {
     region: Arc<VerbsMemoryRegion>,
@@ -279,7 +282,7 @@ pub(super) struct VerbsRegionSlice {
 }
 
 impl VerbsRegionSlice {
-    /// What a Work Request that binds a window says of them.
+    /// Returns the bind parameters of the Work Request that binds a window to them.
     pub(super) fn bind_info(&self) -> ffi::ibv_mw_bind_info {
         ffi::ibv_mw_bind_info {
             mr: self.region.registration.as_ptr(),
@@ -289,7 +292,7 @@ impl VerbsRegionSlice {
         }
     }
 
-    /// What the server is told, with the handle of the window.
+    /// Returns the region to advertise to the server, with the handle of the window.
     pub(super) fn region(&self, handle: Handle) -> framing::ChunkRegion {
         framing::ChunkRegion { handle, offset: self.start, length: self.length }
     }
@@ -298,11 +301,12 @@ impl VerbsRegionSlice {
 impl Deref for VerbsBuffer {
     type Target = [u8];
 
-    /// Nothing, where servers may write: see [`VerbsWrittenBytes`].
+    /// Returns an empty slice if servers may write to the buffer: see [`VerbsWrittenBytes`].
     fn deref(&self) -> &[u8] {
         let length = if self.right() == VerbsMemoryAccess::Written { 0 } else { self.length };
-        // SAFETY: this part of the region belongs to this buffer alone, as `allocate` made it so; it is initialized; no server
-        // may write to it, whatever handle it has; and the device does not, as a buffer that it may write to is in a queue pair.
+        // SAFETY: this part of the region belongs to this buffer alone, as `allocate` ensures; it is initialized; no
+        // server may write to it, whatever handle it has; and the device does not, as a buffer that it may write to is
+        // in a queue pair.
         unsafe { std::slice::from_raw_parts(self.start(), length) }
     }
 }
@@ -310,18 +314,18 @@ impl Deref for VerbsBuffer {
 impl DerefMut for VerbsBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         let length = if self.right() == VerbsMemoryAccess::Written { 0 } else { self.length };
-        // SAFETY: as above, and the device does not read it for this side; what a server reads of it, against the rules, changes
-        // nothing here.
+        // SAFETY: as above, and the device does not read it for this side; a server that reads it, against the rules,
+        // changes nothing here.
         unsafe { std::slice::from_raw_parts_mut(self.start(), length) }
     }
 }
 
-/// A buffer that the server was told the handle of. Its bytes are not to be seen until it comes back: after the Reply, if no window
-/// is bound to it or that has ended, and otherwise as [`VerbsOpenWindowBuffer`].
+/// A buffer whose handle the server has. Its bytes are inaccessible until it comes back: after the Reply, if no window
+/// is bound to it or the window has ended, and otherwise as [`VerbsOpenWindowBuffer`].
 ///
-/// Without a window the handle is that of the whole region, so that a server which breaks RFC 8166 section 4.4.1, and writes
-/// after its Reply, can still change what later Calls to this server get, before they have their Reply; of other servers it reaches
-/// nothing, as each has a protection domain of its own.
+/// Without a window the handle is that of the whole region, so that a server which violates RFC 8166 section 4.4.1, and
+/// writes after its Reply, can still change the results of later Calls to this server before their Reply. It cannot
+/// access memory for other servers, as each server has its own protection domain.
 #[derive(Debug)]
 pub(crate) struct VerbsExposedBuffer {
     buffer: VerbsBuffer,
@@ -331,8 +335,8 @@ pub(crate) struct VerbsExposedBuffer {
     since: u64,
 }
 
-/// A buffer whose window is open after the Reply: the server can reach its bytes until a Work Request has ended the handle. Its
-/// queue pair keeps it until then.
+/// A buffer whose window is still open after the Reply: the server can access its bytes until a Work Request has
+/// invalidated the handle. The queue pair keeps it until then.
 #[derive(Debug)]
 pub(super) struct VerbsOpenWindowBuffer {
     pub(super) handle: Handle,
@@ -340,7 +344,8 @@ pub(super) struct VerbsOpenWindowBuffer {
 }
 
 impl VerbsExposedBuffer {
-    /// `window`: the window that is bound to it; without one the server is told the handle of its registration.
+    /// Wraps an exposed buffer. `window` is the window bound to it; without one the server gets the handle of the
+    /// registration.
     pub(super) fn new(
         buffer: VerbsBuffer,
         length: usize,
@@ -354,21 +359,22 @@ impl VerbsExposedBuffer {
         Self { buffer, told, window, queue, since }
     }
 
-    /// Whether it was exposed by this queue pair.
+    /// Returns `true` if this queue pair exposed it.
     pub(super) fn is_of(&self, queue: u32) -> bool {
         self.queue == queue
     }
 
-    /// What the server is told.
+    /// Returns the region that is advertised to the server.
     pub(crate) fn region(&self) -> framing::ChunkRegion {
         self.told
     }
 
-    /// The first `length` bytes, and its buffer if the window is still open, as [`take_back`](Self::take_back), unless `keep` leaves
-    /// them to the server. `windows`: those of its queue pair. `room` is for a copy, where one is needed.
+    /// Returns the first `length` bytes, and the buffer if its window is still open, as in
+    /// [`take_back`](Self::take_back), unless `keep` leaves them exposed. `windows` are those of its queue pair; `room`
+    /// is storage for a copy, if one is necessary.
     ///
     /// # Errors
-    /// Itself and the room, where they are kept, or the fence does not cover it.
+    /// Returns itself and `room` if `keep` returned `true`, or the fence does not cover it.
     pub(super) fn see(
         self,
         fence: &VerbsServerFence,
@@ -387,7 +393,7 @@ impl VerbsExposedBuffer {
                 _ => false,
             };
         let bytes = if has_ended {
-            // SAFETY: the domain is one of windows, this one has ended, and the buffer is not bound to another meanwhile.
+            // SAFETY: the domain uses windows, this one has ended, and the buffer is not bound to another meanwhile.
             unsafe { self.buffer.written(length) }
         } else {
             self.buffer.copy(length, &mut room);
@@ -403,11 +409,12 @@ impl VerbsExposedBuffer {
         })
     }
 
-    /// The buffer, when a Receive completed after it was exposed: what the server did before the Send that was received is done
-    /// (RFC 8166 section 2.2.1). Which Receive is the Reply is for the caller to know. `windows`: those of its queue pair.
+    /// Returns the buffer after a Receive that completed after it was exposed: the server's operations before that Send
+    /// are done (RFC 8166 section 2.2.1). The caller knows which Receive is the Reply. `windows` are those of its queue
+    /// pair.
     ///
     /// # Errors
-    /// Itself, with a fence of another queue pair, or of something that came before.
+    /// Returns itself if the fence is of another queue pair, or of an earlier Receive.
     pub(super) fn take_back(
         self,
         fence: &VerbsServerFence,
@@ -419,16 +426,16 @@ impl VerbsExposedBuffer {
         Ok(closed(self.buffer, self.window, windows))
     }
 
-    /// The buffer, after the end of its queue pair, which ended its window.
+    /// Returns the buffer after the end of its queue pair, which also ended its window.
     ///
     /// # Errors
-    /// Itself, with the end of another.
+    /// Returns itself if the end is that of another queue pair.
     pub(crate) fn after(self, end: &VerbsQueuePairEnd) -> Result<VerbsBuffer, Self> {
         if end.is_of(self.queue) { Ok(self.buffer) } else { Err(self) }
     }
 }
 
-/// Takes the window of a buffer back, which keeps the buffer from whoever asks if it is still open.
+/// Releases the window of a buffer. If the window is still open, the buffer is not returned as free.
 fn closed(
     buffer: VerbsBuffer,
     window: Option<VerbsBoundWindow>,
@@ -442,21 +449,22 @@ fn closed(
     }
 }
 
-/// What the server wrote. A copy, as the server may write there for longer than it should; the bytes where they lie, if the only
-/// handle that reached them was that of a window, and has ended.
+/// Bytes that the server wrote: a copy, as the server may write for longer than it should, or the buffer itself if the
+/// only handle to it was that of a window that has ended.
 #[derive(Debug)]
 pub(crate) struct VerbsWrittenBytes(VerbsWrittenStorage);
 
 #[derive(Debug)]
 enum VerbsWrittenStorage {
-    /// So many bytes where they lie. Only [`VerbsExposedBuffer::see`] makes it, when the window has ended.
+    /// The first bytes of a buffer, in place, and their number. Created only by [`VerbsExposedBuffer::see`], if the
+    /// window has ended.
     Lying(VerbsBuffer, usize),
-    /// A copy, and what it was taken of, unless a window is still open to that.
+    /// A copy, and the buffer that was copied, unless a window to that is still open.
     Copied(Vec<u8>, Option<VerbsBuffer>),
 }
 
 impl VerbsWrittenBytes {
-    /// The buffer, if it is free, and the room of the copy.
+    /// Returns the buffer, if it is free, and the storage of the copy.
     pub(crate) fn into_parts(self) -> (Option<VerbsBuffer>, Option<Vec<u8>>) {
         match self.0 {
             VerbsWrittenStorage::Lying(buffer, _) => (Some(buffer), None),
@@ -471,14 +479,14 @@ impl Deref for VerbsWrittenBytes {
     fn deref(&self) -> &[u8] {
         match &self.0 {
             VerbsWrittenStorage::Copied(copy, _) => copy,
-            // SAFETY: `see` made this after the window had ended that the server had been told of, in a domain of windows. No other
-            // is bound to these bytes while this is there: that takes the buffer.
+            // SAFETY: `see` created this after the window whose handle the server had was closed, in a domain of
+            // windows. No other window is bound to these bytes meanwhile, as that would require the buffer.
             VerbsWrittenStorage::Lying(buffer, length) => unsafe { buffer.written(*length) },
         }
     }
 }
 
-/// Memory that was registered where it lay, for reading only.
+/// Shared memory, registered in place and read-only.
 #[derive(Debug)]
 pub(crate) struct VerbsSharedRegion(Arc<VerbsMemoryRegion>);
 
@@ -486,7 +494,7 @@ impl VerbsSharedRegion {
     /// Registers shared memory.
     ///
     /// # Errors
-    /// As [`allocate`].
+    /// Returns an error under the same conditions as [`allocate`].
     pub(crate) fn new(
         domain: &Arc<ProtectionDomain>,
         bytes: &Arc<[u8]>,
@@ -498,14 +506,14 @@ impl VerbsSharedRegion {
         )?)))
     }
 
-    /// What the server is told of `length` bytes at this place; `None` where there are not as many.
+    /// Returns the region to advertise for `length` bytes at offset `at`; `None` if it exceeds the memory.
     pub(crate) fn region(&self, at: usize, length: u32) -> Option<framing::ChunkRegion> {
         let end = at.checked_add(length as usize)?;
         let offset = self.0.start().wrapping_add(at) as u64;
         (end <= self.0.length()).then_some(framing::ChunkRegion { handle: self.0.handle(), offset, length })
     }
 
-    /// The same bytes, for a window.
+    /// Returns the same bytes as the target of a window.
     pub(super) fn part(&self, at: usize, length: u32) -> Option<VerbsRegionSlice> {
         let framing::ChunkRegion { offset: start, length, .. } = self.region(at, length)?;
         Some(VerbsRegionSlice { region: Arc::clone(&self.0), start, length })

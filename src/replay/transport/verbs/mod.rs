@@ -1,20 +1,22 @@
-//! RDMA by rdma_cm and libibverbs: the only room with `unsafe` in it.
+//! RDMA through rdma_cm and libibverbs. The only module with `unsafe` code.
 //!
-//! The libraries are opened when the program starts, and are not missed before they are needed: without them, without
-//! a device or without the right to use it, [`connect`](super::RpcTransport::connect) says so in one line.
+//! The libraries are loaded when the program starts, but are required only on first use: without them, without a device
+//! or without permission to use it, [`RpcTransport::connect`](super::RpcTransport::connect) returns a one-line error.
 //!
-//! What may not happen does not compile:
-//! - A connection is set up step by step, and each step gives the type that has the next: [`CmId`](cm_id::CmId) `Idle`,
-//!   `Addressed`, `Routed`; [`QueuePair`](queue_pair::QueuePair) `Initialized`, which receives, and `Connected`, which
-//!   sends, exposes memory, and ends with `destroy`.
-//! - A [`Buffer`](memory::VerbsBuffer) has its bytes alone. Posting it moves it into the queue pair, and its completion moves it
-//!   out. Offering it to the server moves it into an [`Exposed`](memory::VerbsExposedBuffer), which shows no bytes, and gives the
-//!   buffer back for a [`Fence`](work_queues::VerbsServerFence), a Receive that completed later, or for the [`End`](work_queues::VerbsQueuePairEnd) of
-//!   the queue pair. If a window is still open after the Receive, the queue pair keeps the buffer until that has ended.
-//! - What others need lives as long as they do: a queue pair holds its identifier, its completion queue and its
-//!   protection domain, a region its domain, a domain its device.
+//! Misuse does not compile:
+//! - A connection is set up in steps, and each step returns the type that has the next one: [`CmId`](cm_id::CmId)
+//!   `CmIdle`, `CmAddressResolved`, `CmRouteResolved`; [`QueuePair`](queue_pair::QueuePair) `QueuePairInitialized`,
+//!   which receives, and `QueuePairConnected`, which sends and exposes memory. `destroy` ends both.
+//! - A [`VerbsBuffer`](memory::VerbsBuffer) owns its bytes exclusively. Posting it moves it into the queue pair; its
+//!   completion moves it out. Exposing it to the server moves it into a
+//!   [`VerbsExposedBuffer`](memory::VerbsExposedBuffer), which hides the bytes and returns the buffer for a
+//!   [`VerbsServerFence`](work_queues::VerbsServerFence), a Receive that completed later, or for the
+//!   [`VerbsQueuePairEnd`](work_queues::VerbsQueuePairEnd) of the queue pair. If a window is still open after the
+//!   Receive, the queue pair keeps the buffer until the window is closed.
+//! - Dependencies stay alive: a queue pair owns a reference to its identifier, its completion queue and its protection
+//!   domain, a region to its domain, a domain to its device.
 //!
-//! [`VerbsTransport`] puts them together, and has no `unsafe` of its own.
+//! [`VerbsTransport`] combines them and has no `unsafe` code of its own.
 
 mod cm_id;
 mod completions;

@@ -1,4 +1,4 @@
-//! Registered memory that is handed out and taken back, so that no call registers any.
+//! Pools of registered memory, so that sending a Call registers none.
 
 use std::sync::Arc;
 
@@ -6,15 +6,15 @@ use super::super::RpcTransportErrorKind;
 use super::context::ProtectionDomain;
 use super::memory::{self, VerbsBuffer, VerbsMemoryAccess};
 
-/// The smallest buffers: the least inline threshold.
+/// Size of the smallest buffers in bytes: the minimum inline threshold.
 const SMALLEST: usize = 1024;
-/// The largest buffers, 64 MiB: more than any NFS server takes in one operation.
+/// Size of the largest buffers: 64 MiB, more than any NFS server accepts in one operation.
 const LARGEST: usize = SMALLEST << (CLASSES - 1);
 const CLASSES: usize = 17;
-/// Memory is registered in pieces of at least this many bytes.
+/// Minimum number of bytes per registration.
 const PIECE: usize = 1 << 20;
 
-/// Buffers of one right, by size: powers of two.
+/// Free buffers of one access right, by size class: powers of two.
 #[derive(Debug)]
 pub(crate) struct VerbsBufferPool {
     domain: Arc<ProtectionDomain>,
@@ -24,19 +24,19 @@ pub(crate) struct VerbsBufferPool {
     most: usize,
 }
 
-/// Why there is no buffer.
+/// The reason that there is no buffer.
 #[derive(Debug)]
 pub(crate) enum VerbsBufferPoolError {
-    /// All that there may be is in use.
+    /// All memory of the pool is in use.
     Spent,
-    /// There are none of this length.
+    /// No size class has this length, or its first registration alone exceeds the limit of the pool.
     TooLong,
     /// The device, or the limit of locked memory, does not allow more.
     Failed(RpcTransportErrorKind),
 }
 
 impl VerbsBufferPoolError {
-    /// What a person is told where a connection cannot be set up for it.
+    /// Returns the error of a connection that cannot be set up for this reason.
     pub(crate) fn into_kind(self) -> RpcTransportErrorKind {
         match self {
             Self::Failed(kind) => kind,
@@ -49,15 +49,15 @@ impl VerbsBufferPoolError {
 }
 
 impl VerbsBufferPool {
-    /// An empty one that registers `most` bytes at most.
+    /// Creates an empty pool that registers at most `most` bytes.
     pub(crate) fn new(domain: &Arc<ProtectionDomain>, right: VerbsMemoryAccess, most: usize) -> Self {
         Self { domain: Arc::clone(domain), right, free: Default::default(), registered: 0, most }
     }
 
-    /// A buffer of at least this many bytes.
+    /// Returns a buffer of at least `length` bytes; registers memory if none is free.
     ///
     /// # Errors
-    /// [`VerbsBufferPoolError`].
+    /// Returns the [`VerbsBufferPoolError`] that applies.
     pub(crate) fn take(&mut self, length: usize) -> Result<VerbsBuffer, VerbsBufferPoolError> {
         let (class, size) = class(length).ok_or(VerbsBufferPoolError::TooLong)?;
         let free = self.free.get_mut(class).ok_or(VerbsBufferPoolError::TooLong)?;
@@ -79,7 +79,7 @@ impl VerbsBufferPool {
         free.pop().ok_or(VerbsBufferPoolError::Spent)
     }
 
-    /// Takes one back.
+    /// Returns a buffer to the pool.
     pub(crate) fn give_back(&mut self, buffer: VerbsBuffer) {
         if let Some(free) = class(buffer.length()).and_then(|(class, _)| self.free.get_mut(class)) {
             free.push(buffer);
@@ -87,7 +87,7 @@ impl VerbsBufferPool {
     }
 }
 
-/// The class of buffers that hold this many bytes, and their size.
+/// Returns the size class for `length` bytes, and the size of its buffers.
 fn class(length: usize) -> Option<(usize, usize)> {
     if length > LARGEST {
         return None;

@@ -1,4 +1,5 @@
-//! A queue pair: made before the connection, filled with receive buffers, connected, used, destroyed. Its state is its type.
+//! Queue pairs: created before the connection, filled with receive buffers, connected, used, destroyed. The state is in
+//! the type.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,20 +22,20 @@ use super::work_queues::{
     VerbsWorkQueues,
 };
 
-/// How often a Send is tried again before the connection counts as broken: the most that three bits can say.
+/// Number of retransmissions of a Send before the connection is broken: the maximum of a 3-bit field.
 const RETRIES: u8 = 7;
-/// How often a Send is tried again where the server has no buffer posted; 7 is for ever, which would hide a server that
-/// breaks its own credits.
+/// Number of retries of a Send while the server has no buffer posted; 7 means infinite, which would hide a server that
+/// violates its own credits.
 const RECEIVER_NOT_READY_RETRIES: u8 = 6;
-/// The CM's reason for a service that is not there. InfiniBand Architecture Specification, volume 1, section 12.6.7.2.
+/// The CM's rejection reason for an unknown service. InfiniBand Architecture Specification, volume 1, section 12.6.7.2.
 const INVALID_SERVICE_ID: i32 = 8;
-/// The CM's reason for a server that refuses itself.
+/// The CM's rejection reason for a server that declines the connection itself.
 const CONSUMER_REJECT: i32 = 28;
 
-/// Made, and able to receive; not connected yet.
+/// State of a queue pair that is created and able to receive, but not connected.
 #[derive(Debug)]
 pub(crate) struct QueuePairInitialized;
-/// The connection stands, or stood.
+/// State of a queue pair whose connection is, or was, established.
 #[derive(Debug)]
 pub(crate) struct QueuePairConnected;
 
@@ -46,10 +47,10 @@ pub(crate) struct QueuePair<S> {
 }
 
 impl QueuePair<QueuePairInitialized> {
-    /// Makes a queue pair on a route.
+    /// Creates a queue pair on a route.
     ///
     /// # Errors
-    /// Where device or completion queue have no room for it.
+    /// Returns an error if the device or the completion queue has no capacity for it.
     pub(crate) fn new(
         id: CmId<CmRouteResolved>,
         domain: &Arc<ProtectionDomain>,
@@ -60,10 +61,10 @@ impl QueuePair<QueuePairInitialized> {
         Ok(Self { queues, state: QueuePairInitialized })
     }
 
-    /// Connects, and tells what private data came back. Where there is no connection, all that was posted goes to `free`.
+    /// Connects, and returns the server's private data. On failure all posted buffers go to `free`.
     ///
     /// # Errors
-    /// Where the server is not reached, or does not want the connection.
+    /// Returns an error if the server is not reached, or rejects the connection.
     pub(crate) fn connect(
         self,
         private_data: &[u8],
@@ -82,15 +83,15 @@ impl QueuePair<QueuePairInitialized> {
         }
     }
 
-    /// The private data of a connection that stands.
+    /// Connects, and returns the server's private data.
     fn established(&self, private_data: &[u8], deadline: Instant) -> Result<Vec<u8>, RpcTransportErrorKind> {
         let limits = self.queues.domain().context().limits;
         let mut parameters = ffi::rdma_conn_param {
             private_data: private_data.as_ptr().cast(),
             private_data_len: u8::try_from(private_data.len()).unwrap_or(0),
-            // What lets the server's RDMA Reads in.
+            // Allows the server's RDMA Reads.
             responder_resources: limits.responder_resources,
-            // Nothing is read from the server, ever: RFC 8166 section 3.4.
+            // This side never reads from the server: RFC 8166 section 3.4.
             initiator_depth: 0,
             flow_control: 1,
             retry_count: RETRIES,
@@ -98,8 +99,8 @@ impl QueuePair<QueuePairInitialized> {
             srq: 0,
             qp_num: 0,
         };
-        // SAFETY: the identifier has a queue pair, as the state says; the private data is as long as told, and read in
-        // this call only.
+        // SAFETY: the identifier has a queue pair, as the state shows; the private data has the given length, and is
+        // read only in this call.
         if unsafe { ffi::rdma_connect(self.queues.identifier().pointer(), &raw mut parameters) } != 0 {
             return Err(failure::last("rdma_connect"));
         }
@@ -112,15 +113,15 @@ impl QueuePair<QueuePairInitialized> {
 }
 
 impl QueuePair<QueuePairConnected> {
-    /// How many Sends there is room for.
+    /// Returns the number of free entries in the send queue.
     pub(crate) fn send_room(&self) -> usize {
         self.queues.send_room()
     }
 
-    /// Takes a message that goes out with the next [`flush`](Self::flush); gives it back where there is no room.
+    /// Stages a message for the next [`flush`](Self::flush).
     ///
     /// # Errors
-    /// The buffer.
+    /// Returns the buffer if the send queue is full.
     pub(crate) fn send(&mut self, buffer: VerbsBuffer, length: usize) -> Result<(), VerbsBuffer> {
         if self.send_room() == 0 {
             return Err(buffer);
@@ -129,29 +130,29 @@ impl QueuePair<QueuePairConnected> {
         Ok(())
     }
 
-    /// Posts what was taken, as far as there is room, and tells whether that was anything. Only the last of a batch is signalled: it
-    /// stands for those before it.
+    /// Posts staged requests while the send queue has free entries, and returns `true` if it posted any. Only the last
+    /// of a batch is signalled; its completion covers those before it.
     ///
     /// # Errors
-    /// Where the device refuses, after which the queue pair is of no more use.
+    /// Returns an error if the device rejects a request; the queue pair is unusable then.
     pub(crate) fn flush(&mut self) -> Result<bool, RpcTransportErrorKind> {
         self.queues.flush()
     }
 
-    /// From now on each chunk has a window of its own: the server may invalidate what it is told.
+    /// Gives each chunk its own window from now on, so that the server may invalidate the handles.
     pub(crate) fn use_windows(&mut self) {
         self.queues.use_windows();
     }
 
-    /// Whether each chunk has a window of its own.
+    /// Returns `true` if each chunk has its own window.
     pub(crate) fn has_windows(&self) -> bool {
         self.queues.has_windows()
     }
 
-    /// Takes windows for the chunks of a Call; none where chunks have no windows.
+    /// Takes windows for the chunks of a Call; none if chunks have no windows.
     ///
     /// # Errors
-    /// Where the device gives none; then none are taken.
+    /// Returns an error if the device cannot allocate them; then none are taken.
     pub(crate) fn take_windows(
         &mut self,
         count: usize,
@@ -160,7 +161,7 @@ impl QueuePair<QueuePairConnected> {
         self.queues.windows().map_or(Ok(()), |windows| windows.take(count, into))
     }
 
-    /// Shows the first `length` bytes of a buffer to the server, by the window if there is one.
+    /// Exposes the first `length` bytes of a buffer to the server, through the window if there is one.
     pub(crate) fn expose(
         &mut self,
         buffer: VerbsBuffer,
@@ -168,7 +169,7 @@ impl QueuePair<QueuePairConnected> {
         window: Option<VerbsBoundWindow>,
     ) -> VerbsExposedBuffer {
         let window = match window {
-            // A window of nothing is none.
+            // A window of length 0 is not bound.
             Some(bound) if length == 0 => {
                 self.give_back(bound);
                 None
@@ -183,11 +184,13 @@ impl QueuePair<QueuePairConnected> {
         VerbsExposedBuffer::new(buffer, length, window, self.queues.number(), self.queues.clock())
     }
 
-    /// What the server wrote, after a Reply: see [`VerbsExposedBuffer`]. The first `length` bytes, unless `keep` leaves them to the server. `room`
-    /// is for a copy, where one is needed. A buffer whose window is still open stays here until it is not.
+    /// Returns the first `length` bytes that the server wrote, after a Reply (see [`VerbsExposedBuffer`]), unless
+    /// `keep` leaves them exposed. `room` is storage for a copy, if one is necessary. A buffer whose window is still
+    /// open stays in the queue pair until that is closed.
     ///
     /// # Errors
-    /// What was exposed and the room, where they are kept, or the fence does not cover it.
+    /// Returns the exposed buffer and `room` if `keep` returned `true`, the fence does not cover the buffer, or another
+    /// queue pair exposed it.
     pub(crate) fn see(
         &mut self,
         exposed: VerbsExposedBuffer,
@@ -204,10 +207,11 @@ impl QueuePair<QueuePairConnected> {
         Ok(seen)
     }
 
-    /// A buffer that was exposed, after a Reply: see [`VerbsExposedBuffer`]. One whose window is still open stays here until it is not.
+    /// Returns an exposed buffer after a Reply (see [`VerbsExposedBuffer`]); `None` if its window is still open, as the
+    /// buffer stays in the queue pair until that is closed.
     ///
     /// # Errors
-    /// What was exposed, where the fence does not cover it.
+    /// Returns the exposed buffer if the fence does not cover it, or another queue pair exposed it.
     pub(crate) fn take_back(
         &mut self,
         exposed: VerbsExposedBuffer,
@@ -225,12 +229,13 @@ impl QueuePair<QueuePairConnected> {
         }
     }
 
-    /// Whether buffers may come back by completions of what this side does: of Sends, and of what ends windows.
+    /// Returns `true` if completions of the send queue may still return buffers: of Sends, and of invalidations of
+    /// windows.
     pub(crate) fn is_sending(&self) -> bool {
         self.queues.is_sending()
     }
 
-    /// Shows shared memory to the server, by the window if there is one.
+    /// Exposes shared memory to the server, through the window if there is one.
     pub(crate) fn expose_stored(
         &mut self,
         stored: &VerbsSharedRegion,
@@ -245,23 +250,23 @@ impl QueuePair<QueuePairConnected> {
         Some(region)
     }
 
-    /// A Send came that had invalidated this handle. Tells whether it was that of a window in use.
+    /// Records that a received Send invalidated `handle`. Returns `true` if it was the handle of an open window.
     pub(crate) fn invalidated(&mut self, handle: Handle) -> bool {
         self.queues.windows().is_some_and(|windows| windows.invalidated(handle))
     }
 
-    /// Takes the window of shared memory back, or one that was not used. If the server did not invalidate its handle, that is done
-    /// before what is sent next.
+    /// Releases the window of shared memory, or one that was not used. If the server did not invalidate its handle,
+    /// this side does so before the next Send.
     pub(crate) fn give_back(&mut self, bound: VerbsBoundWindow) {
         if let Some(handle) = self.queues.windows().and_then(|windows| windows.give_back(bound)) {
             self.queues.stage(VerbsSendRequest::Invalidate(handle, None));
         }
     }
 
-    /// Takes a completion of this queue pair; buffers of Sends that are done go to `free`.
+    /// Processes a completion of this queue pair; buffers of completed Sends go to `free`.
     ///
     /// # Errors
-    /// The completion, where it is of another.
+    /// Returns the completion if it belongs to another queue pair, or to no posted request.
     pub(crate) fn finish(
         &mut self,
         completion: VerbsCompletion,
@@ -270,53 +275,54 @@ impl QueuePair<QueuePairConnected> {
         self.queues.finish(completion, free)
     }
 
-    /// What the connection manager tells, if anything.
+    /// Returns the next event of the connection manager, if any.
     ///
     /// # Errors
-    /// Where the channel is broken.
+    /// Returns an error if the event channel fails.
     pub(crate) fn event(&self) -> Result<Option<CmEvent>, RpcTransportErrorKind> {
         self.queues.identifier().channel().next()
     }
 
-    /// The descriptor that can be read when there is an event.
+    /// Returns the descriptor that becomes readable when there is an event.
     pub(crate) fn fd(&self) -> i32 {
         self.queues.identifier().channel().fd()
     }
 
-    /// This side's address and port.
+    /// Returns the local address and port.
     pub(crate) fn local_address(&self) -> Option<SocketAddr> {
         self.queues.identifier().local_address()
     }
 
-    /// Ends the connection. What is posted is flushed.
+    /// Disconnects. Posted Work Requests are flushed.
     pub(crate) fn disconnect(&self) {
         self.queues.disconnect();
     }
 }
 
 impl<S> QueuePair<S> {
-    /// Destroys the queue pair, and gives back all that was posted, and what lets go of all that it exposed. Nothing of it comes
-    /// back where the device keeps the queue pair: that memory is better lost than used for something else.
+    /// Destroys the queue pair, moves all posted buffers to `free`, and returns the proof that releases all that it
+    /// exposed. If the device does not destroy the queue pair, nothing is returned: leaked memory is safer than memory
+    /// that the device may still use.
     pub(crate) fn destroy(mut self, free: &mut Vec<VerbsBuffer>) -> Option<VerbsQueuePairEnd> {
         self.queues.disconnect();
         self.queues.end(free)
     }
 
-    /// What completions name it by.
+    /// Returns the number that identifies it in completions.
     pub(crate) fn number(&self) -> u32 {
         self.queues.number()
     }
 
-    /// Posts receive buffers, as far as there is room; the others stay where they are.
+    /// Posts receive buffers while the receive queue has free entries; the others stay in `buffers`.
     ///
     /// # Errors
-    /// Where the device refuses, after which the queue pair is of no more use.
+    /// Returns an error if the device rejects a request; the queue pair is unusable then.
     pub(crate) fn receive(&mut self, buffers: &mut Vec<VerbsBuffer>) -> Result<(), RpcTransportErrorKind> {
         self.queues.receive(buffers)
     }
 }
 
-/// Why there is no connection.
+/// Returns the error for an event other than an established connection.
 fn unconnected(event: &CmEvent) -> RpcTransportErrorKind {
     match (event.kind, event.status) {
         (CmEventKind::Rejected, INVALID_SERVICE_ID) => RpcTransportErrorKind::Refused,

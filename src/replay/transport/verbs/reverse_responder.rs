@@ -1,4 +1,4 @@
-//! Calls of the reverse direction that wait for their answers. RFC 8167.
+//! Calls of the reverse direction that wait for their replies. RFC 8167.
 
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Encoder, Xdr};
@@ -14,12 +14,12 @@ pub(crate) struct VerbsReverseResponder {
 }
 
 impl VerbsReverseResponder {
-    /// One that grants this many credits; with none it takes no Call.
+    /// Creates a Responder that grants `granted` credits; with 0 it accepts no Call.
     pub(crate) fn new(granted: u32) -> Self {
         Self { granted, waiting: Vec::new() }
     }
 
-    /// Takes a Call, if it is within the credits.
+    /// Accepts a Call if it is within the credits; otherwise returns the reason to discard it.
     pub(crate) fn take(&mut self, xid: Xid) -> Result<(), DiscardReason> {
         if self.waiting.len() >= self.granted as usize {
             return Err(DiscardReason::ReverseCall);
@@ -28,7 +28,8 @@ impl VerbsReverseResponder {
         Ok(())
     }
 
-    /// Whether the Call of this XID can be answered with so long a message in a Send of at most `inline` bytes.
+    /// Checks that `message` answers a pending Call with this XID, and fits in a Send of at most `inline` bytes with
+    /// its header.
     pub(crate) fn answers(&self, xid: Xid, message: &[u8], inline: u32) -> Result<(), SubmitRefusal> {
         if !self.waiting.contains(&xid) {
             return Err(SubmitRefusal::NoCall);
@@ -39,19 +40,20 @@ impl VerbsReverseResponder {
         if SHORTEST_HEADER + message.len() > inline as usize { Err(SubmitRefusal::TooLong) } else { Ok(()) }
     }
 
-    /// The Call has its answer.
+    /// Removes the pending Call with this XID.
     pub(crate) fn answered(&mut self, xid: Xid) {
         if let Some(at) = self.waiting.iter().position(|waiting| *waiting == xid) {
             self.waiting.remove(at);
         }
     }
 
-    /// The header of an answer.
+    /// Encodes the transport header of an answer.
     pub(crate) fn encode(&self, xid: Xid, encoder: &mut Encoder) {
         answer_header(xid, self.granted).encode(encoder);
     }
 
-    /// What refuses a Call with chunks, if it is within the credits; what is not has no answer.
+    /// Encodes the error that refuses a Call with chunks, if the Call is within the credits. Returns `false` if it is
+    /// not, as then it gets no answer.
     pub(crate) fn refuse(&self, xid: Xid, encoder: &mut Encoder) -> bool {
         let is_granted = self.waiting.len() < self.granted as usize;
         if is_granted {
@@ -66,7 +68,7 @@ mod tests {
     use super::*;
     use crate::replay::transport::framing::{IncomingMessage, receive};
 
-    /// The beginning of a Reply.
+    /// Returns the beginning of a Reply.
     fn reply(xid: u32) -> Vec<u8> {
         [xid, 1, 0].iter().flat_map(|word| word.to_be_bytes()).collect()
     }

@@ -1,4 +1,5 @@
-//! What the connections to one server over one device share: a completion queue, and memory that no other server reaches.
+//! Resources that the connections to one server over one device share: a completion queue, and memory that no other
+//! server can access.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -10,13 +11,13 @@ use super::context::{ProtectionDomain, VerbsContext};
 use super::memory::{VerbsBuffer, VerbsMemoryAccess, VerbsSharedRegion};
 use super::pool::{VerbsBufferPool, VerbsBufferPoolError};
 
-/// Completions that are asked for room: the queue pairs of all connections together post no more than that.
+/// Number of entries of the completion queue: an upper limit for the Work Requests of all its queue pairs together.
 const COMPLETIONS: u32 = 1 << 16;
-/// Memory for messages, for what servers fetch, and for what they write, each: so much is registered at most.
+/// Maximum registered memory of each pool in bytes: for messages, for Read chunks, and for Write and Reply chunks.
 const MOST_MEMORY: usize = 1 << 30;
 
-/// A device and what is made on it for one server. Handles are good for all queue pairs of a protection domain, and some servers
-/// guess: so each has its own.
+/// A device and the objects created on it for one server. A handle is valid for all queue pairs of a protection domain,
+/// and some servers guess handles; so each server has its own domain.
 #[derive(Debug)]
 pub(super) struct VerbsServerResources {
     /// The server's address.
@@ -24,19 +25,19 @@ pub(super) struct VerbsServerResources {
     pub(super) context: Arc<VerbsContext>,
     pub(super) domain: Arc<ProtectionDomain>,
     pub(super) completions: Arc<CompletionQueue>,
-    /// Completions that were taken and not looked at.
+    /// Completions that were polled but not processed.
     pub(super) ready: VecDeque<VerbsCompletion>,
-    /// Room for those that are taken next.
+    /// Buffer for the next poll.
     pub(super) batch: Box<VerbsCompletionBatch>,
     messages: VerbsBufferPool,
     fetched: VerbsBufferPool,
     written: VerbsBufferPool,
-    /// Shared memory by its number; `None` where it is empty, and nothing to be registered.
+    /// Shared memory by its number; `None` for empty memory, which is not registered.
     stores: Vec<Option<VerbsSharedRegion>>,
 }
 
 impl VerbsServerResources {
-    /// Opens a device for use. `windows`: the server reaches memory by windows alone.
+    /// Creates the resources on an open device. `windows`: the server accesses memory only through windows.
     pub(super) fn new(
         context: VerbsContext,
         server: IpAddr,
@@ -60,7 +61,7 @@ impl VerbsServerResources {
         })
     }
 
-    /// A buffer of at least this many bytes, for this use.
+    /// Returns a buffer of at least `length` bytes for this access.
     pub(super) fn take(
         &mut self,
         right: VerbsMemoryAccess,
@@ -69,7 +70,7 @@ impl VerbsServerResources {
         self.pool(right).take(length)
     }
 
-    /// So many buffers of at least this many bytes, all or none.
+    /// Adds `count` buffers of at least `length` bytes to `into`, all or none.
     pub(super) fn take_all(
         &mut self,
         right: VerbsMemoryAccess,
@@ -89,12 +90,12 @@ impl VerbsServerResources {
         Ok(())
     }
 
-    /// Takes buffers back.
+    /// Returns buffers to their pools.
     pub(super) fn give_back_all(&mut self, buffers: &mut Vec<VerbsBuffer>) {
         buffers.drain(..).for_each(|buffer| self.give_back(buffer));
     }
 
-    /// Takes a buffer back.
+    /// Returns a buffer to its pool.
     pub(super) fn give_back(&mut self, buffer: VerbsBuffer) {
         self.pool(buffer.right()).give_back(buffer);
     }
@@ -114,12 +115,12 @@ impl VerbsServerResources {
         Ok(())
     }
 
-    /// Takes back the last shared memory.
+    /// Removes the last shared memory.
     pub(super) fn unshare(&mut self) {
         self.stores.pop();
     }
 
-    /// Shared memory, if it is not empty.
+    /// Returns the registration of shared memory, unless it is empty or unknown.
     pub(super) fn stored(&self, store: SharedMemoryId) -> Option<&VerbsSharedRegion> {
         self.stores.get(store.0 as usize)?.as_ref()
     }

@@ -1,15 +1,15 @@
-//! Addresses as the system has them.
+//! Conversion of socket addresses to and from the system's structures.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-/// An address in the system's form.
+/// A socket address as a system structure.
 pub(super) enum VerbsSocketAddress {
     V4(libc::sockaddr_in),
     V6(libc::sockaddr_in6),
 }
 
 impl VerbsSocketAddress {
-    /// For calls that read as much as the family says.
+    /// Returns a pointer for calls that read as many bytes as the family requires.
     pub(super) fn pointer(&mut self) -> *mut libc::sockaddr {
         match self {
             Self::V4(address) => std::ptr::from_mut(address).cast(),
@@ -42,14 +42,14 @@ fn family(number: libc::c_int) -> libc::sa_family_t {
     libc::sa_family_t::try_from(number).unwrap_or_default()
 }
 
-/// Reads an address in the system's form.
+/// Reads a system structure; `None` if its family is neither IPv4 nor IPv6.
 ///
 /// # Safety
 /// `storage` points to a valid `sockaddr_storage`.
 pub(super) unsafe fn read(storage: *const libc::sockaddr_storage) -> Option<SocketAddr> {
     const { assert!(size_of::<libc::sockaddr_storage>() >= size_of::<libc::sockaddr_in6>()) };
-    // SAFETY: the storage is valid, has room for each of these types, and is aligned for all of them; all bytes are
-    // values of their integers.
+    // SAFETY: the storage is valid, large enough for each of these types, and aligned for all of them; all bytes are
+    // valid values of their integers.
     unsafe {
         match libc::c_int::from((*storage).ss_family) {
             libc::AF_INET => {
@@ -76,14 +76,14 @@ mod tests {
     fn an_address_comes_back_as_it_was() {
         for address in ["192.0.2.1:20049", "[2001:db8::7]:2049"] {
             let address: SocketAddr = address.parse().unwrap();
-            // SAFETY: all bytes zero are a value of it.
+            // SAFETY: all-zero bytes are a valid value of it.
             let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
             let mut system = VerbsSocketAddress::from(address);
             let length = match &system {
                 VerbsSocketAddress::V4(_) => size_of::<libc::sockaddr_in>(),
                 VerbsSocketAddress::V6(_) => size_of::<libc::sockaddr_in6>(),
             };
-            // SAFETY: both are as long as that, and do not overlap.
+            // SAFETY: both have at least that length, and do not overlap.
             let back = unsafe {
                 let to = (&raw mut storage).cast::<u8>();
                 std::ptr::copy_nonoverlapping(system.pointer().cast::<u8>(), to, length);

@@ -1,4 +1,4 @@
-//! Calls and answers on their way out: their memory, their header, and the Send.
+//! Submission of Calls and answers: their memory, their header, and the Send.
 #![deny(unsafe_code)]
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::server_resources::VerbsServerResources;
 use super::transport::{CLOSED, VerbsTransport};
 
 impl VerbsTransport {
-    /// See [`Transport::submit`](super::super::RpcTransport::submit).
+    /// Submits a Call: see [`RpcTransport::submit`](super::super::RpcTransport::submit).
     pub(super) fn submit_call(
         &mut self,
         connection: ConnectionId,
@@ -55,7 +55,7 @@ impl VerbsTransport {
             });
         }
 
-        // A window for each chunk: what is taken besides the Send, and what lies in shared memory.
+        // One window per chunk: for each buffer except the Send's, and for each payload in shared memory.
         let mut kept = self.spare.pop().unwrap_or_default();
         let stored = call.payloads.iter().enumerate().filter(|(index, payload)| {
             plan.is_read(*index) && matches!(payload.source, PayloadSource::Stored { length: 1.., .. })
@@ -132,15 +132,15 @@ impl VerbsTransport {
         connection.counts.bytes_sent += length as u64;
         connection.credits.in_flight += 1;
         connection.flight.add(call.xid, call.tag, kept).map_err(SubmitError::Refused)?;
-        // There is room, as was seen above.
+        // The queue has a free entry, as checked above.
         if let Err(buffer) = queue.send(send, length) {
             shared.give_back(buffer);
         }
         Ok(plan.submitted)
     }
 
-    /// What is said where no memory is left: a Call in flight on any connection that shares it will give some back, as what is being
-    /// sent will, and without either nothing ever would.
+    /// Returns the error if no memory is left: busy if a Call in flight or a pending Send on any connection of the same
+    /// resources will return some; otherwise a refusal, as nothing ever will.
     fn without_memory(&self, connection: ConnectionId) -> SubmitError {
         let device = self.connection(connection).map(|connection| connection.device);
         let mut sharing = self.connections.iter().filter(|other| Some(other.device) == device);
@@ -151,7 +151,7 @@ impl VerbsTransport {
         }
     }
 
-    /// See [`Transport::answer`](super::super::RpcTransport::answer).
+    /// Submits an answer: see [`RpcTransport::answer`](super::super::RpcTransport::answer).
     pub(super) fn submit_answer(
         &mut self,
         connection: ConnectionId,
@@ -186,8 +186,8 @@ impl VerbsTransport {
 }
 
 impl VerbsTransport {
-    /// Answers a Call of the reverse direction that has chunks. Where there is no room to say it, the server waits in vain,
-    /// as after any Call that is discarded.
+    /// Sends the error that refuses a reverse-direction Call with chunks. If there is no buffer or queue entry, the
+    /// server gets no answer, as after any Call that is discarded.
     pub(super) fn refuse_chunks(&mut self, connection: usize, xid: Xid) {
         let Some(connection) = self.connections.get_mut(connection) else { return };
         let Some(shared) = self.devices.get_mut(connection.device) else { return };
@@ -206,7 +206,7 @@ impl VerbsTransport {
     }
 }
 
-/// The chunks of a Call that is being made, without room of their own.
+/// The chunks of a Call that is being built, without heap allocation.
 #[derive(Default)]
 struct VerbsCallChunks {
     call: Option<ChunkRegion>,
@@ -215,7 +215,7 @@ struct VerbsCallChunks {
     reply: Option<ChunkRegion>,
 }
 
-/// As many regions as a Call may have of one kind.
+/// The regions of a Call's chunks of one kind, up to the maximum of a Call.
 #[derive(Default)]
 struct VerbsRegionList {
     regions: [ChunkRegion; TransportCall::MAX_PAYLOADS],
@@ -246,7 +246,7 @@ impl VerbsCallChunks {
     }
 }
 
-/// Lengths of the Write chunks; zero for a result that is wanted in the message.
+/// Returns the lengths of the Write chunks in bytes; 0 for a result that is requested inline.
 fn write_lengths(call: &TransportCall<'_>, plan: &CallChunkPlan) -> impl Iterator<Item = u32> {
     let (call, plan) = (*call, *plan);
     (0..TransportCall::MAX_PAYLOADS)
@@ -254,7 +254,7 @@ fn write_lengths(call: &TransportCall<'_>, plan: &CallChunkPlan) -> impl Iterato
         .map(move |index| CallChunkPlan::write_length(&call, index))
 }
 
-/// Takes all buffers of a Call in the order in which they are used.
+/// Takes all buffers of a Call, in the order of their use.
 fn take_memory(
     shared: &mut VerbsServerResources,
     call: &TransportCall<'_>,
@@ -280,7 +280,7 @@ fn take_memory(
     Ok(())
 }
 
-/// Writes the message, with the payloads that travel in it, and tells where it ends.
+/// Writes the message at offset `at`, including the payloads that are sent inline, and returns its end offset.
 fn write_message(
     to: &mut [u8],
     at: usize,
@@ -288,7 +288,7 @@ fn write_message(
     plan: &CallChunkPlan,
     stores: &[Arc<[u8]>],
 ) -> usize {
-    // `from` counts in the message as it was given, `before` what the payloads so far would add to it.
+    // `from` is an offset in the reduced message, `before` the bytes that the payloads so far would add to it.
     let (mut end, mut from, mut before) = (at, 0, 0);
     for (index, payload) in call.payloads.iter().enumerate() {
         let until = (payload.position as usize).saturating_sub(before);
@@ -303,7 +303,7 @@ fn write_message(
     copy(to, end, call.message.get(from..).unwrap_or_default())
 }
 
-/// The content of a payload, wherever it lies.
+/// Returns the bytes of a payload, from the Call or from shared memory.
 fn content<'c>(stores: &'c [Arc<[u8]>], payload: &TransportPayload<'c>) -> Option<&'c [u8]> {
     match payload.source {
         PayloadSource::Copied(bytes) => Some(bytes),

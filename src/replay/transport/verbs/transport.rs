@@ -1,4 +1,4 @@
-//! RPC-over-RDMA over verbs: the connections of one thread, their completions, and what they lend.
+//! RPC-over-RDMA over verbs: the connections of one thread, their completions, and the memory that events borrow.
 #![deny(unsafe_code)]
 
 use std::fmt;
@@ -28,11 +28,11 @@ use super::wait;
 use super::window::VerbsBoundWindow;
 use super::work_queues::{VerbsCompletionOutcome, VerbsReceivedMessage};
 
-/// How often the completion queues are looked at before this side sleeps, where another processor may fill them meanwhile.
+/// Number of polls of the completion queues before sleeping, if another processor may fill them meanwhile.
 const LOOKS: usize = 64;
-/// How often connecting is tried with another port of this side.
+/// Number of attempts to connect from different local ports.
 const CONNECT_TRIES: u16 = 8;
-/// How long what the connection manager tells may wait while Replies come.
+/// Interval between polls of the connection manager while Replies arrive.
 const CM_INTERVAL: Duration = Duration::from_millis(1);
 
 /// NFS/RDMA over InfiniBand, RoCE and iWARP.
@@ -41,26 +41,26 @@ pub struct VerbsTransport {
     pub(super) connections: Vec<VerbsConnection>,
     pub(super) by_queue: FxHashMap<u32, usize>,
     pub(super) stores: Vec<Arc<[u8]>>,
-    /// Room for the next header.
+    /// Storage for the next header.
     pub(super) scratch: Vec<u8>,
-    /// Buffers of a Call that is being made.
+    /// Buffers of the Call that is being built.
     pub(super) taken: Vec<VerbsBuffer>,
-    /// Windows of a Call that is being made.
+    /// Windows of the Call that is being built.
     pub(super) windows: Vec<VerbsBoundWindow>,
-    /// Room of Calls that are over, for the next.
+    /// Completed Calls, whose allocations the next Calls reuse.
     pub(super) spare: Vec<VerbsInFlightCall>,
-    /// Buffers of Sends that are done.
+    /// Buffers of completed Sends.
     done: Vec<VerbsBuffer>,
     lent: VerbsEventBuffers,
-    /// A Reply that waits until the grant that it brought was told.
+    /// A Reply that is reported after the credits that it granted.
     held: Option<(usize, VerbsReceivedMessage)>,
     descriptors: Vec<libc::pollfd>,
     cm_looked: Option<Instant>,
-    /// There is one processor alone.
+    /// `true` if there is only one processor.
     is_alone: bool,
 }
 
-/// What the last event borrows.
+/// The memory that the last event borrows.
 #[derive(Debug, Default)]
 struct VerbsEventBuffers {
     message: Option<(usize, VerbsReceivedMessage)>,
@@ -68,12 +68,12 @@ struct VerbsEventBuffers {
     returned: ReturnedChunkLengths,
     writes: Vec<Option<VerbsWrittenBytes>>,
     reply: Option<VerbsWrittenBytes>,
-    /// Room for copies of results.
+    /// Storage for copies of results.
     room: Vec<Vec<u8>>,
     lost: Vec<CallTag>,
 }
 
-/// What happened, before it borrows anything.
+/// An event before it borrows any memory.
 enum VerbsPendingEvent {
     Reply { at: usize, xid: Xid, tag: CallTag, form: MessageForm },
     Error { at: usize, xid: Xid, tag: CallTag, error: RpcRdmaError },
@@ -111,7 +111,7 @@ impl Default for VerbsTransport {
 }
 
 impl VerbsTransport {
-    /// One without connections; nothing is opened yet.
+    /// Creates a transport without connections; opens nothing.
     pub fn new() -> Self {
         Self::default()
     }
@@ -120,7 +120,7 @@ impl VerbsTransport {
         self.connections.get(id.0 as usize)
     }
 
-    /// What the last event borrowed goes back.
+    /// Returns the memory that the last event borrowed.
     fn give_back(&mut self) {
         self.lent.lost.clear();
         let Some((at, received)) = self.lent.message.take() else { return };
@@ -139,7 +139,7 @@ impl VerbsTransport {
         }
     }
 
-    /// Posts receive buffers again, and then what was gathered to be sent.
+    /// Posts receive buffers again, and then all staged Sends.
     fn post(&mut self) {
         let mut is_posted = false;
         for connection in &mut self.connections {
@@ -151,7 +151,7 @@ impl VerbsTransport {
                 Err(_) => connection.end(VerbsDisconnectCause::Because(DisconnectReason::Device)),
             }
         }
-        // A device that is made of software sends when it has a processor.
+        // A software device sends only when it gets the processor.
         if is_posted && self.is_alone && self.devices.iter().all(|shared| shared.ready.is_empty()) {
             std::thread::yield_now();
         }
@@ -187,7 +187,7 @@ impl VerbsTransport {
         }
     }
 
-    /// Takes completions, and tells how many.
+    /// Polls the completion queues, and returns the number of new completions.
     fn look(&mut self) -> Result<usize, RpcTransportError> {
         let mut count = 0;
         for shared in &mut self.devices {
@@ -204,7 +204,7 @@ impl VerbsTransport {
         let shared = self.devices.get_mut(connection.device)?;
         self.done.drain(..).for_each(|buffer| shared.give_back(buffer));
         match finished {
-            // Nothing more is told of a connection that this side closed.
+            // No events are reported for a connection that this side closed.
             Ok(VerbsCompletionOutcome::Received(received)) if connection.is_closing() => {
                 connection.spare.push(received.into_buffer());
                 None
@@ -227,7 +227,7 @@ impl VerbsTransport {
         }
     }
 
-    /// Tells what a message is. `told`: the grant that it brought was told before.
+    /// Processes a message. `told`: the credits that it granted were reported before.
     fn received(&mut self, at: usize, received: VerbsReceivedMessage, told: bool) -> VerbsPendingEvent {
         let step = match receive(received.message()) {
             Ok(IncomingMessage::Reply(header, _)) => {
@@ -283,7 +283,7 @@ impl VerbsTransport {
         step
     }
 
-    /// Holds the chunks of a Reply to those of its Call.
+    /// Checks the chunks of a Reply against those of its Call.
     fn returned(&self, at: usize, header: &RpcRdmaHeader<'_>) -> Result<ReturnedChunkLengths, DiscardReason> {
         let connection = self.connections.get(at).ok_or(DiscardReason::UnknownXid)?;
         let call = connection.flight.get(header.rdma_xid).ok_or(DiscardReason::UnknownXid)?;
@@ -291,7 +291,7 @@ impl VerbsTransport {
         call.offered.check(lists, header.proc() == RdmaProc::RDMA_NOMSG)
     }
 
-    /// Takes a grant, and tells whether it is another than before.
+    /// Records granted credits. Returns `true` if their number changed.
     fn grant(&mut self, at: usize, granted: u32) -> bool {
         let Some(connection) = self.connections.get_mut(at) else { return false };
         let is_new = connection.credits.granted.replace(granted) != Some(granted);
@@ -313,7 +313,7 @@ impl VerbsTransport {
         }
     }
 
-    /// Takes a Call out of flight, with its memory; gives back what the server only read.
+    /// Removes a Call from those in flight, takes over its results, and releases the memory that the server only read.
     fn finish_call(
         &mut self,
         at: usize,
@@ -335,7 +335,7 @@ impl VerbsTransport {
             is_reply.is_err()
         };
         if let Some(chunk) = call.reply.take() {
-            // A Reply chunk that is not used has nothing to be seen.
+            // The content of an unused Reply chunk is irrelevant.
             let (length, room) =
                 (if is_nomsg { length } else { 0 }, self.lent.room.pop().unwrap_or_default());
             match queue.see(chunk, fence, length, room, &mut is_not) {
@@ -347,7 +347,7 @@ impl VerbsTransport {
             }
         }
         if let Err(why) = is_reply {
-            // The Call stays in flight, and its chunks with the server.
+            // The Call stays in flight, and its Write chunks stay exposed.
             return connection.flight.add(xid, tag, call).map_or(Err(why), |()| Err(why));
         }
         call.windows.drain(..).for_each(|window| queue.give_back(window));
@@ -366,7 +366,7 @@ impl VerbsTransport {
         Ok(tag)
     }
 
-    /// What the connection manager tells of each connection.
+    /// Processes the connection manager's events of each connection.
     fn hear_manager(&mut self) {
         self.cm_looked = Some(Instant::now());
         for connection in &mut self.connections {
@@ -384,7 +384,7 @@ impl VerbsTransport {
         }
     }
 
-    /// Takes down a connection that has ended, after all that came on it was given out.
+    /// Tears down a connection that has ended, after all its messages were reported.
     fn ended(&mut self) -> Option<VerbsPendingEvent> {
         let ended = |connection: &VerbsConnection| connection.ending.is_some() && connection.queue.is_some();
         let at = self.connections.iter().position(ended)?;
@@ -407,7 +407,7 @@ impl VerbsTransport {
         Some(VerbsPendingEvent::Disconnected { at, reason })
     }
 
-    /// Sleeps until something happens. Tells whether it did before the deadline.
+    /// Sleeps until something happens. Returns `false` if the deadline passes first.
     fn sleep(&mut self, deadline: Instant) -> Result<bool, RpcTransportError> {
         for _ in 0..if self.is_alone { 0 } else { LOOKS } {
             if self.look()? > 0 {
@@ -418,7 +418,7 @@ impl VerbsTransport {
             let armed = shared.completions.arm();
             armed.map_err(|kind| RpcTransportError::at(&shared.context.name, None, kind))?;
         }
-        // What came before the queues were armed is not told of.
+        // Completions that came before the queues were armed are not signalled.
         if self.look()? > 0 {
             return Ok(true);
         }
@@ -440,13 +440,13 @@ impl VerbsTransport {
         if manager {
             self.hear_manager();
         } else {
-            // It was asked with the others.
+            // Its descriptors were polled with the others.
             self.cm_looked = Some(Instant::now());
         }
         Ok(ready)
     }
 
-    /// The event of a step, with what it borrows.
+    /// Returns the event with the memory that it borrows.
     fn event(&self, step: VerbsPendingEvent) -> Option<TransportEvent<'_>> {
         let id = |at: usize| ConnectionId(u32::try_from(at).unwrap_or(u32::MAX));
         let message = self.lent.message.as_ref().map(|(_, received)| received);
@@ -495,7 +495,7 @@ impl VerbsTransport {
     }
 }
 
-/// Whether the message in a Reply chunk is the Reply that its header says. RFC 8166 section 4.5.2.
+/// Checks that the message in a Reply chunk is the Reply that its header announces. RFC 8166 section 4.5.2.
 fn is_reply_of(message: &[u8], xid: Xid) -> Result<(), DiscardReason> {
     let mut words = Cursor::new(message);
     match (words.word(), words.word().map(MsgType)) {
@@ -508,7 +508,7 @@ fn is_reply_of(message: &[u8], xid: Xid) -> Result<(), DiscardReason> {
 
 impl RpcTransport for VerbsTransport {
     fn connect(&mut self, target: &ConnectTarget) -> Result<ConnectionId, RpcTransportError> {
-        // A port that rdma_cm takes for free may be in use by TCP, below iWARP: that shows when it connects.
+        // A port that rdma_cm binds as free may be in use by TCP, below iWARP: that fails only on connecting.
         let mut tried = self.try_connect(target, 0);
         for skip in 1..CONNECT_TRIES {
             match &tried {
@@ -519,7 +519,7 @@ impl RpcTransport for VerbsTransport {
             }
         }
         tried.map_err(|kind| {
-            // Whichever step the time ended in, this is what it all may take.
+            // In whichever step the deadline passed, the reported timeout is that of all of them.
             let kind = match kind {
                 RpcTransportErrorKind::Timeout(_) => RpcTransportErrorKind::Timeout(target.wish.timeout),
                 other => other,
@@ -546,7 +546,7 @@ impl RpcTransport for VerbsTransport {
             let Some(shared) = self.devices.get_mut(at) else { continue };
             if let Err(kind) = shared.share(memory) {
                 let error = RpcTransportError::at(&shared.context.name, None, kind);
-                // A store has one number everywhere.
+                // Shared memory has the same number on all devices.
                 self.devices.iter_mut().take(at).for_each(VerbsServerResources::unshare);
                 return Err(error);
             }
@@ -582,7 +582,7 @@ impl RpcTransport for VerbsTransport {
             }
             match deadline {
                 Some(deadline) if self.sleep(deadline)? => {}
-                // Who only looks has work of its own, which keeps such a device from receiving.
+                // A caller that only polls has other work, which keeps a software device from receiving.
                 None if std::mem::take(&mut may_yield) => std::thread::yield_now(),
                 _ => return Ok(None),
             }
@@ -600,7 +600,7 @@ impl RpcTransport for VerbsTransport {
     }
 }
 
-/// A connection that is closed, or never was.
+/// The error for a connection that is closed, or never existed.
 pub(super) const CLOSED: SubmitError = SubmitError::Refused(SubmitRefusal::Closed);
 
 #[cfg(test)]
@@ -613,7 +613,7 @@ mod tests {
         ConnectTarget { address: "192.0.2.1:20049".parse().unwrap(), name: "nas".to_owned(), wish }
     }
 
-    /// 192.0.2.1 is nobody's (RFC 5737), so that this fails with libraries and devices as well as without.
+    /// 192.0.2.1 is unassigned (RFC 5737), so that this fails both with and without libraries and devices.
     #[test]
     fn what_keeps_it_from_connecting_is_said_in_one_line() {
         let mut transport = VerbsTransport::new();

@@ -4,14 +4,14 @@ use std::io;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
-/// Waits until one of the descriptors can be read, or the deadline has come. Tells whether one can.
+/// Waits until one of the descriptors is readable. Returns `false` if the deadline passes first.
 pub(super) fn readable(descriptors: &mut [libc::pollfd], deadline: Instant) -> io::Result<bool> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let time = timespec(left);
         let count = libc::nfds_t::try_from(descriptors.len()).unwrap_or(0);
-        // SAFETY: the pointer and the count are those of one slice that this call has alone, `time` lives across the call,
-        // and no mask of signals is given.
+        // SAFETY: the pointer and the count are those of one slice that this call borrows exclusively, `time` lives
+        // across the call, and no signal mask is given.
         let ready =
             unsafe { libc::ppoll(descriptors.as_mut_ptr(), count, &raw const time, std::ptr::null()) };
         if ready >= 0 {
@@ -24,14 +24,14 @@ pub(super) fn readable(descriptors: &mut [libc::pollfd], deadline: Instant) -> i
     }
 }
 
-/// A descriptor that is waited for until it can be read.
+/// Returns the poll entry that waits until `fd` is readable.
 pub(super) fn reading(fd: RawFd) -> libc::pollfd {
     libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
 }
 
-/// Makes reading from a descriptor return where it would wait.
+/// Sets a descriptor to non-blocking mode.
 pub(super) fn never_block(fd: RawFd) -> io::Result<()> {
-    // SAFETY: the descriptor is open, as its owner lends it for this call, and these commands touch no memory.
+    // SAFETY: the descriptor is open, as its owner lends it for this call, and these commands access no memory.
     let done = unsafe {
         let flags = libc::fcntl(fd, libc::F_GETFL);
         flags >= 0 && libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) >= 0

@@ -1,9 +1,10 @@
 //! Memory windows of type 2: a handle for one chunk of one Call, which ends with the Call.
 //!
-//! A window is bound by a Work Request before the Send of its Call, and from then on its handle opens the bytes of the chunk, to
-//! its own queue pair alone. The server ends it with the Reply (Send With Invalidate, RFC 8166 section 4.4.1 and RFC 8797
-//! section 4.1), or this side does with a Work Request of its own, which the server can delay; until that has completed the
-//! queue pair keeps the bytes. So a handle is never good for a second Call, on whichever connection.
+//! A Work Request binds a window before the Send of its Call; from then on its handle gives access to the bytes of the
+//! chunk, through its own queue pair only. The server invalidates it with the Reply (Send With Invalidate, RFC 8166
+//! section 4.4.1 and RFC 8797 section 4.1), or this side does with a Work Request of its own, which the server can
+//! delay; until that has completed the queue pair keeps the bytes. So no handle is valid for a second Call, on any
+//! connection.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -15,51 +16,51 @@ use super::super::RpcTransportErrorKind;
 use super::context::ProtectionDomain;
 use super::failure;
 
-/// The bits of a handle that its owner chooses; the others are the window's. InfiniBand Architecture Specification,
-/// volume 1, section 10.6.7.2.
+/// Mask of the handle bits that the consumer chooses; the other bits identify the window. InfiniBand Architecture
+/// Specification, volume 1, section 10.6.7.2.
 const KEY: u32 = 0xff;
 
-/// What the handle of a window opens.
+/// The state of the handle of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum VerbsWindowState {
-    /// Nothing: it was not bound since the window was taken, or has ended.
+    /// Gives no access: it was not bound since the window was taken, or was invalidated.
     Closed,
-    /// What the Work Request will bind it to, which waits for the doorbell: nobody can have ended it.
+    /// The bind Work Request waits for the doorbell: the server cannot have invalidated the handle.
     Staged,
-    /// What the Work Request has bound it to, or will.
+    /// The bind Work Request is posted: the handle gives access, or will.
     Open,
 }
 
-/// What is known of a window.
+/// The handle and state of a window.
 #[derive(Debug)]
 struct VerbsMemoryWindow {
-    /// What it was bound with last, or has from the device.
+    /// The handle of the last bind, or the one that the device assigned.
     handle: Handle,
     state: VerbsWindowState,
 }
 
-/// What is known of the windows of one queue pair.
+/// The states of the windows of one queue pair.
 #[derive(Debug, Default)]
 struct VerbsWindowTable {
     windows: Vec<VerbsMemoryWindow>,
     free: Vec<usize>,
 }
 
-/// The windows of one queue pair. They end before it does.
+/// The memory windows of one queue pair. They are freed before it is destroyed.
 #[derive(Debug)]
 pub(super) struct VerbsQueuePairWindows {
     table: VerbsWindowTable,
-    /// Each at its place in the table.
+    /// Windows by their index in the table.
     allocated: Vec<NonNull<ffi::ibv_mw>>,
     domain: Arc<ProtectionDomain>,
 }
 
-// SAFETY: a window is memory of libibverbs, of which nothing belongs to a thread; what changes it has `&mut self`.
+// SAFETY: a window is memory of libibverbs, none of which is bound to a thread; all changes require `&mut self`.
 unsafe impl Send for VerbsQueuePairWindows {}
 // SAFETY: as above.
 unsafe impl Sync for VerbsQueuePairWindows {}
 
-/// A window that belongs to a chunk, until it is given back. It names the window and its new handle.
+/// A window that is assigned to a chunk until it is released: its index and its new handle.
 #[derive(Debug)]
 pub(crate) struct VerbsBoundWindow {
     at: usize,
@@ -67,12 +68,12 @@ pub(crate) struct VerbsBoundWindow {
 }
 
 impl VerbsQueuePairWindows {
-    /// None yet: the first Calls allocate them.
+    /// Creates an empty set: the first Calls allocate windows.
     pub(super) fn new(domain: &Arc<ProtectionDomain>) -> Self {
         Self { table: VerbsWindowTable::default(), allocated: Vec::new(), domain: Arc::clone(domain) }
     }
 
-    /// Takes as many windows as this, each with a new handle; all or none.
+    /// Takes `count` windows, each with a new handle; all or none.
     pub(super) fn take(
         &mut self,
         count: usize,
@@ -96,17 +97,18 @@ impl VerbsQueuePairWindows {
         Ok(())
     }
 
-    /// Notes that its Work Request is on its way.
+    /// Records that the bind Work Request is staged.
     pub(super) fn bind(&mut self, bound: &VerbsBoundWindow) {
         self.table.set(bound.at, bound.handle, VerbsWindowState::Staged);
     }
 
-    /// The window for a Work Request that binds it, as long as `self` is not changed.
+    /// Returns the window for a bind Work Request; valid while `self` is unchanged. Null if the index is unknown.
     pub(super) fn pointer(&self, at: usize) -> *mut ffi::ibv_mw {
         self.allocated.get(at).map_or(std::ptr::null_mut(), |window| window.as_ptr())
     }
 
-    /// Tells libibverbs the handle of a window whose Work Request was posted: the next one names the window by it.
+    /// Records that the bind Work Request was posted, and sets the handle in libibverbs' window: the next one names the
+    /// window by it.
     pub(super) fn posted(&mut self, at: usize, handle: Handle) {
         if let Some(window) = self.allocated.get_mut(at) {
             // SAFETY: the window is valid until `drop`, and this is its only user.
@@ -115,18 +117,18 @@ impl VerbsQueuePairWindows {
         self.table.set(at, handle, VerbsWindowState::Open);
     }
 
-    /// A Send came that invalidated a handle. Tells whether that ended a window.
+    /// Records that a received Send invalidated `handle`. Returns `true` if that closed a window.
     pub(super) fn invalidated(&mut self, handle: Handle) -> bool {
         self.table.invalidated(handle)
     }
 
-    /// Whether the handle of a chunk opens its bytes, or will.
+    /// Returns `true` if the handle of a chunk gives access to its bytes, or will.
     pub(super) fn is_open(&self, bound: &VerbsBoundWindow) -> bool {
         self.table.is_open(bound)
     }
 
-    /// Takes a window back from its chunk, and tells whether its handle is still good: then this side has to end it before
-    /// anything else is done with the queue, and the bytes are the server's until that is done.
+    /// Releases a window from its chunk. Returns its handle if that is still valid: this side has to invalidate it
+    /// before any other Work Request, and the server can access the bytes until that completes.
     pub(super) fn give_back(&mut self, bound: VerbsBoundWindow) -> Option<Handle> {
         self.table.give_back(bound)
     }
@@ -135,8 +137,8 @@ impl VerbsQueuePairWindows {
 impl Drop for VerbsQueuePairWindows {
     fn drop(&mut self) {
         for window in self.allocated.drain(..) {
-            // SAFETY: allocated by `allocate`, and freed once. If the device keeps one, its queue pair cannot be destroyed either,
-            // or ends it: in the first case the bytes do not come back.
+            // SAFETY: allocated by `allocate`, and freed once. If the device keeps a window, either its queue pair
+            // cannot be destroyed, and the bytes do not come back, or the end of the queue pair invalidates it.
             unsafe { ffi::ibv_dealloc_mw(window.as_ptr()) };
         }
     }
@@ -148,7 +150,7 @@ impl VerbsWindowTable {
         self.windows.push(VerbsMemoryWindow { handle, state: VerbsWindowState::Closed });
     }
 
-    /// As many as this, of those that are free.
+    /// Takes at most `count` of the free windows.
     fn take(&mut self, count: usize, into: &mut Vec<VerbsBoundWindow>) {
         for at in self.free.drain(self.free.len().saturating_sub(count)..) {
             let Some(window) = self.windows.get_mut(at) else { continue };
@@ -157,7 +159,7 @@ impl VerbsWindowTable {
         }
     }
 
-    /// Notes what a handle opens now, if it is still that of its window.
+    /// Sets the state of a window, if `handle` is still its handle.
     fn set(&mut self, at: usize, handle: Handle, state: VerbsWindowState) {
         if let Some(window) = self.windows.get_mut(at).filter(|window| window.handle == handle) {
             window.state = state;
@@ -184,13 +186,13 @@ impl VerbsWindowTable {
 }
 
 impl VerbsBoundWindow {
-    /// Which window it is.
+    /// Returns the index of the window.
     pub(super) fn at(&self) -> usize {
         self.at
     }
 }
 
-/// The handle for the next use of a window.
+/// Returns the handle for the next use of a window.
 fn next(Handle(handle): Handle) -> Handle {
     Handle((handle & !KEY) | (handle.wrapping_add(1) & KEY))
 }
@@ -205,7 +207,7 @@ mod tests {
         assert_eq!(next(Handle(0x1234_56ff)), Handle(0x1234_5600), "the window's own bits stay");
     }
 
-    /// A table of two windows, and one of them bound to a chunk: the Work Request was posted.
+    /// Returns a table of two windows, one of them bound to a chunk by a posted Work Request.
     fn one_open() -> (VerbsWindowTable, VerbsBoundWindow) {
         let mut table = VerbsWindowTable::default();
         table.add(Handle(0x100));

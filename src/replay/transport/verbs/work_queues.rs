@@ -1,5 +1,5 @@
-//! What is posted to the queues of a pair belongs to them until its completion gives it back: messages, buffers for those that come,
-//! and what opens and ends windows.
+//! The work queues of a queue pair. They own posted requests until a completion returns them: messages, receive
+//! buffers, and binds and invalidations of windows.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,31 +18,32 @@ use super::failure;
 use super::memory::{VerbsBuffer, VerbsOpenWindowBuffer, VerbsRegionSlice};
 use super::window::{VerbsBoundWindow, VerbsQueuePairWindows};
 
-/// Numbers of queue pairs. One is not used again before four thousand million others.
+/// The next queue pair number. A number is reused only after 2^32 others.
 static NUMBERS: AtomicU32 = AtomicU32::new(0);
-/// Work Requests that are posted with one ring of the doorbell.
+/// Maximum number of Work Requests that are posted with one doorbell.
 const MANY: usize = 16;
-/// The same where there are no more, as there mostly are: the lists are cleared each time, and take some kilobytes.
+/// The batch size for few Work Requests, the usual case: the request arrays are zeroed each time, and a large batch
+/// takes some kilobytes.
 const FEW: usize = 2;
 
-/// How many Work Requests each queue has room for.
+/// The capacity of each queue in Work Requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VerbsQueueDepths {
-    /// Of the send queue.
+    /// Capacity of the send queue.
     pub(crate) sends: u32,
-    /// Of the receive queue.
+    /// Capacity of the receive queue.
     pub(crate) receives: u32,
 }
 
-/// What tells that all that the server did until then is done.
+/// Proof that all operations of the server up to a Receive are done.
 #[derive(Debug)]
 pub(crate) struct VerbsServerFence {
     queue: u32,
-    /// Receives that had completed.
+    /// Number of Receives completed, including that one.
     at: u64,
 }
 
-/// What tells that a queue pair is gone, and that neither its device nor its server can do anything more by it.
+/// Proof that a queue pair is destroyed, so that neither its device nor its server can access memory through it.
 #[derive(Debug)]
 pub(crate) struct VerbsQueuePairEnd {
     queue: u32,
@@ -60,80 +61,80 @@ impl VerbsServerFence {
     }
 }
 
-/// A message that came.
+/// A received message.
 #[derive(Debug)]
 pub(crate) struct VerbsReceivedMessage {
     buffer: VerbsBuffer,
     length: usize,
-    /// The handle that the device says the Send invalidated.
+    /// The handle that the Send invalidated, as the device reports it.
     pub(crate) invalidated: Option<Handle>,
     fence: VerbsServerFence,
 }
 
 impl VerbsReceivedMessage {
-    /// The bytes of the Send.
+    /// Returns the bytes of the Send.
     pub(crate) fn message(&self) -> &[u8] {
         self.buffer.get(..self.length).unwrap_or(&self.buffer)
     }
 
-    /// All that the server did before this Send is done.
+    /// Returns the proof that all operations of the server before this Send are done.
     pub(crate) fn fence(&self) -> &VerbsServerFence {
         &self.fence
     }
 
-    /// The buffer, to be posted again.
+    /// Returns the buffer, to be posted again.
     pub(crate) fn into_buffer(self) -> VerbsBuffer {
         self.buffer
     }
 }
 
-/// What a completion was.
+/// The result of processing a completion.
 #[derive(Debug)]
 pub(crate) enum VerbsCompletionOutcome {
-    /// Sends are done: their buffers were given back.
+    /// Send-queue requests are done; their buffers were returned.
     Sent,
-    /// A message came.
+    /// A message was received.
     Received(VerbsReceivedMessage),
-    /// Something failed, and with it the connection.
+    /// A Work Request failed, and with it the connection.
     Failed(VerbsWorkError),
 }
 
 /// A Work Request for the send queue.
 #[derive(Debug)]
 pub(super) enum VerbsSendRequest {
-    /// A message, of this many bytes.
+    /// Sends a message of this length in bytes.
     Send(VerbsBuffer, usize),
-    /// Opens bytes to the server, by the window of this number under this handle.
+    /// Binds the window with this index to bytes, under this handle.
     Bind(usize, Handle, VerbsRegionSlice),
-    /// Ends a handle, by which the server can reach this buffer until it is done.
+    /// Invalidates a handle. Until that completes the server can access the buffer.
     Invalidate(Handle, Option<VerbsBuffer>),
 }
 
-/// The two queues of a pair, and what they hold.
+/// The two queues of a queue pair, and the requests that they own.
 #[derive(Debug)]
 pub(super) struct VerbsWorkQueues {
     identifier: Arc<CmIdentifier>,
     completions: Arc<CompletionQueue>,
     domain: Arc<ProtectionDomain>,
-    /// What completions name it by.
+    /// The number that identifies it in completions.
     number: u32,
     depth: VerbsQueueDepths,
-    /// What was posted to the send queue, in order: the buffer that comes back when it is done, nothing for what has none; and
-    /// what waits for the doorbell.
+    /// Requests posted to the send queue, in order: the buffer to return on completion, if any.
     sends: VecDeque<Option<VerbsBuffer>>,
     staged: VecDeque<VerbsSendRequest>,
     first_send: u32,
-    /// Where chunks have windows.
+    /// The windows, if chunks have any.
     windows: Option<VerbsQueuePairWindows>,
     receives: VecDeque<VerbsBuffer>,
     first_receive: u32,
-    /// Receives that completed.
+    /// Number of Receives completed.
     clock: u64,
     made: bool,
 }
 
 impl VerbsWorkQueues {
-    /// Makes a queue pair.
+    /// Creates a queue pair. Returns an error if identifier, domain and completion queue are of different devices, or a
+    /// capacity is exceeded.
     pub(super) fn new(
         identifier: Arc<CmIdentifier>,
         domain: &Arc<ProtectionDomain>,
@@ -180,8 +181,8 @@ impl VerbsWorkQueues {
             qp_type: ffi::ibv_qp_type::IBV_QPT_RC,
             sq_sig_all: 0,
         };
-        // SAFETY: identifier, domain and completion queue are valid and of one device, as checked above; they live as
-        // long as the queue pair, which holds them; the attributes are read and written by this call only.
+        // SAFETY: identifier, domain and completion queue are valid and of one device, as checked above; the queue pair
+        // owns references to them; the attributes are read and written by this call only.
         let result = unsafe {
             ffi::rdma_create_qp(queues.identifier.pointer(), domain.pointer(), &raw mut attributes)
         };
@@ -192,57 +193,57 @@ impl VerbsWorkQueues {
         Ok(queues)
     }
 
-    /// The identifier that the queue pair is made on.
+    /// Returns the identifier that the queue pair is created on.
     pub(super) fn identifier(&self) -> &CmIdentifier {
         &self.identifier
     }
 
-    /// What its memory belongs to.
+    /// Returns the protection domain.
     pub(super) fn domain(&self) -> &ProtectionDomain {
         &self.domain
     }
 
-    /// What completions name it by.
+    /// Returns the number that identifies it in completions.
     pub(super) fn number(&self) -> u32 {
         self.number
     }
 
-    /// How many Receives have completed.
+    /// Returns the number of Receives completed.
     pub(super) fn clock(&self) -> u64 {
         self.clock
     }
 
-    /// From now on chunks have windows.
+    /// Gives chunks windows from now on.
     pub(super) fn use_windows(&mut self) {
         self.windows.get_or_insert_with(|| VerbsQueuePairWindows::new(&self.domain));
     }
 
-    /// Whether chunks have windows.
+    /// Returns `true` if chunks have windows.
     pub(super) fn has_windows(&self) -> bool {
         self.windows.is_some()
     }
 
-    /// The windows, where chunks have any.
+    /// Returns the windows, if chunks have any.
     pub(super) fn windows(&mut self) -> Option<&mut VerbsQueuePairWindows> {
         self.windows.as_mut()
     }
 
-    /// How many more Work Requests the send queue has room for.
+    /// Returns the number of free entries in the send queue.
     pub(super) fn send_room(&self) -> usize {
         (self.depth.sends as usize).saturating_sub(self.sends.len() + self.staged.len())
     }
 
-    /// Whether something was posted to the send queue, or is to be, and is not known to be done.
+    /// Returns `true` if a request is staged, or posted to the send queue without a known completion.
     pub(super) fn is_sending(&self) -> bool {
         !self.sends.is_empty() || !self.staged.is_empty()
     }
 
-    /// Takes what is posted with the next [`flush`](Self::flush).
+    /// Stages a request for the next [`flush`](Self::flush).
     pub(super) fn stage(&mut self, work: VerbsSendRequest) {
         self.staged.push_back(work);
     }
 
-    /// Opens the bytes of a chunk by its window, before what is sent next.
+    /// Stages the bind of a chunk's window, before the next Send.
     pub(super) fn bind(&mut self, bound: &VerbsBoundWindow, part: VerbsRegionSlice) {
         if let Some(windows) = &mut self.windows {
             windows.bind(bound);
@@ -250,12 +251,12 @@ impl VerbsWorkQueues {
         }
     }
 
-    /// Ends a window, before what is sent next, and keeps its buffer until that is done.
+    /// Stages the invalidation of a window, before the next Send, and keeps its buffer until that completes.
     pub(super) fn invalidate(&mut self, open: VerbsOpenWindowBuffer) {
         self.staged.push_back(VerbsSendRequest::Invalidate(open.handle, Some(open.buffer)));
     }
 
-    /// Posts what was staged, as far as there is room, and tells whether that was anything.
+    /// Posts staged requests while the send queue has free entries, and returns `true` if it posted any.
     pub(super) fn flush(&mut self) -> Result<bool, RpcTransportErrorKind> {
         let mut is_posted = false;
         while !self.staged.is_empty() && self.sends.len() < self.depth.sends as usize {
@@ -268,7 +269,7 @@ impl VerbsWorkQueues {
         Ok(is_posted)
     }
 
-    /// Posts receive buffers, as far as there is room; the others stay where they are.
+    /// Posts receive buffers while the receive queue has free entries; the others stay in `buffers`.
     pub(super) fn receive(&mut self, buffers: &mut Vec<VerbsBuffer>) -> Result<(), RpcTransportErrorKind> {
         while !buffers.is_empty() && self.receives.len() < self.depth.receives as usize {
             match buffers.len() {
@@ -280,7 +281,7 @@ impl VerbsWorkQueues {
     }
 
     fn post_sends<const MOST: usize>(&mut self) -> Result<(), RpcTransportErrorKind> {
-        // SAFETY: all bytes zero are a value of these structures: numbers, null pointers, and unions of them.
+        // SAFETY: all-zero bytes are a valid value of these structures: numbers, null pointers, and unions of them.
         let (mut requests, mut gathers): ([ffi::ibv_send_wr; MOST], [ffi::ibv_sge; MOST]) =
             unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
         let room = (self.depth.sends as usize).saturating_sub(self.sends.len());
@@ -320,14 +321,14 @@ impl VerbsWorkQueues {
         }
         let list = requests.as_mut_ptr();
         for index in 1..count {
-            // SAFETY: both are elements of the array, as `count` is no more than its length.
+            // SAFETY: both are elements of the array, as `count` is at most its length.
             unsafe { (*list.add(index - 1)).next = list.add(index) };
         }
         let mut refused = std::ptr::null_mut();
-        // SAFETY: the queue pair is valid, as `made` says; the requests are a list of `count` with a null at its end; their
-        // buffers are registered in its domain, and held in `sends` until the completion or until the queue pair is
-        // destroyed. If some are refused, they stay there as well. Windows are valid as long as the queue pair, and the
-        // parts that they are bound to are held in `bound` over this call, and then by what is exposed.
+        // SAFETY: the queue pair is valid, as `made` shows; the requests are a list of `count` with a null at its end;
+        // their buffers are registered in its domain, and stay in `sends` until the completion or until the queue pair
+        // is destroyed. Rejected requests stay there as well. Windows are valid as long as the queue pair, and `bound`
+        // owns the slices that they are bound to during this call; afterwards the exposed buffers do.
         let result = unsafe { ffi::ibv_post_send(self.pointer(), list, &raw mut refused) };
         if let Some(windows) = &mut self.windows {
             bound.iter().flatten().for_each(|(at, handle, _)| windows.posted(*at, *handle));
@@ -357,16 +358,17 @@ impl VerbsWorkQueues {
         }
         let list = requests.as_mut_ptr();
         for index in 1..count {
-            // SAFETY: both are elements of the array, as `count` is no more than its length.
+            // SAFETY: both are elements of the array, as `count` is at most its length.
             unsafe { (*list.add(index - 1)).next = list.add(index) };
         }
         let mut refused = std::ptr::null_mut();
-        // SAFETY: as in `post_sends`; the buffers are held in `receives`.
+        // SAFETY: as in `post_sends`; the buffers are in `receives`.
         let result = unsafe { ffi::ibv_post_recv(self.pointer(), list, &raw mut refused) };
         if result == 0 { Ok(()) } else { Err(failure::returned("ibv_post_recv", result)) }
     }
 
-    /// Takes a completion; buffers of what is done go to `free`. One of another queue pair is given back.
+    /// Processes a completion; buffers of completed requests go to `free`. Returns a completion of another queue pair,
+    /// or of no posted request, as the error.
     pub(super) fn finish(
         &mut self,
         completion: VerbsCompletion,
@@ -378,7 +380,7 @@ impl VerbsWorkQueues {
         }
         let done = match outcome {
             Ok(done) => done,
-            // The buffers stay until the queue pair is destroyed: nothing else is done with one that failed.
+            // The buffers stay until the queue pair is destroyed, as it is not used after a failure.
             Err(failure) => return Ok(VerbsCompletionOutcome::Failed(failure)),
         };
         match id.side {
@@ -392,7 +394,7 @@ impl VerbsWorkQueues {
                 Ok(VerbsCompletionOutcome::Sent)
             }
             VerbsQueueSide::Receive => {
-                // Receives of a reliable connection complete in the order in which they were posted.
+                // Receives of a reliable connection complete in the order of posting.
                 let buffer = if id.number == self.first_receive & VerbsWorkRequestId::NUMBER {
                     self.receives.pop_front()
                 } else {
@@ -413,13 +415,13 @@ impl VerbsWorkQueues {
         }
     }
 
-    /// Ends the connection. What is posted is flushed.
+    /// Disconnects. Posted Work Requests are flushed.
     pub(super) fn disconnect(&self) {
-        // SAFETY: the identifier is valid; that it is not connected any more is an error without consequence.
+        // SAFETY: the identifier is valid; the error of one that is not connected any more has no effect.
         unsafe { ffi::rdma_disconnect(self.identifier.pointer()) };
     }
 
-    /// Destroys the queue pair, and gives back all that was posted; nothing, where the device keeps it.
+    /// Destroys the queue pair, and moves all its buffers to `free`; `None` if the device does not destroy it.
     pub(super) fn end(&mut self, free: &mut Vec<VerbsBuffer>) -> Option<VerbsQueuePairEnd> {
         if !self.destroy() {
             return None;
@@ -434,14 +436,16 @@ impl VerbsWorkQueues {
         Some(VerbsQueuePairEnd { queue: self.number })
     }
 
-    /// Tells whether the queue pair is gone. Then the device does nothing more with what was posted.
+    /// Destroys the queue pair. Returns `true` if it is gone, so that the device does not access posted memory any
+    /// more.
     fn destroy(&mut self) -> bool {
-        // A window holds its queue pair.
+        // Windows are freed before their queue pair.
         self.windows = None;
         if self.made {
             let id = self.identifier.pointer();
-            // SAFETY: the identifier is valid, and has a queue pair, as `made` says; it is destroyed once, as the place is empty after
-            // that. So does rdma_destroy_qp with one whose completion queues were given to it, but it does not tell the result.
+            // SAFETY: the identifier is valid, and has a queue pair, as `made` shows; it is destroyed once, as the
+            // pointer is null after that. rdma_destroy_qp does the same for a queue pair with external completion
+            // queues, but does not return the result.
             unsafe {
                 if ffi::ibv_destroy_qp((*id).qp) == 0 {
                     (*id).qp = std::ptr::null_mut();
@@ -460,12 +464,12 @@ impl VerbsWorkQueues {
 
 impl Drop for VerbsWorkQueues {
     fn drop(&mut self) {
-        // Before the buffers, which are dropped after this. Those of a queue pair that is still there are in no pool any more, and a
-        // region frees its bytes only when the device has given up the registration.
+        // Runs before the buffers are dropped. Buffers of a queue pair that could not be destroyed are in no pool any
+        // more, and a region frees its bytes only after a successful deregistration.
         if self.destroy() {
             self.completions.give_back(self.depth.sends + self.depth.receives);
         } else {
-            // What it needs stays as long as it does.
+            // The objects that the queue pair depends on are leaked with it.
             let needed = (&self.identifier, &self.completions, &self.domain);
             std::mem::forget((Arc::clone(needed.0), Arc::clone(needed.1), Arc::clone(needed.2)));
         }

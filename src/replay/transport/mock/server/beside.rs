@@ -1,4 +1,4 @@
-//! Programs beside NFS: the port mapper, MOUNT and NLM. RFC 1833 section 3, RFC 1813 sections 5 and 6.
+//! The auxiliary programs of NFS: the port mapper, MOUNT and NLM. RFC 1833 section 3, RFC 1813 sections 5 and 6.
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::mount::{AuthFlavor, Mountres3Ok, Mountstat3, v3 as mount};
@@ -13,10 +13,10 @@ use nfsrdma_dissectors::xdr::{Cursor, List, Opaque, Void, XdrError};
 use super::v3::handle;
 use super::{MockDispatchResult, MockFileTree, MockNfsError, MockReplyBuffers, MockServer};
 
-/// Locks that it keeps at most.
+/// Maximum number of locks.
 const LOCKS: usize = 1 << 16;
 
-/// A lock of NLM: a range of a file up to its last byte, and whose it is.
+/// An NLM lock: an inclusive byte range of a file, and its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lock {
     file: Vec<u8>,
@@ -28,7 +28,7 @@ pub(super) struct Lock {
 
 impl Lock {
     fn of(asked: &Nlm4Lock<'_>, is_exclusive: bool) -> Self {
-        // A length of 0 goes to the end of the file.
+        // A length of 0 means up to the end of the file.
         let last = asked.l_len.checked_sub(1).map_or(u64::MAX, |more| asked.l_offset.saturating_add(more));
         let owner = (asked.oh.0.to_vec(), asked.svid);
         Self { file: asked.fh.0.to_vec(), owner, first: asked.l_offset, last, is_exclusive }
@@ -43,7 +43,7 @@ impl Lock {
     }
 }
 
-/// The port mapper, which tells one port for MOUNT and NLM.
+/// Executes a procedure of the port mapper, which reports one port for MOUNT and NLM.
 pub(super) fn port_mapper(
     server: &MockServer,
     number: u32,
@@ -65,7 +65,7 @@ pub(super) fn port_mapper(
     Ok(MockDispatchResult::Results)
 }
 
-/// MOUNT version 3.
+/// Executes a procedure of MOUNT version 3.
 pub(super) fn mount(
     server: &MockServer,
     number: u32,
@@ -96,7 +96,7 @@ pub(super) fn mount(
     Ok(MockDispatchResult::Results)
 }
 
-/// NLM version 4. Who would have to wait is told so, and is not called back.
+/// Executes a procedure of NLM version 4. A client that would have to wait gets NLM4_BLOCKED, but no callback.
 pub(super) fn nlm(
     server: &mut MockServer,
     number: u32,

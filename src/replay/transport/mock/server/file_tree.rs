@@ -7,18 +7,18 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::MockUser;
 use super::outside_access::MockOutsideTree;
 
-/// The longest file, in bytes.
+/// Maximum length of a file in bytes.
 const LONGEST_FILE: u64 = 256 << 20;
-/// Bytes of all files.
+/// Maximum length of all files together in bytes.
 const ROOM: u64 = 1 << 30;
-/// Objects that there may be.
+/// Maximum number of objects.
 const OBJECTS: usize = 1 << 20;
-/// The longest name, in bytes.
+/// Maximum length of a name in bytes.
 const LONGEST_NAME: usize = 255;
-/// The first cookie of a directory: the lowest stand for "." and "..".
+/// The first cookie of a directory: lower ones are reserved for "." and "..".
 const FIRST_COOKIE: u64 = 3;
 
-/// Why something was not done: numbers that nfsstat3 (RFC 1813 section 2.6) and nfsstat4 (RFC 7530 section 13) share.
+/// An error status that nfsstat3 (RFC 1813 section 2.6) and nfsstat4 (RFC 7530 section 13) share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MockNfsError(pub u32);
 
@@ -41,27 +41,27 @@ impl MockNfsError {
 /// Number of an object: its fileid.
 pub(super) type MockFileId = u64;
 
-/// What an object holds.
+/// The content of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum MockObjectContent {
     File(Vec<u8>),
     Directory(MockDirectory),
     Link(Vec<u8>),
-    /// A device, a socket or a FIFO: its type as both versions number it, and two numbers of a device.
+    /// A device, a socket or a FIFO: its type, with the number of both versions, and the two device numbers.
     Special(u32, [u32; 2]),
 }
 
-/// Names in a directory, in the order in which they came.
+/// The names in a directory, in the order of creation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct MockDirectory {
     by_cookie: BTreeMap<u64, (Vec<u8>, MockFileId)>,
     by_name: HashMap<Vec<u8>, u64>,
     next: u64,
-    /// How many of them are directories.
+    /// Number of subdirectories.
     inside: u32,
 }
 
-/// An object.
+/// An object of the tree.
 #[derive(Clone, Debug)]
 pub(super) struct MockObject {
     pub(super) content: MockObjectContent,
@@ -69,7 +69,7 @@ pub(super) struct MockObject {
     pub(super) uid: u32,
     pub(super) gid: u32,
     pub(super) links: u32,
-    /// Ticks of the tree's clock.
+    /// Times in ticks of the tree's clock.
     pub(super) atime: u64,
     pub(super) mtime: u64,
     pub(super) ctime: u64,
@@ -83,19 +83,19 @@ pub struct MockFileTree {
     next: MockFileId,
     ticks: u64,
     bytes: u64,
-    /// The longest READ and WRITE, in bytes.
+    /// Maximum length of a READ and WRITE in bytes.
     pub io_bytes: u32,
-    /// User and group of what is made, whoever makes it: as of an export that takes root for them.
+    /// User and group of new objects, whoever creates them, like an export that maps all users.
     pub makes_as: [u32; 2],
-    /// A name that it does not take, as of characters that its file system does not have.
+    /// A name that the server rejects, like one with characters that its file system does not support.
     pub refused_name: Option<Vec<u8>>,
-    /// The size of the largest file, in bytes: NFS3ERR_FBIG and NFS4ERR_FBIG beyond it.
+    /// Maximum size of a file in bytes: NFS3ERR_FBIG and NFS4ERR_FBIG beyond it.
     pub file_bytes: u64,
-    /// What is outside the directory of a run, where names are paths.
+    /// The objects outside the directory of a replay, if names are paths.
     pub(super) outside: Option<MockOutsideTree>,
 }
 
-/// An empty tree.
+/// Returns an empty tree.
 impl Default for MockFileTree {
     fn default() -> Self {
         let mut tree = Self {
@@ -115,7 +115,7 @@ impl Default for MockFileTree {
 }
 
 impl MockObject {
-    /// The type as both versions number it: RFC 1813 section 2.6, RFC 8881 section 3.2.
+    /// Returns the type, with the number of both versions: RFC 1813 section 2.6, RFC 8881 section 3.2.
     pub(super) fn kind(&self) -> u32 {
         match self.content {
             MockObjectContent::File(_) => 1,
@@ -133,10 +133,10 @@ impl MockObject {
         }
     }
 
-    /// What somebody may do with it, in the bits of ACCESS: RFC 1813 section 3.3.4, RFC 8881 section 18.1.
+    /// Returns a user's permissions in the bits of ACCESS: RFC 1813 section 3.3.4, RFC 8881 section 18.1.
     pub(super) fn rights(&self, who: &MockUser) -> u32 {
         let bits = match who.uid {
-            // Root may read and write everything, and execute what anybody may.
+            // Root may read and write everything, and execute a file that anybody may execute.
             0 => 6 | u32::from(self.kind() == 2 || self.mode & 0o111 != 0),
             uid if uid == self.uid => self.mode >> 6,
             _ if who.is_in(self.gid) => self.mode >> 3,
@@ -150,7 +150,7 @@ impl MockObject {
         }
     }
 
-    /// Whether somebody may change its mode and its owners.
+    /// Returns `true` if the user may change mode and owners.
     pub(super) fn is_owned_by(&self, who: &MockUser) -> bool {
         who.uid == 0 || who.uid == self.uid
     }
@@ -173,7 +173,7 @@ impl MockDirectory {
         self.by_cookie.remove(&cookie).map(|(_, id)| id)
     }
 
-    /// The entries after a cookie: cookie, name, object.
+    /// Returns the entries after a cookie: cookie, name, object.
     pub(super) fn after(&self, cookie: u64) -> impl Iterator<Item = (u64, &[u8], MockFileId)> {
         let start = cookie.saturating_add(1);
         self.by_cookie.range(start..).map(|(cookie, (name, id))| (*cookie, &name[..], *id))
@@ -184,7 +184,7 @@ impl MockDirectory {
     }
 }
 
-/// A name that can be in a directory.
+/// Checks that a name is valid in a directory.
 fn named(name: &[u8]) -> Result<&[u8], MockNfsError> {
     match name {
         b"" | b"." | b".." => Err(MockNfsError::INVAL),
@@ -195,13 +195,13 @@ fn named(name: &[u8]) -> Result<&[u8], MockNfsError> {
 }
 
 impl MockFileTree {
-    /// The root.
+    /// The root directory.
     pub(super) const ROOT: MockFileId = 1;
 
-    /// A file with this content, in the root; replaces one of the same name.
+    /// Creates or replaces a file in the root.
     ///
     /// # Errors
-    /// Where the name or the content cannot be.
+    /// Returns an error if the name is invalid, or the content exceeds a limit.
     pub fn put_file(&mut self, name: &[u8], content: &[u8]) -> Result<(), MockNfsError> {
         let id = match self.lookup(Self::ROOT, name) {
             Ok(id) => id,
@@ -211,10 +211,10 @@ impl MockFileTree {
         self.write(id, 0, content)
     }
 
-    /// The content of a file in the root.
+    /// Returns the content of a file in the root.
     ///
     /// # Errors
-    /// Where there is no such file.
+    /// Returns an error if there is no such file.
     pub fn file(&self, name: &[u8]) -> Result<&[u8], MockNfsError> {
         match &self.node(self.lookup(Self::ROOT, name)?)?.content {
             MockObjectContent::File(bytes) => Ok(bytes),
@@ -234,7 +234,7 @@ impl MockFileTree {
         id
     }
 
-    /// Seconds and nanoseconds of a tick: they begin when the program first asks, a millisecond each.
+    /// Returns seconds and nanoseconds of a tick: one millisecond each, from the program's first query on.
     pub(super) fn time(tick: u64) -> (u32, u32) {
         static BEGIN: LazyLock<u64> =
             LazyLock::new(|| SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()));
@@ -263,7 +263,7 @@ impl MockFileTree {
         }
     }
 
-    /// How many names an object has: of a directory its own, `.`, and the `..` of those in it.
+    /// Returns the link count of an object: for a directory its name, `.`, and the `..` of its subdirectories.
     pub(super) fn links(node: &MockObject) -> u32 {
         match &node.content {
             MockObjectContent::Directory(names) => names.inside.saturating_add(2),
@@ -271,13 +271,13 @@ impl MockFileTree {
         }
     }
 
-    /// The next time of the clock.
+    /// Advances the clock, and returns its time.
     pub(super) fn tick(&mut self) -> u64 {
         self.ticks += 1;
         self.ticks
     }
 
-    /// Notes that an object has changed.
+    /// Updates the change times of an object.
     fn touch(&mut self, id: MockFileId) {
         let time = self.tick();
         if let Some(node) = self.nodes.get_mut(&id) {
@@ -285,19 +285,19 @@ impl MockFileTree {
         }
     }
 
-    /// Whether names are paths.
+    /// Returns `true` if names are paths.
     pub(super) fn is_permissive(&self) -> bool {
         self.outside.is_some()
     }
 
-    /// A Call has reached an object.
+    /// Records an access to an object.
     pub(super) fn reach(&self, id: MockFileId) {
         if let Some(outside) = &self.outside {
             outside.note(id);
         }
     }
 
-    /// All objects that are not below a directory, and are not that directory.
+    /// Returns all objects that are neither a directory nor below it.
     pub(super) fn not_below(&self, home: MockFileId) -> HashSet<MockFileId> {
         let is_outside = |id: &MockFileId| {
             let mut at = *id;
@@ -345,7 +345,7 @@ impl MockFileTree {
         Ok(id)
     }
 
-    /// Takes a name away, and the object with its last name. `wants_directory` says which kind it must be, if that matters.
+    /// Removes a name, and the object with its last name. `wants_directory` is the required type, if any.
     pub(super) fn remove(
         &mut self,
         directory: MockFileId,
@@ -397,7 +397,7 @@ impl MockFileTree {
             return Ok(());
         }
         let is_directory = matches!(self.node(id)?.content, MockObjectContent::Directory(_));
-        // A directory does not go into itself.
+        // A directory must not be moved below itself.
         let mut above = to.0;
         while is_directory && above != Self::ROOT {
             if above == id {
@@ -455,7 +455,7 @@ impl MockFileTree {
         }
     }
 
-    /// Bytes of a file, and whether they reach to its end.
+    /// Returns bytes of a file, and `true` if they reach its end.
     pub(super) fn read(
         &self,
         id: MockFileId,
@@ -503,9 +503,9 @@ impl MockFileTree {
     }
 }
 
-/// What a server that lies does to its files.
+/// File faults.
 impl MockFileTree {
-    /// Whether anything but times is another than it was.
+    /// Returns `true` if the tree differs, except for times.
     pub(super) fn is_changed_since(&self, before: &Self) -> bool {
         let is_same = |(id, node): (&MockFileId, &MockObject)| {
             before.nodes.get(id).is_some_and(|old| {
@@ -516,7 +516,7 @@ impl MockFileTree {
         self.nodes.len() != before.nodes.len() || !self.nodes.iter().all(is_same)
     }
 
-    /// Names in directories of one tree that the other has not.
+    /// Returns the names in directories of this tree that exist in `other` without the name.
     fn names_without<'t>(
         &'t self,
         other: &'t Self,
@@ -533,7 +533,7 @@ impl MockFileTree {
         })
     }
 
-    /// Gives names back that went. Whether any did.
+    /// Restores removed names. Returns `true` if there are any.
     pub(super) fn name_again(before: &Self, after: &mut Self) -> bool {
         let gone: Vec<_> =
             before.names_without(after).map(|(at, name, id)| (at, name.to_vec(), id)).collect();
@@ -548,7 +548,7 @@ impl MockFileTree {
         !gone.is_empty()
     }
 
-    /// Takes names away that came; their objects stay. Whether any did.
+    /// Removes new names; their objects stay. Returns `true` if there are any.
     pub(super) fn lose_names(before: &Self, after: &mut Self) -> bool {
         let new: Vec<_> = after.names_without(before).map(|(at, name, _)| (at, name.to_vec())).collect();
         for (directory, name) in &new {

@@ -1,7 +1,8 @@
-//! A reference server in memory: NFSv3 with MOUNT and NLM, and NFSv4.0 to 4.2, as far as an engine needs a server to answer.
+//! A reference server in memory: NFSv3 with MOUNT and NLM, and NFSv4.0 to 4.2, as far as replay needs a server.
 //!
-//! It is made for tests: it has no clock, and answers the same Calls in the same way each time. Of rights it knows what a mode
-//! says, which ACCESS tells and SETATTR keeps to. What it keeps is bounded; what is not there is refused as the RFCs say (`NFS3ERR_NOTSUPP`, `NFS4ERR_NOTSUPP`).
+//! It is for tests: it has no clock, and answers the same Calls in the same way each time. Its only permissions are
+//! mode bits, which ACCESS and SETATTR respect. Its state is limited; unsupported operations are refused as the RFCs
+//! require (`NFS3ERR_NOTSUPP`, `NFS4ERR_NOTSUPP`).
 
 mod beside;
 pub mod fault_injection;
@@ -24,37 +25,39 @@ use fault_injection::MockFaultInjector;
 
 pub use file_tree::{MockFileTree, MockNfsError};
 
-/// The server: one tree of files, and the state of its NFSv4 clients.
+/// The server: one file tree, and the state of its NFSv4 clients.
 #[derive(Clone, Debug, Default)]
 pub struct MockServer {
     /// The files.
     pub tree: MockFileTree,
-    /// How often each operation of NFSv4 was begun, by its number; what came from the reply cache is not counted.
+    /// Number of executions of each NFSv4 operation, by operation number. Replies from the reply cache do not count.
     pub begun: BTreeMap<u32, u64>,
-    /// It keeps no list of its clients over a restart, so that nothing can be reclaimed: RFC 8881 section 8.4.3.
+    /// `true` if it keeps no record of its clients across a restart, so that nothing can be reclaimed: RFC 8881 section
+    /// 8.4.3.
     pub is_forgetful: bool,
-    /// It asks for OPEN_CONFIRM of each open-owner of NFSv4.0 that it does not know, as Linux does. RFC 7530 section 16.18.
+    /// `true` if it requires OPEN_CONFIRM of each unknown NFSv4.0 open-owner, as Linux does. RFC 7530 section 16.18.
     pub confirms_owners: bool,
-    /// The most bytes of a Call and of a Reply in a session; `None` for what a READ or WRITE needs.
+    /// Maximum length in bytes of a Call and of a Reply in a session; `None` for the length that a READ or WRITE
+    /// requires.
     pub session_bytes: Option<u32>,
-    /// The most operations of a COMPOUND in a session.
+    /// Maximum number of operations in a COMPOUND of a session, if limited.
     pub operations: Option<u32>,
-    /// In how many listings of NFSv4 the attributes of the first entry are to be asked for later. RFC 8881 section 5.8.1.12.
+    /// Number of NFSv4 directory listings whose first entry has delayed attributes. RFC 8881 section 5.8.1.12.
     pub delayed_entries: u32,
-    /// How many READs, WRITEs and COMPOUNDs exceeded what the server had announced.
+    /// Number of READs, WRITEs and COMPOUNDs that exceeded the announced limits.
     pub exceeded: u64,
-    /// Where MOUNT and NLM listen, as the port mapper tells it; 0 where they do not.
+    /// Port of MOUNT and NLM, as the port mapper reports it; 0 if they are not available.
     pub port: u16,
-    /// What makes it a wrong one.
+    /// The fault injector, if any.
     pub liar: Option<MockFaultInjector>,
-    /// Who calls.
+    /// The user of the current Call.
     caller: MockUser,
     state: v4::MockNfs4State,
-    /// What clients of NLM have locked.
+    /// Locks of NLM clients.
     locks: Vec<beside::Lock>,
 }
 
-/// A user, as AUTH_SYS names it.
+/// A user with AUTH_SYS credentials.
 #[derive(Clone, Debug, Default)]
 struct MockUser {
     uid: u32,
@@ -63,7 +66,7 @@ struct MockUser {
 }
 
 impl MockUser {
-    /// Takes the place of another. Whoever has no such credential is nobody.
+    /// Takes the identity from a credential; that of nobody if it is not AUTH_SYS.
     fn become_of(&mut self, credential: &Credential<'_>) {
         self.gids.clear();
         match credential {
@@ -80,25 +83,27 @@ impl MockUser {
     }
 }
 
-/// Who has no credential of AUTH_SYS.
+/// The uid and gid of callers without AUTH_SYS credentials.
 const NOBODY: u32 = 65_534;
 
-/// What is answered: a message, and the DDP-eligible results that are not in it.
+/// A reply: a message, and the DDP-eligible results that it omits.
 #[derive(Debug, Default)]
 pub struct MockReply {
     message: Vec<u8>,
     splices: Vec<Splice>,
-    /// The contents of DDP-eligible results, in order. Those of length 0 are there, too.
+    /// The contents of DDP-eligible results, in order, including empty ones.
     pub data: Vec<Vec<u8>>,
 }
 
 impl MockReply {
-    /// The index of the Write chunk that matches a result (RFC 8267 section 6.4.1); `None` where there is no such result.
+    /// Returns the index of the Write chunk that matches a result (RFC 8267 section 6.4.1); `None` if there is no such
+    /// result.
     pub fn ordinal(&self, result: usize) -> Option<usize> {
         self.splices.get(result).map(|splice| splice.ordinal)
     }
 
-    /// Writes the message with the results whose bits are set, and their fill, in their places.
+    /// Writes the message to `to`, with the results whose bits are set in `inline`, and their XDR padding, in their
+    /// places.
     pub fn splice(&self, inline: u64, to: &mut Vec<u8>) {
         to.clear();
         let (mut rest, mut taken) = (&self.message[..], 0);
@@ -116,7 +121,7 @@ impl MockReply {
         to.extend_from_slice(rest);
     }
 
-    /// Says that RPC refuses the Call.
+    /// Replaces the reply by one that RPC accepts, but that fails with `stat`.
     fn refuse(&mut self, stat: AcceptStat) {
         let xid = self.message.first_chunk().map_or(0, |xid| u32::from_be_bytes(*xid));
         self.data.clear();
@@ -125,7 +130,7 @@ impl MockReply {
         (self.message, self.splices) = encoder.finish();
     }
 
-    /// The whole message, as it travels on TCP.
+    /// Returns the complete message, as on TCP.
     pub fn whole(&self) -> Vec<u8> {
         let mut whole = Vec::new();
         self.splice(u64::MAX, &mut whole);
@@ -133,48 +138,48 @@ impl MockReply {
     }
 }
 
-/// What a program answers to a Call that it knows.
+/// The outcome of a Call to a known program.
 enum MockDispatchResult {
     /// The results were encoded.
     Results,
-    /// There is no such procedure.
+    /// The procedure is unknown.
     Unknown,
 }
 
-/// What the programs encode their results into.
+/// The buffers into which programs encode their results.
 struct MockReplyBuffers<'a> {
     encoder: &'a mut Encoder,
     data: &'a mut Vec<Vec<u8>>,
 }
 
 impl MockServer {
-    /// The filehandle of the root, as MOUNT and PUTROOTFH would give it.
+    /// Returns the filehandle of the root, as in MOUNT and PUTROOTFH.
     pub fn root(&self) -> [u8; 16] {
         v3::handle(MockFileTree::ROOT)
     }
 
-    /// Whether files and directories are the same as those of another server, times aside.
+    /// Returns `true` if files and directories equal those of another server, except for times.
     pub fn has_same_files(&self, other: &Self) -> bool {
         !self.tree.is_changed_since(&other.tree)
     }
 
-    /// Restarts: files stay, and what clients of NFSv4 held is forgotten; they may reclaim it until the grace period is over.
-    /// RFC 8881 section 8.4.2.
+    /// Restarts: files stay, and NFSv4 client state is lost, but may be reclaimed until the grace period ends. RFC 8881
+    /// section 8.4.2.
     pub fn restart(&mut self) {
         self.state.restart(!self.is_forgetful);
     }
 
-    /// Forgets the sessions of NFSv4.1, and not what their clients hold.
+    /// Drops the sessions of NFSv4.1, but keeps the state of their clients.
     pub fn forget_sessions(&mut self) {
         self.state.forget_sessions();
     }
 
-    /// How many opens clients of NFSv4 hold.
+    /// Returns the number of opens of NFSv4 clients.
     pub fn opens(&self) -> usize {
         self.state.opens()
     }
 
-    /// What WRITE and COMMIT answer: another verifier after each restart. RFC 8881 section 18.32.4.
+    /// Returns the verifier of WRITE and COMMIT, which changes with each restart. RFC 8881 section 18.32.4.
     fn write_verifier(&self) -> [u8; 8] {
         let mut verifier = *b"loopback";
         let [.., last] = &mut verifier;
@@ -182,7 +187,7 @@ impl MockServer {
         verifier
     }
 
-    /// Does what a Call asks for. A message that is no Call, or that cannot be read, has an answer too, if it has an XID.
+    /// Executes a Call. A message that is no Call, or cannot be decoded, gets an answer too.
     pub fn call(&mut self, mut cursor: Cursor<'_>, answer: &mut MockReply) {
         answer.data.clear();
         let mut encoder = Encoder::within(std::mem::take(&mut answer.message));
@@ -245,7 +250,7 @@ fn accepted(xid: rpc::Xid, reply_data: ReplyData) -> RpcMsg<'static> {
     RpcMsg { xid, body: RpcMsgBody::Reply(rpc::ReplyBody::Accepted(AcceptedReply { verf, reply_data })) }
 }
 
-/// Another answer in the place of what was encoded.
+/// Replaces the encoded results by a refusal.
 fn refused(xid: rpc::Xid, reply_data: ReplyData, encoder: Encoder, answer: &mut MockReply) -> Encoder {
     answer.data.clear();
     let mut encoder = Encoder::within(encoder.finish().0);

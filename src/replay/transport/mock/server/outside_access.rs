@@ -1,5 +1,5 @@
-//! A server that lets Calls out of every directory: names are paths, and any filehandle is one of its own. It notes what Calls
-//! touch outside the directory of a run, so that a test can hold a run to touching nothing.
+//! A server without confinement to directories: names are paths, and any filehandle resolves to an object. It records
+//! accesses of Calls outside the directory of a replay, so that a test can check that there are none.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -15,17 +15,17 @@ use super::{MockNfsError, MockServer};
 use crate::replay::trace::MessageSlotKind;
 use crate::replay::trace::field_visitor::{MarkedField, TraceFieldVisitor};
 
-/// What is outside the directory of a run, and what Calls have touched of it.
+/// The objects and values outside the directory of a replay, and the recorded accesses to them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MockOutsideTree {
     objects: HashSet<MockFileId>,
-    /// Filehandles, stateids, clientids, sessions and names of clients that are not the run's.
+    /// Filehandles, stateids, clientids, sessions and client owners that do not belong to the replay.
     values: HashSet<Vec<u8>>,
     touched: RefCell<Vec<String>>,
 }
 
 impl MockOutsideTree {
-    /// Notes an object that a Call has reached.
+    /// Records an access to an object, if it is outside.
     pub(super) fn note(&self, id: MockFileId) {
         if self.objects.contains(&id) {
             self.touch(format!("object {id}"));
@@ -36,15 +36,15 @@ impl MockOutsideTree {
         self.touched.borrow_mut().push(what);
     }
 
-    /// Looks for values of others in a Call, with the decoders that tell where identities stand, and for what concerns others
-    /// whatever its values.
+    /// Searches a Call for foreign values, with the decoders that mark identifiers, and for operations that affect
+    /// other clients regardless of values.
     fn look(&self, whole: &[u8], call: &rpc::CallBody<'_>, arguments: Cursor<'_>) {
         let mut ear = TraceFieldVisitor::new(false);
         if let Some(procedure) = Procedure::of(call.prog, call.vers, call.proc) {
-            // What stands before an operation that cannot be read was done.
+            // Operations before one that cannot be decoded are executed.
             let _ = procedure.arguments(&mut arguments.clone(), &mut ear);
         }
-        // Cookies and times have the same bytes by chance.
+        // Cookies and times may match by chance.
         let names = |mark: &&MarkedField| {
             let holds = [
                 MessageSlotKind::FILEHANDLE,
@@ -97,11 +97,11 @@ impl MockOutsideTree {
 }
 
 impl MockServer {
-    /// From here on names are paths, also absolute ones and those with `..`, a filehandle that is none of this server stands for
-    /// its root, and what Calls touch outside the directory of this name in the root is noted; and each use of one of `values`.
+    /// Makes names paths, including absolute ones and those with `..`, makes unknown filehandles represent the root,
+    /// and records accesses outside the directory with this name in the root, and uses of `values`.
     ///
     /// # Errors
-    /// Where there is no such directory.
+    /// Returns an error if there is no such directory.
     pub fn permit_everything(
         &mut self,
         directory: &[u8],
@@ -114,12 +114,12 @@ impl MockServer {
         Ok(())
     }
 
-    /// What Calls have touched outside.
+    /// Returns the recorded accesses outside the directory.
     pub fn trespasses(&self) -> Vec<String> {
         self.tree.outside.as_ref().map(|outside| outside.touched.borrow().clone()).unwrap_or_default()
     }
 
-    /// Looks at a Call before it is done.
+    /// Checks a Call before it is executed.
     pub(super) fn watch(&self, whole: &[u8], call: &rpc::CallBody<'_>, arguments: Cursor<'_>) {
         if let Some(outside) = &self.tree.outside {
             outside.look(whole, call, arguments);
@@ -128,7 +128,7 @@ impl MockServer {
 }
 
 impl MockFileTree {
-    /// The object of a filehandle, wherever it is.
+    /// Returns the object of a filehandle. Without confinement, an unknown filehandle is the root.
     pub(super) fn object(&self, handle: &[u8]) -> Result<MockFileId, MockNfsError> {
         let id = handle.strip_prefix(b"loopback").and_then(|rest| rest.try_into().ok());
         let id = id.map(u64::from_be_bytes);
@@ -142,7 +142,8 @@ impl MockFileTree {
         }
     }
 
-    /// The directory and the name in it that a name leads to: itself, or where names are paths, their last component.
+    /// Resolves a name to its directory and last component. Names with several components are resolved only without
+    /// confinement.
     pub(super) fn resolve<'n>(
         &self,
         directory: MockFileId,

@@ -8,10 +8,10 @@ use nfsrdma_dissectors::xdr::{Chain, Cursor, Ddp, DdpText, Opaque, Text, Void, X
 use super::file_tree::{MockDirectory, MockFileId, MockObjectContent};
 use super::{MockDispatchResult, MockFileTree, MockNfsError, MockReplyBuffers, MockServer};
 
-/// What says that cookies count: they always do.
+/// The cookie verifier: all cookies are always valid.
 const VERIFIER: Verifier3 = *b"loopback";
 
-/// The filehandle of an object: what tells that it is one of this server, and the number of the object.
+/// Returns the filehandle of an object: an identifier of this server, and the number of the object.
 pub(super) fn handle(id: MockFileId) -> [u8; 16] {
     let mut handle = *b"loopback\0\0\0\0\0\0\0\0";
     if let Some(place) = handle.last_chunk_mut() {
@@ -52,7 +52,7 @@ fn attributes(tree: &MockFileTree, id: MockFileId) -> PostOpAttr {
     })
 }
 
-/// Attributes of the object of a filehandle, where there is one.
+/// Returns the attributes of a filehandle's object, if it exists.
 fn of(tree: &MockFileTree, handle: &NfsFh3<'_>) -> PostOpAttr {
     attributes(tree, tree.object(handle.0).ok()?)
 }
@@ -75,7 +75,7 @@ fn set(tree: &mut MockFileTree, id: MockFileId, to: &Sattr3) -> Result<(), MockN
     node.mode = to.mode.map_or(node.mode, |mode| mode.0 & 0o7777);
     node.uid = to.uid.unwrap_or(node.uid);
     node.gid = to.gid.unwrap_or(node.gid);
-    // Times of a client are not kept: the clock here counts changes.
+    // Times set by a client are not stored: the clock of this server counts changes.
     if !matches!(to.atime, SetAtime::DontChange) {
         node.atime = time;
     }
@@ -86,10 +86,10 @@ fn set(tree: &mut MockFileTree, id: MockFileId, to: &Sattr3) -> Result<(), MockN
     Ok(())
 }
 
-/// What CREATE, MKDIR, SYMLINK and MKNOD answer.
+/// The result type of CREATE, MKDIR, SYMLINK and MKNOD.
 type MockCreateResult<'a> = StatusUnion<Nfsstat3, Create3Resok<'a>, DirWcc>;
 
-/// Creates an object, and says so as CREATE, MKDIR, SYMLINK and MKNOD do.
+/// Creates an object, and encodes the result of CREATE, MKDIR, SYMLINK or MKNOD.
 fn make(
     server: &mut MockServer,
     r#where: &Diropargs3<'_>,
@@ -230,17 +230,17 @@ fn lookup(server: &MockServer, args: &Lookup3Args<'_>, room: &mut MockReplyBuffe
     }
 }
 
-/// Bytes of an entry of READDIR without its name: that it follows, fileid, length of the name, cookie.
+/// Length in bytes of a READDIR entry without its name: presence word, fileid, name length, cookie.
 const ENTRY: usize = 4 + 8 + 4 + 8;
-/// What READDIRPLUS adds: attributes, filehandle.
+/// Length in bytes of a READDIRPLUS entry without its name: also attributes and filehandle.
 const ENTRY_PLUS: usize = ENTRY + 4 + 84 + 4 + 4 + 16;
-/// What stands around the entries: status, attributes, verifier, end.
+/// Length in bytes of the rest of the reply: status, attributes, verifier, end.
 const AROUND: usize = 4 + 88 + 8 + 8;
 
-/// Cookie, name and object.
+/// A directory entry: cookie, name and object.
 type MockDirectoryEntry<'a> = (u64, &'a [u8], MockFileId);
 
-/// How many entries fit.
+/// Returns the number of entries that fit in `room` bytes.
 fn fitting(names: &[MockDirectoryEntry<'_>], each: usize, room: u32) -> usize {
     let mut left = (room as usize).saturating_sub(AROUND);
     let fits = |entry: &&MockDirectoryEntry<'_>| {
@@ -252,10 +252,10 @@ fn fitting(names: &[MockDirectoryEntry<'_>], each: usize, room: u32) -> usize {
     names.iter().take_while(fits).count()
 }
 
-/// Entries of one Reply that are looked at.
+/// Maximum number of entries per Reply.
 const ENTRIES: usize = 4096;
 
-/// Entries after a cookie, and "." and ".." before the first.
+/// Returns the entries after a cookie; "." and ".." are the first two.
 fn entries(
     tree: &MockFileTree,
     directory: MockFileId,
@@ -329,7 +329,7 @@ fn readdirplus(server: &MockServer, args: &Readdirplus3Args<'_>, room: &mut Mock
     Results::READDIRPLUS(results).encode(room.encoder);
 }
 
-/// The procedures whose results hold nothing of the tree's bytes.
+/// Executes the procedures whose results borrow nothing from the tree.
 fn simple(server: &mut MockServer, args: &Args<'_>) -> Results<'static> {
     let verf = server.write_verifier();
     let MockServer { tree, caller, .. } = server;
@@ -456,7 +456,7 @@ fn simple(server: &mut MockServer, args: &Args<'_>) -> Results<'static> {
                 Err(fail) => StatusUnion::Fail(status(fail), FileWcc { file_wcc }),
             })
         }
-        // Every procedure of the table is here or has a function of its own.
+        // All other procedures of the table have their own functions.
         _ => Results::NULL(Void),
     }
 }
@@ -472,7 +472,7 @@ fn remove(
     outcome(done, DirWcc { dir_wcc: wcc(tree, &at.dir, before) })
 }
 
-/// Results that say the same of success and of failure.
+/// Returns results that have the same content on success and on failure.
 fn outcome<T>(done: Result<(), MockNfsError>, content: T) -> StatusUnion<Nfsstat3, T, T> {
     match done {
         Ok(()) => StatusUnion::Ok(content),

@@ -1,4 +1,4 @@
-//! Where in a message a field stands. The decoders tell it; here is no second description of any message.
+//! Locations of fields in messages. They come from the decoders, so that no message is described twice.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use nfsrdma_dissectors::xdr::{ChunkItem, Cursor, roundup};
 use super::super::MockReply;
 use super::{MockFieldMutation, MockServerFault};
 
-/// What a Call asks for.
+/// The operations of a Call.
 pub(super) struct MockCallOperations {
     procedure: Procedure,
     version: u32,
@@ -19,21 +19,21 @@ pub(super) struct MockCallOperations {
     operations: Vec<&'static str>,
 }
 
-/// Where something stands.
+/// The location of a field in a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum MockFieldPosition {
     /// A number.
     Number(Range<usize>),
     /// Text or bytes.
     Text(Range<usize>),
-    /// The content of this data item, whose length stands here.
+    /// The data item with this index, and the location of its length.
     Item(usize, Range<usize>),
-    /// An entry of a list, and the beginning of its name.
+    /// A list entry, and the start of its name.
     Entry(Range<usize>, usize),
 }
 
 impl MockCallOperations {
-    /// Reads a Call; `None` of what is no Call of NFS.
+    /// Decodes a Call; `None` if it is not an NFS Call.
     pub(super) fn of(message: &[u8], chunks: &[ChunkItem<'_>]) -> Option<Self> {
         let mut cursor = Cursor::new(message).with_chunks(chunks);
         let header = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
@@ -50,30 +50,30 @@ impl MockCallOperations {
         Some(Self { procedure, version: call.vers, operations })
     }
 
-    /// Whether a lie is about this Call.
+    /// Returns `true` if the fault applies to this Call.
     pub(super) fn has(&self, lie: &MockServerFault) -> bool {
         self.version == lie.version && self.operations.contains(&lie.operation)
     }
 }
 
-/// Hears a message up to the first field of a name in an operation.
+/// Finds the first field with a given name in an operation.
 struct MockFieldFinder<'s, 'a> {
     operation: &'s str,
     field: &'s str,
     message: &'a [u8],
     chunks: &'s [ChunkItem<'a>],
-    /// Labels above the present place, from the operation on, and where their structures began.
+    /// Labels of the enclosing structures from the operation on, with their start offsets.
     above: Vec<(&'static str, usize)>,
-    /// The depth at which a type said that something else than a directory is meant.
+    /// The depth of an object type that is not a directory.
     no_directory: Option<usize>,
     name: usize,
-    /// Whether the entry is one of those that NFSv3 alone has, which need not be there.
+    /// `true` if the entry is "." or "..", which only NFSv3 has, and which are optional.
     is_dots: bool,
     found: Option<MockFieldPosition>,
 }
 
 impl MockFieldFinder<'_, '_> {
-    /// Whether this label in the present place is the field that is looked for.
+    /// Returns `true` if a field with this label, at the current position, is the requested one.
     fn is_meant(&self, label: &str) -> bool {
         if self.found.is_some() || self.above.first().is_none_or(|(name, _)| *name != self.operation) {
             return false;
@@ -83,7 +83,7 @@ impl MockFieldFinder<'_, '_> {
         wanted.next() == Some(label) && wanted.all(|wanted| above.next() == Some(wanted))
     }
 
-    /// Where bytes stand in the message.
+    /// Returns the location of `bytes` in the message.
     fn span(&self, bytes: &[u8]) -> Option<Range<usize>> {
         let start = (bytes.as_ptr() as usize).checked_sub(self.message.as_ptr() as usize)?;
         (start + bytes.len() <= self.message.len()).then_some(start..start + bytes.len())
@@ -114,7 +114,7 @@ impl<'a> Observer<'a> for MockFieldFinder<'_, 'a> {
             self.name = self.span(text).map_or(0, |span| span.start);
             self.is_dots = matches!(text, b"." | b"..");
         }
-        // Size and links of a directory are the file system's own, and without a type it may be one.
+        // The file system determines size and links of a directory, and an object without a type may be one.
         let is_own = matches!(field.label, "size" | "numlinks" | "nlink") && self.no_directory.is_none();
         if is_own || self.is_dots || !self.is_meant(field.label) {
             return;
@@ -154,7 +154,7 @@ impl<'s, 'a> MockFieldFinder<'s, 'a> {
     }
 }
 
-/// Where an argument stands.
+/// Returns the location of an argument.
 pub(super) fn argument(
     asked: &MockCallOperations,
     message: &[u8],
@@ -165,14 +165,14 @@ pub(super) fn argument(
     let mut cursor = Cursor::new(message).with_chunks(chunks);
     rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
     let mut finder = MockFieldFinder::new(operation, field, message, chunks);
-    // Nobody sets the size of a directory.
+    // A Call that sets a size never applies to a directory.
     finder.no_directory = Some(0);
-    // What cannot be read further has no such argument.
+    // Arguments that cannot be decoded do not contain the field.
     let _ = asked.procedure.arguments(&mut cursor, &mut finder);
     finder.found
 }
 
-/// Where a result stands.
+/// Returns the location of a result.
 pub(super) fn result(
     asked: &MockCallOperations,
     answer: &MockReply,
@@ -183,12 +183,12 @@ pub(super) fn result(
     let mut cursor = Cursor::new(&answer.message).with_chunks(&items);
     rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
     let mut finder = MockFieldFinder::new(operation, field, &answer.message, &items);
-    // What cannot be read further has no such result.
+    // Results that cannot be decoded do not contain the field.
     let _ = asked.procedure.results(&mut cursor, &mut finder);
     finder.found
 }
 
-/// The data items of an answer, at their places in it.
+/// Returns the data items of a reply, with their positions.
 fn items(answer: &MockReply) -> Vec<ChunkItem<'_>> {
     let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let items = answer.splices.iter().zip(&answer.data);
@@ -201,15 +201,15 @@ fn items(answer: &MockReply) -> Vec<ChunkItem<'_>> {
         .collect()
 }
 
-/// How an answer says that it went: the status of the procedure, or of the COMPOUND.
+/// Returns the status of a reply: that of the procedure, or of the COMPOUND.
 pub(super) fn status(answer: &MockReply) -> Option<u32> {
     let mut cursor = Cursor::new(&answer.message);
     rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
     cursor.word().ok()
 }
 
-/// Words after the status of a procedure of NFSv3 that failed, all of which may say that there are no attributes. RFC 1813
-/// section 3.3.
+/// Returns the number of words after the status of a failed NFSv3 procedure, all of which can mean absent attributes.
+/// RFC 1813 section 3.3.
 fn words_after(operation: &str) -> usize {
     match operation {
         "GETATTR" => 0,
@@ -220,8 +220,8 @@ fn words_after(operation: &str) -> usize {
     }
 }
 
-/// Lets an operation that went well say that it failed; of a COMPOUND nothing follows it then (RFC 8881 section 16.2.3).
-/// Whether it had gone well.
+/// Makes a successful operation report a failure; it becomes the last one of its COMPOUND (RFC 8881 section 16.2.3).
+/// Returns `false` if it had not succeeded.
 pub(super) fn fail(asked: &MockCallOperations, answer: &mut MockReply, operation: &str, status: u32) -> bool {
     let (start, at) = {
         let items = items(answer);
@@ -230,7 +230,7 @@ pub(super) fn fail(asked: &MockCallOperations, answer: &mut MockReply, operation
             return false;
         }
         let start = cursor.at();
-        // Of a procedure of NFSv3 it comes first.
+        // An NFSv3 procedure begins with its status.
         let first =
             (asked.procedure != Procedure::Compound).then_some(MockFieldPosition::Number(start..start + 4));
         let mut finder = MockFieldFinder::new(operation, "status", &answer.message, &items);
@@ -253,7 +253,7 @@ pub(super) fn fail(asked: &MockCallOperations, answer: &mut MockReply, operation
             let tag = head.word().and_then(|_| head.word()).unwrap_or(0) as usize;
             put(message, start, status);
             put(message, start + 8 + tag + roundup(tag), u32::try_from(done).unwrap_or(0));
-            // RFC 8881 section 18.30.2: its mask stands there however it went.
+            // RFC 8881 section 18.30.2: the mask is present regardless of the status.
             if operation == "SETATTR" {
                 message.extend_from_slice(&[0; 4]);
             }
@@ -266,7 +266,7 @@ pub(super) fn fail(asked: &MockCallOperations, answer: &mut MockReply, operation
     true
 }
 
-/// Puts a word in its place.
+/// Overwrites a word.
 fn put(message: &mut [u8], at: usize, value: u32) {
     if let Some(word) = message.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<4>()) {
         *word = value.to_be_bytes();
@@ -274,7 +274,7 @@ fn put(message: &mut [u8], at: usize, value: u32) {
 }
 
 impl MockFieldMutation {
-    /// Changes what stands in a place. Whether it is another now.
+    /// Changes the field at a location. Returns `true` if its value is different now.
     pub(super) fn apply(
         self,
         place: &MockFieldPosition,
@@ -301,7 +301,7 @@ impl MockFieldMutation {
                 };
                 let more = [&follows[..], &entry].concat();
                 match self {
-                    // The word before says that an entry follows, as that after it does unless this is the last.
+                    // The word before the entry means that an entry follows; the word after it replaces that one.
                     Self::Without => {
                         let Some(before) = at.start.checked_sub(4) else { return false };
                         message.drain(before..at.end);
@@ -321,7 +321,7 @@ impl MockFieldMutation {
         }
     }
 
-    /// Changes a number, most significant byte first.
+    /// Changes a big-endian number.
     fn number(self, bytes: &mut [u8]) -> bool {
         let before = bytes.to_vec();
         match self {

@@ -1,10 +1,10 @@
-//! A server that lies: in one Reply something is otherwise than it must be, and everything else is honest.
+//! A faulty server: one Reply is wrong in one respect, all others are correct.
 //!
-//! It is for tests of what holds a server to its word. A [`MockServerFault`] is a row of a [`table`](all): in which operation, and what is
-//! otherwise. It is told once, at the first occasion, and whether it was told is counted: a lie that nobody has heard
-//! says nothing about who listens.
+//! It is for tests of reply verification. A [`MockServerFault`] is a row of a [`table`](all): an operation and the
+//! fault in it. The fault is injected once, on the first occasion, and injections are counted: a fault that was never
+//! injected proves nothing about the verification.
 //!
-//! - [`fields`]: where in a message something stands, as the decoders tell it.
+//! - [`fields`]: locations of fields in messages, from the decoders.
 
 mod fields;
 mod table;
@@ -21,65 +21,65 @@ use fields::MockCallOperations;
 
 pub use table::all;
 
-/// One thing that is otherwise than it must be.
+/// A fault of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MockServerFault {
     /// The version of NFS.
     pub version: u32,
     /// The procedure, or the operation of a COMPOUND.
     pub operation: &'static str,
-    /// What is otherwise.
+    /// The kind of the fault.
     pub what: MockServerFaultKind,
 }
 
-/// What is otherwise.
+/// The kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MockServerFaultKind {
-    /// The Reply has this field otherwise: its name in the RFC, and names above it as far as that is needed.
+    /// The Reply has another value in this field: its name in the RFC, qualified by enclosing names if necessary.
     Says(&'static str, MockFieldMutation),
-    /// It is done as if this argument had been another one.
+    /// The Call is executed with another value of this argument.
     Does(&'static str, MockFieldMutation),
-    /// It is done, and the Reply says that it failed with this status.
+    /// The Call is executed, but the Reply reports this error status.
     Fails(u32),
-    /// RPC refuses the Call. RFC 5531 section 9.
+    /// The Call is executed, but RPC refuses it. RFC 5531 section 9.
     Refuses(AcceptStat),
-    /// The files are otherwise afterwards.
+    /// The files are wrong afterwards.
     Leaves(MockFileFault),
-    /// The Reply travels otherwise.
+    /// The transport of the Reply has a fault.
     Travels(MockTransportFault),
 }
 
-/// How a field changes.
+/// A change of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MockFieldMutation {
-    /// The lowest bit of a number, or of the first byte of text or data.
+    /// Flips the lowest bit of a number, or of the first byte of text or data.
     Flipped,
-    /// The lowest bit of the last byte of text or data.
+    /// Flips the lowest bit of a number, or of the last byte of text or data.
     LastFlipped,
-    /// One more.
+    /// Adds one.
     More,
-    /// One less; zero stays.
+    /// Subtracts one; zero stays.
     Less,
-    /// Data without its last byte.
+    /// Removes the last byte of data.
     Shorter,
-    /// An entry of a list is not there.
+    /// Removes an entry of a list.
     Without,
-    /// An entry is there twice.
+    /// Duplicates an entry.
     Again,
-    /// An entry more, of another name.
+    /// Adds an entry with another name.
     Another,
 }
 
-/// What becomes of the files.
+/// A wrong state of the files after a Call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MockFileFault {
-    /// Nothing was done, and the Reply says that it was.
+    /// Nothing was done, but the Reply reports success.
     Nothing,
-    /// It was done a second time, which is what the Reply tells of.
+    /// The Call was executed twice, and the Reply is the second one.
     Twice,
-    /// Names that went are there again.
+    /// Removed names are back.
     KeepsNames,
-    /// Names that came are gone.
+    /// New names are missing.
     LosesNames,
 }
 
@@ -117,11 +117,11 @@ impl fmt::Display for MockFieldMutation {
     }
 }
 
-/// Tells a lie.
+/// Injects a fault.
 #[derive(Clone, Debug)]
 pub struct MockFaultInjector {
     lie: MockServerFault,
-    /// Occasions that are let go by first.
+    /// Number of occasions to skip first.
     skip: u64,
     told: u64,
     is_constant: bool,
@@ -129,34 +129,34 @@ pub struct MockFaultInjector {
 }
 
 impl MockFaultInjector {
-    /// One that has told nothing yet.
+    /// Creates an injector for a fault.
     pub fn new(lie: MockServerFault) -> Self {
         Self { lie, skip: 0, told: 0, is_constant: false, is_honest: false }
     }
 
-    /// The same, which lets so many occasions go by first.
+    /// Skips this many occasions first.
     #[must_use]
     pub fn after(self, skip: u64) -> Self {
         Self { skip, ..self }
     }
 
-    /// The same, which lies at each occasion.
+    /// Injects the fault on every occasion, not only once.
     #[must_use]
     pub fn always(self) -> Self {
         Self { is_constant: true, ..self }
     }
 
-    /// What it lies about.
+    /// Returns the fault.
     pub fn lie(&self) -> MockServerFault {
         self.lie
     }
 
-    /// From here on it is honest.
+    /// Stops injecting.
     pub fn repent(&mut self) {
         self.is_honest = true;
     }
 
-    /// Whether this Call is the occasion.
+    /// Returns `true` if the fault is to be injected into this Call.
     fn is_meant(&mut self, asked: &MockCallOperations) -> bool {
         if self.told > 0 && !self.is_constant || self.is_honest || !asked.has(&self.lie) {
             return false;
@@ -166,12 +166,12 @@ impl MockFaultInjector {
         is_now
     }
 
-    /// How often the lie was told.
+    /// Returns the number of injections.
     pub fn told(&self) -> u64 {
         self.told
     }
 
-    /// What goes wrong with the answer to this message, which came with chunks for the Reply or without.
+    /// Returns the transport fault of the reply to this message, if any. Faults of chunks require a Write chunk.
     pub(in super::super) fn fault(
         &mut self,
         message: &[u8],
@@ -185,12 +185,12 @@ impl MockFaultInjector {
         is_meant.then_some(fault)
     }
 
-    /// What was to go wrong could not.
+    /// Reverts the count of an injection that had no effect.
     pub(in super::super) fn take_back(&mut self) {
         self.told = self.told.saturating_sub(1);
     }
 
-    /// Has a Call done, and lies about it if this is the occasion.
+    /// Executes a Call, and injects the fault if this is the occasion.
     fn serve(
         &mut self,
         server: &mut MockServer,
@@ -254,7 +254,7 @@ impl MockFaultInjector {
     }
 }
 
-/// Has a Call done, and the files left otherwise. Whether there was anything to be left.
+/// Executes a Call, and changes the resulting files. Returns `false` if that made no difference.
 fn leave(
     deed: MockFileFault,
     server: &mut MockServer,
@@ -275,7 +275,7 @@ fn leave(
                 let once = fields::status(answer);
                 server.state = state;
                 done(server, answer);
-                // What may be done twice without harm tells of other times alone.
+                // A repeated idempotent Call differs only in times.
                 return server.tree.is_changed_since(&after) || fields::status(answer) != once;
             }
             is_change
@@ -286,7 +286,7 @@ fn leave(
 }
 
 impl MockServer {
-    /// Does what a Call asks for, as [`call`](Self::call), or as the liar that the server is would have it.
+    /// Executes a Call like [`call`](Self::call), with the fault of the injector if there is one.
     pub(in super::super) fn serve(
         &mut self,
         message: &[u8],

@@ -1,20 +1,20 @@
-//! The lies that there are.
+//! The table of all faults.
 
 use nfsrdma_dissectors::rpc::AcceptStat;
 
 use super::MockFieldMutation::{Again, Another, Flipped, LastFlipped, Less, More, Shorter, Without};
 use super::{MockFieldMutation, MockFileFault, MockServerFault, MockServerFaultKind, MockTransportFault};
 
-/// Operations of one version, and their fields with the ways in which each can be otherwise.
+/// Operations of one version, and their fields with the changes of each.
 type MockFaultTable =
     &'static [(u32, &'static [&'static str], &'static [(&'static str, &'static [MockFieldMutation])])];
 
-/// NFS3ERR_IO, NFS3ERR_ACCES and the same of NFSv4.
+/// NFS3ERR_IO and NFS3ERR_ACCES, and the same numbers of NFSv4.
 const STATUSES: [u32; 2] = [5, 13];
 
-/// What a Reply may say otherwise. Not here are operations that the captures do not have which lies are told in, and what a
-/// server may say as it likes: times, change values, capabilities. That READDIR of NFSv4 has no eof where there are no more
-/// names is not here either: the client asks once more, and gets none.
+/// Fields of Replies and their changes. Excluded are operations that the captures of the tests do not contain, values
+/// that a server may choose (times, change values, capabilities), and eof of an NFSv4 READDIR without more names: the
+/// client asks once more, and gets none.
 const SAYS: MockFaultTable = &[
     (
         3,
@@ -108,7 +108,7 @@ const SAYS: MockFaultTable = &[
     (4, &["SETCLIENTID"], &[("clientid", &[Flipped]), ("setclientid_confirm", &[Flipped])]),
 ];
 
-/// What may be done as if it had been asked for otherwise.
+/// Arguments and their changes before execution.
 const DOES: MockFaultTable = &[
     (3, &["READ"], &[("offset", &[More]), ("count", &[Less]), ("file", &[LastFlipped])]),
     (3, &["WRITE"], &[("data", &[Flipped, LastFlipped]), ("offset", &[More]), ("file", &[LastFlipped])]),
@@ -135,7 +135,7 @@ const DOES: MockFaultTable = &[
     (4, &["SEQUENCE"], &[("sa_sequenceid", &[More]), ("sa_slotid", &[More])]),
 ];
 
-/// What may fail though it was done.
+/// Operations that can fail after execution.
 const FAILS: &[(u32, &[&str])] = &[
     (
         3,
@@ -202,23 +202,23 @@ const FAILS: &[(u32, &[&str])] = &[
     ),
 ];
 
-/// What an operation changes of files, which says in what ways it can leave them otherwise.
+/// The effect of an operation on files, which determines the applicable file faults.
 #[derive(Clone, Copy)]
 enum MockOperationEffect {
-    /// What a file is and holds.
+    /// Changes attributes or content of a file.
     Alters,
-    /// A name comes, if it is not there yet.
+    /// Creates a name, if it does not exist.
     Opens,
-    /// A name comes that must not be there yet.
+    /// Creates a name that must not exist.
     Makes,
-    /// A name goes.
+    /// Removes a name.
     Removes,
-    /// A name becomes another.
+    /// Renames a name.
     Renames,
 }
 
 impl MockOperationEffect {
-    /// What may become of the files instead. What may be done again with no other outcome is not done twice.
+    /// Returns the applicable file faults. `Twice` is excluded if repetition has the same result.
     const fn deeds(self) -> &'static [MockFileFault] {
         match self {
             Self::Alters => &[MockFileFault::Nothing],
@@ -235,7 +235,7 @@ impl MockOperationEffect {
     }
 }
 
-/// What changes files.
+/// Operations that change files.
 const CHANGES: &[(u32, MockOperationEffect, &[&str])] = &[
     (3, MockOperationEffect::Alters, &["SETATTR", "WRITE"]),
     (3, MockOperationEffect::Opens, &["CREATE"]),
@@ -249,11 +249,11 @@ const CHANGES: &[(u32, MockOperationEffect, &[&str])] = &[
     (4, MockOperationEffect::Renames, &["RENAME"]),
 ];
 
-/// What is looked at on its way: an operation with a Write chunk, one with a Read chunk, and two with neither.
+/// Operations for transport faults: one with a Write chunk, one with a Read chunk, and two without chunks.
 const WAYS: &[(u32, &[&str])] =
     &[(3, &["READ", "WRITE", "LOOKUP", "REMOVE"]), (4, &["READ", "WRITE", "REMOVE", "CLOSE"])];
 
-/// What may go wrong on the way. A Reply that is late, and other credits, are no lies.
+/// Transport faults. A late Reply and other credits are no faults of the server.
 const FAULTS: &[MockTransportFault] = &[
     MockTransportFault::NoReply,
     MockTransportFault::BreakBefore,
@@ -266,7 +266,7 @@ const FAULTS: &[MockTransportFault] = &[
     MockTransportFault::CutMessage,
 ];
 
-/// The same of chunks.
+/// Transport faults of chunks.
 const CHUNK_FAULTS: &[MockTransportFault] = &[
     MockTransportFault::MoreThanOffered,
     MockTransportFault::OtherHandle,
@@ -277,11 +277,11 @@ const CHUNK_FAULTS: &[MockTransportFault] = &[
     MockTransportFault::NotReturned,
 ];
 
-/// How RPC may refuse. RFC 5531 section 9.
+/// Refusals of RPC. RFC 5531 section 9.
 const REFUSALS: [AcceptStat; 3] =
     [AcceptStat::PROC_UNAVAIL, AcceptStat::GARBAGE_ARGS, AcceptStat::SYSTEM_ERR];
 
-/// All lies, in the order of the tables.
+/// Returns all faults, in the order of the tables.
 pub fn all() -> Vec<MockServerFault> {
     let mut all = Vec::new();
     let mut add = |version, operation, what| all.push(MockServerFault { version, operation, what });

@@ -1,4 +1,4 @@
-//! The attributes that the server has. RFC 8881 section 5.
+//! The supported attributes. RFC 8881 section 5.
 
 use nfsrdma_dissectors::nfs::v4::{
     Attribute, Attributes, Bitmap4, Fattr4, FhExpireType, Fsid4, Mode4, NfsFtype4, Nfsstat4, Nfstime4,
@@ -9,10 +9,10 @@ use nfsrdma_dissectors::xdr::{Opaque, Text};
 use super::super::file_tree::{MockFileId, MockObjectContent};
 use super::super::{MockFileTree, MockNfsError, v3};
 
-/// How long state would be kept, in seconds, if there were a clock.
+/// The reported lease time in seconds; it never expires, as there is no clock.
 const LEASE: u32 = 90;
 
-/// The attributes that can be asked for.
+/// The supported attributes.
 const SUPPORTED: &[u32] = &[
     Attributes::SUPPORTED_ATTRS,
     Attributes::TYPE,
@@ -51,7 +51,7 @@ fn time(tick: u64) -> Nfstime4 {
     Nfstime4 { seconds: seconds.into(), nseconds }
 }
 
-/// Mask and values of the attributes of an object that are asked for and that there are.
+/// Returns mask and values of the requested and supported attributes of an object.
 pub(super) fn get(
     tree: &MockFileTree,
     id: MockFileId,
@@ -102,12 +102,12 @@ pub(super) fn get(
     Ok(mask_and_values(&items))
 }
 
-/// Whether an attribute is changed by the owner of an object alone.
+/// Returns `true` if only the owner of an object may change the attribute.
 pub(super) fn is_owners(bit: u32) -> bool {
     matches!(bit, Attributes::MODE | Attributes::OWNER | Attributes::OWNER_GROUP)
 }
 
-/// Sets attributes of an object, and says which.
+/// Sets attributes of an object, and returns their mask.
 pub(super) fn set(tree: &mut MockFileTree, id: MockFileId, to: &Fattr4<'_>) -> Result<Vec<u32>, Nfsstat4> {
     let mut bits = Vec::new();
     let mut size = None;
@@ -122,7 +122,7 @@ pub(super) fn set(tree: &mut MockFileTree, id: MockFileId, to: &Fattr4<'_>) -> R
                 Attributes::SIZE
             }
             Attribute::MODE(mode) => {
-                // A link has no mode of its own.
+                // A symbolic link has no mode of its own.
                 if !matches!(node.content, MockObjectContent::Link(_)) {
                     node.mode = mode.0 & 0o7777;
                 }
@@ -136,7 +136,7 @@ pub(super) fn set(tree: &mut MockFileTree, id: MockFileId, to: &Fattr4<'_>) -> R
                 node.gid = owner(text).ok_or(Nfsstat4::NFS4ERR_BADOWNER)?;
                 Attributes::OWNER_GROUP
             }
-            // Times of a client are not kept: the clock here counts changes.
+            // Times set by a client are not stored: the clock of this server counts changes.
             Attribute::TIME_ACCESS_SET(Settime4::Client(_) | Settime4::Server(_)) => {
                 node.atime = time;
                 Attributes::TIME_ACCESS_SET

@@ -13,15 +13,15 @@ use super::state::{MockCachedReply, MockClient, MockSession, MockSessionSlot, SL
 use super::{MockCompound, MockServer, OPERATIONS};
 use crate::replay::seed::files::SessionLimits;
 
-/// The slot of a COMPOUND.
+/// The session slot of a COMPOUND.
 pub(super) type MockSlotKey = (Sessionid4, u32);
 
-/// The slot where the Reply is to be kept.
+/// Returns the slot that caches the Reply.
 pub(super) fn slot(server: &mut MockServer, place: MockSlotKey) -> Option<&mut MockSessionSlot> {
     server.state.sessions.get_mut(&place.0)?.slots.get_mut(place.1 as usize)
 }
 
-/// Whether an operation may stand where it stands. RFC 8881 section 2.10.6.1 and 16.2.3.
+/// Checks that an operation is allowed at its index in the COMPOUND. RFC 8881 sections 2.10.6.1 and 16.2.3.
 pub(super) fn place(
     run: &MockCompound<'_>,
     args: &Args<'_>,
@@ -48,7 +48,7 @@ pub(super) fn place(
         (Operation::SEQUENCE, _) => Err(Nfsstat4::NFS4ERR_SEQUENCE_POS),
         (_, 0) if !is_alone => Err(Nfsstat4::NFS4ERR_OP_NOT_IN_SESSION),
         (_, 0) if count > 1 => Err(Nfsstat4::NFS4ERR_NOT_ONLY_OP),
-        // RFC 8881 section 2.10.6: operations that 4.0 alone has.
+        // RFC 8881 section 2.10.6: operations that exist only in NFSv4.0.
         (
             Operation::SETCLIENTID
             | Operation::SETCLIENTID_CONFIRM
@@ -61,7 +61,7 @@ pub(super) fn place(
     }
 }
 
-/// SEQUENCE: takes the slot, or gives the Reply that it keeps. Does nothing for other operations.
+/// Executes SEQUENCE: occupies the slot, or returns its cached Reply. Ignores other operations.
 pub(super) fn sequence(
     server: &mut MockServer,
     run: &mut MockCompound<'_>,

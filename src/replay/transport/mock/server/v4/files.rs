@@ -13,11 +13,11 @@ use super::super::file_tree::{MockDirectory, MockFileId, MockObjectContent};
 use super::super::{MockFileTree, v3};
 use super::{MockCompound, MockServer, attributes};
 
-/// What says that cookies count: they always do.
+/// The cookie verifier: all cookies are always valid.
 const VERIFIER: [u8; 8] = *b"loopback";
-/// Entries of one Reply that are looked at.
+/// Maximum number of entries per Reply.
 const ENTRIES: usize = 4096;
-/// Bytes that READDIR's results have around its entries: status, verifier, end.
+/// Length in bytes of READDIR results without entries: status, verifier, end.
 const AROUND: usize = 24;
 
 pub(super) fn step(
@@ -95,7 +95,7 @@ pub(super) fn step(
             run.done(&Results::NVERIFY(StatusUnion::Ok(Void)))
         }
         Args::ACCESS(args) => {
-            // What makes no sense for the kind of object is not supported.
+            // Access bits that do not apply to the object type are not supported.
             let node = tree.node(run.current()?)?;
             let mask = if node.kind() == 2 { 0x1f } else { 0x2d };
             let supported = Access4(args.access.0 & mask);
@@ -176,7 +176,7 @@ fn changed(tree: &MockFileTree, id: MockFileId, before: u64) -> Result<ChangeInf
     Ok(ChangeInfo4 { atomic: true, before, after: tree.node(id)?.ctime })
 }
 
-/// Whether an object has these values of attributes.
+/// Returns `true` if an object has these attribute values.
 fn is_same(tree: &MockFileTree, id: MockFileId, given: &Fattr4<'_>) -> Result<bool, Nfsstat4> {
     let (words, values) = attributes::get(tree, id, &given.mask)?;
     if Bitmap4::from(&words[..]) != given.mask {
@@ -221,7 +221,7 @@ fn readdir(
     delayed_entries: &mut u32,
 ) -> Result<(), Nfsstat4> {
     let names = tree.directory(run.current()?)?;
-    // RFC 8881 section 18.23.3: these cookies stand for what the server does not give.
+    // RFC 8881 section 18.23.3: these cookies are reserved.
     if matches!(args.cookie, 1 | 2) {
         return Err(Nfsstat4::NFS4ERR_BAD_COOKIE);
     }
@@ -258,7 +258,7 @@ fn readdir(
     run.done(&Results::READDIR(StatusUnion::Ok(Readdir4Resok { cookieverf: VERIFIER, reply })))
 }
 
-/// Holds a stateid to be one for the current file, with this right: 1 to read, 2 to write.
+/// Checks that a stateid permits access to the current file: `right` is 1 for reading, 2 for writing.
 fn permitted(
     server: &MockServer,
     run: &MockCompound<'_>,
@@ -272,7 +272,7 @@ fn permitted(
         Some(open) if run.minor == 0 && server.confirms_owners && !server.state.is_confirmed(open) => {
             Err(Nfsstat4::NFS4ERR_BAD_STATEID)
         }
-        // RFC 8881 section 9.1.2: who may write may be let read.
+        // RFC 8881 section 9.1.2: a server may allow READ to an open for writing only.
         Some(open) if right == 2 && open.access & 2 == 0 => Err(Nfsstat4::NFS4ERR_OPENMODE),
         _ => Ok(file),
     }

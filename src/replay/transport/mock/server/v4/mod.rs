@@ -20,28 +20,28 @@ use state::MockCachedReply;
 
 pub(super) use state::MockNfs4State;
 
-/// Operations of a COMPOUND.
+/// Maximum number of operations in a COMPOUND.
 const OPERATIONS: u32 = 64;
-/// The highest minor version.
+/// The highest supported minor version.
 const MINOR: u32 = 2;
 
 impl From<MockNfsError> for Nfsstat4 {
     fn from(fail: MockNfsError) -> Self {
-        // The one number that differs: RFC 7530 has no such error for a filehandle of another server's.
+        // Both versions share these numbers.
         Self(fail.0)
     }
 }
 
-/// A COMPOUND as it runs.
+/// A COMPOUND in execution.
 struct MockCompound<'a> {
     minor: u32,
     current: Option<MockFileId>,
     saved: Option<MockFileId>,
-    /// The stateid that {1, 0} stands for: RFC 8881 section 16.2.3.1.2.
+    /// The current stateid, which {1, 0} represents: RFC 8881 section 16.2.3.1.2.
     stateid: Option<Stateid4>,
     /// The client of the session.
     client: Option<Clientid4>,
-    /// What the session allows.
+    /// The limits of the session.
     limits: SessionLimits,
     body: Encoder,
     data: &'a mut Vec<Vec<u8>>,
@@ -53,7 +53,7 @@ impl MockCompound<'_> {
     }
 
     fn saved(&self) -> Result<MockFileId, Nfsstat4> {
-        // RFC 8881 has RESTOREFH for the one, RFC 7530 both.
+        // NFSv4.0 has its own error for RESTOREFH without a saved filehandle: RFC 7530.
         self.saved.ok_or(if self.minor == 0 {
             Nfsstat4::NFS4ERR_RESTOREFH
         } else {
@@ -61,7 +61,7 @@ impl MockCompound<'_> {
         })
     }
 
-    /// The stateid that is meant.
+    /// Replaces the special stateid {1, 0} by the current stateid.
     fn meant(&self, stateid: &Stateid4) -> Result<Stateid4, Nfsstat4> {
         if self.minor > 0 && stateid.seqid == 1 && stateid.other == [0; 12] {
             return self.stateid.clone().ok_or(Nfsstat4::NFS4ERR_BAD_STATEID);
@@ -109,7 +109,7 @@ pub(super) fn call(
             let args = match operation {
                 Ok(args) => args,
                 Err(stop) => {
-                    // RFC 8881 section 16.2.4: an unknown operation is OP_ILLEGAL, one that cannot be read BADXDR.
+                    // RFC 8881 section 16.2.4: an unknown operation is OP_ILLEGAL, one that cannot be decoded BADXDR.
                     count += 1;
                     let known = stop.operation.filter(|operation| operation.name().is_some());
                     run.body.word(known.unwrap_or(Operation::ILLEGAL).0);
@@ -156,7 +156,7 @@ pub(super) fn call(
     Ok(MockDispatchResult::Results)
 }
 
-/// Gives a Reply again that was kept.
+/// Encodes a cached Reply.
 fn again(
     kept: MockCachedReply,
     call: &CompoundCall<'_>,
@@ -169,20 +169,19 @@ fn again(
     MockDispatchResult::Results
 }
 
-/// The results of an operation that failed: its status, and an empty mask after that of SETATTR (RFC 8881 section
-/// 18.30.2).
+/// Encodes the results of a failed operation: its status, and for SETATTR an empty mask (RFC 8881 section 18.30.2).
 fn fail(operation: Operation, status: Nfsstat4, body: &mut Encoder) {
     match operation {
         Operation::SETATTR => {
             Results::SETATTR(Setattr4Res { status, attrsset: Bitmap4::default() }).encode(body);
         }
-        // What LOCK and LOCKT say about who is in the way, they have said themselves.
+        // LOCK and LOCKT have encoded the conflicting lock themselves.
         Operation::LOCK | Operation::LOCKT if status == Nfsstat4::NFS4ERR_DENIED => {}
         _ => status.encode(body),
     }
 }
 
-/// Does one operation.
+/// Executes one operation.
 fn step(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Args<'_>) -> Result<(), Nfsstat4> {
     match args {
         Args::SEQUENCE(_) => Ok(()),

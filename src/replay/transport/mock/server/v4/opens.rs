@@ -1,4 +1,4 @@
-//! OPEN and CLOSE, byte-range locks, and the stateids behind them. RFC 7530 section 16, RFC 8881 section 18.
+//! OPEN and CLOSE, byte-range locks, and their stateids. RFC 7530 section 16, RFC 8881 section 18.
 
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
@@ -13,7 +13,7 @@ use super::super::file_tree::{MockFileId, MockObjectContent};
 use super::state::{MockLockRange, MockLockState, MockNfs4State, MockOpen, MockStateidKind};
 use super::{MockCompound, MockServer, attributes};
 
-/// OPEN4_SHARE_ACCESS_BOTH: the bits that are no wishes for delegations.
+/// OPEN4_SHARE_ACCESS_BOTH: the bits without delegation wants.
 const BOTH: u32 = 3;
 
 pub(super) fn step(
@@ -111,7 +111,7 @@ pub(super) fn step(
     }
 }
 
-/// Holds the seqid of 4.0 to be the owner's next, changes an open, and gives its next stateid.
+/// Checks that an NFSv4.0 seqid is the next of its owner, changes an open, and returns its next stateid.
 fn advance(
     state: &mut MockNfs4State,
     run: &mut MockCompound<'_>,
@@ -139,7 +139,7 @@ fn close(state: &mut MockNfs4State, run: &mut MockCompound<'_>, args: &Close4Arg
     };
     advance(state, run, other, Some(args.seqid), |_| Ok(()))?;
     state.close(other);
-    // RFC 8881 section 18.2.4: nothing is to be made of it.
+    // RFC 8881 section 18.2.4: clients ignore this stateid.
     let open_stateid = Stateid4 { seqid: u32::MAX, other: [0; 12] };
     run.stateid = None;
     run.done(&Results::CLOSE(StatusUnion::Ok(OpenStateid { open_stateid })))
@@ -231,7 +231,7 @@ fn find_or_create(
         *attrset = attributes::set(tree, file, to)?;
         return Ok(file);
     }
-    // Of a file that is there UNCHECKED4 sets the size, and nothing else: RFC 8881 section 18.16.3.
+    // UNCHECKED4 sets only the size of an existing file: RFC 8881 section 18.16.3.
     let size = to.items().map_while(Result::ok).find_map(|item| match item {
         Attribute::SIZE(bytes) => Some(bytes),
         _ => None,
@@ -243,7 +243,7 @@ fn find_or_create(
     Ok(file)
 }
 
-/// A range as LOCK, LOCKT and LOCKU give it: RFC 8881 section 18.10.3.
+/// Returns the range of LOCK, LOCKT or LOCKU: RFC 8881 section 18.10.3.
 fn range(
     offset: u64,
     length: u64,

@@ -1,5 +1,5 @@
-//! What a server of NFSv4 keeps about its clients: sessions, opens and locks. RFC 7530 section 9, RFC 8881 sections 2.10
-//! and 9.
+//! The state of NFSv4 clients at the server: sessions, opens and locks. RFC 7530 section 9, RFC 8881 sections 2.10 and
+//! 9.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,38 +9,38 @@ use nfsrdma_dissectors::xdr::Encoder;
 use super::super::file_tree::MockFileId;
 use crate::replay::seed::files::SessionLimits;
 
-/// Clients, sessions, opens and locks that there may be, of each.
+/// Maximum number of clients, of opens, of lock states, and of seqids.
 const MOST: usize = 1 << 16;
-/// Slots of a session.
+/// Maximum number of slots per session.
 pub(super) const SLOTS: u32 = 64;
-/// How often clients are asked to wait in a grace period.
+/// Number of NFS4ERR_GRACE errors after which a grace period ends.
 const PATIENCE: u32 = 3;
 
-/// All state.
+/// The complete NFSv4 state of the server.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct MockNfs4State {
     pub(super) clients: HashMap<u64, MockClient>,
     pub(super) sessions: HashMap<Sessionid4, MockSession>,
     pub(super) opens: HashMap<[u8; 12], MockOpen>,
     pub(super) locks: HashMap<[u8; 12], MockLockState>,
-    /// Byte ranges that are locked, by file.
+    /// Locked byte ranges by file.
     ranges: HashMap<MockFileId, Vec<MockLockRange>>,
-    /// Open-owners of NFSv4.0 that were confirmed.
+    /// Confirmed open-owners of NFSv4.0.
     confirmed: HashSet<(u64, Vec<u8>)>,
     /// The last seqid of each open-owner and lock-owner of NFSv4.0.
     seqids: HashMap<(u64, Vec<u8>), u32>,
     next: u64,
-    /// How often it has restarted, and the numbers that it gave before the last time: up to this one.
+    /// Number of restarts, and the last number assigned before the last one.
     boots: u8,
     before: u64,
     grace: Option<MockGracePeriod>,
 }
 
-/// A grace period: there is no clock, so it ends when all have reclaimed, or have been asked to wait often enough. RFC 8881
-/// section 8.4.2.1.
+/// A grace period. Without a clock, it ends when all clients have reclaimed, or after enough NFS4ERR_GRACE errors. RFC
+/// 8881 section 8.4.2.1.
 #[derive(Clone, Debug)]
 struct MockGracePeriod {
-    /// Who may reclaim: clients of before, as they call themselves.
+    /// Client owners that may reclaim: those confirmed before the restart.
     owners: HashSet<Vec<u8>>,
     patience: u32,
 }
@@ -61,14 +61,14 @@ pub(super) struct MockSession {
     pub(super) limits: SessionLimits,
 }
 
-/// A slot: its last sequence ID, and the Reply where it was to be kept.
+/// A slot: its last sequence ID, and the cached Reply, if any.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MockSessionSlot {
     pub(super) sequence: u32,
     pub(super) kept: Option<MockCachedReply>,
 }
 
-/// A Reply that is kept.
+/// A cached Reply.
 #[derive(Clone, Debug)]
 pub(super) struct MockCachedReply {
     pub(super) status: Nfsstat4,
@@ -96,7 +96,7 @@ pub(super) struct MockLockState {
     pub(super) seqid: u32,
 }
 
-/// A locked range: from `start` to before `end`, the highest number standing for the end of the file.
+/// A locked range: `start` inclusive, `end` exclusive; the maximum means the end of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MockLockRange {
     pub(super) start: u64,
@@ -106,23 +106,23 @@ pub(super) struct MockLockRange {
     pub(super) owner: Vec<u8>,
 }
 
-/// What a stateid stands for.
+/// The state that a stateid identifies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MockStateidKind {
-    /// One of the special stateids: RFC 8881 section 8.2.3.
+    /// A special stateid: RFC 8881 section 8.2.3.
     Special,
     Open([u8; 12]),
     Lock([u8; 12]),
 }
 
 impl MockNfs4State {
-    /// A number that was not used before.
+    /// Returns an unused number.
     pub(super) fn fresh(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
 
-    /// The "other" of a new stateid.
+    /// Returns the "other" field of a new stateid.
     fn fresh_other(&mut self, kind: &[u8; 4]) -> [u8; 12] {
         let mut other = [0; 12];
         let (number, tag) = other.split_at_mut(8);
@@ -135,7 +135,7 @@ impl MockNfs4State {
         self.clients.len().max(self.opens.len()).max(self.locks.len()).max(self.seqids.len()) >= MOST
     }
 
-    /// Forgets everything, but who may reclaim if that is kept.
+    /// Drops all state, except for the clients that may reclaim if `is_kept`.
     pub(in super::super) fn restart(&mut self, is_kept: bool) {
         let clients = self.clients.values().filter(|client| client.is_confirmed);
         let owners: HashSet<_> = clients.map(|client| client.owner.clone()).collect();
@@ -156,8 +156,8 @@ impl MockNfs4State {
         self.boots
     }
 
-    /// Whether an OPEN or LOCK of a client may be done: in a grace period what reclaims, of who held something before, and
-    /// nothing else. RFC 8881 section 8.4.2.1.
+    /// Checks that an OPEN or LOCK is allowed: in a grace period only reclaims of earlier clients, otherwise no
+    /// reclaims. RFC 8881 section 8.4.2.1.
     pub(super) fn check_grace(&mut self, client: u64, is_reclaim: bool) -> Result<(), Nfsstat4> {
         let owner = self.clients.get(&client).map(|client| client.owner.as_slice()).unwrap_or_default();
         match &mut self.grace {
@@ -177,7 +177,7 @@ impl MockNfs4State {
         }
     }
 
-    /// RECLAIM_COMPLETE: a client has reclaimed everything. RFC 8881 section 18.51.
+    /// Records RECLAIM_COMPLETE: a client has reclaimed all its state. RFC 8881 section 18.51.
     pub(super) fn reclaimed(&mut self, client: u64) {
         let Some(client) = self.clients.get(&client) else { return };
         if let Some(grace) = &mut self.grace {
@@ -188,7 +188,7 @@ impl MockNfs4State {
         }
     }
 
-    /// Forgets a client with all that it holds.
+    /// Removes a client with all its state.
     pub(super) fn forget(&mut self, client: u64) {
         self.clients.remove(&client);
         self.sessions.retain(|_, session| session.client != client);
@@ -201,7 +201,7 @@ impl MockNfs4State {
         }
     }
 
-    /// Holds the seqid of an owner of NFSv4.0 to be the next: RFC 7530 section 9.1.7.
+    /// Checks that the seqid of an NFSv4.0 owner is the next: RFC 7530 section 9.1.7.
     pub(super) fn check_seqid(&mut self, client: u64, owner: &[u8], seqid: u32) -> Result<(), Nfsstat4> {
         match self.seqids.insert((client, owner.to_vec()), seqid) {
             Some(last) if last.wrapping_add(1) != seqid => {
@@ -212,7 +212,7 @@ impl MockNfs4State {
         }
     }
 
-    /// What a stateid stands for, if it is the newest of its state: RFC 8881 section 8.2.
+    /// Returns the state that a stateid identifies, if it is current: RFC 8881 section 8.2.
     pub(super) fn find(&self, stateid: &Stateid4, minor: u32) -> Result<MockStateidKind, Nfsstat4> {
         let ends = [([0; 12], 0), ([0xff; 12], u32::MAX)];
         if ends.contains(&(stateid.other, stateid.seqid)) {
@@ -235,7 +235,7 @@ impl MockNfs4State {
         }
     }
 
-    /// The open that a stateid stands for, by itself or by a lock under it.
+    /// Returns the open of a stateid, directly or through a lock; `None` for a special stateid.
     pub(super) fn open_of(&self, stateid: &Stateid4, minor: u32) -> Result<Option<&MockOpen>, Nfsstat4> {
         let other = match self.find(stateid, minor)? {
             MockStateidKind::Special => return Ok(None),
@@ -245,7 +245,7 @@ impl MockNfs4State {
         self.opens.get(&other).map(Some).ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)
     }
 
-    /// Opens a file for an owner: a new stateid, or the next of the one that it has for this file.
+    /// Opens a file: returns a new stateid, or the next one if the owner has already opened the file.
     pub(super) fn open(&mut self, new: MockOpen) -> Result<Stateid4, Nfsstat4> {
         let is_other = |open: &MockOpen| open.client != new.client || open.owner != new.owner;
         let conflicts = |open: &MockOpen| open.access & new.deny != 0 || open.deny & new.access != 0;
@@ -266,7 +266,7 @@ impl MockNfs4State {
         Ok(Stateid4 { seqid, other })
     }
 
-    /// Whether an open-owner is to be confirmed yet. What an OPEN before it left is cancelled then: RFC 7530 section 16.18.5.
+    /// Returns `true` if an open-owner is unconfirmed, and then cancels its earlier opens: RFC 7530 section 16.18.5.
     pub(super) fn is_unconfirmed(&mut self, client: u64, owner: &[u8]) -> bool {
         let is_unconfirmed = !self.confirmed.contains(&(client, owner.to_vec()));
         if is_unconfirmed {
@@ -275,17 +275,17 @@ impl MockNfs4State {
         is_unconfirmed
     }
 
-    /// An open-owner was confirmed.
+    /// Records that an open-owner was confirmed.
     pub(super) fn confirm(&mut self, client: u64, owner: &[u8]) {
         self.confirmed.insert((client, owner.to_vec()));
     }
 
-    /// Whether the open that a stateid stands for is of an owner that was confirmed.
+    /// Returns `true` if the owner of the open was confirmed.
     pub(super) fn is_confirmed(&self, open: &MockOpen) -> bool {
         self.confirmed.contains(&(open.client, open.owner.clone()))
     }
 
-    /// Closes an open, with the locks under it.
+    /// Closes an open, and frees its locks.
     pub(super) fn close(&mut self, other: [u8; 12]) {
         self.opens.remove(&other);
         let gone: Vec<_> =
@@ -295,7 +295,7 @@ impl MockNfs4State {
         }
     }
 
-    /// Forgets a lock-owner's state for a file, and what it has locked there.
+    /// Removes a lock-owner's state for a file, and its locked ranges there.
     pub(super) fn free_lock(&mut self, other: [u8; 12]) {
         let Some(lock) = self.locks.remove(&other) else { return };
         if let Some(ranges) = self.ranges.get_mut(&lock.file) {
@@ -303,7 +303,7 @@ impl MockNfs4State {
         }
     }
 
-    /// The lock state of an owner for a file, new if there was none.
+    /// Returns the lock state of an owner for a file; creates it if necessary.
     pub(super) fn lock_state(&mut self, new: MockLockState) -> [u8; 12] {
         let is_same = |lock: &MockLockState| {
             lock.file == new.file
@@ -321,7 +321,7 @@ impl MockNfs4State {
         }
     }
 
-    /// The first range that keeps another from being locked.
+    /// Returns the first range that conflicts with the requested one.
     pub(super) fn conflict(&self, file: MockFileId, wanted: &MockLockRange) -> Option<&MockLockRange> {
         self.ranges.get(&file)?.iter().find(|range| {
             let is_other = range.client != wanted.client || range.owner != wanted.owner;
@@ -332,13 +332,13 @@ impl MockNfs4State {
         })
     }
 
-    /// Locks a range, in the place of what its owner had there.
+    /// Locks a range, and replaces the owner's earlier locks in it.
     pub(super) fn lock(&mut self, file: MockFileId, range: MockLockRange) {
         self.unlock(file, &range);
         self.ranges.entry(file).or_default().push(range);
     }
 
-    /// Unlocks a range of its owner; what sticks out stays.
+    /// Unlocks a range of its owner, and keeps the parts of locks outside it.
     pub(super) fn unlock(&mut self, file: MockFileId, gone: &MockLockRange) {
         let Some(ranges) = self.ranges.get_mut(&file) else { return };
         let mut left = Vec::with_capacity(ranges.len() + 1);
