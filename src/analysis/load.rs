@@ -103,9 +103,8 @@ impl CreditSeries {
         }
     }
 
-    /// Counts the slot of a Call, and the number of slots that the Reply grants. A slot has one Call at a time (RFC
-    /// 8881
-    /// section 2.10.6.1), so that the times of Calls on the highest slot do not overlap.
+    /// Counts the slot of a Call, and the slots that the Reply grants. A slot has one Call at a time (RFC 8881 section
+    /// 2.10.6.1), so that Calls on the highest slot do not overlap.
     pub fn slot(&mut self, transaction: &Transaction, slot: u32, granted: Option<u32>) {
         let Some(call) = &transaction.call else { return };
         if transaction.direction == CallDirection::Reverse {

@@ -87,7 +87,7 @@ pub struct CaptureTotals {
 }
 
 impl CaptureTotals {
-    /// The whole of these rows, in a capture whose first and last frame have these times.
+    /// Computes the totals of these rows, in a capture whose first and last frame have these times.
     pub fn of<'r>(
         rows: impl IntoIterator<Item = &'r OperationStats>,
         times: Option<(Timestamp, Timestamp)>,

@@ -18,8 +18,7 @@ pub struct SlotUse {
     pub slot: u32,
 }
 
-/// Fields of SEQUENCE or CB_SEQUENCE as the first operation of a COMPOUND, and of operations with a session of their
-/// own.
+/// Fields of SEQUENCE or CB_SEQUENCE, the first operation of a COMPOUND, and of operations with their own session.
 #[derive(Debug, Default)]
 struct SequenceFields {
     session: Option<SessionId>,

@@ -1,9 +1,8 @@
 //! The store of nodes: each is a file with its name in its directory, found by filehandle or by that name.
 //!
 //! A directory and a file in it are two nodes, and a path is assembled on request, so that one RENAME of a directory
-//! applies to everything below. Bytes are limited: the least recently used node is evicted. The use of a file counts
-//! for
-//! the directories above it, so that a directory outlives the files in it.
+//! applies to everything below. The least recently used node is evicted at the limit. The use of a file counts for the
+//! directories above it, so that a directory outlives the files in it.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
