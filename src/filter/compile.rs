@@ -1,6 +1,5 @@
 //! Compiler of filters: names become fields, words become values of the type that they are compared with
-//! ([`constant`]),
-//! and operands of incompatible types are errors ([`operand_type`]).
+//! ([`constant`]), and incompatible types are errors ([`operand_type`]).
 
 mod constant;
 mod operand_type;

@@ -24,8 +24,7 @@ fn listed(words: &[&str]) -> Vec<String> {
 }
 
 /// Returns every value of a generated field, once; `None` if it can be any text. Values without names are numbers,
-/// which
-/// are not listed.
+/// which are not listed.
 pub(super) fn of(fact: GeneratedField, catalog: &Catalog) -> Option<Vec<String>> {
     let procedures = || procedures::all().iter().flat_map(|of| names(&of.names));
     let mut words: Vec<String> = match fact {

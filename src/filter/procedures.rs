@@ -1,6 +1,5 @@
-//! Procedure fields, one for each version of a program: `nfs.procedure_v3 == READ`. The names are those of the tables
-//! of
-//! procedures.
+//! Procedure fields, one for each version of a program: `nfs.procedure_v3 == READ`. The names are those of the
+//! procedure tables.
 
 use std::sync::LazyLock;
 

@@ -83,8 +83,7 @@ impl ExtractorListener<'_, '_> {
     }
 
     /// Starts the protocols and adds the protocol names of a field at byte `at`. Returns its other slots in the vector
-    /// of
-    /// [`FieldExtractor::own`].
+    /// of [`FieldExtractor::own`].
     fn begin(&mut self, field: &'static Field, set: SlotSet, at: usize) -> Vec<FilterSlot> {
         let mut own = std::mem::take(&mut self.to.own);
         own.clear();
