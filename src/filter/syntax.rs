@@ -19,7 +19,7 @@ pub(super) struct FilterSpan {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Test<'t> {
     Or(Vec<Test<'t>>),
-    /// An odd number of them holds.
+    /// An odd number of them is true.
     Xor(Vec<Test<'t>>),
     And(Vec<Test<'t>>),
     Not(Box<Test<'t>>),

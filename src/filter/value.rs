@@ -176,8 +176,7 @@ impl FilterValues {
     }
 
     /// Adds the values of another store, except those equal to one of the last few of the field, because the frames of
-    /// a
-    /// Transaction differ little. Returns the growth in bytes.
+    /// a Transaction differ little. Returns the growth in bytes.
     pub(super) fn merge(&mut self, other: &Self) -> usize {
         /// Number of last values to compare.
         const LAST: usize = 8;

@@ -147,7 +147,7 @@ impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> AlignmentRows<'_, 
         let until = if is_all { (a, b) } else { self.end(&pairs, must)? };
         pairs.retain(|(i, j)| *i < until.0 && *j < until.1);
         let moved = self.moved(&pairs, until);
-        // What moved has its partner; what stood in its place has none.
+        // A moved record has its partner, so that its other pair is dissolved.
         let in_a: HashSet<_> = moved.iter().map(|(i, _)| *i).collect();
         let in_b: HashSet<_> = moved.iter().map(|(_, j)| *j).collect();
         pairs.retain(|(i, j)| !in_a.contains(i) && !in_b.contains(j));

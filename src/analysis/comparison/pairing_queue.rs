@@ -17,8 +17,8 @@ pub(super) const WINDOWS: [usize; 3] = [128, 1_024, usize::MAX];
 /// Maximum number of records without partners that wait for a late one, of all queues.
 pub(super) const LEFT: usize = 4_096;
 
-/// Maximum distance, in pairs, between a Reply without its Call and an unpaired Transaction of the other side for
-/// which it may stand.
+/// Maximum distance, in pairs, between a Reply without its Call and the Transaction of the other side that it may
+/// match.
 pub(super) const NEAR: u64 = 64;
 
 /// A client and a direction. The same client on both sides has the same address, or the same rank in order of

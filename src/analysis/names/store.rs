@@ -15,7 +15,7 @@ const NODE: usize = 256;
 /// Maximum number of directories in a path.
 const DEPTH: usize = 128;
 
-/// Identifier of a node; the generation of an evicted node is never reused soon.
+/// Identifier of a node; the generation distinguishes it from evicted nodes with its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FileNodeId {
     index: u32,
@@ -254,8 +254,9 @@ impl FileNameStore {
 
     /// Records the use of a node and of the directories above it, up to the maximum depth.
     ///
-    /// It stops at a directory with a recent use, so that files of one directory do not cost its depth each. Recent is
-    /// so short that [`DEPTH`] times it is a quarter of the lifetime of an unused node.
+    /// It stops at a recently used directory, so that files of one directory do not cost its depth each. A use is
+    /// recent
+    /// for so few uses that [`DEPTH`] such spans are a quarter of the lifetime of an unused node.
     fn reference(&mut self, id: FileNodeId) {
         let moment = (self.nodes.len() - self.free.len()) / (4 * DEPTH);
         let mut next = Some(id);
