@@ -27,8 +27,7 @@ table! {
         /// Status of the operation; null if no result was captured.
         status: Option<OperationText<'r>>,
         /// Filehandle that it applies to, in hexadecimal: the current filehandle in NFSv4, if known; that of the file
-        /// in
-        /// a callback or NLM.
+        /// in a callback or NLM.
         filehandle: Option<OperationText<'r>>,
         /// Filehandle in the result: GETFH; LOOKUP, CREATE, MKDIR, SYMLINK and MKNOD of NFSv2 and NFSv3; MNT.
         result_filehandle: Option<OperationText<'r>>,

@@ -178,8 +178,7 @@ impl<R: ExportRow> ExportTable<R> {
         remove_abandoned(&folder);
         let columns = R::COLUMNS.iter().map(ColumnBuffer::of).collect();
         // A quarter is for buffered rows: vectors double when they grow, and a column is encoded in addition. An eighth
-        // is
-        // for metadata.
+        // is for metadata.
         let row_groups = memory_bytes / 8 / (R::COLUMNS.len() * CHUNK_BYTES);
         Ok(Self {
             folder,

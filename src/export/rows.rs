@@ -141,8 +141,8 @@ table! {
         done: bool,
         /// The `index` of the Transaction that it retries on another connection.
         retry_of: Option<u64>,
-        /// Path of its file, as far as its names were seen before: `…/log.1` if the directory is unknown, the hash
-        /// of the filehandle if no name is known; null without a file.
+        /// Path of its file, as far as its names were seen before: `…/log.1` if the directory is unknown, the hash of
+        /// the filehandle if no name is known; null without a file.
         path: Option<RowText<'r>>,
         /// The other path of RENAME, LINK, COPY and CLONE.
         new_path: Option<RowText<'r>>,

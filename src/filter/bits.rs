@@ -1,8 +1,8 @@
 //! Mask bits as fields: each named bit of a mask is a boolean field of its own.
 //!
-//! A bit is named after its mask and its name in the specification, in lower case and without the common prefix of
-//! the mask: `OPEN4_RESULT_CONFIRM` of `nfs.open_rflags` is `nfs.open_rflags.confirm`. Wireshark mostly uses the same
-//! name; [`MASKS`] has its other names.
+//! A bit is named after its mask and its name in the specification, in lower case and without the common prefix of the
+//! mask: `OPEN4_RESULT_CONFIRM` of `nfs.open_rflags` is `nfs.open_rflags.confirm`. Wireshark mostly uses the same name;
+//! [`MASKS`] has its other names.
 
 use std::sync::LazyLock;
 

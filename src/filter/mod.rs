@@ -5,8 +5,7 @@
 //! [`identifiers`] their possible values; [`bits`] and [`procedures`] are derived from masks and tables.
 //!
 //! At run time, [`required_layers`] selects the layers to decode, [`extractor`] observes the decoders for the used
-//! fields,
-//! [`transaction_fields`] adds values beyond the bytes, and [`runner`] selects frames or Transactions.
+//! fields, [`transaction_fields`] adds values beyond the bytes, and [`runner`] selects frames or Transactions.
 
 pub mod catalog;
 pub mod generated_fields;

@@ -51,8 +51,8 @@ fn shorten(identity: IdentityType, datum: &mut RecordValue) {
     }
 }
 
-/// Sets the keys that pair the record: a hash of its whole Call, and one of its names, offsets and counts.
-/// Identities are included unless they are ignored.
+/// Sets the keys that pair the record: a hash of its whole Call, and one of its names, offsets and counts. Identities
+/// are included unless they are ignored.
 pub(super) fn keys(record: &mut ComparisonRecord, has_identities: bool) {
     let (mut all, mut about) = (String::new(), String::new());
     let sections = record.call.iter().flat_map(|call| &call.sections);

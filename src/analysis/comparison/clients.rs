@@ -10,10 +10,8 @@ use super::{Comparison, ComparisonSide, WAITING};
 
 impl Comparison {
     /// Drops and counts the first half of the records of each unpaired client, until half of the records that may wait
-    /// are
-    /// left. One pass over all clients thus frees up to one record per client, so that thousands of clients with one
-    /// Call
-    /// each do not cost a pass each. An unpaired client is one difference, however many records it has.
+    /// are left. One pass over all clients thus frees up to one record per client, so that thousands of clients with
+    /// one Call each do not cost a pass each. An unpaired client is one difference, however many records it has.
     pub(super) fn drop_unmatched(&mut self, side: ComparisonSide) {
         let at = side as usize;
         for lane in 0..self.lanes.len() {

@@ -334,9 +334,8 @@ pub(super) fn covers(pattern: &str, field: &str) -> bool {
     }
 }
 
-/// Returns `true` for times that a Call sets, by the name of the parent: SET_TO_CLIENT_TIME (RFC 1813 section 2.6,
-/// RFC 8881 section 3.3.3) and sattr (RFC 1094 section 2.3.6). They are arguments like others, while times of the
-/// server
+/// Returns `true` for times that a Call sets, by the name of the parent: SET_TO_CLIENT_TIME (RFC 1813 section 2.6, RFC
+/// 8881 section 3.3.3) and sattr (RFC 1094 section 2.3.6). They are arguments like others, while times of the server
 /// and of a delegation (RFC 9754) come from a clock.
 fn is_set_time(field: &str, above: &str) -> bool {
     let leaf = above.rsplit('.').next().unwrap_or_default();

@@ -6,12 +6,10 @@ use super::{Comparison, ComparisonClient, ComparisonSide};
 
 impl Comparison {
     /// Compares the records that `next` returns for each side until both return `None`, and passes differences to
-    /// `tell`.
-    /// With `usize::MAX` ([`Self::new`]) these are all.
+    /// `tell`. With `usize::MAX` ([`Self::new`]) these are all.
     ///
     /// Differences come in frame order if both captures fit in the window ([`WAITING`](super::WAITING)), otherwise in
-    /// frame
-    /// order within each part.
+    /// frame order within each part.
     ///
     /// # Errors
     /// Returns the first error of `tell`, which ends the comparison.

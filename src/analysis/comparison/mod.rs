@@ -13,8 +13,7 @@
 //! - [`main_loop`]: both captures from beginning to end.
 //!
 //! Both captures are read in parallel. Records are kept only as far as needed to synchronize the two sides after a gap,
-//! so
-//! that memory is limited for captures of any length.
+//! so that memory is limited for captures of any length.
 
 mod alignment;
 pub mod capture;

@@ -258,8 +258,8 @@ fn is_alone(kind: DifferenceKind) -> bool {
 }
 
 impl RecordComparer<'_> {
-    /// Compares two records. [`IdentityMap::wrong`] reports identities that map to different objects when all pairs
-    /// are known.
+    /// Compares two records. [`IdentityMap::wrong`] reports identities that map to different objects when all pairs are
+    /// known.
     pub fn compare(&mut self, a: &ComparisonRecord, b: &ComparisonRecord) -> Vec<Difference> {
         let terms = ComparePolicy::of(self.selection, a, b);
         let mut found =

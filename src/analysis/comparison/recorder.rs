@@ -146,8 +146,7 @@ impl Recorder {
     }
 
     /// Returns the record of a Reply outside a capture, as in a replay. `cursor` is at the beginning of the RPC
-    /// message,
-    /// with its chunks; field locations go to `places`.
+    /// message, with its chunks; field locations go to `places`.
     pub fn reply<'a>(
         &mut self,
         procedure: Option<Procedure>,

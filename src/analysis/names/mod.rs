@@ -3,8 +3,7 @@
 //! A filehandle is opaque to everyone except its server. Calls and Replies name it: LOOKUP, OPEN, CREATE and similar
 //! operations name a file in a directory, READDIRPLUS names all of them, MNT and PUTROOTFH are the roots of paths, and
 //! RENAME, LINK and REMOVE change names. [`FileNames`] observes each Transaction, stores the names by server, and
-//! returns
-//! the paths of the Transaction and its operations. Later names do not change paths that were returned before.
+//! returns the paths of the Transaction and its operations. Later names do not change paths that were returned before.
 //!
 //! - [`filename_tokens`]: the tokens of a message;
 //! - [`path_inference`]: their meaning, with the current and the saved filehandle of a COMPOUND;
