@@ -128,7 +128,7 @@ impl FilterRunner {
         self.not_kept
     }
 
-    /// Passes the next frame to the flow, and tests it.
+    /// Passes the next frame to the flow; the last value is `true` if the filter selects it.
     pub fn frame<'a>(&mut self, frame: &Frame<'a>, flow: &mut Flow) -> (Datagram<'a>, FrameKind, bool) {
         let (datagram, meaning) = self.headers(frame, flow);
         if let Some(names) = &mut self.names {
@@ -234,12 +234,12 @@ impl FilterRunner {
         self.done(Some(key), transaction, reading, None)
     }
 
-    /// Tests a Transaction without frames, such as one of a trace.
+    /// Returns `true` if the filter selects a Transaction without frames, such as one of a trace.
     pub fn alone(&mut self, transaction: &Transaction, reading: &TransactionMessages<'_>) -> bool {
         self.done(None, transaction, reading, None).is_some()
     }
 
-    /// Does the same with known paths, so that names are not inferred twice.
+    /// Does the same for a Transaction with known paths, so that names are not inferred twice.
     pub fn named_transaction(
         &mut self,
         key: TransactionKey,
@@ -250,7 +250,8 @@ impl FilterRunner {
         self.done(Some(key), transaction, reading, Some(about))
     }
 
-    /// Tests an incomplete Transaction as far as it was seen. The values of its frames are kept for its completion.
+    /// Returns `true` if the filter selects an incomplete Transaction as seen so far. The values of its frames are
+    /// kept.
     pub fn pending(
         &mut self,
         key: TransactionKey,
@@ -285,7 +286,7 @@ impl FilterRunner {
         self.judge(transaction, reading, about).then_some(kept)
     }
 
-    /// Tests a Transaction that already has the values of its frames.
+    /// Returns `true` if the filter selects a Transaction that already has the values of its frames.
     fn judge(
         &mut self,
         transaction: &Transaction,

@@ -379,7 +379,7 @@ static INDEX: LazyLock<CompareRuleIndex> = LazyLock::new(|| {
     index
 });
 
-/// Returns the first letter after the protocol name, which has three letters.
+/// Returns the letter after a protocol name of three letters and its dot.
 fn letter(field: &str) -> Option<u8> {
     field.as_bytes().get(4).copied()
 }

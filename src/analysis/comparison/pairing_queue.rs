@@ -45,7 +45,7 @@ pub(super) struct WaitingRecord {
 pub(super) struct PairingQueueSide {
     pub(super) client: Option<ComparisonClient>,
     pub(super) waiting: VecDeque<WaitingRecord>,
-    /// First frame of the last record taken.
+    /// Largest first frame of the records taken.
     pub(super) passed: u64,
     /// Last frame of the records taken.
     until: u64,

@@ -18,7 +18,7 @@ impl Comparison {
         loop {
             let (across, is_other_minor) = (is_across(lane), lane.is_other_minor());
             let [a, b] = &mut lane.rows;
-            // Records other than the last may still be preceded by one of a lower frame.
+            // Unless both sides have ended, a record of a lower frame may still come.
             let keep = match pace {
                 PairingUrgency::Steady => WINDOWS[0].max((a.waiting.len() + b.waiting.len()) / 8),
                 PairingUrgency::Together | PairingUrgency::Pressed | PairingUrgency::Last => 0,

@@ -191,7 +191,7 @@ impl FilenameWalk<'_> {
             self.tell(about, is_meant);
         }
         if heard < reply.operations().count() && self.told.transaction.path.is_none() {
-            // The last operation names no file: use the current one.
+            // The main operation lost its arguments, but a later result has its filehandle.
             let path = self.write(current);
             self.told.transaction.path = path;
         }
