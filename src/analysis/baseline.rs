@@ -1,12 +1,12 @@
-//! Baselines: what a capture was, written down so that people can read it and a program can compare with it.
+//! Baselines: a text description of a capture that people can read and a program can compare with.
 //!
-//! A baseline is text: counts of the capture, of its operations, and each Transaction with every field that must be
-//! equal. It is made of the same records that two captures are compared by, so that comparing with a baseline is
-//! comparing two captures of which one was written down.
+//! A baseline lists counts of the capture and of its operations, and each Transaction with every field that must be
+//! equal. It uses the same records as the comparison of two captures, so checking against a baseline is comparing two
+//! captures, one of them stored as text.
 //!
-//! - [`canonical_names`]: records as a baseline has them; [`fields`]: what its paths are; [`settings`]: what people want of it;
-//! - [`writer`](mod@writer) and [`reader`](mod@reader): its text, and [`value`]: one value of it;
-//! - [`check`]: a capture held to it.
+//! - [`canonical_names`]: canonical form of records; [`fields`]: paths and their fields; [`settings`]: user settings;
+//! - [`writer`](mod@writer) and [`reader`](mod@reader): the text format, and [`value`]: one value of it;
+//! - [`check`]: comparison of a capture with a baseline.
 
 mod canonical_names;
 mod check;
@@ -30,35 +30,35 @@ pub use reader::{BaselineReadError, read};
 pub use settings::BaselineSettings;
 pub use writer::write;
 
-/// Transactions of a baseline, at most: it is for people to read, and both are in memory as a whole.
+/// Maximum number of Transactions in a baseline: it is meant for people, and both sides are held in memory.
 pub const TRANSACTIONS: usize = 200_000;
 
-/// The version of the form of baselines.
+/// The version of the baseline format.
 pub const VERSION: u32 = 2;
 
-/// What is counted of one operation.
+/// Counts of one operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OperationCounts {
-    /// Calls that were seen.
+    /// Number of Calls.
     pub calls: u64,
-    /// Replies that were seen.
+    /// Number of Replies.
     pub replies: u64,
-    /// Replies that say that the Call failed.
+    /// Number of Replies that report an error.
     pub errors: u64,
-    /// Bytes that Read, Write and Reply chunks offer, and bytes that the last two returned.
+    /// Bytes offered by Read chunks.
     pub read: u64,
-    /// Bytes that Write chunks offer, and return.
+    /// Bytes offered and bytes returned by Write chunks.
     pub write: (u64, u64),
-    /// Bytes that Reply chunks offer, and return.
+    /// Bytes offered and bytes returned by Reply chunks.
     pub reply: (u64, u64),
 }
 
-/// A capture as a whole, in numbers.
+/// Counts of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BaselineCounts {
-    /// `frames`, `transactions`, `incomplete`, `undecoded.malformed` ...
+    /// Counts of the whole capture by key: `frames`, `transactions`, `incomplete`, `undecoded.malformed` ...
     pub whole: BTreeMap<String, u64>,
-    /// By operation: `NFS 4.2 READ`.
+    /// Counts by operation: `NFS 4.2 READ`.
     pub operations: BTreeMap<String, OperationCounts>,
 }
 
@@ -85,17 +85,17 @@ impl BaselineCounts {
         }
     }
 
-    /// A count of the capture as a whole; what is not counted was not there.
+    /// Returns a count of the whole capture, 0 if there is none.
     pub fn of(&self, key: &str) -> u64 {
         self.whole.get(key).copied().unwrap_or(0)
     }
 
-    /// What is counted of either capture as a whole.
+    /// Returns the keys of the whole-capture counts of both captures.
     fn keys<'a>(&'a self, other: &'a Self) -> BTreeSet<&'a str> {
         self.whole.keys().chain(other.whole.keys()).map(String::as_str).collect()
     }
 
-    /// The capture has ended.
+    /// Adds the totals of the capture at its end.
     pub fn end(&mut self, trace: &ComparedCapture) {
         let mut set = |key: &str, count: u64| self.whole.insert(key.to_owned(), count);
         set("frames", trace.frames);
@@ -110,28 +110,28 @@ impl BaselineCounts {
     }
 }
 
-/// A capture written down.
+/// A baseline.
 #[derive(Clone, Debug, Default)]
 pub struct Baseline {
-    /// Which differences count, as people wrote it into the baseline.
+    /// Settings from the baseline: the differences that count.
     pub settings: BaselineSettings,
-    /// The capture as a whole.
+    /// Counts of the capture.
     pub counts: BaselineCounts,
     /// The fields of its Transactions.
     pub fields: BaselineFields,
-    /// Its Transactions, in the order of their Calls, and whose they are.
+    /// The Transactions with their clients, in the order of their Calls.
     pub records: Vec<(ComparisonClient, ComparisonRecord)>,
 }
 
-/// A capture has more than [`TRANSACTIONS`].
+/// The error for a capture with more than [`TRANSACTIONS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyTransactions;
 
 impl Baseline {
-    /// The baseline of what `next` gives, until it gives no more.
+    /// Creates a baseline of the records that `next` returns, until it returns `None`.
     ///
     /// # Errors
-    /// Where it gives more than a baseline has.
+    /// Returns an error if there are more than [`TRANSACTIONS`] records.
     pub fn of(
         settings: BaselineSettings,
         mut next: impl FnMut() -> Option<(ComparisonClient, ComparisonRecord)>,
@@ -152,7 +152,7 @@ impl Baseline {
         Ok(baseline)
     }
 
-    /// Counts what follows from the Transactions.
+    /// Counts Transactions from the records.
     fn count_again(&mut self) {
         let incomplete = self.records.iter().filter(|(_, record)| !record.missing.is_empty()).count();
         self.counts.whole.insert("transactions".to_owned(), self.records.len() as u64);

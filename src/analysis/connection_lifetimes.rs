@@ -1,4 +1,4 @@
-//! What became of connections: what their set-up said, how their credits were used, and whether they have ended.
+//! Lifetimes of connections: parameters of their setup, use of credits, and their end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,26 +9,26 @@ use super::connections::ConnectionTally;
 use super::load::{CREDIT_STEPS, CreditSample, CreditSeries};
 use super::sequence::{self, SessionId};
 
-/// Connections whose credits over time, and whose states after the flow has forgotten them, are kept at a time at most.
+/// Maximum number of connections with credits over time and states that outlive those of the flow.
 const KEPT: usize = 1_000;
-/// Memory of a connection's credits over time, and of its state, in bytes.
+/// Memory of a connection's credits over time and of its state, in bytes.
 const LIFE_BYTES: usize = CREDIT_STEPS * size_of::<CreditSample>() + size_of::<ConnectionState>() + 128;
 
-/// A connection with all that is counted of it.
+/// A connection with all its counts.
 #[derive(Clone, Debug)]
 pub struct ConnectionStats {
-    /// What went over it.
+    /// Traffic of the connection.
     pub tally: ConnectionTally,
-    /// What its set-up said, and whether its end was seen, where that was noticed.
+    /// Parameters of its setup and its end, as far as observed.
     pub state: Option<ConnectionState>,
-    /// Its credits over time; only where it has any, and for the first connections.
+    /// Credits over time; only for the first connections, and if it has any.
     pub credits: Option<CreditSeries>,
-    /// The sessions that were seen on it.
+    /// Sessions seen on the connection.
     pub sessions: Vec<BoundSession>,
 }
 
 impl ConnectionStats {
-    /// Whether its set-up and its end were seen, in a word.
+    /// Returns `ended`, `set up` or `open`, by what was observed.
     pub fn word(&self) -> &'static str {
         match self.state {
             Some(state) if state.is_ending => "ended",
@@ -37,26 +37,26 @@ impl ConnectionStats {
         }
     }
 
-    /// The most Calls that were in flight at a time, of which each takes a credit. `None` where that was not kept.
+    /// Returns the largest number of Calls in flight, each of which takes a credit; `None` if it was not kept.
     pub fn in_use(&self) -> Option<u32> {
         Some(self.credits.as_ref()?.most(|step| step.in_flight))
     }
 
-    /// Nanoseconds during which as many Calls were in flight as were granted. `None` where that was not kept.
+    /// Returns the time with as many Calls in flight as granted, in nanoseconds; `None` if it was not kept.
     pub fn at_limit_ns(&self) -> Option<u64> {
         Some(self.credits.as_ref()?.time_ns(|step| step.at_limit_ns))
     }
 }
 
-/// Sessions, and connections of all of them, that are remembered.
+/// Maximum number of pairs of a session and a connection.
 const SESSIONS: usize = 4_096;
 
-/// A session, and the connections that are bound to it (RFC 8881 section 2.10.3.1).
+/// A session with the connections bound to it (RFC 8881 section 2.10.3.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BoundSession {
-    /// The session.
+    /// The session ID.
     pub id: SessionId,
-    /// The numbers of the connections on which it was seen up to now, in order.
+    /// Numbers of the connections on which it was seen so far, in order.
     pub connections: Vec<u64>,
 }
 
@@ -69,7 +69,7 @@ struct Sessions {
 }
 
 impl Sessions {
-    /// A session was seen on a connection.
+    /// Records a session on a connection.
     fn note(&mut self, id: SessionId, connection: u64) {
         let is_known = self.of.get(&connection).is_some_and(|sessions| sessions.contains(&id));
         if !is_known && self.count < SESSIONS {
@@ -79,7 +79,7 @@ impl Sessions {
         }
     }
 
-    /// Those of a connection.
+    /// Returns the sessions of a connection.
     fn on(&self, connection: u64) -> Vec<BoundSession> {
         let ids = self.of.get(&connection).into_iter().flatten();
         let of = |id| self.connections.get(id).into_iter().flatten().copied().collect();
@@ -93,12 +93,12 @@ pub struct ConnectionLifetimes {
     credits: BTreeMap<u64, CreditSeries>,
     states: BTreeMap<u64, ConnectionState>,
     sessions: Sessions,
-    /// Connections that are kept at a time at most.
+    /// Maximum number of connections.
     most: usize,
 }
 
 impl ConnectionLifetimes {
-    /// Nothing is known yet, and what will be may take so many bytes.
+    /// Creates an empty table that uses up to `room_bytes` bytes.
     pub fn new(room_bytes: usize) -> Self {
         let most = (room_bytes / LIFE_BYTES).clamp(1, KEPT);
         Self { credits: BTreeMap::new(), states: BTreeMap::new(), sessions: Sessions::default(), most }
@@ -121,7 +121,7 @@ impl ConnectionLifetimes {
         }
     }
 
-    /// Counts the slot of a Call, and how many slots its Reply lets the client use.
+    /// Counts the slot of a Call, and the number of slots that its Reply grants.
     pub fn slot(&mut self, transaction: &Transaction, slot: u32, granted: Option<u32>) {
         let number = transaction.connection.number;
         if self.credits.len() < self.most || self.credits.contains_key(&number) {
@@ -129,7 +129,7 @@ impl ConnectionLifetimes {
         }
     }
 
-    /// Looks how the connections are that the flow remembers. Those that it has forgotten stay as they were.
+    /// Updates the states of the connections in the flow. States that the flow has evicted remain.
     pub fn look(&mut self, flow: &Flow) {
         for state in flow.connections() {
             if self.states.len() < self.most || self.states.contains_key(&state.number) {
@@ -138,7 +138,7 @@ impl ConnectionLifetimes {
         }
     }
 
-    /// A connection, with what was counted of it.
+    /// Returns a connection with all its counts.
     pub fn row(&self, tally: &ConnectionTally) -> ConnectionStats {
         let number = tally.name.number;
         ConnectionStats {
@@ -150,7 +150,7 @@ impl ConnectionLifetimes {
     }
 }
 
-/// Connections that are counted until they are over. There are as many as the flow remembers.
+/// Connections until their end, as many as the flow has.
 #[derive(Debug)]
 pub struct OpenConnections {
     tallies: BTreeMap<u64, ConnectionTally>,
@@ -158,7 +158,7 @@ pub struct OpenConnections {
 }
 
 impl OpenConnections {
-    /// Nothing is counted yet; credits over time may take so many bytes.
+    /// Creates an empty table whose credits over time use up to `room_bytes` bytes.
     pub fn new(room_bytes: usize) -> Self {
         Self { tallies: BTreeMap::new(), lives: ConnectionLifetimes::new(room_bytes) }
     }
@@ -176,7 +176,7 @@ impl OpenConnections {
         self.lives.transaction(transaction, reading, facts);
     }
 
-    /// A connection is over: gives it, if something was counted of it.
+    /// Removes a connection at its end and returns its counts, if any.
     pub fn close(&mut self, state: ConnectionState) -> Option<ConnectionStats> {
         let tally = self.tallies.remove(&state.number)?;
         let credits = self.lives.credits.remove(&state.number);
@@ -184,7 +184,7 @@ impl OpenConnections {
         Some(ConnectionStats { tally, state: Some(state), credits, sessions })
     }
 
-    /// The input is over: gives those that are left, in the order in which they were first seen.
+    /// Removes the remaining connections at the end of the input, in the order of their numbers.
     pub fn rest(&mut self, flow: &Flow) -> Vec<ConnectionStats> {
         let states: BTreeMap<u64, ConnectionState> =
             flow.connections().map(|state| (state.number, state)).collect();

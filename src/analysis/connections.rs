@@ -1,4 +1,4 @@
-//! How much went over which connection, for as many connections as a capture may have.
+//! Traffic by connection, for any number of connections.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,40 +8,40 @@ use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionName, Messa
 use nfsrdma_dissectors::frame::Timestamp;
 use nfsrdma_dissectors::rpcrdma::Dialect;
 
-/// Connections that are counted apart.
+/// Maximum number of connections that are counted separately.
 const TALLIED: usize = 4_096;
-/// Connections that stay when there are more: those with the most bytes.
+/// Number of connections that remain when there are more: those with the most bytes.
 const LISTED: usize = 1_000;
-/// Numbers of connections that are remembered, beyond the first that came without a gap.
+/// Maximum number of connection numbers stored beyond the first gap.
 const REMEMBERED: usize = 65_536;
 
-/// What went over a connection.
+/// Traffic of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionTally {
-    /// Which connection.
+    /// Name of the connection.
     pub name: ConnectionName,
-    /// The dialect of RPC-over-RDMA, as its latest answered Call and Reply are in; `None` without RDMA.
+    /// Dialect of RPC-over-RDMA of the latest answered Call and its Reply; `None` without RDMA.
     pub dialect: Option<Dialect>,
-    /// Its Transactions.
+    /// Number of Transactions.
     pub transactions: u64,
-    /// Those of them that are not complete.
+    /// Number of incomplete Transactions.
     pub incomplete: u64,
-    /// Bytes of RPC messages, with what moved in chunks.
+    /// Bytes of RPC messages, including chunks.
     pub bytes: u64,
-    /// When the first of its messages began, and when the last one ended.
+    /// Start of the first and end of the last message.
     pub times: Option<(Timestamp, Timestamp)>,
-    /// The most credits that a Reply granted, forward direction (RFC 8166 section 3.3.1); 0 where none did.
+    /// Largest credit grant of a Reply, forward direction (RFC 8166 section 3.3.1); 0 if none.
     pub granted: u32,
-    /// The most credits that a Call asked for, forward direction; 0 where none did.
+    /// Largest credit request of a Call, forward direction; 0 if none.
     pub asked: u32,
-    /// The most credits that a Reply granted, reverse direction (RFC 8167 section 4.1); 0 where none did.
+    /// Largest credit grant of a Reply, reverse direction (RFC 8167 section 4.1); 0 if none.
     pub reverse_granted: u32,
-    /// The most credits that a Call asked for, reverse direction; 0 where none did.
+    /// Largest credit request of a Call, reverse direction; 0 if none.
     pub reverse_asked: u32,
 }
 
 impl ConnectionTally {
-    /// A connection without Transactions.
+    /// Creates the tally of a connection without Transactions.
     pub fn new(name: ConnectionName) -> Self {
         Self {
             name,
@@ -65,7 +65,7 @@ impl ConnectionTally {
     }
 
     fn count(&mut self, transaction: &Transaction, is_complete: bool, bytes: u64) {
-        // A later Transaction may know more of the two ends.
+        // A later Transaction may know more about both ends.
         self.name = transaction.connection;
         self.transactions += 1;
         self.incomplete += u64::from(!is_complete);
@@ -93,7 +93,7 @@ impl ConnectionTally {
     }
 }
 
-/// The connections of a capture: how many there are exactly, and those with the most bytes.
+/// The connections of a capture: their exact number, and those with the most bytes.
 #[derive(Debug, Default)]
 pub struct ConnectionTallies {
     numbers: NearlyOrderedSet,
@@ -101,7 +101,7 @@ pub struct ConnectionTallies {
 }
 
 impl ConnectionTallies {
-    /// Counts a Transaction that is complete or not and has so many bytes.
+    /// Counts a Transaction.
     pub fn transaction(&mut self, transaction: &Transaction, is_complete: bool, bytes: u64) {
         let name = transaction.connection;
         self.numbers.add(name.number);
@@ -113,13 +113,13 @@ impl ConnectionTallies {
         tally.count(transaction, is_complete, bytes);
     }
 
-    /// How many there are.
+    /// Returns the number of connections.
     pub fn count(&self) -> u64 {
         self.numbers.count()
     }
 
-    /// At most 1,000, those with the most bytes first. Of more than 4,096 connections, one that had few bytes for long may
-    /// be missing some.
+    /// Returns up to 1,000 connections, those with the most bytes first. With more than 4,096 connections, counts of
+    /// one that had few bytes for long may be too low.
     pub fn largest(&self) -> impl Iterator<Item = &ConnectionTally> {
         let mut tallies: Vec<_> = self.tallies.values().collect();
         tallies.sort_by_key(|tally| (std::cmp::Reverse(tally.bytes), tally.name.number));
@@ -127,14 +127,14 @@ impl ConnectionTallies {
     }
 }
 
-/// A set of numbers that come nearly in order.
+/// A set of numbers that arrive nearly in order.
 #[derive(Debug, Default)]
 struct NearlyOrderedSet {
-    /// Every number up to this one is taken for seen.
+    /// Every number up to this one counts as seen, except for `gaps`.
     below: u64,
-    /// Numbers of these that were not seen.
+    /// Number of unseen numbers up to `below`.
     gaps: u64,
-    /// Those that were seen beyond it.
+    /// Numbers seen above `below`.
     beyond: BTreeSet<u64>,
 }
 

@@ -1,44 +1,44 @@
-//! Which files were busiest, for as many files as a capture may have.
+//! Traffic by file, for any number of files.
 
 use nfsrdma_dissectors::flow::Transaction;
 use rustc_hash::FxHashMap;
 
-/// Files that are counted; when there are more, those with the least bytes and time are forgotten.
+/// Maximum number of files; above it those with the fewest bytes and the least time are evicted.
 const COUNTED: usize = 32_768;
 
-/// What was done with a file.
+/// Traffic of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileTally {
-    /// Transactions about it.
+    /// Number of Transactions.
     pub transactions: u64,
-    /// Those of them that failed.
+    /// Number of failed Transactions.
     pub errors: u64,
-    /// Bytes of their messages, with what moved in chunks.
+    /// Bytes of their messages, including chunks.
     pub bytes: u64,
-    /// Nanoseconds that they took, all together.
+    /// Sum of their latencies, in nanoseconds.
     pub time: u64,
 }
 
-/// Files by their paths; a file without a name has the hash of its filehandle for a path.
+/// Files by path; a file without a known name has the hash of its filehandle as its path.
 #[derive(Debug)]
 pub struct FileTallies {
     tallies: FxHashMap<Box<[u8]>, FileTally>,
     given_up: u64,
-    /// Bytes that the files take, and may take.
+    /// Approximate memory of the files, and its limit, in bytes.
     bytes: usize,
     room_bytes: usize,
 }
 
-/// Bytes that a file takes beside its path, about.
+/// Approximate memory of a file without its path, in bytes.
 const FILE_BYTES: usize = 2 * size_of::<(Box<[u8]>, FileTally)>();
 
 impl FileTallies {
-    /// Nothing is counted yet; files may take so many bytes.
+    /// Creates an empty table that uses up to `room_bytes` bytes.
     pub fn new(room_bytes: usize) -> Self {
         Self { tallies: FxHashMap::default(), given_up: 0, bytes: 0, room_bytes }
     }
 
-    /// Counts a Transaction about a file, of so many bytes.
+    /// Counts a Transaction of this many bytes.
     pub fn transaction(&mut self, path: &[u8], transaction: &Transaction, bytes: u64, has_failed: bool) {
         if !self.tallies.contains_key(path) {
             let bytes = path.len() + FILE_BYTES;
@@ -65,24 +65,24 @@ impl FileTallies {
         self.bytes = self.tallies.keys().map(|path| path.len() + FILE_BYTES).sum();
     }
 
-    /// What all but `keep` files are not above.
+    /// Returns the value that at most `keep` files exceed.
     fn bound(&self, keep: usize, of: fn(&FileTally) -> u64) -> u64 {
         let mut values: Vec<u64> = self.tallies.values().map(of).collect();
         values.sort_unstable_by(|a, b| b.cmp(a));
         values.get(keep).copied().unwrap_or(0)
     }
 
-    /// How many there are.
+    /// Returns the number of files.
     pub fn count(&self) -> usize {
         self.tallies.len()
     }
 
-    /// How many were forgotten.
+    /// Returns the number of evicted files.
     pub fn given_up(&self) -> u64 {
         self.given_up
     }
 
-    /// Those with the most of something, the most first.
+    /// Returns the files with the largest value of `of`, largest first.
     pub fn largest(&self, count: usize, of: impl Fn(&FileTally) -> u64) -> Vec<(&[u8], FileTally)> {
         let mut files: Vec<_> = self.tallies.iter().map(|(path, tally)| (&**path, *tally)).collect();
         files.sort_unstable_by(|(a, one), (b, other)| of(other).cmp(&of(one)).then(a.cmp(b)));

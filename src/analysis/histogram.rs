@@ -1,6 +1,6 @@
-//! How often latencies of each size were seen, in steps that people count in: 1, 2 and 5 of each power of ten.
+//! Histogram of latencies, with steps of 1, 2 and 5 in each power of ten.
 
-/// Upper bounds of the steps in nanoseconds, from 1 µs to 100 s; what is longer has a step of its own.
+/// Upper bounds of the steps in nanoseconds, from 1 µs to 100 s; longer latencies have a step of their own.
 pub const BOUNDS: [u64; 25] = {
     let mut bounds = [0; 25];
     let (mut at, mut decade) = (0, 1_000);
@@ -29,18 +29,18 @@ impl Histogram {
         }
     }
 
-    /// Takes in what another counted.
+    /// Adds the counts of another histogram.
     pub fn join(&mut self, other: &Self) {
         self.counts.iter_mut().zip(other.counts).for_each(|(sum, more)| *sum += more);
     }
 
-    /// How many there are.
+    /// Returns the number of latencies.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// The steps from the first to the last that has any: what latencies in it are not above (`None` of the last step of
-    /// all), and how many they are.
+    /// Returns the steps between the first and the last that is not empty, with upper bound in nanoseconds (`None` for
+    /// the last of all) and count.
     pub fn steps(&self) -> impl Iterator<Item = (Option<u64>, u64)> + '_ {
         let is_used = |count: &u64| *count > 0;
         let first = self.counts.iter().position(is_used).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What went on when: Transactions, their bytes and their failures, and how many of a connection's credits were in use.
+//! Load over time: Transactions, bytes and failures, and the credits in use by a connection.
 
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::CallDirection;
@@ -6,18 +6,18 @@ use nfsrdma_dissectors::frame::Timestamp;
 
 use super::series::{Series, SeriesStep};
 
-/// Steps of the load of a capture, and of the credits of a connection.
+/// Maximum number of steps in the load of a capture, and in the credits of a connection.
 const STEPS: usize = 512;
 pub(super) const CREDIT_STEPS: usize = 128;
 
-/// What ended within a step of time.
+/// Traffic that ended within a step of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
-    /// Transactions.
+    /// Number of Transactions.
     pub transactions: u64,
-    /// Bytes of their messages, with what moved in chunks.
+    /// Bytes of their messages, including chunks.
     pub bytes: u64,
-    /// Those of them that failed.
+    /// Number of failed Transactions.
     pub errors: u64,
 }
 
@@ -29,7 +29,7 @@ impl SeriesStep for Load {
     }
 }
 
-/// The load of a capture.
+/// Creates the load series of a capture.
 pub fn load() -> Series<Load> {
     Series::new(STEPS)
 }
@@ -37,19 +37,19 @@ pub fn load() -> Series<Load> {
 /// The credits of a connection within a step of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CreditSample {
-    /// The most that a Reply granted; 0 where none did.
+    /// Largest credit grant of a Reply; 0 if none.
     pub granted: u32,
-    /// The most that a Call asked for; 0 where none did.
+    /// Largest credit request of a Call; 0 if none.
     pub asked: u32,
-    /// The most Calls that were in flight at a time, as of those that began in the step.
+    /// Largest number of Calls in flight, at the times of Calls in the step.
     pub in_flight: u32,
-    /// Nanoseconds during which as many Calls were in flight as were granted.
+    /// Time with as many Calls in flight as granted, in nanoseconds.
     pub at_limit_ns: u64,
-    /// The most slots of a session in use: one more than the highest slot of a Call; 0 without sessions.
+    /// Largest number of session slots in use: one more than the highest slot of a Call; 0 without sessions.
     pub slots: u32,
-    /// The most slots that a Reply let the client use; 0 where none did.
+    /// Largest number of slots that a Reply granted; 0 if none.
     pub granted_slots: u32,
-    /// Nanoseconds during which the highest slot that was granted was in use.
+    /// Time with the highest granted slot in use, in nanoseconds.
     pub slots_at_limit_ns: u64,
 }
 
@@ -103,8 +103,8 @@ impl CreditSeries {
         }
     }
 
-    /// Counts the slot that a Call took, and how many the Reply lets the client use. A slot has one Call at a time (RFC 8881
-    /// section 2.10.6.1), so that the times of the Calls on the highest slot do not overlap.
+    /// Counts the slot of a Call, and the slots that the Reply grants. A slot has one Call at a time (RFC 8881 section
+    /// 2.10.6.1), so that Calls on the highest slot do not overlap.
     pub fn slot(&mut self, transaction: &Transaction, slot: u32, granted: Option<u32>) {
         let Some(call) = &transaction.call else { return };
         if transaction.direction == CallDirection::Reverse {
@@ -123,17 +123,17 @@ impl CreditSeries {
         }
     }
 
-    /// The largest of a count over all steps.
+    /// Returns the largest value of `of` over all steps.
     pub fn most(&self, of: impl Fn(&CreditSample) -> u32) -> u32 {
         self.0.steps().iter().map(of).max().unwrap_or(0)
     }
 
-    /// The sum of a time over all steps, in nanoseconds.
+    /// Returns the sum of the time `of` over all steps, in nanoseconds.
     pub fn time_ns(&self, of: impl Fn(&CreditSample) -> u64) -> u64 {
         self.0.steps().iter().map(of).sum()
     }
 
-    /// Whether Calls on it had slots.
+    /// Returns `true` if its Calls had slots.
     pub fn has_slots(&self) -> bool {
         self.0.steps().iter().any(|step| step.slots > 0)
     }
@@ -143,7 +143,7 @@ impl CreditSeries {
 mod tests {
     use super::*;
 
-    /// Calls in flight, found anew: those that have begun and whose Reply has not ended, at the time of each Call.
+    /// Returns the largest number of Calls in flight at the time of a Call, computed independently.
     fn most_at_once(transactions: &[Transaction]) -> u32 {
         let mut events = Vec::new();
         for transaction in transactions.iter().filter(|one| one.direction == CallDirection::Forward) {

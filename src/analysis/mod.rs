@@ -1,4 +1,4 @@
-//! What many Transactions say together.
+//! Statistics and other analysis of many Transactions.
 
 pub mod baseline;
 pub mod comparison;

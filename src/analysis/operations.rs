@@ -1,11 +1,11 @@
-//! Operations as rows of a table: how many, how fast, how long, how many failed.
+//! Rows of the operation table: counts, rates, latencies and errors.
 
 use nfsrdma_dissectors::flow::decode::CallOperation;
 use nfsrdma_dissectors::frame::Timestamp;
 
 use super::statistics::{OperationKey, OperationTally, Statistics};
 
-/// How the latencies of an operation are spread, in nanoseconds.
+/// Latency distribution of an operation, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LatencySpread {
     /// The median.
@@ -14,28 +14,28 @@ pub struct LatencySpread {
     pub p90: u64,
     /// The 99th percentile.
     pub p99: u64,
-    /// The longest.
+    /// The maximum.
     pub max: u64,
-    /// All together.
+    /// The sum.
     pub sum: u64,
 }
 
-/// An operation with what is counted of it.
+/// An operation with its counts.
 #[derive(Clone, Debug)]
 pub struct OperationStats {
-    /// What it is counted under.
+    /// Key of the operation.
     pub key: OperationKey,
-    /// Calls.
+    /// Number of Calls.
     pub calls: u64,
-    /// Replies.
+    /// Number of Replies.
     pub replies: u64,
-    /// Replies that say that it was not done.
+    /// Number of Replies that report a failure.
     pub errors: u64,
-    /// Bytes of Calls, chunks spliced in.
+    /// Bytes of Calls, including chunks.
     pub bytes_in: u64,
-    /// Bytes of Replies, chunks spliced in.
+    /// Bytes of Replies, including chunks.
     pub bytes_out: u64,
-    /// Its latencies; `None` without any.
+    /// Latencies; `None` without any.
     pub latency: Option<LatencySpread>,
 }
 
@@ -58,7 +58,7 @@ impl OperationStats {
         }
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> String {
         match self.key.operation {
             Some(CallOperation::Named(name)) => name.to_owned(),
@@ -67,7 +67,7 @@ impl OperationStats {
         }
     }
 
-    /// Its program and version: `NFS 4`.
+    /// Returns program and version: `NFS 4`.
     pub fn program(&self) -> String {
         match (self.key.program, self.key.version) {
             (Some(program), Some(version)) => format!("{program} {version}"),
@@ -77,17 +77,17 @@ impl OperationStats {
     }
 }
 
-/// What rows are compared with: how long the capture is, and how long all Transactions took together.
+/// Totals for relative values: duration of the capture, and sum of all latencies.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CaptureTotals {
     /// Seconds from the first to the last frame.
     pub seconds: f64,
-    /// Nanoseconds of all latencies.
+    /// Sum of all latencies, in nanoseconds.
     pub latency: u64,
 }
 
 impl CaptureTotals {
-    /// The whole of these rows, in a capture whose first and last frame have these times.
+    /// Computes the totals of these rows, in a capture whose first and last frame have these times.
     pub fn of<'r>(
         rows: impl IntoIterator<Item = &'r OperationStats>,
         times: Option<(Timestamp, Timestamp)>,
@@ -96,31 +96,31 @@ impl CaptureTotals {
         Self { seconds: seconds(times), latency: latencies.fold(0, u64::saturating_add) }
     }
 
-    /// How many a second; 0 where no time passed.
+    /// Returns the count per second; 0 if the duration is 0.
     pub fn rate(&self, count: u64) -> f64 {
         if self.seconds > 0.0 { count as f64 / self.seconds } else { 0.0 }
     }
 
-    /// The part of all latencies that is this operation's, in percent.
+    /// Returns the share of the operation in all latencies, in percent.
     pub fn share(&self, row: &OperationStats) -> f64 {
         row.latency.map_or(0.0, |latency| latency.sum as f64 / self.latency.max(1) as f64 * 100.0)
     }
 }
 
-/// Seconds between two times.
+/// Returns the seconds between two times.
 pub fn seconds(times: Option<(Timestamp, Timestamp)>) -> f64 {
     let length = times.and_then(|(first, last)| last.since(first));
     length.map_or(0.0, |ns| ns as f64 / 1e9)
 }
 
-/// The operations with what was counted, those with the most Calls first.
+/// Returns the operations with their tallies, those with the most Calls first.
 pub fn busiest(statistics: &Statistics) -> Vec<(&OperationKey, &OperationTally)> {
     let mut operations: Vec<_> = statistics.operations().collect();
     operations.sort_by_key(|(_, tally)| std::cmp::Reverse(tally.calls));
     operations
 }
 
-/// The operations as rows, those with the most Calls first.
+/// Returns the operations as rows, those with the most Calls first.
 pub fn rows(statistics: &Statistics) -> Vec<OperationStats> {
     busiest(statistics).into_iter().map(|(key, tally)| OperationStats::of(key, tally)).collect()
 }

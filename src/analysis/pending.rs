@@ -1,15 +1,15 @@
-//! Which Calls have waited long enough for their Reply to be reported, each once.
+//! Detection of Calls that have waited long for their Reply, each reported once.
 
 use nfsrdma_dissectors::flow::pending_calls::PendingCall;
 use nfsrdma_dissectors::flow::{Flow, TransactionKey};
 use nfsrdma_dissectors::frame::Timestamp;
 use rustc_hash::FxHashSet;
 
-/// Nanoseconds between two looks at all Calls in flight, at least and at most.
+/// Minimum and maximum interval between two scans of the Calls in flight, in nanoseconds.
 const SHORTEST_INTERVAL_NS: u64 = 1_000_000;
 const LONGEST_INTERVAL_NS: u64 = 100_000_000;
 
-/// Finds Calls that have been in flight for some time. It remembers no more Calls than the flow does.
+/// A detector of Calls in flight for a long time. It stores no more Calls than the flow does.
 #[derive(Debug)]
 pub struct PendingWatch {
     age_ns: u64,
@@ -22,22 +22,22 @@ fn later(time: Timestamp, ns: u64) -> Timestamp {
 }
 
 impl PendingWatch {
-    /// Reports Calls that are older than `age_ns` nanoseconds.
+    /// Creates a detector of Calls older than `age_ns` nanoseconds.
     pub fn new(age_ns: u64) -> Self {
         Self { age_ns, due: None, reported: FxHashSet::default() }
     }
 
-    /// Whether there may be something to report; asked once per frame.
+    /// Returns `true` if a scan is due; called once per frame.
     #[inline]
     pub fn is_due(&self, now: Timestamp) -> bool {
         self.due.is_none_or(|due| now >= due)
     }
 
-    /// The Calls that have become old enough since this was asked last, with their ages in nanoseconds.
+    /// Returns the Calls that have reached the age since the last scan, with their ages in nanoseconds.
     pub fn take<'f>(&mut self, flow: &'f Flow, now: Timestamp) -> Vec<(PendingCall<'f>, u64)> {
         let mut old = Vec::new();
         let mut in_flight = FxHashSet::default();
-        // A Call that comes later is not due before this.
+        // A later Call is not due before this.
         let mut due = later(now, self.age_ns);
         for call in flow.pending() {
             let age_ns = now.since(call.since).unwrap_or(0);

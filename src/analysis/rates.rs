@@ -1,4 +1,4 @@
-//! How much happens per second: over the last second, the last ten and the last minute, or around a moment of a file.
+//! Rates per second: over the last 1, 10 and 60 seconds, or around a point in time of a file.
 
 use std::borrow::Borrow;
 use std::hash::Hash;
@@ -10,9 +10,9 @@ use super::statistics::OperationKey;
 
 /// Lengths of the windows in nanoseconds: 1, 10 and 60 seconds.
 pub const WINDOWS_NS: [u64; 3] = [1_000_000_000, 10_000_000_000, 60_000_000_000];
-/// Slots of a window.
+/// Number of slots of a window.
 const SLOTS: u64 = 10;
-/// Operations, connections and files that are counted apart; when there are more, those at rest are forgotten.
+/// Maximum number of operations, connections or files counted separately; above it, idle ones are evicted.
 const KEPT: usize = 4_096;
 
 /// Events per second within one window.
@@ -20,14 +20,14 @@ const KEPT: usize = 4_096;
 pub struct Rate {
     /// Transactions per second.
     pub transactions: f64,
-    /// Bytes of RPC messages per second, with what moved in chunks.
+    /// Bytes of RPC messages per second, including chunks.
     pub bytes: f64,
 }
 
 /// The rates in each of the [`WINDOWS_NS`].
 pub type Rates = [Rate; WINDOWS_NS.len()];
 
-/// Transactions and their bytes.
+/// Number of Transactions, and their bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct RateCounts {
     transactions: u64,
@@ -72,13 +72,13 @@ impl RateWindow {
             }
             self.last = number;
         }
-        // What ended longer ago than the window is no part of it.
+        // Events before the window do not count.
         if self.last - number < SLOTS {
             self.slot(number).add(counts);
         }
     }
 
-    /// The latest slot is not over, so that the window is a part of a slot shorter than its name says.
+    /// Returns the rate. The latest slot is incomplete, so that the window is up to one slot shorter than its length.
     fn rate(&self, now_ns: u64) -> Rate {
         let number = (now_ns / self.slot_ns).max(self.last);
         let first = (number + 1).saturating_sub(SLOTS);
@@ -111,38 +111,38 @@ impl RecentRateWindows {
     }
 }
 
-/// Rates of everything, and of each operation, connection and file that has any.
+/// Rates of all Transactions, and of each active operation, connection and file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RateTable {
-    /// Of all Transactions.
+    /// Rates of all Transactions.
     pub all: Rates,
-    /// By operation.
+    /// Rates by operation.
     pub operations: FxHashMap<OperationKey, Rates>,
-    /// By number of the connection.
+    /// Rates by connection number.
     pub connections: FxHashMap<u64, Rates>,
-    /// By path.
+    /// Rates by path.
     pub files: FxHashMap<Box<[u8]>, Rates>,
 }
 
 impl RateTable {
-    /// Whether nothing happened within the longest window.
+    /// Returns `true` if nothing happened within the longest window.
     pub fn is_at_rest(&self) -> bool {
         self.all.iter().all(|rate| rate.transactions == 0.0)
     }
 }
 
-/// A Transaction that has ended, as rates count it.
+/// A completed Transaction.
 #[derive(Clone, Copy, Debug)]
 pub struct EndedTransaction<'p> {
-    /// When its last frame was seen.
+    /// Time of its last frame.
     pub time: Timestamp,
-    /// Bytes of its messages, with what moved in chunks.
+    /// Bytes of its messages, including chunks.
     pub bytes: u64,
-    /// Its operation.
+    /// Operation.
     pub operation: OperationKey,
-    /// Number of its connection.
+    /// Connection number.
     pub connection: u64,
-    /// The file that it is about.
+    /// Path of its file.
     pub path: Option<&'p [u8]>,
 }
 
@@ -150,17 +150,17 @@ fn ns(time: Timestamp) -> u64 {
     u64::try_from(time.0).unwrap_or(0)
 }
 
-/// Bytes of an entry beside its key, about.
+/// Approximate memory of an entry without its key, in bytes.
 const ENTRY_BYTES: usize = 2 * size_of::<RecentRateWindows>();
 
-/// Recent rates by key. While memory is used up, new keys are not counted; idle ones are dropped once per slot.
+/// Recent rates by key. At the memory limit new keys are not counted; idle ones are evicted once per slot.
 #[derive(Debug)]
 struct RecentOf<K> {
     recent: FxHashMap<K, RecentRateWindows>,
-    /// Bytes that they take, and may take.
+    /// Approximate memory of the entries, and its limit, in bytes.
     bytes: usize,
     room_bytes: usize,
-    /// The slot of the longest window in which those were last forgotten that are not busy any more.
+    /// Slot of the longest window in which idle entries were last evicted.
     looked: u64,
 }
 
@@ -188,7 +188,7 @@ impl<K: Eq + Hash> RecentOf<K> {
         }
     }
 
-    /// Forgets those that are not busy any more. They are found by looking at all, so that is done once a slot.
+    /// Evicts idle entries. It scans all entries, so that it runs once per slot only.
     fn forget_idle<Q>(&mut self, now_ns: u64)
     where
         K: Borrow<Q>,
@@ -205,7 +205,7 @@ impl<K: Eq + Hash> RecentOf<K> {
     }
 }
 
-/// Counts what goes on now.
+/// Current rates.
 #[derive(Debug)]
 pub struct RecentRates {
     all: RecentRateWindows,
@@ -215,7 +215,7 @@ pub struct RecentRates {
 }
 
 impl RecentRates {
-    /// Nothing is counted yet; operations, connections and files may take so many bytes.
+    /// Creates an empty table; operations, connections and files use up to `room_bytes` bytes.
     pub fn new(room_bytes: usize) -> Self {
         let quarter = room_bytes / 4;
         Self {
@@ -239,7 +239,7 @@ impl RecentRates {
         }
     }
 
-    /// The rates at a moment that is not before the last Transaction.
+    /// Returns the rates at a time not before the last Transaction.
     pub fn table(&self, now: Timestamp) -> RateTable {
         fn busy<K: Clone + Eq + Hash>(of: &RecentOf<K>, now_ns: u64) -> FxHashMap<K, Rates> {
             let rates = of.recent.iter().map(|(key, recent)| (key.clone(), recent.rates(now_ns)));
@@ -255,11 +255,11 @@ impl RecentRates {
     }
 }
 
-/// Counts what ended around a moment: half of each window before it, and half after it.
+/// Rates around a point in time: half of each window before it, and half after it.
 #[derive(Debug)]
 pub struct RatesAround {
     middle: Timestamp,
-    /// Nanoseconds of each window that lie between the first and the last frame.
+    /// Length of each window between the first and the last frame, in nanoseconds.
     lengths_ns: [u64; WINDOWS_NS.len()],
     counts: AroundCounts,
 }
@@ -275,19 +275,19 @@ struct AroundCounts {
 }
 
 impl RatesAround {
-    /// Counts around `middle` in a capture whose first and last frame have these times.
+    /// Creates rates around `middle` in a capture whose first and last frame have these times.
     pub fn new(middle: Timestamp, (first, last): (Timestamp, Timestamp)) -> Self {
         let part = |to: Option<u64>, half_ns: u64| to.unwrap_or(0).min(half_ns);
         let length = |ns: u64| part(middle.since(first), ns / 2) + part(last.since(middle), ns / 2);
         Self { middle, lengths_ns: WINDOWS_NS.map(length), counts: AroundCounts::default() }
     }
 
-    /// Whether a time lies in the longest window.
+    /// Returns `true` if a time is in the longest window.
     pub fn reaches(&self, time: Timestamp) -> bool {
         self.middle.apart(time) <= WINDOWS_NS[WINDOWS_NS.len() - 1] / 2
     }
 
-    /// Counts a Transaction, if it ended near enough.
+    /// Counts a Transaction that ended within a window.
     pub fn add(&mut self, ended: EndedTransaction<'_>) {
         let apart_ns = self.middle.apart(ended.time);
         let counts = RateCounts { transactions: 1, bytes: ended.bytes };
@@ -316,7 +316,7 @@ impl RatesAround {
         }
     }
 
-    /// The rates.
+    /// Returns the rates.
     pub fn table(self) -> RateTable {
         let lengths_ns = self.lengths_ns;
         let rates =
@@ -397,7 +397,7 @@ mod tests {
         let (early, late) = paths.split_at(500);
         let busy = count(early, 0);
         assert!((50..200).contains(&busy), "{busy}");
-        // All that have room are busy.
+        // All entries are busy.
         assert_eq!(count(late, 1_000), 0);
         assert_eq!(count(late, 120_000), busy);
     }
@@ -422,7 +422,7 @@ mod tests {
         for rate in table.all {
             assert!((rate.transactions - 10.0).abs() <= 1.0, "{rate:?}");
         }
-        // At the first frame there is nothing before it.
+        // There is nothing before the first frame.
         let mut around = RatesAround::new(at(0), (at(0), at(100_000)));
         (0..=100_000).step_by(100).for_each(|ms| around.add(ended(ms)));
         assert!((around.table().all[1].transactions - 10.0).abs() <= 1.0);

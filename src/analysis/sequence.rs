@@ -1,4 +1,4 @@
-//! The slots that Calls take (RFC 8881 section 2.10.6.1).
+//! Session slots of Calls (RFC 8881 section 2.10.6.1).
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 /// A sessionid4 (RFC 8881 section 3.2).
 pub type SessionId = [u8; 16];
 
-/// The slot that a Call takes.
+/// The session slot of a Call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotUse {
     /// The session.
@@ -18,7 +18,7 @@ pub struct SlotUse {
     pub slot: u32,
 }
 
-/// Fields of SEQUENCE or CB_SEQUENCE as the first operation of a COMPOUND, and of operations that name a session without it.
+/// Fields of SEQUENCE or CB_SEQUENCE, the first operation of a COMPOUND, and of operations with their own session.
 #[derive(Debug, Default)]
 struct SequenceFields {
     session: Option<SessionId>,
@@ -54,18 +54,18 @@ fn has_sessions(facts: &RpcSummary) -> bool {
     facts.minor_version.is_some_and(|minor| minor > 0)
 }
 
-/// The slot of a Call; `None` before NFSv4.1, and where the Call begins with another operation.
+/// Returns the slot of a Call; `None` before NFSv4.1, and for Calls that begin with another operation.
 pub fn slot(reading: &TransactionMessages<'_>, facts: &RpcSummary) -> Option<SlotUse> {
     if !has_sessions(facts) {
         return None;
     }
     let mut fields = SequenceFields::default();
-    // What could be read before an error stands.
+    // Fields before an error are valid.
     let _ = reading.observe_rpc(RpcMessageKind::Call, &mut fields);
     Some(SlotUse { session: fields.session?, slot: fields.slot? })
 }
 
-/// How many slots the Reply lets the client use: one more than `sr_target_highest_slotid`.
+/// Returns the number of slots that the Reply grants: one more than `sr_target_highest_slotid`.
 pub fn granted_slots(reading: &TransactionMessages<'_>, facts: &RpcSummary) -> Option<u32> {
     if !has_sessions(facts) {
         return None;
@@ -75,15 +75,15 @@ pub fn granted_slots(reading: &TransactionMessages<'_>, facts: &RpcSummary) -> O
     fields.target_highest_slot?.checked_add(1)
 }
 
-/// The session that a COMPOUND is of, which its connection is bound to: that of SEQUENCE or CB_SEQUENCE, that which BIND_CONN_TO_SESSION
-/// names, and that which CREATE_SESSION made (RFC 8881 sections 18.46, 20.9, 18.34 and 18.36).
+/// Returns the session of a COMPOUND, to which its connection is bound: that of SEQUENCE, CB_SEQUENCE,
+/// BIND_CONN_TO_SESSION or CREATE_SESSION (RFC 8881 sections 18.46, 20.9, 18.34 and 18.36).
 pub fn session(reading: &TransactionMessages<'_>, facts: &RpcSummary) -> Option<SessionId> {
     if !has_sessions(facts) {
         return None;
     }
     let mut fields = SequenceFields::default();
     for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
-        // What could be read before an error stands.
+        // Fields before an error are valid.
         let _ = reading.observe_rpc(which, &mut fields);
         if fields.session.is_some() {
             break;

@@ -1,18 +1,18 @@
-//! What happened when, in as many steps of time as a chart may need, whatever the capture's length: when there is no room
-//! for another step, two of them become one.
+//! Time series with a limited number of steps for charts, whatever the duration: at the limit, pairs of steps are
+//! merged.
 
 use nfsrdma_dissectors::frame::Timestamp;
 
-/// The narrowest step, in nanoseconds.
+/// The smallest step width, in nanoseconds.
 const NARROWEST: u64 = 1_000_000;
 
-/// What happened within a step of time.
+/// Values of one step of time.
 pub trait SeriesStep: Copy + Default {
-    /// Takes in what happened in the step after it.
+    /// Merges the values of the following step.
     fn join(&mut self, next: Self);
 }
 
-/// Steps of time of equal width from a first moment on. What is said to have happened before it counts in the first.
+/// Steps of equal width from a start time on. Earlier events count in the first step.
 #[derive(Clone, Debug)]
 pub struct Series<S> {
     start: Option<Timestamp>,
@@ -22,36 +22,36 @@ pub struct Series<S> {
 }
 
 impl<S: SeriesStep> Series<S> {
-    /// A series of at most so many steps.
+    /// Creates a series of at most `most` steps, at least 2.
     pub fn new(most: usize) -> Self {
         Self { start: None, width: NARROWEST, most: most.max(2), steps: Vec::new() }
     }
 
-    /// Nanoseconds of a step.
+    /// Returns the step width in nanoseconds.
     pub fn width(&self) -> u64 {
         self.width
     }
 
-    /// When the first step begins.
+    /// Returns the start of the first step.
     pub fn start(&self) -> Option<Timestamp> {
         self.start
     }
 
-    /// The steps.
+    /// Returns the steps.
     pub fn steps(&self) -> &[S] {
         &self.steps
     }
 
-    /// The step at a time.
+    /// Returns the step at a time.
     pub fn at(&mut self, time: Timestamp) -> Option<&mut S> {
         let step = self.reach(time);
         self.steps.get_mut(step)
     }
 
-    /// The steps that a time lies in which goes from one moment to another, with the nanoseconds of it in each.
+    /// Calls `each` for every step between two times, with the nanoseconds that overlap.
     pub fn span(&mut self, from: Timestamp, to: Timestamp, mut each: impl FnMut(&mut S, u64)) {
         let start = *self.start.get_or_insert(from);
-        // What comes last may make the steps wider.
+        // The last step may widen the steps.
         let last = self.reach(to);
         let first = self.reach(from).min(last);
         let (from, to) = (from.since(start).unwrap_or(0), to.since(start).unwrap_or(0));
@@ -102,7 +102,7 @@ mod tests {
             series.at(Timestamp(ms * 1_000_000)).unwrap().0 += 1;
         }
         assert_eq!((series.width(), series.steps()), (2_000_000, &[Sum(2), Sum(2), Sum(2), Sum(1)][..]));
-        // A day later is in reach, and takes no more memory.
+        // A day later still fits, without more memory.
         series.at(Timestamp(86_400_000_000_000)).unwrap().0 += 1;
         assert!(series.steps().len() <= 4);
         assert_eq!(series.steps().iter().map(|sum| sum.0).sum::<u64>(), 8);

@@ -1,4 +1,4 @@
-//! What a capture holds in all, counted in memory that does not grow with it.
+//! Statistics of a whole capture, in limited memory.
 
 use std::collections::BTreeMap;
 
@@ -12,36 +12,36 @@ use nfsrdma_dissectors::frame::{Frame, Timestamp};
 use super::connections::ConnectionTallies;
 use crate::memory::Memory;
 
-/// Operations that are counted apart at most. There are about 150 in all programs; what goes beyond comes from programs and
-/// versions that nobody knows, and is counted under no name, as are the rarest operations where percentiles take too much memory.
+/// Maximum number of operations counted separately. All programs have about 150; the rest, of unknown programs and
+/// versions, is counted without a name, as are the rarest operations if percentiles need too much memory.
 const MAX_OPERATIONS: usize = 256;
 /// Significant digits of percentiles.
 const DIGITS: u8 = 3;
-/// The longest latency that percentiles tell from longer ones: more than a day. It bounds a histogram.
+/// Largest latency that percentiles distinguish, in nanoseconds: more than a day. It limits a histogram.
 const LONGEST: u64 = 1 << 47;
 
-/// What an operation is counted under.
+/// Key of an operation in the statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OperationKey {
-    /// The program's name.
+    /// Name of the program.
     pub program: Option<&'static str>,
-    /// The version of the program.
+    /// Version of the program.
     pub version: Option<u32>,
     /// The operation.
     pub operation: Option<CallOperation>,
 }
 
 impl OperationKey {
-    /// What a Transaction is counted under.
+    /// Returns the key of a Transaction.
     pub fn of(facts: &RpcSummary) -> Self {
         Self { program: facts.program_name(), version: facts.version, operation: facts.operation }
     }
 }
 
-/// Latencies: their extremes and mean exactly, their percentiles with three significant digits.
+/// Latencies: exact extremes and mean, percentiles with three significant digits.
 #[derive(Clone, Debug, Default)]
 pub struct Latencies {
-    /// Made with the first, because many operations have none.
+    /// Allocated with the first latency, because many operations have none.
     histogram: Option<Histogram<u32>>,
     count: u64,
     sum: u128,
@@ -50,7 +50,7 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// Counts one, in nanoseconds.
+    /// Counts a latency, in nanoseconds.
     pub fn add(&mut self, latency: u64) {
         self.min = if self.count == 0 { latency } else { self.min.min(latency) };
         self.max = self.max.max(latency);
@@ -60,12 +60,12 @@ impl Latencies {
             self.histogram = Histogram::new(DIGITS).ok();
         }
         if let Some(histogram) = &mut self.histogram {
-            // A histogram that resizes itself refuses no number.
+            // An auto-resizing histogram accepts every number.
             let _ = histogram.record(latency.min(LONGEST));
         }
     }
 
-    /// Counts those that others have counted.
+    /// Adds the latencies of another.
     pub fn join(&mut self, others: &Self) {
         if others.count == 0 {
             return;
@@ -75,76 +75,76 @@ impl Latencies {
         self.sum += others.sum;
         self.count += others.count;
         match (&mut self.histogram, &others.histogram) {
-            // As with one number, a histogram that resizes itself refuses none.
+            // As above, an auto-resizing histogram accepts every number.
             (Some(histogram), Some(more)) => drop(histogram.add(more)),
             (histogram, more) => *histogram = histogram.take().or_else(|| more.clone()),
         }
     }
 
-    /// How many there are.
+    /// Returns the number of latencies.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Memory of the percentiles, in bytes.
+    /// Returns the memory of the percentiles, in bytes.
     fn memory_bytes(&self) -> usize {
         self.histogram.as_ref().map_or(0, |histogram| histogram.distinct_values() * size_of::<u32>())
     }
 
-    /// The shortest, in nanoseconds.
+    /// Returns the minimum, in nanoseconds.
     pub fn min(&self) -> u64 {
         self.min
     }
 
-    /// The longest, in nanoseconds.
+    /// Returns the maximum, in nanoseconds.
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// All of them together, in nanoseconds.
+    /// Returns the sum, in nanoseconds.
     pub fn sum(&self) -> u128 {
         self.sum
     }
 
-    /// The mean, in nanoseconds.
+    /// Returns the mean, in nanoseconds.
     pub fn mean(&self) -> u64 {
         u64::try_from(self.sum / u128::from(self.count.max(1))).unwrap_or(u64::MAX)
     }
 
-    /// What this part of them is not above, in nanoseconds.
+    /// Returns the quantile for a fraction of the latencies, in nanoseconds.
     pub fn quantile(&self, part: f64) -> u64 {
         let value = self.histogram.as_ref().map_or(0, |histogram| histogram.value_at_quantile(part));
         value.clamp(self.min, self.max)
     }
 }
 
-/// What is counted of an operation.
+/// Counts of an operation.
 #[derive(Debug, Default)]
 pub struct OperationTally {
-    /// Calls, each XID once.
+    /// Number of Calls, each XID once.
     pub calls: u64,
-    /// Calls of which so much was not captured that they name no program.
+    /// Number of Calls truncated before their program.
     pub cut: u64,
-    /// Replies, each XID once.
+    /// Number of Replies, each XID once.
     pub replies: u64,
-    /// Replies that say that it was not done.
+    /// Number of Replies that report a failure.
     pub errors: u64,
-    /// How long it took.
+    /// Latencies.
     pub latencies: Latencies,
-    /// Bytes of the Calls, chunks spliced in.
+    /// Bytes of the Calls, including chunks.
     pub call_bytes: u64,
-    /// Bytes of the Replies, chunks spliced in.
+    /// Bytes of the Replies, including chunks.
     pub reply_bytes: u64,
-    /// Bytes that moved through Read chunks.
+    /// Bytes moved through Read chunks.
     pub read_chunk_bytes: u64,
-    /// Bytes that moved through Write chunks.
+    /// Bytes moved through Write chunks.
     pub write_chunk_bytes: u64,
-    /// Bytes that moved through Reply chunks.
+    /// Bytes moved through Reply chunks.
     pub reply_chunk_bytes: u64,
 }
 
 impl OperationTally {
-    /// Adds what was counted of another operation.
+    /// Adds the counts of another operation.
     fn join(&mut self, other: &Self) {
         let Self {
             calls,
@@ -171,18 +171,18 @@ impl OperationTally {
     }
 }
 
-/// What is counted of chunks of one kind.
+/// Counts of chunks of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChunkTally {
-    /// Chunks.
+    /// Number of chunks.
     pub chunks: u64,
-    /// Their segments.
+    /// Number of segments.
     pub segments: u64,
-    /// Bytes that Calls offered.
+    /// Bytes offered by Calls.
     pub offered: u64,
-    /// Bytes that Replies say were written; 0 for Read chunks.
+    /// Bytes written according to Replies; 0 for Read chunks.
     pub returned: u64,
-    /// Bytes that RDMA moved, each once.
+    /// Bytes moved by RDMA, each once.
     pub moved: u64,
 }
 
@@ -212,18 +212,18 @@ pub struct ChunkTallies {
     pub reply_read: ChunkTally,
 }
 
-/// Transactions by what of them is missing. One that misses several things counts for each.
+/// Number of Transactions by missing part. One may count for several parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MissingTally {
-    /// The Call was not seen.
+    /// The Call.
     pub call: u64,
-    /// The Reply was not seen.
+    /// The Reply.
     pub reply: u64,
-    /// Bytes of a message were not captured.
+    /// Bytes of a message.
     pub message_bytes: u64,
-    /// Bytes of a chunk were not captured.
+    /// Bytes of a chunk.
     pub chunk_bytes: u64,
-    /// A message was captured, but not decoded to its end.
+    /// The rest of a captured message, which could not be decoded.
     pub undecoded: u64,
 }
 
@@ -240,23 +240,23 @@ impl MissingTally {
     }
 }
 
-/// Messages that were sent more than once, and the time that it cost.
+/// Counts of retransmitted messages, and the time that they cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryTally {
-    /// Copies of Calls and Replies beyond the first of each, whoever sent them again.
+    /// Number of copies of Calls and Replies beyond the first of each, from any sender.
     pub copies: u64,
-    /// Those of the copies that RPC sent again, under a new PSN or at a new place of the stream. The transport sent the others.
+    /// Number of copies sent by RPC, with a new PSN or stream position. The transport sent the others.
     pub resent: u64,
-    /// Transactions that waited for packets that were lost or refused.
+    /// Number of Transactions that waited for lost or refused packets.
     pub transactions: u64,
-    /// How long these waited, in nanoseconds: the sum of their phases `recovery`.
+    /// Sum of their phases `recovery`, in nanoseconds.
     pub ns: u64,
-    /// Transactions that spent an ACK timeout or more in their phase `server`. A packet of theirs may have been lost before the place
-    /// of the capture: a request, or an RDMA Read of the server, that its sender sent again under the same PSN.
+    /// Number of Transactions whose phase `server` has an ACK timeout or more. A packet may have been lost before the
+    /// capture point: a request, or an RDMA Read of the server, retransmitted with the same PSN.
     pub suspected: u64,
-    /// Calls of which a copy was lost before the capture point for certain: it is in no latency.
+    /// Number of Calls with a copy that was certainly lost before the capture point, which no latency includes.
     pub lost_copies: u64,
-    /// Calls of which a copy may have been lost before the capture point, or whose client was idle.
+    /// Number of Calls with a copy that may have been lost before the capture point, or with an idle client.
     pub possible_lost_copies: u64,
 }
 
@@ -281,18 +281,18 @@ impl RecoveryTally {
         self.suspected += u64::from(phases.server >= timeout);
     }
 
-    /// Whether packets were lost.
+    /// Returns `true` if packets were lost.
     pub fn has_loss(&self) -> bool {
         self.copies > 0 || self.ns > 0 || self.lost_copies > 0
     }
 
-    /// Copies that the transport sent: after a NAK, an ACK timeout, or a retransmission timeout of TCP.
+    /// Returns the number of copies by the transport: after a NAK, an ACK timeout, or a TCP retransmission timeout.
     pub fn by_transport(&self) -> u64 {
         self.copies.saturating_sub(self.resent)
     }
 }
 
-/// Counts frames and Transactions.
+/// Statistics of frames and Transactions.
 #[derive(Debug)]
 pub struct Statistics {
     frames: u64,
@@ -304,25 +304,25 @@ pub struct Statistics {
     recovery: RecoveryTally,
     connections: ConnectionTallies,
     operations: BTreeMap<OperationKey, OperationTally>,
-    /// Memory that percentiles of operations take, and may take, in bytes.
+    /// Memory of the percentiles of operations, and its limit, in bytes.
     percentile_bytes: usize,
     room_bytes: usize,
-    /// Transactions that are counted under no name, because there was no room for their operation.
+    /// Number of Transactions without a name, because of the limits on operations.
     unnamed_transactions: u64,
-    /// True if an operation lost its name: then no other gets one, or the counts of both would be parts.
+    /// `true` after an operation lost its name: then no other gets one, so that no counts are partial.
     is_full: bool,
     chunks: ChunkTallies,
 }
 
 impl Default for Statistics {
-    /// Those of a command with the default memory.
+    /// Creates statistics with the default memory.
     fn default() -> Self {
         Self::new(Memory::default().tables_bytes())
     }
 }
 
 impl Statistics {
-    /// Nothing is counted yet; percentiles of operations may take so many bytes.
+    /// Creates empty statistics whose percentiles use up to `room_bytes` bytes.
     pub fn new(room_bytes: usize) -> Self {
         Self {
             frames: 0,
@@ -353,7 +353,7 @@ impl Statistics {
             }));
     }
 
-    /// Counts frames that were chosen for the Transaction that they belong to.
+    /// Counts frames that were selected with their Transaction.
     pub fn chosen_frames(&mut self, frames: u64, bytes: u64, times: Option<(Timestamp, Timestamp)>) {
         self.frames += frames;
         self.bytes += bytes;
@@ -412,67 +412,67 @@ impl Statistics {
         }
     }
 
-    /// Frames.
+    /// Returns the number of frames.
     pub fn frames(&self) -> u64 {
         self.frames
     }
 
-    /// Bytes of the frames on the wire.
+    /// Returns the bytes of the frames on the wire.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The earliest and the latest time of a frame.
+    /// Returns the earliest and the latest time of a frame.
     pub fn times(&self) -> Option<(Timestamp, Timestamp)> {
         self.times
     }
 
-    /// Transactions.
+    /// Returns the number of Transactions.
     pub fn transactions(&self) -> u64 {
         self.transactions
     }
 
-    /// Transactions that are not complete.
+    /// Returns the number of incomplete Transactions.
     pub fn incomplete(&self) -> u64 {
         self.incomplete
     }
 
-    /// What is missing of those.
+    /// Returns the counts of missing parts.
     pub fn missing(&self) -> MissingTally {
         self.missing
     }
 
-    /// What was sent again, and how long Transactions waited for it.
+    /// Returns the counts of retransmissions.
     pub fn recovery(&self) -> RecoveryTally {
         self.recovery
     }
 
-    /// The connections.
+    /// Returns the connections.
     pub fn connections(&self) -> &ConnectionTallies {
         &self.connections
     }
 
-    /// The operations by program and version; within these, those with the most Calls first.
+    /// Returns the operations by program and version; within these, those with the most Calls first.
     pub fn operations(&self) -> impl Iterator<Item = (&OperationKey, &OperationTally)> {
         let mut operations: Vec<_> = self.operations.iter().collect();
         operations.sort_by_key(|(key, tally)| {
-            // What has no name comes last.
+            // Operations without a program come last.
             (key.program.is_none(), key.program, key.version, std::cmp::Reverse(tally.calls), **key)
         });
         operations.into_iter()
     }
 
-    /// The chunks.
+    /// Returns the chunks.
     pub fn chunks(&self) -> ChunkTallies {
         self.chunks
     }
 
-    /// Transactions that are counted under no name, because there was no room for their operation.
+    /// Returns the number of Transactions without a name, because of the limits on operations.
     pub fn unnamed_transactions(&self) -> u64 {
         self.unnamed_transactions
     }
 
-    /// Counts the rarest operations under no name, until percentiles have room.
+    /// Merges the rarest operations into the one without a name, until percentiles fit the limit.
     #[cold]
     fn keep_within_room(&mut self) {
         let unnamed = OperationKey::default();
@@ -490,7 +490,7 @@ impl Statistics {
         }
     }
 
-    /// The operation with the fewest Calls among those that have a name, as long as there are two.
+    /// Returns the operation with the fewest Calls, if at least two have names.
     fn rarest(&self) -> Option<OperationKey> {
         let named = || self.operations.iter().filter(|(key, _)| **key != OperationKey::default());
         named().nth(1)?;
@@ -498,7 +498,7 @@ impl Statistics {
     }
 }
 
-/// Whether a Reply says that it was not done.
+/// Returns `true` if a Reply reports a failure.
 pub fn has_failed(facts: &RpcSummary) -> bool {
     let by_rpc = facts.rpc_status.is_some_and(|status| match status {
         RpcStatus::Rpc(status) => !status.is_success(),
@@ -507,7 +507,7 @@ pub fn has_failed(facts: &RpcSummary) -> bool {
     by_rpc || facts.status.is_some_and(|status| !status.is_ok)
 }
 
-/// The chunks that the Call offers.
+/// Returns the chunks of the Call.
 fn chunks(transaction: &Transaction) -> impl Iterator<Item = (&Chunk, ChunkKind)> {
     let kind = |kind| move |chunk| (chunk, kind);
     let read = transaction.read_chunks.iter().map(kind(ChunkKind::Read));
@@ -563,7 +563,7 @@ mod tests {
         let mut statistics = Statistics::new(ROOM_BYTES);
         let mut transaction = crate::testing::transactions("rxe-v42.pcap")[0].clone();
         let start = transaction.call.as_ref().unwrap().end_time;
-        // Latencies of days, which take the largest histograms; version 7 has most of them.
+        // Latencies of days need the largest histograms; version 7 has most of them.
         for number in 0..2_000_u32 {
             let version = if number % 2 == 0 { 7 } else { 1_000 + number % 100 };
             let latency = 1 << (number % 47);

@@ -1,8 +1,8 @@
-//! Transactions as Parquet tables, for engines that take more captures than one machine can.
+//! Export of Transactions as Parquet tables, for distributed query engines.
 //!
-//! A capture gives four tables: [`transactions`](rows), their [`operations`], the `segments` of their chunks, and
-//! `connections`. Each is described once, by a [`table`] of columns; [`parquet_files`] writes it. What `docs/tables.md` says is made
-//! from the descriptions. Tables are partitioned by capture, so that captures can be exported side by side:
+//! A capture has four tables: [`transactions`](rows), their [`operations`], the `segments` of their chunks, and
+//! `connections`. A [`table`] of columns describes each; [`parquet_files`] writes it. `docs/tables.md` is generated
+//! from the descriptions. Tables are partitioned by capture, so that captures can be exported in parallel:
 //!
 //! ```text
 //! DIR/transactions/capture=rxe-v42.pcap/part-0.parquet
@@ -43,11 +43,11 @@ pub struct Export {
 }
 
 impl Export {
-    /// Begins the tables of a capture of this name below `directory`, none of which takes the place of one of `inputs`. Rows
-    /// that wait are a part of `memory`.
+    /// Creates the tables of a capture of this name below `directory`, none of which may overwrite one of `inputs`.
+    /// `memory` includes buffered rows.
     ///
     /// # Errors
-    /// What making folders gives, and all other functions here what writing gives.
+    /// Returns an error if a folder cannot be created. All other functions here return write errors.
     pub fn create(directory: &Path, capture: &str, inputs: &InputFiles, memory: &Memory) -> io::Result<Self> {
         let eighth = memory.view_bytes() / 8;
         let partition = format!("capture={}", escaped(capture));
@@ -65,7 +65,7 @@ impl Export {
     /// Adds a Transaction.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Returns the first write error.
     pub fn transaction(&mut self, transaction: &Transaction) -> io::Result<()> {
         let Self { transactions, operations, segments, connections, tallies, lines, names } = self;
         let is_complete = transaction.read(|reading| {
@@ -86,10 +86,10 @@ impl Export {
         Ok(())
     }
 
-    /// Nothing more comes: the files get their names, once all of them are whole.
+    /// Writes the remaining rows. The files get their names when all of them are complete.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Returns the first write error.
     pub fn finish(mut self) -> io::Result<()> {
         for tally in self.tallies.take() {
             self.connections.add(&ConnectionRow::of(&tally))?;
@@ -105,20 +105,20 @@ impl Export {
     }
 }
 
-/// A name as the value of a partition: what has a meaning in paths or to engines is written as `%` and two digits.
+/// Returns a name as a partition value: characters special in paths or to engines become `%` and two digits.
 fn escaped(name: &str) -> String {
     let mut text = String::new();
     for byte in name.bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => text.push(byte.into()),
-            // A text takes all that is written.
+            // Writing to a string cannot fail.
             _ => drop(write!(text, "%{byte:02X}")),
         }
     }
     text
 }
 
-/// What `docs/tables.md` says of the tables.
+/// Returns the generated part of `docs/tables.md`.
 pub fn documentation() -> String {
     fn table<R: ExportRow>(text: &mut String) {
         let title = R::TABLE;

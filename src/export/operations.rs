@@ -1,6 +1,6 @@
-//! Operations as rows: those of a COMPOUND, and each procedure that is none.
+//! Rows of the operations table: those of a COMPOUND, and each other procedure.
 //!
-//! The values come from what a line of JSON says of the operation, so that both say the same.
+//! The values come from the JSON of the operation, so that both are the same.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -16,40 +16,40 @@ use super::table::table;
 type OperationText<'r> = Cow<'r, str>;
 
 table! {
-    /// One row an operation: of a COMPOUND each in the order of the Call, and each other procedure as one.
+    /// One row per operation: those of a COMPOUND in the order of the Call, and each other procedure.
     OperationRow<'r> "operations" {
         /// The `index` of its Transaction.
         transaction: u64,
-        /// Its place in the COMPOUND, from 0.
+        /// Index in the COMPOUND, from 0.
         position: u64,
-        /// The RFC's name of the operation or procedure.
+        /// RFC name of the operation or procedure.
         op: OperationText<'r>,
-        /// How it went; null where no result was seen.
+        /// Status of the operation; null if no result was captured.
         status: Option<OperationText<'r>>,
-        /// The filehandle that it works on, in hexadecimal: of NFSv4 the current filehandle, where the COMPOUND says it; of a
-        /// callback and of NLM that of the file.
+        /// Filehandle that it applies to, in hexadecimal: the current filehandle in NFSv4, if known; that of the file
+        /// in a callback or NLM.
         filehandle: Option<OperationText<'r>>,
-        /// The filehandle that it gave: GETFH; LOOKUP, CREATE, MKDIR, SYMLINK and MKNOD of NFSv2 and NFSv3; MNT.
+        /// Filehandle in the result: GETFH; LOOKUP, CREATE, MKDIR, SYMLINK and MKNOD of NFSv2 and NFSv3; MNT.
         result_filehandle: Option<OperationText<'r>>,
-        /// The name that it is about, in the directory that `filehandle` is; of GETFH that which led there.
+        /// File name in the directory `filehandle`; for GETFH the name that led to the file.
         name: Option<OperationText<'r>>,
-        /// Where in the file it begins.
+        /// Offset in the file.
         offset: Option<u64>,
-        /// READ and READ_PLUS: bytes that are asked for; WRITE: bytes that were written; else how long the range is that COPY,
-        /// CLONE, ALLOCATE, DEALLOCATE, LAYOUTGET or LAYOUTSTATS is about.
+        /// READ and READ_PLUS: bytes requested; WRITE: bytes written; length of the range in COPY, CLONE, ALLOCATE,
+        /// DEALLOCATE, LAYOUTGET and LAYOUTSTATS.
         count: Option<u64>,
-        /// Bytes of data that a READ or WRITE carries, inline or in chunks.
+        /// Bytes of data in a READ or WRITE, inline or in chunks.
         data: Option<u64>,
-        /// READ and READDIR: whether the end was reached.
+        /// READ and READDIR: true if the end was reached.
         eof: Option<bool>,
-        /// The path of the file that it is about, as in `transactions`.
+        /// Path of its file, as in `transactions`.
         path: Option<OperationText<'r>>,
-        /// The operation as a line of JSON has it; of a procedure that is no COMPOUND its `arguments` and `results`.
+        /// The operation as in JSON output; `arguments` and `results` of a procedure other than COMPOUND.
         detail: OperationText<'r>,
     }
 }
 
-/// Keys of names in NFSv4, and of offsets.
+/// JSON keys of names in NFSv4, and of offsets.
 const NAMES: [&str; 8] =
     ["objname", "file", "target", "oldname", "newname", "gxa_name", "sxa_key", "rxa_name"];
 const OFFSETS: [&str; 11] = [
@@ -65,15 +65,15 @@ const OFFSETS: [&str; 11] = [
     "lsa_offset",
     "l_offset",
 ];
-/// Keys of how many bytes an operation is about.
+/// JSON keys of byte counts.
 const COUNTS: [&str; 8] =
     ["count", "rpa_count", "ca_count", "cl_count", "aa_length", "da_length", "loga_length", "lsa_length"];
-/// Keys of the filehandle that a procedure works on, and of the one that it gives.
+/// JSON keys of the filehandle that a procedure applies to, and of the one that it returns.
 const HANDLES: [&str; 6] = ["object", "file", "dir", "symlink", "fsroot", "fh"];
 const GIVEN: [&str; 4] = ["object", "obj", "file", "fhandle"];
-/// Keys of the filehandle that a callback is about.
+/// JSON keys of the filehandle in a callback.
 const CALLED_BACK: [&str; 6] = ["fh", "lor_fh", "cna_fh", "cpda_fh", "cnla_fh", "coa_fh"];
-/// Keys of what a procedure is about, where that is one step down: the source of RENAME and LINK, the lock of NLM.
+/// JSON keys of nested arguments: the source of RENAME and LINK, the lock of NLM.
 const INSIDE: [&str; 3] = ["from", "alock", "lock"];
 
 fn text<'r>(value: &'r Value, keys: &[&str]) -> Option<OperationText<'r>> {
@@ -84,22 +84,22 @@ fn number(value: &Value, keys: &[&str]) -> Option<u64> {
     keys.iter().find_map(|key| unsigned(value.get(*key)?))
 }
 
-/// A number; one beyond 2^53 - 1 is text.
+/// Returns a number; one beyond 2^53 - 1 is text.
 fn unsigned(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.parse().ok())
 }
 
-/// The current and the saved filehandle of a COMPOUND (RFC 8881 section 16.2.3.1), as far as it says them.
+/// The current and the saved filehandle of a COMPOUND (RFC 8881 section 16.2.3.1), as far as its fields contain them.
 #[derive(Default)]
 struct CompoundFilehandles {
     current: Option<String>,
     saved: Option<String>,
-    /// The name that led to the current one.
+    /// The name that led to the current filehandle.
     name: Option<String>,
 }
 
 impl CompoundFilehandles {
-    /// Follows an operation that was not refused.
+    /// Applies an operation.
     fn follow(&mut self, op: &str, entry: &Value) {
         let stays = || {
             let claim = entry.get("claim").and_then(Value::as_str);
@@ -127,7 +127,7 @@ impl CompoundFilehandles {
     }
 }
 
-/// Gives a row for each operation of a Transaction.
+/// Calls `give` with a row for each operation of a Transaction.
 pub(super) fn each<E>(
     transaction: u64,
     facts: &RpcSummary,
@@ -167,7 +167,7 @@ pub(super) fn each<E>(
     Ok(())
 }
 
-/// A procedure that is not made of operations is one.
+/// Calls `give` with the row of a procedure without operations.
 fn procedure<E>(
     transaction: u64,
     facts: &RpcSummary,

@@ -1,8 +1,8 @@
-//! The files of a table: `part-0.parquet`, `part-1.parquet` and so on, each whole or not there.
+//! The files of a table: `part-0.parquet`, `part-1.parquet` and so on, each of which is complete or absent.
 //!
-//! Rows wait by column until there are enough for a row group, or until they take the memory that the table has. A part is
-//! written under another name, which no engine reads, and gets its own when it is closed. A part ends after so many row groups,
-//! because what tells where they are stays in memory until then.
+//! Rows are buffered by column until they fill a row group or the memory of the table. A part is written under a
+//! temporary name, which engines ignore, and renamed when it is closed. The number of its row groups is limited,
+//! because their metadata stays in memory until then.
 
 use std::fs;
 use std::io;
@@ -20,14 +20,14 @@ use parquet::schema::parser::parse_message_type;
 use super::table::{ColumnType, ExportColumn, ExportRow};
 use crate::output_file::{ClosedFile, InputFiles, OutputFile, remove_abandoned, remove_old};
 
-/// Rows of a row group at most.
+/// Maximum number of rows in a row group.
 const ROWS: usize = 64 << 10;
-/// Row groups of a part at most.
+/// Maximum number of row groups in a part.
 const ROW_GROUPS: usize = 256;
-/// Memory that tells where a column of a row group is, in bytes, about.
+/// Approximate memory of the metadata of a column of a row group, in bytes.
 const CHUNK_BYTES: usize = 1 << 10;
 
-/// The values of a column that wait. Of a column that may be null, `levels` has 1 for each value and 0 for each null.
+/// Buffered values of a column. In a nullable column, `levels` has 1 for each value and 0 for each null.
 #[derive(Debug)]
 pub struct ColumnBuffer {
     values: ColumnValues,
@@ -41,7 +41,7 @@ enum ColumnValues {
     Text(Texts),
 }
 
-/// Texts one behind the other, and where each ends.
+/// Concatenated texts, with the end offset of each.
 #[derive(Debug, Default)]
 struct Texts {
     bytes: Vec<u8>,
@@ -54,7 +54,7 @@ impl Texts {
         self.ends.push(self.bytes.len());
     }
 
-    /// Takes the texts, which go on sharing their bytes.
+    /// Takes the texts, which keep sharing their bytes.
     fn take(&mut self) -> Vec<ByteArray> {
         let bytes = ByteArray::from(std::mem::take(&mut self.bytes));
         let mut start = 0;
@@ -104,7 +104,7 @@ impl ColumnBuffer {
         }
     }
 
-    /// Memory that the values take, in bytes.
+    /// Returns the memory of the values, in bytes.
     fn memory_bytes(&self) -> usize {
         let levels = self.levels.as_ref().map_or(0, Vec::len) * size_of::<i16>();
         levels
@@ -136,7 +136,7 @@ impl ColumnBuffer {
     }
 }
 
-/// What is wrong with writing, as the system told it where it did.
+/// Converts an error, to the system's own error if there is one.
 fn told(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(inner) => match inner.downcast::<io::Error>() {
@@ -152,21 +152,21 @@ pub(super) struct ExportTable<R> {
     folder: PathBuf,
     columns: Vec<ColumnBuffer>,
     rows: usize,
-    /// Memory that rows may take before they are written, in bytes.
+    /// Memory limit of buffered rows, in bytes.
     room_bytes: usize,
-    /// Row groups of a part at most.
+    /// Maximum number of row groups in a part.
     most_row_groups: usize,
     /// The part that is being written.
     open: Option<SerializedFileWriter<OutputFile>>,
     row_groups: usize,
-    /// Parts that are written, but for their names.
+    /// Complete parts without their final names.
     done: Vec<ClosedFile>,
     inputs: InputFiles,
     row: PhantomData<R>,
 }
 
 impl<R: ExportRow> ExportTable<R> {
-    /// Makes the folder of a table of a capture; `partition` is `capture=NAME`. The table may take `memory_bytes`.
+    /// Creates the folder of a table of a capture; `partition` is `capture=NAME`. The table uses up to `memory_bytes`.
     pub(super) fn create(
         directory: &Path,
         partition: &str,
@@ -177,8 +177,8 @@ impl<R: ExportRow> ExportTable<R> {
         fs::create_dir_all(&folder)?;
         remove_abandoned(&folder);
         let columns = R::COLUMNS.iter().map(ColumnBuffer::of).collect();
-        // A quarter is for rows that wait; vectors double when they grow, and a column is encoded beside it. An eighth is for
-        // what tells where row groups are.
+        // A quarter is for buffered rows: vectors double when they grow, and a column is encoded in addition. An eighth
+        // is for metadata.
         let row_groups = memory_bytes / 8 / (R::COLUMNS.len() * CHUNK_BYTES);
         Ok(Self {
             folder,
@@ -209,7 +209,7 @@ impl<R: ExportRow> ExportTable<R> {
         }
     }
 
-    /// Memory that the rows take that wait, in bytes.
+    /// Returns the memory of the buffered rows, in bytes.
     fn memory_bytes(&self) -> usize {
         self.columns.iter().map(ColumnBuffer::memory_bytes).sum()
     }
@@ -242,7 +242,7 @@ impl<R: ExportRow> ExportTable<R> {
             .set_offset_index_disabled(true)
             .set_created_by(concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION")).to_owned())
             .build();
-        // Until it is whole its name begins with a point and does not end in `.parquet`: engines pass over it.
+        // Engines ignore the temporary name: it begins with a dot and does not end in `.parquet`.
         let file = OutputFile::create(&self.name(self.done.len()), &self.inputs)?;
         SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties)).map_err(told)
     }
@@ -255,7 +255,7 @@ impl<R: ExportRow> ExportTable<R> {
         Ok(())
     }
 
-    /// Writes what waits. A table without rows has a part, too: it tells the columns.
+    /// Writes the buffered rows. A table without rows has a part, too, with its schema.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         if self.rows > 0 || self.open.is_some() || self.done.is_empty() {
             self.write_row_group()?;
@@ -264,7 +264,7 @@ impl<R: ExportRow> ExportTable<R> {
         Ok(())
     }
 
-    /// Gives the parts their names, in place of those of an export before.
+    /// Renames the parts, in place of those of an earlier export.
     pub(super) fn publish(&mut self) -> io::Result<()> {
         let mut old = self.done.len();
         for part in self.done.drain(..) {

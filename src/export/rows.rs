@@ -1,4 +1,4 @@
-//! Transactions, the segments of their chunks, and connections, as rows.
+//! Rows of the tables of Transactions, of the segments of their chunks, and of connections.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -19,7 +19,7 @@ use super::tally::ExportConnectionTally;
 type RowText<'r> = Cow<'r, str>;
 
 table! {
-    /// One row a Transaction: an RPC with its Call, its Reply and what RDMA moved between them.
+    /// One row per Transaction: an RPC with its Call, its Reply and the RDMA transfers between them.
     TransactionRow<'r> "transactions" {
         /// Number of the Transaction in its capture, from 1, in the order in which Transactions close.
         index: u64,
@@ -35,9 +35,9 @@ table! {
         server: Option<RowText<'r>>,
         /// Its TCP or UDP port, or its QP number.
         server_port: Option<u64>,
-        /// Identifiers of the VLANs that the connection is in, the outermost first, with commas between them; null outside of any.
+        /// Identifiers of the VLANs of the connection, outermost first, separated by commas; null without VLAN.
         vlan_ids: Option<RowText<'r>>,
-        /// VNI of VXLAN, or VSID of NVGRE, of the virtual network that it is in; null outside of any.
+        /// VNI of VXLAN, or VSID of NVGRE, of its virtual network; null without one.
         vni: Option<u64>,
         /// `forward`: the Call comes from the client; `reverse`: from the server (RFC 8167).
         direction: RowText<'r>,
@@ -51,13 +51,13 @@ table! {
         version: Option<u64>,
         /// Minor version of NFSv4.
         minor_version: Option<u64>,
-        /// The RFC's name of the procedure.
+        /// RFC name of the procedure.
         procedure: Option<RowText<'r>>,
-        /// The procedure, or of a COMPOUND the operation that it is about.
+        /// The procedure, or the main operation of a COMPOUND.
         operation: Option<RowText<'r>>,
-        /// How the procedure went: `NFS4_OK`, `NFS3ERR_NOENT`.
+        /// Status of the procedure: `NFS4_OK`, `NFS3ERR_NOENT`.
         status: Option<RowText<'r>>,
-        /// How RPC went: `SUCCESS`, or why not.
+        /// Status of the RPC: `SUCCESS`, or the error.
         rpc_status: Option<RowText<'r>>,
         /// First frame of the Call, in microseconds; null without a Call.
         call_time: Option<Micros>,
@@ -65,21 +65,21 @@ table! {
         call_time_ns: Option<Timestamp>,
         /// Last frame of the copy of the Call that the server accepted, in nanoseconds.
         call_end_time_ns: Option<Timestamp>,
-        /// How that is known: `acknowledged`, or `assumed` of the first whole copy.
+        /// Evidence for that copy: `acknowledged`, or `assumed` for the first complete copy.
         call_delivered: Option<RowText<'r>>,
         /// Number of the first frame of the Call.
         call_frame: Option<u64>,
-        /// How often the Call was sent, by RPC or by the transport.
+        /// Number of times the Call was sent, by RPC or by the transport.
         call_copies: Option<u64>,
-        /// How often RPC sent it again.
+        /// Number of times RPC retransmitted it.
         call_resent: Option<u64>,
         /// `rdma_proc` of the Call: `RDMA_MSG`, `RDMA_NOMSG`.
         call_rdma_proc: Option<RowText<'r>>,
-        /// Credits that the Call asks for.
+        /// Credits that the Call requests.
         call_credits: Option<u64>,
-        /// Bytes of the Call that went inline.
+        /// Inline bytes of the Call.
         call_length: Option<u64>,
-        /// Bytes of the whole Call, chunks included.
+        /// Bytes of the Call, including chunks.
         call_rpc_length: Option<u64>,
         /// First frame of the Reply, in microseconds; null without a Reply.
         reply_time: Option<Micros>,
@@ -87,21 +87,21 @@ table! {
         reply_time_ns: Option<Timestamp>,
         /// Last frame of the copy of the Reply that the client accepted, in nanoseconds.
         reply_end_time_ns: Option<Timestamp>,
-        /// How that is known: `acknowledged`, or `assumed` of the first whole copy.
+        /// Evidence for that copy: `acknowledged`, or `assumed` for the first complete copy.
         reply_delivered: Option<RowText<'r>>,
         /// Number of the first frame of the Reply.
         reply_frame: Option<u64>,
-        /// How often the Reply was sent, by RPC or by the transport.
+        /// Number of times the Reply was sent, by RPC or by the transport.
         reply_copies: Option<u64>,
-        /// How often RPC sent it again.
+        /// Number of times RPC retransmitted it.
         reply_resent: Option<u64>,
         /// `rdma_proc` of the Reply: `RDMA_MSG`, `RDMA_NOMSG`, `RDMA_ERROR`.
         reply_rdma_proc: Option<RowText<'r>>,
         /// Credits that the Reply grants.
         reply_credits: Option<u64>,
-        /// Bytes of the Reply that went inline.
+        /// Inline bytes of the Reply.
         reply_length: Option<u64>,
-        /// Bytes of the whole Reply, chunks included.
+        /// Bytes of the Reply, including chunks.
         reply_rpc_length: Option<u64>,
         /// Nanoseconds from the first frame of the Call to the last of the Reply.
         latency_ns: Option<u64>,
@@ -109,21 +109,21 @@ table! {
         phase_call_ns: Option<u64>,
         /// First RDMA Read request to last Read response.
         phase_data_in_ns: Option<u64>,
-        /// What no other phase accounts for: the server at work, and the network.
+        /// Time in no other phase: the server and the network.
         phase_server_ns: Option<u64>,
         /// First to last RDMA Write.
         phase_data_out_ns: Option<u64>,
         /// First to last frame of the Reply.
         phase_reply_ns: Option<u64>,
-        /// Waiting for packets that were lost or refused and sent again.
+        /// Time waiting for packets that were lost or refused, and retransmitted.
         phase_recovery_ns: Option<u64>,
-        /// How many Read chunks the Call has.
+        /// Number of Read chunks of the Call.
         read_chunks: u64,
         /// Bytes that they offer.
         read_offered: u64,
         /// Bytes of them that were seen to move.
         read_moved: u64,
-        /// How many Write chunks the Call has.
+        /// Number of Write chunks of the Call.
         write_chunks: u64,
         /// Bytes that they offer.
         write_offered: u64,
@@ -133,23 +133,23 @@ table! {
         reply_chunk_offered: Option<u64>,
         /// Bytes of it that were seen to move.
         reply_chunk_moved: Option<u64>,
-        /// Whether the Call, the Reply and all bytes of chunks are in the capture.
+        /// True if the Call, the Reply and all bytes of chunks are in the capture.
         complete: bool,
-        /// Codes of what is not, with spaces between them; null where nothing is missing.
+        /// Codes of missing parts, separated by spaces; null if nothing is missing.
         missing: Option<RowText<'r>>,
-        /// Whether an RDMA_DONE closed it.
+        /// True if an RDMA_DONE closed it.
         done: bool,
-        /// The `index` of the Transaction that it repeats on another connection.
+        /// The `index` of the Transaction that it retries on another connection.
         retry_of: Option<u64>,
-        /// The path of the file that it is about, as far as its names were seen before: `…/log.1` where the directory was not,
-        /// and the hash of the filehandle where no name was; null where it is about no file.
+        /// Path of its file, as far as its names were seen before: `…/log.1` if the directory is unknown, the hash of
+        /// the filehandle if no name is known; null without a file.
         path: Option<RowText<'r>>,
         /// The other path of RENAME, LINK, COPY and CLONE.
         new_path: Option<RowText<'r>>,
     }
 }
 
-/// What a row has of a message.
+/// Values of a message in a row.
 #[derive(Default)]
 struct ExportMessage<'r> {
     time: Option<Timestamp>,
@@ -278,37 +278,37 @@ impl<'r> TransactionRow<'r> {
 }
 
 table! {
-    /// One row a segment of a chunk: a range of memory that a message offers.
+    /// One row per segment of a chunk: a range of memory that a message offers.
     SegmentRow<'r> "segments" {
         /// The `index` of its Transaction.
         transaction: u64,
-        /// `read`, `write` or `reply`: what its chunk is for; `reply_read`: a Read chunk of the Reply (RFC 5666).
+        /// Kind of its chunk: `read`, `write` or `reply`; `reply_read`: a Read chunk of the Reply (RFC 5666).
         kind: RowText<'r>,
-        /// Which chunk of this kind, from 0.
+        /// Index of the chunk among those of this kind, from 0.
         chunk: u64,
-        /// Which segment of the chunk, from 0.
+        /// Index of the segment in the chunk, from 0.
         segment: u64,
         /// Position of a Read chunk.
         position: Option<u64>,
-        /// Names the memory, as `0x` and 8 digits.
+        /// Handle of the memory (R_key), as `0x` and 8 digits.
         handle: RowText<'r>,
-        /// Where the range begins, as `0x` and 16 digits.
+        /// Start of the range, as `0x` and 16 digits.
         offset: RowText<'r>,
-        /// Bytes that are offered.
+        /// Bytes offered.
         length: u64,
-        /// Write and Reply chunks: bytes that the Reply says were written.
+        /// Write and Reply chunks: bytes written according to the Reply.
         returned: Option<u64>,
         /// Bytes that were seen to move.
         moved: u64,
-        /// Number of the first frame that moved any.
+        /// Number of the first frame that moved bytes.
         first_frame: Option<u64>,
-        /// Number of the last.
+        /// Number of the last frame that moved bytes.
         last_frame: Option<u64>,
     }
 }
 
 impl SegmentRow<'_> {
-    /// The segments of all chunks.
+    /// Returns the segments of all chunks.
     pub(super) fn of(transaction: &Transaction) -> impl Iterator<Item = SegmentRow<'_>> {
         let kinds = [
             ("read", transaction.read_chunks.as_slice()),
@@ -341,8 +341,8 @@ impl SegmentRow<'_> {
 }
 
 table! {
-    /// One row a connection, with what its Transactions add up to. Of a connection that is silent for long while tens of
-    /// thousands of others come, there may be two rows, to be added up.
+    /// One row per connection, with the sums of its Transactions. A connection that is idle while tens of thousands of
+    /// others appear may have two rows, to be added up.
     ConnectionRow<'r> "connections" {
         /// Number of the connection in its capture, from 1, in the order of the first RPC message on each.
         connection: u64,
@@ -356,19 +356,19 @@ table! {
         server: Option<RowText<'r>>,
         /// Its TCP or UDP port, or its QP number.
         server_port: Option<u64>,
-        /// Identifiers of the VLANs that the connection is in, the outermost first, with commas between them; null outside of any.
+        /// Identifiers of the VLANs of the connection, outermost first, separated by commas; null without VLAN.
         vlan_ids: Option<RowText<'r>>,
-        /// VNI of VXLAN, or VSID of NVGRE, of the virtual network that it is in; null outside of any.
+        /// VNI of VXLAN, or VSID of NVGRE, of its virtual network; null without one.
         vni: Option<u64>,
-        /// How many Transactions it has.
+        /// Number of Transactions.
         transactions: u64,
-        /// Those that are not complete.
+        /// Number of incomplete Transactions.
         incomplete: u64,
-        /// Bytes of RPC messages, with what moved in chunks.
+        /// Bytes of RPC messages, including chunks.
         bytes: u64,
-        /// The earliest message, in nanoseconds since 1970-01-01 00:00:00 UTC.
+        /// Time of the earliest message, in nanoseconds since 1970-01-01 00:00:00 UTC.
         first_time_ns: Option<Timestamp>,
-        /// The latest end of a message.
+        /// Latest end of a message, in nanoseconds.
         last_time_ns: Option<Timestamp>,
     }
 }

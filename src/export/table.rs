@@ -1,7 +1,7 @@
-//! How a table is described: its columns, each with a name, a type and what it is, and how a row gives their values.
+//! Descriptions of tables: columns with name, type and description, and the values of rows.
 //!
-//! What [`table!`] describes is a structure with a field for each column. The schema of the Parquet file, the values of a
-//! row and `docs/tables.md` all come from it.
+//! [`table!`] defines a structure with a field for each column. The schema of the Parquet file, the values of a row and
+//! `docs/tables.md` all come from it.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use super::parquet_files::ColumnBuffer;
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnType {
-    /// INT64; what is larger is null.
+    /// INT64; larger numbers are null, or the maximum in a column that is not null.
     Integer,
     /// BOOLEAN.
     Boolean,
@@ -24,7 +24,7 @@ pub enum ColumnType {
 }
 
 impl ColumnType {
-    /// What SQL calls it.
+    /// Returns the SQL type.
     pub const fn sql(self) -> &'static str {
         match self {
             Self::Integer => "BIGINT",
@@ -34,7 +34,7 @@ impl ColumnType {
         }
     }
 
-    /// The words of a schema, before and after the name of the column.
+    /// Returns the words of a Parquet schema before and after the name of the column.
     const fn parquet(self) -> (&'static str, &'static str) {
         match self {
             Self::Integer => ("int64", ""),
@@ -48,21 +48,21 @@ impl ColumnType {
 /// A column.
 #[derive(Clone, Copy, Debug)]
 pub struct ExportColumn {
-    /// Its name.
+    /// Name of the column.
     pub name: &'static str,
-    /// The type of its values.
+    /// Type of its values.
     pub kind: ColumnType,
-    /// Whether it may be null.
+    /// `true` if values may be null.
     pub is_optional: bool,
-    /// What it is.
+    /// Description of the column.
     pub about: &'static str,
 }
 
 /// A row of a table.
 pub trait ExportRow {
-    /// The name of the table.
+    /// Name of the table.
     const TABLE: &'static str;
-    /// What a row is.
+    /// Description of a row.
     const ABOUT: &'static str;
     /// The columns, in order.
     const COLUMNS: &'static [ExportColumn];
@@ -70,13 +70,13 @@ pub trait ExportRow {
     /// Adds the values to the columns, in their order.
     fn put(&self, to: &mut [ColumnBuffer]);
 
-    /// The schema as Parquet writes it.
+    /// Returns the schema in Parquet syntax.
     fn schema() -> String {
         let mut schema = format!("message {} {{\n", Self::TABLE);
         for ExportColumn { name, kind, is_optional, .. } in Self::COLUMNS {
             let repetition = if *is_optional { "optional" } else { "required" };
             let (before, after) = kind.parquet();
-            // A text takes all that is written.
+            // Writing to a string cannot fail.
             let _ = writeln!(schema, "  {repetition} {before} {name}{after};");
         }
         schema + "}\n"
@@ -118,7 +118,7 @@ impl ExportCell for Option<Timestamp> {
     }
 }
 
-/// A time, rounded down to microseconds: what all engines know as a time.
+/// A time rounded down to microseconds, the resolution that all engines support.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Micros(pub(super) Timestamp);
 
@@ -165,13 +165,13 @@ impl ExportCell for Option<Cow<'_, str>> {
     }
 }
 
-/// Describes a table.
+/// Defines a table.
 macro_rules! table {
     ($(#[doc = $about:literal])+ $Row:ident<$r:lifetime> $name:literal { $($(#[doc = $column_about:literal])+ $column:ident: $type:ty,)* }) => {
         $(#[doc = $about])+
         pub(super) struct $Row<$r> {
             $($(#[doc = $column_about])+ pub(super) $column: $type,)*
-            /// Rows borrow from what they are made of.
+            /// Rows borrow from their Transaction.
             pub(super) of: std::marker::PhantomData<&$r ()>,
         }
 

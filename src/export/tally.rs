@@ -1,4 +1,4 @@
-//! What the Transactions of each connection add up to, for as many connections as a capture may have.
+//! Counts by connection, for any number of connections.
 
 use std::collections::BTreeMap;
 
@@ -6,21 +6,21 @@ use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::{ConnectionName, RpcMessageKind};
 use nfsrdma_dissectors::frame::Timestamp;
 
-/// Connections that are counted at a time at most: more than the flow follows.
+/// Maximum number of connections counted at a time: more than the flow follows.
 const COUNTED: usize = 64 << 10;
-/// Memory of a connection that is counted, in bytes, about: its place in the tree, and in the half that is written at a time.
+/// Approximate memory of a connection, in bytes: its entry in the map, and in the half that is written at a time.
 const TALLY_BYTES: usize = 2 * (size_of::<ExportConnectionTally>() + size_of::<u64>());
 
-/// What went over a connection.
+/// Traffic of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ExportConnectionTally {
     pub(super) name: ConnectionName,
     pub(super) transactions: u64,
     pub(super) incomplete: u64,
     pub(super) bytes: u64,
-    /// The earliest message, and the latest end of one.
+    /// Earliest time of a message, and latest end of one.
     pub(super) times: Option<(Timestamp, Timestamp)>,
-    /// The number of the Transaction that was counted last, among all.
+    /// Number of the last Transaction counted, among all.
     touched: u64,
 }
 
@@ -29,18 +29,18 @@ pub(super) struct ExportConnectionTally {
 pub(super) struct ExportConnectionTallies {
     connections: BTreeMap<u64, ExportConnectionTally>,
     transactions: u64,
-    /// Connections that are counted at a time at most.
+    /// Maximum number of connections counted at a time.
     most: usize,
 }
 
 impl ExportConnectionTallies {
-    /// Nothing is counted yet; connections may take so many bytes.
+    /// Creates an empty table that uses up to `room_bytes` bytes.
     pub(super) fn new(room_bytes: usize) -> Self {
         let most = (room_bytes / TALLY_BYTES).clamp(2, COUNTED);
         Self { connections: BTreeMap::new(), transactions: 0, most }
     }
 
-    /// Counts a Transaction; gives the connections that are counted no more, because there are too many.
+    /// Counts a Transaction; returns the connections evicted because there are too many.
     pub(super) fn add(&mut self, transaction: &Transaction, is_complete: bool) -> Vec<ExportConnectionTally> {
         self.transactions += 1;
         let name = transaction.connection;
@@ -55,7 +55,7 @@ impl ExportConnectionTallies {
             times: None,
             touched: 0,
         });
-        // The client may have shown itself only now.
+        // The client may have been identified only now.
         tally.name = name;
         tally.touched = self.transactions;
         tally.transactions += 1;
@@ -69,7 +69,7 @@ impl ExportConnectionTallies {
         gone
     }
 
-    /// The half that was silent longest.
+    /// Takes the half that was idle longest.
     fn take_silent(&mut self) -> Vec<ExportConnectionTally> {
         let mut touched: Vec<u64> = self.connections.values().map(|tally| tally.touched).collect();
         let middle = touched.len() / 2;
@@ -81,7 +81,7 @@ impl ExportConnectionTallies {
         BTreeMap::into_values(gone).collect()
     }
 
-    /// All that are left.
+    /// Takes all remaining connections.
     pub(super) fn take(&mut self) -> Vec<ExportConnectionTally> {
         std::mem::take(&mut self.connections).into_values().collect()
     }

@@ -1,8 +1,8 @@
-//! The bits of masks as fields: each bit that the description of a mask names is yes or no under a name of its own.
+//! Mask bits as fields: each named bit of a mask is a boolean field of its own.
 //!
-//! Nobody lists them. A bit is called as its mask and, behind a dot, as the specification calls it, in small letters and
-//! without what all names of the mask begin with: `OPEN4_RESULT_CONFIRM` of `nfs.open_rflags` is
-//! `nfs.open_rflags.confirm`. This is mostly what Wireshark calls it; [`MASKS`] says where Wireshark has another name.
+//! A bit is named after its mask and its name in the specification, in lower case and without the common prefix of the
+//! mask: `OPEN4_RESULT_CONFIRM` of `nfs.open_rflags` is `nfs.open_rflags.confirm`. Wireshark mostly uses the same name;
+//! [`MASKS`] has its other names.
 
 use std::sync::LazyLock;
 
@@ -13,28 +13,28 @@ use nfsrdma_dissectors::field::{FieldKind, FlagName};
 /// A bit of a mask.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Bit {
-    /// Its name in filters.
+    /// Filter name.
     pub name: String,
-    /// The masks that it is in.
+    /// The masks that contain it.
     pub of: Vec<&'static str>,
     /// The bit.
     pub mask: u64,
-    /// Those of the masks in which it is there only where it is set: they ask for something.
+    /// The masks in which it is present only if set, because they are requests.
     pub requests: Vec<&'static str>,
-    /// What it is.
+    /// Description.
     pub about: String,
-    /// Where that is defined.
+    /// Source of the definition.
     pub source: String,
 }
 
-/// What Wireshark calls the bits of masks.
+/// Wireshark's names for the bits of masks.
 struct Mask {
     of: &'static [&'static str],
-    /// What the names begin with.
+    /// Prefix of the names.
     begins: &'static str,
-    /// How they end, where they are not what the specification says.
+    /// Suffixes that differ from the specification.
     ends: &'static [(u64, &'static str)],
-    /// Whether a bit that is not set says nothing.
+    /// `true` if an unset bit has no meaning.
     is_request: bool,
 }
 
@@ -133,7 +133,7 @@ const MASKS: &[Mask] = &[
         ],
         is_request: false,
     },
-    // These bits are described one by one.
+    // These bits are described individually.
     Mask {
         of: &["tcp.flags"],
         begins: "tcp.flags.",
@@ -159,7 +159,7 @@ const MASKS: &[Mask] = &[
     },
 ];
 
-/// Every bit of every mask.
+/// Returns every bit of every mask.
 pub(super) fn all() -> &'static [Bit] {
     static ALL: LazyLock<Vec<Bit>> = LazyLock::new(|| {
         let mut all: Vec<Bit> = Vec::new();
@@ -180,7 +180,7 @@ pub(super) fn all() -> &'static [Bit] {
     &ALL
 }
 
-/// The bits of one mask. Those that one name puts together with others are no fields of their own: together they are a
+/// Returns the bits of one mask. Bits that share a name with others are no fields of their own: together they are a
 /// number.
 fn of_mask(field: &'static str, places: &[RegisteredField]) -> Vec<Bit> {
     let mut names: Vec<FlagName> = Vec::new();
@@ -220,7 +220,7 @@ fn of_mask(field: &'static str, places: &[RegisteredField]) -> Vec<Bit> {
     bits
 }
 
-/// How much of the names is the same in all, up to an underscore.
+/// Returns the length of the common prefix of the names, up to an underscore.
 fn shared(names: &[FlagName]) -> usize {
     let Some(((_, first), rest)) = names.split_first() else { return 0 };
     let same = rest.iter().fold(first.len(), |same, (_, name)| {

@@ -1,5 +1,5 @@
-//! The catalogue of fields: what the structures of all protocols describe, and the [`facts`](super::generated_fields) beside them,
-//! each name once.
+//! The catalogue of fields: those of all protocol structures, and the [generated fields](super::generated_fields), by
+//! name.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -14,48 +14,48 @@ use super::procedures::{self, ProcedureOf};
 
 pub use super::types::FilterType;
 
-/// Where the values of a field come from.
+/// Origin of the values of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FieldOrigin {
-    /// A structure has it, in one of these layers.
+    /// A structure, in one of these layers.
     Structure(Vec<DecodeLayer>),
-    /// A protocol without a header of its own: it is there where one of its fields is.
+    /// A protocol without a header of its own, present if one of its fields is.
     Protocol(Vec<DecodeLayer>),
-    /// It is known of a frame or a Transaction.
+    /// A generated field of a frame or a Transaction.
     Fact(GeneratedField),
-    /// It stands for other fields.
+    /// An alias for other fields.
     Alias(&'static Alias),
-    /// It is a bit of a mask.
+    /// A bit of a mask.
     Bit(&'static Bit),
-    /// It is what a Call is for, told with the Reply, too.
+    /// The procedure of a Call, also available for the Reply.
     Procedure(&'static ProcedureOf),
 }
 
 /// A field, by its name.
 #[derive(Clone, Debug)]
 pub struct CatalogEntry {
-    /// Its name in filters.
+    /// Filter name.
     pub name: &'static str,
-    /// Its type.
+    /// Type of the values.
     pub kind: FilterType,
-    /// What it is; of a field that several structures have, what it is in the first.
+    /// Description; for a field of several structures, that of the first.
     pub text: String,
-    /// Where it is defined, in every structure that has it.
+    /// Sources of the definition in every structure that has it.
     pub sources: Vec<String>,
-    /// What the specification calls the values, or the bits of a mask, that have names.
+    /// Names of the values, or of the bits of a mask, in the specification.
     pub names: Vec<FlagName>,
-    /// Where its values come from.
+    /// Origin of the values.
     pub origin: FieldOrigin,
 }
 
-/// Every field, in the order of names.
+/// All fields, in the order of names.
 #[derive(Clone, Debug)]
 pub struct Catalog {
     entries: BTreeMap<&'static str, CatalogEntry>,
 }
 
 impl Catalog {
-    /// Every field that there is.
+    /// Creates the catalogue of all fields.
     pub fn new() -> Self {
         let mut entries = BTreeMap::new();
         for (name, places) in catalog::all().fields() {
@@ -87,7 +87,7 @@ impl Catalog {
                 }
                 AliasPart::Length | AliasPart::Crc32 | AliasPart::Crc16From(_) => FilterType::Unsigned,
             };
-            // A part of a value has the names of what stands in it.
+            // A part of a value has the names that fit in it.
             let is_within = |(bits, _): &&FlagName| match alias.part {
                 AliasPart::Bits(shift, mask) => shift == 0 && bits & !mask == 0,
                 AliasPart::Whole => true,
@@ -111,23 +111,23 @@ impl Catalog {
         Self { entries }
     }
 
-    /// The catalogue, made when it is first asked for.
+    /// Returns the catalogue, created on first use.
     pub fn shared() -> &'static Self {
         static SHARED: LazyLock<Catalog> = LazyLock::new(Catalog::new);
         &SHARED
     }
 
-    /// The field of this name.
+    /// Returns the field of this name.
     pub fn get(&self, name: &str) -> Option<&CatalogEntry> {
         self.entries.get(name)
     }
 
-    /// Every field, in the order of names.
+    /// Returns all fields, in the order of names.
     pub fn iter(&self) -> impl Iterator<Item = &CatalogEntry> {
         self.entries.values()
     }
 
-    /// The names that are most like this one, the most like it first; none where no name is like it.
+    /// Returns the most similar names, closest first; none if no name is similar.
     pub fn nearest(&self, name: &str) -> Vec<&'static str> {
         match self.instead(name) {
             [] => nearest(name, self.entries.keys().copied()),
@@ -135,7 +135,7 @@ impl Catalog {
         }
     }
 
-    /// What there is instead of a field of Wireshark, or says more than it does.
+    /// Returns the fields that replace a field of Wireshark, or are more precise.
     pub fn instead(&self, name: &str) -> &'static [&'static str] {
         INSTEAD.iter().find(|(of, _)| *of == name).map_or(&[], |(_, instead)| instead)
     }
@@ -164,7 +164,7 @@ fn plain(
     }
 }
 
-/// Titles of protocols that have no header of their own, and where they are defined.
+/// Titles of protocols without a header of their own, and their sources.
 const TITLES: [(&str, &str, &str); 9] = [
     ("nfs", "Network File System", "RFC 1094, RFC 1813, RFC 7530, RFC 8881"),
     ("mount", "Mount protocol of NFS", "RFC 1813 section 5"),
@@ -177,7 +177,7 @@ const TITLES: [(&str, &str, &str); 9] = [
     ("infiniband", "InfiniBand", "InfiniBand Architecture Specification volume 1"),
 ];
 
-/// A protocol of Wireshark's that is several here: its name, and what the names of their fields begin with.
+/// A protocol of Wireshark that is several here: its name, and the prefixes of their fields.
 pub(super) const TOGETHER: (&str, &[&str], &str, &str) = (
     "iwarp_ddp_rdmap",
     &["iwarp_ddp", "iwarp_rdma"],
@@ -185,7 +185,7 @@ pub(super) const TOGETHER: (&str, &[&str], &str, &str) = (
     "RFC 5040, RFC 5041",
 );
 
-/// The protocols that have fields, but no group with their name.
+/// Returns the protocols that have fields, but no group with their name.
 fn protocols(entries: &BTreeMap<&'static str, CatalogEntry>) -> Vec<CatalogEntry> {
     let mut found: BTreeMap<&'static str, CatalogEntry> = BTreeMap::new();
     for entry in entries.values() {
@@ -209,7 +209,7 @@ fn protocols(entries: &BTreeMap<&'static str, CatalogEntry>) -> Vec<CatalogEntry
 }
 
 fn described(name: &'static str, places: &[RegisteredField]) -> Option<CatalogEntry> {
-    // Where a structure is called as one of its values, the value is what is compared.
+    // If a structure has the name of one of its values, the value is compared.
     let first = places.iter().find(|place| !place.is_group()).or(places.first())?;
     let mut entry = CatalogEntry {
         name,
@@ -233,7 +233,7 @@ fn described(name: &'static str, places: &[RegisteredField]) -> Option<CatalogEn
     Some(entry)
 }
 
-/// What there is instead of fields of Wireshark that are not here.
+/// Replacements for fields of Wireshark that do not exist here.
 const INSTEAD: &[(&str, &[&str])] = &[
     ("nfs.full_name", &["nfsrdma.path"]),
     ("nfs.main_opcode", &["nfsrdma.operation", "nfs.opcode"]),
@@ -246,10 +246,10 @@ const INSTEAD: &[(&str, &[&str])] = &[
     ("nlm.res_in", &["rpc.reqframe"]),
 ];
 
-/// The most names that are proposed.
+/// Maximum number of names proposed.
 const PROPOSALS: usize = 3;
 
-/// Those of `names` that are most like `name`.
+/// Returns the names most similar to `name`.
 pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let most = name.len().div_ceil(4).clamp(1, 4);
     let mut found: Vec<(usize, &str)> = names
@@ -267,7 +267,7 @@ pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> V
         .collect()
 }
 
-/// How many letters must be put in, left out, changed or swapped with their neighbours, case aside.
+/// Returns the edit distance: insertions, deletions, changes and swaps of neighbours, ignoring case.
 fn distance(a: &[u8], b: &[u8]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();

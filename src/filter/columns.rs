@@ -1,4 +1,4 @@
-//! Fields whose values are shown: a filter gathers them beside those that it looks at.
+//! Columns: fields whose values are shown. A filter extracts them in addition to its own.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -12,23 +12,23 @@ use super::value::{FilterSlot, FilterValue};
 /// A field that is shown.
 #[derive(Clone, Copy, Debug)]
 pub struct FilterColumn {
-    /// Its name.
+    /// Name of the field.
     pub name: &'static str,
-    /// Its type.
+    /// Type of the field.
     pub kind: FilterType,
     pub(super) slot: FilterSlot,
 }
 
-/// A value of it.
+/// A value of a column.
 #[derive(Clone, Copy, Debug)]
 pub struct ShownValue<'v>(pub(super) FilterValue<'v>);
 
-/// A value, as far as showing it goes.
+/// A value for output.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PlainValue<'v> {
     /// A number.
     Number(i128),
-    /// Yes or no.
+    /// A boolean.
     Bool(bool),
     /// Bytes.
     Bytes(&'v [u8]),
@@ -42,12 +42,12 @@ pub enum PlainValue<'v> {
     Time(i128),
     /// Nanoseconds.
     Duration(i128),
-    /// It is there, and nothing is known of it.
+    /// Present, without a known value.
     Unknown,
 }
 
 impl<'v> ShownValue<'v> {
-    /// Whether it is a value of this type: a structure that is called as a number or a time in it has its bytes, too.
+    /// Returns `true` if it is a value of this type: structures named like a number or time in them have bytes, too.
     pub(super) fn fits(self, kind: FilterType) -> bool {
         let is_one_value = matches!(
             kind,
@@ -62,7 +62,7 @@ impl<'v> ShownValue<'v> {
         !(is_one_value && matches!(self.0, FilterValue::Bytes(_)))
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn plain(self) -> PlainValue<'v> {
         match self.0 {
             FilterValue::Number(number) => PlainValue::Number(number),
@@ -79,15 +79,15 @@ impl<'v> ShownValue<'v> {
 }
 
 impl Filter {
-    /// A filter that everything passes.
+    /// Creates a filter that accepts everything.
     pub fn everything() -> Self {
         Self { program: FilterNode::And(Vec::new()), fields: Vec::new() }
     }
 
-    /// Has it gather the values of these fields, too.
+    /// Adds these fields to the extracted values.
     ///
     /// # Errors
-    /// A name that no field has.
+    /// Returns an error if no field has one of the names.
     pub fn with_columns(mut self, names: &[String]) -> Result<(Self, Vec<FilterColumn>), String> {
         let catalog = Catalog::shared();
         let mut columns = Vec::new();
@@ -96,7 +96,7 @@ impl Filter {
                 let near = catalog.nearest(name);
                 return Err(format!("there is no field {name}{}", proposal(&near)));
             };
-            // What has other fields in it is shown by its name.
+            // A field with other fields in it is shown by its name.
             let has_value = !matches!(entry.kind, FilterType::Protocol | FilterType::Structure);
             let is_it = |field: &FilterField| field.name == entry.name && !field.is_search;
             let slot = match self.fields.iter().position(is_it) {

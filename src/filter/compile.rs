@@ -1,5 +1,5 @@
-//! From the form of a filter to its program: names become fields, words become values of the type that they are
-//! compared with ([`constant`]), and what makes no sense together is refused ([`operand_type`]).
+//! Compiler of filters: names become fields, words become values of the type that they are compared with
+//! ([`constant`]), and incompatible types are errors ([`operand_type`]).
 
 mod constant;
 mod operand_type;
@@ -17,22 +17,22 @@ use super::value::{Constant, FilterSlot};
 use constant::OperandContext;
 use operand_type::OperandType;
 
-/// A field that a filter names.
+/// A field that a filter uses.
 #[derive(Clone, Debug)]
 pub(super) struct FilterField {
     pub(super) name: &'static str,
     pub(super) origin: FieldOrigin,
-    /// Whether a value is looked at; else it is enough that the field is there.
+    /// `true` if its value is used; otherwise its presence is enough.
     pub(super) has_value: bool,
-    /// Whether its value is all that a protocol carries, and not its header alone: what a search looks into.
+    /// `true` for a search in a protocol: the value is header and payload, not the header alone.
     pub(super) is_search: bool,
 }
 
-/// Makes programs.
+/// The compiler of filter programs.
 pub(super) struct FilterCompiler<'c> {
     text: &'c str,
     catalog: &'c Catalog,
-    /// The fields that were named up to now.
+    /// The fields used so far.
     pub(super) fields: Vec<FilterField>,
 }
 
@@ -51,7 +51,7 @@ impl<'c> FilterCompiler<'c> {
         self.text.get(span.at..span.end).unwrap_or_default()
     }
 
-    /// The program of a test.
+    /// Compiles a test.
     pub(super) fn test(&mut self, test: &Test<'_>) -> FilterCompileResult<FilterNode> {
         Ok(match test {
             Test::Or(tests) => FilterNode::Or(self.tests(tests)?),
@@ -70,7 +70,7 @@ impl<'c> FilterCompiler<'c> {
         tests.iter().map(|test| self.test(test)).collect()
     }
 
-    /// An operand that stands by itself.
+    /// Compiles an operand without a relation.
     fn alone(&mut self, operand: &Operand<'_>) -> FilterCompileResult<FilterNode> {
         match &operand.form {
             OperandForm::Word(word) => {
@@ -89,7 +89,7 @@ impl<'c> FilterCompiler<'c> {
             _ => {
                 let sort = self.sort(operand)?.ok_or_else(|| self.no_field(operand.span))?;
                 let expression = self.expression(operand, OperandContext::nameless(sort))?;
-                // A slice is there or not; the result of a calculation is zero or not.
+                // A slice is tested for presence; the result of a calculation for being nonzero.
                 let is_slice = matches!(operand.form, OperandForm::Slice(..));
                 Ok(match is_slice {
                     true => FilterNode::Compare {
@@ -148,7 +148,7 @@ impl<'c> FilterCompiler<'c> {
             let what = format!("{left} is {}, and {right_text} is {}", first.text(), second.text());
             return Err(self.error(right.span, what));
         }
-        // What is looked for may be shorter than what it is looked for in.
+        // A searched part may be shorter than the address.
         let of_part = |sort| {
             if relation == Relation::Contains && sort == OperandType::Ethernet {
                 OperandType::Bytes
@@ -167,7 +167,7 @@ impl<'c> FilterCompiler<'c> {
         Ok(FilterNode::Compare { left, is, right, every })
     }
 
-    /// The name of a protocol beside text is text: nobody means the bytes in `nfsrdma.transport == tcp`.
+    /// Converts the name of a protocol compared with text to text, as in `nfsrdma.transport == tcp`.
     fn beside_text<'o, 't>(
         &self,
         sort: Option<OperandType>,
@@ -258,7 +258,7 @@ impl<'c> FilterCompiler<'c> {
         Ok(FilterNode::Within { of, set: values, every: quantifier == Quantifier::All })
     }
 
-    /// An operand that must be of a sort.
+    /// Compiles an operand that must have the type of its context.
     fn beside(
         &mut self,
         operand: &Operand<'_>,
@@ -284,7 +284,7 @@ impl<'c> FilterCompiler<'c> {
         self.error(span, what)
     }
 
-    /// The field, if the operand is one.
+    /// Returns the field if the operand is one.
     fn field_of(&self, operand: &Operand<'_>) -> Option<&'c CatalogEntry> {
         match &operand.form {
             OperandForm::Word(word) => self.catalog.get(word.strip_prefix('.').unwrap_or(word)),
@@ -313,7 +313,7 @@ impl<'c> FilterCompiler<'c> {
         self.fields.len() - 1
     }
 
-    /// The program of what is searched for something: of a protocol, all that it carries.
+    /// Compiles an operand of a search: for a protocol, header and payload.
     fn searched(
         &mut self,
         operand: &Operand<'_>,
@@ -335,7 +335,7 @@ impl<'c> FilterCompiler<'c> {
         }
     }
 
-    /// The program of an operand; a value without a type becomes one of the sort beside it.
+    /// Compiles an operand; an untyped value gets the type of its context.
     fn expression(
         &mut self,
         operand: &Operand<'_>,
@@ -386,7 +386,7 @@ impl<'c> FilterCompiler<'c> {
             OperandForm::Arithmetic(left, what, right) => {
                 let (left_sort, right_sort) = (self.sort(left)?, self.sort(right)?);
                 let is_scale = matches!(what, Arithmetic::Multiply | Arithmetic::Divide);
-                // Beside a time stands a duration, and a duration is made longer by a number.
+                // A time is combined with a duration, and a duration is scaled by a number.
                 let second = match left_sort.or(right_sort).unwrap_or(beside.sort) {
                     OperandType::Duration if is_scale => OperandType::Number,
                     OperandType::Time => OperandType::Duration,

@@ -1,18 +1,18 @@
-//! What is wrong with a filter, and where.
+//! Errors in filters, with their positions.
 
 use std::fmt;
 
-/// Why a filter cannot be used.
+/// An error in a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterError {
-    /// The character at which it stands, from 1; never beyond the last one of a filter that is not empty.
+    /// The column, from 1; never beyond the last character, unless the filter is empty.
     pub column: usize,
-    /// What is wrong, and what to do.
+    /// The error and its remedy.
     pub what: String,
 }
 
 impl FilterError {
-    /// An error at byte `at` of a filter.
+    /// Creates an error at byte `at` of a filter.
     pub(super) fn new(text: &str, at: usize, what: impl Into<String>) -> Self {
         let before = text.char_indices().take_while(|(start, _)| *start < at).count();
         let last = text.chars().count();
@@ -28,7 +28,7 @@ impl fmt::Display for FilterError {
 
 impl std::error::Error for FilterError {}
 
-/// `; did you mean A or B?`, or nothing where nothing is proposed.
+/// Returns `; did you mean A or B?`, or an empty text without names.
 pub(crate) fn proposal(names: &[&str]) -> String {
     match names {
         [] => String::new(),

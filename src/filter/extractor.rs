@@ -1,4 +1,4 @@
-//! Gathers the values of the fields that a filter names, from decoders and from what is known of frames and messages.
+//! Extraction of the field values that a filter uses, from decoders, frames and messages.
 
 mod listener;
 
@@ -12,7 +12,7 @@ use super::ptr_cache::PtrCache;
 use super::required_layers::RequiredLayers;
 use super::value::{FilterSlot, FilterValue, FilterValues};
 
-/// A set of slots, by its place among the sets of a [`FieldExtractor`]. The first is empty.
+/// Index of a set of slots in a [`FieldExtractor`]. The first set is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct SlotSet(u32);
 
@@ -20,22 +20,22 @@ impl SlotSet {
     const EMPTY: Self = Self(0);
 }
 
-/// How the values of a slot are gathered.
+/// Traits of a slot that control its extraction.
 #[derive(Clone, Copy, Debug, Default)]
 struct SlotTraits {
-    /// Its values are those of other fields, in part.
+    /// `true` if its values are parts of the values of other fields.
     is_part: bool,
-    /// It is a protocol without a header, which is there once however many fields it has.
+    /// `true` for a protocol without a header, which is present once however many fields it has.
     is_headless: bool,
-    /// Its values are looked at; else it is enough that the field is there.
+    /// `true` if its values are used; otherwise presence is enough.
     is_looked_at: bool,
-    /// Something is searched in the protocol, so that it ends with its payload.
+    /// `true` if the protocol is searched, so that it includes its payload.
     is_searched: bool,
-    /// Its values lie behind a field that is described.
+    /// `true` if its values follow the bytes of a described field.
     is_followed: bool,
 }
 
-/// Gathers values.
+/// An extractor of field values.
 #[derive(Clone, Debug)]
 pub(super) struct FieldExtractor {
     fields: Vec<FilterField>,
@@ -44,21 +44,21 @@ pub(super) struct FieldExtractor {
     traits: Vec<SlotTraits>,
     /// The slots of each field.
     remembered: PtrCache<SlotSet>,
-    /// Sets of slots. There are as many as fields that were heard of, at most.
+    /// Sets of slots, at most one for each field seen.
     sets: Vec<Box<[FilterSlot]>>,
-    /// Whether structures hold a named field, by the function that describes them.
+    /// `true` for structures with a used field, by the function that describes them.
     structures: PtrCache<bool>,
-    /// Of those that are searched, where they begin in what is listened to.
+    /// Start offsets of searched protocols.
     begun: Vec<(FilterSlot, usize)>,
     /// The slot of `frame.protocols`.
     names: Option<FilterSlot>,
     protocols: String,
-    /// The protocol of the message that is listened to; its structures may have fields of others.
+    /// The protocol of the current message; its structures may have fields of others.
     pub(super) program: Option<&'static str>,
-    /// Groups that have begun: their depth, how many of `open_slots` are of the groups around them, and where they begin.
+    /// Open groups: depth, number of `open_slots` of the enclosing groups, and start offset.
     open: Vec<(usize, usize, usize)>,
     open_slots: Vec<FilterSlot>,
-    /// Lent to a listener, which puts the slots of one field into it.
+    /// Buffer that a listener borrows for the slots of one field.
     own: Vec<FilterSlot>,
 }
 
@@ -99,14 +99,14 @@ impl FieldExtractor {
         }
     }
 
-    /// Forgets what was gathered.
+    /// Clears the values.
     pub(super) fn clear(&mut self) {
         self.values.clear();
         self.protocols.clear();
         self.program = None;
     }
 
-    /// Adds a fact where the filter names it; it is worked out only then.
+    /// Adds a generated field if the filter uses it; the value is computed only then.
     pub(super) fn fact<'v>(&mut self, fact: GeneratedField, value: impl FnOnce() -> Option<FilterValue<'v>>) {
         if let Some(slot) = self.slot_of(fact)
             && let Some(value) = value()
@@ -115,17 +115,17 @@ impl FieldExtractor {
         }
     }
 
-    /// Whether the names of protocols are asked for.
+    /// Returns `true` if the filter uses `frame.protocols`.
     pub(super) fn names_protocols(&self) -> bool {
         self.names.is_some()
     }
 
-    /// The slot of a fact that the filter names.
+    /// Returns the slot of a generated field that the filter uses.
     pub(super) fn slot_of(&self, fact: GeneratedField) -> Option<FilterSlot> {
         self.fields.iter().position(|field| field.origin == FieldOrigin::Fact(fact))
     }
 
-    /// Whether the procedure of a version of a program is named.
+    /// Returns `true` if the filter uses the procedure field of a program version.
     pub(super) fn has_procedures(&self) -> bool {
         self.fields.iter().any(|field| matches!(field.origin, FieldOrigin::Procedure(_)))
     }
@@ -141,7 +141,7 @@ impl FieldExtractor {
         }
     }
 
-    /// A protocol without a header is there, even if none of its fields is.
+    /// Marks a protocol without a header as present, even without any of its fields.
     pub(super) fn protocol(&mut self, name: &str) {
         let is_it = |field: &FilterField| {
             field.name == name && !field.is_search && matches!(field.origin, FieldOrigin::Protocol(_))
@@ -153,7 +153,7 @@ impl FieldExtractor {
         }
     }
 
-    /// Adds the names of the protocols that were heard of.
+    /// Adds the names of the protocols seen.
     pub(super) fn finish_protocols(&mut self) {
         if let Some(slot) = self.names
             && !self.protocols.is_empty()
@@ -164,7 +164,7 @@ impl FieldExtractor {
         }
     }
 
-    /// The slots that a field belongs to.
+    /// Returns the slots of a field.
     #[inline(always)]
     fn slots(&mut self, field: &'static Field) -> SlotSet {
         let address = std::ptr::from_ref(field).addr();
@@ -191,7 +191,7 @@ impl FieldExtractor {
                     _ => !field.name.contains('.') && field.kind == FieldKind::Group,
                 }
             }
-            // It lies behind the header that ends after the checksum.
+            // The payload follows the header, which ends after the checksum.
             FieldOrigin::Fact(GeneratedField::UdpPayload) => field.name == UDP_LENGTH,
             FieldOrigin::Fact(GeneratedField::Arp) => ETHER_TYPES.contains(&field.name),
             FieldOrigin::Fact(_) | FieldOrigin::Procedure(_) => false,
@@ -209,12 +209,12 @@ impl FieldExtractor {
         set
     }
 
-    /// How the values of a slot are gathered.
+    /// Returns the traits of a slot.
     fn traits(&self, slot: FilterSlot) -> SlotTraits {
         self.traits.get(slot).copied().unwrap_or_default()
     }
 
-    /// Whether a structure holds a named field.
+    /// Returns `true` if a structure has a used field.
     #[inline(always)]
     fn is_inside(&mut self, describe: fn(&mut Registry)) -> bool {
         let address = describe as usize;
@@ -234,7 +234,7 @@ impl FieldExtractor {
         is_inside
     }
 
-    /// Whether a protocol without a header may be what is listened to.
+    /// Returns `true` if the current message may be of a protocol without a header.
     fn is_here(&self, slot: FilterSlot) -> bool {
         let name = self.fields.get(slot).map(|field| field.name);
         self.program.is_none_or(|program| name == Some(program))
@@ -259,13 +259,13 @@ impl FieldExtractor {
     }
 }
 
-/// The field that says where a datagram of UDP ends.
+/// The field with the length of a UDP datagram.
 const UDP_LENGTH: &str = "udp.length";
 
-/// The fields that say what follows a header of the link layer.
+/// The fields with the type of the payload of a link-layer header.
 const ETHER_TYPES: [&str; 3] = ["eth.type", "vlan.etype", "sll.etype"];
 
-/// Whether a field says how long the header of a protocol is, which has options behind what is described.
+/// Returns `true` if a field is the header length of a used protocol, which has options after the described fields.
 fn is_header_length(protocol: &FilterField, field: &Field) -> bool {
     !protocol.is_search
         && protocol.has_value

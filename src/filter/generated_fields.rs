@@ -1,20 +1,20 @@
-//! Fields that no structure on the wire has: what is known of a frame and of a Transaction, and fields that stand for
-//! several others.
+//! Generated fields: properties of frames and Transactions that no structure on the wire has, and aliases of other
+//! fields.
 //!
-//! Where Wireshark has the field, it has Wireshark's name. All others begin with `nfsrdma.`.
+//! A field that Wireshark has too has Wireshark's name. All others begin with `nfsrdma.`.
 
 use super::types::FilterType;
 
-/// Where a fact is told.
+/// Sources of definitions.
 const CAPTURE: &str = "the capture file";
 const LINES: &str = "docs/transaction.schema.json";
 
-/// A fact's name, type, what it is, and where that is defined.
+/// Name, type, description and source of a generated field.
 pub type GeneratedFieldDescription = (&'static str, FilterType, &'static str, &'static str);
 
 macro_rules! facts {
     ($fields:ident; $($(#[doc = $group_doc:literal])+ $group:ident: $($fact:ident $name:literal $kind:ident, $about:literal, $source:expr;)*)*) => {
-        /// A fact.
+        /// A generated field.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum $fields {
             $($(#[doc = $about] $fact,)*)*
@@ -23,7 +23,7 @@ macro_rules! facts {
         impl $fields {
             $($(#[doc = $group_doc])+ pub const $group: &'static [Self] = &[$(Self::$fact),*];)*
 
-            /// How it is described.
+            /// Returns the description.
             pub const fn description(self) -> GeneratedFieldDescription {
                 match self {
                     $($(Self::$fact => ($name, FilterType::$kind, $about, $source),)*)*
@@ -34,7 +34,7 @@ macro_rules! facts {
 }
 
 facts! { GeneratedField;
-    /// What a frame is, whatever it carries.
+    /// Properties of every frame.
     FRAME:
     Frame "frame" Protocol, "The whole frame as it was captured", CAPTURE;
     Number "frame.number" Unsigned, "Number of the frame, from 1, over all input", CAPTURE;
@@ -47,7 +47,7 @@ facts! { GeneratedField;
     CapturedLength "frame.cap_len" Unsigned, "How many bytes of the frame were captured", CAPTURE;
     Protocols "frame.protocols" Text, "The protocols of the frame from outside to inside, with colons between them", CAPTURE;
 
-    /// What a datagram carries.
+    /// Payload of a datagram.
     PAYLOAD:
     TcpStream "tcp.stream" Unsigned, "Which stream of the capture a segment of TCP belongs to, from 0", CAPTURE;
     TcpSequence "tcp.seq" Unsigned, "Sequence number, from that of the SYN on; where that was not captured, from 1", "RFC 9293 section 3.4";
@@ -59,7 +59,7 @@ facts! { GeneratedField;
     MpaCrc "nfsrdma.mpa.crc" Text, "What the CRC of an FPDU is that the frame completes: good, bad, absent (not in use) or unknown (not captured whole)", "RFC 5044 section 4.4";
     Arp "arp" Protocol, "Address resolution, of which no field is read", "RFC 826";
 
-    /// What an RPC-over-RDMA header is, and what its lists of chunks hold.
+    /// The RPC-over-RDMA header and its chunk lists.
     CHUNK_LISTS:
     Dialect "rpcordma.dialect" Text, "Dialect of the RPC-over-RDMA header: prototype, rfc5666, rfc8166, v2", LINES;
     ReadsCount "rpcordma.reads_count" Unsigned, "How many segments the Read list has", "RFC 8166 section 4.3.1";
@@ -67,13 +67,13 @@ facts! { GeneratedField;
     ReplyCount "rpcordma.reply_count" Unsigned, "Whether there is a Reply chunk: 1 or 0", "RFC 8166 section 4.3.3";
     SegmentCount "rpcordma.segment_count" Unsigned, "How many segments a Write chunk or the Reply chunk has", "RFC 8166 section 3.4.6";
 
-    /// What a message is in its Transaction.
+    /// A message in its Transaction.
     MESSAGE:
     RpcTime "rpc.time" Duration, "Time from the Call to the Reply, on the Reply", "RFC 5531 section 9";
     CallFrameOfReply "rpc.repframe" Unsigned, "On a Reply the frame that completed its Call", "RFC 5531 section 9";
     ReplyFrameOfCall "rpc.reqframe" Unsigned, "On a Call the frame that completed its Reply, where that is known", "RFC 5531 section 9";
 
-    /// What a Transaction is.
+    /// A Transaction.
     TRANSACTION:
     Index "nfsrdma.index" Unsigned, "Number of the Transaction, in the order in which they close", LINES;
     Connection "nfsrdma.connection" Unsigned, "Number of the connection", LINES;
@@ -126,7 +126,7 @@ facts! { GeneratedField;
 }
 
 impl GeneratedField {
-    /// Facts that are words in capital letters, and in small ones: a filter may write them as it likes.
+    /// Fields whose values are words in upper case, and in lower case: a filter may use either.
     pub(super) const CAPITALS: &'static [Self] =
         &[Self::Program, Self::Procedure, Self::Operation, Self::Status, Self::RpcStatus];
     pub(super) const SMALL: &'static [Self] = &[
@@ -140,7 +140,7 @@ impl GeneratedField {
         Self::ReplyDelivered,
     ];
 
-    /// Facts of a Transaction for which its messages are read.
+    /// Fields of a Transaction that need its messages to be decoded.
     pub(super) const OUTCOME: &'static [Self] = &[
         Self::Program,
         Self::Version,
@@ -154,34 +154,33 @@ impl GeneratedField {
     ];
 }
 
-/// What a field has of the value of another.
+/// Part of the value of another field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AliasPart {
-    /// All of it.
+    /// The whole value.
     Whole,
-    /// How many bits the value is shifted to the right, and which bits are left.
+    /// Some of its bits: number of bits to shift to the right, and mask to apply then.
     Bits(u32, u64),
-    /// How many bytes it has.
+    /// Its length in bytes.
     Length,
-    /// Their CRC-32, as Ethernet has it.
+    /// Its CRC-32 as in Ethernet.
     Crc32,
-    /// The CRC-16 of HDLC (ITU-T X.25) over them and so many bytes before them.
+    /// CRC-16 of HDLC (ITU-T X.25) over it and this many bytes before it.
     Crc16From(usize),
 }
 
-/// A field whose values are those of others, as they are or a part of them: name, the others, what is done to a value,
-/// what it is, and where that is defined.
+/// A field whose values are those of other fields, or parts of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alias {
-    /// Its name.
+    /// Filter name.
     pub name: &'static str,
-    /// The fields that it stands for.
+    /// The other fields.
     pub of: &'static [&'static str],
-    /// What of their values it has.
+    /// Part of their values.
     pub part: AliasPart,
-    /// What it is.
+    /// Description.
     pub about: &'static str,
-    /// Where that is defined.
+    /// Source of the definition.
     pub source: &'static str,
 }
 
@@ -200,7 +199,7 @@ macro_rules! alias {
     (@part $part:ident $(($($number:tt)*))?) => { AliasPart::$part $(($($number)*))? };
 }
 
-/// The fields that stand for others.
+/// The aliases.
 pub const ALIASES: &[Alias] = &[
     alias!("eth.addr" = "eth.src" | "eth.dst", "Source or destination", "IEEE 802.3 section 3"),
     alias!("ip.addr" = "ip.src" | "ip.dst", "Source or destination", "RFC 791 section 3.1"),

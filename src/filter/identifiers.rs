@@ -1,4 +1,4 @@
-//! The words that facts have for values. A filter that wants another one equal would select nothing, and not say so.
+//! Possible values of generated fields: a comparison with any other word would silently select nothing.
 
 use nfsrdma_dissectors::field::FlagName;
 use nfsrdma_dissectors::flow::transaction::ConnectionTransport;
@@ -11,7 +11,7 @@ use super::catalog::Catalog;
 use super::generated_fields::GeneratedField;
 use super::procedures;
 
-/// The fields that hold how a procedure went, in the words of each protocol.
+/// The status fields of each protocol.
 const STATUSES: [&str; 6] =
     ["nfs.status", "mount.status", "nlm.stat", "nlm.test_stat.stat", "rquota.status", "stat.stat_res.res"];
 
@@ -23,8 +23,8 @@ fn listed(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// Every word that a fact may be, once; `None` where it may be any text. What has no name is its number, and stands in no
-/// list.
+/// Returns every value of a generated field, once; `None` if it can be any text. Values without names are numbers,
+/// which are not listed.
 pub(super) fn of(fact: GeneratedField, catalog: &Catalog) -> Option<Vec<String>> {
     let procedures = || procedures::all().iter().flat_map(|of| names(&of.names));
     let mut words: Vec<String> = match fact {
@@ -60,7 +60,7 @@ pub(super) fn of(fact: GeneratedField, catalog: &Catalog) -> Option<Vec<String>>
     Some(words)
 }
 
-/// Whether a word is the number of what has no name.
+/// Returns `true` if a word is the number of a value without a name.
 pub(super) fn is_number(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|letter| letter.is_ascii_digit())
 }

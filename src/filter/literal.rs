@@ -1,11 +1,11 @@
-//! Values as people write them in filters: numbers, addresses, bytes, times.
+//! Literals of filters: numbers, addresses, bytes, times.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Nanoseconds of a second.
+/// Nanoseconds per second.
 const SECOND: i128 = 1_000_000_000;
 
-/// A number: decimal, `0x`, `0b`, or octal with a 0 before it.
+/// Parses a number: decimal, `0x`, `0b`, or octal with a leading 0.
 pub(super) fn number(text: &str) -> Option<i128> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),
@@ -26,7 +26,7 @@ pub(super) fn number(text: &str) -> Option<i128> {
     Some(if negative { -magnitude } else { magnitude })
 }
 
-/// `True`, `False`, or a number.
+/// Parses `True`, `False`, or a number.
 pub(super) fn boolean(text: &str) -> Option<bool> {
     match text {
         "True" | "TRUE" | "true" => Some(true),
@@ -35,7 +35,7 @@ pub(super) fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// Bytes in hexadecimal, `aa:bb:cc`, `aa-bb-cc`, `a.b.c`, `aabbcc`; or a number of one byte, `0xff`.
+/// Parses hexadecimal bytes, `aa:bb:cc`, `aa-bb-cc`, `a.b.c`, `aabbcc`; or a number of one byte, `0xff`.
 pub(super) fn bytes(text: &str) -> Option<Vec<u8>> {
     if text.starts_with("0x") || text.starts_with("0X") {
         return number(text).and_then(|number| u8::try_from(number).ok()).map(|byte| vec![byte]);
@@ -59,13 +59,13 @@ pub(super) fn bytes(text: &str) -> Option<Vec<u8>> {
     text.as_bytes().chunks(2).map(|pair| hex(std::str::from_utf8(pair).ok()?)).collect()
 }
 
-/// An IPv4 address, and how many of its bits count.
+/// Parses an IPv4 address with its prefix length.
 pub(super) fn ipv4(text: &str) -> Option<(Ipv4Addr, u8)> {
     let (address, bits) = prefixed(text, 32)?;
     Some((address.parse().ok()?, bits))
 }
 
-/// An IPv6 address, and how many of its bits count.
+/// Parses an IPv6 address with its prefix length.
 pub(super) fn ipv6(text: &str) -> Option<(Ipv6Addr, u8)> {
     let (address, bits) = prefixed(text, 128)?;
     Some((address.parse().ok()?, bits))
@@ -82,7 +82,7 @@ fn prefixed(text: &str, most: u8) -> Option<(&str, u8)> {
 const UNITS: [(&str, i128); 6] =
     [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", SECOND), ("m", 60 * SECOND), ("h", 3_600 * SECOND)];
 
-/// A length of time, as nanoseconds: a number of seconds, or of the unit behind it: `0.001`, `1ms`, `1.5h`.
+/// Parses a duration to nanoseconds: a number of seconds, or with a unit: `0.001`, `1ms`, `1.5h`.
 pub(super) fn duration(text: &str) -> Option<i128> {
     let unit = text.find(char::is_alphabetic).unwrap_or(text.len());
     let (number, unit) = text.split_at(unit);
@@ -92,7 +92,7 @@ pub(super) fn duration(text: &str) -> Option<i128> {
     }
 }
 
-/// A number with a fraction, of units of so many nanoseconds.
+/// Parses a decimal fraction, in units of this many nanoseconds.
 fn multiple(text: &str, unit: i128) -> Option<i128> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),
@@ -107,13 +107,13 @@ fn multiple(text: &str, unit: i128) -> Option<i128> {
     Some(if negative { -nanoseconds } else { nanoseconds })
 }
 
-/// Digits alone; the sign that `parse` takes is none of a number within a time.
+/// Parses digits only, without the sign that `parse` accepts.
 fn plain(digits: &str) -> Option<u64> {
     let is_plain = digits.bytes().all(|digit| digit.is_ascii_digit());
     if is_plain { digits.parse().ok() } else { None }
 }
 
-/// The digits behind the point of a number, as billionths; what is below one is left out.
+/// Parses the digits after the decimal point as billionths, truncated.
 fn fraction(digits: &str) -> Option<i128> {
     if !digits.bytes().all(|digit| digit.is_ascii_digit()) {
         return None;
@@ -125,9 +125,8 @@ fn fraction(digits: &str) -> Option<i128> {
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// A point in time, as nanoseconds since 1970: `2025-01-01 12:00:00.5`, with `T`, and with `Z`, `UTC` or `+01:00` behind
-/// it; `Sep 26, 2004 23:18:04`; or the number of seconds since 1970. Without a zone it is UTC, as every time that this
-/// program shows.
+/// Parses a point in time to nanoseconds since 1970: `2025-01-01 12:00:00.5`, with `T`, and followed by `Z`, `UTC` or
+/// `+01:00`; `Sep 26, 2004 23:18:04`; or the number of seconds since 1970. Without a zone it is UTC, as in all output.
 pub(super) fn time(text: &str) -> Option<i128> {
     let text = text.trim();
     if let Some(seconds) = multiple(text, SECOND) {
@@ -173,7 +172,7 @@ pub(super) fn time(text: &str) -> Option<i128> {
     Some(seconds * SECOND + self::fraction(fraction)?)
 }
 
-/// Takes the zone off a time of day; its seconds east of UTC.
+/// Splits the zone from a time of day, in seconds east of UTC.
 fn zone(clock: &str) -> Option<(&str, i64)> {
     for utc in ["UTC", "Z"] {
         if let Some(clock) = clock.strip_suffix(utc) {
@@ -193,7 +192,7 @@ fn zone(clock: &str) -> Option<(&str, i64)> {
     Some((clock.trim_end(), if sign == "-" { -seconds } else { seconds }))
 }
 
-/// Days from 1970-01-01 to a date of the Gregorian calendar; `None` for a date that it has not.
+/// Returns the days from 1970-01-01 to a Gregorian date; `None` if the date does not exist.
 fn days_since_1970((year, month, day): (u64, u64, u64)) -> Option<i64> {
     let is_leap = year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
     let length = match month {
@@ -206,7 +205,7 @@ fn days_since_1970((year, month, day): (u64, u64, u64)) -> Option<i64> {
     if day < 1 || day > length || !(1..=9_999).contains(&year) {
         return None;
     }
-    // Years are counted from March, so that the day of a leap year is the last.
+    // Years start in March, so that the leap day is the last.
     let (year, month) =
         if month <= 2 { (year as i64 - 1, month as i64 + 9) } else { (year as i64, month as i64 - 3) };
     let day_of_year = (153 * month + 2) / 5 + day as i64 - 1;
@@ -214,7 +213,7 @@ fn days_since_1970((year, month, day): (u64, u64, u64)) -> Option<i64> {
     Some(year * 365 + leap_days + day_of_year - 719_468)
 }
 
-/// Bytes as a filter has them in quotes; [`Filter::parse`](super::Filter::parse) reads them back.
+/// Quotes bytes for a filter; [`Filter::parse`](super::Filter::parse) reads them back.
 pub fn quoted(text: &[u8]) -> String {
     let mut quoted = String::from("\"");
     for byte in text {

@@ -1,12 +1,11 @@
 //! Display filters in Wireshark's language, over the fields that the protocols describe.
 //!
-//! A filter is read in three steps: [`token`] takes the text apart, [`syntax`] finds what belongs together, and
-//! [`compile`] makes of it a [`program`] over the fields that it names. The [`catalog`] knows the fields, of which
-//! [`generated_fields`] are those that no structure has, and [`identifiers`] what they may be; [`bits`] and [`procedures`] follow from what
-//! masks and tables describe.
+//! A filter is compiled in three steps: [`token`] splits the text, [`syntax`] parses it, and [`compile`] generates a
+//! [`program`] over its fields. The [`catalog`] has all fields, of which [`generated_fields`] are in no structure, and
+//! [`identifiers`] their possible values; [`bits`] and [`procedures`] are derived from masks and tables.
 //!
-//! To run, [`required_layers`] says what must be done for these fields, [`extractor`] listens to the decoders for them alone,
-//! [`transaction_fields`] adds what is known beyond the bytes, and [`runner`] tells which frames or Transactions pass.
+//! At run time, [`required_layers`] selects the layers to decode, [`extractor`] observes the decoders for the used
+//! fields, [`transaction_fields`] adds values beyond the bytes, and [`runner`] selects frames or Transactions.
 
 pub mod catalog;
 pub mod generated_fields;
@@ -39,7 +38,7 @@ use catalog::Catalog;
 use compile::{FilterCompiler, FilterField};
 use program::FilterNode;
 
-/// A display filter that is ready to run.
+/// A compiled display filter.
 #[derive(Clone, Debug)]
 pub struct Filter {
     program: FilterNode,
@@ -47,10 +46,10 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Reads a filter.
+    /// Parses a filter.
     ///
     /// # Errors
-    /// What is wrong with it, and at which character.
+    /// Returns an error with its column.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
         let test = syntax::parse(text)?;
         let mut compiler = FilterCompiler::new(text, Catalog::shared());

@@ -1,5 +1,5 @@
-//! Which procedure of which version of a program, as a field for each: `nfs.procedure_v3 == READ`. The names are those of
-//! the tables of procedures.
+//! Procedure fields, one for each version of a program: `nfs.procedure_v3 == READ`. The names are those of the
+//! procedure tables.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use nfsrdma_dissectors::field::FlagName;
 use nfsrdma_dissectors::nfs::{self, Procedure};
 use nfsrdma_dissectors::rpc::Program;
 
-/// The protocol whose fields the messages of a program have.
+/// Returns the protocol of the fields in messages of a program.
 pub(super) fn protocol(program: Program) -> &'static str {
     match program {
         Program::MOUNT => "mount",
@@ -21,19 +21,19 @@ pub(super) fn protocol(program: Program) -> &'static str {
     }
 }
 
-/// A field that holds the procedure of one version of a program.
+/// A field with the procedure of one version of a program.
 #[derive(Debug, PartialEq)]
 pub struct ProcedureOf {
-    /// Its name in filters.
+    /// Filter name.
     pub name: String,
     /// The protocol.
     pub protocol: &'static str,
-    /// The program; that of callbacks stands for all programs with a transient number.
+    /// The program; that of callbacks matches all programs with a transient number.
     program: Program,
     version: u32,
-    /// What the procedures are called.
+    /// Names of the procedures.
     pub names: Vec<FlagName>,
-    /// What it is.
+    /// Description.
     pub about: String,
 }
 
@@ -57,7 +57,7 @@ impl ProcedureOf {
         Self { name, protocol, program, version, names, about }
     }
 
-    /// Whether it is about Calls of this program and version.
+    /// Returns `true` for Calls of this program and version.
     pub(super) fn is_of(&self, program: Option<u64>, version: Option<u64>) -> bool {
         let Some(program) = program.and_then(|program| u32::try_from(program).ok()).map(Program) else {
             return false;
@@ -69,7 +69,7 @@ impl ProcedureOf {
     }
 }
 
-/// Every version of every program that has procedures.
+/// Returns every version of every program that has procedures.
 pub(super) fn all() -> &'static [ProcedureOf] {
     static ALL: LazyLock<Vec<ProcedureOf>> = LazyLock::new(|| {
         let tables = Procedure::PROGRAMS.iter().copied();

@@ -1,4 +1,4 @@
-//! A filter that is ready to run: tests over the fields that it names, which stand in [`FilterValues`].
+//! The program of a compiled filter: tests over the values of its fields, stored in [`FilterValues`].
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -11,25 +11,25 @@ use regex::bytes::Regex;
 use super::syntax::{Arithmetic, PieceEnd, SlicePiece};
 use super::value::{Constant, FilterSlot, FilterValue, FilterValues};
 
-/// Something that holds or does not.
+/// A test of a program.
 #[derive(Clone, Debug)]
 pub(super) enum FilterNode {
     Or(Vec<FilterNode>),
     Xor(Vec<FilterNode>),
     And(Vec<FilterNode>),
     Not(Box<FilterNode>),
-    /// A field is there.
+    /// The field is present.
     Exists(FilterSlot),
     /// One of the values is not 0.
     True(Expression),
-    /// Any two values, or every two, stand to each other so.
+    /// Any two values, or every two, have this relation.
     Compare {
         left: Expression,
         is: ComparisonOperator,
         right: Expression,
         every: bool,
     },
-    /// Any value, or every one, is or has in it what the regular expression describes.
+    /// Any value, or every one, matches the regular expression.
     Matches {
         of: Expression,
         regex: Regex,
@@ -43,7 +43,7 @@ pub(super) enum FilterNode {
     },
 }
 
-/// How two values stand to each other.
+/// Relation between two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ComparisonOperator {
     Equal,
@@ -55,7 +55,7 @@ pub(super) enum ComparisonOperator {
     Contains,
 }
 
-/// Something that has values.
+/// An expression with values.
 #[derive(Clone, Debug)]
 pub(super) enum Expression {
     Field(FilterSlot),
@@ -100,7 +100,7 @@ impl ComparisonOperator {
 }
 
 impl FilterNode {
-    /// Whether it holds for these values.
+    /// Returns `true` if the test is true for these values.
     pub(super) fn holds(&self, values: &FilterValues) -> bool {
         match self {
             Self::Or(nodes) => nodes.iter().any(|node| node.holds(values)),
@@ -151,7 +151,7 @@ fn is_within(
     })
 }
 
-/// What comes of many comparisons: one must hold, or there must be some and all must hold.
+/// Result of several comparisons: one must be true, or there must be some and all must be true.
 struct QuantifiedResult {
     every: bool,
     result: bool,
@@ -160,23 +160,23 @@ struct QuantifiedResult {
 impl QuantifiedResult {
     fn of(every: bool, ask: impl FnOnce(&mut Self) -> ControlFlow<()>) -> bool {
         let mut verdict = Self { every, result: false };
-        // Whether it ended early or not, the result is what the last comparison was.
+        // The result of the last comparison decides, whether it ended early or not.
         let _ = ask(&mut verdict);
         verdict.result
     }
 
-    /// Takes the result of one comparison; breaks when it decides.
+    /// Takes the result of one comparison; breaks if it decides.
     fn take(&mut self, holds: bool) -> ControlFlow<()> {
         self.result = holds;
         if holds == self.every { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }
 
-/// Gets the values of an expression one after the other.
+/// Callback for the values of an expression.
 type FilterValueSink<'f> = &'f mut dyn FnMut(FilterValue<'_>) -> ControlFlow<()>;
 
 impl Expression {
-    /// Tells every value, until `take` has enough.
+    /// Calls `take` with every value until it breaks.
     pub(super) fn each(&self, values: &FilterValues, take: FilterValueSink<'_>) -> ControlFlow<()> {
         match self {
             Self::Field(slot) => values.of(*slot).try_for_each(take),
@@ -211,7 +211,7 @@ impl Expression {
     }
 }
 
-/// The part of some bytes that the pieces of a slice choose; `None` where there are too few.
+/// Returns the parts of some bytes that a slice selects; `None` if there are too few.
 fn slice<'b>(bytes: &'b [u8], pieces: &[SlicePiece]) -> Option<Cow<'b, [u8]>> {
     let one = |piece: &SlicePiece| {
         let from_end = |offset: i64| match usize::try_from(offset) {
@@ -274,12 +274,12 @@ fn arithmetic(
         (Time(a), Time(b)) if what == Arithmetic::Subtract => result(a, b).map(Duration),
         _ => None,
     };
-    // A division by zero, or a number beyond all bounds, has no value.
+    // A division by zero, or an overflow, has no value.
     value.map_or(ControlFlow::Continue(()), take)
 }
 
 impl Function {
-    /// The functions by their names.
+    /// The functions by name.
     pub(super) const NAMES: [(&'static str, Self); 8] = [
         ("len", Self::Len),
         ("count", Self::Count),
@@ -306,7 +306,7 @@ impl Function {
                 Expression::Field(slot) => values.count(*slot),
                 _ => 0,
             };
-            // What is not there is not counted either.
+            // An absent field has no count.
             return if count == 0 {
                 ControlFlow::Continue(())
             } else {
@@ -330,7 +330,7 @@ impl Function {
         })
     }
 
-    /// The largest or the smallest of all values of all arguments.
+    /// Calls `take` with the largest or the smallest of all values of all arguments.
     fn extreme(
         self,
         arguments: &[Expression],
@@ -366,9 +366,9 @@ fn constant(value: &FilterValue<'_>) -> Option<Constant> {
     })
 }
 
-/// A value as text, for `string()`.
+/// Writes a value as text, for `string()`.
 fn write(value: &FilterValue<'_>, text: &mut String) {
-    // Writing to a String never fails.
+    // Writing to a string cannot fail.
     let _ = match *value {
         FilterValue::Number(number) => write!(text, "{number}"),
         FilterValue::Bool(value) => write!(text, "{}", if value { "True" } else { "False" }),

@@ -1,12 +1,12 @@
-//! What was found out once of a description, by where it stands: descriptions are constants of the program, so their
-//! addresses name them, and names are compared once for each.
+//! A cache by the address of a description: descriptions are constants of the program, so that each is looked up by
+//! name only once.
 
 use rustc_hash::FxHashMap;
 
-/// Places where an answer is found at once. What finds its place taken is looked for in a map.
+/// Number of direct-mapped entries. Colliding entries are in a map.
 const PLACES: usize = 1024;
 
-/// Answers by address. There are as many as the program has descriptions.
+/// Values by address, at most one for each description of the program.
 #[derive(Clone, Debug)]
 pub(super) struct PtrCache<T> {
     places: Box<[(usize, T); PLACES]>,
@@ -20,7 +20,7 @@ impl<T: Copy + Default> Default for PtrCache<T> {
 }
 
 impl<T: Copy> PtrCache<T> {
-    /// The answer, if it was found out before.
+    /// Returns the value, if it is cached.
     #[inline(always)]
     pub(super) fn get(&self, address: usize) -> Option<T> {
         let (known, answer) = self.place(address);
@@ -29,7 +29,7 @@ impl<T: Copy> PtrCache<T> {
 
     #[inline(always)]
     fn place(&self, address: usize) -> (usize, T) {
-        // Descriptions are at least as large as the words that their addresses are multiples of.
+        // Descriptions are at least as large as their alignment.
         self.places[(address >> 4) % PLACES]
     }
 
@@ -38,7 +38,7 @@ impl<T: Copy> PtrCache<T> {
         self.others.get(&address).copied()
     }
 
-    /// Remembers an answer.
+    /// Adds a value.
     pub(super) fn put(&mut self, address: usize, answer: T) {
         let place = &mut self.places[(address >> 4) % PLACES];
         if place.0 == 0 {

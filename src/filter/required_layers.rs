@@ -1,44 +1,44 @@
-//! What must be done to see the fields that a filter names.
+//! Layers to decode for the fields that a filter uses.
 
 use nfsrdma_dissectors::field::registry::DecodeLayer;
 
 use super::catalog::{Catalog, FieldOrigin};
 use super::generated_fields::GeneratedField;
 
-/// What must be done to see the fields that a filter names.
+/// Layers to decode for the fields that a filter uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RequiredLayers {
-    /// Facts of the frame.
+    /// Generated fields of the frame.
     pub(super) frame: bool,
-    /// The headers of the frame are told.
+    /// Headers of the frame.
     pub(super) headers: bool,
-    /// Management datagrams are told.
+    /// Management datagrams.
     pub(super) management: bool,
-    /// The headers of iWARP are told, which stand in a stream of TCP.
+    /// iWARP headers in a TCP stream.
     pub(super) iwarp: bool,
-    /// The RPC-over-RDMA header is told.
+    /// RPC-over-RDMA header.
     pub(super) rpcrdma: bool,
-    /// The RPC header is told.
+    /// RPC header.
     pub(super) rpc: bool,
-    /// The arguments or results are told.
+    /// Arguments or results.
     pub(super) procedure: bool,
-    /// A protocol that has no header is asked for.
+    /// A protocol without a header.
     pub(super) bare_protocols: bool,
-    /// Facts of a message.
+    /// Generated fields of a message.
     pub(super) message: bool,
-    /// Facts of a Transaction.
+    /// Generated fields of a Transaction.
     pub(super) transaction: bool,
-    /// Those of them for which its messages are read.
+    /// Those generated fields of a Transaction that need its messages to be decoded.
     pub(super) outcome: bool,
 }
 
 impl RequiredLayers {
-    /// Whether a frame has something to give by itself.
+    /// Returns `true` if frames have values of their own.
     pub(super) fn of_frame(self) -> bool {
         self.frame || self.headers || self.management
     }
 
-    /// Whether a message has.
+    /// Returns `true` if messages have values of their own.
     pub(super) fn of_message(self) -> bool {
         self.rpcrdma || self.rpc || self.procedure || self.message
     }
@@ -49,7 +49,7 @@ impl RequiredLayers {
         }
     }
 
-    /// Adds what must be done for a field of this origin.
+    /// Adds the layers for a field of this origin.
     pub(super) fn add(&mut self, origin: &FieldOrigin) {
         match origin {
             FieldOrigin::Structure(layers) | FieldOrigin::Protocol(layers) => {

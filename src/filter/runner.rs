@@ -1,8 +1,8 @@
-//! Which frames, or which Transactions, a filter selects.
+//! Runs a filter over frames or Transactions.
 //!
-//! In the view of frames each frame is judged by itself, as in Wireshark: its headers, and the messages that it completes.
-//! Elsewhere a Transaction is judged as a whole, by all its frames, both its messages, and what is known of it; what its
-//! frames gave is kept until it is done.
+//! In the view of frames each frame is tested separately, as in Wireshark: its headers, and the messages that it
+//! completes. Otherwise a Transaction is tested as a whole: all its frames, both its messages and its generated fields.
+//! The values of its frames are kept until it is complete.
 
 use std::collections::VecDeque;
 
@@ -26,29 +26,29 @@ use super::{Filter, FilterColumn, ShownValue, transaction_fields};
 use crate::analysis::names::{FileNames, Filehandles, OperationPaths};
 use crate::memory::Memory;
 
-/// Frames with parts of messages that are remembered until the message is whole.
+/// Maximum number of frames kept for incomplete messages.
 const PARTS: usize = 4_096;
-/// Transactions that are done whose memory is used again, where it is not more bytes than this.
+/// Maximum number of value stores kept for reuse, and maximum size of each in bytes.
 const SPARE: usize = 1_024;
 const SMALL: usize = 4_096;
-/// When there are more Transactions than this, those that are gone are looked for.
+/// Number of open Transactions above which stale entries are removed.
 const OPEN: usize = 1 << 16;
 
-/// What the frames of a Transaction gave.
+/// Values of the frames of a Transaction.
 #[derive(Debug)]
 struct TransactionFrames {
     tally: FrameTally,
     values: FilterValues,
 }
 
-/// Frames that were selected together.
+/// Counts of frames selected together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FrameTally {
-    /// How many.
+    /// Number of frames.
     pub frames: u64,
-    /// Their bytes on the wire.
+    /// Bytes on the wire.
     pub bytes: u64,
-    /// The earliest and the latest time of one.
+    /// Earliest and latest time.
     pub times: Option<(Timestamp, Timestamp)>,
 }
 
@@ -75,31 +75,31 @@ pub struct FilterRunner {
     program: FilterNode,
     to: FieldExtractor,
     open: FxHashMap<TransactionKey, TransactionFrames>,
-    /// Memory for the values of other Transactions.
+    /// Value stores for reuse.
     spare: Vec<FilterValues>,
     parts: VecDeque<PartFrame>,
-    /// Transactions of which a frame was selected.
+    /// Transactions with a selected frame.
     chosen: FxHashSet<TransactionKey>,
     last_chosen: Option<TransactionKey>,
     kept: usize,
-    /// Bytes of values that are kept at most for Transactions that are not done yet.
+    /// Maximum bytes of values of incomplete Transactions.
     most_kept: usize,
     not_kept: u64,
     first: Option<Timestamp>,
     before: Option<Timestamp>,
-    /// When the frame was captured that was selected last.
+    /// Time of the frame selected last.
     selected: Option<Timestamp>,
-    /// The names of files, where a path is named.
+    /// File names, if the filter uses a path.
     names: Option<FileNames>,
 }
 
 impl FilterRunner {
-    /// A filter that has seen nothing; it tells files by path.
+    /// Creates a runner that shows files by path.
     pub fn new(filter: Filter, memory: &Memory) -> Self {
         Self::telling(filter, Filehandles::Names, memory)
     }
 
-    /// The same, which tells files so; by path where nothing shall be told of them, because the filter asks for it.
+    /// Creates a runner that shows files in this way, or by path if they are off, because the filter uses them.
     pub fn telling(filter: Filter, files: Filehandles, memory: &Memory) -> Self {
         let files = if files == Filehandles::Off { Filehandles::Names } else { files };
         let to = FieldExtractor::new(filter.fields);
@@ -123,12 +123,12 @@ impl FilterRunner {
         }
     }
 
-    /// How many frames gave values that were not kept, because there was no room.
+    /// Returns the number of frames whose values were dropped at the memory limit.
     pub fn not_kept(&self) -> u64 {
         self.not_kept
     }
 
-    /// Gives the flow the next frame, and tells whether the filter holds for it.
+    /// Passes the next frame to the flow; the last value is `true` if the filter selects it.
     pub fn frame<'a>(&mut self, frame: &Frame<'a>, flow: &mut Flow) -> (Datagram<'a>, FrameKind, bool) {
         let (datagram, meaning) = self.headers(frame, flow);
         if let Some(names) = &mut self.names {
@@ -145,7 +145,7 @@ impl FilterRunner {
         if is_selected {
             self.selected = Some(frame.time);
             for key in flow.meanings().iter().filter_map(|meaning| key_of(*meaning)) {
-                // The packets of a Transaction come one after the other.
+                // The packets of a Transaction are often consecutive.
                 if self.last_chosen != Some(key) {
                     self.last_chosen = Some(key);
                     self.chosen.insert(key);
@@ -159,18 +159,18 @@ impl FilterRunner {
         (datagram, meaning, is_selected)
     }
 
-    /// The values of a field in what was judged last.
+    /// Returns the values of a column for the last test.
     pub fn shown(&self, column: &FilterColumn) -> impl Iterator<Item = ShownValue<'_>> {
         self.to.values.of(column.slot).map(ShownValue).filter(|value| value.fits(column.kind))
     }
 
-    /// Whether a frame of a Transaction that is done was selected.
+    /// Returns `true` if a frame of a completed Transaction was selected, and forgets it.
     pub fn is_chosen(&mut self, key: TransactionKey) -> bool {
         self.last_chosen = None;
         self.chosen.remove(&key)
     }
 
-    /// Gives the flow the next frame, and keeps what the frame gives to its Transaction.
+    /// Passes the next frame to the flow, and keeps the values of the frame for its Transaction.
     pub fn note(&mut self, frame: &Frame<'_>, flow: &mut Flow) {
         let (datagram, _) = self.headers(frame, flow);
         let names_protocols = self.to.names_protocols();
@@ -224,7 +224,7 @@ impl FilterRunner {
         }
     }
 
-    /// The frames of a Transaction that is done, if the filter holds for it.
+    /// Returns the frames of a completed Transaction if the filter selects it.
     pub fn transaction(
         &mut self,
         key: TransactionKey,
@@ -234,12 +234,12 @@ impl FilterRunner {
         self.done(Some(key), transaction, reading, None)
     }
 
-    /// Whether the filter holds for a Transaction that no frames are known of, as one of a trace.
+    /// Returns `true` if the filter selects a Transaction without frames, such as one of a trace.
     pub fn alone(&mut self, transaction: &Transaction, reading: &TransactionMessages<'_>) -> bool {
         self.done(None, transaction, reading, None).is_some()
     }
 
-    /// The same for who knows what the Transaction is about: names are not learnt twice.
+    /// Does the same for a Transaction with known paths, so that names are not inferred twice.
     pub fn named_transaction(
         &mut self,
         key: TransactionKey,
@@ -250,8 +250,8 @@ impl FilterRunner {
         self.done(Some(key), transaction, reading, Some(about))
     }
 
-    /// Whether the filter holds for a Transaction that is not done, as far as it was seen. What its frames gave is kept for
-    /// the time when it is done.
+    /// Returns `true` if the filter selects an incomplete Transaction as seen so far. The values of its frames are
+    /// kept.
     pub fn pending(
         &mut self,
         key: TransactionKey,
@@ -286,7 +286,7 @@ impl FilterRunner {
         self.judge(transaction, reading, about).then_some(kept)
     }
 
-    /// Whether the filter holds for a Transaction whose frames have given their values already.
+    /// Returns `true` if the filter selects a Transaction that already has the values of its frames.
     fn judge(
         &mut self,
         transaction: &Transaction,
@@ -331,7 +331,7 @@ impl FilterRunner {
         });
     }
 
-    /// Gives the flow a frame, and gathers what the frame itself has.
+    /// Passes a frame to the flow, and extracts the values of the frame itself.
     fn headers<'a>(&mut self, frame: &Frame<'a>, flow: &mut Flow) -> (Datagram<'a>, FrameKind) {
         self.to.clear();
         let wants = self.to.wants;
@@ -419,7 +419,7 @@ impl FilterRunner {
         }
     }
 
-    /// Gathers what a frame completes, and what is known of the Transaction that it belongs to.
+    /// Extracts the message that a frame completes, and the fields of its Transaction.
     fn meaning(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>, meaning: FrameKind, flow: &Flow) {
         let Some(transaction) = key_of(meaning).and_then(|key| flow.transaction(key)) else { return };
         let wants = self.to.wants;
@@ -432,7 +432,7 @@ impl FilterRunner {
         }
         transaction.read(|reading| {
             match completed.filter(|_| wants.of_message()) {
-                // The Send of a Long Call told its RPC-over-RDMA header.
+                // The Send of a Long Call had its RPC-over-RDMA header.
                 Some(which) if matches!(meaning, FrameKind::Data { .. }) => {
                     transaction_fields::rpc_message(&mut self.to, transaction, reading, which);
                 }
@@ -450,7 +450,7 @@ impl FilterRunner {
         });
     }
 
-    /// Notes the protocols of what a frame completes, and nothing else of it.
+    /// Adds the protocol names of the message that a frame completes.
     fn name_protocols(
         &mut self,
         frame: &Frame<'_>,
@@ -462,14 +462,14 @@ impl FilterRunner {
         let Some(which) = completed(frame, datagram, meaning, transaction) else { return };
         transaction.read(|reading| {
             if let Some(mut listener) = self.to.listen_for(&["frame.protocols"]) {
-                // Protocols that were told before an error stand.
+                // Protocols before an error are valid.
                 let _ = reading.observe(which, &mut listener);
             }
         });
     }
 }
 
-/// The Transaction that a frame belongs to.
+/// Returns the Transaction of a frame.
 fn key_of(meaning: FrameKind) -> Option<TransactionKey> {
     match meaning {
         FrameKind::Message { key, .. }
@@ -481,7 +481,7 @@ fn key_of(meaning: FrameKind) -> Option<TransactionKey> {
     }
 }
 
-/// Which message a frame completes, for the first time or again.
+/// Returns the message that a frame completes, possibly as a retransmission.
 fn completed(
     frame: &Frame<'_>,
     datagram: &Datagram<'_>,
@@ -491,7 +491,7 @@ fn completed(
     let which = match meaning {
         FrameKind::Message { which, .. } => which,
         FrameKind::MessageAgain { which, .. } => match &datagram.carried {
-            // Of a message of several packets the last completes it.
+            // The last packet of a message completes it.
             DatagramPayload::Infiniband(packet)
                 if !matches!(packet.form.place, PacketPosition::Only | PacketPosition::Last) =>
             {
@@ -508,7 +508,7 @@ fn completed(
     record.frames.contains(&frame.number).then_some(which)
 }
 
-/// Whether a frame brought the last bytes of a Call that travels in a Position-Zero Read chunk (RFC 8166 section 3.5.3).
+/// Returns `true` if a frame has the last bytes of a Call in a Position-Zero Read chunk (RFC 8166 section 3.5.3).
 fn completes_long_call(frame: &Frame<'_>, transaction: &Transaction) -> bool {
     let is_long = transaction.call.as_ref().is_some_and(MessageRecord::is_nomsg);
     let Some(chunk) = transaction.read_chunks.first().filter(|_| is_long) else { return false };

@@ -1,11 +1,11 @@
-//! The form of a filter: which tests it makes of which operands, and how they belong together.
+//! The parser of filters: tests, operands and their precedence.
 //!
 //! From the loosest to the tightest: `or`, `xor`, `and`, `not`, relations, `&`, `+ -`, `* / %`, a sign, a slice.
 
 use super::error::FilterError;
 use super::token::{Sign, Token, TokenKind, tokens};
 
-/// How deep tests and operands may stand in each other.
+/// Maximum nesting depth of tests and operands.
 const DEPTH: usize = 64;
 
 /// Bytes `at..end` of the filter.
@@ -15,15 +15,15 @@ pub(super) struct FilterSpan {
     pub(super) end: usize,
 }
 
-/// Something that holds or does not.
+/// A test.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Test<'t> {
     Or(Vec<Test<'t>>),
-    /// An odd number of them holds.
+    /// An odd number of them is true.
     Xor(Vec<Test<'t>>),
     And(Vec<Test<'t>>),
     Not(Box<Test<'t>>),
-    /// A field is there, or a result is not 0.
+    /// A field is present, or a result is not 0.
     Operand(Operand<'t>),
     /// `a == b`
     Relation(Quantifier, Operand<'t>, Relation, FilterSpan, Operand<'t>),
@@ -31,16 +31,16 @@ pub(super) enum Test<'t> {
     Within(Quantifier, Operand<'t>, Vec<(Operand<'t>, Option<Operand<'t>>)>),
 }
 
-/// Which of the values of a field must pass.
+/// Quantifier of the values of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Quantifier {
-    /// What the relation says by itself.
+    /// The default of the relation.
     Usual,
     Any,
     All,
 }
 
-/// What stands between two operands.
+/// A relation between two operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Relation {
     Equal,
@@ -56,7 +56,7 @@ pub(super) enum Relation {
 }
 
 impl Relation {
-    /// As it is written, in words.
+    /// Returns the operator as written.
     pub(super) fn text(self) -> &'static str {
         match self {
             Self::Equal => "==",
@@ -89,14 +89,14 @@ impl Relation {
     }
 }
 
-/// Something that has values.
+/// An expression with values.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Operand<'t> {
     pub(super) form: OperandForm<'t>,
     pub(super) span: FilterSpan,
 }
 
-/// What an operand is.
+/// Form of an operand.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum OperandForm<'t> {
     /// A field, or a value without quotes.
@@ -109,7 +109,7 @@ pub(super) enum OperandForm<'t> {
     Arithmetic(Box<Operand<'t>>, Arithmetic, Box<Operand<'t>>),
 }
 
-/// What is done with two numbers.
+/// An arithmetic operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arithmetic {
     And,
@@ -120,25 +120,25 @@ pub(super) enum Arithmetic {
     Remainder,
 }
 
-/// A part of a slice; offsets below 0 count from the end.
+/// A part of a slice; negative offsets count from the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SlicePiece {
     pub(super) start: i64,
     pub(super) end: PieceEnd,
 }
 
-/// Where a part of a slice ends.
+/// End of a part of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PieceEnd {
-    /// After so many bytes.
+    /// After this number of bytes.
     Length(u64),
-    /// With the byte at this offset.
+    /// Including the byte at this offset.
     Offset(i64),
-    /// With the last byte.
+    /// Including the last byte.
     Last,
 }
 
-/// Reads a filter.
+/// Parses a filter.
 pub(super) fn parse(text: &str) -> FilterParseResult<Test<'_>, FilterError> {
     let mut parser = Parser { text, tokens: tokens(text)?, next: 0, depth: 0 };
     if parser.tokens.is_empty() {
@@ -171,7 +171,7 @@ impl<'t> Parser<'t> {
         token
     }
 
-    /// Where the next token begins, or the filter ends.
+    /// Returns the offset of the next token, or of the end.
     fn at(&self) -> usize {
         self.peek().map_or(self.text.len(), |token| token.at)
     }
@@ -220,7 +220,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Goes one step deeper, if that is not too deep.
+    /// Parses one level deeper, within the maximum depth.
     fn deeper<T>(&mut self, what: impl FnOnce(&mut Self) -> FilterParseResult<T>) -> FilterParseResult<T> {
         if self.depth >= DEPTH {
             return Err(
@@ -245,7 +245,7 @@ impl<'t> Parser<'t> {
         self.row(Sign::And, "and", Self::negated, Test::And)
     }
 
-    /// Tests with one operator between them.
+    /// Parses tests separated by one operator.
     fn row(
         &mut self,
         sign: Sign,
@@ -307,7 +307,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// `any` and `all` are quantifiers where an operand follows.
+    /// Parses `any` and `all` as quantifiers if an operand follows.
     fn quantifier(&mut self) -> Quantifier {
         let quantifier = match self.peek().map(|token| &token.what) {
             Some(TokenKind::Word("any")) => Quantifier::Any,
@@ -331,7 +331,7 @@ impl<'t> Parser<'t> {
         quantifier
     }
 
-    /// `in`, or `not in`; whether it is the second.
+    /// Takes `in` or `not in`; returns `true` for the latter.
     fn take_in(&mut self) -> Option<bool> {
         let is = |at: usize, wanted: &[&str]| {
             let token = self.tokens.get(at);
@@ -391,7 +391,7 @@ impl<'t> Parser<'t> {
         self.chain(&operators, Self::signed)
     }
 
-    /// Operands with operators of one rank between them, from left to right.
+    /// Parses operands separated by operators of one precedence, left-associative.
     fn chain(
         &mut self,
         operators: &[(Sign, &[&str], Arithmetic)],
@@ -476,7 +476,7 @@ fn is_keyword(word: &str) -> bool {
         || matches!(word, "and" | "or" | "xor" | "not" | "in" | "bitwise_and" | "bitand")
 }
 
-/// The parts of a slice; `None` where the text is none.
+/// Parses the parts of a slice; returns `None` if the text is malformed.
 fn pieces(inside: &str) -> Option<Vec<SlicePiece>> {
     inside.split(',').map(|part| piece(part.trim())).collect()
 }
@@ -491,7 +491,7 @@ fn piece(part: &str) -> Option<SlicePiece> {
         };
         return Some(SlicePiece { start, end });
     }
-    // A minus that is not the first character divides two offsets.
+    // A minus after the first character separates two offsets.
     let dash = part.char_indices().skip(1).find(|(_, character)| *character == '-').map(|(at, _)| at);
     match dash {
         Some(at) => {
@@ -506,7 +506,7 @@ fn piece(part: &str) -> Option<SlicePiece> {
 mod tests {
     use super::*;
 
-    /// The form with parentheses around everything that belongs together.
+    /// Returns the filter with parentheses around every test and operand.
     fn form(text: &str) -> String {
         test(&parse(text).unwrap())
     }

@@ -1,5 +1,4 @@
-//! The rules of the language, one by one: what a filter holds for. The examples are the manual's
-//! (wireshark-filter(4)) where it has one.
+//! Tests of the filter language, rule by rule. Examples are from wireshark-filter(4) if it has one.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -8,7 +7,7 @@ use proptest::prelude::*;
 use super::value::{FilterValue, FilterValues};
 use super::*;
 
-/// Whether a filter holds where these fields have these values.
+/// Returns `true` if a filter is true for fields with these values.
 fn holds(filter: &str, fields: &[(&str, FilterValue<'_>)]) -> bool {
     let filter = Filter::parse(filter).unwrap_or_else(|error| panic!("{filter}: {error}"));
     let mut values = FilterValues::new(filter.fields.len());
@@ -364,7 +363,7 @@ fn a_filter_may_name_every_field() {
     assert!(Filter::parse(&names.join(" or ")).is_ok());
 }
 
-/// Pieces of filters, right and wrong, in any order.
+/// Generates filters of valid and invalid pieces in any order.
 fn pieces() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "nfs.opcode",
@@ -432,7 +431,7 @@ proptest! {
     fn any_text_is_a_filter_or_an_error_inside_it(text in prop_oneof![pieces(), "\\PC{0,40}", "[ -~]{0,40}"]) {
         match Filter::parse(&text) {
             Ok(filter) => {
-                // Nothing that a filter asks makes it fail.
+                // No filter can fail at run time.
                 let mut values = FilterValues::new(filter.fields.len());
                 filter.program.holds(&values);
                 for slot in 0..filter.fields.len() {

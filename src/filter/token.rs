@@ -1,27 +1,27 @@
-//! The words and signs that a filter is made of.
+//! The tokens of filters.
 
 use super::error::FilterError;
 
-/// A word or a sign, and where it stands.
+/// A token with its position.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Token<'t> {
     pub(super) what: TokenKind<'t>,
-    /// First byte.
+    /// Offset of the first byte.
     pub(super) at: usize,
-    /// The byte behind the last.
+    /// Offset after the last byte.
     pub(super) end: usize,
 }
 
-/// What a token is.
+/// Kind of a token.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum TokenKind<'t> {
     /// The name of a field or of a function, a number, an address, bytes, a keyword.
     Word(&'t str),
-    /// A string in double quotes, escapes resolved; with `r` before it, as it stands.
+    /// A string in double quotes, with escapes resolved, or raw with the prefix `r`.
     Quoted(Vec<u8>),
     /// A character in single quotes.
     Char(u8),
-    /// What stands between `[` and `]`.
+    /// The text between `[` and `]`.
     Slice(&'t str),
     /// A sign.
     Sign(Sign),
@@ -57,7 +57,7 @@ pub(super) enum Sign {
     Percent,
 }
 
-/// The signs, the longer ones first.
+/// The signs, longer ones first.
 const SIGNS: [(&str, Sign); 27] = [
     ("===", Sign::AllEqual),
     ("!==", Sign::AnyNotEqual),
@@ -85,18 +85,18 @@ const SIGNS: [(&str, Sign); 27] = [
     ("*", Sign::Star),
     ("/", Sign::Slash),
     ("%", Sign::Percent),
-    // Old filters and those from other programs may have one of these.
+    // Old filters and those of other programs may have it.
     ("=", Sign::Equal),
 ];
 
 impl Sign {
-    /// As it is written.
+    /// Returns the sign as written.
     pub(super) fn text(self) -> &'static str {
         SIGNS.iter().find(|(_, sign)| *sign == self).map_or("", |(text, _)| text)
     }
 }
 
-/// Takes a filter apart.
+/// Splits a filter into tokens.
 pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, FilterError> {
     let mut tokens = Vec::new();
     let mut at = 0;
@@ -147,7 +147,7 @@ fn token(text: &str, at: usize, first: char) -> Result<Token<'_>, FilterError> {
     }
 }
 
-/// Length of the word that begins here; 0 where none does.
+/// Returns the length of the word at the start; 0 if there is none.
 fn word(rest: &str) -> usize {
     let bytes = rest.as_bytes();
     let at = |index: usize| bytes.get(index).copied().unwrap_or(0);
@@ -165,10 +165,10 @@ fn word(rest: &str) -> usize {
         let goes_on = match at(length) {
             byte if is_word(byte) => true,
             b':' => true,
-            // Two points are a range.
+            // Two dots are a range.
             b'.' => at(length + 1) != b'.',
             b'-' => length > 0 && next_is_word,
-            // The prefix length of an address, and no division.
+            // The prefix length of an address, not a division.
             b'/' => is_address(so_far) && at(length + 1).is_ascii_digit(),
             _ => false,
         };
@@ -184,7 +184,7 @@ fn is_address(word: &str) -> bool {
     is_hex && (word.contains(':') || word.bytes().filter(|byte| *byte == b'.').count() == 3)
 }
 
-/// The content of a string, and how long it is with its quotes; `open` is the length of what opens it.
+/// Returns the content of a string, and its length with quotes; `open` is the length of the opening.
 fn quoted(text: &str, at: usize, open: usize, is_raw: bool) -> Result<(Vec<u8>, usize), FilterError> {
     let inside = text.get(at + open..).unwrap_or_default();
     let mut bytes = Vec::new();
@@ -194,7 +194,7 @@ fn quoted(text: &str, at: usize, open: usize, is_raw: bool) -> Result<(Vec<u8>, 
             '"' => return Ok((bytes, open + index + 1)),
             '\\' if is_raw => {
                 bytes.push(b'\\');
-                // A quote behind a backslash ends nothing; both stay.
+                // A quote after a backslash is no end; both stay.
                 if let Some((_, next)) = characters.next() {
                     bytes.extend_from_slice(next.encode_utf8(&mut [0; 4]).as_bytes());
                 }
@@ -203,7 +203,7 @@ fn quoted(text: &str, at: usize, open: usize, is_raw: bool) -> Result<(Vec<u8>, 
                 let rest = inside.get(index..).unwrap_or_default();
                 let length = escape(rest, &mut bytes)
                     .ok_or_else(|| FilterError::new(text, at + open + index, unknown_escape(rest)))?;
-                // One character is the backslash, which is gone.
+                // One character is the backslash, which was taken.
                 let end = index + length;
                 while characters.clone().next().is_some_and(|(next, _)| next < end) {
                     characters.next();
@@ -220,7 +220,7 @@ fn unknown_escape(rest: &str) -> String {
     format!("{escape} is no escape sequence; write \\\\ for a backslash, or a raw string: r\"...\"")
 }
 
-/// Resolves the escape sequence that begins here, and tells its length.
+/// Resolves the escape sequence at the start, and returns its length.
 fn escape(rest: &str, bytes: &mut Vec<u8>) -> Option<usize> {
     let letter = rest.chars().nth(1)?;
     let plain = match letter {
@@ -245,7 +245,7 @@ fn escape(rest: &str, bytes: &mut Vec<u8>) -> Option<usize> {
     Some(2)
 }
 
-/// `\xNN`, `\uNNNN`, `\UNNNNNNNN`.
+/// Resolves `\xNN`, `\uNNNN`, `\UNNNNNNNN`.
 fn coded(rest: &str, letter: char, bytes: &mut Vec<u8>) -> Option<usize> {
     let most = match letter {
         'x' => 2,

@@ -1,4 +1,4 @@
-//! What is known of a message and of a Transaction beyond their bytes, told to a filter that names it.
+//! Values of the generated fields of messages and Transactions, for filters that use them.
 
 use std::net::IpAddr;
 use std::ops::Range;
@@ -26,7 +26,7 @@ fn duration<'v>(nanoseconds: u64) -> Option<FilterValue<'v>> {
     Some(FilterValue::Duration(i128::from(nanoseconds)))
 }
 
-/// Tells a text that must be made first, if the filter names it.
+/// Adds a text that is computed only if the filter uses it.
 fn text(to: &mut FieldExtractor, fact: GeneratedField, text: impl FnOnce() -> Option<String>) {
     if to.slot_of(fact).is_some()
         && let Some(text) = text()
@@ -35,7 +35,7 @@ fn text(to: &mut FieldExtractor, fact: GeneratedField, text: impl FnOnce() -> Op
     }
 }
 
-/// Tells an address, as what it is compared with.
+/// Adds an address in its comparable type.
 fn address(to: &mut FieldExtractor, fact: GeneratedField, address: Address) {
     match address {
         Address::Ip(IpAddr::V4(address)) => to.fact(fact, || Some(FilterValue::Ipv4(address.to_bits(), 32))),
@@ -45,14 +45,14 @@ fn address(to: &mut FieldExtractor, fact: GeneratedField, address: Address) {
     }
 }
 
-/// Tells what a Transaction is about, where a filter names that.
+/// Adds the paths of a Transaction.
 pub(super) fn files(to: &mut FieldExtractor, about: OperationPaths<'_>) {
     for (fact, path) in [(GeneratedField::Path, about.path), (GeneratedField::NewPath, about.new_path)] {
         to.fact(fact, || path.map(FilterValue::Text));
     }
 }
 
-/// Tells the fields of a message, from its RPC-over-RDMA header to its arguments or results.
+/// Adds the fields of a message, from its RPC-over-RDMA header to its arguments or results.
 pub(super) fn message(
     to: &mut FieldExtractor,
     transaction: &Transaction,
@@ -66,7 +66,7 @@ pub(super) fn message(
     }
     if wants.rpcrdma {
         let mut listener = to.listen(&record.bytes, 0);
-        // What was told before an error stands.
+        // Fields before an error are valid.
         let _ = reading.observe_rpcrdma(which, &mut listener);
         listener.finish();
         chunk_lists(to, record);
@@ -76,7 +76,7 @@ pub(super) fn message(
     }
 }
 
-/// Tells the dialect of the RPC-over-RDMA header of a message, and how many chunks and segments it lists.
+/// Adds the dialect of the RPC-over-RDMA header of a message, and the number of its chunks and segments.
 fn chunk_lists(to: &mut FieldExtractor, record: &MessageRecord) {
     if record.rpcrdma.is_none() || GeneratedField::CHUNK_LISTS.iter().all(|fact| to.slot_of(*fact).is_none())
     {
@@ -97,7 +97,7 @@ fn chunk_lists(to: &mut FieldExtractor, record: &MessageRecord) {
     }
 }
 
-/// Tells the fields of a message from its RPC header on.
+/// Adds the fields of a message from its RPC header on.
 pub(super) fn rpc_message(
     to: &mut FieldExtractor,
     transaction: &Transaction,
@@ -110,7 +110,7 @@ pub(super) fn rpc_message(
     }
     if let Some((bytes, base)) = reading.rpc_bytes(which).filter(|(bytes, _)| !bytes.is_empty()) {
         let mut listener = to.listen(bytes, base);
-        // What was told before an error stands.
+        // Fields before an error are valid.
         if wants.procedure {
             let _ = reading.observe_rpc(which, &mut listener);
         } else if wants.rpc {
@@ -118,12 +118,12 @@ pub(super) fn rpc_message(
         }
         listener.finish();
     }
-    // NULL has neither arguments nor results, and belongs to its program all the same.
+    // NULL has neither arguments nor results, but belongs to its program.
     if let Some(protocol) = to.program {
         to.protocol(protocol);
     }
     if which == RpcMessageKind::Reply {
-        // The Call tells what a Reply answers.
+        // The procedure of a Reply is in its Call.
         if let Some(mut listener) = to.listen_for(&["rpc.program", "rpc.programversion", "rpc.procedure"]) {
             let _ = reading.observe_rpc_header(RpcMessageKind::Call, &mut listener);
         }
@@ -155,14 +155,14 @@ fn message_facts(
     }
 }
 
-/// The frame that completed the first copy of a message.
+/// Returns the frame that completed the first copy of a message.
 fn completed_by(record: &MessageRecord) -> Option<FrameNumber> {
     let copies = usize::try_from(record.copies).unwrap_or(1).max(1);
     let first_copy = (record.frames.len() / copies).max(1);
     record.frames.get(first_copy - 1).copied()
 }
 
-/// What a Call is for.
+/// Program and procedure of a Call.
 #[derive(Default)]
 struct FilterCallFields {
     program: Option<u64>,
@@ -171,14 +171,14 @@ struct FilterCallFields {
 }
 
 impl FilterCallFields {
-    /// The protocol that the fields of the program begin with.
+    /// Returns the protocol of the fields of the program.
     fn protocol(&self) -> Option<&'static str> {
         u32::try_from(self.program?).ok().map(|program| procedures::protocol(Program(program)))
     }
 
     fn of(reading: &TransactionMessages<'_>) -> Self {
         let mut words = Self::default();
-        // What was told before an error stands.
+        // Fields before an error are valid.
         let _ = reading.observe_rpc_header(RpcMessageKind::Call, &mut words);
         words
     }
@@ -202,7 +202,7 @@ impl<'a> Observer<'a> for FilterCallFields {
     }
 }
 
-/// Tells what is known of a Transaction, but for its [`outcome`]. One that is still open has no number yet, and no connection by name.
+/// Adds the generated fields of a Transaction except its [`outcome`]. An open one has no number and no connection yet.
 pub(super) fn transaction(to: &mut FieldExtractor, transaction: &Transaction) {
     let Transaction { index, connection, direction, xid, call, reply, .. } = transaction;
     if *index > 0 {
@@ -277,7 +277,7 @@ pub(super) fn transaction(to: &mut FieldExtractor, transaction: &Transaction) {
     }
 }
 
-/// Tells what its messages say of a Transaction as a whole.
+/// Adds the fields that come from the decoded messages of a Transaction.
 pub(super) fn outcome(to: &mut FieldExtractor, facts: &RpcSummary) {
     text(to, GeneratedField::Program, || facts.program_name().map(str::to_owned));
     to.fact(GeneratedField::Version, || facts.version.and_then(number));

@@ -4,18 +4,18 @@ use std::fmt;
 
 use nfsrdma_dissectors::field::FieldKind;
 
-/// The type of a field, which says what it can be compared with.
+/// The type of a field, which determines its comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilterType {
-    /// A protocol: the bytes of its header; of one that has none, the arguments or results.
+    /// A protocol: the bytes of its header, or else the arguments or results.
     Protocol,
     /// A structure; its fields follow inside it.
     Structure,
-    /// A number of 0 or more.
+    /// An unsigned number.
     Unsigned,
-    /// A number.
+    /// A signed number.
     Signed,
-    /// Yes or no.
+    /// A boolean.
     Boolean,
     /// A number whose values have names.
     Enumeration,
@@ -31,16 +31,16 @@ pub enum FilterType {
     Ipv6,
     /// An Ethernet address.
     Ethernet,
-    /// An address of IPv4 or IPv6, or the LID of a port of InfiniBand as text.
+    /// An IPv4 or IPv6 address, or the LID of an InfiniBand port as text.
     Address,
     /// A point in time.
     Time,
-    /// A length of time.
+    /// A duration.
     Duration,
 }
 
 impl FilterType {
-    /// The type of a field of this name and kind.
+    /// Returns the type of a field of this name and kind.
     pub(crate) fn of(name: &str, kind: FieldKind) -> Self {
         match kind {
             FieldKind::Group if !name.contains('.') => Self::Protocol,
@@ -60,7 +60,7 @@ impl FilterType {
         }
     }
 
-    /// The name, as the list of fields shows it.
+    /// Returns the name in the list of fields.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Protocol => "protocol",

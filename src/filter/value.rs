@@ -1,4 +1,4 @@
-//! Values while a filter looks at them, and the store that they are gathered in.
+//! Values of a filter, and their store.
 
 use std::cmp::Ordering;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -11,26 +11,26 @@ pub(super) enum FilterValue<'v> {
     Bool(bool),
     Bytes(&'v [u8]),
     Text(&'v [u8]),
-    /// An IPv4 address, and how many of its bits count.
+    /// An IPv4 address with its prefix length.
     Ipv4(u32, u8),
-    /// An IPv6 address, and how many of its bits count.
+    /// An IPv6 address with its prefix length.
     Ipv6(u128, u8),
     /// Nanoseconds since 1970-01-01 00:00:00 UTC.
     Time(i128),
     /// Nanoseconds.
     Duration(i128),
-    /// It is there, and nothing is known of it: data in a chunk that was not kept.
+    /// Present with an unknown value, such as data in a chunk that was not kept.
     Unknown,
 }
 
-/// The bits that count, all ones, of an address of `width` bits.
+/// Returns the mask for a prefix of an address of `width` bits.
 fn mask(bits: u8, width: u32) -> u128 {
     let all = if width == 128 { u128::MAX } else { (1 << width) - 1 };
     all & all.checked_shl(width.saturating_sub(u32::from(bits))).unwrap_or(0)
 }
 
 impl FilterValue<'_> {
-    /// How it stands to another; `None` where the two cannot be compared.
+    /// Compares two values; returns `None` if they are not comparable.
     pub(super) fn order(&self, other: &Self) -> Option<Ordering> {
         use FilterValue::{Bool, Bytes, Duration, Ipv4, Ipv6, Number, Text, Time};
         Some(match (*self, *other) {
@@ -51,7 +51,7 @@ impl FilterValue<'_> {
         })
     }
 
-    /// Whether it counts as true where it stands by itself.
+    /// Returns `true` if it is true as a test of its own.
     pub(super) fn is_true(&self) -> bool {
         match *self {
             Self::Number(number) | Self::Duration(number) => number != 0,
@@ -76,10 +76,10 @@ enum StoredFilterValue {
     Unknown,
 }
 
-/// Which field of a filter, counted from 0 in the order in which the filter names them.
+/// Index of a field in a filter, from 0 in the order of use.
 pub(super) type FilterSlot = usize;
 
-/// What was gathered for each field that a filter names.
+/// The values of each field that a filter uses.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FilterValues {
     slots: Vec<Vec<StoredFilterValue>>,
@@ -87,51 +87,51 @@ pub(super) struct FilterValues {
 }
 
 impl FilterValues {
-    /// An empty store for so many fields.
+    /// Creates an empty store for this number of fields.
     pub(super) fn new(slots: usize) -> Self {
         Self { slots: vec![Vec::new(); slots], bytes: Vec::new() }
     }
 
-    /// An empty store for the same fields as another.
+    /// Creates an empty store for the same fields as another.
     pub(super) fn like(other: &Self) -> Self {
         Self::new(other.slots.len())
     }
 
-    /// Takes over all that another store has.
+    /// Copies all values of another store.
     pub(super) fn copy(&mut self, other: &Self) {
         self.slots.clone_from(&other.slots);
         self.bytes.clone_from(&other.bytes);
     }
 
-    /// Forgets the values, and keeps the room for others.
+    /// Removes the values, and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.slots.iter_mut().for_each(Vec::clear);
         self.bytes.clear();
     }
 
-    /// Whether a field has a value.
+    /// Returns `true` if a field has a value.
     pub(super) fn has(&self, slot: FilterSlot) -> bool {
         self.slots.get(slot).is_some_and(|values| !values.is_empty())
     }
 
-    /// How many values a field has.
+    /// Returns the number of values of a field.
     pub(super) fn count(&self, slot: FilterSlot) -> usize {
         self.slots.get(slot).map_or(0, Vec::len)
     }
 
-    /// How many values there are, and how many bytes are kept for them.
+    /// Returns the size of the values, in bytes.
     pub(super) fn size(&self) -> usize {
         self.slots.iter().map(|values| values.len() * size_of::<StoredFilterValue>()).sum::<usize>()
             + self.bytes.len()
     }
 
-    /// How many bytes it takes, those included that are free for values.
+    /// Returns the allocated memory, in bytes.
     pub(super) fn room(&self) -> usize {
         let slots = self.slots.iter().map(|values| values.capacity() * size_of::<StoredFilterValue>());
         slots.sum::<usize>() + self.bytes.capacity()
     }
 
-    /// The values of a field.
+    /// Returns the values of a field.
     pub(super) fn of(&self, slot: FilterSlot) -> impl Iterator<Item = FilterValue<'_>> {
         self.slots.get(slot).into_iter().flatten().map(|stored| self.value(stored))
     }
@@ -175,10 +175,10 @@ impl FilterValues {
         }
     }
 
-    /// Adds what another store has, but for values that one of the last few of the field is: the frames of a
-    /// Transaction differ little. Gives how many bytes the store grew.
+    /// Adds the values of another store, except those equal to one of the last few of the field, because the frames of
+    /// a Transaction differ little. Returns the growth in bytes.
     pub(super) fn merge(&mut self, other: &Self) -> usize {
-        /// How many of the last values are compared.
+        /// Number of last values to compare.
         const LAST: usize = 8;
         let before = self.bytes.len();
         let mut added = 0;
@@ -196,7 +196,7 @@ impl FilterValues {
     }
 }
 
-/// A value that a filter holds.
+/// A value in a filter.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Constant {
     Number(i128),
@@ -210,7 +210,7 @@ pub(super) enum Constant {
 }
 
 impl Constant {
-    /// The value.
+    /// Returns the value.
     pub(super) fn value(&self) -> FilterValue<'_> {
         match self {
             Self::Number(number) => FilterValue::Number(*number),

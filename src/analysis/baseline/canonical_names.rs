@@ -1,7 +1,6 @@
-//! Records as a baseline has them: what may differ is left out, identities are short hashes, and long lists one hash each.
+//! Canonical records of a baseline: no varying fields, short hashes for identities and long lists.
 //!
-//! A baseline is of one capture, and what is read from the same bytes must be the same. So nothing is made up that would
-//! change where something else does: no number, no place in a list.
+//! The same bytes must give the same record, so that records contain no numbers that depend on other records.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -14,13 +13,13 @@ use crate::analysis::comparison::record::{
 };
 use crate::analysis::comparison::record_comparison::OPERATIONS;
 
-/// A field that stands so often in one operation is part of a long list.
+/// Number of fields with one path in one operation from which they are folded as a list.
 const LIST: usize = 5;
 
-/// Brings a record into the form that baselines have.
+/// Converts a record to the canonical form of baselines.
 pub(super) fn canonical(record: &mut ComparisonRecord) {
     for message in record.call.iter_mut().chain(&mut record.reply) {
-        // Lengths are held as they are.
+        // Lengths are compared exactly.
         message.varying = 0;
         for section in &mut message.sections {
             section.entries.retain(|entry| {
@@ -42,7 +41,7 @@ pub(super) fn canonical(record: &mut ComparisonRecord) {
     }
 }
 
-/// Bytes that nobody can read become the beginning of their hash. Zeros and ones are known to people as they are.
+/// Replaces identity bytes by the beginning of their hash. All zeros and all ones are well known and stay.
 fn shorten(identity: IdentityType, datum: &mut RecordValue) {
     if let RecordValue::Bytes(bytes) = datum
         && bytes.iter().any(|byte| *byte != 0)
@@ -52,8 +51,8 @@ fn shorten(identity: IdentityType, datum: &mut RecordValue) {
     }
 }
 
-/// Notes by what the record is found again: everything in its Call, and its names, offsets and counts. Identities are among
-/// it unless they are ignored.
+/// Sets the keys that pair the record: a hash of its whole Call, and one of its names, offsets and counts. Identities
+/// are included unless they are ignored.
 pub(super) fn keys(record: &mut ComparisonRecord, has_identities: bool) {
     let (mut all, mut about) = (String::new(), String::new());
     let sections = record.call.iter().flat_map(|call| &call.sections);
@@ -72,7 +71,7 @@ pub(super) fn keys(record: &mut ComparisonRecord, has_identities: bool) {
     record.about = hash(about.as_bytes()) as u64;
 }
 
-/// Fields that stand often become one each, where the first of them was: their count, and the hash of all values.
+/// Folds each frequent field into one, at the position of its first value: the count, and the hash of all values.
 fn fold(section: &mut RecordSection) {
     if section.entries.len() < LIST {
         return;

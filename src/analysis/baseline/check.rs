@@ -1,4 +1,4 @@
-//! A capture held to its baseline: two captures compared, of which one was written down.
+//! Comparison of a capture with its baseline, as of two captures.
 
 use std::vec;
 
@@ -10,7 +10,7 @@ use crate::analysis::comparison::options::ComparisonOptions;
 use crate::analysis::comparison::record::ComparisonRecord;
 use crate::analysis::comparison::{Comparison, ComparisonClient, ComparisonSide};
 
-/// Holds a capture to its baseline.
+/// Compares a capture with its baseline.
 #[derive(Debug)]
 pub struct BaselineCheck {
     comparison: Comparison,
@@ -21,7 +21,7 @@ pub struct BaselineCheck {
 }
 
 impl BaselineCheck {
-    /// Has seen nothing of the capture. What waits for its partner takes so many bytes.
+    /// Creates a check. Records that wait for their partners use at most `room_bytes` bytes.
     pub fn new(baseline: Baseline, room_bytes: usize) -> Self {
         let selection = ComparisonOptions { exact: true, ..baseline.settings.selection().clone() };
         Self {
@@ -33,10 +33,10 @@ impl BaselineCheck {
         }
     }
 
-    /// Compares what `next` gives of the capture until it gives no more, and tells each difference when it is known.
+    /// Compares the records that `next` returns until it returns `None`, and passes each difference to `tell`.
     ///
     /// # Errors
-    /// The first error of `tell`, which ends it.
+    /// Returns the first error of `tell`, which ends the comparison.
     pub fn drive<E>(
         &mut self,
         mut next: impl FnMut() -> Option<(ComparisonClient, ComparisonRecord)>,
@@ -55,10 +55,10 @@ impl BaselineCheck {
         comparison.drive(next, tell)
     }
 
-    /// The capture has ended: compares what is counted of it as a whole.
+    /// Compares the totals of the capture at its end.
     ///
     /// # Errors
-    /// The first error of `tell`.
+    /// Returns the first error of `tell`.
     pub fn end<E>(
         &mut self,
         trace: &ComparedCapture,
@@ -79,12 +79,12 @@ impl BaselineCheck {
         self.comparison.take().into_iter().try_for_each(tell)
     }
 
-    /// What came out.
+    /// Returns the comparison with its results.
     pub fn comparison(&self) -> &Comparison {
         &self.comparison
     }
 
-    /// What the baseline counts, and what the capture has now.
+    /// Returns the counts of the baseline and of the capture.
     pub fn counts(&self) -> [&BaselineCounts; 2] {
         [&self.then, &self.now]
     }

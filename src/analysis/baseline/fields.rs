@@ -1,7 +1,6 @@
-//! The part `[fields]`: which field each path of a baseline is, by its filter name.
+//! The part `[fields]`: the filter name of each path in a baseline.
 //!
-//! It is written, and not found out, so that a field is known for what it was when the program does not decode it any
-//! more; and people find in it the names that settings take.
+//! The names are stored so that a baseline outlives fields of the program. Settings accept the same names.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -13,34 +12,34 @@ use crate::analysis::comparison::compare_class::role_of;
 use crate::analysis::comparison::record::{ComparisonRecord, FieldPath, RecordMessage, SEVERAL};
 use crate::filter::catalog::{Catalog, CatalogEntry};
 
-/// What stands for the headers, in place of an operation.
+/// Word for the headers, in place of an operation.
 const HEADERS: &str = "-";
-/// What stands for the program of fields that all programs have.
+/// Word for the program of fields that all programs share.
 const RPC: &str = "RPC";
 
-/// A path with what is known of its field.
+/// A path and its field.
 #[derive(Clone, Debug)]
 pub(super) struct BaselineField {
-    /// The name of the field, also where the catalogue does not have it any more.
+    /// The name of the field, even if the catalogue no longer has it.
     name: Box<str>,
-    /// The path, as records have it.
+    /// The path as in records.
     pub(super) path: Rc<FieldPath>,
     is_used: Cell<bool>,
-    /// The field as it is described; `None` for one that is no more, or has no name.
+    /// The catalogue entry; `None` if the field no longer exists or has no name.
     pub(super) entry: Option<&'static CatalogEntry>,
 }
 
-/// By operation, then by path.
+/// Fields by operation, then by path.
 type BaselineOperations = BTreeMap<Box<str>, BTreeMap<Box<str>, BaselineField>>;
 
 /// The fields of a baseline.
 #[derive(Clone, Debug, Default)]
 pub struct BaselineFields {
-    /// By program, of Calls and of Replies.
+    /// Fields by program: of Calls, and of Replies.
     programs: BTreeMap<Box<str>, [BaselineOperations; 2]>,
 }
 
-/// `NFS 4` of `NFS 4.2 READ`.
+/// Returns the program and version of a title: `NFS 4` of `NFS 4.2 READ`.
 pub(super) fn program(title: &str) -> String {
     let class = class(title);
     let end = class.match_indices(' ').nth(1).map_or(class.len(), |(at, _)| at);
@@ -94,7 +93,7 @@ impl BaselineFields {
         (if is_call { calls } else { replies }).get(operation)?.get(path)
     }
 
-    /// The field of a path; `operation` is empty for the headers.
+    /// Returns the field of a path and marks it as used; `operation` is empty for the headers.
     pub(super) fn find(
         &self,
         program: &str,
@@ -110,7 +109,7 @@ impl BaselineFields {
         known.inspect(|known| known.is_used.set(true))
     }
 
-    /// The lines, and whether anything asked for their fields.
+    /// Returns the lines, each with `true` if its field was used.
     fn lines(&self) -> impl Iterator<Item = (String, bool)> {
         self.programs.iter().flat_map(|(program, messages)| {
             ["call", "reply"].into_iter().zip(messages).flat_map(move |(message, operations)| {
@@ -124,17 +123,17 @@ impl BaselineFields {
         })
     }
 
-    /// A line that nothing asked for.
+    /// Returns the first line whose field was not used.
     pub(super) fn unused(&self) -> Option<String> {
         self.lines().find(|(_, is_used)| !is_used).map(|(line, _)| line)
     }
 
-    /// Writes a line a path.
+    /// Writes one line per path.
     pub(super) fn write(&self, to: &mut impl Write) -> io::Result<()> {
         self.lines().try_for_each(|(line, _)| writeln!(to, "{line}"))
     }
 
-    /// Reads a line; `None` where it is none.
+    /// Reads a line; returns `None` if it is malformed.
     pub(super) fn read(&mut self, line: &str) -> Option<()> {
         let mut words = line.rsplitn(5, ' ');
         let (name, path, operation) = (words.next()?, words.next()?, words.next()?);

@@ -1,8 +1,8 @@
-//! The text of a baseline, read.
+//! The reader of the baseline text.
 //!
-//! A baseline says things more than once, so that people find them: counts follow from Transactions, names of headers from
-//! their texts. So what was read is written again, and must be what was read: no line is there that nothing is held to,
-//! none twice, and none against another.
+//! A baseline is redundant for readability: counts follow from Transactions, and header names from their texts. So a
+//! baseline that was read is written again and must give the same text: every line is checked, none is repeated, and
+//! none contradicts another.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -26,21 +26,21 @@ use crate::analysis::comparison::record::{
 use crate::analysis::comparison::recorder::signature;
 use crate::analysis::comparison::{ComparisonClient, class};
 
-/// The one name of an operation with a blank in it, as it is written.
+/// The one operation name that contains a space, as written.
 const UNKNOWN: &str = "unknown_operation";
 /// The parts, in their order.
 const PARTS: [&str; 6] = [PART, "[capture]", "[operations]", "[fields]", "[headers]", "[transactions]"];
 /// The beginning of the last line.
 const END: &str = "[end of ";
-/// What helps where a baseline is not as it was written.
+/// Advice for a baseline that was modified.
 const AGAIN: &str = "restore it, or write it again with check --bless";
 
-/// Why a baseline could not be read.
+/// The error for a baseline that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BaselineReadError {
-    /// The line, from 1.
+    /// The line number, from 1.
     pub line: u64,
-    /// What is wrong with it, and what to do.
+    /// The error and its remedy.
     pub what: String,
 }
 
@@ -52,7 +52,7 @@ impl std::fmt::Display for BaselineReadError {
 
 impl std::error::Error for BaselineReadError {}
 
-/// The beginning of a line, for a message.
+/// Returns the beginning of a line, for a message.
 fn begin(line: &str) -> String {
     let mut text: String = line.chars().take(80).collect();
     if text.len() < line.len() {
@@ -64,7 +64,7 @@ fn begin(line: &str) -> String {
 /// Reads a baseline.
 ///
 /// # Errors
-/// The first line that is none of a baseline, that says what others do not, or that is of another version.
+/// Returns an error for the first line that is malformed, contradicts other lines, or is of another version.
 pub fn read(text: &str) -> Result<Baseline, BaselineReadError> {
     let mut line = 0;
     let wrong = |line: u64, what: String| BaselineReadError { line, what };
@@ -134,7 +134,7 @@ pub fn read(text: &str) -> Result<Baseline, BaselineReadError> {
     }
 }
 
-/// Takes what is written, and finds the first line that is not the one that was read.
+/// Compares written text with the text that was read, and keeps the first line that differs.
 struct BaselineRewriteCheck<'t> {
     lines: Lines<'t>,
     number: u64,
@@ -180,22 +180,22 @@ impl Write for BaselineRewriteCheck<'_> {
     }
 }
 
-/// The operations of a message as they are read, by program and name: headers are many times the same.
+/// Decoded headers by program, message and name; many messages have the same headers.
 type BaselineHeaderEntries = HashMap<(String, bool, String), Vec<RecordField>>;
 
-/// A baseline that is being read.
+/// State of reading a baseline.
 struct BaselineReader {
     baseline: Baseline,
-    /// How many parts have begun.
+    /// Number of parts that have begun.
     parts: usize,
     has_end: bool,
-    /// The headers, as they are written.
+    /// Header texts by name.
     headers: HashMap<String, String>,
     read_headers: BaselineHeaderEntries,
     transaction: Option<(ComparisonClient, ComparisonRecord)>,
-    /// The program of the present Transaction.
+    /// The program of the current Transaction.
     program: String,
-    /// The first frame of the last Transaction.
+    /// The first frame of the previous Transaction.
     last: u64,
 }
 
@@ -246,7 +246,7 @@ impl BaselineReader {
         }
     }
 
-    /// The line that a Transaction begins with.
+    /// Reads the first line of a Transaction.
     fn begin(&mut self, line: &str) -> Option<()> {
         self.end_of_transaction();
         let (line, frames) = line.split_once("  # ")?;
@@ -275,7 +275,7 @@ impl BaselineReader {
         Some(())
     }
 
-    /// The frames of `call +4, reply +5`.
+    /// Reads relative frame numbers: `call +4, reply +5`.
     fn place(&mut self, text: &str) -> Option<DifferenceLocation> {
         let step = |from: u64, text: &str| from.checked_add_signed(text.parse().ok()?);
         let (mut place, mut last) = (DifferenceLocation::default(), self.last);
@@ -292,7 +292,7 @@ impl BaselineReader {
         Some(place)
     }
 
-    /// A line below that.
+    /// Reads a detail line of the current Transaction.
     fn detail(&mut self, line: &str) -> Result<Option<()>, String> {
         let Some((client, mut record)) = self.transaction.take() else { return Ok(None) };
         let understood = self.detail_of(line, &mut record)?;
@@ -380,7 +380,7 @@ impl BaselineReader {
         }))
     }
 
-    /// Fields of a line: `offset=0 name="a b"`.
+    /// Reads the fields of a line: `offset=0 name="a b"`.
     fn entries(&self, is_call: bool, operation: &str, text: &str) -> Result<Vec<RecordField>, String> {
         let mut entries = Vec::new();
         let mut rest = text.trim_start();
@@ -421,7 +421,7 @@ fn count(line: &str, counts: &mut BaselineCounts) -> Option<()> {
     Some(())
 }
 
-/// Where a text begins that is in no quotes.
+/// Returns the position of a text outside quotes.
 fn outside_quotes(line: &str, text: &str) -> Option<usize> {
     let (mut is_quoted, mut is_escaped) = (false, false);
     line.char_indices().find_map(|(at, letter)| {

@@ -1,4 +1,4 @@
-//! The part `[settings]`: what a person wants of a baseline. Its lines are kept as they were typed, comments included.
+//! The part `[settings]`: user settings of a baseline. Its lines are kept as typed, comments included.
 
 use nfsrdma_dissectors::flow::{EvictedState, UndecodedReason};
 
@@ -6,24 +6,24 @@ use super::reader::BaselineReadError;
 use crate::analysis::comparison::difference::DifferenceKind;
 use crate::analysis::comparison::options::{ComparisonOptions, IgnoreKey, Tolerance};
 
-/// The line that the part begins with.
+/// The first line of the part.
 pub(super) const PART: &str = "[settings]";
 
-/// What a person wants of a baseline.
+/// User settings of a baseline.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BaselineSettings {
     lines: Vec<String>,
     selection: ComparisonOptions,
 }
 
-/// None, and an empty line before the next part.
+/// No settings, and an empty line before the next part.
 impl Default for BaselineSettings {
     fn default() -> Self {
         Self { lines: vec![String::new()], selection: ComparisonOptions::default() }
     }
 }
 
-/// Counts of a capture that a tolerance may be for.
+/// Returns the names of the capture counts that a tolerance can apply to.
 fn counts() -> Vec<String> {
     let mut names: Vec<String> = ["frames", "transactions", "incomplete"].map(str::to_owned).into();
     names.extend(UndecodedReason::ALL.iter().map(|why| format!("undecoded.{}", why.key())));
@@ -31,36 +31,36 @@ fn counts() -> Vec<String> {
     names
 }
 
-/// Whether a line is what git leaves where two sides changed the same.
+/// Returns `true` if a line is a git conflict marker.
 pub(super) fn is_conflict(line: &str) -> bool {
     ["<<<<<<<", "|||||||", "=======", ">>>>>>>"].iter().any(|mark| line.starts_with(mark))
 }
 
 impl BaselineSettings {
-    /// Which differences count.
+    /// Returns the comparison options: the differences that count.
     pub fn selection(&self) -> &ComparisonOptions {
         &self.selection
     }
 
-    /// Whether no identity is held.
+    /// Returns `true` if identities are not compared.
     pub(super) fn ignores_identities(&self) -> bool {
         self.selection.ignore.contains(&IgnoreKey::Kind(DifferenceKind::Identity))
     }
 
-    /// The lines, as they were typed.
+    /// Returns the lines as typed.
     pub(super) fn lines(&self) -> &[String] {
         &self.lines
     }
 
-    /// Nothing was read yet.
+    /// Creates settings without lines.
     pub(super) fn empty() -> Self {
         Self { lines: Vec::new(), selection: ComparisonOptions::default() }
     }
 
-    /// Those of a baseline, of which nothing else has to be readable. Where git left two sides of them, both stand.
+    /// Reads the settings of a baseline whose other parts may be unreadable. In a git conflict both sides are kept.
     ///
     /// # Errors
-    /// A line that is no setting: it is not lost because a baseline is written again.
+    /// Returns an error for a line that is no setting, so that rewriting the baseline does not lose it.
     pub fn of(text: &str) -> Result<Self, BaselineReadError> {
         let mut settings = Self::empty();
         let lines = (1..).zip(text.lines()).skip_while(|(_, line)| line.trim_end() != PART).skip(1);
@@ -78,10 +78,10 @@ impl BaselineSettings {
         Ok(settings)
     }
 
-    /// Takes a line.
+    /// Adds a line.
     ///
     /// # Errors
-    /// What is wrong with it, and what to do.
+    /// Returns an error with the problem and its remedy.
     pub(super) fn line(&mut self, line: &str) -> Result<(), String> {
         if line.contains(char::is_control) {
             return Err("a control character; take it out".to_owned());

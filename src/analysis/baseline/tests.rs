@@ -1,4 +1,4 @@
-//! What is written comes back, whatever it is made of; what is not as it was written is refused.
+//! Any baseline that is written can be read back; a modified one is refused.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -19,7 +19,7 @@ use crate::analysis::comparison::record::{
 use crate::analysis::comparison::recorder::Recorder;
 use crate::testing::{drained, read_but, transactions};
 
-/// Memory for records that wait, in bytes.
+/// Memory limit of waiting records, in bytes.
 const ROOM_BYTES: usize = 64 << 20;
 
 fn written(baseline: &Baseline) -> String {
@@ -28,7 +28,7 @@ fn written(baseline: &Baseline) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// What gives the records of Transactions.
+/// Returns a source of the records of Transactions.
 fn records(transactions: Vec<Transaction>) -> impl FnMut() -> Option<(ComparisonClient, ComparisonRecord)> {
     let mut recorder = Recorder::default();
     let mut transactions = transactions.into_iter();
@@ -50,7 +50,7 @@ fn of_capture(name: &str) -> Baseline {
     of(transactions(name))
 }
 
-/// The text of a small capture.
+/// Returns the baseline text of a small capture.
 fn small() -> String {
     written(&of_capture("rxe-v42-deleg.pcap"))
 }
@@ -64,7 +64,7 @@ fn refused(text: &str) -> String {
     read(text).map(|_| ()).unwrap_err().to_string()
 }
 
-/// What differs between a baseline and a capture.
+/// Returns the differences between a baseline and a capture.
 fn checked(text: &str, name: &str) -> Vec<Difference> {
     let mut checking = BaselineCheck::new(read(text).unwrap_or_else(|e| panic!("{e}")), ROOM_BYTES);
     let mut found = Vec::new();
@@ -135,7 +135,7 @@ fn a_long_list_is_one_hash_a_field() {
     assert!(line.starts_with("  READDIR cookie=0 ") && line.len() < 1_200, "{line}");
 }
 
-/// Lines of one text that the other does not have.
+/// Returns the lines of one text that the other does not have.
 fn lines_of_one<'t>(one: &'t str, other: &str) -> Vec<&'t str> {
     let other: BTreeSet<&str> = other.lines().collect();
     one.lines().filter(|line| !other.contains(line)).collect()
@@ -156,7 +156,7 @@ fn frames_that_are_more_or_less_change_one_line() {
 #[test]
 fn a_transaction_that_is_gone_changes_its_own_lines_alone() {
     let before = written(&of_capture("rxe-v42.pcap"));
-    // The Reply to the first LOOKUP, whose filehandle is used later; and what follows from it.
+    // The Reply to the first LOOKUP, whose filehandle is used later, and its consequences.
     let after = written(&of(drained(read_but("rxe-v42.pcap", 66))));
     let changed = lines_of_one(&after, &before);
     assert!(changed.len() < 12, "{changed:#?}");
@@ -167,14 +167,14 @@ fn what_is_changed_in_a_baseline_is_a_difference_or_refused() {
     let text = small();
     let mut next = records(transactions("rxe-v42-deleg.pcap"));
     let records: Vec<_> = std::iter::from_fn(&mut next).collect();
-    // The two lines of comment, and what stands behind #.
+    // The two comment lines, and text after #.
     let is_information = |line: &str| line.starts_with('#');
     for (at, line) in text.lines().enumerate() {
         if is_information(line) || line.is_empty() {
             continue;
         }
         let held = line.split("  # ").next().unwrap().len();
-        // The last letter of each word, made another.
+        // Changes the last letter of each word.
         for (end, _) in line[..held].match_indices(' ').chain([(held, "")]).skip(at % 5).step_by(5) {
             let Some(letter) = line[..end].chars().last().filter(char::is_ascii_alphanumeric) else {
                 continue;
@@ -197,7 +197,7 @@ fn what_is_changed_in_a_baseline_is_a_difference_or_refused() {
     }
 }
 
-/// Whether anything differs between a baseline and a capture with these records, its counts included.
+/// Returns `true` if a baseline differs from a capture with these records, its counts included.
 fn is_different(text: &str, records: &[(ComparisonClient, ComparisonRecord)]) -> bool {
     let mut checking = BaselineCheck::new(read(text).unwrap(), ROOM_BYTES);
     let mut records = records.iter().cloned();
@@ -238,7 +238,7 @@ fn a_text_that_was_cut_is_called_cut() {
         let cut = lines[..most].join("\n") + "\n";
         assert!(refused(&cut).contains("it is cut"), "{most}: {}", refused(&cut));
     }
-    // A part of it in the middle.
+    // Without lines in the middle.
     let without = [&lines[..lines.len() - 20], &lines[lines.len() - 1..]].concat().join("\n");
     assert!(read(&without).is_err());
 }
@@ -273,7 +273,7 @@ fn a_field_that_is_gone_is_known_for_what_it_was() {
     assert_eq!(checked(&ignored, "rxe-v42-deleg.pcap"), []);
 }
 
-/// A record with one operation that has these texts.
+/// Returns a record with one operation that has these texts.
 fn record_of(names: &[Vec<u8>]) -> ComparisonRecord {
     let path = Rc::new(FieldPath::new("objname", "nfs.name", CompareClass::Equal(DifferenceKind::Name)));
     let entries = names

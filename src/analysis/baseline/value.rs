@@ -1,17 +1,17 @@
-//! A value from its text: what [`RecordValue`] writes, read back. The type of the field tells what its text is.
+//! The parser of values that [`RecordValue`] writes. The type of the field selects the form of the text.
 
 use crate::analysis::comparison::compare_class::IdentityType;
 use crate::analysis::comparison::record::{MaskBitNames, RecordValue};
 use crate::filter::catalog::{CatalogEntry, FilterType};
 
-/// The value that is written so, of a field that is described so; `None` where nothing is written so.
+/// Parses the value of a field with this catalogue entry; returns `None` if the text is not in canonical form.
 pub(super) fn value(text: &str, entry: Option<&'static CatalogEntry>) -> Option<RecordValue> {
     let datum = match text.bytes().next()? {
         b'"' => RecordValue::Text(unquoted(text)?.into()),
         b'0'..=b'9' | b'-' => number(text, entry)?,
         _ => word(text, entry)?,
     };
-    // One value is written in one way.
+    // Each value has one text form.
     (datum.to_string() == text).then_some(datum)
 }
 
@@ -66,7 +66,7 @@ fn hex(text: &str) -> Option<Vec<u8>> {
         .collect()
 }
 
-/// The bytes of a text in quotes.
+/// Returns the bytes of a quoted text.
 fn unquoted(text: &str) -> Option<Vec<u8>> {
     let mut rest = text.strip_prefix('"')?.strip_suffix('"')?;
     let mut bytes = Vec::with_capacity(rest.len());

@@ -1,4 +1,4 @@
-//! The text of a baseline, written. `docs/ci.md` describes it to people.
+//! The writer of the baseline text, which `docs/ci.md` describes.
 //!
 //! ```text
 //! nfsrdma-inspect baseline 2
@@ -28,8 +28,8 @@
 //! [end of 1 Transaction]
 //! ```
 //!
-//! What stands in a line follows from the Transaction alone, so that lines stay what they are when something else is put in
-//! or taken out. Where it stands in the capture is told from the Transaction before, behind `#`, for people.
+//! A line follows from its Transaction alone, so that lines do not change when other Transactions are added or removed.
+//! The frame numbers behind `#` are relative to the previous Transaction, for people.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -47,7 +47,7 @@ use crate::analysis::comparison::record::{
 
 /// The beginning of the first line.
 pub(super) const HEAD: &str = "nfsrdma-inspect baseline";
-/// Digits of the hash of a header, at least; more where two have the same.
+/// Minimum number of hash digits in a header name; more are used on a collision.
 const DIGITS: usize = 8;
 
 /// The names of headers, by their texts.
@@ -77,7 +77,7 @@ impl BaselineHeaderNames {
     }
 }
 
-/// The headers of a message.
+/// Returns the headers of a message as text.
 fn header(message: &RecordMessage) -> String {
     let mut text = String::new();
     message.sections.first().iter().for_each(|section| entries(section, &mut text));
@@ -93,7 +93,7 @@ fn entries(section: &RecordSection, text: &mut String) {
 /// Writes a baseline.
 ///
 /// # Errors
-/// What writing gives.
+/// Returns the first write error.
 pub fn write(to: &mut impl Write, baseline: &Baseline) -> io::Result<()> {
     writeln!(to, "{HEAD} {VERSION}")?;
     writeln!(to, "# Written by check --bless. What stands under [settings] is yours, and stays.")?;
@@ -131,7 +131,7 @@ pub fn write(to: &mut impl Write, baseline: &Baseline) -> io::Result<()> {
     writeln!(to, "\n[end of {count} Transaction{}]", if count == 1 { "" } else { "s" })
 }
 
-/// Where a Transaction is: its first frame from that of the one before, and that of its Reply from that of its Call.
+/// Returns the relative frames: the first from that of the previous Transaction, the Reply from its Call.
 fn frames(place: &DifferenceLocation, last: &mut u64) -> String {
     let from = |frame: u64, last: u64| frame as i64 - last as i64;
     let first = place.frame().map_or(*last, |frame| frame.0);
@@ -175,7 +175,7 @@ fn transaction(
         |message: &'_ Option<RecordMessage>| message.as_ref().map(|message| message.sections.clone());
     let calls = sections(&record.call).unwrap_or_default();
     let replies = sections(&record.reply).unwrap_or_default();
-    // The first are the headers.
+    // The first section holds the headers.
     for at in 1..calls.len().max(replies.len()) {
         operation(to, calls.get(at), replies.get(at))?;
     }
@@ -196,7 +196,7 @@ fn chunk(to: &mut impl Write, chunk: &RecordChunk) -> io::Result<()> {
     writeln!(to, "  chunk {text}")
 }
 
-/// The line of an operation: its arguments, and behind an arrow its results.
+/// Writes the line of an operation: its arguments, an arrow and its results.
 fn operation(
     to: &mut impl Write,
     call: Option<&RecordSection>,

@@ -1,17 +1,17 @@
-//! Which records of two rows stand for each other: the likeliest common row, and what moved.
+//! Alignment of two sequences of records: their heaviest common subsequence, and moved records.
 //!
-//! Short rows are put together by weights: how alike two records are. Long ones first by what stands once on both sides,
-//! so that they are together again after a gap of any length, and then between those places by weights.
+//! Short sequences are aligned by weights, the similarity of two records. Long ones are aligned first at records that
+//! are unique on both sides, so that a gap of any length is bridged, and then by weights between those anchors.
 
 use std::collections::{HashMap, HashSet};
 
-/// Places that are weighed one against the other at once, at most.
+/// Maximum number of cells in one weight matrix.
 const CELLS: usize = 1 << 16;
 
-/// The common row of two rows of these lengths that weighs most: pairs of indices that both ascend. What weighs nothing is
-/// no pair.
+/// Returns the common subsequence with the largest weight, as pairs of ascending indices. Pairs of weight 0 do not
+/// count.
 pub(super) fn heaviest(a: usize, b: usize, weight: impl Fn(usize, usize) -> u32) -> Vec<(usize, usize)> {
-    // sums[i * (b + 1) + j]: of the heaviest common row of what follows i and j.
+    // sums[i * (b + 1) + j]: weight of the heaviest common subsequence from i and j on.
     let width = b + 1;
     let mut sums = vec![0u32; (a + 1) * width];
     let mut weights = vec![0u32; a * b];
@@ -43,9 +43,9 @@ pub(super) fn heaviest(a: usize, b: usize, weight: impl Fn(usize, usize) -> u32)
     pairs
 }
 
-/// What stands once in both rows, in the order that most of it has on both sides.
+/// Returns the pairs of keys unique in both sequences, as the longest subsequence in order on both sides.
 pub(super) fn anchors(a: &[u64], b: &[u64]) -> Vec<(usize, usize)> {
-    // Where each stands, and whether it stands once.
+    // Index of each key, and `true` if it is unique.
     let places = |row: &[u64]| {
         let mut places: HashMap<u64, (usize, bool)> = HashMap::with_capacity(row.len());
         for (at, key) in row.iter().enumerate() {
@@ -65,9 +65,9 @@ pub(super) fn anchors(a: &[u64], b: &[u64]) -> Vec<(usize, usize)> {
     ascending(&pairs)
 }
 
-/// The longest part of pairs, whose first indices ascend, in which the second ascend, too.
+/// Returns the longest subsequence of pairs with ascending first indices whose second indices ascend too.
 fn ascending(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
-    // ends[n]: the pair with the lowest second index that ends a row of n + 1; before: the pair before each.
+    // ends[n]: the pair with the lowest second index that ends a sequence of n + 1; before: predecessors.
     let mut ends: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
     let second = |at: usize| pairs.get(at).map_or(0, |(_, j)| *j);
@@ -89,35 +89,35 @@ fn ascending(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
     row
 }
 
-/// What two rows are put together by.
+/// The input of an alignment.
 pub(super) struct AlignmentRows<'k, W, S> {
-    /// What each record is, on A and B: where it stands once on both sides, both belong together.
+    /// The keys of the records of A and B: a key that is unique on both sides is an anchor.
     pub(super) keys: [&'k [u64]; 2],
-    /// How alike two records are; 0 if they cannot stand for each other.
+    /// Similarity of two records; 0 if they cannot be a pair.
     pub(super) weight: W,
-    /// Whether two records are the same, as far as can be known before they are compared.
+    /// Returns `true` if two records are equal, as far as known before they are compared.
     pub(super) is_same: S,
 }
 
-/// How a part of two rows was put together. All indices count from the beginning of the part.
+/// The alignment of a part of two sequences. Indices count from the beginning of the part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Alignment {
-    /// In order on both sides.
+    /// Pairs in order on both sides.
     pub(super) pairs: Vec<(usize, usize)>,
-    /// The same on both sides, but in another place.
+    /// Pairs of equal records at different positions.
     pub(super) moved: Vec<(usize, usize)>,
-    /// How much of each row this accounts for.
+    /// Number of records of each sequence that the alignment covers.
     pub(super) until: (usize, usize),
 }
 
-/// Pairs in a row after which the two sides are together again.
+/// Number of consecutive equal pairs after which the two sides are synchronized again.
 const TOGETHER: usize = 32;
 
-/// The alignment of two rows of these lengths of which all pairs are known, in the order of A. What is left for later is what
-/// a pair of later records may still need.
+/// Aligns two sequences whose pairs are all known, in the order of A. Unless `is_all`, records that later pairs may
+/// need are left.
 pub(super) fn by_steps(pairs: Vec<(usize, usize)>, lengths: (usize, usize), is_all: bool) -> Alignment {
     let mut until = if is_all { lengths } else { (lengths.0.div_ceil(2), 0) };
-    // No pair is cut in two: what it needs is taken, too.
+    // No pair is split: both its records are covered.
     loop {
         let of = |pair: &&(usize, usize)| pair.0 < until.0 || pair.1 < until.1;
         let (i, j) =
@@ -138,8 +138,8 @@ pub(super) fn by_steps(pairs: Vec<(usize, usize)>, lengths: (usize, usize), is_a
 }
 
 impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> AlignmentRows<'_, W, S> {
-    /// Puts both rows together; `None` where they are not together again before their end, unless `is_all` says that
-    /// nothing comes after them, or `must` that no more can be looked at.
+    /// Aligns both sequences. Returns `None` if they are not synchronized before their end, unless `is_all` (nothing
+    /// follows) or `must` (no more records fit).
     pub(super) fn align(&self, is_all: bool, must: bool) -> Option<Alignment> {
         let [a, b] = self.keys.map(<[u64]>::len);
         let mut pairs = Vec::new();
@@ -147,17 +147,17 @@ impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> AlignmentRows<'_, 
         let until = if is_all { (a, b) } else { self.end(&pairs, must)? };
         pairs.retain(|(i, j)| *i < until.0 && *j < until.1);
         let moved = self.moved(&pairs, until);
-        // What moved has its partner; what stood in its place has none.
+        // A moved record has its partner, so that its other pair is dissolved.
         let in_a: HashSet<_> = moved.iter().map(|(i, _)| *i).collect();
         let in_b: HashSet<_> = moved.iter().map(|(_, j)| *j).collect();
         pairs.retain(|(i, j)| !in_a.contains(i) && !in_b.contains(j));
         Some(Alignment { pairs, moved, until })
     }
 
-    /// Puts together what is between two places.
+    /// Aligns the records between two positions.
     fn between(&self, from: (usize, usize), to: (usize, usize), pairs: &mut Vec<(usize, usize)>) {
         let (mut from, mut to) = (from, to);
-        // What is the same at both ends needs no weighing.
+        // Equal records at both ends need no weights.
         let mut tail = Vec::new();
         if (to.0 - from.0).saturating_mul(to.1 - from.1) > CELLS {
             while from.0 < to.0 && from.1 < to.1 && (self.is_same)(from.0, from.1) {
@@ -187,7 +187,7 @@ impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> AlignmentRows<'_, 
         let mut anchors = anchors(&part(a, from.0, to.0), &part(b, from.1, to.1));
         anchors.iter_mut().for_each(|(i, j)| (*i, *j) = (*i + from.0, *j + from.1));
         if anchors.is_empty() {
-            // Nothing stands once: both halves for themselves.
+            // No anchors: align both halves separately.
             let middle = (from.0.midpoint(to.0), from.1.midpoint(to.1));
             self.between(from, middle, pairs);
             self.between(middle, to, pairs);
@@ -202,8 +202,8 @@ impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> AlignmentRows<'_, 
         self.between(from, to, pairs);
     }
 
-    /// Records that are in no pair, or in one of two that only could stand for each other, and are the same as one in
-    /// another place.
+    /// Returns pairs of equal records at different positions, each unpaired or paired with a record that is only
+    /// similar.
     fn moved(&self, pairs: &[(usize, usize)], until: (usize, usize)) -> Vec<(usize, usize)> {
         let known: HashSet<_> = pairs.iter().collect();
         let mut free_a = vec![true; until.0];
@@ -213,7 +213,7 @@ impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> AlignmentRows<'_, 
                 (*a, *b) = (false, false);
             }
         }
-        // By key, so that long rows are gone through once.
+        // By key, so that long sequences are scanned once.
         let [a, b] = self.keys;
         let mut places: HashMap<u64, Vec<usize>> = HashMap::new();
         for (j, key) in b.iter().enumerate().take(until.1) {
@@ -234,7 +234,7 @@ impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> AlignmentRows<'_, 
         moved
     }
 
-    /// Where both sides are together again, or else somewhere in the middle if that `must` be.
+    /// Returns the point where both sides are synchronized again, or a point near the middle if `must`.
     fn end(&self, pairs: &[(usize, usize)], must: bool) -> Option<(usize, usize)> {
         let mut run = 0;
         let mut start = None;
@@ -258,7 +258,7 @@ impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> AlignmentRows<'_, 
 mod tests {
     use super::*;
 
-    /// Letters are records: the same letter in the same case is the same, in the other it is alike.
+    /// Letters are records: the same letter is equal in the same case, and similar in the other.
     fn of(a: &str, b: &str) -> Alignment {
         let (a, b) = (a.as_bytes(), b.as_bytes());
         let keys = [a, b].map(|row| row.iter().map(|letter| u64::from(*letter)).collect::<Vec<_>>());
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!((half.until, half.pairs.len(), half.moved.len()), ((3, 3), 2, 1));
         let all = by_steps(pairs, (5, 5), true);
         assert_eq!((all.until, all.pairs.len(), all.moved.len()), ((5, 5), 3, 2));
-        // Of what has no partner some goes.
+        // Some of the records without partners are covered.
         assert_eq!(by_steps(Vec::new(), (4, 0), false).until, (2, 0));
     }
 
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_long_row_in_common_is_left_for_later() {
-        // One is missing, and then all is the same.
+        // One record is missing, and the rest is equal.
         let (a, b): (Vec<u64>, Vec<u64>) = ((0..100).collect(), (1..100).collect());
         let after = numbers(&a, &b, false, false).unwrap();
         assert_eq!((after.pairs, after.until), (vec![], (1, 0)));
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn after_a_gap_of_thousands_both_are_together_again() {
-        // Most stands often, and every tenth once.
+        // Most keys are frequent, and every tenth is unique.
         let key = |at: u64| if at.is_multiple_of(10) { 1_000_000 + at } else { at % 7 };
         let a: Vec<u64> = (0..10_000).map(key).collect();
         let b: Vec<u64> = (0..500).chain(8_500..10_000).map(key).collect();

@@ -1,4 +1,4 @@
-//! What a comparison knows of a capture as a whole.
+//! Summary of a capture in a comparison.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,32 +6,32 @@ use nfsrdma_dissectors::flow::{EvictedState, Flow, Transaction, UndecodedReason}
 
 use super::record::ComparisonRecord;
 
-/// Kinds of transports and of versions that are remembered; no real capture has more.
+/// Maximum number of transports and of versions kept; real captures have fewer.
 const KINDS: usize = 16;
 
-/// A capture as a whole.
+/// Summary of a capture.
 #[derive(Clone, Debug, Default)]
 pub struct ComparedCapture {
-    /// The name of its file.
+    /// File name.
     pub name: String,
-    /// Its frames.
+    /// Number of frames.
     pub frames: u64,
-    /// Its Transactions.
+    /// Number of Transactions.
     pub transactions: u64,
-    /// Those of them that are not whole.
+    /// Number of incomplete Transactions.
     pub incomplete: u64,
-    /// What carries its connections.
+    /// Transports of its connections.
     pub transports: BTreeSet<String>,
-    /// The programs and their versions: `NFS 4.2`.
+    /// Programs and their versions: `NFS 4.2`.
     pub versions: BTreeSet<String>,
-    /// Frames that were not decoded, by reason.
+    /// Number of frames that were not decoded, by reason.
     pub undecoded: BTreeMap<&'static str, u64>,
-    /// What was given up because a bound was reached.
+    /// Number of evicted states, by kind.
     pub given_up: BTreeMap<&'static str, u64>,
 }
 
 impl ComparedCapture {
-    /// Takes a Transaction and its record.
+    /// Adds a Transaction and its record.
     pub fn transaction(&mut self, transaction: &Transaction, record: &ComparisonRecord) {
         self.transactions += 1;
         self.incomplete += u64::from(!record.missing.is_empty());
@@ -44,13 +44,13 @@ impl ComparedCapture {
         add(|trace| &mut trace.transports, transaction.connection.transport.to_string());
         let mut words = record.title.split(' ');
         let version = [words.next(), words.next()].into_iter().flatten().collect::<Vec<_>>().join(" ");
-        // A NULL Call has no minor version, and says nothing.
+        // A NULL Call has no minor version.
         if !record.is_null && record.call.is_some() {
             add(|trace| &mut trace.versions, version);
         }
     }
 
-    /// The capture has ended: notes what is in no Transaction.
+    /// Takes the counts of undecoded frames and evicted state at the end of the capture.
     pub fn end(&mut self, flow: &Flow) {
         self.undecoded = flow
             .account()

@@ -1,4 +1,4 @@
-//! Which clients of two captures are the same: by address, or else in the order in which they appear.
+//! Pairing of the clients of two captures: by address, or else in the order in which they appear.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,9 +9,9 @@ use super::pairing_queue::{PairingQueue, PairingQueueSide};
 use super::{Comparison, ComparisonSide, WAITING};
 
 impl Comparison {
-    /// Drops and counts the first half of the records of each client that the other side does not have yet, until half of the
-    /// records that may wait are left. So a pass over all clients frees as many records as there can be clients, and thousands
-    /// of clients with one Call each do not cost a pass each. A client that stays alone is one difference, however long it is.
+    /// Drops and counts the first half of the records of each unpaired client, until half of the records that may wait
+    /// are left. One pass over all clients thus frees up to one record per client, so that thousands of clients with
+    /// one Call each do not cost a pass each. An unpaired client is one difference, however many records it has.
     pub(super) fn drop_unmatched(&mut self, side: ComparisonSide) {
         let at = side as usize;
         for lane in 0..self.lanes.len() {
@@ -29,7 +29,7 @@ impl Comparison {
         }
     }
 
-    /// Clients of one side alone find their likes on the other: by address, or else in the order in which they appear.
+    /// Pairs clients that are on one side only: by address, or else in the order in which they appear.
     pub(super) fn join_lanes(&mut self, is_all: bool) {
         let of = |lanes: &[PairingQueue], side: usize| -> Vec<usize> {
             (0..lanes.len()).filter(|at| lanes[*at].rows[1 - side].client.is_none()).collect()
@@ -59,7 +59,7 @@ impl Comparison {
             let row = std::mem::take(&mut self.lanes[*b].rows[1]);
             self.lanes[*a].rows[1] = row;
         }
-        // Of clients without number those go that wait for nothing; they are known again when they call again.
+        // Above the limit, idle clients are removed; they are added again with their next Call.
         let is_crowded = self.is_crowded() && !is_all;
         let mut told = Vec::new();
         self.lanes.retain(|lane| {
@@ -88,7 +88,7 @@ impl Comparison {
     }
 }
 
-/// One difference says that a client is on one side alone, or began long before it was on the other.
+/// Returns the difference for a client that is on one side only, or began long before it did on the other.
 fn absent(row: &PairingQueueSide, side: usize, is_alone: bool) -> Option<Difference> {
     let (client, (place, title)) = row.client.as_ref().zip(row.first.as_ref())?;
     let (count, when) = match (is_alone, row.dropped) {

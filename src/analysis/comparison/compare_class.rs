@@ -1,8 +1,8 @@
-//! What a field is to a comparison: the one table that says it.
+//! The table of compare classes of fields.
 //!
-//! A field that the table does not name must be equal. So operations of every program are compared, those included that
-//! are described after this was written; what they have that is an identity, or that a server chooses as it likes, is
-//! one more line here. `docs/comparison.md` shows the table to people, and a test holds it to this one.
+//! A field without a rule must be equal, so operations of every program are compared, also those described later. An
+//! identity, or a value that the server may choose, needs one more rule. `docs/comparison.md` shows the table, and a
+//! test compares the two.
 
 use std::sync::LazyLock;
 
@@ -10,56 +10,56 @@ use rustc_hash::FxHashMap;
 
 use super::difference::DifferenceKind;
 
-/// What a field is to a comparison.
+/// Compare class of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompareClass {
-    /// It must be equal; where it is not, that is a difference of this kind.
+    /// Must be equal; otherwise it is a difference of this kind.
     Equal(DifferenceKind),
-    /// It must be equal, unless another operation was in flight at the same time: then it shows how far that one had come.
+    /// Must be equal unless another operation was in flight at the same time, whose progress it may show.
     Racing(DifferenceKind),
-    /// It must be equal, unless one side has RDMA and the other has not.
+    /// Must be equal unless only one side uses RDMA.
     OfTransport(DifferenceKind),
-    /// It names something, and each side has names of its own: what one side calls by one name, the other must too.
+    /// Names an object. Each side has its own names, which must map one to one.
     Identity(IdentityType),
-    /// It may differ, and why.
+    /// May differ, for this reason.
     Varies(&'static str),
 }
 
-/// What identities name. Each has its own renaming.
+/// Type of an identity. Each type has its own identity map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum IdentityType {
     /// A file system object.
     Filehandle,
     /// Opens, locks, delegations and layouts: the `other` of a stateid.
     Stateid,
-    /// A client, as the server calls it.
+    /// A client ID that the server assigned.
     Clientid,
     /// A session.
     Session,
-    /// A place in a directory.
+    /// A position in a directory.
     Cookie,
-    /// What a server or a client changes when it starts again, and what it tells apart two creations of one name by.
+    /// A verifier that changes when a server or client restarts, or that distinguishes two creations of one name.
     Verifier,
-    /// Who opens and who locks.
+    /// An open-owner or lock-owner.
     Owner,
-    /// A client, as it calls itself.
+    /// The owner string of a client.
     ClientOwner,
-    /// A server, as it calls itself.
+    /// The owner string of a server.
     ServerOwner,
-    /// A host, by the name or the address that it has in a message.
+    /// The name or address of a host in a message.
     Host,
-    /// The number of a program that a client picks.
+    /// A program number that a client picks.
     Program,
     /// A security context.
     Context,
-    /// A device of pNFS.
+    /// A pNFS device.
     Device,
-    /// The minor version of NFSv4, so that two captures of different ones can be compared.
+    /// The minor version of NFSv4, so that captures of different ones can be compared.
     MinorVersion,
 }
 
 impl IdentityType {
-    /// All of them.
+    /// All identity types.
     pub const ALL: &'static [Self] = &[
         Self::Filehandle,
         Self::Stateid,
@@ -77,7 +77,7 @@ impl IdentityType {
         Self::MinorVersion,
     ];
 
-    /// Its name in output and in baselines.
+    /// Returns the name in output and in baselines.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Filehandle => "filehandle",
@@ -98,11 +98,11 @@ impl IdentityType {
     }
 }
 
-/// A line of the table: the names that it is about, and what they are. `nfs.nfstime4.*` is every name that begins so.
+/// A rule of the table: field names and their class. `nfs.nfstime4.*` matches every name with that prefix.
 pub struct CompareRule {
-    /// Filter names of fields.
+    /// Filter names of fields, or their prefixes.
     pub fields: &'static [&'static str],
-    /// What they are.
+    /// Class of the fields.
     pub role: CompareClass,
 }
 
@@ -118,7 +118,7 @@ const fn equal(kind: DifferenceKind, fields: &'static [&'static str]) -> Compare
     CompareRule { fields, role: CompareClass::Equal(kind) }
 }
 
-/// The table. Of several lines that name a field the first counts.
+/// The table. The first rule that matches a field applies.
 pub const RULES: &[CompareRule] = &[
     identity(IdentityType::Filehandle, &["nfs.fhandle"]),
     identity(IdentityType::Stateid, &["nfs.stateid.other"]),
@@ -282,13 +282,13 @@ pub const RULES: &[CompareRule] = &[
     equal(DifferenceKind::Header, &["rpc.*"]),
 ];
 
-/// A field that follows from the minor version of NFSv4, so that it may differ between two of them.
+/// A field that depends on the minor version of NFSv4, and may differ between two of them.
 pub struct MinorVersionField {
-    /// Its filter name.
+    /// Filter name.
     pub field: &'static str,
-    /// The bits that both have, and that must be equal; 0 if none is compared.
+    /// Bits that both versions have and that must be equal; 0 if none is compared.
     pub common: u64,
-    /// Why it follows.
+    /// Reason for the dependency.
     pub why: &'static str,
 }
 
@@ -296,7 +296,7 @@ const fn follows(field: &'static str, common: u64, why: &'static str) -> MinorVe
     MinorVersionField { field, common, why }
 }
 
-/// What may differ between two minor versions. An attribute that one side alone has may, too: it was asked for by mask.
+/// Fields that may differ between two minor versions. So may an attribute on one side only: it was requested by mask.
 pub const FOLLOWS_MINOR_VERSION: &[MinorVersionField] = &[
     follows(
         "nfs.attr_mask",
@@ -321,12 +321,12 @@ pub const FOLLOWS_MINOR_VERSION: &[MinorVersionField] = &[
     follows("nfs.ond_server_will_signal_avail", 0, "a client that wants a delegation hears why it has none"),
 ];
 
-/// Whether a field follows from the minor version, and how.
+/// Returns the entry of a field that depends on the minor version.
 pub fn follows_minor_version(field: &str) -> Option<&'static MinorVersionField> {
     FOLLOWS_MINOR_VERSION.iter().find(|follows| follows.field == field)
 }
 
-/// Whether a pattern of the table, or of an option, is about a field.
+/// Returns `true` if a pattern of the table, or of an option, matches a field.
 pub(super) fn covers(pattern: &str, field: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(start) => field.starts_with(start),
@@ -334,9 +334,9 @@ pub(super) fn covers(pattern: &str, field: &str) -> bool {
     }
 }
 
-/// Times that a Call sets, by the names above the field: those of SET_TO_CLIENT_TIME (RFC 1813 section 2.6, RFC 8881
-/// section 3.3.3), and those of sattr (RFC 1094 section 2.3.6). They are arguments like others, where the times of the
-/// server and the times of a delegation (RFC 9754) are those of a clock.
+/// Returns `true` for times that a Call sets, by the name of the parent: SET_TO_CLIENT_TIME (RFC 1813 section 2.6, RFC
+/// 8881 section 3.3.3) and sattr (RFC 1094 section 2.3.6). They are arguments like others, while times of the server
+/// and of a delegation (RFC 9754) come from a clock.
 fn is_set_time(field: &str, above: &str) -> bool {
     let leaf = above.rsplit('.').next().unwrap_or_default();
     match field.rsplit_once('.').map_or("", |(group, _)| group) {
@@ -346,7 +346,7 @@ fn is_set_time(field: &str, above: &str) -> bool {
     }
 }
 
-/// What a field is, by its filter name and the RFC's names of what is above it; `is_call` says in which message it stands.
+/// Returns the class of a field from its filter name, the RFC names above it, and the message that contains it.
 pub fn role_of(field: &str, above: &str, is_call: bool) -> CompareClass {
     if is_call && is_set_time(field, above) {
         return CompareClass::Equal(DifferenceKind::Argument);
@@ -358,11 +358,11 @@ pub fn role_of(field: &str, above: &str, is_call: bool) -> CompareClass {
     )
 }
 
-/// The table as fields are looked up in it: a run asks for those of every Reply that names something.
+/// The index of the table; a replay looks up the fields of every Reply that has identities.
 #[derive(Default)]
 struct CompareRuleIndex {
     names: FxHashMap<&'static str, usize>,
-    /// What names begin with, each with its line, by the first letter after the protocol; those of a whole protocol have none.
+    /// Prefix patterns and rules, by the first letter after the protocol; `None` for a whole protocol.
     starts: FxHashMap<Option<u8>, Vec<(&'static str, usize)>>,
 }
 
@@ -379,13 +379,13 @@ static INDEX: LazyLock<CompareRuleIndex> = LazyLock::new(|| {
     index
 });
 
-/// The first letter after the protocol, all of which have three.
+/// Returns the letter after a protocol name of three letters and its dot.
 fn letter(field: &str) -> Option<u8> {
     field.as_bytes().get(4).copied()
 }
 
 impl CompareRuleIndex {
-    /// The first line that is about a field.
+    /// Returns the first rule that matches a field.
     fn first(&self, field: &str) -> Option<usize> {
         let starts =
             [None, letter(field)].into_iter().filter_map(|letter| self.starts.get(&letter)).flatten();

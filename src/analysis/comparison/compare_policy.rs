@@ -1,37 +1,37 @@
-//! What is compared of two records, and as what: the roles of fields, and what the two captures are to each other.
+//! Policy of the comparison of two records: the treatment of each field, depending on both captures.
 
 use super::compare_class::{CompareClass, IdentityType, MinorVersionField, follows_minor_version};
 use super::difference::DifferenceKind;
 use super::options::ComparisonOptions;
 use super::record::{ComparisonRecord, FieldPath, RecordValue};
 
-/// What two records are to each other.
+/// Policy of the comparison of two records.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ComparePolicy {
-    /// Everything is compared as it is.
+    /// `true` if every field must be equal (`--strict`).
     pub(super) is_strict: bool,
-    /// Both are one capture, decoded twice: nothing shows the progress of another operation.
+    /// `true` if both are one capture, decoded twice: no field may show the progress of another operation.
     pub(super) is_exact: bool,
-    /// One has RDMA, and the other has not.
+    /// `true` if only one record uses RDMA.
     pub(super) is_across: bool,
-    /// They are of two minor versions of NFSv4.
+    /// `true` if the minor versions of NFSv4 differ.
     pub(super) is_other_minor: bool,
-    /// Another operation was in flight at the same time, on one of the sides.
+    /// `true` if another operation was in flight at the same time, on one of the sides.
     is_racing: bool,
 }
 
-/// What becomes of a field.
+/// Treatment of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FieldTreatment {
-    /// It may differ.
+    /// The values may differ.
     Free,
-    /// It may differ, because the minor versions do.
+    /// The values may differ, because the minor versions do.
     LeftOut,
     /// The values must be equal.
     As(DifferenceKind),
     /// The values must be equal in these bits.
     Bits(DifferenceKind, u64),
-    /// The values are names.
+    /// The values are names of an identity.
     Names(IdentityType),
 }
 
@@ -46,17 +46,17 @@ impl ComparePolicy {
         }
     }
 
-    /// Whether lengths and chunks are compared.
+    /// Returns `true` if lengths and chunks are compared.
     pub(super) fn has_lengths(&self) -> bool {
         !self.is_across && !self.is_other_minor
     }
 
-    /// The kind that a field of no other has.
+    /// Returns the default kind for fields of a Call or Reply.
     fn plain(is_call: bool) -> DifferenceKind {
         if is_call { DifferenceKind::Argument } else { DifferenceKind::Result }
     }
 
-    /// A field that both have.
+    /// Returns the treatment of a field that both records have.
     pub(super) fn both(
         &self,
         path: &FieldPath,
@@ -68,7 +68,7 @@ impl ComparePolicy {
         let kind = match path.role {
             CompareClass::Varies(_) if self.is_strict => Self::plain(is_call),
             CompareClass::Varies(_) => return FieldTreatment::Free,
-            // The identities of a long list as they are, which another run has not.
+            // The identities of a long list are only one hash, which differs in another run.
             CompareClass::Identity(_) if is_list && !self.is_exact => return FieldTreatment::Free,
             CompareClass::Identity(_) if is_list || self.is_exact => DifferenceKind::Identity,
             CompareClass::Identity(identity) => return FieldTreatment::Names(identity),
@@ -83,7 +83,7 @@ impl ComparePolicy {
         }
     }
 
-    /// A field that one side has alone.
+    /// Returns the treatment of a field that one record alone has.
     pub(super) fn one(&self, path: &FieldPath, is_call: bool) -> FieldTreatment {
         let kind = match path.role {
             CompareClass::Varies(_) if !self.is_strict => return FieldTreatment::Free,
@@ -91,7 +91,7 @@ impl ComparePolicy {
             CompareClass::Identity(_) => DifferenceKind::Identity,
             CompareClass::Equal(kind) | CompareClass::Racing(kind) | CompareClass::OfTransport(kind) => kind,
         };
-        // An attribute that one side alone asks for.
+        // An attribute that only one side requested.
         if self.follows(path).is_some() || self.is_other_minor && is_attribute(path) {
             return FieldTreatment::LeftOut;
         }
@@ -103,7 +103,7 @@ impl ComparePolicy {
     }
 }
 
-/// Whether a field is an attribute of NFSv4, which stands in a `fattr4` (RFC 8881 section 3.3.7).
+/// Returns `true` if a field is an NFSv4 attribute, part of a `fattr4` (RFC 8881 section 3.3.7).
 fn is_attribute(path: &FieldPath) -> bool {
     let mut above = path.text.split('.').rev().skip(1);
     above.any(|word| matches!(word, "obj_attributes" | "attrs" | "createattrs" | "cva_attrs"))

@@ -1,9 +1,8 @@
-//! Identities by consistent renaming: the same name for the same thing, on both sides.
+//! Identity maps: a one-to-one mapping between the names of A and of B.
 //!
-//! Filehandles, stateids and the like are made up anew in each run. What one side calls by one name, the other must call
-//! by one name, too. Two names that stand in the same place are a pair; of pairs that contradict each other, that which
-//! stands more often is believed, and of two that stand as often, the earlier. So it does not matter whether the odd
-//! one comes first: it is told where it stands, once, when all that contradicts it is known.
+//! Filehandles, stateids and similar names are new in each run, and must map one to one. Two names at the same position
+//! are a pair. Of contradicting pairs the more frequent one is accepted, and of equally frequent ones the earlier, so
+//! that the odd one may come first. It is reported once, at its position, when all contradicting pairs are known.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -15,9 +14,9 @@ use super::compare_class::IdentityType;
 use super::difference::{Difference, DifferenceKind, DifferenceLocation, DifferenceSide};
 use super::record::{FieldPath, RecordValue, hash};
 
-/// Names that a generation has at most. Two generations are kept, so that those which were not used for longest go.
+/// Maximum number of entries per generation. Two generations are kept, so that the least recently used entries go.
 const GENERATION: usize = 1 << 17;
-/// Pairs that contradict others and are not told yet, at most.
+/// Maximum number of contradicting pairs that are not reported yet.
 const DISPUTES: usize = 1 << 14;
 
 /// A name of an identity on one side.
@@ -28,8 +27,8 @@ pub struct IdentityName {
 }
 
 impl IdentityName {
-    /// The name that a value is; `None` where every side has the same, as the stateid of zeros (RFC 8881 section 8.2.3) or
-    /// the first cookie. A cookie is a place in one directory, which `scope` is.
+    /// Returns the name for a value; `None` if it is the same on every side, such as the all-zeros stateid (RFC 8881
+    /// section 8.2.3) or the first cookie. A cookie is a position in one directory, `scope`.
     pub fn of(identity: IdentityType, datum: &RecordValue, scope: Option<Self>) -> Option<Self> {
         let is_constant = match datum {
             RecordValue::Number(0) => !matches!(identity, IdentityType::MinorVersion | IdentityType::Program),
@@ -52,7 +51,7 @@ impl IdentityName {
     }
 }
 
-/// What is remembered in two generations.
+/// A map of two generations.
 #[derive(Debug)]
 pub(super) struct TwoGenerationMap<K, V> {
     young: HashMap<K, V>,
@@ -86,33 +85,33 @@ impl<K: Copy + Eq + Hash, V> TwoGenerationMap<K, V> {
     }
 }
 
-/// Where two names first stood in the same place: what a difference tells.
+/// First common position of two names, for reports.
 #[derive(Clone, Debug)]
 pub struct FirstPairing {
-    /// What the Transaction is about.
+    /// The operation of the Transaction.
     pub operation: Rc<str>,
     /// The operation within the COMPOUND.
     pub section: Rc<str>,
     /// The field.
     pub path: Rc<FieldPath>,
-    /// What the names are names of.
+    /// The type of the identity.
     pub identity: IdentityType,
-    /// Where the Transactions are, on A and B.
+    /// Locations of the Transactions, on A and B.
     pub places: [DifferenceLocation; 2],
-    /// The frames that show the field, on A and B.
+    /// The frames that contain the field, on A and B.
     pub frames: [Option<FrameNumber>; 2],
-    /// The names as they stand there.
+    /// The names as values of the field.
     pub values: [RecordValue; 2],
 }
 
-/// Two names that stood in the same place, and how often.
+/// Two names at the same position, with their count.
 #[derive(Debug)]
 struct IdentityLink {
     count: u64,
     first: Box<FirstPairing>,
 }
 
-/// A name of A, and what it is on B.
+/// A name of A with its name of B.
 #[derive(Debug)]
 struct IdentityPair {
     other: IdentityName,
@@ -120,27 +119,27 @@ struct IdentityPair {
     link: IdentityLink,
 }
 
-/// The names of both sides that stand for each other.
+/// Mapping between the names of both sides.
 #[derive(Debug, Default)]
 pub struct IdentityMap {
     /// By the name of A.
     pairs: TwoGenerationMap<IdentityName, IdentityPair>,
-    /// By the name of B: that of A.
+    /// The name of A, by the name of B.
     back: TwoGenerationMap<IdentityName, IdentityName>,
-    /// What contradicts them.
+    /// Pairs that contradict them.
     disputes: HashMap<(IdentityName, IdentityName), IdentityLink>,
     count: u64,
     wrong: Vec<Difference>,
 }
 
 impl IdentityMap {
-    /// A number that both names of a pair share; 0 for a name that is in no pair. `side` is 0 for A and 1 for B.
+    /// Returns the number that both names of a pair share; 0 if the name is unpaired. `side` is 0 for A and 1 for B.
     pub fn number(&mut self, side: usize, name: IdentityName) -> u64 {
         let of_a = if side == 0 { Some(name) } else { self.back.get(name).copied() };
         of_a.and_then(|name| self.pairs.get(name)).map_or(0, |pair| pair.number)
     }
 
-    /// Two names stand in the same place.
+    /// Records two names at the same position.
     pub fn pair(&mut self, a: IdentityName, b: IdentityName, sighting: impl FnOnce() -> FirstPairing) {
         if let Some(pair) = self.pairs.get(a)
             && pair.other == b
@@ -174,7 +173,7 @@ impl IdentityMap {
         }
     }
 
-    /// How often the pairs stand that one of these names is in with another.
+    /// Returns the larger count of the pairs that contain one of these names.
     fn count_of(&mut self, a: IdentityName, b: IdentityName) -> u64 {
         let of_a = self.pairs.get(a).map_or(0, |pair| pair.link.count);
         let other = self.back.get(b).copied();
@@ -187,7 +186,7 @@ impl IdentityMap {
         self.back.insert(b, a);
     }
 
-    /// The pairs that these names are in are none any more, but what contradicts the better one.
+    /// Dissolves the pairs that contain these names, and keeps them as disputes of the better pair.
     fn part(&mut self, a: IdentityName, b: IdentityName) {
         let other = self.back.remove(b);
         for name in [Some(a), other].into_iter().flatten() {
@@ -198,8 +197,7 @@ impl IdentityMap {
         }
     }
 
-    /// Decides what contradicts: of names that are free by now the one that stands most often is a pair, and the others
-    /// are differences.
+    /// Resolves all disputes: the most frequent pair of free names is accepted, and other pairs become differences.
     fn settle(&mut self) {
         let mut disputes: Vec<_> = self.disputes.drain().collect();
         disputes.sort_by_key(|(_, link)| {
@@ -219,7 +217,7 @@ impl IdentityMap {
         }
     }
 
-    /// The pairs that turned out to be wrong since this was asked last. Nothing is left open if `is_last`.
+    /// Takes the wrong pairs found since the last call; `is_last` resolves all disputes first.
     pub fn wrong(&mut self, is_last: bool) -> Vec<Difference> {
         if is_last {
             self.settle();
@@ -228,7 +226,7 @@ impl IdentityMap {
     }
 }
 
-/// Names that stand for something else elsewhere, `since` these frames.
+/// Returns the difference for names that are paired otherwise elsewhere, `since` these frames.
 fn difference(link: IdentityLink, since: [Option<FrameNumber>; 2]) -> Difference {
     let FirstPairing { operation, section, path, identity, places, frames, values } = *link.first;
     let half = |at: usize| {
@@ -266,7 +264,7 @@ mod tests {
         IdentityName::of(IdentityType::Filehandle, &RecordValue::Text(text.as_bytes().into()), None).unwrap()
     }
 
-    /// Pairs of names in the order of their frames; the frames of the differences and what they stand against.
+    /// Maps pairs of names in the order of their frames; returns the frames and texts of the differences.
     fn wrong(pairs: &[(&str, &str)]) -> Vec<(u64, String)> {
         let mut renaming = IdentityMap::default();
         for (at, (a, b)) in (1..).zip(pairs) {
@@ -304,18 +302,18 @@ mod tests {
     fn a_definition_that_pairs_otherwise_than_what_follows_is_told_at_its_own_frame() {
         let told = (1, "filehandle \"odd\", unlike in frame 102".to_owned());
         assert_eq!(wrong(&[("a", "odd"), ("a", "x"), ("a", "x"), ("a", "x")]), [told]);
-        // Of two that stand as often the earlier is believed.
+        // Of equally frequent pairs the earlier is accepted.
         let told = (2, "filehandle \"odd\", unlike in frame 101".to_owned());
         assert_eq!(wrong(&[("a", "x"), ("a", "odd")]), [told]);
     }
 
     #[test]
     fn a_name_of_another_thing_is_told_once_however_often_it_stands_and_takes_nothing_from_that_thing() {
-        // The definition of a says y, which is that of b.
+        // The definition of a has y, the name of b.
         assert_eq!(wrong(&[("a", "y"), ("b", "y"), ("a", "x"), ("b", "y"), ("a", "x")]).len(), 1);
         let twice = [("a", "x"), ("b", "y"), ("a", "x"), ("b", "y"), ("a", "x"), ("a", "y"), ("a", "y")];
         assert_eq!(wrong(&twice).len(), 1);
-        // Two definitions that changed places are two.
+        // Two swapped definitions are two differences.
         let swapped = [("a", "y"), ("b", "x"), ("a", "x"), ("b", "y"), ("a", "x"), ("b", "y")];
         assert_eq!(wrong(&swapped).iter().map(|(frame, _)| *frame).collect::<Vec<_>>(), [1, 2]);
     }

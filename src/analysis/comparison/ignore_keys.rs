@@ -1,5 +1,5 @@
-//! What people may name where they choose differences: kinds, fields that are compared, and operations. A name that there is
-//! not is an error with what is most like it, and not a choice of nothing.
+//! The words of `--ignore` and `--only`: kinds of differences, compared fields and operations. An unknown word is an
+//! error that proposes the closest match.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -12,12 +12,12 @@ use super::difference::DifferenceKind;
 use crate::filter::catalog::{Catalog, CatalogEntry, FieldOrigin, FilterType, nearest};
 use crate::filter::proposal;
 
-/// Numbers of procedures that are looked at; no program has so many.
+/// Number of procedure numbers to try; no program has more.
 const PROCEDURES: u32 = 64;
 /// Fields whose values are the names of operations.
 const OPERATIONS: [&str; 2] = ["nfs.opcode", "nfs.cb.operation"];
 
-/// Whether records have it: the values of RPC-over-RDMA (with `--strict`), of RPC, and of procedures.
+/// Returns `true` if records have the field: RPC-over-RDMA (with `--strict`), RPC and procedures.
 fn is_compared(entry: &CatalogEntry) -> bool {
     let is_heard = match &entry.origin {
         FieldOrigin::Structure(layers) => layers
@@ -28,12 +28,12 @@ fn is_compared(entry: &CatalogEntry) -> bool {
     is_heard && !matches!(entry.kind, FilterType::Structure | FilterType::Protocol)
 }
 
-/// The fields that are compared.
+/// Returns the names of the compared fields.
 fn fields() -> impl Iterator<Item = &'static str> {
     Catalog::shared().iter().filter(|entry| is_compared(entry)).map(|entry| entry.name)
 }
 
-/// Every procedure and every operation of NFSv4.
+/// Returns every procedure, and every operation of NFSv4.
 fn operations() -> &'static BTreeSet<&'static str> {
     static SHARED: LazyLock<BTreeSet<&'static str>> = LazyLock::new(|| {
         let catalog = Catalog::shared();
@@ -48,17 +48,17 @@ fn operations() -> &'static BTreeSet<&'static str> {
     &SHARED
 }
 
-/// Operations and fields, the latter with what they are.
+/// Returns operations, and fields with their descriptions.
 pub(super) fn words() -> impl Iterator<Item = (&'static str, &'static str)> {
     let fields = Catalog::shared().iter().filter(|entry| is_compared(entry));
     let fields = fields.map(|entry| (entry.name, entry.text.lines().next().unwrap_or_default()));
     operations().iter().map(|name| (*name, "")).chain(fields)
 }
 
-/// That there are fields with this name or this beginning, and that they are compared.
+/// Checks that a field with this name or prefix exists and is compared.
 ///
 /// # Errors
-/// What is wrong with it, and what may be meant.
+/// Returns an error with the problem and a proposal.
 pub(super) fn field(pattern: &str) -> Result<(), String> {
     if fields().any(|field| covers(pattern, field)) {
         return Ok(());
@@ -72,10 +72,10 @@ pub(super) fn field(pattern: &str) -> Result<(), String> {
     Err(format!("there is no field {pattern}{}", proposal(&near)))
 }
 
-/// That there is an operation or a procedure of this name.
+/// Checks that an operation or a procedure has this name.
 ///
 /// # Errors
-/// What may be meant.
+/// Returns an error with a proposal.
 pub(super) fn operation(name: &str) -> Result<(), String> {
     if operations().contains(name) {
         return Ok(());
@@ -84,9 +84,9 @@ pub(super) fn operation(name: &str) -> Result<(), String> {
     Err(format!("there is no operation {name}{}", proposal(&near)))
 }
 
-/// What to say of a word that is neither a kind nor a field nor an operation.
+/// Returns the message for a word that is no kind, field or operation.
 pub(super) fn unknown(word: &str) -> String {
-    // A kind that begins so is meant rather than a procedure that is spelt alike: `stat` is `status`, not STAT of NSM.
+    // A kind with this prefix wins over a similar procedure: `stat` is `status`, not STAT of NSM.
     let mut near: Vec<_> = kinds().filter(|kind| !word.is_empty() && kind.starts_with(word)).collect();
     if near.is_empty() {
         near = nearest(word, kinds().chain(operations().iter().copied()));
@@ -124,7 +124,7 @@ mod tests {
                 }
             }
         }
-        // The headers are of no operation.
+        // The headers belong to no operation.
         operations.remove("");
         assert!(fields.len() > 100 && operations.len() > 40, "{} {}", fields.len(), operations.len());
         let unknown: Vec<_> = fields.iter().filter_map(|name| field(name).err()).collect();

@@ -1,11 +1,11 @@
-//! Chunks of two records, and what went inline.
+//! Comparison of chunks and of inline lengths.
 
 use super::difference::DifferenceKind;
 use super::record::{ComparisonRecord, MessageCompleteness, RecordChunk, RecordChunkKind, RecordMessage};
 use super::record_comparison::{PairComparison, RecordComparer};
 
 impl RecordComparer<'_> {
-    /// The bytes that went inline.
+    /// Compares the inline lengths.
     pub(super) fn lengths(
         &self,
         found: &mut PairComparison<'_>,
@@ -26,7 +26,7 @@ impl RecordComparer<'_> {
                 message.length - message.varying
             }
         };
-        // Fields that differ bring their lengths with them.
+        // Fields that differ explain different lengths.
         if found.is_explained(is_call) && !found.terms.is_strict
             || a.end == MessageCompleteness::Undecoded
             || fixed(a) == fixed(b)
@@ -38,7 +38,7 @@ impl RecordComparer<'_> {
         }
     }
 
-    /// The chunks, and what went in them.
+    /// Compares the chunks and their lengths.
     pub(super) fn chunks(&self, found: &mut PairComparison<'_>) {
         let (a, b) = (found.a, found.b);
         let letters = |record: &ComparisonRecord| -> String {
@@ -51,7 +51,7 @@ impl RecordComparer<'_> {
         }
         let has_replies = a.reply.is_some() && b.reply.is_some();
         let is_reply_explained = found.is_explained(false);
-        // What failed returns nothing.
+        // A failed operation returns no data.
         let has_other_status = found.has_other_status() && !found.terms.is_strict;
         for (at, (one, other)) in a.chunks.iter().zip(&b.chunks).enumerate() {
             let path = format!("chunk {at} ({})", one.kind.letter());
@@ -76,7 +76,7 @@ impl RecordComparer<'_> {
                 found.length(DifferenceKind::ChunkShape, true, path + " segments", of_a, of_b);
                 continue;
             }
-            // A whole message in a chunk is as long as its names are, and fills the segments in their order.
+            // The length of a whole message in a chunk depends on its names, and it fills the segments in order.
             let net = |chunk: &RecordChunk, sum: u64| {
                 let varying = if found.terms.is_strict { 0 } else { chunk.varying };
                 sum.saturating_sub(varying)

@@ -1,4 +1,4 @@
-//! Entries of directories stand for each other by their names: one that is missing does not shift those that follow.
+//! Directory entries, matched by name: a missing entry does not shift those that follow.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -8,18 +8,18 @@ use super::compare_class::CompareClass;
 use super::difference::DifferenceKind;
 use super::record::{RecordField, RecordValue, hash};
 
-/// The entries of a directory, among the fields of a Reply.
+/// The directory entries among the fields of a Reply.
 pub(super) struct ComparisonListing<'e> {
-    /// The fields of all of them.
+    /// The range of all their fields.
     pub(super) fields: Range<usize>,
-    /// The fields of each.
+    /// The range of the fields of each entry.
     elements: Vec<Range<usize>>,
-    /// Their names.
+    /// The names.
     names: Vec<&'e RecordValue>,
 }
 
 impl<'e> ComparisonListing<'e> {
-    /// The listing among these fields, if there is one: what is below `entries`, which begins anew with its first field.
+    /// Finds the listing among these fields: everything below `entries`, where each entry starts with the same field.
     pub(super) fn of(entries: &[&'e RecordField]) -> Option<Self> {
         let is_name = |entry: &&&RecordField| {
             entry.path.role == CompareClass::Equal(DifferenceKind::Name)
@@ -49,13 +49,13 @@ impl<'e> ComparisonListing<'e> {
         (names.len() == elements.len()).then_some(Self { fields, elements, names })
     }
 
-    /// Whether both have the same names in the same order.
+    /// Returns `true` if both have the same names in the same order.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let names = || self.names.iter().zip(&other.names);
         self.names.len() == other.names.len() && names().all(|(a, b)| a.is_same(b))
     }
 
-    /// Which entries stand for each other.
+    /// Matches the entries of both listings.
     pub(super) fn along(&self, other: &Self) -> Vec<ListingMatch<'e>> {
         let keys = |listing: &Self| -> Vec<u64> {
             listing.names.iter().map(|name| hash(name.to_string().as_bytes()) as u64).collect()
@@ -70,7 +70,7 @@ impl<'e> ComparisonListing<'e> {
             keys.get(at).and_then(|key| others.get(key).copied())
         };
         for to in anchors(&keys_a, &keys_b).into_iter().chain(ends) {
-            // Between two that both have: what neither has elsewhere was given another name, if it is as many.
+            // Between two common names: unmatched entries, if equally many, were renamed.
             let gone: Vec<usize> = (from.0..to.0).filter(|at| place(&in_b, &keys_a, *at).is_none()).collect();
             let new: Vec<usize> = (from.1..to.1).filter(|at| place(&in_a, &keys_b, *at).is_none()).collect();
             let both = |(a, b): (&usize, &usize)| self.element(*a).zip(other.element(*b));
@@ -80,7 +80,7 @@ impl<'e> ComparisonListing<'e> {
                 met.extend(gone.iter().filter_map(|at| Some(ListingMatch::A(self.names.get(*at).copied()?))));
                 met.extend(new.iter().filter_map(|at| Some(ListingMatch::B(other.names.get(*at).copied()?))));
             }
-            // What the other has in another place.
+            // Names at a different position in the other listing.
             for at in from.0..to.0 {
                 if let (Some(name), Some(place)) = (self.names.get(at).copied(), place(&in_b, &keys_a, at)) {
                     met.push(ListingMatch::Moved(name, at, place));
@@ -97,16 +97,16 @@ impl<'e> ComparisonListing<'e> {
     }
 }
 
-/// Entries of two listings.
+/// A match between two listings.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ListingMatch<'e> {
-    /// The fields of one on A and of that on B which stands for it.
+    /// The fields of an entry of A and of its partner of B.
     Both(Range<usize>, Range<usize>),
-    /// One that A has alone.
+    /// An entry in A only.
     A(&'e RecordValue),
-    /// One that B has alone.
+    /// An entry in B only.
     B(&'e RecordValue),
-    /// One that has another place on B; the places count from 0.
+    /// An entry at another index on B; indices count from 0.
     Moved(&'e RecordValue, usize, usize),
 }
 
@@ -123,7 +123,7 @@ mod tests {
         RecordField { path: Rc::new(FieldPath::new(text, "nfs.readdir.entry.name", role)), datum }
     }
 
-    /// A Reply to READDIR with these names, each entry with a cookie before it.
+    /// Returns a READDIR Reply with these names, each entry with a cookie before it.
     fn reply(names: &str) -> Vec<RecordField> {
         let entries = names.chars().flat_map(|name| {
             [

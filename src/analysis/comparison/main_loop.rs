@@ -1,18 +1,18 @@
-//! Both captures from their beginnings to their ends: the one loop that every comparison goes through.
+//! The main loop of every comparison, from the beginning to the end of both captures.
 
 use super::difference::Difference;
 use super::record::ComparisonRecord;
 use super::{Comparison, ComparisonClient, ComparisonSide};
 
 impl Comparison {
-    /// Compares what `next` gives of each side until it gives no more of either, and tells each difference when it is
-    /// known. So none has to be kept, however many there are: [`Self::new`] with `usize::MAX` gives all of them.
+    /// Compares the records that `next` returns for each side until both return `None`, and passes differences to
+    /// `tell`. With `usize::MAX` ([`Self::new`]) these are all.
     ///
-    /// They come by frame where both captures fit into what waits ([`WAITING`](super::WAITING)), and otherwise by frame
-    /// in each part.
+    /// Differences come in frame order if both captures fit in the window ([`WAITING`](super::WAITING)), otherwise in
+    /// frame order within each part.
     ///
     /// # Errors
-    /// The first error of `tell`, which ends the comparison.
+    /// Returns the first error of `tell`, which ends the comparison.
     pub fn drive<E>(
         &mut self,
         mut next: impl FnMut(ComparisonSide) -> Option<(ComparisonClient, ComparisonRecord)>,
@@ -35,7 +35,7 @@ impl Comparison {
         self.take().into_iter().try_for_each(tell)
     }
 
-    /// Takes the differences that were found since it was asked last, by frame.
+    /// Takes the differences found since the last call, sorted by frame.
     pub fn take(&mut self) -> Vec<Difference> {
         self.sort();
         std::mem::take(&mut self.differences)

@@ -1,20 +1,19 @@
-//! Two captures side by side: what is the same, what differs, and where.
+//! Comparison of two captures.
 //!
-//! - [`recorder`]: a Transaction is reduced to a [`record`], every field of it, whatever the operation;
-//! - [`compare_class`]: the one table that says which fields must be equal, which are identities, and which may differ;
-//! - [`clients`]: which clients are the same; [`pairing_queue`]: records of one client and one direction, on both sides;
-//! - [`queue_matching`]: along both; [`alignment`]: which of them stand for each other,
-//!   by what nothing learnt later changes;
-//! - [`record_comparison`]: two records compared; [`compare_policy`]: what is compared of them; [`listing`]: entries of directories, by name;
-//!   [`lengths`]: chunks and what went inline;
-//! - [`identity_map`]: the names that identities have on both sides;
-//! - [`difference`]: what comes out; [`options`]: which differences count, by a [`ignore_keys`]; [`tally`]: how many there
-//!   are, and the first;
-//! - [`record_amendments`]: what is known of a Transaction that comes from a trace;
+//! - [`recorder`]: reduces a Transaction to a [`record`] with every field, whatever the operation;
+//! - [`compare_class`]: the table of fields that must be equal, that are identities, and that may differ;
+//! - [`clients`]: pairing of clients; [`pairing_queue`]: records of one client and direction, on both sides;
+//! - [`queue_matching`]: matching along both queues; [`alignment`]: pairs of records by stable keys;
+//! - [`record_comparison`]: two records; [`compare_policy`]: treatment of fields; [`listing`]: directory entries;
+//!   [`lengths`]: chunks and inline lengths;
+//! - [`identity_map`]: mapping between the identities of both sides;
+//! - [`difference`]: the results; [`options`], [`ignore_keys`]: the differences that count; [`tally`]: number and
+//!   first;
+//! - [`record_amendments`]: extra knowledge about Transactions that come from a trace;
 //! - [`main_loop`]: both captures from beginning to end.
 //!
-//! Both captures are read at once, and no more of either is kept than is needed to put them together again where one has
-//! what the other has not. So captures of any length are compared in a fixed amount of memory.
+//! Both captures are read in parallel. Records are kept only as far as needed to synchronize the two sides after a gap,
+//! so that memory is limited for captures of any length.
 
 mod alignment;
 pub mod capture;
@@ -50,80 +49,80 @@ use identity_map::IdentityMap;
 use options::ComparisonOptions;
 use record::ComparisonRecord;
 
-/// Records of one side that wait, at most.
+/// Maximum number of waiting records per side.
 pub const WAITING: usize = 16_384;
-/// Clients that are remembered when they wait for nothing, at most.
+/// Maximum number of clients kept without waiting records.
 const LANES: usize = 16_384;
-/// Memory of a client that waits for nothing, in bytes, about.
+/// Approximate memory of a client without waiting records, in bytes.
 const LANE_BYTES: usize = 1_024;
-/// Operations that are counted apart.
+/// Maximum number of operations that are counted separately.
 const OPERATIONS: usize = 1_024;
 
 /// One of two captures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ComparisonSide {
-    /// The first: the recording, or what was before.
+    /// The first: the recording, or the earlier capture.
     A,
-    /// The second: the replay, or what is now.
+    /// The second: the replay, or the later capture.
     B,
 }
 
-/// How far a lane is worked off.
+/// Extent to which a queue is processed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PairingUrgency {
-    /// Some is left, so that what comes later can still be looked at.
+    /// Some records are left, to be aligned with later ones.
     Steady,
-    /// As long as both sides are the same.
+    /// While both sides are equal.
     Together,
-    /// All of it, because too much waits.
+    /// All records, because too many wait.
     Pressed,
-    /// All of it: nothing comes after it.
+    /// All records: none follow.
     Last,
 }
 
-/// How often an operation is on both sides.
+/// Counts of an operation on both sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OperationSideCounts {
-    /// How often A and B have it.
+    /// Number of occurrences in A and B.
     pub counts: [u64; 2],
-    /// Its differences.
+    /// Number of differences.
     pub differences: u64,
 }
 
-/// Compares two captures.
+/// Comparison of two captures.
 #[derive(Debug)]
 pub struct Comparison {
     selection: ComparisonOptions,
     renaming: IdentityMap,
-    /// What brought the filehandles of each side.
+    /// Origins of the filehandles of each side.
     origins: [FilehandleOrigins; 2],
     lanes: Vec<PairingQueue>,
-    /// Which lane is whose, on each side.
+    /// Queue of each client, by side.
     clients: [HashMap<ComparisonClient, usize>; 2],
     waiting: [usize; 2],
     waiting_bytes: [usize; 2],
-    /// Memory for records that wait and for clients, in bytes.
+    /// Memory limit of waiting records and clients, in bytes.
     room_bytes: usize,
-    /// Records that found no partner, of all lanes.
+    /// Number of records without partners, of all queues.
     left: usize,
-    /// The differences with the lowest frames, as many as are wanted.
+    /// The differences with the lowest frames, up to `most`.
     differences: Vec<Difference>,
     most: usize,
     counts: BTreeMap<DifferenceKind, u64>,
-    /// Differences that the selection leaves out.
+    /// Number of differences that the options exclude.
     filtered: u64,
     mix: BTreeMap<Rc<str>, OperationSideCounts>,
     compared: ComparedCounts,
     pairs: u64,
     reordered: u64,
     set_up: u64,
-    /// Clients that passes over all of them visited.
+    /// Number of clients visited by passes over all of them.
     #[cfg(test)]
     visited: u64,
 }
 
 impl Comparison {
-    /// A comparison that has seen nothing, and keeps so many differences. Records that wait, and clients, take so many bytes.
+    /// Creates a comparison with at most `most` differences and `room_bytes` bytes of waiting records and clients.
     pub fn new(selection: ComparisonOptions, most: usize, room_bytes: usize) -> Self {
         Self {
             room_bytes,
@@ -149,7 +148,7 @@ impl Comparison {
         }
     }
 
-    /// Takes a record of a side.
+    /// Adds a record of a side.
     pub fn push(&mut self, side: ComparisonSide, client: ComparisonClient, record: ComparisonRecord) {
         let at = side as usize;
         self.waiting[at] += 1;
@@ -166,7 +165,7 @@ impl Comparison {
         self.lanes[lane].rows[at].push(WaitingRecord { record, key, pairs: 0 });
     }
 
-    /// A capture full of nonsense has operations without end.
+    /// Limits the number of names: a malformed capture can have any number of operations.
     fn mix_name(&self, class: &Rc<str>) -> Rc<str> {
         if self.mix.contains_key(class) || self.mix.len() < OPERATIONS {
             Rc::clone(class)
@@ -175,13 +174,13 @@ impl Comparison {
         }
     }
 
-    /// Whether a side has enough records for [`Self::advance`].
+    /// Returns `true` if a side has enough records for [`Self::advance`].
     pub fn has_enough(&self, side: ComparisonSide) -> bool {
         self.holds(side, WAITING)
     }
 
-    /// Puts together what can be. Some of what waits is left, so that what follows can still be looked at; `are_over` says
-    /// which captures have ended.
+    /// Pairs waiting records, except some that later ones may still need; `are_over` is `true` for captures that have
+    /// ended.
     pub fn advance(&mut self, are_over: [bool; 2]) {
         if are_over == [true; 2] {
             return;
@@ -197,8 +196,8 @@ impl Comparison {
         {
             self.drop_unmatched(side);
         }
-        // Of many clients each has little that waits, and all of it is too much. What is the same needs no look ahead. Half
-        // of it goes, so that this is not done again for the next record.
+        // Many clients have few waiting records each, and too many in total. Equal records need no look-ahead. Half of
+        // the records are removed, so that the next record does not start over.
         for pace in [PairingUrgency::Together, PairingUrgency::Pressed] {
             if !self.is_full(WAITING) {
                 return;
@@ -221,25 +220,25 @@ impl Comparison {
         self.lanes[at] = lane;
     }
 
-    /// Whether so many records wait on either side, or as many bytes in proportion.
+    /// Returns `true` if this many records wait on either side, or as many bytes in proportion.
     fn is_full(&self, records: usize) -> bool {
         [ComparisonSide::A, ComparisonSide::B].into_iter().any(|side| self.holds(side, records))
     }
 
-    /// Whether so many records of a side wait, or as many bytes in proportion.
+    /// Returns `true` if this many records of a side wait, or as many bytes in proportion.
     fn holds(&self, side: ComparisonSide, records: usize) -> bool {
         let at = side as usize;
         // Each side has three eighths of the memory, and clients the rest.
         self.waiting[at] >= records || self.waiting_bytes[at] >= self.room_bytes / 8 * 3 / WAITING * records
     }
 
-    /// Whether more clients are remembered than may be. A pass over all of them must free about as many records, so that they
-    /// are fewer where fewer records can wait.
+    /// Returns `true` if there are too many clients. A pass over all of them must free about as many records, so that
+    /// the limit scales with the memory.
     fn is_crowded(&self) -> bool {
         self.lanes.len() > LANES.min(self.room_bytes / 4 / LANE_BYTES)
     }
 
-    /// Of those that found no partner only so many wait for one that comes late.
+    /// Limits the number of records without partners that wait for a late one.
     fn evict(&mut self, lane: &mut PairingQueue) {
         let across = is_across(lane);
         for side in 0..2 {
@@ -252,7 +251,7 @@ impl Comparison {
         }
     }
 
-    /// Both captures have ended.
+    /// Finishes the comparison at the end of both captures.
     pub fn finish(&mut self) {
         self.join_lanes(true);
         for mut lane in std::mem::take(&mut self.lanes) {
@@ -263,7 +262,7 @@ impl Comparison {
         self.sort();
     }
 
-    /// Whether the selection lets it be told.
+    /// Adds a difference unless the options exclude it; returns `true` if it was added.
     fn tell(
         selection: &ComparisonOptions,
         counts: &mut BTreeMap<DifferenceKind, u64>,
@@ -291,7 +290,7 @@ impl Comparison {
         }
     }
 
-    /// Keeps the first.
+    /// Sorts the differences, and keeps the first.
     fn sort(&mut self) {
         self.differences.sort_by_key(Difference::order);
         self.differences.truncate(self.most);
@@ -315,7 +314,7 @@ impl Comparison {
         self.tell_wrong_names(false);
     }
 
-    /// Which names belong together is known later than they are compared.
+    /// Reports wrong pairs of names, which are known later than the records.
     fn tell_wrong_names(&mut self, is_last: bool) {
         for difference in self.renaming.wrong(is_last) {
             self.report(difference);
@@ -328,9 +327,9 @@ impl Comparison {
         self.waiting_bytes[side] = self.waiting_bytes[side].saturating_sub(bytes);
     }
 
-    /// A record of one side alone.
+    /// Reports a record on one side only.
     fn alone(&mut self, record: &ComparisonRecord, side: usize, is_across: bool) {
-        // How often a connection is tried out is no work of the client's.
+        // The number of connection attempts is up to the transport.
         if is_across && record.is_set_up {
             self.set_up += 1;
             return;
@@ -345,7 +344,7 @@ impl Comparison {
         self.report(Difference { kind, operation, path: String::new(), field: "", times: 1, a, b });
     }
 
-    /// Tells a difference that is of the captures as a whole.
+    /// Reports a difference of the whole captures.
     pub fn whole(&mut self, kind: DifferenceKind, what: &str, a: impl ToString, b: impl ToString) {
         let side = |value: String| DifferenceSide { place: None, frame: None, value: Some(value) };
         self.report(Difference {
@@ -359,7 +358,7 @@ impl Comparison {
         });
     }
 
-    /// Whether two counts of the captures as a whole are near enough.
+    /// Returns `true` if two counts of the whole captures are within their tolerance.
     pub fn tolerates(&self, key: &str, a: u64, b: u64) -> bool {
         self.selection
             .tolerances
@@ -367,53 +366,53 @@ impl Comparison {
             .any(|tolerance| tolerance.fields == key && tolerance.most.allows(a, b))
     }
 
-    /// How many differences the selection leaves out: `--ignore`, `--only`, or the settings of a baseline.
+    /// Returns the number of differences excluded by `--ignore`, `--only` or the settings of a baseline.
     pub fn filtered(&self) -> u64 {
         self.filtered
     }
 
-    /// The differences with the lowest frames, in their order; without those that were taken.
+    /// Returns the differences with the lowest frames, in order, without those taken before.
     pub fn differences(&self) -> &[Difference] {
         &self.differences
     }
 
-    /// How many differences there are of each kind.
+    /// Returns the number of differences by kind.
     pub fn counts(&self) -> &BTreeMap<DifferenceKind, u64> {
         &self.counts
     }
 
-    /// How many differences there are.
+    /// Returns the number of differences.
     pub fn total(&self) -> u64 {
         self.counts.values().sum()
     }
 
-    /// The operations of both sides.
+    /// Returns the counts of the operations on both sides.
     pub fn mix(&self) -> &BTreeMap<Rc<str>, OperationSideCounts> {
         &self.mix
     }
 
-    /// What was compared of the pairs.
+    /// Returns the counts of compared fields.
     pub fn compared(&self) -> ComparedCounts {
         self.compared
     }
 
-    /// Transactions that stood for each other.
+    /// Returns the number of paired Transactions.
     pub fn pairs(&self) -> u64 {
         self.pairs
     }
 
-    /// Transactions that came in another order, but did not depend on each other.
+    /// Returns the number of Transactions in different order that did not depend on each other.
     pub fn reordered(&self) -> u64 {
         self.reordered
     }
 
-    /// Calls that find the way to a program (NULL, PORTMAP), where one side has RDMA and the other has not.
+    /// Returns the number of connection setup Calls (NULL, PORTMAP) where only one side uses RDMA.
     pub fn set_up(&self) -> u64 {
         self.set_up
     }
 }
 
-/// `NFS 4 READ` of `NFS 4.2 READ`.
+/// Returns the class of a title: `NFS 4 READ` of `NFS 4.2 READ`.
 pub(crate) fn class(title: &str) -> String {
     let words = title.split(' ').map(|word| match word.split_once('.') {
         Some((major, minor)) if [major, minor].iter().all(|part| part.parse::<u32>().is_ok()) => major,
@@ -422,7 +421,7 @@ pub(crate) fn class(title: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Whether one side of a lane has RDMA, and the other has not.
+/// Returns `true` if exactly one side of a queue uses RDMA.
 fn is_across(lane: &PairingQueue) -> bool {
     let is_rdma = |side: usize| {
         let row = &lane.rows[side];

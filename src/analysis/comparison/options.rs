@@ -1,4 +1,4 @@
-//! Which differences count: `--ignore`, `--only`, `--strict`, and how far numbers may be apart.
+//! Options of a comparison: `--ignore`, `--only`, `--strict` and tolerances.
 
 use super::compare_class::{CompareClass, covers, role_of};
 use super::difference::{Difference, DifferenceKind};
@@ -7,13 +7,13 @@ use super::record::RecordValue;
 use crate::filter::catalog::nearest;
 use crate::filter::proposal;
 
-/// What a word of `--ignore` or `--only` is about: a kind of difference (`count`), a field by its filter name
-/// (`nfs.fattr4.size`, `nfs.fattr4.*`), or an operation (`READDIR`).
+/// A word of `--ignore` or `--only`: a kind of difference (`count`), a field by its filter name (`nfs.fattr4.size`,
+/// `nfs.fattr4.*`), or an operation (`READDIR`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IgnoreKey {
     /// A kind of difference.
     Kind(DifferenceKind),
-    /// Fields.
+    /// A field, or a prefix of fields.
     Field(String),
     /// An operation, or a procedure.
     Operation(String),
@@ -38,7 +38,7 @@ impl std::str::FromStr for IgnoreKey {
     }
 }
 
-/// As it is given.
+/// Writes the word as given.
 impl std::fmt::Display for IgnoreKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -49,7 +49,7 @@ impl std::fmt::Display for IgnoreKey {
 }
 
 impl IgnoreKey {
-    /// All words that there are, with what they mean.
+    /// Returns all words with their descriptions.
     pub fn all() -> impl Iterator<Item = (String, String)> {
         let kinds =
             DifferenceKind::ALL.iter().map(|kind| (kind.word().to_owned(), kind.meaning().to_owned()));
@@ -68,24 +68,24 @@ impl IgnoreKey {
     }
 }
 
-/// Lengths that are no field, and whose differences have a word.
+/// Lengths that are no field, but a kind of difference.
 const LENGTHS: [DifferenceKind; 3] =
     [DifferenceKind::Inline, DifferenceKind::ChunkLength, DifferenceKind::ChunkBytes];
 
-/// How far numbers of a field may be apart.
+/// Maximum distance of numbers of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tolerance {
     /// The fields, by filter name; or a length (`inline`), or a count of the capture (`frames`).
     pub fields: String,
-    /// By how much at most.
+    /// The maximum distance.
     pub most: ToleranceBound,
 }
 
 impl Tolerance {
-    /// A tolerance for fields that there are, for a length, or for one of these counts of a capture.
+    /// Creates a tolerance for existing fields, for a length, or for one of these counts of a capture.
     ///
     /// # Errors
-    /// What is wrong with it, and what may be meant.
+    /// Returns an error with the problem and a proposal.
     pub fn new(fields: &str, most: ToleranceBound, counts: &[&str]) -> Result<Self, String> {
         let names = || LENGTHS.iter().map(|kind| kind.word()).chain(counts.iter().copied());
         let is_path = fields.contains('.');
@@ -101,12 +101,12 @@ impl Tolerance {
     }
 }
 
-/// The distance of two numbers.
+/// Maximum distance of two numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ToleranceBound {
-    /// At most so much.
+    /// An absolute distance.
     Absolute(u64),
-    /// At most so many percent of the first.
+    /// A percentage of the first number.
     Percent(f64),
 }
 
@@ -135,7 +135,7 @@ impl std::fmt::Display for ToleranceBound {
 }
 
 impl ToleranceBound {
-    /// Whether two numbers are near enough.
+    /// Returns `true` if the distance of two numbers is allowed.
     pub fn allows(self, a: u64, b: u64) -> bool {
         match self {
             Self::Absolute(most) => a.abs_diff(b) <= most,
@@ -144,29 +144,29 @@ impl ToleranceBound {
     }
 }
 
-/// Which differences count.
+/// Options that select the differences that count.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ComparisonOptions {
-    /// These do not.
+    /// Excluded differences.
     pub ignore: Vec<IgnoreKey>,
-    /// None but these do, unless there are none.
+    /// The only differences that count, unless empty.
     pub only: Vec<IgnoreKey>,
-    /// Numbers that may be apart.
+    /// Allowed distances of numbers.
     pub tolerances: Vec<Tolerance>,
-    /// Everything is compared as it is: names, times, order.
+    /// `true` if everything must be equal: names, times, order.
     pub strict: bool,
-    /// Both sides are one capture, decoded twice: no operation comes in another order or shows another's progress.
+    /// `true` if both sides are one capture, decoded twice: no order or progress of operations may differ.
     pub exact: bool,
 }
 
 impl ComparisonOptions {
-    /// Why it can let nothing be told, whatever is compared; `None` where it can.
+    /// Returns the reason why these options exclude all differences; `None` if they do not.
     pub fn contradiction(&self) -> Option<String> {
         if let Some(word) = self.only.iter().find(|word| self.ignore.contains(word)) {
             return Some(format!("{word} is to be shown alone and to be left out; name it once"));
         }
         let varies = |word: &&IgnoreKey| match word {
-            // A time is an argument where a Call sets it.
+            // A time that a Call sets is an argument.
             IgnoreKey::Field(pattern) => matches!(role_of(pattern, "time", true), CompareClass::Varies(_)),
             IgnoreKey::Kind(_) | IgnoreKey::Operation(_) => false,
         };
@@ -174,13 +174,13 @@ impl ComparisonOptions {
         Some(format!("{word} may differ, and is compared with --strict alone"))
     }
 
-    /// Whether a difference counts.
+    /// Returns `true` if a difference counts.
     pub fn counts(&self, difference: &Difference) -> bool {
         !self.ignore.iter().any(|word| word.is_about(difference))
             && (self.only.is_empty() || self.only.iter().any(|word| word.is_about(difference)))
     }
 
-    /// Whether two values of a field are near enough.
+    /// Returns `true` if two values of a field are within its tolerance.
     pub(super) fn tolerates(&self, field: &str, a: &RecordValue, b: &RecordValue) -> bool {
         let number = |datum: &RecordValue| match datum {
             RecordValue::Number(number) => Some(*number),
@@ -192,7 +192,7 @@ impl ComparisonOptions {
         })
     }
 
-    /// Whether two lengths are near enough that are no field, but a kind of difference.
+    /// Returns `true` if two lengths of this kind are within its tolerance.
     pub(super) fn tolerates_length(&self, kind: DifferenceKind, a: u64, b: u64) -> bool {
         self.tolerances.iter().any(|tolerance| tolerance.fields == kind.word() && tolerance.most.allows(a, b))
     }

@@ -1,4 +1,4 @@
-//! What one client does in one direction, on both sides: records wait here until both sides can be put together.
+//! The queue of one client and direction: records of both sides wait here until they can be paired.
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -12,57 +12,57 @@ use super::identity_map::{IdentityMap, IdentityName, TwoGenerationMap};
 use super::record::{ComparisonRecord, RecordMessage, RecordValue, hash};
 use super::recorder::{SignatureScope, arguments};
 
-/// Records that are looked at where the two sides are not together: few first, and more where those are not enough.
+/// Numbers of records in an alignment: few first, and more if those do not suffice.
 pub(super) const WINDOWS: [usize; 3] = [128, 1_024, usize::MAX];
-/// Records that found no partner and wait for one that comes late, of all lanes.
+/// Maximum number of records without partners that wait for a late one, of all queues.
 pub(super) const LEFT: usize = 4_096;
 
-/// A Reply without its Call stands for a Transaction that found no partner when there were about as many pairs: at most so
-/// many more or less.
+/// Maximum distance, in pairs, between a Reply without its Call and the Transaction of the other side that it may
+/// match.
 pub(super) const NEAR: u64 = 64;
 
-/// Who calls whom: the same client on both sides has the same place in the order in which clients appear, or the same
-/// address.
+/// A client and a direction. The same client on both sides has the same address, or the same rank in order of
+/// appearance.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ComparisonClient {
     /// Address of the client of the connection, as text.
     pub address: Rc<str>,
-    /// Whether it calls, or is called.
+    /// Direction of its Calls.
     pub direction: CallDirection,
 }
 
-/// A record that waits, and what it is known again by.
+/// A waiting record with its key.
 #[derive(Debug)]
 pub(super) struct WaitingRecord {
     pub(super) record: ComparisonRecord,
     pub(super) key: RecordKey,
-    /// How many pairs there were when it found no partner.
+    /// Number of pairs when it was found to have no partner.
     pub(super) pairs: u64,
 }
 
-/// One side of a lane.
+/// One side of a queue.
 #[derive(Debug, Default)]
 pub(super) struct PairingQueueSide {
     pub(super) client: Option<ComparisonClient>,
     pub(super) waiting: VecDeque<WaitingRecord>,
-    /// The first frame of the last record that was taken.
+    /// Largest first frame of the records taken.
     pub(super) passed: u64,
-    /// The last frame of those that were taken.
+    /// Last frame of the records taken.
     until: u64,
-    /// Those that found no partner.
+    /// Records without partners.
     pub(super) left: VecDeque<WaitingRecord>,
-    /// Those that were given out after what followed them was taken: a Reply never came.
+    /// Records that arrived after their successors were taken, because no Reply came.
     pub(super) late: Vec<WaitingRecord>,
     pub(super) records: u64,
-    /// Where the first of them is, and what it is about.
+    /// Location and title of the first record.
     pub(super) first: Option<(DifferenceLocation, Rc<str>)>,
-    /// Records that were given up, because the other side did not have the client for long.
+    /// Number of records dropped because the other side did not have the client for long.
     pub(super) dropped: u64,
-    /// The minor version of NFSv4 that the last of them had.
+    /// Minor version of NFSv4 of the last record.
     minor_version: Option<u32>,
-    /// Whether any of them went over RDMA.
+    /// `true` if any record used RDMA.
     pub(super) is_rdma: bool,
-    /// Whether any of them is a run of a step of the other side.
+    /// `true` if any record is the replay of a step of the other side.
     has_steps: bool,
 }
 
@@ -83,25 +83,25 @@ impl PairingQueueSide {
         }
         let is_before = |other: &WaitingRecord| self::frame(&other.record) <= frame;
         let at = self.waiting.iter().rposition(is_before).map_or(0, |at| at + 1);
-        // Of hundreds of thousands of clients each has one record. Room for four at once would be one of the large pieces of
-        // memory, which the allocator looks for among all others.
+        // With hundreds of thousands of clients of one record each, capacity for four records each would be a large
+        // allocation, which is slow to find.
         if self.waiting.capacity() == 0 {
             self.waiting.reserve_exact(1);
         }
         self.waiting.insert(at, waiting);
     }
 
-    /// Whether any of its records is a run of a step of the other side.
+    /// Returns `true` if any record is the replay of a step of the other side.
     pub(super) fn has_steps(&self) -> bool {
         self.has_steps
     }
 
-    /// Whether nothing of it waits.
+    /// Returns `true` if no record waits.
     pub(super) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.left.is_empty() && self.late.is_empty()
     }
 
-    /// Takes the first so many.
+    /// Takes the first `count` records.
     pub(super) fn take(&mut self, count: usize) -> Vec<WaitingRecord> {
         let mut taken = Vec::with_capacity(count.min(self.waiting.len()));
         while taken.len() < count
@@ -114,7 +114,7 @@ impl PairingQueueSide {
             self.passed = self.passed.max(frame(record));
             taken.push(waiting);
         }
-        // Of thousands of clients each would keep the memory of a few records.
+        // Frees the memory of idle clients, of which there may be thousands.
         if self.waiting.is_empty() {
             self.waiting = VecDeque::new();
         }
@@ -122,30 +122,30 @@ impl PairingQueueSide {
     }
 }
 
-/// First frame of a record.
+/// Returns the first frame of a record.
 pub(super) fn frame(record: &ComparisonRecord) -> u64 {
     record.place.frame().map_or(0, |frame| frame.0)
 }
 
-/// Both sides of what one client does in one direction.
+/// Both sides of one client and direction.
 #[derive(Debug, Default)]
 pub(super) struct PairingQueue {
     pub(super) rows: [PairingQueueSide; 2],
 }
 
 impl PairingQueue {
-    /// Whether B is a recording of a run of A: its records tell which of A they are. Such records are alike, at least.
+    /// Returns `true` if B is a replay of A: its records name their steps of A, and have the same signatures.
     pub(super) fn is_run(&self) -> bool {
         self.rows[1].has_steps && !self.rows[0].has_steps
     }
 
-    /// Which records that wait stand for each other, by the steps that were run, in the order of A. `None` where most of these
-    /// ask something else: then B is a run of another capture.
+    /// Pairs waiting records by replayed steps, in the order of A. Returns `None` if more than 10 % of the signatures
+    /// differ: then B is the replay of another capture.
     pub(super) fn pairs_by_step(&self) -> Option<Vec<(usize, usize)>> {
         let [a, b] = &self.rows;
         let of_b = b.waiting.iter().enumerate();
         let mut places: HashMap<u64, usize> = HashMap::with_capacity(b.waiting.len());
-        // Of a step that was sent again the last counts.
+        // Of a retransmitted step the last record counts.
         places.extend(of_b.filter_map(|(at, waiting)| Some((waiting.record.run_of?, at))));
         let found = a.waiting.iter().enumerate();
         let found = found.filter_map(|(at, waiting)| Some((at, *places.get(&waiting.record.place.index)?)));
@@ -157,39 +157,39 @@ impl PairingQueue {
         (pairs.len() * 10 >= all * 9).then_some(pairs)
     }
 
-    /// Whether both sides are of two minor versions of NFSv4.
+    /// Returns `true` if the sides have different minor versions of NFSv4.
     pub(super) fn is_other_minor(&self) -> bool {
         let [a, b] = &self.rows;
         a.minor_version.zip(b.minor_version).is_some_and(|(a, b)| a != b)
     }
 }
 
-/// What a Call is, as far as both sides can be expected to have it alike. Nothing of it changes by what is learnt later.
+/// Key of a Call: everything that can be expected to be equal on both sides. It does not change with later records.
 #[derive(Clone, Debug)]
 pub(super) struct RecordKey {
-    /// The operation, and everything in the Call that must be equal, in one number.
+    /// Hash of the operation and everything in the Call that must be equal.
     call: u64,
-    /// The same without what follows from the minor version.
+    /// The same hash without fields that depend on the minor version.
     of_any_minor: u64,
     signature: u64,
     about: u64,
-    /// The filehandles of the Call.
+    /// Filehandles of the Call.
     filehandles: Box<[Filehandle]>,
 }
 
-/// A filehandle by its name, and by what brought it: two runs call a file otherwise, but find it in the same way.
+/// A filehandle by its name and its origin: names differ between runs, and origins do not.
 #[derive(Clone, Copy, Debug)]
 struct Filehandle {
     name: IdentityName,
     origin: u64,
 }
 
-/// What brought the filehandles of one side.
+/// Origins of the filehandles of one side.
 #[derive(Debug, Default)]
 pub(super) struct FilehandleOrigins(TwoGenerationMap<IdentityName, u64>);
 
 impl FilehandleOrigins {
-    /// The key of a record, from whose messages filehandles are learnt.
+    /// Returns the key of a record, and adds the filehandles of its messages.
     pub(super) fn key(&mut self, record: &ComparisonRecord) -> RecordKey {
         let by = mixed([record.signature, asked(record), 0, 0]);
         let filehandles = record.call.as_ref().map(|call| self.heard(call, by, 0)).unwrap_or_default();
@@ -206,7 +206,7 @@ impl FilehandleOrigins {
         }
     }
 
-    /// The filehandles of a message. One that is new came by this operation, below that filehandle, and beside this name.
+    /// Returns the filehandles of a message. A new one originates from this operation, its scope and the name before.
     fn heard(&mut self, message: &RecordMessage, by: u64, scope: u64) -> Box<[Filehandle]> {
         let mut found = Vec::new();
         let mut beside = scope;
@@ -235,7 +235,7 @@ impl FilehandleOrigins {
     }
 }
 
-/// What a record asks in any minor version.
+/// Returns the hash of the arguments for any minor version.
 fn asked(record: &ComparisonRecord) -> u64 {
     match (&record.call, record.minor_version) {
         (Some(call), Some(_)) => arguments(call, SignatureScope::InAnyMinorVersion),
@@ -258,19 +258,19 @@ fn mixed(words: [u64; 4]) -> u64 {
     hash(&bytes) as u64
 }
 
-/// What the filehandles of two Calls are to each other.
+/// Relation between the filehandles of two Calls.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FilehandleRelation {
-    /// The same, as far as is known.
+    /// Equal, as far as known.
     Same,
-    /// Nothing is known of them.
+    /// Unknown.
     Unknown,
-    /// Known to be others.
+    /// Known to be different.
     Other,
 }
 
 impl RecordKey {
-    /// With what is known of its filehandles by now.
+    /// Adds the current numbers of its filehandles.
     pub(super) fn known(
         &self,
         side: usize,
@@ -283,10 +283,10 @@ impl RecordKey {
     }
 }
 
-/// A key, and the numbers that its filehandles share with those of the other side.
+/// A key with the numbers that its filehandles share with the other side.
 pub(super) struct NumberedRecordKey<'k> {
     key: &'k RecordKey,
-    /// The operation and what must be equal in it, in one number.
+    /// Hash of the operation and of everything that must be equal.
     pub(super) call: u64,
     numbers: Vec<u64>,
 }
@@ -310,13 +310,13 @@ impl NumberedRecordKey<'_> {
         objects
     }
 
-    /// Whether both ask the same, of objects that are not known to be others.
+    /// Returns `true` if both have the same arguments, and objects not known to be different.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.call == other.call && self.objects(other) != FilehandleRelation::Other
     }
 
-    /// How alike two Calls are: one pair of those that ask the same outweighs all that are alike, and the filehandles
-    /// decide among those which are as alike.
+    /// Returns the similarity of two Calls: one equal pair outweighs all similar ones, and filehandles decide between
+    /// equal similarities.
     pub(super) fn weight(&self, other: &Self) -> u32 {
         let (a, b) = (self.key, other.key);
         if a.signature != b.signature {

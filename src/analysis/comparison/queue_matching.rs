@@ -1,5 +1,4 @@
-//! Along both rows of a lane: record by record as long as they are the same, and where they are not, to where they go on
-//! together.
+//! Matching along both sides of a queue: record by record while they are equal, then by alignment.
 
 use std::collections::HashSet;
 
@@ -10,16 +9,16 @@ use super::record_comparison::half;
 use super::{Comparison, PairingUrgency, alignment, is_across};
 
 impl Comparison {
-    /// Goes along both rows of a lane.
+    /// Matches the records of a queue.
     pub(super) fn work(&mut self, lane: &mut PairingQueue, pace: PairingUrgency) {
-        // What one side has alone waits for the other, or is left alone.
+        // A client on one side only waits for the other side.
         if lane.rows.iter().any(|row| row.client.is_none()) {
             return;
         }
         loop {
             let (across, is_other_minor) = (is_across(lane), lane.is_other_minor());
             let [a, b] = &mut lane.rows;
-            // What is not the last may still be joined by one of a lower frame.
+            // Unless both sides have ended, a record of a lower frame may still come.
             let keep = match pace {
                 PairingUrgency::Steady => WINDOWS[0].max((a.waiting.len() + b.waiting.len()) / 8),
                 PairingUrgency::Together | PairingUrgency::Pressed | PairingUrgency::Last => 0,
@@ -27,7 +26,7 @@ impl Comparison {
             if a.waiting.len() <= keep && b.waiting.len() <= keep {
                 return;
             }
-            // What step a record is of is told, and what it looks like is not asked.
+            // Records of a replay name their steps, so that their contents do not matter.
             let is_run = b.has_steps() && !a.has_steps();
             let together = !is_run
                 && a.waiting.front().zip(b.waiting.front()).is_some_and(|(one, other)| {
@@ -50,7 +49,7 @@ impl Comparison {
         }
     }
 
-    /// The heads are not the same: finds where the rows go on together.
+    /// Aligns the two sides, whose first records differ.
     fn apart(&mut self, lane: &mut PairingQueue, is_all: bool) {
         let found = self.aligned(lane, is_all);
         let (across, is_run) = (is_across(lane), lane.is_run());
@@ -58,7 +57,7 @@ impl Comparison {
         let (of_a, of_b) = (a.take(found.until.0), b.take(found.until.1));
         self.took(0, &of_a);
         self.took(1, &of_b);
-        // In the order of A, because what is defined is used later.
+        // In the order of A, because definitions come before uses.
         let mut pairs: Vec<_> = found.pairs.iter().chain(&found.moved).copied().collect();
         pairs.sort_unstable();
         for (i, j) in &pairs {
@@ -66,7 +65,7 @@ impl Comparison {
                 self.compare(&one.record, &other.record, across);
             }
         }
-        // In which order steps went that do not depend on each other is the run's own choice, and no difference of the server.
+        // A replay chooses the order of independent steps; that is no difference of the server.
         match is_run {
             true => self.reordered += found.moved.len() as u64,
             false => self.tell_moved([&of_a, &of_b], &found.moved, &pairs),
@@ -85,7 +84,7 @@ impl Comparison {
         self.evict(lane);
     }
 
-    /// Which of the records that wait stand for each other, as far as can be told by now.
+    /// Returns the alignment of the waiting records, as far as known by now.
     fn aligned(&mut self, lane: &PairingQueue, is_all: bool) -> alignment::Alignment {
         if let Some(pairs) = lane.is_run().then(|| lane.pairs_by_step()).flatten() {
             let lengths = lane.rows.each_ref().map(|row| row.waiting.len());
@@ -117,9 +116,8 @@ impl Comparison {
         found
     }
 
-    /// Records stand in another place on the other side. That is a difference where one of two operations waited for the
-    /// other on both sides; operations that were in flight at the same time do not depend on each other. Two that changed
-    /// places are one difference.
+    /// Reports records at different positions. It is a difference if one of two operations waited for the other on both
+    /// sides; operations in flight at the same time are independent. Two swapped operations are one difference.
     fn tell_moved(
         &mut self,
         rows: [&[WaitingRecord]; 2],
@@ -142,7 +140,7 @@ impl Comparison {
             if told.contains(pair) {
                 continue;
             }
-            // One that moved, too, is the likelier to be what it changed places with.
+            // Another moved record is the more likely partner of a swap.
             let partner = moved.iter().filter(|other| !told.contains(*other)).chain(pairs);
             let Some(other) = partner.copied().find(|other| is_crossed(*pair, *other)) else {
                 self.reordered += 1;
@@ -169,7 +167,7 @@ impl Comparison {
         }
     }
 
-    /// What found no partner: the one that came late may be it.
+    /// Pairs late records with those without partners, and reports the rest.
     pub(super) fn settle(&mut self, lane: &mut PairingQueue) {
         let (across, is_other_minor) = (is_across(lane), lane.is_other_minor());
         for side in 0..2 {
@@ -210,8 +208,8 @@ impl Comparison {
         }
     }
 
-    /// A Reply whose Call is not in the capture is of no operation that is known. It stands for one that the other side has
-    /// alone, about there.
+    /// Pairs each Reply without its Call, whose operation is unknown, with a nearby unpaired Transaction of the other
+    /// side.
     fn join_replies(&mut self, lane: &mut PairingQueue) {
         let across = is_across(lane);
         for side in 0..2 {
@@ -242,7 +240,7 @@ impl Comparison {
     }
 }
 
-/// The record at a place of a row.
+/// Returns the record at an index.
 fn record(row: &[WaitingRecord], at: usize) -> Option<&ComparisonRecord> {
     row.get(at).map(|waiting| &waiting.record)
 }

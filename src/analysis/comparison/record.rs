@@ -1,5 +1,5 @@
-//! A Transaction reduced to what a comparison needs: fields and their values, lengths, shapes of chunks. File data is a
-//! hash. So a record is small however much moved.
+//! Records: Transactions reduced to fields and values, lengths and shapes of chunks. File data is a hash, so that
+//! records are small.
 
 use std::fmt::{self, Write};
 use std::rc::Rc;
@@ -13,45 +13,45 @@ use super::identity_map::IdentityName;
 
 use crate::escape;
 
-/// Bytes of a value that is shown as it is; of a longer one the hash is kept.
+/// Maximum number of bytes of a value that is kept as it is; longer values are hashed.
 pub(super) const SHOWN: usize = 64;
 
-/// The hash of file data, and of everything else that is too long to keep: XXH3 with 128 bits, which is specified, the
-/// same on every machine, and faster than memory. It is no cryptographic hash: it finds what changed by accident.
+/// Returns the hash for file data and other long values: XXH3 with 128 bits, which is specified, independent of the
+/// platform, and faster than memory. It is not cryptographic, but detects accidental changes.
 pub fn hash(bytes: &[u8]) -> u128 {
     XxHash3_128::oneshot(bytes)
 }
 
-/// What stands for the filter name where a baseline has two fields in one place.
+/// Filter name for two different fields at one path of a baseline.
 pub(crate) const SEVERAL: &str = "?";
 
-/// Where a field stands, and what it is to a comparison. One for each place; records share them.
+/// Path and class of a field. Records share the paths.
 #[derive(Debug, PartialEq, Eq)]
 pub struct FieldPath {
-    /// The RFC's names, from the operation down: `obj_attributes.size`.
+    /// The RFC names, from the operation down: `obj_attributes.size`.
     pub text: Box<str>,
-    /// The filter name; empty where there is none any more, as in an old baseline.
+    /// The filter name; empty if there is none, as in an old baseline.
     pub field: &'static str,
-    /// What the field is to a comparison.
+    /// Compare class of the field.
     pub role: CompareClass,
-    /// Where the field's own name begins in `text`.
+    /// Offset of the field's own name in `text`.
     leaf: usize,
 }
 
 impl FieldPath {
-    /// The place with these names.
+    /// Creates a path.
     pub fn new(text: impl Into<Box<str>>, field: &'static str, role: CompareClass) -> Self {
         let text = text.into();
         let leaf = text.rfind('.').map_or(0, |dot| dot + 1);
         Self { text, field, role, leaf }
     }
 
-    /// The names of what is above the field, with the dot behind them; empty where nothing is.
+    /// Returns the names of the parents with their final dot, or an empty text.
     pub fn above(&self) -> &str {
         self.text.get(..self.leaf).unwrap_or_default()
     }
 
-    /// The RFC's name of the field alone.
+    /// Returns the RFC name of the field itself.
     pub fn leaf(&self) -> &str {
         self.text.get(self.leaf..).unwrap_or_default()
     }
@@ -64,29 +64,29 @@ pub enum RecordValue {
     Number(u64),
     /// A signed number.
     Signed(i64),
-    /// Yes or no.
+    /// A boolean.
     Bool(bool),
-    /// A number that has a name.
+    /// The name of an enum value.
     Named(&'static str),
     /// A mask.
     Flags(u64, MaskBitNames),
     /// Text of at most [`SHOWN`] bytes.
     Text(Box<[u8]>),
-    /// Bytes, at most [`SHOWN`] of them.
+    /// At most [`SHOWN`] bytes.
     Bytes(Box<[u8]>),
-    /// Length and hash of more bytes, and of file data.
+    /// Length and hash of longer bytes, and of file data.
     Digest(u64, u128),
-    /// Bytes that are not in the capture, and how many.
+    /// Number of bytes that are not in the capture.
     Unknown(u64),
-    /// An identity by the beginning of its hash, as a baseline has it: `filehandle:62d40c52`.
+    /// An identity with the first 32 bits of its hash, in baselines: `filehandle:62d40c52`.
     Name(IdentityType, u32),
-    /// The values that a field has in a long list: how many, and their hash.
+    /// Count and hash of the values of a field in a long list.
     Fold(u64, u64),
-    /// The name of a number, of a baseline, that this program does not know.
+    /// The name of an enum value in a baseline that this program does not know.
     Written(Box<str>),
 }
 
-/// The names of the bits of a mask. They do not count when values are compared.
+/// The names of the bits of a mask, which are ignored in comparisons.
 #[derive(Clone, Copy, Debug)]
 pub struct MaskBitNames(pub &'static [FlagName]);
 
@@ -98,7 +98,7 @@ impl PartialEq for MaskBitNames {
 impl Eq for MaskBitNames {}
 
 impl RecordValue {
-    /// Bytes as they are, or the hash of many.
+    /// Creates a value of bytes, hashed if they are long.
     pub fn of_bytes(bytes: &[u8]) -> Self {
         match bytes.len() > SHOWN {
             true => Self::Digest(bytes.len() as u64, hash(bytes)),
@@ -106,20 +106,20 @@ impl RecordValue {
         }
     }
 
-    /// Whether both are the same value. Of two types they are where they are written alike, as the name of a number that
-    /// one side does not know.
+    /// Returns `true` if both are the same value. Values of two types are equal if their texts are, such as enum values
+    /// that one side cannot name.
     pub fn is_same(&self, other: &Self) -> bool {
         self == other
             || std::mem::discriminant(self) != std::mem::discriminant(other)
                 && self.to_string() == other.to_string()
     }
 
-    /// Whether other fields may be there or not by its value: a number with a name, yes or no, a mask of attributes.
+    /// Returns `true` if the value can decide which other fields exist: an enum, a boolean, a mask of attributes.
     pub fn is_discriminant(&self) -> bool {
         matches!(self, Self::Named(_) | Self::Bool(_) | Self::Flags(..))
     }
 
-    /// Whether both are masks that are the same in these bits.
+    /// Returns `true` if both are masks that are equal in these bits.
     pub fn is_same_in(&self, other: &Self, bits: u64) -> bool {
         match (self, other) {
             (Self::Flags(one, _), Self::Flags(other, _)) => one & bits == other & bits,
@@ -127,17 +127,17 @@ impl RecordValue {
         }
     }
 
-    /// Whether the bytes are not known.
+    /// Returns `true` if the bytes are unknown.
     pub fn is_unknown(&self) -> bool {
         matches!(self, Self::Unknown(_))
     }
 
-    /// Whether it stands for many values.
+    /// Returns `true` if it is a folded list.
     pub fn is_fold(&self) -> bool {
         matches!(self, Self::Fold(..))
     }
 
-    /// As people read it: a mask by the names of its bits.
+    /// Returns the text for people: a mask with the names of its bits.
     pub fn shown(&self) -> String {
         match self {
             Self::Flags(mask, names) => {
@@ -156,7 +156,7 @@ impl RecordValue {
     }
 }
 
-/// As a baseline writes it: without a blank outside of quotes.
+/// Writes the text for baselines, without spaces outside quotes.
 impl fmt::Display for RecordValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -179,7 +179,7 @@ impl fmt::Display for RecordValue {
     }
 }
 
-/// At most 32 bytes, two digits each.
+/// Writes at most 32 bytes as hexadecimal digits.
 fn hexadecimal(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = [0; 64];
@@ -190,7 +190,7 @@ fn hexadecimal(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
     f.write_str(std::str::from_utf8(written).unwrap_or_default())
 }
 
-/// Text in quotes: what is not UTF-8 or has no width as an escape.
+/// Writes quoted text, with escapes for invalid UTF-8 and letters without width.
 fn quoted(f: &mut fmt::Formatter<'_>, text: &[u8]) -> fmt::Result {
     f.write_char('"')?;
     for chunk in text.utf8_chunks() {
@@ -208,30 +208,30 @@ fn quoted(f: &mut fmt::Formatter<'_>, text: &[u8]) -> fmt::Result {
 /// A field with its value.
 #[derive(Clone, Debug)]
 pub struct RecordField {
-    /// Which field.
+    /// Path of the field.
     pub path: Rc<FieldPath>,
-    /// Its value.
+    /// Value of the field.
     pub datum: RecordValue,
 }
 
-/// An operation of a COMPOUND, or the one procedure of a Call; or the headers before them.
+/// An operation of a COMPOUND, or the procedure of a Call; or the headers.
 #[derive(Clone, Debug, Default)]
 pub struct RecordSection {
-    /// The operation's name; empty for the headers.
+    /// The name of the operation; empty for the headers.
     pub name: Rc<str>,
     /// Its fields.
     pub entries: Vec<RecordField>,
 }
 
-/// How far a message could be read.
+/// Extent to which a message could be decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum MessageCompleteness {
     /// To its end.
     #[default]
     Whole,
-    /// To where the capture cut it.
+    /// To the end of the captured bytes.
     Cut,
-    /// To what could not be decoded, or is not described.
+    /// To bytes that are malformed or not described.
     Undecoded,
 }
 
@@ -240,17 +240,17 @@ pub enum MessageCompleteness {
 pub struct RecordMessage {
     /// The headers, then the operations.
     pub sections: Vec<RecordSection>,
-    /// Where the reading ended.
+    /// Extent of the decoding.
     pub end: MessageCompleteness,
     /// RDMA_MSG, RDMA_NOMSG ...; `None` without RPC-over-RDMA.
     pub proc: Option<Rc<str>>,
-    /// Bytes that went inline.
+    /// Number of inline bytes.
     pub length: u64,
-    /// Bytes of identities and of what may differ in it, with their fill: lengths follow them.
+    /// Number of bytes of identities and varying fields with padding, on which lengths depend.
     pub varying: u64,
 }
 
-/// A segment's length as the Call offers it, and as the Reply returns it.
+/// The lengths of a segment in the Call and in the Reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordSegment {
     /// Bytes offered.
@@ -259,21 +259,21 @@ pub struct RecordSegment {
     pub returned: Option<u64>,
 }
 
-/// What a chunk is.
+/// Kind of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordChunkKind {
-    /// A Read chunk at this Position, and how many bytes before it follow identities.
+    /// A Read chunk: its Position, and the number of varying bytes before it.
     Read(u64, u64),
     /// A Write chunk.
     Write,
     /// A Reply chunk.
     Reply,
-    /// A Read chunk of a Reply.
+    /// A Read chunk of a Reply, with its Position.
     ReplyRead(u64),
 }
 
 impl RecordChunkKind {
-    /// Its letter, as in the list of Transactions.
+    /// Returns the letter in the list of Transactions.
     pub const fn letter(self) -> char {
         match self {
             Self::Read(..) => 'R',
@@ -287,65 +287,65 @@ impl RecordChunkKind {
 /// A chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordChunk {
-    /// What it is.
+    /// Kind of the chunk.
     pub kind: RecordChunkKind,
-    /// Its segments.
+    /// Segments of the chunk.
     pub segments: Vec<RecordSegment>,
-    /// Bytes of its content that follow identities: those of the message that travels in it.
+    /// Number of varying bytes of the message that it carries, if any.
     pub varying: u64,
 }
 
-/// A Transaction, reduced.
+/// A record of a Transaction.
 #[derive(Clone, Debug, Default)]
 pub struct ComparisonRecord {
-    /// Where it is in its capture.
+    /// Location in the capture.
     pub place: DifferenceLocation,
-    /// Frame of the last byte of the Reply, or of the Call without one: until then it was in flight.
+    /// Last frame of the Reply, or of the Call if there is no Reply: the end of its time in flight.
     pub until: u64,
-    /// What it is about: `NFS 4.2 READ`. Two captures of different minor versions have different titles for it.
+    /// Title: `NFS 4.2 READ`. It differs between minor versions.
     pub title: Rc<str>,
-    /// The same without the minor version: what is counted as one operation.
+    /// The title without the minor version: records of one class are one operation.
     pub class: Rc<str>,
     /// The minor version of NFSv4.
     pub minor_version: Option<u32>,
-    /// Of a recording of a run, the step that was run: the index of its Transaction in the capture.
+    /// In the recording of a replay, the step: index of its Transaction in the capture.
     pub run_of: Option<u64>,
-    /// Whether another operation of the same client was in flight at the same time.
+    /// `true` if another operation of the same client was in flight at the same time.
     pub is_racing: bool,
-    /// Program, version, procedure and operation, hashed: what may stand for each other.
+    /// Hash of program, version, procedure and operation: only records with equal signatures are pairs.
     pub signature: u64,
-    /// Everything in the Call that must be equal, hashed.
+    /// Hash of everything in the Call that must be equal.
     pub arguments: u64,
-    /// The names, offsets and counts of the Call, hashed.
+    /// Hash of the names, offsets and counts of the Call.
     pub about: u64,
-    /// Whether it is a NULL.
+    /// `true` for a NULL.
     pub is_null: bool,
-    /// Whether it only finds the way to a program: a NULL, or a Call of PORTMAP.
+    /// `true` for connection setup: a NULL, or a Call of PORTMAP.
     pub is_set_up: bool,
     /// The Call.
     pub call: Option<RecordMessage>,
     /// The Reply.
     pub reply: Option<RecordMessage>,
-    /// Its chunks.
+    /// Chunks of the Transaction.
     pub chunks: Vec<RecordChunk>,
-    /// What is not in the capture (`call:46-195`).
+    /// Missing parts of the messages (`call:46-195`).
     pub missing: Vec<String>,
-    /// Its status in one word.
+    /// The status as one word.
     pub status: Rc<str>,
 }
 
 impl ComparisonRecord {
-    /// Whether it went over RPC-over-RDMA.
+    /// Returns `true` if it used RPC-over-RDMA.
     pub fn is_rdma(&self) -> bool {
         self.call.iter().chain(&self.reply).any(|message| message.proc.is_some())
     }
 
-    /// Whether the Reply says that all went well.
+    /// Returns `true` if the Reply reports success.
     pub fn is_ok(&self) -> bool {
         self.status.ends_with("_OK") || matches!(&*self.status, "SUCCESS" | "NLM4_GRANTED" | "NLM_GRANTED")
     }
 
-    /// The filehandle that the cookies of a Transaction are places in.
+    /// Returns the filehandle whose directory the cookies belong to.
     pub fn scope(&self) -> Option<IdentityName> {
         let entries = self.call.iter().flat_map(|call| &call.sections).flat_map(|section| &section.entries);
         let is_filehandle =
@@ -355,7 +355,7 @@ impl ComparisonRecord {
             .find_map(|entry| IdentityName::of(IdentityType::Filehandle, &entry.datum, None))
     }
 
-    /// What the Call is about, and how it went: its names, offsets and counts.
+    /// Returns up to four names, offsets and counts of the Call, and the status.
     pub fn about(&self) -> String {
         let entries = self.call.iter().flat_map(|call| &call.sections).flat_map(|section| &section.entries);
         let main = |entry: &&RecordField| {
@@ -374,7 +374,7 @@ impl ComparisonRecord {
         words.join(", ")
     }
 
-    /// Memory that it takes, about, in bytes.
+    /// Returns the approximate memory of the record, in bytes.
     pub fn size(&self) -> usize {
         let of = |message: &RecordMessage| {
             message.sections.iter().map(|section| 40 + 48 * section.entries.len()).sum::<usize>()

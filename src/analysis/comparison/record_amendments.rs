@@ -1,34 +1,33 @@
-//! What the bytes of a Transaction do not tell of it, because they are those of a trace and not of a capture: file data of
-//! which the hash alone was kept, and a filehandle that stands for a root.
+//! Extra knowledge about Transactions that come from a trace instead of a capture: hashes of file data that was not
+//! kept, and filehandles that replace PUTROOTFH.
 
 use super::compare_class::{CompareClass, IdentityType};
 use super::difference::DifferenceKind;
 use super::record::{ComparisonRecord, RecordChunkKind, RecordMessage, RecordValue};
 use super::recorder::{Recorder, signature};
 
-/// What is known of file data.
+/// Knowledge about file data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KnownFileData {
-    /// Its bytes: they stand where they belong.
+    /// The bytes are in the message.
     Bytes,
-    /// Its hash.
+    /// Hash of the bytes.
     Hash(u128),
-    /// Nothing.
+    /// Nothing is known.
     Nothing,
 }
 
-/// What a record is told beside the bytes of its Transaction.
+/// Knowledge about a record beyond the bytes of its Transaction.
 #[derive(Clone, Debug, Default)]
 pub struct RecordAmendments {
-    /// The file data of the Call and of the Reply, in the order of each message: its length in bytes, and what is known
-    /// of it.
+    /// File data of the Call and of the Reply, in the order of each message: length in bytes, and knowledge.
     pub data: [Vec<(u64, KnownFileData)>; 2],
-    /// Operations of the Call, from 0, whose PUTFH a run sent in the place of PUTROOTFH.
+    /// Indices of operations of the Call, from 0, where a replay sent PUTFH instead of PUTROOTFH.
     pub roots: Vec<u32>,
 }
 
 impl RecordAmendments {
-    /// Tells a record what it was not told by bytes.
+    /// Applies the amendments to a record.
     pub fn tell(&self, record: &mut ComparisonRecord, recorder: &mut Recorder) {
         let [of_call, of_reply] = &self.data;
         for (message, data) in [(&mut record.call, of_call), (&mut record.reply, of_reply)] {
@@ -43,7 +42,7 @@ impl RecordAmendments {
         }
     }
 
-    /// What was asked for was the root, and so it is compared.
+    /// Compares the PUTFH as the PUTROOTFH that was recorded.
     fn root(&self, record: &mut ComparisonRecord, recorder: &mut Recorder) {
         let name = recorder.word("PUTROOTFH");
         let mut shorter = 0;
@@ -58,7 +57,7 @@ impl RecordAmendments {
                     let before = section.entries.len();
                     let is_handle = |role| role == CompareClass::Identity(IdentityType::Filehandle);
                     section.entries.retain(|entry| !is_handle(entry.path.role));
-                    // The filehandle follows from what it names; its length is the word before it.
+                    // The filehandle is a varying field; its length is the word before it.
                     if section.entries.len() < before {
                         message.varying += 4;
                         shorter += 4;
@@ -83,7 +82,7 @@ impl RecordAmendments {
     }
 }
 
-/// Puts what is known in the place of file data that is not there.
+/// Replaces the values of missing file data.
 fn put(message: &mut RecordMessage, data: &[(u64, KnownFileData)]) {
     let mut data = data.iter();
     for section in &mut message.sections {

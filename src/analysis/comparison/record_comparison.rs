@@ -1,4 +1,4 @@
-//! Two records that stand for each other, compared field by field.
+//! Comparison of two paired records, field by field.
 
 use std::ops::AddAssign;
 use std::rc::Rc;
@@ -15,27 +15,27 @@ use super::record::{
     ComparisonRecord, MessageCompleteness, RecordField, RecordMessage, RecordSection, RecordValue, SEVERAL,
 };
 
-/// How far a field is looked for that does not stand where the other side has it.
+/// Maximum distance at which a field is searched on the other side.
 const AHEAD: usize = 64;
 
-/// The field that says how many operations a COMPOUND has: the operations themselves are compared.
+/// The operation count of a COMPOUND, which is not compared because the operations are.
 pub(crate) const OPERATIONS: &str = "nfs.ops.count";
 
-/// What comparing pairs gave, besides differences.
+/// Counts of a comparison besides differences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ComparedCounts {
-    /// Fields whose values were compared.
+    /// Number of fields whose values were compared.
     pub fields: u64,
-    /// Bytes of file data whose hashes were compared.
+    /// Number of bytes of file data whose hashes were compared.
     pub data_bytes: u64,
-    /// Fields that are not in one of the captures, so that nothing is known of them.
+    /// Number of fields missing in one of the captures.
     pub unknown: u64,
-    /// Arguments and results that were left out because they follow from the minor version.
+    /// Number of arguments and results left out because they depend on the minor version.
     pub left_out: u64,
 }
 
 impl ComparedCounts {
-    /// What came since then.
+    /// Returns the increase since `before`.
     pub fn since(self, before: Self) -> Self {
         Self {
             fields: self.fields - before.fields,
@@ -55,56 +55,56 @@ impl AddAssign for ComparedCounts {
     }
 }
 
-/// Compares two records.
+/// A comparer of two records.
 pub struct RecordComparer<'c> {
-    /// Which differences count.
+    /// Options of the comparison.
     pub selection: &'c ComparisonOptions,
-    /// The names of both sides.
+    /// Identity map of both sides.
     pub renaming: &'c mut IdentityMap,
-    /// What was compared.
+    /// Counts of the comparison.
     pub compared: &'c mut ComparedCounts,
 }
 
-/// The two records, and the differences up to now.
+/// Two records, and their differences so far.
 pub(super) struct PairComparison<'r> {
     pub(super) a: &'r ComparisonRecord,
     pub(super) b: &'r ComparisonRecord,
     pub(super) terms: ComparePolicy,
-    /// Which filehandle the cookies of both belong to.
+    /// Filehandles of the directories that the cookies belong to.
     scopes: [Option<IdentityName>; 2],
-    /// With each the operation that it is in.
+    /// Differences with their operations.
     differences: Vec<(OperationPosition, Difference)>,
 }
 
-/// A message, and the place of an operation in it, by which differences of one field are known to be one.
+/// A message and the index of an operation in it; repeated differences of one field there are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct OperationPosition {
     is_call: bool,
     section: usize,
 }
 
-/// Two operations that stand for each other.
+/// Two paired operations.
 struct SectionPair<'s> {
     spot: OperationPosition,
     a: &'s RecordSection,
     b: &'s RecordSection,
-    /// Whether both messages are there to their end.
+    /// `true` if both messages are complete.
     is_whole: bool,
-    /// READ for READ_PLUS.
+    /// `true` if one is a READ and the other a READ_PLUS.
     is_plus: bool,
-    /// A status differs: what follows it is of the other arm of a union.
+    /// `true` after a status differs: the following fields are of different union arms.
     is_other_arm: bool,
-    /// What unions are below whose discriminants differ: what one side alone has there is of another arm.
+    /// Paths of unions whose discriminants differ: fields on one side only are of another arm.
     arms: Vec<String>,
-    /// The group of fields that one side has alone, as the last field was.
+    /// The group of fields on one side only that the last field belongs to.
     group: Option<DifferenceGroup>,
 }
 
-/// Fields next to each other that one side has alone: they are one difference.
+/// Adjacent fields on one side only, which are one difference.
 struct DifferenceGroup {
     is_a: bool,
     above: String,
-    /// Of the first of them.
+    /// Path of the first field.
     path: String,
     kind: DifferenceKind,
 }
@@ -115,7 +115,7 @@ impl SectionPair<'_> {
         format!("{}{dot}{}", self.a.name, entry.path.text)
     }
 
-    /// The bits of a mode that must be equal: of one that goes with a umask, those that the umask leaves.
+    /// Returns the bits of a mode that must be equal: those that the umask leaves, if one comes with it.
     fn umask(&self, a: &RecordField, b: &RecordField) -> u64 {
         let of = |section: &RecordSection, entry: &RecordField| {
             let above = entry.path.text.strip_suffix("mode_umask.mu_mode")?;
@@ -133,13 +133,13 @@ impl SectionPair<'_> {
     }
 }
 
-/// The frame that shows a field of the Call or of the Reply.
+/// Returns the frame of the Call or of the Reply.
 pub(super) fn frame(record: &ComparisonRecord, is_call: bool) -> Option<FrameNumber> {
     let place = record.place;
     if is_call { place.call.or(place.reply) } else { place.reply.or(place.call) }
 }
 
-/// One side of a difference in a message.
+/// Returns one side of a difference in a message.
 pub(super) fn half(record: &ComparisonRecord, is_call: bool, value: Option<String>) -> DifferenceSide {
     DifferenceSide { place: Some(record.place), frame: frame(record, is_call), value }
 }
@@ -153,7 +153,7 @@ impl PairComparison<'_> {
         field: &'static str,
         values: [Option<String>; 2],
     ) {
-        // A list has a field many times.
+        // A field may be repeated in a list.
         let known = self
             .differences
             .iter_mut()
@@ -175,7 +175,7 @@ impl PairComparison<'_> {
         self.differences.push((spot, difference));
     }
 
-    /// One more of a difference that is known.
+    /// Counts another occurrence of a known difference.
     fn again(&mut self, kind: DifferenceKind, spot: OperationPosition, path: &str) {
         let is_it = |(at, known): &&mut (OperationPosition, Difference)| {
             *at == spot && known.path == path && known.kind == kind
@@ -185,7 +185,7 @@ impl PairComparison<'_> {
         }
     }
 
-    /// Adds what is no field.
+    /// Adds a difference that is in no field.
     pub(super) fn length(
         &mut self,
         kind: DifferenceKind,
@@ -203,8 +203,8 @@ impl PairComparison<'_> {
         );
     }
 
-    /// Whether a field of the Call or of the Reply differs; fields bring their lengths with them, but what could not be
-    /// decoded brings nothing.
+    /// Returns `true` if a field of the Call or of the Reply differs, which explains different lengths. Undecoded bytes
+    /// explain none.
     pub(super) fn is_explained(&self, is_call: bool) -> bool {
         let of = |spot: &OperationPosition, kind: DifferenceKind| {
             spot.is_call == is_call && kind != DifferenceKind::Undecoded
@@ -212,14 +212,14 @@ impl PairComparison<'_> {
         self.differences.iter().any(|(spot, known)| of(spot, known.kind))
     }
 
-    /// Whether both went another way.
+    /// Returns `true` if a status differs.
     pub(super) fn has_other_status(&self) -> bool {
         self.differences.iter().any(|(_, known)| known.kind == DifferenceKind::Status)
     }
 
-    /// One cause is one difference.
+    /// Reduces the differences to one per cause.
     fn concluded(mut self) -> Vec<Difference> {
-        // An operation that one COMPOUND has alone has a result alone, too.
+        // An operation in one COMPOUND only has a result there only.
         let alone: Vec<_> = self.differences.iter().filter(|(spot, _)| spot.is_call).map(key).collect();
         self.differences
             .retain(|known| known.0.is_call || !is_alone(known.1.kind) || !alone.contains(&key(known)));
@@ -234,7 +234,7 @@ impl PairComparison<'_> {
         self.differences.retain(|(spot, known)| {
             spot.section > 0 || known.kind != DifferenceKind::Status || !last.contains(&values(known))
         });
-        // A stateid that is none has no seqid.
+        // A special stateid has no seqid.
         let others: Vec<_> = self
             .differences
             .iter()
@@ -258,8 +258,8 @@ fn is_alone(kind: DifferenceKind) -> bool {
 }
 
 impl RecordComparer<'_> {
-    /// The differences of two records. Identities that stand for something else are told by [`IdentityMap::wrong`], when it
-    /// is known what they stand for.
+    /// Compares two records. [`IdentityMap::wrong`] reports identities that map to different objects when all pairs are
+    /// known.
     pub fn compare(&mut self, a: &ComparisonRecord, b: &ComparisonRecord) -> Vec<Difference> {
         let terms = ComparePolicy::of(self.selection, a, b);
         let mut found =
@@ -273,7 +273,7 @@ impl RecordComparer<'_> {
                 let kind = if is_call { DifferenceKind::Call } else { DifferenceKind::Reply };
                 let word = |is_there| if is_there { "there" } else { "not in the capture" };
                 found.length(kind, is_call, String::new(), word(in_a), word(in_b));
-                // Without the Call nothing is known of the Reply.
+                // The Reply alone does not identify the operation.
                 if is_call {
                     return found.concluded();
                 }
@@ -322,7 +322,7 @@ impl RecordComparer<'_> {
         let mut at = (0, 0);
         let pairs = aligned(&a.sections, &b.sections, found.terms.is_across);
         for (i, j) in pairs.into_iter().chain([(a.sections.len(), b.sections.len())]) {
-            // After a failure nothing follows.
+            // After a failure no operation follows.
             if is_whole && (is_call || !found.has_other_status()) {
                 let part = |sections: &'_ [RecordSection], from, to| {
                     sections.get(from..to).unwrap_or_default().to_vec()
@@ -332,7 +332,7 @@ impl RecordComparer<'_> {
             if let (Some(a), Some(b)) = (a.sections.get(i), b.sections.get(j)) {
                 let is_plus = found.terms.is_across && a.name != b.name;
                 let spot = OperationPosition { is_call, section: i };
-                // What has no status of its own is in the union of the one before it.
+                // An operation without a status is in the union of the previous one.
                 let mut entries = a.entries.iter().chain(&b.entries);
                 let has_status =
                     entries.any(|entry| entry.path.role == CompareClass::Equal(DifferenceKind::Status));
@@ -343,7 +343,7 @@ impl RecordComparer<'_> {
             }
             at = (i + 1, j + 1);
         }
-        // What is decoded as another arm is decoded otherwise.
+        // Different union arms may decode differently.
         if (a.end == MessageCompleteness::Undecoded) != (b.end == MessageCompleteness::Undecoded)
             && !found.has_other_status()
         {
@@ -356,7 +356,7 @@ impl RecordComparer<'_> {
 
     fn sections(&mut self, found: &mut PairComparison<'_>, mut sections: SectionPair<'_>) {
         let SectionPair { a, b, is_plus, .. } = sections;
-        // READ_PLUS tells its data in parts; its hash is that of a READ.
+        // READ_PLUS has its data in parts; their hash is that of a READ.
         let is_both_plus = a.name == b.name && &*a.name == "READ_PLUS";
         let is_skipped = |entry: &&RecordField| {
             is_plus && (entry.path.text.contains("rpr_contents") || entry.path.text.contains("rpc_"))
@@ -375,7 +375,7 @@ impl RecordComparer<'_> {
         }
     }
 
-    /// Two listings of one directory that do not have the same names.
+    /// Compares two listings of one directory with different names.
     fn listings(
         &mut self,
         found: &mut PairComparison<'_>,
@@ -451,7 +451,7 @@ impl RecordComparer<'_> {
                     }
                 }
                 (Some(_), None) | (None, Some(_)) => {
-                    // What one message does not have to its end says nothing.
+                    // Fields missing in an incomplete message are unknown.
                     let is_a = of_a.peek().is_some();
                     let Some(entry) = of_a.next().or_else(|| of_b.next()) else { break };
                     if sections.is_whole {
@@ -465,7 +465,7 @@ impl RecordComparer<'_> {
         }
     }
 
-    /// A field that one side has alone.
+    /// Handles a field on one side only.
     fn alone(
         &mut self,
         found: &mut PairComparison<'_>,
@@ -534,7 +534,7 @@ impl RecordComparer<'_> {
             FieldTreatment::As(kind) => (kind, sections.umask(a, b)),
             FieldTreatment::Bits(kind, bits) => (kind, bits),
         };
-        // A place that has another field now; one without a name has none to compare.
+        // Another field at the same path; one without a name is not compared.
         let is_other = a.path.field != b.path.field && a.path.field != SEVERAL && b.path.field.contains('.');
         if found.terms.is_exact && !found.terms.is_strict && is_other {
             let values = [Some(a.path.field.to_owned()), Some(b.path.field.to_owned())];
@@ -585,8 +585,7 @@ impl RecordComparer<'_> {
     }
 }
 
-/// What two decodings of one message must have alike, besides: what is told of a Transaction in one word, and how far its
-/// messages could be read.
+/// Checks for two decodings of one message: title, status, and the extent of the decoding.
 fn exactly(found: &mut PairComparison<'_>) {
     let (a, b) = (found.a, found.b);
     let is_told = |found: &PairComparison<'_>| !found.differences.is_empty();
@@ -609,24 +608,24 @@ fn exactly(found: &mut PairComparison<'_>) {
     }
 }
 
-/// What two operations are to each other, as far as the places of their fields follow from it.
+/// Relation of two operations, on which the paths of their fields depend.
 #[derive(Clone, Copy)]
 struct OperationRelation {
     is_plus: bool,
     is_other_minor: bool,
 }
 
-/// Whether two fields stand in the same place.
+/// Returns `true` if two fields have equivalent paths.
 fn is_place(a: &RecordField, b: &RecordField, alike: OperationRelation) -> bool {
     if Rc::ptr_eq(&a.path, &b.path) || a.path.text == b.path.text {
         return true;
     }
-    // NFSv4.2 gives a mode together with the umask that is to be taken from it (RFC 8275 section 3).
+    // NFSv4.2 has a mode together with the umask to apply (RFC 8275 section 3).
     if alike.is_other_minor {
         let plain = |entry: &RecordField| entry.path.text.replace("mode_umask.mu_mode", "mode");
         return plain(a) == plain(b);
     }
-    // READ and READ_PLUS have the same fields under names with other prefixes.
+    // READ and READ_PLUS have the same fields with different prefixes.
     let last = |entry: &RecordField| {
         let text = entry.path.text.rsplit('.').next().unwrap_or_default().to_owned();
         text.trim_start_matches("rpa_").trim_start_matches("rpr_").to_owned()
@@ -658,7 +657,7 @@ fn sections_alone(
     }
 }
 
-/// Which operations of two COMPOUNDs stand for each other: the longest common row of names.
+/// Pairs the operations of two COMPOUNDs: the longest common subsequence of names.
 fn aligned(a: &[RecordSection], b: &[RecordSection], is_across: bool) -> Vec<(usize, usize)> {
     let is_same = |a: &RecordSection, b: &RecordSection| {
         let plain =

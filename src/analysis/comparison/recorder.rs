@@ -1,4 +1,4 @@
-//! A Transaction becomes a [`ComparisonRecord`]: every field of its Call and its Reply is heard, whatever the operation.
+//! The recorder makes a [`ComparisonRecord`] of a Transaction, with every field of its Call and Reply.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -23,31 +23,30 @@ use super::record::{
     RecordField, RecordMessage, RecordSection, RecordSegment, RecordValue, SHOWN, hash,
 };
 
-/// Names of operations and titles that are shared between records; a capture full of nonsense has more, and those are
-/// made anew each time.
+/// Maximum number of shared names and titles; a malformed capture has more, which are allocated each time.
 const WORDS: usize = 4_096;
 
-/// Bytes of one hole of READ_PLUS that are hashed as the zeros that they are; of a longer one the length is.
+/// Maximum length of a READ_PLUS hole hashed as zeros, in bytes; of a longer one the length is hashed.
 const HOLE: u64 = 16 << 20;
 
-/// A field of a message: which, and where it stands.
+/// A field of a message with its location.
 #[derive(Clone, Debug)]
 pub struct LocatedField<'a> {
-    /// The section that it is in, and its name.
+    /// Index and name of its section.
     pub section: (usize, Rc<str>),
-    /// Which field.
+    /// Path of the field.
     pub path: Rc<FieldPath>,
-    /// Its bytes, from the beginning of the message.
+    /// Byte range in the message.
     pub bytes: Range<usize>,
-    /// Its value.
+    /// Value of the field.
     pub value: FieldValue<'a>,
 }
 
-/// Makes records. The paths of fields and the names of operations are shared between them.
+/// A recorder of Transactions. Records share the paths of fields and the names of operations.
 #[derive(Debug)]
 pub struct Recorder {
-    /// Each place in the descriptions of messages, by its parent and its field; the first two are the roots of Calls
-    /// and Replies.
+    /// Each path in the descriptions of messages, by parent and field; the first two are the roots of Calls and
+    /// Replies.
     paths: Vec<Rc<FieldPath>>,
     children: FxHashMap<(u32, *const Field), u32>,
     words: FxHashMap<Box<str>, Rc<str>>,
@@ -56,10 +55,10 @@ pub struct Recorder {
     other_xid: Rc<FieldPath>,
 }
 
-/// Why fill may differ.
+/// Reason why padding may differ.
 const FILL: &str = "fill has no meaning";
 
-/// A Call's root, and a Reply's.
+/// The root paths of Calls and of Replies.
 const ROOTS: [u32; 2] = [0, 1];
 
 impl Default for Recorder {
@@ -81,7 +80,7 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    /// The place of a field below another. There are as many as the descriptions have, and no message adds any.
+    /// Returns the index of the path of a field below another. The descriptions limit their number.
     fn child(&mut self, parent: u32, field: &'static Field, is_call: bool) -> u32 {
         let next = self.paths.len() as u32;
         let id = *self.children.entry((parent, std::ptr::from_ref(field))).or_insert(next);
@@ -96,7 +95,7 @@ impl Recorder {
         id
     }
 
-    /// The word, shared.
+    /// Returns the word, shared.
     pub fn word(&mut self, word: &str) -> Rc<str> {
         if let Some(known) = self.words.get(word) {
             return Rc::clone(known);
@@ -108,7 +107,7 @@ impl Recorder {
         new
     }
 
-    /// The record of a Transaction.
+    /// Returns the record of a Transaction.
     pub fn record(&mut self, transaction: &Transaction) -> ComparisonRecord {
         transaction.read(|reading| {
             let facts = reading.facts();
@@ -146,8 +145,8 @@ impl Recorder {
         })
     }
 
-    /// The record of a Reply that no capture is around, such as one that comes while a trace is replayed: `cursor` stands at
-    /// the beginning of the RPC message, and knows what travelled beside it. Where its fields stand is put into `places`.
+    /// Returns the record of a Reply outside a capture, as in a replay. `cursor` is at the beginning of the RPC
+    /// message, with its chunks; field locations go to `places`.
     pub fn reply<'a>(
         &mut self,
         procedure: Option<Procedure>,
@@ -184,7 +183,7 @@ impl Recorder {
         let Some(sent) = transaction.message(which) else { return (None, Vec::new()) };
         let rpc = reading.rpc_bytes(which).map_or(&[][..], |(bytes, _)| bytes);
         let mut listener = RecordListener::new(self, which == RpcMessageKind::Call, rpc);
-        // A header that is damaged gives no chunks, which are compared.
+        // A damaged header has no chunks to compare.
         let _ = reading.observe_rpcrdma(which, &mut listener);
         let heard = reading.observe_rpc(which, &mut listener);
         let (sections, mut spans) = listener.finish();
@@ -198,7 +197,7 @@ impl Recorder {
         };
         let proc = sent.rpcrdma.map(|words| self.word(&words.message_type.to_string()));
         let varying = spans.iter().map(|(_, length)| length).sum();
-        // Positions count from the RPC message on.
+        // Positions count from the start of the RPC message.
         let base = if sent.is_nomsg() { 0 } else { sent.rpc_at.unwrap_or(0) };
         spans.iter_mut().for_each(|(at, _)| *at = at.saturating_sub(base));
         let message =
@@ -207,7 +206,7 @@ impl Recorder {
     }
 }
 
-/// `NFS 4.2 READ`, or without the minor version.
+/// Returns the title with or without the minor version: `NFS 4.2 READ`.
 fn title(facts: &RpcSummary, has_minor: bool) -> String {
     let mut title = match (facts.program_name(), facts.program) {
         (Some(name), _) => name.to_owned(),
@@ -239,23 +238,23 @@ fn status(facts: &RpcSummary) -> String {
     }
 }
 
-/// What may stand for each other: a READ of NFSv4.1 for one of NFSv4.2, READ_PLUS for READ.
+/// Returns the signature of a class; READ_PLUS has that of READ, as they may be paired.
 pub(crate) fn signature(class: &str) -> u64 {
     hash(class.strip_suffix("_PLUS").unwrap_or(class).as_bytes()) as u64
 }
 
-/// What of a Call is looked at, to tell it from others.
+/// The fields of a Call in a hash.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum SignatureScope {
-    /// Everything that must be equal.
+    /// All fields that must be equal.
     All,
-    /// What must be equal between minor versions of NFSv4, too.
+    /// The fields that must also be equal between minor versions of NFSv4.
     InAnyMinorVersion,
     /// Names, offsets and counts.
     About,
 }
 
-/// What a Call asks, hashed.
+/// Returns the hash of the arguments of a Call.
 pub(super) fn arguments(call: &RecordMessage, asked: SignatureScope) -> u64 {
     let mut text = String::new();
     for entry in call.sections.iter().flat_map(|section| &section.entries) {
@@ -320,29 +319,29 @@ fn chunks(
     chunks
 }
 
-/// Data that READ_PLUS gives in parts, put together as a READ would give it.
+/// The data of READ_PLUS parts, hashed like that of a READ.
 struct ReadPlusData {
     hasher: twox_hash::xxhash3_128::Hasher,
     length: u64,
     is_hole: bool,
 }
 
-/// Hears a message.
+/// Observer of the fields of a message.
 struct RecordListener<'r, 'a> {
     is_call: bool,
-    /// Where fields stand, if that is asked for.
+    /// Receives the locations of fields, if requested.
     places: Option<&'r mut Vec<LocatedField<'a>>>,
     recorder: &'r mut Recorder,
     sections: Vec<RecordSection>,
-    /// The places that were left for the present one.
+    /// Parent paths of the current path.
     stack: Vec<u32>,
     above: u32,
-    /// Where identities and what may differ stand, and how many bytes they take.
+    /// Positions and lengths of identities and varying fields.
     spans: Vec<(usize, u64)>,
     plus: Option<ReadPlusData>,
     /// The XID of the RPC-over-RDMA header.
     rdma_xid: Option<u64>,
-    /// The RPC message, to look at its fill.
+    /// The RPC message, to check its padding.
     rpc: &'a [u8],
 }
 
@@ -367,7 +366,7 @@ impl<'r, 'a> RecordListener<'r, 'a> {
         (self.sections, self.spans)
     }
 
-    /// The data of a READ_PLUS in one hash, as that of a READ.
+    /// Adds the data of a READ_PLUS as one hash, like that of a READ.
     fn end_of_plus(&mut self) {
         let Some(plus) = self.plus.take() else { return };
         let entry = RecordField {
@@ -467,7 +466,7 @@ impl<'a> Observer<'a> for RecordListener<'_, 'a> {
 }
 
 impl<'a> RecordListener<'_, 'a> {
-    /// Of the RPC-over-RDMA header what may differ: everything else in it is compared as chunks.
+    /// Records the varying fields of the RPC-over-RDMA header; the others are compared as chunks.
     fn hear_rpcrdma(&mut self, field: &'static Field, value: FieldValue<'a>) {
         if let ("rpcordma.xid", FieldValue::Unsigned(xid)) = (field.name, value) {
             self.rdma_xid = Some(xid);
@@ -480,7 +479,7 @@ impl<'a> RecordListener<'_, 'a> {
         }
     }
 
-    /// The fill after bytes that are no multiple of four (RFC 4506 section 4.10), where it is not zero.
+    /// Returns the XDR padding after the bytes (RFC 4506 section 4.10) if it is not zero.
     fn fill(&self, content: &[u8]) -> Option<RecordValue> {
         let length = content.len().next_multiple_of(4) - content.len();
         let at = (content.as_ptr() as usize)
@@ -491,7 +490,7 @@ impl<'a> RecordListener<'_, 'a> {
     }
 
     fn hear_rpc(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
-        // The operation's own number is the section's name.
+        // The operation number is the name of the section.
         if field.name == "nfs.opcode" && matches!(value, FieldValue::Enum(_, Some(_))) {
             return;
         }
@@ -518,7 +517,7 @@ impl<'a> RecordListener<'_, 'a> {
             self.spans.push((bytes.start, content.len().next_multiple_of(4) as u64));
         }
         let datum = Self::datum(&path, field, value);
-        // What stands outside of every group belongs to the headers.
+        // Fields outside every group belong to the headers.
         let fill = match value {
             FieldValue::Bytes(content) | FieldValue::Text(content) => self.fill(content),
             _ => None,

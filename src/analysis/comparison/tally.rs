@@ -1,13 +1,12 @@
-//! Differences counted by operation, and the first of them: what a report needs, in an amount of memory that does not grow
-//! with their number.
+//! Differences counted by operation, and the first of them, for reports of limited size.
 
 use std::collections::BTreeMap;
 
 use super::difference::Difference;
 
-/// Operations that are counted apart; a capture full of nonsense has more.
+/// Maximum number of operations counted separately; a malformed capture has more.
 const OPERATIONS: usize = 1_024;
-/// The operation of the others.
+/// The name for all further operations.
 const OTHERS: &str = "other operations";
 
 /// The differences with the lowest frames.
@@ -18,12 +17,12 @@ pub struct FirstDifferences {
 }
 
 impl FirstDifferences {
-    /// None yet, and never more than so many.
+    /// Creates a list of at most `most` differences.
     pub fn new(most: usize) -> Self {
         Self { most, kept: Vec::new() }
     }
 
-    /// Takes a difference.
+    /// Adds a difference.
     pub fn push(&mut self, difference: &Difference) {
         let is_late = self.kept.last().is_some_and(|last| last.order() <= difference.order());
         if self.kept.len() >= self.most && is_late || self.most == 0 {
@@ -34,7 +33,7 @@ impl FirstDifferences {
         self.kept.insert(at.min(self.kept.len()), difference.clone());
     }
 
-    /// Those that were kept, by frame.
+    /// Returns the differences kept, by frame.
     pub fn differences(&self) -> &[Difference] {
         &self.kept
     }
@@ -43,28 +42,28 @@ impl FirstDifferences {
 /// The differences of one operation.
 #[derive(Clone, Debug)]
 pub struct OperationDifferences {
-    /// How many there are.
+    /// Number of differences.
     pub count: u64,
-    /// The first of them.
+    /// The first differences.
     pub first: FirstDifferences,
 }
 
 /// Differences by operation.
 #[derive(Clone, Debug)]
 pub struct DifferenceTally {
-    /// The first of all.
+    /// The first differences of all operations.
     pub first: FirstDifferences,
     of_each: usize,
     operations: BTreeMap<String, OperationDifferences>,
 }
 
 impl DifferenceTally {
-    /// Has seen none, and keeps so many of all and of each operation.
+    /// Creates a tally that keeps `of_all` differences of all operations, and `of_each` of each.
     pub fn new(of_all: usize, of_each: usize) -> Self {
         Self { first: FirstDifferences::new(of_all), of_each, operations: BTreeMap::new() }
     }
 
-    /// Takes a difference.
+    /// Counts a difference.
     pub fn push(&mut self, difference: &Difference) {
         self.first.push(difference);
         let is_known =
@@ -79,7 +78,7 @@ impl DifferenceTally {
         operation.first.push(difference);
     }
 
-    /// The operations that differ: `NFS 4.2 READ`; `capture` for what is of no operation.
+    /// Returns the operations with differences: `NFS 4.2 READ`; `capture` for those of no operation.
     pub fn operations(&self) -> &BTreeMap<String, OperationDifferences> {
         &self.operations
     }

@@ -1,11 +1,11 @@
-//! Whole captures, side by side.
+//! Comparisons of whole captures.
 
 use super::options::ComparisonOptions;
 use super::recorder::Recorder;
 use super::*;
 use crate::testing::transactions;
 
-/// Memory for records that wait, in bytes.
+/// Memory limit of waiting records, in bytes.
 const ROOM_BYTES: usize = 64 << 20;
 
 fn compared(a: &str, b: &str) -> Comparison {
@@ -33,7 +33,7 @@ fn a_capture_does_not_differ_from_itself() {
     }
 }
 
-/// An operation that is about this, from one frame to another.
+/// Returns a record with this subject, in flight between two frames.
 fn operation(about: u64, from: u64, until: u64) -> ComparisonRecord {
     let frame = |frame| Some(nfsrdma_dissectors::frame::FrameNumber(frame));
     ComparisonRecord {
@@ -57,7 +57,7 @@ fn client(address: &str) -> ComparisonClient {
     }
 }
 
-/// Compares two rows of one client, each in the order of its frames.
+/// Compares two sequences of one client, each in frame order.
 fn rows(selection: ComparisonOptions, a: Vec<ComparisonRecord>, b: Vec<ComparisonRecord>) -> Comparison {
     let mut comparison = Comparison::new(selection, 100, ROOM_BYTES);
     for (side, row) in [(ComparisonSide::A, a), (ComparisonSide::B, b)] {
@@ -92,7 +92,7 @@ fn operations_in_flight_at_the_same_time_have_none() {
         |order: [u64; 3]| (1..).zip(order).map(|(at, about)| operation(about, at, 100 + at)).collect();
     let comparison = rows(ComparisonOptions::default(), at_once([1, 2, 3]), at_once([2, 1, 3]));
     assert_eq!((kinds(&comparison), comparison.reordered()), (vec![], 1));
-    // On one of the sides is enough.
+    // In flight at the same time on one of the sides is enough.
     let one_by_one = (1..).zip([2, 1, 3]).map(|(at, about)| operation(about, 10 * at, 10 * at + 5)).collect();
     assert_eq!(kinds(&rows(ComparisonOptions::default(), at_once([1, 2, 3]), one_by_one)), []);
     let strict = ComparisonOptions { strict: true, ..ComparisonOptions::default() };
@@ -200,7 +200,7 @@ fn what_a_client_does_alone_for_long_is_told_and_forgotten() {
     }
     comparison.finish();
     assert!(comparison.waiting[0] <= WAITING);
-    // However much of it was there, and however it came: it is one difference, at its first Transaction.
+    // It is one difference at its first Transaction, whatever its size and arrival.
     assert_eq!(kinds(&comparison), [DifferenceKind::Client]);
     let told = &comparison.differences()[0].a;
     let count = 3 * WAITING;
@@ -281,7 +281,7 @@ fn clients_of_any_number_are_compared_a_part_at_a_time() {
     assert_eq!(comparison.pairs(), clients * rounds - 1);
 }
 
-/// Visits to clients while A has this many, each with one Call, and B has none of them.
+/// Returns the number of visits to clients when A has this many with one Call each, and B has none of them.
 fn visits_for_unmatched(clients: u64) -> u64 {
     let mut comparison = Comparison::new(ComparisonOptions::default(), 100, ROOM_BYTES);
     let mut numbers = 0..clients;
@@ -301,7 +301,7 @@ fn visits_for_unmatched(clients: u64) -> u64 {
 
 #[test]
 fn clients_of_one_side_alone_cost_linear_time() {
-    // Nothing is dropped before the records that may wait are there.
+    // Nothing is dropped before the limit of waiting records.
     let [one, two, four] = [1, 2, 4].map(|times| visits_for_unmatched(times * 40_000));
     assert!((four - two) * 10 <= (two - one) * 22, "{one}, {two}, {four}");
     assert!(four <= 4 * 4 * 40_000, "{one}, {two}, {four}");

@@ -1,44 +1,43 @@
-//! The words of a message that tell of files: operations, statuses, filehandles and names, in the order in which they
-//! stand there.
+//! Filename tokens of a message: operations, statuses, filehandles and names, in order.
 //!
-//! They are heard from the decoders, so that a message that ends too early still tells what came before its end.
+//! They come from the decoders, so that a message that ends early still has the tokens before its end.
 
 use std::ops::Range;
 
 use nfsrdma_dissectors::field::{Field, FieldValue, Observer};
 use nfsrdma_dissectors::nfs::v4::Attributes;
 
-/// Words of one message that are remembered: more than the entries of the largest READDIRPLUS of Linux.
+/// Maximum number of tokens of a message: more than the entries of the largest READDIRPLUS of Linux.
 const WORDS: usize = 1 << 16;
-/// Bytes of one name that are remembered; file systems have names of at most 255 bytes, and MOUNT paths of 1,024.
+/// Maximum length of a name in bytes; file systems allow 255 bytes, and MOUNT paths 1,024.
 const NAME: usize = 1_024;
 
-/// Where the bytes of a handle or a name are in what was heard.
+/// Byte range of a handle or a name in [`FilenameTokens`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct FilenameSpan {
     start: u32,
     end: u32,
 }
 
-/// A word that tells of files.
+/// A filename token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FilenameToken {
-    /// An operation of a COMPOUND begins.
+    /// Start of an operation of a COMPOUND.
     Operation(u32),
-    /// How the operation went.
+    /// Status of the operation.
     Status(u32),
     Handle(FilenameSpan),
     Name(FilenameSpan),
-    /// An entry of a directory begins.
+    /// Start of a directory entry.
     Entry,
 }
 
-/// What was heard of one message.
+/// The filename tokens of one message.
 #[derive(Debug, Default)]
 pub(super) struct FilenameTokens {
     words: Vec<FilenameToken>,
     bytes: Vec<u8>,
-    /// Words that were not remembered.
+    /// Number of tokens dropped at a limit.
     pub(super) left_out: u64,
 }
 
@@ -56,7 +55,7 @@ impl FilenameTokens {
         self.bytes.get(span.start as usize..span.end as usize).unwrap_or_default()
     }
 
-    /// The operations of a COMPOUND: the number of each, and what belongs to it.
+    /// Returns the operations of a COMPOUND, each with its number and tokens.
     pub(super) fn operations(&self) -> FilenameOperations<'_> {
         FilenameOperations { words: &self.words }
     }
@@ -116,7 +115,7 @@ impl<'a> Observer<'a> for FilenameTokens {
     }
 }
 
-/// A walk over the operations of a COMPOUND.
+/// An iterator over the operations of a COMPOUND.
 pub(super) struct FilenameOperations<'h> {
     words: &'h [FilenameToken],
 }
@@ -136,7 +135,7 @@ impl<'h> Iterator for FilenameOperations<'h> {
     }
 }
 
-/// The words of one operation, or of one procedure that is not made of operations.
+/// The tokens of one operation, or of a procedure without operations.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OperationTokens<'h> {
     pub(super) number: u32,
@@ -165,7 +164,7 @@ impl OperationTokens<'_> {
         })
     }
 
-    /// The entries of a directory that come with a filehandle: name and handle.
+    /// Returns the names and handles of directory entries that have both.
     pub(super) fn entries(&self) -> impl Iterator<Item = (FilenameSpan, FilenameSpan)> {
         self.words.split(|word| *word == FilenameToken::Entry).skip(1).filter_map(|words| {
             let entry = OperationTokens { number: 0, words };

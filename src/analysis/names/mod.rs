@@ -1,14 +1,13 @@
-//! The names of files: what a filehandle stands for, learnt from the Transactions as they go by.
+//! File names: the paths of filehandles, inferred from Transactions.
 //!
-//! A filehandle is bytes that mean something to its server alone. Its name is told by the Call that it answers: LOOKUP,
-//! OPEN, CREATE and their like name a file in a directory, READDIRPLUS names all of them, MNT and PUTROOTFH say where
-//! paths begin, RENAME, LINK and REMOVE change what is known. [`FileNames`] listens to each Transaction, remembers what it
-//! learns for each server, and tells what the Transaction and its operations are about. What is learnt later does not
-//! change what was told before.
+//! A filehandle is opaque to everyone except its server. Calls and Replies name it: LOOKUP, OPEN, CREATE and similar
+//! operations name a file in a directory, READDIRPLUS names all of them, MNT and PUTROOTFH are the roots of paths, and
+//! RENAME, LINK and REMOVE change names. [`FileNames`] observes each Transaction, stores the names by server, and
+//! returns the paths of the Transaction and its operations. Later names do not change paths that were returned before.
 //!
-//! - [`filename_tokens`]: the words of a message that tell of files;
-//! - [`path_inference`]: what they say, with the current and the saved filehandle of a COMPOUND;
-//! - [`store`]: what is remembered, in bounded memory.
+//! - [`filename_tokens`]: the tokens of a message;
+//! - [`path_inference`]: their meaning, with the current and the saved filehandle of a COMPOUND;
+//! - [`store`]: the names, in bounded memory.
 
 mod filename_tokens;
 mod path_inference;
@@ -31,10 +30,10 @@ use store::{FileNameStore, FileNodeId, Host, PathComponent};
 
 /// The name of every field that is a filehandle.
 pub const FILEHANDLE: &str = "nfs.fhandle";
-/// Stands before a path whose beginning is not known.
+/// Prefix of a path whose beginning is unknown.
 pub const UNKNOWN: &str = "…";
 
-/// How files are told.
+/// Display of filehandles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Filehandles {
     /// By path; by hash where no name was seen
@@ -49,30 +48,30 @@ pub enum Filehandles {
     Off,
 }
 
-/// What a Transaction or one of its operations is about.
+/// Paths of a Transaction or of one of its operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OperationPaths<'n> {
-    /// The path of the file: `/data/db/log.1`, `…/log.1` where the directory is not known; `0x62d40c52`, the hash of its
-    /// filehandle, where no name is known. Names are bytes, and mostly UTF-8.
+    /// The path of the file: `/data/db/log.1`, or `…/log.1` if the directory is unknown, or the hash of its filehandle,
+    /// `0x62d40c52`, if no name is known. Names are bytes, usually UTF-8.
     pub path: Option<&'n [u8]>,
-    /// The path that RENAME and LINK give it; the destination of COPY and CLONE.
+    /// The new path of RENAME and LINK; the destination of COPY and CLONE.
     pub new_path: Option<&'n [u8]>,
 }
 
-/// The same as places in [`ResolvedPaths::text`].
+/// The same as ranges of [`ResolvedPaths::text`].
 #[derive(Clone, Debug, Default)]
 struct PathRanges {
     path: Option<Range<usize>>,
     new_path: Option<Range<usize>>,
 }
 
-/// What was found out about one Transaction.
+/// The paths of one Transaction.
 #[derive(Debug, Default)]
 struct ResolvedPaths {
     text: Vec<u8>,
     transaction: PathRanges,
     operations: Vec<PathRanges>,
-    /// Whether what each operation is about is wanted.
+    /// `true` if the paths of every operation are needed.
     wants_all: bool,
 }
 
@@ -89,7 +88,7 @@ impl ResolvedPaths {
     }
 }
 
-/// Knows the names of files.
+/// The names of files.
 #[derive(Debug)]
 pub struct FileNames {
     how: Filehandles,
@@ -106,7 +105,7 @@ impl Default for FileNames {
 }
 
 impl FileNames {
-    /// Nothing is known yet; what is learnt may take so many bytes. With [`Filehandles::Off`] nothing is.
+    /// Creates an empty table that uses up to `room_bytes` bytes. With [`Filehandles::Off`] it stays empty.
     pub fn new(how: Filehandles, room_bytes: usize) -> Self {
         Self {
             how,
@@ -117,19 +116,19 @@ impl FileNames {
         }
     }
 
-    /// The same, which tells of every operation of a COMPOUND, too.
+    /// Enables paths for every operation of a COMPOUND.
     #[must_use]
     pub fn of_operations(mut self) -> Self {
         self.told.wants_all = true;
         self
     }
 
-    /// Whether anything is told.
+    /// Returns `true` unless names are off.
     pub fn is_on(&self) -> bool {
         self.how != Filehandles::Off
     }
 
-    /// Learns from a Transaction that is over, and finds out what it is about.
+    /// Adds the names of a completed Transaction, and resolves its paths.
     pub fn learn(
         &mut self,
         transaction: &Transaction,
@@ -139,7 +138,7 @@ impl FileNames {
         self.listen(transaction, reading, facts, true);
     }
 
-    /// Learns from the Replies that the last frame completed.
+    /// Adds the names of the Replies that the last frame completed.
     pub fn learn_frame(&mut self, flow: &Flow) {
         if !self.is_on() {
             return;
@@ -153,7 +152,7 @@ impl FileNames {
         }
     }
 
-    /// Finds out what a Transaction is about that is not over yet, or was learnt from before.
+    /// Resolves the paths of a Transaction that is incomplete or was added before.
     pub fn look(&mut self, transaction: &Transaction, reading: &TransactionMessages<'_>, facts: &RpcSummary) {
         self.listen(transaction, reading, facts, false);
     }
@@ -174,7 +173,7 @@ impl FileNames {
         if !path_inference::tells_of_files(facts) {
             return;
         }
-        // What was heard before a message could not be read further stands.
+        // Tokens before a decoding error are valid.
         let _ = reading.observe_rpc(RpcMessageKind::Call, &mut self.call);
         if is_new {
             let _ = reading.observe_rpc(RpcMessageKind::Reply, &mut self.reply);
@@ -185,17 +184,17 @@ impl FileNames {
             .transaction(facts);
     }
 
-    /// What the Transaction is about that was learnt from last.
+    /// Returns the paths of the Transaction resolved last.
     pub fn about(&self) -> OperationPaths<'_> {
         self.told.about(&self.told.transaction)
     }
 
-    /// What an operation of it is about, counted from 0 in its Call.
+    /// Returns the paths of an operation of it, counted from 0 in its Call.
     pub fn about_operation(&self, at: usize) -> OperationPaths<'_> {
         self.told.operations.get(at).map(|ranges| self.told.about(ranges)).unwrap_or_default()
     }
 
-    /// What is shown beside a filehandle, or beside an owner that is one: its path, if it is known, or its hash.
+    /// Writes the path or hash of a filehandle, or of an owner that is one; returns `false` if there is none to show.
     pub fn beside(
         &self,
         transaction: &Transaction,
@@ -216,7 +215,7 @@ impl FileNames {
                 };
                 let is_told = id.filter(is_named).is_some_and(|id| path(self.how, &self.store, id, text));
                 if !is_told {
-                    // As a line of the list calls the file.
+                    // The same text as in the list of Transactions.
                     number(Filehandles::Hash, handle, text);
                 }
                 true
@@ -224,13 +223,13 @@ impl FileNames {
         }
     }
 
-    /// Files that were forgotten because the memory for them is bounded, and words that were too many or too long.
+    /// Returns the number of evicted files and of dropped tokens.
     pub fn given_up(&self) -> u64 {
         self.store.forgotten + self.call.left_out + self.reply.left_out
     }
 }
 
-/// The server that the filehandles of a Transaction belong to. A callback comes from it.
+/// Returns the server of the filehandles of a Transaction. A callback comes from it.
 fn server(transaction: &Transaction, facts: &RpcSummary) -> Host {
     let is_callback = facts.program.is_some_and(|program| program.is_transient());
     let name = &transaction.connection;
@@ -252,12 +251,12 @@ fn number(how: Filehandles, handle: &[u8], text: &mut Vec<u8>) {
     text.extend_from_slice(digits.as_bytes());
 }
 
-/// The short hash that Wireshark has of a filehandle, `nfs.fh.hash`: its CRC-32, as Ethernet has it.
+/// Returns the short hash of a filehandle, Wireshark's `nfs.fh.hash`: its CRC-32 as in Ethernet.
 pub fn hash(handle: &[u8]) -> u32 {
     crc32fast::hash(handle)
 }
 
-/// Writes the path of a file; `false` if nothing is known of it.
+/// Writes the path of a file; returns `false` if nothing is known.
 fn path(how: Filehandles, store: &FileNameStore, id: FileNodeId, text: &mut Vec<u8>) -> bool {
     let start = text.len();
     let mut names: Vec<&[u8]> = Vec::new();

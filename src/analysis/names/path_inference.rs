@@ -1,4 +1,4 @@
-//! What the words of a Transaction say of files. RFC 8881 section 16.2.3 has the current and the saved filehandle.
+//! Inference of paths from filename tokens. RFC 8881 section 16.2.3 describes the current and the saved filehandle.
 
 use std::ops::Range;
 
@@ -10,15 +10,15 @@ use super::filename_tokens::{FilenameSpan, FilenameTokens, OperationTokens};
 use super::store::{FileNameStore, FileNodeId, Host};
 use super::{Filehandles, PathRanges, ResolvedPaths, UNKNOWN, path};
 
-/// The status of a name that is not there: NFSERR_NOENT, NFS3ERR_NOENT and NFS4ERR_NOENT alike.
+/// The status of a missing name: NFSERR_NOENT, NFS3ERR_NOENT and NFS4ERR_NOENT.
 const NOENT: u32 = 2;
 
-/// A file, as far as it is known in the middle of a walk.
+/// A file within the operations of a Transaction.
 #[derive(Clone, Copy, Debug)]
 enum WalkedFile {
     Unknown,
     File(FileNodeId),
-    /// The file of this name, of which the server did not say that it is there. The directory may be unknown.
+    /// The file of this name, not confirmed by the server. The directory may be unknown.
     Under(Option<FileNodeId>, FilenameSpan),
 }
 
@@ -31,7 +31,7 @@ impl WalkedFile {
     }
 }
 
-/// Whether a program has anything to say of files that have filehandles.
+/// Returns `true` if a Transaction has filehandles or their names.
 pub(super) fn tells_of_files(facts: &RpcSummary) -> bool {
     let is_null = facts.procedure.is_none_or(|number| number == 0);
     !is_null
@@ -41,7 +41,7 @@ pub(super) fn tells_of_files(facts: &RpcSummary) -> bool {
         })
 }
 
-/// One Transaction.
+/// Inference for one Transaction.
 pub(super) struct FilenameWalk<'n> {
     pub(super) how: Filehandles,
     pub(super) store: &'n mut FileNameStore,
@@ -49,7 +49,7 @@ pub(super) struct FilenameWalk<'n> {
     pub(super) reply: &'n FilenameTokens,
     pub(super) told: &'n mut ResolvedPaths,
     pub(super) server: Host,
-    /// Whether the Reply is heard.
+    /// `true` if the Reply is used.
     pub(super) learns: bool,
 }
 
@@ -64,7 +64,7 @@ impl FilenameWalk<'_> {
         }
     }
 
-    /// A procedure of NFSv2 or NFSv3, or of NLM or NFSACL beside them.
+    /// Handles a procedure of NFSv2, NFSv3, NLM or NFSACL.
     fn procedure(&mut self, procedure: &str, facts: &RpcSummary) {
         let (call, reply) = (self.call, self.reply);
         let (asked, got) = (words(call), words(reply));
@@ -125,7 +125,7 @@ impl FilenameWalk<'_> {
         self.told.transaction = about;
     }
 
-    /// MOUNT: the path of a directory is its name on the server. RFC 1813 section 5.2.1.
+    /// Handles MOUNT, where the path of a directory is its name on the server. RFC 1813 section 5.2.1.
     fn mount(&mut self, procedure: &str, facts: &RpcSummary) {
         let Some(path) = words(self.call).names().next().map(|name| self.call.bytes(name)) else { return };
         let is_done = facts.status.is_some_and(|status| status.is_ok);
@@ -137,7 +137,7 @@ impl FilenameWalk<'_> {
         self.told.transaction.path = Some(start..self.told.text.len());
     }
 
-    /// Callbacks name a file by its filehandle, each for itself.
+    /// Handles callbacks, each of which has the filehandle of its file.
     fn callbacks(&mut self, facts: &RpcSummary) {
         for operation in self.call.operations() {
             let handle = operation.handles().next().map(|handle| self.call.bytes(handle));
@@ -148,7 +148,7 @@ impl FilenameWalk<'_> {
         }
     }
 
-    /// What an operation is about. Of several that could be meant it is the first.
+    /// Adds the paths of an operation. The first main operation has those of the Transaction.
     fn tell(&mut self, about: PathRanges, is_meant: bool) {
         if is_meant && self.told.transaction.path.is_none() {
             self.told.transaction = about.clone();
@@ -169,18 +169,18 @@ impl FilenameWalk<'_> {
             let is_meant = is_named(number.name(), facts);
             let wants = is_meant || self.told.wants_all;
             let step = FilenameWalkStep { number, operation, result, wants };
-            // Of the last operation before a cut the arguments may be missing.
+            // The arguments of the last operation before a cut may be missing.
             let about = match is_cut && at == heard && step.operation.names().next().is_none() {
                 true => self.step_of_reply(&step, &mut current, &mut saved),
                 false => self.step(&step, &mut current, &mut saved),
             };
             if is_path && is_meant {
-                // A path is several operations, and its end is what is meant.
+                // A path is several LOOKUPs, of which the last counts.
                 self.told.transaction = PathRanges::default();
             }
             self.tell(about, is_meant);
         }
-        // The capture cut these operations from the Call; the Reply has what the server said of them.
+        // Operations missing at the end of a truncated Call still have results.
         for result in reply.operations().skip(heard) {
             let number = v4::Operation(result.number);
             let is_meant = is_named(number.name(), facts);
@@ -191,13 +191,13 @@ impl FilenameWalk<'_> {
             self.tell(about, is_meant);
         }
         if heard < reply.operations().count() && self.told.transaction.path.is_none() {
-            // An operation that names a file: what the server called it stands behind.
+            // The main operation lost its arguments, but a later result has its filehandle.
             let path = self.write(current);
             self.told.transaction.path = path;
         }
     }
 
-    /// An operation whose arguments are not there: it may name another file than the current one.
+    /// Handles an operation without arguments, which may select a new current file.
     fn step_of_reply(
         &mut self,
         step: &FilenameWalkStep<'_>,
@@ -338,7 +338,7 @@ impl FilenameWalk<'_> {
         PathRanges { path, new_path }
     }
 
-    /// The server tells the current filehandle.
+    /// Binds the current filehandle that the server returned.
     fn handle(&mut self, current: &mut WalkedFile, result: OperationTokens<'_>) {
         let Some(handle) = result.handles().next().map(|handle| self.reply.bytes(handle)) else { return };
         *current = WalkedFile::File(match current.id() {
@@ -347,7 +347,7 @@ impl FilenameWalk<'_> {
         });
     }
 
-    /// The server tells the filehandles of what is in a directory.
+    /// Binds the filehandles of directory entries that the server returned.
     fn entries(&mut self, directory: FileNodeId, result: OperationTokens<'_>) {
         for (name, handle) in result.entries() {
             let name = self.reply.bytes(name);
@@ -389,7 +389,7 @@ impl FilenameWalk<'_> {
         Some(start..self.told.text.len())
     }
 
-    /// Writes the path that a name has in a directory.
+    /// Writes the path of a name in a directory.
     fn under(&mut self, directory: WalkedFile, name: FilenameSpan) -> Option<Range<usize>> {
         let start = self.told.text.len();
         let is_nameless = match directory {
@@ -412,12 +412,12 @@ impl FilenameWalk<'_> {
     }
 }
 
-/// An operation of a COMPOUND beside its result.
+/// An operation of a COMPOUND with its result.
 struct FilenameWalkStep<'h> {
     number: v4::Operation,
     operation: OperationTokens<'h>,
     result: Option<OperationTokens<'h>>,
-    /// Whether what it is about is wanted.
+    /// `true` if its paths are needed.
     wants: bool,
 }
 
@@ -427,12 +427,12 @@ impl FilenameWalkStep<'_> {
     }
 }
 
-/// All words of a message that is not made of operations.
+/// Returns all tokens of a message without operations.
 fn words(heard: &FilenameTokens) -> OperationTokens<'_> {
     OperationTokens { number: 0, words: heard.words() }
 }
 
-/// Whether a Transaction is called after this operation.
+/// Returns `true` if this is the main operation of a Transaction.
 fn is_named(name: Option<&'static str>, facts: &RpcSummary) -> bool {
     name.is_some() && facts.operation == name.map(CallOperation::Named)
 }

@@ -1,8 +1,8 @@
-//! What is remembered: nodes, each a file under the name in its directory, found by filehandle or by that name.
+//! The store of nodes: each is a file with its name in its directory, found by filehandle or by that name.
 //!
-//! A directory and a file in it are two nodes, and the path is put together when it is asked for, so that one RENAME of
-//! a directory is enough for all that is below it. Bytes are bounded: the least recently used node is evicted. The use of a
-//! file is a use of the directories above it, so a directory outlives the files in it.
+//! A directory and a file in it are two nodes, and a path is assembled on request, so that one RENAME of a directory
+//! applies to everything below. The least recently used node is evicted at the limit. The use of a file counts for the
+//! directories above it, so that a directory outlives the files in it.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,32 +10,32 @@ use std::sync::Arc;
 
 use nfsrdma_dissectors::address::{Address, Tenant};
 
-/// What a node takes beside its names and its handle, in the tables too.
+/// Approximate memory of a node and its table entries, without names and handle, in bytes.
 const NODE: usize = 256;
-/// Directories that a path is followed up through.
+/// Maximum number of directories in a path.
 const DEPTH: usize = 128;
 
-/// Names a node; one that was forgotten is known by its generation.
+/// Identifier of a node; the generation distinguishes it from evicted nodes with its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FileNodeId {
     index: u32,
     generation: u32,
 }
 
-/// The place of a file: its directory and its name there.
+/// Directory entry of a file: its directory and its name there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct FileDirEntry {
     parent: FileNodeId,
     name: Box<[u8]>,
 }
 
-/// What is known of where a file is.
+/// Known location of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum FileOrigin {
-    /// Nothing: it was known by its filehandle.
+    /// Unknown: only the filehandle was seen.
     #[default]
     Unknown,
-    /// Paths begin here: the root of NFSv4, or what MOUNT gave for this path.
+    /// The root of paths: that of NFSv4, or a MOUNT of this path.
     Root(Box<[u8]>),
     Seat(FileDirEntry),
 }
@@ -44,19 +44,19 @@ enum FileOrigin {
 struct FileNode {
     generation: u32,
     is_live: bool,
-    /// Neighbors in the order of use.
+    /// Neighbors in LRU order.
     newer: Option<u32>,
     older: Option<u32>,
-    /// [`FileNameStore::references`] when it was used.
+    /// Value of [`FileNameStore::references`] at its last use.
     referenced_at: u64,
     origin: FileOrigin,
-    /// The name that LINK gave it later.
+    /// Additional name from LINK.
     other: Option<FileDirEntry>,
-    /// Its filehandle behind the key of its server.
+    /// Key of its server and filehandle.
     key: Option<Arc<[u8]>>,
-    /// The key of a server alone, of its root.
+    /// Key of a server without a filehandle, for its root.
     root_key: Option<Arc<[u8]>>,
-    /// The filehandles that it has on data servers, which a layout gave (RFC 8881 section 13.3).
+    /// Keys of its filehandles on data servers, from layouts (RFC 8881 section 13.3).
     layout_keys: Vec<Arc<[u8]>>,
 }
 
@@ -76,18 +76,18 @@ impl FileNode {
     }
 }
 
-/// One step of the way up from a file.
+/// One component of a path, from the file up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PathComponent<'s> {
-    /// The file has this name in the directory that the next step is about.
+    /// The name of the file in the directory of the next component.
     Name(&'s [u8]),
-    /// The way ends at the root, whose path this is.
+    /// The root, with its path.
     Root(&'s [u8]),
-    /// Nothing more is known.
+    /// An unknown directory.
     Unknown,
 }
 
-/// The nodes.
+/// The nodes with their tables.
 #[derive(Debug)]
 pub(super) struct FileNameStore {
     nodes: Vec<FileNode>,
@@ -96,17 +96,17 @@ pub(super) struct FileNameStore {
     by_name: HashMap<Box<[u8]>, FileNodeId>,
     bytes: usize,
     limit: usize,
-    /// Ends of the order of use.
+    /// Ends of the LRU order.
     newest: Option<u32>,
     oldest: Option<u32>,
-    /// Uses of nodes, directories above them not counted.
+    /// Number of uses of nodes, without the directories above them.
     references: u64,
-    /// Nodes that were put at the newest end: the work of keeping the order.
+    /// Number of nodes moved to the newest end: the cost of the LRU order.
     #[cfg(test)]
     pub(super) moves: u64,
-    /// What a table is asked for.
+    /// Buffer for table keys.
     key: Vec<u8>,
-    /// Nodes that the bound made it forget.
+    /// Number of evicted nodes.
     pub(super) forgotten: u64,
 }
 
@@ -117,9 +117,9 @@ pub(super) struct Host {
     pub(super) tenant: Tenant,
 }
 
-/// Bytes of an address in a key: its kind, and at most 16.
+/// Length of an address in a key, in bytes: its kind and at most 16.
 const ADDRESS: usize = 17;
-/// Bytes of a host in a key: the address, the network of a tunnel, and two VLAN identifiers.
+/// Length of a host in a key, in bytes: the address, the network of a tunnel, and two VLAN identifiers.
 const HOST: usize = ADDRESS + 8;
 
 fn host_key(server: Host, key: &mut Vec<u8>) {
@@ -146,8 +146,8 @@ fn host_key(server: Host, key: &mut Vec<u8>) {
     key.resize(HOST, 0);
 }
 
-/// The key of a filehandle that a layout gave. The data server that it is for has an address of its own, which only its device
-/// names, so it is known on every server that has no such filehandle itself.
+/// Writes the key of a filehandle from a layout. Only the device names the address of its data server, so that the
+/// handle matches on every server that has no such filehandle itself.
 fn layout_key(handle: &[u8], key: &mut Vec<u8>) {
     key.clear();
     key.push(0xff);
@@ -155,7 +155,7 @@ fn layout_key(handle: &[u8], key: &mut Vec<u8>) {
     key.extend_from_slice(handle);
 }
 
-/// Filehandles on data servers that are remembered of one file: a layout has one a stripe.
+/// Maximum number of data server filehandles per file: a layout has one per stripe.
 const LAYOUTS: usize = 64;
 
 fn name_key(parent: FileNodeId, name: &[u8], key: &mut Vec<u8>) {
@@ -166,7 +166,7 @@ fn name_key(parent: FileNodeId, name: &[u8], key: &mut Vec<u8>) {
 }
 
 impl FileNameStore {
-    /// A store that keeps at most `limit` bytes.
+    /// Creates a store of at most `limit` bytes.
     pub(super) fn new(limit: usize) -> Self {
         Self {
             nodes: Vec::new(),
@@ -193,7 +193,7 @@ impl FileNameStore {
         self.nodes.get_mut(id.index as usize).filter(|node| node.is_live && node.generation == id.generation)
     }
 
-    /// Changes a node and counts its bytes.
+    /// Changes a node and updates the byte count.
     fn change(&mut self, id: FileNodeId, change: impl FnOnce(&mut FileNode)) {
         let Some(node) = self.get_mut(id) else { return };
         let before = node.weight();
@@ -222,7 +222,7 @@ impl FileNameStore {
         FileNodeId { index, generation }
     }
 
-    /// Takes a node out of the order of use.
+    /// Removes a node from the LRU order.
     fn unlink(&mut self, index: u32) {
         let Some(node) = self.nodes.get_mut(index as usize) else { return };
         let (newer, older) = (node.newer.take(), node.older.take());
@@ -236,7 +236,7 @@ impl FileNameStore {
         }
     }
 
-    /// Puts a node that is not in the order of use at its newest end.
+    /// Adds a node at the newest end of the LRU order.
     fn link_newest(&mut self, index: u32) {
         #[cfg(test)]
         {
@@ -252,10 +252,10 @@ impl FileNameStore {
         }
     }
 
-    /// Records the use of a node, and then of the directories above it, as far as a path is followed.
+    /// Records the use of a node and of the directories above it, up to the maximum depth.
     ///
-    /// It stops at a directory whose use was recorded a moment ago, so that files of one directory do not cost its depth each.
-    /// A moment is so short that [`DEPTH`] of them are a quarter of the time that an unused node stays.
+    /// It stops at a recently used directory, so that files of one directory do not cost its depth each. A use is
+    /// recent for so few uses that [`DEPTH`] such spans are a quarter of the lifetime of an unused node.
     fn reference(&mut self, id: FileNodeId) {
         let moment = (self.nodes.len() - self.free.len()) / (4 * DEPTH);
         let mut next = Some(id);
@@ -305,7 +305,7 @@ impl FileNameStore {
         }
     }
 
-    /// The file of this filehandle.
+    /// Returns the file of a filehandle.
     pub(super) fn find(&self, server: Host, handle: &[u8]) -> Option<FileNodeId> {
         let mut key = Vec::with_capacity(HOST + handle.len());
         host_key(server, &mut key);
@@ -317,7 +317,7 @@ impl FileNameStore {
         })
     }
 
-    /// A layout gave this filehandle for the file on a data server.
+    /// Adds a filehandle of the file on a data server, from a layout.
     pub(super) fn lay_out(&mut self, id: FileNodeId, handle: &[u8]) {
         layout_key(handle, &mut self.key);
         let is_known = self.by_handle.get(self.key.as_slice()) == Some(&id);
@@ -330,7 +330,7 @@ impl FileNameStore {
         self.change(id, |node| node.layout_keys.push(key));
     }
 
-    /// The same; one that is not known yet is from now on.
+    /// Returns the file of a filehandle, or creates it.
     pub(super) fn handle(&mut self, server: Host, handle: &[u8]) -> FileNodeId {
         host_key(server, &mut self.key);
         self.key.extend_from_slice(handle);
@@ -348,14 +348,14 @@ impl FileNameStore {
             return id;
         }
         let id = self.insert();
-        // Making room asked for other keys.
+        // Eviction has changed the key.
         host_key(server, &mut self.key);
         self.key.extend_from_slice(handle);
         self.set_key(id);
         id
     }
 
-    /// Gives a node the filehandle that the key holds.
+    /// Sets the filehandle of a node from the key buffer.
     fn set_key(&mut self, id: FileNodeId) {
         let key: Arc<[u8]> = self.key.as_slice().into();
         let before = self.get(id).and_then(|node| node.key.clone());
@@ -366,7 +366,7 @@ impl FileNameStore {
         self.change(id, |node| node.key = Some(key));
     }
 
-    /// The root of a server of NFSv4.
+    /// Returns the NFSv4 root of a server.
     pub(super) fn root(&mut self, server: Host) -> FileNodeId {
         let id = self.handle(server, &[]);
         if self.get(id).is_some_and(|node| node.root_key.is_none()) {
@@ -378,14 +378,14 @@ impl FileNameStore {
         id
     }
 
-    /// What MOUNT gave for a path.
+    /// Sets the root for a path from MOUNT.
     pub(super) fn mount(&mut self, server: Host, handle: &[u8], path: &[u8]) {
         let id = self.handle(server, handle);
         self.unseat(id);
         self.change(id, |node| node.origin = FileOrigin::Root(path.into()));
     }
 
-    /// The file of this name in a directory.
+    /// Returns the file of this name in a directory.
     pub(super) fn existing(&mut self, parent: FileNodeId, name: &[u8]) -> Option<FileNodeId> {
         name_key(parent, name, &mut self.key);
         let id = self.by_name.get(self.key.as_slice()).copied()?;
@@ -394,7 +394,7 @@ impl FileNameStore {
         Some(id)
     }
 
-    /// The same; one that is not known yet is from now on.
+    /// Returns the file of this name in a directory, or creates it.
     pub(super) fn child(&mut self, parent: FileNodeId, name: &[u8]) -> FileNodeId {
         match name {
             b"." => return parent,
@@ -410,7 +410,7 @@ impl FileNameStore {
         id
     }
 
-    /// The directory of a file.
+    /// Returns the directory of a file.
     pub(super) fn parent(&self, id: FileNodeId) -> Option<FileNodeId> {
         match &self.get(id)?.origin {
             FileOrigin::Seat(seat) => Some(seat.parent).filter(|parent| self.get(*parent).is_some()),
@@ -418,7 +418,7 @@ impl FileNameStore {
         }
     }
 
-    /// The server says that the filehandle of `id` is this. Gives the node that has it from now on.
+    /// Sets the filehandle of `id` as returned by the server. Returns the node that now has it.
     pub(super) fn bind(&mut self, id: FileNodeId, server: Host, handle: &[u8]) -> FileNodeId {
         host_key(server, &mut self.key);
         self.key.extend_from_slice(handle);
@@ -428,7 +428,7 @@ impl FileNameStore {
         let (has_handle, origin) = (node.key.is_some(), node.origin.clone());
         match (known, origin) {
             (Some(known), _) if known == id => id,
-            // The handle of the root is the root; what was found below it by its handle stays there.
+            // The handle of the root is the root; files below that handle stay there.
             (_, FileOrigin::Root(path)) if !has_handle => match known {
                 Some(known) => {
                     self.unseat(known);
@@ -449,7 +449,7 @@ impl FileNameStore {
             }
             (Some(known), FileOrigin::Root(_) | FileOrigin::Unknown) => known,
             (None, FileOrigin::Seat(seat)) if has_handle => {
-                // The name stands for another file than before.
+                // The name now refers to another file.
                 let new = self.handle(server, handle);
                 self.seat(new, seat);
                 new
@@ -462,7 +462,7 @@ impl FileNameStore {
         }
     }
 
-    /// Puts a node in a place, from where it was and whoever was there.
+    /// Moves a node to a directory entry, and replaces the node there.
     fn seat(&mut self, id: FileNodeId, seat: FileDirEntry) {
         if matches!(self.get(id), Some(FileNode { origin: FileOrigin::Root(_), .. })) || seat.parent == id {
             return;
@@ -473,7 +473,7 @@ impl FileNameStore {
         self.change(id, |node| node.origin = FileOrigin::Seat(seat));
     }
 
-    /// Takes a node from its place; its name is still known.
+    /// Removes the directory entry of a node, which keeps its name.
     fn unseat(&mut self, id: FileNodeId) {
         let Some(FileNode { origin: FileOrigin::Seat(seat), .. }) =
             self.nodes.get(id.index as usize).filter(|node| node.generation == id.generation)
@@ -486,14 +486,14 @@ impl FileNameStore {
         }
     }
 
-    /// A file was given another name, maybe in another directory.
+    /// Renames a file, possibly to another directory.
     pub(super) fn rename(&mut self, from: FileNodeId, old: &[u8], to: FileNodeId, new: &[u8]) {
         if let Some(id) = self.existing(from, old) {
             self.seat(id, FileDirEntry { parent: to, name: new.into() });
         }
     }
 
-    /// A file was given a name beside the one that it has.
+    /// Adds a name to a file.
     pub(super) fn link(&mut self, id: FileNodeId, parent: FileNodeId, name: &[u8]) {
         let seat = FileDirEntry { parent, name: name.into() };
         match self.get(id).map(|node| &node.origin) {
@@ -503,7 +503,7 @@ impl FileNameStore {
         }
     }
 
-    /// A name was removed. A file that is still in use is shown under it, unless it has another.
+    /// Removes a name. A file in use is still shown with it, unless it has another.
     pub(super) fn remove(&mut self, parent: FileNodeId, name: &[u8]) {
         let Some(id) = self.existing(parent, name) else { return };
         let other = self.get(id).and_then(|node| node.other.clone());
@@ -516,12 +516,12 @@ impl FileNameStore {
         }
     }
 
-    /// The filehandle of a node.
+    /// Returns the filehandle of a node.
     pub(super) fn handle_of(&self, id: FileNodeId) -> Option<&[u8]> {
         self.get(id)?.key.as_ref()?.get(HOST..)
     }
 
-    /// The way up from a file. Each step comes with the node that it is about.
+    /// Returns the path components from a file up, each with its node.
     pub(super) fn way_up(&self, id: FileNodeId) -> impl Iterator<Item = (FileNodeId, PathComponent<'_>)> {
         let mut next = Some(id);
         std::iter::from_fn(move || {
@@ -539,13 +539,13 @@ impl FileNameStore {
         .take(DEPTH)
     }
 
-    /// Bytes that are kept.
+    /// Returns the number of bytes in use.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Holds the tables and the count of bytes to the nodes.
+    /// Checks the tables and the byte count against the nodes.
     #[cfg(test)]
     pub(super) fn check(&self) {
         let live = || self.nodes.iter().filter(|node| node.is_live);

@@ -1,4 +1,4 @@
-//! What is learnt from real captures, and the rules of what is remembered.
+//! File names in real captures, and the rules of the store.
 
 use std::net::IpAddr;
 
@@ -14,7 +14,7 @@ const fn host(number: u8) -> Host {
     Host { address, tenant: Tenant::NONE }
 }
 
-/// A store with room for some thousand files.
+/// Returns a store for some thousand files.
 fn store() -> FileNameStore {
     FileNameStore::new(1 << 20)
 }
@@ -25,12 +25,12 @@ fn text(store: &FileNameStore, id: FileNodeId) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// The path of a filehandle.
+/// Returns the path of a filehandle.
 fn named(store: &FileNameStore, handle: &[u8]) -> String {
     store.find(SERVER, handle).map(|id| text(store, id)).unwrap_or_default()
 }
 
-/// A server whose directory `/d` has the handle `D` and holds the file `f`, whose handle is `F`.
+/// Returns a server with the directory `/d` of handle `D` and its file `f` of handle `F`.
 fn known() -> (FileNameStore, FileNodeId) {
     let mut store = store();
     let root = store.root(SERVER);
@@ -74,7 +74,7 @@ fn a_file_goes_by_its_other_name_when_its_first_is_removed() {
     assert_eq!(named(&store, b"F"), "/d/f");
     store.remove(directory, b"f");
     assert_eq!(named(&store, b"F"), "/d/g");
-    // An open file that has no name any more.
+    // An open file without a name.
     store.remove(directory, b"g");
     assert_eq!(named(&store, b"F"), "/d/g");
     assert_eq!(store.existing(directory, b"g"), None);
@@ -164,7 +164,7 @@ fn a_tenant_learns_nothing_from_another() {
     let one = paths(|_| Tenant::NONE.with_vlan(7));
     assert_eq!(one, paths(|_| Tenant::NONE));
     assert!(one.iter().any(|path| path == "/data/w/s64k"), "{one:?}");
-    // Each Transaction from another tenant: only what its own Call and Reply say is known.
+    // Each Transaction is from another tenant: only its own Call and Reply give names.
     let apart = paths(|at| Tenant::network(at as u32));
     assert!(apart.iter().all(|path| path != "/data/w/s64k"), "{apart:?}");
 }
@@ -192,7 +192,7 @@ fn memory_is_bounded_and_what_is_forgotten_is_counted() {
     assert_eq!(named(&store, &0_u32.to_be_bytes()), "");
 }
 
-/// Moves in the order of use while a chain of directories is made, one below the other, in a store that holds some thousand.
+/// Returns the moves in LRU order for a chain of nested directories, in a store for some thousand.
 fn moves_for_chain(depth: u32) -> u64 {
     let mut store = store();
     let mut directory = store.root(SERVER);
@@ -237,7 +237,7 @@ fn the_hash_is_the_one_that_wireshark_has() {
     assert_eq!(hash(&[1, 0, 1, 0, 0, 0, 0, 0]), 0x62d4_0c52);
 }
 
-/// What each Transaction of a capture is about: operation, path, new path.
+/// Returns operation, path and new path of each Transaction of a capture.
 fn about(capture: &str) -> Vec<(String, String, String)> {
     let mut names = FileNames::default();
     let words = |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned();
@@ -280,7 +280,7 @@ fn rename_and_link_tell_both_names() {
 }
 
 proptest::proptest! {
-    /// Whatever happens to names, what is counted is what is kept, and every path ends.
+    /// After any history the counts match the nodes, and every path ends.
     #[test]
     fn any_history_leaves_the_store_whole(
         steps in proptest::collection::vec((0_u8..7, 0_u8..6, 0_u8..6, 0_u8..6, 0_u8..6), 0..200),
@@ -305,7 +305,7 @@ proptest::proptest! {
     }
 }
 
-/// RFC 8881 section 13.3: the layout of a file gives the filehandles that it has on data servers.
+/// RFC 8881 section 13.3: the layout of a file has its filehandles on data servers.
 #[test]
 fn a_filehandle_of_a_data_server_is_the_file_whose_layout_gave_it() {
     let (mut store, _) = known();
@@ -313,16 +313,16 @@ fn a_filehandle_of_a_data_server_is_the_file_whose_layout_gave_it() {
     store.lay_out(file, b"on the data server");
     assert_eq!(store.handle(OTHER, b"on the data server"), file);
     assert_eq!(text(&store, store.find(OTHER, b"on the data server").unwrap()), "/d/f");
-    // A filehandle that a server has itself is its own.
+    // A server's own filehandle takes precedence.
     store.lay_out(file, b"D");
     assert_eq!(named(&store, b"D"), "/d");
-    // As many as a layout may have are bounded.
+    // The number of layout handles is limited.
     (0..1_000_u32).for_each(|stripe| store.lay_out(file, &stripe.to_be_bytes()));
     assert!(store.find(OTHER, &9_u32.to_be_bytes()).is_some());
     assert!(store.find(OTHER, &999_u32.to_be_bytes()).is_none());
 }
 
-/// The same from the messages: LAYOUTGET on the metadata server, then READ on a data server.
+/// The same from messages: LAYOUTGET on the metadata server, then READ on a data server.
 #[test]
 fn a_read_on_a_data_server_is_about_the_file() {
     use nfsrdma_dissectors::nfs::Procedure;

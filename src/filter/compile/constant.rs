@@ -1,4 +1,4 @@
-//! A word or a text of a filter becomes a value of the sort that it is compared with.
+//! Conversion of words and texts of a filter to values of the type that they are compared with.
 
 use super::operand_type::OperandType;
 use super::{FilterCompileResult, FilterCompiler};
@@ -9,28 +9,28 @@ use crate::filter::syntax::FilterSpan;
 use crate::filter::value::Constant;
 use crate::filter::{identifiers, literal};
 
-/// Words of a field that are all told where none of them is like the one that was written.
+/// Maximum number of possible values that an error lists when none is similar.
 const FEW: usize = 8;
 
-/// What a value without a type of its own is compared with.
+/// Context of an untyped operand.
 #[derive(Clone, Copy)]
 pub(super) struct OperandContext<'e> {
     pub(super) sort: OperandType,
-    /// The field whose values may have names.
+    /// The field that may have names for its values.
     pub(super) field: Option<&'e CatalogEntry>,
-    /// Whether the value is to be the whole of it, and not a part, or more or less.
+    /// `true` if the complete value is compared, and not a part or an order.
     pub(super) is_whole: bool,
 }
 
 impl OperandContext<'_> {
-    /// What has this sort, and no names for its values.
+    /// Creates a context of this type, without names for values.
     pub(super) const fn nameless(sort: OperandType) -> Self {
         Self { sort, field: None, is_whole: false }
     }
 }
 
 impl FilterCompiler<'_> {
-    /// A value without quotes.
+    /// Converts a word without quotes.
     pub(super) fn word(
         &self,
         word: &str,
@@ -77,7 +77,7 @@ impl FilterCompiler<'_> {
         }
     }
 
-    /// A text, which must be one of the words that the field beside it has, if those are all that it has.
+    /// Converts a text, which must be a possible value of the field in its context, if these are known.
     fn text(
         &self,
         bytes: &[u8],
@@ -130,10 +130,10 @@ impl FilterCompiler<'_> {
     }
 }
 
-/// Names that values had in RFC 1057, and have in Wireshark, with those of RFC 5531 section 8.2.
+/// Old names of values in RFC 1057 and Wireshark, with those of RFC 5531 section 8.2.
 const FORMER: [(&str, &str); 2] = [("AUTH_NULL", "AUTH_NONE"), ("AUTH_UNIX", "AUTH_SYS")];
 
-/// A text as the field beside it would have it: of a fact whose values are words, all are of one case.
+/// Converts a text to the case of the values of a generated field, if they have one.
 fn in_case(text: &[u8], beside: OperandContext<'_>) -> Vec<u8> {
     match beside.field.map(|field| &field.origin) {
         Some(FieldOrigin::Fact(fact)) if GeneratedField::CAPITALS.contains(fact) => text.to_ascii_uppercase(),
@@ -142,7 +142,7 @@ fn in_case(text: &[u8], beside: OperandContext<'_>) -> Vec<u8> {
     }
 }
 
-/// The number that the specification calls so, or so but for capital letters.
+/// Returns the number with this name in the specification; an exact match is preferred over one that ignores case.
 fn named(word: &str, beside: OperandContext<'_>) -> Option<i128> {
     let names = &beside.field?.names;
     let exactly = names.iter().find(|(_, name)| *name == word);

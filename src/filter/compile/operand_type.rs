@@ -1,4 +1,4 @@
-//! Of what sort operands are: what can be compared with what, and what makes no sense together.
+//! Types of operands, and their compatibility.
 
 use super::{FilterCompileResult, FilterCompiler};
 use crate::filter::catalog::{FilterType, nearest};
@@ -6,7 +6,7 @@ use crate::filter::error::{FilterError, proposal};
 use crate::filter::program::Function;
 use crate::filter::syntax::{Arithmetic, FilterSpan, Operand, OperandForm};
 
-/// What kind of value something has, as far as comparing it goes.
+/// Type of an operand in comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OperandType {
     Number,
@@ -52,7 +52,7 @@ impl OperandType {
             || [self, other].contains(&Self::Address) && is_address(self) && is_address(other)
     }
 
-    /// What a value of this sort is called, with an example.
+    /// Returns a description of the type with an example.
     pub(super) const fn text(self) -> &'static str {
         match self {
             Self::Number => "a number",
@@ -70,7 +70,7 @@ impl OperandType {
 }
 
 impl FilterCompiler<'_> {
-    /// Of what sort an operand is; `None` for a value that takes the sort of what it is compared with.
+    /// Returns the type of an operand; `None` for a value that takes the type of its context.
     pub(super) fn sort(&self, operand: &Operand<'_>) -> FilterCompileResult<Option<OperandType>> {
         Ok(match &operand.form {
             OperandForm::Word(_) => self.field_of(operand).map(|entry| OperandType::of(entry.kind)),

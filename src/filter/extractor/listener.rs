@@ -1,4 +1,4 @@
-//! Listens to one decoder for the fields that are named, and puts their values into a [`FieldExtractor`].
+//! A listener for the used fields of one decoder; it adds their values to a [`FieldExtractor`].
 
 use std::ops::Range;
 
@@ -12,26 +12,26 @@ use crate::filter::catalog::FieldOrigin;
 use crate::filter::generated_fields::{AliasPart, GeneratedField};
 use crate::filter::value::{FilterSlot, FilterValue};
 
-/// How many bytes of the header of UDP stand before its length, and how many behind it.
+/// Number of bytes of the UDP header before its length, and after it.
 const AROUND_UDP_LENGTH: (usize, usize) = (4, 2);
 
-/// The ether type of ARP, and its length for IPv4 over Ethernet in bytes.
+/// Ether type of ARP, and its length for IPv4 over Ethernet in bytes.
 const ARP: (u64, usize) = (0x0806, 28);
 
-/// Listens to one decoder.
+/// Observer of one decoder.
 pub(in crate::filter) struct ExtractorListener<'g, 'b> {
     to: &'g mut FieldExtractor,
     bytes: &'b [u8],
     base: usize,
     depth: usize,
-    /// The names of the fields that it listens for, where it does not for all.
+    /// The fields to extract; `None` for all.
     only: Option<&'static [&'static str]>,
-    /// How long the header is that was entered last, where it says so.
+    /// Length of the header entered last, if it has a length field.
     header: Option<usize>,
 }
 
 impl FieldExtractor {
-    /// Listens to decoders of `bytes`, whose first has position `base`.
+    /// Creates a listener for decoders of `bytes`, which start at position `base`.
     pub(in crate::filter) fn listen<'g, 'b>(
         &'g mut self,
         bytes: &'b [u8],
@@ -42,7 +42,7 @@ impl FieldExtractor {
         ExtractorListener { to: self, bytes, base, depth: 0, only: None, header: None }
     }
 
-    /// Listens for these fields alone; `None` where the filter names none of them.
+    /// Creates a listener for these fields alone; returns `None` if the filter uses none of them.
     pub(in crate::filter) fn listen_for(
         &mut self,
         names: &'static [&'static str],
@@ -61,7 +61,7 @@ impl FieldExtractor {
 }
 
 impl ExtractorListener<'_, '_> {
-    /// Whether it listens for a field that has slots.
+    /// Returns `true` if the set has a slot to extract.
     #[inline(always)]
     fn hears(&self, set: SlotSet) -> bool {
         set != SlotSet::EMPTY && (self.only.is_none() || self.hears_some_of(set))
@@ -77,13 +77,13 @@ impl ExtractorListener<'_, '_> {
         self.only.is_none_or(|names| names.contains(&name()))
     }
 
-    /// The slot at a place of a set.
+    /// Returns the slot at an index of a set.
     fn slot(&self, set: SlotSet, at: usize) -> Option<FilterSlot> {
         self.to.sets.get(set.0 as usize)?.get(at).copied()
     }
 
-    /// Begins the protocols and the names of protocols that a field at byte `at` begins. The other slots of the field come
-    /// back, in the vector that [`FieldExtractor::own`] lends.
+    /// Starts the protocols and adds the protocol names of a field at byte `at`. Returns its other slots in the vector
+    /// of [`FieldExtractor::own`].
     fn begin(&mut self, field: &'static Field, set: SlotSet, at: usize) -> Vec<FilterSlot> {
         let mut own = std::mem::take(&mut self.to.own);
         own.clear();
@@ -95,7 +95,7 @@ impl ExtractorListener<'_, '_> {
                 continue;
             }
             if of.is_searched {
-                // Protocols inside of each other are several values; one without a header begins once.
+                // Nested protocols are several values; a protocol without a header starts once.
                 let is_begun = |(known, _): &(FilterSlot, usize)| *known == slot;
                 if !of.is_headless || self.to.is_here(slot) && !self.to.begun.iter().any(is_begun) {
                     self.to.begun.push((slot, at));
@@ -173,7 +173,7 @@ impl<'a> Observer<'a> for ExtractorListener<'_, '_> {
         }
     }
 
-    /// Most fields are not named, and cost no more than to find that out.
+    /// Most fields are not used, and cost only this check.
     #[inline(always)]
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: field::FieldValue<'a>) {
         let set = self.to.slots(field);
@@ -184,24 +184,24 @@ impl<'a> Observer<'a> for ExtractorListener<'_, '_> {
 }
 
 impl ExtractorListener<'_, '_> {
-    /// The decoder is done: what an error left open ends with the bytes.
+    /// Finishes decoding: groups left open by an error end with the bytes.
     pub(in crate::filter) fn finish(self) {
         self.finish_at(usize::MAX);
     }
 
-    /// The decoder is done, and what it decoded ends before this byte: padding of the link may follow.
+    /// Finishes decoding of data that ends before byte `end`, which link padding may follow.
     pub(in crate::filter) fn finish_at(mut self, end: usize) {
         while !self.to.open.is_empty() {
             self.close(usize::MAX);
         }
         while let Some((slot, at)) = self.to.begun.pop() {
-            // What is outermost is the frame's, with all that stands in it.
+            // The outermost protocol is the whole frame.
             let end = if at == 0 { usize::MAX } else { end };
             self.push_bytes(slot, at..end);
         }
     }
 
-    /// Takes from a length or an ether type what it says of the bytes behind it. Whether the slot is not the field's own.
+    /// Uses the length or ether type of the bytes that follow. Returns `true` if the slot is not the field's own.
     fn is_behind(
         &mut self,
         field: &'static Field,
@@ -223,7 +223,7 @@ impl ExtractorListener<'_, '_> {
             }
         } else if named.origin == FieldOrigin::Fact(GeneratedField::Arp) {
             if number == ARP.0 {
-                // Of the second header of Linux it is the first field, of all others the last.
+                // It is the first field of the SLL2 header, and the last of all others.
                 let start = if bytes.start == 0 { Sll2::LENGTH } else { bytes.end };
                 self.push_bytes(slot, start..start + ARP.1);
             }
@@ -235,12 +235,12 @@ impl ExtractorListener<'_, '_> {
         true
     }
 
-    /// A group begins that is named.
+    /// Opens a group that the filter uses.
     #[inline(never)]
     fn open(&mut self, field: &'static Field, set: SlotSet, at: usize) {
         let own = self.begin(field, set, at);
         self.to.open.push((self.depth, self.to.open_slots.len(), at));
-        // The value of a time is told when its parts were.
+        // The value of a time follows its parts.
         if !matches!(field.kind, FieldKind::Time | FieldKind::Duration) {
             for slot in &own {
                 match self.to.traits(*slot) {
@@ -253,7 +253,7 @@ impl ExtractorListener<'_, '_> {
         self.to.own = own;
     }
 
-    /// A value was read that is named.
+    /// Adds a value that the filter uses.
     #[inline(never)]
     fn found(
         &mut self,
@@ -270,7 +270,7 @@ impl ExtractorListener<'_, '_> {
         self.to.own = own;
     }
 
-    /// The group that was entered last ends.
+    /// Closes the innermost group.
     fn close(&mut self, end: usize) {
         let Some((_, outer, at)) = self.to.open.pop() else { return };
         let end = self.header.take().map_or(end, |length| end.max(at.saturating_add(length)));
@@ -320,7 +320,7 @@ impl ExtractorListener<'_, '_> {
         }
     }
 
-    /// Whether a bit is of a mask in which it says nothing where it is not set.
+    /// Returns `true` for an unset bit that has no meaning in its mask.
     fn is_left_out(&self, slot: FilterSlot, field: &'static Field, number: i128) -> bool {
         match self.to.fields.get(slot).map(|field| &field.origin) {
             Some(FieldOrigin::Bit(bit)) => {
@@ -330,7 +330,7 @@ impl ExtractorListener<'_, '_> {
         }
     }
 
-    /// What a field has of the value of another, which stands in these bytes.
+    /// Returns the part of a value, located at `bytes`, that a field has.
     fn part(&self, slot: FilterSlot, value: FilterValue<'_>, bytes: &Range<usize>) -> FilterValue<'static> {
         let part = match self.to.fields.get(slot).map(|field| &field.origin) {
             Some(FieldOrigin::Alias(alias)) => alias.part,
@@ -356,7 +356,7 @@ impl ExtractorListener<'_, '_> {
     }
 }
 
-/// The CRC-16 of HDLC. ITU-T X.25 section 2.2.7.4.
+/// Computes the CRC-16 of HDLC. ITU-T X.25 section 2.2.7.4.
 fn crc16(bytes: &[u8]) -> u16 {
     const POLYNOMIAL: u16 = 0x8408;
     !bytes.iter().fold(u16::MAX, |crc, byte| {
@@ -372,7 +372,7 @@ mod tests {
     use super::*;
     use crate::filter::Filter;
 
-    /// An Ethernet frame with an ACK of a reliable connection, of the capture rxe-v42.
+    /// Returns an Ethernet frame with an ACK of a reliable connection, from the capture rxe-v42.
     fn frame(bytes: &[u8]) -> Frame<'_> {
         Frame {
             number: FrameNumber(1),
@@ -441,7 +441,7 @@ mod tests {
         assert_eq!(values("len(ip) > 5"), bytes(14..34));
     }
 
-    /// A datagram of UDP in an Ethernet frame, with two bytes and padding.
+    /// Returns a UDP datagram in an Ethernet frame, with two bytes and padding.
     fn padded() -> Vec<u8> {
         let mut bytes = vec![0; 12];
         bytes.extend([8, 0, 0x45, 0, 0, 30, 0, 0, 0, 0, 64, 17, 0, 0, 10, 9, 0, 2, 10, 9, 0, 1]);
