@@ -103,7 +103,7 @@ counted! {
         MessageParts = "message_parts",
         /// The number of a further frame that repeats a message.
         Copy = "copies",
-        /// A non-contiguous range of moved bytes of a chunk, beyond the number of ranges recorded.
+        /// A non-contiguous range of moved bytes of a chunk, which was not recorded because memory was used up.
         MovedRange = "moved_ranges",
         /// The content of a chunk, stored for views.
         KeptChunk = "kept_chunks",
