@@ -112,17 +112,17 @@ impl IpReassembler {
         Self { bounds, ..Self::default() }
     }
 
-    /// Number of datagrams dropped: expired, beyond a limit, or longer than a datagram can be.
+    /// Returns the number of datagrams dropped: expired, beyond a limit, or longer than a datagram can be.
     pub fn given_up(&self) -> u64 {
         self.given_up
     }
 
-    /// Number of datagrams that wait for fragments.
+    /// Returns the number of datagrams that wait for fragments.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Bytes of buffered fragments.
+    /// Returns the number of bytes of buffered fragments.
     pub fn kept_bytes(&self) -> usize {
         self.kept
     }

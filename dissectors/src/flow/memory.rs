@@ -54,7 +54,7 @@ impl Default for FlowLimits {
 }
 
 impl Flow {
-    /// Bytes of the pool used by state other than Transactions.
+    /// Returns the number of bytes of the pool used by state other than Transactions.
     #[inline]
     pub(super) fn pooled_bytes(&self) -> usize {
         let account = &self.account;

@@ -204,7 +204,7 @@ impl MessageReassembly {
         ReassembledMessage { message, first, last, is_refused }
     }
 
-    /// Memory in bytes, without the payload of the buffered packets.
+    /// Returns the memory in bytes, without the payload of the buffered packets.
     pub(super) fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + self.parts.capacity() * size_of::<MessagePacket>()
@@ -222,7 +222,7 @@ impl MessageReassembly {
         self.parts.len() > PARTS
     }
 
-    /// Payload bytes of the buffered packets.
+    /// Returns the number of payload bytes of the buffered packets.
     pub(super) fn held_bytes(&self) -> usize {
         self.held
     }

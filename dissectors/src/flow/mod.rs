@@ -211,16 +211,16 @@ impl<'a> PacketMeta<'a> {
         self.remark.is_some_and(|remark| remark.is_refused)
     }
 
-    /// Time lost to packet loss before the packet arrived.
+    /// Returns the time lost to packet loss before the packet arrived.
     fn stall(&self) -> Option<Stall> {
         self.remark.and_then(|remark| remark.stall)
     }
 
-    /// Time at which the receiver accepted the packet.
+    /// Returns the time at which the receiver accepted the packet.
     fn accepted(&self) -> Timestamp {
         self.stall().map_or(self.time, |stall| stall.until.max(self.time))
     }
-    /// Last frame of the packet, which completed it.
+    /// Returns the last frame of the packet, which completed it.
     fn last(&self) -> FrameNumber {
         self.frames.last().copied().unwrap_or_default()
     }
@@ -401,7 +401,7 @@ impl Flow {
         self.ledger.settle_until(now);
     }
 
-    /// Time of the last frame, or the later time passed to [`Flow::idle`].
+    /// Returns the time of the last frame, or the later time passed to [`Flow::idle`].
     pub fn now(&self) -> Timestamp {
         self.now
     }
@@ -487,29 +487,30 @@ impl Flow {
         self.connections.states()
     }
 
-    /// Counts of the traffic that is in no Transaction.
+    /// Returns the counts of the traffic that is in no Transaction.
     pub fn account(&self) -> &FlowStats {
         &self.account
     }
 
-    /// Counts of the state evicted at a limit, by kind.
+    /// Returns the counts of the state evicted at a limit, by kind.
     pub fn given_up(&self) -> impl Iterator<Item = (EvictedState, u64)> + '_ {
         let fragments =
             Some((EvictedState::Fragments, self.fragments.given_up())).filter(|(_, count)| *count > 0);
         self.account.given_up_counts().chain(fragments)
     }
 
-    /// Counts of ICRC check results.
+    /// Returns the counts of ICRC check results.
     pub fn icrc(&self) -> IcrcCounts {
         self.icrc
     }
 
-    /// Counts of MPA CRC check results and of discarded bytes.
+    /// Returns the counts of MPA CRC check results and of discarded bytes.
     pub fn mpa(&self) -> MpaCounts {
         self.account.mpa
     }
 
-    /// MPA counts of the last frame alone: of the FPDUs it completed, its own and those that waited for it.
+    /// Returns the MPA counts of the last frame alone: of the FPDUs it completed, its own and those that waited
+    /// for it.
     pub fn mpa_of_frame(&self) -> MpaCounts {
         let (now, before) = (self.account.mpa, self.mpa_before);
         MpaCounts {

@@ -87,12 +87,12 @@ impl RecordReader {
         self.state = RecordState::Mark;
     }
 
-    /// Memory in bytes, without the incomplete message.
+    /// Returns the memory in bytes, without the incomplete message.
     pub(super) fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.sent.capacity() * size_of::<SentRecord>()
     }
 
-    /// Memory of the incomplete message in bytes.
+    /// Returns the memory of the incomplete message in bytes.
     pub(super) fn held_bytes(&self) -> usize {
         self.unfinished.as_ref().map_or(0, |unfinished| unfinished.record.weight())
     }

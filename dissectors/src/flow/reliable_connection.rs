@@ -77,7 +77,7 @@ pub(super) struct FoundWrite {
 }
 
 impl FoundWrite {
-    /// Sequence number of its first captured packet.
+    /// Returns the sequence number of its first captured packet.
     pub(super) fn psn(&self) -> Psn {
         Psn((self.first & 0xff_ffff) as u32)
     }
@@ -157,7 +157,7 @@ impl ObservedPathMtu {
         })
     }
 
-    /// Byte offset in its message of the packet that follows the first by `packets`.
+    /// Returns the byte offset in its message of the packet that follows the first by `packets`.
     fn offset(
         self,
         packets: u64,
@@ -202,7 +202,7 @@ impl Requests {
         })
     }
 
-    /// Heap memory in bytes, except for the payload of incomplete messages.
+    /// Returns the heap memory in bytes, except for the payload of incomplete messages.
     #[inline]
     pub(super) fn memory_bytes(&self) -> usize {
         self.spans.capacity() * size_of::<RdmaRequestSpan>()
@@ -231,7 +231,7 @@ impl Requests {
         is_known
     }
 
-    /// Times at which the receiver last requested a retransmission and at which one was last sent.
+    /// Returns the times at which the receiver last requested a retransmission and at which one was last sent.
     pub(super) fn again(&self) -> (Option<Timestamp>, Option<Timestamp>) {
         (self.delivery.refused(), self.delivery.repeated())
     }
@@ -294,7 +294,7 @@ impl Requests {
         });
     }
 
-    /// End of the last known message, RDMA Write or RDMA Read before a sequence number.
+    /// Returns the end of the last known message, RDMA Write or RDMA Read before a sequence number.
     fn ends_before(&self, sequence: ExtendedPsn, mtu: u32) -> Option<ExtendedPsn> {
         let span = self.spans.iter().rev().find(|span| span.first < sequence);
         let span = span.map(|span| span.first + u64::from(span.length.div_ceil(mtu).max(1)));
@@ -536,7 +536,7 @@ impl Requests {
         self.assembly.as_ref().is_some_and(|assembly| !assembly.is_empty())
     }
 
-    /// Payload bytes of incomplete messages.
+    /// Returns the number of payload bytes of incomplete messages.
     pub(super) fn held_bytes(&self) -> usize {
         self.assembly.as_ref().map_or(0, |assembly| assembly.held_bytes())
     }

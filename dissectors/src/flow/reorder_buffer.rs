@@ -62,7 +62,7 @@ struct EarlyPacket {
 pub(super) struct EarlyPacketRetry(EarlyPacket);
 
 impl EarlyPacket {
-    /// Bytes that it counts for.
+    /// Returns the number of bytes counted for it.
     fn weight(&self) -> u64 {
         self.payload.len() as u64 + OVERHEAD
     }
@@ -78,7 +78,7 @@ impl EarlyPacket {
 }
 
 impl EarlyPacketRetry {
-    /// Side that sent the packet.
+    /// Returns the side that sent the packet.
     pub(super) fn sender(&self) -> ConnectionSide {
         self.0.sender
     }

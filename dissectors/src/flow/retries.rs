@@ -42,7 +42,7 @@ impl Retries {
         Self { sent: FxHashMap::default(), gone: 0, bound }
     }
 
-    /// Number of Calls in the table.
+    /// Returns the number of Calls in the table.
     #[cfg(test)]
     pub(super) fn size(&self) -> usize {
         self.sent.len()

@@ -228,7 +228,7 @@ impl SetUps {
         }
     }
 
-    /// Number of set-ups in the table.
+    /// Returns the number of set-ups in the table.
     #[cfg(test)]
     pub(super) fn size(&self) -> usize {
         self.pending.len().max(self.order.len())

@@ -12,7 +12,7 @@ macro_rules! counted {
             /// All variants.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// Name of the variant in output.
+            /// Returns the name of the variant in output.
             pub const fn key(self) -> &'static str {
                 match self { $(Self::$variant => $key,)* }
             }
@@ -191,12 +191,13 @@ impl FlowStats {
         IgnoredTraffic::ALL.iter().copied().zip(self.passed).filter(|(_, count)| *count > 0)
     }
 
-    /// Number of duplicate frames made by the capture, such as by mirror ports; they are no retransmissions.
+    /// Returns the number of duplicate frames made by the capture, such as by mirror ports; they are no
+    /// retransmissions.
     pub fn captured_twice(&self) -> u64 {
         self.captured_twice
     }
 
-    /// Bytes of TCP streams that were skipped because their record mark was not captured.
+    /// Returns the number of bytes of TCP streams that were skipped because their record mark was not captured.
     pub fn skipped_bytes(&self) -> u64 {
         self.skipped_bytes
     }

@@ -161,7 +161,7 @@ pub enum ChunkListState {
 }
 
 impl ChunkListState {
-    /// Name of the state in output.
+    /// Returns the name of the state in output.
     pub fn key(self) -> &'static str {
         match self {
             Self::Whole => "whole",
@@ -333,7 +333,7 @@ impl MessageRecord {
         is_better
     }
 
-    /// Heap memory in bytes.
+    /// Returns the heap memory in bytes.
     pub(super) fn weight(&self) -> usize {
         self.bytes.capacity()
             + self.frames.capacity() * size_of::<FrameNumber>()
@@ -456,7 +456,7 @@ impl LostCopy {
     /// 9.7.6.1.3 and 9.9.2.1.
     const MOST_TIMEOUTS: u64 = 7 * 4;
 
-    /// Name of the evidence in output.
+    /// Returns the name of the evidence in output.
     pub fn key(self) -> &'static str {
         match self {
             Self::Certain { .. } => "certain",
@@ -464,7 +464,7 @@ impl LostCopy {
         }
     }
 
-    /// Nanoseconds of the evidence before the first captured copy.
+    /// Returns the nanoseconds of the evidence before the first captured copy.
     pub fn ns(self) -> u64 {
         let (Self::Certain { ns } | Self::Possible { ns }) = self;
         ns
@@ -529,7 +529,7 @@ fn offered(segment: &ChunkSegment) -> u64 {
 }
 
 impl Transaction {
-    /// Heap memory in bytes, without the stored content of chunks.
+    /// Returns the heap memory in bytes, without the stored content of chunks.
     pub fn heap_bytes(&self) -> usize {
         let Self { call, reply, read_chunks, write_chunks, reply_chunk, reply_read_chunks, stalls, .. } =
             self;
@@ -550,8 +550,8 @@ impl Transaction {
         }
     }
 
-    /// Nanoseconds from the first frame of the Call to the last of the Reply; `None` if either is missing or
-    /// the clock went back.
+    /// Returns the nanoseconds from the first frame of the Call to the last of the Reply; `None` if either is
+    /// missing or the clock went back.
     pub fn latency(&self) -> Option<u64> {
         self.reply.as_ref()?.end_time.since(self.call.as_ref()?.time)
     }
@@ -671,7 +671,7 @@ impl Transaction {
         missing
     }
 
-    /// Stored bytes of chunk content.
+    /// Returns the number of stored bytes of chunk content.
     pub(super) fn kept_bytes(&self) -> u64 {
         let chunks = self.read_chunks.iter().chain(&self.write_chunks).chain(&self.reply_chunk);
         let chunks = chunks.chain(&self.reply_read_chunks);

@@ -63,7 +63,7 @@ impl SegmentIndex {
     /// A message that belongs to no Transaction.
     pub(super) const CONTROL: Self = Self(Self::NONE << 29 | 4);
 
-    /// Kind of the segment's chunk.
+    /// Returns the kind of the segment's chunk.
     pub(super) fn kind(self) -> ChunkKind {
         match self.0 >> 29 {
             1 => ChunkKind::Write,
@@ -72,12 +72,12 @@ impl SegmentIndex {
         }
     }
 
-    /// Index of the chunk among those of its kind.
+    /// Returns the index of the chunk among those of its kind.
     pub(super) fn chunk(self) -> usize {
         (self.0 >> 16 & 0x1fff) as usize
     }
 
-    /// Index of the segment in its chunk.
+    /// Returns the index of the segment in its chunk.
     fn segment(self) -> usize {
         (self.0 & 0xffff) as usize
     }
@@ -124,7 +124,7 @@ impl TransactionEntry {
         self.state == TransactionState::Open
     }
 
-    /// Memory in bytes, without the stored content of chunks.
+    /// Returns the memory in bytes, without the stored content of chunks.
     fn memory_bytes(&self) -> usize {
         ENTRY_BYTES + self.transaction.heap_bytes()
     }
@@ -351,12 +351,12 @@ impl TransactionTable {
         if u64::from(slot.generation) == key.0 >> 32 { slot.entry.as_mut() } else { None }
     }
 
-    /// Number of entries that wait for their Reply.
+    /// Returns the number of entries that wait for their Reply.
     pub(super) fn open(&self) -> usize {
         self.open
     }
 
-    /// Number of Calls of a side that wait for their Reply on a connection.
+    /// Returns the number of Calls of a side that wait for their Reply on a connection.
     pub(super) fn open_on(&self, connection: usize, requester: ConnectionSide) -> u32 {
         self.open_on.get(connection).map_or(0, |counts| counts[usize::from(requester == ConnectionSide::B)])
     }
@@ -547,8 +547,8 @@ impl TransactionTable {
         None
     }
 
-    /// Nanoseconds that a closed entry waits for copies: longer if its Reply was refused, because it will be
-    /// retransmitted.
+    /// Returns the nanoseconds that a closed entry waits for copies: longer if its Reply was refused, because
+    /// it will be retransmitted.
     #[cold]
     fn patience(&self, closing: &ClosedTransaction) -> u64 {
         let is_refused = self.get(closing.key).is_some_and(|entry| entry.is_refused && !entry.is_settled);
@@ -607,7 +607,7 @@ impl TransactionTable {
         self.closed_on.get(connection).is_some_and(|count| *count > 0)
     }
 
-    /// Number of slots or queue elements, whichever is larger.
+    /// Returns the number of slots or queue elements, whichever is larger.
     #[cfg(test)]
     pub(super) fn size(&self) -> usize {
         self.slots.len().max(self.opened.len()).max(self.closings.len())

@@ -45,7 +45,7 @@ pub(super) struct PartialFpdu {
 }
 
 impl PartialFpdu {
-    /// Number of header bytes needed to identify it.
+    /// Returns the number of header bytes needed to identify it.
     pub(super) fn needed(&self) -> usize {
         let control = self.headers.get(FpduHeader::LENGTH).filter(|_| self.taken > FpduHeader::LENGTH);
         match control {

@@ -77,7 +77,7 @@ impl Framing {
         self.hold.clear();
     }
 
-    /// Memory of the buffered payload in bytes.
+    /// Returns the memory of the buffered payload in bytes.
     pub(super) fn held_bytes(&self) -> usize {
         self.hold.cost()
     }

@@ -20,8 +20,8 @@ pub(super) enum Markers {
 }
 
 impl Markers {
-    /// Distance in bytes, 0 to 511, of a position from the last marker at or before it. Markers also precede
-    /// the first one, so positions may be before it.
+    /// Returns the distance in bytes, 0 to 511, of a position from the last marker at or before it. Markers
+    /// also precede the first one, so positions may be before it.
     fn behind(marker: Position, position: Position) -> u64 {
         position.wrapping_sub(marker) % MARKER_INTERVAL
     }
@@ -32,7 +32,7 @@ impl Markers {
         Some(position + (MARKER_INTERVAL - Self::behind(marker, position)) % MARKER_INTERVAL)
     }
 
-    /// Number of remaining bytes of the marker that contains a position; 0 if none does.
+    /// Returns the number of remaining bytes of the marker that contains a position; 0 if none does.
     pub(super) fn rest(self, position: Position) -> u64 {
         let Self::At(marker) = self else { return 0 };
         LENGTH.saturating_sub(Self::behind(marker, position))

@@ -173,14 +173,14 @@ impl IwarpMessages {
         self.reads.iter().any(|read| read.sink_stag == stag)
     }
 
-    /// Memory in bytes of the records of retransmissions and RDMA Reads.
+    /// Returns the memory in bytes of the records of retransmissions and RDMA Reads.
     pub(super) fn memory_bytes(&self) -> usize {
         self.reads.capacity() * size_of::<OutstandingRead>()
             + self.sent.capacity() * size_of::<SentIwarpMessage>()
             + self.trailers.capacity() * size_of::<(Range<Position>, RdmaAttribution)>()
     }
 
-    /// Bytes of the message in reassembly.
+    /// Returns the number of bytes of the message in reassembly.
     pub(super) fn held_bytes(&self) -> usize {
         let IwarpSendReassembly { bytes, gaps, frames, is_open, .. } = &self.send;
         if *is_open { bytes.len() + size_of_val(&gaps[..]) + size_of_val(&frames[..]) } else { 0 }
@@ -503,8 +503,8 @@ impl IwarpMessages {
     }
 }
 
-/// Length of the trailer of an FPDU: the pad to a multiple of four bytes, and the CRC (RFC 5044 section
-/// 4.1).
+/// Returns the length of the trailer of an FPDU: the pad to a multiple of four bytes, and the CRC (RFC 5044
+/// section 4.1).
 fn trailer_length(payload: &FpduPayload<'_>) -> Position {
     let ulpdu_length = payload.segment.header_length() + payload.length as usize;
     (roundup(FpduHeader::LENGTH + ulpdu_length) + Crc::LENGTH) as Position

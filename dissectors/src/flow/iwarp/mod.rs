@@ -251,12 +251,12 @@ impl Iwarp {
         std::mem::take(&mut self.shared.counts)
     }
 
-    /// Memory in bytes of incomplete messages and FPDUs with their bookkeeping.
+    /// Returns the memory in bytes of incomplete messages and FPDUs with their bookkeeping.
     pub(super) fn held_bytes(&self) -> usize {
         [&self.a, &self.b].iter().map(|own| own.framing.held_bytes() + own.messages.held_bytes()).sum()
     }
 
-    /// Memory in bytes, without buffered content.
+    /// Returns the memory in bytes, without buffered content.
     pub(super) fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.a.messages.memory_bytes() + self.b.messages.memory_bytes()
     }

@@ -140,7 +140,7 @@ pub(super) struct FpduPayloadBuffer {
 }
 
 impl FpduPayloadBuffer {
-    /// Memory in bytes: the payload and its bookkeeping.
+    /// Returns the memory in bytes: the payload and its bookkeeping.
     pub(super) fn cost(&self) -> usize {
         let Self { bytes, frames, payloads, .. } = self;
         bytes.len() + size_of_val(&frames[..]) + size_of_val(&payloads[..])

@@ -238,7 +238,7 @@ impl TcpStreamDirection {
         self.end = Some(self.place(sequence));
     }
 
-    /// Memory of the buffered segments in bytes.
+    /// Returns the memory of the buffered segments in bytes.
     pub(in crate::flow) fn held_bytes(&self) -> usize {
         self.held_bytes
     }
@@ -319,7 +319,7 @@ impl TcpStreamDirection {
         *self = Self { first: self.first, begun: self.begun, ..Self::default() };
     }
 
-    /// Position of the receiver by its acknowledgement number; 0 if that is implausible.
+    /// Returns the position of the receiver by its acknowledgement number; 0 if that is implausible.
     pub(in crate::flow) fn received(&self, acknowledgment: TcpSequence) -> Position {
         let Some(next) = self.next else { return 0 };
         let position = self.place(acknowledgment);
@@ -328,7 +328,7 @@ impl TcpStreamDirection {
         if position > next + NEAR { 0 } else { position }
     }
 
-    /// Position up to which its bytes were delivered; `None` before the first segment.
+    /// Returns the position up to which its bytes were delivered; `None` before the first segment.
     pub(in crate::flow) fn reached(&self) -> Option<Position> {
         self.next
     }

@@ -36,7 +36,7 @@ pub(super) struct StreamBytes<'a> {
 }
 
 impl<'a> StreamBytes<'a> {
-    /// Range of stream positions on the wire.
+    /// Returns the range of stream positions on the wire.
     pub(super) fn range(&self) -> Range<Position> {
         self.at..self.at + u64::from(self.data.length)
     }

@@ -31,7 +31,7 @@ pub(in crate::flow) enum Protocol {
 }
 
 impl Protocol {
-    /// Memory in bytes, without incomplete messages.
+    /// Returns the memory in bytes, without incomplete messages.
     #[inline]
     pub(in crate::flow) fn memory_bytes(&self) -> usize {
         match self {
@@ -41,7 +41,7 @@ impl Protocol {
         }
     }
 
-    /// Bytes of incomplete messages.
+    /// Returns the number of bytes of incomplete messages.
     pub(in crate::flow) fn held_bytes(&self) -> usize {
         match self {
             Self::Records(records) => records.iter().map(RecordReader::held_bytes).sum(),

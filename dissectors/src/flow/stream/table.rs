@@ -218,12 +218,12 @@ impl TcpConversation {
         a.into_iter().chain(b).min_by_key(|(deadline, _)| *deadline)
     }
 
-    /// Bytes buffered.
+    /// Returns the number of buffered bytes.
     pub(in crate::flow) fn held_bytes(&self) -> usize {
         self.a.held_bytes() + self.b.held_bytes() + self.protocol.held_bytes()
     }
 
-    /// Memory in bytes, without buffered bytes.
+    /// Returns the memory in bytes, without buffered bytes.
     fn memory_bytes(&self) -> usize {
         STREAM_BYTES + self.protocol.memory_bytes()
     }
@@ -297,7 +297,7 @@ impl TcpConversationTable {
         self.slots.iter().map(|(at, _)| at).collect()
     }
 
-    /// Number of streams or table entries, whichever is larger, and buffered bytes.
+    /// Returns the number of streams or table entries, whichever is larger, and buffered bytes.
     #[cfg(test)]
     pub(in crate::flow) fn size(&self) -> (usize, usize) {
         let marks = self.by_ports.len().max(self.deadlines.len());
@@ -360,12 +360,12 @@ impl TcpConversationTable {
         self.weight = (self.weight + now as usize).saturating_sub(before as usize);
     }
 
-    /// Memory in bytes of all streams, without buffered bytes.
+    /// Returns the memory in bytes of all streams, without buffered bytes.
     pub(in crate::flow) fn memory_bytes(&self) -> usize {
         self.weight
     }
 
-    /// Number of streams.
+    /// Returns the number of streams.
     pub(in crate::flow) fn len(&self) -> usize {
         self.slots.len()
     }
