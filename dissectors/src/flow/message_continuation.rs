@@ -1,5 +1,5 @@
-//! Messages in several Sends: message continuation of version 2. draft-ietf-nfsv4-rpcrdma-version-two
-//! section 6.6.2.
+//! Messages in several Sends: message continuation of version 2.
+//! draft-ietf-nfsv4-rpcrdma-version-two section 6.6.2.
 //!
 //! A sender does not interleave the parts of two messages (section 4.1), but after packet loss and
 //! retransmission parts are captured out of order. The header of each part has the number of bytes that

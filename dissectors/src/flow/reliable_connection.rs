@@ -310,8 +310,8 @@ impl Requests {
 
     /// Infers the place of RDMA Writes whose First packet was lost from the unseen part of the memory that a
     /// Reply reports as written: an RDMA Write ends where an unseen range ends, and its packets are placed
-    /// backward from there. `holes` are in the order in which a Responder fills chunks (RFC 8166 section
-    /// 3.4.6), which is that of its RDMA Writes.
+    /// backward from there. `holes` are in the order in which a Responder fills chunks
+    /// (RFC 8166 section 3.4.6), which is that of its RDMA Writes.
     pub(super) fn find_lost(
         &self,
         orphans: impl Iterator<Item = OrphanWritePacket>,

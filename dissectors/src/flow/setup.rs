@@ -68,8 +68,8 @@ pub struct ReadResources {
 
 impl NegotiatedParameters {
     /// Returns the inline thresholds in bytes, client to server and server to client: the smaller of the
-    /// sender's and the receiver's value. `None` if the private data of a side is unknown. RFC 8797 section
-    /// 5.2.
+    /// sender's and the receiver's value. `None` if the private data of a side is unknown.
+    /// RFC 8797 section 5.2.
     pub fn inline_thresholds(&self) -> Option<(u32, u32)> {
         let (client, server) = (self.client.in_effect()?, self.server.in_effect()?);
         Some((

@@ -252,8 +252,9 @@ impl MessageRecord {
         self.rpcrdma.is_some_and(|words| words.carriage == Carriage::InChunk)
     }
 
-    /// Returns the error of a header with an unknown version or procedure, which hides the RPC message (RFC
-    /// 8166 sections 4.2.2 and 4.2.4). Its offset, 0, refers to the RPC message, of which nothing is decoded.
+    /// Returns the error of a header with an unknown version or procedure, which hides the RPC message
+    /// (RFC 8166 sections 4.2.2 and 4.2.4). Its offset, 0, refers to the RPC message, of which nothing is
+    /// decoded.
     pub fn unknown_header(&self) -> Option<XdrError> {
         let words = self.rpcrdma.filter(|words| words.carriage == Carriage::Unknown)?;
         let unknown = |what, number| Some(XdrError::Unknown { at: 0, what, number });
@@ -452,8 +453,8 @@ pub enum LostCopy {
 
 impl LostCopy {
     /// Maximum number of ACK timeouts before the last retransmission of a packet: each of seven retries, a
-    /// counter of three bits, may wait for four. InfiniBand Architecture Specification volume 1, sections
-    /// 9.7.6.1.3 and 9.9.2.1.
+    /// counter of three bits, may wait for four. InfiniBand Architecture Specification volume 1,
+    /// sections 9.7.6.1.3 and 9.9.2.1.
     const MOST_TIMEOUTS: u64 = 7 * 4;
 
     /// Returns the name of the evidence in output.

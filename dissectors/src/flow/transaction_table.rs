@@ -190,8 +190,8 @@ impl TransactionEntry {
 const LINGER: u64 = 2_000_000_000;
 
 /// Nanoseconds of frame time that a closed Transaction waits for a Reply that was refused: seven ACK
-/// timeouts of 2.1 seconds (4.096 µs × 2^19). InfiniBand Architecture Specification volume 1, section
-/// 9.7.6.1.3.
+/// timeouts of 2.1 seconds (4.096 µs × 2^19). InfiniBand Architecture Specification volume 1,
+/// section 9.7.6.1.3.
 const RECOVERY: u64 = 16_000_000_000;
 
 #[derive(Debug, Default)]

@@ -40,8 +40,8 @@ const LIFETIME: u64 = 120_000_000_000;
 /// window.
 const NEAR: u64 = 1 << 28;
 
-/// Maximum delay of an acknowledgement in nanoseconds: at most 200 ms in Linux, 500 ms in RFC 9293 section
-/// 3.8.6.3; no retransmission timeout of Linux is shorter.
+/// Maximum delay of an acknowledgement in nanoseconds: at most 200 ms in Linux, 500 ms in
+/// RFC 9293 section 3.8.6.3; no retransmission timeout of Linux is shorter.
 const LATEST_ACKNOWLEDGMENT: u64 = 200_000_000;
 
 /// Maximum number of frames recorded for one buffered segment.
