@@ -1,6 +1,7 @@
-//! Fragments of IP datagrams put together, in bounded memory. RFC 791 section 3.2; RFC 8200 section 4.5.
+//! Reassembly of IP fragments in bounded memory. RFC 791 section 3.2; RFC 8200 section 4.5.
 //!
-//! Fragments come in any order. Where two of them overlap, what came first stays. Time is the time of frames.
+//! Fragments arrive in any order. Where two overlap, the first captured bytes win. Time is frame
+//! time.
 
 use rustc_hash::FxHashMap;
 
@@ -9,70 +10,70 @@ use crate::field::Observer;
 use crate::frame::{CapturedSlice, Frame, FrameNumber, Timestamp};
 use crate::net::{self, Datagram, Identification, IpFragment, IpProtocol};
 
-/// Bounds of what is kept.
+/// Limits of IP reassembly.
 #[derive(Clone, Copy, Debug)]
 pub struct FragmentLimits {
     /// Datagrams that wait for fragments.
     pub datagrams: usize,
-    /// Bytes of them all.
+    /// Total bytes of their fragments.
     pub bytes: usize,
     /// Fragments of one datagram, copies included.
     pub fragments: usize,
-    /// Nanoseconds of frame time after which a datagram is not continued, because its identification may have
-    /// come round.
+    /// Nanoseconds of frame time after which a partial datagram expires, because its identification may
+    /// have been reused.
     pub age: u64,
 }
 
 impl Default for FragmentLimits {
-    /// 30 seconds is what Linux waits; 65,535 bytes in fragments of 576 bytes are 120 of them.
+    /// Defaults: 30 seconds as in Linux; 65,535 bytes in fragments of 576 bytes are 120 fragments.
     fn default() -> Self {
         Self { datagrams: 256, bytes: 8 << 20, fragments: 1024, age: 30_000_000_000 }
     }
 }
 
-/// A datagram whose fragments all came.
+/// A completely reassembled datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReassembledDatagram {
-    /// Who sent it.
+    /// Source address.
     pub source: Address,
-    /// Who gets it.
+    /// Destination address.
     pub destination: Address,
-    /// The virtual network that it is in.
+    /// Virtual network of the datagram.
     pub tenant: Tenant,
-    /// What it carries.
+    /// Protocol of the payload.
     pub protocol: IpProtocol,
-    /// Its payload, up to the first byte that a snap length cut.
+    /// Captured payload, up to the first byte removed by a snap length.
     pub bytes: Vec<u8>,
     /// Length of the payload on the wire in bytes.
     pub length: usize,
-    /// The frames that carried it, in the order in which they came, copies included.
+    /// Frames of its fragments in capture order, copies included.
     pub frames: Vec<FrameNumber>,
 }
 
 impl ReassembledDatagram {
-    /// Finds what the datagram carries; positions count from the beginning of its payload.
+    /// Decodes the payload. Field offsets count from the start of the payload.
     pub fn decode<'a, O: Observer<'a>>(&'a self, observer: &mut O) -> Datagram<'a> {
         let payload = CapturedSlice::new(&self.bytes, self.length, 0);
         net::decode_payload(self.source, self.destination, self.tenant, self.protocol, payload, observer)
     }
 }
 
-/// What the fragments of one datagram have in common.
+/// Header fields that the fragments of one datagram share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct FragmentKey {
     source: Address,
     destination: Address,
     tenant: Tenant,
-    /// IPv6 leaves it out: only the first fragment tells it.
+    /// `None` for IPv6, where only the first fragment has it.
     protocol: Option<IpProtocol>,
     identification: Identification,
 }
 
-/// A run of the payload.
+/// A contiguous range of the payload.
 #[derive(Debug)]
 struct FragmentPayload {
     start: usize,
-    /// On the wire; the bytes may be fewer.
+    /// End of the range on the wire; fewer bytes may have been captured.
     end: usize,
     bytes: Vec<u8>,
 }
@@ -81,18 +82,18 @@ struct FragmentPayload {
 #[derive(Debug)]
 struct PartialDatagram {
     since: Timestamp,
-    /// Counts up, so that the oldest is known where times are equal.
+    /// Increasing number that orders datagrams of equal time.
     serial: u64,
     protocol: IpProtocol,
-    /// Length of the payload, known from the last fragment.
+    /// Length of the payload, from the last fragment.
     length: Option<usize>,
-    /// In order, without overlap.
+    /// Sorted, without overlap.
     pieces: Vec<FragmentPayload>,
     frames: Vec<FrameNumber>,
     kept: usize,
 }
 
-/// Puts fragments together.
+/// Reassembler of IP fragments.
 #[derive(Debug, Default)]
 pub struct IpReassembler {
     bounds: FragmentLimits,
@@ -102,31 +103,32 @@ pub struct IpReassembler {
     given_up: u64,
 }
 
-/// The longest payload that the offsets of fragments reach.
+/// Largest payload that fragment offsets can reach, in bytes.
 const LONGEST: usize = 65_535;
 
 impl IpReassembler {
-    /// Nothing is kept yet.
+    /// Creates an empty reassembler.
     pub fn new(bounds: FragmentLimits) -> Self {
         Self { bounds, ..Self::default() }
     }
 
-    /// How many datagrams were given up: too old, too many, or beyond what a datagram can be.
+    /// Returns the number of datagrams dropped: expired, beyond a limit, or longer than a datagram can be.
     pub fn given_up(&self) -> u64 {
         self.given_up
     }
 
-    /// How many datagrams wait for fragments.
+    /// Returns the number of datagrams that wait for fragments.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// How many bytes of fragments are kept.
+    /// Returns the number of bytes of buffered fragments.
     pub fn kept_bytes(&self) -> usize {
         self.kept
     }
 
-    /// Takes the fragment that `frame` carries as `datagram`, and gives the datagram that it completes.
+    /// Adds the fragment that `frame` carries as `datagram`. Returns the datagram if the fragment
+    /// completes it.
     pub fn add(
         &mut self,
         frame: &Frame<'_>,
@@ -179,7 +181,8 @@ impl IpReassembler {
         None
     }
 
-    /// Gives up the oldest datagrams until fewer than `datagrams` are left and no more than `bytes` of them.
+    /// Drops the oldest datagrams until fewer than `datagrams` remain with at most `bytes` bytes; never
+    /// drops `spared`.
     fn make_room(&mut self, datagrams: usize, bytes: usize, spared: Option<u64>) {
         while self.waiting.len() >= datagrams || self.kept > bytes {
             let others = self.waiting.iter().filter(|(_, waiting)| Some(waiting.serial) != spared);
@@ -215,7 +218,7 @@ impl PartialDatagram {
         }
     }
 
-    /// Keeps what lies in the gaps between the pieces that came before.
+    /// Adds the bytes that no earlier fragment has.
     fn fill(&mut self, start: usize, end: usize, bytes: &[u8]) {
         let mut at = start;
         let mut index = self.pieces.partition_point(|piece| piece.end <= start);
@@ -281,7 +284,7 @@ mod tests {
 
     const SECOND: i64 = 1_000_000_000;
 
-    /// A fragment in its own IPv4 datagram.
+    /// Builds an IPv4 datagram with one fragment.
     fn ipv4(id: u16, offset: usize, more: bool, payload: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0x45, 0];
         bytes.extend((20 + payload.len() as u16).to_be_bytes());
@@ -303,7 +306,7 @@ mod tests {
         [&bytes, payload].concat()
     }
 
-    /// Adds captured frames of raw IP, numbered and timed, and keeps what comes out.
+    /// Test bench: adds numbered and timed frames of raw IP.
     struct Bench {
         fragments: IpReassembler,
         number: u64,
@@ -334,7 +337,7 @@ mod tests {
         }
     }
 
-    /// A UDP datagram of `length` bytes to port 2049, each byte telling its place.
+    /// Builds a UDP datagram of `length` bytes to port 2049; each byte encodes its position.
     fn udp(length: usize) -> Vec<u8> {
         let mut bytes = vec![0x03, 0x20, 0x08, 0x01];
         bytes.extend((length as u16).to_be_bytes());
@@ -475,7 +478,7 @@ mod tests {
                     prop_assert_eq!(whole.bytes.len(), whole.length);
                 }
                 prop_assert!(bench.fragments.waiting() <= 3);
-                // One datagram alone may go beyond the bound, but never beyond what a datagram can be.
+                // A single datagram may exceed the limit, but never the maximum size of a datagram.
                 prop_assert!(bench.fragments.kept_bytes() <= 200 || bench.fragments.waiting() == 1);
                 let kept: usize = bench.fragments.waiting.values().map(|waiting| waiting.kept).sum();
                 prop_assert_eq!(kept, bench.fragments.kept_bytes());

@@ -1,4 +1,5 @@
-//! Messages of RPC-over-RDMA that are a header alone: RDMA_DONE, and those of version 2 that belong to no Transaction.
+//! Header-only messages of RPC-over-RDMA: RDMA_DONE, and messages of version 2 that belong to no
+//! Transaction.
 
 use crate::field::Observer;
 use crate::frame::FrameNumber;
@@ -6,30 +7,31 @@ use crate::rdma::RdmaMessage;
 use crate::rpcrdma::{Dialect, MessageHeader};
 use crate::xdr::{Cursor, XdrError};
 
-/// A message of RPC-over-RDMA that is a header alone.
+/// A header-only message of RPC-over-RDMA.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoneHeader {
     dialect: Dialect,
     bytes: Vec<u8>,
-    /// Bytes on the wire.
+    /// Length on the wire in bytes.
     length: usize,
 }
 
 impl LoneHeader {
-    /// Bytes of one that are kept.
+    /// Maximum number of bytes kept of one message.
     const BYTES: usize = 4_096;
 
-    /// Tells an observer the header; positions count in the message.
+    /// Reports the fields of the header to an observer. Offsets count from the start of the message.
     ///
     /// # Errors
-    /// If the header cannot be read to its end; the observer has the fields before the error.
+    /// Returns an error if the header cannot be decoded completely; the fields before the error have
+    /// been reported.
     pub fn observe<'a, O: Observer<'a>>(&'a self, observer: &mut O) -> Result<(), XdrError> {
         let mut cursor = Cursor::new(&self.bytes).with_length(self.length);
         MessageHeader::decode(self.dialect, &mut cursor, observer).map(|_| ())
     }
 }
 
-/// Those of the last frame that had such.
+/// The header-only messages of the last frame that had any.
 #[derive(Debug, Default)]
 pub(super) struct LoneHeaders {
     frame: FrameNumber,
@@ -37,7 +39,7 @@ pub(super) struct LoneHeaders {
 }
 
 impl LoneHeaders {
-    /// Headers of one frame that are kept.
+    /// Maximum number of messages kept of one frame.
     const COUNT: usize = 16;
 
     /// Keeps a message until another frame has one.
@@ -51,7 +53,7 @@ impl LoneHeaders {
         }
     }
 
-    /// The headers of a frame, if it is the last that had such.
+    /// Returns the messages of a frame if it is the last frame that had any.
     pub(super) fn of(&self, frame: FrameNumber) -> &[LoneHeader] {
         if self.frame == frame { &self.headers } else { &[] }
     }

@@ -1,20 +1,22 @@
-//! The memory that a flow may use: one budget, and the share of each kind of state in it.
+//! Memory limits of a flow: one budget, and the share of each kind of state.
 //!
-//! Everything that input makes the flow allocate is weighed in bytes. Each kind has a bound of its own in [`FlowLimits`], and the
-//! kinds that come and go with the traffic share a pool, because they are seldom large at the same time: when the pool is
-//! used up, closed Transactions are given out first, then each kind gives up its own when it would grow.
+//! Everything that input makes the flow allocate is counted in bytes. Each kind has its own limit
+//! in [`FlowLimits`]. The kinds that grow and shrink with the traffic share a pool because they are
+//! seldom large at the same time. When the pool is exhausted, closed Transactions are emitted
+//! first; then each kind drops its own state instead of growing.
 
 use crate::frame::Timestamp;
 
 use super::{Flow, FlowLimits, PacketMeta, ip_reassembly};
 
-/// Memory of a flow unless it is told otherwise, in bytes.
+/// Default memory of a flow in bytes.
 const DEFAULT_BYTES: u64 = 96 << 20;
 
 impl FlowLimits {
-    /// Bounds for a flow that may use so many bytes of memory.
+    /// Derives the limits of a flow from its memory budget in bytes.
     ///
-    /// Five eighths are the pool, of which no kind has more than four fifths; three eighths are for connections and streams.
+    /// Five eighths are the pool, of which no kind may use more than four fifths; three eighths are for
+    /// connections and streams.
     pub fn within(memory_bytes: u64) -> Self {
         let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         let pool = memory_bytes / 8 * 5;
@@ -52,7 +54,7 @@ impl Default for FlowLimits {
 }
 
 impl Flow {
-    /// Memory of the pool that is used beside Transactions, in bytes.
+    /// Returns the number of bytes of the pool used by state other than Transactions.
     #[inline]
     pub(super) fn pooled_bytes(&self) -> usize {
         let account = &self.account;
@@ -64,8 +66,8 @@ impl Flow {
             .saturating_add(self.fragments.kept_bytes())
     }
 
-    /// Keeps connections and streams within their share: of the kind that takes more, those are forgotten that were silent
-    /// longest.
+    /// Keeps connections and streams within their share: evicts those idle longest from the larger of
+    /// the two tables.
     #[cold]
     pub(super) fn forget_heavier_table(&mut self, now: Timestamp) {
         if self.streams.memory_bytes() > self.connections.memory_bytes() {
@@ -77,7 +79,7 @@ impl Flow {
         }
     }
 
-    /// Whether connections and streams take more than their share.
+    /// Returns `true` if connections and streams use more than their share.
     #[inline]
     pub(super) fn are_tables_full(&self) -> bool {
         self.connections.memory_bytes() + self.streams.memory_bytes() > self.limits.table_bytes

@@ -1,7 +1,9 @@
-//! Messages in several Sends: message continuation of version 2. draft-ietf-nfsv4-rpcrdma-version-two section 6.6.2.
+//! Messages in several Sends: message continuation of version 2.
+//! draft-ietf-nfsv4-rpcrdma-version-two section 6.6.2.
 //!
-//! A sender does not interleave the parts of two messages (section 4.1), but where packets were lost and sent again, parts are
-//! captured out of order. Each says how many bytes follow it, which is its place.
+//! A sender does not interleave the parts of two messages (section 4.1), but after packet loss and
+//! retransmission parts are captured out of order. The header of each part has the number of bytes that
+//! follow it, which gives its position.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -15,28 +17,28 @@ use super::statistics::{EvictedState, FlowStats, UndecodedReason};
 use super::transaction::RpcMessageKind;
 use super::transport_header::RpcRdmaTransportHeader;
 
-/// Messages of one connection of which parts wait, and those of which a part was lost; then the oldest are given up.
+/// Maximum number of partial messages of one connection. Beyond it, the oldest is dropped.
 const MESSAGES: usize = 8;
 
-/// Parts of one message.
+/// Maximum number of parts of one message.
 const PARTS: usize = 4096;
 
-/// Frames of one part that are listed, copies included.
+/// Maximum number of frames recorded for one part, copies included.
 const COPIES: usize = 256;
 
-/// Bytes that holding a part takes besides its own.
+/// Bookkeeping bytes counted per part.
 const OVERHEAD: u64 = 128;
 
 /// A part of an RPC message.
 #[derive(Clone, Debug)]
 struct RpcMessagePart {
-    /// Bytes of the RPC message behind this part, as its header says.
+    /// Bytes of the RPC message after this part, from its header.
     remaining_bytes: u64,
     /// Bytes of this part on the wire.
     length: u64,
-    /// What was captured of it, up to the first gap.
+    /// Captured bytes up to the first gap.
     bytes: Vec<u8>,
-    /// The ranges of it that were not captured.
+    /// Ranges of the part that were not captured.
     gaps: Vec<Range<u64>>,
     frames: Vec<FrameNumber>,
     time: Timestamp,
@@ -78,15 +80,15 @@ impl RpcMessagePart {
     }
 }
 
-/// A message of which parts came.
+/// A message with some of its parts.
 #[derive(Debug)]
 struct PartialRpcMessage {
     sender: ConnectionSide,
     xid: Xid,
     which: RpcMessageKind,
-    /// Those before the last, in the order of their places.
+    /// Parts before the last, sorted by position.
     parts: Vec<RpcMessagePart>,
-    /// The header of the last part, and that part, once it came.
+    /// Header of the last part and that part, once received.
     last: Option<(Vec<u8>, RpcMessagePart)>,
 }
 
@@ -99,12 +101,12 @@ impl PartialRpcMessage {
         self.parts.iter().chain(self.last.iter().map(|(_, part)| part)).map(RpcMessagePart::weight).sum()
     }
 
-    /// Puts the parts together behind the header of the last.
+    /// Concatenates the parts after the header of the last one. `None` before the last part arrives.
     fn assembled(&self) -> Option<ReassembledRpcMessage> {
         let (header, last) = self.last.as_ref()?;
         let all = || self.parts.iter().chain([last]);
         let total = { all().map(|part| part.remaining_bytes + part.length) }.max()?;
-        // `rdma_remaining` is "the number of bytes that remain to be sent", behind the part.
+        // `rdma_remaining` is "the number of bytes that remain to be sent", after this part.
         let begins = |part: &RpcMessagePart| total - part.remaining_bytes - part.length;
         let mut bytes = header.clone();
         let mut gaps = Vec::new();
@@ -123,7 +125,7 @@ impl PartialRpcMessage {
         let header_length = header.len() as u64;
         let captured = bytes.get(header.len()..).unwrap_or_default();
         if !begins_message(captured, end, self.xid, self.which) {
-            // How long the first parts were is not known.
+            // The length of the missing first parts is unknown.
             bytes.truncate(header.len());
             gaps.clear();
             gaps.push(0..end);
@@ -143,10 +145,10 @@ impl PartialRpcMessage {
     }
 }
 
-/// Bytes of the shortest RPC message: a Reply that was denied for its credential. RFC 5531 section 9.
+/// Bytes of the shortest RPC message: a Reply that rejects the credential. RFC 5531 section 9.
 const SHORTEST: u64 = 20;
 
-/// Whether a message of `length` bytes begins here, as far as it was captured.
+/// Returns `true` if the captured bytes can be the start of this RPC message of `length` bytes.
 fn begins_message(captured: &[u8], length: u64, xid: Xid, which: RpcMessageKind) -> bool {
     let msg_type = match which {
         RpcMessageKind::Call => 0_u32,
@@ -159,7 +161,7 @@ fn begins_message(captured: &[u8], length: u64, xid: Xid, which: RpcMessageKind)
     length >= SHORTEST && captured.get(..common) == expected.get(..common)
 }
 
-/// A message put together from its parts.
+/// A message reassembled from its parts.
 #[derive(Debug)]
 pub(super) struct ReassembledRpcMessage {
     bytes: Vec<u8>,
@@ -169,12 +171,12 @@ pub(super) struct ReassembledRpcMessage {
     time: Timestamp,
     end_time: Timestamp,
     stall: Option<Stall>,
-    /// In how many Sends it came.
+    /// Number of Sends that carried it.
     pub(super) sends: u32,
 }
 
 impl ReassembledRpcMessage {
-    /// As if it had come in one Send, with the header of the last.
+    /// Returns the message as if it had arrived in one Send with the header of the last part.
     pub(super) fn message(&self) -> RdmaMessage<'_> {
         RdmaMessage {
             bytes: &self.bytes,
@@ -188,12 +190,12 @@ impl ReassembledRpcMessage {
     }
 }
 
-/// The messages of a connection that come in parts.
+/// The partial messages of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Continuations(VecDeque<PartialRpcMessage>);
 
 impl Continuations {
-    /// A part came that is not the last. Gives the message where only this part was missing.
+    /// Adds a part that is not the last. Returns the message if its last part has arrived.
     pub(super) fn add(
         &mut self,
         (sender, xid, which): (ConnectionSide, Xid, RpcMessageKind),
@@ -207,7 +209,7 @@ impl Continuations {
             account.undecoded(UndecodedReason::MessagePart);
             return None;
         }
-        // The first part of another message of the same XID: what there was of the one before is over.
+        // The first part of a new message with the same XID ends the old one.
         let is_over = |one: &PartialRpcMessage| {
             let is_last = one.parts.last().is_some_and(|last| last.remaining_bytes <= part.remaining_bytes);
             let is_later = !one.parts.iter().any(|known| known.end_time >= part.time);
@@ -224,7 +226,7 @@ impl Continuations {
         if let Some(known) = one.parts.get_mut(place)
             && known.remaining_bytes == part.remaining_bytes
         {
-            // A copy of a part that is there.
+            // A copy of a known part.
             if known.frames.len() < COPIES {
                 known.frames.extend_from_slice(&part.frames);
             }
@@ -243,7 +245,7 @@ impl Continuations {
         Some(assembled)
     }
 
-    /// The last part came, or the only one: then there is nothing to put together.
+    /// Adds the last part. Returns `None` if it is a complete message by itself.
     pub(super) fn finish(
         &mut self,
         (sender, xid, which): (ConnectionSide, Xid, RpcMessageKind),
@@ -257,7 +259,7 @@ impl Continuations {
             begins_message(captured, message.length.saturating_sub(at) as u64, xid, which)
         };
         let known = self.0.iter().position(|one| one.is(sender, xid, which));
-        // It is another copy, or another message of the same XID.
+        // It is another copy, or another message with the same XID.
         let is_over = known.and_then(|at| self.0.get(at)).is_some_and(|one| one.last.is_some());
         if let Some(at) = known.filter(|_| is_over) {
             self.forget_at(at, account);
@@ -280,7 +282,7 @@ impl Continuations {
         Some(assembled)
     }
 
-    /// Adds a message of which nothing has come; gives its place.
+    /// Adds an empty message and returns its index.
     fn begin(
         &mut self,
         sender: ConnectionSide,
@@ -295,19 +297,19 @@ impl Continuations {
         self.0.len() - 1
     }
 
-    /// Takes over the parts that another connection had which turned out to be this one.
+    /// Adopts the partial messages of a connection that turned out to be this one.
     pub(super) fn join(&mut self, other: Self, side: impl Fn(ConnectionSide) -> ConnectionSide) {
         self.0.extend(other.0.into_iter().map(|one| PartialRpcMessage { sender: side(one.sender), ..one }));
     }
 
-    /// No packet will come any more.
+    /// Drops all messages, because no packet will follow.
     pub(super) fn give_up(&mut self, account: &mut FlowStats) {
         while !self.0.is_empty() {
             self.drop_at(0, account);
         }
     }
 
-    /// Forgets a message; its parts belong to nothing where its last never came.
+    /// Drops a message and counts its parts as undecoded if its last part never arrived.
     fn drop_at(&mut self, at: usize, account: &mut FlowStats) {
         if let Some(one) = self.0.get(at).filter(|one| one.last.is_none()) {
             let frames = one.parts.iter().map(|part| part.frames.len() as u64).sum();

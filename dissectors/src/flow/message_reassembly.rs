@@ -1,7 +1,7 @@
-//! Messages of several packets, put together from the packets that were seen.
+//! Reassembly of messages of several packets.
 //!
-//! InfiniBand Architecture Specification volume 1, section 9.7.5: a message is a First packet, any number of Middle ones and
-//! a Last one, with consecutive sequence numbers.
+//! InfiniBand Architecture Specification volume 1, section 9.7.5: a message is a First packet, any
+//! number of Middle packets and a Last packet, with consecutive sequence numbers.
 
 use std::ops::Range;
 
@@ -15,9 +15,9 @@ use super::gaps::gap;
 use super::reliable_connection::ExtendedPsn;
 use super::reorder_buffer::AGE;
 
-/// Packets of unfinished messages that are held.
+/// Maximum number of buffered packets of incomplete messages.
 const PARTS: usize = 256;
-/// Frames of one packet of an unfinished message that are listed.
+/// Maximum number of frames recorded for one buffered packet.
 const PART_FRAMES: usize = 64;
 
 /// A packet of a message that takes several.
@@ -26,9 +26,9 @@ struct MessagePacket {
     sequence: ExtendedPsn,
     place: PacketPosition,
     frames: Vec<FrameNumber>,
-    /// When it was seen first.
+    /// Time of its first copy.
     time: Timestamp,
-    /// When the copy of it was seen that the peer accepted, as far as is known.
+    /// Time of the copy that the peer accepted, as far as is known.
     end_time: Timestamp,
     bytes: Vec<u8>,
     length: u32,
@@ -36,30 +36,30 @@ struct MessagePacket {
     stall: Option<Stall>,
 }
 
-/// Which packets of a message are there to be delivered.
+/// A range of buffered packets that is ready to be delivered as a message.
 pub(super) struct PacketRun {
     parts: Range<usize>,
-    /// Whether the last of them ends the message.
+    /// `true` if the last of them is the Last packet of the message.
     pub(super) ends: bool,
 }
 
-/// A message, with the sequence numbers of its first and last packet.
+/// A message with the sequence numbers of its first and last packet.
 pub(super) struct ReassembledMessage<'a> {
     pub(super) message: RdmaMessage<'a>,
     pub(super) first: ExtendedPsn,
     pub(super) last: ExtendedPsn,
-    /// The receiver refused its last packet.
+    /// `true` if the receiver refused its last packet.
     pub(super) is_refused: bool,
 }
 
-/// The packets of unfinished messages of one direction.
+/// The buffered packets of incomplete messages of one direction.
 #[derive(Debug, Default)]
 pub(super) struct MessageReassembly {
     /// Sorted by `sequence`.
     parts: Vec<MessagePacket>,
-    /// Bytes of the parts.
+    /// Payload bytes of the buffered packets.
     held: usize,
-    /// Frames with parts that were dropped because nothing tells what they belong to.
+    /// Frames of buffered packets dropped because their message is unknown.
     dropped: u64,
     message: Vec<u8>,
     message_frames: Vec<FrameNumber>,
@@ -67,7 +67,7 @@ pub(super) struct MessageReassembly {
 }
 
 impl MessageReassembly {
-    /// Takes a packet, or a copy of one that is held.
+    /// Buffers a packet, or merges it with the buffered copy.
     pub(super) fn hold(
         &mut self,
         sequence: ExtendedPsn,
@@ -88,13 +88,13 @@ impl MessageReassembly {
         };
         let at = self.parts.partition_point(|other| other.sequence < sequence);
         match self.parts.get_mut(at) {
-            // The first copy counts; the second adds only what a snap length may have cut from the first.
+            // The first copy counts; the second only adds bytes that a snap length removed from the first.
             Some(other) if other.sequence == sequence => {
                 if other.frames.len() < PART_FRAMES {
                     other.frames.extend(part.frames);
                 }
                 if !sight.is_idle() {
-                    // Refused or lost before, it is accepted now, or refused again.
+                    // The packet was refused or lost before; this copy is accepted or refused again.
                     (other.end_time, other.is_refused, other.stall) =
                         (part.end_time, part.is_refused, part.stall);
                 }
@@ -110,7 +110,7 @@ impl MessageReassembly {
         }
     }
 
-    /// The unbroken run of held packets around one of them, from a First on.
+    /// Returns the contiguous run of buffered packets around one of them, starting at a First packet.
     pub(super) fn run_around(&self, sequence: ExtendedPsn) -> Option<PacketRun> {
         let at = self.parts.partition_point(|part| part.sequence < sequence);
         let follows = |before: &MessagePacket, part: &MessagePacket| before.sequence + 1 == part.sequence;
@@ -140,8 +140,9 @@ impl MessageReassembly {
         PacketRun { parts, ends }
     }
 
-    /// What is there of the message whose First is at `start`. One packet that is not there between two that are can only
-    /// be a Middle; more could be the end of this message and the beginning of another.
+    /// Returns the buffered packets of the message whose First packet is at index `start`. A single
+    /// missing packet between two others can only be a Middle packet; more could be the end of this
+    /// message and the start of another.
     fn partial_run(&self, start: usize) -> PacketRun {
         let mut end = start + 1;
         while let (Some(before), Some(part)) = (self.parts.get(end - 1), self.parts.get(end))
@@ -154,7 +155,7 @@ impl MessageReassembly {
         self.run(start..end)
     }
 
-    /// Lays the packets of a run end to end and gives them as a message.
+    /// Removes the packets of a run and concatenates them into a message.
     pub(super) fn deliver(&mut self, run: PacketRun) -> ReassembledMessage<'_> {
         self.message.clear();
         self.message_frames.clear();
@@ -184,7 +185,8 @@ impl MessageReassembly {
             length = end;
         }
         if !run.ends {
-            // At least one more packet belongs to the message; its bytes are missing, however many they were.
+            // At least one more packet belongs to the message; its bytes are missing, and their number is
+            // unknown.
             gap(&mut self.gaps, length..length + 1);
             length += 1;
         }
@@ -202,7 +204,7 @@ impl MessageReassembly {
         ReassembledMessage { message, first, last, is_refused }
     }
 
-    /// The memory that it takes without the packets that are held, in bytes.
+    /// Returns the memory in bytes, without the payload of the buffered packets.
     pub(super) fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + self.parts.capacity() * size_of::<MessagePacket>()
@@ -210,26 +212,26 @@ impl MessageReassembly {
             + self.message_frames.capacity() * size_of::<FrameNumber>()
     }
 
-    /// Whether no packet is held.
+    /// Returns `true` if no packet is buffered.
     pub(super) fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 
-    /// Whether more packets are held than may be.
+    /// Returns `true` if more packets are buffered than the limit allows.
     pub(super) fn is_full(&self) -> bool {
         self.parts.len() > PARTS
     }
 
-    /// Payload of the packets that are held, in bytes.
+    /// Returns the number of payload bytes of the buffered packets.
     pub(super) fn held_bytes(&self) -> usize {
         self.held
     }
 
-    /// The packets of the first message whose beginning `wanted` recognises.
+    /// Returns the packets of the first message whose First packet `wanted` accepts.
     pub(super) fn unfinished(&mut self, wanted: impl Fn(&[u8]) -> bool) -> Option<PacketRun> {
         let begins = |part: &MessagePacket| part.place == PacketPosition::First && wanted(&part.bytes);
         let Some(first) = self.parts.iter().position(begins) else {
-            // Nothing tells what held packets without a First belong to; the oldest are dropped.
+            // Packets without a First packet cannot be attributed; the oldest is dropped.
             if self.is_full() {
                 self.drop_first_part();
             }
@@ -238,7 +240,8 @@ impl MessageReassembly {
         Some(self.partial_run(first))
     }
 
-    /// Where messages begin, or begin next, up to a sequence number.
+    /// Yields the sequence numbers up to `sequence` at which a message begins or after which the next
+    /// one begins.
     pub(super) fn boundaries_until(&self, sequence: ExtendedPsn) -> impl Iterator<Item = ExtendedPsn> + '_ {
         let parts = self.parts.iter().filter(move |part| part.sequence <= sequence);
         parts.filter_map(|part| match part.place {
@@ -248,7 +251,8 @@ impl MessageReassembly {
         })
     }
 
-    /// The packets of a message from before `over`, if the rest of it had its time to come, or nothing more will come.
+    /// Returns the packets of a message from before `over` if the rest had time to arrive or nothing
+    /// more will come.
     pub(super) fn over(&mut self, over: ExtendedPsn, is_ended: bool, now: Timestamp) -> Option<PacketRun> {
         while let Some(part) = self.parts.first()
             && part.sequence < over
@@ -283,7 +287,7 @@ impl MessageReassembly {
         self.held = 0;
     }
 
-    /// How many frames had parts that were dropped since this was asked last.
+    /// Returns the number of frames of dropped packets since the last call.
     pub(super) fn take_dropped(&mut self) -> u64 {
         std::mem::take(&mut self.dropped)
     }

@@ -1,26 +1,29 @@
-//! What needs memory: queue pairs, reassembly, chunks, and the Transactions that come of them.
+//! Stateful analysis: queue pairs, reassembly, chunks, and the Transactions built from them.
 //!
-//! [`Flow`] takes frames and gives [`Transaction`]s, in the order in which they close. The way down:
+//! [`Flow`] takes frames and returns [`Transaction`]s in the order in which they close. The layers, bottom
+//! up:
 //!
-//! - [`connection`]: which two queue pairs belong together, from the connection manager ([`setup`]) or from traffic;
-//! - [`packets`]: each packet finds its connection, and what it does there;
+//! - [`connection`]: pairs of queue pairs, from the connection manager ([`setup`]) or from traffic;
+//! - [`packets`]: attribution of each packet to its connection, and its effect there;
 //! - [`reliable_connection`]: packets with sequence numbers become RDMA operations;
 //! - [`message_reassembly`]: messages of several packets;
-//! - [`delivery`]: which copy of a packet its receiver accepted;
-//! - [`reorder_buffer`]: packets that were captured before what tells their place;
-//! - [`recent_frames`]: frames that the capture holds twice;
-//! - [`segments`] and [`stream`]: segments of TCP become bytes in order, and [`records`] finds the messages in them;
-//! - [`datagrams`]: messages in datagrams of UDP;
-//! - [`conversation`]: messages become Calls and Replies, RDMA Reads and Writes find the chunks they move;
-//! - [`handles`]: which segments a handle names;
-//! - [`memory`]: what all this may take;
-//! - [`transaction_table`]: the Transactions that are open, and those that wait for late copies;
-//! - [`finality`]: which of them expect nothing more, for those who do not like to wait;
-//! - [`connection_end`]: which connections are over;
+//! - [`delivery`]: the copy of a packet that its receiver accepted;
+//! - [`reorder_buffer`]: packets captured before the packet that determines their place;
+//! - [`recent_frames`]: frames that the capture contains twice;
+//! - [`segments`] and [`stream`]: TCP segments become bytes in order, and [`records`] finds the messages in
+//!   them;
+//! - [`datagrams`]: messages in UDP datagrams;
+//! - [`conversation`]: messages become Calls and Replies, RDMA Reads and Writes are matched to the chunks
+//!   they move;
+//! - [`handles`]: the segments that a handle names;
+//! - [`memory`]: the memory limits of all this;
+//! - [`transaction_table`]: open Transactions, and closed ones that wait for late copies;
+//! - [`finality`]: Transactions that expect nothing more, for live views;
+//! - [`connection_end`]: connections that have ended;
 //! - [`pending_calls`]: Calls without a Reply, for live views;
-//! - [`transaction`] and [`chunk`]: the product; [`decode`]: a Transaction read, RPC and NFS.
+//! - [`transaction`] and [`chunk`]: the output; [`decode`]: the RPC and NFS content of a Transaction.
 //!
-//! Every kind of state has a bound in [`FlowLimits`], and what a bound made the flow give up is counted in [`FlowStats`].
+//! Every kind of state has a limit in [`FlowLimits`]. [`FlowStats`] counts the state evicted at a limit.
 
 pub mod chunk;
 mod connection;
@@ -95,84 +98,84 @@ pub use stream::table::TcpSegmentNumbers;
 use transaction::RpcMessageKind;
 use transaction_table::{TransactionEntry, TransactionTable};
 
-/// Bounds of the state that a flow keeps, and what it keeps beyond need.
+/// Limits of the state of a flow, and optional output.
 #[derive(Clone, Debug)]
 pub struct FlowLimits {
-    /// Connections that are remembered; then those that were silent longest are forgotten.
+    /// Connections in the table. Beyond it, the connections idle longest are evicted.
     pub connections: usize,
     /// Transactions that wait for their Reply.
     pub open_transactions: usize,
-    /// Nanoseconds, by the time of frames, after which a Call without a Reply is given out as it is; `None` if it waits for the
-    /// end of the input. A Reply that comes later is a Transaction of its own, without a Call.
+    /// Nanoseconds of frame time after which a Call without a Reply is emitted unanswered. `None` waits for the
+    /// end of the input. A Reply that arrives later becomes a Transaction of its own, without a Call.
     pub call_age_ns: Option<u64>,
     /// Closed Transactions that wait for late copies of their messages.
     pub lingering_transactions: usize,
-    /// Bytes that messages, chunk lists and the ranges of data that was seen may take together, with those of the kinds below;
-    /// see [`memory`].
+    /// Bytes that messages, chunk lists, ranges of moved data and the kinds below may use together; see
+    /// [`memory`].
     pub pool_bytes: usize,
-    /// Bytes that connections and streams take with what is remembered of each.
+    /// Bytes that the tables of connections and streams may use.
     pub table_bytes: usize,
-    /// Bytes of Transactions, open or closed, with their messages and chunk lists; then those that wait for late copies are
-    /// given out, and then the oldest that are open.
+    /// Bytes of Transactions, open or closed, with their messages and chunk lists. Beyond it, those that wait
+    /// for late copies are emitted, then the oldest open ones.
     pub message_bytes: usize,
-    /// Streams of TCP that are remembered; then those that were silent longest are forgotten.
+    /// TCP streams in the table. Beyond it, the streams idle longest are evicted.
     pub streams: usize,
-    /// Bytes of one stream that wait behind a hole.
+    /// Bytes of one stream buffered behind a gap.
     pub hole_bytes: usize,
-    /// Bytes that all streams hold: behind holes, and in messages that are not whole yet.
+    /// Bytes buffered for all streams: behind gaps and in incomplete messages.
     pub stream_bytes: usize,
-    /// Set-ups of connections that wait for their answer.
+    /// Connection set-ups that wait for their answer.
     pub set_ups: usize,
-    /// Bytes of messages that are not whole yet.
+    /// Bytes of incomplete messages.
     pub part_bytes: usize,
-    /// IP datagrams in fragments.
+    /// Limits of IP reassembly.
     pub fragments: ip_reassembly::FragmentLimits,
-    /// Bytes of packets that wait for what tells their place.
+    /// Bytes of packets in the reorder buffers.
     pub early_bytes: u64,
-    /// Bytes of chunks that are kept at a time.
+    /// Bytes of chunk content kept at a time.
     pub kept_bytes: u64,
-    /// Whether file data that travels in chunks is kept too.
+    /// `true` to keep file data in chunks too.
     pub keep_data: bool,
-    /// The dialect of RPC-over-RDMA in which messages are read; `None` where each connection tells its own.
+    /// Dialect of RPC-over-RDMA in which messages are decoded; `None` detects it per connection.
     pub dialect: Option<Dialect>,
-    /// Whether the ICRC of every packet is checked.
+    /// `true` to check the ICRC of every packet.
     pub check_icrc: bool,
-    /// Whether [`Flow::steps`] tells what each frame did.
+    /// `true` to record frame events for [`Flow::steps`].
     pub note_steps: bool,
-    /// Whether [`Flow::next_closed`] tells which connections are over.
+    /// `true` to report ended connections through [`Flow::next_closed`].
     pub note_closed: bool,
-    /// Whether a Transaction is given out as soon as its Reply was acknowledged, as [`finality`] says, and not only when no
-    /// late copy can come any more.
+    /// `true` to emit a Transaction as soon as its Reply is acknowledged (see [`finality`]), not only once no
+    /// late copy can arrive.
     pub prompt: bool,
 }
 
-/// So many frames may pass before memory is compared with its bounds, where no Transaction changes: with frames of 64 KiB
-/// 4 MiB.
+/// Frames between two checks of the memory limits while no Transaction changes: 4 MiB in frames of 64 KiB.
 const UNSETTLED_FRAMES: u32 = 64;
 
-/// The frames that a packet was seen in, more than one if they were fragments, and when it was whole.
+/// Metadata of a packet: its frames (more than one if it was fragmented) and the time at which it was
+/// complete.
 #[derive(Clone, Copy, Debug)]
 struct PacketMeta<'a> {
     frames: &'a [FrameNumber],
     time: Timestamp,
-    /// The identification of its IPv4 datagram; 0 where it has none.
+    /// Identification field of its IPv4 datagram; 0 if it has none.
     identification: u16,
-    /// What else is known of it; nothing of a packet that came once and in its turn.
+    /// Anomaly of its delivery; `None` for a packet that arrived once and in order.
     remark: Option<&'a DeliveryAnomaly>,
 }
 
-/// What is known of a packet that did not come once and in its turn.
+/// Anomaly of a packet that did not arrive once and in order.
 #[derive(Clone, Copy, Debug, Default)]
 struct DeliveryAnomaly {
-    /// The capture holds the frame a second time.
+    /// The frame is a duplicate made by the capture.
     is_captured_twice: bool,
-    /// The receiver had accepted a copy of it before.
+    /// The receiver had already accepted a copy of the packet.
     is_surplus: bool,
-    /// The receiver refused it.
+    /// The receiver refused the packet.
     is_refused: bool,
-    /// It closes a hole in a stream, so that what it belongs to is whole with it, wherever in it the hole was.
+    /// The packet closes a gap in a stream and so completes its message, wherever in the message the gap was.
     closes_hole: bool,
-    /// It comes after a loss.
+    /// Time lost to packet loss before the packet arrived.
     stall: Option<Stall>,
 }
 
@@ -187,53 +190,54 @@ impl DeliveryAnomaly {
 }
 
 impl<'a> PacketMeta<'a> {
-    /// Of these frames, at this time.
+    /// Creates the metadata of a packet without anomalies.
     fn new(frames: &'a [FrameNumber], time: Timestamp) -> Self {
         Self { frames, time, identification: 0, remark: None }
     }
 
-    /// Whether the capture holds the frame a second time.
+    /// Returns `true` if the frame is a duplicate made by the capture.
     fn is_captured_twice(&self) -> bool {
         self.remark.is_some_and(|remark| remark.is_captured_twice)
     }
 
-    /// Whether its receiver makes nothing of it: it is no packet of its own, or was accepted before.
+    /// Returns `true` if the receiver ignores the packet: a duplicate of the capture, or a packet accepted
+    /// before.
     fn is_idle(&self) -> bool {
         self.remark.is_some_and(|remark| remark.is_captured_twice || remark.is_surplus)
     }
 
-    /// Whether its receiver refused it.
+    /// Returns `true` if the receiver refused the packet.
     fn is_refused(&self) -> bool {
         self.remark.is_some_and(|remark| remark.is_refused)
     }
 
-    /// The time that was lost before it came.
+    /// Returns the time lost to packet loss before the packet arrived.
     fn stall(&self) -> Option<Stall> {
         self.remark.and_then(|remark| remark.stall)
     }
 
-    /// When its receiver had it.
+    /// Returns the time at which the receiver accepted the packet.
     fn accepted(&self) -> Timestamp {
         self.stall().map_or(self.time, |stall| stall.until.max(self.time))
     }
-    /// The frame that made it whole.
+    /// Returns the last frame of the packet, which completed it.
     fn last(&self) -> FrameNumber {
         self.frames.last().copied().unwrap_or_default()
     }
 }
 
-/// Results of checking ICRCs.
+/// Counts of ICRC check results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IcrcCounts {
-    /// Packets whose ICRC is right.
+    /// Packets with a correct ICRC.
     pub good: u64,
-    /// Packets whose ICRC is wrong.
+    /// Packets with a wrong ICRC.
     pub bad: u64,
-    /// Packets that the capture cut.
+    /// Packets truncated by the capture.
     pub unknown: u64,
 }
 
-/// Frames in, Transactions out.
+/// Analysis of one capture: takes frames and returns Transactions.
 #[derive(Debug)]
 pub struct Flow {
     limits: FlowLimits,
@@ -245,20 +249,20 @@ pub struct Flow {
     account: FlowStats,
     icrc: IcrcCounts,
     recent: RecentFrames,
-    /// Bytes of messages that are not whole yet.
+    /// Bytes of incomplete messages.
     held: usize,
     streams: TcpConversationTable,
-    /// Bytes that all streams hold.
+    /// Bytes buffered for all streams.
     stream_bytes: usize,
-    /// What the last frame meant.
+    /// Meanings of the last frame.
     meanings: Vec<FrameKind>,
-    /// What the CRCs of MPA were before the last frame.
+    /// MPA counts before the last frame.
     mpa_before: MpaCounts,
-    /// The connection of the last frame, if that carries nothing but control information.
+    /// Connection of the last frame if the frame is [`FrameKind::Control`].
     control_of: Option<ConnectionKey>,
-    /// When the last frame was seen.
+    /// Time of the last frame.
     now: Timestamp,
-    /// Frames since memory and the Transactions that are due were looked at last.
+    /// Frames since the last check of memory limits and due Transactions.
     unsettled_frames: u32,
     ready: VecDeque<(TransactionKey, Transaction)>,
     closing: ClosingConnections,
@@ -267,7 +271,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// A flow that has seen nothing.
+    /// Creates an empty flow.
     pub fn new(limits: FlowLimits) -> Self {
         Self {
             connections: ConnectionTable::new(limits.connections),
@@ -294,13 +298,13 @@ impl Flow {
         }
     }
 
-    /// Takes the next frame, and tells what it means; [`Flow::meanings`] tells what else it means.
+    /// Processes the next frame and returns its meaning. [`Flow::meanings`] lists further meanings.
     pub fn frame(&mut self, frame: &Frame<'_>) -> FrameKind {
         let datagram = net::decode(frame, &mut NullObserver);
         self.take(frame, &datagram)
     }
 
-    /// Takes the next frame, and tells the observer the fields of its headers.
+    /// Processes the next frame like [`Flow::frame`] and reports the fields of its headers to the observer.
     pub fn observed_frame<'a, O: Observer<'a>>(
         &mut self,
         frame: &Frame<'a>,
@@ -360,7 +364,8 @@ impl Flow {
         meaning
     }
 
-    /// The clock went back so far that another capture begins: of this one no late copies come.
+    /// Handles a clock that went back so far that another capture begins: the old one yields no more late
+    /// copies.
     #[cold]
     fn begin_anew(&mut self) {
         self.recent.forget();
@@ -369,7 +374,8 @@ impl Flow {
         }
     }
 
-    /// No frame came, and now it is `now` by the clock that stamps the frames: what waited for a time is given out.
+    /// Advances the time to `now`, by the clock of the frames, without a frame, and emits the Transactions that
+    /// are due.
     pub fn idle(&mut self, now: Timestamp) {
         self.now = now;
         self.ledger.steps.clear();
@@ -378,7 +384,7 @@ impl Flow {
         self.release_due(now);
     }
 
-    /// Gives out the Transactions that wait for nothing more, and keeps all memory within its bounds.
+    /// Emits the Transactions that are due and enforces the memory limits.
     fn release_due(&mut self, now: Timestamp) {
         self.unsettled_frames = 0;
         if self.are_tables_full() {
@@ -395,29 +401,30 @@ impl Flow {
         self.ledger.settle_until(now);
     }
 
-    /// The time of the last frame, or the later one that [`Flow::idle`] was given.
+    /// Returns the time of the last frame, or the later time passed to [`Flow::idle`].
     pub fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// The number of the connection of the last frame, if that frame is [`FrameKind::Control`]: an ACK or NAK of a queue pair,
-    /// a CNP, or a segment of TCP without data. `None` before the connection has carried RPC.
+    /// Returns the number of the connection of the last frame if that frame is [`FrameKind::Control`]: an ACK
+    /// or NAK of a queue pair, a CNP, or a TCP segment without data. `None` before the connection has carried
+    /// RPC.
     pub fn control_connection(&self) -> Option<u64> {
         self.connections.number(self.control_of?)
     }
 
-    /// Everything that the last frame meant, in the order of its bytes: a segment of TCP may complete several messages, its
-    /// own and those that waited for it.
+    /// Returns all meanings of the last frame in the order of its bytes. A TCP segment may complete several
+    /// messages: its own and those that waited for it.
     pub fn meanings(&self) -> &[FrameKind] {
         &self.meanings
     }
 
-    /// Whether the last frame was a segment of iWARP.
+    /// Returns `true` if the last frame was an iWARP segment.
     pub fn is_iwarp(&self) -> bool {
         self.streams.last().is_some_and(|stream| matches!(stream.protocol, Protocol::Mpa(_)))
     }
 
-    /// Where a segment of TCP stands in its stream, if it is the one that was taken last.
+    /// Returns the relative numbers of a TCP segment in its stream if it is the segment processed last.
     pub fn place_of(&self, datagram: &Datagram<'_>, segment: &TcpSegment<'_>) -> Option<TcpSegmentNumbers> {
         let stream = self.streams.last()?;
         let source = (datagram.source, segment.source_port);
@@ -426,29 +433,31 @@ impl Flow {
             .then(|| stream.place(if is_a { ConnectionSide::A } else { ConnectionSide::B }, segment))
     }
 
-    /// What the last frame, and those that found their places with it, did for Transactions; nothing unless
-    /// [`FlowLimits::note_steps`] asks for it.
+    /// Returns the events that the last frame, and packets placed with its help, caused in Transactions. Empty
+    /// unless [`FlowLimits::note_steps`] is set.
     pub fn steps(&self) -> &[FrameEvent] {
         &self.ledger.steps
     }
 
-    /// The next Transaction that is done with.
+    /// Returns the next finished Transaction.
     pub fn next_transaction(&mut self) -> Option<Transaction> {
         self.next_named().map(|(_, transaction)| transaction)
     }
 
-    /// The next Transaction that is done with, and what its frames named it by.
+    /// Returns the next finished Transaction and its key.
     pub fn next_named(&mut self) -> Option<(TransactionKey, Transaction)> {
         self.ready.pop_front()
     }
 
-    /// The input ends: everything that waits is given out, what is still open last and in the order of its Calls.
+    /// Ends the input and emits everything that waits; open Transactions come last, in the order of their
+    /// Calls.
     pub fn finish(&mut self) {
         self.finish_streams(self.now);
         while let Some(key) = self.ledger.first_closed() {
             self.release(key);
         }
-        // What did not come will not come: it makes Calls that are partly known, and ends others with a part of their Reply.
+        // Missing packets will not arrive: partial messages become partial Calls, or end Transactions with a
+        // partial Reply.
         let sight = PacketMeta::new(&[], Timestamp::default());
         for at in self.connections.all() {
             self.give_up_parts(at, sight);
@@ -461,45 +470,47 @@ impl Flow {
         }
     }
 
-    /// The messages of RPC-over-RDMA that are a header alone in the frame that was taken last, whose number this is: RDMA_DONE, and those
-    /// that belong to no Transaction.
+    /// Returns the header-only messages of RPC-over-RDMA in the last frame, whose number is `frame`: RDMA_DONE,
+    /// and messages that belong to no Transaction.
     pub fn lone_headers(&self, frame: FrameNumber) -> &[LoneHeader] {
         self.ledger.lone_headers.of(frame)
     }
 
-    /// A Transaction that has not been given out yet. It has no index, and its connection is named as far as it is known.
+    /// Returns a Transaction that has not been emitted yet. It has no index; its connection is set as far as it
+    /// is known.
     pub fn transaction(&self, key: TransactionKey) -> Option<&Transaction> {
         self.ledger.get(key).map(|entry| &entry.transaction)
     }
 
-    /// The connections that are remembered and have carried RPC.
+    /// Iterates over the connections in the table that have carried RPC.
     pub fn connections(&self) -> impl Iterator<Item = ConnectionState> + '_ {
         self.connections.states()
     }
 
-    /// What is not in any Transaction.
+    /// Returns the counts of the traffic that is in no Transaction.
     pub fn account(&self) -> &FlowStats {
         &self.account
     }
 
-    /// What was dropped because a bound was reached, by kind.
+    /// Returns the counts of the state evicted at a limit, by kind.
     pub fn given_up(&self) -> impl Iterator<Item = (EvictedState, u64)> + '_ {
         let fragments =
             Some((EvictedState::Fragments, self.fragments.given_up())).filter(|(_, count)| *count > 0);
         self.account.given_up_counts().chain(fragments)
     }
 
-    /// What checking ICRCs found.
+    /// Returns the counts of ICRC check results.
     pub fn icrc(&self) -> IcrcCounts {
         self.icrc
     }
 
-    /// What checking the CRCs of MPA found, and bytes that were left out.
+    /// Returns the counts of MPA CRC check results and of discarded bytes.
     pub fn mpa(&self) -> MpaCounts {
         self.account.mpa
     }
 
-    /// The same of the FPDUs that the last frame completed, its own and those that waited for it.
+    /// Returns the MPA counts of the last frame alone: of the FPDUs it completed, its own and those that waited
+    /// for it.
     pub fn mpa_of_frame(&self) -> MpaCounts {
         let (now, before) = (self.account.mpa, self.mpa_before);
         MpaCounts {
@@ -512,7 +523,7 @@ impl Flow {
         }
     }
 
-    /// A fragment of an IP datagram may be the one that makes it whole.
+    /// Adds an IP fragment and processes the datagram that it completes.
     fn fragment(
         &mut self,
         frame: &Frame<'_>,
@@ -543,7 +554,7 @@ impl Flow {
         }
     }
 
-    /// What a message means beyond its own connection.
+    /// Applies the effects of a message beyond its own connection.
     fn follow_message(&mut self, at: usize, meaning: FrameKind, sight: PacketMeta<'_>) {
         let FrameKind::Message { key, which } = meaning else { return };
         self.first_message(at);
@@ -553,7 +564,7 @@ impl Flow {
         }
     }
 
-    /// No packet will come any more: messages that were not seen whole are given out as what they are.
+    /// Ends the reassembly of partial messages: processes each as far as it was captured.
     fn give_up_parts(&mut self, at: usize, sight: PacketMeta<'_>) {
         let Some(FlowConnection { a, b, exchange, .. }) = self.connections.get_mut(at) else { return };
         let mut desk = RpcContext {
@@ -581,7 +592,7 @@ impl Flow {
         }
     }
 
-    /// A connection gets its number with its first message.
+    /// Numbers a connection at its first message.
     fn first_message(&mut self, at: usize) {
         if let Some(connection) = self.connections.get_mut(at)
             && connection.number.is_none()
@@ -591,7 +602,7 @@ impl Flow {
         }
     }
 
-    /// A Call may repeat one that was not answered on another connection; that one is given up.
+    /// Links a Call to the unanswered Call on another connection that it repeats, and closes the latter.
     fn note_retry(&mut self, key: TransactionKey, sight: PacketMeta<'_>) {
         let Some(entry) = self.ledger.get(key) else { return };
         let Some(call) = &entry.transaction.call else { return };
@@ -622,19 +633,19 @@ impl Flow {
         }
     }
 
-    /// Connection `joined` turned out to be the direction of `at` on which `sender` sends: its Transactions move.
+    /// Moves the Transactions of connection `joined`, which is the direction of `at` on which `sender` sends.
     fn follow_join(&mut self, at: usize, joined: usize, sender: ConnectionSide) {
         let Some(connection) = self.connections.get_mut(at) else { return };
         let twins = std::mem::take(&mut connection.exchange.twins);
         let keys = connection.exchange.keys().chain(twins.iter().map(|(_, other)| *other));
-        // A connection of one direction calls the side that sends A.
+        // A connection with only one direction names its sender A.
         self.ledger.follow(keys, joined, at, sender == ConnectionSide::B);
         for (one, other) in twins {
             connection.exchange.unite(&mut self.ledger, one, other);
         }
     }
 
-    /// A connection is seen first: its set-up may have been seen in part, and it may be one too many.
+    /// Handles a new connection: applies a partly captured set-up and enforces the limit of the table.
     fn meet(&mut self, newest: usize, path: QueuePairPath, sight: PacketMeta<'_>) {
         if self.set_ups.asked_for(path.tenant, path.destination, path.source, path.qpn)
             && let Some(connection) = self.connections.get_mut(newest)
@@ -646,7 +657,7 @@ impl Flow {
         }
     }
 
-    /// There are too many connections: those that were silent longest are forgotten.
+    /// Evicts the connections idle longest while there are too many.
     fn forget_connections(&mut self, newest: Option<usize>, sight: PacketMeta<'_>) {
         for at in self.connections.most_silent() {
             if Some(at) != newest {
@@ -658,7 +669,7 @@ impl Flow {
         }
     }
 
-    /// Whether a connection has ended with nothing open, so that nothing is given up with it.
+    /// Returns `true` if a connection has ended with nothing open, so that its removal loses nothing.
     fn is_over(&self, at: usize) -> bool {
         self.connections.get(at).is_some_and(|connection| {
             let mut keys = connection.exchange.keys();
@@ -667,7 +678,7 @@ impl Flow {
         })
     }
 
-    /// A connection is gone: what is open on it will not be answered.
+    /// Removes a connection and closes its open Transactions unanswered.
     fn close_connection(&mut self, at: usize, sight: PacketMeta<'_>) {
         self.give_up_parts(at, sight);
         let Some(connection) = self.connections.get(at) else { return };
@@ -678,7 +689,7 @@ impl Flow {
                 self.ledger.close(key, sight);
             }
         }
-        // Given out now, because only the connection knows their names.
+        // They are emitted now because only the connection knows their names.
         while self.ledger.has_closed_on(at) {
             let Some(key) = self.ledger.first_closed() else { break };
             self.release(key);
@@ -687,7 +698,7 @@ impl Flow {
         self.connections.take(at);
     }
 
-    /// Gives a Transaction out.
+    /// Emits a Transaction.
     fn release(&mut self, key: TransactionKey) {
         let Some(mut entry) = self.ledger.remove(key) else { return };
         self.transactions += 1;

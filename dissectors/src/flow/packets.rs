@@ -1,4 +1,4 @@
-//! Packets of the InfiniBand transport: each finds its connection, and what it does there.
+//! Packets of the InfiniBand transport: attribution to connections and RDMA operations.
 
 use std::cell::OnceCell;
 
@@ -20,7 +20,7 @@ use super::transaction_table::{TransactionKey, TransactionTable};
 use super::{DeliveryAnomaly, EvictedState, Flow, FrameKind, PacketMeta, UndecodedReason};
 
 impl Flow {
-    /// Messages of the connection manager.
+    /// Processes a datagram of the connection manager.
     fn management(
         &mut self,
         sight: PacketMeta<'_>,
@@ -62,7 +62,7 @@ impl Flow {
         FrameKind::Management
     }
 
-    /// Whether the capture holds a datagram of the connection manager a second time.
+    /// Returns `true` if a datagram of the connection manager is a duplicate made by the capture.
     fn is_management_captured_twice(
         &mut self,
         sight: PacketMeta<'_>,
@@ -70,12 +70,12 @@ impl Flow {
         packet: &InfinibandPacket<'_>,
     ) -> bool {
         let id = sight.identification;
-        // The MAD header with its transaction id, the communication ids, and what follows them: sections 13.4.3 and 12.6.
+        // MAD header with transaction ID, communication IDs and the following fields: sections 13.4.3 and 12.6.
         let words = packet.payload.bytes.chunks_exact(8).take(12);
         let words = words.map(|word| word.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)));
         let name = recent_frames::mix(datagram.between(), u64::from(packet.bth.psn.0) << 16 | u64::from(id));
         let mark = words.fold(name, recent_frames::mix);
-        // Nobody asks again before seconds have passed.
+        // No sender repeats a request within seconds.
         let is_twice = self.recent.has(mark, sight.time, true, None);
         self.recent.note(mark, sight.time);
         self.account.captured_twice += u64::from(is_twice);
@@ -127,7 +127,7 @@ impl Flow {
         meaning
     }
 
-    /// Finds the connection of a packet, and the side that sent it; a connection is new with its first packet.
+    /// Returns the connection of a packet and the side that sent it. The first packet of a connection adds it.
     #[inline(never)]
     fn find_connection(
         &mut self,
@@ -137,7 +137,7 @@ impl Flow {
     ) -> (usize, ConnectionSide) {
         let path = path(datagram, packet);
         let (at, sender, found) = {
-            // Of a message this is asked once, however many connections it may belong to.
+            // Evaluated once per packet, however many connections it may belong to.
             let answered = OnceCell::new();
             let evidence = |connection: &FlowConnection, side: ConnectionSide| {
                 answers(&self.ledger, connection, side, packet, &answered)
@@ -152,7 +152,8 @@ impl Flow {
         (at, sender)
     }
 
-    /// What is known of a packet that did not come once and in its turn.
+    /// Returns the delivery anomaly of a packet, or `None` if it arrived once and in order. Updates the
+    /// delivery state.
     #[inline]
     fn remark(
         &mut self,
@@ -180,7 +181,7 @@ impl Flow {
             false => own.requests.is_known(sequence),
         };
         if is_known {
-            // A response is sent again when its request was.
+            // A response is retransmitted when its request was.
             let asked = match is_response {
                 true => peer.requests.again().1,
                 false => own.requests.again().0,
@@ -208,7 +209,7 @@ impl Flow {
         })
     }
 
-    /// Finds what a packet of a connection does, and to which message or memory.
+    /// Decodes the effect of a packet of a connection on messages and memory.
     fn place(
         &mut self,
         at: usize,
@@ -246,7 +247,7 @@ impl Flow {
                 early.push(exchange.operation(&mut desk, sender, message));
             }
             let operation = own.request(packet, sight, path_mtu);
-            // What answers a Call that is still in parts shows that its other parts will not come.
+            // An answer to a Call that is still incomplete shows that the other parts of the Call will not come.
             if are_in_parts
                 && peer.has_parts()
                 && let Ok(operation) = &operation
@@ -308,8 +309,8 @@ impl Flow {
         meaning
     }
 
-    /// Tries again what came before the packet that was just taken, if that may tell its place; or keeps that packet,
-    /// if nothing has told its own yet.
+    /// Retries buffered packets if the packet just processed may determine their place, or buffers that packet
+    /// if its own place is unknown.
     fn reorder(
         &mut self,
         at: usize,
@@ -353,7 +354,7 @@ impl Flow {
         self.retry(at, call, begun, sight);
     }
 
-    /// Tries packets again that wait for what tells their place.
+    /// Retries buffered packets whose place may be known now.
     fn retry(
         &mut self,
         at: usize,
@@ -363,7 +364,7 @@ impl Flow {
     ) {
         let Some(connection) = self.connections.get_mut(at) else { return };
         let mut retries = connection.early.retry(call, begun, sight.time, &mut self.account);
-        // What finds its place may tell that of others: a Read request that of its responses.
+        // A placed packet may determine the place of others: a Read request that of its responses.
         while !retries.is_empty() {
             let before = retries.len();
             let mut still = Vec::new();
@@ -386,13 +387,13 @@ impl Flow {
     }
 }
 
-/// Whether a packet counts in the sequence of the requests that it answers.
+/// Returns `true` if a packet uses the sequence numbers of the requests that it answers.
 fn is_response(packet: &InfinibandPacket<'_>) -> bool {
     use infiniband::PacketOperation::{Acknowledge, AtomicAcknowledge, ReadResponse};
     matches!(packet.form.operation, ReadResponse | Acknowledge | AtomicAcknowledge)
 }
 
-/// What a Reply says was written, and of which nothing was seen.
+/// Returns the ranges that a Reply reports as written but for which no RDMA Write was captured.
 fn holes(transaction: &Transaction) -> Vec<UnseenWriteRange> {
     let chunks = transaction.write_chunks.iter().chain(&transaction.reply_chunk);
     let segments = chunks.flat_map(|chunk| &chunk.segments);
@@ -426,7 +427,8 @@ fn transport(wire: RdmaEncapsulation) -> ConnectionTransport {
     }
 }
 
-/// Whether a packet answers what `side` of a connection sent, or uses what it advertised.
+/// Returns `true` if a packet answers a request of `side` of a connection, or uses memory that `side`
+/// advertised.
 fn answers(
     ledger: &TransactionTable,
     connection: &FlowConnection,

@@ -1,8 +1,8 @@
-//! Calls in flight: those whose Reply has not been seen yet.
+//! Calls in flight: those whose Reply has not been captured yet.
 //!
-//! A Transaction is given out when it is over, so a Call that a server never answers stays in the flow until the input ends.
-//! Live views ask here instead. The flow has no clock: ages are differences of frame times, and the caller decides what time
-//! it is now.
+//! A Transaction is emitted when it is finished, so a Call that a server never answers stays in the flow
+//! until the input ends. Live views query it here. The flow has no clock: ages are differences of frame
+//! times, and the caller supplies the current time.
 
 use crate::frame::{FrameNumber, Timestamp};
 
@@ -10,17 +10,17 @@ use super::chunk::Chunk;
 use super::transaction::{CallDirection, ConnectionName, Transaction};
 use super::{EvictedState, Flow, FrameKind, PacketMeta, TransactionKey};
 
-/// What an unanswered Transaction has come to so far.
+/// Progress of an unanswered Transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PendingPhase {
     /// The Responder fetches the Read chunks of the Call.
     DataIn {
         /// Bytes that RDMA Reads have moved.
         moved_bytes: u64,
-        /// Bytes that the Call offers.
+        /// Bytes that the Call offers in Read chunks.
         offered_bytes: u64,
     },
-    /// The Responder has all of the Call and has sent nothing.
+    /// The Responder has the whole Call and has sent nothing.
     Server,
     /// The Responder writes into the Write chunks or the Reply chunk.
     DataOut {
@@ -32,24 +32,24 @@ pub enum PendingPhase {
 /// A Call without a Reply.
 #[derive(Clone, Copy, Debug)]
 pub struct PendingCall<'f> {
-    /// Its key in the flow.
+    /// Key of the Transaction in the flow.
     pub key: TransactionKey,
-    /// The Transaction so far. Its index is not known before it is over.
+    /// The Transaction so far. Its index is assigned when it is emitted.
     pub transaction: &'f Transaction,
-    /// The connection it went over.
+    /// Connection of the Call.
     pub connection: ConnectionName,
-    /// The side that sent the Call, relative to the connection.
+    /// Direction of the Call on the connection.
     pub direction: CallDirection,
-    /// When the first frame of the Call was seen.
+    /// Time of the first frame of the Call.
     pub since: Timestamp,
     /// The first frame of the Call.
     pub first_frame: FrameNumber,
-    /// How often the Call was sent.
+    /// Number of times the Call was sent.
     pub copies: u32,
 }
 
 impl PendingCall<'_> {
-    /// The step that the Transaction has reached.
+    /// Returns the progress of the Transaction.
     pub fn phase(&self) -> PendingPhase {
         let moved = |chunks: &mut dyn Iterator<Item = &Chunk>| chunks.map(Chunk::moved).sum::<u64>();
         let Transaction { read_chunks, write_chunks, reply_chunk, .. } = self.transaction;
@@ -65,7 +65,7 @@ impl PendingCall<'_> {
         }
     }
 
-    /// A copy of the Transaction with its connection and direction; its index is 0.
+    /// Returns a copy of the Transaction with its connection and direction; its index is 0.
     pub fn to_transaction(&self) -> Transaction {
         let mut transaction = self.transaction.clone();
         transaction.connection = self.connection;
@@ -75,7 +75,8 @@ impl PendingCall<'_> {
 }
 
 impl Flow {
-    /// Calls without a Reply, in the order in which the flow learnt of them: that of their last frames.
+    /// Iterates over the Calls without a Reply in the order in which the flow completed them: that of their
+    /// last frames.
     pub fn pending(&self) -> impl Iterator<Item = PendingCall<'_>> {
         self.ledger.open_entries().filter_map(|(key, entry)| {
             let call = entry.transaction.call.as_ref()?;
@@ -92,8 +93,8 @@ impl Flow {
         })
     }
 
-    /// Names the connections of the Transactions of which the last frame completed messages, as far as they are known yet: views of
-    /// frames show them before they are given out.
+    /// Sets the connections of the Transactions whose messages the last frame completed, as far as they are
+    /// known, for views that show frames before Transactions are emitted.
     #[inline]
     pub(super) fn name_connections(&mut self) {
         for meaning in &self.meanings {
@@ -107,7 +108,7 @@ impl Flow {
         }
     }
 
-    /// Open Transactions take too much memory: gives up the oldest, but for the newest.
+    /// Evicts the oldest open Transactions, but not the newest, while Transactions use too much memory.
     #[cold]
     pub(super) fn give_up_heavy_calls(&mut self, now: Timestamp) {
         while self.ledger.is_full()
@@ -120,13 +121,13 @@ impl Flow {
         }
     }
 
-    /// Gives out Calls that have waited longer than [`Limits::call_age_ns`](super::FlowLimits::call_age_ns).
+    /// Emits Calls that have waited longer than [`FlowLimits::call_age_ns`](super::FlowLimits::call_age_ns).
     #[inline]
     pub(super) fn give_up_old_calls(&mut self, now: Timestamp) {
         let Some(most_ns) = self.limits.call_age_ns else { return };
         while let Some(key) = self.ledger.oldest_open() {
             let since = self.ledger.get(key).and_then(|entry| Some(entry.transaction.call.as_ref()?.time));
-            // Where the clock went back, the age is not known.
+            // The age is unknown if the clock went back.
             if since.and_then(|since| now.since(since)).is_none_or(|age_ns| age_ns <= most_ns) {
                 return;
             }

@@ -1,45 +1,48 @@
-//! Frames that a capture holds twice: a switch that mirrors both ports gives each frame where it comes in and where it goes
-//! out, and one more time for every further place.
+//! Detection of frames that a capture contains twice. A switch that mirrors both ports copies each frame on
+//! entry and on exit, and once more for every further mirror.
 //!
-//! Copies of one frame are equal from the innermost IP header on, but for what routers change (hop limit, traffic class, and
-//! the checksum over them), whatever link layer, VLAN tag of the same network, or mirror tunnel is around them. A packet that
-//! its sender sent again may be equal, too: the same PSN and so the same ICRC, or the same bytes of a stream. They are told
-//! apart so, by what costs nothing for a packet that goes on in its sequence:
+//! Copies of one frame are equal from the innermost IP header on, except for the fields that routers change
+//! (hop limit, traffic class, and the checksum over them), whatever link layer, VLAN tag of the same
+//! network, or mirror tunnel surrounds them. A retransmitted packet may be equal too: the same PSN and so
+//! the same ICRC, or the same bytes of a stream. The two are distinguished at no cost for a packet that
+//! continues its sequence:
 //!
-//! - Where a sender gives each IPv4 datagram another identification (RFC 6864 section 4: not all do), equal ones are copies
-//!   of the capture, for up to [`LONGEST`] nanoseconds.
-//! - Elsewhere (IPv6, identification 0 or always the same, InfiniBand's own links) time and the receiver tell: a copy of the
-//!   capture comes within [`SHORTEST`] nanoseconds, shorter than any ACK timeout in use (4.096 µs × 2^14 is 67 ms) and than
-//!   the retransmission timeout of TCP (RFC 6298: 1 s; Linux: 200 ms), and the receiver has not asked for it since: no NAK, no
-//!   repeated acknowledgement; and of a response, no request that came again.
+//! - If a sender gives each IPv4 datagram another identification (RFC 6864 section 4: not all do), equal
+//!   ones are copies made by the capture, for up to [`LONGEST`] nanoseconds.
+//! - Otherwise (IPv6, identification 0 or constant, native InfiniBand links) time and the receiver decide.
+//!   A copy made by the capture follows within [`SHORTEST`] nanoseconds, which is less than any ACK timeout
+//!   in use (4.096 µs × 2^14 is 67 ms) and than the retransmission timeout of TCP (RFC 6298: 1 s; Linux:
+//!   200 ms). And the receiver has not requested it since: no NAK, no duplicate acknowledgement; for a
+//!   response, no repeated request.
 //!
-//! What comes later than that, or behind more than [`FRAMES`] other frames, is a packet that was sent again.
+//! A copy that arrives later, or after more than [`FRAMES`] other frames, is a retransmission.
 
 use crate::frame::Timestamp;
 
-/// Frames that are remembered.
+/// Number of frames remembered.
 const FRAMES: usize = 2048;
 
-/// How long a copy of a frame may follow it where identifications tell frames apart, in nanoseconds: several mirrors
-/// with clocks of their own are merged by time.
+/// Maximum distance in nanoseconds between copies of a frame if identifications distinguish frames: merging
+/// several mirrors by time adds their clock offsets.
 const LONGEST: u64 = 200_000_000;
 
-/// How long a copy of a frame may follow it where nothing but time tells, in nanoseconds.
+/// Maximum distance in nanoseconds between copies of a frame if only time distinguishes them.
 const SHORTEST: u64 = 10_000_000;
 
-/// So far the clock of a capture may go back from one frame to the next; farther, another capture begins. In nanoseconds.
+/// Maximum backward step in nanoseconds of a capture's clock from one frame to the next; after a larger
+/// step another capture begins.
 pub(super) const BACK: i64 = 1_000_000_000;
 
-/// What copies of one frame have in common: sequence numbers, opcode, identification, connection.
+/// Hash of the fields that copies of one frame share: sequence numbers, opcode, identification, connection.
 pub(super) type FrameFingerprint = u64;
 
-/// Puts two words in one.
+/// Mixes two words into a hash.
 #[inline]
 pub(super) fn mix(one: u64, other: u64) -> FrameFingerprint {
     (one.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ other).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Whether a sender gives each of its IPv4 datagrams another identification.
+/// Detector for a sender that gives each of its IPv4 datagrams another identification.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct IpIdVariation {
     last: u16,
@@ -47,7 +50,7 @@ pub(super) struct IpIdVariation {
 }
 
 impl IpIdVariation {
-    /// Takes the identification of a packet that goes on in its sequence.
+    /// Records the identification of a packet that continues its sequence.
     #[inline]
     pub(super) fn note(&mut self, identification: u16) {
         if !self.do_vary {
@@ -56,18 +59,18 @@ impl IpIdVariation {
         }
     }
 
-    /// Whether it tells packets apart.
+    /// Returns `true` if the identification distinguishes packets.
     pub(super) fn tell(self, identification: u16) -> bool {
         self.do_vary && identification != 0
     }
 }
 
-/// The frames that were captured last.
+/// Ring of the frames captured last.
 #[derive(Debug)]
 pub(super) struct RecentFrames {
     marks: Box<[FrameFingerprint; FRAMES]>,
     times: Box<[Timestamp; FRAMES]>,
-    /// Where the next one goes.
+    /// Index of the next frame.
     at: usize,
 }
 
@@ -78,7 +81,7 @@ impl Default for RecentFrames {
 }
 
 impl RecentFrames {
-    /// Remembers a frame.
+    /// Records a frame.
     #[inline]
     pub(super) fn note(&mut self, mark: FrameFingerprint, time: Timestamp) {
         let at = self.at % FRAMES;
@@ -86,13 +89,13 @@ impl RecentFrames {
         self.at = (at + 1) % FRAMES;
     }
 
-    /// Another capture begins: of this one no copies come.
+    /// Forgets all frames: another capture begins, and no copies of them follow.
     pub(super) fn forget(&mut self) {
         self.times.fill(Timestamp(i64::MIN));
     }
 
-    /// Whether a frame is the copy of another; `identities_tell` is whether identifications tell frames apart, and else the
-    /// receiver `asked` for a packet like it when it did so last.
+    /// Returns `true` if a frame is a copy made by the capture. `identities_tell`: identifications distinguish
+    /// frames. `asked`: time at which the receiver last requested a packet like it.
     #[cold]
     pub(super) fn has(
         &self,

@@ -1,7 +1,8 @@
-//! RPC messages out of one direction of a stream. RFC 5531 section 11.
+//! RPC messages from one direction of a TCP stream. RFC 5531 section 11.
 //!
-//! A record mark tells how long its fragment is, so bytes that are missing inside a fragment cost nothing but themselves.
-//! Where a mark itself is missing, the next record is searched for by its structure, and what lies between is counted.
+//! A record mark has the length of its fragment, so bytes missing inside a fragment affect nothing else. If
+//! a mark itself is missing, the next record is searched for by its structure, and the bytes skipped are
+//! counted.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -21,7 +22,7 @@ use super::transaction::{DeliveryEvidence, MessageRecord, RpcMessageKind};
 use super::transaction_table::{SegmentIndex, TransactionKey, TransactionTable};
 use super::{FrameKind, PacketMeta, Stall};
 
-/// What follows the last record on the same connection.
+/// Protocol that follows the last record on the same connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextProtocol {
     /// MPA, which begins with a Request or a Reply frame. RFC 5044 section 7.1.
@@ -30,73 +31,73 @@ pub(super) enum NextProtocol {
     Tls,
 }
 
-/// Messages that are remembered for their copies.
+/// Number of messages remembered to recognize their retransmissions.
 const SENT: usize = 128;
 
-/// Frames of one message that are listed.
+/// Maximum number of frames recorded for one message.
 const FRAMES: usize = 1 << 16;
 
-/// Where a direction stands.
+/// Parser state of a direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum RecordState {
     /// Before or in a record mark.
     Mark,
     /// In a fragment.
     Fragment { left: u32, is_last: bool },
-    /// Somewhere: the next record is searched for.
+    /// At an unknown position: the next record is searched for.
     #[default]
     Lost,
 }
 
-/// The message that is not whole yet.
+/// A message that is not complete yet.
 #[derive(Debug)]
 struct PartialRecord {
-    /// Where its first record mark begins.
+    /// Stream position of its first record mark.
     start: Position,
-    /// Fragments up to now.
+    /// Number of fragments so far.
     fragments: u32,
-    /// Whether no more of its bytes are kept.
+    /// `true` if no more of its bytes are stored.
     is_full: bool,
     record: MessageRecord,
 }
 
-/// A message that was given out.
+/// A message that was delivered.
 #[derive(Debug)]
 struct SentRecord {
     range: Range<Position>,
-    /// Whether it was one fragment, so that its bytes follow each other in the stream.
+    /// `true` if it was a single fragment, so that its bytes are contiguous in the stream.
     is_whole: bool,
     owner: RdmaAttribution,
 }
 
-/// The records of one direction.
+/// Record parser of one direction.
 #[derive(Debug, Default)]
 pub(super) struct RecordReader {
     state: RecordState,
-    /// The bytes of a record mark that are there.
+    /// Captured bytes of an incomplete record mark.
     mark: Vec<u8>,
     unfinished: Option<PartialRecord>,
-    /// In order.
+    /// Sorted by stream position.
     sent: VecDeque<SentRecord>,
 }
 
 impl RecordReader {
-    /// A record begins with the next byte.
+    /// Expects a record at the next byte.
     pub(super) fn begin(&mut self) {
         self.state = RecordState::Mark;
     }
 
-    /// The memory that it takes without the message that is not whole yet, in bytes.
+    /// Returns the memory in bytes, without the incomplete message.
     pub(super) fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.sent.capacity() * size_of::<SentRecord>()
     }
 
-    /// How much memory the message takes that is not whole yet, in bytes.
+    /// Returns the memory of the incomplete message in bytes.
     pub(super) fn held_bytes(&self) -> usize {
         self.unfinished.as_ref().map_or(0, |unfinished| unfinished.record.weight())
     }
 
-    /// Takes the next bytes. Gives those back that follow the last record, where something else begins.
+    /// Parses the next bytes. Returns those that follow the last record if another protocol begins there.
     pub(super) fn take<'p>(
         &mut self,
         mut piece: StreamBytes<'p>,
@@ -116,7 +117,7 @@ impl RecordReader {
         None
     }
 
-    /// What begins here instead of a record.
+    /// Returns the protocol that begins here instead of a record.
     fn follows(&self, piece: &StreamBytes<'_>) -> Option<NextProtocol> {
         if self.unfinished.is_some() {
             return None;
@@ -125,7 +126,7 @@ impl RecordReader {
         if begins_mpa(bytes) {
             return Some(NextProtocol::Mpa);
         }
-        // The signature of TLS is too short to be looked for anywhere.
+        // The signature of TLS is too short to be searched for anywhere.
         (self.state == RecordState::Mark && tls::begins_record(bytes)).then_some(NextProtocol::Tls)
     }
 
@@ -206,7 +207,7 @@ impl RecordReader {
         }
     }
 
-    /// Gives out the message as far as it is there.
+    /// Delivers the message as far as it was captured.
     fn deliver(&mut self, end: Position, seat: &mut StreamContext<'_>) {
         let Some(unfinished) = self.unfinished.take() else { return };
         let (range, is_whole) = (unfinished.start..end, unfinished.fragments == 1);
@@ -226,14 +227,14 @@ impl RecordReader {
         self.sent.push_back(SentRecord { range, is_whole, owner });
     }
 
-    /// Where the next record begins is not known any more.
+    /// Enters the search state: the start of the next record is unknown.
     fn lose(&mut self, seat: &mut StreamContext<'_>) {
         self.mark.clear();
         let state = std::mem::take(&mut self.state);
         if let Some(unfinished) = &mut self.unfinished {
             let missing = match state {
                 RecordState::Fragment { left, is_last: true } => u64::from(left),
-                // Of what follows, at least one byte; however many they were.
+                // At least one byte of the following fragments; their length is unknown.
                 RecordState::Fragment { left, is_last: false } => u64::from(left) + 1,
                 RecordState::Mark | RecordState::Lost => 1,
             };
@@ -243,12 +244,12 @@ impl RecordReader {
         }
     }
 
-    /// Nothing more will come.
+    /// Delivers the incomplete message: nothing more will come.
     pub(super) fn give_up(&mut self, seat: &mut StreamContext<'_>) {
         self.lose(seat);
     }
 
-    /// There is no room for more of the message that is not whole yet.
+    /// Stops storing bytes of the incomplete message, because a memory limit was reached.
     pub(super) fn keep_no_more(&mut self, account: &mut FlowStats) {
         if let Some(unfinished) = &mut self.unfinished
             && !std::mem::replace(&mut unfinished.is_full, true)
@@ -257,8 +258,8 @@ impl RecordReader {
         }
     }
 
-    /// Looks for the beginning of a record. In the middle of bytes that belong to something unknown, a Reply must answer a
-    /// Call that is known. What the piece meant up to here stands among the meanings from `first` on.
+    /// Searches for the start of a record. Within unknown bytes, a Reply must answer a known Call. The meanings
+    /// of the current piece begin at index `first`.
     fn search<'p>(
         &mut self,
         piece: StreamBytes<'p>,
@@ -288,7 +289,7 @@ impl RecordReader {
         piece.after(skipped)
     }
 
-    /// Bytes that were taken before were sent again.
+    /// Handles a retransmission of bytes that were parsed before.
     pub(super) fn again(&mut self, piece: &StreamBytes<'_>, seat: &mut StreamContext<'_>) {
         let range = piece.range();
         let mut is_known = false;
@@ -317,7 +318,7 @@ impl RecordReader {
 }
 
 impl SentRecord {
-    /// Whether a copy of its bytes differs from those that came first.
+    /// Returns `true` if the retransmitted bytes differ from the first copy.
     fn contradicts(&self, copy: &StreamBytes<'_>, ledger: &TransactionTable) -> bool {
         let Some((key, at)) = TransactionKey::noted(self.owner).filter(|_| self.is_whole) else {
             return false;
@@ -352,14 +353,14 @@ impl PartialRecord {
         Self { start, fragments: 0, is_full: false, record }
     }
 
-    /// A frame carried some of it.
+    /// Records a frame that carried some of it.
     fn see(&mut self, sight: &PacketMeta<'_>) {
         let Self { record, .. } = self;
         if sight.frames.is_empty() {
             return;
         }
         if !sight.is_idle() {
-            // Of a copy, the wait began with what came before.
+            // For a retransmission, the wait began with the bytes before it.
             let since = |since| if since == Timestamp(i64::MIN) { record.end_time } else { since };
             let stall = sight.stall().map(|stall| Stall { since: since(stall.since), ..stall });
             record.stall = Stall::join(record.stall, stall);
@@ -378,7 +379,7 @@ impl PartialRecord {
             self.skip(length as u64);
             return;
         }
-        // What follows a gap was captured, but nothing can read it.
+        // Bytes after a gap were captured, but cannot be decoded.
         if self.record.gaps.is_empty() {
             self.record.bytes.extend_from_slice(bytes);
         }
@@ -386,14 +387,14 @@ impl PartialRecord {
         self.skip((length - bytes.len()) as u64);
     }
 
-    /// Bytes of it are missing.
+    /// Records missing bytes.
     fn skip(&mut self, bytes: u64) {
         let from = self.record.length as u64;
         gap(&mut self.record.gaps, from..from + bytes);
         self.record.length += bytes as usize;
     }
 
-    /// Whether it can be an RPC message: a Call or a Reply (RFC 5531 section 9).
+    /// Returns `true` if it can be an RPC message: a Call or a Reply (RFC 5531 section 9).
     fn is_rpc(&self) -> bool {
         self.record.bytes.get(4..8).is_none_or(|mtype| matches!(mtype, [0, 0, 0, 0 | 1]))
     }

@@ -1,9 +1,10 @@
 //! The Reliable Connection service of InfiniBand: packets with sequence numbers become RDMA operations.
 //! InfiniBand Architecture Specification volume 1, section 9.7.
 //!
-//! A packet is placed by its PSN alone: the packet that began an RDMA Write or Read told where its bytes go and the
-//! distance in PSNs times the path MTU tells the rest. So retransmission, duplicates, loss and reordering need no states
-//! of their own, but for packets that come before the one that began (`early`).
+//! A packet is placed by its PSN alone: the first packet of an RDMA Write or Read has the address, and the
+//! distance in PSNs times the path MTU gives the offset. So retransmission, duplicates, loss and reordering
+//! need no states of their own, except for packets captured before the first one
+//! ([`reorder_buffer`](super::reorder_buffer)).
 
 use std::collections::VecDeque;
 
@@ -16,34 +17,35 @@ use super::delivery::{Delivery, PacketOutcome};
 use super::message_reassembly::{MessageReassembly, PacketRun};
 use super::reorder_buffer::OrphanWritePacket;
 
-/// Why a packet of a reliable connection gave no operation.
+/// Reason why a packet of a reliable connection yields no operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoOperationReason {
     /// It carries none: an acknowledgement.
     Control,
-    /// A part of a message whose other parts are still to come.
+    /// It is part of a message whose other parts are still to come.
     Part,
-    /// A Middle or Last packet of an RDMA Write whose First was not seen, so that nothing tells its address.
+    /// It is a Middle or Last packet of an RDMA Write whose First packet, with the address, was not captured.
     WriteWithoutFirst,
-    /// A Read response whose request was not seen.
+    /// It is a Read response whose request was not captured.
     ResponseWithoutRequest,
-    /// The capture ends before the extension header that its opcode demands.
+    /// The capture truncated the extension header that its opcode requires.
     Cut,
-    /// A Middle or Last packet of an RDMA Write whose First may be one that was cut.
+    /// It is a Middle or Last packet of an RDMA Write whose First packet may have been truncated.
     WriteOfCutFirst,
-    /// A Read response whose request may be one that was cut.
+    /// It is a Read response whose request may have been truncated.
     ResponseToCutRequest,
 }
 
-/// RDMA Writes and Reads that are remembered for the packets that follow them or are sent again: more than any queue pair has
-/// outstanding. What is sent again from its first packet on needs nothing remembered.
+/// Number of RDMA Writes and Reads remembered to place following and retransmitted packets: more than any
+/// queue pair has outstanding. A retransmission that starts at the first packet needs no memory.
 const SPANS: usize = 128;
-/// Messages that are remembered for their copies; a copy of an older one is recognised by its XID.
+/// Number of messages remembered to recognize their copies; a copy of an older one is recognized by its
+/// XID.
 const SENT: usize = 128;
-/// A sequence number counted on beyond 24 bits, so that it never wraps.
+/// A sequence number extended beyond 24 bits, so that it never wraps.
 pub(super) type ExtendedPsn = u64;
 
-/// An RDMA Write or Read: it takes the sequence numbers from `first` on.
+/// An RDMA Write or Read, which uses the sequence numbers from `first` on.
 #[derive(Debug)]
 struct RdmaRequestSpan {
     first: ExtendedPsn,
@@ -54,18 +56,18 @@ struct RdmaRequestSpan {
     owner: RdmaAttribution,
 }
 
-/// A range of memory that a Reply says was written, and into which nothing was seen to be written.
+/// A memory range that a Reply reports as written but for which no RDMA Write was captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct UnseenWriteRange {
-    /// Names the memory.
+    /// Handle of the memory.
     pub(super) handle: Handle,
-    /// Where it begins.
+    /// Start of the range.
     pub(super) offset: u64,
-    /// Its bytes.
+    /// Length of the range in bytes.
     pub(super) length: u32,
 }
 
-/// The packets of an RDMA Write behind those that were lost: where they belong.
+/// Place of the captured packets of an RDMA Write whose preceding packets were lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FoundWrite {
     first: ExtendedPsn,
@@ -75,60 +77,61 @@ pub(super) struct FoundWrite {
 }
 
 impl FoundWrite {
-    /// The sequence number of its first packet.
+    /// Returns the sequence number of its first captured packet.
     pub(super) fn psn(&self) -> Psn {
         Psn((self.first & 0xff_ffff) as u32)
     }
 }
 
-/// A message that was seen whole.
+/// A completely captured message.
 #[derive(Debug)]
 struct SentRdmaMessage {
     first: ExtendedPsn,
     last: ExtendedPsn,
     owner: RdmaAttribution,
-    /// Whether the last of its packets was refused when it was seen last.
+    /// `true` if the latest copy of its last packet was refused.
     is_refused: bool,
 }
 
-/// What one side of a connection requests of the other: the packets that count in its own sequence.
+/// Requests of one side of a connection: the packets that use its own sequence numbers.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     newest: Option<ExtendedPsn>,
     /// Sorted by `first`.
     spans: VecDeque<RdmaRequestSpan>,
-    /// Where the span was that was asked for last.
+    /// Index of the span looked up last.
     recent: usize,
     /// Sorted by `first`.
     sent: VecDeque<SentRdmaMessage>,
-    /// Packets of messages that are not whole. Allocated by the first message of several packets: most messages are one
+    /// Packets of incomplete messages. Allocated at the first message of several packets: most messages are one
     /// packet, and there may be very many connections.
     assembly: Option<Box<MessageReassembly>>,
-    /// Messages before this were received whole, by what the peer acknowledged: what was not captured of them will not come,
-    /// but for packets that were captured late.
+    /// Messages before this number were received completely, by the acknowledgements of the peer. Missing parts
+    /// of them will not come, except for packets that were captured late.
     over: ExtendedPsn,
-    /// What the peer has accepted.
+    /// Delivery state of the packets at the peer.
     delivery: Delivery,
-    /// Messages before this were acknowledged, and were told to have been.
+    /// Messages before this number were acknowledged and reported as such.
     settled: ExtendedPsn,
-    /// The newest number that the peer answered.
+    /// Highest sequence number that the peer answered.
     answered: Option<ExtendedPsn>,
-    /// A snap length cut the header that tells the memory of an RDMA Read or Write.
+    /// `true` if a snap length truncated the header with the memory of an RDMA Read or Write.
     has_cut_request: bool,
-    /// Nothing more will come.
+    /// `true` if nothing more will come.
     is_ended: bool,
 }
 
-/// The path MTU of a connection in bytes, learnt from its packets: every First and Middle packet is as long.
+/// Path MTU of a connection in bytes, learned from its packets: the length of every First and Middle
+/// packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ObservedPathMtu(Option<u32>);
 
 impl ObservedPathMtu {
-    /// Those that there are. InfiniBand Architecture Specification volume 1, section 9.2.
+    /// Valid path MTUs. InfiniBand Architecture Specification volume 1, section 9.2.
     const ALL: [u32; 5] = [256, 512, 1024, 2048, 4096];
 
-    /// Whether `packets` lost packets at most can have held `bytes` before a Last packet of `last` bytes; where the path MTU
-    /// is not known, exactly as many as some path MTU gives them.
+    /// Returns `true` if at most `packets` lost packets can have carried `bytes` before a Last packet of `last`
+    /// bytes. If the path MTU is unknown, `bytes` must fill a whole number of packets of some path MTU.
     fn can_hold(self, packets: u64, bytes: u32, last: u32) -> bool {
         match self.0 {
             Some(mtu) => u64::from(bytes) <= packets.saturating_mul(mtu.into()),
@@ -144,7 +147,7 @@ impl ObservedPathMtu {
         }
     }
 
-    /// How many packets carry so many bytes, where that is known.
+    /// Returns the number of packets that carry `bytes`, if known.
     fn packets(self, bytes: u32) -> Option<u64> {
         Some(match self.0 {
             Some(mtu) => u64::from(bytes.div_ceil(mtu).max(1)),
@@ -154,7 +157,7 @@ impl ObservedPathMtu {
         })
     }
 
-    /// Byte offset in its message of a packet that is `packets` after the first.
+    /// Returns the byte offset in its message of the packet that follows the first by `packets`.
     fn offset(
         self,
         packets: u64,
@@ -165,7 +168,7 @@ impl ObservedPathMtu {
         let offset = match (packets, place, self.0) {
             (0, ..) => 0,
             (_, _, Some(mtu)) => packets.checked_mul(u64::from(mtu))?,
-            // The end of a message is known even where the length of its packets is not, if that is one that there is.
+            // The end of a message is known even if the path MTU is not, provided that a valid path MTU fits.
             (_, PacketPosition::Last, None) => {
                 let before = u64::from(message).checked_sub(u64::from(data.length))?;
                 let is_end = Self::ALL.into_iter().any(|mtu| packets.checked_mul(mtu.into()) == Some(before));
@@ -178,11 +181,11 @@ impl ObservedPathMtu {
 }
 
 impl Requests {
-    /// Counts a PSN on from the newest that was seen.
+    /// Extends a PSN relative to the highest one seen.
     #[inline]
     pub(super) fn extend(&self, psn: Psn) -> ExtendedPsn {
         match self.newest {
-            // Room below for packets older than the first one seen.
+            // Leaves numbers below for packets older than the first one seen.
             None => (1 << 24) + ExtendedPsn::from(psn.0),
             Some(newest) => {
                 let distance = Psn((newest & 0xff_ffff) as u32).distance(psn);
@@ -191,7 +194,7 @@ impl Requests {
         }
     }
 
-    /// Whether a request with this PSN was sent lately: evidence that a response belongs here.
+    /// Returns `true` if a request with this PSN was sent recently: evidence that a response belongs here.
     pub(super) fn sent_lately(&self, psn: Psn) -> bool {
         self.newest.is_some_and(|newest| {
             let sequence = self.extend(psn);
@@ -199,7 +202,7 @@ impl Requests {
         })
     }
 
-    /// The memory that is taken besides the value itself and the parts of messages, in bytes.
+    /// Returns the heap memory in bytes, except for the payload of incomplete messages.
     #[inline]
     pub(super) fn memory_bytes(&self) -> usize {
         self.spans.capacity() * size_of::<RdmaRequestSpan>()
@@ -207,18 +210,19 @@ impl Requests {
             + self.assembly.as_ref().map_or(0, |assembly| assembly.memory_bytes())
     }
 
-    /// Whether a request was seen.
+    /// Returns `true` if a request was captured.
     pub(super) fn has_begun(&self) -> bool {
         self.newest.is_some()
     }
 
-    /// True if a request with this number, or a later one, was seen before.
+    /// Returns `true` if a request with this number or a later one was captured before.
     #[inline]
     pub(super) fn is_known(&self, sequence: ExtendedPsn) -> bool {
         self.newest.is_some_and(|newest| sequence <= newest)
     }
 
-    /// Notes that the peer answers the request with this number: whether it answered that, or a later one, before.
+    /// Records that the peer answers the request with this number. Returns `true` if it answered that or a
+    /// later one before.
     #[inline]
     pub(super) fn is_answered(&mut self, sequence: ExtendedPsn) -> bool {
         let sequence = Some(sequence);
@@ -227,12 +231,12 @@ impl Requests {
         is_known
     }
 
-    /// When the receiver of requests asked for some again, and when some were sent again last.
+    /// Returns the times at which the receiver last requested a retransmission and at which one was last sent.
     pub(super) fn again(&self) -> (Option<Timestamp>, Option<Timestamp>) {
         (self.delivery.refused(), self.delivery.repeated())
     }
 
-    /// What becomes of a request that this side sends.
+    /// Returns the outcome of a request that this side sends.
     #[inline]
     pub(super) fn fate(
         &mut self,
@@ -249,9 +253,9 @@ impl Requests {
         self.delivery.arrive(sequence, count, now)
     }
 
-    /// The span that holds a sequence number, if it is known: the last that begins at or before it.
+    /// Returns the span that contains a sequence number: the last that begins at or before it.
     fn span_at(&mut self, sequence: ExtendedPsn) -> Option<&mut RdmaRequestSpan> {
-        // The packets of one operation follow each other: the span of the packet before is tried first.
+        // The packets of one operation are consecutive: the span of the previous packet is tried first.
         let begins = |at: usize| self.spans.get(at).is_some_and(|span| span.first <= sequence);
         if !begins(self.recent) || begins(self.recent + 1) {
             let after = self.spans.partition_point(|span| span.first <= sequence);
@@ -260,7 +264,7 @@ impl Requests {
         self.spans.get_mut(self.recent)
     }
 
-    /// Remembers an RDMA Write or Read, or finds it again if this is a copy.
+    /// Adds an RDMA Write or Read, or returns the existing span if this is a copy.
     fn span(&mut self, span: RdmaRequestSpan) -> &mut RdmaRequestSpan {
         let sequence = span.first;
         let after = self.spans.partition_point(|other| other.first <= sequence);
@@ -277,7 +281,7 @@ impl Requests {
         &mut self.spans[at]
     }
 
-    /// An RDMA Write whose First packet was not seen: this is what is known of its place.
+    /// Adds an RDMA Write whose First packet was lost and whose place was inferred.
     pub(super) fn found(&mut self, found: FoundWrite) {
         let FoundWrite { first, handle, offset, length } = found;
         self.span(RdmaRequestSpan {
@@ -290,7 +294,7 @@ impl Requests {
         });
     }
 
-    /// Where the last message, RDMA Write or RDMA Read before a sequence number ends, if any is known.
+    /// Returns the end of the last known message, RDMA Write or RDMA Read before a sequence number.
     fn ends_before(&self, sequence: ExtendedPsn, mtu: u32) -> Option<ExtendedPsn> {
         let span = self.spans.iter().rev().find(|span| span.first < sequence);
         let span = span.map(|span| span.first + u64::from(span.length.div_ceil(mtu).max(1)));
@@ -298,22 +302,23 @@ impl Requests {
         span.max(sent).map(|end| end.min(sequence))
     }
 
-    /// Whether a message, an RDMA Write or an RDMA Read is known to begin there.
+    /// Returns `true` if a known message, RDMA Write or RDMA Read begins at a sequence number.
     fn begins_at(&self, sequence: ExtendedPsn) -> bool {
         self.spans.iter().rev().any(|span| span.first == sequence)
             || self.sent.iter().rev().any(|sent| sent.first == sequence)
     }
 
-    /// Finds the places of RDMA Writes whose First packet was lost, by what is missing of the memory that a Reply says was
-    /// written: an RDMA Write ends where a hole ends, and its packets go back from there. `holes` are in the order in which a
-    /// Responder fills chunks (RFC 8166 section 3.4.6), which is that of its RDMA Writes.
+    /// Infers the place of RDMA Writes whose First packet was lost from the unseen part of the memory that a
+    /// Reply reports as written: an RDMA Write ends where an unseen range ends, and its packets are placed
+    /// backward from there. `holes` are in the order in which a Responder fills chunks
+    /// (RFC 8166 section 3.4.6), which is that of its RDMA Writes.
     pub(super) fn find_lost(
         &self,
         orphans: impl Iterator<Item = OrphanWritePacket>,
         holes: Vec<UnseenWriteRange>,
         path_mtu: ObservedPathMtu,
     ) -> Vec<FoundWrite> {
-        // Where it is not known, what was seen whole came in single packets.
+        // If the path MTU is unknown, complete operations were single packets.
         let mtu = path_mtu.0.unwrap_or(ObservedPathMtu::ALL[4]);
         let mut holes = self.without_spans(holes).into_iter();
         let mut orphans: Vec<_> =
@@ -323,7 +328,7 @@ impl Requests {
         let mut found = Vec::new();
         let mut begins: Option<ExtendedPsn> = None;
         for (sequence, ends, length) in orphans {
-            // What begins in between ends the packets before it.
+            // An operation that begins in between ends the packets before it.
             let is_other = begins.is_some_and(|first| self.ends_before(sequence, mtu) > Some(first));
             let first = begins.filter(|_| !is_other).unwrap_or(sequence);
             begins = Some(first);
@@ -332,11 +337,11 @@ impl Requests {
             }
             begins = None;
             let before = self.ends_before(first, mtu).map(|end| first - end);
-            // What was lost behind it would be in the same hole.
+            // Packets lost after it would be in the same range.
             if before == Some(0) || !self.begins_at(sequence + 1) {
                 continue;
             }
-            // Every Middle packet tells the path MTU: without one, the Last packet is alone.
+            // Every Middle packet reveals the path MTU: without one, the Last packet is alone.
             if path_mtu.0.is_none() && sequence != first {
                 continue;
             }
@@ -360,7 +365,7 @@ impl Requests {
         found
     }
 
-    /// Holes without what RDMA Writes are known to have written there: packets of theirs were lost.
+    /// Subtracts the known RDMA Writes from unseen ranges: some of their packets were lost.
     fn without_spans(&self, mut holes: Vec<UnseenWriteRange>) -> Vec<UnseenWriteRange> {
         for span in self.spans.iter().filter(|span| !span.is_read) {
             let touches = |hole: &UnseenWriteRange| {
@@ -381,14 +386,14 @@ impl Requests {
         holes
     }
 
-    /// A snap length cut the header that tells the memory of an RDMA Read or Write.
+    /// Records that a snap length truncated the header with the memory of an RDMA Read or Write.
     #[cold]
     fn cut_request(&mut self) -> NoOperationReason {
         self.has_cut_request = true;
         NoOperationReason::Cut
     }
 
-    /// Takes a packet that this side sent as a request.
+    /// Processes a request packet of this side.
     pub(super) fn request<'a>(
         &'a mut self,
         packet: &InfinibandPacket<'a>,
@@ -450,7 +455,7 @@ impl Requests {
         }
     }
 
-    /// Takes a Read response that the peer sent to a request of this side.
+    /// Processes a response packet of the peer to a request of this side.
     pub(super) fn response<'a>(
         &mut self,
         packet: &InfinibandPacket<'a>,
@@ -519,30 +524,31 @@ impl Requests {
         }
     }
 
-    /// Lays the packets of a run end to end and gives them as a message.
+    /// Concatenates the packets of a run into a message.
     fn deliver(&mut self, run: PacketRun) -> Option<RdmaOperation<'_>> {
         let delivered = self.assembly.as_mut()?.deliver(run);
         let owner = remember(&mut self.sent, delivered.first, delivered.last, delivered.is_refused);
         Some(RdmaOperation::Send { message: delivered.message, owner })
     }
 
-    /// Whether there are packets of unfinished messages.
+    /// Returns `true` if packets of incomplete messages are buffered.
     pub(super) fn has_parts(&self) -> bool {
         self.assembly.as_ref().is_some_and(|assembly| !assembly.is_empty())
     }
 
-    /// How many bytes of unfinished messages are held.
+    /// Returns the number of payload bytes of incomplete messages.
     pub(super) fn held_bytes(&self) -> usize {
         self.assembly.as_ref().map_or(0, |assembly| assembly.held_bytes())
     }
 
-    /// Gives up waiting for the rest of a message whose beginning `wanted` recognises.
+    /// Ends the wait for the rest of a message whose First packet `wanted` accepts, and returns its captured
+    /// part.
     pub(super) fn take_unfinished(&mut self, wanted: impl Fn(&[u8]) -> bool) -> Option<RdmaOperation<'_>> {
         let run = self.assembly.as_mut()?.unfinished(wanted)?;
         self.deliver(run)
     }
 
-    /// The peer acknowledges a packet and, with it, every message that was complete before it.
+    /// Handles an acknowledgement of a packet and of every message complete before it.
     fn acknowledged(&mut self, sequence: ExtendedPsn) {
         if self.newest.is_none_or(|newest| sequence > newest) {
             return;
@@ -555,8 +561,8 @@ impl Requests {
         self.over = parts.chain(sent).chain(span).chain([self.over]).max().unwrap_or_default();
     }
 
-    /// The peer acknowledges a packet, or refuses one and acknowledges what was before it: the messages that it had not
-    /// acknowledged before, by their owners.
+    /// Handles an ACK or NAK: returns the attributions of the messages that it is the first to acknowledge. A
+    /// NAK acknowledges the packets before it.
     #[inline]
     pub(super) fn settle(
         &mut self,
@@ -565,7 +571,7 @@ impl Requests {
         now: Timestamp,
     ) -> impl Iterator<Item = RdmaAttribution> + '_ {
         let sequence = self.extend(psn);
-        // An RDMA Read has the numbers of its responses.
+        // An RDMA Read uses the numbers of its responses.
         let end = self.newest.map_or(0, |newest| newest + 1).max(self.delivery.expected());
         let is_known = sequence < end;
         let until = match syndrome {
@@ -588,42 +594,42 @@ impl Requests {
             false => self.sent.len(),
         };
         let news = self.sent.range(first..).take_while(move |sent| sent.last < until);
-        // Of one that was refused, the copy that was accepted was not captured.
+        // For a refused message, the accepted copy was not captured.
         news.filter(move |sent| !(sent.is_refused && is_gap_proven)).map(|sent| sent.owner)
     }
 
-    /// Whether the peer has acknowledged a packet with this PSN.
+    /// Returns `true` if the peer has acknowledged the packet with this PSN.
     pub(super) fn is_settled(&self, psn: Psn) -> bool {
         self.extend(psn) < self.settled
     }
 
-    /// Nothing more will come: all messages are over.
+    /// Ends all messages: nothing more will come.
     pub(super) fn end(&mut self) {
         self.over = ExtendedPsn::MAX;
         self.is_ended = true;
     }
 
-    /// A message that is over and was not seen whole, when the rest of it had its time to come: the clock of the host that
-    /// captured the acknowledgement may be ahead.
+    /// Returns an incomplete message that is acknowledged or ended, once the rest had time to arrive: the clock
+    /// of the host that captured the acknowledgement may be ahead.
     pub(super) fn take_over(&mut self, now: Timestamp) -> Option<RdmaOperation<'_>> {
         let run = self.assembly.as_mut()?.over(self.over, self.is_ended, now)?;
         self.deliver(run)
     }
 
-    /// Drops all packets of unfinished messages.
+    /// Drops all packets of incomplete messages.
     pub(super) fn drop_parts(&mut self) {
         if let Some(assembly) = &mut self.assembly {
             assembly.clear();
         }
     }
 
-    /// How many frames had parts that were dropped since this was asked last.
+    /// Returns the number of frames of dropped packets since the last call.
     pub(super) fn take_dropped(&mut self) -> u64 {
         self.assembly.as_mut().map_or(0, |assembly| assembly.take_dropped())
     }
 }
 
-/// Remembers a message for its copies, and gives the place of its owner.
+/// Records a message to recognize its copies, and returns its attribution slot.
 fn remember(
     sent: &mut VecDeque<SentRdmaMessage>,
     first: ExtendedPsn,
@@ -636,9 +642,9 @@ fn remember(
     &mut sent[at].owner
 }
 
-/// Drops one entry where there are `bound` already, before there would be room for twice as many: of both ends that which
-/// is farther from the entry that is to come at `at`, because a queue pair that began anew, unseen, may count from below
-/// what is remembered. Returns where the entry belongs then.
+/// Removes one entry if the list has `bound` entries, before its capacity would double. Removes from the
+/// end that is farther from the new entry at index `at`, because a queue pair whose restart was not
+/// captured may count from below the recorded entries. Returns the new index of the entry.
 fn make_room<T>(
     list: &mut VecDeque<T>,
     bound: usize,

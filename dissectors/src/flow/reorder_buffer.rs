@@ -1,5 +1,5 @@
-//! Packets that were captured before what tells where their bytes go: mirror ports and several queues put packets of two
-//! directions, and of one, into another order than they had on the wire.
+//! Packets captured before the packet that determines where their bytes go. Mirror ports and multiple
+//! queues reorder packets of both directions, and of one.
 
 use std::collections::VecDeque;
 
@@ -11,55 +11,58 @@ use super::statistics::{EvictedState, FlowStats, UndecodedReason};
 use super::transaction_table::TransactionKey;
 use super::{FlowLimits, PacketMeta};
 
-/// Packets that wait for the memory that they name, per connection. Each Call tries all of them again.
+/// Maximum number of packets per connection that wait for the memory they access. Each Call retries all of
+/// them.
 const PACKETS: usize = 64;
 
-/// Packets of RDMA Writes without their First packet, per connection: an RDMA Write of 4 MiB has as many of 1,024 bytes.
+/// Maximum number of RDMA Write packets per connection without their First packet: an RDMA Write of 4 MiB
+/// in packets of 1,024 bytes.
 const ORPHANS: usize = 4096;
 
-/// Bytes that holding a packet takes besides its payload.
+/// Bookkeeping bytes counted per buffered packet.
 const OVERHEAD: u64 = 256;
 
-/// How long, in nanoseconds of the capture's clock, a packet may be early. Longer, and the handle that it names may
-/// belong to a later Call that uses it again.
+/// Nanoseconds of frame time that a packet may be early. After a longer time, the handle it names may
+/// belong to a later Call that reuses it.
 pub(super) const AGE: u64 = 50_000_000;
 
-/// How long, in nanoseconds of the capture's clock, a packet of an RDMA Write waits for its First packet or, where that was
-/// lost, for the Reply that tells how much was written. It names no handle, and its sequence number is not used again so soon.
+/// Nanoseconds of frame time that a packet of an RDMA Write waits for its First packet or, if that was
+/// lost, for the Reply that has the number of bytes written. It names no handle, and its sequence number is
+/// not reused so soon.
 const WRITE_AGE: u64 = 1_000_000_000;
 
-/// A Middle or Last packet of an RDMA Write whose First was not seen.
+/// A Middle or Last packet of an RDMA Write whose First packet was not captured.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OrphanWritePacket {
-    /// Its sequence number.
+    /// Sequence number of the packet.
     pub(super) psn: Psn,
-    /// Whether it is the last of its RDMA Write.
+    /// `true` for the Last packet.
     pub(super) ends: bool,
-    /// Bytes of data in it.
+    /// Length of the payload in bytes.
     pub(super) length: u32,
 }
 
-/// A packet that waits.
+/// A buffered packet.
 #[derive(Debug)]
 struct EarlyPacket {
     sender: ConnectionSide,
     packet: InfinibandPacket<'static>,
-    /// Bytes of its payload on the wire; a snap length may have cut some.
+    /// Length of the payload on the wire; a snap length may have truncated it.
     length: u32,
     payload: Vec<u8>,
     frames: Vec<FrameNumber>,
     time: Timestamp,
     why: UndecodedReason,
-    /// The Transaction whose Reply followed: only its Call may have advertised the memory.
+    /// Transaction whose Reply followed: only its Call may have advertised the memory.
     answered_by: Option<TransactionKey>,
 }
 
-/// What is tried again.
+/// A buffered packet to process again.
 #[derive(Debug)]
 pub(super) struct EarlyPacketRetry(EarlyPacket);
 
 impl EarlyPacket {
-    /// Bytes that it counts for.
+    /// Returns the number of bytes counted for it.
     fn weight(&self) -> u64 {
         self.payload.len() as u64 + OVERHEAD
     }
@@ -68,33 +71,33 @@ impl EarlyPacket {
         matches!(self.why, UndecodedReason::WriteWithoutFirst | UndecodedReason::CutWrite)
     }
 
-    /// Whether it has waited too long.
+    /// Returns `true` if the packet has waited too long.
     fn is_old(&self, now: Timestamp) -> bool {
         now.apart(self.time) > if self.is_orphan() { WRITE_AGE } else { AGE }
     }
 }
 
 impl EarlyPacketRetry {
-    /// The side that sent the packet.
+    /// Returns the side that sent the packet.
     pub(super) fn sender(&self) -> ConnectionSide {
         self.0.sender
     }
 
-    /// The packet.
+    /// Returns the packet with its payload.
     pub(super) fn packet(&self) -> InfinibandPacket<'_> {
         self.0.packet.with_payload(&self.0.payload)
     }
 
-    /// When and in which frames it was seen.
+    /// Returns the time and frames of the packet.
     pub(super) fn sight(&self) -> PacketMeta<'_> {
         PacketMeta::new(&self.0.frames, self.0.time)
     }
 }
 
-/// The packets that wait on one connection, in the order in which they came.
+/// Buffered packets of one connection in capture order.
 #[derive(Debug, Default)]
 pub(super) struct ReorderBuffer {
-    /// Packets that wait for the memory that they name.
+    /// Packets that wait for the memory they access.
     held: VecDeque<EarlyPacket>,
     /// Packets of RDMA Writes without their First packet.
     orphans: VecDeque<EarlyPacket>,
@@ -105,8 +108,8 @@ impl ReorderBuffer {
         self.held.is_empty() && self.orphans.is_empty()
     }
 
-    /// Holds a packet that was just counted as undecoded, instead of counting it. Where there is no room the oldest is
-    /// counted.
+    /// Buffers a packet that was just counted as undecoded and takes the count back. If the queue is full, its
+    /// oldest packet is counted instead.
     pub(super) fn hold(
         &mut self,
         sender: ConnectionSide,
@@ -156,14 +159,14 @@ impl ReorderBuffer {
         }
     }
 
-    /// A Reply without a Call came: what its sender did to memory before belongs to that Transaction.
+    /// Assigns the buffered packets to the Transaction of a Reply without a Call: they precede that Reply.
     pub(super) fn answered(&mut self, key: TransactionKey) {
         for held in self.held.iter_mut().chain(&mut self.orphans) {
             held.answered_by.get_or_insert(key);
         }
     }
 
-    /// The packets of RDMA Writes of a side whose First was not seen, in the order in which they came.
+    /// Yields the packets in capture order that belong to RDMA Writes of a side and lack their First packet.
     pub(super) fn orphans(&self, sender: ConnectionSide) -> impl Iterator<Item = OrphanWritePacket> + '_ {
         let held = self.orphans.iter().filter(move |held| held.sender == sender);
         held.map(|held| OrphanWritePacket {
@@ -173,8 +176,9 @@ impl ReorderBuffer {
         })
     }
 
-    /// Takes out what may find its place now: after the Call of `call`; or after a packet with this sequence number that
-    /// begins an RDMA Write or asks for an RDMA Read, which tells the place of those behind it.
+    /// Removes the packets whose place may be known now: after the Call of `call`, or after a packet with
+    /// sequence number `begun` that starts an RDMA Write or an RDMA Read and so determines the place of the
+    /// packets after it.
     pub(super) fn retry(
         &mut self,
         call: Option<TransactionKey>,
@@ -199,7 +203,7 @@ impl ReorderBuffer {
             }
         };
         sort(&mut self.held, &|held| held.answered_by.is_none() || held.answered_by == call);
-        // There may be thousands of them: most packets find none that follows, and move none.
+        // There may be thousands of them. For most packets none follows, and none has to move.
         if let Some((side, psn)) = begun {
             let follows = |held: &EarlyPacket| side == held.sender && psn.distance(held.packet.bth.psn) >= 0;
             if self.orphans.iter().any(follows) {
@@ -209,7 +213,7 @@ impl ReorderBuffer {
         retries
     }
 
-    /// Takes back what still has no place.
+    /// Puts back the packets whose place is still unknown.
     pub(super) fn put_back(&mut self, retries: Vec<EarlyPacketRetry>, account: &mut FlowStats) {
         for EarlyPacketRetry(held) in retries.into_iter().rev() {
             account.early_bytes += held.weight();
@@ -220,7 +224,7 @@ impl ReorderBuffer {
         }
     }
 
-    /// Takes over what another connection held that turned out to be this one.
+    /// Adopts the packets of a connection that turned out to be this one.
     pub(super) fn join(&mut self, other: Self, swapped: bool) {
         let joined = |held: EarlyPacket| EarlyPacket {
             sender: if swapped { held.sender.peer() } else { held.sender },
@@ -230,7 +234,7 @@ impl ReorderBuffer {
         self.orphans.extend(other.orphans.into_iter().map(joined));
     }
 
-    /// Nothing will tell any more.
+    /// Drops all packets and counts them as undecoded.
     pub(super) fn give_up(&mut self, account: &mut FlowStats) {
         for queue in [&mut self.held, &mut self.orphans] {
             while !queue.is_empty() {
@@ -240,7 +244,7 @@ impl ReorderBuffer {
     }
 }
 
-/// Counts the oldest packet of a queue as undecoded.
+/// Drops the oldest packet of a queue and counts it as undecoded.
 fn drop_first(queue: &mut VecDeque<EarlyPacket>, account: &mut FlowStats) {
     if let Some(held) = queue.pop_front() {
         account.early_bytes -= held.weight();

@@ -1,4 +1,4 @@
-//! Calls that are sent again on another connection, because the one before was lost with its answer.
+//! Calls repeated on another connection after the first connection was lost with its answer.
 
 use std::hash::{Hash, Hasher};
 
@@ -9,26 +9,26 @@ use crate::rpc::Xid;
 
 use super::transaction_table::TransactionKey;
 
-/// The virtual network and the addresses of who calls and who is called.
+/// Virtual network, address of the caller and address of the callee.
 type CallRoute = (Tenant, Address, Address);
 
-/// What is known of the Call that was sent before.
+/// State of the earlier copy of a Call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PreviousCall {
-    /// It has not been given out yet.
+    /// Its Transaction has not been emitted yet.
     Here(TransactionKey),
-    /// It was given out with this index.
+    /// Its Transaction was emitted with this index.
     Gone(u64),
 }
 
 #[derive(Debug)]
 struct SentCall {
     before: PreviousCall,
-    /// Of the RPC message: a Call that is sent again has the same bytes.
+    /// Hash of the RPC message: a repeated Call has the same bytes.
     hash: u64,
 }
 
-/// The Calls that may be sent again.
+/// Calls that may be repeated.
 #[derive(Debug)]
 pub(super) struct Retries {
     sent: FxHashMap<(CallRoute, Xid), SentCall>,
@@ -37,18 +37,18 @@ pub(super) struct Retries {
 }
 
 impl Retries {
-    /// Remembers `bound` Calls at most that were given out without an answer.
+    /// Creates a table of at most `bound` Calls that were emitted unanswered.
     pub(super) fn new(bound: usize) -> Self {
         Self { sent: FxHashMap::default(), gone: 0, bound }
     }
 
-    /// How many Calls are remembered.
+    /// Returns the number of Calls in the table.
     #[cfg(test)]
     pub(super) fn size(&self) -> usize {
         self.sent.len()
     }
 
-    /// Notes a Call, and gives the one that it repeats, if any.
+    /// Records a Call. Returns the Call that it repeats, if any.
     pub(super) fn note(
         &mut self,
         route: CallRoute,
@@ -67,7 +67,7 @@ impl Retries {
         (before.hash == hash && before.before != PreviousCall::Here(key)).then_some(before.before)
     }
 
-    /// A Transaction was given out; without an answer its Call may still be sent again.
+    /// Records that a Transaction was emitted. If it is unanswered, its Call may still be repeated.
     pub(super) fn released(
         &mut self,
         route: CallRoute,

@@ -1,4 +1,4 @@
-//! Segments of TCP: each finds its stream, and what it does there.
+//! TCP segments: attribution to streams, and dispatch of their bytes to the protocol of the stream.
 
 use crate::frame::{FrameNumber, Timestamp};
 use crate::net::{Datagram, TcpSegment};
@@ -23,7 +23,7 @@ use super::transaction::ConnectionTransport;
 use super::transaction_table::TransactionTable;
 use super::{DeliveryAnomaly, Flow, FlowLimits, FrameKind, PacketMeta};
 
-/// What reads the bytes of a stream, whatever they are: a stream may turn to something else between two bytes.
+/// Dispatcher of the bytes of a stream to the parser of its protocol, which may change between two bytes.
 struct StreamDispatcher<'a> {
     sender: ConnectionSide,
     protocol: &'a mut Protocol,
@@ -31,18 +31,19 @@ struct StreamDispatcher<'a> {
     ports: PortPair,
     opened_by: Option<ConnectionSide>,
     last_frame: FrameNumber,
-    /// True if messages before were cut so short that nothing was read of them.
+    /// `true` if earlier messages were truncated so much that nothing of them was decoded.
     has_cut_messages: bool,
     connections: &'a mut ConnectionTable,
     ledger: &'a mut TransactionTable,
     account: &'a mut FlowStats,
     limits: &'a FlowLimits,
     meanings: &'a mut Vec<FrameKind>,
-    /// Connections that are over, because the stream turned to something else.
+    /// Connections that ended because the stream switched to another protocol.
     over: &'a mut Vec<ConnectionKey>,
 }
 
-/// So far apart are two segments of one stream that both are far from all that was seen of it before.
+/// Maximum distance between two segments that together show that a new stream began, both far from all
+/// segments before.
 const FOLLOWS: u32 = 1 << 20;
 
 fn transport(protocol: &Protocol) -> ConnectionTransport {
@@ -53,7 +54,7 @@ fn transport(protocol: &Protocol) -> ConnectionTransport {
 }
 
 impl StreamDispatcher<'_> {
-    /// Gives the reader of the direction to `read`, with what it works with.
+    /// Runs `read` with the protocol of the stream and its context. Creates the connection if necessary.
     fn seated<R>(&mut self, read: impl FnOnce(&mut Protocol, &mut StreamContext<'_>) -> R) -> Option<R> {
         let key = match *self.connection {
             Some(key) if self.connections.has(key) => key,
@@ -74,7 +75,7 @@ impl StreamDispatcher<'_> {
         Some(read(self.protocol, &mut seat))
     }
 
-    /// Whether the connection that the stream carried is still there.
+    /// Returns `true` if the connection of the stream still exists.
     fn has_connection(&self) -> bool {
         self.connection.is_some_and(|key| self.connections.has(key))
     }
@@ -88,8 +89,9 @@ impl StreamDispatcher<'_> {
         key
     }
 
-    /// The stream turns to something else: what it carried is over. MPA is the second phase of the same connection
-    /// (draft-talpey-nfsv4-rdma-sess-01 section 2.3.2), with its number; anything else is another connection.
+    /// Switches the stream to another protocol and ends its connection. MPA is the second phase of the same
+    /// connection (draft-talpey-nfsv4-rdma-sess-01 section 2.3.2) and keeps its number; any other protocol is a
+    /// new connection.
     fn turn(&mut self, next: NextProtocol) {
         self.give_up();
         let before = self.connection.take();
@@ -110,8 +112,8 @@ impl StreamDispatcher<'_> {
         }
     }
 
-    /// Gives the reader of a stream of MPA to `read`. The frames that start MPA tell who opened the connection, and on which
-    /// terms.
+    /// Runs `read` with the MPA parser. The start-up frames of MPA reveal who opened the connection, and its
+    /// parameters.
     #[inline]
     fn mpa(&mut self, read: impl FnOnce(&mut Iwarp, &mut StreamContext<'_>)) {
         let started = self.seated(|protocol, seat| {
@@ -164,11 +166,12 @@ impl StreamDispatcher<'_> {
         connection.terms = Some(terms);
     }
 
-    /// Nothing more will come: what is not whole is given out as what it is.
+    /// Ends both directions: incomplete messages are delivered as far as they were captured.
     fn give_up(&mut self) {
         for side in [ConnectionSide::A, ConnectionSide::B] {
             self.sender = side;
-            // Where nothing waits and the connection was forgotten, there is nothing to tell, and no connection to make for it.
+            // If nothing is buffered and the connection was evicted, nothing has to be delivered, and no connection is
+            // created.
             if self.has_connection() || self.protocol.held_bytes() > 0 {
                 self.seated(|protocol, seat| match protocol {
                     Protocol::Mpa(iwarp) => iwarp.finish(side, seat),
@@ -240,7 +243,7 @@ impl StreamDispatcher<'_> {
 }
 
 impl Flow {
-    /// Takes a segment.
+    /// Processes a TCP segment.
     pub(super) fn segment(
         &mut self,
         sight: PacketMeta<'_>,
@@ -288,10 +291,10 @@ impl Flow {
         }
         match (self.meanings.first(), self.streams.get_mut(at).map(|stream| &stream.protocol)) {
             (Some(meaning), _) => *meaning,
-            // Captured too early: what it means is told when its turn comes.
+            // Captured early: the meaning follows when the preceding bytes arrive.
             (None, Some(Protocol::Records(_) | Protocol::Mpa(_))) if data.length > 1 => FrameKind::Part,
             (None, Some(Protocol::Records(_) | Protocol::Mpa(_) | Protocol::Tls)) => FrameKind::Control,
-            // More than a keep-alive, where NFS is expected.
+            // More than a keep-alive, on a port of NFS.
             (None, Some(protocol)) if data.length > 1 && protocol::is_of_nfs(both) => match protocol {
                 Protocol::Opening => FrameKind::Part,
                 _ => {
@@ -307,7 +310,7 @@ impl Flow {
         }
     }
 
-    /// Whether the capture holds a segment a second time.
+    /// Returns `true` if a segment is a duplicate made by the capture. Updates the detection state.
     #[inline]
     fn captured_twice(
         &mut self,
@@ -339,7 +342,7 @@ impl Flow {
         } else if self.recent.has(
             mark,
             sight.time,
-            // No SYN comes again before a second has passed (RFC 6298 section 2).
+            // No SYN is retransmitted within a second (RFC 6298 section 2).
             own.identities.tell(id) || segment.flags.syn(),
             own.asked,
         ) {
@@ -351,7 +354,8 @@ impl Flow {
         false
     }
 
-    /// A SYN begins a stream, maybe another one than that which is known between the same ports.
+    /// Handles a SYN: it begins the stream, or a new one between the same ports. Returns the side of the
+    /// sender.
     fn flags(
         &mut self,
         at: usize,
@@ -372,7 +376,8 @@ impl Flow {
         let is_other = own.is_other(segment.sequence);
         let is_again = own.is_copy(segment.sequence, sight.time);
         let is_over = is_ending && own.has_begun() && !is_again;
-        // No SYN comes again behind bytes: another connection has the same number, as in a capture that is played twice.
+        // No SYN is retransmitted after data: another connection has the same number, as in a capture that is
+        // replayed twice.
         let is_anew = is_again && own.has_bytes();
         let mut sender = sender;
         if is_other || is_late || is_over || is_anew {
@@ -394,7 +399,7 @@ impl Flow {
         sender
     }
 
-    /// Bytes of a stream: to its reader, or to whoever finds out what they are.
+    /// Passes bytes to the parser of the stream, or to protocol detection.
     fn bytes(
         &mut self,
         at: usize,
@@ -451,7 +456,7 @@ impl Flow {
         };
         match verdict {
             ProtocolDetection::Undecided => {}
-            // What was captured first of a direction need not be what that began with.
+            // The first captured bytes of a direction need not be its first bytes.
             ProtocolDetection::Other if !stream.halves(sender).0.has_begun() && is_opening => {
                 if !is_kept {
                     stream.halves(sender).0.keep(first, data, sight);
@@ -477,7 +482,8 @@ impl Flow {
         }
     }
 
-    /// A segment whose number is far from all others: the next one tells whether a new stream began unseen.
+    /// Handles a segment whose number is far from all others: the next segment decides whether a new stream
+    /// began.
     fn stray(
         &mut self,
         at: usize,
@@ -498,7 +504,8 @@ impl Flow {
         self.meanings.push(meaning);
     }
 
-    /// What a segment tells besides its bytes: the end of the stream, and what was received.
+    /// Handles the flags and the acknowledgement number of a segment: the end of the stream, and bytes
+    /// received.
     fn after(
         &mut self,
         at: usize,
@@ -536,7 +543,7 @@ impl Flow {
         self.streams.note_deadline(at);
     }
 
-    /// What a stream carries is not told by what it began with.
+    /// Ends protocol detection by the first bytes of a stream.
     fn settle(&mut self, at: usize) {
         if let Some(stream) = self.streams.get_mut(at) {
             let forgotten = stream.settle();
@@ -544,7 +551,7 @@ impl Flow {
         }
     }
 
-    /// Frames were kept until it was known what their stream carries, and that is not known.
+    /// Counts frames that were buffered for a protocol detection that failed.
     fn count_forgotten(&mut self, at: usize, forgotten: &[(FrameNumber, UndecodedReason)]) {
         let present = self.streams.get_mut(at).map(|stream| stream.last_frame);
         for (frame, reason) in forgotten {
@@ -555,10 +562,10 @@ impl Flow {
         }
     }
 
-    /// Everything that waits in a stream is given out, with the holes that are before it.
+    /// Delivers everything buffered in a stream, with the gaps before it.
     fn give_up_holes(&mut self, at: usize, now: Timestamp) {
         self.settle(at);
-        // What waits for the other direction comes behind the holes in that.
+        // Bytes that wait for the other direction follow the gaps in that direction.
         while let Some(side) = self.streams.get_mut(at).and_then(TcpConversation::side_with_hole) {
             self.read(at, side, |half, carried| half.give_up(now, carried));
         }
@@ -567,7 +574,7 @@ impl Flow {
         }
     }
 
-    /// Keeps what all streams hold within its bound.
+    /// Enforces the limits of buffered bytes after a change of one stream.
     fn count_held(&mut self, at: usize, now: Timestamp) {
         for _ in 0..2 {
             let Some(stream) = self.streams.get_mut(at) else { return };
@@ -597,7 +604,8 @@ impl Flow {
         }
     }
 
-    /// Lets a direction of a stream give bytes to what reads them.
+    /// Lets a direction of a stream pass bytes to the dispatcher, and applies the effects of the messages they
+    /// complete.
     fn read(
         &mut self,
         at: usize,
@@ -639,7 +647,7 @@ impl Flow {
         };
         half.note_other(other.reached());
         give(half, &mut carried);
-        // What one direction waits for may be given out in the other, and so on.
+        // Bytes that one direction waits for may be delivered in the other, and so on.
         let (mut waits, mut reached) = (&mut *other, &mut *half);
         while waits.note_other(reached.reached()) {
             carried.sender = carried.sender.peer();
@@ -666,7 +674,7 @@ impl Flow {
         }
     }
 
-    /// Holes that have waited long enough are given up.
+    /// Skips gaps whose deadline has passed.
     #[inline]
     pub(super) fn give_up_old_holes(&mut self, now: Timestamp) {
         while let Some(at) = self.streams.is_due(now) {
@@ -686,7 +694,7 @@ impl Flow {
         self.count_held(at, now);
     }
 
-    /// A stream is over: what waits in it is given out, and its connection is closed.
+    /// Ends a stream: delivers what it has buffered and closes its connection.
     fn end_stream(&mut self, at: usize, now: Timestamp) {
         self.give_up_stream(at, now);
         let Some(stream) = self.streams.get_mut(at) else { return };
@@ -697,20 +705,20 @@ impl Flow {
         }
     }
 
-    /// Everything in a stream that is not whole is given out as what it is.
+    /// Delivers everything incomplete in a stream as far as it was captured.
     fn give_up_stream(&mut self, at: usize, now: Timestamp) {
         self.give_up_holes(at, now);
         self.read(at, ConnectionSide::A, |_, carried| carried.give_up());
     }
 
-    /// The input ends: what waits in streams is given out.
+    /// Ends all streams at the end of the input.
     pub(super) fn finish_streams(&mut self, now: Timestamp) {
         for at in self.streams.all() {
             self.give_up_stream(at, now);
         }
     }
 
-    /// There are too many streams: those that were silent longest are forgotten.
+    /// Evicts the streams idle longest while there are too many; never `newest`.
     pub(super) fn forget_streams(&mut self, newest: usize, now: Timestamp) {
         for at in self.streams.most_silent() {
             let Some(stream) = self.streams.get_mut(at).filter(|_| at != newest) else { continue };

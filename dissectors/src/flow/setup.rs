@@ -1,5 +1,5 @@
-//! Set-ups of connections: REQ and REP of the connection manager, put together. InfiniBand Architecture Specification
-//! volume 1, section 12.9; RFC 8797.
+//! Connection set-ups: REQ and REP of the connection manager, matched. InfiniBand Architecture
+//! Specification volume 1, section 12.9; RFC 8797.
 
 use std::collections::VecDeque;
 
@@ -11,20 +11,20 @@ use crate::infiniband::Qpn;
 use crate::infiniband::cm::{CmMessage, CommunicationId, IpEnds, PortSpace, ServiceId};
 use crate::rpcrdma::SidePrivateData;
 
-/// The port of NFS over RDMA (RFC 8267 section 6.3).
+/// Port of NFS over RDMA (RFC 8267 section 6.3).
 pub(super) const NFS_RDMA_PORT: Port = Port(20049);
 
-/// What a client connected to.
+/// Service that a client connected to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectedService {
-    /// A service of InfiniBand, and the same in terms of IP (annex A11).
+    /// A service of InfiniBand, and its IP addresses and ports (annex A11).
     Id(ServiceId, Option<IpEnds>),
-    /// A port of TCP.
+    /// A TCP port.
     Port(Port),
 }
 
 impl ConnectedService {
-    /// The port of TCP, or of its port space in InfiniBand.
+    /// Returns the TCP port, or the port in the TCP port space of InfiniBand.
     fn port(&self) -> Option<Port> {
         match self {
             Self::Id(id, ip) => {
@@ -36,39 +36,40 @@ impl ConnectedService {
     }
 }
 
-/// What the two sides told each other as they connected: in the messages of the connection manager, or in the frames that
-/// start MPA.
+/// Parameters that the two sides exchanged at connection set-up: in messages of the connection manager, or
+/// in the start-up frames of MPA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NegotiatedParameters {
-    /// What the client connected to.
+    /// Service that the client connected to.
     pub service: ConnectedService,
-    /// The client's RPC-over-RDMA private data.
+    /// RPC-over-RDMA private data of the client.
     pub client: SidePrivateData,
-    /// The server's RPC-over-RDMA private data.
+    /// RPC-over-RDMA private data of the server.
     pub server: SidePrivateData,
-    /// RDMA Reads that the client can have in flight; `None` where it did not say.
+    /// RDMA Reads that the client can have in flight; `None` if it did not declare a number.
     pub client_reads: Option<ReadResources>,
-    /// The same of the server.
+    /// RDMA Reads that the server can have in flight; `None` if it did not declare a number.
     pub server_reads: Option<ReadResources>,
-    /// How long a side waits at least for an acknowledgement before it sends a packet again, in nanoseconds: 4.096 µs × 2^n of the
-    /// Primary Local ACK Timeout of REQ (InfiniBand Architecture Specification volume 1, sections 9.7.6.1.3 and 12.7.34).
-    /// `None` where no timeout is set, and over iWARP.
+    /// Minimum time in nanoseconds that a side waits for an acknowledgement before it retransmits a packet:
+    /// 4.096 µs × 2^n of the Primary Local ACK Timeout of REQ (InfiniBand Architecture Specification volume 1,
+    /// sections 9.7.6.1.3 and 12.7.34). `None` if no timeout is set, and over iWARP.
     pub ack_timeout_ns: Option<u64>,
 }
 
 /// RDMA Reads that one side can have in flight at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadResources {
-    /// Reads of its memory that it answers: Responder Resources of REQ and REP (InfiniBand Architecture Specification volume 1,
-    /// section 12.6), or the Inbound RDMA Read Queue Depth (RFC 6581 section 9.1).
+    /// Reads of its memory that it answers: Responder Resources of REQ and REP (InfiniBand Architecture
+    /// Specification volume 1, section 12.6), or the Inbound RDMA Read Queue Depth (RFC 6581 section 9.1).
     pub inbound: u16,
-    /// Reads that it asks for: Initiator Depth, or the Outbound RDMA Read Queue Depth.
+    /// Reads that it requests: Initiator Depth, or the Outbound RDMA Read Queue Depth.
     pub outbound: u16,
 }
 
 impl NegotiatedParameters {
-    /// The most bytes that the client sends in one RDMA Send and the server receives, and the same from the server to the client: of
-    /// each direction the smaller of both. `None` where the private data of a side is not known. RFC 8797 section 5.2.
+    /// Returns the inline thresholds in bytes, client to server and server to client: the smaller of the
+    /// sender's and the receiver's value. `None` if the private data of a side is unknown.
+    /// RFC 8797 section 5.2.
     pub fn inline_thresholds(&self) -> Option<(u32, u32)> {
         let (client, server) = (self.client.in_effect()?, self.server.in_effect()?);
         Some((
@@ -77,13 +78,13 @@ impl NegotiatedParameters {
         ))
     }
 
-    /// Whether the set-up says that the connection carries RPC-over-RDMA.
+    /// Returns `true` if the set-up shows that the connection carries RPC-over-RDMA.
     pub fn say_rpc(&self) -> bool {
         self.client.present().is_some() || self.service.port() == Some(NFS_RDMA_PORT)
     }
 }
 
-/// One end of a connection as its set-up told it.
+/// One end of a connection, from its set-up.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer {
     pub(super) tenant: Tenant,
@@ -91,36 +92,36 @@ pub(super) struct Peer {
     pub(super) qpn: Qpn,
 }
 
-/// A connection that was set up.
+/// A completed connection set-up.
 #[derive(Debug)]
 pub(super) struct ConnectionSetUp {
     pub(super) client: Peer,
     pub(super) server: Peer,
     pub(super) communication: (CommunicationId, CommunicationId),
     pub(super) terms: NegotiatedParameters,
-    /// Whether its REQ came after the last REP, if there was one before.
+    /// `true` if the REQ was captured after the previous REP, if any.
     pub(super) is_anew: bool,
 }
 
 /// A REQ that waits for its answer.
 #[derive(Debug)]
 struct PendingConnectRequest {
-    /// The virtual network of the REQ.
+    /// Virtual network of the REQ.
     tenant: Tenant,
     qpn: Qpn,
     terms: NegotiatedParameters,
-    /// An answer may be seen again.
+    /// `true` once answered; the answer may be repeated.
     is_answered: bool,
 }
 
-/// Who asks, who is asked, the asker's name for the connection, and the virtual network.
+/// Address of the client, address of the server, communication ID of the client, and virtual network.
 type ConnectRequestKey = (Address, Address, CommunicationId, Tenant);
 
-/// The set-ups that wait for their answer.
+/// Connection set-ups that wait for their answer.
 #[derive(Debug)]
 pub(super) struct SetUps {
     pending: FxHashMap<ConnectRequestKey, PendingConnectRequest>,
-    /// How many of them each queue pair asks for; that is one, but for those who ask strangely.
+    /// Number of pending requests per queue pair of a client; normally one.
     askers: FxHashMap<(Tenant, Address, Address, Qpn), usize>,
     order: VecDeque<ConnectRequestKey>,
     bound: usize,
@@ -136,7 +137,7 @@ impl SetUps {
         }
     }
 
-    /// Remembers a question; tells whether it is new.
+    /// Adds a request. Returns `true` if it is new.
     fn ask(&mut self, question: ConnectRequestKey, pending: PendingConnectRequest) -> bool {
         let is_new = self.forget(&question).is_none();
         *self.askers.entry((question.3, question.0, question.1, pending.qpn)).or_default() += 1;
@@ -144,7 +145,7 @@ impl SetUps {
         is_new
     }
 
-    /// Forgets a question, if it is known.
+    /// Removes a request if it is known.
     fn forget(&mut self, question: &ConnectRequestKey) -> Option<PendingConnectRequest> {
         let pending = self.pending.remove(question)?;
         let asker = (question.3, question.0, question.1, pending.qpn);
@@ -157,7 +158,8 @@ impl SetUps {
         Some(pending)
     }
 
-    /// Takes a message, and gives the connection that it completes. Tells in `gave_up` how many set-ups were dropped.
+    /// Processes a message and returns the connection that it completes. Calls `gave_up` for each set-up
+    /// evicted unanswered.
     pub(super) fn message(
         &mut self,
         tenant: Tenant,
@@ -196,7 +198,7 @@ impl SetUps {
             }
             CmMessage::Reply(reply, private) => {
                 let asked = |tenant| (destination, source, reply.remote_comm_id, tenant);
-                // A mirror may show the tags of one direction only.
+                // A mirror may show the VLAN tags of one direction only.
                 let question = [tenant, Tenant::NONE].map(asked);
                 let known = question.iter().find(|question| self.pending.contains_key(question))?;
                 let pending = self.pending.get_mut(known)?;
@@ -217,7 +219,7 @@ impl SetUps {
                     is_anew,
                 })
             }
-            // The client's word for "it is refused" or "it is over" names what the client asked; nothing waits any more.
+            // A REJ names the request of the client, which is no longer pending.
             CmMessage::Reject(reject, ..) => {
                 self.forget(&(destination, source, reject.remote_comm_id, tenant));
                 None
@@ -226,19 +228,19 @@ impl SetUps {
         }
     }
 
-    /// How many set-ups are remembered.
+    /// Returns the number of set-ups in the table.
     #[cfg(test)]
     pub(super) fn size(&self) -> usize {
         self.pending.len().max(self.order.len())
     }
 
-    /// Whether the queue pair is a client's whose set-up was asked for, but not seen answered.
+    /// Returns `true` if the queue pair is that of a client whose set-up was requested.
     pub(super) fn asked_for(&self, tenant: Tenant, client: Address, server: Address, qpn: Qpn) -> bool {
         self.askers.contains_key(&(tenant, client, server, qpn))
     }
 }
 
-/// Of an exponent of five bits; 0 is no timeout.
+/// Converts a 5-bit exponent; 0 is no timeout.
 fn ack_timeout_ns(exponent: u8) -> Option<u64> {
     (exponent > 0).then(|| 4_096 << (exponent & 0x1f))
 }
@@ -282,7 +284,7 @@ mod tests {
         };
         assert_eq!(thresholds(side(3, 1), side(0, 7)), Some((4096, 1024)));
         assert_eq!(thresholds(side(3, 3), side(3, 1)), Some((2048, 4096)));
-        // A side that says nothing has 1024 in both directions (section 5.1).
+        // A side without private data uses 1024 in both directions (section 5.1).
         assert_eq!(thresholds(side(3, 3), SidePrivateData::Absent), Some((1024, 1024)));
         assert_eq!(thresholds(side(3, 3), SidePrivateData::Cut), None);
     }

@@ -1,10 +1,11 @@
-//! Tables that grow to a bound, and not to twice that.
+//! Tables whose capacity grows to a limit, not to twice the limit.
 
 use slab::Slab;
 
-/// Adds a value to a table of at most `bound` values and one more; returns its place.
+/// Adds a value to a table of at most `bound` + 1 values and returns its index.
 ///
-/// A vector that doubles would end up with room for twice as many, and hold both while it grows.
+/// A vector that doubles would end up with capacity for twice as many values, and hold both allocations
+/// while it grows.
 pub(super) fn insert<T>(slab: &mut Slab<T>, bound: usize, value: T) -> usize {
     let len = slab.len();
     if len == slab.capacity() {

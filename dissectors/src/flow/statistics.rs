@@ -1,4 +1,4 @@
-//! What is not in any Transaction, counted: nothing is left out silently.
+//! Counts of the traffic and state that are in no Transaction, so that nothing is dropped silently.
 
 use super::FrameKind;
 
@@ -9,10 +9,10 @@ macro_rules! counted {
         pub enum $name { $($(#[doc = $variant_doc])+ $variant,)* }
 
         impl $name {
-            /// Every one of them.
+            /// All variants.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// Its name in output.
+            /// Returns the name of the variant in output.
             pub const fn key(self) -> &'static str {
                 match self { $(Self::$variant => $key,)* }
             }
@@ -20,64 +20,64 @@ macro_rules! counted {
     };
 }
 counted! {
-    /// Why a frame on an RDMA or RPC flow gave no meaning.
+    /// Reason why a frame on an RDMA or RPC flow was not decoded.
     UndecodedReason {
-        /// Its headers contradict each other, or were too short on the wire.
+        /// Headers that contradict each other, or were too short on the wire.
         Malformed = "malformed",
-        /// A packet of RDMA of which a snap length left less than its headers.
+        /// An RDMA packet truncated by a snap length within its headers.
         CutFrame = "cut_frame",
         /// A message on a connection that does not carry RPC-over-RDMA.
         NotRpcRdma = "not_rpc_over_rdma",
-        /// A message on a connection that carries RPC-over-RDMA, but with a header that is none.
+        /// A message with an invalid header on a connection that carries RPC-over-RDMA.
         MalformedHeader = "malformed_rpc_over_rdma",
-        /// A message of which a snap length left too little to tell whether it is RPC-over-RDMA, or on a connection that carries
-        /// that, a Call from a Reply.
+        /// A message truncated by a snap length before it can be identified as RPC-over-RDMA or, on a connection that
+        /// carries RPC-over-RDMA, as a Call or a Reply.
         CutHeader = "cut_header",
-        /// An RDMA Read or Write of memory that no known Call advertised, on a connection of which a snap length cut chunk
-        /// lists.
+        /// An RDMA Read or Write of memory that no known Call advertised, on a connection whose chunk lists a snap
+        /// length truncated.
         CutAdvertisement = "cut_advertisement",
-        /// A part of an RDMA Write of whose first packet, which has the address, a snap length left too little.
+        /// A part of an RDMA Write whose first packet, which has the address, a snap length truncated.
         CutWrite = "cut_write",
-        /// An RDMA Read response of whose request a snap length left too little.
+        /// An RDMA Read response whose request a snap length truncated.
         CutRead = "cut_read",
-        /// A part of a message whose other parts were not seen.
+        /// A part of a message whose other parts were not captured.
         MessagePart = "message_part",
-        /// A part of an RDMA Write whose first packet, which has the address, was not seen.
+        /// A part of an RDMA Write whose first packet, which has the address, was not captured.
         WriteWithoutFirst = "write_without_first",
         /// An RDMA Write to memory that no known Call advertised.
         WriteToUnknownMemory = "write_to_unknown_memory",
         /// An RDMA Read of memory that no known Call advertised.
         ReadOfUnknownMemory = "read_of_unknown_memory",
-        /// An RDMA Read response whose request was not seen.
+        /// An RDMA Read response whose request was not captured.
         ReadWithoutRequest = "read_response_without_request",
-        /// A copy of a message whose Transaction was given out already.
+        /// A copy of a message whose Transaction was already emitted.
         LateCopy = "late_copy",
-        /// On a stream of records: a part of a record whose mark was not captured, so that nothing tells what it is.
+        /// On a stream of records: a part of a record whose mark was not captured.
         NoRecordMark = "no_record_mark",
-        /// On a stream of records: something that is no RPC message.
+        /// On a stream of records: a record that is no RPC message.
         NotRpc = "not_rpc",
-        /// Bytes that were sent again, but not the same; the first copy counts.
+        /// A retransmission with other bytes than the first copy; the first copy counts.
         Contradiction = "contradicting_copy",
-        /// A segment whose number is far from all others of its stream.
+        /// A segment whose sequence number is far from all others of its stream.
         Stray = "stray_segment",
-        /// On a port of NFS: a segment of a stream that was not found to be RPC, MPA or TLS.
+        /// On an NFS port: a segment of a stream that was not recognized as RPC, MPA or TLS.
         UnknownStream = "unknown_stream",
-        /// The same, where a snap length left less of the segment than tells.
+        /// On an NFS port: a segment of an unrecognized stream, truncated by a snap length.
         CutStream = "cut_stream",
-        /// RPC-over-TLS, which hides its content.
+        /// RPC-over-TLS, which encrypts its content.
         Tls = "tls",
-        /// A datagram to queue pair 1 that is no message of the connection manager that this program reads.
+        /// A datagram to queue pair 1 that is no supported message of the connection manager.
         Management = "management",
-        /// Bytes of an iWARP stream in which no FPDU of MPA was found.
+        /// Bytes of an iWARP stream in which no MPA FPDU was found.
         Framing = "mpa_framing",
-        /// An FPDU of MPA whose CRC is wrong.
+        /// An MPA FPDU with a wrong CRC.
         BadCrc = "mpa_crc",
-        /// A service or an operation of the transport that NFS does not use.
+        /// A transport service or operation that NFS does not use.
         OtherService = "other_rdma_service",
     }
 }
 impl UndecodedReason {
-    /// True if a snap length is the reason: more bytes of the frame, or of one before it, would have a meaning.
+    /// Returns `true` if a snap length is the reason: more bytes of this frame or an earlier one would decode.
     pub const fn is_cut(self) -> bool {
         matches!(
             self,
@@ -91,117 +91,118 @@ impl UndecodedReason {
     }
 }
 counted! {
-    /// What was dropped because a bound was reached.
+    /// State that was evicted at a limit.
     EvictedState {
-        /// A connection, the one that was silent longest.
+        /// The connection idle longest.
         Connection = "connections",
-        /// A Transaction that waited for its Reply, the oldest.
+        /// The oldest Transaction that waited for its Reply.
         OpenTransaction = "transactions",
-        /// A Call that waited longer for its Reply than was asked for.
+        /// A Call that waited for its Reply longer than the configured maximum.
         OldCall = "old_calls",
-        /// The packets of unfinished messages in one direction of a connection.
+        /// Packets of incomplete messages in one direction of a connection.
         MessageParts = "message_parts",
-        /// The number of one more frame that repeats a message.
+        /// The number of a further frame that repeats a message.
         Copy = "copies",
-        /// Bytes of a chunk that were seen far from the others, where there was no memory to remember one more range of them.
+        /// A non-contiguous range of moved bytes of a chunk, which was not recorded because memory was used up.
         MovedRange = "moved_ranges",
-        /// The bytes of a chunk that a view would have looked into.
+        /// The content of a chunk, stored for views.
         KeptChunk = "kept_chunks",
-        /// A set-up of a connection that was never answered.
+        /// A connection set-up that was never answered.
         SetUp = "connection_requests",
-        /// A stream of TCP, the one that was silent longest.
+        /// The TCP stream idle longest.
         Stream = "tcp_streams",
-        /// The segments that waited behind a hole in a stream: the hole was given up.
+        /// Segments buffered after a gap in a stream: the gap was skipped.
         Hole = "tcp_holes",
-        /// A packet that came before what tells its place, and found no room to wait for that.
+        /// A packet captured before the packet that determines its place, which found no space in the reorder buffer.
         Early = "early_packets",
-        /// An IP datagram in fragments.
+        /// A partial IP datagram.
         Fragments = "ip_fragments",
     }
 }
 counted! {
-    /// What a frame carried that concerns neither RDMA nor RPC.
+    /// Content of a frame that is neither RDMA nor RPC.
     IgnoredTraffic {
-        /// A segment of a TCP stream that carries something else.
+        /// A segment of a TCP stream of another protocol.
         Tcp = "TCP segments",
-        /// A datagram of UDP that holds something else.
+        /// A UDP datagram of another protocol.
         Udp = "UDP datagrams",
-        /// A fragment of an IP datagram; it may be one of RoCEv2.
+        /// A fragment of an IP datagram, which may be RoCEv2.
         Fragment = "IP fragments",
-        /// Anything else, such as ARP.
+        /// Another protocol, such as ARP.
         Other = "other frames",
     }
 }
 
-/// The counts.
+/// Counts of undecoded, ignored and evicted traffic and state of a flow.
 #[derive(Clone, Debug, Default)]
 pub struct FlowStats {
     undecoded: [u64; UndecodedReason::ALL.len()],
     given_up: [u64; EvictedState::ALL.len()],
     passed: [u64; IgnoredTraffic::ALL.len()],
-    /// Bytes of chunks that are kept at this moment.
+    /// Bytes of chunk content currently stored.
     pub(super) kept_bytes: u64,
-    /// Bytes of packets that wait for what tells their place.
+    /// Bytes of packets currently in reorder buffers.
     pub(super) early_bytes: u64,
-    /// Bytes of messages in several Sends of which the last has not come.
+    /// Bytes of messages in several Sends that are incomplete.
     pub(super) continued_bytes: u64,
-    /// What the CRCs of MPA were.
+    /// MPA CRC check results.
     pub(super) mpa: super::iwarp::MpaCounts,
-    /// Frames that the capture holds a second time.
+    /// Frames that are duplicates made by the capture.
     pub(super) captured_twice: u64,
     /// Bytes of records whose marks were not captured.
     pub(super) skipped_bytes: u64,
 }
 
 impl FlowStats {
-    /// Counts a frame.
+    /// Counts an undecoded frame.
     pub(super) fn undecoded(&mut self, reason: UndecodedReason) -> FrameKind {
         self.undecoded[reason as usize] += 1;
         FrameKind::Undecoded(reason)
     }
 
-    /// Takes the count of a frame back: it may yet mean something.
+    /// Takes back the count of a frame that may still be decoded.
     pub(super) fn undecoded_after_all(&mut self, reason: UndecodedReason) {
         self.undecoded[reason as usize] -= 1;
     }
 
-    /// Counts frames that turn out to mean nothing.
+    /// Counts frames that turned out undecodable.
     pub(super) fn undecoded_later(&mut self, reason: UndecodedReason, frames: u64) {
         self.undecoded[reason as usize] += frames;
     }
 
-    /// Counts a frame that concerns neither RDMA nor RPC.
+    /// Counts a frame that is neither RDMA nor RPC.
     pub(super) fn passed(&mut self, what: IgnoredTraffic) -> FrameKind {
         self.passed[what as usize] += 1;
         FrameKind::Nothing
     }
 
-    /// Counts what was given up.
+    /// Counts evicted state.
     pub(super) fn gave_up(&mut self, what: EvictedState) {
         self.given_up[what as usize] += 1;
     }
 
-    /// The frames that gave no meaning, by reason.
+    /// Iterates over the nonzero counts of undecoded frames by reason.
     pub fn undecoded_counts(&self) -> impl Iterator<Item = (UndecodedReason, u64)> + '_ {
         UndecodedReason::ALL.iter().copied().zip(self.undecoded).filter(|(_, count)| *count > 0)
     }
 
-    /// The frames that concern neither RDMA nor RPC, by kind; those that are malformed are among the undecoded.
+    /// Iterates over the nonzero counts of frames that are neither RDMA nor RPC by kind; malformed ones are undecoded.
     pub fn passed_counts(&self) -> impl Iterator<Item = (IgnoredTraffic, u64)> + '_ {
         IgnoredTraffic::ALL.iter().copied().zip(self.passed).filter(|(_, count)| *count > 0)
     }
 
-    /// Frames that the capture holds a second time, byte for byte, as mirror ports make them; they are no messages sent again.
+    /// Returns the number of duplicate frames made by the capture, such as by mirror ports; they are no
+    /// retransmissions.
     pub fn captured_twice(&self) -> u64 {
         self.captured_twice
     }
 
-    /// Bytes of TCP streams that were skipped, because the record mark that would tell what they are was not captured.
+    /// Returns the number of bytes of TCP streams that were skipped because their record mark was not captured.
     pub fn skipped_bytes(&self) -> u64 {
         self.skipped_bytes
     }
 
-    /// What was dropped, by kind.
+    /// Iterates over the nonzero counts of evicted state by kind.
     pub fn given_up_counts(&self) -> impl Iterator<Item = (EvictedState, u64)> + '_ {
         EvictedState::ALL.iter().copied().zip(self.given_up).filter(|(_, count)| *count > 0)
     }

@@ -1,5 +1,5 @@
-//! The main product: one RPC, its Call and its Reply, the chunks that the Call advertised, and what RDMA moved through
-//! them.
+//! The output of a flow: one RPC with its Call and Reply, the chunks that the Call advertised, and the data
+//! that RDMA moved through them.
 
 use std::fmt;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use crate::xdr::{Cursor, Padding, XdrError};
 use super::chunk::{Chunk, ChunkKind, ChunkSegment};
 pub use super::delivery::Stall;
 
-/// What carries a connection.
+/// Transport of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConnectionTransport {
     /// RDMA over UDP.
@@ -27,21 +27,21 @@ pub enum ConnectionTransport {
     Iwarp,
     /// RPC in records over TCP, without RDMA.
     Tcp,
-    /// RPC in datagrams of UDP, without RDMA.
+    /// RPC in UDP datagrams, without RDMA.
     Udp,
 }
 
 impl ConnectionTransport {
-    /// Every one.
+    /// All transports.
     pub const ALL: [Self; 6] =
         [Self::RoceV2, Self::RoceV1, Self::InfiniBand, Self::Iwarp, Self::Tcp, Self::Udp];
 
-    /// Whether it is RDMA.
+    /// Returns `true` if the transport is RDMA.
     pub fn is_rdma(self) -> bool {
         !matches!(self, Self::Tcp | Self::Udp)
     }
 
-    /// Whether its connections are between ports, and not between queue pairs.
+    /// Returns `true` if the endpoints are ports, not queue pairs.
     pub fn has_ports(self) -> bool {
         matches!(self, Self::Iwarp | Self::Tcp | Self::Udp)
     }
@@ -60,32 +60,33 @@ impl fmt::Display for ConnectionTransport {
     }
 }
 
-/// One end of a connection: an address, and the port or queue pair there, where it is known.
+/// One end of a connection: an address, and its port or queue pair, if known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Endpoint {
-    /// The address.
+    /// Address of the endpoint.
     pub address: Address,
-    /// The UDP or TCP port, or the queue pair number.
+    /// UDP or TCP port, or queue pair number.
     pub port: Option<u32>,
 }
 
-/// A connection, as the Transactions on it name it.
+/// Identity of a connection in its Transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionName {
-    /// From 1, in the order of the first RPC message on each connection.
+    /// Number from 1, in the order of the first RPC message of each connection.
     pub number: u64,
-    /// What carries it.
+    /// Transport of the connection.
     pub transport: ConnectionTransport,
-    /// The side that opened it; where that was not seen, the side that sends NFS, MOUNT or NFSACL Calls.
+    /// Side that opened the connection; if the set-up was not captured, the side that sends NFS, MOUNT or
+    /// NFSACL Calls.
     pub client: Endpoint,
     /// The other side.
     pub server: Endpoint,
-    /// The virtual network that it is in.
+    /// Virtual network of the connection.
     pub tenant: Tenant,
 }
 
 impl ConnectionName {
-    /// Stands in until a Transaction is given out.
+    /// Placeholder until a Transaction is emitted.
     pub(super) const UNKNOWN: Self = Self {
         number: 0,
         transport: ConnectionTransport::RoceV2,
@@ -95,23 +96,23 @@ impl ConnectionName {
     };
 }
 
-/// Whether the Call comes from the client of the connection.
+/// Direction of a Call on its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CallDirection {
-    /// It does.
+    /// The Call comes from the client of the connection.
     Forward,
-    /// It comes from the server: a callback (RFC 8167).
+    /// The Call comes from the server of the connection: a callback (RFC 8167).
     Reverse,
 }
 
-/// The words of an RPC-over-RDMA header that every version has (RFC 8166 section 4.2), and how it is read.
+/// Header words of RPC-over-RDMA that every version has (RFC 8166 section 4.2), with their interpretation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeaderWords {
-    /// The dialect in which the header is read.
+    /// Dialect in which the header was decoded.
     pub dialect: Dialect,
     /// `rdma_proc`, or `rdma_htype` of version 2.
     pub message_type: MessageType,
-    /// How the RPC message travels.
+    /// Transfer of the RPC message: inline, in a chunk, or none.
     pub carriage: Carriage,
     /// `rdma_vers`.
     pub version: u32,
@@ -120,10 +121,10 @@ pub struct HeaderWords {
 }
 
 impl HeaderWords {
-    /// Bytes of a header of version 1 or 2 up to the end of these words.
+    /// Length in bytes of these words in a header of version 1 or 2.
     pub(super) const LENGTH: usize = 16;
 
-    /// The words of a header of version 1.
+    /// Creates the words of a header of version 1.
     pub fn version1(proc: RdmaProc, credits: u32) -> Self {
         let message_type = MessageType::Version1(proc);
         Self {
@@ -135,31 +136,32 @@ impl HeaderWords {
         }
     }
 
-    /// `rdma_credit` as the number of Calls that may be in flight: that is what version 1 says (RFC 8166 section 3.3.1).
-    /// Version 2 counts every message since the connection began, and the prototype has no credits.
+    /// Returns `rdma_credit` as the number of Calls that may be in flight, its meaning in version 1 (RFC 8166
+    /// section 3.3.1). Version 2 counts all messages since the connection began, and the prototype has no
+    /// credits.
     pub fn calls_in_flight_credits(&self) -> Option<u32> {
         self.dialect.is_version1().then_some(self.credits)
     }
 
-    /// `rdma_credit`, where the header has one.
+    /// Returns `rdma_credit` if the header has one.
     pub fn credit_word(&self) -> Option<u32> {
         (self.dialect != Dialect::Prototype).then_some(self.credits)
     }
 }
 
-/// How much is known of the chunk lists of a message (RFC 8166 section 4.3).
+/// Completeness of the chunk lists of a message (RFC 8166 section 4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChunkListState {
-    /// All of them: those that are not there are empty.
+    /// All lists were decoded: absent ones are empty.
     Whole,
-    /// The capture ends within them: more may follow.
+    /// The capture ends within the lists: more may follow.
     Cut,
-    /// None of them: the header has a version or a procedure that is not known.
+    /// No list was decoded: the header has an unknown version or procedure.
     Unread,
 }
 
 impl ChunkListState {
-    /// Its name in output.
+    /// Returns the name of the state in output.
     pub fn key(self) -> &'static str {
         match self {
             Self::Whole => "whole",
@@ -169,17 +171,18 @@ impl ChunkListState {
     }
 }
 
-/// As many bytes of two messages must be equal for one to be a copy of the other, if not all of both was captured: a Call up
-/// to its procedure (RFC 5531 section 9).
+/// Number of leading bytes that must be equal in two copies of a message if one was truncated: a Call up to
+/// its procedure (RFC 5531 section 9).
 const COMMON: usize = 24;
 
-/// How it is known which copy of a message its receiver accepted.
+/// Evidence for the copy of a message that its receiver accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DeliveryEvidence {
-    /// An acknowledgement of the transport covers it: an ACK or a NAK of InfiniBand (volume 1, section 9.7.5), or the
-    /// acknowledgement number of TCP (RFC 9293 section 3.4). Of a Call, that of its Reply says as much.
+    /// An acknowledgement of the transport covers it: an ACK or a NAK of InfiniBand (volume 1, section 9.7.5),
+    /// or the acknowledgement number of TCP (RFC 9293 section 3.4). For a Call, the acknowledgement of its
+    /// Reply is enough.
     Acknowledged,
-    /// No acknowledgement was seen that tells.
+    /// No acknowledgement that covers it was captured.
     #[default]
     Assumed,
 }
@@ -193,63 +196,65 @@ impl fmt::Display for DeliveryEvidence {
     }
 }
 
-/// A Call or a Reply as it was seen.
+/// A captured Call or Reply.
 #[derive(Clone, Debug)]
 pub struct MessageRecord {
-    /// Every frame that carried bytes of it, copies included.
+    /// All frames that carried bytes of it, copies included.
     pub frames: Vec<FrameNumber>,
-    /// When the first frame of its first copy was seen.
+    /// Time of the first frame of its first copy.
     pub time: Timestamp,
-    /// When the last frame of the copy was seen that its receiver accepted; of the first whole copy where nothing tells.
+    /// Time of the last frame of the copy that its receiver accepted; of the first complete copy if that is
+    /// unknown.
     pub end_time: Timestamp,
-    /// How it is known that this copy was accepted.
+    /// Evidence that this copy was accepted.
     pub delivered: DeliveryEvidence,
-    /// How often it was sent, by RPC or by the transport; a frame that the capture holds twice counts once.
+    /// Number of times it was sent, by RPC or by the transport; duplicates made by the capture do not count.
     pub copies: u32,
-    /// How often RPC sent it again: under another PSN, in other bytes of the stream, or in another datagram.
+    /// Number of times RPC sent it again: with another PSN, at another stream position, or in another datagram.
     pub resent: u32,
-    /// The time that was lost while its packets were sent again.
+    /// Time lost to retransmissions of its packets.
     pub stall: Option<Stall>,
-    /// Its RPC-over-RDMA header, of a message in several Sends that of the last; `None` on other transports.
+    /// RPC-over-RDMA header, of the last Send if there were several; `None` on other transports.
     pub rpcrdma: Option<HeaderWords>,
-    /// In how many Sends it travelled: more than one by message continuation
-    /// (draft-ietf-nfsv4-rpcrdma-version-two section 6.6.2). Of the headers, `bytes` has that of the last alone.
+    /// Number of Sends that carried it: more than one with message continuation
+    /// (draft-ietf-nfsv4-rpcrdma-version-two section 6.6.2). `bytes` has only the header of the last Send.
     pub sends: u32,
-    /// What was captured of the message, from its RPC-over-RDMA header on.
+    /// Captured bytes of the message, from its RPC-over-RDMA header on.
     pub bytes: Vec<u8>,
-    /// Its length on the wire; where its last packets are missing, what is known of it.
+    /// Length on the wire; if the last packets are missing, the known minimum.
     pub length: usize,
-    /// Of a message of several packets: the ranges that were not captured, of which the first follows `bytes`.
+    /// For a message of several packets: ranges that were not captured. The first follows `bytes`.
     pub gaps: Vec<Range<u64>>,
-    /// Where in `bytes` the RPC message begins; `None` where the capture ends within the RPC-over-RDMA header.
+    /// Offset of the RPC message in `bytes`; `None` if the capture ends within the RPC-over-RDMA header.
     pub rpc_at: Option<usize>,
 }
 
 impl MessageRecord {
-    /// The captured bytes of the RPC message that went inline.
+    /// Returns the captured bytes of the inline part of the RPC message.
     pub fn inline(&self) -> &[u8] {
         self.rpc_at.and_then(|at| self.bytes.get(at..)).unwrap_or_default()
     }
 
-    /// Length of the RPC message that went inline, by the headers; `None` where it is not known where it begins.
+    /// Returns the length on the wire of the inline part of the RPC message; `None` if its start is unknown.
     pub fn inline_length(&self) -> Option<usize> {
         self.rpc_at.map(|at| self.length.saturating_sub(at))
     }
 
-    /// Whether all three chunk lists of an RDMA_MSG are empty: its header is the shortest there is, seven words
-    /// (RFC 8166 section 4.3).
+    /// Returns `true` if all three chunk lists of an RDMA_MSG are empty: its header has the minimum length of
+    /// seven words (RFC 8166 section 4.3).
     pub fn has_no_chunks(&self) -> bool {
         let is_msg = |words: HeaderWords| words.message_type == MessageType::Version1(RdmaProc::RDMA_MSG);
         self.rpc_at == Some(28) && self.rpcrdma.is_some_and(is_msg)
     }
 
-    /// Whether the header says that the whole RPC message went in a chunk.
+    /// Returns `true` if the header says that the whole RPC message is in a chunk.
     pub fn is_nomsg(&self) -> bool {
         self.rpcrdma.is_some_and(|words| words.carriage == Carriage::InChunk)
     }
 
-    /// Why no RPC message can be found in it: its header has a version or a procedure that is not known (RFC 8166 sections
-    /// 4.2.2 and 4.2.4). The offset counts in the RPC message, of which nothing is decoded.
+    /// Returns the error of a header with an unknown version or procedure, which hides the RPC message
+    /// (RFC 8166 sections 4.2.2 and 4.2.4). Its offset, 0, refers to the RPC message, of which nothing is
+    /// decoded.
     pub fn unknown_header(&self) -> Option<XdrError> {
         let words = self.rpcrdma.filter(|words| words.carriage == Carriage::Unknown)?;
         let unknown = |what, number| Some(XdrError::Unknown { at: 0, what, number });
@@ -264,7 +269,7 @@ impl MessageRecord {
         }
     }
 
-    /// The dialect of its header; `None` on other transports, and where its version is not known.
+    /// Returns the dialect of the header; `None` on other transports and for an unknown version.
     pub fn dialect(&self) -> Option<Dialect> {
         let words = self.rpcrdma?;
         let is_known = match words.message_type {
@@ -275,13 +280,13 @@ impl MessageRecord {
         is_known.then_some(words.dialect)
     }
 
-    /// Its RPC-over-RDMA header, read again; `None` without one, and where it is cut or malformed.
+    /// Decodes the RPC-over-RDMA header again; `None` if there is none or it is truncated or malformed.
     pub fn header(&self) -> Option<MessageHeader<'_>> {
         let mut cursor = Cursor::new(&self.bytes).with_length(self.length);
         MessageHeader::decode(self.rpcrdma?.dialect, &mut cursor, &mut NullObserver).ok()
     }
 
-    /// How much is known of its chunk lists; `None` without an RPC-over-RDMA header.
+    /// Returns the completeness of the chunk lists; `None` without an RPC-over-RDMA header.
     pub fn chunk_lists(&self) -> Option<ChunkListState> {
         self.rpcrdma?;
         Some(match (self.unknown_header(), self.rpc_at) {
@@ -291,7 +296,7 @@ impl MessageRecord {
         })
     }
 
-    /// How opaque data of the message is aligned: RFC 5666 section 3.9.
+    /// Returns the alignment of opaque data in the message: RFC 5666 section 3.9.
     pub fn padding(&self) -> Padding {
         const PADDED: MessageType = MessageType::Version1(RdmaProc::RDMA_MSGP);
         if self.rpcrdma.is_none_or(|words| words.message_type != PADDED) {
@@ -300,7 +305,7 @@ impl MessageRecord {
         self.header().map(|header| header.padding()).unwrap_or_default()
     }
 
-    /// Whether `copy` is the same message again, as far as both were captured.
+    /// Returns `true` if `copy` is a retransmission of this message, as far as both were captured.
     pub(super) fn is_same(&self, copy: &Self) -> bool {
         let (one, other) = (self.inline(), copy.inline());
         let common = one.len().min(other.len());
@@ -312,12 +317,12 @@ impl MessageRecord {
                 && one.get(..common) == other.get(..common))
     }
 
-    /// Whether bytes of it were not captured.
+    /// Returns `true` if bytes of it were not captured.
     fn is_cut(&self) -> bool {
         self.bytes.len() < self.length
     }
 
-    /// Takes over the bytes of a copy of which more was captured; tells whether it did.
+    /// Adopts the bytes of a copy of which more was captured. Returns `true` if it did.
     pub(super) fn complete(&mut self, copy: &Self) -> bool {
         let is_better = self.is_cut() && copy.bytes.len() > self.bytes.len();
         if is_better {
@@ -329,20 +334,20 @@ impl MessageRecord {
         is_better
     }
 
-    /// How much memory it takes, in bytes.
+    /// Returns the heap memory in bytes.
     pub(super) fn weight(&self) -> usize {
         self.bytes.capacity()
             + self.frames.capacity() * size_of::<FrameNumber>()
             + self.gaps.capacity() * size_of::<Range<u64>>()
     }
 
-    /// Whether this is an RDMA_ERROR or an RDMA2_ERROR.
+    /// Returns `true` if this is an RDMA_ERROR or an RDMA2_ERROR.
     pub fn is_rdma_error(&self) -> bool {
         self.rpcrdma.is_some_and(|words| words.carriage == Carriage::Error)
     }
 }
 
-/// Which of the two messages of a Transaction.
+/// Kind of an RPC message: Call or Reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RpcMessageKind {
     /// The Call.
@@ -351,25 +356,26 @@ pub enum RpcMessageKind {
     Reply,
 }
 
-/// What of a Transaction is not in the capture.
+/// Part of a Transaction that is not in the capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MissingPart {
     /// The whole message.
     Message(RpcMessageKind),
-    /// The end of its RPC-over-RDMA header, which tells chunks and where the RPC message begins, and what follows.
+    /// The end of its RPC-over-RDMA header, with chunks and the start of the RPC message, and everything after
+    /// it.
     Header(RpcMessageKind),
-    /// Bytes of the message that went inline.
+    /// Bytes of the inline part of the message.
     Bytes(RpcMessageKind, Range<u64>),
     /// Bytes of the n-th chunk of its kind.
     Chunk(ChunkKind, usize, Range<u64>),
     /// Bytes of the n-th Read chunk of the Reply, which the Requester fetches.
     ReplyRead(usize, Range<u64>),
-    /// Nothing of the capture: the message could not be decoded from this byte of its RPC message on.
+    /// Bytes that were captured but not decoded: the RPC message from this offset on.
     Undecoded(RpcMessageKind, u64),
 }
 
-/// The code: `call`, `call:header`, `reply:176-227`, `read:0:1024-2047`, `replychunk:0-4095`, `replyread:0:0-99`, with first and last byte;
-/// `undecoded:call:256-`.
+/// Formats the code: `call`, `call:header`, `reply:176-227`, `read:0:1024-2047`, `replychunk:0-4095`,
+/// `replyread:0:0-99`, with first and last byte; `undecoded:call:256-`.
 impl fmt::Display for MissingPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let message = |which| match which {
@@ -390,26 +396,27 @@ impl fmt::Display for MissingPart {
     }
 }
 
-/// How long each part of a Transaction took, in nanoseconds; their sum is its latency.
+/// Durations of the phases of a Transaction in nanoseconds; their sum is its latency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Phases {
     /// First to last frame of the Call.
     pub call: u64,
     /// First RDMA Read request to last Read response.
     pub data_in: u64,
-    /// What no other phase accounts for: the server at work, and the network.
+    /// Time in no other phase: the server at work, and the network.
     pub server: u64,
     /// First to last RDMA Write.
     pub data_out: u64,
     /// First to last frame of the Reply.
     pub reply: u64,
-    /// The time in which packets of it were sent again that had been lost or refused: waiting for an ACK timeout, for a
-    /// receiver that was not ready, or for go-back-N; for a retransmission of TCP. No other phase has it.
+    /// Time lost to retransmissions of lost or refused packets: an ACK timeout, a receiver that was not ready,
+    /// go-back-N, or a TCP retransmission. It is in no other phase.
     pub recovery: u64,
 }
 
 impl Phases {
-    /// Each phase, in the order in which they follow each other where nothing is lost, under the name that output has for it.
+    /// Returns the phases with their names in output, in the order in which they follow each other without
+    /// loss.
     pub fn named(&self) -> [(&'static str, u64); 6] {
         let Self { call, data_in, server, data_out, reply, recovery } = *self;
         [
@@ -423,31 +430,34 @@ impl Phases {
     }
 }
 
-/// Stalls of one Transaction that are told apart.
+/// Maximum number of separate stalls recorded for one Transaction.
 const STALLS: usize = 64;
 
-/// Evidence that a Call was sent before its first copy in the capture, and that this earlier copy was lost before the capture
-/// point. The time since is in no latency.
+/// Evidence that a Call was sent before its first captured copy, and that this earlier copy was lost before
+/// the capture point. The time since then is in no latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LostCopy {
-    /// A packet that its sender sent behind the Call, by PSN or sequence number, was captured before it, `ns` nanoseconds.
+    /// A packet that its sender sent after the Call, by PSN or sequence number, was captured `ns` nanoseconds
+    /// before it.
     Certain {
-        /// Nanoseconds from that packet to the first copy in the capture.
+        /// Nanoseconds from that packet to the first captured copy.
         ns: u64,
     },
-    /// No message of the connection was captured for an ACK timeout or longer. Nothing else tells a lost copy from an idle client.
+    /// No message of the connection was captured for an ACK timeout or longer. Nothing distinguishes a lost
+    /// copy from an idle client.
     Possible {
-        /// Nanoseconds without a message before the first copy in the capture.
+        /// Nanoseconds without a message before the first captured copy.
         ns: u64,
     },
 }
 
 impl LostCopy {
-    /// The most ACK timeouts that pass before the last retransmission of a packet: each of seven retries, a counter of three bits, may
-    /// wait for four. InfiniBand Architecture Specification volume 1, section 9.7.6.1.3.
+    /// Maximum number of ACK timeouts before the last retransmission of a packet: each of seven retries, a
+    /// counter of three bits, may wait for four. InfiniBand Architecture Specification volume 1,
+    /// sections 9.7.6.1.3 and 9.9.2.1.
     const MOST_TIMEOUTS: u64 = 7 * 4;
 
-    /// Its name in output.
+    /// Returns the name of the evidence in output.
     pub fn key(self) -> &'static str {
         match self {
             Self::Certain { .. } => "certain",
@@ -455,59 +465,59 @@ impl LostCopy {
         }
     }
 
-    /// Nanoseconds before the first copy in the capture that speak for it.
+    /// Returns the nanoseconds of the evidence before the first captured copy.
     pub fn ns(self) -> u64 {
         let (Self::Certain { ns } | Self::Possible { ns }) = self;
         ns
     }
 }
 
-/// How the credits of a connection were used when a Call began and until it was answered.
+/// Credit use of a connection from the start of a Call to its Reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CreditUse {
-    /// Calls of the same side in flight on the connection when the Call was seen, the Call itself included; 0 where it was seen
-    /// after its Reply. Each takes a credit (RFC 8166 section 3.3.1).
+    /// Calls of the same side in flight on the connection when the Call was captured, including itself; 0 if it
+    /// was captured after its Reply. Each uses one credit (RFC 8166 section 3.3.1).
     pub in_flight: u32,
-    /// Nanoseconds before the Reply during which as many Calls were in flight as the last Reply had granted; 0 where there were
-    /// fewer, and for the Replies after the first.
+    /// Nanoseconds before the Reply during which as many Calls were in flight as the last Reply had granted; 0
+    /// if there were fewer, and for Replies after the first.
     pub at_limit_ns: u64,
 }
 
 /// One RPC.
 #[derive(Clone, Debug)]
 pub struct Transaction {
-    /// From 1, in the order in which Transactions close.
+    /// Index from 1, in the order in which Transactions close.
     pub index: u64,
-    /// The connection it went over.
+    /// Connection of the RPC.
     pub connection: ConnectionName,
-    /// Who called whom.
+    /// Direction of the Call.
     pub direction: CallDirection,
-    /// The transaction id.
+    /// Transaction ID.
     pub xid: Xid,
-    /// The Call, if it was seen.
+    /// The Call, if it was captured.
     pub call: Option<MessageRecord>,
-    /// The Reply, if it was seen.
+    /// The Reply, if it was captured.
     pub reply: Option<MessageRecord>,
-    /// The Read chunks of the Call.
+    /// Read chunks of the Call.
     pub read_chunks: Vec<Chunk>,
-    /// The Write chunks of the Call.
+    /// Write chunks of the Call.
     pub write_chunks: Vec<Chunk>,
-    /// The Reply chunk of the Call.
+    /// Reply chunk of the Call.
     pub reply_chunk: Option<Chunk>,
     /// Read chunks of the Reply (RFC 5666, Read-Read model).
     pub reply_read_chunks: Vec<Chunk>,
-    /// Whether an RDMA_DONE closed it.
+    /// `true` if an RDMA_DONE closed it.
     pub done: bool,
-    /// The index of the Transaction that this one repeats on another connection.
+    /// Index of the Transaction that this one repeats on another connection.
     pub retry_of: Option<u64>,
-    /// When packets of it were lost or refused and sent again; in order, without overlap.
+    /// Periods in which its packets were lost or refused and retransmitted; sorted, without overlap.
     pub stalls: Vec<Stall>,
-    /// The ACK timeout of its connection in nanoseconds, where the set-up that names it was seen.
+    /// ACK timeout of the connection in nanoseconds, if its set-up was captured.
     pub ack_timeout_ns: Option<u64>,
-    /// Nanoseconds before the first copy of the Call in which no message of its connection was captured; `None` where none was
-    /// captured before.
+    /// Nanoseconds before the first copy of the Call in which no message of its connection was captured; `None`
+    /// if no earlier message was captured.
     pub quiet_ns: Option<u64>,
-    /// How the credits of its connection were used.
+    /// Credit use of the connection.
     pub credit_use: CreditUse,
 }
 
@@ -520,7 +530,7 @@ fn offered(segment: &ChunkSegment) -> u64 {
 }
 
 impl Transaction {
-    /// Memory that it takes beside its own size, in bytes, without the bytes of chunks that are kept.
+    /// Returns the heap memory in bytes, without the stored content of chunks.
     pub fn heap_bytes(&self) -> usize {
         let Self { call, reply, read_chunks, write_chunks, reply_chunk, reply_read_chunks, stalls, .. } =
             self;
@@ -533,7 +543,7 @@ impl Transaction {
             + call.iter().chain(reply).map(MessageRecord::weight).sum::<usize>()
     }
 
-    /// The message.
+    /// Returns the Call or the Reply.
     pub fn message(&self, which: RpcMessageKind) -> Option<&MessageRecord> {
         match which {
             RpcMessageKind::Call => self.call.as_ref(),
@@ -541,16 +551,16 @@ impl Transaction {
         }
     }
 
-    /// Nanoseconds from the first frame of the Call to the last of the Reply; `None` if either is missing or the clock
-    /// went back.
+    /// Returns the nanoseconds from the first frame of the Call to the last of the Reply; `None` if either is
+    /// missing or the clock went back.
     pub fn latency(&self) -> Option<u64> {
         self.reply.as_ref()?.end_time.since(self.call.as_ref()?.time)
     }
 
-    /// Evidence that a copy of the Call was lost before the capture point; `None` where nothing speaks for it.
+    /// Returns the evidence that a copy of the Call was lost before the capture point, if any.
     pub fn lost_copy(&self) -> Option<LostCopy> {
         let call = self.call.as_ref()?;
-        // A message of which no packet was captured before it was recovered.
+        // A message of which no packet was captured before its recovery.
         let recovered = call.stall.filter(|stall| stall.until <= call.time);
         let behind = recovered.and_then(|stall| call.time.since(stall.since)).filter(|ns| *ns > 0);
         let quiet = || {
@@ -560,7 +570,7 @@ impl Transaction {
         behind.map(|ns| LostCopy::Certain { ns }).or_else(|| quiet().map(|ns| LostCopy::Possible { ns }))
     }
 
-    /// Packets of it were lost or refused, and sent again.
+    /// Records a stall. Merges it with those that it overlaps.
     #[cold]
     pub(super) fn stall(&mut self, stall: Stall) {
         if stall.until <= stall.since {
@@ -578,8 +588,8 @@ impl Transaction {
         }
     }
 
-    /// The parts of the latency. Where two parts overlap, which loss can bring about, the common time counts for the
-    /// first; what was lost to recovery counts for no other.
+    /// Splits the latency into phases. Where loss makes two phases overlap, the common time counts for the
+    /// first; time lost to recovery counts for no other.
     pub fn phases(&self) -> Option<Phases> {
         let latency = self.latency()?;
         let (call, reply) = (self.call.as_ref()?, self.reply.as_ref()?);
@@ -611,7 +621,7 @@ impl Transaction {
         Some(phases)
     }
 
-    /// What is not in the capture, in the order of the message's way.
+    /// Returns the parts that are not in the capture, in protocol order.
     pub fn missing(&self) -> Vec<MissingPart> {
         let mut missing = Vec::new();
         if self.call.is_none() {
@@ -639,7 +649,7 @@ impl Transaction {
                 chunk.missing(expected).into_iter().map(|bytes| MissingPart::Chunk(kind, index, bytes)),
             );
         };
-        // A Responder that refuses a Call need not fetch its chunks, so only an answer says that it did.
+        // A Responder that refuses a Call need not fetch its chunks, so only another Reply shows that it did.
         let answered = self.reply.as_ref().is_some_and(|reply| !reply.is_rdma_error());
         for (index, read) in self.read_chunks.iter().enumerate() {
             if answered || read.moved() > 0 {
@@ -662,7 +672,7 @@ impl Transaction {
         missing
     }
 
-    /// Bytes of chunks that the Transaction keeps.
+    /// Returns the number of stored bytes of chunk content.
     pub(super) fn kept_bytes(&self) -> u64 {
         let chunks = self.read_chunks.iter().chain(&self.write_chunks).chain(&self.reply_chunk);
         let chunks = chunks.chain(&self.reply_read_chunks);

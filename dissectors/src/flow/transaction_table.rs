@@ -1,5 +1,5 @@
-//! The Transactions that are open, and those that are closed but may still see copies; given out in the order in
-//! which they closed.
+//! Table of open Transactions, and of closed ones that may still receive copies; they are emitted in the
+//! order in which they closed.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
@@ -15,30 +15,30 @@ use super::transaction::{DeliveryEvidence, RpcMessageKind, Transaction};
 use super::transport_header::RpcRdmaTransportHeader;
 use super::{FlowLimits, PacketMeta};
 
-/// Names an open or lingering Transaction; never used twice.
+/// Unique key of an open or lingering Transaction; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TransactionKey(u64);
 
 impl TransactionKey {
-    /// Of no Transaction.
+    /// The key of no Transaction.
     pub(super) const NONE: Self = Self(u64::MAX);
 
     fn slot(self) -> usize {
         (self.0 & 0xffff_ffff) as usize
     }
 
-    /// The key as the note that a transport keeps, with one of the Transaction's segments.
+    /// Returns the key with one of the Transaction's segments in the form that a transport stores.
     pub(super) fn owner(self, segment: SegmentIndex) -> RdmaAttribution {
         RdmaAttribution(NonZeroU64::new(self.0).map(|key| (key, segment.0)))
     }
 
-    /// The key and segment that a transport noted.
+    /// Returns the key and segment that a transport stored.
     pub(super) fn noted(owner: RdmaAttribution) -> Option<(TransactionKey, SegmentIndex)> {
         owner.0.map(|(key, segment)| (TransactionKey(key.get()), SegmentIndex(segment)))
     }
 }
 
-/// One segment of one chunk of a Transaction, in a word.
+/// Index of a segment of a chunk of a Transaction, packed into one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SegmentIndex(u32);
 
@@ -46,23 +46,24 @@ impl SegmentIndex {
     const REPLY_READ: u32 = 3;
     const NONE: u32 = 4;
 
-    /// Chunks beyond 2^13 and segments beyond 2^16 of a header have no place; headers are not that long.
+    /// Packs an index. Chunks beyond 2^13 and segments beyond 2^16 cannot be represented; headers are not that
+    /// long.
     fn new(kind: u32, chunk: usize, segment: usize) -> Self {
         Self(kind << 29 | (chunk as u32 & 0x1fff) << 16 | segment as u32 & 0xffff)
     }
 
-    /// For messages, which have no segment: the Call.
+    /// The Call; messages have no segment.
     pub(super) const CALL: Self = Self(Self::NONE << 29);
     /// The Reply.
     pub(super) const REPLY: Self = Self(Self::NONE << 29 | 1);
-    /// An RDMA_DONE, which is neither.
+    /// An RDMA_DONE, which is neither Call nor Reply.
     pub(super) const DONE: Self = Self(Self::NONE << 29 | 2);
-    /// A part of a message that is sent in several Sends.
+    /// A part of a message in several Sends.
     pub(super) const PART: Self = Self(Self::NONE << 29 | 3);
     /// A message that belongs to no Transaction.
     pub(super) const CONTROL: Self = Self(Self::NONE << 29 | 4);
 
-    /// What the segment's chunk is for.
+    /// Returns the kind of the segment's chunk.
     pub(super) fn kind(self) -> ChunkKind {
         match self.0 >> 29 {
             1 => ChunkKind::Write,
@@ -71,75 +72,75 @@ impl SegmentIndex {
         }
     }
 
-    /// Which chunk of its kind.
+    /// Returns the index of the chunk among those of its kind.
     pub(super) fn chunk(self) -> usize {
         (self.0 >> 16 & 0x1fff) as usize
     }
 
-    /// Which segment of its chunk.
+    /// Returns the index of the segment in its chunk.
     fn segment(self) -> usize {
         (self.0 & 0xffff) as usize
     }
 
-    /// Whether the Reply advertised it.
+    /// Returns `true` if the Reply advertised the segment.
     pub(super) fn is_of_reply(self) -> bool {
         self.0 >> 29 == Self::REPLY_READ
     }
 }
 
-/// Where an open Transaction stands.
+/// State of a Transaction in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TransactionState {
     /// It waits for its Reply.
     Open,
-    /// Nothing more is expected but copies, since this closing.
+    /// It waits for copies only; the value is the number of its closing.
     Closed(u64),
 }
 
-/// Memory of an entry itself, and of its places in tables and queues, in bytes.
+/// Bytes counted for an entry itself and its places in tables and queues.
 const ENTRY_BYTES: usize = size_of::<TransactionSlot>() + 256;
 
-/// A Transaction, and what only the flow needs to know of it.
+/// A Transaction with the internal state of the flow.
 #[derive(Debug)]
 pub(super) struct TransactionEntry {
     pub(super) transaction: Transaction,
     pub(super) connection: usize,
-    /// The side that sent the Call, or to which the Reply went.
+    /// Side that sent the Call, or that received the Reply.
     pub(super) requester: ConnectionSide,
     pub(super) state: TransactionState,
-    /// The entry that repeats this one on another connection.
+    /// Key of the entry that repeats this one on another connection.
     pub(super) repeated_by: Option<TransactionKey>,
-    /// The memory that it was found to take, in bytes.
+    /// Memory counted for the entry, in bytes.
     pub(super) weight: usize,
-    /// Whether its Reply was acknowledged.
+    /// `true` if its Reply was acknowledged.
     pub(super) is_settled: bool,
-    /// Whether the last copy of its Reply that was seen was refused.
+    /// `true` if the last captured copy of its Reply was refused.
     pub(super) is_refused: bool,
 }
 
 impl TransactionEntry {
-    /// Whether it waits for its Reply.
+    /// Returns `true` if it waits for its Reply.
     pub(super) fn is_open(&self) -> bool {
         self.state == TransactionState::Open
     }
 
-    /// The memory that it takes, without the bytes of chunks that are kept.
+    /// Returns the memory in bytes, without the stored content of chunks.
     fn memory_bytes(&self) -> usize {
         ENTRY_BYTES + self.transaction.heap_bytes()
     }
 
-    /// Whether no Reply was seen.
+    /// Returns `true` if no Reply was captured.
     pub(super) fn is_unanswered(&self) -> bool {
         self.transaction.reply.is_none()
     }
 
-    /// The first frame of its Call or, without one, of its Reply.
+    /// Returns the first frame of its Call or, without a Call, of its Reply.
     pub(super) fn first_frame(&self) -> Option<FrameNumber> {
         let message = self.transaction.call.as_ref().or(self.transaction.reply.as_ref())?;
         message.frames.first().copied()
     }
 
-    /// The chunk that a segment belongs to, and which of its segments that is.
+    /// Returns the chunk of a segment and the index of the segment in it.
     pub(super) fn segment(&mut self, at: SegmentIndex) -> Option<(&mut Chunk, usize)> {
         let chunk = match at.0 >> 29 {
             0 => self.transaction.read_chunks.get_mut(at.chunk()),
@@ -151,7 +152,7 @@ impl TransactionEntry {
         (at.segment() < chunk.segments.len()).then_some((chunk, at.segment()))
     }
 
-    /// The segment.
+    /// Returns a segment.
     pub(super) fn segment_at(&self, at: SegmentIndex) -> Option<&ChunkSegment> {
         let chunk = match at.0 >> 29 {
             0 => self.transaction.read_chunks.get(at.chunk()),
@@ -163,12 +164,12 @@ impl TransactionEntry {
         chunk.segments.get(at.segment())
     }
 
-    /// Whose memory a segment is.
+    /// Returns the side that owns the memory of a segment.
     pub(super) fn owner(&self, at: SegmentIndex) -> ConnectionSide {
         if at.is_of_reply() { self.requester.peer() } else { self.requester }
     }
 
-    /// Every segment of every chunk with its place.
+    /// Iterates over the segments of all chunks with their indexes.
     pub(super) fn segments(&self) -> impl Iterator<Item = (SegmentIndex, &ChunkSegment)> {
         fn of(kind: u32, chunks: &[Chunk]) -> impl Iterator<Item = (SegmentIndex, &ChunkSegment)> {
             chunks.iter().enumerate().flat_map(move |(chunk, content)| {
@@ -184,12 +185,13 @@ impl TransactionEntry {
     }
 }
 
-/// How long, in nanoseconds of the capture's clock, a closed Transaction waits for copies of its messages: longer than a
-/// queue pair's usual time-outs.
+/// Nanoseconds of frame time that a closed Transaction waits for copies of its messages: longer than usual
+/// timeouts of a queue pair.
 const LINGER: u64 = 2_000_000_000;
 
-/// How long a closed Transaction waits for a Reply that was refused: seven ACK timeouts of 2.1 seconds (4.096 µs × 2^19).
-/// InfiniBand Architecture Specification volume 1, section 9.7.6.1.3.
+/// Nanoseconds of frame time that a closed Transaction waits for a Reply that was refused: seven ACK
+/// timeouts of 2.1 seconds (4.096 µs × 2^19). InfiniBand Architecture Specification volume 1,
+/// section 9.7.6.1.3.
 const RECOVERY: u64 = 16_000_000_000;
 
 #[derive(Debug, Default)]
@@ -198,11 +200,11 @@ struct TransactionSlot {
     entry: Option<TransactionEntry>,
 }
 
-/// An entry was closed.
+/// Record of the closing of an entry.
 #[derive(Clone, Copy, Debug)]
 struct ClosedTransaction {
     key: TransactionKey,
-    /// Counts closings; the last one of an entry is the one that counts.
+    /// Number of the closing; only the last closing of an entry is valid.
     number: u64,
     time: Timestamp,
 }
@@ -212,45 +214,46 @@ struct ClosedTransaction {
 pub(super) struct TransactionTable {
     slots: Vec<TransactionSlot>,
     free: Vec<u32>,
-    /// In order; those that no longer count remain until they come to the front.
+    /// In order of closing; stale ones remain until they reach the front.
     closings: VecDeque<ClosedTransaction>,
-    /// How many closings there were.
+    /// Number of closings so far.
     closing: u64,
-    /// In the order of opening; keys of entries that are gone remain until they come to the front.
+    /// In order of opening; keys of removed entries remain until they reach the front.
     opened: VecDeque<TransactionKey>,
     lingering: usize,
     open: usize,
     closed: usize,
-    /// How many of the closed entries are on each connection.
+    /// Number of closed entries per connection.
     closed_on: Vec<usize>,
-    /// How many entries of each side are open on each connection.
+    /// Number of open entries of each side per connection.
     open_on: Vec<[u32; 2]>,
-    /// Memory of all entries, in bytes.
+    /// Memory of all entries in bytes.
     weight: usize,
-    /// The most that it may be.
+    /// Limit of `weight`.
     heaviest: usize,
-    /// Memory of the pool that others use, in bytes.
+    /// Bytes of the pool used by other state.
     pooled: usize,
-    /// The most that both may be together.
+    /// Limit of `weight` and `pooled` together.
     pool: usize,
-    /// Whether what is settled leaves at once.
+    /// `true` to emit acknowledged Transactions at once.
     is_prompt: bool,
-    /// True if open entries become too old.
+    /// `true` if open entries expire.
     has_ages: bool,
-    /// Before this nothing is due, in nanoseconds of the capture's clock, unless an entry changes.
+    /// Time in nanoseconds before which nothing is due unless an entry changes.
     settled_until: i64,
-    /// What was done for Transactions since this was emptied, where somebody wants to know.
+    /// Events of Transactions since the last frame, if recorded.
     pub(super) steps: Vec<FrameEvent>,
-    /// Messages that are a header alone.
+    /// Header-only messages.
     pub(super) lone_headers: LoneHeaders,
 }
 
-/// What no longer counts in a queue is thrown out when there is more of it than of what counts, and more than this.
+/// Minimum number of stale elements in a queue before it is compacted.
 const CLUTTER: usize = 1024;
 
 impl TransactionTable {
-    /// `lingering_transactions` closed Transactions at most wait for copies, and none once the memory is used up; the first to
-    /// close leave first. Where it is `prompt`, those do not wait that expect nothing more.
+    /// Creates a table in which at most `lingering_transactions` closed Transactions wait for copies, and none
+    /// once the memory is used up; the first to close is emitted first. With `prompt`, those that expect
+    /// nothing more do not wait.
     pub(super) fn new(limits: &FlowLimits) -> Self {
         Self {
             slots: Vec::new(),
@@ -275,19 +278,19 @@ impl TransactionTable {
         }
     }
 
-    /// Notes what a packet did for a Transaction.
+    /// Records an event of a Transaction for each frame of a packet.
     #[cold]
     pub(super) fn note(&mut self, key: TransactionKey, deed: FrameAction, sight: PacketMeta<'_>) {
         self.steps.extend(sight.frames.iter().map(|frame| FrameEvent { frame: *frame, key, deed }));
     }
 
-    /// True if an entry changed, or some may be due, since [`TransactionTable::settle_until`].
+    /// Returns `true` if an entry changed, or some may be due, since [`TransactionTable::settle_until`].
     #[inline]
     pub(super) fn must_be_settled(&self, now: Timestamp) -> bool {
         now.0 >= self.settled_until
     }
 
-    /// Nothing more is due now: the next may be when the first closed entry has waited.
+    /// Records that nothing more is due now: the next may be the first closed entry at the end of its wait.
     pub(super) fn settle_until(&mut self, now: Timestamp) {
         let first =
             self.closings.front().map_or(i64::MAX, |closing| closing.time.0.saturating_add(LINGER as i64));
@@ -295,33 +298,34 @@ impl TransactionTable {
         self.settled_until = if is_timed { i64::MIN } else { first.max(now.0.saturating_add(1)) };
     }
 
-    /// Others use so many bytes of the pool.
+    /// Sets the bytes of the pool that other state uses.
     #[inline]
     pub(super) fn note_pooled(&mut self, bytes: usize) {
         self.pooled = bytes;
     }
 
-    /// Whether the pool is used up.
+    /// Returns `true` if the pool is used up.
     #[inline]
     pub(super) fn is_pool_used_up(&self) -> bool {
         self.weight.saturating_add(self.pooled) > self.pool
     }
 
-    /// Whether Transactions take more memory than they may, or the pool is nearly used up: what closed Transactions take is
-    /// free before others have to give up anything.
+    /// Returns `true` if Transactions exceed their memory limit or the pool is nearly used up: closed
+    /// Transactions are emitted before other state must be dropped.
     #[inline]
     pub(super) fn is_heavy(&self) -> bool {
         let used = self.weight.saturating_add(self.pooled);
         self.weight > self.heaviest || used > self.pool - self.pool / 16
     }
 
-    /// Whether open Transactions alone take more memory than they may: of a pool that is used up, more than all others.
+    /// Returns `true` if open Transactions alone exceed their limit, or use more of an exhausted pool than all
+    /// other state.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.is_heavy() && self.closed == 0 && (self.weight > self.heaviest || self.weight > self.pooled)
     }
 
-    /// Finds again how much memory an entry takes.
+    /// Updates the memory counted for an entry.
     fn weigh(&mut self, key: TransactionKey) {
         let Some(entry) = self.get_mut(key) else { return };
         let now = entry.memory_bytes();
@@ -329,7 +333,7 @@ impl TransactionTable {
         self.weight = (self.weight + now).saturating_sub(before);
     }
 
-    /// An entry took more memory, or less.
+    /// Records that the memory of an entry changed from `before` to `after` bytes.
     pub(super) fn weigh_change(&mut self, key: TransactionKey, before: usize, after: usize) {
         let Some(entry) = self.get_mut(key) else { return };
         entry.weight = (entry.weight + after).saturating_sub(before);
@@ -347,12 +351,12 @@ impl TransactionTable {
         if u64::from(slot.generation) == key.0 >> 32 { slot.entry.as_mut() } else { None }
     }
 
-    /// How many wait for their Reply.
+    /// Returns the number of entries that wait for their Reply.
     pub(super) fn open(&self) -> usize {
         self.open
     }
 
-    /// How many Calls of a side wait for their Replies on a connection.
+    /// Returns the number of Calls of a side that wait for their Reply on a connection.
     pub(super) fn open_on(&self, connection: usize, requester: ConnectionSide) -> u32 {
         self.open_on.get(connection).map_or(0, |counts| counts[usize::from(requester == ConnectionSide::B)])
     }
@@ -380,7 +384,7 @@ impl TransactionTable {
             (self.slots.len() - 1) as u32
         });
         let place = &mut self.slots[slot as usize];
-        // Never 0, so that no key is.
+        // Never 0, so that no key is 0.
         place.generation = place.generation.checked_add(1).unwrap_or(1);
         place.entry = Some(entry);
         let key = TransactionKey(u64::from(place.generation) << 32 | u64::from(slot));
@@ -390,7 +394,7 @@ impl TransactionTable {
         key
     }
 
-    /// Closes an entry with what was seen last. One that is closed already closes later: a part of its Reply came in late.
+    /// Closes an entry. A closed one closes again, later: a late part of its Reply was captured.
     pub(super) fn close(&mut self, key: TransactionKey, sight: PacketMeta<'_>) {
         self.settled_until = i64::MIN;
         self.closing += 1;
@@ -409,7 +413,7 @@ impl TransactionTable {
             closings.retain(|closing| self.counts(closing));
             self.closings = closings;
         }
-        // Keys of what is gone would pile up behind one Transaction that stays open.
+        // Stale keys would pile up behind one Transaction that stays open.
         if self.opened.len() > 2 * (self.open + self.closed) + CLUTTER {
             let mut opened = std::mem::take(&mut self.opened);
             opened.retain(|key| self.get(*key).is_some());
@@ -417,7 +421,7 @@ impl TransactionTable {
         }
     }
 
-    /// Whether this was the last closing of an entry that is still here.
+    /// Returns `true` if this was the last closing of an entry that still exists.
     fn counts(&self, closing: &ClosedTransaction) -> bool {
         self.get(closing.key).is_some_and(|entry| entry.state == TransactionState::Closed(closing.number))
     }
@@ -435,7 +439,7 @@ impl TransactionTable {
         self.closed_on[connection] -= 1;
     }
 
-    /// Gives an entry that has only a Reply its Call.
+    /// Adds the Call of an entry that has only a Reply.
     pub(super) fn complete(&mut self, key: TransactionKey, with_call: Transaction) {
         let Some(entry) = self.get_mut(key) else { return };
         let reply = std::mem::replace(&mut entry.transaction, with_call).reply;
@@ -451,7 +455,8 @@ impl TransactionTable {
         self.weigh(key);
     }
 
-    /// Makes one of an entry that has only a Call and one that has only its Reply, closed when that was.
+    /// Merges an entry that has only a Call with one that has only its Reply. The result keeps the closing of
+    /// the latter.
     pub(super) fn unite(&mut self, call: TransactionKey, reply: TransactionKey) -> Option<&TransactionEntry> {
         let is_apart =
             self.get(call)?.transaction.reply.is_none() && self.get(reply)?.transaction.call.is_none();
@@ -476,7 +481,7 @@ impl TransactionTable {
         self.get(call)
     }
 
-    /// The entries on connection `from` are now on connection `to`, where the sides may go by each other's names. `keys`
+    /// Moves entries from connection `from` to connection `to`; `is_swapped`: the sides change names. `keys`
     /// are those that may not be closed.
     pub(super) fn follow(
         &mut self,
@@ -504,13 +509,13 @@ impl TransactionTable {
         }
     }
 
-    /// The entries that are open, in the order of their opening.
+    /// Iterates over the open entries in the order of their opening.
     pub(super) fn open_entries(&self) -> impl Iterator<Item = (TransactionKey, &TransactionEntry)> {
         let entries = self.opened.iter().filter_map(|key| Some((*key, self.get(*key)?)));
         entries.filter(|(_, entry)| entry.is_open())
     }
 
-    /// The oldest entry that is still open.
+    /// Returns the oldest open entry.
     pub(super) fn oldest_open(&mut self) -> Option<TransactionKey> {
         while let Some(key) = self.opened.front().copied() {
             match self.get(key) {
@@ -521,11 +526,11 @@ impl TransactionTable {
         None
     }
 
-    /// The first of the closed entries, if it has waited long enough.
+    /// Returns the first closed entry if it is due.
     #[inline]
     pub(super) fn is_due(&mut self, now: Timestamp) -> Option<TransactionKey> {
         while let Some(closing) = self.closings.front() {
-            // Where the clock went back, the time may never come.
+            // If the clock went back, the deadline may never come.
             let waited = now.apart(closing.time) > LINGER && now.apart(closing.time) > self.patience(closing);
             let may_leave = waited
                 || self.closed > self.lingering
@@ -542,14 +547,15 @@ impl TransactionTable {
         None
     }
 
-    /// How long what was closed so waits for copies: longer where its Reply was refused, because that comes again.
+    /// Returns the nanoseconds that a closed entry waits for copies: longer if its Reply was refused, because
+    /// it will be retransmitted.
     #[cold]
     fn patience(&self, closing: &ClosedTransaction) -> u64 {
         let is_refused = self.get(closing.key).is_some_and(|entry| entry.is_refused && !entry.is_settled);
         if is_refused { RECOVERY } else { LINGER }
     }
 
-    /// Whether nothing more is to be expected of what was closed so.
+    /// Returns `true` if a closed entry expects nothing more, or the closing is stale.
     fn expects_nothing(&self, closing: &ClosedTransaction, now: Timestamp) -> bool {
         self.get(closing.key).is_none_or(|entry| {
             entry.state != TransactionState::Closed(closing.number)
@@ -557,14 +563,14 @@ impl TransactionTable {
         })
     }
 
-    /// A message was acknowledged.
+    /// Records that a message was acknowledged.
     pub(super) fn settle(&mut self, key: TransactionKey, which: RpcMessageKind) {
         let Some(entry) = self.get_mut(key) else { return };
         let message = match which {
             RpcMessageKind::Call => &mut entry.transaction.call,
             RpcMessageKind::Reply => {
                 entry.is_settled = true;
-                // What was answered was received, though its acknowledgement may come later.
+                // An answered Call was received, even if its acknowledgement follows later.
                 if let Some(call) = &mut entry.transaction.call {
                     call.delivered = DeliveryEvidence::Acknowledged;
                 }
@@ -576,7 +582,7 @@ impl TransactionTable {
         }
     }
 
-    /// The first of the closed entries.
+    /// Returns the first closed entry.
     pub(super) fn first_closed(&mut self) -> Option<TransactionKey> {
         while let Some(closing) = self.closings.front() {
             if self.counts(closing) {
@@ -587,8 +593,8 @@ impl TransactionTable {
         None
     }
 
-    /// Every entry that is open, in the order of the first frames of their Calls; in that of their opening where one frame
-    /// holds several.
+    /// Returns all open entries in the order of their first frames; in the order of their opening if they share
+    /// a frame.
     pub(super) fn in_order_of_calls(&self) -> Vec<TransactionKey> {
         let entries = self.opened.iter().filter_map(|key| Some((self.get(*key)?.first_frame(), *key)));
         let mut keys: Vec<_> = entries.collect();
@@ -596,18 +602,18 @@ impl TransactionTable {
         keys.into_iter().map(|(_, key)| key).collect()
     }
 
-    /// Whether an entry on this connection waits among the closed ones.
+    /// Returns `true` if a closed entry of this connection is waiting.
     pub(super) fn has_closed_on(&self, connection: usize) -> bool {
         self.closed_on.get(connection).is_some_and(|count| *count > 0)
     }
 
-    /// How many entries and marks of them there are.
+    /// Returns the number of slots or queue elements, whichever is larger.
     #[cfg(test)]
     pub(super) fn size(&self) -> usize {
         self.slots.len().max(self.opened.len()).max(self.closings.len())
     }
 
-    /// Takes an entry out.
+    /// Removes an entry.
     pub(super) fn remove(&mut self, key: TransactionKey) -> Option<TransactionEntry> {
         let slot = self.slots.get_mut(key.slot())?;
         if u64::from(slot.generation) != key.0 >> 32 {

@@ -1,5 +1,5 @@
-//! An RPC-over-RDMA header as an exchange needs it: what kind of message it is, and its chunks; of a header that the
-//! capture cut, as much as there is.
+//! Summary of an RPC-over-RDMA transport header: message type and chunks. A truncated header is decoded as
+//! far as it was captured.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::xdr::Cursor;
 use super::chunk::{Chunk, ChunkSegment};
 use super::transaction::{HeaderWords, MessageRecord, Transaction};
 
-/// What a header says.
+/// The decoded fields of a transport header.
 #[derive(Debug)]
 pub(super) struct RpcRdmaTransportHeader {
     pub(super) xid: Xid,
@@ -20,15 +20,15 @@ pub(super) struct RpcRdmaTransportHeader {
     pub(super) read_chunks: Vec<Chunk>,
     pub(super) write_chunks: Vec<Chunk>,
     pub(super) reply_chunk: Option<Chunk>,
-    /// Where the RPC message begins; `None` where the capture ends within the header.
+    /// Offset of the RPC message; `None` if the capture ends within the header.
     pub(super) rpc_at: Option<usize>,
-    /// Whether the capture ends within the header.
+    /// `true` if the capture ends within the header.
     pub(super) is_cut: bool,
-    /// Of a part of a message, the bytes that still have to be sent behind it.
+    /// Bytes that remain to be sent after this part of a message; 0 otherwise.
     pub(super) remaining_bytes: u32,
 }
 
-/// The chunk that the segments to come belong to.
+/// Chunk list that the next segments belong to.
 #[derive(Clone, Copy, Debug, Default)]
 enum ChunkListKind {
     #[default]
@@ -37,7 +37,7 @@ enum ChunkListKind {
     Reply,
 }
 
-/// Listens to a header as it is read, so that what was read before a cut is there.
+/// Observer that collects the fields of a header, so that those before a truncation are available.
 #[derive(Debug, Default)]
 struct TransportHeaderCollector {
     xid: Option<Xid>,
@@ -51,13 +51,14 @@ struct TransportHeaderCollector {
     list: ChunkListKind,
     position: u32,
     segment: ChunkSegment,
-    /// How deep the groups are nested, and how deep the Write or Reply chunk is that is not at its end.
+    /// Current nesting depth of groups.
     depth: usize,
+    /// Nesting depth of the Write or Reply chunk that is not complete yet.
     chunk_depth: Option<usize>,
 }
 
 impl TransportHeaderCollector {
-    /// A segment is whole.
+    /// Adds a completed segment to its chunk.
     fn add(&mut self) {
         let segment = std::mem::take(&mut self.segment);
         match self.list {
@@ -71,7 +72,7 @@ impl TransportHeaderCollector {
                     chunk.segments.push(segment);
                 }
             }
-            // Consecutive entries of one Position are one chunk (RFC 8166 section 3.4.5).
+            // Consecutive entries with one Position are one chunk (RFC 8166 section 3.4.5).
             ChunkListKind::Read => match self.read_chunks.last_mut() {
                 Some(chunk) if chunk.position == Some(self.position) => chunk.segments.push(segment),
                 _ => self.read_chunks.push(Chunk {
@@ -83,7 +84,7 @@ impl TransportHeaderCollector {
         }
     }
 
-    /// The capture ends here: the chunk that was read last may have more segments. One of which none was read is not told.
+    /// Marks the last chunk of a truncated header as incomplete, and removes it if it has no segment.
     fn cut(&mut self) {
         let is_inside = self.chunk_depth.is_some();
         let last = match self.list {
@@ -149,7 +150,7 @@ impl<'a> Observer<'a> for TransportHeaderCollector {
 }
 
 impl RpcRdmaTransportHeader {
-    /// Reads the header of a message that is `length` bytes long; `None` where it is none of the dialect.
+    /// Decodes the header of a message of `length` bytes; `None` if it is no header of the dialect.
     pub(super) fn open(dialect: Dialect, bytes: &[u8], length: usize) -> Option<Self> {
         let mut cursor = Cursor::new(bytes).with_length(length);
         let mut heard = TransportHeaderCollector::default();
@@ -167,7 +168,7 @@ impl RpcRdmaTransportHeader {
         if is_cut {
             heard.cut();
         }
-        // What a version that is not known puts after its fixed words was read as a rest without meaning.
+        // The fields after the fixed words of an unknown version were decoded as opaque bytes.
         let rpc_at = if is_cut { None } else { Some(cursor.at()) };
         Some(Self {
             xid: heard.xid?,
@@ -181,17 +182,17 @@ impl RpcRdmaTransportHeader {
         })
     }
 
-    /// Whether the version or the message type is not known.
+    /// Returns `true` if the version or the message type is unknown.
     pub(super) fn is_unknown(&self) -> bool {
         self.words.carriage == Carriage::Unknown
     }
 
-    /// Whether the whole RPC message stands in a Position-Zero Read chunk (RFC 8166 section 3.5.3).
+    /// Returns `true` if the whole RPC message is in a Position-Zero Read chunk (RFC 8166 section 3.5.3).
     pub(super) fn has_position_zero(&self) -> bool {
         self.read_chunks.iter().any(|chunk| chunk.position == Some(0))
     }
 
-    /// Makes the message with this header the Reply of a Transaction.
+    /// Sets `reply`, which has this header, as the Reply of a Transaction.
     pub(super) fn answer(self, transaction: &mut Transaction, reply: MessageRecord) {
         for (chunk, returned) in transaction.write_chunks.iter_mut().zip(&self.write_chunks) {
             note_returned(chunk, returned);

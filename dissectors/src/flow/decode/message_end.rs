@@ -1,4 +1,4 @@
-//! The end of a message: what follows arguments and results, and what holds that nothing else does.
+//! The end of a message: the fields after arguments or results, and the check that nothing follows them.
 
 use crate::field::Observer;
 use crate::flow::transaction::RpcMessageKind;
@@ -8,10 +8,10 @@ use crate::xdr::{Cursor, XdrError};
 
 use super::CallHeaderSummary;
 
-/// Reads what protects the arguments or results, and holds that the message ends with it.
+/// Decodes the protection of the arguments or results, and checks that the message ends there.
 ///
 /// # Errors
-/// Where it could not be read, or bytes follow it.
+/// Returns an error if it cannot be decoded, or if bytes follow it.
 pub(super) fn protection<'a, O: Observer<'a>>(
     payload: GssPayload,
     cursor: &mut Cursor<'a>,
@@ -22,17 +22,17 @@ pub(super) fn protection<'a, O: Observer<'a>>(
             gss::IntegrityChecksum::read(cursor, observer)?;
             cursor.end()
         }
-        // Plain arguments and results have a cursor of their own, which tells where they end.
+        // Plain arguments and results have a cursor of their own, which checks their end.
         GssPayload::Plain => Ok(()),
         GssPayload::Privacy | GssPayload::Control(_) => cursor.end(),
     }
 }
 
-/// Reads a control message of RPCSEC_GSS in the place of arguments or results, and holds that the message ends with it. The
-/// cursor has passed encrypted ones already.
+/// Decodes an RPCSEC_GSS control message in place of arguments or results, and checks that the message ends
+/// there. The cursor is already past encrypted ones.
 ///
 /// # Errors
-/// Where it could not be read, or bytes follow it.
+/// Returns an error if it cannot be decoded, or if bytes follow it.
 pub(super) fn control<'a, O: Observer<'a>>(
     payload: GssPayload,
     which: RpcMessageKind,
@@ -40,7 +40,7 @@ pub(super) fn control<'a, O: Observer<'a>>(
     observer: &mut O,
 ) -> Result<(), XdrError> {
     match (payload, which) {
-        // Nothing describes what such a message carries.
+        // The content of such a message is not specified.
         (GssPayload::Control(Control::Unknown), _) => return Ok(()),
         (GssPayload::Control(control), RpcMessageKind::Call) => control.arguments(cursor, observer)?,
         (GssPayload::Control(control), RpcMessageKind::Reply) => control.results(cursor, observer)?,
@@ -49,11 +49,11 @@ pub(super) fn control<'a, O: Observer<'a>>(
     cursor.end()
 }
 
-/// The arguments or results of a procedure that is not described, where the cursor stands. In a version that is described they
-/// are an error, if there are any; of another nothing is known.
+/// Checks the arguments or results of a procedure that is not described. In a described version any bytes
+/// are an error; in other versions they are accepted.
 ///
 /// # Errors
-/// [`XdrError::Unknown`].
+/// Returns [`XdrError::Unknown`] if bytes follow in a described version.
 pub(super) fn not_described(call: CallHeaderSummary, body: &Cursor<'_>) -> Result<(), XdrError> {
     if body.remaining() > 0 && Procedure::describes(call.program, call.version) {
         return Err(XdrError::Unknown { at: body.at(), what: "procedure", number: call.procedure });

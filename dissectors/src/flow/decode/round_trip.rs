@@ -1,4 +1,4 @@
-//! A message decoded and encoded again: what holds the typed structures to the bytes that real peers sent.
+//! Decoding and re-encoding of messages: verifies the typed structures against the bytes of real peers.
 
 use crate::field::NullObserver;
 use crate::nfs::Procedure;
@@ -9,39 +9,39 @@ use crate::xdr::{Cursor, Encoder, Splice, Xdr, XdrError};
 
 use super::{RpcMessageKind, TransactionMessages};
 
-/// A message as it was sent, and as it encodes from what was decoded of it.
+/// A message as it was sent, and as it re-encodes after decoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageRoundTrip<'a> {
     /// The RPC-over-RDMA header; empty on other transports.
     pub header: RoundTripBytes<'a>,
-    /// The RPC message: what went inline, or the content of the chunk that holds all of it.
+    /// The RPC message: the inline part, or the content of the chunk that holds all of it.
     pub message: RoundTripBytes<'a>,
-    /// The items that travelled in chunks. In a Call their positions are those of its Read chunks.
+    /// Data items transferred in chunks. In a Call their positions are those of its Read chunks.
     pub splices: Vec<Splice>,
 }
 
-/// Bytes as they were sent, beside those that what was decoded of them encodes to.
+/// Bytes as they were sent, and as they re-encode after decoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoundTripBytes<'a> {
-    /// As they were sent.
+    /// Bytes as they were sent.
     pub sent: &'a [u8],
-    /// As they encode.
+    /// Bytes as they re-encode.
     pub encoded: Vec<u8>,
 }
 
 impl RoundTripBytes<'_> {
-    /// Whether both are the same.
+    /// Returns `true` if both are equal.
     pub fn is_same(&self) -> bool {
         self.sent == self.encoded
     }
 }
 
 impl<'a> TransactionMessages<'a> {
-    /// Decodes a message and encodes it again. `None` where the message is not there or not whole, where its Call does
-    /// not tell a procedure that is described, and where nothing describes what protects its arguments or results.
+    /// Decodes a message and encodes it again. `None` if the message is missing or incomplete, if its Call
+    /// names no described procedure, or if the protection of its arguments or results is not described.
     ///
     /// # Errors
-    /// Where a whole message could not be decoded to its end.
+    /// Returns an error if a complete message cannot be decoded to its end.
     pub fn encode_again(&self, which: RpcMessageKind) -> Option<Result<MessageRoundTrip<'a>, XdrError>> {
         let record = self.transaction.message(which)?;
         let cursor = self.cursor(which)?;
@@ -66,7 +66,7 @@ impl<'a> TransactionMessages<'a> {
         if payload == GssPayload::Control(Control::Unknown) {
             return None;
         }
-        // Nothing may follow the header of a message that travels in a chunk.
+        // Nothing may follow the header of a message that is transferred in a chunk.
         let end =
             if record.is_nomsg() { record.bytes.len() } else { record.rpc_at.unwrap_or(record.bytes.len()) };
         let header = record.bytes.get(..end).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! An FPDU that does not lie in one piece. RFC 5044 section 4.1.
+//! An FPDU that is not contiguous. RFC 5044 section 4.1.
 
 use crate::iwarp::DdpSegment;
 use crate::iwarp::crc::Crc;
@@ -9,43 +9,43 @@ use super::fpdu_search::FpduConfidence;
 use super::payload::HeaderFrames;
 use super::unparsed_bytes::UnparsedBytes;
 
-/// Length of the headers of an FPDU that tell what it is: of an untagged segment, which has the longer ones.
+/// Length in bytes of the headers that identify an FPDU: those of an untagged segment, the longest.
 pub(super) const HEADERS: usize = FpduHeader::LENGTH + DdpSegment::UNTAGGED;
 
-/// What is to be done about the CRC of an FPDU.
+/// State of the CRC check of an FPDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FpduCrcCheck {
-    /// It is computed as bytes come.
+    /// The CRC is computed as bytes arrive.
     Running(Crc),
-    /// It is known already, or not used.
+    /// The CRC is not used.
     Done,
-    /// It cannot be known: bytes are missing.
+    /// The CRC cannot be checked: bytes are missing.
     Missing,
 }
 
-/// An FPDU that did not lie in one piece.
+/// An FPDU that is not contiguous or has markers in it.
 #[derive(Debug)]
 pub(super) struct PartialFpdu {
     /// Its first bytes, without markers.
     pub(super) headers: [u8; HEADERS],
-    /// How many of its bytes were taken, without markers; of the first `HEADERS` all are in `headers`.
+    /// Number of its bytes processed, without markers; the first `HEADERS` of them are in `headers`.
     pub(super) taken: usize,
     pub(super) header: Option<FpduHeader>,
-    /// Its headers; `None` before they are whole, and where they were not captured.
+    /// Its DDP header; `None` before it is complete, and if it was not captured.
     pub(super) segment: Option<DdpSegment>,
     pub(super) check: FpduCrcCheck,
-    /// Whether its payload waits: until the CRC is known, or the next FPDU shows that this one is one.
+    /// `true` if its payload is buffered: until its CRC is checked, or the next FPDU confirms this one.
     pub(super) waits: bool,
     pub(super) trust: FpduConfidence,
     pub(super) crc_field: [u8; Crc::LENGTH],
-    /// Bytes captured of it.
+    /// Number of captured bytes.
     pub(super) captured: u64,
-    /// Frames of it whose payload is still to come.
+    /// Frames of its header bytes whose payload is still to come.
     pub(super) ahead: HeaderFrames,
 }
 
 impl PartialFpdu {
-    /// How many bytes of headers tell what it is.
+    /// Returns the number of header bytes needed to identify it.
     pub(super) fn needed(&self) -> usize {
         let control = self.headers.get(FpduHeader::LENGTH).filter(|_| self.taken > FpduHeader::LENGTH);
         match control {
@@ -55,12 +55,12 @@ impl PartialFpdu {
         }
     }
 
-    /// Whether its payload is over, so that what is left of it is its trailer: pad and CRC.
+    /// Returns `true` if its payload is complete, so that the rest is its trailer: pad and CRC.
     pub(super) fn is_in_trailer(&self) -> bool {
         self.header.is_some_and(|header| self.taken >= FpduHeader::LENGTH + usize::from(header.ulpdu_length))
     }
 
-    /// Bytes that its CRC covers.
+    /// Adds bytes that its CRC covers.
     pub(super) fn cover(&mut self, bytes: &UnparsedBytes<'_>) {
         self.captured += bytes.bytes.len() as u64;
         match &mut self.check {
@@ -70,7 +70,7 @@ impl PartialFpdu {
         }
     }
 
-    /// Its CRC was not captured.
+    /// Records that its CRC field was not captured.
     pub(super) fn miss(&mut self) {
         if let FpduCrcCheck::Running(_) = self.check {
             self.check = FpduCrcCheck::Missing;

@@ -1,9 +1,9 @@
-//! The beginning of an FPDU found again: after a gap, and in a stream that was captured from the middle on.
+//! Search for the start of an FPDU: after a gap, and in a stream captured from mid-stream on.
 //!
-//! Markers point at it (RFC 5044 section 6). Without them structure tells: the headers of an FPDU say much that random bytes
-//! do not, its length leads to the next one or to the end of the segment, at which senders begin and end FPDUs wherever
-//! they can (RFC 5044 section 5.1), and its CRC is right, if there is one. CRCs are computed over so many bytes as [`SearchBudget`]
-//! allows; beyond it, structure has to tell alone.
+//! Markers point at it (RFC 5044 section 6). Without them the structure decides: the headers of an FPDU
+//! have many bits that random bytes do not match, its length leads to the next FPDU or to the end of the
+//! segment, where senders align FPDUs if they can (RFC 5044 section 5.1), and its CRC, if used, is correct.
+//! [`SearchBudget`] limits the bytes over which CRCs are computed; beyond it, only structure decides.
 
 use std::cell::Cell;
 
@@ -17,48 +17,48 @@ use crate::rdma::Handle;
 
 use super::markers::Markers;
 
-/// How sure it is that an FPDU begins.
+/// Confidence that an FPDU begins at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FpduConfidence {
-    /// It does.
+    /// It begins there.
     Certain,
-    /// It may; its successor will tell.
+    /// It may begin there; the next FPDU decides.
     Tentative,
 }
 
-/// What speaks for an FPDU, the weakest first.
+/// Evidence for an FPDU, the weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum FpduEvidence {
-    /// The headers of a tagged segment to unknown memory, which goes beyond these bytes: some 14 bits.
+    /// Headers of a tagged segment to unknown memory that extends beyond these bytes: about 14 bits.
     Headers,
-    /// Headers that name a queue, or memory that is known: some 40 bits.
+    /// Headers that name a queue, or known memory: about 40 bits.
     Named,
-    /// A marker in the FPDU points at its beginning.
+    /// A marker in the FPDU points at its start.
     Pointed,
-    /// More follow it, or only the CRC is behind the end of these bytes.
+    /// More FPDUs follow it, or only its CRC is after the end of these bytes.
     Chain,
-    /// They end where these bytes end.
+    /// It ends where these bytes end.
     Exact,
-    /// The CRC is right.
+    /// Its CRC is correct.
     Crc,
 }
 
-/// Over how many bytes CRCs may still be computed while one segment is searched: bytes that look like headers everywhere must
-/// not cost the length of the segment at each of them.
+/// Remaining bytes over which CRCs may be computed while one segment is searched. Without it, bytes that
+/// look like headers everywhere would each cost the length of the segment.
 #[derive(Debug, Default)]
 pub(super) struct SearchBudget(Cell<usize>);
 
-/// CRCs are computed over so many times the bytes of a segment: some FPDUs are looked at more than once, and few bytes that
-/// begin none look like headers.
+/// Bytes over which CRCs may be computed, as a multiple of the segment length. Some FPDUs are examined more
+/// than once, and few bytes that begin no FPDU look like headers.
 const EFFORT: usize = 16;
 
 impl SearchBudget {
-    /// What is allowed for a segment of this length.
+    /// Creates the budget for a segment of `length` bytes.
     pub(super) fn of(length: usize) -> Self {
         Self(Cell::new(length.saturating_mul(EFFORT)))
     }
 
-    /// Whether a CRC over so many bytes may be computed.
+    /// Returns `true` if a CRC over `bytes` bytes fits the budget, and subtracts them.
     fn allows(&self, bytes: usize) -> bool {
         let left = self.0.get().checked_sub(bytes);
         self.0.set(left.unwrap_or(0));
@@ -66,36 +66,36 @@ impl SearchBudget {
     }
 }
 
-/// Bytes in one run.
+/// Contiguous bytes to search.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FpduSearchBytes<'a> {
-    /// What was captured of them.
+    /// Captured bytes.
     pub(super) bytes: &'a [u8],
-    /// Their length on the wire.
+    /// Length on the wire in bytes.
     pub(super) length: usize,
-    /// Where they begin.
+    /// Stream position of the first byte.
     pub(super) at: Position,
-    /// What finding FPDUs in them may cost.
+    /// Budget of the search.
     pub(super) work: &'a SearchBudget,
 }
 
 /// An FPDU that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FoundFpdu {
-    /// So many bytes from the beginning.
+    /// Offset from the start of the bytes.
     pub(super) offset: usize,
     pub(super) markers: Markers,
     pub(super) trust: FpduConfidence,
 }
 
-/// Length of the headers of an FPDU that tell what it is.
+/// Length in bytes of the headers that identify an FPDU: those of an untagged segment, the longest.
 const HEADERS: usize = FpduHeader::LENGTH + DdpSegment::UNTAGGED;
 
-/// FPDUs of one run that are walked over.
+/// Maximum number of consecutive FPDUs examined.
 const CHAIN: usize = 4;
 
 impl FpduSearchBytes<'_> {
-    /// The bytes of FPDUs from an offset on, without markers; tells how many there are.
+    /// Copies FPDU bytes from an offset on, without markers. Returns the number of bytes.
     fn gather(&self, offset: usize, markers: Markers, into: &mut [u8; HEADERS]) -> usize {
         let mut count = 0;
         let mut offset = offset;
@@ -109,7 +109,8 @@ impl FpduSearchBytes<'_> {
         count
     }
 
-    /// The headers of the FPDU at an offset, and where it ends.
+    /// Decodes the headers of the FPDU at an offset, and computes its end. `None` if too few bytes are
+    /// available.
     fn fpdu(&self, offset: usize, markers: Markers) -> Option<Result<CandidateFpdu, FpduMismatch>> {
         let mut headers = [0; HEADERS];
         let count = self.gather(offset, markers, &mut headers);
@@ -127,8 +128,8 @@ impl FpduSearchBytes<'_> {
         Some(Ok(CandidateFpdu { segment, end, is_pointed_at }))
     }
 
-    /// Whether markers between two offsets point at the first, or behind the marker that may stand there; `None` where one
-    /// does not.
+    /// Returns `true` if a marker between two offsets points at the first, or after the marker that may be
+    /// there. `None` if a marker points elsewhere.
     fn pointed_at(&self, offset: usize, end: usize, markers: Markers) -> Option<bool> {
         let mut is_pointed_at = false;
         let mut next = markers.next(self.at + offset as u64);
@@ -151,7 +152,7 @@ impl FpduSearchBytes<'_> {
         Some(is_pointed_at)
     }
 
-    /// Whether the CRC of an FPDU that lies between these offsets is known to be right.
+    /// Returns `true` if the CRC of the FPDU between these offsets was checked and is correct.
     fn has_right_crc(&self, offset: usize, end: usize) -> bool {
         let field = end.checked_sub(Crc::LENGTH);
         field.is_some_and(|field| match (self.bytes.get(offset..field), self.bytes.get(field..end)) {
@@ -162,14 +163,14 @@ impl FpduSearchBytes<'_> {
         })
     }
 
-    /// What speaks for FPDUs from an offset on; `None` where there are none.
+    /// Returns the evidence for FPDUs from an offset on; `None` if there are none.
     fn walk(&self, offset: usize, markers: Markers, known: &impl Fn(Handle) -> bool) -> Option<FpduEvidence> {
         let mut evidence = None;
         let mut at = offset;
         for _ in 0..CHAIN {
             let CandidateFpdu { segment, end, is_pointed_at } = match self.fpdu(at, markers) {
                 Some(Ok(fpdu)) => fpdu,
-                // One that follows is none: so the first is none.
+                // The following bytes are no FPDU, so the first are none.
                 Some(Err(FpduMismatch)) => return None,
                 None => return evidence,
             };
@@ -197,10 +198,11 @@ impl FpduSearchBytes<'_> {
         evidence
     }
 
-    /// What speaks for an FPDU at an offset where nothing is known of markers, and where these would be.
+    /// Returns the evidence for an FPDU at an offset, and the markers it implies, if the use of markers is
+    /// unknown.
     fn walk_any(&self, offset: usize, known: &impl Fn(Handle) -> bool) -> Option<(FpduEvidence, Markers)> {
         if self.bytes.get(offset..offset + Marker::LENGTH) == Some(&[0; Marker::LENGTH]) {
-            // A marker before an FPDU; or the CRC of the FPDU before, where CRCs are not in use.
+            // A marker before an FPDU, or the CRC of the previous FPDU if CRCs are not used.
             let markers = Markers::At(self.at + offset as u64);
             let evidence = self.walk(offset, markers, known)?;
             let without = self.walk(offset + Marker::LENGTH, Markers::Off, known);
@@ -213,7 +215,8 @@ impl FpduSearchBytes<'_> {
         if without.is_some_and(|(evidence, _)| evidence >= FpduEvidence::Exact) {
             return without;
         }
-        // A marker in the first FPDU says how far behind its beginning it stands; so may a number in its headers by chance.
+        // A marker in the first FPDU contains its distance from the start of the FPDU; by chance, a number in the
+        // headers may too.
         let places = (HEADERS..MARKER_INTERVAL as usize).step_by(Marker::LENGTH);
         let with = places.filter_map(|behind| {
             let place = offset + behind;
@@ -228,20 +231,20 @@ impl FpduSearchBytes<'_> {
     }
 }
 
-/// An FPDU as its headers tell it.
+/// An FPDU according to its headers.
 #[derive(Debug)]
 struct CandidateFpdu {
     segment: DdpSegment,
     end: usize,
-    /// Whether a marker in it says where it begins.
+    /// `true` if a marker in it points at its start.
     is_pointed_at: bool,
 }
 
-/// The headers are those of no FPDU.
+/// Error of headers that are not those of an FPDU.
 #[derive(Debug)]
 struct FpduMismatch;
 
-/// What an FPDU with this evidence is to be called, if it is one; only the first bytes of a segment may be one by little.
+/// Maps evidence to confidence. Weak evidence counts only at the first bytes of a segment.
 fn found(offset: usize, evidence: FpduEvidence, markers: Markers, are_told: bool) -> Option<FoundFpdu> {
     let trust = match evidence {
         FpduEvidence::Headers if offset > 0 => return None,
@@ -252,14 +255,14 @@ fn found(offset: usize, evidence: FpduEvidence, markers: Markers, are_told: bool
     Some(FoundFpdu { offset, markers, trust })
 }
 
-/// The FPDU that begins with the first byte, where it is not known whether there are markers.
+/// Returns the FPDU that begins at the first byte, if the use of markers is unknown.
 pub(super) fn at_start(bytes: &FpduSearchBytes<'_>, known: impl Fn(Handle) -> bool) -> Option<FoundFpdu> {
     let (evidence, markers) = bytes.walk_any(0, &known)?;
     found(0, evidence, markers, false)
 }
 
-/// Finds the first FPDU. `markers` is `None` where it is not known whether there are any; `began` is where another FPDU
-/// began; `known` tells whether memory of a name is known.
+/// Finds the first FPDU. `markers`: `None` if their use is unknown. `began`: position at which an earlier
+/// FPDU began. `known`: returns `true` for STags of known memory.
 pub(super) fn find(
     bytes: &FpduSearchBytes<'_>,
     markers: Option<Markers>,
@@ -271,7 +274,7 @@ pub(super) fn find(
     {
         return Some(FoundFpdu { offset, markers, trust: FpduConfidence::Certain });
     }
-    // FPDUs begin a multiple of four bytes apart.
+    // FPDUs begin at a distance that is a multiple of four bytes.
     let (first, step) = match began {
         Some(began) => ((4 - (bytes.at.wrapping_sub(began)) as usize % 4) % 4, 4),
         None => (0, 1),
@@ -287,7 +290,7 @@ pub(super) fn find(
     })
 }
 
-/// Whether the control bytes at an offset can be those of an FPDU: a quick look.
+/// Returns `true` if the control bytes at an offset can be those of an FPDU: a fast check.
 fn is_header(bytes: &[u8], offset: usize) -> bool {
     let control = bytes.get(offset + FpduHeader::LENGTH..);
     control.is_some_and(|control| {
@@ -296,7 +299,7 @@ fn is_header(bytes: &[u8], offset: usize) -> bool {
     })
 }
 
-/// The first FPDU that a marker points at.
+/// Returns the offset of the first FPDU at which a marker points.
 fn by_marker(
     bytes: &FpduSearchBytes<'_>,
     markers: Markers,

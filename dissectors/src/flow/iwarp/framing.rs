@@ -21,49 +21,49 @@ use super::{CrcUse, IwarpSharedState, MISSES};
 
 #[derive(Debug, Default)]
 enum MpaFramingState {
-    /// Nothing was seen: a start-up frame may come, of which these bytes are the beginning.
+    /// Before the first byte: a start-up frame may follow.
     #[default]
     Open,
-    /// A start-up frame has begun.
+    /// In a start-up frame; these are its bytes so far.
     Startup(Vec<u8>),
-    /// An FPDU begins with the next byte.
+    /// An FPDU begins at the next byte.
     Between(FpduConfidence),
     /// In an FPDU.
     Fpdu(PartialFpdu),
-    /// Where FPDUs begin is not known.
+    /// The start of the next FPDU is unknown.
     Lost,
-    /// The connection was refused: what follows is no MPA.
+    /// The connection was refused: the following bytes are not MPA.
     Refused,
 }
 
-/// The framing of one direction.
+/// Framing state of one direction.
 #[derive(Debug, Default)]
 pub(super) struct Framing {
     state: MpaFramingState,
-    /// `None` where it is not known whether there are any, or where.
+    /// `None` if their use or their positions are unknown.
     markers: Option<Markers>,
-    /// What the other side asked for.
+    /// Use of markers requested by the other side, if known.
     told: Option<bool>,
-    /// An FPDU began here once: others begin a multiple of four bytes from it.
+    /// Start of an earlier FPDU: others begin at a multiple of four bytes from it.
     began: Option<Position>,
-    /// The start-up frame ended here; the first marker stands here, if there are any.
+    /// End of the start-up frame; the first marker is here if markers are used.
     start: Option<Position>,
-    /// Before this, nothing shows whether there are markers: an FPDU is believed when it fits without any.
+    /// Position before which the use of markers is not proven: an FPDU is accepted if it fits without any.
     unsure_until: Position,
-    /// Whether markers that were found out by structure turned out to be some.
+    /// `true` if markers inferred from structure were confirmed.
     has_shown_markers: bool,
     hold: FpduPayloadBuffer,
-    /// What finding FPDUs in the piece at hand may still cost.
+    /// Budget of the FPDU search in the current bytes.
     work: SearchBudget,
 }
 
-/// The reason for bytes in which no FPDU was found.
+/// Returns the reason for bytes in which no FPDU was found.
 fn framing_reason(is_cut: bool) -> UndecodedReason {
     if is_cut { UndecodedReason::CutStream } else { UndecodedReason::Framing }
 }
 
 impl Framing {
-    /// The other side said whether it needs markers.
+    /// Handles the other side's request for markers, or for none.
     pub(super) fn told_markers(&mut self, are_needed: bool) {
         self.told = Some(are_needed);
         if !are_needed && self.markers.is_none() {
@@ -71,18 +71,18 @@ impl Framing {
         }
     }
 
-    /// The connection was refused.
+    /// Handles a refused connection.
     pub(super) fn refuse(&mut self) {
         self.state = MpaFramingState::Refused;
         self.hold.clear();
     }
 
-    /// How many bytes the payload costs that waits.
+    /// Returns the memory of the buffered payload in bytes.
     pub(super) fn held_bytes(&self) -> usize {
         self.hold.cost()
     }
 
-    /// Drops what waits; the FPDU that it belongs to is skipped.
+    /// Drops the buffered payload and skips the rest of its FPDU.
     pub(super) fn drop_held(&mut self) {
         self.hold.clear();
         if let MpaFramingState::Fpdu(fpdu) = &mut self.state {
@@ -90,7 +90,7 @@ impl Framing {
         }
     }
 
-    /// Takes the next bytes.
+    /// Processes the next bytes.
     #[inline]
     pub(super) fn piece(
         &mut self,
@@ -111,7 +111,7 @@ impl Framing {
                     }
                 }
                 MpaFramingState::Fpdu(_) => self.fpdu(&mut run, shared, out),
-                // MPA may be started on a stream that carried something else before.
+                // MPA may start on a stream that carried another protocol before.
                 MpaFramingState::Lost
                     if StartupFrameKind::of(run.bytes.get(..REQUEST_KEY.len()).unwrap_or_default())
                         .is_some() =>
@@ -124,7 +124,7 @@ impl Framing {
                 }
                 MpaFramingState::Open => self.state = MpaFramingState::Lost,
                 MpaFramingState::Startup(_) => self.start(&mut run, out),
-                // The connection may be asked for again.
+                // The connection may be requested again.
                 MpaFramingState::Refused if begins_startup(run.bytes) => {
                     self.state = MpaFramingState::Startup(Vec::new())
                 }
@@ -133,7 +133,7 @@ impl Framing {
         }
     }
 
-    /// An FPDU that only its headers spoke for is none if a certain one begins with a segment in the middle of it.
+    /// Discards a tentative FPDU if a certain one begins with a segment in the middle of it.
     #[inline]
     fn doubt(&mut self, run: &UnparsedBytes<'_>, shared: &mut IwarpSharedState, out: &mut impl FpduSink) {
         let MpaFramingState::Fpdu(PartialFpdu { trust: FpduConfidence::Tentative, captured, .. }) =
@@ -155,7 +155,7 @@ impl Framing {
         }
     }
 
-    /// Takes an FPDU that lies in the bytes as a whole, without markers: nothing is kept or copied. Tells whether it did.
+    /// Processes a contiguous FPDU without markers; nothing is copied. Returns `true` if it did.
     #[inline]
     fn whole(
         &mut self,
@@ -212,7 +212,7 @@ impl Framing {
         true
     }
 
-    /// An FPDU begins that does not lie in one piece, or has markers in it.
+    /// Begins an FPDU that is not contiguous, or has markers in it.
     fn begin(&mut self, at: Position, trust: FpduConfidence, shared: &IwarpSharedState) {
         let check = match shared.crc {
             CrcUse::No => FpduCrcCheck::Done,
@@ -233,7 +233,7 @@ impl Framing {
         });
     }
 
-    /// Takes bytes of an FPDU.
+    /// Processes bytes of an FPDU.
     fn fpdu(&mut self, run: &mut UnparsedBytes<'_>, shared: &mut IwarpSharedState, out: &mut impl FpduSink) {
         let MpaFramingState::Fpdu(fpdu) = &mut self.state else { return };
         let markers = self.markers.unwrap_or_default();
@@ -274,7 +274,7 @@ impl Framing {
             fpdu.taken += skipped.length as usize;
             if !skipped.bytes.is_empty() {
                 shared.counts.skipped_bytes += skipped.bytes.len() as u64;
-                // A snap length took its headers.
+                // A snap length removed its headers.
                 out.undecoded(UndecodedReason::CutFrame, skipped.sight);
             }
             return;
@@ -302,7 +302,7 @@ impl Framing {
             times: FrameTimes::at(part.sight.time),
         };
         if fpdu.waits && fpdu.check == FpduCrcCheck::Missing && fpdu.trust == FpduConfidence::Certain {
-            // The CRC will not be known.
+            // The CRC cannot be checked.
             fpdu.waits = false;
             self.hold.release(&segment, length, out);
         }
@@ -310,7 +310,8 @@ impl Framing {
         self.payload(payload, trailer_end - run.at <= u64::from(run.length), out);
     }
 
-    /// Takes payload, behind which the bytes at hand have the trailer or not. If not, it waits for the frames of that.
+    /// Delivers payload, or buffers it if its trailer is not in the current bytes, to wait for the frames of
+    /// the trailer.
     fn payload(&mut self, payload: FpduPayload<'_>, has_trailer: bool, out: &mut impl FpduSink) {
         let MpaFramingState::Fpdu(fpdu) = &mut self.state else { return };
         fpdu.waits |= payload.is_end() && !has_trailer;
@@ -318,7 +319,7 @@ impl Framing {
         fpdu.ahead.before(payload, |payload| if waits { hold.push(&payload) } else { out.payload(payload) });
     }
 
-    /// Bytes of an FPDU were taken that are no payload: their frame belongs to the payload all the same.
+    /// Attributes the frame of bytes without payload to the payload of their FPDU.
     fn without_payload(&mut self, taken: &UnparsedBytes<'_>, rest: &UnparsedBytes<'_>) {
         let MpaFramingState::Fpdu(fpdu) = &mut self.state else { return };
         if fpdu.is_in_trailer() {
@@ -328,7 +329,7 @@ impl Framing {
         }
     }
 
-    /// Takes bytes of the headers of an FPDU.
+    /// Processes header bytes of an FPDU.
     fn headers(
         &mut self,
         run: &mut UnparsedBytes<'_>,
@@ -349,7 +350,7 @@ impl Framing {
             fpdu.ahead.add(part.sight);
         }
         if part.is_cut() {
-            // With its length, it can be skipped.
+            // It can be skipped if its length is known.
             let header =
                 fpdu.headers.get(..known).and_then(|known| FpduHeader::decode(known, 0, &mut NullObserver));
             match header {
@@ -364,7 +365,7 @@ impl Framing {
             }
             return;
         }
-        // The first word tells whether markers are in use, if nothing else does: no ULPDU is of zero length.
+        // If the use of markers is unknown, the first word decides it: no ULPDU has length zero.
         if self.markers.is_none() && fpdu.taken == FpduHeader::LENGTH {
             self.markers = Some(Markers::Off);
             if let [0, 0, ..] = fpdu.headers
@@ -413,7 +414,7 @@ impl Framing {
         }
     }
 
-    /// The FPDU before this one waited for its successor, which is one or not.
+    /// Confirms or rejects the previous FPDU, which waited for its successor.
     fn confirm(&mut self, is_one: bool, out: &mut impl FpduSink) {
         if let Some((segment, length, _)) = self.hold.over.take() {
             self.has_shown_markers |= is_one && self.markers != Some(Markers::Off);
@@ -425,7 +426,7 @@ impl Framing {
         }
     }
 
-    /// An FPDU ends.
+    /// Ends an FPDU.
     fn end(&mut self, sight: PacketMeta<'_>, shared: &mut IwarpSharedState, out: &mut impl FpduSink) {
         let MpaFramingState::Fpdu(fpdu) =
             std::mem::replace(&mut self.state, MpaFramingState::Between(FpduConfidence::Certain))
@@ -458,7 +459,7 @@ impl Framing {
                     out.undecoded(UndecodedReason::BadCrc, sight);
                 }
             }
-            // Where a right CRC does not tell that it is an FPDU, its successor will.
+            // If no correct CRC confirms that it is an FPDU, its successor will.
             Some((false, true)) | None if fpdu.trust == FpduConfidence::Tentative => {
                 self.hold.over = Some((segment, length, fpdu.captured));
             }
@@ -467,14 +468,14 @@ impl Framing {
         }
     }
 
-    /// Where FPDUs begin is not known any more.
+    /// Enters the search state: the start of the next FPDU is unknown.
     fn lose(&mut self, shared: &mut IwarpSharedState) {
         if let Some((.., captured)) = self.hold.over {
             shared.counts.skipped_bytes += captured;
         }
         self.hold.clear();
         self.state = MpaFramingState::Lost;
-        // The structure told it, and may have been wrong.
+        // Inferred from structure, possibly wrong.
         match (self.told, self.start) {
             (Some(true), Some(start)) => self.markers = Some(Markers::At(start)),
             (None, _) if !self.has_shown_markers => self.markers = None,
@@ -482,7 +483,7 @@ impl Framing {
         }
     }
 
-    /// Looks for the beginning of an FPDU.
+    /// Searches for the start of an FPDU.
     fn find(&mut self, run: &mut UnparsedBytes<'_>, shared: &mut IwarpSharedState, out: &mut impl FpduSink) {
         let found = fpdu_search::find(&run.searched(&self.work), self.markers, self.began, |stag| {
             out.knows_memory(stag)
@@ -502,7 +503,7 @@ impl Framing {
         }
     }
 
-    /// How far an FPDU is to be believed that begins here, while nothing shows whether there are markers.
+    /// Returns the confidence in an FPDU that begins here while the use of markers is not proven.
     fn weigh(&mut self, run: &UnparsedBytes<'_>, out: &impl FpduSink) -> FpduConfidence {
         let found = fpdu_search::at_start(&run.searched(&self.work), |stag| out.knows_memory(stag));
         let markers = found.map_or(Markers::Off, |found| found.markers);
@@ -515,7 +516,7 @@ impl Framing {
         found.map_or(FpduConfidence::Tentative, |found| found.trust)
     }
 
-    /// Takes bytes of a start-up frame.
+    /// Processes bytes of a start-up frame.
     fn start(&mut self, run: &mut UnparsedBytes<'_>, out: &mut impl FpduSink) {
         let MpaFramingState::Startup(bytes) = &mut self.state else { return };
         let before = bytes.len();
@@ -535,7 +536,7 @@ impl Framing {
             run.take(run.length);
             return;
         }
-        // What of it was cut is known by its length.
+        // Truncated bytes of it are skipped by its length.
         let rest = (startup.length - before).min(run.length as usize);
         let part = run.take(rest as u32);
         let end = part.at + rest as u64;
@@ -544,7 +545,7 @@ impl Framing {
         self.state = MpaFramingState::Between(FpduConfidence::Certain);
     }
 
-    /// Nothing more comes.
+    /// Ends the direction: nothing more will come.
     pub(super) fn finish(&mut self, shared: &mut IwarpSharedState, out: &mut impl FpduSink) {
         let MpaFramingState::Fpdu(fpdu) = &self.state else { return };
         let (Some(header), Some(segment)) = (fpdu.header, fpdu.segment) else { return };
@@ -558,14 +559,14 @@ impl Framing {
     }
 }
 
-/// Whether a start-up frame may begin with these bytes.
+/// Returns `true` if these bytes may begin a start-up frame.
 fn begins_startup(bytes: &[u8]) -> bool {
     let count = bytes.len().min(REQUEST_KEY.len());
     count > 0 && [REQUEST_KEY, REPLY_KEY].iter().any(|key| key.get(..count) == bytes.get(..count))
 }
 
 impl IwarpSharedState {
-    /// Counts a CRC, right or wrong; tells whether the FPDU is to be believed.
+    /// Counts the result of a CRC check. Returns `true` if the FPDU is accepted.
     fn verdict(&mut self, is_right: bool) -> bool {
         match (&mut self.crc, is_right) {
             (CrcUse::No, _) => self.counts.absent += 1,

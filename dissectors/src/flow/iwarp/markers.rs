@@ -1,4 +1,4 @@
-//! Where the markers of a direction stand. RFC 5044 section 4.3.
+//! Positions of the markers of a direction. RFC 5044 section 4.3.
 
 use crate::flow::stream::Position;
 use crate::iwarp::mpa::{MARKER_INTERVAL, Marker};
@@ -6,43 +6,43 @@ use crate::iwarp::mpa::{MARKER_INTERVAL, Marker};
 /// Length of a marker in bytes.
 const LENGTH: u64 = Marker::LENGTH as u64;
 
-/// How many bytes of FPDUs stand between two markers.
+/// Number of FPDU bytes between two markers.
 const BETWEEN: u64 = MARKER_INTERVAL - LENGTH;
 
-/// The markers of a direction.
+/// Markers of a direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Markers {
-    /// There are none.
+    /// No markers.
     #[default]
     Off,
-    /// One stands here, and one at every 512th byte before and behind it.
+    /// A marker is at this position and at each multiple of 512 bytes before and after it.
     At(Position),
 }
 
 impl Markers {
-    /// How many bytes behind the last marker that does not begin behind it a position is, 0 to 511. Markers stand before the
-    /// first one too, so that positions may lie before it.
+    /// Returns the distance in bytes, 0 to 511, of a position from the last marker at or before it. Markers
+    /// also precede the first one, so positions may be before it.
     fn behind(marker: Position, position: Position) -> u64 {
         position.wrapping_sub(marker) % MARKER_INTERVAL
     }
 
-    /// The first marker that begins at a position or behind it.
+    /// Returns the first marker at or after a position.
     pub(super) fn next(self, position: Position) -> Option<Position> {
         let Self::At(marker) = self else { return None };
         Some(position + (MARKER_INTERVAL - Self::behind(marker, position)) % MARKER_INTERVAL)
     }
 
-    /// How many bytes of the marker in which a position lies are still to come; 0 where it lies in none.
+    /// Returns the number of remaining bytes of the marker that contains a position; 0 if none does.
     pub(super) fn rest(self, position: Position) -> u64 {
         let Self::At(marker) = self else { return 0 };
         LENGTH.saturating_sub(Self::behind(marker, position))
     }
 
-    /// Where `count` bytes of FPDUs that begin at a position end.
+    /// Returns the end of `count` FPDU bytes that begin at a position.
     pub(super) fn end_of(self, position: Position, count: u64) -> Position {
         let Self::At(marker) = self else { return position + count };
         let Some(last) = count.checked_sub(1) else { return position };
-        // Counted from the marker before the position, which may stand before the stream.
+        // Counted from the marker before the position, which may be before the stream.
         let behind = Self::behind(marker, position);
         let last = behind.saturating_sub(LENGTH) + last;
         let end = last / BETWEEN * MARKER_INTERVAL + LENGTH + last % BETWEEN + 1;

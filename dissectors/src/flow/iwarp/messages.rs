@@ -1,7 +1,7 @@
-//! The messages of one direction: segments become RDMA operations. RFC 5041 section 5; RFC 5040 section 5.
+//! Messages of one direction: segments become RDMA operations. RFC 5041 section 5; RFC 5040 section 5.
 //!
-//! A stream brings segments in the order in which they were sent, so that one message is put together at a time; what was
-//! not captured of it does not come any more when the next begins.
+//! A stream yields segments in the order in which they were sent, so one message is reassembled at a time;
+//! its missing parts will not arrive once the next message begins.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -23,18 +23,18 @@ use crate::xdr::roundup;
 use super::payload::FpduPayload;
 use super::{IwarpEvent, IwarpEventSink};
 
-/// RDMA Reads that wait for their responses: more than any sender has outstanding.
+/// Maximum number of RDMA Reads that wait for their responses: more than any sender has outstanding.
 const READS: usize = 256;
-/// Messages that are remembered for their copies.
+/// Number of messages remembered to recognize their retransmissions.
 const SENT: usize = 128;
-/// Bytes of one message that are put together; no inline threshold is larger.
+/// Maximum number of bytes reassembled of one message; no inline threshold is larger.
 const LONGEST: usize = 1 << 20;
-/// Bytes of memory that are used again for the next message: an inline threshold, mostly.
+/// Bytes of allocated memory kept for the next message: usually an inline threshold.
 const KEPT: usize = 16 << 10;
-/// Frames of one unfinished message that are listed.
+/// Maximum number of frames recorded for one incomplete message.
 const FRAMES: usize = 4096;
 
-/// An RDMA Read that was asked for.
+/// An RDMA Read without its complete response.
 #[derive(Debug)]
 struct OutstandingRead {
     sink_stag: Handle,
@@ -45,7 +45,7 @@ struct OutstandingRead {
 }
 
 impl OutstandingRead {
-    /// Where bytes that go to this place come from.
+    /// Returns the source offset of response bytes placed at `offset` of memory `stag`.
     fn source(&self, stag: Handle, offset: u64, length: u32) -> Option<u64> {
         let into = offset.checked_sub(self.sink_offset)?;
         let end = into.checked_add(u64::from(length))?;
@@ -54,7 +54,7 @@ impl OutstandingRead {
     }
 }
 
-/// A message that was given out.
+/// A delivered message.
 #[derive(Debug)]
 struct SentIwarpMessage {
     range: Range<Position>,
@@ -63,20 +63,20 @@ struct SentIwarpMessage {
     owner: RdmaAttribution,
 }
 
-/// An RDMA Write that goes on.
+/// An RDMA Write that is not complete yet.
 #[derive(Debug)]
 struct OngoingWrite {
     stag: Handle,
-    /// Where its next bytes go.
+    /// Offset of its next bytes.
     next: u64,
     owner: RdmaAttribution,
 }
 
-/// A Send that is put together.
+/// Reassembly of a Send.
 #[derive(Debug, Default)]
 struct IwarpSendReassembly {
     number: MessageNumber,
-    /// Up to the first gap.
+    /// Captured bytes up to the first gap.
     bytes: Vec<u8>,
     length: u64,
     gaps: Vec<Range<u64>>,
@@ -85,10 +85,10 @@ struct IwarpSendReassembly {
     end_time: Timestamp,
     stall: Option<Stall>,
     range: Range<Position>,
-    /// Length of the trailer behind the last FPDU that came.
+    /// Length of the trailer after the last FPDU.
     trailer_length: Position,
     is_open: bool,
-    /// True if a snap length cut bytes of it.
+    /// `true` if a snap length truncated it.
     is_cut: bool,
 }
 
@@ -102,7 +102,7 @@ impl IwarpSendReassembly {
         self.is_cut = false;
     }
 
-    /// Gives back memory that few messages need.
+    /// Frees memory that few messages need.
     fn shrink(&mut self) {
         self.bytes.clear();
         self.gaps.clear();
@@ -112,7 +112,7 @@ impl IwarpSendReassembly {
         self.frames.shrink_to(KEPT / size_of::<FrameNumber>());
     }
 
-    /// Takes the bytes that come next, or behind a gap.
+    /// Appends the next bytes, or bytes after a gap.
     fn add(&mut self, offset: u64, payload: &FpduPayload<'_>) {
         let FpduPayload { data, sight, range, .. } = payload;
         if offset < self.length {
@@ -145,41 +145,42 @@ impl IwarpSendReassembly {
     }
 }
 
-/// The longest header of a message that is no payload: of a Read Request.
+/// Longest header of a message without payload: that of a Read Request.
 const HEADER: usize = ReadRequest::LENGTH;
 
-/// The messages of one direction.
+/// State of the messages of one direction.
 #[derive(Debug, Default)]
 pub(super) struct IwarpMessages {
     send: IwarpSendReassembly,
     write: Option<OngoingWrite>,
-    /// In the order in which they were asked for.
+    /// In the order of the requests.
     reads: VecDeque<OutstandingRead>,
-    /// In the order of the stream.
+    /// Sorted by stream position.
     sent: VecDeque<SentIwarpMessage>,
-    /// Trailers in frames of their own behind data of RDMA Writes and Read responses, in the order of the stream, and whose data it is.
+    /// Trailers in frames of their own after data of RDMA Writes and Read responses, with the attribution of
+    /// the data; sorted by stream position.
     trailers: VecDeque<(Range<Position>, RdmaAttribution)>,
-    /// The header of a message that is put together from several pieces.
+    /// Header of a message, assembled from several parts.
     header: [u8; HEADER],
     gathered: usize,
-    /// True if a snap length cut headers: an RDMA Read request may be among them.
+    /// `true` if a snap length truncated headers: an RDMA Read request may be among them.
     pub(super) has_cut_segments: bool,
 }
 
 impl IwarpMessages {
-    /// Whether a Read of this side has its response placed in this memory.
+    /// Returns `true` if the response to a Read of this side is placed in this memory.
     pub(super) fn waits_for(&self, stag: Handle) -> bool {
         self.reads.iter().any(|read| read.sink_stag == stag)
     }
 
-    /// The memory that is remembered for copies and RDMA Reads, in bytes.
+    /// Returns the memory in bytes of the records of retransmissions and RDMA Reads.
     pub(super) fn memory_bytes(&self) -> usize {
         self.reads.capacity() * size_of::<OutstandingRead>()
             + self.sent.capacity() * size_of::<SentIwarpMessage>()
             + self.trailers.capacity() * size_of::<(Range<Position>, RdmaAttribution)>()
     }
 
-    /// How many bytes the message costs that is put together.
+    /// Returns the number of bytes of the message in reassembly.
     pub(super) fn held_bytes(&self) -> usize {
         let IwarpSendReassembly { bytes, gaps, frames, is_open, .. } = &self.send;
         if *is_open { bytes.len() + size_of_val(&gaps[..]) + size_of_val(&frames[..]) } else { 0 }
@@ -189,7 +190,7 @@ impl IwarpMessages {
         self.send = IwarpSendReassembly::default();
     }
 
-    /// Takes payload of a segment that this side sent.
+    /// Processes payload of a segment that this side sent.
     #[inline]
     pub(super) fn payload(
         &mut self,
@@ -206,7 +207,7 @@ impl IwarpMessages {
                     RdmapOpcode::WRITE => self.write(stag, offset, &payload, taker),
                     _ => peer.response(stag, offset, &payload, taker),
                 };
-                // Another frame than that of the data held the trailer.
+                // The trailer was in another frame than the data.
                 if payload.sight.frames.len() > 1 && payload.is_end() && owner.0.is_some() {
                     self.remember_trailer(&payload, owner);
                 }
@@ -227,7 +228,7 @@ impl IwarpMessages {
         }
     }
 
-    /// Takes bytes of an RDMA Write, and tells whose they are.
+    /// Processes bytes of an RDMA Write and returns their attribution.
     fn write(
         &mut self,
         stag: Handle,
@@ -258,7 +259,7 @@ impl IwarpMessages {
         owner
     }
 
-    /// Remembers where the trailer behind this payload stands, for its copies.
+    /// Records the position of the trailer after this payload, to recognize its retransmissions.
     #[cold]
     fn remember_trailer(&mut self, payload: &FpduPayload<'_>, owner: RdmaAttribution) {
         if self.trailers.len() >= SENT {
@@ -268,7 +269,8 @@ impl IwarpMessages {
         self.trailers.push_back((end..end + trailer_length(payload), owner));
     }
 
-    /// The peer answers an RDMA Read of this side. Responses come in the order of their requests (RFC 5040 section 5.5).
+    /// Processes bytes of the peer's response to an RDMA Read of this side. Responses arrive in the order of
+    /// their requests (RFC 5040 section 5.5).
     fn response(
         &mut self,
         stag: Handle,
@@ -289,7 +291,7 @@ impl IwarpMessages {
             return RdmaAttribution::default();
         };
         let ends = payload.is_end() && payload.segment.last;
-        // What was asked for before this one has been answered.
+        // Earlier requests have been answered.
         self.reads.drain(..if ends { at + 1 } else { at });
         if data.length == 0 {
             taker.event(payload.sight, IwarpEvent::Control);
@@ -339,7 +341,7 @@ impl IwarpMessages {
         }
     }
 
-    /// Gives out the message that is put together.
+    /// Delivers the message in reassembly.
     fn deliver(&mut self, sight: PacketMeta<'_>, taker: &mut impl IwarpEventSink) {
         let IwarpSendReassembly {
             bytes,
@@ -357,7 +359,7 @@ impl IwarpMessages {
         } = &mut self.send;
         *is_open = false;
         if bytes.is_empty() && *length > 0 {
-            // Nothing tells what it belongs to.
+            // Nothing shows what it belongs to.
             let reason = if *is_cut { UndecodedReason::CutHeader } else { UndecodedReason::MessagePart };
             for frame in frames.iter() {
                 let sight = PacketMeta::new(std::slice::from_ref(frame), *time);
@@ -381,12 +383,12 @@ impl IwarpMessages {
         taker.event(sight, IwarpEvent::Operation(RdmaOperation::Send { message, owner }));
     }
 
-    /// The rest of the message that is put together will not come.
+    /// Delivers the message in reassembly incomplete: the rest will not come.
     pub(super) fn give_up(&mut self, taker: &mut impl IwarpEventSink) {
         if !self.send.is_open {
             return;
         }
-        // At least one more segment belongs to it; its bytes are missing, however many they were.
+        // At least one more segment belongs to it; its bytes are missing, and their number is unknown.
         let length = self.send.length;
         gap(&mut self.send.gaps, length..length + 1);
         self.send.length += 1;
@@ -396,7 +398,7 @@ impl IwarpMessages {
         self.send.shrink();
     }
 
-    /// Puts together the header of a message that has nothing else.
+    /// Assembles the header of a message without payload.
     fn gather(&mut self, payload: &FpduPayload<'_>, taker: &mut impl IwarpEventSink) {
         let FpduPayload { data, sight, .. } = *payload;
         if payload.is_whole() {
@@ -407,9 +409,9 @@ impl IwarpMessages {
             self.gathered = 0;
             self.send.frames.clear();
         }
-        // No Send is put together meanwhile.
+        // No Send is in reassembly meanwhile.
         self.send.seen(&sight);
-        // What was not captured ends what is known of the header.
+        // The known part of the header ends at the first byte that was not captured.
         if self.gathered == payload.offset as usize
             && let Some(room) = self.header.get_mut(self.gathered..)
         {
@@ -448,7 +450,7 @@ impl IwarpMessages {
     }
 
     fn read(&mut self, request: &ReadRequest) -> IwarpEvent<'_> {
-        // Memory that is used again has its bytes of before.
+        // Reused memory still has the bytes of the earlier Read.
         let end = request.sink_offset.saturating_add(u64::from(request.length));
         self.reads.retain(|read| {
             let read_end = read.sink_offset.saturating_add(u64::from(read.length));
@@ -476,8 +478,8 @@ impl IwarpMessages {
         }
     }
 
-    /// Bytes were sent again: copies of the messages that lie in them. A segment that holds a trailer alone is no copy of a message,
-    /// but belongs to it.
+    /// Reports retransmissions of the messages that overlap a range of retransmitted bytes. A segment with a
+    /// trailer alone is attributed to its message, but is no retransmission of the message.
     pub(super) fn again(
         &mut self,
         range: Range<Position>,
@@ -501,13 +503,14 @@ impl IwarpMessages {
     }
 }
 
-/// Length of the trailer of an FPDU: the pad to a multiple of four bytes, and the CRC (RFC 5044 section 4.1).
+/// Returns the length of the trailer of an FPDU: the pad to a multiple of four bytes, and the CRC (RFC 5044
+/// section 4.1).
 fn trailer_length(payload: &FpduPayload<'_>) -> Position {
     let ulpdu_length = payload.segment.header_length() + payload.length as usize;
     (roundup(FpduHeader::LENGTH + ulpdu_length) + Crc::LENGTH) as Position
 }
 
-/// Remembers a message that is given out, for its copies.
+/// Records a delivered message to recognize its retransmissions, and returns its attribution slot.
 fn remember(
     sent: &mut VecDeque<SentIwarpMessage>,
     range: Range<Position>,

@@ -1,16 +1,20 @@
 //! iWARP on one connection: the bytes of both directions of a stream become RDMA operations.
 //!
-//! - [`framing`]: bytes become FPDUs, with [`markers`] and CRCs; [`fpdu_search`] finds them again after a gap, and in the middle;
-//! - [`payload`]: what an FPDU carries goes on, or is held until it is known to be one ([`fpdu`]);
-//! - [`messages`]: FPDUs become operations: Sends put together, Read responses matched with their requests;
-//! - [`segment_view`]: what a view tells of one segment.
+//! - [`framing`]: bytes become FPDUs, with [`markers`] and CRCs; [`fpdu_search`] finds them after a gap and
+//!   in mid-stream;
+//! - [`payload`]: FPDU payload, passed on or buffered until it is known to be valid ([`fpdu`]);
+//! - [`messages`]: FPDUs become operations: Sends are reassembled, Read responses are matched with their
+//!   requests;
+//! - [`segment_view`]: the fields of a single segment, for views.
 //!
-//! Payload goes on as it arrives, without being kept, but where its CRC must be known first: an FPDU with a CRC in use that
-//! does not lie in one piece is held until it is whole. What is lost in the middle of an FPDU loses no framing.
+//! Payload is passed on as it arrives, without a copy, unless its CRC must be checked first: an FPDU that
+//! is not contiguous is buffered until it is complete if CRCs are in use. Bytes lost inside an FPDU do not
+//! affect framing.
 //!
-//! Every frame that holds a part of an FPDU goes with its payload, if it is only headers or the trailer (pad and CRC) that
-//! Soft-iWARP often writes as a segment of its own. So the end of the payload waits for a trailer that comes behind it: the
-//! receiver, too, must not use an FPDU before its CRC (RFC 5044 section 6), and a message is whole when that has come.
+//! Each frame with a part of an FPDU is attributed to its payload, even if the frame has only headers or
+//! the trailer (pad and CRC), which Soft-iWARP often sends as a segment of its own. So the end of the
+//! payload waits for a trailer that follows: the receiver must not use an FPDU before its CRC either
+//! (RFC 5044 section 6), and a message is complete when its CRC has arrived.
 
 mod fpdu;
 mod fpdu_search;
@@ -42,25 +46,25 @@ use framing::Framing;
 use messages::IwarpMessages;
 use payload::{FpduPayload, FpduSink};
 
-/// What the bytes of a stream turned out to be.
+/// Event decoded from the bytes of a stream.
 #[derive(Debug)]
 pub(super) enum IwarpEvent<'a> {
-    /// A frame that starts MPA.
+    /// A start-up frame of MPA.
     Startup,
     /// An RDMA operation.
     Operation(RdmaOperation<'a>),
-    /// A part of a message that is not whole yet.
+    /// A part of an incomplete message.
     Part,
-    /// Something that moves no bytes: what only tells that the sender is ready (RFC 6581 section 9.2).
+    /// A message that moves no bytes and only shows that the sender is ready (RFC 6581 section 9.2).
     Control,
     /// The stream ends, for this reason.
     Terminate(Terminate),
-    /// Bytes without meaning.
+    /// Bytes that cannot be decoded.
     Undecoded(UndecodedReason),
 }
 
-/// Whether a segment in the middle of a stream begins with FPDUs; on any port but that of NFS over RDMA only if the first of
-/// them holds a message of RPC-over-RDMA.
+/// Returns `true` if a segment in mid-stream begins with FPDUs. On ports other than that of NFS over RDMA
+/// (`is_expected` is `false`), the first FPDU must contain an RPC-over-RDMA message.
 pub(super) fn begins_fpdu(data: PacketPayload<'_>, is_expected: bool) -> bool {
     let length = data.length as usize;
     let work = SearchBudget::of(data.bytes.len());
@@ -83,51 +87,52 @@ pub(super) fn begins_fpdu(data: PacketPayload<'_>, is_expected: bool) -> bool {
         })
 }
 
-/// What takes the events of a connection.
+/// Receiver of the events of a connection.
 pub(super) trait IwarpEventSink {
-    /// Takes what one side did.
+    /// Handles an event of one side.
     fn event(&mut self, sight: PacketMeta<'_>, event: IwarpEvent<'_>);
 
-    /// Whether the receiver of these bytes has advertised memory of this name: evidence that a header is one.
+    /// Returns `true` if the receiver of these bytes has advertised memory with this STag: evidence that a
+    /// header is valid.
     fn knows_memory(&self, stag: Handle) -> bool;
 }
 
-/// Whether the two sides use CRCs.
+/// Use of CRCs on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CrcUse {
-    /// Nothing tells yet; so many FPDUs had none that is right.
+    /// Unknown; no FPDU had a correct CRC so far.
     Unknown {
-        /// How many.
+        /// Number of FPDUs so far.
         misses: u8,
     },
-    /// They do.
+    /// CRCs are used.
     Yes,
-    /// They do not, and the field has no meaning.
+    /// CRCs are not used, and the field has no meaning.
     No,
 }
 
-/// After so many FPDUs without a right CRC, none is expected any more.
+/// Number of FPDUs without a correct CRC after which CRCs are considered unused.
 const MISSES: u8 = 8;
 
-/// What the CRCs of FPDUs were.
+/// Counts of MPA CRC check results and of discarded bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MpaCounts {
-    /// FPDUs whose CRC is right.
+    /// FPDUs with a correct CRC.
     pub good: u64,
-    /// FPDUs whose CRC is wrong; they are not believed.
+    /// FPDUs with a wrong CRC, which are rejected.
     pub bad: u64,
-    /// FPDUs of connections that use none.
+    /// FPDUs of connections without CRCs.
     pub absent: u64,
-    /// FPDUs that were not captured whole.
+    /// FPDUs that were not captured completely.
     pub unknown: u64,
-    /// Bytes of FPDUs that were not believed.
+    /// Bytes of rejected FPDUs.
     pub refused_bytes: u64,
     /// Captured bytes in which no FPDU was found.
     pub skipped_bytes: u64,
 }
 
 impl MpaCounts {
-    /// FPDUs by what their CRC is, in a word, where there are any.
+    /// Iterates over the nonzero FPDU counts with their names in output.
     pub fn verdicts(self) -> impl Iterator<Item = (&'static str, u64)> {
         let Self { good, bad, absent, unknown, .. } = self;
         let counts = [("good", good), ("bad", bad), ("absent", absent), ("unknown", unknown)];
@@ -147,29 +152,29 @@ impl MpaCounts {
     }
 }
 
-/// What both directions of a connection have in common.
+/// State that both directions of a connection share.
 #[derive(Debug)]
 struct IwarpSharedState {
     crc: CrcUse,
     counts: MpaCounts,
 }
 
-/// One direction.
+/// State of one direction.
 #[derive(Debug, Default)]
 struct IwarpDirection {
     framing: Framing,
     messages: IwarpMessages,
-    /// The frame that started it.
+    /// Start-up frame that began it.
     startup: Option<Startup>,
 }
 
-/// Both directions of a connection.
+/// State of both directions of a connection.
 #[derive(Debug)]
 pub(super) struct Iwarp {
     a: IwarpDirection,
     b: IwarpDirection,
     shared: IwarpSharedState,
-    /// Whether a frame that starts MPA came since this was asked last.
+    /// `true` if a start-up frame arrived since the last call of [`Iwarp::take_started`].
     has_started: bool,
 }
 
@@ -191,7 +196,7 @@ impl Iwarp {
         }
     }
 
-    /// Takes the next bytes that a side sent.
+    /// Processes the next bytes that a side sent.
     #[inline]
     pub(super) fn piece(
         &mut self,
@@ -208,7 +213,7 @@ impl Iwarp {
         }
     }
 
-    /// A side sent bytes again that were taken before.
+    /// Processes a retransmission of bytes that a side sent before.
     pub(super) fn again(
         &mut self,
         sender: ConnectionSide,
@@ -219,7 +224,7 @@ impl Iwarp {
         self.directions(sender).0.messages.again(range, sight, taker);
     }
 
-    /// Nothing more comes from a side: what is not whole is given out as what it is.
+    /// Ends a side: incomplete messages are delivered as far as they were captured.
     pub(super) fn finish(&mut self, sender: ConnectionSide, taker: &mut impl IwarpEventSink) {
         let (own, peer, shared) = self.directions(sender);
         let mut inner =
@@ -228,7 +233,7 @@ impl Iwarp {
         own.messages.give_up(taker);
     }
 
-    /// The private data of the two sides comes with the frames that start MPA.
+    /// Returns the start-up frame of a side, which has its private data.
     pub(super) fn startup(&self, sender: ConnectionSide) -> Option<&Startup> {
         match sender {
             ConnectionSide::A => self.a.startup.as_ref(),
@@ -236,27 +241,27 @@ impl Iwarp {
         }
     }
 
-    /// Whether a frame that starts MPA came since this was asked last.
+    /// Returns `true` if a start-up frame arrived since the last call.
     pub(super) fn take_started(&mut self) -> bool {
         std::mem::take(&mut self.has_started)
     }
 
-    /// What was counted since this was asked last.
+    /// Returns the counts since the last call.
     pub(super) fn take_counts(&mut self) -> MpaCounts {
         std::mem::take(&mut self.shared.counts)
     }
 
-    /// How many bytes unfinished messages and FPDUs cost, with what is known of their pieces and gaps.
+    /// Returns the memory in bytes of incomplete messages and FPDUs with their bookkeeping.
     pub(super) fn held_bytes(&self) -> usize {
         [&self.a, &self.b].iter().map(|own| own.framing.held_bytes() + own.messages.held_bytes()).sum()
     }
 
-    /// The memory that it takes without what is held, in bytes.
+    /// Returns the memory in bytes, without buffered content.
     pub(super) fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.a.messages.memory_bytes() + self.b.messages.memory_bytes()
     }
 
-    /// Drops what is held.
+    /// Drops buffered content.
     pub(super) fn drop_parts(&mut self) {
         for own in [&mut self.a, &mut self.b] {
             own.framing.drop_held();
@@ -264,11 +269,11 @@ impl Iwarp {
         }
     }
 
-    /// A side started MPA.
+    /// Handles a start-up frame.
     fn start(&mut self, sender: ConnectionSide, startup: Startup) {
         self.has_started = true;
         let (own, peer, shared) = self.directions(sender);
-        // A second pair of frames follows a refusal.
+        // A second pair of frames may follow a refusal.
         own.startup = Some(startup);
         peer.framing.told_markers(startup.markers);
         if startup.rejected {
@@ -284,7 +289,7 @@ impl Iwarp {
     }
 }
 
-/// What the FPDUs of one direction go to.
+/// Receiver of the FPDUs of one direction.
 struct IwarpFpduSink<'a, T> {
     own: &'a mut IwarpMessages,
     peer: &'a mut IwarpMessages,

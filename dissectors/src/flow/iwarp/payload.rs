@@ -1,4 +1,4 @@
-//! Payload of segments: told as it comes, or held until it is known whether it is some.
+//! FPDU payload: passed on as it arrives, or buffered until its FPDU is confirmed.
 
 use std::ops::Range;
 
@@ -13,24 +13,24 @@ use crate::rdma::{Handle, PacketPayload};
 /// Payload of a segment, or a part of it.
 #[derive(Clone, Debug)]
 pub(super) struct FpduPayload<'a> {
-    /// The segment.
+    /// The DDP segment.
     pub(super) segment: &'a DdpSegment,
     /// Length of the whole payload in bytes.
     pub(super) length: u32,
-    /// Where in the payload the bytes stand.
+    /// Offset of the bytes in the payload.
     pub(super) offset: u32,
     /// The bytes.
     pub(super) data: PacketPayload<'a>,
-    /// Where they stand in the stream.
+    /// Stream range of the bytes.
     pub(super) range: Range<Position>,
-    /// The frames that carried them, and those that carried nothing of the FPDU but headers before or a trailer behind them;
-    /// when the bytes were seen.
+    /// Frames of the bytes, with those that had only header bytes before or trailer bytes after them; the time
+    /// is that of the bytes.
     pub(super) sight: PacketMeta<'a>,
-    /// When the first and the last of the frames were seen.
+    /// Times of the first and last of the frames.
     pub(super) times: FrameTimes,
 }
 
-/// The times of several frames.
+/// Time range of several frames.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FrameTimes {
     pub(super) first: Timestamp,
@@ -38,7 +38,7 @@ pub(super) struct FrameTimes {
 }
 
 impl FrameTimes {
-    /// Of one frame.
+    /// Creates the range of one frame.
     #[inline]
     pub(super) fn at(time: Timestamp) -> Self {
         Self { first: time, last: time }
@@ -49,8 +49,8 @@ impl FrameTimes {
     }
 }
 
-/// Frames that held bytes of an FPDU and no payload: headers, or a marker. They go with the payload that comes next. Few FPDUs
-/// have any.
+/// Frames with bytes of an FPDU but no payload: headers, or a marker. They are attributed to the payload
+/// that follows. Few FPDUs have any.
 #[derive(Debug, Default)]
 pub(super) struct HeaderFrames(Option<Box<(Vec<FrameNumber>, FrameTimes)>>);
 
@@ -67,9 +67,9 @@ impl HeaderFrames {
         }
     }
 
-    /// Gives payload on with these frames.
+    /// Passes payload on with these frames.
     pub(super) fn before(&mut self, mut payload: FpduPayload<'_>, to: impl FnOnce(FpduPayload<'_>)) {
-        // What was lost does not become seen by its headers.
+        // Header bytes do not prove that lost payload was captured.
         let Some(ahead) = self.0.take_if(|_| payload.was_seen()) else { return to(payload) };
         let (mut frames, times) = *ahead;
         if frames.last() != payload.sight.frames.last() {
@@ -81,38 +81,39 @@ impl HeaderFrames {
 }
 
 impl FpduPayload<'_> {
-    /// Whether this is all of it.
+    /// Returns `true` if this is the whole payload.
     pub(super) fn is_whole(&self) -> bool {
         self.data.length == self.length
     }
 
-    /// Whether there are frames that carried it: bytes beyond a snap length were seen, those of a lost segment were not.
+    /// Returns `true` if frames carried it. This includes bytes removed by a snap length, but not those of a
+    /// lost segment.
     pub(super) fn was_seen(&self) -> bool {
         !self.sight.frames.is_empty()
     }
 
-    /// Whether it ends here.
+    /// Returns `true` if the payload ends here.
     pub(super) fn is_end(&self) -> bool {
         self.offset + self.data.length == self.length
     }
 }
 
-/// What takes the FPDUs of a direction.
+/// Receiver of the FPDUs of a direction.
 pub(super) trait FpduSink {
-    /// Takes payload; of an FPDU without payload, that there is none.
+    /// Handles payload; an FPDU without payload is reported with empty payload.
     fn payload(&mut self, payload: FpduPayload<'_>);
 
-    /// Takes the frame that starts MPA.
+    /// Handles a start-up frame of MPA.
     fn startup(&mut self, startup: Startup, sight: PacketMeta<'_>);
 
-    /// Captured bytes have no meaning.
+    /// Handles captured bytes that cannot be decoded.
     fn undecoded(&mut self, why: UndecodedReason, sight: PacketMeta<'_>);
 
-    /// Whether memory of this name is known.
+    /// Returns `true` if memory with this STag is known.
     fn knows_memory(&self, stag: Handle) -> bool;
 }
 
-/// Payload that waits.
+/// Buffered payload.
 #[derive(Debug)]
 struct BufferedPayload {
     bytes: Range<usize>,
@@ -125,21 +126,21 @@ struct BufferedPayload {
     remark: Option<DeliveryAnomaly>,
 }
 
-/// Pieces of one FPDU whose memory is used again.
+/// Maximum number of parts of an FPDU whose memory is kept for the next.
 const KEPT: usize = 64;
 
-/// Payload of one FPDU that waits. Its memory is used again for the next.
+/// Buffered payload of one FPDU. Its memory is reused for the next.
 #[derive(Debug, Default)]
 pub(super) struct FpduPayloadBuffer {
     bytes: Vec<u8>,
     frames: Vec<FrameNumber>,
     payloads: Vec<BufferedPayload>,
-    /// Captured bytes of the FPDU, where the FPDU itself is over and its successor is to tell whether it was one.
+    /// Segment, payload length and captured bytes of a complete FPDU that its successor must confirm.
     pub(super) over: Option<(DdpSegment, u32, u64)>,
 }
 
 impl FpduPayloadBuffer {
-    /// Bytes of memory: the payload, and what is known of each piece of it.
+    /// Returns the memory in bytes: the payload and its bookkeeping.
     pub(super) fn cost(&self) -> usize {
         let Self { bytes, frames, payloads, .. } = self;
         bytes.len() + size_of_val(&frames[..]) + size_of_val(&payloads[..])
@@ -149,7 +150,7 @@ impl FpduPayloadBuffer {
         self.bytes.clear();
         self.frames.clear();
         self.payloads.clear();
-        // Few FPDUs come in many pieces.
+        // Few FPDUs consist of many parts.
         self.frames.shrink_to(KEPT);
         self.payloads.shrink_to(KEPT);
         self.over = None;
@@ -171,9 +172,9 @@ impl FpduPayloadBuffer {
         });
     }
 
-    /// More of the FPDU was seen behind its payload: the trailer. Its frames go with the payload before it.
+    /// Adds frames of the trailer to the payload before it.
     pub(super) fn follow(&mut self, sight: PacketMeta<'_>) {
-        // What was lost does not become seen by its trailer.
+        // A trailer does not prove that lost payload was captured.
         let Some(last) = self.payloads.iter_mut().rfind(|waiting| !waiting.frames.is_empty()) else { return };
         if sight.frames.is_empty() || self.frames.last() == sight.frames.last() {
             return;
@@ -183,7 +184,7 @@ impl FpduPayloadBuffer {
         last.times = last.times.with(FrameTimes::at(sight.time));
     }
 
-    /// Gives out what waits.
+    /// Delivers the buffered payload.
     pub(super) fn release(&mut self, segment: &DdpSegment, length: u32, out: &mut impl FpduSink) {
         for waiting in &self.payloads {
             out.payload(FpduPayload {
@@ -206,12 +207,12 @@ impl FpduPayloadBuffer {
         self.clear();
     }
 
-    /// Drops what waits: it was none.
+    /// Drops the buffered payload and reports its frames as undecoded.
     pub(super) fn refuse(&mut self, why: UndecodedReason, out: &mut impl FpduSink) {
         let mut told = None;
         for waiting in &self.payloads {
             let frames = self.frames.get(waiting.frames.clone()).unwrap_or_default();
-            // Markers part the payload of one frame.
+            // Markers split the payload of one frame.
             if frames.last() > told {
                 told = frames.last();
                 out.undecoded(why, PacketMeta::new(frames, waiting.time));

@@ -1,4 +1,4 @@
-//! The frames of MPA in one segment shown: what a view tells of a segment that it has alone.
+//! Fields of the MPA frames in one segment, decoded for views without the rest of the stream.
 
 use crate::field::{NullObserver, Observer};
 use crate::flow::stream::Position;
@@ -8,11 +8,11 @@ use crate::iwarp::mpa::{Marker, Startup};
 
 use super::fpdu_search::{self, FoundFpdu, FpduConfidence, FpduSearchBytes, SearchBudget};
 
-/// Somewhere in a stream.
+/// Stream position assumed for the segment.
 const SOMEWHERE: Position = 1 << 32;
 
-/// Tells an observer the headers of the start-up frame and of the FPDUs that begin in a segment of an iWARP stream. An FPDU
-/// with a marker in it is told up to the marker.
+/// Reports the headers of the start-up frame and of the FPDUs that begin in a segment of an iWARP stream.
+/// An FPDU with a marker in it is reported up to the marker.
 pub fn observe_segment<'a, O: Observer<'a>>(payload: CapturedSlice<'a>, observer: &mut O) {
     let startup = Startup::decode(payload, observer);
     let mut rest = payload.after(startup.map_or(0, |startup| startup.length));
@@ -38,8 +38,9 @@ pub fn observe_segment<'a, O: Observer<'a>>(payload: CapturedSlice<'a>, observer
     }
 }
 
-/// The first FPDU of a segment: with the first byte, where senders begin one, or one behind it that is certain. What may be
-/// one in the middle is as likely file data, and the stream that would tell is not at hand.
+/// Returns the first FPDU of a segment: at the first byte, where senders align FPDUs, or a certain one
+/// after it. A tentative one in the middle may as well be file data, and the stream that could confirm it
+/// is not available.
 fn first(rest: CapturedSlice<'_>, work: &SearchBudget) -> Option<FoundFpdu> {
     let mut from = 0;
     loop {
@@ -107,7 +108,7 @@ mod tests {
         let mut data = vec![0x6b; 60];
         data.extend([0x00, 0x60, 0x01, 0x44, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0x03, 0xed, 0, 0, 0, 0x1b]);
         data.extend(payload(84, 1));
-        // Where the next FPDU would begin stands what may be a marker.
+        // At the start of the next FPDU is what may be a marker.
         data.extend([0, 0, 0, 0x14, 0x01, 0, 0x01, 0x81]);
         data.extend(payload(200, 2));
         assert_eq!(told(&data), [""; 0]);

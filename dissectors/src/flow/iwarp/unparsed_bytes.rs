@@ -1,18 +1,18 @@
-//! The bytes of a piece, taken one part after the other.
+//! Cursor over contiguous stream bytes.
 
 use crate::flow::PacketMeta;
 use crate::flow::stream::{Position, StreamBytes};
 
 use super::fpdu_search::{self, SearchBudget};
 
-/// Bytes of a piece that were not taken yet.
+/// Stream bytes that were not parsed yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UnparsedBytes<'a> {
     pub(super) at: Position,
     pub(super) bytes: &'a [u8],
     pub(super) length: u32,
     pub(super) sight: PacketMeta<'a>,
-    /// Whether payload of the FPDU at hand was among them.
+    /// `true` if they included payload of the current FPDU.
     pub(super) had_payload: bool,
 }
 
@@ -38,7 +38,7 @@ impl<'a> UnparsedBytes<'a> {
         fpdu_search::FpduSearchBytes { bytes: self.bytes, length: self.length as usize, at: self.at, work }
     }
 
-    /// Takes the first `count` bytes out.
+    /// Removes and returns the first `count` bytes.
     pub(super) fn take(&mut self, count: u32) -> Self {
         let count = count.min(self.length);
         let captured = self.bytes.len().min(count as usize);

@@ -1,4 +1,4 @@
-//! Where the reader of a stream sits: the exchange of its connection, and what that works with.
+//! Context of a stream parser: the RPC conversation of its connection, and the tables of the flow.
 
 use crate::flow::conversation::{RpcContext, RpcConversation};
 use crate::flow::iwarp::{IwarpEvent, IwarpEventSink};
@@ -7,21 +7,21 @@ use crate::flow::transaction_table::TransactionTable;
 use crate::flow::{FlowLimits, FrameKind, PacketMeta};
 use crate::rdma::{ConnectionSide, Handle};
 
-/// What a reader of a stream works with besides its own state.
+/// State of the flow that a stream parser uses besides its own.
 pub(in crate::flow) struct StreamContext<'a> {
     pub(in crate::flow) connection: usize,
-    /// Who sends the bytes.
+    /// Side that sends the bytes.
     pub(in crate::flow) sender: ConnectionSide,
     pub(in crate::flow) exchange: &'a mut RpcConversation,
     pub(in crate::flow) ledger: &'a mut TransactionTable,
     pub(in crate::flow) account: &'a mut FlowStats,
     pub(in crate::flow) limits: &'a FlowLimits,
-    /// What the bytes turned out to mean.
+    /// Meanings of the decoded bytes.
     pub(in crate::flow) meanings: &'a mut Vec<FrameKind>,
 }
 
 impl StreamContext<'_> {
-    /// The exchange of the connection, and what it works with for bytes of these frames.
+    /// Returns the RPC conversation of the connection and its context for bytes of these frames.
     pub(in crate::flow) fn desk<'a>(
         &'a mut self,
         sight: &'a PacketMeta<'a>,
@@ -36,7 +36,8 @@ impl StreamContext<'_> {
         (self.exchange, desk)
     }
 
-    /// Bytes belong to a record whose mark was not captured. The frame counts if it holds nothing else.
+    /// Counts bytes of a record whose mark was not captured. `is_all`: the frame has nothing else and counts as
+    /// undecoded.
     pub(in crate::flow) fn skipped(&mut self, bytes: u32, sight: PacketMeta<'_>, is_all: bool) {
         if sight.frames.is_empty() {
             return;
@@ -48,7 +49,7 @@ impl StreamContext<'_> {
         self.meanings.push(FrameKind::Skipped { bytes });
     }
 
-    /// Counts bytes that give no meaning.
+    /// Counts a frame whose bytes cannot be decoded.
     pub(in crate::flow) fn undecoded(&mut self, reason: UndecodedReason, sight: PacketMeta<'_>) {
         if !sight.frames.is_empty() {
             let meaning = self.account.undecoded(reason);
@@ -89,7 +90,7 @@ impl IwarpEventSink for StreamContext<'_> {
 }
 
 impl StreamContext<'_> {
-    /// A frame counts once for each reason, however many of its bytes have no meaning.
+    /// Counts a frame once per reason, however many of its parts cannot be decoded.
     fn once(&mut self) {
         if let Some((FrameKind::Undecoded(reason), before)) = self.meanings.split_last()
             && before.contains(&FrameKind::Undecoded(*reason))

@@ -1,8 +1,9 @@
-//! One direction of a stream put in order. RFC 9293 sections 3.4 and 3.10.7.4.
+//! Reassembly of one direction of a TCP stream. RFC 9293 sections 3.4 and 3.10.7.4.
 //!
-//! Segments that come in order pass through without being copied. Those behind a hole are held until it is filled, or
-//! given up: at once when too many bytes wait, soon when the receiver has acknowledged what is missing (it was on the wire
-//! and not captured, unless it was only captured late), and else when no retransmission is to be expected any more.
+//! Segments in order pass through without a copy. Those after a gap are buffered until the gap is filled or
+//! skipped: at once if too many bytes are buffered, soon if the receiver has acknowledged the missing bytes
+//! (they were sent but not captured, or captured late), otherwise when no retransmission is to be expected
+//! any more.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -17,38 +18,39 @@ use crate::rdma::PacketPayload;
 
 use super::{Position, StreamBytes, StreamReader};
 
-/// How long, in nanoseconds of the capture's clock, a segment may be captured late that was acknowledged already: mirror
-/// ports whose clocks differ, and several queues, change the order of frames.
+/// Nanoseconds of frame time that an acknowledged segment may be captured late: mirror ports with different
+/// clocks and multiple queues reorder frames.
 const LATE: u64 = 50_000_000;
 
-/// How long a hole waits that was not acknowledged: longer than the retransmission of a lost segment takes, which doubles
-/// its time-out with every loss (RFC 6298 section 5).
+/// Nanoseconds that an unacknowledged gap waits: longer than the retransmission of a lost segment takes,
+/// whose timeout doubles with every loss (RFC 6298 section 5).
 const UNACKNOWLEDGED: u64 = 30_000_000_000;
 
-/// Whether a hole with this deadline has waited long enough. One that lies farther ahead than any wait is of a clock that went
-/// back.
+/// Returns `true` if the deadline of a gap has passed. A deadline farther ahead than any wait is from
+/// before the clock went back.
 pub(in crate::flow) fn is_over(deadline: Timestamp, now: Timestamp) -> bool {
     deadline <= now || deadline.apart(now) > 2 * UNACKNOWLEDGED
 }
 
-/// How long after a segment, in nanoseconds of the capture's clock, another copy of it may come: the Maximum Segment Lifetime
-/// of RFC 9293 section 3.4.2, within which no sequence number is used again.
+/// Nanoseconds of frame time within which a copy of a segment may arrive: the Maximum Segment Lifetime of
+/// RFC 9293 section 3.4.2, in which no sequence number is reused.
 const LIFETIME: u64 = 120_000_000_000;
 
-/// Farther from what is expected than this, a segment is none of this stream: the largest windows are smaller.
+/// Maximum distance in bytes of a segment of this stream from the expected position: larger than any
+/// window.
 const NEAR: u64 = 1 << 28;
 
-/// How long a receiver may wait with an acknowledgement, in nanoseconds: Linux 200 ms at the most, RFC 9293 section 3.8.6.3 500 ms;
-/// no retransmission time-out of Linux is shorter.
+/// Maximum delay of an acknowledgement in nanoseconds: at most 200 ms in Linux, 500 ms in
+/// RFC 9293 section 3.8.6.3; no retransmission timeout of Linux is shorter.
 const LATEST_ACKNOWLEDGMENT: u64 = 200_000_000;
 
-/// Frames of one held segment that are listed.
+/// Maximum number of frames recorded for one buffered segment.
 const FRAMES: usize = 64;
 
-/// What a held segment takes besides its bytes, in bytes.
+/// Bookkeeping bytes counted per buffered segment.
 const OVERHEAD: usize = 128;
 
-/// A segment, or what is new in it, that waits behind a hole.
+/// A segment, or the new part of one, buffered after a gap.
 #[derive(Debug)]
 struct OutOfOrderSegment {
     at: Position,
@@ -56,7 +58,7 @@ struct OutOfOrderSegment {
     bytes: Vec<u8>,
     frames: Vec<FrameNumber>,
     time: Timestamp,
-    /// Its sender had received the other direction up to here.
+    /// Position up to which its sender had received the other direction.
     received: Position,
 }
 
@@ -78,13 +80,15 @@ impl OutOfOrderSegment {
     }
 }
 
-/// So many bytes of a direction that is over are known again: half of those whose order the numbers tell.
+/// Number of recent bytes of a previous incarnation whose copies are recognized: half of the range that
+/// sequence numbers can order.
 const LONGEST_FORMER: u64 = 1 << 30;
 
-/// So far ahead of what is expected next, a segment may belong to a direction rather than to the one before it.
+/// Maximum number of bytes ahead of the expected position at which a segment is attributed to this
+/// direction rather than to the previous one.
 const SOON: u64 = 1 << 20;
 
-/// Where the segments of one direction were.
+/// Sequence number range of one direction of a previous incarnation.
 #[derive(Clone, Copy, Debug)]
 struct PreviousDirection {
     syn: Option<TcpSequence>,
@@ -92,12 +96,13 @@ struct PreviousDirection {
     last: TcpSequence,
 }
 
-/// The stream that was between the same ports before: copies of its segments may come when another has begun.
+/// Previous incarnation of a stream between the same ports: copies of its segments may arrive after the
+/// next one has begun.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::flow) struct PreviousIncarnation {
-    /// Of both directions.
+    /// Ranges of both directions.
     halves: [Option<PreviousDirection>; 2],
-    /// When the other began.
+    /// Time at which the next incarnation began.
     over: Timestamp,
 }
 
@@ -106,7 +111,7 @@ impl PreviousIncarnation {
         Self { halves: halves.map(TcpStreamDirection::former), over }
     }
 
-    /// Whether a segment in a direction, which is `now` that of `half`, is a copy of one of the former stream.
+    /// Returns `true` if a segment in a direction, now `half`, is a copy of one of the previous incarnation.
     pub(in crate::flow) fn has(
         &self,
         at: usize,
@@ -132,47 +137,48 @@ impl PreviousIncarnation {
 /// One direction of a stream.
 #[derive(Debug, Default)]
 pub(in crate::flow) struct TcpStreamDirection {
-    /// Where the bytes that are expected next begin; unknown until something was seen.
+    /// Position of the next expected byte; `None` before the first segment.
     next: Option<Position>,
-    /// Where the first bytes began that were seen.
+    /// Position of the first captured byte.
     from: Position,
-    /// The number of the first byte, by the SYN before it.
+    /// Sequence number of the first byte, from the SYN.
     first: Option<TcpSequence>,
-    /// When that was seen first.
+    /// Time of the first SYN.
     begun: Timestamp,
-    /// Up to where the receiver has acknowledged.
+    /// Position up to which the receiver has acknowledged.
     acknowledged: Position,
-    /// Since when it has acknowledged more than was captured.
+    /// Time since which it has acknowledged more than was captured.
     ahead_since: Option<Timestamp>,
-    /// Whether the receiver asked for the bytes before those that wait: it does not have them either.
+    /// `true` if the receiver requested the bytes before the buffered ones: it lacks them too.
     is_missed: bool,
-    /// When bytes were sent last.
+    /// Time at which new bytes were last sent.
     last: Timestamp,
-    /// When it asked for bytes again last.
+    /// Time at which the receiver last requested a retransmission.
     pub(in crate::flow) asked: Option<Timestamp>,
-    /// What tells its segments apart.
+    /// Detector for its duplicates.
     pub(in crate::flow) identities: IpIdVariation,
-    /// After the last byte, by the FIN behind it.
+    /// Position after the last byte, from the FIN.
     end: Option<Position>,
-    /// Up to where the other direction was given out. What its sender sent after it had received more waits.
+    /// Position up to which the other direction was delivered. Bytes that were sent after receiving more of it
+    /// wait.
     other_reached: Position,
-    /// In order, without overlap, all beyond `next`.
+    /// Sorted, without overlap, all at or after `next`.
     held: VecDeque<OutOfOrderSegment>,
     held_bytes: usize,
-    /// Segments that repeated bytes otherwise than they came first.
+    /// Number of retransmitted segments that differ from the first copy.
     contradictions: u64,
-    /// Messages that were given out and not acknowledged, each with where it ends.
+    /// End and key of each delivered message that was not acknowledged.
     unsettled: VecDeque<(Position, TransactionKey, RpcMessageKind)>,
 }
 
-/// Messages that wait for their acknowledgement.
+/// Maximum number of messages that wait for their acknowledgement.
 const UNSETTLED: usize = 1024;
 
 impl TcpStreamDirection {
-    /// Counts a sequence number on from those that were seen.
+    /// Extends a sequence number relative to the expected one.
     fn place(&self, sequence: TcpSequence) -> Position {
         match self.next {
-            // Room below for segments older than the first one seen.
+            // Leaves positions below for segments older than the first one seen.
             None => (1 << 32) + Position::from(sequence.0),
             Some(next) => {
                 let distance = TcpSequence(next as u32).distance(sequence);
@@ -181,7 +187,7 @@ impl TcpStreamDirection {
         }
     }
 
-    /// Whether a SYN with this number begins another stream than the one that is known.
+    /// Returns `true` if a SYN with this number begins another stream.
     pub(in crate::flow) fn is_other(&self, syn: TcpSequence) -> bool {
         match (self.first, self.next) {
             (Some(first), _) => first != syn.add(1),
@@ -191,27 +197,27 @@ impl TcpStreamDirection {
         }
     }
 
-    /// Whether a SYN with this number is a copy of the one that was seen.
+    /// Returns `true` if a SYN with this number is a copy of the first SYN.
     pub(in crate::flow) fn is_copy(&self, syn: TcpSequence, now: Timestamp) -> bool {
         self.first == Some(syn.add(1)) && self.begun.apart(now) < LIFETIME
     }
 
-    /// Whether bytes of it were seen.
+    /// Returns `true` if bytes of it were captured.
     pub(in crate::flow) fn has_bytes(&self) -> bool {
         self.next.is_some_and(|next| next > self.from)
     }
 
-    /// Whether its SYN was seen.
+    /// Returns `true` if its SYN was captured.
     pub(in crate::flow) fn has_begun(&self) -> bool {
         self.first.is_some()
     }
 
-    /// Whether a segment with this number can be one of this stream.
+    /// Returns `true` if a segment with this number can be one of this stream.
     pub(in crate::flow) fn is_near(&self, sequence: TcpSequence) -> bool {
         self.next.is_none_or(|next| self.place(sequence).abs_diff(next) < NEAR)
     }
 
-    /// A SYN: the next number is that of the first byte.
+    /// Handles a SYN: the next number is that of the first byte.
     pub(in crate::flow) fn begin(&mut self, syn: TcpSequence, now: Timestamp) {
         if self.first.is_none() {
             (self.first, self.begun) = (Some(syn.add(1)), now);
@@ -219,7 +225,7 @@ impl TcpStreamDirection {
         self.start(self.place(syn.add(1)));
     }
 
-    /// Where the bytes that are expected next begin, which are these if none were seen.
+    /// Returns the position of the next expected byte, which is `at` if none was captured.
     fn start(&mut self, at: Position) -> Position {
         if self.next.is_none() {
             self.from = at;
@@ -227,28 +233,29 @@ impl TcpStreamDirection {
         *self.next.get_or_insert(at)
     }
 
-    /// A FIN stands behind the last byte.
+    /// Handles a FIN after the last byte.
     pub(in crate::flow) fn finish_at(&mut self, sequence: TcpSequence) {
         self.end = Some(self.place(sequence));
     }
 
-    /// How much memory the held segments take.
+    /// Returns the memory of the buffered segments in bytes.
     pub(in crate::flow) fn held_bytes(&self) -> usize {
         self.held_bytes
     }
 
-    /// How many segments repeated bytes otherwise than they came first, since this was asked last.
+    /// Returns the number of retransmitted segments that differ from the first copy since the last call.
     pub(in crate::flow) fn take_contradictions(&mut self) -> u64 {
         std::mem::take(&mut self.contradictions)
     }
 
-    /// Whether a number lies where the bytes of this direction are, from its SYN to what may come soon.
+    /// Returns `true` if a number is in the range of this direction, from its SYN to the bytes that may follow
+    /// soon.
     fn has_reached(&self, sequence: TcpSequence) -> bool {
         let at = self.place(sequence);
         self.next.is_some_and(|next| at + 1 >= self.from && at < next + SOON)
     }
 
-    /// Where its segments were, from the SYN to what follows the FIN.
+    /// Returns the range of its segments, from the SYN to the number after the FIN.
     fn former(&self) -> Option<PreviousDirection> {
         let last = self.next?.max(self.end.unwrap_or(0)) + 1;
         let from = self.from.saturating_sub(1).max(last.saturating_sub(LONGEST_FORMER));
@@ -259,17 +266,17 @@ impl TcpStreamDirection {
         })
     }
 
-    /// Whether these bytes are the next, and none wait.
+    /// Returns `true` if these bytes are the next, and none are buffered.
     pub(in crate::flow) fn is_next(&self, sequence: TcpSequence) -> bool {
         self.held.is_empty() && self.next.is_none_or(|next| next == self.place(sequence))
     }
 
-    /// Whether the receiver has not acknowledged up to here before.
+    /// Returns `true` if this number acknowledges more than all before.
     pub(in crate::flow) fn is_news(&self, acknowledgment: TcpSequence) -> bool {
         self.place(acknowledgment) > self.acknowledged
     }
 
-    /// Keeps a segment until it is known what the stream carries.
+    /// Buffers a segment until the protocol of the stream is known.
     pub(in crate::flow) fn keep(
         &mut self,
         sequence: TcpSequence,
@@ -281,7 +288,7 @@ impl TcpStreamDirection {
         self.hold(StreamBytes { at, data, sight }.after(next.saturating_sub(at) as u32), 0);
     }
 
-    /// The first bytes, as many as are there.
+    /// Iterates over the contiguous captured bytes at the start.
     pub(in crate::flow) fn first_bytes(&self) -> impl Iterator<Item = u8> + '_ {
         let mut follows = self.next;
         let unbroken = move |held: &&OutOfOrderSegment| {
@@ -292,41 +299,41 @@ impl TcpStreamDirection {
         self.held.iter().take_while(unbroken).flat_map(|held| held.bytes.iter().copied())
     }
 
-    /// The bytes of each segment that was kept.
+    /// Iterates over the bytes of the buffered segments.
     pub(in crate::flow) fn kept(&self) -> impl Iterator<Item = PacketPayload<'_>> {
         self.held.iter().map(|held| held.piece().data)
     }
 
-    /// The frames that carried what is kept.
+    /// Iterates over the frames of the buffered segments.
     pub(in crate::flow) fn kept_frames(&self) -> impl Iterator<Item = FrameNumber> {
         self.held.iter().flat_map(|held| held.frames.iter().copied())
     }
 
-    /// Gives out what was kept.
+    /// Delivers the buffered segments.
     pub(in crate::flow) fn release(&mut self, reader: &mut impl StreamReader) {
         self.drain(None, reader);
     }
 
-    /// Forgets what was kept, and where it was.
+    /// Drops the buffered segments and their positions.
     pub(in crate::flow) fn forget(&mut self) {
         *self = Self { first: self.first, begun: self.begun, ..Self::default() };
     }
 
-    /// Where the receiver of this direction is, by what it acknowledges; 0 where that tells nothing.
+    /// Returns the position of the receiver by its acknowledgement number; 0 if that is implausible.
     pub(in crate::flow) fn received(&self, acknowledgment: TcpSequence) -> Position {
         let Some(next) = self.next else { return 0 };
         let position = self.place(acknowledgment);
-        // A FIN takes a number, too.
+        // A FIN uses a number too.
         let position = self.end.map_or(position, |end| end.min(position));
         if position > next + NEAR { 0 } else { position }
     }
 
-    /// Up to where its bytes were given out; unknown where nothing of it was seen.
+    /// Returns the position up to which its bytes were delivered; `None` before the first segment.
     pub(in crate::flow) fn reached(&self) -> Option<Position> {
         self.next
     }
 
-    /// The other direction was given out up to here: whether something waited for that.
+    /// Updates the delivered position of the other direction. Returns `true` if buffered bytes waited for it.
     pub(in crate::flow) fn note_other(&mut self, reached: Option<Position>) -> bool {
         self.other_reached = reached.unwrap_or(Position::MAX);
         self.held
@@ -334,7 +341,7 @@ impl TcpStreamDirection {
             .is_some_and(|held| Some(held.at) == self.next && held.received <= self.other_reached)
     }
 
-    /// Takes a segment with bytes, whose sender had received the other direction up to `received`.
+    /// Processes a segment with bytes whose sender had received the other direction up to `received`.
     pub(in crate::flow) fn take(
         &mut self,
         sequence: TcpSequence,
@@ -354,7 +361,7 @@ impl TcpStreamDirection {
             self.last = sight.time;
         }
         if end <= next {
-            // A keep-alive repeats the last byte, which its receiver has long had (RFC 9293 section 3.8.4).
+            // A keep-alive repeats the last byte, which its receiver has already received (RFC 9293 section 3.8.4).
             if data.length > 1 || end < next {
                 self.again(piece, reader);
             }
@@ -365,7 +372,7 @@ impl TcpStreamDirection {
             self.again(piece.within(0..(next - at) as u32), reader);
         }
         let is_due = received <= self.other_reached;
-        // Segments that wait were received, and not delivered before the bytes that are missing before them.
+        // Buffered segments were received, but not delivered before the missing bytes before them.
         let since = self.held.front().filter(|held| self.is_missed && held.at > next).map(|held| held.time);
         if new.at == next && is_due && self.held.front().is_none_or(|held| held.at >= end) {
             self.next = Some(end);
@@ -382,7 +389,7 @@ impl TcpStreamDirection {
         }
     }
 
-    /// Holds what of a segment is not held yet.
+    /// Buffers the part of a segment that is not buffered yet.
     fn hold(&mut self, piece: StreamBytes<'_>, received: Position) {
         let Range { start, end } = piece.range();
         let part =
@@ -420,8 +427,8 @@ impl TcpStreamDirection {
         self.held.insert(at, held);
     }
 
-    /// Bytes of a held segment came again: the first copy counts, and the second adds only what a snap length may have
-    /// cut from the first.
+    /// Merges a copy of buffered bytes: the first copy counts, and the second only adds bytes that a snap
+    /// length removed from the first.
     fn repeat(&mut self, at: usize, piece: StreamBytes<'_>) {
         let Some(held) = self.held.get_mut(at) else { return };
         let into = (piece.at - held.at) as usize;
@@ -438,18 +445,19 @@ impl TcpStreamDirection {
         }
     }
 
-    /// Bytes that were taken before came again: for the receiver, if it asked for them, or has not acknowledged them when it had to.
-    /// Where its acknowledgements are not captured nothing tells, and the first copy counts.
+    /// Handles a retransmission of delivered bytes. The receiver needs it if it requested the bytes or their
+    /// acknowledgement is overdue. If its acknowledgements are not captured, this is unknown, and the first
+    /// copy counts.
     fn again(&self, piece: StreamBytes<'_>, reader: &mut impl StreamReader) {
         if piece.sight.is_captured_twice() {
             return reader.again(piece);
         }
         let time = piece.sight.time;
-        // An acknowledgement may be late; a sender that is in doubt tries early (RFC 8985 section 7.1).
+        // An acknowledgement may be late; a sender in doubt retransmits early (RFC 8985 section 7.1).
         let is_overdue = time.apart(self.last) >= LATEST_ACKNOWLEDGMENT || self.asked >= Some(self.last);
         let is_needed = self.acknowledged > 0 && piece.range().end > self.acknowledged && is_overdue;
         let remark = match is_needed {
-            // Since when, the first copy tells.
+            // The first copy determines the start.
             true => DeliveryAnomaly {
                 closes_hole: true,
                 stall: Some(Stall { since: Timestamp(i64::MIN), until: time }),
@@ -460,7 +468,8 @@ impl TcpStreamDirection {
         reader.again(StreamBytes { sight: PacketMeta { remark: Some(&remark), ..piece.sight }, ..piece });
     }
 
-    /// Gives out what no longer waits; its receiver could not have it before `until`, if that is known.
+    /// Delivers buffered segments that no longer wait; their receiver could not deliver them before `until`, if
+    /// known.
     fn drain(&mut self, until: Option<Timestamp>, reader: &mut impl StreamReader) {
         while let Some(held) = self.held.front()
             && Some(held.at) == self.next
@@ -478,9 +487,9 @@ impl TcpStreamDirection {
         self.is_missed &= !self.held.is_empty();
     }
 
-    /// The receiver has acknowledged everything before this number.
+    /// Handles an acknowledgement of everything before this number.
     ///
-    /// One that repeats its number and carries nothing else asks for what follows (RFC 5681 section 2).
+    /// A duplicate acknowledgement without data requests the bytes that follow (RFC 5681 section 2).
     pub(in crate::flow) fn acknowledge(
         &mut self,
         sequence: TcpSequence,
@@ -504,7 +513,7 @@ impl TcpStreamDirection {
         }
     }
 
-    /// A message ends with the last byte that was given out. Tells whether its receiver has acknowledged it already.
+    /// Records that a message ends with the last delivered byte. Returns `true` if it is already acknowledged.
     pub(in crate::flow) fn ends_message(&mut self, key: TransactionKey, which: RpcMessageKind) -> bool {
         let Some(next) = self.next.filter(|next| *next > self.acknowledged) else { return true };
         if self.unsettled.len() >= UNSETTLED {
@@ -514,16 +523,16 @@ impl TcpStreamDirection {
         false
     }
 
-    /// The next message that was acknowledged since this was asked last.
+    /// Returns the next message acknowledged since the last call.
     pub(in crate::flow) fn settle(&mut self) -> Option<(TransactionKey, RpcMessageKind)> {
         self.unsettled.front().filter(|(end, ..)| *end <= self.acknowledged)?;
         self.unsettled.pop_front().map(|(_, key, which)| (key, which))
     }
 
-    /// The hole before the bytes that wait, or before what was acknowledged.
+    /// Returns the gap before the buffered or acknowledged bytes.
     fn hole(&self) -> Option<Range<Position>> {
         let next = self.next?;
-        // A FIN takes a number, too.
+        // A FIN uses a number too.
         let acknowledged = self.end.map_or(self.acknowledged, |end| end.min(self.acknowledged));
         match self.held.front() {
             Some(held) => Some(next..held.at),
@@ -532,12 +541,12 @@ impl TcpStreamDirection {
         }
     }
 
-    /// Whether bytes are missing before some that wait or were acknowledged.
+    /// Returns `true` if bytes are missing before buffered or acknowledged ones.
     pub(in crate::flow) fn has_hole(&self) -> bool {
         self.hole().is_some_and(|hole| !hole.is_empty())
     }
 
-    /// When the hole is to be given up, if there is one.
+    /// Returns the deadline of the first gap, if there is one.
     pub(in crate::flow) fn deadline(&self) -> Option<Timestamp> {
         let hole = self.hole()?;
         let (since, wait) = match self.ahead_since {
@@ -547,11 +556,11 @@ impl TcpStreamDirection {
         Some(Timestamp(since.0.saturating_add_unsigned(wait)))
     }
 
-    /// Gives up waiting for the first hole: it becomes a piece without bytes, and what waited behind it follows.
+    /// Skips the first gap: delivers it as missing bytes, then the buffered segments after it.
     pub(in crate::flow) fn give_up(&mut self, now: Timestamp, reader: &mut impl StreamReader) {
         let Some(hole) = self.hole() else { return };
         if hole.is_empty() {
-            // What it waits for in the other direction does not come.
+            // The bytes it waits for in the other direction will not arrive.
             self.other_reached = Position::MAX;
         }
         let mut from = hole.start;
@@ -566,7 +575,7 @@ impl TcpStreamDirection {
         self.ahead_since = self.ahead_since.filter(|_| self.next < Some(self.acknowledged));
     }
 
-    /// Nothing more will come: gives out everything that waits, with its holes.
+    /// Ends the direction: delivers everything buffered, with its gaps.
     pub(in crate::flow) fn finish(&mut self, now: Timestamp, reader: &mut impl StreamReader) {
         while !self.held.is_empty() {
             self.give_up(now, reader);

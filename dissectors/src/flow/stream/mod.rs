@@ -1,12 +1,12 @@
-//! Streams of TCP: segments in any order become bytes in order, with the frames that carried them.
+//! TCP streams: segments in any order become bytes in order, with the frames that carried them.
 //!
-//! What a stream carries is read by a [`StreamReader`] in each direction, which takes [`StreamBytes`]s: they come in order, without
-//! overlap and without a hole that is not told. A segment that a snap length cut, or one that was never captured, is a
-//! piece whose bytes are fewer than its length; so loss, snap lengths and captures that begin in the middle are one case.
+//! A [`StreamReader`] reads the content of each direction as [`StreamBytes`], in order, without overlap and
+//! with every gap reported. A segment that was truncated by a snap length or never captured has fewer bytes
+//! than its length; so loss, snap lengths and captures that begin in mid-stream are one case.
 //!
-//! - [`direction`]: one direction put in order;
-//! - [`protocol`]: what a stream carries, told by its first bytes or, in the middle, by structure;
-//! - [`context`]: what a reader gives its messages and RDMA operations to;
+//! - [`direction`]: reassembly of one direction;
+//! - [`protocol`]: the protocol of a stream, detected by its first bytes or, in mid-stream, by structure;
+//! - [`context`]: the context that a parser passes messages and RDMA operations to;
 //! - [`table`]: all streams, by addresses and ports.
 
 pub(super) mod context;
@@ -20,32 +20,33 @@ use crate::rdma::PacketPayload;
 
 use super::PacketMeta;
 
-/// A place in one direction of a stream: sequence numbers, counted on beyond 32 bits, so that they never wrap.
+/// A position in one direction of a stream: a sequence number extended beyond 32 bits, so that it never
+/// wraps.
 pub(super) type Position = u64;
 
 /// The next bytes of one direction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StreamBytes<'a> {
-    /// Where they begin.
+    /// Position of the first byte.
     pub(super) at: Position,
-    /// The bytes, as many as were captured, and their length on the wire.
+    /// Captured bytes, and their length on the wire.
     pub(super) data: PacketPayload<'a>,
-    /// The frames that carried them; none, where they were not captured.
+    /// Frames that carried them; none if they were not captured.
     pub(super) sight: PacketMeta<'a>,
 }
 
 impl<'a> StreamBytes<'a> {
-    /// From the first byte to the one after the last, on the wire.
+    /// Returns the range of stream positions on the wire.
     pub(super) fn range(&self) -> Range<Position> {
         self.at..self.at + u64::from(self.data.length)
     }
 
-    /// The same without its first `count` bytes.
+    /// Returns the bytes without the first `count`.
     pub(super) fn after(&self, count: u32) -> Self {
         self.within(count..self.data.length)
     }
 
-    /// The bytes of it that lie in a range, which counts from its first byte.
+    /// Returns the bytes in a range that counts from the first byte.
     pub(super) fn within(&self, range: Range<u32>) -> Self {
         let end = range.end.min(self.data.length);
         let start = range.start.min(end);
@@ -56,11 +57,12 @@ impl<'a> StreamBytes<'a> {
     }
 }
 
-/// What takes the bytes of one direction.
+/// Reader of the bytes of one direction.
 pub(super) trait StreamReader {
-    /// Takes the next bytes.
+    /// Handles the next bytes.
     fn piece(&mut self, piece: StreamBytes<'_>);
 
-    /// Bytes that were taken before were sent again. The first copy counts: what this one holds is only compared.
+    /// Handles a retransmission of bytes that were read before. The first copy counts; this one is only
+    /// compared.
     fn again(&mut self, piece: StreamBytes<'_>);
 }

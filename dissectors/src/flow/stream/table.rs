@@ -1,4 +1,4 @@
-//! All streams of TCP, by addresses and ports.
+//! Table of TCP streams by addresses and ports.
 
 use std::collections::BTreeSet;
 
@@ -16,49 +16,50 @@ use crate::rdma::ConnectionSide;
 use super::direction::{self, PreviousIncarnation, TcpStreamDirection};
 use super::protocol::{self, Protocol, ProtocolDetection};
 
-/// A stream: both directions of one connection of TCP.
+/// A TCP stream: both directions of a TCP connection.
 #[derive(Debug)]
 pub(in crate::flow) struct TcpConversation {
-    /// Side A is who sent the segment that was seen first.
+    /// Endpoints; side A sent the first captured segment.
     pub(in crate::flow) ports: PortPair,
     pub(in crate::flow) a: TcpStreamDirection,
     pub(in crate::flow) b: TcpStreamDirection,
     pub(in crate::flow) protocol: Protocol,
-    /// The side that sent the SYN, where that was seen.
+    /// Side that sent the SYN, if it was captured.
     pub(in crate::flow) opened_by: Option<ConnectionSide>,
-    /// The connection of RPC or RDMA on it.
+    /// RPC or RDMA connection on the stream.
     pub(in crate::flow) connection: Option<ConnectionKey>,
     pub(in crate::flow) last_frame: FrameNumber,
-    /// Whether a FIN or a RST was seen.
+    /// `true` if a FIN or a RST was captured.
     pub(in crate::flow) is_ending: bool,
-    /// True if a snap length cut segments of it.
+    /// `true` if a snap length truncated segments of it.
     pub(in crate::flow) is_cut: bool,
-    /// True if segments were cut so short that nothing was found in them.
+    /// `true` if segments were truncated so much that nothing was found in them.
     pub(in crate::flow) has_cut_messages: bool,
-    /// What was between the same ports before.
+    /// Previous incarnation of the stream, between the same ports.
     former: Option<PreviousIncarnation>,
-    /// A segment that was far from all others, by its sequence number.
+    /// Sequence number of a segment far from all others.
     pub(in crate::flow) stray: Option<TcpSequence>,
-    /// What it holds, as it was counted last, in bytes.
+    /// Bytes buffered, as counted last.
     pub(in crate::flow) held: usize,
-    /// The memory that it was found to take beside that, in bytes.
+    /// Memory without buffered bytes, as counted last.
     weight: u32,
-    /// When its first hole is to be given up, as it stands among the deadlines.
+    /// Deadline of its first gap, as entered in the deadline queue.
     deadline: Option<Timestamp>,
-    /// Which stream of the capture it is, from 0.
+    /// Number of the stream in the capture, from 0.
     number: u64,
-    /// The numbers that sequence numbers of A and of B count from: those of their SYNs, or what stands for them.
+    /// Bases of the relative sequence numbers of A and B: the numbers of their SYNs, or a substitute.
     starts: [Option<TcpSequence>; 2],
 }
 
-/// Where a segment stands in its stream, as people count.
+/// Relative numbers of a segment in its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpSegmentNumbers {
-    /// Which stream of the capture it is, from 0, in the order of their first segments.
+    /// Number of the stream in the capture, from 0, in the order of their first segments.
     pub stream: u64,
-    /// The sequence number, from that of the SYN on; where that was not captured, the first number that was is 1.
+    /// Sequence number relative to that of the SYN; if the SYN was not captured, the first captured number is
+    /// 1.
     pub sequence: u32,
-    /// The acknowledgement number in the same way; 0 where the segment has none.
+    /// Acknowledgement number, relative like the sequence number; 0 if the segment has none.
     pub acknowledgment: u32,
 }
 
@@ -85,7 +86,7 @@ impl TcpConversation {
         }
     }
 
-    /// What a side sends, and what it receives.
+    /// Returns the direction that a side sends, then the one that it receives.
     pub(in crate::flow) fn halves(
         &mut self,
         sender: ConnectionSide,
@@ -96,7 +97,7 @@ impl TcpConversation {
         }
     }
 
-    /// Whether a segment is a copy of one of the stream that was between the same ports before.
+    /// Returns `true` if a segment is a copy of one of the previous incarnation.
     pub(in crate::flow) fn is_former(
         &self,
         sender: ConnectionSide,
@@ -110,12 +111,12 @@ impl TcpConversation {
         }
     }
 
-    /// What was between the same ports before had the same numbers.
+    /// Forgets the previous incarnation, because it had the same numbers.
     pub(in crate::flow) fn forget_former(&mut self) {
         self.former = None;
     }
 
-    /// Notes from where the numbers of a segment count, if it is the first that tells.
+    /// Sets the bases of relative numbers if this segment is the first that has them.
     pub(in crate::flow) fn count_from(&mut self, sender: ConnectionSide, segment: &TcpSegment<'_>) {
         let before = |number: TcpSequence| number.add(u32::MAX);
         let [a, b] = &mut self.starts;
@@ -126,7 +127,7 @@ impl TcpConversation {
         }
     }
 
-    /// Where a segment stands that a side sent.
+    /// Returns the relative numbers of a segment that a side sent.
     pub(in crate::flow) fn place(
         &self,
         sender: ConnectionSide,
@@ -141,12 +142,12 @@ impl TcpConversation {
         TcpSegmentNumbers { stream: self.number, sequence: since(own, segment.sequence), acknowledgment }
     }
 
-    /// A side of whose bytes some are missing before others.
+    /// Returns a side whose bytes have a gap.
     pub(in crate::flow) fn side_with_hole(&mut self) -> Option<ConnectionSide> {
         [ConnectionSide::A, ConnectionSide::B].into_iter().find(|side| self.halves(*side).0.has_hole())
     }
 
-    /// It is known what the stream carries.
+    /// Sets the detected protocol of the stream.
     pub(in crate::flow) fn carry(&mut self, verdict: ProtocolDetection) {
         let begins = matches!(self.protocol, Protocol::Opening);
         self.protocol = match verdict {
@@ -166,8 +167,8 @@ impl TcpConversation {
         };
     }
 
-    /// If it is not known yet what the stream carries, then because its first bytes were not captured: any of those that
-    /// were kept may tell. Where none does, gives why, of each frame that is forgotten with them.
+    /// Searches all buffered segments for the protocol of a stream whose first bytes were not captured. If none
+    /// reveals it, drops them and returns each of their frames with the reason.
     #[must_use]
     pub(in crate::flow) fn settle(&mut self) -> Vec<(FrameNumber, UndecodedReason)> {
         if !matches!(self.protocol, Protocol::Opening) {
@@ -185,7 +186,8 @@ impl TcpConversation {
         }
     }
 
-    /// Nothing was found in what was kept: gives why, of each of its frames, if the stream is of NFS.
+    /// Sets a protocol and drops the buffered segments. Returns each of their frames with the reason if the
+    /// stream uses an NFS port.
     #[must_use]
     pub(in crate::flow) fn forget(&mut self, protocol: Protocol) -> Vec<(FrameNumber, UndecodedReason)> {
         self.protocol = protocol;
@@ -205,8 +207,8 @@ impl TcpConversation {
         [self.ports.a.1, self.ports.b.1]
     }
 
-    /// When the first of its directions is to be given up waiting, and who sends that. What waits for the other direction
-    /// waits as long as there is a hole in that.
+    /// Returns the first deadline of a gap, and the side that sends that direction. Bytes that wait for the
+    /// other direction have no deadline while that has a gap.
     pub(in crate::flow) fn deadline(&self) -> Option<(Timestamp, ConnectionSide)> {
         let of = |half: &TcpStreamDirection, other: &TcpStreamDirection, side| {
             let counts = half.has_hole() || !other.has_hole();
@@ -216,37 +218,37 @@ impl TcpConversation {
         a.into_iter().chain(b).min_by_key(|(deadline, _)| *deadline)
     }
 
-    /// What it holds, in bytes.
+    /// Returns the number of buffered bytes.
     pub(in crate::flow) fn held_bytes(&self) -> usize {
         self.a.held_bytes() + self.b.held_bytes() + self.protocol.held_bytes()
     }
 
-    /// The memory that it takes without what it holds, in bytes.
+    /// Returns the memory in bytes, without buffered bytes.
     fn memory_bytes(&self) -> usize {
         STREAM_BYTES + self.protocol.memory_bytes()
     }
 
-    /// Whether nothing is lost by forgetting it.
+    /// Returns `true` if its eviction loses nothing.
     pub(in crate::flow) fn is_idle(&self) -> bool {
         self.is_ending
             || matches!(self.protocol, Protocol::Other | Protocol::Opening | Protocol::Middle { .. })
     }
 }
 
-/// Memory of a stream itself and of its place among the others, in bytes.
+/// Bytes counted for a stream itself and its places in tables.
 const STREAM_BYTES: usize = size_of::<TcpConversation>() + 2 * size_of::<(PortPair, usize)>();
 
-/// All streams.
+/// All TCP streams.
 #[derive(Debug)]
 pub(in crate::flow) struct TcpConversationTable {
     slots: slab::Slab<TcpConversation>,
     by_ports: FxHashMap<PortPair, usize>,
     last: Option<(PortPair, usize)>,
-    /// How many there have been.
+    /// Number of streams so far.
     count: u64,
-    /// When the holes of streams are to be given up, in order.
+    /// Deadlines of the gaps of streams, sorted.
     deadlines: BTreeSet<(Timestamp, usize)>,
-    /// Memory of all streams without what they hold, in bytes.
+    /// Memory in bytes of all streams, without buffered bytes.
     weight: usize,
     bound: usize,
 }
@@ -264,7 +266,7 @@ impl TcpConversationTable {
         }
     }
 
-    /// The stream of a segment that goes from `ports.a` to `ports.b`, and the side that sent it.
+    /// Returns the stream of a segment from `ports.a` to `ports.b`, and the side that sent it.
     pub(in crate::flow) fn find(&mut self, ports: PortPair) -> (usize, ConnectionSide) {
         let at = match self.last {
             Some((last, at)) if last == ports => at,
@@ -285,24 +287,24 @@ impl TcpConversationTable {
         self.slots.get_mut(at)
     }
 
-    /// The stream of the last segment.
+    /// Returns the stream of the last segment.
     pub(in crate::flow) fn last(&self) -> Option<&TcpConversation> {
         self.last.and_then(|(_, at)| self.slots.get(at))
     }
 
-    /// Every stream.
+    /// Returns the indexes of all streams.
     pub(in crate::flow) fn all(&self) -> Vec<usize> {
         self.slots.iter().map(|(at, _)| at).collect()
     }
 
-    /// How many streams there are, and marks of them; and what they hold in bytes.
+    /// Returns the number of streams or table entries, whichever is larger, and buffered bytes.
     #[cfg(test)]
     pub(in crate::flow) fn size(&self) -> (usize, usize) {
         let marks = self.by_ports.len().max(self.deadlines.len());
         (self.slots.len().max(marks), self.slots.iter().map(|(_, stream)| stream.held_bytes()).sum())
     }
 
-    /// A stream between the same ports begins anew in its place.
+    /// Replaces a stream by its next incarnation between the same ports.
     pub(in crate::flow) fn renew(&mut self, at: usize, ports: PortPair, now: Timestamp) {
         if let Some(stream) = self.slots.get_mut(at) {
             if let Some(deadline) = stream.deadline {
@@ -317,7 +319,7 @@ impl TcpConversationTable {
         }
     }
 
-    /// Takes a stream out.
+    /// Removes a stream.
     pub(in crate::flow) fn remove(&mut self, at: usize) {
         self.last = None;
         if let Some(stream) = self.slots.try_remove(at) {
@@ -329,7 +331,7 @@ impl TcpConversationTable {
         }
     }
 
-    /// Notes when the first hole of a stream is to be given up.
+    /// Updates the deadline of a stream.
     pub(in crate::flow) fn note_deadline(&mut self, at: usize) {
         let Some(stream) = self.slots.get_mut(at) else { return };
         let deadline = stream.deadline().map(|(deadline, _)| deadline);
@@ -342,14 +344,14 @@ impl TcpConversationTable {
         }
     }
 
-    /// A stream with a hole that has waited long enough.
+    /// Returns a stream with a gap whose deadline has passed.
     #[inline]
     pub(in crate::flow) fn is_due(&self, now: Timestamp) -> Option<usize> {
         let ends = [self.deadlines.first()?, self.deadlines.last()?];
         ends.into_iter().find(|(deadline, _)| direction::is_over(*deadline, now)).map(|(_, at)| *at)
     }
 
-    /// Finds again how much memory a stream takes.
+    /// Updates the memory counted for a stream.
     #[inline]
     pub(in crate::flow) fn weigh(&mut self, at: usize) {
         let Some(stream) = self.slots.get_mut(at) else { return };
@@ -358,12 +360,12 @@ impl TcpConversationTable {
         self.weight = (self.weight + now as usize).saturating_sub(before as usize);
     }
 
-    /// Memory of all streams without what they hold, in bytes.
+    /// Returns the memory in bytes of all streams, without buffered bytes.
     pub(in crate::flow) fn memory_bytes(&self) -> usize {
         self.weight
     }
 
-    /// How many there are.
+    /// Returns the number of streams.
     pub(in crate::flow) fn len(&self) -> usize {
         self.slots.len()
     }
@@ -372,7 +374,7 @@ impl TcpConversationTable {
         self.slots.len() > self.bound
     }
 
-    /// The eighth of the streams that have been silent longest; first those that nothing is lost with.
+    /// Returns the eighth of the streams that have been idle longest; first those whose eviction loses nothing.
     pub(in crate::flow) fn most_silent(&self) -> Vec<usize> {
         let mut silent: Vec<_> =
             self.slots.iter().map(|(at, stream)| (!stream.is_idle(), stream.last_frame, at)).collect();

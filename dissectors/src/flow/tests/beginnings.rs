@@ -1,4 +1,4 @@
-//! Where a stream of TCP begins and ends: what is a copy, what another stream, and what is counted when nothing tells.
+//! Start and end of TCP streams: copies, new incarnations, and the counts of unknown streams.
 
 use super::tcp::{ACK, FIN, RST, SYN, Stream, record};
 use super::*;
@@ -19,7 +19,7 @@ fn short(mut s: Stream, xid: u32) -> Frames {
     frames
 }
 
-/// Runs frames at these times, in milliseconds.
+/// Runs frames at these times in milliseconds.
 fn run_at<'a>(frames: impl IntoIterator<Item = (i64, &'a Vec<u8>)>) -> Outcome {
     let mut flow = Flow::new(FlowLimits::default());
     let mut meanings = Vec::new();
@@ -43,14 +43,15 @@ fn rfc9293_section_3_4_2_segments_within_the_msl_are_copies() {
         assert_eq!(outcome.lines(), ["#1 c1 > 7 GETATTR NFS3ERR_STALE call 4,10 x2 reply 5,11 x2"], "{late}");
         assert_eq!(outcome.undecoded(), [], "{late}");
     }
-    // The Transaction has been given out.
+    // The Transaction has been emitted.
     let again = segments.iter().map(|frame| (100_000, frame));
     let outcome = run_at(once.iter().map(|frame| (0, frame)).chain(again));
     assert_eq!(outcome.lines(), [WHOLE]);
     assert_eq!(outcome.undecoded(), [(UndecodedReason::LateCopy, 2)]);
 }
 
-/// No SYN comes again behind the bytes of its sender: a capture that is played twice has the connection twice.
+/// No SYN is retransmitted after data of its sender: a capture that is replayed twice contains the
+/// connection twice.
 #[test]
 fn a_syn_with_the_same_number_behind_bytes_begins_another_stream() {
     let once = short(Stream::new(700), 7);
@@ -71,7 +72,7 @@ fn rfc9293_section_3_4_2_a_syn_with_the_same_number_after_the_msl_begins_another
     assert_eq!(outcome.transactions.len(), 2);
 }
 
-/// Whether the numbers of the next stream are near those of the former (RFC 6528) or anywhere.
+/// The sequence numbers of the next incarnation are near those of the previous one (RFC 6528), or anywhere.
 #[test]
 fn copies_of_a_stream_may_come_when_the_next_between_the_same_ports_has_begun() {
     for next in [1_500_000, 30_000_000, 0x9000_0000] {
@@ -137,7 +138,7 @@ fn a_stream_whose_connection_was_forgotten_makes_no_other_when_it_ends() {
         take(&mut flow, &short(Stream::new(port), 7));
     }
     let before = flow.connections.size().0;
-    // Their ports are used again, and the copies of their segments come late.
+    // Their ports are reused, and copies of their segments arrive late.
     for port in 1000..1050 {
         take(&mut flow, &short(Stream::new(port), 7)[3..]);
         take(&mut flow, &Stream::new(port).from(77_000_000, 99_000_000).open());
@@ -145,7 +146,8 @@ fn a_stream_whose_connection_was_forgotten_makes_no_other_when_it_ends() {
     assert_eq!(flow.connections.size().0, before);
 }
 
-/// The SYN and the first Call were not captured, and what comes first of a direction is the middle of a record.
+/// The SYN and the first Call were not captured, and the first captured bytes of a direction are the middle
+/// of a record.
 #[test]
 fn what_comes_first_of_a_direction_whose_syn_was_not_captured_decides_nothing() {
     let mut s = Stream::new(700);

@@ -1,10 +1,10 @@
-//! What the flow keeps is bounded, whatever comes: a capture of any length takes a fixed amount of memory.
+//! Memory limits: a capture of any length and content uses a fixed amount of memory.
 
 use super::*;
 use crate::flow::chunk::ChunkSegment;
 use crate::rpcrdma::RdmaBody;
 
-/// What is kept at this moment.
+/// Sizes of all tables and buffers at one moment.
 #[derive(Debug, PartialEq)]
 struct Sizes {
     connections: usize,
@@ -64,8 +64,8 @@ const LIMITS: FlowLimits = FlowLimits {
     check_icrc: false,
 };
 
-/// Feeds what `next` makes of the number of each frame, looks at what is kept once in a while, and returns how many
-/// Transactions came out.
+/// Feeds the frames that `next` makes from their numbers, checks the sizes periodically, and returns the
+/// number of Transactions.
 fn feed_all(count: u64, mut next: impl FnMut(u64) -> Vec<u8>) -> (Flow, u64) {
     let mut flow = Flow::new(LIMITS);
     let mut transactions = 0;
@@ -92,7 +92,7 @@ fn given_up(flow: &Flow) -> Vec<(EvictedState, u64)> {
     flow.given_up().collect()
 }
 
-/// Where the source address, the queue pair and the sequence number stand in a frame over IPv4.
+/// Ranges of the source address, the queue pair and the sequence number in a frame over IPv4.
 const SOURCE: std::ops::Range<usize> = 26..30;
 const QPN: std::ops::Range<usize> = 47..50;
 const PSN: std::ops::Range<usize> = 51..54;
@@ -103,7 +103,7 @@ fn put(frame: &mut [u8], place: std::ops::Range<usize>, value: u64) {
     frame[place].copy_from_slice(&bytes[8 - length..]);
 }
 
-/// The XID in the header and in the RPC message behind empty lists.
+/// Sets the XID in the header and in the RPC message after empty lists.
 fn put_xid(frame: &mut [u8], xid: u64) {
     put(frame, 54..58, xid);
     put(frame, 54 + 28..54 + 32, xid);
@@ -132,7 +132,7 @@ fn a_hundred_thousand_connections_with_a_call_each_take_as_much_as_a_thousand() 
 fn a_hundred_thousand_calls_without_replies_take_as_much_as_a_thousand() {
     let segments = [memory(1, 0, 10), memory(1, 10, 10), memory(2, 0, 10), memory(3, 0, 10)];
     let template = Link::new(17).send(Client, &read_call(7, 40).write(&segments)).remove(0);
-    // Behind the words of the header and the Write list stand the four segments, of 16 bytes each, and the RPC message.
+    // After the header words and the Write list: four segments of 16 bytes each, and the RPC message.
     let lists = 54 + 16 + 4 + 8;
     let (flow, transactions) = feed_all(100_000, |number| {
         let mut frame = template.clone();
@@ -153,7 +153,7 @@ fn messages_that_never_end_are_given_up() {
     let call = write_call_inline(7, &data(3000));
     let parts = Link::new(17).send(Client, &call);
     let (flow, transactions) = feed_all(50_000, |number| {
-        // First and Middle of each, then the next connection, and after a while the same again.
+        // First and Middle of each, then the next connection, and later the same again.
         let mut frame = parts[(number % 2) as usize].clone();
         put(&mut frame, QPN, 17 + number / 2 % 700);
         put(&mut frame, PSN, number);
@@ -218,11 +218,11 @@ fn the_bytes_of_chunks_are_kept_within_their_bound() {
     };
     let outcome = long_reply(12_000, 0);
     assert_eq!(given_up(&outcome.flow), [(EvictedState::KeptChunk, 1)]);
-    // The bytes moved, and only their content is not known.
+    // The bytes moved; only their content is unknown.
     assert!(outcome.lines()[0].contains(" 7 READ - call 1 "), "{:?}", outcome.lines());
     assert_eq!(outcome.transactions[0].missing(), []);
 
-    // A few bytes far behind the beginning take no more than they are.
+    // A few bytes far from the start use no more memory than they are.
     let outcome = long_reply(100, 0xfff0_0000);
     assert_eq!(given_up(&outcome.flow), []);
     assert!(outcome.lines()[0].ends_with("missing replychunk:0-4293918719"), "{:?}", outcome.lines());
@@ -242,7 +242,7 @@ fn thousands_of_segments_of_one_handle_take_no_more_time_than_others() {
     assert_eq!(outcome.transactions[0].write_chunks[0].moved(), 800);
 }
 
-/// Memory of the segments of the Calls that wait, by their number alone.
+/// Memory of the segments of the pending Calls, by their number alone.
 fn waiting_segment_bytes(flow: &Flow) -> usize {
     let chunks = flow.pending().flat_map(|call| &call.transaction.write_chunks);
     chunks.map(|chunk| chunk.segments.len() * size_of::<ChunkSegment>()).sum()
@@ -254,7 +254,7 @@ fn segments_of_chunk_lists_count_for_the_memory_of_transactions() {
     let mut flow = Flow::new(limits);
     let mut link = Link::new(17);
     let segments: Vec<_> = (0..100).map(|at| memory(at as u32, at * 10, 8)).collect();
-    // Many small Calls first: each of the large ones that follow must make more than one of them go.
+    // Many small Calls first: each of the large ones that follow must evict more than one of them.
     let calls = (0..500).map(getattr_call);
     let calls = calls.chain((500..1000).map(|xid| read_call(xid, 800).write(&segments)));
     let mut most_bytes = 0;
@@ -277,7 +277,7 @@ fn ranges_that_find_no_memory_are_counted_and_those_that_are_there_go_on() {
     for at in 0..10_000 {
         frames.extend(link.write(Server, sink.from(at * 64), &data(8)));
     }
-    // What touches a range that is known needs no memory.
+    // Bytes adjacent to a known range need no memory.
     frames.extend(link.write(Server, sink.from(8), &data(8)));
     let outcome = run_within(FlowLimits { keep_data: false, ..limits }, &frames, |_| usize::MAX);
     let [(EvictedState::MovedRange, lost)] = given_up(&outcome.flow)[..] else {
@@ -293,7 +293,7 @@ fn what_connections_remember_counts_for_their_memory() {
     let limits = FlowLimits { table_bytes: 256 << 10, ..LIMITS };
     let mut flow = Flow::new(limits);
     let mut number = 0;
-    // Each connection has a few Calls, and remembers them for their copies.
+    // Each connection has a few Calls, and records them to recognize their copies.
     for qpn in 0..300 {
         let mut link = Link::new(17).qpns(1000 + qpn, 5000 + qpn);
         for xid in 0..20 {

@@ -1,4 +1,4 @@
-//! Chunks: which Transaction the bytes that RDMA moves belong to. RFC 8166 sections 3.4 and 3.5.
+//! Chunks: attribution of RDMA data to Transactions. RFC 8166 sections 3.4 and 3.5.
 
 use super::*;
 use crate::flow::chunk::ChunkKind;
@@ -110,7 +110,7 @@ fn the_segments_of_a_chunk_may_have_one_handle() {
     assert_eq!(outcome.transactions[1].rpc_length(RpcMessageKind::Call), Some(68 + 2024));
 }
 
-/// Consecutive entries of one Position are one chunk, others are others. RFC 8166 section 3.4.5.
+/// Consecutive entries of one Position are one chunk, others are separate chunks. RFC 8166 section 3.4.5.
 #[test]
 fn a_call_may_have_several_read_chunks_of_several_segments() {
     let mut link = Link::new(17);
@@ -169,7 +169,7 @@ fn a_long_call_is_read_out_of_its_position_zero_read_chunk() {
     assert_eq!(outcome.transactions[0].rpc_length(RpcMessageKind::Call), Some(length as u64));
     assert_eq!(outcome.transactions[0].call.as_ref().unwrap().inline_length(), Some(0));
 
-    // Without the second response the Call is known by its beginning.
+    // Without the second response the Call is known by its first bytes.
     let lost = without(&frames, &[5]);
     expect(
         &lost,
@@ -177,7 +177,7 @@ fn a_long_call_is_read_out_of_its_position_zero_read_chunk() {
     );
 }
 
-/// RFC 8166 section 3.5.3 with a data item reduced out of the Call that travels in a chunk itself.
+/// RFC 8166 section 3.5.3 with a data item reduced from a Call that is itself in a chunk.
 #[test]
 fn a_long_call_may_have_a_further_read_chunk() {
     let mut link = Link::new(17);
@@ -238,7 +238,8 @@ fn a_reply_chunk_that_was_not_needed_misses_nothing() {
     expect_all(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 1 reply 2 rc[0/-/1024]"]);
 }
 
-/// RFC 8166 section 4.3.2.2 asks for the segments with lengths of zero, RFC 8267 section 6.4.1 for a chunk without segments.
+/// RFC 8166 section 4.3.2.2 requires the segments with lengths of zero, RFC 8267 section 6.4.1 a chunk
+/// without segments.
 #[test]
 fn an_unused_write_chunk_may_come_back_in_either_form() {
     let mut link = Link::new(17);
@@ -272,28 +273,28 @@ fn a_snap_length_within_the_chunk_lists_leaves_the_segments_before_it() {
     .concat();
     // Ethernet, IPv4, UDP and BTH are 54 bytes, the words before the lists 16, the empty Read list 4.
     let snap = |bytes: usize| run_cut(&frames, 3, 54 + bytes).lines().concat();
-    // The words "another chunk" and "two segments", and the first of these.
+    // The words "another chunk" and "two segments", and the first segment.
     assert_eq!(
         snap(20 + 8 + 16),
         "#1 c1 > 7 - - call 4 reply 6 w[1024/1024/1024@5-5] missing call:header,reply:header"
     );
-    // The last word of the second is cut.
+    // The last word of the second segment is cut.
     assert_eq!(
         snap(20 + 8 + 31),
         "#1 c1 > 7 - - call 4 reply 6 w[1024/1024/1024@5-5] missing call:header,reply:header"
     );
-    // The lists are there, and the RPC header up to its third word.
+    // The lists are complete, and the RPC header up to its third word.
     assert_eq!(
         snap(20 + 8 + 32 + 8 + 12),
         "#1 c1 > 7 - - call 4 reply 6 w[1024/1024/1024@5-5 0/1024/1024] missing call:12-59,reply:12-43,write:0:1024-2047"
     );
-    // No list at all, and a chunk of which no segment is there.
+    // No list at all, and a chunk without any segment.
     for bytes in [16, 20, 24, 28, 40] {
         assert_eq!(snap(bytes), "#1 c1 > 7 - - call 4 reply 6 missing call:header,reply:header");
     }
 }
 
-/// What follows the cut is not known, and no length is counted from it.
+/// Everything after the cut is unknown, and no length is computed from it.
 #[test]
 fn where_the_header_is_cut_chunks_say_so_and_lengths_are_not_known() {
     let mut link = Link::new(17);
@@ -302,7 +303,7 @@ fn where_the_header_is_cut_chunks_say_so_and_lengths_are_not_known() {
     let call =
         read_call(7, 2048).read(&sources).write(&[first]).write(&[second]).reply(&[memory(0xc1, 0, 4096)]);
     let frames = [link.connect(1), link.send(Client, &call)].concat();
-    // Of each chunk list its segments, and whether more may follow: Read, Write and Reply chunks.
+    // Segments of each chunk list, and `true` if more may follow: Read, Write and Reply chunks.
     let lists = |captured: usize| {
         let transaction = run_cut(&frames, 3, 54 + captured).transactions.swap_remove(0);
         let message = transaction.call.as_ref().unwrap();
@@ -317,7 +318,8 @@ fn where_the_header_is_cut_chunks_say_so_and_lengths_are_not_known() {
         );
         (lists, message.rpc_at)
     };
-    // Fixed words 16, two Read segments of 24 and the end of their list, two Write chunks of 24 and the end, a Reply chunk of 24.
+    // Fixed words 16, two Read segments of 24 and the end of their list, two Write chunks of 24 and the end, a
+    // Reply chunk of 24.
     let cases = [
         (16 + 23, vec![], vec![], None),
         (16 + 24, vec![(1, true)], vec![], None),
@@ -337,7 +339,7 @@ fn where_the_header_is_cut_chunks_say_so_and_lengths_are_not_known() {
     assert_eq!(lists(whole), (expected, Some(whole)));
 }
 
-/// RFC 5666: what RDMA_MSGP and RDMA_DONE are, and a Reply that offers its data to be read.
+/// RFC 5666: RDMA_MSGP and RDMA_DONE, and a Reply that offers its data to be read.
 #[test]
 fn seed_000_3_a_read_list_in_a_reply_is_fetched_and_ends_with_done() {
     let mut link = Link::new(17);
@@ -369,7 +371,7 @@ fn rdma_msgp_is_a_message_with_its_chunk_lists() {
     assert_eq!(words.dialect, Dialect::Rfc5666);
 }
 
-/// Keeps the file data of a message.
+/// Observer that collects the file data of a message.
 #[derive(Default)]
 struct FileData(Vec<u8>);
 
@@ -393,7 +395,7 @@ impl<'a> crate::field::Observer<'a> for FileData {
 
 #[test]
 fn rfc5666_section_3_9_padding_before_data_is_no_data() {
-    // 36 bytes of header and 68 of the Call come before the data, which is aligned to 4,096.
+    // 36 bytes of header and 68 of the Call precede the data, which is aligned to 4,096.
     for (length, padding) in [(1024, 4096 - 104), (2001, 4096 - 104), (1023, 0)] {
         let mut link = Link::new(17);
         let mut call = write_call_inline(7, &data(length)).padded();
@@ -401,7 +403,7 @@ fn rfc5666_section_3_9_padding_before_data_is_no_data() {
         let frames = [link.send(Client, &call), link.send(Server, &write_reply(7, length as u32))].concat();
         let outcome = run(&frames);
         let [transaction] = &outcome.transactions[..] else { panic!() };
-        // 68 bytes, and the data with its roundup: the padding is none of the RPC message.
+        // 68 bytes, and the data with its roundup: the padding is not part of the RPC message.
         let rpc_length = 68 + length.next_multiple_of(4) as u64;
         assert_eq!(transaction.rpc_length(RpcMessageKind::Call), Some(rpc_length));
         assert_eq!(

@@ -1,10 +1,10 @@
-//! Which connections are told to be over, and when, one rule a test.
+//! Reports of ended connections and their time, one rule per test.
 
 use super::tcp::{ACK, FIN, Stream, record};
 use super::*;
 
-/// Feeds frames that are a microsecond apart, and gives the numbers of the connections that are over, each with the frame
-/// that told it.
+/// Feeds frames that are a microsecond apart, and returns the numbers of the ended connections, each with
+/// the frame that ended it.
 fn closed(limits: FlowLimits, frames: &[Vec<u8>]) -> Vec<(u64, u64)> {
     let mut flow = Flow::new(limits);
     let mut closed = Vec::new();
@@ -33,7 +33,7 @@ fn a_connection_of_queue_pairs_is_over_with_its_dreq() {
     assert_eq!(closed(FlowLimits { note_closed: false, ..noted() }, &frames), []);
 }
 
-/// A connection that carried no RPC has no number, and nobody asks what became of it.
+/// A connection that carried no RPC has no number and is not reported.
 #[test]
 fn a_connection_without_rpc_is_not_told() {
     let link = Link::new(17);
@@ -60,7 +60,7 @@ fn a_set_up_of_the_same_queue_pairs_ends_the_connection_before() {
     frames.extend(getattr(&mut first, 7));
     let mut second = Link::new(17);
     let set_up = second.connect(2);
-    // REQ, REP: the answer makes it a connection.
+    // REQ, REP: the answer establishes the connection.
     let reply = frames.len() as u64 + 2;
     frames.extend(set_up);
     frames.extend(getattr(&mut second, 8));

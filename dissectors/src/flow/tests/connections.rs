@@ -1,4 +1,4 @@
-//! Which queue pairs belong together, with the exchange of the connection manager and without it.
+//! Pairing of queue pairs, with and without the messages of the connection manager.
 
 use super::*;
 
@@ -75,8 +75,8 @@ fn four_connections_between_the_same_addresses_at_once_do_not_mix() {
     );
 }
 
-/// What two connections have in common, XIDs, handles and sequence numbers alike, tells nothing; what only one of them
-/// has, tells all that was undecided before.
+/// Properties that two connections share (XIDs, handles and sequence numbers alike) decide nothing; a
+/// property that only one of them has decides everything that was undecided before.
 #[test]
 fn connections_that_look_alike_are_told_apart_by_the_first_difference() {
     let (mut one, mut two) = (Link::new(17), Link::new(18));
@@ -196,7 +196,7 @@ fn queue_pairs_that_connect_again_begin_a_new_connection() {
     let mut link = Link::new(17);
     let lost = link.send(Client, &getattr_call(8));
     let before = [link.connect(1), getattr(&mut link, 7), lost].concat();
-    // Sequence numbers begin anew, below those that were used before.
+    // Sequence numbers restart, below those used before.
     let mut link = Link::new(17).psns(0x1000, 0x2000);
     let after = [link.connect(2), getattr(&mut link, 8), getattr(&mut link, 9)].concat();
     expect_all(
@@ -226,7 +226,8 @@ fn a_cm_exchange_that_is_seen_again_changes_nothing() {
     expect_all(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 6 reply 8"]);
 }
 
-/// A REQ behind packets of its connection sets up another, whatever its numbers: as in a capture that is played twice.
+/// A REQ after packets of its connection sets up another one, whatever its numbers: as in a capture that is
+/// replayed twice.
 #[test]
 fn a_connection_that_is_set_up_again_with_the_same_numbers_is_another() {
     let mut link = Link::new(17);
@@ -252,7 +253,7 @@ fn queue_pairs_that_begin_anew_unseen_go_on() {
         frames.extend(read(&mut link, xid, sink));
     }
     let before = frames.len();
-    // The connection was set up again where the capture did not look; sequence numbers are lower now.
+    // The new set-up of the connection was not captured; its sequence numbers are lower now.
     let mut link = Link::new(17).psns(0x50_0000, 0x50_0000);
     for xid in 1000..1003 {
         frames.extend(read(&mut link, xid, sink));
@@ -273,7 +274,7 @@ fn queue_pairs_that_begin_anew_unseen_go_on() {
     assert_eq!(outcome.lines()[900..], [of(1000, 0), of(1001, 1), of(1002, 2)]);
 }
 
-/// Frame by frame of several conversations in turn.
+/// Interleaves the frames of several conversations.
 fn interleaved(conversations: impl IntoIterator<Item = Frames>) -> Frames {
     let mut conversations: Vec<_> = conversations.into_iter().map(Vec::into_iter).collect();
     let mut frames = Vec::new();

@@ -3,7 +3,7 @@
 use super::message::Rdma;
 use super::*;
 
-/// The names of the fields that are told.
+/// Observer that collects the names of the fields.
 #[derive(Default)]
 struct Names(Vec<&'static str>);
 
@@ -19,7 +19,7 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
-/// A Call of NULL of NFSv4 with a credential of RPCSEC_GSS, and its Reply.
+/// A NULL Call of NFSv4 with an RPCSEC_GSS credential, and its Reply.
 fn exchange(version: u32, procedure: u32, service: u32, arguments: &[u8], results: &[u8]) -> Frames {
     let call = words(&[7, 0, 2, 100_003, 4, 0, 6, 20, version, procedure, 0, service, 0, 0, 0]);
     let reply = words(&[7, 1, 0, 0, 0, 0]);
@@ -31,7 +31,7 @@ fn exchange(version: u32, procedure: u32, service: u32, arguments: &[u8], result
     .concat()
 }
 
-/// Both messages are told to the last field, and encode to their own bytes.
+/// Asserts that both messages decode to the last field, and re-encode to their own bytes.
 fn tells(frames: &[Vec<u8>], call: &str, reply: &str) {
     let outcome = run(frames);
     let [transaction] = &outcome.transactions[..] else { panic!("{:?}", outcome.lines()) };

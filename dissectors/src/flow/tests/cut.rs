@@ -1,4 +1,4 @@
-//! What a snap length took away is not known: it is neither empty, nor absent, nor malformed.
+//! Bytes removed by a snap length are unknown: neither empty, nor absent, nor malformed.
 
 use super::*;
 use crate::flow::transaction::ChunkListState;
@@ -7,7 +7,7 @@ use crate::nfs::v4::{self, Args, Nfsstat4, Results};
 use crate::rpcrdma::SidePrivateData;
 use crate::xdr::{Opaque, Void};
 
-/// Bytes of Ethernet, IPv4, UDP and BTH in front of a message.
+/// Bytes of Ethernet, IPv4, UDP and BTH before a message.
 const HEADERS: usize = 14 + 20 + 8 + 12;
 
 #[test]
@@ -50,17 +50,17 @@ fn an_operation_that_was_cut_from_the_call_is_told_by_the_reply() {
         outcome.transactions[1].read(|reading| reading.facts()).operation
     };
     let (named, compound) = (Some(CallOperation::Named("READLINK")), Some(CallOperation::Named("COMPOUND")));
-    // RPC header 40, then tag, minor version, count, and an operation a word.
+    // RPC header 40, then tag, minor version, count, and one word per operation.
     for call_bytes in 32..64 {
         assert_eq!(name(call_bytes, &all, Nfsstat4::NFS4_OK), named, "{call_bytes}");
     }
-    // What follows an operation that failed has no result: it may be anything.
+    // Operations after a failed one have no result: they may be anything.
     assert_eq!(name(52, &results, Nfsstat4::NFS4ERR_INVAL), compound);
     assert_eq!(name(60, &results, Nfsstat4::NFS4ERR_INVAL), compound);
     assert_eq!(name(64, &results, Nfsstat4::NFS4ERR_INVAL), named);
 }
 
-/// Frames of 64 and 72 bytes hold 10 and 18 bytes behind the BTH.
+/// Frames of 64 and 72 bytes have 10 and 18 bytes after the BTH.
 #[test]
 fn frames_cut_in_their_headers_are_not_malformed() {
     let mut link = Link::new(17);
@@ -72,12 +72,12 @@ fn frames_cut_in_their_headers_are_not_malformed() {
         }
         assert_eq!(outcome.transactions.len(), 0, "{snap}");
     }
-    // Within the BTH, too.
+    // Within the BTH too.
     let outcome = run_cut(&frames, 0, 50);
     assert_eq!(outcome.undecoded(), [(UndecodedReason::CutFrame, frames.len() as u64)]);
 }
 
-/// RFC 8797 section 5.1 speaks of private data that is not there, and not of what was not captured.
+/// RFC 8797 section 5.1 applies to absent private data, not to private data that was not captured.
 #[test]
 fn private_data_that_was_cut_is_not_absent() {
     let mut link = Link::new(17);
@@ -91,7 +91,7 @@ fn private_data_that_was_cut_is_not_absent() {
     assert_eq!(sides(usize::MAX), Some(("present", "present")));
     let mut seen: Vec<_> = (62..400).filter_map(sides).collect();
     seen.dedup();
-    // What a REQ says ahead of its private data is longer than a REP with all of it.
+    // The fields before the private data of a REQ are longer than a REP with all of its private data.
     assert_eq!(seen, [("cut", "present"), ("present", "present")]);
     assert_eq!(SidePrivateData::Cut.in_effect(), None);
 }

@@ -1,11 +1,11 @@
-//! Every dialect of RPC-over-RDMA, and connections that change or hide theirs. Headers are written as words, from their
-//! specifications. `draft` is draft-ietf-nfsv4-rpcrdma-version-two.
+//! Every dialect of RPC-over-RDMA, and connections that change or hide theirs. Headers are written as
+//! words, from their specifications. `draft` is draft-ietf-nfsv4-rpcrdma-version-two.
 
 use super::*;
 use crate::rpcrdma::version2::{HeaderType, PeerProperties};
 use crate::rpcrdma::{Dialect, MessageType};
 
-/// A header, and the RPC message of another behind it.
+/// A header followed by an RPC message.
 fn message(words: &[u32], rpc: &[u8]) -> Vec<u8> {
     [words.iter().flat_map(|word| word.to_be_bytes()).collect(), rpc.to_vec()].concat()
 }
@@ -38,7 +38,8 @@ fn dialects(outcome: &Outcome) -> Vec<[Option<Dialect>; 2]> {
     outcome.transactions.iter().map(of).collect()
 }
 
-/// draft section 4.3.2: the server answers version 2 in a form that both versions have, and the client goes on in version 1.
+/// draft section 4.3.2: the server answers version 2 in a form that both versions have, and the client
+/// continues with version 1.
 #[test]
 fn a_server_without_version_2_makes_the_client_go_on_in_version_1() {
     let mut link = Link::new(17);
@@ -58,7 +59,7 @@ fn a_server_without_version_2_makes_the_client_go_on_in_version_1() {
     assert_eq!(dialects(&outcome), [[Some(Dialect::Version2); 2], [Some(Dialect::Rfc8166); 2]]);
 }
 
-/// draft sections 6.3.2 to 6.3.4, 7: what belongs to no Transaction, and an error that ends one.
+/// draft sections 6.3.2 to 6.3.4, 7: messages without a Transaction, and an error that ends one.
 #[test]
 fn properties_and_grants_are_messages_without_transaction_and_errors_end_one() {
     let mut link = Link::new(17);
@@ -92,7 +93,7 @@ fn properties_and_grants_are_messages_without_transaction_and_errors_end_one() {
         ]
     );
     assert_eq!(outcome.meanings[5], transport(HeaderType::RDMA2_GRANT));
-    // The header of the last of them is kept for whoever shows it.
+    // The header of the last of them is kept for views.
     assert_eq!(outcome.flow.lone_headers(FrameNumber(5)).len(), 0);
     let [lone] = outcome.flow.lone_headers(FrameNumber(6)) else { panic!() };
     assert_eq!(lone.observe(&mut NullObserver), Ok(()));
@@ -101,7 +102,8 @@ fn properties_and_grants_are_messages_without_transaction_and_errors_end_one() {
     assert_eq!(state.properties, [Some(told); 2]);
 }
 
-/// draft section 4.2.1: each message says how many messages its receiver may have sent since the connection began.
+/// draft section 4.2.1: each message has the number of messages that its receiver may have sent since the
+/// connection began.
 #[test]
 fn draft_section_4_2_1_each_side_has_credits_for_its_messages() {
     let told = |has_set_up: bool| {
@@ -115,7 +117,7 @@ fn draft_section_4_2_1_each_side_has_credits_for_its_messages() {
             (Server, server(6, 3)),
             (Client, client(7, 5)),
             (Client, client(8, 5)),
-            // Nothing is left for the client before this grant.
+            // The client has no credits left before this grant.
             (Server, message(&[0, 2, 10, 5], &[])),
             (Server, server(7, 10)),
             (Server, server(8, 11)),
@@ -129,7 +131,8 @@ fn draft_section_4_2_1_each_side_has_credits_for_its_messages() {
     assert_eq!(told(false), [credits(3, 11, None), credits(4, 5, None)]);
 }
 
-/// draft section 6.6.2: whatever part of a message is lost, it is not complete, and says so; one that comes again makes it whole.
+/// draft section 6.6.2: a message is reported incomplete whichever part is lost, and complete after the
+/// retransmission of that part.
 #[test]
 fn a_part_of_a_continued_message_that_was_lost_is_missing_until_it_comes_again() {
     let body = write_call_inline(7, &data(900)).body;
@@ -162,20 +165,20 @@ fn a_part_of_a_continued_message_that_was_lost_is_missing_until_it_comes_again()
     }
     for (order, missing) in [
         (&[0, 2][..], "missing call:300-699"),
-        // How long the parts before were, only they tell.
+        // Only the lost parts have their own lengths.
         (&[1, 2], "missing call:0-"),
         (&[2], "missing call:0-"),
     ] {
         let outcome = whole(order);
         assert!(outcome.lines()[1].contains(missing), "{order:?} {}", outcome.lines()[1]);
     }
-    // The last part was not captured: only the Reply tells that there was a Call.
+    // The last part was not captured: only the Reply shows that there was a Call.
     let outcome = whole(&[0, 1]);
     assert!(outcome.lines()[1].contains("missing call"), "{:?}", outcome.lines());
     assert_eq!(outcome.undecoded(), [(UndecodedReason::MessagePart, 2)]);
 }
 
-/// Continuation has no bound of its own.
+/// Continuation has no limit of its own.
 #[test]
 fn parts_of_messages_that_never_end_are_given_up() {
     let mut link = Link::new(17);
@@ -196,7 +199,8 @@ fn parts_of_messages_that_never_end_are_given_up() {
     assert!(outcome.flow.given_up().any(|(what, count)| what == EvictedState::MessageParts && count > 0));
 }
 
-/// NFS over RDMA (SIGCOMM 2003) sections 4.3.1 and 4.4: the client reads the chunk of a Reply, and says when it is done.
+/// NFS over RDMA (SIGCOMM 2003) sections 4.3.1 and 4.4: the client reads the chunk of a Reply, and reports
+/// when it is done.
 #[test]
 fn seed_003_4_4_a_reply_of_the_prototype_is_read_and_ends_with_done() {
     let mut link = Link::new(17);
@@ -212,7 +216,7 @@ fn seed_003_4_4_a_reply_of_the_prototype_is_read_and_ends_with_done() {
     let outcome = expect_all(&frames, &["#1 c1 > 7 READ NFS3_OK call 1 reply 2 rr44[2000/2000@4-5] done"]);
     assert_eq!(dialects(&outcome), [[Some(Dialect::Prototype); 2]]);
     assert!(matches!(outcome.meanings[5], FrameKind::Done { .. }));
-    // Without the bytes that the client fetched it is not complete.
+    // Without the bytes that the client fetched it is incomplete.
     let outcome = run(&without(&frames, &[5]));
     assert!(outcome.lines()[0].contains("missing replyread:0:1024-1999"), "{:?}", outcome.lines());
 }
@@ -233,7 +237,7 @@ fn seed_003_4_6_2_a_long_call_of_the_prototype_is_its_first_chunk() {
     assert_eq!(outcome.transactions[0].rpc_length(RpcMessageKind::Call), Some(body.len() as u64));
 }
 
-/// RFC 5666 sections 3.5 and 3.9: one message shows of what dialect a connection is.
+/// RFC 5666 sections 3.5 and 3.9: one message reveals the dialect of a connection.
 #[test]
 fn a_connection_is_of_rfc5666_once_a_message_shows_it() {
     let mut link = Link::new(17);
@@ -252,7 +256,7 @@ fn a_connection_is_of_rfc5666_once_a_message_shows_it() {
     assert_eq!(dialects(&run(&frames)), [[Some(Dialect::Rfc5666); 2]; 2]);
 }
 
-/// A dialect that is named is read where none could be told, and none other is.
+/// A configured dialect is used where none could be detected, and no other is.
 #[test]
 fn a_named_dialect_is_the_one_that_is_read() {
     let named = |dialect, frames: &[Vec<u8>]| {
@@ -274,7 +278,7 @@ fn a_named_dialect_is_the_one_that_is_read() {
         (0, vec![(UndecodedReason::NotRpcRdma, 2)])
     );
 
-    // What is asked for in version 1 is not read as version 2.
+    // With version 1 configured, version 2 is not decoded.
     let mut link = Link::new(17);
     let frames = [getattr(&mut link, 6), getattr2(&mut link, 7)].concat();
     let outcome = named(Dialect::Rfc8166, &frames);
@@ -283,8 +287,8 @@ fn a_named_dialect_is_the_one_that_is_read() {
     assert_eq!(dialects(&run(&frames))[1], [Some(Dialect::Version2); 2]);
 }
 
-/// The path MTU is not known before a message of several packets was seen: a Last packet is not taken for the end of an RDMA
-/// Write before it, and finds its place by the hole that the Reply leaves.
+/// The path MTU is unknown before the first message of several packets: a Last packet is not attributed to
+/// an RDMA Write before it, and is placed by the unseen range that the Reply reveals.
 #[test]
 fn a_last_packet_without_path_mtu_belongs_to_no_earlier_write() {
     let mut link = Link::new(17);

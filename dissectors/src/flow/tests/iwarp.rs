@@ -7,7 +7,7 @@ use crate::flow::iwarp::tests::wire::{Sender, payload};
 use crate::flow::transaction::ConnectionTransport;
 use crate::iwarp::rdmap::RdmapOpcode;
 
-/// A connection: the stream, and what both sides put into it.
+/// A connection: the stream, and the bytes that both sides write to it.
 struct Connection {
     stream: Stream,
     client: Sender,
@@ -15,7 +15,7 @@ struct Connection {
 }
 
 impl Connection {
-    /// Just opened, with MPA started, in five frames.
+    /// A newly opened connection with MPA started, in five frames.
     fn open(wants_markers: bool, wants_crc: bool) -> (Self, Frames) {
         let wants = (wants_markers, wants_crc);
         let mut this = Self {
@@ -29,7 +29,7 @@ impl Connection {
         (this, frames)
     }
 
-    /// A segment with all that a side has put into the stream.
+    /// Returns a segment with everything that a side has written to the stream.
     fn flush(&mut self, who: Who) -> Vec<u8> {
         let sender = if who == Client { &mut self.client } else { &mut self.server };
         self.stream.send(who, &sender.take())
@@ -166,13 +166,14 @@ proptest::proptest! {
         let rest = connection.server.bytes.get(begin..).unwrap_or_default();
         let segments: Frames = rest.chunks(length).map(|bytes| stream.send(Server, bytes)).collect();
         let transactions = run(&segments).transactions;
-        // Its Calls were not seen.
+        // Its Calls were not captured.
         proptest::prop_assert!(transactions.len() <= whole.transactions.len());
         proptest::prop_assert!(transactions.iter().all(|transaction| transaction.call.is_none()));
     }
 }
 
-/// draft-talpey-nfsv4-rdma-sess-01 section 2.3.2; RFC 8881 section 18.36.3 (CREATE_SESSION4_FLAG_CONN_RDMA).
+/// draft-talpey-nfsv4-rdma-sess-01 section 2.3.2; RFC 8881 section 18.36.3
+/// (CREATE_SESSION4_FLAG_CONN_RDMA).
 #[test]
 fn a_connection_that_carries_records_may_step_up_to_rdma() {
     let mut connection = Connection::open(false, true).0;
@@ -265,7 +266,8 @@ fn memory_ends_with_its_last_address() {
     assert_eq!(run(&frames).transactions.len(), 1);
 }
 
-/// draft-talpey-nfsv4-rdma-sess-01 section 2.3.2: a session over TCP steps up to RDMA on the connection that it has.
+/// draft-talpey-nfsv4-rdma-sess-01 section 2.3.2: a session over TCP steps up to RDMA on its existing
+/// connection.
 #[test]
 fn seed_004_2_3_2_a_step_up_to_rdma_is_a_second_phase_of_one_connection() {
     let wants = (false, true);
@@ -292,7 +294,7 @@ fn seed_004_2_3_2_a_step_up_to_rdma_is_a_second_phase_of_one_connection() {
     ];
     assert_eq!(phases, expected, "{:?}", outcome.lines());
     assert_eq!(outcome.undecoded(), []);
-    // It has not closed, and is there once.
+    // It has not ended, and is listed once.
     assert_eq!(outcome.flow.next_closed(), None);
     assert_eq!(outcome.flow.connections().map(|state| state.number).collect::<Vec<_>>(), [1]);
 }

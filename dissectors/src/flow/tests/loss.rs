@@ -1,5 +1,5 @@
-//! The reliable service of InfiniBand as captures have it: retransmission, reordering, duplicates, loss, and sequence
-//! numbers that wrap. InfiniBand Architecture Specification volume 1, section 9.7.
+//! Captures of the reliable service of InfiniBand: retransmission, reordering, duplicates, loss, and
+//! sequence numbers that wrap. InfiniBand Architecture Specification volume 1, section 9.7.
 
 use super::*;
 use crate::flow::transaction::{DeliveryEvidence, LostCopy, Phases};
@@ -71,7 +71,7 @@ fn the_sequence_number_may_wrap_before_anything_was_answered() {
         let mut link = Link::new(17).psns(begin, begin);
         let reply = getattr(&mut link, 7)[1].clone();
         expect_all(&[reply], &["#1 c1 > 7 - SUCCESS reply 1 missing call"]);
-        // A packet from before the first that was seen.
+        // A packet from before the first captured one.
         let mut link = Link::new(17).psns(begin, begin);
         let (first, second) = (getattr(&mut link, 7), getattr(&mut link, 8));
         let lines = expect_all(
@@ -122,7 +122,7 @@ fn a_lost_first_packet_costs_its_own_bytes_wherever_its_rdma_write_belongs() {
         // Two RDMA Writes into one segment.
         (sinks[1].of(3072), 3072),
         (sinks[1].from(3072), 5120),
-        // The other Call's comes in between.
+        // That of the other Call comes in between.
         (other, 4096),
         (sinks[2], 2049),
     ];
@@ -147,7 +147,7 @@ fn a_lost_first_packet_costs_its_own_bytes_wherever_its_rdma_write_belongs() {
     }
     // Two in a row: the end of one RDMA Write and the beginning of the next.
     assert_eq!(missing(&[firsts[2].0 - 1, firsts[2].0]), [(6144, 2048)]);
-    // A Middle packet behind a lost First.
+    // A Middle packet after a lost First.
     assert_eq!(missing(&[firsts[2].0, firsts[2].0 + 2]), [(7168, 1024), (9216, 1024)]);
 }
 
@@ -166,7 +166,7 @@ fn one_lost_packet_of_an_rdma_read_is_named_by_its_bytes() {
             )],
         );
     }
-    // Without the request nothing tells whose bytes the responses are.
+    // Without the request the responses cannot be attributed.
     let outcome = expect(
         &without(&frames, &[2]),
         &["#1 c1 > 7 WRITE NFS3_OK call 1 reply 6 r68[0/4096] missing read:0:0-4095"],
@@ -252,12 +252,12 @@ fn after_a_nak_the_sender_goes_back_to_the_lost_packet() {
     let lost = link.server.psn.next();
     let writes = link.write(Server, SINK, &data(4096));
     let reply = link.send(Server, &read_reply(7, 4096).write(&[SINK]));
-    // The second packet never gets to the client, nor into its capture.
+    // The second packet reaches neither the client nor its capture.
     frames.extend([&writes[..1], &writes[2..], &reply].concat());
     frames.extend(link.nak(Client, lost));
     frames.extend([&writes[1..], &reply].concat());
     frames.extend(link.ack(Client));
-    // The first copy of the Reply came behind the gap: the client refused it, and the RPC ends with the second.
+    // The first copy of the Reply followed the gap: the client refused it, and the RPC ends with the second.
     let outcome = expect_all(&frames, &["#1 c1 > 7 READ NFS3_OK call 1 reply 5,10 x2 w[4096/4096/4096@2-9]"]);
     let t = &outcome.transactions[0];
     assert_eq!(t.latency(), Some(9000));
@@ -267,7 +267,8 @@ fn after_a_nak_the_sender_goes_back_to_the_lost_packet() {
     assert_eq!(outcome.meanings[5], FrameKind::Control);
 }
 
-/// InfiniBand volume 1, section 9.7.5.2.8: a packet behind a gap is refused, and so shows that one before it was sent.
+/// InfiniBand volume 1, section 9.7.5.2.8: a packet after a gap is refused, and so proves that one before
+/// it was sent.
 #[test]
 fn infiniband_9_7_5_a_call_that_comes_behind_its_successor_was_lost_before_the_capture() {
     let mut link = Link::new(17);
@@ -285,7 +286,8 @@ fn infiniband_9_7_5_a_call_that_comes_behind_its_successor_was_lost_before_the_c
     assert_eq!(lost, [(5, None), (7, certain), (8, None)]);
 }
 
-/// InfiniBand volume 1, section 9.7.6.1.3: a requester waits for one to four ACK timeouts, and tries seven times at most.
+/// InfiniBand volume 1, section 9.7.6.1.3: a requester waits for one to four ACK timeouts, and retries at
+/// most seven times.
 #[test]
 fn infiniband_9_7_6_1_3_a_pause_of_an_ack_timeout_may_be_a_lost_call() {
     const TIMEOUT_NS: u64 = 4_096 << 17;
@@ -295,7 +297,7 @@ fn infiniband_9_7_6_1_3_a_pause_of_an_ack_timeout_may_be_a_lost_call() {
         (true, TIMEOUT_NS, possible(TIMEOUT_NS)),
         (true, 28 * TIMEOUT_NS, possible(28 * TIMEOUT_NS)),
         (true, 28 * TIMEOUT_NS + 1, None),
-        // Nothing tells the timeout of a connection whose set-up was not seen.
+        // The timeout of a connection is unknown if its set-up was not captured.
         (false, TIMEOUT_NS, None),
     ];
     for (has_set_up, pause, expected) in cases {
@@ -315,13 +317,15 @@ fn infiniband_9_7_6_1_3_a_pause_of_an_ack_timeout_may_be_a_lost_call() {
     }
 }
 
-/// When the delivered copy of a message ended, how that is known, how often it was sent, and how often by RPC.
+/// End time of the delivered copy of a message, evidence of the delivery, number of copies, and number of
+/// RPC retransmissions.
 fn ends(t: &Transaction, which: RpcMessageKind) -> (i64, DeliveryEvidence, u32, u32) {
     let message = t.message(which).unwrap();
     (message.end_time.0, message.delivered, message.copies, message.resent)
 }
 
-/// InfiniBand Architecture Specification volume 1, section 9.7.6.1.3: a requester that gets no acknowledgement sends again.
+/// InfiniBand Architecture Specification volume 1, section 9.7.6.1.3: a requester without an
+/// acknowledgement retransmits.
 #[test]
 fn a_reply_that_is_sent_again_unless_acknowledged_was_lost() {
     for (is_acknowledged, end, recovery) in [(false, 6000, 1000), (true, 5000, 0)] {
@@ -359,7 +363,7 @@ fn a_call_under_another_psn_is_sent_again_by_rpc() {
     assert_eq!(ends(&outcome.transactions[0], RpcMessageKind::Call), (1000, DeliveryEvidence::Assumed, 2, 1));
 }
 
-/// A frame that two mirror ports gave is one copy, and so is one that was sent again and then mirrored twice.
+/// A frame captured from two mirror ports is one copy, and so is a retransmission mirrored twice.
 #[test]
 fn frames_that_were_captured_twice_are_no_copies() {
     let mut link = Link::new(17);
@@ -391,7 +395,8 @@ fn a_read_request_that_is_sent_again_from_its_middle_asks_for_the_rest() {
     let first = link.server.psn;
     let read = link.read(Server, SOURCE, &data(4096));
     let reply = link.send(Server, &write_reply(7, 4096));
-    // The second response is lost; the server asks again for what lies behind the first, in the same place of its sequence.
+    // The second response is lost; the server requests everything after the first again, with the same sequence
+    // numbers.
     frames.extend(without(&read, &[3]));
     frames.push(link.read_request(Server, SOURCE.from(1024), 3072, first.next()));
     frames.extend(link.responses(Client, &data(4096)[1024..], first.next()));
@@ -411,7 +416,7 @@ fn a_call_with_a_lost_middle_is_partial_and_its_bytes_are_named() {
         null(&mut link, 8),
     ]
     .concat();
-    // 28 bytes of header and 68 of RPC and arguments stand before the data.
+    // 28 bytes of header and 68 of RPC and arguments precede the data.
     let whole = 28 + call.body.len();
     assert_eq!(whole, 28 + 68 + 2500);
     let null = ["#1 c1 > 6 NULL SUCCESS call 1 reply 2", "#3 c1 > 8 NULL SUCCESS call 7 reply 8"];
@@ -442,7 +447,7 @@ fn a_reply_with_a_lost_packet_is_partial_and_its_bytes_are_named() {
     ]
     .concat();
     assert_eq!(reply.body.len(), 44 + 2500);
-    // First, Middle, Last are frames 4, 5 and 6; what the client acknowledged will not come again.
+    // First, Middle, Last are frames 4, 5 and 6; packets that the client acknowledged are not retransmitted.
     for (lost, line) in [
         (4, "7 READ - call 3 missing reply"),
         (5, "7 READ NFS3_OK call 3 reply 4,5 missing reply:996-2019"),
@@ -454,7 +459,8 @@ fn a_reply_with_a_lost_packet_is_partial_and_its_bytes_are_named() {
     }
 }
 
-/// The clock of who captured the acknowledgement is ahead: what it says to have been received may still be captured.
+/// The clock of the host that captured the acknowledgement is ahead: acknowledged packets may still be
+/// captured.
 #[test]
 fn an_acknowledgement_that_was_captured_early_does_not_end_a_message() {
     for (milliseconds, line) in [
@@ -502,7 +508,7 @@ fn a_message_in_parts_at_the_end_of_the_capture_is_given_out() {
     );
 }
 
-/// An RDMA Write for a Call that was sent before the capture says nothing of one that is being sent.
+/// An RDMA Write for a Call sent before the capture says nothing about one that is being sent.
 #[test]
 fn an_rdma_write_to_unknown_memory_ends_no_message_that_is_being_sent() {
     let mut link = Link::new(17);
@@ -520,7 +526,7 @@ fn an_rdma_write_to_unknown_memory_ends_no_message_that_is_being_sent() {
     assert_eq!(outcome.undecoded(), [(UndecodedReason::WriteToUnknownMemory, 1)]);
 }
 
-/// What the Responder does with the memory of a Call in parts shows that it has the Call.
+/// An access of the Responder to the memory of a partial Call proves that it has the Call.
 #[test]
 fn an_rdma_write_to_the_memory_of_a_call_in_parts_finds_it() {
     let mut link = Link::new(17);

@@ -1,4 +1,4 @@
-//! RPC-over-RDMA messages as the tests send them.
+//! Builders of the RPC-over-RDMA messages in the tests.
 
 use crate::nfs::StatusUnion;
 use crate::nfs::v3::{self, Args, Results};
@@ -24,12 +24,12 @@ pub(super) fn memory(handle: u32, offset: u64, length: u32) -> Memory {
 }
 
 impl Memory {
-    /// The same of another length: what a Reply returns.
+    /// Returns the segment with another length, as a Reply returns it.
     pub(super) fn of(self, length: u32) -> Self {
         Self { length, ..self }
     }
 
-    /// What lies behind its first bytes.
+    /// Returns the segment without its first bytes.
     pub(super) fn from(self, skip: u32) -> Self {
         Self { offset: self.offset + u64::from(skip), length: self.length - skip, ..self }
     }
@@ -50,7 +50,7 @@ pub(super) struct Rdma {
     reply: Option<Vec<RdmaSegment>>,
     /// The RPC message.
     pub(super) body: Vec<u8>,
-    /// Where the first item that travels in a Read chunk belongs.
+    /// Position of the first data item in a Read chunk.
     position: u32,
 }
 
@@ -72,7 +72,7 @@ impl Rdma {
         self
     }
 
-    /// Adds entries to the Read list for the item that was left out of the message.
+    /// Adds entries to the Read list for the item that was removed from the message.
     pub(super) fn read(self, segments: &[Memory]) -> Self {
         let position = self.position;
         self.read_at(position, segments)
@@ -90,7 +90,7 @@ impl Rdma {
         self
     }
 
-    /// Leaves the RPC message to a chunk.
+    /// Moves the RPC message to a chunk.
     pub(super) fn nomsg(mut self) -> Self {
         self.proc = RdmaProc::RDMA_NOMSG;
         self.body.clear();
@@ -163,7 +163,7 @@ fn rpc_reply(xid: u32, results: impl FnOnce(&mut Encoder)) -> Rdma {
     Rdma::new(xid, encoder.finish().0)
 }
 
-/// A Reply that says why the procedure was not called.
+/// A Reply with the reason why the procedure was not called.
 pub(super) fn refusal(xid: u32, stat: rpc::AcceptStat) -> Rdma {
     let reply = rpc::ReplyBody::Accepted(rpc::AcceptedReply {
         verf: Verifier::Other(Flavor::AUTH_NONE, NOBODY),
@@ -185,7 +185,7 @@ fn nfs_reply(xid: u32, results: &Results<'_>) -> Rdma {
 const FILE: v3::NfsFh3<'static> = Opaque(b"file");
 const NO_WCC: v3::WccData = v3::WccData { before: None, after: None };
 
-/// COMPOUND of NFSv4.1: PUTROOTFH, GETFH and so on, whatever these operations hold.
+/// COMPOUND of NFSv4.1: PUTROOTFH, GETFH and so on, whatever these operations contain.
 pub(super) fn compound_call(xid: u32, operations: &[v4::Args<'_>]) -> Rdma {
     let head = v4::CompoundCallHead { tag: Text(b""), minorversion: 1 };
     rpc_call(xid, Program::NFS, 4, 1, |encoder| v4::CompoundCall::new(head, operations).encode(encoder))
@@ -201,7 +201,7 @@ pub(super) fn call_of(xid: u32, program: u32, version: u32, procedure: u32) -> R
     rpc_call(xid, Program(program), version, procedure, |encoder| encoder.hyper(7))
 }
 
-/// The answer to it, with as much of results.
+/// Its Reply, with 8 bytes of results.
 pub(super) fn reply_of(xid: u32) -> Rdma {
     rpc_reply(xid, |encoder| encoder.hyper(7))
 }
@@ -239,12 +239,12 @@ fn read_results(data: Ddp<'_>) -> Results<'_> {
     Results::READ(StatusUnion::Ok(v3::Read3Resok { file_attributes: None, count, eof: true, data }))
 }
 
-/// The answer to READ, its data in a Write chunk.
+/// The Reply to READ, its data in a Write chunk.
 pub(super) fn read_reply(xid: u32, length: u32) -> Rdma {
     nfs_reply(xid, &read_results(Ddp::Chunk { length, bytes: None }))
 }
 
-/// The answer to READ, its data in the message.
+/// The Reply to READ, its data in the message.
 pub(super) fn read_reply_inline(xid: u32, data: &[u8]) -> Rdma {
     nfs_reply(xid, &read_results(Ddp::Inline(data)))
 }
@@ -270,7 +270,7 @@ pub(super) fn write_reply(xid: u32, count: u32) -> Rdma {
     nfs_reply(xid, &Results::WRITE(StatusUnion::Ok(ok)))
 }
 
-/// Bytes that tell their place.
+/// Bytes that encode their position.
 pub(super) fn data(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at / 7) as u8).collect()
 }

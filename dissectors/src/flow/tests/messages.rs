@@ -1,11 +1,11 @@
-//! Messages: Calls, Replies and what is neither. RFC 8166 section 4, RFC 8167.
+//! Messages: Calls, Replies and others. RFC 8166 section 4, RFC 8167.
 
 use super::*;
 use crate::rpc::AcceptStat;
 use crate::rpcrdma::{MessageType, RdmaBody, RdmaProc, RpcRdmaError, UnknownRdmaBody, Versions};
 use crate::xdr::RemainingBytes;
 
-/// XIDs count in each direction by themselves: RFC 8167 section 2.4.1.
+/// XIDs are independent in each direction: RFC 8167 section 2.4.1.
 #[test]
 fn the_same_xid_may_be_live_in_both_directions() {
     for connect in [true, false] {
@@ -154,7 +154,7 @@ fn the_answer_err_vers_ends_the_transaction_of_its_xid() {
     }
 }
 
-/// RFC 8166 section 4.5.2. The Responder has not fetched what it refused.
+/// RFC 8166 section 4.5.2. The Responder has not fetched the chunks it refused.
 #[test]
 fn the_answer_err_chunk_ends_the_transaction_of_its_xid() {
     let mut link = Link::new(17);
@@ -225,7 +225,7 @@ fn a_call_that_is_sent_again_on_its_connection_is_the_same_transaction() {
     expect_all(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 1,2,4 x3 reply 3,5 x2"]);
 }
 
-/// The Requester registers its memory anew for the second try.
+/// The Requester registers new memory for the second attempt.
 #[test]
 fn a_call_that_is_sent_again_with_other_handles_has_its_bytes_there() {
     let mut link = Link::new(17);
@@ -260,7 +260,7 @@ fn seed_004_2_1_3_a_call_that_is_sent_again_on_another_connection_is_a_retry() {
         one.send(Client, &getattr_call(7)),
         two.connect(2),
         getattr(&mut two, 7),
-        // Answered there, and no retry here; and another Call with the same XID is none.
+        // It is answered there, so this is no retry; and another Call with the same XID is none.
         getattr(&mut two, 6),
         null(&mut two, 7),
     ]
@@ -283,7 +283,7 @@ fn a_retry_names_a_transaction_that_was_given_out_long_ago() {
     let frames = [
         one.connect(1),
         one.send(Client, &getattr_call(7)),
-        // The queue pairs are used again, which ends what was open on them.
+        // The queue pairs are reused, which ends the open Transactions on them.
         one.connect(2),
         two.connect(3),
         getattr(&mut two, 7),
@@ -298,7 +298,7 @@ fn a_retry_names_a_transaction_that_was_given_out_long_ago() {
     );
 }
 
-/// NVMe-oF, iSER, SMB Direct and ib_send_bw, each on a queue pair of its own beside NFS.
+/// NVMe-oF, iSER, SMB Direct and ib_send_bw, each on a queue pair of its own next to NFS.
 #[test]
 fn sends_of_other_protocols_are_never_claimed() {
     let mut nfs = Link::new(17);
@@ -346,7 +346,7 @@ fn what_is_no_header_on_a_connection_of_nfs_is_counted_and_no_transaction() {
     let frames = [
         getattr(&mut link, 6),
         link.send_bytes(Client, &[7; 12]),
-        // An RDMA_DONE of an XID that is not known, and a header whose lists go on for ever.
+        // An RDMA_DONE of an unknown XID, and a header with endless lists.
         link.send_bytes(Client, &[header(7, 1, 32, RdmaBody::Done), vec![0; 4]].concat()),
         link.send_bytes(
             Client,
@@ -387,13 +387,14 @@ fn the_phases_of_a_transaction_are_told_apart() {
     frames.extend(link.write(Server, sink, &reply.body));
     frames.extend(link.send(Server, &reply.clone().nomsg().reply(&[sink.of(reply.body.len() as u32)])));
     let outcome = run(&frames);
-    // A microsecond a frame: Call 1 and 2, Read 4 to 6, Write 8, Reply 9.
+    // A microsecond per frame: Call 1 and 2, Read 4 to 6, Write 8, Reply 9.
     let phases = outcome.transactions[0].phases().unwrap();
     assert_eq!((phases.call, phases.data_in, phases.data_out, phases.reply), (1000, 2000, 0, 0));
     assert_eq!((phases.server, outcome.transactions[0].latency()), (5000, Some(8000)));
 }
 
-/// draft-talpey-nfsv4-rdma-sess-01 section 2.4: a Send without data returns credits; others keep connections alive so.
+/// draft-talpey-nfsv4-rdma-sess-01 section 2.4: a Send without data returns credits; other protocols use it
+/// as a keep-alive.
 #[test]
 fn seed_004_2_4_zero_length_sends_are_neither_malformed_nor_transactions() {
     let mut link = Link::new(17);
@@ -414,7 +415,8 @@ fn seed_004_2_4_zero_length_sends_are_neither_malformed_nor_transactions() {
     assert_eq!(empty, 6, "{:?}", outcome.meanings);
 }
 
-/// RFC 8166 section 4.2: the shortest header with chunk lists has 28 bytes; only RDMA_DONE and RDMA_ERROR are shorter.
+/// RFC 8166 section 4.2: the shortest header with chunk lists has 28 bytes; only RDMA_DONE and RDMA_ERROR
+/// are shorter.
 #[test]
 fn a_send_of_less_than_a_header_is_no_transaction() {
     for version in [1, 2, 7] {

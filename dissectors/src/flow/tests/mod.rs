@@ -1,4 +1,4 @@
-//! The flow held to one rule a test: frames in, and the Transactions that must come out, each as one line.
+//! Tests of the flow, one rule per test: frames in, and the expected Transactions out, each as one line.
 
 mod beginnings;
 mod bounds;
@@ -32,7 +32,7 @@ use crate::flow::chunk::Chunk;
 use message::*;
 use wire::{Client, Frames, Link, Server};
 
-/// What became of a capture.
+/// Result of processing a capture.
 struct Outcome {
     flow: Flow,
     transactions: Vec<Transaction>,
@@ -44,7 +44,7 @@ fn run(frames: &[Vec<u8>]) -> Outcome {
     run_cut(frames, u64::MAX, 0)
 }
 
-/// The same with a snap length, after as many whole frames.
+/// Like [`run`], with a snap length after the first `whole` frames.
 fn run_cut(frames: &[Vec<u8>], whole: u64, snap: usize) -> Outcome {
     let limits = FlowLimits { check_icrc: true, ..FlowLimits::default() };
     run_within(limits, frames, |number| if number > whole { snap } else { usize::MAX })
@@ -72,7 +72,7 @@ fn feed(flow: &mut Flow, number: u64, time: i64, bytes: &[u8], snap: usize) -> F
     feed_as_it_is(flow, number, time, &bytes, snap)
 }
 
-/// The same with the identification that the frame has.
+/// Feeds a frame with its own identification.
 fn feed_as_it_is(flow: &mut Flow, number: u64, time: i64, bytes: &[u8], snap: usize) -> FrameKind {
     flow.frame(&Frame {
         number: FrameNumber(number),
@@ -83,7 +83,7 @@ fn feed_as_it_is(flow: &mut Flow, number: u64, time: i64, bytes: &[u8], snap: us
     })
 }
 
-/// A frame as one that was sent by itself: its IPv4 datagram has an identification of its own. Fragments keep theirs.
+/// Returns a frame whose IPv4 datagram has an identification of its own. Fragments keep theirs.
 fn identified(bytes: &[u8], identification: u16) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let Some([0x08, 0x00, first, _, _, _, _, _, high, low]) = bytes.get(12..22) else { return bytes };
@@ -109,7 +109,8 @@ fn identified(bytes: &[u8], identification: u16) -> Vec<u8> {
     bytes
 }
 
-/// What holds for every Transaction: its phases are its latency, and it can be read with someone watching.
+/// Asserts the invariants of every Transaction: its phases add up to its latency, and it decodes with an
+/// observer.
 fn whole(transaction: &Transaction) {
     if let Some(phases) = transaction.phases() {
         let sum: u64 = phases.named().iter().map(|(_, ns)| ns).sum();
@@ -146,7 +147,7 @@ impl Outcome {
     }
 }
 
-/// Holds the Transactions of a capture to their lines, and every packet to a right ICRC.
+/// Asserts the Transactions of a capture as lines, and that every packet has a correct ICRC.
 #[track_caller]
 fn expect(frames: &[Vec<u8>], lines: &[&str]) -> Outcome {
     let outcome = run(frames);
@@ -155,7 +156,7 @@ fn expect(frames: &[Vec<u8>], lines: &[&str]) -> Outcome {
     outcome
 }
 
-/// The same, and no frame may be without meaning.
+/// Like [`expect`], and no frame may be undecoded.
 #[track_caller]
 fn expect_all(frames: &[Vec<u8>], lines: &[&str]) -> Outcome {
     let outcome = expect(frames, lines);
@@ -163,8 +164,9 @@ fn expect_all(frames: &[Vec<u8>], lines: &[&str]) -> Outcome {
     outcome
 }
 
-/// A Transaction in a line: `#index cCONNECTION > XID OPERATION STATUS call FRAMES reply FRAMES`, its chunks
-/// `r112[MOVED/OFFERED@FRAMES]`, `w[MOVED/RETURNED/OFFERED@FRAMES]`, `rc[...]`, and what is missing.
+/// Formats a Transaction as a line: `#index cCONNECTION > XID OPERATION STATUS call FRAMES reply FRAMES`,
+/// its chunks `r112[MOVED/OFFERED@FRAMES]`, `w[MOVED/RETURNED/OFFERED@FRAMES]`, `rc[...]`, and the missing
+/// parts.
 fn line(transaction: &Transaction) -> String {
     let t = transaction;
     let facts = t.read(|reading| reading.facts());
@@ -231,12 +233,12 @@ fn segments(chunk: &Chunk, returns: bool) -> String {
     format!("[{}]", segments.join(" "))
 }
 
-/// The frames but for those with these numbers, of which the first is 1.
+/// Returns the frames without those with these numbers, counted from 1.
 fn without(frames: &[Vec<u8>], lost: &[usize]) -> Frames {
     (1..).zip(frames).filter(|(number, _)| !lost.contains(number)).map(|(_, frame)| frame.clone()).collect()
 }
 
-/// A READ whose data goes through one Write chunk of one segment, in five frames or more.
+/// A READ whose data is in one Write chunk of one segment, in five frames or more.
 fn read(link: &mut Link, xid: u32, sink: Memory) -> Frames {
     let length = sink.length;
     [
@@ -249,7 +251,7 @@ fn read(link: &mut Link, xid: u32, sink: Memory) -> Frames {
     .concat()
 }
 
-/// A WRITE whose data goes through one Read chunk of one segment.
+/// A WRITE whose data is in one Read chunk of one segment.
 fn write(link: &mut Link, xid: u32, source: Memory) -> Frames {
     let length = source.length;
     [

@@ -1,4 +1,4 @@
-//! Calls in flight, one rule a test.
+//! Calls in flight, one rule per test.
 
 use super::*;
 use crate::flow::pending_calls::PendingPhase;
@@ -40,7 +40,8 @@ fn a_call_is_pending_from_its_last_frame_to_its_reply() {
     assert_eq!(flow.now(), Timestamp(frames.len() as i64 * 1000));
 }
 
-/// RFC 8166 section 3.4: the Responder reads the Read chunks before it answers, and writes the Write chunks.
+/// RFC 8166 section 3.4: the Responder reads the Read chunks before it answers, and writes the Write
+/// chunks.
 #[test]
 fn the_phase_tells_what_moved_so_far() {
     let mut link = Link::new(17);
@@ -72,7 +73,7 @@ fn a_call_that_is_older_than_the_bound_is_given_out_as_it_is() {
     flow.idle(Timestamp(200 * MS as i64));
     assert_eq!(flow.next_transaction().map(|given| given.xid.0), Some(8));
     assert_eq!(flow.given_up().collect::<Vec<_>>(), [(EvictedState::OldCall, 2)]);
-    // The Reply that comes after all has no Call.
+    // The Reply that finally arrives has no Call.
     feed(&mut flow, 3, 300 * MS as i64, &link.send(Server, &getattr_reply(8))[0], usize::MAX);
     flow.finish();
     let late = flow.next_transaction().unwrap();

@@ -1,4 +1,4 @@
-//! The documents that NFS over RDMA began with, by their sections. 000 is nfs-direct-data-placement, 002
+//! The founding documents of NFS over RDMA, by their sections. 000 is nfs-direct-data-placement, 002
 //! draft-ietf-nfsv4-rfc5667bis-02, 003 "NFS over RDMA" (SIGCOMM 2003), 004 draft-talpey-nfsv4-rdma-sess-01.
 
 use super::*;
@@ -6,7 +6,7 @@ use crate::nfs::v4::{Args, Nfsstat4, Results};
 use crate::rpc::Program;
 use crate::xdr::Void;
 
-/// 003 sections 2.1 to 2.4: NFS is a family of programs over RPC, and all of it may go over RDMA.
+/// 003 sections 2.1 to 2.4: NFS is a family of RPC programs, and all of them may use RDMA.
 #[test]
 fn seed_003_2_every_program_of_the_family_goes_over_rdma() {
     let programs = [
@@ -34,7 +34,8 @@ fn seed_003_2_every_program_of_the_family_goes_over_rdma() {
     assert_eq!(told, expected);
 }
 
-/// 003 sections 3.4, 4.1 and 4.2: chunks belong at their offsets in the XDR stream, and the decoder puts them there.
+/// 003 sections 3.4, 4.1 and 4.2: chunks belong at their offsets in the XDR stream, and the decoder inserts
+/// them there.
 #[test]
 fn seed_003_3_4_segments_of_one_chunk_are_spliced_in_their_order() {
     let mut link = Link::new(17);
@@ -81,7 +82,7 @@ fn seed_003_4_3_the_server_moves_data_between_call_and_reply() {
     assert_eq!(words, [&write[..], &["Call", "moves Write chunk 0", "Reply"]].concat());
 }
 
-/// 000 section 2, 002 section 2.1: the Position of a Read chunk names the argument that it holds.
+/// 000 section 2, 002 section 2.1: the Position of a Read chunk names the argument that it contains.
 #[test]
 fn seed_000_2_each_read_chunk_is_the_argument_at_its_position() {
     let mut link = Link::new(17);
@@ -95,14 +96,15 @@ fn seed_000_2_each_read_chunk_is_the_argument_at_its_position() {
     .concat();
     let outcome = run(&frames);
     let [transaction] = &outcome.transactions[..] else { panic!() };
-    // One Position, and so one chunk of two segments: 68 bytes of header and arguments come before the data.
+    // One Position, and so one chunk of two segments: 68 bytes of header and arguments precede the data.
     let chunks: Vec<_> =
         transaction.read_chunks.iter().map(|chunk| (chunk.position, chunk.segments.len())).collect();
     assert_eq!(chunks, [(Some(68), 2)]);
     assert_eq!(transaction.rpc_length(RpcMessageKind::Call), Some(68 + 1000));
 }
 
-/// 000 section 3: segments are filled one after the other, and the Reply has the lengths that were used; 0 where none were.
+/// 000 section 3: segments are filled one after the other, and the Reply has the lengths that were used; 0
+/// for unused segments.
 #[test]
 fn seed_000_3_segments_are_filled_in_order_and_lengths_come_back() {
     let mut link = Link::new(17);
@@ -123,7 +125,7 @@ fn seed_000_3_segments_are_filled_in_order_and_lengths_come_back() {
     assert_eq!(transaction.missing(), []);
 }
 
-/// 000 section 4, 002 section 2.4: a Call that is long by itself is in a chunk, and an argument of it may be in another.
+/// 000 section 4, 002 section 2.4: a long Call is in a chunk, and one of its arguments may be in another.
 #[test]
 fn seed_000_4_a_long_call_may_be_reduced_as_well() {
     let mut link = Link::new(17);
@@ -146,7 +148,8 @@ fn seed_000_4_a_long_call_may_be_reduced_as_well() {
     assert_eq!(transaction.missing(), []);
 }
 
-/// 000 section 5.1, 002 section 4.4: Calls of both directions may have one XID, and their content tells Call from Reply.
+/// 000 section 5.1, 002 section 4.4: Calls of both directions may share an XID; their content distinguishes
+/// Call from Reply.
 #[test]
 fn seed_000_5_1_a_callback_may_have_the_xid_of_a_call_that_waits() {
     let mut link = Link::new(17);
@@ -163,7 +166,7 @@ fn seed_000_5_1_a_callback_may_have_the_xid_of_a_call_that_waits() {
     );
 }
 
-/// 000 section 5.1: a callback that is long goes as RDMA_NOMSG, its chunk in the memory of the server.
+/// 000 section 5.1: a long callback is sent as RDMA_NOMSG, with its chunk in the memory of the server.
 #[test]
 fn seed_000_5_1_a_long_callback_is_read_by_the_client() {
     let mut link = Link::new(17);
@@ -197,7 +200,8 @@ fn seed_004_2_7_a_compound_of_many_operations_has_one_length() {
     .concat();
     let outcome = run(&frames);
     let [transaction] = &outcome.transactions[..] else { panic!() };
-    // Header of the Call 40, tag, minor version and count 12, and 4 for each; of the Reply 24, 12, and 8 for each.
+    // Header of the Call 40, tag, minor version and count 12, and 4 for each; of the Reply 24, 12, and 8 for
+    // each.
     assert_eq!(transaction.rpc_length(RpcMessageKind::Call), Some(40 + 12 + 4 * 40));
     assert_eq!(transaction.rpc_length(RpcMessageKind::Reply), Some(24 + 12 + 8 * 40));
     assert_eq!(transaction.missing(), []);

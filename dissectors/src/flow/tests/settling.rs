@@ -1,10 +1,10 @@
-//! When Transactions are given out to those who do not like to wait, one rule a test.
+//! Prompt emission of Transactions, one rule per test.
 
 use super::tcp::{ACK, Stream, datagram, record};
 use super::*;
 
-/// Feeds frames that are a microsecond apart to a flow that is prompt, and gives for each Transaction the frame that it was
-/// given out with.
+/// Feeds frames that are a microsecond apart to a prompt flow, and returns for each Transaction the frame
+/// that emitted it.
 fn given_out(frames: &[Vec<u8>]) -> Vec<u64> {
     let mut flow = prompt();
     let mut given = Vec::new();
@@ -19,7 +19,8 @@ fn prompt() -> Flow {
     Flow::new(FlowLimits { prompt: true, ..FlowLimits::default() })
 }
 
-/// InfiniBand Architecture Specification volume 1, section 9.7.5: an acknowledgement is for all PSNs up to its own.
+/// InfiniBand Architecture Specification volume 1, section 9.7.5: an acknowledgement covers all PSNs up to
+/// its own.
 #[test]
 fn over_rdma_the_acknowledgement_of_the_reply_gives_it_out() {
     let mut link = Link::new(17);
@@ -55,7 +56,7 @@ fn a_read_response_acknowledges_too() {
     assert_eq!(given_out(&frames), [first + 4]);
 }
 
-/// Chunks that were not seen whole may have been captured late: 50 ms are enough for that.
+/// Incomplete chunks may have been captured late: 50 ms are enough for that.
 #[test]
 fn what_is_not_complete_waits_for_what_may_be_captured_late() {
     let mut link = Link::new(17);
@@ -91,7 +92,7 @@ fn what_nobody_acknowledges_waits_for_its_copies_and_then_leaves_without_a_frame
     assert_eq!(flow.next_transaction().map(|transaction| line(&transaction)), run(&frames).lines().pop());
 }
 
-/// The order of closing is the order of all lines, also where one waits and the next would not.
+/// Transactions are emitted in the order of closing, even if one waits and the next would not.
 #[test]
 fn order_and_numbers_are_those_of_a_flow_that_waits() {
     let [mut one, mut other] = [Link::new(17), Link::new(18)];
@@ -131,7 +132,7 @@ fn over_tcp_the_acknowledgement_of_the_last_byte_gives_it_out() {
     assert_eq!(given_out(&frames), [7]);
 }
 
-/// RFC 5531 section 4: the Reply to each copy of a Call may come.
+/// RFC 5531 section 4: each copy of a Call may be answered.
 #[test]
 fn over_udp_each_copy_of_the_call_may_be_answered() {
     let ports = [800, 2049];

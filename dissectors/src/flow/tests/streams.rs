@@ -1,4 +1,4 @@
-//! RPC over TCP, one rule a test.
+//! RPC over TCP, one rule per test.
 
 use crate::flow::transaction::DeliveryEvidence;
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ fn reply(xid: u32) -> Vec<u8> {
     record(&getattr_reply(xid).body)
 }
 
-/// A connection that was just opened, in three frames.
+/// A newly opened connection, in three frames.
 fn opened() -> (Stream, Frames) {
     let mut stream = Stream::new(700);
     let frames = stream.open();
@@ -108,7 +108,7 @@ fn a_segment_that_is_sent_again_is_a_copy() {
     expect_all(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 4,5,7 x3 reply 6"]);
 }
 
-/// RFC 9293 section 3.10.7.4: what comes behind a hole waits for it.
+/// RFC 9293 section 3.10.7.4: bytes after a gap wait for it.
 #[test]
 fn a_reply_behind_a_hole_is_delivered_when_the_hole_is_closed() {
     let (mut s, mut frames) = opened();
@@ -127,7 +127,7 @@ fn a_reply_behind_a_hole_is_delivered_when_the_hole_is_closed() {
 
 #[test]
 fn a_segment_that_comes_again_because_it_was_asked_for_was_lost() {
-    // The receiver acknowledges, asks, or does not say anything yet.
+    // The receiver acknowledges, requests a retransmission, or says nothing yet.
     for (says, end, recovery) in [(Some(true), 5000, 0), (Some(false), 7000, 2000), (None, 5000, 0)] {
         let (mut s, mut frames) = opened();
         let call = s.send(Client, &call(7));
@@ -189,7 +189,7 @@ fn rfc9293_section_3_8_4_keep_alives_and_window_probes_change_nothing() {
     let (mut s, mut frames) = opened();
     frames.extend([s.send(Client, &call(7)), s.send(Server, &reply(7))]);
     let next = s.next[0];
-    // With the last byte, without any, and with the next byte that the receiver has no room for.
+    // With the last byte, without any, and with the next byte for which the receiver's window is closed.
     frames.extend([s.at(Client, next - 1, ACK, &[0]), s.at(Client, next - 1, ACK, &[])]);
     frames.extend([
         s.at(Client, next, ACK, &call(8)[..1]),
@@ -257,14 +257,14 @@ fn a_hole_that_was_acknowledged_is_given_up_soon() {
     }
     let waits = |flow: &Flow| flow.ledger.get(key(flow)).unwrap().transaction.call.is_none();
     assert!(waits(&flow));
-    // Any other frame lets time pass.
+    // Any other frame advances the time.
     feed(&mut flow, 9, 49_000_000, &[0; 60], usize::MAX);
     assert!(waits(&flow));
     feed(&mut flow, 10, 51_000_000, &[0; 60], usize::MAX);
     assert!(!waits(&flow));
 }
 
-/// The only Transaction that is not given out yet.
+/// Key of the only Transaction that is not emitted yet.
 fn key(flow: &Flow) -> TransactionKey {
     flow.ledger.in_order_of_calls()[0]
 }
@@ -305,7 +305,7 @@ fn a_stream_that_begins_in_the_middle_is_known_by_its_structure() {
     let end = s.send(Client, &large[300.min(large.len() - 8)..]);
     let frames = vec![end, s.send(Client, &call(7)), s.send(Server, &reply(7))];
     expect(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 2 reply 3"]);
-    // Between two bytes of a segment, too.
+    // Between two bytes of a segment too.
     let mut s = Stream::new(700);
     let frames = vec![s.send(Client, &[&large[20..], &call(7)].concat()), s.send(Server, &reply(7))];
     expect(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 1 reply 2"]);
@@ -323,7 +323,7 @@ fn a_reply_among_other_bytes_and_an_fpdu_of_mpa_claim_no_stream() {
 
 #[test]
 fn who_sent_the_syn_is_the_client() {
-    // A callback of NFSv4.0: the server of NFS opens the connection.
+    // A callback of NFSv4.0: the NFS server opens the connection.
     let mut s = Stream::new(700);
     let frames = vec![
         s.flags(Server, SYN),
@@ -333,7 +333,7 @@ fn who_sent_the_syn_is_the_client() {
     ];
     let outcome = expect_all(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 3 reply 4"]);
     assert_eq!(outcome.transactions[0].connection.client.port, Some(2049));
-    // The SYN was not captured, its answer was.
+    // The SYN was not captured, but its answer was.
     let mut s = Stream::new(700);
     s.flags(Client, SYN);
     let frames = vec![s.flags(Server, SYN | ACK), s.send(Client, &call(7)), s.send(Server, &reply(7))];
@@ -489,7 +489,8 @@ fn streams_are_bounded_and_those_without_rpc_go_first() {
     assert_eq!(flow.given_up().count(), 0);
 }
 
-/// The messages of a few Calls, cut into segments anywhere, in any order, some of them twice and overlapping.
+/// The messages of a few Calls, split into segments anywhere, in any order, some of them twice and
+/// overlapping.
 fn shuffled() -> impl Strategy<Value = (Vec<(usize, usize)>, u32)> {
     let length = 4 * call(0).len();
     let cuts = prop::collection::btree_set(1..length, 0..12);
@@ -555,7 +556,8 @@ proptest! {
     }
 }
 
-/// RFC 2018 section 4: duplicate acknowledgements differ in their SACK blocks alone, and each is a segment of its own.
+/// RFC 2018 section 4: duplicate acknowledgements differ only in their SACK blocks, and each is a segment
+/// of its own.
 #[test]
 fn duplicate_acknowledgements_with_other_options_are_not_captured_twice() {
     let (mut s, mut frames) = opened();

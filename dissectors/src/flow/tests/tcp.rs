@@ -1,4 +1,4 @@
-//! Makes segments of TCP and datagrams of UDP, as a test needs them.
+//! Builders of TCP segments and UDP datagrams.
 
 use crate::address::Port;
 use crate::net::{
@@ -12,7 +12,7 @@ pub(super) const FIN: u8 = 0x01;
 pub(super) const RST: u8 = 0x04;
 pub(super) const ACK: u8 = 0x10;
 
-/// A connection between 10.9.0.2 and 10.9.0.1: both sides' ports and next sequence numbers.
+/// A connection between 10.9.0.2 and 10.9.0.1: ports and next sequence numbers of both sides.
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
     pub(super) ports: [u16; 2],
@@ -20,12 +20,12 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// To port 2049.
+    /// Creates a connection to port 2049.
     pub(super) fn new(port: u16) -> Self {
         Self { ports: [port, 2049], next: [1_000_000, 5_000_000] }
     }
 
-    /// The same, beginning with these sequence numbers.
+    /// Sets the initial sequence numbers.
     pub(super) fn from(mut self, client: u32, server: u32) -> Self {
         self.next = [client, server];
         self
@@ -44,14 +44,14 @@ impl Stream {
         vec![self.flags(Client, SYN), self.flags(Server, SYN | ACK), self.flags(Client, ACK)]
     }
 
-    /// A segment without bytes; SYN and FIN take a number.
+    /// A segment without data; SYN and FIN use a sequence number.
     pub(super) fn flags(&mut self, who: Who, flags: u8) -> Vec<u8> {
         let frame = self.at(who, self.sequence(who), flags, &[]);
         *self.next(who) = self.next(who).wrapping_add(u32::from(flags & (SYN | FIN) != 0));
         frame
     }
 
-    /// The next bytes.
+    /// A segment with the next bytes.
     pub(super) fn send(&mut self, who: Who, bytes: &[u8]) -> Vec<u8> {
         let frame = self.at(who, self.sequence(who), ACK, bytes);
         *self.next(who) = self.next(who).wrapping_add(bytes.len() as u32);
@@ -63,7 +63,7 @@ impl Stream {
         bytes.chunks(size).map(|part| self.send(who, part)).collect()
     }
 
-    /// A segment with these numbers; it acknowledges all that the peer has sent.
+    /// A segment with these numbers; it acknowledges everything that the peer has sent.
     pub(super) fn at(&self, who: Who, sequence: u32, flags: u8, bytes: &[u8]) -> Vec<u8> {
         let peer = if who == Client { Server } else { Client };
         let [client, server] = self.ports;
@@ -83,7 +83,7 @@ impl Stream {
     }
 }
 
-/// A datagram of UDP.
+/// A UDP datagram.
 pub(super) fn datagram(who: Who, ports: [u16; 2], bytes: &[u8]) -> Vec<u8> {
     let [client, server] = ports.map(Port);
     let (srcport, dstport) = if who == Client { (client, server) } else { (server, client) };

@@ -1,4 +1,4 @@
-//! RPC over UDP, one rule a test.
+//! RPC over UDP, one rule per test.
 
 use super::tcp::datagram;
 use super::*;

@@ -1,4 +1,5 @@
-//! A message that is captured and not decoded to its end makes its Transaction incomplete, and says where and why.
+//! A captured message that is not decoded to its end makes its Transaction incomplete, with the position
+//! and the reason.
 
 use super::*;
 use crate::nfs::StatusUnion;
@@ -6,7 +7,7 @@ use crate::nfs::v4::{self, Args, Nfsstat4, Results};
 use crate::rpcrdma::{RdmaBody, RdmaProc, UnknownRdmaBody};
 use crate::xdr::{Opaque, RemainingBytes, Void};
 
-/// The reasons of a Transaction, Call first.
+/// Reasons for undecoded messages of a Transaction, Call first.
 fn reasons(transaction: &Transaction) -> [Option<(usize, String)>; 2] {
     let facts = transaction.read(|reading| reading.facts());
     [RpcMessageKind::Call, RpcMessageKind::Reply].map(|which| {
@@ -19,7 +20,8 @@ fn reason(at: usize, text: &str) -> Option<(usize, String)> {
     Some((at, text.to_owned()))
 }
 
-/// A Call of NFSv3 GETATTR has 10 words of RPC header without credentials and 2 of the filehandle; the Reply 6 and the status.
+/// A Call of NFSv3 GETATTR has 10 words of RPC header without credentials and 2 of the filehandle; the
+/// Reply 6 and the status.
 #[test]
 fn bytes_that_follow_arguments_or_results_are_reported() {
     let mut link = Link::new(17);
@@ -42,7 +44,7 @@ fn bytes_that_follow_arguments_or_results_are_reported() {
     );
     assert_eq!(reasons(&outcome.transactions[0]), [reason(48, "12 bytes follow the last item"), None]);
     assert_eq!(reasons(&outcome.transactions[1]), [None, reason(28, "4 bytes follow the last item")]);
-    // Whoever watches hears the same.
+    // An observer gets the same error.
     let first = &outcome.transactions[0];
     let heard = first.read(|reading| reading.observe(RpcMessageKind::Call, &mut Depth(0)));
     assert_eq!(heard.map_err(|error| error.at()), Err(48));
@@ -57,7 +59,7 @@ fn a_refusal_ends_with_its_status() {
     expect_all(&frames, &["#1 c1 > 7 GETATTR GARBAGE_ARGS call 1 reply 2 missing undecoded:reply:24-"]);
 }
 
-/// RFC 8881 section 16.2.3: a COMPOUND is NFS4_OK when every operation was done, and has a result for each.
+/// RFC 8881 section 16.2.3: a COMPOUND is NFS4_OK if every operation succeeded, and has a result for each.
 #[test]
 fn rfc8881_section_16_2_3_results_that_are_not_there_are_reported() {
     let root = || Results::PUTROOTFH(StatusUnion::Ok(Void));
@@ -129,7 +131,8 @@ fn rfc8166_section_4_2_versions_and_procedures_that_are_not_known_are_named() {
     assert_eq!(reasons(procedure)[0], reason(0, "RPC-over-RDMA procedure 9 is not known"));
 }
 
-/// A procedure that its program does not have is not decoded; a program or a version of which nothing is known cannot be.
+/// A procedure that its program does not have is not decoded; a program or version that is not described
+/// cannot be.
 #[test]
 fn of_a_program_that_is_not_described_nothing_is_expected() {
     let mut link = Link::new(17);
@@ -146,7 +149,7 @@ fn of_a_program_that_is_not_described_nothing_is_expected() {
     assert_eq!(heard, [[unknown(40), unknown(24)], [None, None], [None, None]]);
 }
 
-/// What a snap length or loss took away is said by its bytes, and by nothing else.
+/// Bytes lost or removed by a snap length are reported as missing bytes, and by nothing else.
 #[test]
 fn what_is_not_in_the_capture_is_not_undecoded() {
     let mut link = Link::new(17);
@@ -168,7 +171,7 @@ fn what_is_not_in_the_capture_is_not_undecoded() {
     }
 }
 
-/// A Long Reply whose Call was lost: nothing tells where its Reply chunk was.
+/// A Long Reply whose Call was lost: its Reply chunk is unknown.
 #[test]
 fn a_long_reply_without_its_call_is_not_undecoded() {
     let mut link = Link::new(17);

@@ -1,5 +1,5 @@
-//! Makes the frames of conversations from the descriptions' own encodes: every header and every message that the flow
-//! reads in these tests was written by the structure that reads it.
+//! Builds the frames of conversations with the encoders of the described structures: every header and
+//! message that the flow decodes in these tests was encoded by the same structure.
 
 use std::net::IpAddr;
 
@@ -17,10 +17,10 @@ use crate::rpcrdma::PrivateData;
 
 use super::message::{Memory, Rdma};
 
-/// Frames in the order of their capture.
+/// Frames in capture order.
 pub(super) type Frames = Vec<Vec<u8>>;
 
-/// Who sends.
+/// Sender of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Who {
     Client,
@@ -42,7 +42,7 @@ impl Who {
 pub(super) struct Node {
     pub(super) address: IpAddr,
     pub(super) qpn: u32,
-    /// The sequence number of its next request.
+    /// Sequence number of its next request.
     pub(super) psn: Psn,
 }
 
@@ -55,27 +55,27 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Between 10.9.0.2 and 10.9.0.1, both with this queue pair number.
+    /// Creates a connection between 10.9.0.2 and 10.9.0.1, both with this queue pair number.
     pub(super) fn new(qpn: u32) -> Self {
         let node = |address: &str, psn| Node { address: address.parse().unwrap(), qpn, psn: Psn(psn) };
-        // Far enough from each other and from those of other connections that nothing pairs by chance.
+        // Far enough apart, and from those of other connections, that nothing pairs by chance.
         let base = 0x10_0000 + (qpn << 14);
         Self { client: node("10.9.0.2", base), server: node("10.9.0.1", base + 0x60_0000), mtu: 1024 }
     }
 
-    /// The same with other numbers of its queue pairs.
+    /// Sets the queue pair numbers.
     pub(super) fn qpns(mut self, client: u32, server: u32) -> Self {
         (self.client.qpn, self.server.qpn) = (client, server);
         self
     }
 
-    /// The same between other addresses.
+    /// Sets the addresses.
     pub(super) fn between(mut self, client: &str, server: &str) -> Self {
         (self.client.address, self.server.address) = (client.parse().unwrap(), server.parse().unwrap());
         self
     }
 
-    /// The same with the next sequence number of both sides.
+    /// Sets the next sequence numbers of both sides.
     pub(super) fn psns(mut self, client: u32, server: u32) -> Self {
         (self.client.psn, self.server.psn) = (Psn(client), Psn(server));
         self
@@ -111,7 +111,7 @@ impl Link {
         first
     }
 
-    /// A message as a SEND of as many packets as it takes.
+    /// A message as a SEND of as many packets as it needs.
     pub(super) fn send(&mut self, who: Who, message: &Rdma) -> Frames {
         self.send_bytes(who, &message.bytes())
     }
@@ -149,7 +149,7 @@ impl Link {
         )
     }
 
-    /// How many packets this many bytes take.
+    /// Number of packets for this many bytes.
     pub(super) fn packets(&self, length: usize) -> usize {
         length.div_ceil(self.mtu).max(1)
     }
@@ -178,13 +178,13 @@ impl Link {
             .collect()
     }
 
-    /// An RDMA Write of these bytes to the beginning of the peer's memory.
+    /// An RDMA Write of these bytes to the start of the peer's memory.
     pub(super) fn write(&mut self, who: Who, memory: Memory, bytes: &[u8]) -> Frames {
         let first = self.take_psns(who, self.packets(bytes.len()));
         self.write_at(who, memory, bytes, first)
     }
 
-    /// The same with sequence numbers from `psn` on, which does not count.
+    /// Like [`Link::write`], with sequence numbers from `psn` on, which are not counted.
     pub(super) fn write_at(&self, who: Who, memory: Memory, bytes: &[u8], psn: Psn) -> Frames {
         let opcodes = [
             BthOpcode::RC_RDMA_WRITE_FIRST,
@@ -225,25 +225,25 @@ impl Link {
         })
     }
 
-    /// `who` acknowledges all that its peer has sent.
+    /// An acknowledgement by `who` of everything that its peer has sent.
     pub(super) fn ack(&mut self, who: Who) -> Frames {
         let psn = self.node(who.peer()).psn.add(u32::MAX);
         vec![self.packet(who, BthOpcode::RC_ACKNOWLEDGE, psn, &aeth(Syndrome::Ack { credits: 31 }), &[])]
     }
 
-    /// `who` misses the packet with this sequence number.
+    /// A NAK by `who`, which misses the packet with this sequence number.
     pub(super) fn nak(&self, who: Who, psn: Psn) -> Frames {
         let nak = aeth(Syndrome::Nak(NakCode::PSN_SEQUENCE_ERROR));
         vec![self.packet(who, BthOpcode::RC_ACKNOWLEDGE, psn, &nak, &[])]
     }
 
-    /// The exchange of the connection manager: REQ, REP and RTU. `name` is what both sides call the connection.
+    /// The messages of the connection manager: REQ, REP and RTU. `name` is the communication ID of both sides.
     pub(super) fn connect(&self, name: u32) -> Frames {
         let private = PrivateData { send_size: 3, receive_size: 3, ..PrivateData::DEFAULT }.encode();
         self.connect_with(name, &private)
     }
 
-    /// The same of consumers that tell each other something else.
+    /// Like [`Link::connect`], with other private data.
     pub(super) fn connect_with(&self, name: u32, private: &[u8]) -> Frames {
         let (client, server) = (self.client, self.server);
         let reply = cm::Reply {
@@ -272,7 +272,7 @@ impl Link {
         ]
     }
 
-    /// DREQ: the client parts from the server.
+    /// DREQ: the client disconnects.
     pub(super) fn part(&self, name: u32) -> Frames {
         let request = cm::DisconnectRequest {
             local_comm_id: CommunicationId(name),
@@ -365,7 +365,7 @@ fn aeth(syndrome: Syndrome) -> [u8; Aeth::LENGTH] {
     Aeth { syndrome, msn: Msn(0) }.encode()
 }
 
-/// Ethernet, IP, UDP, BTH, what follows it, pad and ICRC.
+/// Ethernet, IP, UDP, BTH, the rest of the packet, pad and ICRC.
 fn frame(
     from: IpAddr,
     to: IpAddr,
@@ -429,7 +429,7 @@ fn frame(
     [&ethernet.encode()[..], &routes, &packet].concat()
 }
 
-/// Two fragments of an IPv4 frame, cut after `at` bytes of its payload.
+/// Splits an IPv4 frame into two fragments after `at` bytes of its payload.
 pub(super) fn fragments(frame: &[u8], at: usize) -> Frames {
     let (ethernet, rest) = frame.split_at(Ethernet::LENGTH);
     let (ip, _) = Ipv4::decode(rest, 0, &mut crate::field::NullObserver).unwrap();

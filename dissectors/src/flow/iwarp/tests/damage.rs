@@ -1,4 +1,4 @@
-//! Gaps, cuts, and captures that begin in the middle.
+//! Gaps, truncation, and captures that begin in mid-stream.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use super::wire::{Bench, Content, START, Seen, Sender, payload, send, write};
 use crate::iwarp::rdmap::RdmapOpcode;
 use crate::rdma::{ConnectionSide, PacketPayload};
 
-/// A stream of `count` Sends and Writes, and where each FPDU begins.
+/// A stream of `count` Sends and Writes, and the start of each FPDU.
 fn stream(has_markers: bool, has_crc: bool, count: u8) -> (Sender, Vec<usize>, Vec<Seen>) {
     let mut server = Sender::starting(false, (false, has_crc), (has_markers, has_crc));
     let mut begins = Vec::new();
@@ -103,7 +103,7 @@ fn a_gap_in_the_payload_of_an_fpdu_loses_only_these_bytes() {
                     _ => 0,
                 })
                 .sum();
-            // One of the bytes that were lost may be of a marker.
+            // One of the lost bytes may be part of a marker.
             assert!(seen == 400 || (has_markers && seen == 404), "{seen}");
             assert_eq!(bench.log.seen.last(), Some(&send(payload(60, 1), &[3])));
             let counts = bench.counts();
@@ -153,7 +153,7 @@ fn what_is_lost_of_a_send_is_missing_when_the_next_message_comes() {
     server.send(RdmapOpcode::SEND, &payload(1500, 1));
     let second = server.bytes.len();
     server.send(RdmapOpcode::SEND, &payload(70, 2));
-    // The segment in the middle of three, and the last.
+    // The middle one of three segments, and the last.
     let fpdu = 2 + 18 + 600 + 4;
     for (lost, gap, length) in
         [(from + fpdu..from + 2 * fpdu, 600..1200, 1500), (from + 2 * fpdu..second, 1200..1201, 1201)]
@@ -197,7 +197,7 @@ fn rfc5044_section_6_markers_find_fpdus_that_no_segment_begins_with() {
     bench.log.joins = true;
     bench.feed(ConnectionSide::A, START, &Sender::starting(true, (true, false), (false, false)).bytes);
     bench.feed(ConnectionSide::B, START, &server.bytes[..from]);
-    // Segments of 1000 bytes, which begin anywhere; the second is lost.
+    // Segments of 1000 bytes, not aligned to FPDUs; the second is lost.
     for (index, part) in server.bytes[from..].chunks(1000).enumerate() {
         let at = START + (from + index * 1000) as u64;
         if index == 1 {
@@ -216,14 +216,14 @@ fn rfc5044_section_6_markers_find_fpdus_that_no_segment_begins_with() {
     assert!(stags.ends_with(&[4, 5, 6, 7]), "{stags:?}");
 }
 
-/// All that a stream without damage gives.
+/// Everything that an undamaged stream yields.
 fn whole_of(bytes: &[u8], side: ConnectionSide) -> Vec<Seen> {
     let mut bench = Bench::default();
     bench.pieces(side, bytes, &[65_535]);
     operations(&bench)
 }
 
-/// Whether every operation is one of the whole stream, or a part of one.
+/// Returns `true` if an operation is one of the undamaged stream, or a part of one.
 fn is_part_of(seen: &Seen, whole: &[Seen]) -> bool {
     whole.iter().any(|other| match (seen, other) {
         (Seen::Send { bytes, length, .. }, Seen::Send { bytes: all, length: total, .. }) => {
@@ -271,7 +271,7 @@ proptest! {
         for seen in operations(&bench) {
             prop_assert!(is_part_of(&seen, &whole), "{seen:?}");
         }
-        // What ends the stream is found again.
+        // The end of the stream is found again.
         prop_assume!(lost_until + 4000 < server.bytes.len());
         let last = operations(&bench).last().cloned();
         let Some(Seen::Send { bytes, length, .. }) = &last else { panic!("{last:?}") };
@@ -342,7 +342,7 @@ proptest! {
 fn a_segment_that_begins_with_an_fpdu_is_told_wherever_the_first_marker_stands() {
     for has_crc in [false, true] {
         let (server, begins, _) = stream(true, has_crc, 20);
-        // A marker before the first FPDU may as well be the CRC of one before, where none are in use.
+        // A marker before the first FPDU may as well be the CRC of a previous one if CRCs are not used.
         for from in begins.into_iter().skip(1) {
             let bytes = &server.bytes[from..];
             assert!(
@@ -372,7 +372,7 @@ proptest! {
         }
         let length = bytes.len() as u32 + more;
         let is_one = begins_fpdu(PacketPayload { bytes: &bytes, length }, is_expected);
-        // On another port, a message of RPC-over-RDMA is needed.
+        // On another port, a message of RPC-over-RDMA is required.
         prop_assert!(!is_one || is_expected);
     }
 

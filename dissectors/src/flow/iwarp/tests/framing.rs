@@ -1,4 +1,4 @@
-//! FPDUs in streams that are whole.
+//! FPDUs in undamaged streams.
 
 use proptest::prelude::*;
 
@@ -13,7 +13,8 @@ const ALL_SENDS: [RdmapOpcode; 4] = [
     RdmapOpcode::SEND_EVENT_INVALIDATE,
 ];
 
-/// Both directions of a connection: the start-up, a Send in parts, RDMA Writes, and a Read with its response.
+/// Both directions of a connection: the start-up, a Send in parts, RDMA Writes, and a Read with its
+/// response.
 pub(super) fn conversation(client_wants: (bool, bool), server_wants: (bool, bool)) -> (Sender, Sender) {
     let mut client = Sender::starting(true, client_wants, server_wants);
     let mut server = Sender::starting(false, server_wants, client_wants);
@@ -29,7 +30,7 @@ pub(super) fn conversation(client_wants: (bool, bool), server_wants: (bool, bool
     (client, server)
 }
 
-/// What is to come of it.
+/// The expected events of the conversation.
 fn expected() -> (Vec<Seen>, Vec<Seen>) {
     let server = vec![
         Seen::Startup,
@@ -237,7 +238,7 @@ fn what_an_fpdu_of_single_bytes_costs_is_held() {
     let mut bench = Bench::default();
     let (before, end) = server.bytes.split_at(server.bytes.len() - 1);
     bench.pieces(ConnectionSide::B, before, &[1]);
-    // Each piece has its place in the bytes, its frame, its time and its place in the stream.
+    // Each part has its range in the bytes, its frame, its time and its stream position.
     assert!(bench.iwarp.held_bytes() > 1400 * 50, "{}", bench.iwarp.held_bytes());
     bench.feed(ConnectionSide::B, START + before.len() as u64, end);
     assert_eq!(bench.iwarp.held_bytes(), 0);

@@ -149,7 +149,7 @@ fn what_the_gaps_of_a_message_cost_is_held_and_bounded() {
     }
     // A range of missing bytes is two numbers.
     assert!(held[0] > 1000 * 16, "{held:?}");
-    // One frame more.
+    // One more frame.
     assert!(held[5] - held[4] <= 8, "{held:?}");
 }
 

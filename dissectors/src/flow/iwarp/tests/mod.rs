@@ -1,4 +1,4 @@
-//! What is to come of streams that are whole, damaged, or seen from the middle on.
+//! Tests of streams that are complete, damaged, or captured from mid-stream on.
 
 mod damage;
 mod framing;

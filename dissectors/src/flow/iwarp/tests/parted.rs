@@ -1,4 +1,4 @@
-//! FPDUs that segments part: each frame that holds a part of one belongs to what it carries.
+//! FPDUs split across segments: each frame with a part of an FPDU is attributed to its content.
 
 use proptest::prelude::*;
 
@@ -11,7 +11,7 @@ const STARTUP: usize = 32;
 /// Length of the trailer of an FPDU of 4n - 20 bytes of payload in a Send: the CRC.
 const TRAILER: usize = 4;
 
-/// A server that has started, and what takes it. Both sides say whether there are CRCs.
+/// A server that has started, and its receiver. Both sides agree on the use of CRCs.
 fn start(has_crc: bool, has_markers: bool) -> (Bench, Sender) {
     let mut bench = Bench::default();
     bench.feed(
@@ -24,7 +24,7 @@ fn start(has_crc: bool, has_markers: bool) -> (Bench, Sender) {
     (bench, server)
 }
 
-/// Feeds what the server has to send behind its start-up in pieces that end at these places.
+/// Feeds the bytes of the server after its start-up in parts that end at these offsets.
 fn feed(bench: &mut Bench, server: &Sender, ends: &[usize]) {
     let mut from = STARTUP;
     for end in ends.iter().map(|end| STARTUP + end) {
@@ -42,7 +42,7 @@ fn rfc5044_section_4_1_a_trailer_that_comes_alone_belongs_to_its_message() {
         let end = server.bytes.len() - STARTUP;
         feed(&mut bench, &server, &[end - TRAILER - 3, end]);
         assert_eq!(bench.log.seen[2..], [send(payload(101, 1), &[3, 4])], "{has_crc}");
-        // It is whole when its CRC has come.
+        // It is complete when its CRC has arrived.
         assert_eq!(bench.log.times, [(3, 4)]);
         assert_eq!(bench.iwarp.held_bytes(), 0);
     }
@@ -56,7 +56,7 @@ fn each_part_of_a_trailer_in_parts_belongs_to_its_message() {
         let end = server.bytes.len() - STARTUP;
         server.write(1, 0, &payload(10, 2));
         let all = server.bytes.len() - STARTUP;
-        // The last byte of the CRC comes with the next FPDU.
+        // The last byte of the CRC arrives with the next FPDU.
         feed(&mut bench, &server, &[end - 6, end - 5, end - 1, all]);
         assert_eq!(bench.log.frames, [vec![3, 4, 5, 6], vec![6]], "{has_crc}");
         assert_eq!(bench.log.times, [(3, 6)]);
@@ -102,7 +102,7 @@ fn a_read_request_in_parts_has_the_frames_of_all() {
 
 #[test]
 fn the_beginning_of_the_next_fpdu_is_no_trailer() {
-    // Nothing tells of CRCs, and each FPDU waits for the one behind it.
+    // The use of CRCs is unknown, and each FPDU waits for the next one.
     let mut server = Sender::plain(false);
     server.send(RdmapOpcode::SEND, &payload(100, 1));
     let first = server.bytes.len();

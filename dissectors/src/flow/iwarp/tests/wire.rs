@@ -1,4 +1,4 @@
-//! Streams made by hand: FPDUs with and without markers and CRCs, and what came of them.
+//! Builder of streams: FPDUs with and without markers and CRCs, and the events decoded from them.
 
 use std::num::NonZeroU64;
 
@@ -14,26 +14,26 @@ use crate::iwarp::mpa::{
 use crate::iwarp::rdmap::{Invalidate, RdmapControl, RdmapOpcode, ReadRequest};
 use crate::rdma::{ConnectionSide, Handle, PacketPayload, RdmaAttribution, RdmaOperation};
 
-/// Where streams begin.
+/// Start position of streams.
 pub(in crate::flow) const START: Position = 1 << 32;
 
-/// What one side sends.
+/// Bytes that one side sends.
 #[derive(Clone)]
 pub(in crate::flow) struct Sender {
     pub(in crate::flow) bytes: Vec<u8>,
-    /// Where the first marker stands in them.
+    /// Offset of the first marker in them.
     pub(in crate::flow) markers: Option<usize>,
     pub(in crate::flow) has_crc: bool,
     sends: u32,
     reads: u32,
-    /// How many of them were taken out.
+    /// Number of bytes already taken.
     sent: usize,
-    /// The longest payload of one segment.
+    /// Maximum payload of one segment.
     pub(in crate::flow) segment: usize,
 }
 
 impl Sender {
-    /// A sender in the middle of a stream, without markers.
+    /// A sender in mid-stream, without markers.
     pub(in crate::flow) fn plain(has_crc: bool) -> Self {
         Self { bytes: Vec::new(), markers: None, has_crc, sends: 0, reads: 0, sent: 0, segment: 600 }
     }
@@ -65,7 +65,7 @@ impl Sender {
         sender
     }
 
-    /// Takes out what has not been sent yet.
+    /// Returns the bytes that have not been sent yet.
     pub(in crate::flow) fn take(&mut self) -> Vec<u8> {
         let sent = std::mem::replace(&mut self.sent, self.bytes.len());
         self.bytes[sent..].to_vec()
@@ -75,7 +75,7 @@ impl Sender {
         if let Some(first) = self.markers
             && (self.bytes.len() - first).is_multiple_of(512)
         {
-            // It may stand before the FPDU that it belongs to.
+            // It may precede the FPDU that it belongs to.
             let fpduptr = (self.bytes.len() - begins) as u16;
             self.bytes.extend(Marker { reserved: 0, fpduptr }.encode());
         }
@@ -158,7 +158,7 @@ impl Sender {
     }
 }
 
-/// Bytes that are shown shortly.
+/// Bytes with a short debug format.
 #[derive(Clone, PartialEq, Eq)]
 pub(in crate::flow) struct Content(pub(in crate::flow::iwarp) Vec<u8>);
 
@@ -168,7 +168,7 @@ impl std::fmt::Debug for Content {
     }
 }
 
-/// What came out.
+/// A decoded event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::flow) enum Seen {
     Startup,
@@ -181,7 +181,7 @@ pub(in crate::flow) enum Seen {
     Undecoded(&'static str),
 }
 
-/// Takes events, and feeds the connection.
+/// Collects events, and feeds the connection.
 #[derive(Default)]
 pub(in crate::flow) struct Bench {
     pub(in crate::flow) iwarp: Iwarp,
@@ -194,13 +194,13 @@ pub(in crate::flow) struct Log {
     pub(in crate::flow) seen: Vec<Seen>,
     pub(in crate::flow) known: Vec<u32>,
     owners: u64,
-    /// How often an owner was asked for, which the layer above looks up.
+    /// Number of attribution lookups by the layer above.
     pub(in crate::flow) lookups: u64,
-    /// The frames of each operation.
+    /// Frames of each operation.
     pub(in crate::flow) frames: Vec<Vec<u64>>,
-    /// When each Send began and when it was whole.
+    /// Start and end time of each Send.
     pub(in crate::flow) times: Vec<(i64, i64)>,
-    /// Whether the fields of data beyond a piece are put together.
+    /// `true` to merge consecutive RDMA Writes or Read responses with contiguous data.
     pub(in crate::flow) joins: bool,
 }
 
@@ -299,7 +299,7 @@ impl IwarpEventSink for Log {
 }
 
 impl Bench {
-    /// Feeds a piece of which `captured` bytes are there, in a frame of its own.
+    /// Feeds a piece of which `captured` bytes were captured, in a frame of its own.
     pub(in crate::flow) fn cut(&mut self, side: ConnectionSide, at: Position, bytes: &[u8], captured: usize) {
         self.number += 1;
         let number = FrameNumber(self.number);
@@ -313,14 +313,14 @@ impl Bench {
         self.cut(side, at, bytes, bytes.len());
     }
 
-    /// Bytes that were not captured.
+    /// Feeds bytes that were not captured.
     pub(in crate::flow) fn hole(&mut self, side: ConnectionSide, at: Position, length: usize) {
         let sight = PacketMeta::new(&[], Timestamp(self.number as i64));
         let data = PacketPayload { bytes: &[], length: length as u32 };
         self.iwarp.piece(side, StreamBytes { at, data, sight }, &mut self.log);
     }
 
-    /// Feeds a whole direction in pieces of these lengths, the last repeated.
+    /// Feeds a whole direction in pieces of these lengths, the last one repeated.
     pub(in crate::flow) fn pieces(&mut self, side: ConnectionSide, bytes: &[u8], lengths: &[usize]) {
         let mut at = 0;
         let mut lengths = lengths.iter().copied();
@@ -342,7 +342,7 @@ pub(in crate::flow) fn response(offset: u64, bytes: Vec<u8>) -> Seen {
     Seen::Response { offset, length: bytes.len() as u32, bytes: Content(bytes) }
 }
 
-/// Bytes that tell their places.
+/// Bytes that encode their position.
 pub(in crate::flow) fn payload(length: usize, seed: u8) -> Vec<u8> {
     (0..length).map(|at| (at as u8).wrapping_mul(7).wrapping_add(seed) ^ (at >> 8) as u8).collect()
 }
