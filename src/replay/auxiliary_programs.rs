@@ -167,7 +167,7 @@ impl AuxiliaryRpcConnections {
         Xid(self.next)
     }
 
-    /// Sends a Call on a connection, waits for its Reply, and passes that to `heard`.
+    /// Sends a Call on a connection, waits for its Reply, and passes it to `heard`.
     ///
     /// # Errors
     /// Returns an error if the connection fails, or if no Reply arrives within the timeout.

@@ -30,7 +30,7 @@ pub fn value<'m>(message: &'m [u8], mark: &MarkedField) -> Option<&'m [u8]> {
 /// DDP-eligible results. The caller must have removed the protection of the results.
 ///
 /// # Errors
-/// Returns the error that stopped the decoding, beside the fields collected before it.
+/// Returns the error that stopped the decoding, together with the fields collected before it.
 pub fn hear<'m>(
     asked: &TraceProcedure,
     mut cursor: Cursor<'m>,

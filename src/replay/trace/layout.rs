@@ -14,7 +14,7 @@ use super::step::{MOST, MessageSlotKind, PayloadContentState};
 pub const MAGIC: [u8; 8] = *b"nfstrace";
 /// The version that this program writes, and the only one that it reads.
 pub const VERSION: u32 = 2;
-/// Maximum number of bytes of a block: room for a step with the largest message that a session allows, and its slots.
+/// Maximum number of bytes of a block. Fits a step with the largest message that a session allows, and its slots.
 pub const LONGEST: u32 = 64 << 20;
 
 xdr! { "trace";
@@ -176,9 +176,9 @@ xdr! { "trace";
         handles: List<'a, u32, MOST>,
         /// Number of the server.
         server: u32,
-        /// Size before the first step, as far as the steps show it: from its attribute or from what was read.
+        /// Size before the first step in bytes; unless `is_size_known`, the end of the last range read.
         size: u64,
-        /// `true` if the size is from an attribute.
+        /// `true` if the size is from an attribute or an end of file.
         is_size_known: bool,
         /// Mode before the first step; [`NONE`](super::step::NONE) if no attribute has it.
         mode: u32,

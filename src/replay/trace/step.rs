@@ -70,9 +70,9 @@ xdr! { "trace";
     enum VariableUse {
         /// The message needs the value: the server must have assigned it before, or the client have chosen it.
         USED = 0,
-        /// The message gives the value for the first time.
+        /// The message assigns the value for the first time.
         DEFINED = 1,
-        /// The message repeats a known value, or gives another one.
+        /// The message repeats a known value, or assigns another one.
         AGAIN = 2,
         /// The message needs the value, as USED, and the value represents a root: in the recording of a run, the Call
         /// that was replayed had PUTROOTFH or PUTPUBFH here.
