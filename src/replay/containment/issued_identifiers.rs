@@ -8,7 +8,7 @@ use std::hash::BuildHasher;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Maximum number of entries of each table.
+/// Maximum number of entries of each table; full tables take 136 MiB (filehandles) and 72 MiB.
 const MOST: usize = 7 << 20;
 /// Maximum length of a filehandle in bytes. RFC 8881 section 3.2.
 const HANDLE: usize = 128;

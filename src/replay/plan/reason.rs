@@ -64,7 +64,7 @@ macro_rules! reasons {
 }
 
 reasons! { PlanReason;
-    /// A filehandle used before the capture shows its origin, of an object whose name is known.
+    /// A filehandle whose origin was not captured, of an object whose name is known.
     NamedBefore => "handle-before", Bridged, "a filehandle from before the capture; its name is known, and is looked up";
     /// A filehandle of an object whose name was not captured.
     Nameless => "nameless", Bridged, "a filehandle whose name was not seen; an object of its own stands for it";
@@ -104,7 +104,7 @@ reasons! { PlanReason;
     NotDescribed => "not-described", Unreplayable, "a procedure or operation that this program does not know";
     /// The arguments cannot be decoded.
     Unreadable => "unreadable", Unreplayable, "arguments that cannot be read";
-    /// A step that does not run would have given a value that this one uses.
+    /// The step uses a value that only a step that does not run would define.
     NeedsOther => "needs-other", Unreplayable, "uses what another step would have given, which does not run";
     /// A filehandle of which neither name nor type is known.
     Unknown => "unknown-object", Unreplayable, "a filehandle of which neither name nor type was seen";
