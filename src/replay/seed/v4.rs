@@ -28,8 +28,8 @@ const RENEWALS: u32 = 16;
 /// The anonymous stateid, which represents no open. RFC 8881 section 8.2.3.
 const ANONYMOUS: Stateid4 = Stateid4 { seqid: 0, other: [0; 12] };
 
-/// Bytes reserved in a Call and a Reply beside file data: headers with a long credential, SEQUENCE, filehandles and
-/// attributes.
+/// Bytes reserved in a Call and a Reply in addition to file data: headers with a long credential, SEQUENCE, filehandles
+/// and attributes.
 const AROUND: u32 = 2048;
 
 /// The client state at the server.
