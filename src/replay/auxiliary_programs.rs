@@ -1,8 +1,8 @@
-//! Programs beside NFS: MOUNT, NLM and the port mapper. They are asked over TCP, where the port mapper says, whatever carries NFS
-//! (RFC 8267 section 5.1, RFC 1833 section 3).
+//! Auxiliary programs: MOUNT, NLM and the port mapper. They are called over TCP at the port that the port mapper
+//! returns, whatever transport carries NFS (RFC 8267 section 5.1, RFC 1833 section 3).
 //!
-//! What [`is_about_files`] leaves out is about more than the files of a run: it would strike out mounts or locks of other clients, or
-//! tell the port mapper where programs listen.
+//! Procedures for which [`is_about_files`] returns `false` affect more than the files of a run: they would remove
+//! mounts or locks of other clients, or change the registrations of the port mapper.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -24,33 +24,33 @@ use super::transport::{
     TransportReply,
 };
 
-/// The port of the port mapper. RFC 1833 section 3.
+/// Port of the port mapper. RFC 1833 section 3.
 pub const PORT_MAPPER: u16 = 111;
-/// Connections that are opened; more clients and programs than that are not asked.
+/// Maximum number of open connections. Further pairs of client and program get no connection.
 const CONNECTIONS: usize = 1024;
 
-/// Ports of the programs beside NFS, as given by the user.
+/// Ports of the auxiliary programs, as configured by the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ports {
-    /// The port of the port mapper; `None` for [`PORT_MAPPER`].
+    /// Port of the port mapper; `None` for [`PORT_MAPPER`].
     pub port_mapper: Option<u16>,
-    /// The port of MOUNT; `None` where the port mapper is to be asked.
+    /// Port of MOUNT; `None` to ask the port mapper.
     pub mount: Option<u16>,
 }
 
 impl Ports {
-    /// The port of the port mapper.
+    /// Returns the port of the port mapper.
     pub fn port_mapper(self) -> u16 {
         self.port_mapper.unwrap_or(PORT_MAPPER)
     }
 }
 
-/// The reason that a program beside NFS gives no Reply.
+/// The reason that an auxiliary program sent no Reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoReply {
-    /// It is not there, or broke the connection off.
+    /// The program is not available, or it closed the connection.
     Absent(String),
-    /// Nothing came within the timeout. It is not asked again.
+    /// No Reply arrived within the timeout. The program is not called again.
     Silent(String),
 }
 
@@ -70,12 +70,12 @@ impl From<RpcTransportError> for NoReply {
     }
 }
 
-/// Whether a procedure of a program beside NFS is about the files of a run alone, or changes nothing.
+/// Returns `true` if a procedure of an auxiliary program affects only the files of a run, or changes nothing.
 pub fn is_about_files(program: Program, version: u32, procedure: u32) -> bool {
     match (program, version) {
-        // NULL, MNT, DUMP, UMNT, EXPORT, and not UMNTALL. RFC 1813 section 5.2.
+        // NULL, MNT, DUMP, UMNT and EXPORT, but not UMNTALL. RFC 1813 section 5.2.
         (Program::MOUNT, _) => matches!(procedure, 0..=3 | 5),
-        // NULL, TEST, LOCK, CANCEL, UNLOCK, SHARE, UNSHARE, NM_LOCK, and not FREE_ALL. RFC 1813 section 6.3.
+        // NULL, TEST, LOCK, CANCEL, UNLOCK, SHARE, UNSHARE and NM_LOCK, but not FREE_ALL. RFC 1813 section 6.3.
         (Program::NLM, _) => matches!(procedure, 0..=4 | 20..=22),
         // NULL, GETPORT, DUMP. RFC 1833 section 3.
         (Program::PORTMAP, 2) => matches!(procedure, 0 | 3 | 4),
@@ -85,10 +85,10 @@ pub fn is_about_files(program: Program, version: u32, procedure: u32) -> bool {
     }
 }
 
-/// Asks the port mapper of a server where a program listens on TCP.
+/// Asks the port mapper of a server for the TCP port of a program.
 ///
 /// # Errors
-/// Why that is not known.
+/// Returns an error if the port mapper does not answer, or if the program is not registered.
 pub fn port_of(target: &ConnectTarget, ports: Ports, program: Program, version: u32) -> Result<u16, NoReply> {
     let mut tcp = TcpTransport::new();
     let address = SocketAddr::new(target.address.ip(), ports.port_mapper());
@@ -123,32 +123,32 @@ pub fn port_of(target: &ConnectTarget, ports: Ports, program: Program, version: 
     }
 }
 
-/// Connections to the programs beside NFS of one server, opened when they are first needed: one for each client and program.
+/// Connections to the auxiliary programs of one server: one per client and program, opened on first use.
 pub struct AuxiliaryRpcConnections {
     tcp: TcpTransport,
     target: ConnectTarget,
     told: Ports,
     ports: FxHashMap<(Program, u32), Result<u16, NoReply>>,
     lines: FxHashMap<(u32, Program, u32), Lane>,
-    /// Ports that nothing came from within the timeout.
+    /// Ports from which no Reply arrived within the timeout.
     silent: FxHashMap<u16, NoReply>,
     next: u32,
 }
 
-/// A connection to a program beside NFS.
+/// A connection to an auxiliary program.
 #[derive(Clone, Copy, Debug)]
 pub struct Lane {
-    /// Its number among those of its run, from 0.
+    /// Number of the connection within its run, from 0.
     pub number: u64,
     connection: ConnectionId,
-    /// The address and port of this side, where the system tells them.
+    /// The local address and port; `None` if the system does not report them.
     pub local: Option<SocketAddr>,
-    /// Those of the program.
+    /// The address and port of the program.
     pub peer: SocketAddr,
 }
 
 impl AuxiliaryRpcConnections {
-    /// Programs on the host of a target. XIDs begin at `xid`.
+    /// Creates an empty set of connections to programs on the host of `target`. XIDs begin after `xid`.
     pub fn new(target: &ConnectTarget, ports: Ports, xid: Xid) -> Self {
         Self {
             tcp: TcpTransport::new(),
@@ -161,16 +161,16 @@ impl AuxiliaryRpcConnections {
         }
     }
 
-    /// The XID of the next Call.
+    /// Returns the XID for the next Call.
     pub fn xid(&mut self) -> Xid {
         self.next = self.next.wrapping_add(1);
         Xid(self.next)
     }
 
-    /// Sends a Call on a connection, and lends its Reply to `heard`. Waits for it.
+    /// Sends a Call on a connection, waits for its Reply, and passes it to `heard`.
     ///
     /// # Errors
-    /// Why there is no Reply.
+    /// Returns an error if the connection fails, or if no Reply arrives within the timeout.
     pub fn call<T>(
         &mut self,
         Lane { connection, peer, .. }: Lane,
@@ -201,10 +201,11 @@ impl AuxiliaryRpcConnections {
         Err(self.silent.entry(peer.port()).or_insert(NoReply::Silent(why)).clone())
     }
 
-    /// The connection of a client to a program.
+    /// Returns the connection of a client to a program, and opens it if necessary.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Returns an error if the port is unknown or unresponsive, the connection fails, or there are too many
+    /// connections.
     pub fn lane(&mut self, client: u32, (program, version): (Program, u32)) -> Result<Lane, NoReply> {
         if let Some(lane) = self.lines.get(&(client, program, version)) {
             return Ok(*lane);
@@ -229,7 +230,7 @@ impl AuxiliaryRpcConnections {
         Ok(lane)
     }
 
-    /// The port of a program, from the port mapper.
+    /// Returns the port of a program from the cache or the port mapper.
     fn port(&mut self, program: Program, version: u32) -> Result<u16, NoReply> {
         let port_mapper = self.told.port_mapper();
         if let Some(known) = self.ports.get(&(program, version)) {
@@ -245,7 +246,7 @@ impl AuxiliaryRpcConnections {
         port
     }
 
-    /// Remembers a port that nothing came from.
+    /// Records a port that did not respond in time.
     fn noted(&mut self, port: u16, why: NoReply) -> NoReply {
         if let NoReply::Silent(_) = why {
             self.silent.insert(port, why.clone());
@@ -254,8 +255,8 @@ impl AuxiliaryRpcConnections {
     }
 }
 
-/// A Call of MOUNT version 3 that names a path, with the path below `root` instead. `None` for every other. Whether the path may be
-/// asked for is [checked](super::containment) when the Call is finished.
+/// Rewrites the absolute path of a MNT or UMNT Call of MOUNT version 3 to one below `root`. Returns `None` for every
+/// other Call. The [containment check](super::containment) of the finished Call decides if the path is allowed.
 pub fn rerooted(message: &[u8], root: &str) -> Option<Vec<u8>> {
     let mut cursor = Cursor::new(message);
     let asked = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
@@ -307,7 +308,7 @@ mod tests {
         for (procedure, path) in [(0, &b""[..]), (1, b"relative"), (5, b"")] {
             assert_eq!(rerooted(&mount(procedure, path), "/srv/run/tree"), None);
         }
-        // What cannot be read stays as it is.
+        // An undecodable message is left as it is.
         assert_eq!(rerooted(&mount(1, b"/export")[..44], "/srv/run/tree"), None);
     }
 

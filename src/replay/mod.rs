@@ -1,9 +1,10 @@
-//! Driving the work of a capture again, against a live server; and asking a server what it offers.
+//! Replay of captured traffic against a live server, and server capability probes.
 //!
-//! [`compile`] makes a [`trace`] of a capture, from which a [`tree`] of files follows, and [`plan`] tells what a run will do.
-//! [`transport`] carries RPC messages, over RDMA, over TCP, or to a server inside the program. [`url`] is how a server is
-//! named, [`rpc_client`] makes one Call at a time, [`reply_size`] tells how long its Reply can be, [`gss`] signs Calls, [`auxiliary_programs`] asks MOUNT, NLM and the port mapper, and [`probe`] asks a server what it
-//! offers.
+//! [`compile`] converts a capture to a [`trace`], from which the [`tree`] of files is inferred. [`plan`] lists what a
+//! run will do. [`transport`] carries RPC messages over RDMA, over TCP, or to an in-process server. [`url`] parses
+//! server URLs. [`rpc_client`] makes one Call at a time, [`reply_size`] bounds the size of its Reply, [`gss`] signs
+//! Calls, [`auxiliary_programs`] calls MOUNT, NLM and the port mapper, and [`probe`] queries the capabilities of a
+//! server.
 
 pub mod auxiliary_programs;
 pub mod compile;

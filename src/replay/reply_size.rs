@@ -1,7 +1,7 @@
-//! The longest Reply that a Call of this program can have, derived from its operations.
+//! Upper bounds of the Reply size of a Call, derived from its operations.
 //!
-//! A Call that offers a Reply chunk that it does not need is more than waste: Linux (7.2, and before) puts a whole Reply into a
-//! Reply chunk that is offered, file data included, and closes the connection if a READ beside it has a Write chunk and the
+//! An unneeded Reply chunk does more harm than waste: Linux (7.2 and before) puts the whole Reply, file data included,
+//! into any Reply chunk that is offered. It closes the connection if the Call has a READ with a Write chunk and the
 //! data does not fit (`svc_rdma_prepare_reply_chunk` fails with E2BIG).
 
 use nfsrdma_dissectors::nfs::{v3, v4};
@@ -10,40 +10,40 @@ use super::rpc_client::ProcedureCall;
 
 /// COMPOUND: status, length of an empty tag, number of results. RFC 8881 section 16.2.2.
 const COMPOUND: u32 = 12;
-/// Number of the operation, and its status.
+/// Operation number and status.
 const STATUS: u32 = 8;
-/// A filehandle of NFSv4 with its length. RFC 8881 section 3.1: NFS4_FHSIZE.
+/// NFSv4 filehandle with its length. RFC 8881 section 3.1: NFS4_FHSIZE.
 const FILEHANDLE: u32 = 4 + 128;
 /// stateid4.
 const STATEID: u32 = 16;
 /// change_info4.
 const CHANGE_INFO: u32 = 20;
-/// bitmap4 with all the attributes that there are, four words at most today.
+/// bitmap4 with all defined attributes, which currently take at most four words.
 const BITMAP: u32 = 4 + 4 * 4;
-/// Text that is bounded by NFS4_OPAQUE_LIMIT, with its length. RFC 8881 section 3.1.
+/// Opaque or string limited by NFS4_OPAQUE_LIMIT, with its length. RFC 8881 section 3.1.
 const OPAQUE: u32 = 4 + 1024;
 /// One attribute of fixed length, `supported_attrs` (a bitmap) and `fsid` included.
 const ATTRIBUTE: u32 = 24;
-/// A delegation with its ACE: type, stateid, flag, limit, ACE type, flag, mask and a name. RFC 8881 section 18.16.2.
+/// Delegation with its ACE: type, stateid, flag, limit, ACE type, flag, mask and a name. RFC 8881 section 18.16.2.
 const DELEGATION: u32 = 4 + STATEID + 4 + 12 + 12 + OPAQUE;
-/// CREATE_SESSION: session, sequence ID, flags and two channels. RFC 8881 section 18.36.2.
+/// CREATE_SESSION: session ID, sequence ID, flags and two channels. RFC 8881 section 18.36.2.
 const SESSION: u32 = 16 + 4 + 4 + 2 * (6 * 4 + 8);
-/// A text that a link may hold: PATH_MAX of Linux. Protocols have no limit.
+/// Text of a symbolic link: PATH_MAX of Linux. The protocols have no limit.
 const LINK_TEXT: u32 = 4 + 4096;
-/// Of an operation that is not named here.
+/// Size assumed for any operation, attribute or procedure that is not listed.
 const OTHER: u32 = 16 << 10;
 
-/// What a Reply can need.
+/// Maximum sizes of the parts of a Reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplySize {
-    /// The most bytes of the results, without those in `data`.
+    /// Maximum number of bytes of the results, without those in `data_bytes`.
     pub message_bytes: u32,
-    /// The most bytes of each DDP-eligible result that is wanted in a Write chunk: file data.
+    /// Maximum number of bytes of each DDP-eligible result to be returned in a Write chunk (file data).
     pub data_bytes: Vec<u32>,
 }
 
 impl ReplySize {
-    /// Of a COMPOUND with these operations.
+    /// Computes the sizes for a COMPOUND with these operations.
     pub fn of_compound(operations: &[v4::Args<'_>]) -> Self {
         let mut size = Self { message_bytes: COMPOUND, data_bytes: Vec::new() };
         for operation in operations {
@@ -56,7 +56,7 @@ impl ReplySize {
         size
     }
 
-    /// Of a procedure of NFSv3.
+    /// Computes the sizes for an NFSv3 procedure.
     pub fn of_v3(arguments: &v3::Args<'_>) -> Self {
         let data_bytes = match arguments {
             v3::Args::READ(read) => vec![read.count],
@@ -65,13 +65,14 @@ impl ReplySize {
         Self { message_bytes: of_procedure(arguments), data_bytes }
     }
 
-    /// The same Call with what its Reply can need.
+    /// Returns the procedure call with these sizes filled in.
     pub fn of<'a>(&'a self, procedure: &ProcedureCall<'a>) -> ProcedureCall<'a> {
         ProcedureCall { reply: self.message_bytes, results: &self.data_bytes, ..*procedure }
     }
 }
 
-/// The most bytes of the results of an operation behind its status, without file data. RFC 8881 section 18.
+/// Returns the maximum number of bytes of the results of an operation after its status, without file data. RFC 8881
+/// section 18.
 fn of_operation(operation: &v4::Args<'_>) -> u32 {
     match operation {
         v4::Args::PUTFH(_)
@@ -97,23 +98,23 @@ fn of_operation(operation: &v4::Args<'_>) -> u32 {
         v4::Args::CREATE(_) => CHANGE_INFO + BITMAP,
         v4::Args::OPEN(_) => STATEID + CHANGE_INFO + 4 + BITMAP + DELEGATION,
         v4::Args::OPEN_CONFIRM(_) | v4::Args::CLOSE(_) => STATEID,
-        // eof, and the length of the data.
+        // eof and the length of the data.
         v4::Args::READ(_) => 8,
         v4::Args::READLINK(_) => LINK_TEXT,
         // count, committed and the verifier.
         v4::Args::WRITE(_) => 4 + 4 + 8,
-        // RFC 8881 section 18.23.3: maxcount is of all that is in READDIR4resok.
+        // RFC 8881 section 18.23.3: maxcount covers all of READDIR4resok.
         v4::Args::READDIR(args) => args.maxcount,
-        // A clientid and a verifier, or who has the name: netid and address.
+        // The clientid and a verifier; or netid and address of the client that uses the name.
         v4::Args::SETCLIENTID(_) => 2 * OPAQUE,
-        // Numbers, state protection, owner, scope, and name, domain and date of an implementation.
+        // Numbers, state protection, server owner, scope, and the name, domain and date of an implementation.
         v4::Args::EXCHANGE_ID(_) => 64 + 4 * OPAQUE,
         v4::Args::CREATE_SESSION(_) => SESSION,
         _ => OTHER,
     }
 }
 
-/// The most bytes of an attribute. Those of text and lists have no limit but what a server gives.
+/// Returns the maximum number of bytes of an attribute. Strings and lists have no limit in the protocol.
 fn of_attribute(attribute: u32) -> u32 {
     use v4::Attributes;
     match attribute {
@@ -141,7 +142,7 @@ const WCC: u32 = 4 + 24 + POST_OP;
 /// post_op_fh3.
 const POST_OP_HANDLE: u32 = 4 + 4 + 64;
 
-/// The most bytes of the results of a procedure, without file data. RFC 1813 section 3.3.
+/// Returns the maximum number of bytes of the results of a procedure, without file data. RFC 1813 section 3.3.
 fn of_procedure(arguments: &v3::Args<'_>) -> u32 {
     4 + match arguments {
         v3::Args::GETATTR(_) => 84,
@@ -149,7 +150,7 @@ fn of_procedure(arguments: &v3::Args<'_>) -> u32 {
         v3::Args::LOOKUP(_) => 4 + 64 + 2 * POST_OP,
         v3::Args::ACCESS(_) => POST_OP + 4,
         v3::Args::READLINK(_) => POST_OP + LINK_TEXT,
-        // count, eof, and the length of the data.
+        // count, eof and the length of the data.
         v3::Args::READ(_) => POST_OP + 12,
         v3::Args::WRITE(_) => WCC + 16,
         v3::Args::CREATE(_) | v3::Args::MKDIR(_) | v3::Args::SYMLINK(_) | v3::Args::MKNOD(_) => {
@@ -157,7 +158,7 @@ fn of_procedure(arguments: &v3::Args<'_>) -> u32 {
         }
         v3::Args::REMOVE(_) | v3::Args::RMDIR(_) => WCC,
         v3::Args::LINK(_) => POST_OP + WCC,
-        // RFC 1813 section 3.3.16: count is of all that is in READDIR3resok.
+        // RFC 1813 section 3.3.16: count covers all of READDIR3resok.
         v3::Args::READDIR(args) => POST_OP.saturating_add(args.count),
         v3::Args::FSINFO(_) => POST_OP + 48,
         _ => OTHER,
@@ -171,8 +172,8 @@ mod tests {
 
     use super::*;
 
-    /// RFC 8881 section 2.10.6.1.1: a READ in a session has SEQUENCE and PUTFH before it. Counted by hand from the XDR: 12 of the
-    /// COMPOUND, 8 + 36 of SEQUENCE, 8 of PUTFH, 8 + 8 of READ.
+    /// RFC 8881 section 2.10.6.1.1: a READ in a session has SEQUENCE and PUTFH before it. Counted by hand from the XDR:
+    /// 12 for the COMPOUND, 8 + 36 for SEQUENCE, 8 for PUTFH, 8 + 8 for READ.
     #[test]
     fn a_read_needs_80_bytes_beside_its_data() {
         let sequence = Sequence4Args {
@@ -192,7 +193,7 @@ mod tests {
         assert_eq!((size.message_bytes, size.data_bytes), (80, vec![256 << 10]));
         let read = v3::Args::READ(v3::Read3Args { file: Opaque(b"fh"), offset: 0, count: 4096 });
         let size = ReplySize::of_v3(&read);
-        // Status, attributes, count, eof, length.
+        // Status, attributes, count, eof and length.
         assert_eq!((size.message_bytes, size.data_bytes), (104, vec![4096]));
     }
 
@@ -208,7 +209,7 @@ mod tests {
             let getattr = v4::Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(words) });
             ReplySize::of_compound(&[getattr]).message_bytes
         };
-        // type, size and mode; and the owner, which is text.
+        // type, size and mode; then the owner, which is a string.
         assert!(of(&[1 << 1 | 1 << 4, 1 << 1]) < 200);
         assert!(of(&[0, 1 << 4]) > 4096);
     }

@@ -1,7 +1,6 @@
-//! One RPC at a time: makes a Call, waits for its Reply, and lends the results.
+//! A synchronous RPC client: sends a Call, waits for its Reply, and passes the results to a closure.
 //!
-//! For what needs no speed: asking a server what it offers, setting up, and tests. What drives a server speaks to
-//! [`RpcTransport`] itself.
+//! It serves work without performance needs: probes, setup and tests. The replay engine uses [`RpcTransport`] directly.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -24,59 +23,59 @@ use super::transport::{
     TransportCall, TransportEvent, TransportPayload,
 };
 
-/// How often a Call is sent again because its connection went away, and because no Reply came.
+/// Maximum number of resends of a Call after connection loss, and after a timeout.
 const RESENDS: u32 = 8;
 const RETRIES: u32 = 1;
-/// Between two tries to connect.
+/// Delay between two connection attempts.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Bytes that the header of a Reply may have before the results, with a long verifier (RFC 5531 section 8.2).
+/// Maximum number of bytes of the Reply header before the results, with a long verifier (RFC 5531 section 8.2).
 const REPLY_HEADER: u32 = 28 + 400;
 
-/// Who calls, for AUTH_SYS.
+/// An AUTH_SYS credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthSysCredential {
-    /// The host that the server is told.
+    /// The machine name sent to the server.
     pub machine: String,
-    /// The user.
+    /// The user ID.
     pub uid: u32,
-    /// The group.
+    /// The group ID.
     pub gid: u32,
 }
 
 impl Default for AuthSysCredential {
-    /// Root, which most servers take for nobody.
+    /// Returns a credential of root, which most servers map to nobody.
     fn default() -> Self {
         Self { machine: env!("CARGO_PKG_NAME").into(), uid: 0, gid: 0 }
     }
 }
 
-/// Calls over one connection of a transport.
+/// An RPC client on one connection of a transport.
 pub struct RpcClient<'t> {
     transport: &'t mut dyn RpcTransport,
-    /// The connection.
+    /// The current connection.
     pub connection: ConnectionId,
     caller: AuthSysCredential,
     next: u32,
     timeout: Duration,
-    /// How long the last Call took.
+    /// The duration of the last Call.
     pub took: Duration,
-    /// Replies that could not be read.
+    /// Number of Replies that could not be decoded.
     pub unreadable: u64,
-    /// What each Call must pass, if any must.
+    /// The check that each Call must pass; `None` if there is none.
     containment: Option<&'t mut Containment>,
-    /// What another connection is opened to where this one goes away or is silent; `None` for the Call to fail then.
+    /// Target of the replacement connection after connection loss or a timeout; `None` if the Call fails then.
     target: Option<ConnectTarget>,
 }
 
-/// Calls over one connection of a transport, each of which passed the check of a run.
+/// An RPC client whose Calls all pass the containment check of a run.
 pub struct ContainedRpcClient<'t>(RpcClient<'t>);
 
 impl ContainedRpcClient<'_> {
     /// As [`RpcClient::call`].
     ///
     /// # Errors
-    /// As there, and [`RpcCallError::Contained`].
+    /// As there, and returns [`RpcCallError::Contained`] if the check refuses the Call.
     pub fn call<T>(
         &mut self,
         procedure: &ProcedureCall<'_>,
@@ -89,7 +88,7 @@ impl ContainedRpcClient<'_> {
     /// As [`RpcClient::compound`].
     ///
     /// # Errors
-    /// As there, and [`RpcCallError::Contained`].
+    /// As there, and returns [`RpcCallError::Contained`] if the check refuses the Call.
     pub fn compound<T>(
         &mut self,
         minor: u32,
@@ -100,12 +99,12 @@ impl ContainedRpcClient<'_> {
         self.0.compound(minor, operations, more, results)
     }
 
-    /// Ends the connection, which may be another than the one it began on.
+    /// Closes the current connection, which may not be the initial one.
     pub fn disconnect(&mut self) {
         self.0.transport.disconnect(self.0.connection);
     }
 
-    /// Lets this program speak for a client of this name.
+    /// Allows this program to act as the client with this name.
     pub fn introduce(&mut self, client: &str) {
         if let Some(containment) = &mut self.0.containment {
             containment.introduce(client);
@@ -113,64 +112,64 @@ impl ContainedRpcClient<'_> {
     }
 }
 
-/// A procedure, and what its Call is made of.
+/// A procedure and the parameters of its Call.
 #[derive(Clone, Copy)]
 pub struct ProcedureCall<'a> {
     /// The program.
     pub program: Program,
-    /// Its version.
+    /// The version of the program.
     pub version: u32,
-    /// The number of the procedure.
+    /// The procedure number.
     pub number: u32,
-    /// The contents of the DDP-eligible arguments that are encoded as chunks, in their order.
+    /// The contents of the DDP-eligible arguments that are encoded as chunks, in order.
     pub data: &'a [PayloadSource<'a>],
-    /// The most bytes that the results can have, without DDP-eligible ones that stand in `results`.
+    /// Maximum number of bytes of the results, without the DDP-eligible ones in `results`.
     pub reply: u32,
-    /// The most bytes of each DDP-eligible result.
+    /// Maximum number of bytes of each DDP-eligible result.
     pub results: &'a [u32],
-    /// The form of the Call on RDMA.
+    /// The form of the Call over RDMA.
     pub shape: RequestedCallForm<'a>,
 }
 
 impl ProcedureCall<'_> {
-    /// A procedure whose results have at most `reply` bytes.
+    /// Creates a procedure call whose results have at most `reply` bytes.
     pub fn new(program: Program, version: u32, number: u32, reply: u32) -> Self {
         Self { program, version, number, data: &[], reply, results: &[], shape: RequestedCallForm::Fitting }
     }
 }
 
-/// Why there are no results.
+/// The reason that a Call gave no results.
 #[derive(Debug)]
 pub enum RpcCallError {
-    /// The transport is of no more use.
+    /// The transport failed and is unusable.
     Transport(RpcTransportError),
     /// The Call could not be sent.
     Submit(SubmitError),
-    /// The Call must not be sent.
+    /// The containment check refused the Call.
     Contained(ContainmentViolation),
-    /// No Reply within this time.
+    /// No Reply arrived within this time.
     Timeout(Duration),
-    /// The connection went away.
+    /// The connection was lost.
     Disconnected(DisconnectReason),
-    /// The server could not read the Call's header.
+    /// The server could not process the transport header of the Call.
     RdmaError(RpcRdmaError),
-    /// The server speaks other versions of the program: from, to.
+    /// The server supports only other versions of the program: lowest, highest.
     Versions(u32, u32),
-    /// RPC did not get as far as the procedure.
+    /// The RPC layer of the server did not execute the procedure.
     Rpc(RpcReplyStatus),
-    /// The server refuses the credential or the verifier. RFC 5531 section 9.
+    /// The server rejected the credential or the verifier. RFC 5531 section 9.
     Denied(AuthStat),
-    /// The Reply cannot be read.
+    /// The Reply cannot be decoded.
     Unreadable(xdr::XdrError),
 }
 
 impl RpcCallError {
-    /// Whether nothing further can be asked on the connection.
+    /// Returns `true` if the connection cannot be used for further Calls.
     pub fn is_final(&self) -> bool {
         matches!(self, Self::Transport(_) | Self::Timeout(_) | Self::Disconnected(_))
     }
 
-    /// Who is to blame.
+    /// Returns the party that is to blame.
     pub fn blame(&self) -> TransportBlame {
         match self {
             Self::Submit(SubmitError::Refused(_)) | Self::RdmaError(_) => TransportBlame::Own,
@@ -214,8 +213,8 @@ impl From<RpcTransportError> for RpcCallError {
 }
 
 impl<'t> RpcClient<'t> {
-    /// Calls over a connection. XIDs begin at `xid`, which should be another one for each connection to a server, as it
-    /// may remember Replies by them.
+    /// Creates a client on a connection. XIDs begin at `xid`; it should differ between connections to a server, whose
+    /// duplicate request cache may be keyed by XID.
     pub fn new(
         transport: &'t mut dyn RpcTransport,
         connection: ConnectionId,
@@ -237,26 +236,26 @@ impl<'t> RpcClient<'t> {
         }
     }
 
-    /// The same for Calls that are to survive their connection: where it goes away, or no Reply comes, another is opened, and the
-    /// Call is sent again as it was, with its XID.
+    /// Makes Calls survive connection loss: after a disconnect or a timeout the client opens another connection and
+    /// resends the Call unchanged, with the same XID.
     pub fn reconnecting(self, target: &ConnectTarget) -> Self {
         Self { target: Some(target.clone()), ..self }
     }
 
-    /// The same for a run: each Call is checked, and what its Reply gives is noted.
+    /// Makes the client check each Call against a containment, and record the identifiers in each Reply.
     pub fn contained(self, containment: &'t mut Containment) -> ContainedRpcClient<'t> {
         ContainedRpcClient(Self { containment: Some(containment), ..self })
     }
 
-    /// The transport.
+    /// Returns the transport.
     pub fn transport(&mut self) -> &mut dyn RpcTransport {
         self.transport
     }
 
-    /// Calls a procedure: `arguments` encodes its arguments, `results` reads what it answers.
+    /// Calls a procedure. `arguments` encodes its arguments, `results` decodes its results.
     ///
     /// # Errors
-    /// Where there are no results.
+    /// Returns an error if there are no results.
     pub fn call<T>(
         &mut self,
         procedure: &ProcedureCall<'_>,
@@ -296,11 +295,11 @@ impl<'t> RpcClient<'t> {
         xid
     }
 
-    /// Makes a Call of RPCSEC_GSS itself, which needs no check: see [`ContainedCall::control`]. `results` is given the verifier of
-    /// the Reply, too.
+    /// Sends an RPCSEC_GSS control message, which needs no containment check: see [`ContainedCall::control`]. `results`
+    /// also gets the verifier of the Reply.
     ///
     /// # Errors
-    /// Where there are no results.
+    /// Returns an error if there are no results.
     pub fn control<T>(
         &mut self,
         control: &GssControlCall,
@@ -310,7 +309,7 @@ impl<'t> RpcClient<'t> {
         self.exchange(call.call(), results)
     }
 
-    /// Sends a Call, and reads its Reply.
+    /// Sends a Call and decodes its Reply. Reconnects and resends within the limits.
     fn exchange<T>(
         &mut self,
         call: &TransportCall<'_>,
@@ -341,7 +340,7 @@ impl<'t> RpcClient<'t> {
         }
     }
 
-    /// Opens a connection in the place of one that went away or is silent. Whether there is one.
+    /// Replaces a lost or silent connection. Returns `false` if the client has no target to reconnect to.
     fn reconnect(&mut self) -> Result<bool, RpcCallError> {
         let Some(target) = &self.target else { return Ok(false) };
         self.transport.disconnect(self.connection);
@@ -352,7 +351,7 @@ impl<'t> RpcClient<'t> {
                     self.connection = connection;
                     return Ok(true);
                 }
-                // A server that restarts is not there for a while.
+                // A server that restarts is unreachable for a while.
                 Err(error)
                     if error.blame() == TransportBlame::Unreachable && since.elapsed() < self.timeout =>
                 {
@@ -363,10 +362,10 @@ impl<'t> RpcClient<'t> {
         }
     }
 
-    /// Calls COMPOUND with these operations, and lends the results to `results`.
+    /// Calls COMPOUND with these operations, and passes the decoded results to `results`.
     ///
     /// # Errors
-    /// Where there are no results. That an operation failed is no error here.
+    /// Returns an error if there are no results. A failed operation is no error here.
     pub fn compound<T>(
         &mut self,
         minor: u32,
@@ -398,7 +397,7 @@ impl<'t> RpcClient<'t> {
         }
     }
 
-    /// Submits a Call; where the transport is busy, what comes makes room.
+    /// Submits a Call. While the transport is busy, processes its events.
     fn submit(&mut self, call: &TransportCall<'_>, deadline: Instant) -> Result<(), RpcCallError> {
         loop {
             match self.transport.submit(self.connection, call) {
@@ -414,14 +413,14 @@ impl<'t> RpcClient<'t> {
                 {
                     return Err(RpcCallError::Disconnected(reason));
                 }
-                // A server that keeps saying what nobody asked for keeps nobody past the deadline.
+                // Events that nobody asked for must not extend the deadline.
                 Some(_) if Instant::now() < deadline => {}
                 _ => return Err(RpcCallError::Timeout(self.timeout)),
             }
         }
     }
 
-    /// Waits for the Reply. Calls of the server are told that there is no such program here.
+    /// Waits for the Reply. Answers Calls from the server with PROG_UNAVAIL.
     fn receive<T>(
         &mut self,
         call: &TransportCall<'_>,
@@ -432,7 +431,7 @@ impl<'t> RpcClient<'t> {
         let deadline = start + self.timeout;
         loop {
             if let Some((connection, xid)) = called.take() {
-                // An answer that cannot be sent is one that the server waits for in vain.
+                // If the answer cannot be sent, the server gets none.
                 let _ = self.transport.answer(connection, xid, &unavailable(xid));
             }
             match self.transport.poll(Some(deadline))? {
@@ -469,7 +468,7 @@ impl<'t> RpcClient<'t> {
     }
 }
 
-/// Reads the header of a Reply, and then the results, for which it lends the verifier.
+/// Decodes the header of a Reply, and then the results with the verifier.
 pub(super) fn read<'a, T>(
     cursor: &mut Cursor<'a>,
     results: impl FnOnce(&Verifier<'a>, &mut Cursor<'a>) -> Result<T, xdr::XdrError>,
@@ -491,7 +490,7 @@ pub(super) fn read<'a, T>(
     }
 }
 
-/// A Call up to its arguments.
+/// Encodes a Call up to its arguments.
 fn written(xid: Xid, cred: Credential<'_>, procedure: &ProcedureCall<'_>) -> Encoder {
     let mut encoder = Encoder::new();
     let body = RpcMsgBody::Call(rpc::CallBody {
@@ -510,7 +509,7 @@ pub(super) fn no_verifier<'a>() -> Verifier<'a> {
     Verifier::None(NoneVerifier { body: StartTls::default() })
 }
 
-/// The answer to a Call for a program that is not here. RFC 5531 section 9.
+/// Encodes the answer to a Call for a program that is not available here. RFC 5531 section 9.
 fn unavailable(xid: Xid) -> Vec<u8> {
     let reply_data = ReplyData::Failed(rpc::AcceptStat::PROG_UNAVAIL);
     let reply = rpc::ReplyBody::Accepted(AcceptedReply { verf: no_verifier(), reply_data });

@@ -1,30 +1,31 @@
-//! URLs of servers: `rdma://HOST[:20049]/EXPORT` and `tcp://HOST[:2049]/EXPORT`, with `?vers=3|4.0|4.1|4.2`, `mountport=PORT` and `rpcbindport=PORT`.
+//! Server URLs: `rdma://HOST[:20049]/EXPORT` and `tcp://HOST[:2049]/EXPORT`, with `?vers=3|4.0|4.1|4.2`,
+//! `mountport=PORT` and `rpcbindport=PORT`.
 
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
-/// Where a server is, and what of it is meant.
+/// The address of a server, an export, and connection options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerUrl {
-    /// What carries the RPC messages.
+    /// The transport of the RPC messages.
     pub carrier: UrlTransport,
-    /// A name or an address; an IPv6 address without its brackets.
+    /// Host name or address; an IPv6 address without its brackets.
     pub host: String,
-    /// The port of NFS.
+    /// Port of NFS.
     pub port: u16,
-    /// The path of the export, with its leading `/`; `/` alone where none is named.
+    /// Path of the export, with its leading `/`; `/` if the URL has no path.
     pub export: String,
-    /// The version of NFS; `None` leaves it to the server.
+    /// NFS version; `None` to negotiate it with the server.
     pub version: Option<NfsVersion>,
-    /// The port of MOUNT, for servers without a port mapper.
+    /// Port of MOUNT, for servers without a port mapper.
     pub mount_port: Option<u16>,
-    /// The port of the port mapper, where it is not 111.
+    /// Port of the port mapper; `None` for 111.
     pub rpcbind_port: Option<u16>,
 }
 
-/// What carries RPC messages, as a URL names it.
+/// The transport of RPC messages that a URL selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UrlTransport {
     /// RDMA.
@@ -34,7 +35,7 @@ pub enum UrlTransport {
 }
 
 impl UrlTransport {
-    /// The word before `://`.
+    /// Returns the URL scheme: the word before `://`.
     pub const fn scheme(self) -> &'static str {
         match self {
             Self::Rdma => "rdma",
@@ -42,7 +43,7 @@ impl UrlTransport {
         }
     }
 
-    /// The port of NFS there. RFC 8166 section 5, RFC 1813 section 2.1.
+    /// Returns the default port of NFS. RFC 8166 section 5, RFC 1813 section 2.1.
     pub const fn port(self) -> u16 {
         match self {
             Self::Rdma => 20049,
@@ -51,7 +52,7 @@ impl UrlTransport {
     }
 }
 
-/// A version of NFS.
+/// An NFS version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NfsVersion {
     /// NFSv3.
@@ -69,22 +70,22 @@ impl fmt::Display for NfsVersion {
     }
 }
 
-/// What is wrong with a URL: what, and how it should be.
+/// The reason that a URL is invalid. The messages show the correct form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerUrlError {
-    /// It does not begin with a scheme that is known: what stands there.
+    /// The URL does not begin with a known scheme. Holds the text found.
     Scheme(String),
-    /// There is no host.
+    /// The host is missing.
     Host,
-    /// An IPv6 address without brackets, or a bracket that is not closed.
+    /// An IPv6 address has no brackets, or a bracket is not closed.
     Brackets,
-    /// The port is no number from 1 to 65535: what stands there.
+    /// The port is not a number from 1 to 65535. Holds the text found.
     Port(String),
-    /// A query that is not known: what stands there.
+    /// Unknown query parameter. Holds the text found.
     Query(String),
-    /// No version of NFS that can be asked for: what stands there.
+    /// Unsupported NFS version. Holds the text found.
     Version(String),
-    /// A `%` that no two hexadecimal digits follow.
+    /// Two hexadecimal digits do not follow a `%`, or the decoded path is not UTF-8.
     Percent,
 }
 
@@ -179,7 +180,7 @@ fn version_of(text: &str) -> Result<NfsVersion, ServerUrlError> {
     })
 }
 
-/// A path with its `%` escapes undone.
+/// Decodes the `%` escapes of a path.
 fn decoded(path: &str) -> Result<String, ServerUrlError> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();
@@ -225,10 +226,10 @@ impl fmt::Display for ServerUrl {
 }
 
 impl ServerUrl {
-    /// The addresses of the host, in the order of the resolver.
+    /// Resolves the host to addresses, in the order of the resolver.
     ///
     /// # Errors
-    /// Where the name has none.
+    /// Returns an error if the host name cannot be resolved or has no addresses.
     pub fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
         if let Ok(address) = self.host.parse::<IpAddr>() {
             return Ok(vec![(address, self.port).into()]);

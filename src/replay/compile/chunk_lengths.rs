@@ -1,4 +1,4 @@
-//! How the messages of a Transaction travelled, and what room its Reply may need.
+//! Chunk lengths and wire forms of a Transaction, and the size limits of its Reply.
 
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::Chunk;
@@ -9,14 +9,15 @@ use nfsrdma_dissectors::xdr::List;
 use crate::replay::trace::field_visitor::MarkedOperation;
 use crate::replay::trace::{ChunkSegmentLengths, TraceCallChunks, TraceMessageForm, TraceTransfer};
 
-/// Room for names that are longer elsewhere: filehandles have 128 bytes at most, and a COMPOUND gives some.
+/// Margin in bytes for identifiers that are longer on the live server: a filehandle has up to 128 bytes, and a COMPOUND
+/// may return several.
 const ROOM: u32 = 1_024;
-/// The longest text of a link that file systems have (PATH_MAX).
+/// Maximum length of the text of a symbolic link in file systems (PATH_MAX), in bytes.
 const LINK: u32 = 4_096;
-/// What a Reply that was not seen is taken to have.
+/// Assumed length of a Reply that was not captured, in bytes.
 const USUAL: u32 = 4_096;
 
-/// Lengths of the segments of each chunk of a Call, and what of them was returned.
+/// Lengths of the segments of each chunk of a Call, and the lengths returned.
 #[derive(Debug, Default)]
 pub(super) struct CompiledChunkLengths {
     call: Vec<u32>,
@@ -43,7 +44,7 @@ impl CompiledChunkLengths {
         lengths
     }
 
-    /// Lists of lists, for [`Self::shape`].
+    /// Returns the Read and Write chunks as lists, for [`Self::shape`].
     pub(super) fn lists(&self) -> [Vec<ChunkSegmentLengths<'_>>; 2] {
         [&self.reads, &self.writes].map(|chunks| {
             chunks.iter().map(|lengths| ChunkSegmentLengths { lengths: List::from(&lengths[..]) }).collect()
@@ -87,7 +88,7 @@ impl CompiledChunkLengths {
         }
     }
 
-    /// What the Reply may need: bytes of its message, and of each DDP-eligible result.
+    /// Returns the maximum number of bytes of the Reply message, and of each DDP-eligible result.
     pub(super) fn needs(&self, operations: &[MarkedOperation], reply_head: Option<u32>) -> (u32, Vec<u32>) {
         let mut message = reply_head.unwrap_or(USUAL).saturating_add(ROOM);
         let mut payloads = Vec::new();

@@ -1,4 +1,4 @@
-//! Hosts and connections, by the numbers that a trace gives them.
+//! Assigns the host and connection numbers of a trace.
 
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::Transaction;
@@ -9,10 +9,10 @@ use rustc_hash::FxHashMap;
 use crate::replay::trace::layout::{TraceConnection, TraceTransport};
 use crate::replay::trace::{NONE, TraceCaller, TraceProcedure};
 
-/// Hosts and connections that are told; of more, Calls have number [`NONE`].
+/// Maximum number of hosts per side and of connections. Further hosts get number [`NONE`].
 const MOST: usize = 1 << 16;
 
-/// Hosts and connections.
+/// Numbers of the hosts, and the connections.
 #[derive(Debug, Default)]
 pub(super) struct TraceEndpointNumbers {
     pub(super) clients: TraceHostNumbers,
@@ -20,7 +20,7 @@ pub(super) struct TraceEndpointNumbers {
     connections: FxHashMap<u64, TraceConnection>,
 }
 
-/// Hosts of one side, by address; of a recording, by the client that it stands for, too.
+/// Numbers of the hosts of one side, by address; in a recording also by the client that the host represents.
 #[derive(Debug, Default)]
 pub(super) struct TraceHostNumbers {
     numbers: FxHashMap<(Address, (u32, u32)), u32>,
@@ -39,7 +39,7 @@ impl TraceHostNumbers {
         }
     }
 
-    /// The addresses, by number.
+    /// Returns the addresses sorted by number.
     pub(super) fn in_order(&self) -> Vec<(u32, Address)> {
         let mut hosts: Vec<_> =
             self.numbers.iter().map(|((address, _), number)| (*number, *address)).collect();
@@ -48,7 +48,7 @@ impl TraceHostNumbers {
     }
 }
 
-/// Whether the server of the files makes this Call: a callback of NFSv4, a lock that was waited for, a restart.
+/// Returns `true` for Calls that the server sends: NFSv4 callbacks and NLM_GRANTED.
 fn is_of_server(asked: &TraceProcedure) -> bool {
     let program = Program(asked.program);
     match (program, asked.procedure) {
@@ -59,7 +59,7 @@ fn is_of_server(asked: &TraceProcedure) -> bool {
 }
 
 impl TraceEndpointNumbers {
-    /// Who makes a Call.
+    /// Returns the caller of a Call.
     pub(super) fn caller(
         &mut self,
         transaction: &Transaction,
@@ -124,7 +124,7 @@ impl TraceEndpointNumbers {
         }
     }
 
-    /// The connections, by number.
+    /// Returns the connections sorted by number.
     pub(super) fn connections(&self) -> Vec<TraceConnection> {
         let mut connections: Vec<_> = self.connections.values().cloned().collect();
         connections.sort_unstable_by_key(|connection| connection.number);

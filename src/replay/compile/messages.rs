@@ -1,4 +1,4 @@
-//! A message taken apart: its bytes without file data, its slots, and the file data.
+//! Splits a message into its bytes without file data, its slots, and its file data.
 
 use std::io::{self, Seek, Write};
 
@@ -15,23 +15,23 @@ use crate::replay::trace::{
     CaptureCompleteness, MessageSlot, NONE, PayloadContentState, TraceMessage, TracePayload, TraceWriter,
 };
 
-/// Zeros in a row that a hole of a file has.
+/// Length of a block of zeros that counts as a hole, in bytes.
 const HOLE: usize = 4096;
 
 fn is_zero(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0)
 }
 
-/// File data: its place in the head, and its bytes in `data`, where they are known.
+/// A payload with the range of its bytes in `data`, if they are known.
 #[derive(Clone, Debug)]
 struct CompiledPayload {
     payload: TracePayload,
     bytes: Option<std::ops::Range<usize>>,
-    /// Whether it is file data, and not the text of a link.
+    /// `true` for file data, `false` for the text of a symbolic link.
     is_file: bool,
 }
 
-/// A message taken apart. One is used for all messages, so that its memory is used again.
+/// A message split into its parts. It is reused for all messages to reuse its memory.
 #[derive(Debug)]
 pub(super) struct CompiledMessage {
     head: Vec<u8>,
@@ -42,7 +42,7 @@ pub(super) struct CompiledMessage {
     parts: Vec<CompiledPayload>,
     payloads: Vec<TracePayload>,
     data: Vec<u8>,
-    /// Slots at the positions of the decoder.
+    /// Slots with their positions in the decoder.
     pub(super) named: Vec<(usize, MessageSlot)>,
 }
 
@@ -74,7 +74,8 @@ impl CompiledMessage {
         self.named.clear();
     }
 
-    /// Takes a message apart that was heard, and whose slots were named. Of one that was not captured nothing is left.
+    /// Splits a message whose fields were visited and whose slots are in `named`. Leaves a message empty that was not
+    /// captured.
     pub(super) fn take(
         &mut self,
         reading: &TransactionMessages<'_>,
@@ -85,7 +86,7 @@ impl CompiledMessage {
         self.seen = seen;
         let Some((bytes, base)) = reading.rpc_bytes(which) else { return };
         let at = |position: usize| position.saturating_sub(base).min(bytes.len());
-        // Content that stands in the message is taken out of it: what follows comes nearer by so much.
+        // Content inside the message is cut out, which shifts the positions after it.
         let mut removed = Vec::with_capacity(ear.data.len());
         let mut from = 0;
         for datum in ear.data.iter().filter(|datum| datum.is_inline && datum.is_eligible) {
@@ -131,7 +132,7 @@ impl CompiledMessage {
         }
     }
 
-    /// Puts the file data where the trace keeps it; `offsets` are those of the operations of the Call.
+    /// Stores the file data in the trace as `keeping` demands. `offsets` are the file offsets of the Call's operations.
     pub(super) fn keep(
         &mut self,
         keeping: ContentRetention,
@@ -154,12 +155,12 @@ impl CompiledMessage {
             let hash = u128::from_be_bytes(payload.hash);
             payload.content = match keeping {
                 _ if is_zero(bytes) => PayloadContentState::ZEROS,
-                // What is made from the key has no holes.
+                // Data generated from the key has no holes.
                 ContentRetention::KEYED if part.is_file && bytes.chunks_exact(HOLE).any(is_zero) => {
                     PayloadContentState::UNKNOWN
                 }
                 ContentRetention::KEYED if part.is_file && payload.file != NONE => PayloadContentState::KEYED,
-                // The text of a link is a name, and needed.
+                // The text of a link is part of the tree, so it is always needed.
                 ContentRetention::KEPT => PayloadContentState::KEPT,
                 _ if !part.is_file => PayloadContentState::KEPT,
                 _ => PayloadContentState::HASHED,
@@ -179,33 +180,33 @@ impl CompiledMessage {
         Ok(())
     }
 
-    /// The content of a payload, where it is known.
+    /// Returns the content of a payload, if it is known.
     pub(super) fn content(&self, at: usize) -> Option<&[u8]> {
         self.data.get(self.parts.get(at)?.bytes.clone()?)
     }
 
-    /// A payload, as the trace has it.
+    /// Returns a payload in the form of the trace.
     pub(super) fn payload(&self, at: usize) -> Option<&TracePayload> {
         self.payloads.get(at)
     }
 
-    /// Bytes of file data in the message and beside it.
+    /// Returns the number of bytes of file data inside and outside the message.
     pub(super) fn payload_bytes(&self) -> u64 {
         self.parts.iter().map(|part| u64::from(part.payload.length)).sum()
     }
 
-    /// Bytes of file data that were not captured.
+    /// Returns the number of bytes of file data that were not captured.
     pub(super) fn unknown_bytes(&self) -> u64 {
         let unknown = self.parts.iter().filter(|part| part.bytes.is_none());
         unknown.map(|part| u64::from(part.payload.length)).sum()
     }
 
-    /// Bytes of the message without file data.
+    /// Returns the number of bytes of the message without file data.
     pub(super) fn head_length(&self) -> u32 {
         self.head.len() as u32
     }
 
-    /// The message, as a trace has it.
+    /// Returns the message in the form of the trace.
     pub(super) fn message(&self) -> TraceMessage<'_> {
         TraceMessage {
             seen: self.seen,
@@ -218,7 +219,7 @@ impl CompiledMessage {
     }
 }
 
-/// How much of a message was captured.
+/// Returns how much of a message was captured.
 pub(super) fn seen(
     transaction: &Transaction,
     reading: &TransactionMessages<'_>,

@@ -1,8 +1,8 @@
-//! From a capture to a trace.
+//! Compiles a capture to a trace.
 //!
-//! Transactions come as the flow gives them out, and each becomes a [`TraceStep`] at once, so that memory does not grow with
-//! the capture. The decoders tell where identities and file data stand in its messages
-//! ([`hear`](super::trace::field_visitor)); what has the same name on the same server is one variable ([`variable_table`], [`variable_resolution`]).
+//! Each Transaction becomes a [`TraceStep`] as soon as the flow emits it, so that memory does not grow with the
+//! capture. A [visitor](super::trace::field_visitor) finds identities and file data in its messages. Equal identities
+//! on the same server become one variable ([`variable_table`], [`variable_resolution`]).
 
 mod chunk_lengths;
 mod endpoints;
@@ -36,30 +36,30 @@ use endpoints::TraceEndpointNumbers;
 use messages::CompiledMessage;
 use variable_resolution::{MarkedMessage, TransactionFiles, VariableResolver};
 
-/// What was compiled.
+/// Counts of a compiled trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceCompileCounts {
-    /// Steps whose Call was not captured, or not as a whole.
+    /// Number of steps whose Call was not captured, or only in part.
     pub without_call: u64,
-    /// Steps whose Reply was not captured, or not as a whole.
+    /// Number of steps whose Reply was not captured, or only in part.
     pub without_reply: u64,
-    /// What the last block says.
+    /// The totals in the last block.
     pub end: End,
 }
 
-/// What is known of a Call because a run has sent it itself.
+/// Information about a Call that only the run has that sent it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReplayCallOrigin<'a> {
-    /// The client of the capture that it stands for, behind the number of the copy of those clients: all of them have one
-    /// address here.
+    /// Number of the copy of the clients, and of the captured client that it represents: all clients of a run share one
+    /// address.
     pub client: (u32, u32),
-    /// Operations of the Call, from 0, that name by its filehandle what stands for the root.
+    /// Indexes of the operations that use the filehandle of the directory that represents the root.
     pub roots: &'a [u32],
-    /// The `id` of the step that was run; 0 of what was none.
+    /// The `id` of the replayed step; 0 if there is none.
     pub step: u64,
 }
 
-/// Makes a trace of Transactions.
+/// Compiles Transactions to a trace.
 #[derive(Debug)]
 pub struct TraceCompiler<W> {
     to: TraceWriter<W>,
@@ -82,7 +82,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
     /// Begins a trace.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if the output cannot be written.
     pub fn new(to: W, keeping: ContentRetention) -> io::Result<Self> {
         Ok(Self {
             to: TraceWriter::new(to)?,
@@ -102,7 +102,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
         })
     }
 
-    /// The same, which has data made from this key.
+    /// Sets the key from which data is generated.
     #[must_use]
     pub fn with_key(mut self, key: u64) -> Self {
         self.key = key;
@@ -112,24 +112,24 @@ impl<W: Write + Seek> TraceCompiler<W> {
     /// Adds a Transaction.
     ///
     /// # Errors
-    /// When the trace cannot be written.
+    /// Returns an error if the trace cannot be written.
     pub fn transaction(&mut self, transaction: &Transaction) -> io::Result<()> {
         transaction.read(|reading| self.add(transaction, reading, true))
     }
 
-    /// Adds a Transaction of a run, of which more is known than of one of a capture.
+    /// Adds a Transaction of a run, with the information that only the run has.
     ///
     /// # Errors
-    /// When the trace cannot be written.
+    /// Returns an error if the trace cannot be written.
     pub fn recorded(&mut self, transaction: &Transaction, of_run: ReplayCallOrigin<'_>) -> io::Result<()> {
         transaction.read(|reading| self.take(transaction, reading, true, of_run))
     }
 
-    /// Adds a Transaction that is being read; of one that is not selected, what others may need of it is learnt: then it
-    /// counts as done before the capture began.
+    /// Adds a decoded Transaction. One that is not selected only updates variables and tree, as if it was done before
+    /// the capture began.
     ///
     /// # Errors
-    /// When the trace cannot be written.
+    /// Returns an error if the trace cannot be written.
     pub fn add(
         &mut self,
         transaction: &Transaction,
@@ -155,7 +155,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
 
         let mut call_ear = TraceFieldVisitor::new(false);
         let mut reply_ear = TraceFieldVisitor::new(true);
-        // What was heard before a message could not be read further stands; the rest is bytes.
+        // Fields before a decoding error remain valid; the rest of the message is opaque bytes.
         let _ = reading.observe_rpc(RpcMessageKind::Call, &mut call_ear);
         let _ = reading.observe_rpc(RpcMessageKind::Reply, &mut reply_ear);
         call.clear();
@@ -226,7 +226,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
         found.iter().filter_map(|found| extent(id, found, reply)).try_for_each(|extent| to.extent(&extent))
     }
 
-    /// Learns from a Transaction that becomes no step.
+    /// Updates the tree from a Transaction that becomes no step.
     fn learn(&mut self, asked: &TraceProcedure, caller: &TraceCaller) {
         let Self { tree, found, call, reply, .. } = self;
         let learnt = super::tree::TreeStepInput {
@@ -241,10 +241,10 @@ impl<W: Write + Seek> TraceCompiler<W> {
         tree.learn(&learnt, found);
     }
 
-    /// Ends the trace; gives what it was written to, and what was compiled.
+    /// Finishes the trace. Returns the output and the counts.
     ///
     /// # Errors
-    /// When the trace cannot be written.
+    /// Returns an error if the trace cannot be written.
     pub fn finish(self, captures: &[String]) -> io::Result<(W, TraceCompileCounts)> {
         let names: Vec<_> = captures.iter().take(1024).map(|name| Text(name.as_bytes())).collect();
         let program = concat!("nfsrdma-inspect ", env!("CARGO_PKG_VERSION"));
@@ -303,7 +303,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
     }
 }
 
-/// What a file holds before the first step, because a READ found it.
+/// Returns an extent of the initial file contents that a READ found.
 fn extent(step: u64, found: &InitialFileContent, reply: &CompiledMessage) -> Option<TraceExtent> {
     let payload = reply.payload(found.payload)?;
     let from = found.from as usize;
@@ -321,7 +321,7 @@ fn extent(step: u64, found: &InitialFileContent, reply: &CompiledMessage) -> Opt
     })
 }
 
-/// Writes an object.
+/// Writes an object to its table.
 fn object<W: Write + Seek>(
     tables: &mut super::trace::writer::TraceTableWriter<W>,
     number: u32,
@@ -375,7 +375,7 @@ fn asked(facts: &RpcSummary, reading: &TransactionMessages<'_>) -> TraceProcedur
         procedure: facts.procedure.unwrap_or(NONE),
         flavor: flavor.map_or(NONE, |flavor| flavor.0),
         protection: match facts.payload {
-            // As the end of a context.
+            // For example the destruction of a context.
             None | Some(gss::GssPayload::Plain) if !is_data => GssProtection::CONTROL,
             None | Some(gss::GssPayload::Plain) => GssProtection::PLAIN,
             Some(gss::GssPayload::Integrity) => GssProtection::INTEGRITY,

@@ -1,4 +1,4 @@
-//! Marks become slots: what is named gets its variable, and counts learn whose they are.
+//! Converts marks to slots: identities get their variable, and counts the variable of their owner.
 
 use nfsrdma_dissectors::nfs::Procedure;
 use rustc_hash::FxHashMap;
@@ -8,40 +8,40 @@ use crate::replay::trace::binding::value;
 use crate::replay::trace::field_visitor::{MarkedField, MarkedOperation, TraceFieldVisitor};
 use crate::replay::trace::{MessageSlot, MessageSlotKind, NONE, TraceCaller, VariableUse};
 
-/// Variables that nothing defines, of which more are not told.
+/// Maximum number of undefined variables that are recorded.
 const UNDEFINED: usize = 1 << 18;
 
-/// A variable that is used before anything defines it.
+/// A variable that is used before a step defines it.
 #[derive(Debug)]
 pub(super) struct UndefinedVariable {
     pub(super) holds: MessageSlotKind,
     pub(super) value: Box<[u8]>,
     pub(super) step: u64,
     pub(super) uses: u64,
-    /// Of a stateid the file that it was used with, and what for.
+    /// For a stateid, the file that it was used with, and (`access`) its use.
     pub(super) file: u32,
     pub(super) access: u32,
 }
 
-/// Gives variables to what messages name.
+/// Assigns variables to the identities in messages.
 #[derive(Debug)]
 pub(super) struct VariableResolver {
     pub(super) variables: VariableTable,
     pub(super) undefined: FxHashMap<u32, UndefinedVariable>,
-    /// Undefined variables that are not told.
+    /// Number of uses of undefined variables that are not recorded.
     pub(super) left_out: u64,
-    /// The owner behind an open or a lock, by the variable of its stateid.
+    /// The owner of an open or a lock, by the variable of its stateid.
     owners: TwoGenerationCache<u32, u32>,
     /// The clientid of a session.
     clientids: TwoGenerationCache<u32, u32>,
-    /// The last Call on a slot of a session: its sequence id, and its step.
+    /// The last Call on a slot of a session: its sequence ID and its step.
     slots: TwoGenerationCache<(u32, u32), (u32, u64)>,
 }
 
-/// A message, where its marks are.
+/// A message with its marks.
 pub(super) struct MarkedMessage<'m, 'a> {
     pub(super) ear: &'m TraceFieldVisitor<'a>,
-    /// The message, and the position of its first byte as the ear counts.
+    /// The message, and the position of its first byte in the decoder.
     pub(super) bytes: &'m [u8],
     pub(super) base: usize,
 }
@@ -53,19 +53,19 @@ impl MarkedMessage<'_, '_> {
     }
 }
 
-/// What is known of one Transaction while its messages are named.
+/// State of a Transaction while its variables are resolved.
 #[derive(Debug, Default)]
 pub(super) struct TransactionFiles {
-    /// The file that each operation is about: the current filehandle, by variable.
+    /// The current filehandle of each operation, as a variable.
     of: Vec<u32>,
-    /// Operations that make another file the current one.
+    /// `true` for operations that change the current filehandle.
     changes: Vec<bool>,
-    /// The owner that the Call of an OPEN or a LOCK has, by operation.
+    /// The owners in OPEN and LOCK operations of the Call, by operation.
     owners: Vec<(u32, u32)>,
 }
 
 impl TransactionFiles {
-    /// The file that an operation is about.
+    /// Returns the file of an operation.
     pub(super) fn of(&self, operation: u32) -> u32 {
         self.of.get(operation as usize).copied().unwrap_or(NONE)
     }
@@ -77,7 +77,7 @@ impl TransactionFiles {
     }
 }
 
-/// Whether an operation makes another file the current one, by its result.
+/// Returns `true` if the result of an operation determines the new current filehandle.
 fn changes_file(name: &str) -> bool {
     matches!(name, "LOOKUP" | "LOOKUPP" | "OPEN" | "CREATE" | "PUTROOTFH" | "PUTPUBFH" | "OPENATTR")
 }
@@ -96,7 +96,7 @@ impl Default for VariableResolver {
 }
 
 impl VariableResolver {
-    /// Names what a Call has, and completes what is known of the caller. Positions of the slots are those of the ear.
+    /// Resolves the variables of a Call and completes the caller. Slot positions are those of the decoder.
     pub(super) fn call(
         &mut self,
         heard: &MarkedMessage<'_, '_>,
@@ -157,9 +157,9 @@ impl VariableResolver {
         let is_given = mark.holds.is_of_server() == is_reverse;
         let (known, was_known) = self.variables.get(mark.holds, scope, name, if is_given { id } else { 0 });
         let part = if is_given && !was_known { VariableUse::DEFINED } else { VariableUse::USED };
-        // What the caller picks, it may pick in several Calls at the same time.
+        // A value that the caller chooses may be in several concurrent Calls.
         let definition = if is_given { id } else { known.definition };
-        // What becomes no step needs nothing.
+        // A Call that becomes no step needs no definition.
         if definition == 0 && !is_given && id != 0 {
             self.miss(mark.holds, known.variable, name, id);
         }
@@ -179,7 +179,7 @@ impl VariableResolver {
         }
     }
 
-    /// Notes what a stateid is used for that nothing defines.
+    /// Records the file and access of undefined stateids in an operation.
     fn note_use(&mut self, name: &str, file: u32, own: &[(usize, MessageSlot)]) {
         let has_owner = own.iter().any(|(_, slot)| slot.holds == MessageSlotKind::OWNER);
         let access = match name {
@@ -203,7 +203,7 @@ impl VariableResolver {
         }
     }
 
-    /// Tells the counts of an operation whose they are.
+    /// Assigns the counts of an operation to the variables of their owners.
     fn settle(&mut self, name: &str, first: usize, slots: &mut Vec<(usize, MessageSlot)>, clientid: u32) {
         let Some(own) = slots.get(first..) else { return };
         if !own.iter().any(|(_, slot)| slot.holds.is_count()) {
@@ -233,7 +233,7 @@ impl VariableResolver {
                 _ => {}
             }
         }
-        // The seqid of a stateid that every server has is no count.
+        // The seqid of a special stateid is no count.
         let mut at = 0;
         slots.retain(|(_, slot)| {
             at += 1;
@@ -241,7 +241,7 @@ impl VariableResolver {
         });
     }
 
-    /// The owner whose Calls a stateid makes go one after the other; a new one where its OPEN was not seen.
+    /// Returns the owner that serializes the Calls with a stateid; a new one if its OPEN was not captured.
     fn owner_of(&mut self, stateid: u32) -> u32 {
         match self.owners.get(stateid) {
             Some(owner) => owner,
@@ -253,7 +253,7 @@ impl VariableResolver {
         }
     }
 
-    /// Notes what an operation of a Call says of its caller.
+    /// Records the information of an operation about its caller.
     #[allow(clippy::too_many_arguments, reason = "what one operation consists of")]
     fn note(
         &mut self,
@@ -288,7 +288,8 @@ impl VariableResolver {
         }
     }
 
-    /// The step whose Call this one repeats: the same slot with the same sequence id (RFC 8881 section 2.10.6.2).
+    /// Returns the step whose Call this one repeats: same slot and same sequence ID (RFC 8881 section 2.10.6.2). 0 if
+    /// none.
     pub(super) fn repeats(&mut self, id: u64, caller: &TraceCaller) -> u64 {
         if caller.is_reverse || [caller.session, caller.slot, caller.sequence].contains(&NONE) {
             return 0;
@@ -299,7 +300,7 @@ impl VariableResolver {
         before.map_or(0, |(_, step)| step)
     }
 
-    /// Names what a Reply has.
+    /// Resolves the variables of a Reply.
     pub(super) fn reply(
         &mut self,
         heard: &MarkedMessage<'_, '_>,
@@ -345,7 +346,7 @@ impl VariableResolver {
         slots.push((mark.range.start, slot(mark, part, variable, definition)));
     }
 
-    /// Remembers whose stateids and sessions are.
+    /// Records the owners of new stateids and the clientids of new sessions.
     fn learn(
         &mut self,
         operation: &MarkedOperation,
@@ -374,7 +375,8 @@ impl VariableResolver {
     }
 }
 
-/// What stands at a mark, if that is a name; a count has no variable of its own, and its slot at once.
+/// Returns the value at a mark if that is an identity. A count has no variable of its own; its slot is added
+/// immediately.
 fn name<'h>(
     heard: &'h MarkedMessage<'_, '_>,
     mark: &MarkedField,
@@ -390,17 +392,17 @@ fn name<'h>(
     heard.value(mark).filter(|_| is_name)
 }
 
-/// The marks of an operation, and those after it.
+/// Splits off the marks of an operation from those after it.
 fn split(marks: &[MarkedField], operation: u32) -> (&[MarkedField], &[MarkedField]) {
     let end = marks.iter().position(|mark| mark.operation != operation).unwrap_or(marks.len());
     marks.split_at_checked(end).unwrap_or((marks, &[]))
 }
 
-/// GETFH tells which file the operations since the last change of it are about.
+/// Sets the file from GETFH for the operations since the last change of the current filehandle.
 fn now_current(files: &mut TransactionFiles, at: usize, file: u32) {
     let since = files.changes.iter().take(at).rposition(|changes| *changes).map_or(0, |last| last + 1);
     let until = files.changes.iter().skip(at).position(|changes| *changes).map_or(files.of.len(), |n| at + n);
-    // The operation that changes the file is about the one before.
+    // The operation that changes the current filehandle still applies to the previous one.
     let until = (until + 1).min(files.of.len());
     if let Some(own) = files.of.get_mut(since..until) {
         own.iter_mut().filter(|own| **own == NONE).for_each(|own| *own = file);

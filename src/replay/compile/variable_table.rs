@@ -1,6 +1,6 @@
-//! What servers and clients name, and the numbers that a trace gives it. Names are remembered by their hash, in two
-//! generations of each kind, so that those which were not met for longest are forgotten: a name that comes again after that
-//! is a new variable that nothing defines, and it is counted.
+//! Maps identifiers of servers and clients to the variable numbers of a trace. Identifiers are stored by their hash, in
+//! two generations per kind, so that the least recently used ones are evicted. An evicted identifier that occurs again
+//! becomes a new variable without definition; evictions are counted.
 
 use std::hash::Hash;
 
@@ -9,7 +9,7 @@ use twox_hash::XxHash3_128;
 
 use crate::replay::trace::{MessageSlotKind, TraceVariable};
 
-/// What is remembered in two generations.
+/// A cache with two generations.
 #[derive(Debug)]
 pub(super) struct TwoGenerationCache<K, V> {
     young: FxHashMap<K, V>,
@@ -19,7 +19,7 @@ pub(super) struct TwoGenerationCache<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V: Copy> TwoGenerationCache<K, V> {
-    /// Remembers so many at least, and twice as many at most.
+    /// Creates a cache that holds at least the last `bound` entries, and at most twice as many.
     pub(super) fn new(bound: usize) -> Self {
         Self { young: FxHashMap::default(), old: FxHashMap::default(), bound, forgotten: 0 }
     }
@@ -44,14 +44,14 @@ impl<K: Copy + Eq + Hash, V: Copy> TwoGenerationCache<K, V> {
     }
 }
 
-/// A variable, and the step that defined it; 0 where none did before its first use.
+/// A variable and the step that defined it; 0 if none did before its first use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct VariableDefinition {
     pub(super) variable: u32,
     pub(super) definition: u64,
 }
 
-/// Gives one number to each name.
+/// Assigns a variable number to each identifier.
 #[derive(Debug)]
 pub(super) struct VariableTable {
     filehandles: TwoGenerationCache<u128, VariableDefinition>,
@@ -75,8 +75,7 @@ impl Default for VariableTable {
     }
 }
 
-/// Where a name counts: on a server, for a client, in a directory, of a file. Which of them matters follows from what it is
-/// a name of; the others are left out.
+/// The possible scopes of an identifier: server, client, and file or directory. Its kind decides which of them apply.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct VariableScope {
     pub(super) server: u32,
@@ -95,7 +94,7 @@ impl VariableTable {
         }
     }
 
-    /// The variable of a name; where it was not known, a new one that `definition` defines. Tells whether it was known.
+    /// Returns the variable of an identifier, and `true` if it was known. A new variable gets `definition`.
     pub(super) fn get(
         &mut self,
         holds: MessageSlotKind,
@@ -126,26 +125,26 @@ impl VariableTable {
         (known, false)
     }
 
-    /// A variable without a name.
+    /// Creates a variable without identifier.
     pub(super) fn new_one(&mut self) -> TraceVariable {
         let new = TraceVariable(self.count);
-        // The last number stands for none.
+        // The last number is reserved for "none".
         self.count = self.count.saturating_add(1).min(u32::MAX - 1);
         new
     }
 
-    /// How many there are.
+    /// Returns the number of variables.
     pub(super) fn len(&self) -> u64 {
         self.count.into()
     }
 
-    /// Names that were forgotten; change values aside, of which each is met a few times.
+    /// Returns the number of evicted identifiers, without change values, of which each occurs only a few times.
     pub(super) fn forgotten(&self) -> u64 {
         [&self.filehandles, &self.stateids, &self.cookies, &self.others].map(|of| of.forgotten).iter().sum()
     }
 }
 
-/// The hash that names data and values.
+/// Returns the 128-bit XXH3 hash of data or of an identifier.
 pub(super) fn hash(bytes: &[u8]) -> u128 {
     XxHash3_128::oneshot(bytes)
 }

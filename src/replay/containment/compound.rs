@@ -1,4 +1,4 @@
-//! COMPOUND: what each operation names, with the current and the saved filehandle. RFC 8881 section 16.2.3.
+//! Checks of COMPOUND operations, with the current and the saved filehandle. RFC 8881 section 16.2.3.
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::v4::{
@@ -16,16 +16,16 @@ use super::{Containment, ContainmentViolation, ReplyIdentifiers, plain};
 use crate::replay::trace::MessageSlotKind;
 use crate::replay::trace::field_visitor::TraceFieldVisitor;
 
-/// What a filehandle of a COMPOUND stands for.
+/// The object of the current or saved filehandle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CompoundFilehandle {
-    /// On the way to the export: so many names of its path were looked up.
+    /// A directory above the export, after lookup of this number of components of its path.
     Way(usize),
-    /// An object that is known.
+    /// An object in a known zone.
     At(ContainmentZone),
 }
 
-/// A walk over the operations of a COMPOUND.
+/// State of the check of a COMPOUND.
 #[derive(Clone, Copy, Debug, Default)]
 struct CompoundContainmentCheck {
     current: Option<CompoundFilehandle>,
@@ -34,7 +34,8 @@ struct CompoundContainmentCheck {
 }
 
 impl CompoundContainmentCheck {
-    /// The current filehandle is used: it is no place outside the run's directory. Without one the server refuses the operation.
+    /// Checks that the current filehandle is not outside the run's directory. Without one the server refuses the
+    /// operation.
     fn used(&self) -> Result<(), ContainmentViolation> {
         match self.current {
             None
@@ -50,7 +51,7 @@ impl CompoundContainmentCheck {
         }
     }
 
-    /// The saved one is used, too.
+    /// Checks both the current and the saved filehandle.
     fn both_used(&self) -> Result<(), ContainmentViolation> {
         self.used()?;
         Self { current: self.saved, ..*self }.used()
@@ -62,7 +63,7 @@ impl CompoundContainmentCheck {
 }
 
 impl Containment {
-    /// Checks the arguments of COMPOUND. Gives where they end.
+    /// Checks the arguments of COMPOUND. Returns a cursor at their end.
     pub(super) fn compound<'a>(
         &self,
         mut cursor: Cursor<'a>,
@@ -77,7 +78,7 @@ impl Containment {
         Ok((walk.gives, operations.cursor().ok_or(ContainmentViolation::Unreadable)?))
     }
 
-    /// Checks an operation, and goes on to what it leaves as the current and the saved filehandle.
+    /// Checks an operation, and updates the current and the saved filehandle.
     fn operation(
         &self,
         walk: &mut CompoundContainmentCheck,
@@ -161,7 +162,7 @@ impl Containment {
                 walk.gives(ReplyIdentifiers::State);
             }
 
-            // The current filehandle, and no more.
+            // Operations with only the current filehandle.
             Args::ACCESS(_)
             | Args::COMMIT(_)
             | Args::READLINK(_)
@@ -216,7 +217,8 @@ impl Containment {
                 walk.gives(ReplyIdentifiers::State);
             }
             Args::DELEGRETURN(args) => self.with(walk, &args.deleg_stateid)?,
-            // A server that gives another stateid than was sent breaks RFC 8881 section 18.12.3: it is used, so that it is found.
+            // A server that returns another stateid than the one sent violates RFC 8881 section 18.12.3. It is
+            // recorded, so that its use in the run reveals the fault.
             Args::LOCKU(args) => {
                 self.with(walk, &args.lock_stateid)?;
                 walk.gives(ReplyIdentifiers::State);
@@ -263,7 +265,7 @@ impl Containment {
                 self.stateid(&args.ca_dst_stateid)?;
                 walk.gives(ReplyIdentifiers::State);
             }
-            // It lets another server read a file.
+            // It allows another server to read a file.
             Args::COPY_NOTIFY(_) => return Err(ContainmentViolation::Server),
 
             // Clients and sessions.
@@ -287,7 +289,7 @@ impl Containment {
             Args::DESTROY_CLIENTID(args) => self.clientid(args.dca_clientid)?,
             Args::RENEW(args) => self.clientid(args.clientid)?,
             Args::DELEGPURGE(args) => self.clientid_or_none(args.clientid)?,
-            // They are about the client of the session.
+            // These apply to the client of the session.
             Args::BACKCHANNEL_CTL(_) | Args::RECLAIM_COMPLETE(_) | Args::SET_SSV(_) => {}
 
             // Layouts.
@@ -324,7 +326,7 @@ impl Containment {
         Ok(())
     }
 
-    /// Where a name leads, also `..`, and on the way to the export.
+    /// Returns the object of a name that is looked up, including ".." and the components of the export path.
     fn lookup(
         &self,
         from: Option<CompoundFilehandle>,
@@ -344,14 +346,14 @@ impl Containment {
                 let way = self.way.as_ref().and_then(|way| way.get(at));
                 match way.is_some_and(|next| **next == *name) {
                     true => plain(name).map(|()| Some(CompoundFilehandle::Way(at + 1)))?,
-                    // The path of the export is at its end: what follows is looked up in the export.
+                    // The export path is complete: the name is looked up in the export.
                     false => Some(CompoundFilehandle::At(self.child(self.arrived(at)?, name)?)),
                 }
             }
         })
     }
 
-    /// The export, where all names of its path were looked up.
+    /// Returns the export if all components of its path were looked up, otherwise an error.
     fn arrived(&self, at: usize) -> Result<ContainmentZone, ContainmentViolation> {
         match self.way.as_ref().is_some_and(|way| way.len() == at) {
             true => Ok(ContainmentZone::Export),
@@ -359,7 +361,7 @@ impl Containment {
         }
     }
 
-    /// What a plain name in the current directory stands for.
+    /// Returns the object of a plain name in the current directory.
     fn named(
         &self,
         from: Option<CompoundFilehandle>,
@@ -374,13 +376,13 @@ impl Containment {
         }
     }
 
-    /// The current filehandle is used with a stateid.
+    /// Checks a stateid that is used with the current filehandle.
     fn with(&self, walk: &CompoundContainmentCheck, stateid: &Stateid4) -> Result<(), ContainmentViolation> {
         walk.used()?;
         self.stateid(stateid)
     }
 
-    /// A stateid that the server has given, or a special one. RFC 8881 section 8.2.3.
+    /// Checks that a stateid was issued by the server or is a special one. RFC 8881 section 8.2.3.
     fn stateid(&self, stateid: &Stateid4) -> Result<(), ContainmentViolation> {
         match stateid.other {
             [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
@@ -393,12 +395,12 @@ impl Containment {
         self.has(StateIdentifierKind::Clientid, &clientid.to_be_bytes())
     }
 
-    /// From NFSv4.1 on the session names the client, and the clientid should be 0. RFC 8881 section 18.16.3.
+    /// In NFSv4.1 and later the session identifies the client, and the clientid should be 0. RFC 8881 section 18.16.3.
     fn clientid_or_none(&self, clientid: Clientid4) -> Result<(), ContainmentViolation> {
         if clientid == 0 { Ok(()) } else { self.clientid(clientid) }
     }
 
-    /// Where the server is to call a client of NFSv4.0: at the run's address, or nowhere. RFC 7530 section 16.33.
+    /// Checks the callback address of an NFSv4.0 client: an address of the run, or none. RFC 7530 section 16.33.
     fn callback(&self, at: &Netaddr4<'_>) -> Result<(), ContainmentViolation> {
         let text = at.na_r_addr.0.0;
         let is_own = match universal_address::parse(text) {
@@ -410,7 +412,7 @@ impl Containment {
         if is_own { Ok(()) } else { Err(ContainmentViolation::Server) }
     }
 
-    /// Attributes that are set or compared: none names another object or another server.
+    /// Checks attributes that are set or compared: none may name another object or another server.
     fn attributes(&self, given: &Fattr4<'_>) -> Result<(), ContainmentViolation> {
         let mut items = given.items();
         for item in items.by_ref() {
@@ -458,7 +460,7 @@ impl Containment {
         }
     }
 
-    /// Takes what the Reply of a COMPOUND gives.
+    /// Records the identifiers in the Reply of a COMPOUND.
     pub(super) fn learn_compound(&mut self, mut sent: Cursor<'_>, mut reply: Cursor<'_>) {
         let results = reply;
         let Ok(call) = v4::CompoundCall::decode(&mut sent, &mut NullObserver) else { return };
@@ -536,12 +538,12 @@ impl Containment {
         }
     }
 
-    /// Takes the devices that stand anywhere in the results of a COMPOUND: each layout type has them elsewhere.
+    /// Records the device IDs anywhere in the results of a COMPOUND: their place depends on the layout type.
     fn learn_devices(&mut self, mut results: Cursor<'_>) {
         let mut ear = TraceFieldVisitor::new(true);
         let message = Cursor::new(results.rest());
         results = message;
-        // What was heard before results that cannot be read stands.
+        // Fields before a decoding error remain valid.
         let _ = Procedure::Compound.results(&mut results, &mut ear);
         for mark in ear.marks.iter().filter(|mark| mark.holds == MessageSlotKind::DEVICE) {
             if let Some(device) = message.rest().get(mark.range.clone()) {
@@ -551,7 +553,7 @@ impl Containment {
     }
 }
 
-/// Whether attributes are asked for of which one is a filehandle.
+/// Returns `true` if the requested attributes include the filehandle.
 fn tells_handles(mask: &Bitmap4<'_>) -> bool {
     mask.contains(Attributes::FILEHANDLE)
 }
@@ -566,7 +568,7 @@ fn handle_in<'a>(attributes: &Fattr4<'a>) -> Option<&'a [u8]> {
     })
 }
 
-/// The stateid of a delegation, if one is given.
+/// Returns the stateid of a delegation, if one is granted.
 fn delegated<'d>(delegation: &'d OpenDelegation4<'_>) -> Option<&'d Stateid4> {
     match delegation {
         OpenDelegation4::Read(given) | OpenDelegation4::ReadAttrs(given) => Some(&given.stateid),
@@ -575,7 +577,7 @@ fn delegated<'d>(delegation: &'d OpenDelegation4<'_>) -> Option<&'d Stateid4> {
     }
 }
 
-/// The stateid of what the server goes on with after its Reply.
+/// Returns the stateid of an asynchronous operation that continues after the Reply.
 fn later(response: &WriteResponse4<'_>) -> Option<Stateid4> {
     response.wr_callback_id.iter().next()
 }

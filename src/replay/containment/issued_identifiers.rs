@@ -1,53 +1,53 @@
-//! What a server has given a run.
+//! Identifiers that a server has issued to a run.
 //!
-//! Hashes stand for values, so that an entry costs the same whatever the length of a filehandle. The key of the hash is drawn for each
-//! run (SipHash of the standard library): no trace can be made to meet an entry.
+//! Values are stored as hashes, so that an entry has the same size for any filehandle. The hash key is random for each
+//! run (SipHash of the standard library), so that no trace can be crafted to collide with an entry.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Entries at most: 112 MiB of tables.
+/// Maximum number of entries of each table; full tables take 136 MiB (filehandles) and 72 MiB.
 const MOST: usize = 7 << 20;
-/// Bytes of the longest filehandle. RFC 8881 section 3.2.
+/// Maximum length of a filehandle in bytes. RFC 8881 section 3.2.
 const HANDLE: usize = 128;
 
-/// Where the object of a filehandle stands.
+/// The location of the object of a filehandle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContainmentZone {
-    /// The directory that the user named. Nothing in it but the run's directory is named.
+    /// The directory that the user named. Only the run's directory may be named in it.
     Export,
     /// The run's directory.
     Home,
-    /// The root of one of its trees: nothing leads above it.
+    /// The root of one of the run's trees: steps up are not allowed.
     Edge,
-    /// In one of its trees; it may be the root of it, so that nothing leads above it.
+    /// In one of the run's trees, perhaps at its root: steps up are not allowed.
     Inside,
-    /// Below the root of one of its trees, wherever steps move it to: one step up stays in there.
+    /// Below the root of one of the run's trees, wherever steps move it: one step up stays in the tree.
     Below,
 }
 
-/// A kind of value that has no standing.
+/// The kind of an identifier other than a filehandle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum StateIdentifierKind {
     /// The `other` of a stateid.
     Stateid,
     /// A clientid.
     Clientid,
-    /// A session id.
+    /// A session ID.
     Session,
-    /// A device of pNFS.
+    /// A pNFS device ID.
     Device,
 }
 
-/// What a server has given.
+/// The identifiers that a server has issued.
 #[derive(Clone, Debug, Default)]
 pub(super) struct IssuedIdentifiers {
     key: RandomState,
     handles: FxHashMap<u64, ContainmentZone>,
     others: FxHashSet<u64>,
-    /// Values that there was no room for.
+    /// Number of identifiers dropped at the limit.
     pub(super) forgotten: u64,
 }
 
@@ -56,8 +56,8 @@ impl IssuedIdentifiers {
         self.handles.get(&self.key.hash_one(handle)).copied()
     }
 
-    /// Remembers a filehandle. What is known of its object already stays, unless more is known now: an object below the root of
-    /// a tree never becomes that root.
+    /// Records a filehandle. A known zone is kept unless the new one is more specific: an object below the root of a
+    /// tree never becomes that root.
     pub(super) fn handle(&mut self, handle: &[u8], standing: ContainmentZone) {
         if handle.is_empty() || handle.len() > HANDLE {
             return;

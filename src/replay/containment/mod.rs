@@ -1,18 +1,20 @@
-//! The containment of a run: the one check that every Call passes before it is sent.
+//! The containment of a run: the only check that every Call passes before it is sent.
 //!
-//! A trace is hostile input, and so is a Reply. [`Containment::admit`] reads the finished Call, after substitution and as the
-//! server will read it, and is the only constructor of [`ContainedCall`] that takes a message. [`ContainedTransport`] and
-//! [`ContainedRpcClient`] send nothing else. Beside it, [`ContainedCall::control`] takes a [`GssControlCall`] of RPCSEC_GSS, which only a
-//! context of the run can make. A Call passes if it can be decoded to its end, and
-//! - the server has given this run each filehandle, stateid, clientid, session and device in it;
+//! A trace is hostile input, and so is a Reply. [`Containment::admit`] decodes the finished Call, after substitution
+//! and as the server will, and is the only constructor of [`ContainedCall`] that takes a message.
+//! [`ContainedTransport`] and [`ContainedRpcClient`] send nothing else. The other constructor,
+//! [`ContainedCall::control`], takes a [`GssControlCall`], which only a security context of the run can create. A Call
+//! passes if it can be decoded to its end, and
+//!
+//! - the server has issued each filehandle, stateid, clientid, session and device in it to this run;
 //! - each name is a plain component, and no operation leads above the trees of the run;
-//! - it names no other server, no other client, and no path but those that were made for MOUNT.
+//! - it names no other server, no other client, and no path except those that were created for MOUNT.
 //!
-//! What the server has given is read from its Replies by [`Containment::learn`], with the Call in hand, and not from the slots
-//! of the trace: those may point anywhere.
+//! [`Containment::learn`] collects the issued identifiers from Replies and their Calls, not from the slots of the
+//! trace, which may point anywhere.
 //!
-//! - [`compound`]: COMPOUND of NFSv4; [`procedures`]: NFSv3 and the programs beside it;
-//! - [`issued_identifiers`]: what the server has issued_identifiers.
+//! - [`compound`]: COMPOUND of NFSv4; [`procedures`]: NFSv3 and the auxiliary programs;
+//! - [`issued_identifiers`]: identifiers that the server has issued.
 
 mod compound;
 mod issued_identifiers;
@@ -41,31 +43,31 @@ use issued_identifiers::{IssuedIdentifiers, StateIdentifierKind};
 pub use super::rpc_client::ContainedRpcClient;
 pub use issued_identifiers::ContainmentZone;
 
-/// The reason a Call is not sent.
+/// The reason that a Call is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContainmentViolation {
-    /// It cannot be decoded to its end.
+    /// The Call cannot be decoded to its end.
     Unreadable,
-    /// A program or a procedure that concerns more than the files of a run.
+    /// The program or procedure affects more than the files of a run.
     Program,
-    /// An upward step from what may be the root of a tree, PUTROOTFH, or a path of MOUNT that was not made for the run.
+    /// A step up from a possible root of a tree, PUTROOTFH, or a MOUNT path that was not created for the run.
     Upward,
-    /// A filehandle that the server has not given.
+    /// A filehandle that the server has not issued.
     Filehandle,
     /// A name that is not a plain component.
     Name,
-    /// A stateid, clientid, session or device that the server has not given.
+    /// A stateid, clientid, session or device that the server has not issued.
     State,
-    /// The name of a client that is not one of the run.
+    /// The name of a client that does not belong to the run.
     Client,
-    /// Another server, or an address where the run does not listen.
+    /// Another server, or an address at which the run does not listen.
     Server,
     /// Layout data, which names devices and filehandles of other servers.
     Layout,
 }
 
 impl ContainmentViolation {
-    /// All of them.
+    /// All reasons.
     pub const ALL: &'static [Self] = &[
         Self::Unreadable,
         Self::Program,
@@ -78,7 +80,7 @@ impl ContainmentViolation {
         Self::Layout,
     ];
 
-    /// Its name in output, which does not change.
+    /// Returns the stable name in output.
     pub const fn code(self) -> &'static str {
         match self {
             Self::Unreadable => "unreadable-call",
@@ -93,7 +95,7 @@ impl ContainmentViolation {
         }
     }
 
-    /// A description for people.
+    /// Returns the description for display.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Unreadable => "the Call cannot be decoded to its end",
@@ -117,10 +119,10 @@ impl fmt::Display for ContainmentViolation {
 
 impl std::error::Error for ContainmentViolation {}
 
-/// What the Reply of a Call may give the run.
+/// The kinds of identifiers in the Reply of a Call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReplyIdentifiers {
-    /// Nothing: the Reply need not be read.
+    /// None: the Reply need not be decoded.
     #[default]
     Nothing,
     /// Filehandles.
@@ -137,58 +139,59 @@ pub struct ContainedCall<'c> {
 }
 
 impl<'c> ContainedCall<'c> {
-    /// A Call that sets up or destroys a context of RPCSEC_GSS. It needs no check: a [`GssControlCall`] is made by a context of the run, and no
-    /// byte of a trace is in it.
+    /// Wraps a Call that sets up or destroys an RPCSEC_GSS context. It needs no check: a context of the run creates a
+    /// [`GssControlCall`], which contains no bytes of a trace.
     pub fn control(control: &'c GssControlCall, tag: CallTag) -> Self {
         let call = TransportCall::small(control.xid(), tag, control.message(), control.reply_bytes());
         Self { call, gives: ReplyIdentifiers::Nothing }
     }
 
-    /// The Call.
+    /// Returns the Call.
     pub fn call(&self) -> &TransportCall<'c> {
         &self.call
     }
 
-    /// What its Reply may give.
+    /// Returns the kinds of identifiers that its Reply may contain.
     pub fn gives(&self) -> ReplyIdentifiers {
         self.gives
     }
 }
 
-/// Memory of what belongs to one run, and the check that keeps the run to it.
+/// The identifiers, names and paths of one run, and the check of its Calls against them.
 #[derive(Clone, Debug, Default)]
 pub struct Containment {
     given: IssuedIdentifiers,
-    /// The names of the path of the export: NFSv4 seeding finds it from PUTROOTFH on. `None` where PUTROOTFH must not be sent.
+    /// Components of the export path, which NFSv4 seeding looks up from PUTROOTFH. `None` if PUTROOTFH is not allowed.
     way: Option<Vec<Box<[u8]>>>,
-    /// The name of the run's directory in the export.
+    /// Name of the run's directory in the export.
     home: Box<[u8]>,
-    /// That directory may be removed.
+    /// `true` if that directory may be removed.
     removes_home: bool,
-    /// Names of clients that this program makes up.
+    /// Names of the clients of this program.
     clients: Vec<Box<[u8]>>,
-    /// The end of the names of the other clients of the run.
+    /// Suffix of the names of the other clients of the run.
     suffix: Option<Box<[u8]>>,
     /// Paths that may be mounted.
     mounts: Vec<Box<[u8]>>,
-    /// Where the run listens for Calls of the server.
+    /// Addresses at which the run listens for Calls from the server.
     callbacks: Vec<SocketAddr>,
 }
 
 impl Containment {
-    /// For making the tree of a run: in the export of this path (which the user named) a directory of this name, and what is
-    /// below.
+    /// Creates the containment for seeding: the directory with this name in the export at the path that the user named,
+    /// and everything below it.
     pub fn of_seeding(export: &str, directory: &str) -> Self {
         let way = export.split('/').filter(|name| !name.is_empty()).map(|name| name.as_bytes().into());
         Self { way: Some(way.collect()), home: directory.as_bytes().into(), ..Self::default() }
     }
 
-    /// For removing the directory of a run, and what is in it.
+    /// Creates the containment for the removal of the directory of a run with its contents.
     pub fn of_removal(export: &str, directory: &str) -> Self {
         Self { removes_home: true, ..Self::of_seeding(export, directory) }
     }
 
-    /// For the steps of a run, what comes before them, and the check in the end. The names of its clients end with `suffix`.
+    /// Creates the containment for the steps of a run, its prologue and its final check. The names of its clients end
+    /// with `suffix`.
     pub fn of_run(seeded: &SeededTree, suffix: &str) -> Self {
         let mut containment = Self { suffix: Some(suffix.as_bytes().into()), ..Self::default() };
         for mount in &seeded.mounts {
@@ -200,43 +203,44 @@ impl Containment {
                 .given
                 .handle(handle, if is_below { ContainmentZone::Below } else { ContainmentZone::Inside });
         }
-        // MOUNT resolves paths from the tree's root on: who may change names there could have it resolve a link.
+        // MOUNT resolves paths from the root of the tree, so steps must not be able to replace a component by a link
+        // there.
         if seeded.mounts.iter().all(Vec::is_empty) {
             containment.given.handle(&seeded.root, ContainmentZone::Edge);
         }
         containment
     }
 
-    /// The filehandle of the export, which MOUNT has given for the path that the user named.
+    /// Records the filehandle that MOUNT returned for the export.
     pub fn begin_at(&mut self, export: &[u8]) {
         self.given.handle(export, ContainmentZone::Export);
     }
 
-    /// Lets this program speak for a client of this name.
+    /// Allows this program to act as the client with this name.
     pub fn introduce(&mut self, client: &str) {
         self.clients.push(client.as_bytes().into());
     }
 
-    /// The run listens at this address for Calls of the server.
+    /// Records an address at which the run listens for Calls from the server.
     pub fn listens_at(&mut self, address: SocketAddr) {
         if !self.callbacks.contains(&address) {
             self.callbacks.push(address);
         }
     }
 
-    /// What was given and could not be remembered: Calls that use it are not sent. Counts from the last call on.
+    /// Returns the number of issued identifiers that were dropped since the last call. Calls that use them are refused.
     pub fn take_forgotten(&mut self) -> u64 {
         std::mem::take(&mut self.given.forgotten)
     }
 
-    /// Checks a Call that is finished. Nothing of the server's answer is known then but what [`learn`](Self::learn) was told.
+    /// Checks a finished Call against the identifiers recorded so far by [`learn`](Self::learn).
     ///
     /// # Errors
-    /// The reason it must not be sent.
+    /// Returns the reason that the Call must not be sent.
     pub fn admit<'c>(&self, call: TransportCall<'c>) -> Result<ContainedCall<'c>, ContainmentViolation> {
         let mut items = [ChunkItem::default(); TransportCall::MAX_PAYLOADS];
         let items = items.get_mut(..call.payloads.len()).ok_or(ContainmentViolation::Unreadable)?;
-        // A payload of another length than the message says would shift what follows it.
+        // A payload whose length differs from that in the message would shift the bytes after it.
         let mut beside = 0;
         for (item, payload) in items.iter_mut().zip(call.payloads) {
             let length = u32::try_from(payload.length()).map_err(|_| ContainmentViolation::Unreadable)?;
@@ -283,7 +287,7 @@ impl Containment {
         if end.is_at_end() { Ok(gives) } else { Err(ContainmentViolation::Unreadable) }
     }
 
-    /// Checks the arguments of a procedure. Gives where they end.
+    /// Checks the arguments of a procedure. Returns a cursor at their end.
     fn arguments<'a>(
         &self,
         (program, version, procedure): (Program, u32, u32),
@@ -303,7 +307,7 @@ impl Containment {
         }
     }
 
-    /// Takes what the Reply of a Call gives. The cursor stands at the beginning of its message.
+    /// Records the identifiers in the Reply of a Call. The cursor is at the beginning of the Reply message.
     pub fn learn(&mut self, call: &TransportCall<'_>, reply: Cursor<'_>) {
         let items: Vec<ChunkItem<'_>> = call
             .payloads
@@ -317,7 +321,7 @@ impl Containment {
         self.learn_from(Cursor::new(call.message).with_chunks(&items), reply);
     }
 
-    /// As [`learn`](Self::learn), of a Call that a cursor stands at the beginning of: as it was before it was signed.
+    /// As [`learn`](Self::learn), with a cursor at the beginning of the unsigned Call.
     pub fn learn_from(&mut self, mut sent: Cursor<'_>, mut reply: Cursor<'_>) {
         let asked = rpc::RpcMsg::decode(&mut sent, &mut NullObserver);
         let answered = rpc::RpcMsg::decode(&mut reply, &mut NullObserver);
@@ -332,12 +336,12 @@ impl Containment {
         }
     }
 
-    /// The standing of a filehandle.
+    /// Returns the zone of an issued filehandle.
     fn standing(&self, handle: &[u8]) -> Result<ContainmentZone, ContainmentViolation> {
         self.given.standing(handle).ok_or(ContainmentViolation::Filehandle)
     }
 
-    /// A filehandle that is used and not looked up in: of an object of the run.
+    /// Returns the zone of a filehandle that is used without a lookup: it must not be the export.
     fn object(&self, handle: &[u8]) -> Result<ContainmentZone, ContainmentViolation> {
         match self.standing(handle)? {
             ContainmentZone::Export => Err(ContainmentViolation::Upward),
@@ -345,7 +349,7 @@ impl Containment {
         }
     }
 
-    /// What a name that is looked up stands for.
+    /// Returns the zone of a name that is looked up, including "..".
     fn looked_up(
         &self,
         directory: ContainmentZone,
@@ -358,7 +362,7 @@ impl Containment {
         }
     }
 
-    /// What a plain name in a directory stands for.
+    /// Returns the zone of a plain name in a directory.
     fn child(
         &self,
         directory: ContainmentZone,
@@ -375,12 +379,12 @@ impl Containment {
         }
     }
 
-    /// Whether a name in the export is that of the run's directory, and may be removed.
+    /// Returns `true` if the name in the export is that of the run's directory, which may be removed.
     fn is_removed_home(&self, directory: ContainmentZone, name: &[u8]) -> bool {
         self.removes_home && directory == ContainmentZone::Export && !name.is_empty() && *name == *self.home
     }
 
-    /// Whether a client of this name is one of the run.
+    /// Returns an error unless the run has a client with this name.
     fn client(&self, name: &[u8]) -> Result<(), ContainmentViolation> {
         let is_own = self.clients.iter().any(|own| **own == *name)
             || self.suffix.as_ref().is_some_and(|suffix| name.ends_with(suffix));
@@ -392,10 +396,10 @@ impl Containment {
     }
 }
 
-/// Whether a name is a plain component: no server can take it for a path.
+/// Returns an error unless a name is a plain component, which no server can take for a path.
 fn plain(name: &[u8]) -> Result<(), ContainmentViolation> {
     let is_dots = |part: &[u8]| matches!(part, b"." | b"..");
-    // On Windows `\` separates components.
+    // Windows servers take `\` as a separator.
     let has_dots = name.contains(&b'\\') && name.split(|byte| *byte == b'\\').any(is_dots);
     match name {
         b"" => Err(ContainmentViolation::Name),
@@ -406,7 +410,7 @@ fn plain(name: &[u8]) -> Result<(), ContainmentViolation> {
     }
 }
 
-/// A transport that sends what passed the check, and nothing else.
+/// A transport that sends only Calls that passed the check.
 pub struct ContainedTransport<'t> {
     transport: &'t mut dyn RpcTransport,
 }
@@ -418,7 +422,7 @@ impl fmt::Debug for ContainedTransport<'_> {
 }
 
 impl<'t> ContainedTransport<'t> {
-    /// Over this transport.
+    /// Creates a contained transport on top of `transport`.
     pub fn new(transport: &'t mut dyn RpcTransport) -> Self {
         Self { transport }
     }
@@ -482,10 +486,11 @@ impl<'t> ContainedTransport<'t> {
         self.transport.disconnect(connection);
     }
 
-    /// Makes a Call of RPCSEC_GSS itself while nothing else is in flight. `results` is given the verifier of the Reply, too.
+    /// Sends an RPCSEC_GSS control message while nothing else is in flight. `results` also gets the verifier of the
+    /// Reply.
     ///
     /// # Errors
-    /// Where there are no results within the timeout.
+    /// Returns an error if there are no results within the timeout.
     pub fn control<T>(
         &mut self,
         connection: ConnectionId,
@@ -497,8 +502,8 @@ impl<'t> ContainedTransport<'t> {
             .control(control, results)
     }
 
-    /// Calls as root over a connection to a server, one at a time, each of which is checked; where the connection goes away, over
-    /// another.
+    /// Returns a synchronous client with root's credential, whose Calls are checked, and which reconnects after
+    /// connection loss.
     pub fn line<'l>(
         &'l mut self,
         connection: ConnectionId,

@@ -1,4 +1,4 @@
-//! Procedures of NFSv3, and of the programs beside it. RFC 1813.
+//! Checks of NFSv3 and of the auxiliary programs. RFC 1813.
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::v3::{self, Args, Create3Resok, Diropargs3, Nfsstat3, Results};
@@ -12,7 +12,7 @@ use crate::replay::auxiliary_programs::is_about_files;
 
 type ContainmentResult<'a> = Result<(ReplyIdentifiers, Cursor<'a>), ContainmentViolation>;
 
-/// Procedures of the port mapper, which name neither files nor clients.
+/// Checks the arguments of a port mapper procedure; they contain neither files nor clients.
 pub(super) fn portmap(version: u32, procedure: u32, mut cursor: Cursor<'_>) -> ContainmentResult<'_> {
     let described = Procedure::of(Program::PORTMAP, version, procedure)
         .filter(|_| is_about_files(Program::PORTMAP, version, procedure))
@@ -22,12 +22,12 @@ pub(super) fn portmap(version: u32, procedure: u32, mut cursor: Cursor<'_>) -> C
 }
 
 impl Containment {
-    /// A name in a directory, as CREATE, REMOVE and their like have it.
+    /// Returns the zone of a directory entry, as in CREATE and REMOVE.
     fn entry(&self, at: &Diropargs3<'_>) -> Result<ContainmentZone, ContainmentViolation> {
         self.child(self.standing(at.dir.0)?, at.name.0)
     }
 
-    /// A name that is changed or made; in the export that may be the run's directory alone.
+    /// Checks a name that is created or changed; in the export it must be that of the run's directory.
     fn made(
         &self,
         at: &Diropargs3<'_>,
@@ -36,7 +36,7 @@ impl Containment {
         self.entry(at).map(|_| gives)
     }
 
-    /// Checks the arguments of a procedure of NFSv3. RFC 1813 section 3.3.
+    /// Checks the arguments of an NFSv3 procedure. RFC 1813 section 3.3.
     pub(super) fn nfs3<'a>(&self, procedure: u32, mut cursor: Cursor<'a>) -> ContainmentResult<'a> {
         let procedure = v3::Procedure(procedure);
         if procedure.name().is_none() {
@@ -57,7 +57,7 @@ impl Containment {
             Args::WRITE(args) => self.used(args.file.0)?,
             Args::CREATE(args) => self.made(&args.r#where, ReplyIdentifiers::Filehandles)?,
             Args::MKDIR(args) => self.made(&args.r#where, ReplyIdentifiers::Filehandles)?,
-            // The text of a link is data: nothing here resolves it, and MOUNT is asked for paths without links alone.
+            // The text of a link is data: nothing here resolves it, and MOUNT is called only for paths without links.
             Args::SYMLINK(args) => self.made(&args.r#where, ReplyIdentifiers::Filehandles)?,
             Args::MKNOD(args) => self.made(&args.r#where, ReplyIdentifiers::Filehandles)?,
             Args::REMOVE(args) => self.changed(&args.object)?,
@@ -92,13 +92,13 @@ impl Containment {
         self.object(handle).map(|_| ReplyIdentifiers::Nothing)
     }
 
-    /// A name that is taken away, or given to an object that is there: never in the export.
+    /// Checks a name that is removed, or added to an existing object; neither is allowed in the export.
     fn changed(&self, at: &Diropargs3<'_>) -> Result<ReplyIdentifiers, ContainmentViolation> {
         self.object(at.dir.0)?;
         self.made(at, ReplyIdentifiers::Nothing)
     }
 
-    /// Checks the arguments of a procedure of NFSACL.
+    /// Checks the arguments of an NFSACL procedure.
     pub(super) fn nfsacl3<'a>(&self, procedure: u32, mut cursor: Cursor<'a>) -> ContainmentResult<'a> {
         use nfsacl::v3::Args;
         let arguments = Args::decode(nfsacl::v3::Procedure(procedure), &mut cursor, &mut NullObserver);
@@ -111,7 +111,7 @@ impl Containment {
         Ok((self.used(handle.0)?, cursor))
     }
 
-    /// Checks the arguments of a procedure of NLM. RFC 1813 section 6.
+    /// Checks the arguments of an NLM procedure. RFC 1813 section 6.
     pub(super) fn nlm4<'a>(&self, procedure: u32, mut cursor: Cursor<'a>) -> ContainmentResult<'a> {
         use nlm::v4::Args;
         if !is_about_files(Program::NLM, 4, procedure) {
@@ -125,13 +125,13 @@ impl Containment {
             Args::CANCEL(args) => args.alock.fh,
             Args::UNLOCK(args) => args.alock.fh,
             Args::SHARE(args) | Args::UNSHARE(args) => args.share.fh,
-            // Callbacks, answers, one-way messages, and what gives back the locks of a host.
+            // Callbacks, answers, one-way messages, and the procedure that frees all locks of a host.
             _ => return Err(ContainmentViolation::Program),
         };
         Ok((self.used(handle.0)?, cursor))
     }
 
-    /// Checks the arguments of a procedure of MOUNT. RFC 1813 section 5.
+    /// Checks the arguments of a MOUNT procedure. RFC 1813 section 5.
     pub(super) fn mount<'a>(
         &self,
         version: u32,
@@ -140,7 +140,7 @@ impl Containment {
     ) -> ContainmentResult<'a> {
         use mount::v3::Args;
         match (version, procedure) {
-            // DUMP and EXPORT, which are alike in all versions.
+            // DUMP and EXPORT are the same in all versions.
             (1..=3, 2 | 5) => return Ok((ReplyIdentifiers::Nothing, cursor)),
             (3, 1 | 3) => {}
             _ => return Err(ContainmentViolation::Program),
@@ -153,14 +153,14 @@ impl Containment {
                 return Err(ContainmentViolation::Program);
             }
         };
-        // The server resolves what is in a path, links too.
+        // The server resolves symbolic links in a path.
         match self.mounts.iter().any(|mount| **mount == *path) {
             true => Ok((gives, cursor)),
             false => Err(ContainmentViolation::Upward),
         }
     }
 
-    /// Takes the filehandle that MOUNT gives.
+    /// Records the filehandle in a MOUNT Reply.
     pub(super) fn learn_mount(&mut self, procedure: u32, mut reply: Cursor<'_>) {
         let procedure = mount::v3::Procedure(procedure);
         if let Ok(mount::v3::Results::MNT(StatusUnion::Ok(ok))) =
@@ -170,7 +170,7 @@ impl Containment {
         }
     }
 
-    /// Takes the filehandles that a Reply of NFSv3 gives.
+    /// Records the filehandles in an NFSv3 Reply.
     pub(super) fn learn_nfs3(&mut self, procedure: u32, mut sent: Cursor<'_>, mut reply: Cursor<'_>) {
         let procedure = v3::Procedure(procedure);
         let Ok(asked) = Args::decode(procedure, &mut sent, &mut NullObserver) else { return };

@@ -22,7 +22,7 @@ const ROOT: &[u8] = b"root";
 const INSIDE: &[u8] = b"inside";
 const BELOW: &[u8] = b"below";
 
-/// A run that knows the root of its tree, an object that was looked up below it, and one that has no name.
+/// A containment that knows the root of its tree, an object that was looked up below it, and an object without a name.
 fn run() -> Containment {
     let handles = [(1, INSIDE.to_vec()), (2, BELOW.to_vec())].into_iter().collect();
     let mounts = vec![Vec::new()];
@@ -32,7 +32,7 @@ fn run() -> Containment {
     Containment::of_run(&seeded, " tag")
 }
 
-/// A Call up to its arguments, with AUTH_NONE.
+/// Encodes a Call up to its arguments, with AUTH_NONE.
 fn header(program: Program, version: u32, procedure: u32) -> Encoder {
     let mut encoder = Encoder::new();
     [9, 0, 2, program.0, version, procedure, 0, 0, 0, 0].iter().for_each(|word| encoder.word(*word));
@@ -54,7 +54,7 @@ fn compound(operations: &[Args<'_>]) -> Result<ReplyIdentifiers, ContainmentViol
     check(&run(), &message(operations))
 }
 
-/// A COMPOUND with one operation on an object below the root.
+/// Checks a COMPOUND with one operation on an object below the root.
 fn below(operation: Args<'_>) -> Result<ReplyIdentifiers, ContainmentViolation> {
     compound(&[put(BELOW), Args::SAVEFH(Void), operation])
 }
@@ -79,7 +79,7 @@ fn at<'a>(dir: &'a [u8], name: &'a [u8]) -> Diropargs3<'a> {
 
 const STATEID: Stateid4 = Stateid4 { seqid: 1, other: *b"not given..." };
 const ANONYMOUS: Stateid4 = Stateid4 { seqid: 0, other: [0; 12] };
-/// Names that some server takes for a path, or for a directory that is there.
+/// Names that some server takes for a path or for an existing directory.
 const UNSAFE: [&[u8]; 9] =
     [b"", b".", b"..", b"a/b", b"/", b"../../../victim", b"/etc/passwd", b"a\0b", b"..\\victim"];
 
@@ -169,7 +169,7 @@ fn a_name_that_some_server_takes_for_a_path_is_not_sent() {
         let is_up = name == b"..";
         assert!(found.iter().all(|found| found.is_ok() == is_up), "{name:?}: {found:?}");
     }
-    // What is no path stays: the text of a link is data, and Unix has other letters in names.
+    // Other names are allowed: the text of a link is data, and Unix allows other bytes in names.
     for name in [&b"plain"[..], b"a\\b", b"...", b"\xff\xfe"] {
         assert!(of_v4(name).into_iter().all(|operation| below(operation).is_ok()));
         assert!(of_v3(name).iter().all(|(procedure, arguments)| nfs3(*procedure, arguments).is_ok()));
@@ -363,7 +363,8 @@ fn a_payload_stands_where_the_message_has_its_length_and_nowhere_else() {
         run().admit(call).map(|call| call.gives())
     };
     assert_eq!(check(position, &[0; 8]), Ok(ReplyIdentifiers::Filehandles));
-    // On TCP the operations behind it would stand elsewhere: a longer one could bring operations of its own.
+    // TCP would send the following operations at other positions, and a longer payload could contain operations of its
+    // own.
     for (position, length) in [(position, 4), (position, 64), (position - 4, 8), (position + 4, 8), (0, 8)] {
         assert_eq!(
             check(position, &vec![0; length]),
@@ -371,12 +372,12 @@ fn a_payload_stands_where_the_message_has_its_length_and_nowhere_else() {
             "{position} {length}"
         );
     }
-    // The handle of PUTFH may not come in a chunk.
+    // The filehandle of PUTFH is not DDP-eligible.
     let fh = message.windows(5).position(|bytes| bytes == b"below").unwrap() as u32;
     assert_eq!(check(fh, b"below"), Err(ContainmentViolation::Unreadable));
 }
 
-/// The Reply of a COMPOUND that went well.
+/// Encodes the Reply of a successful COMPOUND.
 fn answered(results: &[Results<'_>]) -> Vec<u8> {
     let mut encoder = Encoder::new();
     [9, 1, 0, 0, 0, 0].iter().for_each(|word| encoder.word(*word));
@@ -399,7 +400,7 @@ fn what_a_reply_gives_stands_where_its_call_has_led() {
     let done =
         [Results::PUTFH(StatusUnion::Ok(Void)), Results::LOOKUPP(StatusUnion::Ok(Void)), got(b"above")];
     learn(&[put(BELOW), Args::LOOKUPP(Void), Args::GETFH(Void)], &done);
-    // What no Call was sent for is not taken, nor what climbs out.
+    // Identifiers that no Call asked for are not recorded, nor those outside the tree.
     learn(&[put(b"foreign"), Args::GETFH(Void)], &[Results::PUTFH(StatusUnion::Ok(Void)), got(b"foreign")]);
     let done =
         [Results::PUTFH(StatusUnion::Ok(Void)), Results::LOOKUPP(StatusUnion::Ok(Void)), got(b"outside")];
@@ -438,7 +439,7 @@ fn seeding_names_nothing_in_the_export_but_the_directory_of_the_run() {
     assert_eq!(after(vec![put(b"export")], remove()), Err(ContainmentViolation::Upward));
     let attributes = Args::GETATTR(Getattr4Args { attr_request: Bitmap4::default() });
     assert!(after(vec![put(b"export")], attributes).is_ok());
-    // Who removes a run's directory removes that and no other.
+    // Removal of a run's directory is limited to that directory.
     let mut removing = Containment::of_removal("/srv/nfs", "run");
     removing.begin_at(b"export");
     let of = |name| [put(b"export"), Args::REMOVE(Remove4Args { target: Text(name) })];
@@ -467,11 +468,11 @@ fn the_document_has_every_reason() {
 
 #[test]
 fn rfc2203_section_5_messages_of_rpcsec_gss_itself_are_refused_whatever_they_hold() {
-    // INIT, CONTINUE_INIT, DESTROY, BIND_CHANNEL, CREATE, LIST and one that there is not: as NULL and as COMPOUND.
+    // INIT, CONTINUE_INIT, DESTROY, BIND_CHANNEL, CREATE, LIST and an undefined one: each as NULL and as COMPOUND.
     for gss_proc in 1..8 {
         for procedure in [0, 1] {
             let mut encoder = Encoder::new();
-            // The credential: version 1, the first sequence number, no protection, and a handle; then no verifier.
+            // The credential: version 1, procedure, sequence number 1, service none, and a handle; then no verifier.
             let words = [9, 0, 2, 100_003, 4, procedure, 6, 24, 1, gss_proc, 1, 1, 4, 7, 0, 0];
             words.iter().for_each(|word| encoder.word(*word));
             let message = encoder.finish().0;

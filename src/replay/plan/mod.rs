@@ -1,8 +1,9 @@
-//! What a run of a trace will do, told before it does: which steps run, which do not, and why; and the tree that it needs.
+//! The plan of a run, made before it starts: the steps that run, the steps that do not with their reasons, and the tree
+//! that the run needs.
 //!
-//! - [`reason`]: why a step does not run as it was captured;
-//! - [`selected_steps`]: which steps a filter selects, and what these need;
-//! - [`planner`]: which reason there is for a step. The run asks it, too.
+//! - [`reason`]: reasons that a step does not run as it was captured;
+//! - [`selected_steps`]: the steps that a filter selects, and the steps that these need;
+//! - [`planner`]: the decision about each step, which the run uses, too.
 
 pub mod planner;
 pub mod reason;
@@ -25,94 +26,94 @@ use planner::{GssPolicy, StepPlanner};
 use reason::{PlanReason, PlannedStepState};
 use selected_steps::SelectedSteps;
 
-/// Steps that are shown of each reason.
+/// Maximum number of example steps per reason.
 const FIRST: usize = 5;
-/// Operations by name that are counted apart.
+/// Maximum number of operation names with a count of their own.
 const OPERATIONS: usize = 4_096;
-/// Objects that are shown.
+/// Maximum number of listed objects.
 const SHOWN: usize = 10_000;
-/// Directories that a path is followed up through.
+/// Maximum number of directories in a path.
 const DEPTH: usize = 64;
 
-/// A step that a reason is about.
+/// An example step of a reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanReasonExample {
-    /// The step.
+    /// ID of the step.
     pub step: u64,
-    /// The frame of the capture that its Call begins in, or its Reply where no Call was captured.
+    /// First frame of its Call, or of its Reply if the Call was not captured.
     pub frame: u64,
-    /// The step that it needs.
+    /// The step that it needs, if the reason is about one.
     pub needs: Option<u64>,
 }
 
-/// How often there is a reason.
+/// The steps of a reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanReasonCount {
-    /// Steps.
+    /// Number of steps.
     pub steps: u64,
-    /// By operation.
+    /// Number of steps by operation.
     pub operations: BTreeMap<String, u64>,
-    /// The first of them.
+    /// The first of these steps.
     pub first: Vec<PlanReasonExample>,
 }
 
-/// Steps by what becomes of them: in the order of [`PlannedStepState::ALL`].
+/// Numbers of steps by state, in the order of [`PlannedStepState::ALL`].
 pub type PlanStepCounts = [u64; 4];
 
-/// An object that seeding makes.
+/// An object that seeding creates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedObject {
-    /// Its path, as far as it is known; empty where no name was seen.
+    /// Path as far as it is known; empty if no name was captured.
     pub path: Vec<u8>,
-    /// Its type.
+    /// Type of the object.
     pub file_type: FileType,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// What a link says.
+    /// Text of a symbolic link.
     pub target: Vec<u8>,
-    /// Other names that it has.
+    /// Number of additional names.
     pub links: u64,
-    /// Steps that use it.
+    /// Number of steps that use the object.
     pub uses: u64,
 }
 
 /// The tree that the trace expects before its first step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TreePlan {
-    /// Objects that seeding makes, by type.
+    /// Number of objects that seeding creates, by type.
     pub objects: BTreeMap<FileType, u64>,
-    /// Objects that steps create.
+    /// Number of objects that steps create.
     pub created: u64,
-    /// Where paths begin: what the server has.
+    /// The roots of paths, which exist on the server.
     pub roots: Vec<Vec<u8>>,
-    /// Objects of which no name was seen.
+    /// Number of objects without a captured name.
     pub nameless: u64,
-    /// Bytes that the files have together.
+    /// Total size of the files in bytes.
     pub bytes: u64,
-    /// Bytes that are read before they are written, and known.
+    /// Number of bytes of known content that are read before they are written.
     pub content: u64,
-    /// Bytes that are read before they are written, and of which no more than a hash is known.
+    /// Number of bytes of unknown content (at most a hash) that are read before they are written.
     pub unknown: u64,
-    /// The objects, by path; not all where there are too many.
+    /// The first objects up to a limit, sorted by path.
     pub items: Vec<PlannedObject>,
 }
 
-/// What a run of a trace will do.
+/// The plan of a run of a trace.
 #[derive(Clone, Debug)]
 pub struct ReplayPlan {
-    /// What the trace says of itself.
+    /// The tables that describe the trace as a whole.
     pub summary: TraceSummary,
-    /// Its steps.
+    /// Numbers of steps by state.
     pub steps: PlanStepCounts,
-    /// Its steps by operation.
+    /// Numbers of steps by operation and state.
     pub operations: BTreeMap<String, PlanStepCounts>,
-    /// Why steps do not run as they were captured.
+    /// Reasons that steps do not run as they were captured.
     pub reasons: BTreeMap<PlanReason, PlanReasonCount>,
-    /// Variables that are used before anything defines them.
+    /// Number of variables that are used before a step defines them, by kind.
     pub undefined: BTreeMap<MessageSlotKind, u64>,
-    /// The tree.
+    /// The tree that the trace expects.
     pub tree: TreePlan,
-    /// Variables of steps that do not run that could not be remembered: a step that uses one may not run either.
+    /// Number of variables of skipped steps that were dropped at the limit: steps that use them may not run either.
     pub forgotten: u64,
 }
 
@@ -120,12 +121,12 @@ impl ReplayPlan {
     /// Plans a run of a trace.
     ///
     /// # Errors
-    /// Where the trace is cut or damaged.
+    /// Returns an error if the trace is truncated or damaged.
     pub fn new(trace: &mut TraceReader<impl Read + Seek>) -> Result<Self, TraceError> {
         Self::of(trace, None, GssPolicy::AsSys)
     }
 
-    /// The same for a run of the chosen steps.
+    /// Plans a run of the selected steps.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -164,7 +165,7 @@ impl ReplayPlan {
         let name = operation(step);
         let at = PlannedStepState::ALL.iter().position(|state| *state == verdict.state()).unwrap_or(0);
         count(&mut self.steps, at);
-        // A hostile trace has more names than there are.
+        // A hostile trace may have arbitrarily many names.
         let has_room = self.operations.len() < OPERATIONS || self.operations.contains_key(&name);
         let name = if has_room { name } else { "other".to_owned() };
         count(self.operations.entry(name.clone()).or_default(), at);
@@ -181,7 +182,7 @@ impl ReplayPlan {
         }
     }
 
-    /// Steps in all.
+    /// Returns the total number of steps.
     pub fn total(&self) -> u64 {
         self.steps.iter().sum()
     }
@@ -193,7 +194,7 @@ fn count(steps: &mut PlanStepCounts, at: usize) {
     }
 }
 
-/// What a step is about: `NFS 4.2 READ`, `MOUNT 3 MNT`.
+/// Returns the label of a step's operation, e.g. `NFS 4.2 READ` or `MOUNT 3 MNT`.
 pub fn operation(step: &TraceStep<'_>) -> String {
     let asked = &step.asked;
     if asked.program == NONE {
@@ -230,14 +231,14 @@ pub fn operation(step: &TraceStep<'_>) -> String {
     format!("{name}{version}{what}")
 }
 
-/// A name that an object has, for paths.
+/// A name of an object and its parent directory.
 #[derive(Clone, Debug)]
 struct PlanPathComponent {
     parent: u32,
     name: Box<[u8]>,
 }
 
-/// The names of directories, by number, as far as paths may need them.
+/// The path components of directories, by object number.
 type PlanDirectoryNames = BTreeMap<u32, PlanPathComponent>;
 
 impl TreePlan {
@@ -297,7 +298,7 @@ fn item(object: &TraceFileObject<'_>) -> PlannedObject {
     }
 }
 
-/// The path of a name, as far up as directories are known.
+/// Returns the path of a name, as far up as directories are known.
 fn path(seats: &PlanDirectoryNames, seat: &PlanPathComponent) -> Vec<u8> {
     let mut names = vec![&*seat.name];
     let mut parent = seat.parent;

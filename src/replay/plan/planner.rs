@@ -1,4 +1,4 @@
-//! Whether a step can run, from the step, what the tables of its trace say, and what became of the steps before it.
+//! Decides if a step can run, based on the step, the tables of its trace, and the decisions on the steps before it.
 
 use std::io::{Read, Seek};
 use std::rc::Rc;
@@ -19,20 +19,20 @@ use crate::replay::trace::{
     TraceMessage, TraceProcedure, TraceReader, TraceStep, VariableUse,
 };
 
-/// Variables that no step gives, of steps that do not run; more are forgotten, and counted.
+/// Maximum number of tracked variables of steps that do not run. Variables above the limit are dropped and counted.
 const DEAD: usize = 1 << 20;
 
-/// What becomes of a step, and why.
+/// The planned state of a step, and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanDecision {
-    /// Why it does not run as it was captured; `None` where it does.
+    /// The reason that the step does not run as it was captured; `None` if it does.
     pub reason: Option<PlanReason>,
-    /// The step that it would need, where it needs one that does not run.
+    /// The needed step that does not run, if that is the reason.
     pub needs: Option<u64>,
 }
 
 impl PlanDecision {
-    /// What becomes of the step.
+    /// Returns the planned state of the step.
     pub fn state(&self) -> PlannedStepState {
         self.reason.map_or(PlannedStepState::Run, PlanReason::state)
     }
@@ -44,43 +44,43 @@ impl From<Option<PlanReason>> for PlanDecision {
     }
 }
 
-/// What the tables say of an object.
+/// Information from the tables about an object.
 #[derive(Clone, Copy, Debug)]
 struct PlanObjectKnowledge {
     is_named: bool,
     has_type: bool,
 }
 
-/// Judges the steps of a trace, in their order.
+/// Plans the steps of a trace, in order.
 #[derive(Debug, Default)]
 pub struct StepPlanner {
-    /// What stands for each variable that nothing defines.
+    /// The reason for a step to use each undefined variable.
     undefined: FxHashMap<u32, PlanReason>,
-    /// Variables that a step would have given that does not run.
+    /// Variables that a step would define that does not run, with that step.
     dead: FxHashMap<u32, u64>,
-    /// Variables that could not be remembered as such.
+    /// Number of such variables that were dropped at the limit.
     pub forgotten: u64,
     chosen: Option<Rc<SelectedSteps>>,
     gss: GssPolicy,
 }
 
-/// What becomes of Calls that RPCSEC_GSS signed, and whose arguments can be read.
+/// The treatment of Calls with RPCSEC_GSS whose arguments are not encrypted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GssPolicy {
-    /// They are sent with AUTH_SYS.
+    /// Send them with AUTH_SYS.
     #[default]
     AsSys,
-    /// They are signed with a context of the run's own.
+    /// Sign them with a context of the run.
     Reestablish,
-    /// They are not sent.
+    /// Do not send them.
     Skip,
 }
 
 impl StepPlanner {
-    /// Reads what the tables of a trace say of what nothing defines.
+    /// Creates a planner from the tables of a trace about undefined variables.
     ///
     /// # Errors
-    /// Where the trace is cut or damaged.
+    /// Returns an error if the trace is truncated or damaged.
     pub fn new(trace: &mut TraceReader<impl Read + Seek>) -> Result<Self, TraceError> {
         let mut wanted = FxHashMap::default();
         trace.undefined(|line| {
@@ -102,16 +102,16 @@ impl StepPlanner {
         Ok(judge)
     }
 
-    /// The same for a run of a part of the steps.
+    /// Restricts the planner to a selection of the steps, with this policy.
     #[must_use]
     pub fn with(self, chosen: Option<Rc<SelectedSteps>>, gss: GssPolicy) -> Self {
         Self { chosen, gss, ..self }
     }
 
-    /// Judges the next step.
+    /// Decides on the next step.
     pub fn step(&mut self, step: &TraceStep<'_>) -> PlanDecision {
         let verdict = self.verdict(step);
-        // What a Call again gives, the first one gives.
+        // A value in the Reply of a repeated Call is defined by the first Call.
         if !verdict.state().is_sent() && verdict.reason != Some(PlanReason::Callback) {
             for slot in step.reply.slots.iter().filter(|slot| slot.part == VariableUse::DEFINED) {
                 if self.dead.len() < DEAD {
@@ -170,13 +170,13 @@ impl StepPlanner {
         match self.undefined.get(&slot.variable) {
             _ if !is_missing => None,
             Some(reason) => Some(*reason),
-            // The table was too small for it.
+            // The table was too small for the variable.
             None => Some(stands_for(slot.holds, None, 0)),
         }
     }
 }
 
-/// Whether Calls of the program are sent.
+/// Returns `true` if Calls of the procedure are replayed.
 fn is_replayed(asked: &TraceProcedure) -> bool {
     match (Program(asked.program), asked.version) {
         (Program::NFS, version) => matches!(version, 3 | 4),
@@ -185,7 +185,7 @@ fn is_replayed(asked: &TraceProcedure) -> bool {
     }
 }
 
-/// The reason that weighs more; of two that weigh the same, the first. What every Call of a client shares says least.
+/// Returns the more severe reason; of equal ones the first. Reasons shared by all Calls of a client rank lowest.
 fn worse(one: Option<PlanReason>, other: Option<PlanReason>) -> Option<PlanReason> {
     let weight = |reason: Option<PlanReason>| {
         let is_shared = matches!(reason, Some(PlanReason::ClientBefore | PlanReason::Secured));
@@ -194,7 +194,7 @@ fn worse(one: Option<PlanReason>, other: Option<PlanReason>) -> Option<PlanReaso
     if weight(other) > weight(one) { other } else { one }
 }
 
-/// What becomes of a Call that uses a variable which nothing defines.
+/// Returns the reason for a Call that uses an undefined variable.
 fn stands_for(holds: MessageSlotKind, object: Option<&PlanObjectKnowledge>, access: u32) -> PlanReason {
     let is_found = object.is_some_and(|object| object.is_named || object.has_type);
     match holds {
@@ -216,7 +216,8 @@ fn stands_for(holds: MessageSlotKind, object: Option<&PlanObjectKnowledge>, acce
     }
 }
 
-/// What was opened, locked or delegated before the capture may be opened anew for all but giving back what is not had.
+/// Replaces lock and delegation reasons by `OpenBefore`, as the run can open the file itself. Operations that return a
+/// delegation or handle locks keep their reason.
 fn softened(reason: PlanReason, step: &TraceStep<'_>, slot: &MessageSlot) -> PlanReason {
     if !matches!(reason, PlanReason::DelegationBefore | PlanReason::LockBefore) {
         return reason;
@@ -231,7 +232,7 @@ fn softened(reason: PlanReason, step: &TraceStep<'_>, slot: &MessageSlot) -> Pla
     }
 }
 
-/// Reads the arguments of a Call, to know whether they can be read.
+/// Returns an error if the arguments of a Call cannot be decoded.
 fn arguments(procedure: Procedure, call: &TraceMessage<'_>) -> Result<(), XdrError> {
     let bytes = call.head.0.get(call.body as usize..call.end as usize).unwrap_or_default();
     procedure.arguments(&mut Cursor::new(bytes).with_chunks(&call.items()), &mut NullObserver)

@@ -1,23 +1,23 @@
-//! Why a step does not run as it was captured.
+//! Reasons that a step does not run as it was captured.
 
-/// What becomes of a step.
+/// The planned treatment of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PlannedStepState {
-    /// It runs.
+    /// The step runs.
     Run,
-    /// It runs, and something that the capture does not tell is put in its place.
+    /// The step runs with substitutes for information that is missing from the capture.
     Bridged,
-    /// It does not run, and need not: a run does this by itself, or has done it before.
+    /// The step does not run and need not: the run does its work by itself, or has done it before.
     Skipped,
-    /// It cannot run.
+    /// The step cannot run.
     Unreplayable,
 }
 
 impl PlannedStepState {
-    /// All of them, in the order in which they are told.
+    /// All states, in display order.
     pub const ALL: [Self; 4] = [Self::Run, Self::Bridged, Self::Skipped, Self::Unreplayable];
 
-    /// Its name in output.
+    /// Returns the name in output.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Run => "run",
@@ -27,7 +27,7 @@ impl PlannedStepState {
         }
     }
 
-    /// Whether the step is sent.
+    /// Returns `true` if the step is sent.
     pub const fn is_sent(self) -> bool {
         matches!(self, Self::Run | Self::Bridged)
     }
@@ -35,27 +35,27 @@ impl PlannedStepState {
 
 macro_rules! reasons {
     ($name:ident; $($(#[doc = $doc:literal])+ $reason:ident => $code:literal, $state:ident, $text:literal;)*) => {
-        /// Why a step does not run as it was captured.
+        /// The reason that a step does not run as it was captured.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum $name {
             $($(#[doc = $doc])+ $reason,)*
         }
 
         impl $name {
-            /// All of them.
+            /// All reasons.
             pub const ALL: &'static [Self] = &[$(Self::$reason),*];
 
-            /// Its name in output, which does not change.
+            /// Returns the stable name in output.
             pub const fn code(self) -> &'static str {
                 match self { $(Self::$reason => $code,)* }
             }
 
-            /// What becomes of the step.
+            /// Returns the state of the step.
             pub const fn state(self) -> PlannedStepState {
                 match self { $(Self::$reason => PlannedStepState::$state,)* }
             }
 
-            /// What it is, for people.
+            /// Returns the description for display.
             pub const fn text(self) -> &'static str {
                 match self { $(Self::$reason => $text,)* }
             }
@@ -64,9 +64,9 @@ macro_rules! reasons {
 }
 
 reasons! { PlanReason;
-    /// A handle that the capture uses before it was given, of an object whose name is known.
+    /// A filehandle whose origin was not captured, of an object whose name is known.
     NamedBefore => "handle-before", Bridged, "a filehandle from before the capture; its name is known, and is looked up";
-    /// A handle of an object whose name was not seen.
+    /// A filehandle of an object whose name was not captured.
     Nameless => "nameless", Bridged, "a filehandle whose name was not seen; an object of its own stands for it";
     /// A stateid of an OPEN from before the capture.
     OpenBefore => "open-before", Bridged, "a file that was opened before the capture; the run opens it first";
@@ -79,20 +79,20 @@ reasons! { PlanReason;
     /// The Reply was not captured.
     ReplyLost => "reply-lost", Bridged, "a Reply that was not captured, or not whole; nothing is compared with it";
 
-    /// A filter leaves it out.
+    /// The filter excludes the step.
     Filtered => "filtered", Skipped, "the filter does not select it, and nothing that it selects needs it";
-    /// krb5 or krb5i, and such Calls are not wanted.
+    /// krb5 or krb5i, where such Calls are to be skipped.
     SecuredSkipped => "secured-skipped", Skipped, "signed with RPCSEC_GSS, and --gss skip leaves such Calls out";
-    /// The server calls.
+    /// The server sent the Call.
     Callback => "callback", Skipped, "a Call of the server; the run answers what its own server calls";
-    /// The same Call again.
+    /// A repetition of the same Call.
     Repeated => "repeated", Skipped, "the same Call sent again; the run sends it once";
-    /// RPCSEC_GSS itself.
+    /// An RPCSEC_GSS control message.
     SecuritySetUp => "security-set-up", Skipped, "sets up or ends a security context; the run has its own";
     /// SETCLIENTID_CONFIRM of a SETCLIENTID from before the capture.
     ConfirmBefore => "confirm-before", Skipped, "confirms what was set up before the capture; the run sets up its own";
 
-    /// A program that is not NFS.
+    /// An auxiliary program or procedure that is not limited to the files of a run.
     OtherProgram => "other-program", Unreplayable, "a program beside NFS, or a procedure of it, that is about more than the run's files";
     /// The Call was not captured.
     CallLost => "call-lost", Unreplayable, "a Call that was not captured";
@@ -100,13 +100,13 @@ reasons! { PlanReason;
     CallCut => "call-cut", Unreplayable, "a Call of which bytes were not captured";
     /// krb5p.
     Encrypted => "encrypted", Unreplayable, "arguments that are encrypted (krb5p)";
-    /// Nothing is known of the procedure.
+    /// The procedure or operation is not described.
     NotDescribed => "not-described", Unreplayable, "a procedure or operation that this program does not know";
-    /// Its arguments make no sense.
+    /// The arguments cannot be decoded.
     Unreadable => "unreadable", Unreplayable, "arguments that cannot be read";
-    /// What it uses is given by a step that does not run.
+    /// The step uses a value that only a step that does not run would define.
     NeedsOther => "needs-other", Unreplayable, "uses what another step would have given, which does not run";
-    /// A handle of which nothing is known.
+    /// A filehandle of which neither name nor type is known.
     Unknown => "unknown-object", Unreplayable, "a filehandle of which neither name nor type was seen";
     /// A stateid of which nothing is known.
     StateUnknown => "unknown-stateid", Unreplayable, "a stateid from before the capture that tells nothing of itself";
@@ -116,7 +116,7 @@ reasons! { PlanReason;
     DelegationBefore => "delegation-before", Unreplayable, "a delegation that was given before the capture, or in no Reply";
     /// A listing whose beginning was not captured.
     ListingBefore => "listing-before", Unreplayable, "goes on with a listing that began before the capture";
-    /// VERIFY or a guard of SETATTR with a value from before the capture.
+    /// VERIFY, NVERIFY or a SETATTR guard with a value from before the capture.
     ChangeBefore => "change-before", Unreplayable, "compares with a change value that no Reply gave";
     /// pNFS.
     DeviceBefore => "device-before", Unreplayable, "a device or layout that no Reply gave";

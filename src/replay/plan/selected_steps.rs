@@ -1,5 +1,5 @@
-//! Which steps of a trace a display filter selects, and which others these need: what gave their filehandles, stateids and
-//! sessions, and how their clients set themselves up.
+//! The steps of a trace that a display filter selects, with the steps that these need: those that defined their
+//! filehandles, stateids and sessions, and those that registered their clients.
 
 use std::io::{Read, Seek};
 
@@ -14,16 +14,17 @@ use crate::memory::Memory;
 use crate::replay::trace::transaction_builder::TraceTransactionBuilder;
 use crate::replay::trace::{MessageSlot, MessageSlotKind, TraceError, TraceReader, TraceStep, VariableUse};
 
-/// Steps of one page.
+/// Number of step IDs per page.
 const PAGE: u64 = 4_096;
-/// Pages at most: 64 MiB, for the ids of 536,870,912 steps.
+/// Maximum number of pages: 64 MiB for the IDs of 536,870,912 steps.
 const PAGES: usize = 1 << 17;
-/// Opens and clients that are remembered.
+/// Maximum number of opens, of directories and of clients that are tracked.
 const REMEMBERED: usize = 1 << 20;
-/// How often the steps are gone through for what they need, at most: once, and again for each that stands late.
+/// Maximum number of passes over the steps to find the needed ones: the first, and another for steps stored out of
+/// order.
 const ROUNDS: usize = 64;
 
-/// Ids of steps: a bit each.
+/// A set of step IDs, with one bit each.
 #[derive(Clone, Debug, Default)]
 struct StepIdSet {
     pages: FxHashMap<u64, Box<[u64; (PAGE / 64) as usize]>>,
@@ -37,7 +38,7 @@ impl StepIdSet {
         word.is_some_and(|word| word >> (id % 64) & 1 != 0)
     }
 
-    /// Adds an id; tells whether it is new.
+    /// Adds an ID. Returns `true` if it is new.
     fn add(&mut self, id: u64) -> bool {
         if self.pages.len() >= PAGES && !self.pages.contains_key(&(id / PAGE)) {
             self.left_out += 1;
@@ -56,19 +57,19 @@ impl StepIdSet {
 #[derive(Clone, Debug, Default)]
 pub struct SelectedSteps {
     ids: StepIdSet,
-    /// Steps that the filter selects.
+    /// Number of steps that the filter selects.
     pub selected: u64,
-    /// Steps that these need.
+    /// Number of other steps that these need.
     pub needed: u64,
-    /// Steps that could not be remembered: they do not run.
+    /// Number of additions that failed at the memory limit: their steps do not run.
     pub left_out: u64,
 }
 
 impl SelectedSteps {
-    /// Goes through a trace, which is opened twice.
+    /// Selects steps of a trace, which is opened twice.
     ///
     /// # Errors
-    /// Where the trace is cut or damaged.
+    /// Returns an error if the trace is truncated or damaged.
     pub fn of<R: Read + Seek>(
         steps: &mut TraceReader<R>,
         contents: &mut TraceReader<R>,
@@ -93,7 +94,7 @@ impl SelectedSteps {
                 ids.add(step.origin.id);
             }
         })?;
-        // What a step needs stands before it, but for what stands late.
+        // A needed step is stored before the step that needs it, unless it was stored out of order.
         for _ in 0..ROUNDS {
             let before = ids.count;
             let mut behind = StepLookahead::default();
@@ -106,40 +107,40 @@ impl SelectedSteps {
         Ok(Self { selected, needed: ids.count - selected, left_out: ids.left_out, ids })
     }
 
-    /// Whether the step of this id runs.
+    /// Returns `true` if the step with this ID runs.
     pub fn has(&self, id: u64) -> bool {
         self.ids.has(id)
     }
 }
 
-/// What is known of the steps behind the one that is looked at.
+/// State from the steps after the current one.
 #[derive(Debug, Default)]
 struct StepLookahead {
     /// The step that confirms the open of a stateid.
     confirms: FxHashMap<u32, u64>,
-    /// Directories in which a step that runs takes a name for one that is there.
+    /// Directories in which a step that runs removes or replaces an existing name.
     directories: FxHashSet<u32>,
 }
 
-/// Adds what a step needs that runs.
+/// Adds the steps that a selected step needs.
 fn needs(step: &TraceStep<'_>, ids: &mut StepIdSet, behind: &mut StepLookahead) {
     let filehandles = || {
         let slots = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
         slots.map(|slot| slot.variable)
     };
     let naming = NameEffect::of(step);
-    // No Reply of REMOVE or RENAME tells which object had the name, so all that changed names there runs.
+    // The Reply of REMOVE or RENAME does not identify the object, so all steps that change names in the directory run.
     if naming != NameEffect::None && filehandles().any(|directory| behind.directories.contains(&directory)) {
         ids.add(step.origin.id);
     }
     if ids.has(step.origin.id) {
         let used = step.call.slots.iter().filter(|slot| slot.part.is_used());
-        // What a Reply names again must be there by then.
+        // The objects of filehandles that the Reply repeats must exist by then.
         let again = step.reply.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
         for slot in used.chain(again).filter(|slot| !slot.holds.is_count() && slot.definition != 0) {
             ids.add(slot.definition);
         }
-        // An open that is not confirmed is of no use (RFC 7530 section 16.18).
+        // An unconfirmed open is unusable (RFC 7530 section 16.18).
         let is_new =
             |slot: &MessageSlot| slot.holds == MessageSlotKind::STATEID && slot.part == VariableUse::DEFINED;
         let opened = step.reply.slots.iter().filter(is_new);
@@ -157,14 +158,14 @@ fn needs(step: &TraceStep<'_>, ids: &mut StepIdSet, behind: &mut StepLookahead) 
     }
 }
 
-/// What a step does to names.
+/// The effect of a step on names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NameEffect {
-    /// Nothing.
+    /// No effect.
     None,
-    /// It makes some.
+    /// Creates names.
     Makes,
-    /// It takes some that are there, and may make others.
+    /// Removes, renames or links existing names, and may create others.
     Takes,
 }
 
@@ -190,7 +191,7 @@ impl NameEffect {
     }
 }
 
-/// Whether a client sets itself up with it.
+/// Returns `true` if the step registers a client or sets up its session.
 fn is_set_up(step: &TraceStep<'_>) -> bool {
     operations(step).iter().any(|operation| {
         matches!(
@@ -205,7 +206,7 @@ fn is_set_up(step: &TraceStep<'_>) -> bool {
     })
 }
 
-/// The first operations of a COMPOUND.
+/// Returns the first eight operations of a COMPOUND; empty for any other procedure and for callbacks.
 fn operations(step: &TraceStep<'_>) -> Vec<Operation> {
     if !matches!(step.asked.described(), Some(Procedure::Compound)) || step.caller.is_reverse {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! What seeding, and the walk after a run, ask of a file server, in any version of NFS.
+//! The file operations that seeding and the tree check after a run need, independent of the NFS version.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use crate::replay::trace::layout::FileType;
 /// A live filehandle.
 pub type LiveFilehandle = Vec<u8>;
 
-/// Why something could not be made.
+/// The reason that a file operation failed.
 #[derive(Debug)]
 pub enum FileServerError {
-    /// The server said no: what was asked, and its status.
+    /// The server refused the operation: operation and status.
     Refused(String, String),
-    /// The server asked to be asked later, for so many seconds.
+    /// The server kept asking for a delay: operation and total seconds waited.
     Busy(String, u64),
-    /// There was no answer.
+    /// The Call failed.
     Call(RpcCallError),
 }
 
@@ -42,7 +42,7 @@ impl From<RpcCallError> for FileServerError {
     }
 }
 
-/// What a status of set-up says about the export, and what to do: of NFSv3, NFSv4 and MOUNT.
+/// Explains a status of NFSv3, NFSv4 or MOUNT during setup, and suggests a remedy. `None` for other statuses.
 pub fn meaning(status: &str) -> Option<&'static str> {
     Some(match status.split_once("ERR_")?.1 {
         "ROFS" => "the export is read-only, and a run writes there: export it read-write",
@@ -58,7 +58,7 @@ pub fn meaning(status: &str) -> Option<&'static str> {
     })
 }
 
-/// What an object is made as.
+/// The type of an object to create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewObjectKind<'a> {
     /// A file.
@@ -73,62 +73,62 @@ pub enum NewObjectKind<'a> {
     Socket,
 }
 
-/// What an object is.
+/// Attributes of a live object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveObjectAttributes {
-    /// Its type.
+    /// File type.
     pub file_type: FileType,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Its mode.
+    /// Mode.
     pub mode: u32,
-    /// User and group that it belongs to, by number; `None` in NFSv4, which tells names.
+    /// Numeric user and group ID of the owner; `None` in NFSv4, which has names.
     pub owners: Option<[u32; 2]>,
-    /// What clients know it by, and whether it has changed.
+    /// Identity and version of the object.
     pub marks: ObjectVersion,
 }
 
-/// What clients know an object by, and whether it has changed: each as the number that its bytes are in a message.
+/// Identity and version of an object. Each value is the big-endian number of its XDR encoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ObjectVersion {
-    /// The change attribute of NFSv4.
+    /// The NFSv4 change attribute.
     pub change: Option<u128>,
-    /// When its content was modified.
+    /// Modification time of the content (mtime).
     pub modified: Option<u128>,
-    /// When its attributes were modified.
+    /// Modification time of the attributes (ctime, time_metadata).
     pub metadata: Option<u128>,
-    /// Its number.
+    /// File ID.
     pub fileid: Option<u128>,
-    /// Its file system.
+    /// File system ID.
     pub file_system: Option<u128>,
 }
 
-/// What one READ and one WRITE may have in a file system: `maxread` and `maxwrite` (RFC 8881 sections 5.8.2.20 and 5.8.2.21), rtmax and
-/// wtmax (RFC 1813 section 3.3.19).
+/// Maximum sizes of a READ and a WRITE in a file system: `maxread` and `maxwrite` (RFC 8881 sections 5.8.2.20 and
+/// 5.8.2.21), rtmax and wtmax (RFC 1813 section 3.3.19).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IoLimits {
-    /// Bytes of one READ.
+    /// Maximum number of bytes of a READ.
     pub read_bytes: u32,
-    /// Bytes of one WRITE.
+    /// Maximum number of bytes of a WRITE.
     pub write_bytes: u32,
 }
 
 impl Default for IoLimits {
-    /// None.
+    /// Returns no limits.
     fn default() -> Self {
         Self { read_bytes: u32::MAX, write_bytes: u32::MAX }
     }
 }
 
 impl IoLimits {
-    /// Limits as a server tells them: 0 tells of none.
+    /// Creates limits from the values of a server, where 0 means no limit.
     pub fn told(read_bytes: u64, write_bytes: u64) -> Self {
         let limit = |bytes: u64| if bytes == 0 { u32::MAX } else { u32::try_from(bytes).unwrap_or(u32::MAX) };
         Self { read_bytes: limit(read_bytes), write_bytes: limit(write_bytes) }
     }
 }
 
-/// What one Call of a session may have. RFC 8881 section 18.36.3.
+/// Limits of a Call in a session. RFC 8881 section 18.36.3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionLimits {
     /// ca_maxrequestsize, in bytes of the whole RPC message.
@@ -140,14 +140,14 @@ pub struct SessionLimits {
 }
 
 impl Default for SessionLimits {
-    /// None.
+    /// Returns no limits.
     fn default() -> Self {
         Self { request_bytes: u32::MAX, response_bytes: u32::MAX, operations: u32::MAX }
     }
 }
 
 impl SessionLimits {
-    /// Whether one of them is lower than another session's.
+    /// Returns `true` if any limit is lower than in `other`.
     pub fn is_below(&self, other: &Self) -> bool {
         self.request_bytes < other.request_bytes
             || self.response_bytes < other.response_bytes
@@ -155,33 +155,33 @@ impl SessionLimits {
     }
 }
 
-/// What a file system can do, as its server tells.
+/// The capabilities of a file system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileSystemCapabilities {
-    /// Words of the mask of the attributes that an object can have; `None` where the version has no such mask.
+    /// Words of the `supported_attrs` bitmap; `None` in NFSv3.
     pub supported: Option<Vec<u32>>,
-    /// What one READ and one WRITE may have.
+    /// Maximum sizes of a READ and a WRITE.
     pub io: IoLimits,
 }
 
-/// Names of one directory that are told at most.
+/// Number of names of one directory after which listing stops.
 pub const NAMES: usize = 1 << 20;
 
-/// A file server.
+/// A client of a file server.
 pub trait FileServerClient {
-    /// The directory that the URL names.
+    /// Returns the filehandle of the directory that the URL names.
     ///
     /// # Errors
-    /// Where it is not there or the server does not answer.
+    /// Returns an error if the directory does not exist, or the server does not answer.
     fn export(&mut self, path: &str) -> Result<LiveFilehandle, FileServerError>;
 
-    /// The object of a name; `None` where there is none.
+    /// Returns the object with a name, or `None` if there is none.
     ///
     /// # Errors
-    /// Where the server refuses, or does not answer.
+    /// Returns an error if the server refuses or does not answer.
     fn lookup(&mut self, directory: &[u8], name: &[u8]) -> Result<Option<LiveFilehandle>, FileServerError>;
 
-    /// Makes an object that must not be there.
+    /// Creates an object, which must not exist.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
@@ -193,69 +193,69 @@ pub trait FileServerClient {
         mode: u32,
     ) -> Result<LiveFilehandle, FileServerError>;
 
-    /// Gives an object one more name.
+    /// Adds a hard link to an object.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
     fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> Result<(), FileServerError>;
 
-    /// Removes a name; `is_directory` says that it is one of a directory, which must be empty.
+    /// Removes a name. `is_directory` is `true` for a directory, which must be empty.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
     fn remove(&mut self, directory: &[u8], name: &[u8], is_directory: bool) -> Result<(), FileServerError>;
 
-    /// Sets mode or size.
+    /// Sets mode and size, if given.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
     fn set(&mut self, object: &[u8], mode: Option<u32>, size: Option<u64>) -> Result<(), FileServerError>;
 
-    /// Writes into a file, and has it kept.
+    /// Writes to stable storage of a file.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
     fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> Result<(), FileServerError>;
 
-    /// Whether a directory has no entries.
+    /// Returns `true` if a directory has no entries.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
     fn is_empty(&mut self, directory: &[u8]) -> Result<bool, FileServerError>;
 
-    /// What the file system of an object can do.
+    /// Returns the capabilities of the file system of an object.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
     fn capabilities(&mut self, object: &[u8]) -> Result<FileSystemCapabilities, FileServerError>;
 
-    /// Reads and writes keep to these limits from here on.
+    /// Sets the limits of later reads and writes.
     fn limit_io(&mut self, limits: IoLimits);
 
-    /// What an object is.
+    /// Returns the attributes of an object.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
     fn status(&mut self, object: &[u8]) -> Result<LiveObjectAttributes, FileServerError>;
 
-    /// Bytes of a file: fewer than were asked for where it ends, or the server gives fewer.
+    /// Reads bytes of a file. Returns fewer than `count` at the end of the file, at a limit, or if the server does.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
     fn read(&mut self, file: &[u8], offset: u64, count: u32) -> Result<Vec<u8>, FileServerError>;
 
-    /// What a link says.
+    /// Returns the text of a symbolic link.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
     fn text(&mut self, link: &[u8]) -> Result<Vec<u8>, FileServerError>;
 
-    /// Tells the names in a directory but `.` and `..`, [`NAMES`] at most.
+    /// Calls `each` for the names in a directory except `.` and `..`. Stops after the Reply that reaches [`NAMES`].
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
     fn names(&mut self, directory: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), FileServerError>;
 
-    /// Gives back the state that this client has at the server, and ends its connection.
+    /// Releases the server state of this client where possible, and closes its connection.
     fn leave(&mut self);
 }

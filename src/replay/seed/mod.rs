@@ -1,11 +1,11 @@
-//! The directory of a run, and in it the tree that a trace expects.
+//! Seeding: creates the directory of a run with the tree that a trace expects.
 //!
-//! A run has a directory of its own below the export, and in it two: [`TREE`], which stands for the root of the captured
-//! server, and [`NAMELESS`], for objects of which the capture tells no name. What is made is made through NFS. Nothing
-//! is named in the export itself but the run's directory.
+//! A run has its own directory in the export, with two subdirectories: [`TREE`], which represents the root of the
+//! captured server, and [`NAMELESS`], for objects whose names were not captured. Everything is created through NFS. The
+//! export itself gets no other new name than the run's directory.
 //!
-//! - [`removal`]: the directory goes again;
-//! - [`files`]: what is asked of a server; [`v3`], [`v4`]: in versions of NFS.
+//! - [`removal`]: removes the directory;
+//! - [`files`]: the file operations of a server; [`v3`], [`v4`]: their implementations.
 
 pub mod files;
 pub mod removal;
@@ -23,27 +23,27 @@ use files::{
     FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle, NewObjectKind,
 };
 
-/// What stands for the root of the captured server, in the directory of the run.
+/// Directory that represents the root of the captured server, in the directory of the run.
 pub const TREE: &str = "tree";
-/// Where objects are whose names were not seen.
+/// Directory of the objects whose names were not captured.
 pub const NAMELESS: &str = "nameless";
-/// Bytes of one WRITE.
+/// Maximum number of bytes of a WRITE.
 const PIECE: usize = 256 << 10;
-/// Refused names and sizes that are told.
+/// Maximum number of refused names and sizes that are reported.
 const REFUSED: usize = 20;
-/// Directories above each other; deeper ones are left out.
+/// Maximum nesting depth of directories; deeper ones are left out.
 const DEPTH: usize = 256;
 
-/// Why there is no tree.
+/// The reason that there is no tree.
 #[derive(Debug)]
 pub enum SeedError {
-    /// The name of the directory cannot be one.
+    /// The name of the directory is invalid.
     Name(String),
-    /// The directory is there, and not empty.
+    /// The directory exists and is not empty.
     NotEmpty(String),
-    /// The directory is not there, though it was to be.
+    /// The directory does not exist, but should.
     Missing(String),
-    /// The server has refused, or not answered; what was to be made.
+    /// The server refused an operation, or did not answer: object and error.
     Server(String, FileServerError),
     /// The trace cannot be read.
     Trace(TraceError),
@@ -71,12 +71,12 @@ impl From<TraceError> for SeedError {
     }
 }
 
-/// Where a run lives, and what of it is there already.
+/// The location of a run on the server.
 #[derive(Clone, Debug)]
 pub struct RunDirectory<'a> {
-    /// The path of the export, as the URL has it.
+    /// Path of the export in the URL.
     pub export: &'a str,
-    /// The name of the run's directory in it.
+    /// Name of the run's directory in the export.
     pub directory: &'a str,
 }
 
@@ -91,50 +91,50 @@ impl RunDirectory<'_> {
     }
 }
 
-/// What stands for the captured server's files.
+/// The live tree that represents the captured server's files.
 #[derive(Debug, Default)]
 pub struct SeededTree {
-    /// The path of what stands for the root, on the server.
+    /// Server path of the directory that represents the root.
     pub path: String,
-    /// The filehandle of what stands for the root.
+    /// Filehandle of the directory that represents the root.
     pub root: LiveFilehandle,
-    /// Live filehandles, by the variable that they are the first value of.
+    /// Live filehandles, by the variable whose initial value they are.
     pub handles: FxHashMap<u32, LiveFilehandle>,
-    /// Those of them that stand for what is below the root, so that what is above it is in the run's directory, too.
+    /// The variables of objects below the root, whose parents are in the run's directory, too.
     pub below: FxHashSet<u32>,
-    /// Variables of filehandles of objects that the server does not take: a name that is too long, a size that is too large.
+    /// Variables of objects that the server refused, e.g. for too long a name or too large a size.
     pub missing: FxHashSet<u32>,
-    /// Those of the directories in which these would be.
+    /// Variables of the parent directories of these objects.
     pub missing_in: FxHashSet<u32>,
-    /// Such names and sizes, with the status, for people: the first of them.
+    /// The first refused names and sizes, with the status, for display.
     pub refused: Vec<String>,
-    /// Variables of filehandles of directories, whether they are there before the run or not.
+    /// Variables of the filehandles of directories, including those that the run creates.
     pub directories: FxHashSet<u32>,
-    /// Words of the mask of the attributes that the server has there; `None` in NFSv3.
+    /// Words of the `supported_attrs` bitmap of the file system; `None` in NFSv3.
     pub supported: Option<Vec<u32>>,
-    /// What one READ and one WRITE may have there.
+    /// Maximum sizes of a READ and a WRITE in the file system.
     pub io: IoLimits,
-    /// Paths below the root that stand for what the capture mounts, of which none is below another: those, and where they are, no
-    /// step of NFSv3 can change.
+    /// Paths below the root that represent the captured mounts, none below another. No NFSv3 step can change them or
+    /// their parents. Empty in NFSv4.
     pub mounts: Vec<Vec<u8>>,
-    /// User and group that what root makes belongs to, where the export squashes root, as NFSv3 tells.
+    /// User and group that own the objects of root, if the export squashes root and the version is NFSv3.
     pub squashed: Option<[u32; 2]>,
-    /// What was made.
+    /// Counts of the created objects.
     pub made: SeedCounts,
 }
 
-/// What was made, or found.
+/// Counts of the created or found objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SeedCounts {
-    /// Objects.
+    /// Number of created objects.
     pub objects: u64,
-    /// Further names of them.
+    /// Number of additional hard links.
     pub links: u64,
-    /// Bytes of content.
+    /// Number of bytes of content.
     pub bytes: u64,
-    /// Bytes of content that is not known: zeros stand for it.
+    /// Number of bytes of unknown content, which is replaced by zeros.
     pub unknown: u64,
-    /// Objects that could not be made: devices, and what is too deep or has no directory.
+    /// Number of objects that were not created: devices, refused ones, and those that are nested too deeply.
     pub left_out: u64,
 }
 
@@ -149,27 +149,27 @@ struct SeedObject {
     target: Box<[u8]>,
     is_parent: bool,
     live: Option<LiveFilehandle>,
-    /// The server has refused its name or its size, or that of a directory above it.
+    /// `true` if the server refused the name or size of the object, or of a directory above it.
     is_refused: bool,
-    /// It is below the root of the tree, and not that.
+    /// `true` if the object is below the root of the tree, and not the root itself.
     is_below: bool,
 }
 
-/// Whether the tree is made, or is to be there.
+/// The way in which the tree is created or found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeedMode {
-    /// It is made, in a directory that must not be there or must be empty.
+    /// Create the tree, in a directory that must not exist or must be empty.
     Make,
-    /// It is made where it is not there, in a directory that may be there.
+    /// Create the missing parts of the tree, in a directory that may exist.
     Complete,
-    /// It is there: seeded before.
+    /// Find the tree, which was seeded before.
     Find,
 }
 
-/// Makes the tree of a trace, or finds it.
+/// Creates or finds the tree of a trace.
 ///
 /// # Errors
-/// Where the directory cannot be used, the server refuses, or the trace is damaged. What was made stays.
+/// Returns an error if the directory is unusable, the server refuses, or the trace is damaged. Created objects remain.
 pub fn seed(
     trace: &mut TraceReader<impl Read + Seek>,
     files: &mut dyn FileServerClient,
@@ -189,7 +189,7 @@ pub fn seed(
         (Some(run), _) => run,
         (None, _) => {
             match files.make(&export, name.as_bytes(), NewObjectKind::Directory, 0o755) {
-                // It was made, and its Call sent again; or somebody else was faster.
+                // The Call was resent after it had succeeded, or somebody else was faster.
                 Err(FileServerError::Refused(what, status)) if status.ends_with("ERR_EXIST") => {
                     let found = files.lookup(&export, name.as_bytes()).map_err(said(name.to_owned()))?;
                     let run =
@@ -208,7 +208,7 @@ pub fn seed(
     let root = maker.directory(&run, TREE.as_bytes(), 0o755)?;
     let nameless = maker.directory(&run, NAMELESS.as_bytes(), 0o755)?;
 
-    // It was made by root.
+    // Root made the directory, so another owner shows that the export squashes root.
     let owners = maker.files.status(&root).map_err(said(TREE.into()))?.owners;
     let squashed = owners.filter(|[user, _]| *user != 0);
 
@@ -225,7 +225,7 @@ pub fn seed(
     }
     if how != SeedMode::Find {
         contents(trace, &mut maker, &mut wanted, &nameless)?;
-        // Modes last: what may not be written could not be filled, nor could names be made in it.
+        // Modes come last: read-only files and directories could not be filled.
         for number in &numbers {
             let Some(SeedObject { live: Some(live), mode: Some(mode), kind, .. }) = wanted.get(number) else {
                 continue;
@@ -254,7 +254,7 @@ pub fn seed(
     let (made, mounts, refused) = (maker.made, uppermost(&maker.mounts), maker.refused);
     let FileSystemCapabilities { supported, io } = capabilities;
     let path = format!("{}/{name}/{TREE}", place.export.trim_end_matches('/'));
-    // A step of NFSv4 can change what is at the root.
+    // In NFSv4 a step can change the contents of the root.
     let mounts = if supported.is_none() { mounts } else { Vec::new() };
     Ok(SeededTree {
         path,
@@ -273,7 +273,7 @@ pub fn seed(
     })
 }
 
-/// What is there before the first step, and all directories.
+/// Loads the objects that exist before the first step, and the filehandle variables of all directories.
 fn wanted(
     trace: &mut TraceReader<impl Read + Seek>,
 ) -> Result<(FxHashMap<u32, SeedObject>, FxHashSet<u32>), SeedError> {
@@ -317,7 +317,7 @@ fn wanted(
 
 struct TreeSeeder<'f> {
     files: &'f mut dyn FileServerClient,
-    /// Names and sizes that the server does not take, for people.
+    /// Names and sizes that the server refused, for display.
     refused: Vec<String>,
     how: SeedMode,
     made: SeedCounts,
@@ -329,7 +329,7 @@ impl TreeSeeder<'_> {
         self.one(parent, name, NewObjectKind::Directory, mode)
     }
 
-    /// Finds an object, or makes it.
+    /// Finds or creates an object.
     fn one(
         &mut self,
         parent: &[u8],
@@ -339,7 +339,7 @@ impl TreeSeeder<'_> {
     ) -> Result<LiveFilehandle, SeedError> {
         let what = || String::from_utf8_lossy(name).into_owned();
         let said = |problem| SeedError::Server(what(), problem);
-        // In an empty directory there is nothing to be found, but one object may have been asked for twice.
+        // Even in an empty directory the object may exist, as the trace may name it twice.
         if let Some(found) = self.files.lookup(parent, name).map_err(said)? {
             return Ok(found);
         }
@@ -348,7 +348,7 @@ impl TreeSeeder<'_> {
         }
         self.made.objects += 1;
         match self.files.make(parent, name, kind, mode) {
-            // The Call was sent again because its connection had gone away, and the server had done it.
+            // The Call was resent after connection loss, but the server had executed it.
             Err(FileServerError::Refused(what, status)) if status.ends_with("ERR_EXIST") => {
                 let found = self.files.lookup(parent, name).map_err(said)?;
                 found.ok_or_else(|| said(FileServerError::Refused(what, status)))
@@ -357,7 +357,7 @@ impl TreeSeeder<'_> {
         }
     }
 
-    /// Finds an object, or makes it; `None` where the server refuses its name or its kind, and nothing else.
+    /// Finds or creates an object. Returns `None` if the server refuses its name or kind.
     fn one_or_refused(
         &mut self,
         parent: &[u8],
@@ -376,7 +376,7 @@ impl TreeSeeder<'_> {
         }
     }
 
-    /// The server does not take a name or a size, which costs the steps that need the object.
+    /// Records a name or size that the server refused. Affects the steps that need the object.
     fn refuse(&mut self, why: String) {
         self.made.left_out += 1;
         if self.refused.len() < REFUSED {
@@ -384,7 +384,7 @@ impl TreeSeeder<'_> {
         }
     }
 
-    /// Makes an object after the directories above it. Gives its filehandle.
+    /// Creates an object after the directories above it. Returns its filehandle.
     fn object(
         &mut self,
         wanted: &mut FxHashMap<u32, SeedObject>,
@@ -495,7 +495,7 @@ impl TreeSeeder<'_> {
     }
 }
 
-/// Whether a server does not take a name or a size, of NFSv3 and NFSv4.
+/// Returns `true` for statuses that reject a name, a size or an object type, in NFSv3 and NFSv4.
 fn is_refusal(status: &str) -> bool {
     let status = status.split_once("ERR_").map_or("", |(_, status)| status);
     matches!(
@@ -504,7 +504,7 @@ fn is_refusal(status: &str) -> bool {
     )
 }
 
-/// A name that is not longer than people read.
+/// Shortens a name to 40 characters for display.
 fn shortened(name: &str) -> String {
     match name.char_indices().nth(40) {
         Some((at, _)) => format!("{}...", name.get(..at).unwrap_or_default()),
@@ -512,25 +512,25 @@ fn shortened(name: &str) -> String {
     }
 }
 
-/// A path by its plain names: `/srv/nfs`, and nothing for the root.
+/// Returns a path with only its plain names: `/srv/nfs`; empty for the root.
 pub fn plain(path: &[u8]) -> Vec<u8> {
     let names = path.split(|byte| *byte == b'/').filter(|name| is_plain(name));
     names.flat_map(|name| [b"/", name].concat()).collect()
 }
 
-/// Those of these paths that are below no other.
+/// Returns the paths that are below no other.
 fn uppermost(paths: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let is_above =
         |one: &[u8], other: &[u8]| other.strip_prefix(one).is_some_and(|rest| rest.first() == Some(&b'/'));
     paths.iter().filter(|path| !paths.iter().any(|one| is_above(one, path))).cloned().collect()
 }
 
-/// A name that stays in its directory.
+/// Returns `true` if a name stays in its directory.
 fn is_plain(name: &[u8]) -> bool {
     !matches!(name, b"" | b"." | b"..") && !name.contains(&b'/') && !name.contains(&0)
 }
 
-/// Gives files what they hold before the first step.
+/// Writes the initial contents of the files.
 fn contents(
     trace: &mut TraceReader<impl Read + Seek>,
     maker: &mut TreeSeeder<'_>,
@@ -555,7 +555,7 @@ fn contents(
             }
         }
     }
-    // One of another size is not what steps look for.
+    // A file of another size is not the one that steps expect.
     for (parent, name) in too_large.iter().filter(|(_, name)| is_plain(name)) {
         let above = match *parent {
             NONE => Some(nameless),

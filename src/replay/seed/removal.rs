@@ -1,7 +1,7 @@
-//! The directory of a run is removed, with all that is in it.
+//! Removal of the directory of a run with its contents.
 //!
-//! Only what a run has made is removed: a directory that holds the parts of a run and nothing else, and the mark of this trace
-//! ([`SEEDED`]). The mark goes last, so that what was interrupted can be removed again.
+//! Only directories made by a run are removed: they contain the parts of a run and nothing else, and the mark of this
+//! trace ([`SEEDED`]). The mark is removed last, so that an interrupted removal can be repeated.
 
 use std::fmt;
 
@@ -9,21 +9,21 @@ use super::files::{FileServerClient, FileServerError};
 use super::{DEPTH, NAMELESS, RunDirectory, TREE};
 use crate::replay::trace::layout::FileType;
 
-/// The directory that says that seeding a run's directory came to its end; in it another names the trace.
+/// Name of the directory that marks a run's directory as completely seeded. A directory in it names the trace.
 pub const SEEDED: &str = "seeded";
-/// How often a directory is listed again, because a server went on elsewhere when names were removed.
+/// Maximum number of listings of a directory: a server may skip entries when names are removed during a listing.
 const ROUNDS: usize = 16;
 
-/// Why a directory was not removed.
+/// The reason that a directory was not removed.
 #[derive(Debug)]
 pub enum RemovalError {
-    /// Something is in it that no run has made.
+    /// The directory contains an entry that no run has made.
     Foreign(String),
-    /// It does not say that it is of a run of this trace.
+    /// The directory has no mark of a run of this trace.
     Unmarked,
-    /// Directories stand too deep in each other, or a directory does not become empty.
+    /// Directories are nested too deeply, or a directory does not become empty.
     Endless,
-    /// The server has refused, or not answered; what was to be removed.
+    /// The server refused an operation, or did not answer: object and error.
     Server(String, FileServerError),
 }
 
@@ -40,10 +40,12 @@ impl fmt::Display for RemovalError {
 
 impl std::error::Error for RemovalError {}
 
-/// Removes the directory of a run of the trace with this mark. Gives how many names were removed; 0 where it is not there.
+/// Removes the directory of a run of the trace with this mark. Returns the number of removed names; 0 if the directory
+/// does not exist.
 ///
 /// # Errors
-/// Where something else is in it, and where the server refuses or does not answer.
+/// Returns an error if the directory contains other entries or has no mark, or if the server refuses or does not
+/// answer.
 pub fn remove(
     files: &mut dyn FileServerClient,
     place: &RunDirectory<'_>,
@@ -72,7 +74,7 @@ pub fn remove(
     Ok(removed + 1)
 }
 
-/// Removes all that is in a directory. Links are removed, and not followed.
+/// Removes the contents of a directory. Symbolic links are not followed.
 fn clear(
     files: &mut dyn FileServerClient,
     directory: &[u8],
@@ -82,7 +84,7 @@ fn clear(
     if depth > DEPTH {
         return Err(RemovalError::Endless);
     }
-    // A step may have taken the rights that are needed.
+    // A step may have removed the necessary permissions.
     let _ = files.set(directory, Some(0o700), None);
     for _ in 0..ROUNDS {
         let mut names = Vec::new();

@@ -1,4 +1,4 @@
-//! The tree made with NFSv3. RFC 1813.
+//! NFSv3 implementation of the file operations. RFC 1813.
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::v3::{
@@ -18,11 +18,11 @@ use crate::replay::reply_size::ReplySize;
 use crate::replay::rpc_client::{ContainedRpcClient, ProcedureCall};
 use crate::replay::transport::PayloadSource;
 
-/// How often a server may ask to be asked again, and after which time. RFC 1813 section 2.6: NFS3ERR_JUKEBOX.
+/// Maximum number of attempts when the server asks for a delay, and the delay. RFC 1813 section 2.6: NFS3ERR_JUKEBOX.
 const PATIENCE: u32 = 120;
 const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// A client of NFSv3, which needs nothing at the server but the first filehandle.
+/// An NFSv3 client. Needs only the first filehandle from the server.
 pub struct Nfs3Client<'t> {
     line: ContainedRpcClient<'t>,
     root: LiveFilehandle,
@@ -30,7 +30,7 @@ pub struct Nfs3Client<'t> {
 }
 
 impl<'t> Nfs3Client<'t> {
-    /// A client that begins at the filehandle that MOUNT gave for the export.
+    /// Creates a client with the filehandle that MOUNT returned for the export.
     pub fn new(line: ContainedRpcClient<'t>, root: LiveFilehandle) -> Self {
         Self { line, root, io: IoLimits::default() }
     }
@@ -60,7 +60,7 @@ impl<'t> Nfs3Client<'t> {
         Err(FileServerError::Busy(what(), u64::from(PATIENCE) * PAUSE.as_secs()))
     }
 
-    /// The filehandle of what was made; a server need not give it (RFC 1813 section 3.3.8).
+    /// Creates an object and returns its filehandle, with a LOOKUP if the Reply has none (RFC 1813 section 3.3.8).
     fn made(
         &mut self,
         number: Nfs,
@@ -90,7 +90,7 @@ fn attributes(mode: Option<u32>, size: Option<u64>) -> Sattr3 {
     Sattr3 { mode, uid: None, gid: None, size, atime: SetAtime::DontChange, mtime: SetMtime::DontChange }
 }
 
-/// What clients know an object by.
+/// Returns the identity and version of an object.
 fn marks(attributes: &Fattr3) -> ObjectVersion {
     let time = |time: &Nfstime3| Some(u128::from(time.seconds) << 32 | u128::from(time.nseconds));
     ObjectVersion {

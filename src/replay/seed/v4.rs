@@ -1,4 +1,4 @@
-//! The tree made with NFSv4: of the minor version that the server has, 4.1 before 4.0.
+//! NFSv4 implementation of the file operations, for any of the minor versions to try.
 
 mod clients;
 
@@ -22,65 +22,66 @@ use crate::replay::rpc_client::{ContainedRpcClient, ProcedureCall};
 use crate::replay::transport::PayloadSource;
 use clients::{create_session, set_clientid};
 
-/// How often the server may forget the client.
+/// Maximum number of times that the client state is re-established.
 const RENEWALS: u32 = 16;
 
-/// The stateid that stands for no open. RFC 8881 section 8.2.3.
+/// The anonymous stateid, which represents no open. RFC 8881 section 8.2.3.
 const ANONYMOUS: Stateid4 = Stateid4 { seqid: 0, other: [0; 12] };
 
-/// Bytes of a Call and of a Reply besides file data: headers with a long credential, SEQUENCE, filehandles and attributes.
+/// Bytes reserved in a Call and a Reply in addition to file data: headers with a long credential, SEQUENCE, filehandles
+/// and attributes.
 const AROUND: u32 = 2048;
 
-/// What the client has at the server.
+/// The client state at the server.
 enum Nfs4ClientState {
-    /// NFSv4.0: a clientid, and the seqid of its one open owner.
+    /// NFSv4.0: a clientid, and the seqid of its only open owner.
     Client { clientid: u64, seqid: u32 },
-    /// From NFSv4.1 on: a session, and the sequence of its first slot.
+    /// NFSv4.1 and later: a session, and the sequence ID of its first slot.
     Session { clientid: u64, id: [u8; 16], sequence: u32, slots: u32, limits: SessionLimits },
 }
 
-/// What a client has at the server, for who goes on with it.
+/// The client state at the server, for another component to continue with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nfs4ClientHandover {
-    /// NFSv4.0: a clientid.
+    /// NFSv4.0.
     Client {
         /// The clientid.
         clientid: u64,
     },
-    /// From NFSv4.1 on: a session.
+    /// NFSv4.1 and later.
     Session {
         /// The clientid.
         clientid: u64,
-        /// The session id.
+        /// The session ID.
         id: [u8; 16],
         /// sa_sequenceid of the last Call on slot 0.
         sequence: u32,
-        /// Slots that were granted.
+        /// Number of slots granted.
         slots: u32,
-        /// What one Call may have.
+        /// Limits of a Call.
         limits: SessionLimits,
     },
 }
 
-/// A client of NFSv4.
+/// An NFSv4 client.
 pub struct Nfs4Client<'t> {
     line: ContainedRpcClient<'t>,
-    /// What it calls itself.
+    /// Name of the client, as sent to the server.
     name: String,
     minor: u32,
     held: Nfs4ClientState,
-    /// How often the server has forgotten it.
+    /// Number of times that the server lost the client state.
     renewals: u32,
-    /// Open-owners before the present one.
+    /// Number of open owners before the current one.
     owners: u32,
     io: IoLimits,
 }
 
 impl<'t> Nfs4Client<'t> {
-    /// Becomes known to the server as a client of this name.
+    /// Registers at the server as a client with this name, with the first of `minors` that succeeds.
     ///
     /// # Errors
-    /// Where the server refuses, or does not answer.
+    /// Returns an error if the server refuses all minor versions, or does not answer.
     pub fn new(
         mut line: ContainedRpcClient<'t>,
         name: &str,
@@ -110,7 +111,7 @@ impl<'t> Nfs4Client<'t> {
             .unwrap_or_else(|| FileServerError::Refused("NFSv4".into(), "no minor version to try".into())))
     }
 
-    /// What the client has at the server; somebody else goes on with it.
+    /// Returns the client state, for another component to continue with.
     pub fn hand_over(self) -> Nfs4ClientHandover {
         match self.held {
             Nfs4ClientState::Client { clientid, .. } => Nfs4ClientHandover::Client { clientid },
@@ -120,11 +121,11 @@ impl<'t> Nfs4Client<'t> {
         }
     }
 
-    /// Opens a file by its filehandle (RFC 8881 section 18.16.4, CLAIM_FH), for reading (1), writing (2) or both. Each
-    /// owner has a stateid of its own.
+    /// Opens a file by its filehandle (RFC 8881 section 18.16.4, CLAIM_FH). `access` is 1 for reading, 2 for writing, 3
+    /// for both. Each owner has its own stateid.
     ///
     /// # Errors
-    /// As [`FileServerClient::lookup`], and in NFSv4.0, which has no such claim.
+    /// As [`FileServerClient::lookup`]. Also returns an error in NFSv4.0, which has no such claim.
     pub fn open(&mut self, file: &[u8], owner: u32, access: u32) -> Result<Stateid4, FileServerError> {
         let Nfs4ClientState::Session { .. } = self.held else {
             return Err(FileServerError::Refused("OPEN".into(), "NFSv4.0 opens by name alone".into()));
@@ -156,7 +157,7 @@ impl<'t> Nfs4Client<'t> {
                 Err(FileServerError::Refused(what, status)) if is_later(&status) => {
                     waits += 1;
                     std::thread::sleep(PAUSE);
-                    // The operation itself has the seqid of its owner.
+                    // The seqid of the owner in the operation must change before a retry.
                     if self.minor == 0 && operations.iter().any(|of| matches!(of, Args::OPEN(_))) {
                         return Err(FileServerError::Refused(what, status));
                     }
@@ -165,12 +166,13 @@ impl<'t> Nfs4Client<'t> {
                     if is_unknown(&status) && self.renewals < RENEWALS =>
                 {
                     self.renew()?;
-                    // In NFSv4.0 the operations themselves name the client.
+                    // In NFSv4.0 the operations themselves contain the clientid.
                     if self.minor == 0 {
                         return Err(FileServerError::Refused(what, status));
                     }
                 }
-                // The Call was sent again, and the server has done it and not kept the Reply (RFC 8881 section 15.1.10.3).
+                // The Call was resent, but the server had executed it without caching the Reply (RFC 8881 section
+                // 15.1.10.3).
                 Err(FileServerError::Refused(_, status)) if status == "NFS4ERR_RETRY_UNCACHED_REP" => {
                     waits += 1
                 }
@@ -180,7 +182,7 @@ impl<'t> Nfs4Client<'t> {
         Err(FileServerError::Busy(what.into(), u64::from(PATIENCE) * PAUSE.as_secs()))
     }
 
-    /// Becomes known to the server again, which has restarted or forgotten the session. RFC 8881 section 8.4.2.
+    /// Registers again at a server that has restarted or lost the session. RFC 8881 section 8.4.2.
     fn renew(&mut self) -> Result<(), FileServerError> {
         self.renewals += 1;
         self.held = match self.minor {
@@ -188,13 +190,13 @@ impl<'t> Nfs4Client<'t> {
             minor => create_session(&mut self.line, minor, &self.name)?,
         };
         match self.complete() {
-            // The client was known all the time: RFC 8881 section 18.51.3.
+            // The server had not lost the client: RFC 8881 section 18.51.3.
             Err(FileServerError::Refused(_, status)) if status == "NFS4ERR_COMPLETE_ALREADY" => Ok(()),
             done => done,
         }
     }
 
-    /// Tells the server that there is nothing to be reclaimed.
+    /// Tells the server that there is nothing to reclaim.
     fn complete(&mut self) -> Result<(), FileServerError> {
         if self.minor == 0 {
             return Ok(());
@@ -213,7 +215,8 @@ impl<'t> Nfs4Client<'t> {
         let mut all = Vec::with_capacity(operations.len() + 1);
         if let Nfs4ClientState::Session { id, sequence, .. } = &mut self.held {
             *sequence += 1;
-            // Where a Call is sent again, what changes something is not to be done twice. Other Replies are longer than is kept.
+            // The Replies of operations that change something are cached, so that a resent Call is not executed twice.
+            // Other Replies are too long to cache.
             let is_kept = |operation: &Args<'_>| {
                 !matches!(operation, Args::READ(_) | Args::READDIR(_) | Args::READLINK(_) | Args::GETATTR(_))
             };
@@ -239,7 +242,7 @@ impl<'t> Nfs4Client<'t> {
         }
     }
 
-    /// Makes a file, once more where the server asks for it or forgets its client in between.
+    /// Creates a file. Retries if the server asks for a delay or loses the client state.
     fn create_file(
         &mut self,
         directory: &[u8],
@@ -249,11 +252,11 @@ impl<'t> Nfs4Client<'t> {
         let (mut waits, mut losses) = (0, 0);
         loop {
             match self.create_file_once(directory, name, mode) {
-                // The next try has the next seqid of the owner (RFC 7530 section 9.1.7).
+                // The next attempt uses the next seqid of the owner (RFC 7530 section 9.1.7).
                 Err(FileServerError::Refused(_, status)) if is_later(&status) && waits < PATIENCE => {
                     waits += 1
                 }
-                // A Call that was sent again may have counted twice for the owner: another one begins anew.
+                // A resent Call may have advanced the seqid twice, so a new owner is used.
                 Err(FileServerError::Refused(_, status)) if is_lost(&status) && losses < RENEWALS => {
                     losses += 1;
                     if let Nfs4ClientState::Client { seqid, .. } = &mut self.held {
@@ -320,18 +323,18 @@ impl<'t> Nfs4Client<'t> {
     }
 }
 
-/// Whether the server does not know the client or its session any more.
+/// Returns `true` if the server has lost the client or its session.
 fn is_unknown(status: &str) -> bool {
     matches!(status, "NFS4ERR_BADSESSION" | "NFS4ERR_DEADSESSION" | "NFS4ERR_STALE_CLIENTID")
 }
 
-/// Whether what a client holds is not known any more, or the seqid of its owner is another.
+/// Returns `true` if the server has lost the client's state, or expects another seqid of its owner.
 fn is_lost(status: &str) -> bool {
     let of_stateid = ["NFS4ERR_STALE_STATEID", "NFS4ERR_BAD_STATEID", "NFS4ERR_BAD_SEQID"];
     is_unknown(status) || of_stateid.contains(&status)
 }
 
-/// Whether the server asks to be asked again.
+/// Returns `true` if the server asks for a delay.
 fn is_later(status: &str) -> bool {
     matches!(status, "NFS4ERR_DELAY" | "NFS4ERR_GRACE")
 }
@@ -571,7 +574,7 @@ impl FileServerClient for Nfs4Client<'_> {
     }
 
     fn leave(&mut self) {
-        // What is not given back ends with its lease.
+        // State that is not released ends with its lease.
         if let Nfs4ClientState::Session { clientid, id, .. } = self.held {
             let (line, minor) = (&mut self.line, self.minor);
             let destroy = Args::DESTROY_SESSION(DestroySession4Args { dsa_sessionid: id });
@@ -583,7 +586,7 @@ impl FileServerClient for Nfs4Client<'_> {
     }
 }
 
-/// Runs operations; the first that fails is the problem. Gives what was read last.
+/// Runs operations. The first failure is the error; otherwise returns the last value that `read` extracted.
 fn run<T>(
     line: &mut ContainedRpcClient<'_>,
     minor: u32,
@@ -615,6 +618,6 @@ fn run<T>(
     }
 }
 
-/// How often a server may ask to be asked again, and after which time.
+/// Maximum number of retries when the server asks for a delay, and the delay.
 const PATIENCE: u32 = 120;
 const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! What a live Reply gives to the variables of a step.
+//! Assigns values of a live Reply to the variables of a step.
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::Procedure;
@@ -10,13 +10,13 @@ use super::field_visitor::{MarkedField, TraceFieldVisitor};
 use super::{MessageSlot, TraceProcedure, TraceStep};
 
 impl TraceProcedure {
-    /// The procedure, if it is described.
+    /// Returns the description of the procedure; `None` if there is none.
     pub fn described(&self) -> Option<Procedure> {
         Procedure::of(Program(self.program), self.version, self.procedure)
     }
 }
 
-/// The value at a mark, without length and fill. `message` begins where positions count from.
+/// Returns the value at a mark, without length and padding. `message` begins where positions are counted from.
 pub fn value<'m>(message: &'m [u8], mark: &MarkedField) -> Option<&'m [u8]> {
     let bytes = message.get(mark.range.clone())?;
     if !mark.is_counted {
@@ -26,11 +26,11 @@ pub fn value<'m>(message: &'m [u8], mark: &MarkedField) -> Option<&'m [u8]> {
     rest.get(..u32::from_be_bytes(*count) as usize)
 }
 
-/// Hears a live Reply of a step: `message` is the RPC message, whose DDP-eligible results the cursor knows. What
-/// protects results must have been taken off.
+/// Decodes a live Reply of a step and collects its fields. `message` is the RPC message; the cursor has its
+/// DDP-eligible results. The caller must have removed the protection of the results.
 ///
 /// # Errors
-/// Where the message could not be read further; what was heard before stands.
+/// Returns the error that stopped the decoding, together with the fields collected before it.
 pub fn hear<'m>(
     asked: &TraceProcedure,
     mut cursor: Cursor<'m>,
@@ -46,8 +46,8 @@ pub fn hear<'m>(
     (ear, heard)
 }
 
-/// Tells `take` each slot of the Reply that a step had, with the value that stands in the same place of a live one; `None`
-/// where that has none. Counts are told, too. Of a step whose Reply was not captured nothing is told.
+/// Calls `take` for each slot of the captured Reply with the value at the same place of the live one, or `None` if that
+/// has no value there. Counts are included. Does nothing if the Reply of the step was not captured.
 pub fn bind(
     step: &TraceStep<'_>,
     ear: &TraceFieldVisitor<'_>,
@@ -55,7 +55,7 @@ pub fn bind(
     mut take: impl FnMut(&MessageSlot, Option<&[u8]>),
 ) {
     let known = |mark: &MarkedField| (mark.place, mark.operation, mark.holds);
-    // A listing has thousands; other Replies have a few, and in the same order mostly.
+    // A listing has thousands of marks. Other Replies have a few, mostly in the same order.
     let is_long = ear.marks.len() > 32;
     let by_place: FxHashMap<_, _> = match is_long {
         true => ear.marks.iter().map(|mark| (known(mark), mark)).collect(),

@@ -1,17 +1,17 @@
-//! A message with the values of a run in its slots.
+//! Writes a message with the values of a run in its slots.
 
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{ChunkItem, roundup};
 
 use super::{MessageSlot, TraceMessage, TracePayload};
 
-/// Gives the values of a run. Lengths may be others than in the capture, but of what is not counted.
+/// A source of the values of a run. Only values with a length prefix may change their length.
 pub trait SlotValueSource {
-    /// The value of a slot, without length and fill; `None` leaves the one of the capture.
+    /// Returns the value of a slot, without length and padding; `None` to keep the captured one.
     fn value(&mut self, slot: &MessageSlot, captured: &[u8]) -> Option<&[u8]>;
 }
 
-/// The values of the capture.
+/// Keeps the captured values.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CapturedSlotValues;
 
@@ -21,28 +21,28 @@ impl SlotValueSource for CapturedSlotValues {
     }
 }
 
-/// What stands before the arguments.
+/// The RPC header to write before the arguments.
 #[derive(Clone, Copy, Debug)]
 pub enum EmittedHeader<'h> {
-    /// What was captured.
+    /// The captured header.
     Captured,
-    /// What was captured, with another XID.
+    /// The captured header with another XID.
     Xid(Xid),
-    /// Another header, from the XID to the verifier. What protected the arguments is left out, too.
+    /// Another header, from the XID to the verifier. The RPCSEC_GSS protection of the arguments is left out.
     New(&'h [u8]),
 }
 
-/// A payload of the message, where it belongs now.
+/// A payload of the message with its new position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlacedPayload {
     /// Byte offset of the content in the whole message: the Position of its Read chunk (RFC 8166 section 3.4.5).
     pub position: u32,
-    /// As the trace has it.
+    /// The payload as the trace has it.
     pub payload: TracePayload,
 }
 
 impl PlacedPayload {
-    /// As the decoder of the message takes them: where each content belongs, and not the content.
+    /// Converts payloads to chunk items for the decoder of the message, without their contents.
     pub fn items(placed: &[Self]) -> Vec<ChunkItem<'static>> {
         let item = |placed: &Self| ChunkItem {
             position: Some(placed.position),
@@ -53,14 +53,14 @@ impl PlacedPayload {
     }
 }
 
-/// A slot that does not lie in its message, or whose value has another length than what is not counted must have.
+/// The error for a slot outside its message, or for a value whose length differs though it has no length prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidSlotError {
-    /// Where the slot begins.
+    /// Start of the slot in the head, in bytes.
     pub at: u32,
 }
 
-/// The value that stands in a slot of the head: without length and fill.
+/// Returns the value of a slot of the head, without length and padding.
 pub fn captured<'h>(head: &'h [u8], slot: &MessageSlot) -> Option<&'h [u8]> {
     let (at, length) = (slot.at as usize, slot.length as usize);
     let bytes = head.get(at..at.checked_add(length)?)?;
@@ -71,10 +71,10 @@ pub fn captured<'h>(head: &'h [u8], slot: &MessageSlot) -> Option<&'h [u8]> {
     rest.get(..u32::from_be_bytes(*count) as usize)
 }
 
-/// Writes the message to `out`, which is cleared before, and where its payloads belong to `placed`.
+/// Clears `out` and `placed`, then writes the message to `out` and the positions of its payloads to `placed`.
 ///
 /// # Errors
-/// Where a slot is wrong; what was written then is of no use.
+/// Returns an error if a slot is invalid; the output is then unusable.
 pub fn emit(
     message: &TraceMessage<'_>,
     header: EmittedHeader<'_>,

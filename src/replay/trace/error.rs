@@ -1,37 +1,37 @@
-//! Why a trace could not be read, and at which byte of the file.
+//! Errors of reading a trace, with the byte offset in the file.
 
 use std::fmt;
 use std::io;
 
 use nfsrdma_dissectors::xdr;
 
-/// Why a trace could not be read.
+/// The reason that a trace could not be read.
 #[derive(Debug)]
 pub enum TraceError {
-    /// It is none.
+    /// The file is not a trace.
     NoTrace,
-    /// It is of a version that this program does not read.
+    /// The trace has a version that this program does not read.
     Version {
-        /// Which one.
+        /// The version.
         version: u32,
     },
-    /// It was not written to its end.
+    /// The trace was not finished.
     Unfinished,
-    /// It ends before its last block, or before the content of a payload does.
+    /// The file ends before its last block, or before the end of the content of a payload.
     Cut {
-        /// Where.
+        /// Offset of the missing bytes.
         at: u64,
     },
-    /// A block is longer than any is, or has no place there, or its checksum is wrong.
+    /// A block is too long or misplaced, or a checksum is wrong.
     Damaged {
-        /// Where it begins.
+        /// Offset of the damaged part.
         at: u64,
     },
-    /// A line of a block could not be read, though the checksum is right.
+    /// An entry of a block could not be decoded, though its checksum is right.
     Line {
-        /// Where.
+        /// Offset of the error.
         at: u64,
-        /// Why.
+        /// The decoding error.
         error: xdr::XdrError,
     },
     /// The file could not be read.

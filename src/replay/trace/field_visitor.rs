@@ -1,8 +1,7 @@
-//! Where in a message identities, counts and file data stand, as its decoders tell it.
+//! Finds the positions of identities, counts and file data in a message, by visiting its decoded fields.
 //!
-//! The same ear hears a captured message, when a trace is made, and a live one, when what it gives is bound
-//! ([`bind`](super::binding)). Which fields name something is said by the table of comparisons
-//! ([`role`](crate::analysis::comparison::compare_class)), and nowhere else.
+//! The same visitor reads captured messages when a trace is made, and live ones when their values are bound
+//! ([`bind`](super::binding)). The comparison table ([`role_of`]) alone decides which fields are identities.
 
 use std::ops::Range;
 
@@ -12,104 +11,104 @@ use rustc_hash::FxHashMap;
 use super::MessageSlotKind;
 use crate::analysis::comparison::compare_class::{CompareClass, IdentityType, role_of};
 
-/// Marks of one message; more are not heard.
+/// Maximum number of marks per message; further ones are dropped.
 const MARKS: usize = super::step::MOST as usize;
 
-/// A field that names or counts something.
+/// A field that holds an identity or a count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarkedField {
-    /// Where it stands, as the decoder counts: of data with a length, that length and the fill too.
+    /// Byte range as the decoder counts. Data with a length prefix includes that prefix and the XDR padding.
     pub range: Range<usize>,
-    /// What it holds.
+    /// The kind of value.
     pub holds: MessageSlotKind,
-    /// Whether a length stands before the value.
+    /// `true` if a length precedes the value.
     pub is_counted: bool,
-    /// The operation of the COMPOUND, from 0.
+    /// Index of the operation in the COMPOUND, from 0.
     pub operation: u32,
-    /// Names the field: [`Slot::place`](super::MessageSlot).
+    /// Hash that identifies the field: [`MessageSlot::place`](super::MessageSlot).
     pub place: u64,
-    /// Whether the value is one that every server has, and that names nothing.
+    /// `true` if the value is a protocol constant, which identifies nothing.
     pub is_constant: bool,
 }
 
-/// File data or the text of a link.
+/// File data or the text of a symbolic link.
 #[derive(Clone, Copy, Debug)]
 pub struct MessageDataItem<'a> {
-    /// Where the content belongs or stands, as the decoder counts.
+    /// Position of the content as the decoder counts.
     pub at: usize,
-    /// Bytes of padding before content that stands in the message. RFC 5666 section 3.9.
+    /// Number of padding bytes before content in the message. RFC 5666 section 3.9.
     pub padding: usize,
-    /// Bytes of content.
+    /// Number of bytes of content.
     pub length: u32,
-    /// Whether the content stands in the message.
+    /// `true` if the content is in the message.
     pub is_inline: bool,
-    /// Whether it may travel in a chunk (RFC 8267).
+    /// `true` if the content is DDP-eligible (RFC 8267).
     pub is_eligible: bool,
-    /// Whether it is the text of a link.
+    /// `true` if this is the text of a symbolic link.
     pub is_text: bool,
-    /// The content.
+    /// The content, if it is available.
     pub bytes: Option<&'a [u8]>,
-    /// The operation of the COMPOUND, from 0.
+    /// Index of the operation in the COMPOUND, from 0.
     pub operation: u32,
-    /// The offset that was heard last in the operation.
+    /// The last file offset seen in the operation.
     pub offset: Option<u64>,
 }
 
-/// An operation, or a procedure that is not made of operations.
+/// An operation, or a procedure without operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MarkedOperation {
-    /// Its name in the RFC.
+    /// Name in the RFC.
     pub name: &'static str,
-    /// Its first mark.
+    /// Index of its first mark.
     pub marks: usize,
-    /// The offset in a file that was heard first in it.
+    /// File offset in the operation: the first one seen, but for READ_PLUS that of the latest part.
     pub offset: Option<u64>,
-    /// The most bytes of a result that it asked for.
+    /// Maximum number of result bytes that the operation requests.
     pub count: Option<u32>,
 }
 
-/// Hears one message.
+/// Visits the fields of one message.
 #[derive(Debug, Default)]
 pub struct TraceFieldVisitor<'a> {
-    /// What names or counts something, in the order of the message.
+    /// Identities and counts, in message order.
     pub marks: Vec<MarkedField>,
-    /// File data, in the order of the message.
+    /// File data, in message order.
     pub data: Vec<MessageDataItem<'a>>,
     /// The operations.
     pub operations: Vec<MarkedOperation>,
-    /// Where the arguments or results begin, and end.
+    /// Byte range of the arguments or results.
     pub body: Option<Range<usize>>,
-    /// Marks that were too many.
+    /// Number of marks dropped at the limit.
     pub left_out: u64,
     is_reply: bool,
-    /// Hashes of the paths of the structures that are open.
+    /// Path hashes of the open structures.
     paths: Vec<u64>,
-    /// The path of names, for the table.
+    /// Labels of the open structures.
     labels: Vec<&'static str>,
-    /// Where the marks of the present operation or directory entry begin.
+    /// Index of the first mark of the current operation or directory entry.
     since: usize,
-    /// How many fields of each path there were since then.
+    /// Number of fields with each path since then.
     ordinals: FxHashMap<u64, (usize, u32)>,
-    /// The hash of the name of the present entry.
+    /// Hash of the name of the current entry.
     entry: Option<u64>,
     has_entry: bool,
     is_body: bool,
 }
 
-/// FNV-1a with 64 bits, which [`Slot::place`](super::MessageSlot) is made with.
+/// 64-bit FNV-1a, the hash of [`MessageSlot::place`](super::MessageSlot).
 fn hashed(from: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(from, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 const SEED: u64 = 0xcbf2_9ce4_8422_2325;
 
-/// Values that name nothing: RFC 8881 section 8.2.3 has the stateids of zeros and of ones, and a cookie, a clientid and a
-/// verifier of zeros say that there is none.
+/// Returns `true` for values that identify nothing: the stateids of all zeros and all ones (RFC 8881 section 8.2.3),
+/// and the zero cookie, clientid and verifier, which mean "none".
 fn is_constant(name: &[u8]) -> bool {
     name.iter().all(|byte| *byte == 0) || name.iter().all(|byte| *byte == 0xff)
 }
 
-/// What a field of an identity holds, of which the table of comparisons knows fewer.
+/// Returns the slot kind of an identity. The comparison table has fewer kinds.
 fn holds(identity: IdentityType, label: &str, is_reply: bool) -> Option<MessageSlotKind> {
     Some(match identity {
         IdentityType::Filehandle => MessageSlotKind::FILEHANDLE,
@@ -136,7 +135,7 @@ fn holds(identity: IdentityType, label: &str, is_reply: bool) -> Option<MessageS
     })
 }
 
-/// What a count counts, by its name in the RFC.
+/// Returns the slot kind of a count, by its name in the RFC.
 fn counts(field: &str, label: &str, operation: &str) -> Option<MessageSlotKind> {
     Some(match (field, label) {
         (_, "sa_sequenceid" | "sr_sequenceid" | "csa_sequenceid" | "csr_sequenceid") => {
@@ -154,7 +153,7 @@ fn counts(field: &str, label: &str, operation: &str) -> Option<MessageSlotKind> 
 }
 
 impl TraceFieldVisitor<'_> {
-    /// For a Call, or a Reply.
+    /// Creates a visitor for a Call or a Reply.
     pub fn new(is_reply: bool) -> Self {
         Self { is_reply, ..Self::default() }
     }
@@ -181,14 +180,15 @@ impl TraceFieldVisitor<'_> {
         *before += 1;
         let is_counted = name.is_some_and(|name| range.len() != name.len());
         let range = range.start..range.start + range.len().next_multiple_of(4);
-        // A filehandle names something on one server alone, whatever it is.
+        // A filehandle is valid on one server only, whatever its bytes.
         let is_constant = holds != MessageSlotKind::FILEHANDLE && name.is_some_and(is_constant);
         let operation = self.operation();
         self.marks.push(MarkedField { range, holds, is_counted, operation, place, is_constant });
     }
 
-    /// The marks of an entry are known by its name, wherever it stands in the listing. What is above a directory is not told by
-    /// its listing: a live one may be in the directory of a run.
+    /// Ends a directory entry: its marks are identified by its name, not by its position in the listing. Drops the
+    /// filehandles of "." and "..", which may be outside the listed tree: a live directory may be in the directory of a
+    /// run.
     fn close_entry(&mut self) {
         let Some(name) = self.entry.take() else { return };
         if [&b"."[..], b".."].into_iter().any(|dots| name == hashed(SEED, dots)) {
@@ -252,7 +252,7 @@ impl<'a> Observer<'a> for TraceFieldVisitor<'a> {
 
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
         if field.name.starts_with("rpc") {
-            // What follows the body protects it.
+            // Fields after the body protect it.
             self.is_body = false;
             return;
         }
@@ -304,7 +304,7 @@ impl<'a> Observer<'a> for TraceFieldVisitor<'a> {
                 FieldValue::Unsigned(at),
             ) => {
                 if let Some(operation) = self.operations.last_mut() {
-                    // Of READ_PLUS each part says where it belongs.
+                    // Each part of READ_PLUS has its own offset.
                     if operation.offset.is_none() || field.label == "d_offset" {
                         operation.offset = Some(at);
                     }
@@ -329,7 +329,7 @@ impl<'a> Observer<'a> for TraceFieldVisitor<'a> {
             }
             _ => {}
         }
-        // Paths matter to the table for times alone, and no time is an identity.
+        // The table needs paths only for times, and no time is an identity.
         if let CompareClass::Identity(identity) = role_of(field.name, "", !self.is_reply)
             && let Some(holds) = holds(identity, field.label, self.is_reply)
         {

@@ -1,9 +1,9 @@
-//! File data that is made from a key: the same bytes for the same file and offset, in every run and on every machine.
+//! File data generated from a key: the same bytes for the same file and offset, in every run and on every machine.
 //!
-//! So a READ of what a WRITE wrote gives what the WRITE had, however both cut the file into pieces, and a trace need not
-//! hold any data. What it cannot show is a READ that gives older data of the same place.
+//! A READ thus returns the data of the WRITE before it, however both split the file, and a trace need not hold any
+//! data. A READ that returns stale data of the same range goes undetected.
 
-/// Fills `out` with the bytes of a file from `offset` on. Eight bytes each are SplitMix64 of key, file and place.
+/// Fills `out` with the bytes of a file from `offset`. Each eight bytes are SplitMix64 of key, file and offset.
 pub fn fill(key: u64, file: u32, offset: u64, out: &mut [u8]) {
     let seed = mixed(key ^ u64::from(file).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let mut at = offset;

@@ -1,8 +1,8 @@
-//! How a trace lies in a file: a [`TracePreamble`], and then blocks, each of one [`TraceBlockKind`].
+//! File layout of a trace: a [`TracePreamble`], followed by blocks, each of one [`TraceBlockKind`].
 //!
-//! Steps and data stand in the order in which they were written, so that both sides stream. The tables come last,
-//! because they tell what was learnt from all steps; the preamble says where they begin, which is written when all else
-//! is: a file without it was not finished.
+//! Steps and data are in the order in which they were written, so that both sides can stream. The tables come last
+//! because they depend on all steps. The preamble holds their offset, which is written at the very end: a file without
+//! it was not finished.
 
 use nfsrdma_dissectors::field::Field;
 use nfsrdma_dissectors::xdr;
@@ -10,11 +10,11 @@ use nfsrdma_dissectors::xdr::{List, Opaque, Text};
 
 use super::step::{MOST, MessageSlotKind, PayloadContentState};
 
-/// What a trace begins with.
+/// The magic number at the start of a trace.
 pub const MAGIC: [u8; 8] = *b"nfstrace";
 /// The version that this program writes, and the only one that it reads.
 pub const VERSION: u32 = 2;
-/// Bytes of a block at most: a step with a message of the largest size that a session allows, and its slots.
+/// Maximum number of bytes of a block. Fits a step with the largest message that a session allows, and its slots.
 pub const LONGEST: u32 = 64 << 20;
 
 xdr! { "trace";
@@ -24,229 +24,229 @@ xdr! { "trace";
         magic: [u8; 8],
         /// [`VERSION`].
         version: u32,
-        /// 0.
+        /// Zero.
         reserved: u32,
-        /// Where the tables begin, in bytes from the beginning of the file; 0 while the trace is written.
+        /// File offset of the tables in bytes; 0 while the trace is being written.
         tables: u64,
-        /// CRC-32, as in Ethernet, of the 24 bytes before.
+        /// CRC-32, as in Ethernet, of the preceding 24 bytes.
         checksum: u32,
     }
 
-    /// What a block holds.
+    /// The contents of a block.
     enum TraceBlockKind {
-        /// Steps, one after the other: [`Step`](super::Step).
+        /// Consecutive [`TraceStep`](super::TraceStep)s.
         STEPS = 1,
         /// File data.
         DATA = 2,
-        /// What files hold before the run: [`Extent`].
+        /// Initial file contents: [`TraceExtent`].
         EXTENTS = 3,
-        /// The captures, and how the trace was made: [`About`]. The first of the tables.
+        /// The captures, and how the trace was made: [`TraceProvenance`]. The first of the tables.
         ABOUT = 16,
-        /// [`Host`].
+        /// [`TraceHost`].
         HOSTS = 17,
-        /// [`Connection`].
+        /// [`TraceConnection`].
         CONNECTIONS = 18,
-        /// [`Undefined`].
+        /// [`TraceUndefinedVariable`].
         UNDEFINED = 19,
-        /// [`Object`].
+        /// [`TraceFileObject`].
         OBJECTS = 20,
         /// The [`End`].
         END = 32
     }
 
-    /// What stands before a block.
+    /// The header of a block.
     struct TraceBlockHeader {
-        /// What it holds.
+        /// The contents of the block.
         kind: TraceBlockKind,
-        /// Its length in bytes, without this header and the fill to a multiple of four.
+        /// Length of the block in bytes, without this header and the padding to a multiple of four.
         length: u32,
-        /// CRC-32 of it, as in Ethernet.
+        /// CRC-32 of the block, as in Ethernet.
         checksum: u32,
     }
 
-    /// What became of file data.
+    /// The form in which file data is retained.
     enum ContentRetention {
-        /// It is kept, equal data once.
+        /// The data is kept; equal data only once.
         KEPT = 0,
-        /// Its hash is.
+        /// The hash is kept.
         HASHED = 1,
-        /// Its hash is, and a run makes data from a key.
+        /// The hash is kept, and a run generates data from a key.
         KEYED = 2
     }
 
-    /// How the trace was made.
+    /// The origin of the trace.
     struct TraceProvenance<'a> {
-        /// The program that wrote it, with its version.
+        /// Name and version of the program that wrote the trace.
         program: Text<'a>,
-        /// The captures, by the names of their files.
+        /// File names of the captures.
         captures: List<'a, Text<'a>, 1024>,
-        /// What became of file data.
+        /// The form in which file data is retained.
         keeping: ContentRetention,
-        /// The key that data is made from; 0 where none is.
+        /// The key from which data is generated; 0 if none is.
         key: u64,
     }
 
     /// A host.
     struct TraceHost<'a> {
-        /// Its number among the clients, or among the servers.
+        /// Number of the host among the clients or among the servers.
         number: u32,
-        /// Whether it is a server.
+        /// `true` if the host is a server.
         is_server: bool,
-        /// Its address, as JSON Lines write it.
+        /// Address of the host, in the form used in JSON Lines.
         address: Text<'a>,
     }
 
-    /// What carries a connection.
+    /// The transport of a connection.
     enum TraceTransport { ROCEV2 = 0, ROCEV1 = 1, INFINIBAND = 2, IWARP = 3, TCP = 4, UDP = 5 }
 
     /// A connection of the capture.
     struct TraceConnection {
-        /// Its number, as the capture's Transactions have it.
+        /// Number of the connection, as in the Transactions of the capture.
         number: u64,
-        /// What carries it.
+        /// The transport.
         transport: TraceTransport,
-        /// The client, by its number.
+        /// Number of the client.
         client: u32,
-        /// The server, by its number.
+        /// Number of the server.
         server: u32,
-        /// Steps on it.
+        /// Number of steps on the connection.
         steps: u64,
-        /// The longest Send of each direction, in bytes with its RPC-over-RDMA header: what the inline thresholds allowed at
-        /// least. 0 without RDMA.
+        /// Length of the longest Send in each direction, in bytes with its RPC-over-RDMA header: a lower bound of the
+        /// inline thresholds. 0 without RDMA.
         longest: [u32; 2],
-        /// The most credits that a Call asked for, and that a Reply granted.
+        /// Maximum number of credits requested by a Call, and granted by a Reply.
         credits: [u32; 2],
     }
 
-    /// A variable that is used, though no step before its first use defines it.
+    /// A variable that no step defines before its first use.
     struct TraceUndefinedVariable<'a> {
-        /// Its number.
+        /// Number of the variable.
         variable: u32,
-        /// What it holds.
+        /// The kind of value.
         holds: MessageSlotKind,
-        /// Its value in the capture.
+        /// Value in the capture.
         value: Opaque<'a>,
-        /// The first step that uses it.
+        /// Step of the first use.
         step: u64,
-        /// Calls that use it.
+        /// Number of Calls that use the variable.
         uses: u64,
-        /// Of a filehandle, the object that it names, by its number in [`Object`]; of a stateid, the file that it was used
-        /// with; else [`NONE`](super::step::NONE).
+        /// For a filehandle, the number of its object ([`TraceFileObject`]); for a stateid, that of the file that it
+        /// was used with; otherwise [`NONE`](super::step::NONE).
         object: u32,
-        /// Of a stateid: what it was used for, as OPEN4_SHARE_ACCESS bits; 4 for a lock, 8 for a delegation.
+        /// For a stateid, its use as OPEN4_SHARE_ACCESS bits; 4 for a lock, 8 for a delegation.
         access: u32,
     }
 
     /// The type of a file system object.
     enum FileType { UNKNOWN = 0, FILE = 1, DIRECTORY = 2, BLOCK = 3, CHARACTER = 4, LINK = 5, SOCKET = 6, FIFO = 7 }
 
-    /// How an object comes to be there.
+    /// The way in which an object comes into existence.
     enum ObjectExistence {
-        /// It is there before the first step: seeding makes it.
+        /// The object exists before the first step: seeding creates it.
         BEFORE = 0,
-        /// A step creates it.
+        /// A step creates the object.
         CREATED = 1,
-        /// It is where paths begin: the root of NFSv4, or an exported directory of MOUNT. The server has it.
+        /// The object is a root of paths: the root of NFSv4, or a directory exported by MOUNT. It exists on the server.
         ROOT = 2
     }
 
     /// A name of an object.
     struct TraceObjectName<'a> {
-        /// The directory, by its number; [`NONE`](super::step::NONE) where it is not known.
+        /// Number of the directory; [`NONE`](super::step::NONE) if it is unknown.
         parent: u32,
-        /// The name in it; of a root its path on the server.
+        /// Name in the directory; for a root its path on the server.
         name: Opaque<'a>,
-        /// The step that gave it this name; 0 for a name from before the first step.
+        /// Step that gave the object this name; 0 for a name from before the first step.
         step: u64,
     }
 
     /// A file system object that steps use.
     struct TraceFileObject<'a> {
-        /// Its number.
+        /// Number of the object.
         number: u32,
-        /// How it comes to be there.
+        /// The way in which the object comes into existence.
         existence: ObjectExistence,
-        /// The step that creates it; 0 where none does.
+        /// Step that creates the object; 0 if none does.
         step: u64,
-        /// Its type.
+        /// Type of the object.
         file_type: FileType,
-        /// Its names before the first step, or the name that it was created with; none where none was seen.
+        /// Names before the first step, or the name that the object was created with; empty if no name was seen.
         names: List<'a, TraceObjectName<'a>, MOST>,
-        /// Variables of filehandles that name it.
+        /// Variables of the filehandles of the object.
         handles: List<'a, u32, MOST>,
-        /// The server, by its number.
+        /// Number of the server.
         server: u32,
-        /// Its size before the first step, as far as steps tell: its attribute, or what was read of it.
+        /// Size before the first step in bytes; unless `is_size_known`, the end of the last range read.
         size: u64,
-        /// Whether an attribute told the size.
+        /// `true` if the size is from an attribute or an end of file.
         is_size_known: bool,
-        /// Its mode before the first step; [`NONE`](super::step::NONE) where no attribute told it.
+        /// Mode before the first step; [`NONE`](super::step::NONE) if no attribute has it.
         mode: u32,
-        /// Its owner and group before the first step, as the server writes them; empty where no attribute told them.
+        /// Owner before the first step, as the server writes it; empty if no attribute has it.
         owner: Opaque<'a>,
-        /// See `owner`.
+        /// Group, likewise.
         group: Opaque<'a>,
-        /// Of a link, what it says.
+        /// Text of a symbolic link.
         target: Opaque<'a>,
-        /// The first step that uses it.
+        /// Step of the first use.
         first: u64,
-        /// Steps that use it.
+        /// Number of steps that use the object.
         uses: u64,
     }
 
-    /// What a file holds before the first step, because a step reads it before any writes it.
+    /// Initial contents of a part of a file, which a step reads before any step writes it.
     struct TraceExtent {
-        /// The file, by its number in [`Object`].
+        /// Number of the file ([`TraceFileObject`]).
         object: u32,
-        /// Where in the file it begins.
+        /// Offset in the file, in bytes.
         offset: u64,
-        /// Its length in bytes.
+        /// Length in bytes.
         length: u32,
-        /// What is known of the content.
+        /// The state of the content.
         content: PayloadContentState,
-        /// XXH3 with 128 bits of the content.
+        /// 128-bit XXH3 hash of the content.
         hash: [u8; 16],
-        /// Where the content begins, in bytes from the beginning of the trace.
+        /// Offset of the content from the beginning of the trace, in bytes.
         data: u64,
-        /// The step that reads it.
+        /// Step that reads the extent.
         step: u64,
     }
 
-    /// The last block.
+    /// The last block: the totals.
     struct End {
-        /// Steps.
+        /// Number of steps.
         steps: u64,
-        /// Steps that stand later than their times say, because the memory for putting them in order is bounded.
+        /// Number of steps that are stored after steps with a later time, because the reorder memory is limited.
         late: u64,
-        /// Bytes of data.
+        /// Number of bytes of stored data.
         data: u64,
-        /// Bytes of file data in all messages.
+        /// Number of bytes of file data in all messages.
         payload: u64,
-        /// Bytes of file data that were not captured.
+        /// Number of bytes of file data that were not captured.
         unknown: u64,
-        /// Variables.
+        /// Number of variables.
         variables: u64,
-        /// Names that were forgotten, because the memory for them is bounded: a later use counts as undefined.
+        /// Number of names that were evicted because of the memory limit: their later uses count as undefined.
         forgotten: u64,
-        /// Objects, names and extents that were left out, because the memory for them is bounded.
+        /// Number of objects, names, extents and uses of undefined variables that were left out at memory limits.
         left_out: u64,
-        /// When the first Call was seen, in nanoseconds since 1970.
+        /// Time of the first Call, in nanoseconds since 1970.
         first: u64,
-        /// When the last Call was seen.
+        /// Time of the last Call, in nanoseconds since 1970.
         last: u64,
     }
 }
 
-/// The field that structures of a file are read under.
+/// The parent field for decoding the structures of a file.
 pub(super) static FILE: Field = Field::group("trace", "trace", "");
 
-/// Bytes of a preamble.
+/// Length of the preamble in bytes.
 pub(super) const PREAMBLE: usize = 28;
-/// Bytes of a block header.
+/// Length of a block header in bytes.
 pub(super) const HEADER: usize = 12;
 
 impl TracePreamble {
-    /// The preamble of a trace whose tables begin there.
+    /// Encodes the preamble of a trace whose tables begin at offset `tables`.
     pub(super) fn bytes(tables: u64) -> Vec<u8> {
         use nfsrdma_dissectors::xdr::{Encoder, Xdr};
         let mut encoder = Encoder::new();

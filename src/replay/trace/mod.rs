@@ -1,20 +1,20 @@
 //! A trace: the RPCs of a capture in a form that can be sent again.
 //!
-//! A [`TraceStep`] is a Call with the Reply that it had. Both are kept as they were sent, but for the file data beside them,
-//! and for what another run will name otherwise: there are [`MessageSlot`]s, each a place in the bytes and a [`TraceVariable`]. A
-//! Call is sent again by copying what stands between its slots and putting the values of the run in their places
-//! ([`emission`]); nothing is decoded for that. What its live Reply gives is found by the same ear that heard the captured one
-//! ([`binding`]).
+//! A [`TraceStep`] is a Call with its captured Reply. Both messages are stored as they were sent, with two exceptions.
+//! File data is stored separately. Values that differ between runs have [`MessageSlot`]s, each a byte range and a
+//! [`TraceVariable`]. To send a Call again, [`emission`] copies the bytes between its slots and fills in the values of
+//! the run; it decodes nothing. [`binding`] finds the values of a live Reply with the same field visitor that read the
+//! captured one.
 //!
-//! - [`step`]: what a trace consists of, in XDR;
-//! - [`field_visitor`]: where in a message identities, counts and file data stand;
+//! - [`step`]: the structures of a trace, in XDR;
+//! - [`field_visitor`]: positions of identities, counts and file data in a message;
 //! - [`emission`]: a message with other values in its slots;
-//! - [`binding`]: the values that a live Reply has in the places of the captured one;
-//! - [`keyed_content`]: file data that is made from a key;
-//! - [`layout`]: how steps, data and tables lie in a file. `docs/trace.md` describes it for other programs;
-//! - [`wire_transaction`]: a Call and its Reply, with their chunks, as a Transaction; [`transaction_builder`]: a step as the one that it was
-//!   compiled from;
-//! - [`writer`] and [`reader`]: in memory that does not grow with the trace.
+//! - [`binding`]: values of a live Reply at the positions of the captured ones;
+//! - [`keyed_content`]: file data generated from a key;
+//! - [`layout`]: file layout of steps, data and tables. `docs/trace.md` describes it for other programs;
+//! - [`wire_transaction`]: a Call and its Reply, with their chunks, as a Transaction;
+//! - [`transaction_builder`]: conversion of a step to the Transaction that it was compiled from;
+//! - [`writer`] and [`reader`]: input and output in memory that does not grow with the trace.
 
 pub mod binding;
 pub mod emission;
@@ -37,13 +37,12 @@ pub use step::{
 };
 pub use writer::TraceWriter;
 
-/// Something that a server or a client names, by its number in the trace, from 0. What it is called is another value in
-/// each run.
+/// An identifier that a server or a client assigns, as its number in the trace, from 0. Its value differs between runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TraceVariable(pub u32);
 
 impl MessageSlot {
-    /// The variable.
+    /// Returns the variable.
     pub fn variable(&self) -> TraceVariable {
         TraceVariable(self.variable)
     }

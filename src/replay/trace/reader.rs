@@ -1,5 +1,5 @@
-//! Reads a trace: its tables first, then step after step. What is read is not believed before its checksum is right, and
-//! lengths are believed as far as bytes come.
+//! Reads a trace: first its tables, then step by step. No block is used before its checksum is verified, and no memory
+//! is allocated for a length before its bytes arrive.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -17,64 +17,64 @@ use super::layout::{
 };
 use super::step::{PayloadContentState, TracePayload};
 
-/// Hosts and connections that are remembered; more are not looked at.
+/// Maximum number of hosts and of connections that are kept; further ones are ignored.
 const REMEMBERED: usize = 1 << 16;
 
 /// A host of the capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostName {
-    /// Its number among the clients, or among the servers.
+    /// Number of the host among the clients or among the servers.
     pub number: u32,
-    /// Whether it is a server.
+    /// `true` if the host is a server.
     pub is_server: bool,
-    /// Its address.
+    /// Address of the host.
     pub address: String,
 }
 
-/// What the tables say of a trace as a whole.
+/// The contents of the tables that describe the trace as a whole.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceSummary {
-    /// The captures, by the names of their files.
+    /// File names of the captures.
     pub captures: Vec<String>,
-    /// What became of file data.
+    /// The form in which file data was retained.
     pub keeping: ContentRetention,
-    /// The key that data is made from.
+    /// The key from which file data is generated.
     pub key: u64,
     /// The clients and the servers.
     pub hosts: Vec<HostName>,
     /// The connections.
     pub connections: Vec<TraceConnection>,
-    /// What was counted.
+    /// The totals of the trace.
     pub end: End,
 }
 
-/// A trace that is read.
+/// A reader of trace files.
 #[derive(Debug)]
 pub struct TraceReader<R> {
     from: R,
     summary: TraceSummary,
     tables: u64,
-    /// Where the block begins that is read next, and the one that was read last.
+    /// Offsets of the next block to read, and of the block that was read last.
     next: u64,
     at: u64,
     block: Vec<u8>,
-    /// How far the steps of the block were given out.
+    /// Number of bytes of the block that were consumed as steps.
     given: usize,
-    /// Steps that were given out.
+    /// Number of steps that were returned.
     steps: u64,
 }
 
-/// The header of a block, and where the next one begins.
+/// The header of a block, and the offset of the next block.
 struct LocatedTraceBlock {
     header: TraceBlockHeader,
     next: u64,
 }
 
 impl<R: Read + Seek> TraceReader<R> {
-    /// Opens a trace and reads what its tables say of it as a whole.
+    /// Opens a trace and reads the tables that describe it as a whole.
     ///
     /// # Errors
-    /// Where it is no trace, or of another version, was not finished, or is damaged.
+    /// Returns an error if the file is not a trace, has another version, is unfinished, or is damaged.
     pub fn open(mut from: R) -> Result<Self, TraceError> {
         from.seek(SeekFrom::Start(0)).map_err(TraceError::Io)?;
         let mut bytes = [0; PREAMBLE];
@@ -169,12 +169,12 @@ impl<R: Read + Seek> TraceReader<R> {
         }
     }
 
-    /// What the tables say of the trace as a whole.
+    /// Returns the contents of the tables that describe the trace as a whole.
     pub fn summary(&self) -> &TraceSummary {
         &self.summary
     }
 
-    /// Goes back before the first step.
+    /// Rewinds to the first step.
     pub fn rewind(&mut self) {
         self.next = PREAMBLE as u64;
         self.block.clear();
@@ -182,15 +182,15 @@ impl<R: Read + Seek> TraceReader<R> {
         self.steps = 0;
     }
 
-    /// The next step.
+    /// Returns the next step, or `None` after the last one.
     ///
     /// # Errors
-    /// Where the trace is cut or damaged; what was given before stands.
+    /// Returns an error if the trace is truncated or damaged. Steps returned before remain valid.
     pub fn next_step(&mut self) -> Result<Option<TraceStep<'_>>, TraceError> {
         Ok(self.next_step_with_bytes()?.map(|(step, _)| step))
     }
 
-    /// The next step, with the bytes that it was read from: they can be decoded again.
+    /// Returns the next step with its encoded bytes, which can be decoded again.
     ///
     /// # Errors
     /// As [`Self::next_step`].
@@ -216,7 +216,7 @@ impl<R: Read + Seek> TraceReader<R> {
         Ok(Some((step, rest.get(..cursor.at()).unwrap_or_default())))
     }
 
-    /// Tells `take` every step, from the first on.
+    /// Calls `take` for every step, from the first to the last.
     ///
     /// # Errors
     /// As [`Self::next_step`].
@@ -228,7 +228,7 @@ impl<R: Read + Seek> TraceReader<R> {
         Ok(())
     }
 
-    /// Tells `take` every step, from the last to the first.
+    /// Calls `take` for every step, from the last to the first.
     ///
     /// # Errors
     /// As [`Self::next_step`].
@@ -266,30 +266,30 @@ impl<R: Read + Seek> TraceReader<R> {
         Ok(())
     }
 
-    /// Tells `take` every object.
+    /// Calls `take` for every object.
     ///
     /// # Errors
-    /// Where the trace is cut or damaged.
+    /// Returns an error if the trace is truncated or damaged.
     pub fn objects(&mut self, mut take: impl FnMut(&TraceFileObject<'_>)) -> Result<(), TraceError> {
         self.table(TraceBlockKind::OBJECTS, |block, at| {
             each(block, at, |object: TraceFileObject<'_>| take(&object))
         })
     }
 
-    /// Tells `take` every variable that is used and not defined.
+    /// Calls `take` for every variable that is used but not defined.
     ///
     /// # Errors
-    /// Where the trace is cut or damaged.
+    /// Returns an error if the trace is truncated or damaged.
     pub fn undefined(&mut self, mut take: impl FnMut(&TraceUndefinedVariable<'_>)) -> Result<(), TraceError> {
         self.table(TraceBlockKind::UNDEFINED, |block, at| {
             each(block, at, |line: TraceUndefinedVariable<'_>| take(&line))
         })
     }
 
-    /// Tells `take` everything that files hold before the first step. No two of one file overlap.
+    /// Calls `take` for every extent of the initial file contents. Extents of one file do not overlap.
     ///
     /// # Errors
-    /// Where the trace is cut or damaged.
+    /// Returns an error if the trace is truncated or damaged.
     pub fn extents(&mut self, mut take: impl FnMut(&TraceExtent)) -> Result<(), TraceError> {
         self.rewind();
         while self.next < self.tables {
@@ -328,15 +328,16 @@ impl<R: Read + Seek> TraceReader<R> {
         Ok(())
     }
 
-    /// Reads the content of a payload; `false` where it was not kept. Steps go on where they were.
+    /// Reads the content of a payload to `out`. Returns `false` if the content was not kept. The position of the next
+    /// step does not change.
     ///
     /// # Errors
-    /// Where the trace is cut, or the content is not what its hash says.
+    /// Returns an error if the trace is truncated, or the content does not match its hash.
     pub fn content(&mut self, payload: &TracePayload, out: &mut Vec<u8>) -> Result<bool, TraceError> {
         read_content(&mut self.from, payload.content, payload.data, payload.length, &payload.hash, out)
     }
 
-    /// Reads the content of an extent; `false` where it was not kept.
+    /// Reads the content of an extent to `out`. Returns `false` if the content was not kept.
     ///
     /// # Errors
     /// As [`Self::content`].
@@ -357,13 +358,13 @@ impl<R: Read + Seek> TraceReader<R> {
         Ok(LocatedTraceBlock { header, next: at + HEADER as u64 + length })
     }
 
-    /// Reads the block whose header was read.
+    /// Reads the block of a header.
     fn load(&mut self, found: &LocatedTraceBlock) -> Result<(), TraceError> {
         let length = u64::from(found.header.length);
         (self.at, self.next) = (self.next, found.next);
         (self.given, self.block) = (0, std::mem::take(&mut self.block));
         self.block.clear();
-        // A length is believed as far as bytes come.
+        // Does not allocate `length` bytes in advance, as the length may be wrong.
         let read = (&mut self.from).take(length).read_to_end(&mut self.block).map_err(TraceError::Io)?;
         if read as u64 != length {
             return Err(TraceError::Cut { at: self.at + (HEADER + read) as u64 });
@@ -379,7 +380,7 @@ fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Tells `take` every line of a block that begins at byte `at` of the file.
+/// Calls `take` for every entry of a block at file offset `at`.
 fn each<'b, T: Xdr<'b>>(block: &'b [u8], at: u64, mut take: impl FnMut(T)) -> Result<(), TraceError> {
     let mut cursor = Cursor::new(block);
     while cursor.remaining() > 0 {
@@ -419,7 +420,7 @@ fn read_content(
     }
 }
 
-/// Reads all of `bytes`, which stand at byte `at` of the file.
+/// Fills `bytes` from the input; `at` is the file offset for errors.
 fn fill(from: &mut impl Read, bytes: &mut [u8], at: u64) -> Result<(), TraceError> {
     from.read_exact(bytes).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => TraceError::Cut { at },
@@ -428,7 +429,7 @@ fn fill(from: &mut impl Read, bytes: &mut [u8], at: u64) -> Result<(), TraceErro
 }
 
 impl TraceError {
-    /// A line that begins `start` bytes after the header of the block at byte `at`.
+    /// Creates the error for an invalid entry `start` bytes after the header of the block at file offset `at`.
     fn line(at: u64, start: usize, error: xdr::XdrError) -> Self {
         Self::Line { at: at + (HEADER + start + error.at()) as u64, error }
     }

@@ -1,18 +1,18 @@
-//! What a trace consists of: a [`TraceStep`] for each RPC of the capture. These structures are the file format, too: each is
-//! written in XDR (RFC 4506). `docs/trace.md` shows them byte by byte.
+//! Structures of a trace: a [`TraceStep`] for each RPC of the capture. They are also the file format, encoded in XDR
+//! (RFC 4506). `docs/trace.md` shows them byte by byte.
 
 use nfsrdma_dissectors::xdr;
 use nfsrdma_dissectors::xdr::{ChunkItem, List, Opaque, roundup};
 
-/// Segments of one chunk, slots and payloads of one message, chunks of one Call: more are refused.
+/// Maximum number of segments of a chunk, of slots and payloads of a message, and of chunks of a Call.
 pub const MOST: u32 = 1 << 17;
 
-/// A number that stands for none: of a variable, a slot, a minor version.
+/// The number of an absent variable, slot or minor version.
 pub const NONE: u32 = u32::MAX;
 
 xdr! { "trace";
-    /// What a slot holds. Identities are names that a server or a client gives, and have a variable of their own; counts
-    /// live with the run, and their variable says whose they are.
+    /// The kind of value in a slot. Identities are assigned by a server or a client, and have a variable of their own.
+    /// Counts change with the run; their variable names the owner of the count.
     enum MessageSlotKind {
         /// A filehandle.
         FILEHANDLE = 0,
@@ -22,43 +22,43 @@ xdr! { "trace";
         CLIENTID = 2,
         /// A session id.
         SESSION = 3,
-        /// A place in a directory: what stands after the entry that it came with.
+        /// A READDIR cookie: the position after its entry.
         COOKIE = 4,
-        /// What says that cookies of a directory still count.
+        /// A READDIR cookie verifier, which validates the cookies of a directory.
         COOKIE_VERIFIER = 5,
         /// An open owner or a lock owner.
         OWNER = 6,
-        /// A client, as it calls itself.
+        /// The name that a client gives itself.
         CLIENT_OWNER = 7,
-        /// A server, as it calls itself.
+        /// The name that a server gives itself.
         SERVER_OWNER = 8,
         /// A host, by name or address.
         HOST = 9,
-        /// The number of a program that a client picks for its callbacks.
+        /// The program number that a client chooses for its callbacks.
         PROGRAM = 10,
         /// A security context.
         CONTEXT = 11,
-        /// A device of pNFS.
+        /// A pNFS device ID.
         DEVICE = 12,
-        /// What changes when the server loses data that was not committed. RFC 8881 section 18.3.3.
+        /// A write verifier: changes if the server loses uncommitted data. RFC 8881 section 18.3.3.
         WRITE_VERIFIER = 13,
-        /// What makes an exclusive creation unlike any other. RFC 8881 section 18.16.3.
+        /// The verifier of an exclusive create. RFC 8881 section 18.16.3.
         CREATE_VERIFIER = 14,
-        /// What SETCLIENTID gives and SETCLIENTID_CONFIRM repeats. RFC 7530 section 16.33.
+        /// The verifier that SETCLIENTID returns and SETCLIENTID_CONFIRM repeats. RFC 7530 section 16.33.
         CONFIRM_VERIFIER = 15,
-        /// What a client changes when it starts again. RFC 8881 section 18.35.3.
+        /// The boot verifier of a client, which changes when the client restarts. RFC 8881 section 18.35.3.
         CLIENT_VERIFIER = 16,
-        /// The value of the change attribute; the ctime that guards SETATTR of NFSv3 (RFC 1813 section 3.3.2).
+        /// The change attribute; in NFSv3 the ctime that guards SETATTR (RFC 1813 section 3.3.2).
         CHANGE = 17,
-        /// sa_sequenceid: the count of Calls on a slot. Its variable is the session. RFC 8881 section 18.46.
+        /// sa_sequenceid: the sequence ID of a slot. Its variable is the session. RFC 8881 section 18.46.
         SEQUENCE_ID = 32,
         /// sa_slotid. Its variable is the session.
         SLOT_ID = 33,
         /// sa_highest_slotid. Its variable is the session.
         HIGHEST_SLOT_ID = 34,
-        /// The count of an open owner's Calls. Its variable is the owner. RFC 7530 section 9.1.7.
+        /// The seqid of an open owner. Its variable is the owner. RFC 7530 section 9.1.7.
         OPEN_SEQID = 35,
-        /// The count of a lock owner's Calls. Its variable is the owner.
+        /// The seqid of a lock owner. Its variable is the owner.
         LOCK_SEQID = 36,
         /// csa_sequence of CREATE_SESSION, and eir_sequenceid. Its variable is the clientid. RFC 8881 section 18.36.
         CREATE_SEQUENCE = 37,
@@ -66,109 +66,109 @@ xdr! { "trace";
         STATEID_SEQID = 38
     }
 
-    /// What a message does to the variable of a slot.
+    /// The way in which a message uses the variable of a slot.
     enum VariableUse {
-        /// It needs its value: the server must have given it before, or the client have picked it.
+        /// The message needs the value: the server must have assigned it before, or the client have chosen it.
         USED = 0,
-        /// It gives the value for the first time.
+        /// The message assigns the value for the first time.
         DEFINED = 1,
-        /// It repeats a value that was known, or gives another one.
+        /// The message repeats a known value, or assigns another one.
         AGAIN = 2,
-        /// It needs its value, as USED, and the value stands for a root: a recording of a run has it where the Call that was
-        /// run had PUTROOTFH or PUTPUBFH.
+        /// The message needs the value, as USED, and the value represents a root: in the recording of a run, the Call
+        /// that was replayed had PUTROOTFH or PUTPUBFH here.
         FOR_ROOT = 3
     }
 
-    /// A place in a message whose value is another one in each run.
+    /// A byte range of a message whose value differs between runs.
     struct MessageSlot {
-        /// Where it begins in the head.
+        /// Offset in the head, in bytes.
         at: u32,
-        /// Its length in bytes there: of data with a length, that length and the fill too.
+        /// Length in the head, in bytes. Data with a length prefix includes that prefix and the XDR padding.
         length: u32,
-        /// What it holds.
+        /// The kind of value.
         holds: MessageSlotKind,
-        /// What the message does to the variable.
+        /// The use of the variable.
         part: VariableUse,
-        /// Whether a length stands before the value (RFC 4506 section 4.10).
+        /// `true` if a length precedes the value (RFC 4506 section 4.10).
         is_counted: bool,
-        /// The operation of the COMPOUND, from 0; 0 where there is none.
+        /// Index of the operation in the COMPOUND, from 0; 0 for any other procedure.
         operation: u32,
-        /// The [`Variable`](super::Variable).
+        /// The [`TraceVariable`](super::TraceVariable).
         variable: u32,
-        /// The `id` of the step that defined the variable; of what the caller picks, that of this step. 0 where none did
-        /// before: it is from before the capture, or its definition was lost.
+        /// The `id` of the step that defined the variable; for values that the caller chooses, that of this step. 0 if
+        /// no step before defined it: it is from before the capture, or its definition was lost.
         definition: u64,
-        /// Names the field: the hash of its path, with the name of the directory entry that it is in. A live message of the
-        /// same kind has the same there, so that what it gives can be bound.
+        /// Hash that identifies the field: of its path, and of the name of its directory entry. A live message of the
+        /// same kind has the same hash at this field, so that values can be bound.
         place: u64,
     }
 
-    /// What is known of the content of a payload.
+    /// The state of the content of a payload.
     enum PayloadContentState {
-        /// Nothing: it was not captured.
+        /// Not captured.
         UNKNOWN = 0,
-        /// Its hash.
+        /// Only the hash is known.
         HASHED = 1,
-        /// All of it, at byte `data` of the file.
+        /// The content is at byte `data` of the file.
         KEPT = 2,
-        /// Its hash; and a run puts in its place what a key makes for this file and offset.
+        /// The hash is known; a run replaces the content by data generated from a key for this file and offset.
         KEYED = 3,
         /// All bytes are zero.
         ZEROS = 4
     }
 
-    /// File data, or the text of a link, that may travel beside a message.
+    /// File data, or the text of a symbolic link, that may be transferred outside a message.
     struct TracePayload {
-        /// Where in the head its content belongs, or stands.
+        /// Position of the content in the head, in bytes.
         at: u32,
-        /// Its length in bytes, without fill.
+        /// Length in bytes, without padding.
         length: u32,
-        /// Whether it stands in the head, because it is not DDP-eligible (the data of READ_PLUS). Where the content is not
-        /// kept there are zeros.
+        /// `true` if the content is in the head, because it is not DDP-eligible (the data of READ_PLUS). It is zeros if
+        /// the content is not kept.
         is_inside: bool,
-        /// What is known of it.
+        /// The state of the content.
         content: PayloadContentState,
-        /// XXH3 with 128 bits of the content; zero where that is not known.
+        /// 128-bit XXH3 hash of the content; zero if the content is unknown.
         hash: [u8; 16],
-        /// Where the content begins, in bytes from the beginning of the file.
+        /// File offset of the content, in bytes.
         data: u64,
-        /// The operation of the COMPOUND, from 0.
+        /// Index of the operation in the COMPOUND, from 0.
         operation: u32,
-        /// The variable of the filehandle of the file; [`NONE`] where it is not known.
+        /// The variable of the filehandle of the file; [`NONE`] if it is unknown.
         file: u32,
-        /// Where in the file the content belongs; of the text of a link 0.
+        /// Offset of the content in the file; 0 for the text of a symbolic link.
         offset: u64,
     }
 
-    /// How much of a message was captured.
+    /// The captured part of a message.
     enum CaptureCompleteness {
-        /// None of it.
+        /// Nothing.
         NOTHING = 0,
-        /// Some of it; `head` has what came before the first gap.
+        /// A part; `head` has the bytes before the first gap.
         PART = 1,
-        /// All of it; file data may be missing.
+        /// The whole message; file data may be missing.
         WHOLE = 2
     }
 
     /// A Call or a Reply.
     struct TraceMessage<'a> {
-        /// How much of it was captured.
+        /// The captured part.
         seen: CaptureCompleteness,
-        /// The RPC message without the content and the fill of what stands in `payloads`, but with its lengths.
+        /// The RPC message without the content and padding of its detached `payloads`, but with their lengths.
         head: Opaque<'a>,
-        /// Where in the head the arguments or results begin.
+        /// Offset of the arguments or results in the head.
         body: u32,
-        /// Where in the head they end: what follows is the checksum of RPCSEC_GSS (RFC 2203 section 5.3.2.2).
+        /// End of the arguments or results in the head. The RPCSEC_GSS checksum follows (RFC 2203 section 5.3.2.2).
         end: u32,
-        /// In ascending order, without overlap.
+        /// Slots in ascending order, without overlap.
         slots: List<'a, MessageSlot, MOST>,
-        /// In ascending order.
+        /// Payloads in ascending order.
         payloads: List<'a, TracePayload, MOST>,
     }
 
-    /// How a message travelled.
+    /// The wire form of a message.
     enum TraceMessageForm {
-        /// In a record of TCP or a datagram of UDP.
+        /// A TCP record or a UDP datagram.
         RECORD = 0,
         /// RDMA_MSG. RFC 8166 section 3.5.1.
         MESSAGE = 1,
@@ -178,82 +178,82 @@ xdr! { "trace";
         ERROR = 3
     }
 
-    /// Lengths of the segments of a chunk in bytes.
+    /// Lengths of the segments of a chunk, in bytes.
     struct ChunkSegmentLengths<'a> { lengths: List<'a, u32, MOST> }
 
-    /// The chunks that a Call had, as a Requester offers them.
+    /// The chunks of a Call, as the Requester offers them.
     struct TraceCallChunks<'a> {
-        /// The Position-Zero Read chunk of a Long Call; empty where the message was inline.
+        /// The Position-Zero Read chunk of a Long Call; empty for an inline message.
         call: ChunkSegmentLengths<'a>,
-        /// The Read chunks of its payloads.
+        /// The Read chunks of the payloads.
         reads: List<'a, ChunkSegmentLengths<'a>, MOST>,
         /// The Write chunks.
         writes: List<'a, ChunkSegmentLengths<'a>, MOST>,
-        /// The Reply chunk; empty where there was none.
+        /// The Reply chunk; empty if there was none.
         reply: ChunkSegmentLengths<'a>,
     }
 
-    /// How the messages travelled, and what came back.
+    /// The wire forms of the messages, and the lengths returned.
     struct TraceTransfer<'a> {
-        /// The Call.
+        /// Wire form of the Call.
         call: TraceMessageForm,
-        /// The Reply; RECORD where there was none.
+        /// Wire form of the Reply; RECORD if there was none.
         reply: TraceMessageForm,
-        /// The credits that the Call asked for, and that the Reply granted; 0 without RDMA.
+        /// Credits that the Call requested and that the Reply granted; 0 without RDMA.
         credits: [u32; 2],
         /// rdma_err of an RDMA_ERROR; 0 without one.
         rdma_error: u32,
-        /// Bytes that the Reply returned in each Write chunk.
+        /// Number of bytes that the Reply returned in each Write chunk.
         returned: List<'a, u32, MOST>,
-        /// Bytes of a Long Reply.
+        /// Number of bytes of a Long Reply.
         returned_reply: u32,
     }
 
-    /// What the Reply may need: what a transport has to offer for it.
+    /// Maximum sizes of the parts of the Reply, which a transport must provide for.
     struct TraceReplyNeeds<'a> {
-        /// Bytes of the RPC message of the Reply, without the DDP-eligible results.
+        /// Number of bytes of the RPC message of the Reply, without the DDP-eligible results.
         message: u32,
-        /// For each DDP-eligible result the most bytes of content.
+        /// Maximum number of bytes of content of each DDP-eligible result.
         payloads: List<'a, u32, MOST>,
     }
 
-    /// How arguments and results are protected. RFC 2203 section 5.3.2.
+    /// The protection of arguments and results. RFC 2203 section 5.3.2.
     enum GssProtection {
-        /// Not, or by the header alone (krb5).
+        /// No protection, or of the header alone (krb5).
         PLAIN = 0,
-        /// By a checksum (krb5i).
+        /// A checksum (krb5i).
         INTEGRITY = 1,
-        /// By encryption (krb5p): they cannot be read.
+        /// Encryption (krb5p): arguments and results cannot be decoded.
         PRIVACY = 2,
-        /// The message is one of RPCSEC_GSS itself.
+        /// The message is an RPCSEC_GSS control message.
         CONTROL = 3
     }
 
-    /// What is called. [`NONE`] stands for what is not known, as of a Reply without its Call.
+    /// The procedure of a Call. Unknown numbers are [`NONE`], as for a Reply without its Call.
     struct TraceProcedure {
-        /// The program; that of a callback is the number that the client picked.
+        /// The program number; for a callback the number that the client chose.
         program: u32,
-        /// Its version.
+        /// The version of the program.
         version: u32,
-        /// The minor version of a COMPOUND; [`NONE`] of another procedure.
+        /// The minor version of a COMPOUND; [`NONE`] for any other procedure.
         minor_version: u32,
-        /// The procedure.
+        /// The procedure number.
         procedure: u32,
-        /// The flavour of the credential. RFC 5531 section 8.2.
+        /// The flavor of the credential. RFC 5531 section 8.2.
         flavor: u32,
-        /// How arguments and results are protected.
+        /// The protection of arguments and results.
         protection: GssProtection,
     }
 
-    /// Who calls. Variables are [`NONE`] where there is none.
+    /// The caller. Absent variables are [`NONE`].
     struct TraceCaller {
-        /// The client, by its number in the trace: one for each address that Calls come from.
+        /// Number of the client in the trace: one for each address that sends Calls.
         client: u32,
-        /// The server, by its number in the trace.
+        /// Number of the server in the trace.
         server: u32,
-        /// The connection, as the capture's Transactions number it.
+        /// Number of the connection, as in the Transactions of the capture.
         connection: u64,
-        /// Whether the Call came from the server (RFC 8167).
+        /// `true` if the server sent the Call (RFC 8167).
         is_reverse: bool,
         /// The variable of the clientid.
         clientid: u32,
@@ -263,35 +263,35 @@ xdr! { "trace";
         slot: u32,
         /// sa_sequenceid.
         sequence: u32,
-        /// The variable of the open or lock owner whose Calls come one after the other (RFC 7530 section 9.1.7).
+        /// The variable of the open or lock owner that serializes its Calls (RFC 7530 section 9.1.7).
         owner: u32,
     }
 
-    /// Where a step comes from.
+    /// The origin of a step in the capture.
     struct TraceStepOrigin {
-        /// Names the step, from 1: the `index` of the Transaction.
+        /// ID of the step, from 1: the `index` of the Transaction.
         id: u64,
-        /// The step that this one repeats on another connection, or on the same slot; 0 if it repeats none.
+        /// ID of the step that this one repeats on another connection or on the same slot; 0 if none.
         repeats: u64,
-        /// The first frame of the Call; 0 where it was not captured.
+        /// First frame of the Call; 0 if it was not captured.
         call_frame: u64,
-        /// The first frame of the Reply; 0 where it was not captured.
+        /// First frame of the Reply; 0 if it was not captured.
         reply_frame: u64,
-        /// When the Call was seen, in nanoseconds since 1970; of a Reply alone, when that was seen.
+        /// Time of the Call, in nanoseconds since 1970; without a Call, the time of the Reply.
         time: u64,
-        /// From there to the last frame of the Reply, in nanoseconds; 0 where that was not seen.
+        /// Nanoseconds from then to the last frame of the Reply; 0 if that was not captured.
         latency: u64,
-        /// Of a recording of a run, the `id` of the step that was run; 0 of what was none.
+        /// In the recording of a run, the `id` of the replayed step; 0 if there is none.
         run_of: u64,
     }
 
-    /// A Call, and the Reply that it had.
+    /// A Call and its captured Reply.
     struct TraceStep<'a> {
-        /// Where it comes from.
+        /// The origin in the capture.
         origin: TraceStepOrigin,
-        /// Who calls.
+        /// The caller.
         caller: TraceCaller,
-        /// What is called.
+        /// The procedure.
         asked: TraceProcedure,
         /// The Call.
         call: TraceMessage<'a>,
@@ -299,15 +299,15 @@ xdr! { "trace";
         reply: TraceMessage<'a>,
         /// The chunks of the Call.
         shape: TraceCallChunks<'a>,
-        /// How both travelled.
+        /// The wire forms of both messages.
         carried: TraceTransfer<'a>,
-        /// What the Reply may need.
+        /// The maximum sizes of the parts of the Reply.
         needs: TraceReplyNeeds<'a>,
     }
 }
 
 impl TraceMessage<'_> {
-    /// DDP-eligible items that stand beside the head, with Positions that count from its arguments or results on.
+    /// Returns the DDP-eligible items outside the head, with Positions relative to the arguments or results.
     pub fn items(&self) -> Vec<ChunkItem<'static>> {
         let mut beside: u32 = 0;
         let payloads = self.payloads.iter().filter(|payload| !payload.is_inside);
@@ -321,26 +321,26 @@ impl TraceMessage<'_> {
             .collect()
     }
 
-    /// Whether there is none.
+    /// Returns `true` if there is no message.
     pub fn is_empty(&self) -> bool {
         self.head.0.is_empty()
     }
 
-    /// Whether all bytes of the RPC message were captured.
+    /// Returns `true` if all bytes of the RPC message were captured.
     pub fn is_whole(&self) -> bool {
         self.seen == CaptureCompleteness::WHOLE
     }
 }
 
 impl VariableUse {
-    /// Whether the message needs the value.
+    /// Returns `true` if the message needs the value.
     pub fn is_used(self) -> bool {
         matches!(self, Self::USED | Self::FOR_ROOT)
     }
 }
 
 impl MessageSlotKind {
-    /// Whether a server picks the value. A client picks the others.
+    /// Returns `true` if a server assigns the value. A client chooses the others.
     pub fn is_of_server(self) -> bool {
         matches!(
             self,
@@ -359,12 +359,12 @@ impl MessageSlotKind {
         )
     }
 
-    /// Whether it is a count, and no name.
+    /// Returns `true` if the value is a count, not a name.
     pub fn is_count(self) -> bool {
         self.0 >= Self::SEQUENCE_ID.0
     }
 
-    /// Its name for people: `filehandle`, `open seqid`.
+    /// Returns the display name, e.g. `filehandle` or `open seqid`.
     pub fn words(self) -> String {
         self.name().map_or_else(|| self.0.to_string(), |name| name.to_ascii_lowercase().replace('_', " "))
     }

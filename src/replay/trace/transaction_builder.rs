@@ -1,4 +1,5 @@
-//! A step told as the Transaction that it was compiled from, so that a trace is compared and filtered like a capture.
+//! Converts a step back to the Transaction that it was compiled from, so that traces can be compared and filtered like
+//! captures.
 
 use std::io::{Read, Seek};
 
@@ -18,20 +19,20 @@ use super::{
 };
 use crate::analysis::comparison::record_amendments::{KnownFileData, RecordAmendments};
 
-/// Tells steps of a trace as Transactions.
+/// Converts steps of a trace to Transactions.
 #[derive(Debug)]
 pub struct TraceTransactionBuilder {
     hosts: FxHashMap<(bool, u32), (Address, Box<str>)>,
     connections: FxHashMap<u64, ConnectionTransport>,
-    /// Connections that the client of the files calls on.
+    /// Connections with forward Calls, from the client of the files.
     forward: FxHashSet<u64>,
 }
 
-/// Connections that are remembered.
+/// Maximum number of remembered connections.
 const CONNECTIONS: usize = 1 << 16;
 
 impl TraceTransactionBuilder {
-    /// For the steps of a trace, by what its tables say.
+    /// Creates a builder from the tables of a trace.
     pub fn of(summary: &TraceSummary) -> Self {
         let mut hosts = FxHashMap::default();
         let mut twins: FxHashMap<(bool, &str), u32> = FxHashMap::default();
@@ -39,7 +40,7 @@ impl TraceTransactionBuilder {
             *twins.entry((host.is_server, &host.address)).or_default() += 1;
         }
         for host in &summary.hosts {
-            // Clients of a recording have one address, and are several.
+            // The clients of a recorded run share one address, but are several.
             let name = match twins.get(&(host.is_server, host.address.as_str())) {
                 Some(2..) => format!("{}#{}", host.address, host.number),
                 _ => host.address.clone(),
@@ -60,24 +61,25 @@ impl TraceTransactionBuilder {
         Self { hosts, connections: connections.collect(), forward: FxHashSet::default() }
     }
 
-    /// What the client of the connection of a step is called; unlike any other.
+    /// Returns the unique name of the client of the connection of a step.
     pub fn client(&self, step: &TraceStep<'_>) -> &str {
         let host =
             if self.is_of_server(step) { (true, step.caller.server) } else { (false, step.caller.client) };
         self.hosts.get(&host).map_or("-", |(_, name)| name)
     }
 
-    /// Whether the server opened the connection, to call on it: as NFSv4.0 and NLM have it. Later minor versions call
-    /// back on a connection of the client.
+    /// Returns `true` if the server opened the connection to call the client, as in NFSv4.0 and NLM. Later minor
+    /// versions send callbacks on a connection of the client.
     fn is_of_server(&self, step: &TraceStep<'_>) -> bool {
         let is_later = !matches!(step.asked.minor_version, 0 | NONE);
         step.caller.is_reverse && !is_later && !self.forward.contains(&step.caller.connection)
     }
 
-    /// The Transaction of a step, and what of it its bytes do not tell. `contents` is the same trace, opened a second time.
+    /// Returns the Transaction of a step, and the facts about it that are not in its bytes. `contents` is the same
+    /// trace, opened a second time.
     ///
     /// # Errors
-    /// Where the trace is cut or damaged.
+    /// Returns an error if the trace is truncated or damaged.
     pub fn transaction(
         &mut self,
         step: &TraceStep<'_>,
@@ -143,14 +145,14 @@ impl TraceTransactionBuilder {
     }
 }
 
-/// An address as [`Address`] writes it.
+/// Parses an address as [`Address`] displays it.
 fn address(text: &str) -> Address {
     let lid = || text.strip_prefix("lid:")?.parse().ok().map(|lid| Address::Lid(Lid(lid)));
     text.parse().ok().map(Address::Ip).or_else(lid).unwrap_or_default()
 }
 
-/// The operations of a COMPOUND that can have a DDP-eligible result, by their places in it: those match the Write chunks (RFC 8267
-/// section 6.4.1). Of another procedure there is none before its result.
+/// Returns the positions of the operations of a COMPOUND that can have a DDP-eligible result. They match the Write
+/// chunks (RFC 8267 section 6.4.1). Empty for any other procedure.
 fn eligible(reply: &TraceMessage<'_>) -> Vec<u32> {
     let items = reply.items();
     let results = reply.head.0.get(reply.body as usize..reply.end as usize).unwrap_or_default();
@@ -161,10 +163,10 @@ fn eligible(reply: &TraceMessage<'_>) -> Vec<u32> {
     eligible.map(|(_, at)| at).collect()
 }
 
-/// A message whose file data was fetched.
+/// A message with its file data loaded.
 struct AssembledTraceMessage<'m> {
     message: &'m TraceMessage<'m>,
-    /// Payloads beside the head, with their content, where that was kept.
+    /// Payloads outside the head, each with its content if that was kept.
     beside: Vec<(TracePayload, Option<Vec<u8>>)>,
 }
 
@@ -189,13 +191,13 @@ impl<'m> AssembledTraceMessage<'m> {
         Ok(Self { message, beside })
     }
 
-    /// What is known of file data, in the order of the message.
+    /// Returns the length and the known data of each payload, in message order.
     fn known(&self) -> Vec<(u64, KnownFileData)> {
         let known = |payload: TracePayload| {
             let known = match payload.content {
                 PayloadContentState::KEPT | PayloadContentState::ZEROS => KnownFileData::Bytes,
                 PayloadContentState::UNKNOWN => KnownFileData::Nothing,
-                // Of the parts of READ_PLUS the hash of all of it is compared.
+                // Only the hash of the whole READ_PLUS data is compared, not those of its parts.
                 _ if payload.is_inside => KnownFileData::Nothing,
                 _ => KnownFileData::Hash(u128::from_be_bytes(payload.hash)),
             };
@@ -204,14 +206,14 @@ impl<'m> AssembledTraceMessage<'m> {
         self.message.payloads.iter().map(known).collect()
     }
 
-    /// The Call: what went in Read chunks, and the message with what did not.
+    /// Splits the Call into the message and the payloads that were sent in Read chunks.
     fn with_reads(self, chunks: impl Iterator<Item = Vec<u32>>) -> (Vec<u8>, Vec<WireChunkItem>) {
         let mut chunks = chunks.peekable();
         let mut items = Vec::new();
         let mut position = 0;
         let message = self.inline(|payload, content, at| {
             let offered = |chunk: &Vec<u32>| chunk.iter().map(|length| u64::from(*length)).sum::<u64>();
-            // A chunk may have the fill in it (RFC 8166 section 3.4.5.2).
+            // A chunk may include the XDR padding (RFC 8166 section 3.4.5.2).
             let is_of_this = |chunk: &Vec<u32>| {
                 [u64::from(payload.length), padded(payload.length) as u64].contains(&offered(chunk))
             };
@@ -226,13 +228,13 @@ impl<'m> AssembledTraceMessage<'m> {
             items.push(WireChunkItem { segments: chunk, position: here, length: Some(length), content });
             Some(())
         });
-        // Chunks of which no payload is known, as where the Call was cut.
+        // Chunks without a known payload, e.g. of a truncated Call.
         let others = chunks.map(|segments| WireChunkItem { segments, ..WireChunkItem::default() });
         items.extend(others);
         (message, items)
     }
 
-    /// The Reply: what came by Write chunks, and the message with what did not.
+    /// Splits the Reply into the message and the payloads that were returned in Write chunks.
     fn with_writes(self, chunks: impl Iterator<Item = (Vec<u32>, u32)>) -> (Vec<u8>, Vec<WireChunkItem>) {
         let mut items: Vec<_> = chunks
             .map(|(segments, returned)| WireChunkItem {
@@ -255,8 +257,8 @@ impl<'m> AssembledTraceMessage<'m> {
         (message, items)
     }
 
-    /// The message with each payload that `elsewhere` does not take: it is given the payload, its content, and where it
-    /// belongs in the message.
+    /// Returns the message with each payload inserted that `elsewhere` does not take. `elsewhere` gets the payload, its
+    /// content, and its position in the message.
     fn inline(
         self,
         mut elsewhere: impl FnMut(&TracePayload, Option<Vec<u8>>, usize) -> Option<()>,

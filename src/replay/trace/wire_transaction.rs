@@ -1,8 +1,8 @@
-//! How a Call and its Reply travelled, told as a [`Transaction`]: what reads captures reads this, too, and no second
-//! description of a message is needed.
+//! The wire form of a Call and its Reply, converted to a [`Transaction`], so that the code that reads captures needs no
+//! second representation of a message.
 //!
-//! A trace and a run know both messages and the lengths of the chunks; what only packets tell (where in memory a segment
-//! was, when each part came) stands here as zeros and as the times of the whole.
+//! A trace and a run know both messages and the lengths of the chunks. Facts that only packets have (memory offsets of
+//! segments, time of each part) become zeros and the times of the whole message.
 
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkSegment};
@@ -20,72 +20,73 @@ use nfsrdma_dissectors::xdr::{Chain, Encoder, List, Xdr, roundup};
 
 use super::TraceMessageForm;
 
-/// File data that travelled in a chunk of its own.
+/// File data that was transferred in a chunk of its own.
 #[derive(Clone, Debug, Default)]
 pub struct WireChunkItem {
-    /// Lengths of the segments as the Call offered them, in bytes.
+    /// Lengths of the segments offered in the Call, in bytes.
     pub segments: Vec<u32>,
-    /// Of a Read chunk, its Position (RFC 8166 section 3.4.5).
+    /// Position of a Read chunk (RFC 8166 section 3.4.5).
     pub position: u32,
-    /// Bytes that were moved: of a Write chunk what the Reply returned; `None` without a Reply.
+    /// Number of bytes transferred; for a Write chunk the number that the Reply returned. `None` without a Reply.
     pub length: Option<u32>,
-    /// The bytes, where they are known.
+    /// The bytes, if they are known.
     pub content: Option<Vec<u8>>,
 }
 
-/// One message.
+/// A Call or a Reply on the wire.
 #[derive(Clone, Debug)]
 pub struct WireMessage {
-    /// How it travelled.
+    /// The wire form of the message.
     pub form: TraceMessageForm,
-    /// Credits that it asked for, or granted; 0 without RDMA.
+    /// Credits requested or granted; 0 without RDMA.
     pub credits: u32,
-    /// Its number among the frames; 0 where that is not known.
+    /// Frame number; 0 if unknown.
     pub frame: u64,
-    /// When it was sent first, and when its last byte was, in nanoseconds since 1970.
+    /// Times of the first and the last byte sent, in nanoseconds since 1970.
     pub times: [u64; 2],
-    /// The RPC message without what travelled in chunks of its own.
+    /// The RPC message without the data in chunks of its own.
     pub message: Vec<u8>,
-    /// Whether `message` is all of it.
+    /// `true` if `message` is complete.
     pub is_whole: bool,
 }
 
 /// A Call and its Reply.
 #[derive(Clone, Debug)]
 pub struct WireTransaction {
-    /// Names the Transaction.
+    /// Index of the Transaction.
     pub index: u64,
-    /// What it repeats; 0 if nothing.
+    /// Index of the Transaction that this one repeats; 0 if none.
     pub repeats: u64,
-    /// Where it was.
+    /// The connection.
     pub connection: ConnectionName,
-    /// Who called whom.
+    /// The direction of the Call.
     pub direction: CallDirection,
     /// The Call.
     pub call: Option<WireMessage>,
     /// The Reply.
     pub reply: Option<WireMessage>,
-    /// The Position-Zero Read chunk of a Long Call: lengths of its segments.
+    /// Segment lengths of the Position-Zero Read chunk of a Long Call.
     pub call_chunk: Vec<u32>,
     /// The Read chunks.
     pub reads: Vec<WireChunkItem>,
     /// The Write chunks.
     pub writes: Vec<WireChunkItem>,
-    /// The Reply chunk that was offered: lengths of its segments; empty where there was none.
+    /// Segment lengths of the Reply chunk that was offered; empty if there was none.
     pub reply_chunk: Vec<u32>,
-    /// Bytes that came by it.
+    /// Number of bytes returned in the Reply chunk.
     pub returned: u32,
     /// rdma_err of an RDMA_ERROR. RFC 8166 section 4.5.
     pub rdma_error: u32,
 }
 
-/// How much of a message is missing is not known: so much that every length in it can be believed.
+/// Length added for an incomplete message, whose real length is unknown: large enough that every length in it is
+/// plausible.
 const MISSING: usize = 64 << 20;
 /// ERR_VERS. RFC 8166 section 4.5.1.
 const ERR_VERS: u32 = 1;
 
 impl WireTransaction {
-    /// As the Transaction that its packets would have given.
+    /// Converts to the Transaction that the packets would have given.
     pub fn transaction(self) -> Transaction {
         let xid = |sent: &Option<WireMessage>| {
             sent.as_ref().and_then(|sent| sent.message.first_chunk()).map(|word| u32::from_be_bytes(*word))
@@ -152,7 +153,7 @@ fn length_of(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX)
 }
 
-/// A chunk through which `moved` bytes went; they fill its segments in their order.
+/// Builds a chunk that transferred `moved` bytes, which fill its segments in order.
 fn filled(
     position: Option<u32>,
     lengths: &[u32],
@@ -180,7 +181,7 @@ fn filled(
     chunk
 }
 
-/// The chunk lists of a header.
+/// The chunk lists of a transport header.
 struct WireChunkLists {
     reads: Vec<ReadSegment>,
     writes: Vec<Vec<RdmaSegment>>,
@@ -209,7 +210,7 @@ impl WireChunkLists {
         }
     }
 
-    /// The RPC-over-RDMA header of a message.
+    /// Encodes the RPC-over-RDMA header of a message.
     fn header(&self, sent: &WireMessage, xid: Xid, rdma_error: u32) -> Vec<u8> {
         let writes: Vec<_> = self.writes.iter().map(|targets| chunk(targets)).collect();
         let lists = ChunkLists {
@@ -275,7 +276,7 @@ fn record(sent: WireMessage, xid: Xid, rdma_error: u32, lists: &WireChunkLists) 
     }
 }
 
-/// Bytes that an item takes in its message: with the fill (RFC 4506 section 4.10).
+/// Returns the number of bytes of an item in its message, with XDR padding (RFC 4506 section 4.10).
 pub(super) fn padded(length: u32) -> usize {
     length as usize + roundup(length as usize)
 }

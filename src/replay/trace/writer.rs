@@ -1,7 +1,7 @@
 //! Writes a trace, in memory that does not grow with it.
 //!
-//! Transactions come by their ends, and a run needs them by their beginnings. So encoded steps wait until as many bytes of
-//! them are there as [`WINDOW`] says; what comes later than that stands late, and is counted.
+//! Transactions arrive in the order of their ends, but a run needs them in the order of their beginnings. A buffer of
+//! [`WINDOW`] bytes reorders encoded steps. Steps that arrive too late are stored out of order and counted.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,14 +15,14 @@ use super::layout::{
     End, HEADER, LONGEST, TraceBlockHeader, TraceBlockKind, TraceExtent, TracePreamble, TraceProvenance,
 };
 
-/// Bytes of steps that wait to be put in order.
+/// Maximum number of bytes of steps in the reorder buffer.
 const WINDOW: usize = 32 << 20;
-/// Bytes that are gathered in one block.
+/// Number of bytes after which a block is written.
 const GATHERED: usize = 256 << 10;
-/// Contents of a generation whose place is remembered, so that equal data is kept once. Two generations are.
+/// Number of contents per generation whose offset is remembered, to store equal data once. There are two generations.
 const CONTENTS: usize = 1 << 17;
 
-/// A step that waits: by time, and then by number.
+/// A step in the reorder buffer: time, ID and encoded bytes.
 type PendingTraceStep = Reverse<(u64, u64, Box<[u8]>)>;
 
 /// Writes a trace.
@@ -35,17 +35,17 @@ pub struct TraceWriter<W> {
     extents: Vec<u8>,
     waiting: BinaryHeap<PendingTraceStep>,
     waits: usize,
-    /// The time of the last step that was written.
+    /// Time of the last step that was written, in nanoseconds since 1970.
     written: u64,
     end: End,
     contents: [FxHashMap<u128, u64>; 2],
 }
 
 impl<W: Write + Seek> TraceWriter<W> {
-    /// Begins a trace, where `to` stands at its beginning.
+    /// Begins a trace. `to` must be at its beginning.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if the output cannot be written.
     pub fn new(mut to: W) -> io::Result<Self> {
         let preamble = TracePreamble::bytes(0);
         to.write_all(&preamble)?;
@@ -74,17 +74,17 @@ impl<W: Write + Seek> TraceWriter<W> {
         })
     }
 
-    /// Adds data; equal data, by its hash, has the place of the first, where that is remembered. Tells the place.
+    /// Adds data and returns its offset. Data with a known hash is not stored again.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if the output cannot be written.
     pub fn data(&mut self, hash: u128, bytes: &[u8]) -> io::Result<u64> {
         let [young, old] = &mut self.contents;
         if let Some(known) = young.get(&hash).copied().or_else(|| old.remove(&hash)) {
             young.insert(hash, known);
             return Ok(known);
         }
-        // Data stands where the block that is gathered will: no other block is written before it.
+        // The offset is final, because no other block is written before this one.
         let at = self.at + (HEADER + self.data.len()) as u64;
         self.end.data += bytes.len() as u64;
         self.data.extend_from_slice(bytes);
@@ -102,7 +102,7 @@ impl<W: Write + Seek> TraceWriter<W> {
     /// Adds a step.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if the output cannot be written.
     pub fn step(&mut self, step: &TraceStep<'_>) -> io::Result<()> {
         let mut encoder = Encoder::new();
         step.encode(&mut encoder);
@@ -111,7 +111,7 @@ impl<W: Write + Seek> TraceWriter<W> {
         self.end.first = self.end.first.min(step.origin.time);
         self.end.last = self.end.last.max(step.origin.time);
         self.end.late += u64::from(step.origin.time < self.written);
-        // What a box takes beside its bytes.
+        // Includes the heap overhead of a box.
         self.waits += bytes.len() + size_of::<PendingTraceStep>() + 16;
         self.waiting.push(Reverse((step.origin.time, step.origin.id, bytes.into_boxed_slice())));
         while self.waits > WINDOW {
@@ -131,10 +131,10 @@ impl<W: Write + Seek> TraceWriter<W> {
         Ok(true)
     }
 
-    /// Adds what a file holds before the first step.
+    /// Adds an extent of the initial contents of a file.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if the output cannot be written.
     pub fn extent(&mut self, extent: &TraceExtent) -> io::Result<()> {
         let mut encoder = Encoder::new();
         extent.encode(&mut encoder);
@@ -173,7 +173,7 @@ impl<W: Write + Seek> TraceWriter<W> {
         Ok(())
     }
 
-    /// Writes a block behind the data that was gathered.
+    /// Writes the pending data, then a block.
     fn block(&mut self, kind: TraceBlockKind, bytes: &[u8]) -> io::Result<()> {
         self.flush_data()?;
         self.write(kind, bytes)
@@ -192,10 +192,10 @@ impl<W: Write + Seek> TraceWriter<W> {
         Ok(())
     }
 
-    /// Ends the steps, and begins the tables.
+    /// Finishes the steps and begins the tables.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if the output cannot be written.
     pub fn tables(mut self, about: &TraceProvenance<'_>) -> io::Result<TraceTableWriter<W>> {
         while self.next_step()? {}
         self.flush_steps()?;
@@ -219,10 +219,10 @@ pub struct TraceTableWriter<W> {
 }
 
 impl<W: Write + Seek> TraceTableWriter<W> {
-    /// Adds a line.
+    /// Adds an entry to the table of its kind.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if the output cannot be written.
     pub fn add<'a>(&mut self, kind: TraceBlockKind, line: &impl Xdr<'a>) -> io::Result<()> {
         if kind != self.kind {
             self.flush()?;
@@ -237,15 +237,15 @@ impl<W: Write + Seek> TraceTableWriter<W> {
         if bytes.is_empty() { Ok(()) } else { self.writer.write(self.kind, &bytes) }
     }
 
-    /// What the last block will say so far, to be completed.
+    /// Returns the totals of the last block, to be completed.
     pub fn end(&mut self) -> &mut End {
         &mut self.writer.end
     }
 
-    /// Ends the trace, and gives what it was written to.
+    /// Finishes the trace. Returns the output and the totals.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if the output cannot be written.
     pub fn finish(mut self) -> io::Result<(W, End)> {
         self.flush()?;
         let mut writer = self.writer;

@@ -1,7 +1,7 @@
-//! The tree as it is after the steps that were done: what each name stands for, and what files hold.
+//! The current state of the tree after the executed steps: bindings of names and contents of files.
 //!
-//! A tree that [follows](InferredTree::following) keeps this beside what it learns of the beginning. It knows no more than steps
-//! tell: of what a step left in doubt, it says nothing.
+//! A tree with [current state](InferredTree::following) tracks it in addition to the initial state. State that a step
+//! left uncertain is not reported.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -10,76 +10,76 @@ use super::{InferredNameBinding, InferredObjectId, InferredTree, NAME, TreeStepI
 use crate::replay::trace::layout::FileType;
 use crate::replay::trace::{MessageSlotKind, TracePayload};
 
-/// Pieces of content of one file that are remembered; of a file that has more, no content is.
+/// Maximum number of extents tracked per file. The content of a file with more extents is not tracked.
 const PIECES: usize = 4096;
-/// What a piece takes.
+/// Bytes of memory of an extent.
 const PIECE: usize = size_of::<CurrentFileExtent>();
 
-/// What is known of the present.
+/// The tracked current state.
 #[derive(Debug, Default)]
 pub(super) struct CurrentTreeState {
     names: FxHashMap<InferredObjectId, FxHashMap<Box<[u8]>, InferredNameBinding>>,
     files: FxHashMap<InferredObjectId, CurrentFileState>,
-    /// Whether the step that is learnt from overlaps with others, so that attributes may tell of what was before.
+    /// `true` if the current step overlaps with others, so that its attributes may be from before them.
     is_racing: bool,
     /// The first frames of its Call and its Reply.
     frames: [u64; 2],
-    /// Whether it overwrites what another that overlaps with it may have written.
+    /// `true` if it overwrites a range that an overlapping step may have written.
     is_clash: bool,
 }
 
-/// What is known of an object as it is now.
+/// The current state of an object.
 #[derive(Clone, Debug, Default)]
 pub struct CurrentFileState {
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size: Option<u64>,
-    /// Its mode.
+    /// Mode.
     pub mode: Option<u32>,
-    /// What was written and is still there.
+    /// Extents that were written and not overwritten.
     pub pieces: Vec<CurrentFileExtent>,
-    /// The first frames of Call and Reply of the step that touched it last.
+    /// First frames of Call and Reply of the step that last changed the object.
     pub frames: [u64; 2],
-    /// A step left it otherwise, nobody knows how.
+    /// `true` if a step left the object in an unknown state.
     is_doubtful: bool,
-    /// It had more pieces than are remembered.
+    /// `true` if the object had too many extents to track.
     is_crowded: bool,
 }
 
 impl CurrentFileState {
-    /// Whether it had more pieces than are remembered, so that none is.
+    /// Returns `true` if the object had too many extents to track; it then has none.
     pub fn is_crowded(&self) -> bool {
         self.is_crowded
     }
 }
 
-/// Bytes of a file that a payload of a Call put there.
+/// Bytes of a file that are from a payload of a Call.
 #[derive(Clone, Debug)]
 pub struct CurrentFileExtent {
-    /// Where in the file it begins, and before which byte it ends.
+    /// Start and end offset in the file; the end is exclusive.
     pub range: (u64, u64),
-    /// The payload, whose `offset` is where its own first byte stands in the file.
+    /// The payload, whose `offset` is the file offset of its first byte.
     pub payload: TracePayload,
     is_racing: bool,
 }
 
-/// A name as it is now.
+/// The current binding of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CurrentName<'t> {
     /// The directory.
     pub parent: InferredObjectId,
     /// The name.
     pub name: &'t [u8],
-    /// What it stands for; `None`: it must not be there.
+    /// Object of the name; `None` if the name must not exist.
     pub object: Option<InferredObjectId>,
 }
 
 impl InferredTree {
-    /// A tree that follows the steps.
+    /// Creates a tree that tracks the current state.
     pub fn following() -> Self {
         Self { present: Some(CurrentTreeState::default()), ..Self::default() }
     }
 
-    /// Learns from a step that was done. `is_racing` says that others were in flight at the same time.
+    /// Updates the tree from an executed step. `is_racing` is `true` if others were in flight at the same time.
     pub fn follow(&mut self, facts: &TreeStepInput<'_>, is_racing: bool, frames: [u64; 2]) {
         if let Some(present) = &mut self.present {
             (present.is_racing, present.frames) = (is_racing, frames);
@@ -87,7 +87,7 @@ impl InferredTree {
         self.learn(facts, &mut Vec::new());
     }
 
-    /// Nobody knows what a step has done to the files that it names.
+    /// Marks the objects that a step names as uncertain, because its effect on them is unknown.
     pub fn doubt(&mut self, facts: &TreeStepInput<'_>) {
         for slot in facts.call.slots.iter().chain(facts.reply.slots.iter()) {
             if slot.holds != MessageSlotKind::FILEHANDLE {
@@ -100,7 +100,7 @@ impl InferredTree {
         }
     }
 
-    /// The names that are known, in directories that are not in doubt. Their order is another in each run.
+    /// Returns the known names in directories that are not uncertain, in unspecified order.
     pub fn names_now(&self) -> impl Iterator<Item = CurrentName<'_>> {
         let present = self.present.iter();
         let directories = present.flat_map(|present| present.names.iter().map(move |names| (present, names)));
@@ -118,8 +118,8 @@ impl InferredTree {
         )
     }
 
-    /// A payload was written here, though not in the capture: what stood there is not there any more, and how long the file is is
-    /// not known.
+    /// Records that the run wrote a payload here that the capture did not: it replaces the content of its range, and
+    /// makes the file size unknown.
     pub fn replaces(&mut self, payload: &TracePayload, server: u32, step: u64, frames: [u64; 2]) {
         let Some(id) = self.handle(payload.file, server, step) else { return };
         if let Some(present) = &mut self.present {
@@ -129,7 +129,7 @@ impl InferredTree {
         self.resizes_now(id, None);
     }
 
-    /// How many names are known in directories that are in doubt.
+    /// Returns the number of known names in uncertain directories.
     pub fn names_in_doubt(&self) -> u64 {
         let directories = self
             .present
@@ -138,7 +138,7 @@ impl InferredTree {
         directories.map(|(_, names)| names.len() as u64).sum()
     }
 
-    /// Bytes that were written and are still there, also of objects that are in doubt.
+    /// Returns the number of bytes that were written and not overwritten, including those of uncertain objects.
     pub fn written_bytes(&self) -> u64 {
         let names = self.present.iter().flat_map(|present| present.names.values());
         let there: FxHashSet<InferredObjectId> = names
@@ -153,18 +153,18 @@ impl InferredTree {
         pieces.map(|piece| piece.range.1 - piece.range.0).sum()
     }
 
-    /// Whether a directory has this name now, as far as steps tell.
+    /// Returns `true` if a directory is known to have this name now.
     pub fn has_name(&self, directory: u32, name: &[u8]) -> bool {
         let binding = self.of_handle(directory).and_then(|id| self.binding(id, name));
         matches!(binding, Some(InferredNameBinding::There(id)) if !self.is_doubtful(id))
     }
 
-    /// What is known of an object; `None` of one that is in doubt.
+    /// Returns the current state of an object; `None` if it is unknown or uncertain.
     pub fn now(&self, id: InferredObjectId) -> Option<&CurrentFileState> {
         self.present.as_ref()?.files.get(&id).filter(|file| !file.is_doubtful)
     }
 
-    /// Whether an object is in doubt.
+    /// Returns `true` if the state of an object is uncertain.
     pub fn is_doubtful(&self, id: InferredObjectId) -> bool {
         self.present.as_ref().is_some_and(|present| present.is_doubtful(id))
     }
@@ -181,7 +181,7 @@ impl InferredTree {
         present.names.entry(parent).or_default().insert(name.into(), binding);
     }
 
-    /// Attributes of an object were told.
+    /// Records attributes of an object from a Reply.
     pub(super) fn tells_now(&mut self, id: InferredObjectId, attributes: &TreeObservedAttributes<'_>) {
         let is_file = attributes.file_type.is_none_or(|of| of == FileType::FILE);
         let Some(present) = self.present.as_mut().filter(|present| !present.is_racing) else { return };
@@ -192,7 +192,7 @@ impl InferredTree {
         file.mode = attributes.mode.or(file.mode);
     }
 
-    /// A mode was set, or something that may change it.
+    /// Records a new mode; `None` if it may have changed to an unknown value.
     pub(super) fn changes_now(&mut self, id: InferredObjectId, mode: Option<u32>) {
         let Some(present) = &mut self.present else { return };
         let frames = present.frames;
@@ -200,13 +200,13 @@ impl InferredTree {
         (file.mode, file.frames) = (mode, frames);
     }
 
-    /// A size was set.
+    /// Records a new size; `None` if it is unknown.
     pub(super) fn resizes_now(&mut self, id: InferredObjectId, size: Option<u64>) {
         let Some(present) = &mut self.present else { return };
         present.files.entry(id).or_default().size = size;
     }
 
-    /// What stood in a range is not there any more.
+    /// Removes a range from the tracked extents.
     pub(super) fn overwrites_now(&mut self, id: InferredObjectId, from: u64, to: u64) {
         let Some(present) = &mut self.present else { return };
         let (frames, is_racing) = (present.frames, present.is_racing);
@@ -232,7 +232,7 @@ impl InferredTree {
         file.pieces = left;
     }
 
-    /// A payload was written: so many bytes of it.
+    /// Adds the written range of a payload to the tracked extents.
     pub(super) fn writes_now(
         &mut self,
         id: InferredObjectId,
@@ -247,7 +247,7 @@ impl InferredTree {
         let Some(present) = &mut self.present else { return };
         let (is_racing, is_clash) = (present.is_racing, present.is_clash);
         let file = present.files.entry(id).or_default();
-        // A file that nothing is known of may be longer than what is written.
+        // A file of unknown size may be longer than the written range.
         file.size = file.size.map(|size| size.max(to));
         file.is_crowded |= file.pieces.len() >= PIECES || !has_room;
         if file.is_crowded {

@@ -1,4 +1,4 @@
-//! What a step says of files.
+//! Infers facts about files from a step.
 
 use nfsrdma_dissectors::nfs::{Procedure, mount, v3, v4};
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor, Text, roundup};
@@ -9,40 +9,40 @@ use crate::replay::trace::emission::captured;
 use crate::replay::trace::layout::FileType;
 use crate::replay::trace::{MessageSlotKind, NONE, TraceMessage, TracePayload, TraceProcedure};
 
-/// A step, as far as it says anything of files.
+/// The parts of a step that are relevant to files.
 pub struct TreeStepInput<'s> {
-    /// The step.
+    /// ID of the step.
     pub id: u64,
-    /// The server, by its number in the trace.
+    /// Number of the server in the trace.
     pub server: u32,
-    /// Whether the server calls.
+    /// `true` if the server sent the Call.
     pub is_reverse: bool,
-    /// What is called.
+    /// The procedure of the Call.
     pub asked: &'s TraceProcedure,
     /// The Call.
     pub call: &'s TraceMessage<'s>,
     /// The Reply.
     pub reply: &'s TraceMessage<'s>,
-    /// The contents of the payloads of each, where they are known.
+    /// Functions that return the content of a payload of the Call and of the Reply, if it is known.
     pub contents: [&'s dyn Fn(usize) -> Option<&'s [u8]>; 2],
 }
 
-/// What a file holds before the first step, found in a payload of a Reply.
+/// Initial content of a part of a file, found in a payload of a Reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InitialFileContent {
     /// The file.
     pub object: InferredObjectId,
-    /// Where in the file.
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// Which payload of the Reply.
+    /// Index of the payload in the Reply.
     pub payload: usize,
-    /// Where in its content.
+    /// Offset in the payload, in bytes.
     pub from: u32,
-    /// How many bytes.
+    /// Length in bytes.
     pub length: u32,
 }
 
-/// Attributes of an object, as far as a message has them.
+/// The attributes of an object that are present in a message.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TreeObservedAttributes<'a> {
     pub(super) file_type: Option<FileType>,
@@ -52,7 +52,7 @@ pub(super) struct TreeObservedAttributes<'a> {
     pub(super) group: Option<&'a [u8]>,
 }
 
-/// A step that is walked over.
+/// A step during inference.
 pub(super) struct TreeStepInference<'w, 's> {
     pub(super) tree: &'w mut InferredTree,
     pub(super) facts: &'w TreeStepInput<'s>,
@@ -61,7 +61,7 @@ pub(super) struct TreeStepInference<'w, 's> {
 }
 
 impl InferredTree {
-    /// Learns from a step. `found` gets what it tells of the contents of files.
+    /// Updates the tree from a step. Replaces `found` by the initial file contents that the step shows.
     pub fn learn(&mut self, facts: &TreeStepInput<'_>, found: &mut Vec<InitialFileContent>) {
         found.clear();
         let mut handles = FxHashMap::default();
@@ -94,7 +94,7 @@ impl InferredTree {
     }
 }
 
-/// What travels beside a message, as its decoder takes it.
+/// Returns the payloads outside the message, for its decoder.
 fn items<'s>(
     message: &TraceMessage<'s>,
     is_call: bool,
@@ -114,19 +114,19 @@ fn items<'s>(
         .collect()
 }
 
-/// The arguments or results of a message.
+/// Returns a cursor on the arguments or results of a message.
 fn body<'b>(message: &'b TraceMessage<'_>, items: &'b [ChunkItem<'b>]) -> Cursor<'b> {
     let bytes = message.head.0.get(message.body as usize..message.end as usize).unwrap_or_default();
     Cursor::new(bytes).with_chunks(items)
 }
 
 impl<'s> TreeStepInference<'_, 's> {
-    /// The variable of a filehandle of the step.
+    /// Returns the variable of a filehandle of the step, or [`NONE`].
     pub(super) fn variable(&self, handle: &[u8]) -> u32 {
         self.handles.get(handle).copied().unwrap_or(NONE)
     }
 
-    /// The object that a filehandle of the step names.
+    /// Returns the object of a filehandle of the step.
     pub(super) fn object(&mut self, handle: &[u8]) -> Option<InferredObjectId> {
         let variable = self.variable(handle);
         self.tree.handle(variable, self.facts.server, self.facts.id)
@@ -142,7 +142,7 @@ impl<'s> TreeStepInference<'_, 's> {
         self.tree.found(parent, name.0, handle, self.facts.id)
     }
 
-    /// The attributes that an object has now.
+    /// Records attributes from a Reply.
     pub(super) fn attributes(&mut self, id: InferredObjectId, attributes: &TreeObservedAttributes<'_>) {
         if let Some(file_type) = attributes.file_type {
             self.tree.set_type(id, file_type);
@@ -166,7 +166,7 @@ impl<'s> TreeStepInference<'_, 's> {
         }
     }
 
-    /// Attributes are set; `is_changed` says that mode or owners are.
+    /// Records attributes set by a Call. `is_changed` is `true` if mode or owners are among them.
     pub(super) fn set(
         &mut self,
         id: InferredObjectId,
@@ -186,7 +186,7 @@ impl<'s> TreeStepInference<'_, 's> {
         }
     }
 
-    /// An operation wrote to a file.
+    /// Records that an operation wrote to a file.
     pub(super) fn wrote(&mut self, id: InferredObjectId, operation: u32, offset: u64, count: u32) {
         self.tree.set_type(id, FileType::FILE);
         let end = offset.saturating_add(count.into());
@@ -196,7 +196,7 @@ impl<'s> TreeStepInference<'_, 's> {
         self.tree.writes_now(id, payload.as_ref(), offset, end);
     }
 
-    /// An operation read from a file.
+    /// Records that an operation read from a file.
     pub(super) fn read(&mut self, id: InferredObjectId, operation: u32, offset: u64, is_end: bool) {
         self.tree.set_type(id, FileType::FILE);
         let mut payloads = self.facts.reply.payloads.iter().enumerate();
@@ -221,7 +221,7 @@ impl<'s> TreeStepInference<'_, 's> {
         }
     }
 
-    /// A link says this.
+    /// Records the text of a symbolic link.
     pub(super) fn link(&mut self, id: InferredObjectId, text: Option<&[u8]>) {
         self.tree.set_type(id, FileType::LINK);
         let Some(text) = text else { return };
@@ -265,7 +265,7 @@ impl From<v3::Ftype3> for FileType {
 }
 
 impl TreeStepInference<'_, '_> {
-    /// MOUNT gives the root of a path.
+    /// Records the root that MOUNT returned for a path.
     pub(super) fn mounted(&mut self, path: mount::Dirpath<'_>, handle: &[u8]) {
         let variable = self.variable(handle);
         if let Some(root) = self.tree.root(self.facts.server, path.0, self.facts.id) {

@@ -1,12 +1,13 @@
-//! The tree that a trace expects: the files, directories and links that its steps use, as they are before the first step.
+//! The tree that a trace expects: the files, directories and links that its steps use, in their state before the first
+//! step.
 //!
-//! It is learnt from the steps as they go by, in the order in which they were done. A name that is found was there,
-//! unless a step before gave it; an attribute that is told was so, unless a step before changed it; and what is read of a
-//! file was in it, unless it was written before. So seeding makes what is learnt here, and nothing else.
+//! It is inferred from the steps in execution order. A name that a step finds existed before, unless an earlier step
+//! created it. An attribute had its value before, unless an earlier step changed it. Data that a step reads was in the
+//! file before, unless an earlier step wrote it. Seeding creates exactly the tree that is inferred here.
 //!
-//! - [`inference`]: what a step says of files;
-//! - [`v3`], [`v4`]: the same, for the procedures of NFSv3 and MOUNT, and for COMPOUND;
-//! - [`current_state`]: the tree as it is after the steps.
+//! - [`inference`]: the facts that a step gives about files;
+//! - [`v3`], [`v4`]: the same for the procedures of NFSv3 and MOUNT, and for COMPOUND;
+//! - [`current_state`]: the tree in its state after the steps.
 
 mod current_state;
 mod inference;
@@ -24,90 +25,91 @@ use ranges::ReplayByteRangeSet;
 pub use current_state::{CurrentFileExtent, CurrentFileState, CurrentName};
 pub use inference::{InitialFileContent, TreeStepInput};
 
-/// Bytes of memory that the tree takes at most; what comes then is left out, and counted.
+/// Maximum number of bytes of memory of the tree. Facts above the limit are left out and counted.
 const MEMORY: usize = 128 << 20;
-/// Ranges of one file that are remembered apart, while half of that memory is free, and when it is not.
+/// Maximum number of separate ranges per file, while less than half of that memory is used, and above.
 const RANGES: [usize; 2] = [1 << 16, 64];
-/// What an object takes beside its names, in the tables too.
+/// Estimated bytes of an object without its names, table entries included.
 const NODE: usize = size_of::<InferredObject>() + 64;
-/// What a name takes beside its bytes.
+/// Overhead of a name in bytes.
 const NAME: usize = 96;
-/// Names that one object has at most.
+/// Maximum number of names of one object.
 const NAMES: usize = 256;
-/// Filehandles that one object has at most.
+/// Maximum number of filehandles of one object.
 const HANDLES: usize = 64;
 
-/// An object, by its number.
+/// An object, as its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InferredObjectId(pub u32);
 
-/// A name that an object has before the first step, or that it was created with.
+/// A name that an object has before the first step, or with which it was created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InferredObjectName {
     /// The directory.
     pub parent: Option<InferredObjectId>,
-    /// The name in it; of a root its path.
+    /// Name in the directory; for a root its path.
     pub name: Box<[u8]>,
-    /// The step that gave it; 0 for a name from before the first.
+    /// Step that gave the name; 0 for a name from before the first step.
     pub step: u64,
 }
 
-/// What is known of an object.
+/// The inferred facts about an object.
 #[derive(Clone, Debug)]
 pub struct InferredObject {
-    /// How it comes to be there.
+    /// The way in which the object comes into existence.
     pub existence: ObjectExistence,
-    /// The step that creates it; 0 where none does.
+    /// Step that creates the object; 0 if none does.
     pub step: u64,
-    /// Its type.
+    /// The type of the object.
     pub file_type: FileType,
-    /// Its names.
+    /// The names of the object.
     pub names: Vec<InferredObjectName>,
-    /// The variables of its filehandles.
+    /// The variables of the filehandles of the object.
     pub handles: Vec<u32>,
-    /// The server, by its number in the trace.
+    /// Number of the server in the trace.
     pub server: u32,
-    /// Its size before the first step.
+    /// Size in bytes before the first step.
     pub size: u64,
-    /// Whether an attribute told it.
+    /// `true` if the size is from an attribute or an end of file.
     pub is_size_known: bool,
-    /// Its mode before the first step.
+    /// Mode before the first step.
     pub mode: Option<u32>,
-    /// Its owner and its group.
+    /// Owner and group before the first step.
     pub owners: Option<Box<[Box<[u8]>; 2]>>,
-    /// What a link says.
+    /// Text of a symbolic link.
     pub target: Box<[u8]>,
-    /// The first step that uses it.
+    /// Step of the first use.
     pub first: u64,
-    /// Steps that use it.
+    /// Number of steps that use the object.
     pub uses: u64,
-    /// Whether a step changed its size, or its mode and owners: what attributes tell later was not so before.
+    /// `true` if a step changed the size, or (`is_changed`) mode or owners: later attributes do not show the initial
+    /// values.
     is_resized: bool,
     is_changed: bool,
-    /// What of its content was read or written.
+    /// Ranges of the content that were read or written.
     content: ReplayByteRangeSet,
 }
 
-/// What a name stands for at present.
+/// The current binding of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum InferredNameBinding {
     There(InferredObjectId),
     Gone,
 }
 
-/// What is learnt.
+/// The tree inferred so far.
 #[derive(Debug, Default)]
 pub struct InferredTree {
     nodes: Vec<InferredObject>,
-    /// By the variable of a filehandle.
+    /// Objects by the variable of a filehandle.
     by_handle: FxHashMap<u32, InferredObjectId>,
-    /// By directory and name, hashed.
+    /// Bindings by the hash of directory and name.
     by_name: FxHashMap<u128, InferredNameBinding>,
     /// The root of each server.
     roots: FxHashMap<u32, InferredObjectId>,
     weight: usize,
     left_out: u64,
-    /// How it is now, if that is wanted.
+    /// The current state of the tree, if it is tracked.
     present: Option<current_state::CurrentTreeState>,
 }
 
@@ -118,17 +120,17 @@ fn key(parent: InferredObjectId, name: &[u8]) -> u128 {
 }
 
 impl InferredTree {
-    /// The objects, by number.
+    /// Returns the objects, indexed by number.
     pub fn nodes(&self) -> &[InferredObject] {
         &self.nodes
     }
 
-    /// Objects, names and contents that were left out because the memory for them is bounded.
+    /// Returns the number of objects, names and contents left out because of the memory limit.
     pub fn left_out(&self) -> u64 {
         self.left_out
     }
 
-    /// The object that a filehandle names.
+    /// Returns the object of a filehandle.
     pub fn of_handle(&self, variable: u32) -> Option<InferredObjectId> {
         self.by_handle.get(&variable).copied()
     }
@@ -183,7 +185,7 @@ impl InferredTree {
         Some(id)
     }
 
-    /// The root of a server, or what MOUNT gives for a path.
+    /// Returns the root of a server, or the directory that MOUNT returned for a path. Creates it if necessary.
     fn root(&mut self, server: u32, path: &[u8], now: u64) -> Option<InferredObjectId> {
         if path == b"/"
             && let Some(known) = self.roots.get(&server)
@@ -206,7 +208,7 @@ impl InferredTree {
         Some(id)
     }
 
-    /// The object that a filehandle names; one that was not met before is there from before the first step.
+    /// Returns the object of a filehandle. Creates one from before the first step if the filehandle is new.
     fn handle(&mut self, variable: u32, server: u32, now: u64) -> Option<InferredObjectId> {
         if variable == NONE {
             return None;
@@ -252,7 +254,7 @@ impl InferredTree {
         self.by_name.get(&key(parent, name)).copied()
     }
 
-    /// Gives an object a name that it has from a step on, or has had before the first one.
+    /// Adds a name that an object has since a step, or has had since before the first one.
     fn name(&mut self, id: InferredObjectId, parent: InferredObjectId, name: &[u8], step: u64) {
         if !self.has_room(NAME + name.len()) {
             return;
@@ -267,7 +269,7 @@ impl InferredTree {
         }
     }
 
-    /// A name was found: what it names, with the filehandle that the server gave for it ([`NONE`] if it gave none).
+    /// Records that a name exists. `handle` is the filehandle returned for it, or [`NONE`]. Returns its object.
     fn found(
         &mut self,
         parent: InferredObjectId,
@@ -279,7 +281,7 @@ impl InferredTree {
         let by_handle = self.of_handle(handle);
         let id = match (self.binding(parent, name), by_handle) {
             (Some(InferredNameBinding::There(known)), Some(other)) if known != other => {
-                // Someone else renamed, linked or replaced it; or it was known by its filehandle alone before.
+                // Somebody else renamed, linked or replaced the object; or only its filehandle was known before.
                 let is_nameless =
                     self.nodes.get(known.0 as usize).is_some_and(|node| node.handles.is_empty());
                 if is_nameless {
@@ -295,7 +297,7 @@ impl InferredTree {
                 }
             }
             (Some(InferredNameBinding::There(known)), _) => known,
-            // It was gone, and is there: someone else made it.
+            // The name was removed and exists: somebody else created it.
             (Some(InferredNameBinding::Gone), Some(other)) => other,
             (Some(InferredNameBinding::Gone), None) => self.add(ObjectExistence::CREATED, 0, now, server)?,
             (None, Some(other)) => {
@@ -323,13 +325,13 @@ impl InferredTree {
         }
     }
 
-    /// What was known by its name alone is what was known by its filehandle.
+    /// Merges an object known only by name into the same object known by its filehandle.
     fn merge(&mut self, named: InferredObjectId, handled: InferredObjectId) {
         let Some(from) = self.nodes.get_mut(named.0 as usize) else { return };
         let names = std::mem::take(&mut from.names);
         let (file_type, mode, target) = (from.file_type, from.mode, std::mem::take(&mut from.target));
         let (existence, step) = (from.existence, from.step);
-        // What is left of it was never there.
+        // The remaining node never existed.
         from.existence = ObjectExistence::CREATED;
         if let Some(node) = self.node(handled) {
             node.names.extend(names);
@@ -342,12 +344,12 @@ impl InferredTree {
         self.set_type(handled, file_type);
     }
 
-    /// A name is not there: it never was, or a step took it away.
+    /// Records that a name does not exist: it never did, or a step removed it.
     fn absent(&mut self, parent: InferredObjectId, name: &[u8]) {
         self.bind(parent, name, InferredNameBinding::Gone);
     }
 
-    /// A step made a name; `was_there` says that the server only opened what was there.
+    /// Records that a step created a name. `was_there` is `true` if the server only opened an existing file.
     fn created(
         &mut self,
         parent: InferredObjectId,
@@ -375,7 +377,8 @@ impl InferredTree {
         Some(id)
     }
 
-    /// What a name stood for that a step took away or gave another name: it was there before, if no step made it.
+    /// Records that a step removed or renamed a name, and returns its object. Unless a step created it, it existed
+    /// before.
     fn taken(
         &mut self,
         parent: InferredObjectId,
@@ -400,7 +403,7 @@ impl InferredTree {
         }
     }
 
-    /// A step reads a range: `new` is told what was in the file before the first step.
+    /// Records that a step reads a range. Calls `new` with each part that was in the file before the first step.
     fn read(&mut self, id: InferredObjectId, from: u64, to: u64, mut new: impl FnMut(u64, u64)) {
         let Some(node) = self.nodes.get_mut(id.0 as usize) else { return };
         let is_from_before = node.existence != ObjectExistence::CREATED;
@@ -417,9 +420,9 @@ impl InferredTree {
         self.left_out += u64::from(is_full && is_from_before);
     }
 
-    /// A step writes a range.
+    /// Records that a step writes a range.
     fn written(&mut self, id: InferredObjectId, from: u64, to: u64, now: u64) {
-        // What was written before the first step was there.
+        // Data written before the first step is initial content.
         if now == 0 {
             return;
         }
@@ -431,7 +434,7 @@ impl InferredTree {
         self.weight += node.content.weight().saturating_sub(before);
     }
 
-    /// A step gives a file another size: what was behind is gone.
+    /// Records that a step changes the size of a file, which discards the bytes after `size`.
     fn resized(&mut self, id: InferredObjectId, size: u64, now: u64) {
         self.written(id, size, u64::MAX, now);
         self.resizes_now(id, Some(size));
@@ -447,13 +450,13 @@ impl InferredTree {
     }
 }
 
-/// How many ranges of a file are remembered apart where a tree takes so much memory.
+/// Returns the maximum number of separate ranges of a file for this memory use.
 fn most_ranges(weight: usize) -> usize {
     let [many, few] = RANGES;
     if weight < MEMORY / 2 { many } else { few }
 }
 
-/// The hash of a content.
+/// Returns the 128-bit XXH3 hash of a content, as big-endian bytes.
 pub(super) fn hash(bytes: &[u8]) -> [u8; 16] {
     XxHash3_128::oneshot(bytes).to_be_bytes()
 }

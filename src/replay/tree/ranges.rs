@@ -1,15 +1,15 @@
-//! Which bytes of a file are accounted for.
+//! Sets of byte ranges of a file.
 
-/// Ranges in ascending order, apart from each other.
+/// Disjoint ranges in ascending order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::replay) struct ReplayByteRangeSet {
     ranges: Vec<(u64, u64)>,
 }
 
 impl ReplayByteRangeSet {
-    /// Tells which parts of a range were not accounted for, and accounts for all of it. No more than `most` ranges are remembered
-    /// apart: where there are more, those that are near to each other become one, and what lies between them counts as
-    /// accounted for. `true` where that was done, so that bytes will be missed.
+    /// Adds a range, and calls `new` for each part that was not in the set. At most `most` ranges are kept: above that,
+    /// the ranges closest to each other are merged, and the bytes between them count as added. Returns `true` if this
+    /// happened, so that bytes will be missed.
     pub(in crate::replay) fn add(
         &mut self,
         from: u64,
@@ -42,17 +42,17 @@ impl ReplayByteRangeSet {
         is_full
     }
 
-    /// Whether nothing is accounted for.
+    /// Returns `true` if the set is empty.
     pub(in crate::replay) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// The ranges, in ascending order.
+    /// Returns the ranges in ascending order.
     pub(in crate::replay) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.ranges.iter().copied()
     }
 
-    /// The parts of a range that are not accounted for.
+    /// Returns the parts of a range that are not in the set.
     pub(in crate::replay) fn gaps(&self, from: u64, to: u64) -> Vec<(u64, u64)> {
         let mut gaps = Vec::new();
         let mut at = from;
@@ -72,7 +72,7 @@ impl ReplayByteRangeSet {
         gaps
     }
 
-    /// Closes the smallest gaps, until so many ranges are left.
+    /// Closes the smallest gaps until at most `left` ranges remain.
     fn put_together(&mut self, left: usize) {
         let gap = |(_, end): &(u64, u64), (start, _): &(u64, u64)| start - end;
         let gaps = self.ranges.iter().zip(self.ranges.iter().skip(1));
@@ -89,7 +89,7 @@ impl ReplayByteRangeSet {
         });
     }
 
-    /// Bytes of memory beside its own.
+    /// Returns the number of bytes of heap memory.
     pub(super) fn weight(&self) -> usize {
         self.ranges.capacity() * size_of::<(u64, u64)>()
     }

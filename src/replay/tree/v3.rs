@@ -1,4 +1,4 @@
-//! What the procedures of NFSv3 and of MOUNT say of files. RFC 1813 sections 3.3 and 5.2.
+//! Infers facts about files from the procedures of NFSv3 and MOUNT. RFC 1813 sections 3.3 and 5.2.
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::mount::v3 as mount3;
@@ -150,7 +150,7 @@ pub(super) fn procedure(
     }
 }
 
-/// An entry of a directory; those that name the directory itself and the one above are not of it.
+/// Records an entry of a directory, except "." and "..".
 pub(super) fn listed(
     walk: &mut TreeStepInference<'_, '_>,
     parent: InferredObjectId,
@@ -160,7 +160,7 @@ pub(super) fn listed(
     if matches!(name.0, b"." | b"..") { None } else { walk.child(parent, name, variable) }
 }
 
-/// Whether a directory did not change though a file was made in it: then the file was there.
+/// Returns `true` if a CREATE did not change its directory: then the file existed before.
 fn is_same_directory<S>(got: &StatusUnion<S, v3::Create3Resok<'_>, v3::DirWcc>) -> bool {
     let StatusUnion::Ok(got) = got else { return false };
     let (Some(before), Some(after)) = (&got.dir_wcc.before, &got.dir_wcc.after) else { return false };

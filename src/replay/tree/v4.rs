@@ -1,4 +1,5 @@
-//! What the operations of a COMPOUND say of files, with the current and the saved filehandle. RFC 8881 section 16.2.3.
+//! Infers facts about files from the operations of a COMPOUND, with its current and saved filehandles. RFC 8881 section
+//! 16.2.3.
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
@@ -14,7 +15,7 @@ use super::{InferredNameBinding, InferredObjectId};
 use crate::replay::trace::NONE;
 use crate::replay::trace::layout::FileType;
 
-/// The current filehandle: a file, or the name that GETFH will give the filehandle of.
+/// The current or saved filehandle, as an object; `None` if that is unknown.
 #[derive(Clone, Copy, Debug, Default)]
 struct TreeCurrentFilehandle {
     object: Option<InferredObjectId>,
@@ -40,8 +41,8 @@ pub(super) fn compound<'s>(
     }
 }
 
-/// For each operation the filehandle that a GETFH after it gives, if no other makes another file the current one before:
-/// that of what it named.
+/// Returns for each operation the filehandle that a later GETFH returns for the object that it made current; `NONE` if
+/// another operation changes the current filehandle before.
 fn handles_after<'s>(walk: &TreeStepInference<'_, '_>, operations: &[(Args<'s>, Results<'s>)]) -> Vec<u32> {
     let mut next = NONE;
     let mut handles: Vec<_> = operations
@@ -72,7 +73,7 @@ fn handles_after<'s>(walk: &TreeStepInference<'_, '_>, operations: &[(Args<'s>, 
     handles
 }
 
-/// The attributes of an object.
+/// Decodes the attributes of an object, and the filehandle among them.
 fn of<'a>(attributes: &Fattr4<'a>) -> (TreeObservedAttributes<'a>, Option<&'a [u8]>) {
     let mut all = TreeObservedAttributes::default();
     let mut handle = None;
@@ -90,7 +91,7 @@ fn of<'a>(attributes: &Fattr4<'a>) -> (TreeObservedAttributes<'a>, Option<&'a [u
     (all, handle)
 }
 
-/// A name was found or made, whose filehandle GETFH may give.
+/// Makes an object current that was found or created by name. `handle` is its filehandle from GETFH, if any.
 fn now_named(
     walk: &mut TreeStepInference<'_, '_>,
     current: &mut TreeCurrentFilehandle,
@@ -99,7 +100,7 @@ fn now_named(
     how: impl FnOnce(&mut TreeStepInference<'_, '_>, InferredObjectId, &[u8], u32) -> Option<InferredObjectId>,
 ) {
     let Some(parent) = current.object else {
-        // The directory is not known; the file may be by its filehandle.
+        // The directory is unknown, but the filehandle may identify the file.
         current.object = walk.tree.handle(handle, walk.facts.server, walk.facts.id);
         return;
     };
@@ -195,7 +196,7 @@ fn operation<'s>(
         }
         (Args::READ_PLUS(asked), Results::READ_PLUS(StatusUnion::Ok(got))) => {
             if let Some(id) = current.object {
-                // What is between the parts is a hole, and needs no seeding.
+                // Gaps between the parts are holes, and need no seeding.
                 let parts = got.rpr_contents.iter();
                 let only = parts.filter_map(|part| match part {
                     ReadPlusContent::Data(data) => Some(data.d_offset),
@@ -255,7 +256,7 @@ fn absent(walk: &mut TreeStepInference<'_, '_>, current: &TreeCurrentFilehandle,
     }
 }
 
-/// A count of 0 is all of the file from there on (COPY, CLONE).
+/// Records an operation that writes a range. A count of 0 extends to the end of the file (COPY, CLONE).
 fn write(walk: &mut TreeStepInference<'_, '_>, current: TreeCurrentFilehandle, from: u64, count: u64) {
     if let Some(id) = current.object {
         let to = if count == 0 { u64::MAX } else { from.saturating_add(count) };
@@ -265,7 +266,7 @@ fn write(walk: &mut TreeStepInference<'_, '_>, current: TreeCurrentFilehandle, f
     }
 }
 
-/// OPEN makes the file the current one, if it was named; by filehandle it stays.
+/// Records an OPEN. An OPEN by name makes the file the current one; other claims do not change it.
 fn opened<'s>(
     walk: &mut TreeStepInference<'_, '_>,
     current: &mut TreeCurrentFilehandle,

@@ -1,4 +1,4 @@
-//! A client that becomes known to a server of NFSv4. RFC 7530 section 9.1.1, RFC 8881 section 2.4.
+//! Registration of a client at an NFSv4 server. RFC 7530 section 9.1.1, RFC 8881 section 2.4.
 
 use nfsrdma_dissectors::nfs::v4::{
     Args, CallbackSecParms4, CbClient4, ChannelAttrs4, ClientOwner4, CreateSession4Args, CreateSessionFlags,
