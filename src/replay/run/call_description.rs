@@ -36,7 +36,7 @@ pub(super) struct CallDescription {
 /// Shared title of a Call.
 pub(super) type CallTitle = Option<Rc<str>>;
 
-/// Cache of titles, limited to [`Self::MOST`] entries.
+/// Cache of titles. Its size is limited, as a hostile trace can have any number of them.
 #[derive(Debug, Default)]
 pub(super) struct CallTitleCache(FxHashMap<[u32; 5], Rc<str>>);
 

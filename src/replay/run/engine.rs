@@ -175,7 +175,7 @@ struct LiveConnection {
     gone: Option<LostConnection>,
     /// Sessions that use this connection as backchannel: variable and minor version.
     backchannels: Vec<(u32, u32)>,
-    /// Those of `backchannels` that are not bound to this connection yet.
+    /// Backchannels that are not bound to this connection yet.
     unbound: Vec<(u32, u32)>,
     /// Number of recoveries in the run when the sessions were last bound.
     since: u32,
@@ -439,7 +439,7 @@ struct ReplayEngine<'r, R> {
     /// Send times of the Calls in flight, in ascending order.
     expiries: VecDeque<(Instant, CallTag)>,
     lines: Vec<LiveConnection>,
-    /// Index in `lines` by client and captured connection.
+    /// Index of the live connection by client and captured connection.
     by_place: FxHashMap<(u32, u64), usize>,
     by_connection: FxHashMap<ConnectionId, usize>,
     /// Steps that wait for a slot of a live session, by session variable and slot.
@@ -558,7 +558,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 }
 
-/// Records differences of a file from the capture, up to [`OTHERWISE`] files.
+/// Records differences of a file from the capture, if the number of files allows it.
 fn touch(files: &mut FxHashMap<u32, FileDivergence>, variable: u32, touched: &FileDivergence) {
     if !touched.is_nothing() && (files.len() < OTHERWISE || files.contains_key(&variable)) {
         files.entry(variable).or_default().join(touched);

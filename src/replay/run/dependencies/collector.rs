@@ -56,8 +56,8 @@ impl DependencyCollector {
         self.list.push(group(kind, of, part, way));
     }
 
-    /// Collects the dependencies of a step into [`Self::list`]. `slot` is its session variable and captured slot;
-    /// `is_directory` returns `true` for variables of directories.
+    /// Collects the dependencies of a step. `slot` is its session variable and captured slot; `is_directory` returns
+    /// `true` for variables of directories.
     pub(in crate::replay::run) fn of(
         &mut self,
         step: &TraceStep<'_>,

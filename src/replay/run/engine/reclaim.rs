@@ -129,7 +129,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Counts a loss of the client and continues the recovery, unless the limit of [`RESTARTS`] is reached.
+    /// Counts a loss of the client and continues the recovery, unless it was lost too often.
     fn again(&mut self, restart: ClientReclaim) {
         let restarts = self.ledger.client_mut(restart.client).map(|client| {
             client.restarts += 1;
@@ -499,7 +499,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Adds a refusal by the server to the report, up to [`FAULTS`].
+    /// Adds a refusal by the server to the report, up to a limit.
     pub(super) fn refuse(&mut self, why: String) {
         if self.report.refused.len() < FAULTS {
             self.report.refused.push(why);

@@ -162,7 +162,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Handles a Call whose connection was lost before its Reply: it is sent again, or fails after [`RESENDS`] tries.
+    /// Handles a Call whose connection was lost before its Reply: it is sent again, or fails after too many tries.
     pub(super) fn lose(
         &mut self,
         tag: CallTag,

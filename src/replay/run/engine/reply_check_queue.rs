@@ -118,7 +118,7 @@ struct StoredReply {
     /// Message, followed by the contents of its chunks.
     bytes: Vec<u8>,
     message: usize,
-    /// Range of each chunk's content in `bytes`.
+    /// Range of each chunk's content.
     chunks: Vec<Range<usize>>,
 }
 

@@ -49,7 +49,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(())
     }
 
-    /// Counts a reply timeout and gives up the server after [`SILENCES`] in a row.
+    /// Counts a reply timeout and gives up the server after several in a row.
     fn is_silent(&mut self, now: Instant) {
         (self.silences, self.silent_since) = (self.silences + 1, Some(now));
         if self.silences >= SILENCES {

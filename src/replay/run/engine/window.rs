@@ -65,7 +65,7 @@ pub(super) struct WindowStep {
     pub(super) signature: Option<GssCallSignature>,
     /// `true` if it is to be sent again unchanged, because its connection was lost or it was denied.
     pub(super) is_lost: bool,
-    /// `true` if `is_lost` is set because the server did not know its security context.
+    /// `true` if it is to be sent again because the server did not know its security context.
     pub(super) is_denied: bool,
     /// Number of times it was sent again after a denial.
     pub(super) denials: u32,
