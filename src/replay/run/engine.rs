@@ -548,7 +548,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.leave(seat, held);
     }
 
-    /// Releases the window entry `seat`, keeps `room` for reuse, and enqueues the steps that waited for this one.
+    /// Releases the window entry of a step, keeps its buffers for reuse, and enqueues the steps that waited for it.
     fn leave(&mut self, seat: u32, room: Box<WindowStep>) {
         self.seats.leave(seat, room);
         self.graph.finish(seat, &mut self.ready);

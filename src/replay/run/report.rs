@@ -164,7 +164,7 @@ pub struct ReplayReport {
     pub operations: BTreeMap<String, ReplayOperationReport>,
     /// First mismatches.
     pub mismatches: Vec<StepMismatch>,
-    /// Number of Calls sent; a step that is sent again counts again.
+    /// Number of Calls sent, except those of substitute opens; a step that is sent again counts again.
     pub calls: u64,
     /// Number of retries because the server asked for them.
     pub delayed: u64,

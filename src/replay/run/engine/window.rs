@@ -42,7 +42,7 @@ pub(super) struct WindowStep {
     /// Time when it is to be sent.
     pub(super) due: Option<Instant>,
     pub(super) is_racing: bool,
-    /// `true` if it overlapped in this run with a step that changes files, or changes files and overlapped with others.
+    /// `true` if it overlapped in this run with a step that changes files.
     pub(super) is_crowded: bool,
     /// `true` if attributes that the live server does not support were left out.
     pub(super) has_fewer: bool,

@@ -75,7 +75,7 @@ pub struct ReplyPair<'a> {
     pub files: &'a [u32],
     /// Execution of the step; `None` if its values are not compared with earlier ones.
     pub done: Option<StepExecution<'a>>,
-    /// `true` if it overlapped in the capture with a step that changes files, or is one that overlapped.
+    /// `true` if it overlapped in the capture with a step that changes files.
     pub is_racing: bool,
     /// Variable of the listed directory, and `true` if the listing begins with this Call.
     pub listing: Option<(u32, bool)>,

@@ -27,7 +27,7 @@ const LENGTHS: usize = 1024;
 const PATTERNS: usize = 8;
 /// Maximum length of a message with a pattern in bytes.
 const LONGEST: usize = 4096;
-/// Number of patterns of one length created since the last hit after which no more are created.
+/// Number of decoded pairs of one length since the last hit after which no more patterns are created.
 const IN_VAIN: u32 = 64;
 
 /// Class of message bytes for the comparison.
@@ -237,7 +237,7 @@ struct ReplyPatternsOfLength {
     patterns: Vec<ReplyPattern>,
     /// Index of the pattern to be replaced next.
     next: usize,
-    /// Number of patterns created since the last hit.
+    /// Number of decoded pairs since the last hit.
     in_vain: u32,
 }
 

@@ -135,7 +135,7 @@ pub(super) struct AttributeRelations {
 }
 
 impl AttributeRelations {
-    /// Forgets everything, after a restart of the server.
+    /// Forgets the values of objects, names and file systems, after a restart of the server.
     pub(super) fn forget(&mut self) {
         self.objects.clear();
         self.names.clear();
