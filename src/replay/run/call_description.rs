@@ -1,4 +1,4 @@
-//! What a Call consists of, as far as a run must know: its operations, which file each is about, and what must not be sent.
+//! Description of a Call: its operations, their effects and the file of each.
 
 use std::rc::Rc;
 
@@ -12,31 +12,31 @@ use rustc_hash::FxHashMap;
 use super::dependencies::effects::OperationEffect;
 use crate::replay::trace::{MessageSlot, MessageSlotKind, NONE, TraceMessage, TraceStep};
 
-/// Operations of one COMPOUND that are looked at.
+/// Maximum number of operations of a COMPOUND that are read.
 const OPERATIONS: usize = 256;
 
-/// Stands for the variable of the root.
+/// Pseudo variable of the root.
 pub(super) const ROOT: u32 = NONE - 1;
 
-/// What a Call consists of.
+/// Operations and files of a Call.
 #[derive(Debug, Default)]
 pub(super) struct CallDescription {
-    /// The operations of a COMPOUND.
+    /// Operations of a COMPOUND.
     pub(super) operations: Vec<Operation>,
-    /// What each of them does; of another Call, what that does.
+    /// Effect of each operation, or of the procedure if it is no COMPOUND.
     pub(super) acts: Vec<OperationEffect>,
-    /// The variable of the file that each operation is about, [`ROOT`] for the root, [`NONE`] where it is not known.
+    /// Variable of the file that each operation applies to, [`ROOT`] for the root, [`NONE`] if unknown.
     pub(super) files: Vec<u32>,
-    /// What it is about: `NFS 4.2 READ`.
+    /// Title of the Call, for example `NFS 4.2 READ`.
     pub(super) title: CallTitle,
-    /// Words of the mask of all attributes that a COMPOUND asks for or sets, but for those of OPEN.
+    /// Mask words of all attributes that a COMPOUND requests or sets, except those of OPEN.
     attributes: Vec<u32>,
 }
 
-/// What a Call is about, for people: written once.
+/// Shared title of a Call.
 pub(super) type CallTitle = Option<Rc<str>>;
 
-/// What Calls are about that were met. A hostile trace has more than there are.
+/// Cache of titles. Its size is limited, as a hostile trace can have any number of them.
 #[derive(Debug, Default)]
 pub(super) struct CallTitleCache(FxHashMap<[u32; 5], Rc<str>>);
 
@@ -77,7 +77,7 @@ fn title(step: &TraceStep<'_>, operation: Option<Operation>) -> String {
 }
 
 impl CallDescription {
-    /// Looks at the Call of a step, in the room of another.
+    /// Decodes the Call of a step, reusing the buffers.
     pub(super) fn read(&mut self, step: &TraceStep<'_>, titles: &mut CallTitleCache) {
         self.operations.clear();
         self.acts.clear();
@@ -134,39 +134,39 @@ impl CallDescription {
         }
     }
 
-    /// What it is about: `NFS 4.2 READ`.
+    /// Returns the title of the Call, for example `NFS 4.2 READ`.
     pub(super) fn title(&self) -> &str {
         self.title.as_deref().unwrap_or_default()
     }
 
-    /// True if it may change an object.
+    /// Returns `true` if the Call may change an object.
     pub(super) fn may_change(&self) -> bool {
         use OperationEffect::{Find, List, Look, Nothing, Read};
         let is_reading = |act: &OperationEffect| matches!(act, Nothing | Look | Find(_) | List | Read(..));
         self.acts.is_empty() || !self.acts.iter().all(is_reading)
     }
 
-    /// Whether the text of a link is read.
+    /// Returns `true` if the Call reads the text of a symbolic link.
     pub(super) fn reads_link(&self, procedure: Option<Procedure>) -> bool {
         procedure == Some(Procedure::V3(v3::Procedure::READLINK))
             || self.operations.contains(&Operation::READLINK)
     }
 
-    /// Whether the text of a link may be told: read, or given to one that is made.
+    /// Returns `true` if the messages may contain the text of a symbolic link, read or created.
     pub(super) fn tells_link(&self, procedure: Option<Procedure>) -> bool {
         self.reads_link(procedure)
             || procedure == Some(Procedure::V3(v3::Procedure::SYMLINK))
             || self.operations.contains(&Operation::CREATE)
     }
 
-    /// Whether a directory is listed.
+    /// Returns `true` if the Call lists a directory.
     pub(super) fn lists(&self, procedure: Option<Procedure>) -> bool {
         let is_v3 = |of: v3::Procedure| matches!(of, v3::Procedure::READDIR | v3::Procedure::READDIRPLUS);
         matches!(procedure, Some(Procedure::V3(of)) if is_v3(of))
             || self.operations.contains(&Operation::READDIR)
     }
 
-    /// Whether the operation of a slot changes or ends what its stateid stands for.
+    /// Returns `true` if the operation of a slot changes or ends the state of its stateid.
     pub(super) fn ends(&self, slot: &MessageSlot) -> bool {
         let operation = self.operations.get(slot.operation as usize).copied();
         matches!(
@@ -199,7 +199,7 @@ impl CallDescription {
             match *operation {
                 Operation::PUTFH => (current, since) = (of(&step.call, at), at),
                 Operation::PUTROOTFH | Operation::PUTPUBFH => (current, since) = (ROOT, at),
-                // It opens what is current (RFC 8881 section 18.16.3).
+                // The claim is by filehandle: the current file is opened (RFC 8881 section 18.16.3).
                 Operation::OPEN if matches!(self.acts.get(at), Some(OperationEffect::Open(None, _))) => {}
                 Operation::LOOKUP
                 | Operation::LOOKUPP
@@ -222,8 +222,8 @@ impl CallDescription {
         }
     }
 
-    /// Whether the COMPOUND may have to be adapted to a server that has these attributes: words of their mask, `None` where
-    /// that is not known. Most need not, and are not read again for it.
+    /// Returns `true` if the COMPOUND may need to be rewritten for a server with these attributes (mask words; `None`
+    /// if unknown). Most need not, which saves decoding them again.
     pub(super) fn is_adaptable(&self, supported: Option<&[u32]>) -> bool {
         let is_beyond = |words: &[u32]| {
             let has = words.iter().copied().chain(std::iter::repeat(0));
@@ -237,12 +237,12 @@ impl CallDescription {
                 .any(|of| matches!(*of, Operation::EXCHANGE_ID | Operation::OPEN | Operation::SETCLIENTID))
     }
 
-    /// Whether the root is asked for by its own operation.
+    /// Returns `true` if an operation sets the root as current filehandle.
     pub(super) fn has_root(&self) -> bool {
         self.operations.iter().any(is_root)
     }
 
-    /// The operations, from 0, that ask for the root.
+    /// Returns the indices of the operations that set the root, from 0.
     pub(super) fn roots(&self) -> Vec<u32> {
         let roots = self.operations.iter().enumerate().filter(|(_, operation)| is_root(operation));
         roots.map(|(at, _)| at as u32).collect()

@@ -1,10 +1,10 @@
-//! Where the server of a run calls its clients of NFSv4.0 back: a port for each of them, and a thread that answers. RFC 7530
+//! Callback server for the NFSv4.0 clients of a run: a port for each client, and a thread that answers. RFC 7530
 //! sections 10.2 and 16.33.
 //!
-//! A port is opened when a client first tells the server where it listens, and not before. The thread waits for nothing but the
-//! network, so that an answer does not wait until the run has time, nor the run for the server's streams. What it heard the run
-//! takes when it looks around ([`CallbackServer::hear`]). What CB_GETATTR asks for the run alone knows: the thread waits until that is
-//! told ([`CallbackServer::tell`]).
+//! A port is opened when a client first gives the server its callback address. The thread waits only for the network,
+//! so neither the answers nor the run are delayed by each other. The run collects the recorded Calls regularly
+//! ([`CallbackServer::hear`]). Only the run can answer CB_GETATTR: the thread waits for its answer
+//! ([`CallbackServer::tell`]).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -24,20 +24,20 @@ use super::responder;
 use crate::replay::transport::tcp::callback_listener::{TcpCallbackCall, TcpCallbackListener, TcpListenPort};
 use crate::replay::transport::{TransportKind, TransportParams};
 
-/// Ports at most: beyond them clients share those that there are.
+/// Maximum number of ports; further clients share them.
 const PORTS: usize = 256;
-/// How long the thread waits for what the run tells of a file.
+/// Maximum time that the thread waits for the run's answer about a file.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Calls that wait to be recorded; then the thread waits.
+/// Maximum number of Calls that wait to be recorded; beyond it the thread blocks.
 const WAITING: usize = 256;
 
-/// A client of the capture, of one of several copies.
+/// Client copy and captured client.
 pub(super) type ReplayClientKey = (u32, u32);
 
-/// Ports for callbacks, and what came there.
+/// Ports for callbacks and the Calls received there.
 #[derive(Debug)]
 pub(super) struct CallbackServer {
-    /// The server, which alone may call.
+    /// Address of the server, the only one that may call.
     server: IpAddr,
     state: RefCell<CallbackServerState>,
 }
@@ -47,7 +47,7 @@ struct CallbackServerState {
     open: Vec<(ReplayClientKey, SocketAddr)>,
     thread: Option<CallbackThread>,
     is_recorded: bool,
-    /// Why there are fewer than there should be.
+    /// Reason why a port could not be opened.
     why: Option<String>,
 }
 
@@ -56,14 +56,14 @@ struct CallbackServerState {
 struct CallbackThread {
     handle: Option<JoinHandle<()>>,
     ports: Sender<TcpListenPort>,
-    /// What the thread is woken with; its end is that of the thread.
+    /// Pipe that wakes the thread; closing it ends the thread.
     wake: Option<PipeWriter>,
     heard: Option<Receiver<AnsweredCallback>>,
     questions: Receiver<CallbackGetattrQuery>,
     counts: Arc<Mutex<CallbackCounts>>,
 }
 
-/// The words of a mask, and the values of the attributes.
+/// Mask words and attribute values.
 type CallbackAttributes = (Vec<u32>, Vec<u8>);
 
 /// CB_GETATTR of a file. RFC 7530 section 18.1.
@@ -71,12 +71,12 @@ type CallbackAttributes = (Vec<u32>, Vec<u8>);
 struct CallbackGetattrQuery {
     port: usize,
     handle: Vec<u8>,
-    /// Words of the mask of the attributes that are asked for.
+    /// Mask words of the requested attributes.
     mask: Vec<u32>,
     to: Sender<Option<CallbackAttributes>>,
 }
 
-/// Calls by operation, and those that had no answer.
+/// Number of Calls by operation, and of Calls without an answer.
 #[derive(Debug, Default)]
 struct CallbackCounts {
     callbacks: BTreeMap<&'static str, u64>,
@@ -96,19 +96,20 @@ struct AnsweredCallback {
 }
 
 impl CallbackServer {
-    /// Nobody listens yet.
+    /// Creates a server without ports.
     pub(super) fn new(server: IpAddr) -> Self {
         Self { server, state: RefCell::default() }
     }
 
-    /// What is heard is recorded: to be said before the first step.
+    /// Starts recording; called before the first step.
     pub(super) fn record(&self) {
         self.state.borrow_mut().is_recorded = true;
     }
 
-    /// Where a client listens that has a connection with these terms. `None` where it cannot.
+    /// Returns the callback address of a client that has a connection with these parameters, or `None` if no port can
+    /// be opened.
     pub(super) fn address(&self, whose: ReplayClientKey, terms: &TransportParams) -> Option<SocketAddr> {
-        // A server inside the program calls on the connection that it has.
+        // A server inside this program uses the existing connection.
         let local = terms.local.filter(|_| terms.kind != TransportKind::Loopback)?;
         let mut state = self.state.borrow_mut();
         let ports = &mut *state;
@@ -133,14 +134,14 @@ impl CallbackServer {
         }
     }
 
-    /// Nobody takes any more what is heard.
+    /// Stops recording.
     pub(super) fn end_recording(&self) {
         if let Some(thread) = &mut self.state.borrow_mut().thread {
             thread.heard = None;
         }
     }
 
-    /// Takes what was heard since the last time.
+    /// Records the Calls received since the last call.
     pub(super) fn hear(&self, tape: &mut dyn ReplayRecorder) {
         let state = self.state.borrow();
         let heard = state.thread.iter().flat_map(|thread| &thread.heard).flat_map(Receiver::try_iter);
@@ -159,8 +160,8 @@ impl CallbackServer {
         }
     }
 
-    /// Answers what the server has asked about files since the last time: `told` is given whose callback it is, the filehandle and the
-    /// attributes.
+    /// Answers the server's CB_GETATTR queries since the last call; `told` gets the client, the filehandle and the
+    /// attribute mask.
     pub(super) fn tell(
         &self,
         mut told: impl FnMut(ReplayClientKey, &[u8], &Bitmap4<'_>) -> Option<CallbackAttributes>,
@@ -175,7 +176,7 @@ impl CallbackServer {
         }
     }
 
-    /// Nobody listens any more. What was counted goes into a report.
+    /// Closes the ports and adds the counts to a report.
     pub(super) fn finish(self, report: &mut ReplayReport) {
         let CallbackServerState { thread, why, .. } = self.state.into_inner();
         report.no_callbacks = why;
@@ -191,7 +192,7 @@ impl CallbackServer {
 }
 
 impl CallbackServerState {
-    /// Opens a port, and has the thread listen there.
+    /// Opens a port and passes it to the thread.
     fn open(&mut self, local: SocketAddr, server: IpAddr) -> io::Result<SocketAddr> {
         let port = TcpListenPort::open(local, server)?;
         let address = port.address();
@@ -221,7 +222,7 @@ impl CallbackThread {
         let counted = Arc::clone(&counts);
         let (ask, questions) = channel();
         let listen = move || {
-            // Without the network there is nothing to be done here.
+            // Without the network the thread has nothing to do.
             let _ =
                 listen(woken, &added, &CallbackRunChannels { to: to.as_ref(), ask: &ask, counts: &counted });
         };
@@ -232,17 +233,17 @@ impl CallbackThread {
 
 impl Drop for CallbackThread {
     fn drop(&mut self) {
-        // It may wait for room among what was heard, or for this end of the pipe.
+        // The thread may be blocked on the full queue or on this end of the pipe.
         self.heard = None;
         self.wake = None;
         if let Some(handle) = self.handle.take() {
-            // If it panicked, that was told.
+            // A panic was already reported.
             let _ = handle.join();
         }
     }
 }
 
-/// The run, as the thread knows it.
+/// Channels from the thread to the run.
 struct CallbackRunChannels<'t> {
     to: Option<&'t SyncSender<AnsweredCallback>>,
     ask: &'t Sender<CallbackGetattrQuery>,
@@ -250,7 +251,7 @@ struct CallbackRunChannels<'t> {
 }
 
 impl CallbackRunChannels<'_> {
-    /// What the run tells of a file, if it does in time.
+    /// Returns the run's answer about a file, unless it times out.
     fn ask(&self, port: usize, handle: &[u8], mask: &Bitmap4<'_>) -> Option<CallbackAttributes> {
         let (to, answer) = channel();
         let mask = mask.words().iter().collect();
@@ -259,7 +260,7 @@ impl CallbackRunChannels<'_> {
     }
 }
 
-/// What the thread does until it is not to be woken any more.
+/// Serves the ports until the pipe is closed.
 fn listen(
     mut woken: PipeReader,
     added: &Receiver<TcpListenPort>,
@@ -290,7 +291,7 @@ fn answer(called: &TcpCallbackCall<'_>, run: &CallbackRunChannels<'_>) -> Option
         counts.unanswered += u64::from(answer.is_none());
     }
     if let Some(to) = run.to {
-        // Nobody records any more what comes in the end.
+        // The recording may have ended.
         let _ = to.send(AnsweredCallback {
             port: called.port,
             stream: called.stream,
@@ -371,7 +372,8 @@ mod tests {
     fn rfc7530_section_18_1_cb_getattr_is_answered_with_what_the_run_knows_of_the_file() {
         let callbacks = CallbackServer::new(LOCAL);
         let address = callbacks.address((3, 7), &tcp()).unwrap();
-        // CB_COMPOUND with an empty tag, minor version 0, callback_ident 1, and CB_GETATTR of a filehandle of four bytes for the size.
+        // CB_COMPOUND with an empty tag, minor version 0, callback_ident 1, and CB_GETATTR of a filehandle of four
+        // bytes for the size.
         let words = [9, 0, 2, 0x4000_0000, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 3, 4, 0x6669_6c65, 1, 0x10];
         let asked = thread::spawn(move || {
             let mut stream = TcpStream::connect(address).unwrap();
@@ -437,11 +439,11 @@ mod tests {
         for _ in 0..2 * WAITING {
             stream.write_all(&words.map(u32::to_be_bytes).concat()).unwrap();
         }
-        // As many as there is room for are answered.
+        // Calls are answered until the queue is full.
         let mut replies = vec![0; 28 * WAITING];
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         stream.read_exact(&mut replies).unwrap();
-        // And then, when none is to be recorded, all.
+        // After the end of the recording all are answered.
         callbacks.end_recording();
         stream.read_exact(&mut replies).unwrap();
         callbacks.finish(&mut ReplayReport::default());

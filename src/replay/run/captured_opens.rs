@@ -1,9 +1,9 @@
-//! What an OPEN asked for beside access, and what it got in the capture.
+//! Options that an OPEN requested, and the state that it was granted in the capture.
 //!
-//! Whether a server gives a delegation depends on more than the Call: on other clients, on a grace period, on its memory. Where the
-//! client got none in the capture, what it did afterwards is what a client does without one; with one, the live server would
-//! recall it, or wait for its return. So such an OPEN says that it wants none (RFC 8881 section 18.16.3). In the same way, an OPEN
-//! that got a stateid of its own does not offer to go without it (RFC 9754 section 5).
+//! A server's decision to grant a delegation depends on more than the Call: on other clients, a grace period, its
+//! memory. If the captured client was granted none, its later Calls are those of a client without one; with one, the
+//! live server would recall it or wait for its return. Therefore such an OPEN asks for none (RFC 8881 section 18.16.3).
+//! Likewise, an OPEN that was granted an open stateid does not offer to go without it (RFC 9754 section 5).
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
@@ -12,45 +12,45 @@ use nfsrdma_dissectors::xdr::Cursor;
 
 use crate::replay::trace::TraceStep;
 
-/// The bits of share_access that say which delegation is wanted, and when. RFC 8881 section 18.16.1.
+/// Bits of share_access that request a delegation. RFC 8881 section 18.16.1.
 const WANTED: u32 = 0xff00
     | ShareAccess::OPEN4_SHARE_ACCESS_WANT_SIGNAL_DELEG_WHEN_RESRC_AVAIL.0
     | ShareAccess::OPEN4_SHARE_ACCESS_WANT_PUSH_DELEG_WHEN_UNCONTENDED.0;
 
-/// What an OPEN that succeeded got in the capture.
+/// State that a successful OPEN was granted in the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CapturedOpenGrant {
-    /// A stateid of the open, and no delegation.
+    /// An open stateid and no delegation.
     Open,
-    /// Both.
+    /// An open stateid and a delegation.
     OpenAndDelegation,
-    /// A delegation in the place of the open.
+    /// A delegation instead of an open stateid.
     Delegation,
 }
 
 /// An OPEN of a step that succeeded in the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CapturedOpen {
-    /// Its number in the COMPOUND, from 0.
+    /// Index in the COMPOUND, from 0.
     operation: usize,
     got: CapturedOpenGrant,
-    /// The bits of share_access that its delegation stands for.
+    /// Bits of share_access that its delegation covers.
     access: u32,
-    /// It asked for OPEN_CONFIRM.
+    /// `true` if the server requested OPEN_CONFIRM.
     must_confirm: bool,
 }
 
-/// The OPENs of a step that succeeded in the capture.
+/// Successful OPENs of a captured step.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CapturedOpens(Vec<CapturedOpen>);
 
 impl CapturedOpens {
-    /// Reads the recorded Reply of a step. In NFSv4.0 nothing can be wanted.
+    /// Reads the recorded Reply of a step. Empty for NFSv4.0, which has no such options.
     pub(super) fn of(step: &TraceStep<'_>) -> Self {
         if step.asked.minor_version == 0 { Self::default() } else { Self::recorded(step) }
     }
 
-    /// Reads the recorded Reply of a step, of any minor version.
+    /// Reads the recorded Reply of a step of any minor version.
     pub(super) fn recorded(step: &TraceStep<'_>) -> Self {
         let reply = &step.reply;
         let results = reply.head.0.get(reply.body as usize..reply.end as usize).unwrap_or_default();
@@ -72,7 +72,7 @@ impl CapturedOpens {
         Self(got.collect())
     }
 
-    /// The share_access that asks for what the OPEN at a place of the COMPOUND got.
+    /// Returns the share_access that requests the state that the OPEN at index `at` was granted.
     pub(super) fn wants(&self, at: usize, access: ShareAccess) -> ShareAccess {
         let instead = ShareAccess::OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION.0;
         let times = ShareAccess::OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS.0;
@@ -88,22 +88,22 @@ impl CapturedOpens {
         self.0.iter().find(|opened| opened.operation == operation)
     }
 
-    /// Whether the OPEN at a place of the COMPOUND got a delegation, and no stateid of the open.
+    /// Returns `true` if the OPEN at index `at` was granted a delegation and no open stateid.
     pub(super) fn has_delegation_alone(&self, at: usize) -> bool {
         self.at(at).is_some_and(|opened| opened.got == CapturedOpenGrant::Delegation)
     }
 
-    /// Whether any OPEN did.
+    /// Returns `true` if any OPEN was granted a delegation and no open stateid.
     pub(super) fn has_any_delegation_alone(&self) -> bool {
         self.0.iter().any(|opened| opened.got == CapturedOpenGrant::Delegation)
     }
 
-    /// Whether the OPEN at a place of the COMPOUND was to be confirmed.
+    /// Returns `true` if the OPEN at index `at` had to be confirmed.
     pub(super) fn must_confirm(&self, at: usize) -> bool {
         self.at(at).is_some_and(|opened| opened.must_confirm)
     }
 
-    /// The bits of share_access that the delegation of the OPEN at a place of the COMPOUND stands for.
+    /// Returns the bits of share_access that the delegation of the OPEN at index `at` covers.
     pub(super) fn delegated_access(&self, at: usize) -> u32 {
         self.at(at).map_or(0, |opened| opened.access)
     }
@@ -119,7 +119,7 @@ impl CapturedOpenGrant {
     }
 }
 
-/// The bits of share_access that a delegation stands for. RFC 8881 section 10.4.
+/// Returns the bits of share_access that a delegation covers. RFC 8881 section 10.4.
 fn access_of(delegation: &OpenDelegation4<'_>) -> u32 {
     match delegation {
         OpenDelegation4::Read(_) => ShareAccess::OPEN4_SHARE_ACCESS_READ.0,

@@ -1,9 +1,9 @@
-//! A COMPOUND as this server can take it: the root is the run's directory, and attributes that the server does not have are
-//! not asked for.
+//! Rewrites a COMPOUND for the live server: the root becomes the run's directory, and unsupported attributes are left
+//! out.
 //!
-//! PUTROOTFH becomes PUTFH with the filehandle of the run's directory. A mode with the umask of the process (RFC 8275)
-//! becomes the mode that follows from both. SETCLIENTID tells where this run listens. An OPEN wants what it got
-//! ([`wants`](super::captured_opens)). Everything else stays, byte for byte where nothing is to be changed.
+//! PUTROOTFH becomes PUTFH with the filehandle of the run's directory. A mode with a umask (RFC 8275) becomes the
+//! resulting mode. SETCLIENTID gets the callback address of this run. An OPEN requests what it was granted in the
+//! capture ([`captured_opens`](super::captured_opens)). Everything else is kept, byte for byte if nothing changes.
 
 use std::net::SocketAddr;
 
@@ -21,44 +21,45 @@ use super::captured_opens::CapturedOpens;
 use super::engine::SubstitutedStateid;
 use crate::replay::trace::emission::PlacedPayload;
 
-/// What a COMPOUND is adapted to.
+/// Properties of the live server and the run that a COMPOUND is rewritten for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CompoundRewriteContext<'a> {
-    /// The filehandle of what stands for the root.
+    /// Filehandle that replaces the root.
     pub(super) root: &'a [u8],
-    /// Words of the mask of the attributes that the server has; `None` where that is not known.
+    /// Mask words of the server's attributes; `None` if unknown.
     pub(super) supported: Option<&'a [u32]>,
-    /// What the OPENs of the COMPOUND got in the capture.
+    /// State that the OPENs of the COMPOUND were granted in the capture.
     pub(super) opens: &'a CapturedOpens,
-    /// The Call had RPCSEC_GSS, and has AUTH_SYS now.
+    /// `true` if the captured Call used RPCSEC_GSS and this one uses AUTH_SYS.
     pub(super) is_unsigned: bool,
-    /// Where this run listens for what the server calls back, if it does.
+    /// Callback address of this run, if it has one.
     pub(super) callback: Option<SocketAddr>,
-    /// The operations that have the stateid of an open in the place of a delegation's.
+    /// Operations that use the stateid of an open in place of a delegation's.
     pub(super) borrowed: &'a [SubstitutedStateid],
 }
 
-/// What became of a COMPOUND.
+/// Changes made to a COMPOUND.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct CompoundRewrites {
-    /// The root was put in the place of PUTROOTFH.
+    /// `true` if PUTROOTFH was replaced.
     pub(super) is_rooted: bool,
-    /// Attributes were left out or told otherwise.
+    /// `true` if attributes were left out or changed.
     pub(super) has_fewer: bool,
-    /// An OPEN wants what it got in the capture.
+    /// `true` if an OPEN requests what it was granted in the capture.
     pub(super) has_other_wants: bool,
 }
 
 /// OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS and OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION. RFC 9754 sections 4 and 5.
 const OFFERS: u32 = 0x0030_0000;
 
-/// What comes into the place of an operation's own.
+/// Replacement for an operation or its arguments.
 enum OperationReplacement {
     Open(ShareAccess, Option<(Vec<u32>, Vec<u8>)>, DelegationClaimFlag),
-    /// CLOSE in the place of DELEGRETURN, with the next seqid of the open-owner.
+    /// CLOSE instead of DELEGRETURN, with the next seqid of the open-owner.
     Close(u32),
     Root,
-    /// State protection takes RPCSEC_GSS: NFS4ERR_INVAL without (RFC 8881 section 18.35.3).
+    /// EXCHANGE_ID without state protection, which requires RPCSEC_GSS: NFS4ERR_INVAL otherwise (RFC 8881 section
+    /// 18.35.3).
     Unprotected,
     Mask(Vec<u32>),
     Attributes(Vec<u32>, Vec<u8>),
@@ -66,7 +67,7 @@ enum OperationReplacement {
     Callback(&'static str, String),
 }
 
-/// Whether OPEN claims the delegation that an open stands for: it opens by the same name or filehandle without that.
+/// `true` if OPEN claims a delegation that was replaced by an open; it then opens by name or filehandle.
 type DelegationClaimFlag = bool;
 
 impl CompoundRewriteContext<'_> {
@@ -87,8 +88,8 @@ impl CompoundRewriteContext<'_> {
         Some(OperationReplacement::Mask(words_of(mask.iter().filter(|bit| self.has(*bit)))))
     }
 
-    /// The attributes that the server has; where `is_undelegated`, without the times that a holder of a delegation tells (RFC 9754
-    /// section 5).
+    /// Returns the attributes without those that the server does not support; if `is_undelegated`, also without the
+    /// times that only a delegation holder sets (RFC 9754 section 5).
     fn attributes(&self, given: &Fattr4<'_>, is_undelegated: bool) -> Option<OperationReplacement> {
         let is_told = |bit: u32| {
             is_undelegated && matches!(bit, Attributes::TIME_DELEG_ACCESS | Attributes::TIME_DELEG_MODIFY)
@@ -147,7 +148,7 @@ impl CompoundRewriteContext<'_> {
                     Some(OperationReplacement::Attributes(words, values)) => Some((words, values)),
                     _ => None,
                 };
-                // A client may ask so of a server that says it knows (RFC 9754 section 2).
+                // A client may set these flags only for a server that supports OPEN_ARGUMENTS (RFC 9754 section 2).
                 let offers = if self.has(Attributes::OPEN_ARGUMENTS) { 0 } else { OFFERS };
                 let access = ShareAccess(self.opens.wants(at, args.share_access).0 & !offers);
                 let is_claimed = self.borrowed(at).is_some()
@@ -160,7 +161,7 @@ impl CompoundRewriteContext<'_> {
     }
 }
 
-/// The operation with what comes into the place of its own.
+/// Applies a replacement to an operation.
 fn with<'n>(operation: Args<'n>, new: &'n OperationReplacement, root: &'n [u8]) -> Args<'n> {
     match (operation, new) {
         (_, OperationReplacement::Root) => Args::PUTFH(ObjectFh4 { object: Opaque(root) }),
@@ -219,7 +220,7 @@ fn with<'n>(operation: Args<'n>, new: &'n OperationReplacement, root: &'n [u8]) 
     }
 }
 
-/// OPEN with this access; where `is_claimed`, without the delegation that it claims.
+/// Returns an OPEN with this access and, if `is_claimed`, without its delegation claim.
 fn opened(args: Open4Args<'_>, share_access: ShareAccess, is_claimed: bool) -> Open4Args<'_> {
     let claim = match args.claim {
         OpenClaim4::DelegateCur(both) if is_claimed => OpenClaim4::Null(both.file),
@@ -229,7 +230,8 @@ fn opened(args: Open4Args<'_>, share_access: ShareAccess, is_claimed: bool) -> O
     Open4Args { share_access, claim, ..args }
 }
 
-/// Adapts an emitted COMPOUND and the positions of its payloads. `None` where it cannot be read, or not as a whole.
+/// Rewrites an emitted COMPOUND and the positions of its payloads. Returns `None` if it cannot be fully decoded or
+/// re-encoded.
 pub(super) fn adapt(
     message: &mut Vec<u8>,
     placed: &mut [PlacedPayload],
@@ -242,7 +244,7 @@ pub(super) fn adapt(
         rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
         let header = message.get(..cursor.at())?;
         let call = CompoundCall::decode(&mut cursor, &mut NullObserver).ok()?;
-        // Most Calls stay as they are, which is found out without room for them.
+        // Most Calls stay unchanged, which is determined without allocating.
         let mut stays = true;
         for (at, operation) in call.operations().enumerate() {
             stays &= live.replacement(at, &operation.ok()?).is_none();

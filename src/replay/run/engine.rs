@@ -1,19 +1,21 @@
-//! What is in flight, what comes next, and what becomes of it.
+//! The replay engine: issues the steps of a trace, handles their Replies and reports their states.
 //!
-//! - [`event_loop`]: engines and their transport, until all is done;
-//! - [`issuing`]: which steps are looked at ahead, and which may go; [`window`]: steps that wait or are in flight; [`queue`]: those that may go;
-//! - [`concurrency`]: what overlapped in the capture with a change; [`locks`]: stateids that nothing else uses;
-//! - [`think_time`]: how long a client thinks;
-//! - [`auxiliary_calls`]: programs beside NFS; [`cb_getattr`]: what the server asks of clients with a write delegation;
-//! - [`send`]: a step becomes a Call of this run; [`rpcsec_gss`]: what RPCSEC_GSS makes of it;
-//! - [`reply`]: its Reply comes, and what it gives is taken; [`reply_check_queue`]: it is held to the recorded one, and gives the step
-//!   its state; [`outsiders`]: what another client did in the capture;
-//! - [`io_split`]: the live server takes less in one Call than the captured one;
-//! - [`reply_timeout`]: no Reply comes;
-//! - [`reconnect`]: its connection goes away before that;
-//! - [`context_renewal`]: the server does not know a security context any more, or need not any more;
-//! - [`reclaim`]: the server has forgotten what it is about;
-//! - [`delegation_return`]: it gave a delegation that the capture does not have; [`delegation_substitutes`]: it gave none that the capture has.
+//! - [`event_loop`]: drives the engines and their transport until every step is finished;
+//! - [`issuing`]: reads steps ahead and decides which may be sent; [`window`]: steps that are pending or in flight;
+//!   [`queue`]: steps that are ready to be sent;
+//! - [`concurrency`]: steps that overlapped a change in the capture; [`locks`]: lock stateids with a single user;
+//! - [`think_time`]: think time of each client;
+//! - [`auxiliary_calls`]: steps of programs other than NFS; [`cb_getattr`]: answers to the server's CB_GETATTR;
+//! - [`send`]: turns a step into a Call of this run; [`rpcsec_gss`]: signs it with RPCSEC_GSS;
+//! - [`reply`]: handles a Reply and stores its values; [`reply_check_queue`]: compares it with the recorded one, which
+//!   determines the state of the step; [`outsiders`]: changes made by other clients in the capture;
+//! - [`io_split`]: splits I/O that exceeds the limits of the live server;
+//! - [`reply_timeout`]: handles missing Replies;
+//! - [`reconnect`]: replaces lost connections;
+//! - [`context_renewal`]: renews and destroys security contexts;
+//! - [`reclaim`]: re-establishes clients that the server has forgotten;
+//! - [`delegation_return`]: returns delegations that the capture does not have; [`delegation_substitutes`]: opens files
+//!   in place of delegations that the live server does not grant.
 
 mod auxiliary_calls;
 mod cb_getattr;
@@ -84,33 +86,33 @@ use rpcsec_gss::GssCallSigner;
 use think_time::ThinkTimeHistory;
 use window::{StepWindow, WindowStep};
 
-/// Bytes that a live Reply may have more than the recorded one, where filehandles and owners are longer.
+/// Extra bytes that a live Reply may need compared with the recorded one, for longer filehandles and owners.
 const SLACK: u32 = 1024;
-/// Between a NFS4ERR_DELAY and the next try, once; later tries wait longer, up to ten times as long.
+/// Delay before the first retry after NFS4ERR_DELAY; later retries wait up to ten times as long.
 const LATER: Duration = Duration::from_millis(50);
-/// Own faults that are told.
+/// Maximum number of protocol errors of this program listed in the report.
 const FAULTS: usize = 100;
-/// Files that a step left otherwise, which are remembered.
+/// Maximum number of files whose differences from the capture are remembered.
 const OTHERWISE: usize = 1 << 16;
-/// Times in a row that no Reply may come within the timeout before the run ends.
+/// Number of consecutive reply timeouts that ends the run.
 const SILENCES: u32 = 3;
-/// Copies of the captured clients at most.
+/// Maximum number of copies of the captured clients.
 pub const PARTIES: usize = 4096;
-/// Steps in flight at once in the capture that are counted.
+/// Maximum number of captured steps in flight that are counted.
 const DEPTH: usize = 1 << 16;
-/// The state of a step about a delegation that this server did not give.
+/// State of a step that uses a delegation that the live server did not grant.
 const UNGIVEN: &str = "no-delegation: is about a delegation that this server did not give";
-/// Text of links that is read to be compared.
+/// Maximum number of bytes of a symbolic link's text that are read for comparison.
 const TEXT: u32 = 4096;
 
-/// Why a run ended before its end.
+/// An error that ends a run early.
 #[derive(Debug)]
 pub enum ReplayRunError {
-    /// The server or the transport.
+    /// Error of the server or the transport.
     Transport(RpcTransportError),
-    /// The trace.
+    /// Error in the trace.
     Trace(TraceError),
-    /// A security context.
+    /// Error of a security context.
     Security(GssError),
 }
 
@@ -138,28 +140,28 @@ impl From<TraceError> for ReplayRunError {
     }
 }
 
-/// Looks on while a run goes.
+/// Observes a run in progress.
 pub trait ReplayMonitor {
-    /// How it stands; `total` steps are in the trace.
+    /// Called with the current report; `total` is the number of steps in the trace.
     fn look(&mut self, report: &ReplayReport, total: u64, elapsed: Duration);
 
-    /// Whether it is to end.
+    /// Returns `true` if the run is to be interrupted.
     fn is_over(&self) -> bool {
         false
     }
 
-    /// What hears all that is sent and comes; asked once, when the first step is due.
+    /// Returns the recorder of everything sent and received; called once, before the first step is sent.
     fn tape(&mut self) -> Option<Box<dyn ReplayRecorder>> {
         None
     }
 }
 
-/// Nobody looks.
+/// Monitor that does nothing.
 impl ReplayMonitor for () {
     fn look(&mut self, _: &ReplayReport, _: u64, _: Duration) {}
 }
 
-/// What hears all that is sent and comes, if anything does.
+/// Recorder of everything sent and received, if there is one.
 type OptionalReplayRecorder = Option<Box<dyn ReplayRecorder>>;
 
 /// A live connection.
@@ -167,38 +169,38 @@ type OptionalReplayRecorder = Option<Box<dyn ReplayRecorder>>;
 struct LiveConnection {
     connection: ConnectionId,
     xid: u32,
-    /// Steps that wait for a credit, or for memory.
+    /// Window indices of the steps that wait for a credit or for memory.
     parked: VecDeque<u32>,
-    /// It is not used any more, and another is to come in its place.
+    /// Set once the connection is lost and must be replaced.
     gone: Option<LostConnection>,
-    /// Variables of sessions whose backchannel it is, with their minor version.
+    /// Sessions that use this connection as backchannel: variable and minor version.
     backchannels: Vec<(u32, u32)>,
-    /// Those of them that are to be bound to it yet.
+    /// Backchannels that are not bound to this connection yet.
     unbound: Vec<(u32, u32)>,
-    /// How many recoveries there had been in the run when they were asked for last.
+    /// Number of recoveries in the run when the sessions were last bound.
     since: u32,
 }
 
-/// A connection that went away.
+/// A connection that was lost.
 #[derive(Clone, Copy, Debug)]
 struct LostConnection {
     since: Instant,
-    /// When the next is to be opened at the earliest.
+    /// Earliest time of the next connection attempt.
     next: Instant,
 }
 
-/// What becomes of a step that was to be sent.
+/// Outcome of an attempt to send a step.
 enum StepSendOutcome {
     Sent,
-    /// It was not sent, and has this state.
+    /// Not sent; the step has this final state.
     Settled(ReplayStepState),
-    /// There is no room for it on its line now.
+    /// The live connection with this index has no capacity now.
     Parked(usize),
-    /// The server asked to be asked again.
+    /// The server asked for a later retry.
     Later,
-    /// The server is left alone, or cannot be reached, until then.
+    /// The server cannot be reached, or is not to be contacted, until this time.
     Unreachable(Instant),
-    /// The slot of the live session is in use, by what had another slot in the capture.
+    /// The slot of the live session is in use by a step that used another slot in the capture.
     Slot((u32, u32)),
 }
 
@@ -206,16 +208,16 @@ enum StepSendOutcome {
 pub struct ReplayClientCopy<'r, R> {
     /// The trace.
     pub steps: &'r mut TraceReader<R>,
-    /// The trace, opened once more.
+    /// The same trace, opened a second time.
     pub contents: &'r mut TraceReader<R>,
-    /// Its directory.
+    /// Directory of this copy.
     pub seeded: &'r SeededTree,
 }
 
-/// Runs a trace: `steps` and `contents` are the same trace, opened twice.
+/// Runs a trace. `steps` and `contents` are the same trace, opened twice.
 ///
 /// # Errors
-/// Where the server cannot be reached, the transport fails, or the trace is damaged.
+/// Returns an error if the server cannot be reached, the transport fails, or the trace is damaged.
 pub fn run<R: Read + Seek>(
     steps: &mut TraceReader<R>,
     contents: &mut TraceReader<R>,
@@ -228,10 +230,11 @@ pub fn run<R: Read + Seek>(
     run_all(vec![ReplayClientCopy { steps, contents, seeded }], transport, target, options, watch)
 }
 
-/// Runs several copies of the captured clients at the same time, at most [`PARTIES`]. The report is of all together.
+/// Runs several copies of the captured clients concurrently, at most [`PARTIES`], and returns one report for all of
+/// them.
 ///
 /// # Errors
-/// As [`run`].
+/// Returns the errors of [`run`].
 pub fn run_all<R: Read + Seek>(
     parties: Vec<ReplayClientCopy<'_, R>>,
     transport: &mut dyn RpcTransport,
@@ -248,11 +251,11 @@ pub fn run_all<R: Read + Seek>(
     if tape.is_some() {
         callbacks.record();
     }
-    // From here on nothing is sent that the check has not passed.
+    // From here on, every Call passes the containment check before it is sent.
     let transport = &mut ContainedTransport::new(transport);
     event_loop::drive(&mut engines, transport, watch, &mut tape, &callbacks)?;
     callbacks.end_recording();
-    // What the walk asks is not of the run.
+    // The Calls of the tree check are not part of the recording.
     let recorded_as = tape.map(|tape| tape.finish().map_err(|error| error.to_string()));
     let mut reports = engines.into_iter().map(|engine| engine.conclude(transport));
     let Some(first) = reports.next() else { return Ok(ReplayReport::default()) };
@@ -278,7 +281,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
         let plan = plan::planner::StepPlanner::new(steps)?.with(options.chosen.clone(), options.gss);
         let names = NameTargetTable::new(steps)?;
         steps.rewind();
-        // The first calls itself as the only one would.
+        // The first copy uses the tag that a single copy would use.
         let tag = if number == 0 { options.tag.clone() } else { format!("{number:x}.{}", options.tag) };
         let first_xid = Xid(hash(format!("beside {tag}").as_bytes()) as u32);
         let mut values = LiveValues::new(&tag);
@@ -292,7 +295,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
             Ok(made) => report.bridged = made,
             Err(PrologueError::Trace(error)) => return Err(error.into()),
             Err(PrologueError::Transport(error)) => return Err(error.into()),
-            // What is missing is told where it is used.
+            // Steps that use the missing values report them.
             Err(PrologueError::Server(what)) => report.refused.push(what),
         }
         report.refused.extend(seeded.refused.iter().cloned());
@@ -378,9 +381,9 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
 }
 
 struct ReplayEngine<'r, R> {
-    /// Which of several copies, from 0.
+    /// Number of this client copy, from 0.
     number: u32,
-    /// What makes its clients strangers to those of other runs, and of other copies.
+    /// Suffix that makes client owner strings unique per run and per copy.
     tag: String,
     steps: &'r mut TraceReader<R>,
     contents: &'r mut TraceReader<R>,
@@ -390,7 +393,7 @@ struct ReplayEngine<'r, R> {
     callbacks: &'r CallbackServer,
     plan: plan::planner::StepPlanner,
     values: LiveValues,
-    /// What its Calls must pass before they are sent.
+    /// Check that every Call must pass before it is sent.
     containment: Containment,
     judge: ReplyChecker,
     report: ReplayReport,
@@ -399,97 +402,98 @@ struct ReplayEngine<'r, R> {
     graph: DependencyGraph,
     claims: DependencyCollector,
     queue: StepQueue,
-    /// Seats of steps that have become free to go.
+    /// Window indices of steps whose dependencies are satisfied.
     ready: Vec<u32>,
-    /// Steps that were admitted.
+    /// Number of steps admitted to the window.
     turns: u64,
     overlap: CapturedConcurrency,
-    /// Which steps overlap in the run.
+    /// Steps that overlap in this run.
     crowd: LiveConcurrency,
     locks: LiveLockStateids,
-    /// When those were answered in the capture that were in flight when the last step was sent there.
+    /// Captured reply times of the steps that were in flight when the last step was sent in the capture.
     depths: BinaryHeap<Reverse<u64>>,
     in_flight: usize,
-    /// Connections in a row that went away without a Reply.
+    /// Number of consecutive connections lost without a Reply.
     barren: u32,
-    /// Times in a row that no Reply came within the timeout, and when the last of them was.
+    /// Number of consecutive reply timeouts, and the time of the last one.
     silences: u32,
     silent_since: Option<Instant>,
-    /// Since when steps wait for a Reply that is none of a step: of what binds a connection, or has state again.
+    /// Time since which steps wait for a Reply to a Call that is no step: one that binds a connection or recovers
+    /// state.
     stalled_since: Option<Instant>,
-    /// Since when the server has answered nothing but that it is to be asked later.
+    /// Time since which the server has only answered with requests to retry later.
     delayed_since: Option<Instant>,
-    /// Steps that were sent again in vain because the server asked for it.
+    /// Number of retries requested by the server that had no effect.
     impatience: u32,
-    /// What the clients hold at the server.
+    /// State that the clients hold at the server.
     ledger: RecoverableState,
-    /// A client that is set up anew.
+    /// Client whose state is being reclaimed.
     restart: Option<ClientReclaim>,
-    /// Delegations that are to be returned yet.
+    /// Delegations that are to be returned.
     unasked: VecDeque<DelegationReturn>,
-    /// How often one was, and how many Calls that took.
+    /// Number of recoveries, and number of Calls that they took.
     recoveries: u32,
     asked: u64,
-    /// Variables of what could not be had again.
+    /// Variables of state that could not be recovered.
     unreclaimed: FxHashSet<u32>,
-    /// When Calls in flight were sent, in that order.
+    /// Send times of the Calls in flight, in ascending order.
     expiries: VecDeque<(Instant, CallTag)>,
     lines: Vec<LiveConnection>,
-    /// Lines by client, and connection of the capture.
+    /// Index of the live connection by client and captured connection.
     by_place: FxHashMap<(u32, u64), usize>,
     by_connection: FxHashMap<ConnectionId, usize>,
-    /// Steps that wait for a slot of a live session.
+    /// Steps that wait for a slot of a live session, by session variable and slot.
     slots: FxHashMap<(u32, u32), VecDeque<u32>>,
-    /// Of each client, if it is to think, when its latest steps were done.
+    /// Completion times of the latest steps of each client, if clients have think time.
     clients: FxHashMap<u32, ThinkTimeHistory>,
     started: Option<Instant>,
-    /// When the first Call of the capture was seen.
+    /// Capture time of the first Call.
     first: u64,
     sent: u64,
     is_exhausted: bool,
-    /// When the next step is due, if that is known.
+    /// Time when the next step is due, if known.
     next_due: Option<Instant>,
-    /// What of files differs from the capture because of a step before, by the variable of the file.
+    /// Differences of files from the capture caused by earlier steps, by the variable of the file.
     otherwise: FxHashMap<u32, FileDivergence>,
-    /// Variables of delegations that this server did not give.
+    /// Variables of delegations that the live server did not grant.
     borrowed: FxHashSet<u32>,
-    /// The opens that stand for them.
+    /// Opens that replace these delegations.
     substitutes: DelegationSubstitutes,
-    /// Why variables have no value that steps would have given, or objects have.
+    /// Reasons why variables have no value.
     lacks: FxHashMap<u32, MissingValueReason>,
-    /// Variables of directories in which a step would have made, removed or renamed something, and was not sent.
+    /// Variables of directories in which a create, remove or rename was not sent.
     undone_in: FxHashSet<u32>,
-    /// An open of the trace, or in the place of a delegation, is not closed by any step.
+    /// `true` if an open of the trace, or one that replaces a delegation, is closed by no step.
     leaves_open: bool,
-    /// What the captured clients told the server that had given them delegations.
+    /// Captured answers to CB_GETATTR.
     delegated: CbGetattrAnswers,
     out: Vec<u8>,
     placed: Vec<PlacedPayload>,
-    /// What Calls are signed with, if they are.
+    /// Signs Calls with RPCSEC_GSS, if the run does.
     signing: Option<GssCallSigner>,
     buffers: Vec<Vec<u8>>,
     needs: Vec<u32>,
-    /// Of each operation of the step that was answered, whether its file is a directory.
+    /// For each operation of the answered step, `true` if its file is a directory.
     directories: Vec<bool>,
-    /// Length and hash of the file data that its Reply must have, and room for data that is made from the key.
+    /// Length and hash of the file data that the Reply must have, and a buffer for data generated from the key.
     known: Vec<(u32, Option<u128>)>,
     keyed: Vec<u8>,
     unjudged: ReplyCheckQueue,
-    /// Variables that Replies give from which they were not taken yet.
+    /// Variables given by Replies that are not processed yet.
     awaited: FxHashSet<u32>,
-    /// What the steps must have left.
+    /// Expected file tree after the run.
     walk: Option<ExpectedTree>,
-    /// What is not NFS; nothing while it is asked.
+    /// Connections of the programs other than NFS; `None` while one of them is in use.
     beside: Option<AuxiliaryRpcConnections>,
 }
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Whether nothing is left to be sent.
+    /// Returns `true` if no step is left.
     fn is_done(&self) -> bool {
         self.is_exhausted && self.seats.count() == 0
     }
 
-    /// Nothing is in flight any more: what was not sent has its state, too.
+    /// Ends the run when nothing is in flight, gives unsent steps their state and returns the report.
     fn conclude(mut self, transport: &mut ContainedTransport<'_>) -> Result<ReplayReport, ReplayRunError> {
         let ended = || ReplayStepState::Skipped("interrupted: the run was ended before it".into());
         for held in self.seats.waiting() {
@@ -509,7 +513,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let late = self.judge.late(true);
         self.report.late(late, self.options.shown);
         if let (Some(why), true) = (&self.report.unreachable, self.options.walk) {
-            // It would wait once more for what does not come.
+            // The tree check would only time out again.
             let failed = Some(format!("not begun: {why}"));
             self.report.walked = Some(TreeCheckReport { failed, ..TreeCheckReport::default() });
         } else if let Some(walk) =
@@ -531,7 +535,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(self.report)
     }
 
-    /// A step has its state, and leaves its seat.
+    /// Records the final state of a step and releases its window entry.
     fn settle(&mut self, seat: u32, held: Box<WindowStep>, state: ReplayStepState) {
         if let (
             Some(step),
@@ -544,7 +548,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.leave(seat, held);
     }
 
-    /// A step leaves its seat, in which `room` stays: others may go.
+    /// Releases the window entry of a step, keeps its buffers for reuse, and enqueues the steps that waited for it.
     fn leave(&mut self, seat: u32, room: Box<WindowStep>) {
         self.seats.leave(seat, room);
         self.graph.finish(seat, &mut self.ready);
@@ -554,7 +558,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 }
 
-/// Notes what of a file differs from the capture, as far as there is room.
+/// Records differences of a file from the capture, if the number of files allows it.
 fn touch(files: &mut FxHashMap<u32, FileDivergence>, variable: u32, touched: &FileDivergence) {
     if !touched.is_nothing() && (files.len() < OTHERWISE || files.contains_key(&variable)) {
         files.entry(variable).or_default().join(touched);

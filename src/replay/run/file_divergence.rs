@@ -1,8 +1,8 @@
-//! Which bytes and which fields of a file differ from the capture because of a step before: one that the server could not do,
-//! that did more than in the capture, that a filter left out, or whose data is not in the trace.
+//! Differences of a file from the capture caused by an earlier step: one that the server could not execute, that did
+//! more than in the capture, that a filter left out, or whose data is not in the trace.
 //!
-//! A difference is explained by that byte by byte and field by field. A status is explained only where the operation has one
-//! that tells of a missing name, or of a size.
+//! Later differences are explained by them, byte by byte and field by field. A status is explained only if the
+//! operation can fail because of a missing name or the size.
 
 use nfsrdma_dissectors::nfs::v4::Operation;
 
@@ -10,49 +10,50 @@ use crate::analysis::comparison::difference::{Difference, DifferenceKind};
 use crate::replay::run::dependencies::effects::OperationEffect;
 use crate::replay::tree::ranges::ReplayByteRangeSet;
 
-/// Ranges of one file that are remembered apart.
+/// Maximum number of separate ranges remembered per file.
 const RANGES: usize = 64;
 
-/// What of a file differs from the capture.
+/// Parts of a file that differ from the capture.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FileDivergence {
     data: ReplayByteRangeSet,
     size: bool,
-    /// Names, links, and whether the file is there.
+    /// `true` if names, link count or existence differ.
     names: bool,
-    /// Mode and owners.
+    /// `true` if mode or owners differ.
     attributes: bool,
-    /// Extended attributes.
+    /// `true` if extended attributes differ.
     xattrs: bool,
-    /// Another client changed it in the capture, whose Calls are not there.
+    /// `true` if another client, whose Calls are not in the capture, changed the file there.
     is_outside: bool,
 }
 
 impl FileDivergence {
-    /// These bytes, and not how many there are.
+    /// Returns a divergence of these bytes, not of the size.
     pub(super) fn of_data(from: u64, to: u64) -> Self {
         let mut touched = Self::default();
         touched.data.add(from, to, RANGES, |_, _| {});
         touched
     }
 
-    /// Everything.
+    /// Returns a divergence of everything.
     pub(super) fn whole() -> Self {
         Self { size: true, names: true, attributes: true, xattrs: true, ..Self::of_data(0, u64::MAX) }
     }
 
-    /// What another client changes, whose Calls are not in the capture: content, or names too.
+    /// Returns a divergence caused by another client whose Calls are not in the capture: of the content, and of names
+    /// if `names`.
     pub(super) fn outside(names: bool) -> Self {
         Self { size: true, names, is_outside: true, ..Self::of_data(0, u64::MAX) }
     }
 
-    /// Whether another client changed it, whose Calls are not in the capture.
+    /// Returns `true` if another client, whose Calls are not in the capture, changed the file.
     pub(super) fn is_outside(&self) -> bool {
         self.is_outside
     }
 
-    /// What an operation of a COMPOUND changes that was done in the capture alone, or in the run alone. `written` are the bytes of
-    /// its payload.
+    /// Returns the divergence caused by an operation that was executed only in the capture or only in the run.
+    /// `written` is the length of its payload in bytes.
     pub(super) fn of_operation(operation: Option<Operation>, act: OperationEffect, written: u64) -> Self {
         match operation {
             Some(Operation::SETXATTR | Operation::REMOVEXATTR) => Self { xattrs: true, ..Self::default() },
@@ -65,10 +66,10 @@ impl FileDivergence {
             |from: u64, count: u64| Self { size: true, ..Self::of_data(from, from.saturating_add(count)) };
         match act {
             OperationEffect::Write(offset, count) => range(offset, count.unwrap_or(written)),
-            // A count of 0 is all that follows (RFC 7862 sections 15.2.3 and 15.13.3).
+            // A count of 0 means up to the end (RFC 7862 sections 15.2.3 and 15.13.3).
             OperationEffect::Copy(_, to, 0) => range(to, u64::MAX),
             OperationEffect::Copy(_, to, count) => range(to, count),
-            // Size, mode and owners; which of them is not looked at.
+            // Size, mode and owners; which of them is changed is not examined.
             OperationEffect::Change => Self { attributes: true, size: true, ..Self::of_data(0, u64::MAX) },
             // It may truncate.
             OperationEffect::Open(_, true) | OperationEffect::Make(_) => Self::whole(),
@@ -87,17 +88,17 @@ impl FileDivergence {
         }
     }
 
-    /// Whether it is about nothing but names and links.
+    /// Returns `true` if only names and link counts differ.
     pub(super) fn is_of_names(&self) -> bool {
         self.names && !self.size && !self.attributes && !self.xattrs && self.data.is_empty()
     }
 
-    /// Whether nothing is.
+    /// Returns `true` if nothing differs.
     pub(super) fn is_nothing(&self) -> bool {
         !self.size && !self.names && !self.attributes && !self.xattrs && self.data.is_empty()
     }
 
-    /// Takes in what else of the file differs.
+    /// Adds another divergence of the same file.
     pub(super) fn join(&mut self, other: &Self) {
         for (from, to) in other.data.iter() {
             self.data.add(from, to, RANGES, |_, _| {});
@@ -109,15 +110,15 @@ impl FileDivergence {
         self.is_outside |= other.is_outside;
     }
 
-    /// The parts of a range that must be as they were.
+    /// Returns the parts of a range that do not differ.
     pub(super) fn kept(&self, from: u64, to: u64) -> Vec<(u64, u64)> {
         self.data.gaps(from, to)
     }
 
-    /// Whether all of these differences may follow from it. Of the data of a READ that is so if it has any byte that differs: the
-    /// others are to be compared.
+    /// Returns `true` if all these differences may follow from the divergence. For data of READ one differing byte
+    /// suffices; the other bytes must be compared separately.
     pub(super) fn explains(&self, differences: &[Difference]) -> bool {
-        // What an operation that failed has not done is no difference of its own.
+        // Missing results of a failed operation are no differences of their own.
         let goes_another_way = differences.iter().any(|one| one.kind == DifferenceKind::Status);
         differences.iter().all(|one| match one.kind {
             DifferenceKind::Missing | DifferenceKind::Extra => goes_another_way,
@@ -150,7 +151,7 @@ impl FileDivergence {
         }
     }
 
-    /// Whether an operation may have this status because of what differs.
+    /// Returns `true` if an operation may have this status because of the divergence.
     fn may_be(&self, operation: &str, status: &str) -> bool {
         if status.ends_with("_OK") {
             return true;
@@ -160,11 +161,11 @@ impl FileDivergence {
         };
         match (operation, status) {
             (_, "NOENT" | "EXIST" | "NOTEMPTY") => self.names,
-            // Somebody has removed it.
+            // Another client has removed it.
             (_, "STALE") => self.names && self.is_outside,
-            // From an offset on there is nothing: RFC 7862 section 15.11.3.
+            // No data from the offset on: RFC 7862 section 15.11.3.
             ("SEEK", "NXIO") => self.size || !self.data.is_empty(),
-            // The source ends before that: RFC 7862 sections 15.2.3 and 15.13.3.
+            // The source ends before the range: RFC 7862 sections 15.2.3 and 15.13.3.
             ("COPY" | "CLONE", "INVAL") => self.size,
             ("VERIFY" | "NVERIFY", "SAME" | "NOT_SAME") => self.size || self.attributes,
             ("GETXATTR" | "REMOVEXATTR", "NOXATTR") => self.xattrs,
@@ -173,10 +174,10 @@ impl FileDivergence {
     }
 }
 
-/// The operation that a difference is in.
+/// Returns the operation of a difference.
 fn operation(difference: &Difference) -> &str {
     let title = difference.operation.rsplit(' ').next().unwrap_or_default();
-    // Operations of a COMPOUND stand before their fields.
+    // The paths of COMPOUND fields begin with the operation.
     match difference.operation.starts_with("NFS 4") {
         true => difference.path.split_once('.').map_or(title, |(operation, _)| operation),
         false => title,
@@ -207,7 +208,7 @@ mod tests {
         assert!(
             !FileDivergence::of(OperationEffect::Write(0, Some(10)), 0).explains(&[status("NFS4ERR_NOENT")])
         );
-        // What was not done after it goes with it.
+        // Results missing after it are explained as well.
         let missing = difference(DifferenceKind::Missing, "NFS 4.2 LOOKUP", "GETFH", ["there", ""]);
         assert!(linked.explains(&[status("NFS4ERR_NOENT"), missing.clone()]));
         assert!(!linked.explains(&[missing]));
@@ -227,7 +228,7 @@ mod tests {
             "READ.data",
             ["a", "b"]
         )]));
-        // A procedure of NFSv3 has no operation before its fields.
+        // Fields of NFSv3 have no operation in their path.
         assert!(cloned.explains(&[difference(DifferenceKind::Data, "NFS 3 READ", "data", ["a", "b"])]));
         assert!(!cloned.explains(&[difference(DifferenceKind::Data, "NFS 3 READLINK", "data", ["a", "b"])]));
     }

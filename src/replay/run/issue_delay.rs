@@ -1,17 +1,17 @@
-//! How much later than intended Calls were sent: the error of the issue time.
+//! Issue delay: the time by which Calls were sent later than intended.
 
 use std::time::Duration;
 
-/// From 1 ns to an hour, to two digits.
+/// Histogram range: 1 ns to one hour, with two significant digits.
 const LONGEST: u64 = 3_600_000_000_000;
 const DIGITS: u8 = 2;
 
-/// Errors of the issue times of a run that has any: at a captured time, at a rate, or after a Reply.
+/// Histogram of issue delays, if the pace has intended times: captured times, a rate, or times after a Reply.
 #[derive(Clone, Debug, Default)]
 pub struct IssueDelayHistogram(Option<hdrhistogram::Histogram<u64>>);
 
 impl IssueDelayHistogram {
-    /// A Call was sent so much later than intended.
+    /// Adds the delay of a Call.
     pub fn add(&mut self, late: Duration) {
         if self.0.is_none() {
             self.0 = hdrhistogram::Histogram::new_with_bounds(1, LONGEST, DIGITS).ok();
@@ -21,22 +21,22 @@ impl IssueDelayHistogram {
         }
     }
 
-    /// Calls that had an intended time.
+    /// Returns the number of Calls that had an intended time.
     pub fn count(&self) -> u64 {
         self.0.as_ref().map_or(0, hdrhistogram::Histogram::len)
     }
 
-    /// What this part of the Calls, from 0 to 1, was not later than, in nanoseconds.
+    /// Returns the delay in nanoseconds that this fraction (0 to 1) of the Calls did not exceed.
     pub fn quantile(&self, part: f64) -> u64 {
         self.0.as_ref().map_or(0, |known| known.value_at_quantile(part))
     }
 
-    /// How late the latest was, in nanoseconds.
+    /// Returns the maximum delay in nanoseconds.
     pub fn max(&self) -> u64 {
         self.quantile(1.0)
     }
 
-    /// Takes in what another run counted.
+    /// Adds the histogram of another run.
     pub fn join(&mut self, other: &Self) {
         let Some(other) = &other.0 else { return };
         match &mut self.0 {

@@ -1,17 +1,17 @@
-//! Reports of several copies of the captured clients, as one.
+//! Merges the reports of several copies of the captured clients.
 
 use super::report::{ReplayReport, StepMismatch};
 use super::tree_check::TreeCheckReport;
 
-/// Own faults and refusals that are told.
+/// Maximum number of protocol errors and of refusals that are listed.
 const TOLD: usize = 100;
-/// Steps that are shown of each reason.
+/// Maximum number of example steps per reason.
 const FIRST: usize = 5;
 
 impl ReplayReport {
-    /// Takes in what came of another copy, of this number. Times are of the one that took longest.
+    /// Adds the report of another copy with this number. The duration is that of the longest.
     pub(super) fn join(&mut self, other: Self, copy: u32, shown: usize) {
-        // There is more than one now.
+        // A copy number is only needed now that there are several.
         self.mismatches.iter_mut().filter(|known| known.copy == 0).for_each(|known| known.copy = 1);
         let named = other.mismatches.into_iter().map(|mismatch| StepMismatch { copy, ..mismatch });
         self.mismatches.extend(named.take(shown.saturating_sub(self.mismatches.len())));
@@ -78,7 +78,7 @@ impl ReplayReport {
 }
 
 impl TreeCheckReport {
-    /// Takes in what was found in the directory of another copy, of this number.
+    /// Adds the tree check of another copy with this number.
     fn join(&mut self, other: Self, copy: u32, shown: usize) {
         self.mismatches.iter_mut().filter(|known| known.copy == 0).for_each(|known| known.copy = 1);
         let named = other.mismatches.into_iter().map(|mismatch| StepMismatch { copy, ..mismatch });

@@ -1,19 +1,21 @@
-//! A trace driven again against a live server: step after step is read, sent with the values of this run, held to its
-//! recorded Reply, and forgotten.
+//! Replay of a trace against a live server: each step is read, sent with the values of this run, compared with its
+//! recorded Reply, and dropped.
 //!
-//! - [`options`]: how; [`rules`]: what may differ; [`report`]: what came of it; [`issue_delay`]: how well times were kept;
-//!   [`merge`]: of several copies together;
-//! - [`engine`]: what is in flight and what comes next; [`dependencies`]: which step waits for which;
-//! - [`values`]: what the live server and this run call things;
-//! - [`reply_check`]: a live Reply beside the recorded one; [`file_divergence`]: what of a file differs because of a step before;
-//! - [`call_description`]: what a Call consists of; [`compound_rewrite`]: what of it this server cannot take; [`captured_opens`]: what an OPEN asks for beside access; [`outcome`]: how a live Reply went;
-//! - [`prologue`]: what a capture that begins in the middle takes for granted;
-//! - [`recovery`]: what follows when a connection goes away;
-//! - [`responder`]: answers to Calls of the server; [`callbacks`]: where it calls the clients of NFSv4.0;
-//! - [`recording`]: what was sent and came, as a trace;
-//! - [`tree_check`]: what the steps have left on the server, in the end.
+//! - [`options`]: options; [`rules`]: tolerated differences; [`report`]: results; [`issue_delay`]: accuracy of send
+//!   times; [`merge`]: merged reports of several copies;
+//! - [`engine`]: steps in flight and their order; [`dependencies`]: dependencies between steps;
+//! - [`values`]: identifiers given by the live server and this run;
+//! - [`reply_check`]: comparison of a live Reply with the recorded one; [`file_divergence`]: differences of files
+//!   caused by earlier steps;
+//! - [`call_description`]: operations and files of a Call; [`compound_rewrite`]: changes to a COMPOUND for the live
+//!   server; [`captured_opens`]: options and grants of captured OPENs; [`outcome`]: outcome of a live Reply;
+//! - [`prologue`]: state that the capture requires from before its start;
+//! - [`recovery`]: recovery from lost connections and server restarts;
+//! - [`responder`]: answers to Calls of the server; [`callbacks`]: callback ports of NFSv4.0 clients;
+//! - [`recording`]: trace of the messages of a run;
+//! - [`tree_check`]: comparison of the final file tree with the expected one.
 //!
-//! No more of the trace is in memory than [`ReplayOptions::window`] steps.
+//! At most [`ReplayOptions::window`] steps of the trace are in memory.
 
 mod call_description;
 mod callbacks;

@@ -1,4 +1,4 @@
-//! How a run is to be done.
+//! Options of a run.
 
 use std::fmt;
 use std::rc::Rc;
@@ -11,16 +11,16 @@ use crate::replay::auxiliary_programs::Ports;
 use crate::replay::plan::planner::GssPolicy;
 use crate::replay::plan::selected_steps::SelectedSteps;
 
-/// In which order steps go.
+/// Order in which steps are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplayOrder {
     /// A step waits for those that it depends on.
     #[default]
     Dependence,
-    /// That of the capture: a step waits for those whose Reply was there when its Call was sent, so that as much is in
-    /// flight at once as was then.
+    /// Captured order: a step waits for those whose Reply preceded its Call, so that the concurrency is that of the
+    /// capture.
     Trace,
-    /// By dependence, and one at a time of each client.
+    /// By dependencies, and one step at a time per client.
     Conservative,
 }
 
@@ -37,19 +37,19 @@ impl FromStr for ReplayOrder {
     }
 }
 
-/// When steps are sent that may be sent.
+/// Time at which steps that are ready are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum ReplayPace {
     /// At once.
     #[default]
     Asap,
-    /// At the times of the capture, this many times as fast.
+    /// At the captured times, this many times as fast.
     Original(f64),
-    /// So many in a second.
+    /// At this rate in Calls per second.
     Rate(f64),
-    /// As long after the step before it was answered as in the capture.
+    /// After the captured think time, counted from the Reply to the previous step.
     Think,
-    /// At once, as long as no more are in flight than there were in the capture when the step was sent.
+    /// At once, but with at most as many in flight as in the capture when the step was sent.
     Depth,
 }
 
@@ -88,57 +88,60 @@ impl fmt::Display for ReplayPace {
     }
 }
 
-/// How a run is to be done.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct ReplayOptions {
-    /// In which order.
+    /// Order of the steps.
     pub order: ReplayOrder,
-    /// When.
+    /// Send times of the steps.
     pub pace: ReplayPace,
-    /// Connections of one client at most; `None` for as many as in the capture.
+    /// Maximum number of connections per client; `None` for the captured number.
     pub connections: Option<u32>,
-    /// Steps that are looked at ahead, and that are in flight at most.
+    /// Maximum number of steps that are read ahead or in flight.
     pub window: usize,
-    /// How long a Reply may take.
+    /// Reply timeout.
     pub timeout: Duration,
-    /// How often a step is sent again that the server asks to be sent later. Each step that was in vain halves it for the others.
+    /// Maximum number of retries of a step that the server asks to delay. Each step that exhausts it halves it for the
+    /// others.
     pub delays: u32,
-    /// How long a server may answer nothing but that it is to be asked later, before the run ends. Longer than a grace period, which
-    /// is as long as a lease (RFC 8881 section 8.4.2.1): 90 s on Linux.
+    /// Maximum time for which the server may only ask to retry later, before the run ends. Longer than a grace period,
+    /// which is as long as a lease (RFC 8881 section 8.4.2.1): 90 s on Linux.
     pub patience: Duration,
-    /// How long the run may take; `None` for [`DEFAULT_LIMIT`], or ten times as long as the capture at this pace if that is more.
+    /// Maximum duration of the run; `None` for [`DEFAULT_LIMIT`] or ten times the duration of the capture at this pace,
+    /// whichever is longer.
     pub max_time: Option<Duration>,
-    /// Nothing is tolerated.
+    /// `true` to tolerate no differences.
     pub strict: bool,
     /// Rules that are turned off.
     pub off: Vec<&'static str>,
-    /// Rules of a file.
+    /// Rules from a file.
     pub rules: Vec<ToleranceFileRule>,
-    /// Differences that do not count.
+    /// Differences to ignore.
     pub selection: ComparisonOptions,
-    /// Mismatches that are kept to be shown.
+    /// Maximum number of mismatches kept for display.
     pub shown: usize,
-    /// The steps that run; `None` for all.
+    /// Steps to run; `None` for all.
     pub chosen: Option<Rc<SelectedSteps>>,
-    /// What becomes of Calls that were signed.
+    /// Handling of Calls that used RPCSEC_GSS.
     pub gss: GssPolicy,
-    /// Chunks on RDMA as in the capture, as far as that can be.
+    /// `true` to use the captured RDMA chunks as far as possible.
     pub captured_chunks: bool,
-    /// Ports of programs beside NFS.
+    /// Ports of the programs other than NFS.
     pub beside: Ports,
-    /// OPENs want the delegations that they asked for in the capture, not what they got.
+    /// `true` if OPENs request the delegations that they requested in the capture, instead of those that they were
+    /// granted.
     pub wants_as_asked: bool,
-    /// What makes the clients of this run strangers to those of others.
+    /// Tag that makes the client owners of this run distinct from those of others.
     pub tag: String,
-    /// Whether files are looked at in the end.
+    /// `true` to check the file tree at the end.
     pub walk: bool,
 }
 
-/// How long a run of a short capture may take if nothing is said.
+/// Default maximum duration of a run.
 pub const DEFAULT_LIMIT: Duration = Duration::from_secs(3600);
 
 impl ReplayOptions {
-    /// How long a run may take whose capture took so many nanoseconds.
+    /// Returns the maximum duration of a run whose capture lasted `recorded_ns`.
     pub fn limit(&self, recorded_ns: u64) -> Duration {
         let slower = match self.pace {
             ReplayPace::Original(times) => 1.0 / times.clamp(1e-6, 1.0),

@@ -1,4 +1,4 @@
-//! How a live Reply went, as far as the counts of a run follow from it.
+//! Outcome of a Reply, as far as the run's state depends on it.
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::v4::{self, ChannelAttrs4, CreateSessionFlags, Results};
@@ -8,24 +8,24 @@ use nfsrdma_dissectors::xdr::Cursor;
 
 use crate::replay::seed::files::SessionLimits;
 
-/// Operations of one COMPOUND that are looked at.
+/// Maximum number of operations of a COMPOUND that are read.
 const OPERATIONS: usize = 256;
 
 /// NFS4ERR_DELAY, and NFS3ERR_JUKEBOX. RFC 8881 section 15.1.1.3, RFC 1813 section 2.6.
 const DELAY: u32 = 10_008;
 /// NFS4ERR_GRACE. RFC 8881 section 15.1.9.2.
 const GRACE: u32 = 10_013;
-/// NLM4_DENIED_GRACE_PERIOD, which says the same of locks of NFSv3. RFC 1813 section 6.1.4.
+/// NLM4_DENIED_GRACE_PERIOD, the equivalent for NFSv3 locks. RFC 1813 section 6.1.4.
 const NLM_GRACE: u32 = 4;
 /// NFS4ERR_RETRY_UNCACHED_REP. RFC 8881 section 15.1.10.3.
 const RETRY_UNCACHED_REP: u32 = 10_068;
 
-/// What a session was granted for its fore channel. RFC 8881 section 18.36.3.
+/// Fore channel attributes granted to a session. RFC 8881 section 18.36.3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct GrantedForeChannel {
-    /// Slots: ca_maxrequests.
+    /// Number of slots: ca_maxrequests.
     pub(super) slots: u32,
-    /// What one Call may have.
+    /// Limits of a Call.
     pub(super) limits: SessionLimits,
 }
 
@@ -42,23 +42,24 @@ impl GrantedForeChannel {
     }
 }
 
-/// How a Reply went.
+/// Outcome of a Reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ReplyOutcome {
-    /// The status of each operation of a COMPOUND that was done, or of the one procedure.
+    /// Status of each executed operation of a COMPOUND, or of the one procedure.
     pub(super) statuses: Vec<u32>,
-    /// What CREATE_SESSION granted.
+    /// Fore channel granted by CREATE_SESSION.
     pub(super) granted: Option<GrantedForeChannel>,
-    /// CREATE_SESSION made its connection the backchannel of the session. RFC 8881 section 18.36.3.
+    /// `true` if CREATE_SESSION made its connection the backchannel of the session. RFC 8881 section 18.36.3.
     pub(super) has_backchannel: bool,
-    /// What SEQUENCE answers to: the session, the slot, and the sequence ID.
+    /// Session ID, slot and sequence ID in the result of SEQUENCE.
     pub(super) sequence: Option<([u8; 16], u32, u32)>,
-    /// The stateid that the first LOCK gave, without its seqid.
+    /// Stateid of the first LOCK, without its seqid.
     pub(super) locked: Option<[u8; 12]>,
 }
 
 impl ReplyOutcome {
-    /// Reads a Reply: `cursor` stands at the beginning of the RPC message.
+    /// Decodes a Reply; `cursor` is at the start of the RPC message. The outcome is empty if it cannot be decoded or
+    /// RPC reports an error.
     pub(super) fn of(procedure: Option<Procedure>, mut cursor: Cursor<'_>) -> Self {
         let mut outcome = Self::default();
         let Ok(message) = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver) else { return outcome };
@@ -100,35 +101,36 @@ impl ReplyOutcome {
         outcome
     }
 
-    /// Whether the server asked to be asked again.
+    /// Returns `true` if the server asked to retry later.
     pub(super) fn is_delayed(&self) -> bool {
         matches!(self.statuses.last(), Some(&(DELAY | GRACE)))
     }
 
-    /// Whether everything was done.
+    /// Returns `true` if the last status is OK.
     pub(super) fn is_done(&self) -> bool {
         self.statuses.last() == Some(&0)
     }
 
-    /// Whether SEQUENCE was done, and so the slot was used: now, or when the same was sent before. RFC 8881 section
-    /// 2.10.6.1.
+    /// Returns `true` if SEQUENCE succeeded or had succeeded before, so that the slot's sequence ID was used. RFC 8881
+    /// section 2.10.6.1.
     pub(super) fn is_sequenced(&self) -> bool {
         matches!(self.statuses.first(), Some(&(0 | RETRY_UNCACHED_REP)))
     }
 
-    /// Whether the server has done the Call before, and not kept its Reply: SEQUENCE says so, or what stands behind it.
+    /// Returns `true` if the server has executed the Call before and not cached its Reply, as reported by SEQUENCE or
+    /// the next operation.
     pub(super) fn is_uncached(&self) -> bool {
         self.statuses.iter().take(2).any(|status| *status == RETRY_UNCACHED_REP)
     }
 
-    /// The status that says that the server does not know a client, a session or a stateid any more, if it does. RFC 8881
-    /// section 8.4.2, RFC 7530 section 9.6.2.
+    /// Returns the last status if it reports an unknown client, session or stateid. RFC 8881 section 8.4.2, RFC 7530
+    /// section 9.6.2.
     pub(super) fn forgotten(&self) -> Option<u32> {
         // STALE_CLIENTID, STALE_STATEID, BADSESSION, DEADSESSION.
         self.statuses.last().copied().filter(|status| matches!(status, 10_022 | 10_023 | 10_052 | 10_078))
     }
 
-    /// What the client side must have done wrong: the name of the status.
+    /// Returns the name of the first status that reports a client error.
     pub(super) fn own_fault(&self) -> Option<&'static str> {
         self.statuses.iter().find_map(|status| match status {
             10_026 => Some("NFS4ERR_BAD_SEQID"),
@@ -151,7 +153,7 @@ mod tests {
 
     #[test]
     fn rfc1813_section_6_1_4_a_grace_period_of_nlm_is_waited_out() {
-        // The header of a Reply that was accepted, a cookie of four bytes, and the status.
+        // Header of an accepted Reply, a cookie of four bytes, and the status.
         let reply = |status| [9, 1, 0, 0, 0, 0, 4, 7, status].map(u32::to_be_bytes).concat();
         let lock = Some(Procedure::Nlm4(nlm::v4::Procedure::LOCK));
         assert!(ReplyOutcome::of(lock, Cursor::new(&reply(4))).is_delayed());

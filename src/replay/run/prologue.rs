@@ -1,4 +1,4 @@
-//! What a capture that begins in the middle takes for granted: clients, sessions and opens from before it.
+//! State that a capture requires from before its start: clients, sessions and opens.
 
 use std::io::{Read, Seek};
 
@@ -13,34 +13,34 @@ use crate::replay::trace::{MessageSlotKind, NONE, TraceError, TraceReader};
 use crate::replay::transport::{ConnectTarget, RpcTransport};
 use nfsrdma_dissectors::rpc::Xid;
 
-/// Opens that are made at most.
+/// Maximum number of values that are created.
 const OPENS: usize = 1 << 16;
 
-/// What is missing, and belongs to one client.
+/// Missing state of one client.
 #[derive(Debug, Default)]
 struct MissingClientState {
     minor: u32,
     sessions: FxHashSet<u32>,
     clientids: FxHashSet<u32>,
-    /// Stateids: variable, variable of the file, and what it was used for.
+    /// Stateids: variable, variable of the file, and access.
     opens: Vec<(u32, u32, u32)>,
 }
 
-/// Why a prologue ended before its end.
+/// An error that ends a prologue early.
 #[derive(Debug)]
 pub(super) enum PrologueError {
-    /// The trace.
+    /// Error in the trace.
     Trace(TraceError),
-    /// The server.
+    /// Error of the server.
     Server(String),
-    /// The transport.
+    /// Error of the transport.
     Transport(crate::replay::transport::RpcTransportError),
 }
 
-/// Makes what is missing, and gives it to the variables that stand for it. Gives how much was made.
+/// Creates the missing state and assigns it to its variables. Returns the number of clients and opens created.
 ///
 /// # Errors
-/// Where the server refuses it, or cannot be reached, or the trace is damaged.
+/// Returns an error if the server refuses, cannot be reached, or the trace is damaged.
 pub(super) fn prologue(
     trace: &mut TraceReader<impl Read + Seek>,
     transport: &mut dyn RpcTransport,
@@ -68,7 +68,7 @@ pub(super) fn prologue(
         let mut files = Nfs4Client::new(line, &name, &[missing.minor]).map_err(refused)?;
         for (owner, (variable, file, access)) in missing.opens.iter().enumerate() {
             let Some(handle) = values.get(*file).map(<[u8]>::to_vec) else { continue };
-            // What cannot be opened is told where it is used.
+            // Steps that use the missing stateid report it.
             if let Ok(stateid) = files.open(&handle, owner as u32, *access) {
                 values.set(*variable, &stateid.other);
                 values.set_seqid(*variable, stateid.seqid);
@@ -95,7 +95,7 @@ pub(super) fn prologue(
     Ok(made)
 }
 
-/// What is missing, by client.
+/// Returns the missing state by client.
 fn missing(trace: &mut TraceReader<impl Read + Seek>) -> Result<Vec<(u32, MissingClientState)>, TraceError> {
     let mut wanted: FxHashMap<u32, (MessageSlotKind, u32, u32)> = FxHashMap::default();
     let mut objects: FxHashSet<u32> = FxHashSet::default();
@@ -136,7 +136,7 @@ fn missing(trace: &mut TraceReader<impl Read + Seek>) -> Result<Vec<(u32, Missin
                 MessageSlotKind::CLIENTID => {
                     missing.clientids.insert(slot.variable);
                 }
-                // Locks and delegations cannot be had by opening.
+                // Locks and delegations cannot be created by OPEN.
                 _ if access & 12 == 0 => {
                     if let Some(handle) = handles.get(&object) {
                         missing.opens.push((slot.variable, *handle, access));

@@ -1,8 +1,7 @@
-//! What a run sends and receives, written down as a trace of its own: as a capture of the run would compile, without a
-//! capture.
+//! Recorder that writes the messages of a run as a trace, equal to the one compiled from a capture of the run.
 //!
-//! Frames of a recording number its messages, as they were sent and as they came. What seeding and the bridges before the
-//! first step send, and what is asked when the last is done, is not in it.
+//! Frame numbers count the messages in the order in which they were sent and received. The messages of seeding and of
+//! the prologue, and those after the last step, are not recorded.
 
 use std::io::{self, Seek, Write};
 use std::net::SocketAddr;
@@ -25,93 +24,92 @@ use crate::replay::transport::{
     TransportKind, TransportParams, TransportReply,
 };
 
-/// Bytes of file data of Calls in flight that are kept; what is beyond them is recorded without its content.
+/// Maximum number of bytes of file data kept for Calls in flight; data beyond it is recorded without its content.
 const KEPT: usize = 64 << 20;
-/// The numbers of the first stream that the server opened, and of the first to a program beside NFS: connections of NFS have lower
-/// ones.
+/// First stream numbers of callbacks and of programs other than NFS; NFS connections have lower ones.
 const STREAMS: [u64; 2] = [1 << 32, 1 << 33];
 
-/// A Call that went.
+/// A Call that was sent.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplaySentCall<'a> {
     /// The Call.
     pub call: &'a TransportCall<'a>,
-    /// Where it went.
+    /// Connection that carries it.
     pub connection: ConnectionId,
-    /// What both sides agreed on there.
+    /// Negotiated parameters of the connection.
     pub terms: &'a TransportParams,
-    /// Credits that it asked for; 0 without RDMA.
+    /// Requested credits; 0 without RDMA.
     pub credits: u32,
-    /// Whose it is, of several copies of the captured clients, from 0.
+    /// Number of the client copy, from 0.
     pub party: u32,
-    /// The client of the capture that it stands for.
+    /// Captured client that the Call replays.
     pub client: u32,
-    /// Its operations, from 0, that have the filehandle of the run's root in the place of PUTROOTFH.
+    /// Indices of the operations, from 0, that have the filehandle of the run's root instead of PUTROOTFH.
     pub roots: &'a [u32],
-    /// The `id` of the step that it is of.
+    /// The `id` of its step.
     pub step: u64,
 }
 
-/// A stream of TCP beside the connections of NFS: numbers count from 0, and are not used again.
+/// A TCP stream other than the NFS connections. Numbers count from 0 and are not reused.
 #[derive(Clone, Copy, Debug)]
 pub enum Stream {
-    /// One that the server opened to call its client. RFC 7530 section 10.2.
+    /// Callback connection opened by the server. RFC 7530 section 10.2.
     Callback(u64),
-    /// One to MOUNT, NLM or the port mapper.
+    /// Connection to MOUNT, NLM or the port mapper.
     Program(u64),
 }
 
-/// A Call on such a stream, and its answer.
+/// A Call on such a stream and its answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Exchange<'a> {
     /// The stream.
     pub stream: Stream,
-    /// The address and port of the side that called.
+    /// Address and port of the caller.
     pub caller: SocketAddr,
-    /// Those of the other.
+    /// Address and port of the callee.
     pub callee: SocketAddr,
-    /// The copy of the captured clients, from 0, and the client of the capture that called or was called.
+    /// Number of the client copy, from 0, and captured client that called or was called.
     pub whose: (u32, u32),
-    /// The `id` of the step that it is of; 0 of what is none.
+    /// The `id` of its step; 0 if it is no step.
     pub step: u64,
     /// The RPC message.
     pub message: &'a [u8],
     /// The answer, if there was one.
     pub answer: Option<&'a [u8]>,
-    /// When the Call came, and when it was answered.
+    /// Time of the Call and time of its answer.
     pub times: [Instant; 2],
 }
 
-/// What was recorded.
+/// Totals of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordingTotals {
-    /// Calls, each with the Reply that it had.
+    /// Number of Calls, each with its Reply if there was one.
     pub steps: u64,
-    /// Bytes of file data of Calls that were not kept, because too much of it was in flight.
+    /// Bytes of file data of Calls recorded without content, because too much was in flight.
     pub not_kept: u64,
 }
 
-/// Hears what a run sends and receives.
+/// Records the messages of a run.
 pub trait ReplayRecorder {
-    /// A Call went.
+    /// Records a Call that was sent.
     fn gone(&mut self, gone: &ReplaySentCall<'_>);
 
-    /// Its Reply came.
+    /// Records the Reply to a Call.
     fn came(&mut self, reply: &TransportReply<'_>);
 
-    /// It will have no Reply but perhaps this error.
+    /// Records that a Call gets no Reply, except possibly this error.
     fn lost(&mut self, tag: CallTag, error: Option<&RpcRdmaError>);
 
-    /// The server called, and was answered, or was not.
+    /// Records a Call of the server, and the answer if there is one.
     fn called(&mut self, connection: ConnectionId, message: &[u8], answer: Option<&[u8]>);
 
-    /// There was a Call on a stream beside the connections of NFS, with its answer or without one.
+    /// Records a Call on a stream other than the NFS connections, with its answer if there is one.
     fn exchanged(&mut self, exchange: &Exchange<'_>);
 
-    /// The run is over.
+    /// Completes the recording.
     ///
     /// # Errors
-    /// The first error of writing; what came after it was not recorded.
+    /// Returns the first write error; messages after it were not recorded.
     fn finish(self: Box<Self>) -> io::Result<RecordingTotals>;
 }
 
@@ -119,27 +117,27 @@ pub trait ReplayRecorder {
 #[derive(Debug)]
 struct UnansweredCall {
     travelled: WireTransaction,
-    /// The copy, and the client of the capture.
+    /// Client copy and captured client.
     client: (u32, u32),
     roots: Vec<u32>,
-    /// The step that was run; 0 of what was none.
+    /// The `id` of its step; 0 if it is no step.
     step: u64,
     kept: usize,
 }
 
-/// Writes a recording.
+/// Recorder that writes a trace.
 #[derive(Debug)]
 pub struct TraceRecorder<W> {
     to: TraceCompiler<W>,
     name: String,
     waiting: FxHashMap<CallTag, UnansweredCall>,
-    /// What each connection is, and whose.
+    /// Name of each connection, with its client copy and captured client.
     lines: FxHashMap<ConnectionId, (ConnectionName, (u32, u32))>,
     frames: u64,
     steps: u64,
     kept: usize,
     not_kept: u64,
-    /// The time of day when the recording began.
+    /// Start of the recording in nanoseconds since 1970.
     began: (u64, Instant),
     error: Option<io::Error>,
     encoder: Vec<u8>,
@@ -147,10 +145,10 @@ pub struct TraceRecorder<W> {
 }
 
 impl<W: Write + Seek> TraceRecorder<W> {
-    /// Begins a recording of a run of the trace of this name.
+    /// Starts the recording of a run of the trace with this name.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn new(to: W, keeping: ContentRetention, name: &str) -> io::Result<Self> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Ok(Self {
@@ -169,12 +167,12 @@ impl<W: Write + Seek> TraceRecorder<W> {
         })
     }
 
-    /// Does this with what it was written to, when all is written and the run is over.
+    /// Sets the function that is called with the writer after the recording is complete.
     pub fn ending(self, end: fn(W) -> io::Result<()>) -> Self {
         Self { end, ..self }
     }
 
-    /// A moment, in nanoseconds since 1970.
+    /// Returns a time in nanoseconds since 1970.
     fn time(&self, moment: Instant) -> u64 {
         let (began, since) = self.began;
         let after = moment.saturating_duration_since(since);
@@ -203,7 +201,7 @@ impl<W: Write + Seek> TraceRecorder<W> {
         }
     }
 
-    /// A Call that has no chunks.
+    /// Writes a Call without chunks.
     fn write_called(
         &mut self,
         (connection, direction): (ConnectionName, CallDirection),
@@ -238,7 +236,7 @@ impl<W: Write + Seek> TraceRecorder<W> {
         self.error = self.to.recorded(&transaction, of_run).err();
     }
 
-    /// The content of a payload, if there is room for it.
+    /// Returns the content of a payload, if the limit allows it.
     fn keep(&mut self, source: &PayloadSource<'_>) -> Option<Vec<u8>> {
         match source {
             PayloadSource::Copied(bytes) if self.kept + bytes.len() <= KEPT => {
@@ -257,18 +255,18 @@ impl<W: Write + Seek> TraceRecorder<W> {
     }
 }
 
-/// The chunks of a Call.
+/// Chunk lengths of a Call.
 #[derive(Debug, Default)]
 struct RecordedChunkLengths {
     call: Vec<u32>,
-    /// The Read chunk of each payload, which has none where it went in the message.
+    /// Read chunk of each payload; `None` if it is inline.
     reads: Vec<Option<Vec<u32>>>,
     writes: Vec<Vec<u32>>,
     reply: Vec<u32>,
     form: Option<TraceMessageForm>,
 }
 
-/// The chunks that the transport offers for a Call under these terms: those of the header that it writes.
+/// Returns the chunks that the transport offers for a Call with these parameters, as in the header that it writes.
 fn chunks(
     call: &TransportCall<'_>,
     terms: &RdmaTransportParams,
@@ -324,7 +322,7 @@ fn endpoint(address: Option<SocketAddr>) -> Endpoint {
     }
 }
 
-/// A connection as the Transactions on it name it.
+/// Returns the connection in the form used by Transactions.
 fn name(connection: ConnectionId, terms: &TransportParams) -> ConnectionName {
     ConnectionName {
         number: u64::from(connection.0) + 1,
@@ -332,7 +330,7 @@ fn name(connection: ConnectionId, terms: &TransportParams) -> ConnectionName {
             TransportKind::Tcp => ConnectionTransport::Tcp,
             TransportKind::Rdma(RdmaFabric::Infiniband) => ConnectionTransport::InfiniBand,
             TransportKind::Rdma(RdmaFabric::Iwarp) => ConnectionTransport::Iwarp,
-            // Inside the program it is RDMA that has no packets.
+            // The mock transport is RDMA without packets.
             TransportKind::Rdma(RdmaFabric::Roce) | TransportKind::Loopback => ConnectionTransport::RoceV2,
         },
         client: endpoint(terms.local),
@@ -380,7 +378,7 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
             }
         }
         message.extend_from_slice(call.message.get(from..).unwrap_or_default());
-        // What is inline takes room, too.
+        // Inline data uses memory, too.
         self.kept += message.len();
         let name = name(gone.connection, gone.terms);
         let client = (gone.party, gone.client);
@@ -488,7 +486,7 @@ mod tests {
         CapturedCallForm, ConnectOptions, ExpectedReply, RequestedCallForm, TransportPayload,
     };
 
-    /// Chunks of a Call with one argument of 10,000 bytes behind 64 of its message, and one result.
+    /// Returns the chunks of a Call with one argument of 10,000 bytes behind 64 of its message, and one result.
     fn chunks_of(result: u32, shape: RequestedCallForm<'_>) -> RecordedChunkLengths {
         let data = Some(ConnectOptions::default().private_data());
         let terms = RdmaTransportParams::agreed(data, data);
@@ -526,7 +524,7 @@ mod tests {
         let found = chunks_of(2_048, RequestedCallForm::Captured(captured));
         assert_eq!(found.reads, [Some(vec![4_096, 5_904])]);
         assert_eq!(found.writes, [[1_024, 1_024]]);
-        // A Long Call takes its payload with it.
+        // A Long Call includes its payload.
         let captured = CapturedCallForm { call: &[16_384], ..CapturedCallForm::default() };
         let found = chunks_of(0, RequestedCallForm::Captured(captured));
         assert_eq!(

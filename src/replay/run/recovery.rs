@@ -1,10 +1,9 @@
-//! What follows when a connection goes away: Calls in flight are sent again, and what their answers then mean. And what follows
-//! when a server has restarted: what clients [held](client_state) there is [asked](calls) for again.
+//! Recovery. After a lost connection, Calls in flight are sent again and their Replies are interpreted accordingly.
+//! After a server restart, the [state](client_state) of the clients is [reclaimed](calls).
 //!
-//! A server that has done a Call, and whose Reply was lost, is asked for that Reply, not for the work once more: from
-//! NFSv4.1 on by the slot and its sequence ID (RFC 8881 section 2.10.6.2), before that by the XID, which its
-//! duplicate request cache may know (RFC 5531 section 9, RFC 7530 section 3.1.1). So what is sent again is the same,
-//! byte for byte, and goes over another connection.
+//! A server that has executed a Call whose Reply was lost is asked for the Reply, not for another execution: from
+//! NFSv4.1 on by slot and sequence ID (RFC 8881 section 2.10.6.2), before by XID through its duplicate request cache
+//! (RFC 5531 section 9, RFC 7530 section 3.1.1). Therefore a Call is sent again byte for byte, over another connection.
 
 pub(super) mod calls;
 pub(super) mod client_state;
@@ -24,29 +23,30 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
 use super::outcome::ReplyOutcome;
 use super::report::ReplayStepState;
 
-/// How often one Call is sent again.
+/// Maximum number of times a Call is sent again.
 pub(super) const RESENDS: u32 = 8;
-/// Connections in a row that went away without a Reply, after which nothing is sent again; after twice as many nothing at all.
+/// Number of consecutive connections lost without a Reply after which no Call is sent again; after twice as many
+/// nothing is sent.
 pub(super) const BARREN: u32 = 12;
-/// How much longer each time a server is left alone of which connections go away without a Reply.
+/// Increment of the delay before the next connection, for each connection lost without a Reply.
 pub(super) const PAUSE: Duration = Duration::from_millis(50);
 
-/// How often in one run a client is set up anew that the server has forgotten.
+/// Maximum number of recoveries of one client in a run.
 pub(super) const RESTARTS: u32 = 16;
 
-/// Sessions of one connection whose backchannel is remembered.
+/// Maximum number of sessions per connection whose backchannel is remembered.
 pub(super) const BACKCHANNELS: usize = 64;
 
-/// Why a step that was sent again is repaired.
+/// Reason code of a step affected by recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResendReason {
-    /// Its name in output, which does not change.
+    /// Stable name in output.
     pub code: &'static str,
-    /// What it is, for people.
+    /// Description.
     pub text: &'static str,
 }
 
-/// The Reply came in the second place.
+/// The Reply came after the Call was sent again.
 pub const SENT_AGAIN: ResendReason = ResendReason {
     code: "sent-again",
     text: "its connection went away; it was sent again on another, and what came matched",
@@ -56,7 +56,7 @@ pub const REPLY_UNKNOWN: ResendReason = ResendReason {
     code: "reply-unknown",
     text: "its connection went away when it was done; the server has not kept the Reply, and nothing is compared",
 };
-/// The server did it, lost the Reply, and did it once more.
+/// The server executed the Call, the Reply was lost, and it executed the Call again.
 pub const DONE_TWICE: ResendReason = ResendReason {
     code: "done-twice",
     text: "its connection went away when it was done; sent again, it met what it had done itself",
@@ -72,28 +72,28 @@ pub const CONTEXT_RENEWED: ResendReason = ResendReason {
     code: "context-renewed",
     text: "the server did not know its security context any more; another was set up, and it was sent again with that",
 };
-/// NFS4ERR_NO_GRACE and the like: the step is unreplayable.
+/// NFS4ERR_NO_GRACE and similar: the step is unreplayable.
 pub const NOT_RECLAIMED: ResendReason = ResendReason {
     code: "not-reclaimed",
     text: "is about a client, session, open or lock that the server has forgotten, and not given back",
 };
-/// Connections go away again and again: the step is unreplayable.
+/// Repeatedly lost connections: the step is unreplayable.
 pub const NO_CONNECTION: ResendReason = ResendReason {
     code: "no-connection",
     text: "connections to the server went away without a Reply, until nothing was sent any more",
 };
 
-/// The server takes less in one READ or WRITE than the captured one.
+/// The server accepts less in one READ or WRITE than the captured one.
 pub const SPLIT: ResendReason = ResendReason {
     code: "split",
     text: "the server takes less in one READ or WRITE; it went in several Calls, and what came matched as a whole",
 };
 
-/// All of them.
+/// All reasons.
 pub const ALL: &[ResendReason] =
     &[SENT_AGAIN, REPLY_UNKNOWN, DONE_TWICE, RESTARTED, CONTEXT_RENEWED, NOT_RECLAIMED, NO_CONNECTION, SPLIT];
 
-/// Whether a COMPOUND may be done once more without harm, and so is asked anew where its Reply was not kept.
+/// Returns `true` if a COMPOUND is idempotent and may be sent again if its Reply was not cached.
 pub(super) fn is_repeatable(operations: &[Operation]) -> bool {
     operations.iter().all(|operation| {
         matches!(
@@ -122,16 +122,16 @@ pub(super) fn is_repeatable(operations: &[Operation]) -> bool {
                 | Operation::LOCKT
                 | Operation::GETXATTR
                 | Operation::LISTXATTRS
-                // The same bytes in the same place.
+                // Writes the same bytes at the same offset.
                 | Operation::WRITE
                 | Operation::COMMIT
         )
     })
 }
 
-/// Whether a Call that was sent again met what it had done itself: nothing at the server keeps it from that but a
-/// duplicate request cache, which need not know it. One that `is_new` was made anew for another session, which keeps nothing
-/// from the one before.
+/// Returns `true` if a Call that was sent again failed because of its own first execution, which only a duplicate
+/// request cache could prevent. `is_new` is `true` if it was rebuilt for another session, which caches no Reply of the
+/// previous one.
 pub(super) fn is_done_twice(
     procedure: Option<Procedure>,
     operations: &[Operation],
@@ -162,7 +162,7 @@ pub(super) fn is_done_twice(
             NOT_SYNC => procedure == v3::Procedure::SETATTR,
             _ => false,
         },
-        // With SEQUENCE nothing is done twice.
+        // SEQUENCE prevents a second execution.
         Some(Procedure::Compound) if is_new || operations.first() != Some(&Operation::SEQUENCE) => {
             let Some(operation) = operations.get(at) else { return false };
             match *status {
@@ -177,7 +177,7 @@ pub(super) fn is_done_twice(
     }
 }
 
-/// The state of a step that was sent again, from that which its answer alone would give it.
+/// Returns the state of a step that was sent again, from the state that its Reply alone would give.
 pub(super) fn state(state: ReplayStepState, is_done_twice: bool, is_new: bool) -> ReplayStepState {
     match state {
         ReplayStepState::Matched | ReplayStepState::Tolerated(_) if is_new => {
@@ -191,8 +191,8 @@ pub(super) fn state(state: ReplayStepState, is_done_twice: bool, is_new: bool) -
     }
 }
 
-/// BIND_CONN_TO_SESSION, behind the header of its Call: the connection is to carry the backchannel of a session again, and
-/// may carry its fore channel. RFC 8881 section 18.34.
+/// Encodes BIND_CONN_TO_SESSION after the header of its Call: binds the connection to the backchannel of a session and,
+/// if the server agrees, to its fore channel. RFC 8881 section 18.34.
 pub(super) fn bind_conn_to_session(minorversion: u32, session: Sessionid4, encoder: &mut Encoder) {
     let bind = Args::BIND_CONN_TO_SESSION(BindConnToSession4Args {
         bctsa_sessid: session,
@@ -202,15 +202,18 @@ pub(super) fn bind_conn_to_session(minorversion: u32, session: Sessionid4, encod
     CompoundCall::new(CompoundCallHead { tag: Text(b""), minorversion }, &[bind]).encode(encoder);
 }
 
-/// Why a connection does not carry the backchannel of a session.
+/// Reason why a connection is not bound to the backchannel of a session.
 pub(super) enum BackchannelBindError {
     /// The server does not know the session any more.
     Forgotten,
-    /// For people.
+    /// Message for the report.
     Refused(String),
 }
 
-/// Reads the Reply of BIND_CONN_TO_SESSION: why the connection does not carry the backchannel, if it does not.
+/// Decodes the Reply to BIND_CONN_TO_SESSION.
+///
+/// # Errors
+/// Returns an error if the connection is not bound to the backchannel.
 pub(super) fn bound(mut cursor: Cursor<'_>) -> Result<(), BackchannelBindError> {
     let refused = |why: &str| BackchannelBindError::Refused(format!("BIND_CONN_TO_SESSION: {why}"));
     let unreadable = |_| refused("its Reply cannot be read");
@@ -234,7 +237,7 @@ pub(super) fn bound(mut cursor: Cursor<'_>) -> Result<(), BackchannelBindError> 
     }
 }
 
-/// A Call's XID, which its message begins with.
+/// Returns the XID of a Call, the first four bytes of its message.
 pub(super) fn xid(message: &[u8]) -> Option<Xid> {
     message.first_chunk().map(|bytes| Xid(u32::from_be_bytes(*bytes)))
 }

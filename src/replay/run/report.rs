@@ -1,4 +1,4 @@
-//! What came of a run: each step in exactly one state.
+//! Report of a run: each step is in exactly one state.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,38 +11,39 @@ use super::tree_check::TreeCheckReport;
 use crate::analysis::comparison::difference::{Difference, DifferenceKind};
 use crate::analysis::statistics::Latencies;
 
-/// Reasons that are counted apart.
+/// Maximum number of reasons counted separately.
 const NAMES: usize = 4_096;
-/// Operations that are counted apart: each has latencies.
+/// Maximum number of operations counted separately; each has latencies.
 const OPERATIONS: usize = 512;
-/// Ways to break the protocol that are counted apart.
+/// Maximum number of kinds of protocol violations counted separately.
 const VIOLATIONS: usize = 64;
-/// Steps that are shown of each reason.
+/// Maximum number of example steps per reason.
 const FIRST: usize = 5;
 
-/// What became of a step.
+/// Final state of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ReplayStepState {
-    /// Its live Reply says what the recorded one says.
+    /// The live Reply equals the recorded one.
     Matched,
-    /// It says something else that this rule lets differ.
+    /// The live Reply differs as this rule tolerates.
     Tolerated(ToleranceRule),
-    /// It says something else.
+    /// The live Reply differs.
     Mismatched(Vec<Difference>),
-    /// It was sent with something that the capture does not tell in its place, and why; what can be compared matched.
+    /// The step was sent with a substitute for something that the capture lacks, or after recovery, with the code of
+    /// the reason; everything comparable matched.
     Repaired(&'static str),
-    /// It was not sent, and need not be: the code of the reason, and what it is.
+    /// The step was not sent and need not be: code and text of the reason.
     Skipped(String),
-    /// It cannot be done: the code of the reason, and what it is.
+    /// The step cannot be replayed: code and text of the reason.
     Unreplayable(String),
 }
 
 impl ReplayStepState {
-    /// The names of all of them, in the order in which they are told.
+    /// Names of all states, in report order.
     pub const NAMES: [&'static str; 6] =
         ["matched", "tolerated", "mismatched", "repaired", "skipped", "unreplayable"];
 
-    /// Its place among the names.
+    /// Returns the index of its name in [`Self::NAMES`].
     pub fn index(&self) -> usize {
         match self {
             Self::Matched => 0,
@@ -64,27 +65,27 @@ impl ReplayStepState {
     }
 }
 
-/// Why too little could be verified. `min_coverage` is in percent.
+/// Reason for insufficient coverage. `min_coverage` is in percent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CoverageShortfall {
     /// Too few steps were replayed.
     Steps {
-        /// Those that were.
+        /// Number of replayed steps.
         replayed: u64,
-        /// Those that were to be.
+        /// Number of steps that should be replayed.
         chosen: u64,
-        /// What is asked for.
+        /// Required coverage in percent.
         min_coverage: f64,
     },
-    /// The final check ended before its end, and why.
+    /// The final check failed, for this reason.
     CheckFailed(String),
     /// The final check left out too much.
     Files {
-        /// Names and objects that were looked at, and that are to be.
+        /// Number of names and objects checked, and to be checked.
         looked: [u64; 2],
-        /// Bytes that were read, and that are to be.
+        /// Number of bytes read, and to be read.
         bytes: [u64; 2],
-        /// What is asked for.
+        /// Required coverage in percent.
         min_coverage: f64,
     },
 }
@@ -106,133 +107,133 @@ impl fmt::Display for CoverageShortfall {
     }
 }
 
-/// A step as a report names it.
+/// Identification of a step in a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StepId {
     /// The `id` of the step.
     pub step: u64,
-    /// First frames of Call and Reply in the capture; 0 where there is none.
+    /// First frames of Call and Reply in the capture; 0 if there is none.
     pub frames: [u64; 2],
 }
 
 /// A step whose Reply differs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepMismatch {
-    /// Which.
+    /// The step.
     pub step: StepId,
-    /// Which copy of the captured clients, from 1; 0 where there is one.
+    /// Number of the client copy, from 1; 0 if there is only one.
     pub copy: u32,
-    /// What it is about.
+    /// Title of the operation.
     pub operation: String,
-    /// What differs.
+    /// Differences of the Reply.
     pub differences: Vec<Difference>,
 }
 
-/// How often a reason was given.
+/// Number of steps with a reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplayReasonCount {
-    /// Steps.
+    /// Number of steps.
     pub steps: u64,
-    /// By operation.
+    /// Number of steps by operation.
     pub operations: BTreeMap<String, u64>,
-    /// The first of them.
+    /// Example steps.
     pub first: Vec<StepId>,
 }
 
-/// What came of the steps of one operation.
+/// Results of the steps of one operation.
 #[derive(Clone, Debug, Default)]
 pub struct ReplayOperationReport {
-    /// By state, in the order of [`ReplayStepState::NAMES`].
+    /// Number of steps by state, in the order of [`ReplayStepState::NAMES`].
     pub states: [u64; 6],
-    /// Recorded and live latencies, of the steps that were sent and have both.
+    /// Recorded and live latencies of steps that were sent and have both.
     pub latencies: [Latencies; 2],
 }
 
-/// What came of a run.
+/// Results of a run.
 #[derive(Clone, Debug, Default)]
 pub struct ReplayReport {
-    /// Steps of the trace.
+    /// Number of steps of the trace.
     pub steps: u64,
-    /// By state, in the order of [`ReplayStepState::NAMES`].
+    /// Number of steps by state, in the order of [`ReplayStepState::NAMES`].
     pub states: [u64; 6],
-    /// Why, by the place of the state and the reason.
+    /// Reasons, by the index of the state and the code.
     pub reasons: BTreeMap<(usize, String), ReplayReasonCount>,
-    /// The rules that were needed: their names, and why there are.
+    /// Rules that were needed: name and justification.
     pub rules: BTreeMap<&'static str, &'static str>,
-    /// By operation.
+    /// Results by operation.
     pub operations: BTreeMap<String, ReplayOperationReport>,
-    /// The first mismatches.
+    /// First mismatches.
     pub mismatches: Vec<StepMismatch>,
-    /// Calls that were sent; a step that is sent again counts again.
+    /// Number of Calls sent, except those of substitute opens; a step that is sent again counts again.
     pub calls: u64,
-    /// Steps that were sent again because the server asked for it.
+    /// Number of retries because the server asked for them.
     pub delayed: u64,
-    /// Connections that were opened.
+    /// Number of connections opened.
     pub connections: u64,
-    /// Connections that went away.
+    /// Number of connections lost.
     pub disconnects: u64,
-    /// Connections that were opened in the place of those.
+    /// Number of connections opened to replace lost ones.
     pub reconnects: u64,
-    /// Why the server could not be reached any more, so that the run ended before its end.
+    /// Reason why the server became unreachable, which ended the run.
     pub unreachable: Option<String>,
-    /// The reason that a program beside NFS was not called any more: no Reply within the timeout.
+    /// Reason why a program other than NFS is no longer called: no Reply within the timeout.
     pub silent: Option<String>,
-    /// Calls that were sent again because their connection went away.
+    /// Number of Calls sent again because their connection was lost.
     pub resent: u64,
-    /// Backchannels that were bound to another connection.
+    /// Number of backchannels bound to another connection.
     pub rebound: u64,
-    /// Clients and sessions that were set up anew because the server had forgotten them.
+    /// Number of clients and sessions recovered because the server had forgotten them.
     pub recovered: u64,
-    /// Opens and ranges of locks that were reclaimed then.
+    /// Number of opens and lock ranges reclaimed.
     pub reclaimed: u64,
-    /// Opens and locks that could not be.
+    /// Number of opens and locks that could not be reclaimed.
     pub not_reclaimed: u64,
-    /// Security contexts that were set up anew because the server did not know them any more.
+    /// Number of security contexts renewed because the server did not know them any more.
     pub contexts_renewed: u64,
-    /// Those that the server has said to have destroyed in the end.
+    /// Number of security contexts destroyed at the end, as confirmed by the server.
     pub contexts_destroyed: u64,
-    /// Calls of the server, by operation, and those that could not be answered.
+    /// Number of Calls of the server, by operation.
     pub callbacks: BTreeMap<&'static str, u64>,
-    /// Calls of the server that were not answered.
+    /// Number of Calls of the server that were not answered.
     pub unanswered: u64,
-    /// Why nothing listens for the callbacks of NFSv4.0, where it should.
+    /// Reason why there is no port for callbacks of NFSv4.0.
     pub no_callbacks: Option<String>,
-    /// Delegations that the capture does not have, returned as they came.
+    /// Number of delegations that the capture does not have, returned at once.
     pub returned: u64,
-    /// What this program did wrong itself.
+    /// Protocol errors of this program.
     pub own_faults: Vec<String>,
-    /// Messages of the server that made no sense.
+    /// Number of invalid messages of the server.
     pub discarded: u64,
-    /// How the server broke the protocol, and how often.
+    /// Protocol violations by the server, with their number.
     pub violations: BTreeMap<String, u64>,
-    /// Fields and bytes of file data that were compared.
+    /// Number of fields and of bytes of file data compared.
     pub compared: [u64; 2],
-    /// Clients, sessions and opens from before the capture that were made.
+    /// Number of clients, sessions and opens created because they were made before the capture.
     pub bridged: u64,
-    /// What the server refused of what was before the capture, and of what was set up anew.
+    /// Refusals by the server of state from before the capture or of state to be recovered.
     pub refused: Vec<String>,
-    /// Values that there was no room for.
+    /// Number of values dropped because of a limit.
     pub forgotten: u64,
-    /// From the first Call to the last Reply.
+    /// Time from the first Call to the last Reply.
     pub elapsed: Duration,
-    /// How much later than intended Calls were sent, where the pace has times.
+    /// Issue delays of Calls, if the pace has intended times.
     pub lateness: IssueDelayHistogram,
-    /// From the first Call of the capture to the last, in nanoseconds.
+    /// Time from the first to the last Call of the capture in nanoseconds.
     pub recorded: u64,
-    /// Whether it was ended before its end: by somebody, or because it took too long.
+    /// `true` if the run was ended early, by the user or by its time limit.
     pub is_interrupted: bool,
-    /// User and group that what root makes belongs to, where the export squashes root.
+    /// User and group of objects created by root, if the export squashes root.
     pub squashed: Option<[u32; 2]>,
-    /// The limit that it reached, if that ended it.
+    /// Time limit that ended the run, if it did.
     pub limit: Option<Duration>,
-    /// What was recorded of it, or why the recording was not finished; `None` where none was asked for.
+    /// Totals of the recording, or the reason why it failed; `None` if not requested.
     pub recorded_as: Option<Result<RecordingTotals, String>>,
-    /// What the walk after the run has found; `None` without one.
+    /// Result of the tree check after the run; `None` without one.
     pub walked: Option<TreeCheckReport>,
 }
 
 impl ReplayReport {
-    /// Puts a step in its state.
+    /// Counts a step in its final state.
     pub fn settle(&mut self, step: StepId, operation: &str, state: ReplayStepState, shown: usize) {
         self.steps += 1;
         let at = state.index();
@@ -271,18 +272,18 @@ impl ReplayReport {
         }
     }
 
-    /// What is counted of an operation.
+    /// Returns the results of an operation; beyond the limit, those of `other`.
     pub fn of(&mut self, operation: &str) -> &mut ReplayOperationReport {
         let has_room = self.operations.len() < OPERATIONS || self.operations.contains_key(operation);
         let name = if has_room { operation } else { "other" };
         if !self.operations.contains_key(name) {
             self.operations.insert(name.to_owned(), ReplayOperationReport::default());
         }
-        // It is there now.
+        // The entry exists now.
         self.operations.entry(name.to_owned()).or_default()
     }
 
-    /// Steps that turned out late to have another name for something.
+    /// Changes the state of steps whose difference was only detected later.
     pub fn late(&mut self, differences: Vec<Difference>, shown: usize) {
         for difference in differences {
             let place = difference.a.place.unwrap_or_default();
@@ -294,7 +295,7 @@ impl ReplayReport {
                 known.differences.push(difference);
                 continue;
             }
-            // It was counted among those that matched; one with another status among those that cannot be done.
+            // It was counted as matched or tolerated, or as unreplayable if the status differs.
             let operation = difference.operation.clone();
             let states = &mut self.states;
             let mut among = if difference.kind == DifferenceKind::Status { 5..6 } else { 0..2 };
@@ -314,37 +315,37 @@ impl ReplayReport {
         self.mismatches.sort_by_key(|mismatch| mismatch.step);
     }
 
-    /// Steps that were sent and compared, or need not be.
+    /// Returns the number of steps that were sent and compared: matched, tolerated, mismatched or repaired.
     pub fn replayed(&self) -> u64 {
         self.states.iter().take(4).sum()
     }
 
-    /// Steps that are to be replayed: all that need not be skipped.
+    /// Returns the number of steps to be replayed: all that are not skipped.
     pub fn chosen(&self) -> u64 {
         self.steps.saturating_sub(self.states.get(4).copied().unwrap_or(0))
     }
 
-    /// Mismatches.
+    /// Returns the number of mismatches.
     pub fn mismatched(&self) -> u64 {
         self.states.get(2).copied().unwrap_or(0)
     }
 
-    /// Whether the server answered a step otherwise than it was recorded, or files are otherwise than they must be.
+    /// Returns `true` if there are mismatches, protocol violations, or differences in the final tree.
     pub fn is_different(&self) -> bool {
         self.mismatched() > 0
             || !self.violations.is_empty()
             || self.walked.as_ref().is_some_and(|walked| walked.differing > 0)
     }
 
-    /// The server broke the protocol.
+    /// Counts a protocol violation by the server.
     pub fn violate(&mut self, how: String) {
         if self.violations.len() < VIOLATIONS || self.violations.contains_key(&how) {
             *self.violations.entry(how).or_default() += 1;
         }
     }
 
-    /// Why too little could be verified, where at least so much is asked for, in percent: of the steps that are not skipped, and
-    /// of what the final check has to look at. A run that replayed nothing, and a check that failed, are never enough.
+    /// Returns the reason for insufficient coverage, if it is below `min_coverage` percent of the steps that are not
+    /// skipped, or of the final check. A run that replayed nothing and a failed check are never sufficient.
     pub fn shortfall(&self, min_coverage: f64) -> Option<CoverageShortfall> {
         let (replayed, chosen) = (self.replayed(), self.chosen());
         if replayed == 0 || (replayed as f64) * 100.0 < min_coverage * chosen as f64 {
@@ -363,14 +364,14 @@ impl ReplayReport {
         })
     }
 
-    /// Whether each step is in exactly one state.
+    /// Returns `true` if each step is in exactly one state.
     pub fn is_sound(&self) -> bool {
         let by_operation: u64 = self.operations.values().flat_map(|of| of.states).sum();
         self.states.iter().sum::<u64>() == self.steps && by_operation == self.steps
     }
 }
 
-/// One step less in a state, and one more among the mismatches.
+/// Moves one step from a state to the mismatches.
 fn moved(states: &mut [u64; 6], from: usize) {
     let [matched, tolerated, mismatched, _, _, unreplayable] = states;
     let counted = match from {

@@ -1,4 +1,4 @@
-//! What a run answers to Calls of the server: callbacks of NFSv4, and NULL.
+//! Answers of a run to Calls of the server: NFSv4 callbacks and NULL.
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
@@ -10,15 +10,15 @@ use nfsrdma_dissectors::rpc::auth::{NoneVerifier, StartTls};
 use nfsrdma_dissectors::rpc::{self, AcceptStat, AcceptedReply, ReplyData, RpcMsg, RpcMsgBody, Verifier};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text, Void, Xdr};
 
-/// Operations of one callback that are answered.
+/// Maximum number of operations of a callback that are answered.
 const OPERATIONS: usize = 64;
 
-/// The attributes of a file, as words of a mask and values: of those that are asked for.
+/// Source of the requested attributes of a file, as mask words and values.
 pub(super) type CallbackAttributeSource<'t> =
     dyn FnMut(&[u8], &Bitmap4<'_>) -> Option<(Vec<u32>, Vec<u8>)> + 't;
 
-/// The answer to a Call, or `None` where it is none. Appends the names of its operations to `names`. `told` says what CB_GETATTR is
-/// answered.
+/// Returns the answer to a Call, or `None` if the message is no Call. Appends the names of its operations to `names`.
+/// `told` returns the attributes for CB_GETATTR.
 pub(super) fn answer(
     message: &[u8],
     names: &mut Vec<&'static str>,
@@ -163,7 +163,8 @@ mod tests {
             (reply.head.status, cursor.rest().to_vec(), bytes.len())
         };
         let (status, rest, _) = answered(true);
-        // The number of the operation, NFS4_OK, one word of the mask, and eight bytes of the size. RFC 8881 section 20.1.2.
+        // The number of the operation, NFS4_OK, one word of the mask, and eight bytes of the size. RFC 8881 section
+        // 20.1.2.
         let expected = [3u32, 0, 1, 0x10, 8, 0, 512].map(u32::to_be_bytes).concat();
         assert_eq!((status, rest), (Nfsstat4::NFS4_OK, expected));
         assert_eq!(answered(false).0, Nfsstat4::NFS4ERR_BADHANDLE);

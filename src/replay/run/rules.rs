@@ -1,18 +1,18 @@
-//! The table of rules by which a live Reply may differ from the recorded one, and that it differs is tolerated.
+//! Table of the rules by which a difference of a live Reply from the recorded one is tolerated.
 //!
-//! A field that no rule covers must be as it was recorded, unless every comparison leaves it out
-//! ([`role`](crate::analysis::comparison::compare_class)). `--strict` turns the rules off, `--without` single ones; a
-//! [file of rules](mod@file) adds others, which may be [learnt](inference).
+//! A field without a rule must be as recorded, unless no comparison includes it
+//! ([`compare_class`](crate::analysis::comparison::compare_class)). `--strict` turns the rules off, `--without` single
+//! ones; a [file of rules](mod@file) adds others, which may be [inferred](inference).
 
 pub mod file;
 pub mod inference;
 
-/// Why something may differ.
+/// Rule that tolerates a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ToleranceRule {
-    /// Its name, in reports and in files of rules.
+    /// Name in reports and in files of rules.
     pub name: &'static str,
-    /// Why, for people.
+    /// Justification.
     pub why: &'static str,
 }
 
@@ -20,72 +20,72 @@ macro_rules! rules {
     ($($(#[doc = $doc:literal])+ $rule:ident = $name:literal, $why:literal;)*) => {
         $($(#[doc = $doc])+ pub const $rule: ToleranceRule = ToleranceRule { name: $name, why: $why };)*
 
-        /// All of them.
+        /// All rules.
         pub const ALL: &[ToleranceRule] = &[$($rule),*];
     };
 }
 
 rules! {
-    /// What CREATE_SESSION grants.
+    /// Results of CREATE_SESSION.
     SESSION_LIMITS = "session-limits", "a server grants the slots and sizes that it has";
-    /// What EXCHANGE_ID tells.
+    /// Results of EXCHANGE_ID.
     SERVER_IDENTITY = "server-identity", "another server is another server";
-    /// What a file system can do.
+    /// Capabilities of a file system.
     CAPABILITIES = "capabilities", "what a file system can do, and its limits, are its own";
-    /// An attribute that the live server never gives.
+    /// Attributes that the live server never returns.
     ATTRIBUTES_OFFERED = "attributes-offered", "an attribute that the live server has not given in this run";
-    /// The flavours of SECINFO and MNT.
+    /// Flavors in SECINFO and MNT.
     SECURITY_FLAVORS = "security-flavors", "which security is offered is configured on the server";
     /// Delegations.
     DELEGATION = "delegation", "a server grants delegations as it likes (RFC 8881 section 10.4)";
     /// rflags of OPEN.
     OPEN_FLAGS = "open-flags", "how locks are done, and whether an open is confirmed, is the server's choice";
-    /// Size and links of a directory.
+    /// Size and link count of a directory.
     DIRECTORY_SIZE = "directory-size", "size and link count of a directory are the file system's own";
     /// Access control lists.
     ACL = "acl", "a file system makes an ACL of a mode in its own way";
     /// Owners as text.
     OWNER = "owner", "owners are mapped by each server (RFC 8881 section 5.9)";
-    /// rdev of what is no device.
+    /// rdev of objects that are no devices.
     RAWDEV = "rawdev", "device numbers of what is no device";
     /// `atomic` of change_info4.
     ATOMIC = "atomic", "whether a change is told atomically is the server's choice";
-    /// Rights that ACCESS knows.
+    /// Rights supported by ACCESS.
     ACCESS_SUPPORTED = "access-supported", "which rights a server can tell of is its own";
     /// attrset of OPEN and CREATE.
     ATTRSET = "attrset", "which attributes were set is told in each server's way";
     /// sr_status_flags.
     STATUS_FLAGS = "status-flags", "events of the session";
-    /// How COPY is done.
+    /// Mode of COPY.
     COPY_MODE = "copy-mode", "a server copies at once or later";
-    /// Data that is more stable than was asked for.
+    /// Data that is more stable than requested.
     COMMITTED = "committed", "data may be committed better than it was (RFC 8881 section 18.32.3)";
-    /// Parts of READ_PLUS.
+    /// Segments of READ_PLUS.
     SEGMENTS = "segments", "holes are where the file system has them; the data was equal";
     /// Post-operation attributes of NFSv3.
     POST_OP = "post-op-attributes", "attributes after an operation are optional (RFC 1813 section 2.6)";
     /// Another error for the same refusal.
     SAME_REFUSAL = "same-refusal", "another status that says the same";
-    /// A listing that goes on.
+    /// Listings in progress.
     LISTING = "listing", "a directory is listed in other parts";
     /// Rights of another user.
     CREDENTIALS = "credentials", "the capture had RPCSEC_GSS, and the run has AUTH_SYS as root";
-    /// NFS4ERR_NOSPC.
+    /// NFS4ERR_NOSPC and similar.
     ROOM = "room", "how much room a file system has is its own";
-    /// A file that a step before left otherwise.
+    /// Files that an earlier step left in another state.
     AFTER = "after-difference", "a step before, which the server could not do or did better, left the file otherwise";
     /// NFS4ERR_DELAY and NFS4ERR_GRACE.
     DELAYED = "delayed", "the server asked to be asked again";
 }
 
-/// The rule of a field in a Reply, by the name of its operation and the RFC's names down to it.
+/// Returns the rule of a field in a Reply, by the name of its operation and its path of RFC names.
 pub(super) fn of(operation: &str, path: &str, field: &str) -> Option<ToleranceRule> {
     let is_status = path == "status";
     Some(match operation {
         "CREATE_SESSION" if !is_status && path != "csr_sessionid" => SESSION_LIMITS,
         "EXCHANGE_ID" | "SETCLIENTID" if !is_status => SERVER_IDENTITY,
         "SECINFO" | "SECINFO_NO_NAME" if !is_status => SECURITY_FLAVORS,
-        // Where a program listens, and what a server exports and to whom.
+        // Addresses of programs, and exports with their permissions.
         "GETPORT" | "GETADDR" if !is_status => SERVER_IDENTITY,
         "EXPORT" | "DUMP" | "GETADDRLIST" if !is_status => SERVER_IDENTITY,
         "MNT" | "MNT3" if path.contains("flavor") => SECURITY_FLAVORS,
@@ -107,7 +107,7 @@ fn is_copy_mode(path: &str) -> bool {
     ["consecutive", "synchronous", "callback"].iter().any(|word| path.contains(word))
 }
 
-/// The rule of an attribute.
+/// Returns the rule of an attribute.
 fn attribute(path: &str, field: &str) -> Option<ToleranceRule> {
     let leaf = path.rsplit('.').next().unwrap_or_default();
     if path.contains("open_arguments.") {
@@ -116,7 +116,7 @@ fn attribute(path: &str, field: &str) -> Option<ToleranceRule> {
     if path.contains(".acl.") || path.contains(".dacl.") || path.contains(".sacl.") {
         return Some(ACL);
     }
-    // NFSACL beside NFSv3.
+    // NFSACL, the companion protocol of NFSv3.
     if field.starts_with("nfsacl.acl") || field.starts_with("nfsacl.dfacl") {
         return Some(ACL);
     }
@@ -128,7 +128,7 @@ fn attribute(path: &str, field: &str) -> Option<ToleranceRule> {
     CAPABLE.contains(&leaf).then_some(CAPABILITIES)
 }
 
-/// Attributes that tell what a file system can do. RFC 8881 section 5.
+/// Attributes that describe capabilities of a file system. RFC 8881 section 5.
 const CAPABLE: &[&str] = &[
     "supported_attrs",
     "suppattr_exclcreat",
@@ -164,7 +164,7 @@ const CAPABLE: &[&str] = &[
     "time_delta",
 ];
 
-/// Whether two statuses say the same: research on replay calls these classes; each pair is of one refusal.
+/// Returns `true` if two statuses belong to the same equivalence class of refusals.
 pub(super) fn is_same_refusal(one: &str, other: &str) -> bool {
     const CLASSES: &[&[&str]] = &[
         &["NFS4ERR_ACCESS", "NFS4ERR_PERM"],
@@ -178,7 +178,7 @@ pub(super) fn is_same_refusal(one: &str, other: &str) -> bool {
     CLASSES.iter().any(|class| class.contains(&one) && class.contains(&other))
 }
 
-/// Whether a status says that there is no room, which another file system may have.
+/// Returns `true` if a status means that there is no space, which another file system may have.
 pub(super) fn is_room(status: &str) -> bool {
     matches!(
         status,

@@ -1,9 +1,9 @@
-//! The walk after a run: what its steps have left on the server, held to what they must have left.
+//! Tree check: compares the files on the server after a run with those that the steps must have left.
 //!
-//! The tree of the trace is [followed](InferredTree::following) by those steps that went as they were recorded, so that it is known
-//! what each name stands for, and what files hold. What a step was not sent for, or did otherwise, is not expected. In the
-//! end the names of the directories are listed, and of the objects type, size, mode, text and written content are read,
-//! through NFS as seeding does it.
+//! The tree of the trace is [updated](InferredTree::following) by the steps that were executed as recorded, which gives
+//! the object of each name and the contents of files. Effects of steps that were not sent or went otherwise are not
+//! expected. At the end the directories are listed, and type, size, mode, link text and written content of the objects
+//! are read, through NFS as in seeding.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
@@ -35,39 +35,39 @@ use crate::replay::trace::{
 use crate::replay::transport::ConnectTarget;
 use crate::replay::tree::{CurrentFileState, CurrentName, InferredObjectId, InferredTree, TreeStepInput};
 
-/// Bytes of one READ.
+/// Maximum number of bytes of one READ.
 const PIECE: u64 = 256 << 10;
-/// Bytes of files that are read at most.
+/// Maximum number of bytes of files that are read.
 const BYTES: u64 = 4 << 30;
-/// The text of a link that is remembered.
+/// Maximum length of a link text that is remembered in bytes.
 const TEXT: u32 = 4096;
-/// Names above each other that are shown.
+/// Maximum number of components of a path that are shown.
 const DEPTH: usize = 64;
 
-/// What the walk has found.
+/// Result of the tree check.
 #[derive(Clone, Debug, Default)]
 pub struct TreeCheckReport {
-    /// Names that were looked for, or found where none must be.
+    /// Number of names looked up, or found although they must not exist.
     pub names: u64,
-    /// Objects that were looked at.
+    /// Number of objects checked.
     pub objects: u64,
-    /// Bytes of content that were read.
+    /// Number of bytes of content read.
     pub bytes: u64,
-    /// Bytes of content that were written in the run and are still there, as far as that is known: those that are to be read.
+    /// Number of bytes written in the run that still exist, as far as known: those to be read.
     pub written_bytes: u64,
-    /// Names and objects that could not be looked at: they or their directory are in doubt, or not known.
+    /// Number of names and objects that could not be checked: they or their directory are uncertain or unknown.
     pub left_out: u64,
-    /// Names and objects that are otherwise than they must be.
+    /// Number of names and objects that differ.
     pub differing: u64,
-    /// The first of them.
+    /// First differences.
     pub mismatches: Vec<StepMismatch>,
-    /// Why the walk ended before its end.
+    /// Reason why the check was not completed.
     pub failed: Option<String>,
 }
 
 impl TreeCheckReport {
-    /// How much of what is to be checked was: from 0 to 1, of names and objects or of bytes, whichever is less. 1 where there
-    /// was nothing.
+    /// Returns the checked fraction (0 to 1) of names and objects or of bytes, whichever is lower; 1 if there was
+    /// nothing to check.
     pub fn coverage(&self) -> f64 {
         let part = |done: u64, all: u64| if all == 0 { 1.0 } else { done.min(all) as f64 / all as f64 };
         let looked = self.names + self.objects;
@@ -75,18 +75,18 @@ impl TreeCheckReport {
     }
 }
 
-/// How a step went beside the recording, as far as the files follow from it.
+/// Conformance of a step to the recording, as far as it affects the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StepConformance {
-    /// As it was recorded.
+    /// Executed as recorded.
     AsRecorded,
-    /// Each operation went as it was recorded, but what the Reply tells of the file was not so in the capture.
+    /// Each operation was executed as recorded, but the attributes in the Reply differ.
     WithOtherAttributes,
-    /// An operation went another way.
+    /// An operation had another outcome.
     Otherwise,
 }
 
-/// What steps must have left.
+/// File tree that the steps must have left.
 #[derive(Debug)]
 pub(super) struct ExpectedTree {
     tree: InferredTree,
@@ -97,7 +97,7 @@ impl ExpectedTree {
         Self { tree: InferredTree::following() }
     }
 
-    /// A step is done: what it has left is expected from here on, if it went as it was recorded.
+    /// Applies the effects of a finished step if it was executed as recorded.
     pub(super) fn follow<R: Read + Seek>(
         &mut self,
         step: &TraceStep<'_>,
@@ -111,35 +111,35 @@ impl ExpectedTree {
             ReplayStepState::Matched | ReplayStepState::Repaired(_) => {
                 step.reply.is_whole() && step.call.is_whole()
             }
-            // What a Reply tells of a file that a step before left otherwise is not believed, and what it did is.
+            // A Reply about a file that an earlier step left in another state is not used; the effects of the step are.
             ReplayStepState::Tolerated(rules::AFTER) if changes() == 0 && !parts.acts.is_empty() => return,
             ReplayStepState::Tolerated(rules::AFTER) => {
                 went == StepConformance::WithOtherAttributes && step.reply.is_whole()
             }
-            // After these the files are not as they were in the capture.
+            // With these rules the files differ from the capture.
             ReplayStepState::Tolerated(rule) => {
                 ![rules::ROOM, rules::DELAYED, rules::CREDENTIALS].contains(rule) && step.reply.is_whole()
             }
-            // What was done is not in doubt where values contradict those before alone.
+            // The effects are certain if only relations to earlier values are violated.
             ReplayStepState::Mismatched(differences) => {
                 let is_relation = |one: &Difference| one.kind == DifferenceKind::Relation;
                 differences.iter().all(is_relation) && step.reply.is_whole() && step.call.is_whole()
             }
-            // What a server has not, it has not done; but what stands before it in the COMPOUND it may have.
+            // An unsupported operation has no effect, but the operations before it in the COMPOUND may have one.
             ReplayStepState::Unreplayable(_) if changes() > 1 => false,
             ReplayStepState::Skipped(_) | ReplayStepState::Unreplayable(_) => return,
         };
         let writes =
             || parts.acts.iter().all(|act| !act.is_change() || matches!(act, OperationEffect::Write(..)));
         if *state == ReplayStepState::Tolerated(rules::ROOM) && writes() {
-            // It had no room in the capture.
+            // It failed for lack of space in the capture.
             let frames = [step.origin.call_frame, step.origin.reply_frame];
             for payload in step.call.payloads.iter() {
                 self.tree.replaces(&payload, step.caller.server, step.origin.id, frames);
             }
             return;
         }
-        // Attributes that a Reply tells while others are in flight are not learnt, and so are those of another file.
+        // Attributes in a Reply that overlapped a change, or that belong to a differing file, are not used.
         let is_racing = is_racing || went == StepConformance::WithOtherAttributes;
         if !is_known {
             return self.doubt(step);
@@ -156,7 +156,7 @@ impl ExpectedTree {
             };
             message.payloads.iter().map(&mut read).collect()
         };
-        // File data is not read here: no more than the text of links is of use.
+        // Only the text of symbolic links is read here, no file data.
         let (calls, replies) = match parts.tells_link(step.asked.described()) {
             true => (texts(&step.call), texts(&step.reply)),
             false => (Vec::new(), Vec::new()),
@@ -167,28 +167,28 @@ impl ExpectedTree {
         self.tree.follow(&facts, is_racing, [step.origin.call_frame, step.origin.reply_frame]);
     }
 
-    /// The size that a file must have after the steps up to now, if that is known.
+    /// Returns the size that a file must have after the steps so far, if known.
     pub(super) fn size(&self, file: u32) -> Option<u64> {
         self.tree.now(self.tree.of_handle(file)?)?.size
     }
 
-    /// Whether a directory must have this name after the steps up to now.
+    /// Returns `true` if a directory must have this name after the steps so far.
     pub(super) fn has_name(&self, directory: u32, name: &[u8]) -> bool {
         self.tree.has_name(directory, name)
     }
 
-    /// Whether a file must have a name after the steps up to now.
+    /// Returns `true` if a file must have a name after the steps so far.
     pub(super) fn is_there(&self, file: u32) -> bool {
         let id = self.tree.of_handle(file).filter(|id| !self.tree.is_doubtful(*id));
         id.is_some_and(|id| self.tree.names_now().any(|named| named.object == Some(id)))
     }
 
-    /// Nobody knows what a step has done.
+    /// Marks the effects of a step as uncertain.
     pub(super) fn doubt(&mut self, step: &TraceStep<'_>) {
         self.tree.doubt(&facts(step, [&|_| None, &|_| None]));
     }
 
-    /// Looks at the server.
+    /// Checks the tree on the server.
     pub(super) fn look<R: Read + Seek>(
         &self,
         (transport, containment): (&mut ContainedTransport<'_>, &mut Containment),
@@ -226,7 +226,7 @@ impl ExpectedTree {
     }
 }
 
-/// Whether an operation changes nothing that is looked at in the end, and tells nothing of it.
+/// Returns `true` if an operation changes nothing that is checked at the end, and returns nothing of it.
 fn leaves_nothing(operation: &Operation) -> bool {
     matches!(
         *operation,
@@ -258,11 +258,11 @@ fn facts<'s>(
     }
 }
 
-/// What the live server calls things.
+/// Identifiers of the live server.
 pub(super) struct LiveServerNames<'a> {
     pub(super) seeded: &'a SeededTree,
     pub(super) values: &'a LiveValues,
-    /// What Replies told last.
+    /// Last values in Replies.
     pub(super) judge: &'a ReplyChecker,
 }
 
@@ -276,7 +276,7 @@ struct TreeChecker<'a, R> {
 }
 
 impl<R: Read + Seek> TreeChecker<'_, R> {
-    /// The live filehandle of a directory.
+    /// Returns the live filehandle of a directory.
     fn directory(&self, id: InferredObjectId) -> Option<LiveFilehandle> {
         let node = self.tree.nodes().get(id.0 as usize)?;
         let live = node.handles.iter().rev().find_map(|variable| self.live.values.get(*variable));
@@ -288,7 +288,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         is_root.then(|| self.live.seeded.root.clone())
     }
 
-    /// A path for people, as far as names are known.
+    /// Returns the path of a name, as far as known, for display.
     fn path(
         &self,
         parent: InferredObjectId,
@@ -305,7 +305,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         names.join("/")
     }
 
-    /// Lists the directories, and looks at what stands in them.
+    /// Lists the directories and checks their entries.
     fn names(&mut self) -> Result<(), FileServerError> {
         self.walked.left_out += self.tree.names_in_doubt();
         self.walked.written_bytes = self.tree.written_bytes();
@@ -372,7 +372,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                     (None, false) => {}
                 }
             }
-            // All that is in a directory which a step made is known.
+            // All names of a directory created by a step are known.
             if node.is_some_and(|node| node.existence == ObjectExistence::CREATED) {
                 let mut more: Vec<_> = there.into_iter().collect();
                 more.sort();
@@ -386,7 +386,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         Ok(())
     }
 
-    /// Looks at a root, which has no name: what was told of it last must be so still.
+    /// Checks a root, which has no name: its last values in Replies must still hold.
     fn root(&mut self, id: InferredObjectId, handle: &[u8], path: &str) -> Result<(), FileServerError> {
         let marks = match self.files.status(handle) {
             Ok(status) => status.marks,
@@ -400,7 +400,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         Ok(())
     }
 
-    /// Looks at an object, by one of its names.
+    /// Checks an object by one of its names.
     fn object(
         &mut self,
         id: InferredObjectId,
@@ -414,7 +414,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
             self.walked.left_out += 1;
             return Ok(());
         }
-        // Its content is not known, though it was written.
+        // It was written, but its content is unknown.
         self.walked.left_out += u64::from(tree.now(id).is_some_and(CurrentFileState::is_crowded));
         self.walked.objects += 1;
         let found = match self.files.lookup(parent, name) {
@@ -496,7 +496,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         }
     }
 
-    /// Reads what was written.
+    /// Reads and compares the written content.
     fn content(
         &mut self,
         id: InferredObjectId,
@@ -508,7 +508,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         for piece in &now.pieces {
             let key = (piece.payload.data, piece.payload.file, piece.payload.offset, piece.payload.hash);
             if of != Some(key) {
-                // A damaged trace has said so before.
+                // A damaged trace was reported before.
                 if !self.sent(&piece.payload, &mut sent) {
                     continue;
                 }
@@ -546,7 +546,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         Ok(())
     }
 
-    /// What the run has sent of a payload. `false` where the trace cannot be read.
+    /// Reads the data that the run has sent of a payload. Returns `false` if the trace cannot be read.
     fn sent(&mut self, payload: &TracePayload, to: &mut Vec<u8>) -> bool {
         match self.contents.content(payload, to) {
             Ok(true) => true,

@@ -1,8 +1,7 @@
-//! What the live server and this run call things: the value of each variable of the trace, sessions with their slots,
-//! and the counts of owners.
+//! Values of the trace's variables on the live server, sessions with their slots, and seqids of owners.
 //!
-//! A filehandle, stateid, clientid or session of the capture is never sent: a Call whose variable has no value is not
-//! sent at all, so that nothing of the captured server, should it be the same, can be met by accident.
+//! A filehandle, stateid, client ID or session ID of the capture is never sent: a Call with a variable without a value
+//! is not sent at all, so that no object of the captured server, should it be the same, is affected by accident.
 
 use nfsrdma_dissectors::rpc::universal_address;
 use rustc_hash::FxHashMap;
@@ -11,29 +10,29 @@ use crate::replay::seed::files::SessionLimits;
 use crate::replay::trace::emission::SlotValueSource;
 use crate::replay::trace::{MessageSlot, MessageSlotKind};
 
-/// Bytes that the values of variables take at most; then a run gives up.
+/// Maximum number of bytes of all values; further values are not stored.
 const MEMORY: usize = 512 << 20;
-/// Bytes of one value at most: the longest filehandle has 128, and owners 1,024.
+/// Maximum number of bytes of one value: the longest filehandle has 128, and owners 1,024.
 const LONGEST: usize = 1 << 16;
-/// Slots of one session at most.
+/// Maximum number of slots of one session.
 const SLOTS: u32 = 4096;
 
-/// Letters of a tag that are used.
+/// Maximum number of characters of a tag.
 const TAG: usize = 16;
 
-/// What the names of the clients of a run end with.
+/// Returns the suffix of the client names of a run.
 pub fn suffix(tag: &str) -> String {
     std::iter::once(' ').chain(tag.chars().take(TAG)).collect()
 }
 
-/// What a slot of a live session is like.
+/// State of a slot of a live session.
 #[derive(Clone, Copy, Debug, Default)]
 struct LiveSessionSlot {
-    /// sa_sequenceid of the last Call that was done.
+    /// sa_sequenceid of the last completed Call.
     sequence: u32,
-    /// A Call is in flight.
+    /// `true` if a Call is in flight.
     is_busy: bool,
-    /// Nobody knows whether its last Call was done, and so what comes next.
+    /// `true` if it is unknown whether its last Call was executed, and thus the next sequence ID.
     is_doubtful: bool,
 }
 
@@ -41,24 +40,24 @@ struct LiveSessionSlot {
 #[derive(Clone, Debug, Default)]
 pub struct LiveSession {
     slots: Vec<LiveSessionSlot>,
-    /// What one Call may have.
+    /// Limits of a Call.
     pub limits: SessionLimits,
-    /// A limit is lower than that of the captured session.
+    /// `true` if a limit is lower than that of the captured session.
     pub is_smaller: bool,
 }
 
 impl LiveSession {
-    /// A session with so many slots.
+    /// Creates a session with this number of slots.
     pub fn new(granted: u32) -> Self {
         Self { slots: vec![LiveSessionSlot::default(); granted.clamp(1, SLOTS) as usize], ..Self::default() }
     }
 
-    /// The same with limits, beside those of the captured session.
+    /// Sets the limits, and compares them with those of the captured session.
     pub fn with_limits(self, limits: SessionLimits, captured: SessionLimits) -> Self {
         Self { limits, is_smaller: limits.is_below(&captured), ..self }
     }
 
-    /// A session of which the first slot was used up to this sa_sequenceid.
+    /// Creates a session whose first slot was used up to this sa_sequenceid.
     pub fn used(granted: u32, sequence: u32) -> Self {
         let mut session = Self::new(granted);
         if let Some(first) = session.slots.first_mut() {
@@ -67,8 +66,8 @@ impl LiveSession {
         session
     }
 
-    /// The live slot that stands for one of the capture: where fewer were granted, several share one; where one is in doubt,
-    /// the next that is not, if there is one.
+    /// Returns the live slot for a captured one. If fewer slots were granted, several captured ones share it; a
+    /// doubtful slot is replaced by the next that is not, if there is one.
     pub fn slot(&self, captured: u32) -> u32 {
         let count = self.slots.len().max(1) as u32;
         let own = captured % count;
@@ -76,7 +75,7 @@ impl LiveSession {
         (own..count).chain(0..own).find(is_sure).unwrap_or(own)
     }
 
-    /// Whether a Call on the slot is in flight.
+    /// Returns `true` if a Call on the slot is in flight.
     pub fn is_busy(&self, slot: u32) -> bool {
         self.slots.get(slot as usize).is_some_and(|slot| slot.is_busy)
     }
@@ -88,39 +87,39 @@ pub struct LiveValues {
     names: Vec<Option<Box<[u8]>>>,
     bytes: usize,
     sessions: FxHashMap<u32, LiveSession>,
-    /// The last count of a stateid, by its variable.
+    /// Last seqid of a stateid, by its variable.
     stateid_seqids: FxHashMap<u32, u32>,
-    /// The last seqid of an open owner or a lock owner, by what it is and its variable.
+    /// Last seqid of an owner, by `true` for lock-owners and its variable.
     owners: FxHashMap<(bool, u32), u32>,
-    /// The next csa_sequence of a clientid.
+    /// Next csa_sequence of a client ID.
     create: FxHashMap<u32, u32>,
-    /// What makes clients of this run strangers to those of others: at most 16 letters.
+    /// Tag that makes client owners of this run distinct from those of others: at most 16 characters.
     tag: String,
     suffix: String,
-    /// Where `value` puts what it makes.
+    /// Buffer for the result of `value`.
     scratch: Vec<u8>,
-    /// Of the Call that is emitted: where its arguments begin, a variable without a value, and what its counts are.
+    /// State of the Call being emitted: start of its arguments, first variable without a value, and sequence IDs.
     body: u32,
     unbound: Option<MessageSlot>,
     used: CallSequenceCounts,
 }
 
-/// The counts that a Call carries.
+/// Sequence IDs and seqids of a Call.
 #[derive(Clone, Debug, Default)]
 pub struct CallSequenceCounts {
-    /// The session and the live slot.
+    /// Session variable and live slot.
     pub slot: Option<(u32, u32)>,
-    /// Owners: whether it is a lock owner, its variable, the operation, and the seqid.
+    /// Owners: `true` for a lock-owner, variable, operation, and seqid.
     pub seqids: Vec<(bool, u32, u32, u32)>,
 }
 
 impl LiveValues {
-    /// None are known. `tag` goes into the names of clients.
+    /// Creates an empty set of values. `tag` becomes part of client names.
     pub fn new(tag: &str) -> Self {
         Self { suffix: suffix(tag), tag: tag.chars().take(TAG).collect(), ..Self::default() }
     }
 
-    /// Begins a Call whose arguments begin at this byte of its head.
+    /// Begins a Call whose arguments start at this offset of its head.
     pub fn begin(&mut self, body: u32) {
         self.body = body;
         self.unbound = None;
@@ -128,27 +127,27 @@ impl LiveValues {
         self.used.seqids.clear();
     }
 
-    /// The first variable of the Call without a value, which then must not be sent.
+    /// Returns the first slot of the Call without a value; such a Call must not be sent.
     pub fn unbound(&self) -> Option<&MessageSlot> {
         self.unbound.as_ref()
     }
 
-    /// The counts of the Call that was emitted.
+    /// Returns the sequence IDs of the emitted Call.
     pub fn used(&self) -> &CallSequenceCounts {
         &self.used
     }
 
-    /// Gives the counts of the Call that was emitted, for those of one that is done.
+    /// Swaps the sequence IDs of the emitted Call with those of a completed one.
     pub fn swap_used(&mut self, used: &mut CallSequenceCounts) {
         std::mem::swap(&mut self.used, used);
     }
 
-    /// The value of a variable.
+    /// Returns the value of a variable.
     pub fn get(&self, variable: u32) -> Option<&[u8]> {
         self.names.get(variable as usize)?.as_deref()
     }
 
-    /// Gives a variable its value. Whether there was room for it.
+    /// Sets the value of a variable. Returns `false` if a limit is reached.
     pub fn set(&mut self, variable: u32, value: &[u8]) -> bool {
         let at = variable as usize;
         if let Some(Some(known)) = self.names.get_mut(at)
@@ -171,7 +170,8 @@ impl LiveValues {
         true
     }
 
-    /// Takes what stands in a slot of a live Reply; `None` where the live one has nothing there.
+    /// Binds the value of a slot in a live Reply; `None` if the live Reply has no value there. Returns `false` if a
+    /// limit is reached.
     pub fn bind(&mut self, slot: &MessageSlot, value: Option<&[u8]>) -> bool {
         let Some(value) = value else { return true };
         let number = || value.first_chunk::<4>().map(|bytes| u32::from_be_bytes(*bytes));
@@ -193,34 +193,34 @@ impl LiveValues {
         }
     }
 
-    /// Gives a stateid its count.
+    /// Sets the seqid of a stateid.
     pub fn set_seqid(&mut self, variable: u32, seqid: u32) {
         self.stateid_seqids.insert(variable, seqid);
     }
 
-    /// The count of a stateid; 1, with which each begins, where none was told.
+    /// Returns the seqid of a stateid; 1, the initial one, if unknown.
     pub fn seqid(&self, variable: u32) -> u32 {
         self.stateid_seqids.get(&variable).copied().unwrap_or(1)
     }
 
-    /// The server does not know a variable's value any more.
+    /// Removes the value of a variable that the server does not know any more.
     pub fn unset(&mut self, variable: u32) {
         if let Some(place) = self.names.get_mut(variable as usize) {
             self.bytes = self.bytes.saturating_sub(place.take().map_or(0, |old| old.len()));
         }
     }
 
-    /// The next csa_sequence of a clientid.
+    /// Sets the next csa_sequence of a client ID.
     pub fn set_create(&mut self, clientid: u32, sequence: u32) {
         self.create.insert(clientid, sequence);
     }
 
-    /// The next seqid of an owner: whether it is a lock owner, and its variable.
+    /// Returns the next seqid of an owner: `true` for a lock-owner, and its variable.
     pub fn next_seqid(&self, owner: (bool, u32)) -> u32 {
         self.owners.get(&owner).map_or(1, |last| last.wrapping_add(1))
     }
 
-    /// A session is another now, of a server that has the same limits as before.
+    /// Replaces a session, keeping its limits.
     pub fn renew_session(&mut self, variable: u32, session: LiveSession) {
         let (limits, is_smaller) = self
             .sessions
@@ -229,30 +229,30 @@ impl LiveValues {
         self.sessions.insert(variable, LiveSession { limits, is_smaller, ..session });
     }
 
-    /// A session is over.
+    /// Removes a session.
     pub fn close_session(&mut self, variable: u32) {
         self.sessions.remove(&variable);
     }
 
-    /// A session came into being.
+    /// Adds a session.
     pub fn open_session(&mut self, variable: u32, session: LiveSession) {
         self.sessions.insert(variable, session);
     }
 
-    /// CREATE_SESSION went well: the next has the next number (RFC 8881 section 18.36.4).
+    /// Increments the csa_sequence of a client ID after a successful CREATE_SESSION (RFC 8881 section 18.36.4).
     pub fn created_session(&mut self, clientid: u32) {
         if let Some(sequence) = self.create.get_mut(&clientid) {
             *sequence = sequence.wrapping_add(1);
         }
     }
 
-    /// The session of a variable.
+    /// Returns the session of a variable.
     pub fn session(&self, variable: u32) -> Option<&LiveSession> {
         self.sessions.get(&variable)
     }
 
-    /// Whether SEQUENCE answers to what was sent on a slot (RFC 8881 section 18.46.3): before [`occupy`](Self::occupy) counts
-    /// it.
+    /// Returns `true` if the result of SEQUENCE has the slot and sequence ID sent (RFC 8881 section 18.46.3); called
+    /// before [`occupy`](Self::occupy) increments the latter.
     pub fn is_echo(
         &self,
         (session, slot): (u32, u32),
@@ -264,24 +264,24 @@ impl LiveValues {
             && sent.is_some_and(|slot| slot.sequence.wrapping_add(1) == sequence)
     }
 
-    /// The next sa_sequenceid of a slot: 1 where the session is not known.
+    /// Returns the next sa_sequenceid of a slot; 1 if the session is unknown.
     pub fn next_sequence(&self, (session, slot): (u32, u32)) -> u32 {
         let slot = self.sessions.get(&session).and_then(|session| session.slots.get(slot as usize));
         slot.map_or(1, |slot| slot.sequence.wrapping_add(1))
     }
 
-    /// The Call that was emitted carries the seqid of an open-owner in one more operation.
+    /// Adds an open-owner's seqid to the emitted Call.
     pub fn carries_seqid(&mut self, owner: u32, operation: u32, seqid: u32) {
         self.used.seqids.push((false, owner, operation, seqid));
     }
 
-    /// Whether all Calls on a slot were confirmed, so that the next one follows on the last.
+    /// Returns `true` if all Calls on a slot were confirmed, so that its next sequence ID is known.
     pub fn is_certain(&self, (session, slot): (u32, u32)) -> bool {
         let slot = self.sessions.get(&session).and_then(|session| session.slots.get(slot as usize));
         slot.is_some_and(|slot| !slot.is_doubtful)
     }
 
-    /// A Call on a slot is on its way, or is over. Where its SEQUENCE was done, the slot counts on.
+    /// Marks a slot as busy or free, and increments its sequence ID if the server has executed SEQUENCE.
     pub fn occupy(&mut self, slot: (u32, u32), is_busy: bool, is_counted: bool) {
         if let Some(slot) = self.slotted(slot) {
             slot.is_busy = is_busy;
@@ -291,9 +291,9 @@ impl LiveValues {
         }
     }
 
-    /// A Call on a slot was given up. If the server has done it, or does it yet, the next one on that slot would be taken for
-    /// the same sent again (RFC 8881 section 2.10.6.1.3.1); if not, counting on would put it out of order. So others take its
-    /// place.
+    /// Marks a slot as doubtful because its Call was given up. If the server executes the Call, reusing its sequence ID
+    /// would look like a retry (RFC 8881 section 2.10.6.1.3.1); if not, incrementing it would be misordered. Therefore
+    /// other slots replace it.
     pub fn doubt(&mut self, slot: (u32, u32)) {
         if let Some(slot) = self.slotted(slot) {
             (slot.is_busy, slot.is_doubtful) = (false, true);
@@ -304,7 +304,7 @@ impl LiveValues {
         self.sessions.get_mut(&session)?.slots.get_mut(slot as usize)
     }
 
-    /// An operation with an owner's seqid was answered with this status.
+    /// Updates the seqid of an owner after an operation with this status.
     pub fn count_owner(&mut self, is_lock: bool, owner: u32, seqid: u32, status: u32) {
         if counts(status) {
             self.owners.insert((is_lock, owner), seqid);
@@ -325,7 +325,7 @@ impl LiveValues {
     }
 }
 
-/// Whether a seqid counts on after an answer with this status. RFC 7530 section 9.1.7.
+/// Returns `true` if an operation with this status increments the seqid. RFC 7530 section 9.1.7.
 fn counts(status: u32) -> bool {
     // STALE_CLIENTID, STALE_STATEID, BAD_STATEID, BAD_SEQID, BADXDR, RESOURCE, NOFILEHANDLE, MOVED.
     !matches!(status, 10_022 | 10_023 | 10_025 | 10_026 | 10_036 | 10_018 | 10_020 | 10_019)
@@ -338,7 +338,7 @@ impl SlotValueSource for LiveValues {
                 let live = self.used.slot.and_then(|(session, slot)| {
                     self.sessions.get(&session)?.slots.get(slot as usize).map(|slot| slot.sequence)
                 });
-                // sa_sequenceid may stand before sa_slotid, whose value is known from the step.
+                // sa_sequenceid may precede sa_slotid, whose value is known from the step.
                 self.put(live.unwrap_or(0).wrapping_add(1))
             }
             MessageSlotKind::SLOT_ID => {
@@ -377,8 +377,8 @@ impl SlotValueSource for LiveValues {
                 self.scratch.extend(captured.iter().zip(tag).map(|(byte, other)| byte ^ other));
                 (self.scratch.len() == captured.len()).then_some(&self.scratch)
             }
-            // Where the captured client listened for callbacks (its name stays), nobody listens for those of this run; where this
-            // run does is told when the Call is adapted.
+            // The captured client's callback address is cleared (its name stays); the address of this run is set when
+            // the Call is rewritten.
             MessageSlotKind::HOST if slot.at >= self.body && universal_address::parse(captured).is_some() => {
                 self.scratch.clear();
                 self.scratch.extend_from_slice(b"0.0.0.0.0.0");
@@ -404,7 +404,7 @@ impl SlotValueSource for LiveValues {
 }
 
 impl LiveValues {
-    /// The Call goes on this slot of the capture's session. `false` where the session is not known.
+    /// Assigns the Call to the live slot for this captured one. Returns `false` if the session is unknown.
     pub fn on_slot(&mut self, session: u32, captured: u32) -> bool {
         let slot = self.sessions.get(&session).map(|known| known.slot(captured));
         self.used.slot = slot.map(|slot| (session, slot));

@@ -1,25 +1,25 @@
-//! Resources that several steps may use at once, as long as they use them in the same way.
+//! Resources that several steps may use at once if they access them in the same mode.
 //!
-//! The steps that use a resource stand in groups, one behind the other: steps in one group go at the same time, and a group
-//! waits until all of the one before it are done. So a step costs the same however many steps use what it uses.
+//! The steps that use a resource form a queue of groups: the steps of one group run concurrently, and a group waits
+//! until the previous one is done. The cost of a step is therefore independent of the number of users.
 
 use rustc_hash::FxHashMap;
 
 use super::ReplayResource;
 
-/// How a step uses a resource.
+/// Access mode of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::replay::run) enum ResourceAccessMode {
-    /// As others do that look at it.
+    /// Shared by steps that only read it.
     Use,
-    /// As others do that change a part of it.
+    /// Shared by steps that each change a part of it.
     Part,
-    /// Alone.
+    /// Exclusive.
     Alone,
 }
 
 impl ResourceAccessMode {
-    /// The way of a step that uses a resource in both.
+    /// Returns the mode of a step that accesses a resource in both modes.
     pub(super) fn and(self, other: Self) -> Self {
         if self == other { self } else { Self::Alone }
     }
@@ -29,15 +29,15 @@ impl ResourceAccessMode {
 struct ResourceAccessGroup {
     of: ReplayResource,
     way: ResourceAccessMode,
-    /// Steps of it that are not done.
+    /// Number of unfinished steps of the group.
     left: u32,
-    /// Steps that wait for all of it.
+    /// Steps that wait for the whole group.
     waiters: Vec<u32>,
     before: Option<u32>,
     after: Option<u32>,
 }
 
-/// The groups of all resources in use.
+/// Groups of all resources in use.
 #[derive(Debug, Default)]
 pub(super) struct ResourceAccessGroups {
     latest: FxHashMap<ReplayResource, u32>,
@@ -46,7 +46,8 @@ pub(super) struct ResourceAccessGroups {
 }
 
 impl ResourceAccessGroups {
-    /// A step takes a resource. Gives the group that it stands in, and whether it waits for the one before.
+    /// Adds a step's access to a resource. Returns the group that it joined, and `true` if it waits for the previous
+    /// one.
     pub(super) fn join(&mut self, of: ReplayResource, way: ResourceAccessMode, seat: u32) -> (u32, bool) {
         let latest = self.latest.get(&of).copied();
         if let Some(number) = latest
@@ -86,7 +87,7 @@ impl ResourceAccessGroups {
         (self.groups.len() - 1) as u32
     }
 
-    /// A step of a group is done. Tells `wake` the steps that waited for the group, if it was the last.
+    /// Removes a finished step from a group. Moves the steps that waited for the group to `wake` if it was the last.
     pub(super) fn leave(&mut self, number: u32, wake: &mut Vec<u32>) {
         let Some(group) = self.groups.get_mut(number as usize) else { return };
         group.left = group.left.saturating_sub(1);
@@ -104,7 +105,7 @@ impl ResourceAccessGroups {
         self.free.push(number);
     }
 
-    /// Whether nothing is in use.
+    /// Returns `true` if no resource is in use.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.latest.is_empty() && self.free.len() == self.groups.len()

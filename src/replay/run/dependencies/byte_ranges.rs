@@ -1,7 +1,7 @@
-//! Bytes of one file that steps read and write: a step waits for those that write what it reads or writes, and if it
-//! writes for those that read it.
+//! Byte ranges of a file in use: a step waits for earlier writes that overlap its range, and a write also for earlier
+//! reads.
 
-/// Ranges longer than this stand in a list of their own, so that the others are found by where they begin.
+/// Ranges longer than this many bytes are kept in a separate list, so that the others can be searched by their start.
 const LONG: u64 = 16 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,18 +22,18 @@ impl ByteRangeUse {
     }
 }
 
-/// The ranges of one file that are in use.
+/// Byte ranges of one file in use.
 #[derive(Debug, Default)]
 pub(super) struct ByteRangeUses {
-    /// By where they begin.
+    /// Sorted by their start.
     short: Vec<ByteRangeUse>,
-    /// The longest of them since there was none.
+    /// Length of the longest of them since the list was empty.
     longest: u64,
     long: Vec<ByteRangeUse>,
 }
 
 impl ByteRangeUses {
-    /// A step reads or writes from one byte up to another. Tells `wait` the steps that it waits for.
+    /// Adds a read or write of the bytes `from..to`. Calls `wait` for each step that it waits for.
     pub(super) fn join(
         &mut self,
         (from, to): (u64, u64),
@@ -54,7 +54,7 @@ impl ByteRangeUses {
         near.iter().take_while(|range| range.from < to).for_each(&mut meet);
         self.long.iter().for_each(&mut meet);
         if is_covering {
-            // Who must wait for them must wait for this one, which waits for them.
+            // Steps that would wait for these ranges wait for this one, which waits for them.
             self.short.retain(|range| !new.covers(range));
             self.long.retain(|range| !new.covers(range));
         }
@@ -67,7 +67,7 @@ impl ByteRangeUses {
         }
     }
 
-    /// A step is done.
+    /// Removes the range of a finished step.
     pub(super) fn leave(&mut self, from: u64, seat: u32) {
         let first = self.short.partition_point(|range| range.from < from);
         let rest = self.short.iter().skip(first).take_while(|range| range.from == from);

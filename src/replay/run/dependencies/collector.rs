@@ -1,16 +1,16 @@
-//! What a step depends on.
+//! Collects the dependencies of a step.
 //!
-//! | what | how |
+//! | resource | rule |
 //! |---|---|
-//! | what the live server names | used after the step that gives it |
-//! | a slot, the count of an owner (RFC 8881 section 2.10.6.1, RFC 7530 section 9.1.7) | one step at a time |
-//! | a stateid | steps that change or end it wait for those that use it |
-//! | an open | ends after the locks that came from it, and before another of the client that has a stateid of its own |
-//! | a name | looked up at once, changed alone; a listing apart from changes of the directory |
-//! | an object | not removed, and its attributes not set, while others use it |
-//! | size of a file | changes and looks in the order of the capture, as far as one was over when the other began |
-//! | bytes of a file | reads at once, writes alone |
-//! | a client | sessions and clientids are made and ended alone |
+//! | value given by the live server | used after the step that gives it |
+//! | slot, owner seqid (RFC 8881 section 2.10.6.1, RFC 7530 section 9.1.7) | one step at a time |
+//! | stateid | steps that change or end it wait for those that use it |
+//! | open | ends after the locks made with it, and before another of the client with a stateid of its own |
+//! | name | concurrent lookups, exclusive changes; a listing excludes changes of the directory |
+//! | object | not removed, and its attributes not set, while others use it |
+//! | size of a file | changes and reads in captured order, if they did not overlap there |
+//! | bytes of a file | concurrent reads, exclusive writes |
+//! | client | sessions and client IDs are created and destroyed exclusively |
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::v4::{self, Attribute, Operation, Results};
@@ -25,25 +25,25 @@ use super::name_targets::{NameTarget, NameTargetTable};
 use super::{ReplayResource, ReplayResourceKind, ResourceAccessMode, StepDependency};
 use crate::replay::trace::{MessageSlot, MessageSlotKind, NONE, TraceStep, VariableUse};
 
-/// Parts of a listing that are looked at.
+/// Maximum number of directory entries of a listing that are read.
 const ENTRIES: usize = 4096;
 
 fn group(kind: ReplayResourceKind, of: u32, part: u64, way: ResourceAccessMode) -> StepDependency {
     StepDependency::Group(ReplayResource { kind, of, part }, way)
 }
 
-/// The claims of a step.
+/// Collects the dependencies of one step at a time.
 #[derive(Debug)]
 pub(in crate::replay::run) struct DependencyCollector {
     order: options::ReplayOrder,
     is_thinking: bool,
     names: NameTargetTable,
-    /// What one step claims.
+    /// Dependencies of the current step.
     pub(in crate::replay::run) list: Vec<StepDependency>,
 }
 
 impl DependencyCollector {
-    /// Claims in this order.
+    /// Creates a collector for this order and pace.
     pub(in crate::replay::run) fn new(
         order: options::ReplayOrder,
         pace: ReplayPace,
@@ -56,8 +56,8 @@ impl DependencyCollector {
         self.list.push(group(kind, of, part, way));
     }
 
-    /// Works out what a step depends on. `slot` is its session and the slot in the capture; `is_directory` tells of a
-    /// variable whether it names a directory.
+    /// Collects the dependencies of a step. `slot` is its session variable and captured slot; `is_directory` returns
+    /// `true` for variables of directories.
     pub(in crate::replay::run) fn of(
         &mut self,
         step: &TraceStep<'_>,
@@ -102,7 +102,7 @@ impl DependencyCollector {
                 self.act(act, file, NONE, NONE, step, &is_directory);
             }
             Some(Procedure::Null) => {}
-            // A lock of NLM, and what of a file is not known.
+            // NLM locks: the state of the file is unknown.
             _ => {
                 self.claim(ReplayResourceKind::Client, client, 0, ResourceAccessMode::Alone);
                 self.opens(self.handle(step, 0));
@@ -110,7 +110,7 @@ impl DependencyCollector {
         }
     }
 
-    /// What the values of the Call and the Reply ask for.
+    /// Adds the dependencies of the values in the Call and the Reply.
     fn slots(&mut self, step: &TraceStep<'_>, parts: &CallDescription) {
         let has_seqids = step.asked.minor_version == 0;
         for slot in step.call.slots.iter() {
@@ -154,7 +154,7 @@ impl DependencyCollector {
         }
     }
 
-    /// A filehandle of the Call, as many as come before it passed over.
+    /// Returns the object of the filehandle number `nth` of the Call.
     fn handle(&self, step: &TraceStep<'_>, nth: usize) -> u32 {
         let handle = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE).nth(nth);
         handle.map_or(NONE, |slot| self.names.object(slot.variable))
@@ -191,8 +191,8 @@ impl DependencyCollector {
         }
     }
 
-    /// An OPEN that was given another stateid than those before came after their CLOSE, though both were under way at once: in front
-    /// of it, it would have had the same (RFC 8881 section 9.9).
+    /// Orders an OPEN after an overlapping CLOSE if it was granted a new stateid: before the CLOSE it would have been
+    /// granted the same one (RFC 8881 section 9.9).
     fn ends(&mut self, step: &TraceStep<'_>, at: u32, operation: Option<Operation>, file: u32) {
         let is_new = |slot: &MessageSlot| {
             slot.holds == MessageSlotKind::STATEID
@@ -211,7 +211,7 @@ impl DependencyCollector {
         }
     }
 
-    /// A lock comes from an open.
+    /// Records the open that a lock was made with.
     fn lock(&mut self, step: &TraceStep<'_>, at: u32) {
         let find = |slot: &MessageSlot| slot.holds == MessageSlotKind::STATEID && slot.operation == at;
         let open = step.call.slots.iter().find(find);
@@ -239,7 +239,8 @@ impl DependencyCollector {
         }
     }
 
-    /// What an operation asks for: `file` is the current one after it, `before` the one before it, `saved` the saved one.
+    /// Adds the dependencies of an operation: `file` is the current file after it, `before` the one before it, `saved`
+    /// the saved one.
     fn act(
         &mut self,
         act: OperationEffect,
@@ -331,7 +332,7 @@ impl DependencyCollector {
     }
 
     fn look(&mut self, file: u32, is_directory: &impl Fn(u32) -> bool) {
-        // What a directory has for size is its own, and its names are apart.
+        // The size of a directory is not tracked, and its names are tracked separately.
         if !is_directory(file) && file != ROOT {
             self.size(file, false);
         }
@@ -355,32 +356,34 @@ impl DependencyCollector {
         }
     }
 
-    /// A name comes to stand for this, or for nothing.
+    /// Adds the change of a name, which then refers to `object` or nothing.
     fn make(&mut self, directory: u32, name: u64, object: Option<u32>) {
         self.claim(ReplayResourceKind::Name, directory, name, ResourceAccessMode::Alone);
         self.claim(ReplayResourceKind::Names, directory, 0, ResourceAccessMode::Part);
         self.names.set(directory, name, object.filter(|object| *object != NONE));
     }
 
-    /// What a name stood for may be gone then.
+    /// Adds the possible removal of the object that a name refers to.
     fn lose(&mut self, directory: u32, name: u64) {
         match self.names.find(directory, name) {
             NameTarget::Nothing => {}
             NameTarget::Is(object) => {
                 self.claim(ReplayResourceKind::Object, object, 0, ResourceAccessMode::Alone)
             }
-            // It may be anything that others use.
+            // It may be any object that others use.
             NameTarget::Unknown => self.claim(ReplayResourceKind::All, 0, 0, ResourceAccessMode::Alone),
         }
     }
 }
 
-/// Whether a WRITE that ends there may have made the file longer: if the recorded Reply does not show that it ended beyond.
+/// Returns `true` if a WRITE that ends at `end` may have extended the file, unless the recorded Reply shows a larger
+/// size.
 fn extends(step: &TraceStep<'_>, end: u64) -> bool {
     shown(step).is_none_or(|size| end >= size)
 }
 
-/// The size that a WRITE's recorded Reply shows: of NFSv3 that before, of NFSv4 that after.
+/// Returns the size that the recorded Reply of a WRITE shows: for NFSv3 the size before it plus one, for NFSv4 the size
+/// after it.
 fn shown(step: &TraceStep<'_>) -> Option<u64> {
     let items: [ChunkItem<'_>; 0] = [];
     let mut cursor = Cursor::new(step.reply.head.0).with_chunks(&items);
@@ -400,7 +403,7 @@ fn shown(step: &TraceStep<'_>) -> Option<u64> {
         }
         Procedure::V3(v3::Procedure::WRITE) => {
             match v3::Results::decode(v3::Procedure::WRITE, &mut cursor, &mut NullObserver).ok()? {
-                // A WRITE up to the end does not make the file longer, and one beyond does.
+                // A WRITE up to the old end does not extend the file; one beyond does.
                 v3::Results::WRITE(StatusUnion::Ok(done)) => {
                     Some(done.file_wcc.before?.size.saturating_add(1))
                 }

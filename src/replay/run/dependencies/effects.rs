@@ -1,44 +1,44 @@
-//! What an operation does, as far as it matters for what must come before it.
+//! Effects of operations, as far as dependencies between steps follow from them.
 
 use nfsrdma_dissectors::nfs::v3;
 use nfsrdma_dissectors::nfs::v4::{self, OpenClaim4, Openflag4, Operation};
 
 use crate::analysis::comparison::record::hash;
 
-/// What an operation, or a procedure that is not made of operations, does.
+/// Effect of an operation, or of a procedure that is no COMPOUND. Names are hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::replay::run) enum OperationEffect {
-    /// Nothing that others would see, and nothing of what is not its file.
+    /// Nothing visible to others, and nothing read besides its own file.
     Nothing,
-    /// It looks at its file: attributes, or where it ends.
+    /// Reads attributes or the end of its file.
     Look,
-    /// It changes attributes of its file.
+    /// Changes attributes of its file.
     Change,
-    /// It looks a name up.
+    /// Looks up a name.
     Find(u64),
-    /// It makes what a name stands for, or opens it so that it is there then.
+    /// Creates an object with this name, or opens it so that it exists.
     Make(u64),
-    /// It gives its file, or of NFSv4 the saved one, this name in a directory.
+    /// Adds this name in a directory for its file, for NFSv4 the saved one.
     Link(u64),
-    /// It removes a name.
+    /// Removes a name.
     Remove(u64),
-    /// It gives what has one name in the saved directory, or in that of NFSv3, another one.
+    /// Renames from the first name, in the saved directory for NFSv4, to the second.
     Rename(u64, u64),
-    /// It tells the names of a directory.
+    /// Lists a directory.
     List,
-    /// It opens by name; `true` where it may create.
+    /// Opens a file, by name if there is one; `true` if it may create it.
     Open(Option<u64>, bool),
-    /// It changes what is open or locked, with its stateids.
+    /// Changes opens or locks of its file, with their stateids.
     State,
-    /// It changes what is open or locked of no file that it tells.
+    /// Changes open or lock state of a file that it does not name.
     Free,
-    /// It reads from an offset on so many bytes.
+    /// Reads: offset and number of bytes.
     Read(u64, u64),
-    /// It writes from an offset on: so many bytes, or its payload.
+    /// Writes: offset and number of bytes, `None` for the length of its payload.
     Write(u64, Option<u64>),
-    /// It copies from the saved file: where from, where to, how much; 0 is all that follows.
+    /// Copies from the saved file: source offset, destination offset, number of bytes (0 up to the end).
     Copy(u64, u64, u64),
-    /// It must have its client for itself.
+    /// Needs exclusive access to its client.
     Alone,
 }
 
@@ -47,7 +47,7 @@ fn name(bytes: &[u8]) -> u64 {
 }
 
 impl OperationEffect {
-    /// Whether it makes, removes or renames a name.
+    /// Returns `true` if the effect creates, removes or renames a name.
     pub(in crate::replay::run) fn is_of_names(self) -> bool {
         matches!(
             self,
@@ -55,7 +55,7 @@ impl OperationEffect {
         )
     }
 
-    /// What an operation of a COMPOUND does.
+    /// Returns the effect of an operation of a COMPOUND.
     pub(in crate::replay::run) fn of(operation: &v4::Args<'_>) -> Self {
         use v4::Args;
         match operation {
@@ -93,7 +93,8 @@ impl OperationEffect {
         }
     }
 
-    /// Whether it may change the size or the links of a file. An OPEN may truncate what it would create.
+    /// Returns `true` if the effect may change the size or the link count of a file. An OPEN that may create can
+    /// truncate.
     pub(in crate::replay::run) fn is_change(self) -> bool {
         matches!(
             self,
@@ -149,7 +150,7 @@ impl OperationEffect {
         }
     }
 
-    /// What a procedure of NFSv3 does.
+    /// Returns the effect of an NFSv3 procedure.
     pub(in crate::replay::run) fn of_v3(arguments: &v3::Args<'_>) -> Self {
         use v3::Args;
         match arguments {

@@ -1,11 +1,12 @@
-//! Which step waits for which: a step may go when all that it depends on is done, whatever stands before it.
+//! Dependencies between steps: a step may be sent when all steps that it depends on are finished, whatever precedes it.
 //!
-//! - [`effects`]: what an operation does; [`collector`]: what a step depends on, from its Call and the recorded Reply;
-//! - [`name_targets`]: which object a name in a directory stands for;
-//! - [`access_groups`]: resources that are used alone, or by several at once;
-//! - [`step_intervals`]: steps that wait for what was over before they began; [`byte_ranges`]: bytes of a file.
+//! - [`effects`]: effects of operations; [`collector`]: dependencies of a step, from its Call and the recorded Reply;
+//! - [`name_targets`]: objects that directory entries refer to;
+//! - [`access_groups`]: resources with shared or exclusive access;
+//! - [`step_intervals`]: steps that wait for those that were complete before they began; [`byte_ranges`]: byte ranges
+//!   of a file.
 //!
-//! A step waits for steps before it alone, so that no two wait for each other. What is remembered is bounded by the window.
+//! A step only waits for earlier steps, so there is no deadlock. Memory is limited by the window.
 
 mod access_groups;
 mod byte_ranges;
@@ -18,16 +19,16 @@ use rustc_hash::FxHashMap;
 
 pub(super) use access_groups::ResourceAccessMode;
 
-/// What a resource is.
+/// Kind of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum ReplayResourceKind {
     /// Everything.
     All,
     /// A client, by its number.
     Client,
-    /// A slot of a session: the variable of the session, and the slot in the capture.
+    /// A session slot: variable of the session, and captured slot.
     Slot,
-    /// The count of an open owner (0) or a lock owner (1).
+    /// Seqid of an open-owner (0) or a lock-owner (1).
     Owner,
     /// A stateid.
     Stateid,
@@ -37,15 +38,15 @@ pub(super) enum ReplayResourceKind {
     Names,
     /// One name of a directory, by its hash.
     Name,
-    /// What is open and locked of a file.
+    /// Opens and locks of a file.
     Opens,
-    /// Opens of a file by one client that end, and that begin anew.
+    /// Opens of a file by one client that end, and new ones that begin.
     Ends,
     /// Size and attributes of a file.
     Size,
 }
 
-/// What steps must not have at the same time.
+/// A resource that restricts concurrency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct ReplayResource {
     kind: ReplayResourceKind,
@@ -53,22 +54,23 @@ pub(super) struct ReplayResource {
     part: u64,
 }
 
-/// What a step depends on, and what depends on it.
+/// A dependency of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum StepDependency {
-    /// It uses this.
+    /// Accesses a resource in this mode.
     Group(ReplayResource, ResourceAccessMode),
-    /// It waits for those that were over when it began; others wait for it, too, if it changes something.
+    /// Waits for the steps that were complete when it began in the capture; `true` if it changes the resource, so that
+    /// others wait for it.
     Span(ReplayResource, bool),
-    /// It gives a variable its value.
+    /// Gives a variable its value.
     Define(u32),
-    /// It needs the value of a variable.
+    /// Needs the value of a variable.
     Need(u32),
-    /// It reads or writes bytes of a file, from one up to another.
+    /// Accesses a byte range of a file: file, start, end (exclusive), `true` for a write.
     Range(u32, u64, u64, bool),
 }
 
-/// What a step has taken, to be given back.
+/// A dependency that a step holds until it is finished.
 #[derive(Clone, Copy, Debug)]
 enum AcquiredDependency {
     Group(u32),
@@ -77,17 +79,17 @@ enum AcquiredDependency {
     Range(u32, u64),
 }
 
-/// A step in the window.
+/// Node of a step in the window.
 #[derive(Debug, Default)]
 struct DependencyNode {
-    /// What it waits for.
+    /// Number of steps that it waits for.
     waits: u32,
     waiters: Vec<u32>,
     taken: Vec<AcquiredDependency>,
     end: u64,
 }
 
-/// What the steps of the window depend on.
+/// Dependency graph of the steps in the window.
 #[derive(Debug, Default)]
 pub(super) struct DependencyGraph {
     nodes: Vec<DependencyNode>,
@@ -96,14 +98,14 @@ pub(super) struct DependencyGraph {
     spare_spans: Vec<step_intervals::StepIntervals>,
     ranges: FxHashMap<u32, byte_ranges::ByteRangeUses>,
     spare_ranges: Vec<byte_ranges::ByteRangeUses>,
-    /// Who gives a variable its value.
+    /// Window index of the step that gives each variable its value.
     definitions: FxHashMap<u32, u32>,
     woken: Vec<u32>,
 }
 
 impl DependencyGraph {
-    /// A step takes its seat: when it was sent and answered in the capture, and its claims, which are put in order. Whether
-    /// it may go at once.
+    /// Adds a step with its captured start and end times and its dependencies, which are sorted. Returns `true` if it
+    /// is ready.
     pub(super) fn admit(&mut self, seat: u32, span: (u64, u64), claims: &mut Vec<StepDependency>) -> bool {
         merge(claims);
         let at = seat as usize;
@@ -128,7 +130,7 @@ impl DependencyGraph {
                     taken.push(AcquiredDependency::Span(of));
                 }
                 StepDependency::Define(variable) => {
-                    // The first gives it; others repeat it.
+                    // The first step gives the value; later ones repeat it.
                     if let std::collections::hash_map::Entry::Vacant(entry) = self.definitions.entry(variable)
                     {
                         entry.insert(seat);
@@ -156,7 +158,7 @@ impl DependencyGraph {
         waits == 0
     }
 
-    /// A step is done, and leaves its seat. Appends to `ready` the steps that may go now.
+    /// Removes a finished step. Appends the steps that become ready to `ready`.
     pub(super) fn finish(&mut self, seat: u32, ready: &mut Vec<u32>) {
         let Some(node) = self.nodes.get_mut(seat as usize) else { return };
         let (mut taken, end) = (std::mem::take(&mut node.taken), node.end);
@@ -200,7 +202,7 @@ impl DependencyGraph {
         self.woken = woken;
     }
 
-    /// Whether nothing is remembered.
+    /// Returns `true` if the graph holds nothing.
     #[cfg(test)]
     fn is_empty(&self) -> bool {
         self.groups.is_empty()
@@ -221,7 +223,7 @@ fn wait(nodes: &mut [DependencyNode], other: u32, seat: u32) -> u32 {
     }
 }
 
-/// Puts claims in order, so that none is there twice: two ways to use one resource become one.
+/// Sorts dependencies and removes duplicates; two accesses to one resource are combined.
 fn merge(claims: &mut Vec<StepDependency>) {
     claims.sort_unstable();
     claims.dedup_by(|later, first| match (later, first) {

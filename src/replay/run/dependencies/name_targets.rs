@@ -1,5 +1,5 @@
-//! Which object a name in a directory stands for, as the steps up to now tell: who removes the name must wait for those who
-//! use the object.
+//! Objects that directory entries refer to after the steps so far: a step that removes a name must wait for the users
+//! of its object.
 
 use std::io::{Read, Seek};
 
@@ -11,35 +11,35 @@ use crate::replay::trace::{NONE, TraceError, TraceReader};
 
 use super::super::call_description::ROOT;
 
-/// Names that are remembered; of others it is not known what they stand for.
+/// Maximum number of names that are remembered; the targets of others are unknown.
 const NAMES: usize = 1 << 20;
 
-/// What a name stands for.
+/// Target of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NameTarget {
-    /// Nothing that has a filehandle.
+    /// No object with a filehandle.
     Nothing,
-    /// What this variable names.
+    /// The object of this variable.
     Is(u32),
-    /// It was not seen.
+    /// Not seen.
     Unknown,
 }
 
-/// Names and what they stand for.
+/// Names and their targets.
 #[derive(Debug, Default)]
 pub(in crate::replay::run) struct NameTargetTable {
     objects: FxHashMap<(u32, u64), u32>,
-    /// Filehandles that name what another names, which stands for both.
+    /// Representative variable of filehandles that refer to the same object.
     same: FxHashMap<u32, u32>,
-    /// The open behind a lock, by the variables of their stateids.
+    /// Open that a lock was made with, by the variables of their stateids.
     opens: FxHashMap<u32, u32>,
 }
 
 impl NameTargetTable {
-    /// Reads what the tables of a trace say.
+    /// Reads the tables of a trace.
     ///
     /// # Errors
-    /// Where the trace is cut or damaged.
+    /// Returns an error if the trace is truncated or damaged.
     pub(in crate::replay::run) fn new(trace: &mut TraceReader<impl Read + Seek>) -> Result<Self, TraceError> {
         let mut names = Self::default();
         let mut numbers: FxHashMap<u32, u32> = FxHashMap::default();
@@ -61,7 +61,7 @@ impl NameTargetTable {
                 if let Some(directory) = numbers.get(&name.parent).copied()
                     && names.objects.len() < NAMES
                 {
-                    // What is there first is the name from before.
+                    // The name from before the first step takes precedence.
                     let place = names.objects.entry((directory, hash(name.name.0) as u64));
                     let object = place.or_insert(first);
                     if name.step == 0 {
@@ -73,12 +73,12 @@ impl NameTargetTable {
         Ok(names)
     }
 
-    /// The variable that stands for all that name the same object.
+    /// Returns the variable that represents all filehandles of the same object.
     pub(super) fn object(&self, variable: u32) -> u32 {
         self.same.get(&variable).copied().unwrap_or(variable)
     }
 
-    /// What a name stands for.
+    /// Returns the target of a name.
     pub(super) fn find(&self, directory: u32, name: u64) -> NameTarget {
         match self.objects.get(&(directory, name)) {
             None => NameTarget::Unknown,
@@ -87,7 +87,7 @@ impl NameTargetTable {
         }
     }
 
-    /// A name stands for this object now, or for nothing.
+    /// Sets the target of a name; `None` for no object.
     pub(super) fn set(&mut self, directory: u32, name: u64, object: Option<u32>) {
         if directory != NONE && (self.objects.len() < NAMES || self.objects.contains_key(&(directory, name)))
         {
@@ -95,14 +95,14 @@ impl NameTargetTable {
         }
     }
 
-    /// A lock came from this open.
+    /// Records the open that a lock was made with.
     pub(super) fn lock(&mut self, lock: u32, open: u32) {
         if self.opens.len() < NAMES {
             self.opens.insert(lock, open);
         }
     }
 
-    /// The open behind a lock.
+    /// Returns the open that a lock was made with.
     pub(super) fn open_of(&self, lock: u32) -> Option<u32> {
         self.opens.get(&lock).copied()
     }

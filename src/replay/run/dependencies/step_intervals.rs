@@ -1,9 +1,9 @@
-//! Steps that wait for those which were over in the capture when they began.
+//! Ordering of steps by their captured intervals: a step waits for those that were complete when it began.
 //!
-//! What overlapped there may overlap here. Of the steps that were over before, only those are waited for that no other of
-//! them has waited for: as many as were in flight at one moment of the capture.
+//! Steps that overlapped there may overlap here. Of the earlier steps, it waits only for those that none of the others
+//! has waited for: at most as many as were in flight at one moment of the capture.
 
-/// A step in the time of the capture.
+/// Captured interval of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct StepInterval {
     end: u64,
@@ -11,12 +11,12 @@ struct StepInterval {
     seat: u32,
 }
 
-/// Steps that are not done, by their ends.
+/// Unfinished steps, sorted by their end.
 #[derive(Debug, Default)]
 pub(super) struct StepIntervals {
-    /// Those that change something: others wait for them.
+    /// Steps that change the resource: others wait for them.
     changes: Vec<StepInterval>,
-    /// Those that look at it: they do not wait for each other.
+    /// Steps that read it: they do not wait for each other.
     looks: Vec<StepInterval>,
 }
 
@@ -26,7 +26,7 @@ fn ended(spans: &[StepInterval], start: u64) -> impl Iterator<Item = &StepInterv
 }
 
 impl StepIntervals {
-    /// A step comes. Tells `wait` the steps that it waits for.
+    /// Adds a step. Calls `wait` for each step that it waits for.
     pub(super) fn join(
         &mut self,
         (start, end): (u64, u64),
@@ -34,7 +34,7 @@ impl StepIntervals {
         changes: bool,
         mut wait: impl FnMut(u32),
     ) {
-        // Those that ended before the latest began were waited for by that one.
+        // The latest one has waited for those that ended before it began.
         let mut latest = 0;
         for span in ended(&self.changes, start) {
             if span.end <= latest {
@@ -51,7 +51,7 @@ impl StepIntervals {
         into.insert(at, StepInterval { end, start, seat });
     }
 
-    /// A step is done.
+    /// Removes a finished step.
     pub(super) fn leave(&mut self, end: u64, seat: u32) {
         for spans in [&mut self.changes, &mut self.looks] {
             let from = spans.partition_point(|span| span.end < end);

@@ -1,4 +1,4 @@
-//! A test for each rule of [`claims`]: which of two steps, one after the other in the trace, waits for the other.
+//! One test for each rule of [`collector`]: whether the second of two steps waits for the first.
 
 use nfsrdma_dissectors::nfs::v4::{
     Allocate4Args, Args, Bitmap4, Clone4Args, Close4Args, CompoundCall, CompoundCallHead, Copy4Args,
@@ -20,14 +20,14 @@ use crate::replay::trace::{
     TraceProcedure, TraceReplyNeeds, TraceStep, TraceStepOrigin, TraceTransfer, VariableUse,
 };
 
-/// What a step of a test is: operations with the values in them, times, and who calls.
+/// Step of a test: operations with their values, times, and client.
 #[derive(Clone, Default)]
 struct Made {
     operations: Vec<Args<'static>>,
-    /// Operation, what it is, what the message does to it, variable; of the Call and the Reply.
+    /// Operation, kind, use in the message, and variable, for the Call and the Reply.
     call: Vec<(u32, MessageSlotKind, VariableUse, u32)>,
     reply: Vec<(u32, MessageSlotKind, VariableUse, u32)>,
-    /// Bytes that it writes.
+    /// Number of bytes that it writes.
     length: u32,
     span: Option<(u64, u64)>,
     client: u32,
@@ -186,7 +186,7 @@ fn copy(from: u32, to: u32, ca_dst_offset: u64, ca_count: u64) -> Made {
         }))
 }
 
-/// Steps admitted one after the other, and what they wait for.
+/// Dependency graph of a test, to which steps are added one after the other.
 struct Book {
     graph: DependencyGraph,
     claims: DependencyCollector,
@@ -204,7 +204,7 @@ impl Book {
         }
     }
 
-    /// A step comes. Whether it may go at once.
+    /// Adds a step. Returns `true` if it is ready at once.
     fn admit(&mut self, made: &Made) -> bool {
         let mut encoder = Encoder::new();
         CompoundCall::new(CompoundCallHead { tag: Text(b""), minorversion: made.minor }, &made.operations)
@@ -310,7 +310,7 @@ impl Book {
         may_go
     }
 
-    /// Steps end one after the other, and each may go before it ends; nothing is left.
+    /// Finishes the steps in order; each must be ready, and the graph must be empty afterwards.
     fn end(mut self) {
         let mut ready = Vec::new();
         for seat in 0..self.count {
@@ -321,7 +321,7 @@ impl Book {
     }
 }
 
-/// Whether the last of these steps waits for one of those before it, which all may go.
+/// Returns `true` if the last of these steps waits for an earlier one; the others must be ready.
 #[track_caller]
 fn waits_in(order: ReplayOrder, pace: ReplayPace, steps: &[Made]) -> bool {
     let mut book = Book::new(order, pace);
@@ -364,7 +364,7 @@ fn rfc7530_section_9_1_7_an_owner_has_one_call_at_a_time_in_minor_version_0() {
 #[test]
 fn reads_go_at_once_and_writes_of_the_same_bytes_do_not() {
     assert!(!waits(&[read(1, 0, 4096), read(1, 0, 4096), read(1, 100, 5)]));
-    // In the capture they overlapped, so that the size of the file is no reason.
+    // They overlapped in the capture, so the size of the file is no reason to wait.
     let [early, late] = [(0, 100), (50, 150)];
     for (one, other, must) in [
         (read(1, 0, 4096), write(1, 4095, 10), true),
@@ -443,14 +443,14 @@ fn a_directory_is_listed_apart_from_changes_of_its_names() {
 #[test]
 fn an_object_is_removed_when_nobody_uses_it_any_more() {
     assert!(waits(&[lookup(1, "a", 2), read(2, 0, 1), remove(1, "a")]));
-    // What the name stands for was seen, and the other file is not it.
+    // The target of the name is known, and the other file is another object.
     let mut book = Book::new(ReplayOrder::Dependence, ReplayPace::Asap);
     assert!(book.admit(&lookup(1, "a", 2)));
     book.graph.finish(0, &mut Vec::new());
     assert!(book.admit(&read(3, 0, 1)));
     assert!(book.admit(&remove(1, "a")));
     assert!(!book.admit(&read(2, 0, 1)), "and then it may be gone");
-    // A name that was not seen may stand for anything.
+    // A name that was not seen may refer to any object.
     assert!(waits(&[read(3, 0, 1), remove(1, "unseen")]));
     assert!(waits(&[lookup(1, "b", 2), read(2, 0, 1), rename((1, "a"), (1, "b"))]), "which replaces it");
     assert!(waits(&[link(2, (1, "b")), getattr(2)]), "it has one more link");

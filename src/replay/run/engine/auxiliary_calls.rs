@@ -1,4 +1,4 @@
-//! A step of a program beside NFS: it is asked at once, and everything else rests until it is answered.
+//! Steps of programs other than NFS. Each is called synchronously; nothing else proceeds until it is answered.
 
 use std::io::{Read, Seek};
 use std::time::Instant;
@@ -17,7 +17,7 @@ use crate::replay::trace::emission::{EmittedHeader, emit};
 use crate::replay::transport::{CallTag, TransportCall};
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Asks, and gives the step the state that follows from the answer.
+    /// Calls the program and returns the state of the step.
     pub(super) fn ask(
         &mut self,
         held: &mut WindowStep,
@@ -61,7 +61,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             )));
         }
         let mut message = std::mem::take(&mut self.out);
-        // A recording has the path that the capture has, so that it can be put below another directory.
+        // The recording has the captured path, so that it can be replayed below another directory.
         let captured =
             rerooted(&message, &self.seeded.path).map(|other| std::mem::replace(&mut message, other));
         let expected = step.needs.message.saturating_add(SLACK);
@@ -109,7 +109,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let (Some(tape), Lane { number, local: Some(local), peer, .. }) = (tape, lane) {
             let (answer, came) = answer_of_tape.map_or((None, sent), |(answer, came)| (Some(answer), came));
             tape.exchanged(&Exchange {
-                // Each copy of the clients has connections of its own.
+                // Each copy of the clients has its own connections.
                 stream: Stream::Program(u64::from(self.number) << 24 | number),
                 caller: local,
                 callee: peer,
@@ -127,7 +127,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// The state of a step whose program gives no Reply.
+    /// Returns the state of a step whose program does not reply.
     fn not_answered(&mut self, why: &NoReply) -> ReplayStepState {
         if let NoReply::Silent(why) = why {
             self.report.silent.get_or_insert_with(|| why.clone());

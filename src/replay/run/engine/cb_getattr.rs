@@ -1,8 +1,7 @@
-//! Attributes that a client with a write delegation tells the server, which asks for them on behalf of others: CB_GETATTR. RFC 8881
-//! section 20.1.
+//! Attributes that a client with a write delegation returns to the server's CB_GETATTR. RFC 8881 section 20.1.
 //!
-//! The capture holds what the captured client told. So a run tells the same size, and the change attribute of the live server where
-//! the captured client told one that its server had given; any other says that the file was changed.
+//! A run returns the size that the captured client returned. It returns the live server's change attribute if the
+//! captured client returned one that its server had given; any other value means that the client modified the file.
 
 use std::collections::VecDeque;
 
@@ -17,19 +16,19 @@ use rustc_hash::FxHashMap;
 use super::super::values::LiveValues;
 use crate::replay::trace::{MessageSlotKind, NONE, TraceMessage, TraceStep};
 
-/// Answers that are remembered at most.
+/// Maximum number of answers that are kept.
 const ANSWERS: usize = 1 << 14;
 
-/// What a client has told of a file.
+/// Answer of a client about one file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct CbGetattrAnswer {
     size_bytes: Option<u64>,
     change: Option<u64>,
-    /// The variable of the change attribute; [`NONE`] where it has none.
+    /// Variable of the change attribute, or [`NONE`].
     change_variable: u32,
 }
 
-/// The answers to CB_GETATTR in the capture, by the variable of the filehandle, as far as the trace was read.
+/// Captured answers to CB_GETATTR, by the variable of the filehandle, as far as the trace was read.
 #[derive(Debug, Default)]
 pub(super) struct CbGetattrAnswers {
     answers: FxHashMap<u32, VecDeque<CbGetattrAnswer>>,
@@ -47,7 +46,7 @@ fn variable(message: &TraceMessage<'_>, holds: MessageSlotKind, operation: usize
 }
 
 impl CbGetattrAnswers {
-    /// Notes what a Call of the captured server was answered.
+    /// Records the answers to a Call of the captured server.
     pub(super) fn note(&mut self, step: &TraceStep<'_>) {
         if step.asked.described() != Some(Procedure::CbCompound) || self.count >= ANSWERS {
             return;
@@ -76,8 +75,9 @@ impl CbGetattrAnswers {
         }
     }
 
-    /// The words of the mask and the values of the attributes that the live server asks for: what was told of the file, answer by answer,
-    /// and the last one as often as it is asked for. `None` of a file that the capture tells nothing of.
+    /// Returns the mask words and the values of the attributes that the live server asks for. The captured answers
+    /// about the file are returned in order, the last one repeatedly. Returns `None` if the capture has no answer about
+    /// the file.
     pub(super) fn tell(
         &mut self,
         values: &LiveValues,
@@ -95,7 +95,7 @@ impl CbGetattrAnswers {
         };
         let live = values.get(told.change_variable).and_then(|value| value.first_chunk());
         let change = live.map(|value| u64::from_be_bytes(*value)).or(told.change);
-        // In ascending order of their numbers.
+        // In ascending order of attribute number.
         let change = change.filter(|_| asked.contains(Attributes::CHANGE)).map(Attribute::CHANGE);
         let size = told.size_bytes.filter(|_| asked.contains(Attributes::SIZE)).map(Attribute::SIZE);
         let items: Vec<_> = change.into_iter().chain(size).collect();
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(delegated.tell(&values, b"other", &both), None);
         assert_eq!(delegated.tell(&values, b"live", &both), answer(7, 100));
         assert_eq!(delegated.tell(&values, b"live", &both), answer(8, 200));
-        // The live server gave what stands for the change attribute.
+        // The live server has given the change attribute.
         assert!(values.set(9, &77u64.to_be_bytes()));
         assert_eq!(delegated.tell(&values, b"live", &both), answer(77, 200));
         let size = [1 << Attributes::SIZE];

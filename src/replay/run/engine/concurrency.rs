@@ -1,23 +1,24 @@
-//! Which steps overlapped in the capture with one that changes files: what a Reply told there of sizes and links may be of
-//! before the change, or of after it.
+//! Steps that overlapped a change of files in the capture. The sizes and link counts in their Replies may be from
+//! before or after the change.
 
 use crate::replay::transport::CallTag;
 
-/// Steps that overlap at once which are remembered.
+/// Maximum number of overlapping steps that are tracked.
 const DEPTH: usize = 1 << 12;
 
-/// Steps that were not answered yet in the capture when the last one was sent there.
+/// Steps that were in flight in the capture when the last step was sent.
 #[derive(Debug, Default)]
 pub(super) struct CapturedConcurrency {
-    /// When each was answered, its seat and its turn.
+    /// Captured reply time, window index and turn of each step.
     open: Vec<(u64, u32, u64)>,
-    /// When the last of the changes up to now was answered.
+    /// Latest captured reply time of the changes so far.
     changed: u64,
 }
 
 impl CapturedConcurrency {
-    /// A step that was sent and answered at these times comes after all that were sent before it. Tells `mark` those of them
-    /// that it overlaps with, if it changes files; and gives whether one of them that does overlaps with it.
+    /// Adds a step with its captured start and end times; steps are added in the order of their start. If the step
+    /// changes files, calls `mark` for each earlier step that it overlaps. Returns `true` if it overlaps an earlier
+    /// change.
     pub(super) fn admit(
         &mut self,
         (start, end): (u64, u64),
@@ -40,15 +41,15 @@ impl CapturedConcurrency {
     }
 }
 
-/// Steps in flight in the run: those that overlap with one that changes files prove no order.
+/// Steps in flight in the run. Those that overlap a change of files prove no order.
 #[derive(Debug, Default)]
 pub(super) struct LiveConcurrency {
     flying: Vec<(CallTag, bool)>,
 }
 
 impl LiveConcurrency {
-    /// A step is sent. Tells `mark` those in flight that it overlaps with, if it changes files; and gives whether one of them
-    /// that does overlaps with it. `is_flying` says which are still in flight.
+    /// Adds a step that is sent. If it changes files, calls `mark` for each step in flight. Returns `true` if a change
+    /// is in flight. `is_flying` returns `true` for steps still in flight.
     pub(super) fn admit(
         &mut self,
         tag: CallTag,
@@ -72,7 +73,7 @@ impl LiveConcurrency {
 mod tests {
     use super::*;
 
-    /// Which of these steps overlap with a change: from when to when, and whether it is one.
+    /// Returns, for each step (start, end, changes files), whether it overlaps a change.
     fn racing(steps: &[(u64, u64, bool)]) -> Vec<bool> {
         let (mut overlap, mut racing) = (CapturedConcurrency::default(), vec![false; steps.len()]);
         for (at, (start, end, is_change)) in steps.iter().enumerate() {

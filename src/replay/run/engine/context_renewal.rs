@@ -1,7 +1,8 @@
-//! Security contexts from their denial to their end: one that the server does not know any more, as after a restart, is set up anew,
-//! and what it denied is sent again with that (RFC 2203 section 5.3.3.3); in the end each is destroyed (section 5.4).
+//! Renewal and destruction of security contexts. If the server no longer knows a context, for example after a restart,
+//! a new one is established and the denied Calls are sent again with it (RFC 2203 section 5.3.3.3). At the end of the
+//! run every context is destroyed (section 5.4).
 //!
-//! What is to be signed with a context waits meanwhile; everything else goes on.
+//! Calls that need the context wait meanwhile; all others proceed.
 
 use std::io::{Read, Seek};
 use std::time::{Duration, Instant};
@@ -18,56 +19,56 @@ use crate::replay::containment::{ContainedCall, ContainedTransport};
 use crate::replay::gss::{GssContext, GssContextSetup, GssSetupStep};
 use crate::replay::transport::{CallTag, ConnectionId, SubmitError, TransportReply};
 
-/// How long the Reply that a context is destroyed is waited for at most. Without one the server forgets the context in time.
+/// Maximum time to wait for the Reply to a context's destruction. Otherwise the server expires the context.
 const DESTROY_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A context, and those that came after it in its place.
+/// A context and its replacements.
 #[derive(Debug)]
 pub(super) struct RenewableContext {
-    /// The version of NFS that it is for.
+    /// Version of NFS that the context is for.
     version: u32,
-    /// The one that stood last.
+    /// Current context.
     pub(super) context: GssContext,
-    /// The one before, with which Replies in flight may be signed.
+    /// Previous context, which may have signed Replies in flight.
     before: Option<GssContext>,
-    /// How often it was set up anew.
+    /// Number of renewals.
     pub(super) generation: u32,
     standing: ContextState,
 }
 
-/// Whether Calls can be signed with a context.
+/// State of a context.
 #[derive(Debug)]
 enum ContextState {
-    /// They can.
+    /// Calls can be signed.
     Good,
-    /// The server has denied it, and another is set up.
+    /// The server denied the context; a new one is being established.
     Renewing(ContextRenewal),
-    /// There is none any more.
+    /// The context could not be renewed, for this reason.
     Lost(String),
 }
 
-/// A context that is being set up in the place of another.
+/// A context that is being established in place of another.
 #[derive(Debug)]
 struct ContextRenewal {
-    /// The line whose connection carries it.
+    /// Index of the live connection that carries the Calls.
     line: usize,
-    /// `None` before the first Call, and after one was lost: a server may refuse a token that it has seen.
+    /// `None` before the first Call and after a lost one: a server may refuse a token that it has seen.
     establishing: Option<GssContextSetup>,
-    /// The Call in flight.
+    /// Send time and XID of the Call in flight.
     sent: Option<(Instant, Xid)>,
     tries: u32,
 }
 
 impl RenewableContext {
-    /// Of a context that stands.
+    /// Wraps an established context.
     pub(super) fn new(version: u32, context: GssContext) -> Self {
         Self { version, context, before: None, generation: 0, standing: ContextState::Good }
     }
 
-    /// Whether Calls can be signed with it.
+    /// Succeeds if Calls can be signed with the context.
     ///
     /// # Errors
-    /// Where they cannot, now or ever.
+    /// Returns an error if Calls cannot be signed yet, or never again.
     pub(super) fn is_ready(&self) -> Result<(), Unsigned> {
         match &self.standing {
             ContextState::Good => Ok(()),
@@ -76,7 +77,7 @@ impl RenewableContext {
         }
     }
 
-    /// The context of a generation, if it is not too long ago.
+    /// Returns the context of a generation: the current or the previous one.
     pub(super) fn of(&mut self, generation: u32) -> Option<&mut GssContext> {
         match self.generation.checked_sub(generation)? {
             0 => Some(&mut self.context),
@@ -98,7 +99,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.signing.as_mut()?.contexts.get_mut(at)
     }
 
-    /// The server has denied a Call: whether its context is set up anew, or was since, so that the Call is sent again.
+    /// Starts the renewal of a context that the server has denied. Returns `true` if the context is being renewed or
+    /// was renewed since, so that the Call can be sent again.
     pub(super) fn is_re_established(&mut self, with: GssCallSignature, connection: ConnectionId) -> bool {
         let line = self.by_connection.get(&connection).copied().unwrap_or_default();
         let Some(kept) = self.kept(with.context) else { return false };
@@ -116,8 +118,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// A step whose Call the server has denied is sent again: on the slot that it still has, and with another XID, as the server has
-    /// answered this one.
+    /// Queues a denied step to be sent again, on the same slot but with a new XID, as the server has answered the old
+    /// one.
     pub(super) fn deny(
         &mut self,
         CompletedStep { seat, mut held, .. }: CompletedStep,
@@ -134,7 +136,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.seats.put(seat, held);
     }
 
-    /// A Call that is of no step was denied: it is sent again.
+    /// Queues a denied Call that is no step to be sent again.
     pub(super) fn deny_own(&mut self, reply: &TransportReply<'_>) {
         if self.is_recovery_lost(reply.tag) {
             return;
@@ -147,7 +149,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         line.unbound.extend(bound);
     }
 
-    /// Goes on with the contexts that are set up anew.
+    /// Continues the renewal of contexts.
     pub(super) fn renew_contexts(
         &mut self,
         transport: &mut ContainedTransport<'_>,
@@ -206,7 +208,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.report.calls += 1;
             }
             Err(SubmitError::Busy(_)) => {}
-            // Its end is told yet.
+            // The transport reports the end of the connection later.
             Err(SubmitError::Refused(_)) => {
                 self.barren = self.barren.saturating_add(1);
                 self.forget(connection);
@@ -215,13 +217,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(())
     }
 
-    /// The context whose Call a tag names.
+    /// Returns the index of the context whose Call has this tag.
     fn secures(&self, tag: CallTag) -> Option<usize> {
         let count = self.signing.as_ref()?.contexts.len();
         (0..count).find(|at| tagged(self.number, SECURING, *at as u64) == tag)
     }
 
-    /// A Reply to the Call that sets up a context. Whether it was one.
+    /// Handles a Reply to a Call that establishes a context. Returns `true` if it is one.
     pub(super) fn is_secured(&mut self, reply: &TransportReply<'_>) -> bool {
         let Some(at) = self.secures(reply.tag) else { return false };
         self.unpark(reply.connection, 1);
@@ -246,7 +248,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         true
     }
 
-    /// The connection of such a Call went away: another is made. Whether it was one.
+    /// Handles the loss of the connection of such a Call; another is sent. Returns `true` if it is one.
     pub(super) fn is_securing_lost(&mut self, tag: CallTag) -> bool {
         let Some(at) = self.secures(tag) else { return false };
         let Some(renewal) = self.kept(at).and_then(RenewableContext::renewal) else { return true };
@@ -258,7 +260,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         true
     }
 
-    /// Gives up contexts whose Reply does not come.
+    /// Gives up contexts whose Reply timed out.
     pub(super) fn expire_contexts(&mut self, now: Instant) {
         let timeout = self.options.timeout;
         let count = self.signing.as_ref().map_or(0, |signing| signing.contexts.len());
@@ -270,7 +272,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// A context cannot be set up anew: what needs it is not sent.
+    /// Gives up a context: Calls that need it are not sent.
     fn lose_context(&mut self, at: usize, why: &str) {
         let why = format!("the security context is not set up anew: {why}");
         if let Some(kept) = self.kept(at) {
@@ -280,7 +282,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.unpark_all();
     }
 
-    /// Destroys the contexts that stand, when nothing else is in flight. One that the server does not answer it forgets in time.
+    /// Destroys the established contexts when nothing else is in flight. The server expires those it does not answer
+    /// for.
     pub(super) fn destroy_contexts(&mut self, transport: &mut ContainedTransport<'_>) {
         let Some(mut signing) = self.signing.take().filter(|_| self.report.unreachable.is_none()) else {
             return;

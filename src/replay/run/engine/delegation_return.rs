@@ -1,8 +1,8 @@
-//! Delegations that the live server gives and the captured one did not.
+//! Returns delegations that the live server grants and the captured one did not.
 //!
-//! From NFSv4.1 on an OPEN says that it wants none ([`wants`](super::super::captured_opens)). In NFSv4.0 it cannot, and a server that
-//! reaches the client may give one with any OPEN. No step returns it, and who needs the file otherwise would wait until the server
-//! takes it away. So it is returned as soon as it came. RFC 7530 section 10.4.
+//! From NFSv4.1 on, an OPEN asks for no delegation ([`captured_opens`](super::super::captured_opens)). In NFSv4.0 it
+//! cannot, and a server that reaches the client may grant one with any OPEN. No step returns it, and other users of the
+//! file would wait until the server revokes it. Therefore it is returned at once. RFC 7530 section 10.4.
 
 use std::io::{Read, Seek};
 
@@ -20,21 +20,21 @@ use crate::replay::containment::ContainedTransport;
 use crate::replay::trace::TraceStep;
 use crate::replay::transport::{ConnectionId, SubmitError, TransportCall, TransportReply};
 
-/// Delegations that wait to be returned, at most.
+/// Maximum number of delegations that wait to be returned.
 const WAITING: usize = 1 << 12;
 
 /// A delegation that is to be returned.
 #[derive(Clone, Debug)]
 pub(super) struct DelegationReturn {
     connection: ConnectionId,
-    /// The header of the Call that opened, with its credential.
+    /// RPC header of the OPEN's Call, with its credential.
     header: Box<[u8]>,
     file: Box<[u8]>,
     stateid: Stateid4,
 }
 
-/// The delegation that a Reply of NFSv4.0 gives, and the file that GETFH names behind it. `cursor` stands at the beginning of the
-/// RPC message.
+/// Returns the delegation that a Reply of NFSv4.0 grants, and the filehandle of the GETFH after it. `cursor` is at the
+/// start of the RPC message.
 fn given(mut cursor: Cursor<'_>) -> Option<(Stateid4, Option<Box<[u8]>>)> {
     let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
     if !message.reply().is_some_and(|reply| reply.status().is_success()) {
@@ -60,7 +60,7 @@ fn given(mut cursor: Cursor<'_>) -> Option<(Stateid4, Option<Box<[u8]>>)> {
     Some((stateid?, None))
 }
 
-/// DELEGRETURN, behind the header of another Call. RFC 7530 section 16.8.
+/// Encodes DELEGRETURN with the header of another Call. RFC 7530 section 16.8.
 fn delegreturn(unasked: &DelegationReturn, xid: Xid) -> Option<Vec<u8>> {
     let mut encoder = Encoder::new();
     encoder.raw(&unasked.header);
@@ -75,7 +75,7 @@ fn delegreturn(unasked: &DelegationReturn, xid: Xid) -> Option<Vec<u8>> {
 }
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Notes a delegation that an OPEN gave, and the recorded one did not.
+    /// Records a delegation that the live OPEN grants and the recorded one does not.
     pub(super) fn note_unasked(
         &mut self,
         held: &WindowStep,
@@ -104,11 +104,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Returns them, as far as there is room on their connections.
+    /// Sends the pending DELEGRETURNs, as far as their connections have capacity.
     pub(super) fn return_unasked(&mut self, transport: &mut ContainedTransport<'_>) {
         for _ in 0..self.unasked.len() {
             let Some(unasked) = self.unasked.pop_front() else { return };
-            // With its connection it may be lost to a server that restarted; who needs the file waits for that.
+            // If the connection is lost, the server may have restarted and lost the delegation; other users of the file
+            // wait for that.
             let number = self.by_connection.get(&unasked.connection).copied();
             let Some(line) = number.and_then(|number| self.lines.get_mut(number)) else { continue };
             line.xid = line.xid.wrapping_add(1);
@@ -125,13 +126,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     self.report.returned += 1;
                 }
                 Err(SubmitError::Busy(_)) => self.unasked.push_back(unasked),
-                // Its end is told yet.
+                // The transport reports the end of the connection later.
                 Err(SubmitError::Refused(_)) => {}
             }
         }
     }
 
-    /// Whether a Reply is of such a Call: who waits for room on its connection may go.
+    /// Handles a Reply to a DELEGRETURN of this program. Returns `true` if it is one.
     pub(super) fn is_returned(&mut self, reply: &TransportReply<'_>) -> bool {
         let is_own = reply.tag == tagged(self.number, RETURNING, 0);
         if is_own {

@@ -1,15 +1,15 @@
-//! Opens in the place of delegations that the live server does not give.
+//! Opens in place of delegations that the live server does not grant.
 //!
-//! A captured client that had a delegation used its stateid after it had closed the file, or had no stateid of the open at all
-//! (RFC 9754 section 5). A server is free to give no delegation (RFC 8881 section 10.4). Then this program opens the file once more,
-//! under an open-owner of its own: a CLOSE of the captured owner does not end that open (RFC 8881 section 9.9). DELEGRETURN becomes
-//! the CLOSE of it. Where the captured client had no stateid of the open and the live server gave one, no step would close
-//! that: so this program does.
+//! A captured client with a delegation used its stateid after closing the file, or had no stateid of the open at all
+//! (RFC 9754 section 5). A server need not grant a delegation (RFC 8881 section 10.4). This program then opens the file
+//! once more, with its own open-owner: a CLOSE of the captured owner does not end that open (RFC 8881 section 9.9).
+//! DELEGRETURN is replaced by its CLOSE. If the captured client had no stateid of the open but the live server returns
+//! one, no step would close it, so this program does.
 //!
-//! A server of NFSv4.0 asks for OPEN_CONFIRM of an open-owner that it does not know (RFC 7530 section 16.18), as after a restart.
-//! Where the trace has none, this program sends it.
+//! An NFSv4.0 server asks for OPEN_CONFIRM of an unknown open-owner (RFC 7530 section 16.18), for example after a
+//! restart. If the trace has none, this program sends it.
 //!
-//! The OPEN of the trace keeps its seat until all this is done, so that no step is sent with the stateid before.
+//! The OPEN of the trace keeps its window entry until all this is done, so that no step is sent with the old stateid.
 
 mod request;
 
@@ -33,21 +33,21 @@ use crate::replay::trace::{MessageSlot, MessageSlotKind, TraceStep};
 use crate::replay::transport::{CallTag, ConnectionId, SubmitError, TransportCall, TransportReply};
 use request::{SubstituteReply, SubstituteRequest, SubstituteStage, UnconfirmedOpen, owner};
 
-/// The substitutes of a run.
+/// Substitutes of a run.
 #[derive(Debug, Default)]
 pub(super) struct DelegationSubstitutes {
-    /// The first delegation that the Reply at hand lacks: its variable, and the operation of the COMPOUND, from 0.
+    /// First delegation that the current Reply lacks: its variable, and the operation's index in the COMPOUND, from 0.
     pub(super) missing: Option<(u32, u32)>,
-    /// What the Reply at hand makes necessary.
+    /// Request that the current Reply makes necessary.
     wanted: Option<SubstituteRequest>,
-    /// To be made, or in flight.
+    /// Substitutes that are to be made or in flight.
     waiting: VecDeque<DelegationSubstitute>,
-    /// Variables of delegations that an open stands for now.
+    /// Variables of delegations that are currently replaced by an open.
     made: FxHashSet<u32>,
 }
 
 impl DelegationSubstitutes {
-    /// Whether an open of this program stands for a delegation.
+    /// Returns `true` if an open of this program replaces the delegation.
     pub(super) fn has(&self, variable: u32) -> bool {
         self.made.contains(&variable)
     }
@@ -56,29 +56,29 @@ impl DelegationSubstitutes {
 /// A substitute that is being made.
 #[derive(Debug)]
 struct DelegationSubstitute {
-    /// The seat of the step that opened, and its room.
+    /// Window index of the step that opened the file, and its buffers.
     seat: u32,
     room: Box<WindowStep>,
     wanted: SubstituteRequest,
-    /// What is to be done; the first is in flight, or the next.
+    /// Stages to be done; the first is in flight or next.
     todo: VecDeque<SubstituteStage>,
     line: usize,
-    /// The session, and the slot in the capture.
+    /// Session variable and captured slot.
     session: Option<(u32, u32)>,
-    /// The live slot that is in use.
+    /// Live slot in use.
     slot: Option<(u32, u32)>,
-    /// The Call that is in flight or to be sent: where its connection went away, the same again.
+    /// Call that is in flight or to be sent; sent again unchanged after a lost connection.
     message: Option<(Xid, Vec<u8>)>,
     sent: Option<Instant>,
     due: Option<Instant>,
     tries: u32,
     resends: u32,
-    /// The server had forgotten its client, which was set up anew.
+    /// `true` if the server had forgotten the client, which is re-established.
     is_renewed: bool,
 }
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Notes what the OPEN of a step makes necessary.
+    /// Records the substitute that the OPEN of a step makes necessary.
     pub(super) fn note_substitute(
         &mut self,
         held: &WindowStep,
@@ -95,7 +95,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// A step was answered and leaves its seat: at once, or when the substitute that its Reply makes necessary is there.
+    /// Releases the window entry of an answered step, at once or when the substitute that its Reply makes necessary
+    /// exists.
     pub(super) fn leave_when_substituted(
         &mut self,
         seat: u32,
@@ -126,7 +127,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         });
     }
 
-    /// Sends what is necessary, as far as there is room.
+    /// Sends the Calls of pending substitutes, as far as connections have capacity.
     pub(super) fn make_substitutes(
         &mut self,
         transport: &mut ContainedTransport<'_>,
@@ -142,7 +143,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(())
     }
 
-    /// Sends the next Call of a substitute. Whether nothing can be sent any more.
+    /// Sends the next Call of a substitute. Returns `true` if nothing more can be sent.
     fn make_substitute(
         &mut self,
         one: &mut DelegationSubstitute,
@@ -199,7 +200,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 }
             }
             Err(SubmitError::Busy(_)) => {}
-            // Its end is told yet.
+            // The transport reports the end of the connection later.
             Err(SubmitError::Refused(_)) => self.forget(connection),
         }
         one.message = Some((xid, message));
@@ -237,7 +238,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Some(message)
     }
 
-    /// Takes the substitute whose Call a tag names from those that are in flight.
+    /// Removes and returns the substitute in flight whose Call has this tag.
     fn take_substitute(&mut self, tag: CallTag) -> Option<DelegationSubstitute> {
         let number = self.number;
         let is_of = |one: &DelegationSubstitute| {
@@ -250,7 +251,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Some(one)
     }
 
-    /// A Reply to such a Call. Whether it was one.
+    /// Handles a Reply to the Call of a substitute. Returns `true` if it is one.
     pub(super) fn substituted(&mut self, reply: &TransportReply<'_>) -> bool {
         let Some(mut one) = self.take_substitute(reply.tag) else { return false };
         self.unpark(reply.connection, 1);
@@ -266,7 +267,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         let status = opened.statuses.last().copied().unwrap_or(Nfsstat4::NFS4ERR_SERVERFAULT);
         let Some(stage) = one.todo.front().cloned() else { return true };
-        // Before the operation was reached nothing counts.
+        // If the operation was not reached, the server did not count the seqid.
         if one.wanted.minor == 0 && opened.statuses.len() > 1 {
             let owner = one.wanted.counts_as(&stage);
             let seqid = self.values.next_seqid((false, owner));
@@ -303,7 +304,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         true
     }
 
-    /// The server has forgotten the client of a substitute: that is set up anew, and then all is asked for again. Whether it is.
+    /// Re-establishes the client of a substitute that the server has forgotten, after which all is requested again.
+    /// Returns `true` if this is possible.
     fn is_set_up_again(&mut self, one: &mut DelegationSubstitute, connection: ConnectionId) -> bool {
         let id = one.session.and_then(|(session, _)| self.values.get(session)?.first_chunk().copied());
         let client = match id {
@@ -319,7 +321,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         true
     }
 
-    /// What a recovery has had again has other names now.
+    /// Updates a substitute with the identifiers that a recovery returned. Returns `false` if it cannot continue.
     fn renew(&mut self, one: &mut DelegationSubstitute) -> bool {
         let renewed = |values: &super::LiveValues, variable: u32, stateid: &mut Stateid4| {
             let Some(other) = values.get(variable).and_then(|other| other.first_chunk()) else {
@@ -339,7 +341,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 wanted.clientid = u64::from_be_bytes(id);
             }
         }
-        // The captured owner's open stands for the delegation as long as there is no substitute.
+        // The captured owner's open stands in for the delegation while there is no substitute.
         if let (Some(surplus), Some((variable, _))) = (&mut wanted.surplus, wanted.delegation) {
             return renewed(&self.values, variable, surplus);
         }
@@ -348,7 +350,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         wanted.surplus.is_none()
     }
 
-    /// A stage was answered; `stateid` is what it gave, and whether that must be confirmed.
+    /// Completes a stage. `stateid` is the stateid returned, with `true` if it must be confirmed.
     fn take_stage(
         &mut self,
         one: &mut DelegationSubstitute,
@@ -377,7 +379,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// From here on an open stands for a delegation.
+    /// Uses the stateid of the substitute open for the delegation from here on.
     fn take_substitute_stateid(&mut self, one: &DelegationSubstitute, stateid: &Stateid4) {
         let wanted = &one.wanted;
         let Some((variable, access)) = wanted.delegation else { return };
@@ -407,7 +409,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         );
     }
 
-    /// There is no substitute: the open of the captured owner stands for the delegation.
+    /// Gives up a substitute; the captured owner's open stands in for the delegation.
     fn give_up_substitute(&mut self, one: DelegationSubstitute) {
         self.leaves_open = true;
         if let Some(slot) = one.slot {
@@ -416,7 +418,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.leave(one.seat, one.room);
     }
 
-    /// A Call of a substitute will have no Reply: `is_again` says whether it is sent again, as its connection went away.
+    /// Handles a Call of a substitute that will get no Reply. `is_again` is `true` if it is to be sent again because
+    /// its connection was lost.
     pub(super) fn lose_substitute(&mut self, tag: CallTag, is_again: bool) {
         let Some(mut one) = self.take_substitute(tag) else { return };
         match is_again && one.resends < RESENDS {
@@ -428,7 +431,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Gives up those that have waited for a Reply for too long.
+    /// Gives up substitutes whose Reply timed out.
     pub(super) fn expire_substitutes(&mut self, now: Instant) {
         let timeout = self.options.timeout;
         let is_late = |one: &DelegationSubstitute| {
@@ -440,7 +443,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Nothing that is in flight is waited for any more.
+    /// Gives up all substitutes, including those in flight.
     pub(super) fn abandon_substitutes(&mut self) {
         while let Some(one) = self.substitutes.waiting.pop_front() {
             self.in_flight = self.in_flight.saturating_sub(usize::from(one.sent.is_some()));
@@ -448,8 +451,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// The operations of a step that have the stateid of an open in the place of a delegation's: its number in the COMPOUND,
-    /// whether the open is this program's own, and the next seqid of its owner, which NFSv4.0 wants.
+    /// Returns the operations of a step that use the stateid of an open in place of a delegation's.
     pub(super) fn borrowed_by(&self, step: &TraceStep<'_>) -> Vec<SubstitutedStateid> {
         if self.borrowed.is_empty() {
             return Vec::new();
@@ -471,7 +473,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         slots.map(of).collect()
     }
 
-    /// DELEGRETURN was sent as CLOSE of a substitute, and answered.
+    /// Removes the substitute whose CLOSE, sent for a DELEGRETURN, was answered.
     pub(super) fn substitute_closed(&mut self, step: &TraceStep<'_>) {
         for slot in step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::STATEID) {
             if !self.substitutes.made.remove(&slot.variable) {
@@ -485,15 +487,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 }
 
-/// An operation that has the stateid of an open in the place of a delegation's.
+/// An operation that uses the stateid of an open in place of a delegation's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::replay::run) struct SubstitutedStateid {
-    /// Its number in the COMPOUND, from 0.
+    /// Index of the operation in the COMPOUND, from 0.
     pub(in crate::replay::run) operation: usize,
-    /// The open is one of this program's own owner.
+    /// `true` if the open has this program's own open-owner.
     pub(in crate::replay::run) is_own: bool,
-    /// The delegation's variable.
+    /// Variable of the delegation.
     pub(in crate::replay::run) variable: u32,
-    /// The next seqid of the open's owner in NFSv4.0, and 0 later.
+    /// Next seqid of the open-owner in NFSv4.0; 0 in later versions.
     pub(in crate::replay::run) seqid: u32,
 }

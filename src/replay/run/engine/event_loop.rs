@@ -1,4 +1,4 @@
-//! Engines and their transport, until all is done: one thread sends what may go, takes what comes, and waits in between.
+//! Event loop: one thread sends the steps that are ready, handles the events of the transport and sleeps in between.
 
 use std::io::{Read, Seek};
 use std::time::{Duration, Instant};
@@ -15,18 +15,18 @@ use super::{OptionalReplayRecorder, ReplayEngine, ReplayMonitor, ReplayRunError}
 use crate::replay::containment::ContainedTransport;
 use crate::replay::transport::{ConnectionId, DiscardReason, DisconnectReason, TransportEvent};
 
-/// Between two looks at whether to stop.
+/// Interval at which the loop checks whether to stop.
 const TICK: Duration = Duration::from_millis(50);
-/// How long Calls in flight are waited for when a run is ended.
+/// Maximum time to wait for Calls in flight when a run is ended.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
-/// Events between two looks at the clock.
+/// Maximum number of events between two reads of the clock.
 const EVENTS: u32 = 64;
-/// Events that are taken together at most, before what they make room for is sent.
+/// Maximum number of events handled before new steps are issued.
 const TOGETHER: u32 = 32;
-/// How long before a step is due waiting ends, and looking begins: waiting may take that much longer.
+/// Sleeping ends this long before a step is due and polling begins, as a sleep may last that much longer.
 const EARLY: Duration = Duration::from_micros(200);
 
-/// The engines that may have something to do since the last look at what may go.
+/// Engines that may have something to do since steps were last issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RunnableEngines {
     Nobody,
@@ -48,7 +48,7 @@ impl RunnableEngines {
     }
 }
 
-/// Drives a run to its end.
+/// Runs the engines until all steps are finished or the run is ended.
 pub(super) fn drive<R: Read + Seek>(
     engines: &mut [ReplayEngine<'_, R>],
     transport: &mut ContainedTransport<'_>,
@@ -65,16 +65,17 @@ pub(super) fn drive<R: Read + Seek>(
     let mut ending: Option<Instant> = None;
     let mut answer: Option<(ConnectionId, Xid, Vec<u8>)> = None;
     let mut busy = RunnableEngines::All;
-    // Events since the last look at what may go.
+    // Events since steps were last issued.
     let mut together = 0;
     loop {
-        // What came together is followed together, while others keep the server busy: by one look, and one doorbell.
+        // While other Calls keep the server busy, the events that arrived together are handled before new steps are
+        // issued, with a single doorbell.
         let takes_more =
             (1..TOGETHER).contains(&together) && engines.iter().any(|engine| engine.in_flight > 0);
         let (mut due, mut in_flight, mut is_done) = (None, 0, true);
         for (number, engine) in engines.iter_mut().enumerate() {
             if ending.is_none() && !takes_more && busy.has(number) {
-                // What became free is on its way before the next is looked at.
+                // Steps that became ready are sent before others are read ahead.
                 engine.issue(transport, tape)?;
                 transport.flush();
                 engine.admit()?;
@@ -100,8 +101,9 @@ pub(super) fn drive<R: Read + Seek>(
             Some(_) => deadline.checked_sub(EARLY).filter(|until| *until > now),
             None => Some(deadline),
         };
-        // What came is judged while nothing else is to be done. A processor that is alone has something else to do while the one
-        // Reply is to come: it is the device's, too. With more in flight, waiting would cost more than that gives.
+        // Replies are checked while there is nothing else to do. On a single core with one Call in flight, the core is
+        // also needed by the device, so checking is put off; with more in flight, waiting would cost more than it
+        // gains.
         let may_wait = is_alone && in_flight == 1;
         let is_behind =
             engines.iter().any(if may_wait { ReplayEngine::is_far_behind } else { ReplayEngine::is_behind })
@@ -117,7 +119,7 @@ pub(super) fn drive<R: Read + Seek>(
             _ if due.is_some() => RunnableEngines::All,
             Some(TransportEvent::Reply(reply)) => busy.and(party(reply.tag)),
             Some(_) => RunnableEngines::All,
-            // What is judged makes no room.
+            // Checking a Reply makes no step ready.
             None if is_behind => RunnableEngines::Nobody,
             None => RunnableEngines::All,
         };
@@ -218,7 +220,7 @@ pub(super) fn drive<R: Read + Seek>(
                 engine.abandon("no Reply before the run was ended", tape)?;
             }
         }
-        // A transport that never waits leaves the waiting to us.
+        // If the transport does not block, the loop sleeps itself.
         if let Some(until) = until
             && is_idle
             && in_flight == 0
@@ -230,7 +232,7 @@ pub(super) fn drive<R: Read + Seek>(
     }
 }
 
-/// The engine that a connection belongs to; of one that none uses any more, the first.
+/// Returns the engine that a connection belongs to, or the first if none uses it any more.
 fn owner<'e, 'r, R>(
     engines: &'e mut [ReplayEngine<'r, R>],
     connection: ConnectionId,
@@ -239,14 +241,14 @@ fn owner<'e, 'r, R>(
     engines.get_mut(at.unwrap_or(0))
 }
 
-/// Shows how it stands.
+/// Reports the progress to the monitor.
 fn look<R>(engines: &[ReplayEngine<'_, R>], total: u64, watch: &mut dyn ReplayMonitor, elapsed: Duration) {
     let Some((first, others)) = engines.split_first() else { return };
     if others.is_empty() {
         watch.look(&first.report, total, elapsed);
         return;
     }
-    // What people look at while it goes.
+    // Only the counters that the progress display shows.
     let mut sum =
         ReplayReport { steps: first.report.steps, states: first.report.states, ..ReplayReport::default() };
     for ReplayEngine { report, .. } in others {

@@ -1,12 +1,13 @@
 //! Limits of the live server that the captured one did not have.
 //!
-//! A READ or WRITE of more bytes than the server takes in one goes in several Calls, one after the other, each with the whole COMPOUND
-//! about another range. Their Replies are joined to one, which is judged as any other: the data one after the other, the counts
-//! summed up, everything else as the last one says. What cannot be split is not sent, with the reason.
+//! A READ or WRITE that exceeds the server's maximum is sent in several Calls, one after the other, each the whole
+//! COMPOUND with another range. Their Replies are joined into one, which is checked as any other: the data is
+//! concatenated, the counts are summed, and everything else is that of the last Reply. A step that cannot be split is
+//! not sent, and its state gives the reason.
 //!
-//! Limits are those of the file system (`maxread` and `maxwrite`, RFC 8881 sections 5.8.2.20 and 5.8.2.21; rtmax and wtmax,
-//! RFC 1813 section 3.3.19), and those of the session (ca_maxrequestsize, ca_maxresponsesize, ca_maxoperations, RFC 8881 section
-//! 18.36.3).
+//! Limits are those of the file system (`maxread` and `maxwrite`, RFC 8881 sections 5.8.2.20 and 5.8.2.21; rtmax and
+//! wtmax, RFC 1813 section 3.3.19) and those of the session (ca_maxrequestsize, ca_maxresponsesize, ca_maxoperations,
+//! RFC 8881 section 18.36.3).
 
 use std::io::{Read, Seek};
 use std::time::Instant;
@@ -29,30 +30,30 @@ use crate::replay::trace::emission::PlacedPayload;
 use crate::replay::trace::{GssProtection, TraceStep, VariableUse};
 use crate::replay::transport::{ReplyPayloads, TransportReply};
 
-/// Bytes that a Reply may have besides what the recorded one has and the file data: longer filehandles and owners.
+/// Extra bytes of a live Reply compared with the recorded one besides the file data, for longer filehandles and owners.
 const AROUND: u32 = 512;
-/// Pieces begin at multiples of this many bytes, where a piece is that long.
+/// Pieces of at least this many bytes are a multiple of it.
 const PAGE: u32 = 4096;
-/// Calls for one step.
+/// Maximum number of Calls for one step.
 const CALLS: u32 = 4096;
 
-/// The state of a step that exceeds a limit of the live server.
+/// Reason code of a step that exceeds a limit of the live server.
 pub(super) const LIMITED: &str = "server-limit";
 
-/// The state of a step about an object that the live server does not take.
+/// Reason code of a step that uses an object that the live server does not accept.
 pub(super) const NOT_SEEDED: &str = "not-seeded";
 
-/// The reason that a variable has no value.
+/// Reason for a variable without a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MissingValueReason {
     /// A step exceeds a limit of the server.
     Limit,
-    /// The server does not take an object.
+    /// The server does not accept an object.
     Object,
 }
 
 impl MissingValueReason {
-    /// The state of a step that needs the value.
+    /// Returns the state text of a step that needs the value.
     pub(super) fn text(self) -> String {
         match self {
             Self::Limit => {
@@ -65,34 +66,34 @@ impl MissingValueReason {
     }
 }
 
-/// The piece of a READ or WRITE that a Call is about.
+/// The piece of a READ or WRITE that a Call transfers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SplitIoPiece {
-    /// Bytes that the pieces before had.
+    /// Bytes of the previous pieces.
     pub(super) done_bytes: u32,
-    /// Bytes of this one.
+    /// Bytes of this piece.
     pub(super) length_bytes: u32,
-    /// Bytes of all.
+    /// Bytes of all pieces.
     total_bytes: u32,
-    /// Calls up to now.
+    /// Number of Calls so far.
     calls: u32,
-    /// The least stable of what the server has done. RFC 8881 section 18.32.
+    /// Least stable `committed` value of the Replies so far. RFC 8881 section 18.32.
     committed: u32,
-    /// When the first went.
+    /// Send time of the first piece.
     pub(super) since: Option<Instant>,
 }
 
-/// What a Reply says of the file data that its Call moved.
+/// File data of a READ or WRITE as its Reply reports it.
 struct IoReplyPayload<'a> {
-    /// What was read.
+    /// Data that was read.
     data: &'a [u8],
     bytes: u32,
-    /// The file ends there.
+    /// End of file.
     is_end: bool,
     committed: Option<u32>,
 }
 
-/// Bytes of file data that a step moves in one READ or WRITE, and whether it reads.
+/// Returns the largest number of file data bytes that a READ or WRITE of a step transfers, and `true` if it is a READ.
 fn moves(step: &TraceStep<'_>) -> Option<(u32, bool)> {
     let written = step.call.payloads.iter().filter(|payload| !payload.is_inside).map(|of| of.length).max();
     let read = step.needs.payloads.iter().max();
@@ -103,14 +104,14 @@ fn moves(step: &TraceStep<'_>) -> Option<(u32, bool)> {
     }
 }
 
-/// A limit that a step exceeds, for people.
+/// Returns the state of a step that exceeds a limit.
 fn limited(what: &str) -> ReplayStepState {
     ReplayStepState::Unreplayable(format!("{LIMITED}: {what}"))
 }
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Cuts the Call that was emitted to what the server takes: `None` if that is all of it. Later pieces begin where the one before
-    /// ended.
+    /// Reduces the emitted Call to what the server accepts. Returns `None` if all of it is accepted. A later piece
+    /// begins where the last one ended.
     pub(super) fn cut(
         &mut self,
         step: &TraceStep<'_>,
@@ -150,8 +151,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }))
     }
 
-    /// Writes the one READ or WRITE of the Call with a range of its own. `None` where there is not just one, or where anything else in
-    /// the Call may not be done twice.
+    /// Sets the range of the only READ or WRITE of the Call. Returns `None` if there is not exactly one, or if another
+    /// operation of the Call is not idempotent.
     fn rewrite(
         &mut self,
         step: &TraceStep<'_>,
@@ -221,7 +222,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Some(())
     }
 
-    /// Takes the Reply to a piece. Gives it back, or that of all pieces, if it is the last; otherwise the next piece is to be sent.
+    /// Handles the Reply to a piece. Returns the Reply to the whole step after the last piece, or `None` if another
+    /// piece is to be sent.
     pub(super) fn take_piece<'j>(
         &mut self,
         held: &mut WindowStep,
@@ -269,8 +271,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Whether the server refuses what exceeds a limit of its session that the captured one did not have. RFC 8881 sections 15.1.1.7,
-    /// 15.1.3.4, 15.1.3.5 and 15.1.3.6.
+    /// Returns the state of a step that exceeds a limit of the live session which the captured session did not have.
+    /// RFC 8881 sections 15.1.1.7, 15.1.3.4, 15.1.3.5 and 15.1.3.6.
     pub(super) fn is_over_limit(
         &self,
         held: &WindowStep,
@@ -285,14 +287,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Some(limited(&format!("the session takes less than that of the capture ({})", v4::Nfsstat4(*status))))
     }
 
-    /// A step is not sent, or was refused as it is: what it would have given is not there, and what it would have done is not done.
+    /// Records the effects and values that are missing because a step was not sent or was refused.
     pub(super) fn leave_undone(&mut self, held: &WindowStep, state: &ReplayStepState) {
         let ReplayStepState::Unreplayable(why) = state else { return };
         let Some(step) = held.step.read() else { return };
         self.left_undone(&step, &held.parts);
         let lack = match why.split(':').next() {
             Some(LIMITED) => {
-                // What it would have closed is open.
+                // The file that it would have closed stays open.
                 self.leaves_open = true;
                 MissingValueReason::Limit
             }
@@ -307,16 +309,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 }
 
-/// The Reply that a step of several pieces has.
+/// Reply to a step that was split into pieces.
 pub(super) enum CombinedIoReply<'j> {
-    /// That of the last piece: something failed.
+    /// Reply to the last piece, unchanged, because a piece failed.
     AsItCame,
-    /// One that says what all of them say. The file data that was read is beside it.
+    /// Joined Reply to all pieces; the file data that was read is kept separately.
     Joined(&'j [u8]),
 }
 
 impl CombinedIoReply<'_> {
-    /// The Reply, with the file data that was read.
+    /// Returns the Reply with the file data that was read.
     pub(super) fn reply<'r>(&'r self, came: &'r TransportReply<'_>, data: &'r [u8]) -> TransportReply<'r> {
         match self {
             Self::AsItCame => came.clone(),
@@ -332,7 +334,7 @@ impl CombinedIoReply<'_> {
     }
 }
 
-/// What a Reply says of the file data that its Call moved; `None` where anything in it failed.
+/// Passes the file data that a Reply reports to `take`. Returns `None` if anything in the Reply failed.
 fn moved<T>(
     procedure: Option<Procedure>,
     mut cursor: Cursor<'_>,
@@ -396,7 +398,7 @@ fn moved<T>(
     }
 }
 
-/// Writes the last Reply with the counts of all pieces, and `length` bytes that were read.
+/// Writes the last Reply with the counts of all pieces and `length` bytes of read data.
 fn join(
     procedure: Option<Procedure>,
     reply: &TransportReply<'_>,

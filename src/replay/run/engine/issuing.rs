@@ -1,4 +1,4 @@
-//! Admission of steps to the window, and issue of those that may go.
+//! Admits steps to the window and issues those that are ready.
 
 use std::cmp::Reverse;
 use std::io::{Read, Seek};
@@ -20,7 +20,7 @@ use crate::replay::trace::{MessageSlotKind, NONE};
 use crate::replay::transport::ConnectionId;
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Looks at steps ahead; those that are not sent get their state.
+    /// Reads steps ahead into the window; those that are not sent get their state.
     pub(super) fn admit(&mut self) -> Result<(), ReplayRunError> {
         while !self.is_exhausted && self.seats.count() < self.options.window.max(1) {
             let Some((step, bytes)) = self.steps.next_step_with_bytes()? else {
@@ -38,7 +38,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
             let changes = held.parts.acts.is_empty() || held.parts.acts.iter().any(|act| act.is_change());
             if reason == Some(PlanReason::Filtered) && changes {
-                // What it would have done to these files is not done.
+                // The effects on these files do not take place.
                 let slots = step.call.slots.iter().chain(step.reply.slots.iter());
                 for slot in slots.filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE) {
                     touch(&mut self.otherwise, slot.variable, &FileDivergence::whole());
@@ -63,7 +63,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let directories = &self.seeded.directories;
             self.claims.of(&step, &held.parts, held.slot, |variable| directories.contains(&variable));
             held.step = kept;
-            // What overlapped with a change in the capture shows there how far that had come.
+            // A Reply that overlapped a change in the capture may show the state before or after it.
             let span = (held.start, held.end);
             let is_change = held.parts.acts.iter().any(|act| act.is_change());
             let seats = &mut self.seats;
@@ -88,7 +88,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(())
     }
 
-    /// A step may go when it is due.
+    /// Queues a step whose dependencies are satisfied, for the time when it is due.
     pub(super) fn enqueue(&mut self, seat: u32) {
         let Some(held) = self.seats.get_mut(seat) else { return };
         let since = |started: &mut Option<Instant>| *started.get_or_insert_with(Instant::now);
@@ -103,14 +103,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.queue.push(held.turn, seat, held.due);
     }
 
-    /// Sends what may be sent. Gives the time at which the next is due, if there is one.
+    /// Sends the steps that may be sent. Returns the time when the next one is due, if there is one.
     pub(super) fn issue(
         &mut self,
         transport: &mut ContainedTransport<'_>,
         tape: &mut OptionalReplayRecorder,
     ) -> Result<Option<Instant>, ReplayRunError> {
         if self.in_flight == 0 {
-            // Nothing will come that makes room.
+            // No Reply will arrive to wake parked steps.
             self.unpark_all();
             let waiting: Vec<u32> = self.slots.drain().flat_map(|(_, seats)| seats).collect();
             waiting.into_iter().for_each(|seat| self.requeue(seat));
@@ -147,7 +147,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 StepSendOutcome::Settled(state) => {
                     self.leave_undone(&held, &state);
                     self.settle(seat, held, state);
-                    // What it gives up others may use: also the room that it was woken for.
+                    // The capacity that it leaves unused, including what it was woken for, is available to others.
                     self.unpark_each();
                     self.admit()?;
                 }
@@ -171,7 +171,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(self.queue.due())
     }
 
-    /// The server asked to be asked again: a step waits in its seat, longer with each try.
+    /// Queues a step to be retried as the server asked; the delay increases with each try.
     pub(super) fn put_off(&mut self, seat: u32, mut held: Box<WindowStep>, now: Instant) {
         held.tries += 1;
         held.due = Some(now + LATER * held.tries.min(10));
@@ -179,7 +179,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.seats.put(seat, held);
     }
 
-    /// So many steps that waited for room on a connection may go.
+    /// Queues at most `most` of the steps that wait for capacity on a connection.
     pub(super) fn unpark(&mut self, connection: ConnectionId, most: usize) {
         let line = self.by_connection.get(&connection).and_then(|line| self.lines.get_mut(*line));
         let Some(line) = line else { return };
@@ -190,7 +190,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// One step of each line that waits there may look again.
+    /// Queues one waiting step of each connection.
     pub(super) fn unpark_each(&mut self) {
         let of_line = |line: &mut LiveConnection| line.parked.pop_front();
         let seats: Vec<u32> = self.lines.iter_mut().filter_map(of_line).collect();
@@ -218,7 +218,7 @@ fn nanoseconds(time: f64) -> Duration {
     Duration::from_nanos(time.clamp(0.0, 1e18) as u64)
 }
 
-/// The state of a step that is not sent.
+/// Returns the state of a step that is not sent.
 fn unsent(reason: Option<PlanReason>) -> Option<ReplayStepState> {
     if let Some(reason) = reason {
         let why = || format!("{}: {}", reason.code(), reason.text());

@@ -1,8 +1,8 @@
-//! Stateids of locks, as the live server gives them.
+//! Stateids of locks granted by the live server.
 //!
-//! The locks that a lock-owner has on a file have one stateid (RFC 8881 section 8.2). A LOCK that the recorded server refused, in its
-//! grace period say, gave none there: no later Call is sent with the live one, and that it is a right one shows when the same is
-//! asked for again.
+//! The locks of a lock-owner on a file have one stateid (RFC 8881 section 8.2). A LOCK that the recorded server
+//! refused, for example in its grace period, returned none, so no later Call uses the live one. It is verified when the
+//! same lock is requested again.
 
 use nfsrdma_dissectors::nfs::v4::Operation;
 use rustc_hash::FxHashMap;
@@ -10,21 +10,21 @@ use rustc_hash::FxHashMap;
 use super::super::call_description::CallDescription;
 use crate::replay::trace::{MessageSlotKind, TraceStep};
 
-/// Lock-owners that are remembered.
+/// Maximum number of lock-owners that are remembered.
 const OWNERS: usize = 1 << 12;
 
-/// A client, a file, and what a LOCK names besides: the open and the lock-owner, by their variables.
+/// Client, file, and the variables of the open and the lock-owner of a LOCK.
 type LiveLockKey = (u32, u32, [u32; 2]);
 
-/// The stateids of locks that were given, without their seqids.
+/// Stateids of granted locks, without their seqids.
 #[derive(Debug, Default)]
 pub(super) struct LiveLockStateids {
     by_locker: FxHashMap<LiveLockKey, [u8; 12]>,
 }
 
 impl LiveLockStateids {
-    /// A step was answered; `given` is the stateid that a LOCK gave. Whether the same lock-owner has had another for the file,
-    /// and nothing was unlocked since then.
+    /// Records the stateid `given` by a LOCK of an answered step. Returns `true` if the same lock-owner had another
+    /// stateid for the file and nothing was unlocked since.
     pub(super) fn is_other(
         &mut self,
         step: &TraceStep<'_>,
@@ -38,7 +38,7 @@ impl LiveLockStateids {
         given.zip(locker(step, parts)).is_some_and(|(given, locker)| self.give(locker, given))
     }
 
-    /// Whether a locker has had another stateid than it is given now.
+    /// Records the stateid of a locker. Returns `true` if it had another one before.
     fn give(&mut self, locker: LiveLockKey, given: [u8; 12]) -> bool {
         if self.by_locker.len() >= OWNERS {
             self.by_locker.clear();
@@ -47,7 +47,7 @@ impl LiveLockStateids {
     }
 }
 
-/// Who locks what, if the LOCK of a step begins with an open.
+/// Returns the client, file, open and lock-owner of the step's LOCK, if it has an open stateid and a new lock-owner.
 fn locker(step: &TraceStep<'_>, parts: &CallDescription) -> Option<LiveLockKey> {
     let at = parts.operations.iter().position(|operation| *operation == Operation::LOCK)?;
     let slots = step.call.slots.iter().filter(|slot| slot.operation as usize == at);
@@ -57,7 +57,8 @@ fn locker(step: &TraceStep<'_>, parts: &CallDescription) -> Option<LiveLockKey> 
     Some((step.caller.client, *parts.files.get(at)?, named))
 }
 
-/// Whether a server may forget the stateids of locks with an operation, or has new clients.
+/// Returns `true` if a server may discard lock stateids after this operation, or if it creates or ends a client or
+/// session.
 fn ends_locks(operation: Operation) -> bool {
     matches!(
         operation,

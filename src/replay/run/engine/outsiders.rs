@@ -16,8 +16,8 @@ use crate::analysis::comparison::difference::{Difference, DifferenceKind};
 use crate::replay::trace::{MessageSlotKind, NONE, TraceError, TraceStep};
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// What another client changed in the capture, whose Calls are not there: of that the live Reply tells what follows from the
-    /// steps, and the recorded one something else.
+    /// Detects a change made in the capture by a client whose Calls are not there: the live Reply agrees with the steps
+    /// so far, and the recorded one does not.
     pub(super) fn changed_outside(
         &mut self,
         step: &TraceStep<'_>,
@@ -57,7 +57,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 continue;
             };
             let is_other = end != payload.offset.saturating_add(payload.length.into());
-            // What both have must be the same.
+            // The common part of the data must be the same.
             let has_size = self.walk.as_ref().is_some_and(|walk| walk.size(payload.file) == Some(end));
             if is_other && has_size && self.is_same_beside(step, live, &FileDivergence::default())? {
                 return Ok(Some(FileDivergence::outside(false)));
@@ -66,14 +66,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(None)
     }
 
-    /// True if a file that a step has the filehandle of must be there after the steps up to now.
+    /// Returns `true` if a file whose filehandle the step has must exist after the steps so far.
     fn must_have_file(&self, step: &TraceStep<'_>) -> bool {
         let Some(walk) = &self.walk else { return false };
         let mut slots = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
         slots.any(|slot| walk.is_there(slot.variable))
     }
 
-    /// True if what a step looks up, or the file that it is about, must be there after the steps up to now.
+    /// Returns `true` if the name that a step looks up, removes or opens must exist after the steps so far.
     fn must_be_there(&self, step: &TraceStep<'_>, parts: &CallDescription) -> bool {
         let Some(walk) = &self.walk else { return false };
         let items = step.call.items();
@@ -112,8 +112,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// True if the file data of a Reply is as it was recorded but for the bytes that a step before changed, as far as the trace
-    /// has it.
+    /// Returns `true` if the file data of a Reply equals the recorded data, except for bytes changed by an earlier step
+    /// and data that the trace does not have.
     pub(super) fn is_same_beside(
         &mut self,
         step: &TraceStep<'_>,
@@ -141,7 +141,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 }
 
-/// Lends the data that a READ of a live Reply gave: of a COMPOUND the operation of this number.
+/// Passes the data of a READ in a live Reply to `look`; `operation` is its index in a COMPOUND.
 fn with_data<T>(
     procedure: Option<Procedure>,
     live: LiveReply<'_>,

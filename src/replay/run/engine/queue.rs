@@ -1,11 +1,10 @@
-//! Steps that may go, in the order in which they do: those that are due by their place in the trace, and those that are due
-//! later by when.
+//! Queue of steps that are ready to be sent: those due now in trace order, the others by due time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Instant;
 
-/// Steps that may go.
+/// Steps that are ready to be sent.
 #[derive(Debug, Default)]
 pub(super) struct StepQueue {
     now: BinaryHeap<Reverse<(u64, u32)>>,
@@ -13,7 +12,7 @@ pub(super) struct StepQueue {
 }
 
 impl StepQueue {
-    /// A step may go, at this time or at once.
+    /// Adds a step that is due at this time, or at once.
     pub(super) fn push(&mut self, turn: u64, seat: u32, due: Option<Instant>) {
         match due {
             Some(due) => self.later.push(Reverse((due, turn, seat))),
@@ -21,7 +20,7 @@ impl StepQueue {
         }
     }
 
-    /// The next step that may go, if it is due. Looks at the clock only if some are due later.
+    /// Removes and returns the next step that is due. Reads the clock only if some steps are due later.
     pub(super) fn pop(&mut self) -> Option<u32> {
         if !self.later.is_empty() {
             let now = Instant::now();
@@ -36,7 +35,7 @@ impl StepQueue {
         self.now.pop().map(|Reverse((_, seat))| seat)
     }
 
-    /// When the next step is due, if none is now.
+    /// Returns the due time of the next step, if none is due now.
     pub(super) fn due(&self) -> Option<Instant> {
         self.later.peek().map(|Reverse((due, ..))| *due)
     }

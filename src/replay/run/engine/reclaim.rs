@@ -1,8 +1,8 @@
-//! The server has forgotten a client or its session, as one that has restarted: what the client held is had again, and then the
-//! steps go on.
+//! Recovery from a server that has forgotten a client or its session, for example after a restart: the client's state
+//! is reclaimed, then the steps continue.
 //!
-//! Nothing else is sent meanwhile, and it begins when nothing is in flight any more: what old Replies still gave is known then.
-//! Each Call of it waits for the Reply of the one before.
+//! No other Call is sent meanwhile. Recovery starts when nothing is in flight, so that all old Replies are processed.
+//! Its Calls are sent one at a time.
 
 use std::collections::VecDeque;
 use std::io::{Read, Seek};
@@ -26,28 +26,28 @@ use crate::replay::containment::ContainedTransport;
 use crate::replay::trace::{MessageSlotKind, NONE, TraceStep};
 use crate::replay::transport::{CallTag, ConnectionId, SubmitError, TransportCall, TransportReply};
 
-/// A client that is set up anew.
+/// A client whose state is being reclaimed.
 #[derive(Debug)]
 pub(super) struct ClientReclaim {
     client: Clientid4,
-    /// The line whose connection carries it.
+    /// Index of the live connection that carries the Calls.
     line: usize,
     todo: VecDeque<RecoveryCall>,
-    /// The session that the client reclaims with, the last sa_sequenceid of its first slot, and how many slots it has.
+    /// Session used for reclaiming: its ID, the last sa_sequenceid of its first slot, and its number of slots.
     session: Option<(Sessionid4, u32, u32)>,
-    /// The Call that is in flight or to be sent: where its connection went away, the same again.
+    /// Call that is in flight or to be sent; sent again unchanged after a lost connection.
     message: Option<(Xid, Vec<u8>)>,
     seqids: [u32; 2],
     sent: Option<Instant>,
-    /// When the next is to be sent at the earliest.
+    /// Earliest send time of the next Call.
     due: Option<Instant>,
     tries: u32,
-    /// The client itself was forgotten, and not a session alone.
+    /// `true` if the client itself was forgotten, not just a session.
     is_client_lost: bool,
 }
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Notes what a Call and its Reply say that the run holds at the server.
+    /// Records the state at the server that a Call and its Reply create or release.
     pub(super) fn note(&mut self, held: &WindowStep, step: &TraceStep<'_>, reply: &TransportReply<'_>) {
         if is_about(&held.parts.operations) {
             self.ledger.hear(&CallReplyPair {
@@ -60,7 +60,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Whether the server has forgotten what a Call is about, and that is had again, or was since: then it is sent again.
+    /// Returns `true` if the server has forgotten state that a Call uses and the state is being recovered or was
+    /// recovered since, so that the Call is sent again.
     pub(super) fn has_forgotten(
         &mut self,
         held: &mut WindowStep,
@@ -85,7 +86,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         true
     }
 
-    /// Begins to set a client up anew: the session first, where one was forgotten.
+    /// Starts the recovery of a client, beginning with the session `id` if one was forgotten.
     pub(super) fn restart(&mut self, client: Clientid4, id: Option<Sessionid4>, connection: ConnectionId) {
         let Some(line) = self.by_connection.get(&connection).copied() else { return };
         if self.restart.is_some() || self.report.is_interrupted {
@@ -110,7 +111,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.again(restart);
     }
 
-    /// Everything that the client held is to be had again.
+    /// Plans the recovery of the client and all its state.
     fn plan(&self, restart: &mut ClientReclaim) {
         let Some(client) = self.ledger.client(restart.client) else { return };
         (restart.is_client_lost, restart.session) = (true, None);
@@ -128,7 +129,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Counts that the server has forgotten a client, and goes on unless it does so for ever.
+    /// Counts a loss of the client and continues the recovery, unless it was lost too often.
     fn again(&mut self, restart: ClientReclaim) {
         let restarts = self.ledger.client_mut(restart.client).map(|client| {
             client.restarts += 1;
@@ -143,7 +144,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Goes on with a recovery. When there is something to do next, if that is known.
+    /// Continues a recovery. Returns the time of the next action, if known.
     pub(super) fn recover(
         &mut self,
         transport: &mut ContainedTransport<'_>,
@@ -151,7 +152,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if self.in_flight > 0 {
             return Ok(None);
         }
-        // What was answered before the recovery is judged as of then.
+        // Replies from before the recovery are checked against the old state.
         self.catch_up()?;
         let Some(mut restart) = self.restart.take() else { return Ok(None) };
         let now = Instant::now();
@@ -216,7 +217,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 restart.sent = Some(now);
             }
             Err(SubmitError::Busy(_)) => {}
-            // Its end is told yet.
+            // The transport reports the end of the connection later.
             Err(SubmitError::Refused(_)) => {
                 self.barren = self.barren.saturating_add(1);
                 self.forget(connection);
@@ -227,7 +228,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(None)
     }
 
-    /// The next Call of a recovery; what is not held any more is left out.
+    /// Returns the next Call of a recovery, skipping state that is no longer held.
     fn next_call(&mut self, restart: &mut ClientReclaim) -> Option<(Xid, Vec<u8>)> {
         loop {
             let ask = *restart.todo.front()?;
@@ -243,7 +244,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             };
             let owners = [open.map(|open| (false, open.seqid_of)), lock.map(|lock| (true, lock.seqid_of))];
             restart.seqids = owners.map(|owner| owner.map_or(0, |owner| self.values.next_seqid(owner)));
-            // The most recent one is 0 but in NFSv4.0: RFC 8881 section 8.2.2.
+            // The seqid is 0 for the most recent stateid, except in NFSv4.0: RFC 8881 section 8.2.2.
             let is_first = self.ledger.client(restart.client).is_some_and(|client| client.minor == 0);
             let count = |variables: Option<&Vec<u32>>| {
                 let variable = variables.and_then(|variables| variables.first());
@@ -266,7 +267,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// The connection of a recovery's Call went away: the same is sent again. Whether it was one.
+    /// Handles the loss of the connection of a recovery's Call, which is sent again unchanged. Returns `true` if it is
+    /// one.
     pub(super) fn is_recovery_lost(&mut self, tag: CallTag) -> bool {
         let is_own = tag == tagged(self.number, RECOVERY, self.asked);
         if let Some(restart) = self.restart.as_mut().filter(|_| is_own) {
@@ -275,7 +277,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         is_own
     }
 
-    /// A Reply to a Call of a recovery. Whether it was one.
+    /// Handles a Reply to a Call of a recovery. Returns `true` if it is one.
     pub(super) fn recovered(&mut self, reply: &TransportReply<'_>) -> bool {
         if reply.tag != tagged(self.number, RECOVERY, self.asked) {
             return false;
@@ -309,7 +311,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.report.delayed += 1;
                 self.restart = Some(restart);
             }
-            // The client is not known either.
+            // The server does not know the client either.
             Nfsstat4::NFS4ERR_STALE_CLIENTID
                 if matches!(ask, RecoveryCall::CreateSession(_)) && !restart.is_client_lost =>
             {
@@ -346,7 +348,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         true
     }
 
-    /// What slot and owners count.
+    /// Updates the sequence IDs of the slot and the seqids of the owners.
     fn count_recovery(&mut self, restart: &mut ClientReclaim, ask: RecoveryCall, answer: &RecoveryReply) {
         let is_sequenced = !matches!(ask, RecoveryCall::ExchangeId | RecoveryCall::CreateSession(_))
             && answer.statuses.first() == Some(&Nfsstat4::NFS4_OK);
@@ -360,7 +362,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
             _ => return,
         };
-        // Before the operation was reached nothing counts.
+        // If the operation was not reached, the server did not count the seqid.
         if answer.statuses.len() < 2 {
             return;
         }
@@ -374,7 +376,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Takes what a Reply of a recovery gives.
+    /// Stores the result of a Reply of a recovery.
     fn take(
         &mut self,
         restart: &mut ClientReclaim,
@@ -383,7 +385,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     ) -> Result<(), String> {
         match (ask, got) {
             (RecoveryCall::ExchangeId, RecoveryResult::Client(id, sequence, is_known)) => {
-                // It knows the client after all: what that holds is there still.
+                // The server still knows the client, and its state still exists.
                 if is_known && id == restart.client {
                     restart.todo.retain(|ask| matches!(ask, RecoveryCall::CreateSession(_)));
                     restart.is_client_lost = false;
@@ -448,7 +450,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(())
     }
 
-    /// An open has another stateid now.
+    /// Replaces the stateid of an open.
     fn is_open_as(&mut self, old: StateidOther, stateid: &Stateid4) {
         self.ledger.open_is(old, stateid.other);
         let variables = self.ledger.open(stateid.other).map(|open| open.variables.clone());
@@ -458,7 +460,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// The server calls the client otherwise now.
+    /// Replaces the client ID of a client.
     fn is_called(&mut self, restart: &mut ClientReclaim, id: Clientid4) {
         self.ledger.client_is(restart.client, id);
         restart.client = id;
@@ -467,7 +469,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// An open could not be had again: neither could its locks.
+    /// Drops an open that could not be reclaimed, with its locks.
     fn lose_open(&mut self, open: StateidOther, why: &str) {
         for lock in self.ledger.locks_of(open) {
             self.lose_lock(lock, why);
@@ -487,7 +489,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.refuse(why.to_owned());
     }
 
-    /// What these variables stand for is lost.
+    /// Drops the values of variables whose state is lost.
     fn lose_variables(&mut self, variables: impl IntoIterator<Item = u32>) {
         for variable in variables {
             self.values.unset(variable);
@@ -497,14 +499,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Something that the server does not do, for people.
+    /// Adds a refusal by the server to the report, up to a limit.
     pub(super) fn refuse(&mut self, why: String) {
         if self.report.refused.len() < FAULTS {
             self.report.refused.push(why);
         }
     }
 
-    /// A client cannot be set up anew: all that it held is lost.
+    /// Gives up the recovery of a client; all its state is lost.
     fn give_up(&mut self, restart: &ClientReclaim, why: &str) {
         let Some(client) = self.ledger.client(restart.client) else { return };
         let (captured, [variable, _]) = (client.captured, client.variables);
@@ -526,7 +528,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.wake(captured);
     }
 
-    /// Everything is had again that could be: the steps go on.
+    /// Ends a recovery; the steps continue.
     fn finish(&mut self, restart: &ClientReclaim) {
         self.recoveries += 1;
         self.report.recovered += 1;
@@ -546,9 +548,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         captured.into_iter().for_each(|captured| self.wake(captured));
     }
 
-    /// The steps of a client go on: what was to be sent again as it was goes with what there is now.
+    /// Queues the steps of a client again; Calls that were to be sent unchanged are rebuilt with the new state.
     fn wake(&mut self, captured: u32) {
-        // The server gives locks other stateids now.
+        // The server returns new lock stateids.
         std::mem::take(&mut self.locks);
         for held in self.seats.lost_mut().filter(|held| held.client == captured) {
             held.is_lost = false;
@@ -564,7 +566,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// The state of a step that needs what could not be had again.
+    /// Returns the state of a step that needs state which could not be reclaimed.
     pub(super) fn not_reclaimed(&self, held: &WindowStep, step: &TraceStep<'_>) -> Option<ReplayStepState> {
         if self.unreclaimed.is_empty() {
             return None;

@@ -1,5 +1,4 @@
-//! A connection goes away: another comes in its place, what was in flight is sent again over that, and backchannels are
-//! bound to it.
+//! Replaces lost connections, sends the Calls that were in flight again, and binds backchannels to the new connections.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -30,13 +29,14 @@ use crate::replay::transport::{
     CallTag, ConnectionId, SubmitError, TransportBlame, TransportCall, TransportReply,
 };
 
-/// The state of a step that there is no connection for.
+/// Returns the state of a step that has no connection.
 fn no_connection() -> ReplayStepState {
     ReplayStepState::Unreplayable(format!("{}: {}", NO_CONNECTION.code, NO_CONNECTION.text))
 }
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// The line that stands for a connection of the capture, if there is room on it: else what becomes of the step.
+    /// Returns the index of the live connection for the captured one, or the outcome of the step if that has no
+    /// capacity.
     pub(super) fn line(
         &mut self,
         step: &TraceStep<'_>,
@@ -91,7 +91,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Sees to it that a line has a connection. Until when the server is left alone, if it is.
+    /// Reconnects a live connection if it is lost. Returns the time until which the server is not to be contacted, if
+    /// any.
     pub(super) fn connected(
         &mut self,
         number: usize,
@@ -101,7 +102,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(gone.map(|gone| self.reconnect(number, gone, transport)).transpose()?.flatten())
     }
 
-    /// Opens a connection in the place of one that went away. Until when the server is left alone, if it is.
+    /// Opens a connection in place of a lost one. Returns the time until which the server is not to be contacted, if
+    /// any.
     fn reconnect(
         &mut self,
         number: usize,
@@ -116,7 +118,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let Some(line) = self.lines.get_mut(number) else { return Ok(None) };
         match connected {
             Ok(connection) => {
-                // Its XIDs go on: a server knows by them what it has answered.
+                // The XIDs continue: the server's duplicate request cache uses them.
                 (line.connection, line.gone) = (connection, None);
                 line.unbound.clone_from(&line.backchannels);
                 self.by_connection.insert(connection, number);
@@ -124,7 +126,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.report.reconnects += 1;
                 Ok(None)
             }
-            // A server that restarts is not there for a while.
+            // A restarting server is unreachable for a while.
             Err(error)
                 if error.blame() == TransportBlame::Unreachable
                     && gone.since.elapsed() < self.options.timeout =>
@@ -141,15 +143,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// The server cannot be reached any more: nothing else is sent, and the run ends with a report of what was.
+    /// Marks the server as unreachable: no more Calls are sent, and the run ends with a report.
     pub(super) fn give_up_on_server(&mut self, why: &dyn fmt::Display) {
         self.barren = u32::MAX;
-        // Nothing is had again there.
+        // A recovery cannot continue.
         self.restart = None;
         self.report.unreachable.get_or_insert_with(|| why.to_string());
     }
 
-    /// A connection is not used any more: the next step for it has a new one.
+    /// Marks a connection as lost; the next step on it opens a new one.
     pub(super) fn forget(&mut self, connection: ConnectionId) {
         self.unpark(connection, usize::MAX);
         let Some(number) = self.by_connection.remove(&connection) else { return };
@@ -160,7 +162,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// The connection of a Call went away before its Reply: it is sent again, unless that was in vain too often.
+    /// Handles a Call whose connection was lost before its Reply: it is sent again, or fails after too many tries.
     pub(super) fn lose(
         &mut self,
         tag: CallTag,
@@ -191,7 +193,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(())
     }
 
-    /// Sends a Call again as it was, on the slot that it still has. RFC 8881 section 2.10.6.2.
+    /// Sends a Call again unchanged, on the slot that it still has. RFC 8881 section 2.10.6.2.
     pub(super) fn send_again(
         &mut self,
         seat: u32,
@@ -226,7 +228,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(StepSendOutcome::Sent)
     }
 
-    /// The state of a step that was sent, and cannot be sent again: nobody knows whether the server has done it.
+    /// Returns the state of a step that was sent and cannot be sent again; it is unknown whether the server has
+    /// executed it.
     pub(super) fn unanswered(
         &mut self,
         held: &WindowStep,
@@ -242,7 +245,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(ReplayStepState::Mismatched(vec![missed(held, what)]))
     }
 
-    /// The server has done a step and does not tell how it went: what it changed is not known.
+    /// Returns the state of a step that the server has executed without a usable Reply; its effects are unknown.
     pub(super) fn unknown(&mut self, step: &TraceStep<'_>) -> Result<ReplayStepState, ReplayRunError> {
         self.catch_up()?;
         if let Some(walk) = &mut self.walk {
@@ -251,7 +254,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(ReplayStepState::Repaired(recovery::REPLY_UNKNOWN.code))
     }
 
-    /// Notes whose backchannel a connection is.
+    /// Records the session whose backchannel a connection is.
     pub(super) fn has_backchannel(
         &mut self,
         step: &TraceStep<'_>,
@@ -267,7 +270,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// A session is over: nothing is bound to it any more.
+    /// Removes the backchannels of a destroyed session.
     pub(super) fn destroyed(&mut self, step: &TraceStep<'_>) {
         for slot in step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::SESSION) {
             for line in &mut self.lines {
@@ -276,7 +279,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Asks for the backchannels that the connection had before it went away, as far as there is room.
+    /// Sends BIND_CONN_TO_SESSION for the backchannels that the connection had before it was lost, as far as it has
+    /// capacity.
     fn bind_backchannels(&mut self, number: usize, transport: &mut ContainedTransport<'_>) {
         let Some(line) = self.lines.get_mut(number) else { return };
         while let Some((session, minor)) = line.unbound.pop() {
@@ -306,13 +310,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             match transport.submit(line.connection, &call) {
                 Ok(_) => self.report.calls += 1,
                 Err(SubmitError::Busy(_)) => return line.unbound.push((session, minor)),
-                // Its end is told yet.
+                // The transport reports the end of the connection later.
                 Err(SubmitError::Refused(_)) => return,
             }
         }
     }
 
-    /// A Reply that is for no step in flight: of BIND_CONN_TO_SESSION.
+    /// Handles a Reply to BIND_CONN_TO_SESSION.
     pub(super) fn bound(&mut self, reply: &TransportReply<'_>) {
         let line = self.by_connection.get(&reply.connection).and_then(|line| self.lines.get(*line));
         let Some((line, session)) = line.and_then(|line| {

@@ -1,4 +1,4 @@
-//! A Reply comes, or will not come any more: what the run goes on with is taken from it.
+//! Handles a Reply, or its loss, and stores the values that later steps need.
 
 use std::borrow::Cow;
 use std::io::{Read, Seek};
@@ -36,17 +36,17 @@ use crate::replay::transport::{CallTag, TransportReply};
 pub(super) struct CompletedStep {
     pub(super) seat: u32,
     pub(super) held: Box<WindowStep>,
-    /// When its Call went.
+    /// Send time of the Call.
     pub(super) sent: Instant,
-    /// When its Reply came.
+    /// Arrival time of the Reply.
     pub(super) now: Instant,
 }
 
-/// The status by which a server says that a Call is not the next on its slot.
+/// Status of a Call that is not the next on its slot.
 const MISORDERED: &str = "NFS4ERR_SEQ_MISORDERED";
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// A Reply has come.
+    /// Handles a Reply.
     pub(super) fn reply(
         &mut self,
         reply: &TransportReply<'_>,
@@ -71,7 +71,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.unpark(connection, 1);
         if self.signing.is_some() {
-            // A window of sequence numbers is that of all connections.
+            // The RPCSEC_GSS sequence window is shared by all connections.
             self.unpark_each();
         }
         if let Some(started) = self.started {
@@ -85,14 +85,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// The Reply of a Call that is of no step has come, and was opened if it was sealed.
+    /// Handles the verified Reply to a Call that is no step.
     pub(super) fn answered_own(&mut self, reply: &TransportReply<'_>) {
         if !self.substituted(reply) && !self.recovered(reply) && !self.is_returned(reply) {
             self.bound(reply);
         }
     }
 
-    /// The Reply of a step has come, and was opened if it was sealed.
+    /// Handles the verified Reply to a step.
     pub(super) fn answered(
         &mut self,
         flown: CompletedStep,
@@ -104,7 +104,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.answered_whole(flown, reply)
     }
 
-    /// The Reply to a piece of a step has come: the next is to go, or this was the last.
+    /// Handles the Reply to a piece of a step; queues the next piece or completes the step.
     fn piece_answered(
         &mut self,
         mut flown: CompletedStep,
@@ -119,7 +119,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 Ok(())
             }
             Some(whole) => {
-                // What was read stays where the last piece is asked for again.
+                // The data that was read is kept in case the last piece is sent again.
                 let data = match whole {
                     CombinedIoReply::AsItCame => Vec::new(),
                     CombinedIoReply::Joined(_) => std::mem::take(&mut flown.held.joined),
@@ -130,7 +130,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// The Reply of a step, of all its pieces, is there.
+    /// Handles the Reply to a step, joined from all its pieces.
     fn answered_whole(
         &mut self,
         CompletedStep { seat, mut held, sent, now }: CompletedStep,
@@ -162,7 +162,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(())
     }
 
-    /// Takes from a Reply what the run goes on with.
+    /// Extracts from a Reply everything that later steps need.
     pub(super) fn hear(
         &mut self,
         held: &mut WindowStep,
@@ -181,7 +181,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let may_be_delayed = step.asked.program == Program::NLM.0 || names_delay(&message);
         let recorded = match outcome.is_delayed() || outcome.own_fault().is_some() || may_be_delayed {
             true => recorded(step, &message),
-            // Nothing of it would matter.
+            // The recorded outcome is not used in this case.
             false => ReplyOutcome::default(),
         };
         if !outcome.is_delayed() {
@@ -253,7 +253,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         let is_of_server = is_done_twice || held.renewals > 0;
         let fault = outcome.own_fault();
-        // It has confirmed each Call on the slot up to the one before.
+        // The server has confirmed every earlier Call on the slot.
         let is_made_up = matches!(fault, Some(MISORDERED))
             && held.resends == 0
             && held.used.slot.is_some_and(|slot| self.values.is_certain(slot));
@@ -281,7 +281,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }))
     }
 
-    /// Says once what a status tells of the export: that it is read-only, or full. RFC 1813 section 2.6, RFC 8881 section 15.1.4.
+    /// Reports once that the export is read-only, full, or over quota. RFC 1813 section 2.6, RFC 8881 section 15.1.4.
     fn tell_of_export(&mut self, held: &WindowStep, status: u32) {
         let name = match status {
             28 => "NFS4ERR_NOSPC",
@@ -294,7 +294,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Whether a step is sent again because the server asked for it.
+    /// Returns `true` if a step is to be retried as the server asked.
     fn is_patient(&mut self, held: &WindowStep) -> bool {
         let since = *self.delayed_since.get_or_insert_with(Instant::now);
         if since.elapsed() > self.options.patience {
@@ -312,16 +312,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         is_patient
     }
 
-    /// A live slot is free again: who waits for it may go.
+    /// Frees a live slot and wakes the steps that wait for it.
     pub(super) fn vacate(&mut self, slot: (u32, u32), is_counted: bool) {
         self.values.occupy(slot, false, is_counted);
-        // All that wait for it: the first may be one that is not sent.
+        // All waiting steps are woken, as the first may not be sent.
         if !self.slots.is_empty() {
             self.wake_for(slot);
         }
     }
 
-    /// Steps that wait for a slot look again.
+    /// Queues the steps that wait for a slot.
     fn wake_for(&mut self, slot: (u32, u32)) {
         for seat in self.slots.remove(&slot).unwrap_or_default() {
             if let Some(held) = self.seats.get(seat) {
@@ -330,13 +330,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// A Call on a live slot was given up: who waits for that slot goes on another.
+    /// Retires a live slot whose Call was given up; steps that wait for it use another.
     pub(super) fn doubt(&mut self, slot: (u32, u32)) {
         self.values.doubt(slot);
         self.wake_for(slot);
     }
 
-    /// What slots and owners count.
+    /// Updates the sequence IDs of slots and the seqids of owners.
     pub(super) fn count(&mut self, used: &CallSequenceCounts, outcome: &ReplyOutcome) {
         if let Some(slot) = used.slot {
             self.vacate(slot, outcome.is_sequenced());
@@ -348,7 +348,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// What a step would have done to its files is not done.
+    /// Records that the effects of a step on its files did not take place.
     pub(super) fn left_undone(&mut self, step: &TraceStep<'_>, parts: &CallDescription) {
         let slots = step.call.slots.iter().chain(step.reply.slots.iter());
         let files: Vec<u32> = slots
@@ -366,7 +366,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         });
     }
 
-    /// Notes what the Reply gives, so that Calls with that may be sent: before it is bound, by the server's message alone.
+    /// Registers the identifiers that the server returned with the containment check, so that Calls may use them.
     pub(super) fn learn(&mut self, held: &WindowStep, reply: LiveReply<'_>) {
         if held.gives == ReplyIdentifiers::Nothing {
             return;
@@ -375,7 +375,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.containment.learn_from(Cursor::new(&held.sent).with_chunks(&items), reply.cursor());
     }
 
-    /// Takes what the Reply gives. Gives the first of what it must give, because later Calls need it, and does not.
+    /// Binds the variables that the Reply gives. Returns the kind of the first value that later Calls need and the
+    /// Reply lacks.
     pub(super) fn bind(
         &mut self,
         step: &TraceStep<'_>,
@@ -396,13 +397,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let opened = opened.and_then(|mark| Some((mark.operation, binding::value(reply.message, mark)?)));
         let (values, borrowed, mut forgotten) = (&mut self.values, &mut self.borrowed, 0);
         let substitutes = &mut self.substitutes;
-        // What is told of the names in a directory is held to their listing.
+        // Names in a directory are compared with its listing.
         let is_listing = step.reply.slots.iter().any(|slot| slot.holds == MessageSlotKind::COOKIE);
         let mut missing = None;
         binding::bind(step, &ear, reply.message, |slot, value| {
-            // A name that the live directory has not in this part: what comes next goes on where this part ended.
+            // If the live directory lacks a name in this part, the next part continues where this one ended.
             let value = if slot.holds == MessageSlotKind::COOKIE { value.or(last) } else { value };
-            // A delegation that this server did not give: the open itself stands for it.
+            // The live server did not grant the delegation; the open's own stateid stands in for it.
             let stands_in = opened.filter(|(operation, _)| {
                 slot.holds == MessageSlotKind::STATEID && value.is_none() && *operation == slot.operation
             });
@@ -426,7 +427,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         missing.filter(|_| outcome.is_done())
     }
 
-    /// Takes what the Reply gives from where it stands in the recorded one, if both are known to be laid out alike.
+    /// Binds the variables from their captured positions if both Replies are known to have the same layout.
     fn bind_in_place(&mut self, step: &TraceStep<'_>, message: &[u8]) -> bool {
         let recorded = step.reply.head.0;
         let is_alike = step.reply.slots.iter().all(|slot| may_wait(&slot))
@@ -440,14 +441,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         is_alike
     }
 
-    /// What the Reply gives is taken later: when it is judged, or when a Call is to be sent with it.
+    /// Puts off binding until the Reply is checked or a Call needs the values.
     fn await_names(&mut self, step: &TraceStep<'_>) -> Option<MessageSlotKind> {
         let heard = step.reply.slots.iter().filter(is_heard);
         self.awaited.extend(heard.map(|slot| slot.variable));
         None
     }
 
-    /// A session of the live server begins, with so many slots.
+    /// Opens a session of the live server with the granted number of slots.
     fn begin_session(
         &mut self,
         step: &TraceStep<'_>,
@@ -464,7 +465,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// A Call will have no Reply.
+    /// Handles a Call that will get no Reply.
     pub(super) fn fail(
         &mut self,
         tag: CallTag,
@@ -477,7 +478,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
             return Ok(());
         };
-        // What it left in doubt it left so after what was answered before.
+        // Earlier Replies are checked before its effects become uncertain.
         self.catch_up()?;
         if let Some(tape) = tape {
             tape.lost(tag, None);
@@ -509,7 +510,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 }
 
-/// There was a Reply in the capture, and instead of it there is this.
+/// Returns the difference of a step whose recorded Reply has `what` in its place.
 pub(super) fn missed(held: &WindowStep, what: &str) -> Difference {
     let frame = |number: u64| (number > 0).then_some(nfsrdma_dissectors::frame::FrameNumber(number));
     let [call, reply] = held.id.frames.map(frame);
@@ -526,8 +527,8 @@ pub(super) fn missed(held: &WindowStep, what: &str) -> Difference {
     }
 }
 
-/// The recorded Reply without what protected its results (RFC 2203 section 5.3.2.2): a length and a number before them, and
-/// what follows.
+/// Returns the recorded Reply without its integrity protection (RFC 2203 section 5.3.2.2): the length and sequence
+/// number before the results, and the checksum after them.
 pub(super) fn plain<'a>(step: &TraceStep<'a>) -> Cow<'a, [u8]> {
     let reply = &step.reply;
     if step.asked.protection != GssProtection::INTEGRITY {
@@ -541,13 +542,14 @@ pub(super) fn plain<'a>(step: &TraceStep<'a>) -> Cow<'a, [u8]> {
     }
 }
 
-/// Whether a message may say NFS4ERR_DELAY, NFS4ERR_GRACE or NFS3ERR_JUKEBOX anywhere: most do not, and need not be read.
+/// Returns `true` if the message contains the number of NFS4ERR_DELAY, NFS4ERR_GRACE or NFS3ERR_JUKEBOX anywhere. Most
+/// do not and need not be decoded.
 fn names_delay(message: &[u8]) -> bool {
     message.chunks_exact(4).any(|word| matches!(word, [0, 0, 0x27, 0x18 | 0x1d]))
 }
 
-/// Whether READDIR says of an entry that its attributes are to be asked for later: rdattr_error is NFS4ERR_DELAY, as where another
-/// client has the file delegated. RFC 8881 section 5.8.1.12. The cursor stands at the beginning of the message.
+/// Returns `true` if an entry of READDIR has NFS4ERR_DELAY as its rdattr_error, for example because another client has
+/// a delegation of the file. RFC 8881 section 5.8.1.12. The cursor is at the start of the message.
 fn has_delayed_entry(message: &[u8], mut cursor: Cursor<'_>) -> bool {
     if !names_delay(message) || rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).is_err() {
         return false;
@@ -562,8 +564,8 @@ fn has_delayed_entry(message: &[u8], mut cursor: Cursor<'_>) -> bool {
     })
 }
 
-/// Whether a run takes the value of a slot of a Reply: counts that the session keeps itself, and the session that SEQUENCE
-/// repeats, tell nothing new.
+/// Returns `true` if the run uses the value of a reply slot. Counts that the session keeps itself, and the session ID
+/// that SEQUENCE repeats, give nothing new.
 fn is_heard(slot: &MessageSlot) -> bool {
     match slot.holds {
         MessageSlotKind::STATEID_SEQID | MessageSlotKind::CREATE_SEQUENCE => true,
@@ -572,7 +574,7 @@ fn is_heard(slot: &MessageSlot) -> bool {
     }
 }
 
-/// Whether a Reply need not be read for what a slot holds before a Call is sent with that.
+/// Returns `true` if the slot's value can be bound later, before a Call is sent with it.
 fn may_wait(slot: &MessageSlot) -> bool {
     matches!(
         slot.holds,
@@ -580,8 +582,8 @@ fn may_wait(slot: &MessageSlot) -> bool {
     ) || !is_heard(slot)
 }
 
-/// Whether a Reply must give what a slot holds: what the recorded one gave first, and later Calls are sent with. A stateid that
-/// may be left out is one that the server need not give: of a delegation, or of a copy that is done later.
+/// Returns `true` if a Reply must give the slot's value, which later Calls use. Stateids are not required: a server
+/// need not grant a delegation, or may copy synchronously.
 fn must_come(slot: &MessageSlot) -> bool {
     let is_name = matches!(
         slot.holds,
@@ -590,14 +592,14 @@ fn must_come(slot: &MessageSlot) -> bool {
     is_name && slot.part == VariableUse::DEFINED
 }
 
-/// How the recorded Reply went.
+/// Returns the outcome of the recorded Reply.
 fn recorded(step: &TraceStep<'_>, message: &[u8]) -> ReplyOutcome {
     let items = recorded_items(step, |_| None);
     ReplyOutcome::of(step.asked.described(), Cursor::new(message).with_chunks(&items))
 }
 
-/// The items that stand beside the recorded Reply, at their Positions in the message that [`plain`] gives; `content` is asked for
-/// the bytes of each by its number.
+/// Returns the chunk items of the recorded Reply, with their positions in the message that [`plain`] returns; `content`
+/// returns the bytes of each by index.
 pub(super) fn recorded_items<'s>(
     step: &TraceStep<'_>,
     content: impl Fn(usize) -> Option<&'s [u8]>,

@@ -1,7 +1,7 @@
-//! What was heard is held to the recorded Reply, and the step has its state.
+//! Comparison of live Replies with the recorded ones, which determines the states of steps.
 //!
-//! Nothing that is sent depends on it. So it has time until nothing comes: a Reply is kept until then, and the next Calls go
-//! first. What is kept is bounded; where it is too much, the oldest is judged at once.
+//! No Call depends on the result, so Replies are queued and checked while the transport is idle. The queue is limited;
+//! when it is full, the oldest Reply is checked at once.
 
 use std::collections::VecDeque;
 use std::io::{Read, Seek};
@@ -35,44 +35,44 @@ use crate::replay::trace::{
 };
 use crate::replay::transport::{ReplyPayloads, TransportReply};
 
-/// Bytes of Replies that are kept to be judged, and of room for others that stays.
+/// Maximum number of bytes of queued Replies, and of free buffers.
 const KEPT: usize = 8 << 20;
-/// Rooms that stay.
+/// Maximum number of free buffers.
 const ROOMS: usize = 1024;
 
-/// The state of a step whose recorded Reply tells of what another client did.
+/// State of a step whose recorded Reply shows a change by another client.
 const OUTSIDE: &str =
     "changed by another client: its Calls are not in the capture, and the file was there as they left it";
 
-/// What a Reply is to a step.
+/// Result of processing a Reply.
 pub(super) enum ReplyDisposition {
     /// The step is to be sent again.
     Again,
-    /// The step has this state, whatever else the Reply says.
+    /// The step has this state, whatever else the Reply contains.
     Settled(ReplayStepState),
-    /// It is to be judged.
+    /// The Reply is to be checked.
     Answer(ReplyFindings),
 }
 
-/// What was heard of a Reply before it is judged.
+/// Findings about a Reply from before its check.
 #[derive(Debug, Default)]
 pub(super) struct ReplyFindings {
     pub(super) outcome: ReplyOutcome,
-    /// How the recorded one went, where that matters.
+    /// Outcome of the recorded Reply, where it matters.
     pub(super) recorded: ReplyOutcome,
-    /// It answers to the slot and the sequence ID of its Call.
+    /// `true` if it has the slot and the sequence ID of its Call.
     pub(super) is_echo: bool,
-    /// What it gives was not taken from it yet.
+    /// `true` if its values are not bound yet.
     pub(super) is_unbound: bool,
-    /// What it must give and does not.
+    /// Kind of the required value that it lacks.
     pub(super) missing: Option<MessageSlotKind>,
-    /// It gives another stateid for locks that have one.
+    /// `true` if it gives another stateid for locks that already have one.
     pub(super) is_other_lock: bool,
-    /// It tells of what the same Call did before its connection went away.
+    /// `true` if it reports the effect of the same Call, sent before the connection was lost.
     pub(super) is_done_twice: bool,
-    /// The recorded one says of an entry of a directory that its attributes are to be asked for later.
+    /// `true` if the recorded Reply has an entry of a directory whose attributes were delayed.
     pub(super) has_delayed_entry: bool,
-    /// When its Call was sent.
+    /// Send time of the Call.
     pub(super) sent: Option<Instant>,
 }
 
@@ -84,7 +84,7 @@ pub(super) struct LiveReply<'a> {
 }
 
 impl<'a> LiveReply<'a> {
-    /// At its beginning.
+    /// Returns a cursor at the start of the message.
     pub(super) fn cursor(self) -> Cursor<'a> {
         Cursor::new(self.message).with_chunks(self.chunks)
     }
@@ -96,7 +96,7 @@ impl<'a> From<&'a TransportReply<'_>> for LiveReply<'a> {
     }
 }
 
-/// The step of a Reply that is kept, and what is known of it. Its room is used again.
+/// A queued Reply with its step and findings. Its buffers are reused.
 #[derive(Debug, Default)]
 struct QueuedReplyCheck {
     held: Box<WindowStep>,
@@ -106,19 +106,19 @@ struct QueuedReplyCheck {
 }
 
 impl QueuedReplyCheck {
-    /// Bytes that it keeps.
+    /// Returns the number of bytes that it holds.
     fn weight(&self) -> usize {
         self.reply.bytes.len() + self.held.step.len() + self.held.sent.len()
     }
 }
 
-/// A Reply that is kept.
+/// A stored Reply.
 #[derive(Debug, Default)]
 struct StoredReply {
-    /// The message, and behind it what came in chunks.
+    /// Message, followed by the contents of its chunks.
     bytes: Vec<u8>,
     message: usize,
-    /// Where the content of each chunk is.
+    /// Range of each chunk's content.
     chunks: Vec<Range<usize>>,
 }
 
@@ -148,28 +148,28 @@ impl StoredReply {
     }
 }
 
-/// Replies that are kept to be judged, in the order in which they came.
+/// Queue of Replies to be checked, in order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct ReplyCheckQueue {
     queue: VecDeque<QueuedReplyCheck>,
     bytes: usize,
     rooms: Vec<QueuedReplyCheck>,
-    /// Bytes of these rooms.
+    /// Capacity of the free buffers in bytes.
     free: usize,
 }
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Whether Replies wait to be judged.
+    /// Returns `true` if Replies wait to be checked.
     pub(super) fn is_behind(&self) -> bool {
         !self.unjudged.queue.is_empty()
     }
 
-    /// Whether so many wait that they must be judged soon.
+    /// Returns `true` if the queue is more than half full.
     pub(super) fn is_far_behind(&self) -> bool {
         self.unjudged.bytes > KEPT / 2
     }
 
-    /// Keeps a Reply to be judged. Gives room for another step.
+    /// Queues a Reply to be checked. Returns buffers for another step.
     pub(super) fn judge_later(
         &mut self,
         held: Box<WindowStep>,
@@ -190,7 +190,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(room)
     }
 
-    /// Judges the Reply that has waited longest.
+    /// Checks the oldest queued Reply.
     pub(super) fn judge_next(&mut self) -> Result<(), ReplayRunError> {
         let Some(mut kept) = self.unjudged.queue.pop_front() else { return Ok(()) };
         self.unjudged.bytes = self.unjudged.bytes.saturating_sub(kept.weight());
@@ -221,7 +221,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(())
     }
 
-    /// Takes what a kept Reply gives, if that was not done yet.
+    /// Binds the values of a queued Reply, if that is not done yet.
     fn take_names(
         &mut self,
         held: &WindowStep,
@@ -235,7 +235,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// A step is to be sent: takes what kept Replies give, if it is sent with any of that.
+    /// Binds the values of queued Replies if the step's Call needs one of them.
     pub(super) fn take_awaited(&mut self, step: &TraceStep<'_>) {
         if self.awaited.is_empty()
             || !step.call.slots.iter().any(|slot| self.awaited.contains(&slot.variable))
@@ -255,7 +255,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.unjudged.queue = queue;
     }
 
-    /// Judges all that waits, because what comes next depends on it.
+    /// Checks all queued Replies, because the next action depends on them.
     pub(super) fn catch_up(&mut self) -> Result<(), ReplayRunError> {
         while self.is_behind() {
             self.judge_next()?;
@@ -263,7 +263,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(())
     }
 
-    /// The state of a step by its Reply.
+    /// Returns the state of a step from its Reply.
     pub(super) fn judged(
         &mut self,
         held: &WindowStep,
@@ -315,7 +315,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(state)
     }
 
-    /// Nobody knows what a step has done to the objects that it names, if it may change them, nor which of what it told is true.
+    /// Marks the objects of a step as uncertain, if the step may have changed them or its Reply did not match.
     pub(super) fn doubt_objects(&mut self, held: &WindowStep, step: &TraceStep<'_>, state: &ReplayStepState) {
         if !matches!(state, ReplayStepState::Mismatched(_)) && !held.parts.may_change() {
             return;
@@ -326,7 +326,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.judge.doubt(handles.chain(held.parts.files.iter().copied()), &held.parts.acts);
     }
 
-    /// Holds the Reply to the recorded one.
+    /// Compares the Reply with the recorded one.
     fn state(
         &mut self,
         held: &WindowStep,
@@ -348,7 +348,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let key = self.contents.summary().key;
         let is_text = held.parts.reads_link(step.asked.described());
         let payloads = || step.reply.payloads.iter().filter(|payload| !payload.is_inside);
-        // The text of links alone is read; of file data the hash is enough.
+        // Only the text of symbolic links is read; for file data the hash suffices.
         let mut texts: Vec<Option<Vec<u8>>> = Vec::new();
         self.known.clear();
         for payload in payloads() {
@@ -415,7 +415,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
         }
         let copies = [Operation::COPY, Operation::CLONE].iter().any(|copy| parts.operations.contains(copy));
-        // Which operations were done in the capture alone, or here alone.
+        // Index of the first operation that was executed only in the capture or only here.
         let from = match verdict {
             ReplyCheckResult::Unsupported(..) => Some(outcome.statuses.len().saturating_sub(1)),
             ReplyCheckResult::Tolerated(rules::ROOM) => Some(0),
@@ -456,7 +456,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             _ => false,
         };
         if is_after && went == StepConformance::Otherwise && !touched.is_outside() {
-            // What it has not done here, or has done, others find.
+            // Later steps see the effects that are missing or new here.
             self.left_undone(step, parts);
             self.leaves_open |= parts.operations.contains(&Operation::OPEN);
         }
@@ -473,7 +473,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             {
                 ReplayStepState::Tolerated(rules::CREDENTIALS)
             }
-            // An open is there still that no step closes: one in the place of a delegation, or one whose CLOSE was not sent.
+            // The file is still open: through an open in place of a delegation, or because its CLOSE was not sent.
             ReplyCheckResult::Mismatched(differences)
                 if self.leaves_open && self.judge.is_of_opens(&differences) =>
             {
@@ -506,7 +506,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 }
 
-/// Whether a step that has this state has changed the same objects as in the capture.
+/// Returns `true` if a step with this state has changed the same objects as in the capture.
 fn is_as_recorded(state: &ReplayStepState) -> bool {
     match state {
         ReplayStepState::Matched | ReplayStepState::Repaired(_) => true,
@@ -520,8 +520,8 @@ fn is_as_recorded(state: &ReplayStepState) -> bool {
     }
 }
 
-/// Notes what operations from this one on have changed that were done in the capture alone, or here alone. `files` are all that
-/// the step names.
+/// Records changes by operations from index `from` on, which were executed only in the capture or only here. `files`
+/// are all files of the step.
 pub(super) fn touch_by(
     otherwise: &mut FxHashMap<u32, FileDivergence>,
     step: &TraceStep<'_>,
@@ -540,7 +540,7 @@ pub(super) fn touch_by(
     }
 }
 
-/// SEQUENCE answers to another slot than it was sent on. RFC 8881 section 18.46.3.
+/// Returns the difference of a Reply whose SEQUENCE has another slot than its Call. RFC 8881 section 18.46.3.
 fn misplaced(held: &WindowStep) -> Difference {
     let half = |value: &str| DifferenceSide { place: None, frame: None, value: Some(value.to_owned()) };
     Difference {
@@ -554,7 +554,7 @@ fn misplaced(held: &WindowStep) -> Difference {
     }
 }
 
-/// The Reply does not give what it must, because later Calls are sent with it, or because it was given before.
+/// Returns the difference of a Reply that lacks a required value or replaces a value given before.
 fn misgiven(held: &WindowStep, values: [String; 2]) -> Difference {
     let [a, b] = values.map(|value| DifferenceSide { place: None, frame: None, value: Some(value) });
     Difference {
@@ -568,7 +568,7 @@ fn misgiven(held: &WindowStep, values: [String; 2]) -> Difference {
     }
 }
 
-/// The directory that is listed, and whether the listing begins.
+/// Returns the listed directory, and `true` if the listing starts at its beginning.
 fn listing(step: &TraceStep<'_>, parts: &CallDescription) -> Option<(u32, bool)> {
     if !parts.lists(step.asked.described()) {
         return None;
@@ -585,7 +585,7 @@ fn listing(step: &TraceStep<'_>, parts: &CallDescription) -> Option<(u32, bool)>
     Some((directory.unwrap_or(NONE), is_first))
 }
 
-/// The hash that file data of a Reply must have.
+/// Returns the hash that the file data of a Reply must have, if known.
 fn expected(key: u64, payload: &TracePayload, room: &mut Vec<u8>) -> Option<u128> {
     match payload.content {
         PayloadContentState::UNKNOWN => None,

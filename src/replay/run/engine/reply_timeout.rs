@@ -1,4 +1,4 @@
-//! Replies that do not come: the Call is sent once more, then it is given up, and after several times in a row so is the server.
+//! Reply timeouts: a Call is sent once more, then given up; after several consecutive timeouts the server is given up.
 
 use std::io::{Read, Seek};
 use std::time::Instant;
@@ -7,7 +7,7 @@ use super::window::tagged;
 use super::{OptionalReplayRecorder, ReplayEngine, ReplayRunError, SILENCES};
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Calls whose Reply has not come in time.
+    /// Handles the Calls whose Reply timed out.
     pub(super) fn expire(
         &mut self,
         now: Instant,
@@ -27,28 +27,29 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
             self.expiries.pop_front();
             let flight = self.seats.get(seat).and_then(|held| held.flight);
-            // It was sent again since then.
+            // The Call was sent again since.
             let Some((connection, _)) = flight.filter(|(_, again)| *again == sent) else { continue };
             let what = format!("no Reply within {} s", timeout.as_secs_f64());
-            // It may have been lost on its way: once it is sent again, on another connection, unless the run is to end.
+            // The Call may have been lost in transit; it is sent once more on another connection, unless the run is to
+            // end.
             let is_first =
                 self.seats.get_mut(seat).is_some_and(|held| !std::mem::replace(&mut held.was_silent, true));
             match is_first && !self.report.is_interrupted {
                 true => self.lose(tag, &what, tape)?,
                 false => self.fail(tag, &what, tape)?,
             }
-            // Calls that were in flight together are silent together.
+            // Calls that were in flight at the same time count as one timeout.
             if self.silent_since.is_none_or(|since| sent > since) {
                 self.is_silent(now);
                 self.abandon_silent(&what, tape)?;
             }
-            // What may still come there belongs to nobody; the next Call has a connection of its own.
+            // A late Reply there is ignored; the next Call opens a new connection.
             self.forget(connection);
         }
         Ok(())
     }
 
-    /// No Reply came within the timeout once more; after too many times in a row the server is given up.
+    /// Counts a reply timeout and gives up the server after several in a row.
     fn is_silent(&mut self, now: Instant) {
         (self.silences, self.silent_since) = (self.silences + 1, Some(now));
         if self.silences >= SILENCES {
@@ -61,7 +62,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// What is in flight to a server that was given up is not waited for.
+    /// Abandons the Calls in flight if the server was given up.
     fn abandon_silent(
         &mut self,
         what: &str,
@@ -70,8 +71,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if self.silences < SILENCES { Ok(()) } else { self.abandon(what, tape) }
     }
 
-    /// No step is in flight, and those that are to go wait for what else was asked, as for the Reply that gives a new connection
-    /// more than one credit.
+    /// Detects a stall: no step is in flight, and steps wait for the Reply to another Call, for example the one that
+    /// grants a new connection more than one credit.
     fn look_for_stall(&mut self, now: Instant) {
         let waits = self.restart.is_some() || self.lines.iter().any(|line| !line.parked.is_empty());
         if self.in_flight > 0 || !waits || self.report.unreachable.is_some() {
@@ -87,7 +88,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Nothing that is in flight is waited for any more.
+    /// Gives up all Calls in flight.
     pub(super) fn abandon(
         &mut self,
         what: &str,

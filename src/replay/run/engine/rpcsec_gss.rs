@@ -1,4 +1,4 @@
-//! Calls that RPCSEC_GSS signed are signed with contexts of the run's own. RFC 2203 section 5.3.
+//! Signs the Calls that RPCSEC_GSS protected in the capture with contexts of this run. RFC 2203 section 5.3.
 
 use std::io::{Read, Seek};
 
@@ -25,64 +25,65 @@ use crate::replay::trace::emission::PlacedPayload;
 use crate::replay::trace::{GssProtection, MessageSlotKind, TraceReader, TraceStep};
 use crate::replay::transport::{CallTag, ConnectTarget, RpcTransport, TransportReply};
 
-/// Contexts of a capture that have one of their own; what was signed with more shares them.
+/// Maximum number of captured contexts with a context of their own; Calls of further ones share these.
 const MOST: usize = 64;
 
-/// Makes the side of this program of a security context with a host.
+/// Function that creates this program's side of a security context with a host.
 type Make = fn(&str) -> Result<Box<dyn GssMechanism>, GssMechanismError>;
 
-/// What Calls are signed with, and room for them.
+/// Signs Calls and verifies Replies.
 #[derive(Debug)]
 pub(super) struct GssCallSigner {
-    /// As many as the capture has, so that what was one context there is one here.
+    /// One context for each captured one.
     pub(super) contexts: Vec<RenewableContext>,
-    /// By the handle in the capture.
+    /// Context index by captured handle.
     by_handle: FxHashMap<Vec<u8>, usize>,
-    /// By the client of the capture.
+    /// Machine credential by captured client.
     machines: FxHashMap<u32, MachineCredential>,
     pub(super) mechanism: Make,
-    /// The Call as it goes, and where its payloads belong in it.
+    /// The signed Call, and the payloads to be inserted into it.
     pub(super) message: Vec<u8>,
     pub(super) placed: Vec<PlacedPayload>,
-    /// The signature of the Call that was made last.
+    /// Signature of the last Call.
     pub(super) last: Option<GssCallSignature>,
-    /// Those of Calls in flight that are of no step.
+    /// Signatures of Calls in flight that are no steps.
     pub(super) own: FxHashMap<CallTag, GssCallSignature>,
     whole: Vec<u8>,
-    /// A Reply that was opened.
+    /// Reply without its protection.
     plain: Vec<u8>,
 }
 
-/// What the Reply of a signed Call is opened with.
+/// Data needed to verify the Reply to a signed Call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct GssCallSignature {
     pub(super) context: usize,
-    /// How often that had been set up anew.
+    /// Number of renewals of the context at the time.
     pub(super) generation: u32,
     seal: GssReplyProtection,
 }
 
-/// What the Calls that this program makes for a client are signed with: as the Call was by which that made itself known.
+/// Credential of the Calls that this program makes for a client; the same as the client's EXCHANGE_ID or SETCLIENTID
+/// had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct MachineCredential {
     context: usize,
     service: RpcGssService,
 }
 
-/// Why a Call is not signed.
+/// Reason for not signing a Call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Unsigned {
-    /// Its context is being set up anew.
+    /// The context is being renewed.
     Yet,
-    /// There is no context any more, and why.
+    /// The context is lost, for this reason.
     Ever(String),
 }
 
 impl GssCallSigner {
-    /// Sets up the contexts that Calls of the trace were signed with; none if none was.
+    /// Establishes the contexts that the Calls of the trace need. Returns `None` if none was signed.
     ///
     /// # Errors
-    /// Where there is none to be had.
+    /// Returns an error if a context cannot be established.
     pub(super) fn of(
         trace: &mut TraceReader<impl Read + Seek>,
         transport: &mut dyn RpcTransport,
@@ -131,12 +132,12 @@ impl GssCallSigner {
         }))
     }
 
-    /// Which of the contexts a step is signed with.
+    /// Returns the index of the context that a step uses.
     fn at(&self, step: &TraceStep<'_>) -> usize {
         handle(step).and_then(|handle| self.by_handle.get(handle)).copied().unwrap_or_default()
     }
 
-    /// Makes of a Call that was emitted the one that goes.
+    /// Signs an emitted Call.
     fn sign(
         &mut self,
         step: &TraceStep<'_>,
@@ -146,7 +147,7 @@ impl GssCallSigner {
         let mut cursor = Cursor::new(message);
         let body = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).map_or(0, |_| cursor.position());
         let (service, arguments) = match step.asked.protection {
-            // What is protected travels in the message: its checksum is of all of it.
+            // Protected data is part of the message, as the checksum covers all of it.
             GssProtection::INTEGRITY => {
                 whole(message, placed, contents, &mut self.whole);
                 (RpcGssService::rpc_gss_svc_integrity, self.whole.get(body..))
@@ -170,11 +171,11 @@ impl GssCallSigner {
         Ok(())
     }
 
-    /// Signs a Call that is of no step, of a client of the capture. `None` for it to go as it is: the client made itself known by
-    /// a Call that was not signed.
+    /// Signs a Call that is no step, for a captured client. Returns `None` if it is to be sent unsigned, because the
+    /// client's first Call was not signed.
     ///
     /// # Errors
-    /// Where there is no context, now or ever.
+    /// Returns an error if Calls cannot be signed yet, or never again.
     pub(super) fn sign_own(
         &mut self,
         client: u32,
@@ -199,7 +200,7 @@ impl GssCallSigner {
         Ok(Some(&self.message))
     }
 
-    /// Opens a Reply.
+    /// Verifies a Reply and removes its protection.
     fn open(
         &mut self,
         with: GssCallSignature,
@@ -211,13 +212,13 @@ impl GssCallSigner {
     }
 }
 
-/// What a client of the capture made itself known with, if this is the Call that did so.
+/// Returns the machine credential of a client, if the step is its EXCHANGE_ID or SETCLIENTID.
 fn machine(step: &TraceStep<'_>, context: usize) -> Option<MachineCredential> {
     let service = match step.asked.protection {
         GssProtection::INTEGRITY => RpcGssService::rpc_gss_svc_integrity,
         _ => RpcGssService::rpc_gss_svc_none,
     };
-    // Only its Reply gives a clientid, so that others need not be read.
+    // Only their Replies give a client ID, so other Calls are not decoded.
     step.reply.slots.iter().find(|slot| slot.holds == MessageSlotKind::CLIENTID)?;
     let arguments = step.call.head.0.get(step.call.body as usize..step.call.end as usize)?;
     let call = v4::CompoundCall::decode(&mut Cursor::new(arguments), &mut NullObserver).ok()?;
@@ -226,12 +227,12 @@ fn machine(step: &TraceStep<'_>, context: usize) -> Option<MachineCredential> {
         .then_some(MachineCredential { context, service })
 }
 
-/// Whether a Call was signed.
+/// Returns `true` if the captured Call was signed.
 pub(super) fn is_signed(step: &TraceStep<'_>) -> bool {
     step.asked.flavor == Flavor::RPCSEC_GSS.0
 }
 
-/// The context that a Call of the capture was signed with.
+/// Returns the handle of the context that signed the captured Call.
 fn handle<'a>(step: &TraceStep<'a>) -> Option<&'a [u8]> {
     let is_data = is_signed(step) && step.asked.protection != GssProtection::CONTROL;
     let mut cursor = Cursor::new(step.call.head.0).known();
@@ -239,12 +240,12 @@ fn handle<'a>(step: &TraceStep<'a>) -> Option<&'a [u8]> {
     Some(message.call()?.cred.gss()?.handle.0)
 }
 
-/// A message with its payloads in it.
+/// Inserts the payloads into a message.
 fn whole(message: &[u8], placed: &[PlacedPayload], contents: &[Vec<u8>], out: &mut Vec<u8>) {
     out.clear();
     let mut from = 0;
     for (placed, content) in placed.iter().zip(contents) {
-        // Positions are those in the message that is being made.
+        // Positions refer to the message being built.
         let at = (from + (placed.position as usize).saturating_sub(out.len())).min(message.len());
         out.extend_from_slice(message.get(from..at).unwrap_or_default());
         out.extend_from_slice(content);
@@ -255,10 +256,10 @@ fn whole(message: &[u8], placed: &[PlacedPayload], contents: &[Vec<u8>], out: &m
 }
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Signs the Call that was emitted, if the captured one was signed. Gives whether it is.
+    /// Signs the emitted Call if the captured one was signed. Returns `true` if it is signed.
     ///
     /// # Errors
-    /// Where the context has expired.
+    /// Returns an error if the context has expired.
     pub(super) fn sign(&mut self, step: &TraceStep<'_>, xid: Xid) -> Result<bool, GssMechanismError> {
         let Some(signing) = &mut self.signing else { return Ok(false) };
         signing.last = None;
@@ -269,8 +270,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(true)
     }
 
-    /// Whether a Call that is to be signed would put one in flight out of the window of sequence numbers, so that the server would
-    /// drop that in silence. RFC 2203 section 5.3.3.1.
+    /// Returns `true` if another signed Call would move one in flight out of the sequence window, so that the server
+    /// would drop that silently. RFC 2203 section 5.3.3.1.
     pub(super) fn is_window_full(&self, step: &TraceStep<'_>) -> bool {
         let Some(signing) = self.signing.as_ref().filter(|_| is_signed(step)) else { return false };
         let at = signing.at(step);
@@ -282,7 +283,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         with.zip(oldest).is_some_and(|(with, oldest)| with.context.is_beyond(oldest))
     }
 
-    /// Why a Call that is to be signed does not go now, if it does not.
+    /// Returns the outcome of a Call that cannot be signed now, or `None` if it can.
     pub(super) fn awaits_context(&self, step: &TraceStep<'_>, line: usize) -> Option<StepSendOutcome> {
         let signing = self.signing.as_ref().filter(|_| is_signed(step))?;
         match signing.contexts.get(signing.at(step))?.is_ready().err()? {
@@ -293,7 +294,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Checks the Reply of a signed Call, which goes on as if nothing had signed it.
+    /// Verifies the Reply to a signed Call and processes it without its protection.
     pub(super) fn open(
         &mut self,
         with: GssCallSignature,
@@ -320,8 +321,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         outcome
     }
 
-    /// Checks the Reply of a Call that is of no step, which goes on as if nothing had signed it: as nothing, where somebody else than
-    /// the server made it.
+    /// Verifies the Reply to a Call that is no step and processes it without its protection. An empty Reply is
+    /// processed if it was forged.
     pub(super) fn open_own(&mut self, reply: &TransportReply<'_>) {
         let Some(with) = self.signing.as_mut().and_then(|signing| signing.own.remove(&reply.tag)) else {
             return self.answered_own(reply);
@@ -340,7 +341,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Nothing of a Reply that somebody else made is taken: nobody knows whether the server has done the step.
+    /// Discards a forged Reply; it is unknown whether the server has executed the step.
     fn disbelieve(
         &mut self,
         CompletedStep { seat, held, .. }: CompletedStep,

@@ -1,4 +1,4 @@
-//! A step becomes a Call of this run, and goes.
+//! Turns steps into Calls of this run and sends them.
 
 use std::io::{Read, Seek};
 use std::net::SocketAddr;
@@ -30,12 +30,12 @@ use crate::replay::transport::{
     TransportCall, TransportPayload,
 };
 
-/// Stands in the places of payloads that a Call does not have.
+/// Filler for the unused entries of a Call's payload array.
 const NO_PAYLOAD: TransportPayload<'static> =
     TransportPayload { position: 0, source: PayloadSource::Copied(&[]) };
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Sends a step that may go.
+    /// Sends a step that is ready.
     pub(super) fn send(
         &mut self,
         seat: u32,
@@ -89,7 +89,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Err(going) => return Ok(going),
         };
         let Some(line) = self.lines.get_mut(number) else { return Ok(StepSendOutcome::Parked(number)) };
-        // It would be made in vain.
+        // The Call could not be sent anyway.
         if transport.credits(line.connection).is_some_and(|credits| credits.left() == 0) {
             return Ok(StepSendOutcome::Parked(number));
         }
@@ -143,7 +143,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Err(state) => return Ok(StepSendOutcome::Settled(state)),
         };
         let tag = tagged(self.number, seat, held.turn);
-        // What closes an open of this program's own is no step of the capture.
+        // The CLOSE of an open of this program is no step of the capture.
         let mut nobody = None;
         let tape = if gives_back && !borrowed.is_empty() { &mut nobody } else { tape };
         let (sent, gives) = match self.submit(&step, (parts, piece), (number, xid, tag), transport, tape)? {
@@ -175,7 +175,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(StepSendOutcome::Sent)
     }
 
-    /// Where this run listens for the client that a SETCLIENTID is of. RFC 7530 section 16.33.
+    /// Returns the callback address for the client of a SETCLIENTID. RFC 7530 section 16.33.
     fn callback(
         &mut self,
         step: &TraceStep<'_>,
@@ -183,7 +183,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         transport: &ContainedTransport<'_>,
     ) -> Option<SocketAddr> {
         let message = &step.call;
-        // Where the captured client did not listen, no delegation was given.
+        // A captured client without a callback address was granted no delegation.
         let listened = message.slots.iter().any(|slot| {
             let is_told = slot.holds == MessageSlotKind::HOST && slot.at >= message.body;
             let text = captured(message.head.0, &slot).filter(|_| is_told);
@@ -197,7 +197,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Some(address)
     }
 
-    /// Submits the Call that was emitted. Gives when it went and what its Reply may give, or what becomes of it if it could not.
+    /// Submits the emitted Call. Returns its send time and the identifiers that its Reply may give, or the outcome if
+    /// it could not be sent.
     pub(super) fn submit(
         &mut self,
         step: &TraceStep<'_>,
@@ -239,11 +240,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.needs.extend(step.needs.payloads.iter().take(most).map(|bytes| bytes.min(of_piece)));
         let chunks = (self.options.captured_chunks && piece.is_none()).then(|| SendChunkLengths::of(step));
         let lists = chunks.as_ref().map(SendChunkLengths::lists);
-        // A Reply chunk as captured has the room that it had.
+        // A captured Reply chunk keeps its captured size.
         let offered = chunks
             .as_ref()
             .map_or(0, |chunks| chunks.reply.iter().fold(0, |sum: u32, one| sum.saturating_add(*one)));
-        // What is protected comes in the message.
+        // Protected data is part of the message.
         let inside = step.needs.payloads.iter().filter(|_| is_whole).fold(SLACK, u32::saturating_add);
         let expected = if offered > 0 { offered } else { step.needs.message.saturating_add(inside) };
         let call = TransportCall {
@@ -266,7 +267,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         match transport.submit(connection, &call) {
             Ok(_) => {}
             Err(SubmitError::Busy(_)) => return Ok(Err(StepSendOutcome::Parked(number))),
-            // Its end is told yet.
+            // The transport reports the end of the connection later.
             Err(SubmitError::Refused(SubmitRefusal::Closed)) => {
                 self.forget(connection);
                 return Ok(Err(StepSendOutcome::Unreachable(Instant::now())));
@@ -277,7 +278,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 )))));
             }
         }
-        // What is written down of it takes time of its own.
+        // The time is taken before the Call is recorded, which takes time of its own.
         let now = Instant::now();
         if let (Some(tape), Some(terms)) = (tape, transport.terms(connection)) {
             tape.gone(&ReplaySentCall {
@@ -294,7 +295,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(Ok((now, call.gives())))
     }
 
-    /// A step is in flight since then. What was sent stays with it, in the room of what it sent before.
+    /// Marks a step as in flight and stores its Call in the step's buffers.
     pub(super) fn fly(
         &mut self,
         (number, tag, now): (usize, CallTag, Instant),
@@ -321,17 +322,18 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.report.lateness.add(now.saturating_duration_since(due));
         }
         if self.expiries.len() > 2 * self.options.window + 64 {
-            // One that is late has kept those that were sent after it and are done.
+            // A late Call has kept the entries of later ones that are complete.
             let seats = &self.seats;
             self.expiries.retain(|(_, tag)| seats.find(*tag).is_some());
         }
         self.expiries.push_back((now, tag));
         self.in_flight += 1;
-        // That of an own open is none of the trace.
+        // The CLOSE of an open of this program does not count as a Call of the trace.
         self.report.calls += u64::from(!held.is_substituted);
     }
 
-    /// Why a step is not sent that would make again what the server did not take: it would be another object.
+    /// Returns the state text of a step that would create an object again which the server did not accept; it would be
+    /// another object.
     fn makes_refused(&self, step: &TraceStep<'_>, parts: &CallDescription) -> Option<String> {
         if self.lacks.is_empty()
             || !parts
@@ -346,7 +348,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         lack.filter(|lack| *lack == MissingValueReason::Object).map(MissingValueReason::text)
     }
 
-    /// Why a Call must not be sent: what has no value here would name something of the captured server.
+    /// Returns the reason for not sending a Call: a value is missing and the captured one would refer to something
+    /// else.
     pub(super) fn unsendable(&self, is_emitted: bool) -> Option<String> {
         match self.values.unbound() {
             Some(slot) if self.lacks.contains_key(&slot.variable) => {
@@ -378,7 +381,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     is_known
                 }
             };
-            // What is read there later is not what was captured.
+            // Later reads of this range differ from the capture.
             if !is_known && placed.payload.file != NONE {
                 let TracePayload { offset, length, .. } = placed.payload;
                 let touched = FileDivergence::of_data(offset, offset.saturating_add(length.into()));
@@ -389,7 +392,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 }
 
-/// Puts the content of a payload into a buffer; zeros where it is not known. Gives whether it is.
+/// Reads the content of a payload into a buffer, or zeros if it is unknown. Returns `true` if it is known.
 pub(super) fn content<R: Read + Seek>(
     contents: &mut TraceReader<R>,
     key: u64,
@@ -408,7 +411,8 @@ pub(super) fn content<R: Read + Seek>(
     Ok(is_known || is_keyed)
 }
 
-/// A header of AUTH_SYS for a Call that had RPCSEC_GSS, whose context this run has not: it goes so, or is signed anew.
+/// Returns an AUTH_SYS header for a Call that had RPCSEC_GSS with a context of the capture. The Call is sent with it or
+/// signed again.
 pub(super) fn new_header(step: &TraceStep<'_>, xid: Xid) -> Option<Vec<u8>> {
     let is_secured =
         step.asked.flavor == Flavor::RPCSEC_GSS.0 || step.asked.protection != GssProtection::PLAIN;
@@ -424,7 +428,7 @@ pub(super) fn new_header(step: &TraceStep<'_>, xid: Xid) -> Option<Vec<u8>> {
     Some(encoder.finish().0)
 }
 
-/// The header of a Call of AUTH_SYS: program, version and procedure.
+/// Encodes the AUTH_SYS header of a Call to a program, version and procedure.
 pub(super) fn unsigned_header((prog, vers, proc): (Program, u32, u32), xid: Xid, encoder: &mut Encoder) {
     let machinename = Text(env!("CARGO_PKG_NAME").as_bytes());
     let sys = AuthSys { stamp: 0, machinename, uid: 0, gid: 0, gids: List::default() };
@@ -439,7 +443,7 @@ pub(super) fn unsigned_header((prog, vers, proc): (Program, u32, u32), xid: Xid,
     rpc::RpcMsg { xid, body }.encode(encoder);
 }
 
-/// The chunks that a Call had, as the transport takes them.
+/// Chunk lengths of the captured Call, in the form that the transport expects.
 struct SendChunkLengths {
     call: Vec<u32>,
     reads: Vec<Vec<u32>>,

@@ -1,17 +1,17 @@
-//! When what a client had waited for was done, so that it thinks as long as it did.
+//! Think time: each client waits as long after the completion of its previous steps as it did in the capture.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Steps that are remembered of one client: those that may have been in flight at once.
+/// Maximum number of steps remembered per client; at least as many as may have been in flight at once.
 const STEPS: usize = 1024;
 
-/// The latest steps of a client, by when they were answered in the capture, and when they were done now.
+/// Latest steps of a client: captured reply time and completion time in this run, by captured time.
 #[derive(Debug, Default)]
 pub(super) struct ThinkTimeHistory(VecDeque<(u64, Instant)>);
 
 impl ThinkTimeHistory {
-    /// A step is done that was answered at this time of the capture.
+    /// Adds a step with its captured reply time `end`.
     pub(super) fn done(&mut self, end: u64, now: Instant) {
         if self.0.len() >= STEPS {
             self.0.pop_front();
@@ -20,7 +20,8 @@ impl ThinkTimeHistory {
         self.0.insert(at, (end, now));
     }
 
-    /// When a step is to be sent that was sent at this time of the capture: as long after the last Reply before it as then.
+    /// Returns the send time of a step that was sent at `start` in the capture: as long after the last Reply before it
+    /// as there.
     pub(super) fn due(&self, start: u64) -> Option<Instant> {
         let before = self.0.partition_point(|(end, _)| *end <= start).checked_sub(1)?;
         let (end, done) = self.0.get(before)?;

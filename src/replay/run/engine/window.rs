@@ -1,4 +1,4 @@
-//! A step that waits, or is in flight, and the seats of the window that such steps have.
+//! The window of steps that are pending or in flight.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -19,90 +19,91 @@ use crate::replay::trace::{
 };
 use crate::replay::transport::{CallTag, ConnectionId};
 
-/// A step that waits, or is in flight. Its room is used again.
+/// A step that is pending or in flight. Its buffers are reused.
 #[derive(Debug, Default)]
 pub(super) struct WindowStep {
     /// The step.
     pub(super) step: StoredStep,
     pub(super) id: StepId,
     pub(super) parts: CallDescription,
-    /// Why it does not run as it was captured.
+    /// Reason for not running the step as captured.
     pub(super) reason: Option<PlanReason>,
-    /// When its Call and its Reply were seen in the capture.
+    /// Capture times of its Call and Reply.
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) client: u32,
-    /// The session, and the slot in the capture.
+    /// Session variable and captured slot.
     pub(super) slot: Option<(u32, u32)>,
-    /// Calls that were in flight in the capture when it was sent, itself too.
+    /// Number of Calls in flight in the capture when it was sent, including itself.
     pub(super) depth: u32,
-    /// Its place among all steps of the run.
+    /// Sequence number among all steps of the run.
     pub(super) turn: u64,
     pub(super) tries: u32,
-    /// When it is to be sent.
+    /// Time when it is to be sent.
     pub(super) due: Option<Instant>,
     pub(super) is_racing: bool,
-    /// A step that changes files was in flight here at the same time, or it does so and others were.
+    /// `true` if it overlapped in this run with a step that changes files.
     pub(super) is_crowded: bool,
-    /// Attributes that the live server does not have were left out.
+    /// `true` if attributes that the live server does not support were left out.
     pub(super) has_fewer: bool,
-    /// An OPEN asks for what it got in the capture.
+    /// `true` if an OPEN asks for what was granted in the capture.
     pub(super) has_other_wants: bool,
-    /// Its DELEGRETURN was sent as CLOSE of the open that stands for the delegation.
+    /// `true` if its DELEGRETURN was sent as the CLOSE of a substitute open.
     pub(super) is_substituted: bool,
-    /// The piece of a READ or WRITE that its Call is about, where it goes in several.
+    /// Piece of a READ or WRITE that its current Call transfers, if it is split.
     pub(super) piece: Option<SplitIoPiece>,
-    /// What the pieces have read.
+    /// Data that the pieces have read.
     pub(super) joined: Vec<u8>,
-    /// The counts that its Call carries.
+    /// Sequence IDs and seqids of its Call.
     pub(super) used: CallSequenceCounts,
-    /// Its Call as it was sent, without its payloads, and where those stand in it.
+    /// Its Call as sent, without payloads, and the payloads with their positions.
     pub(super) sent: Vec<u8>,
     pub(super) placed: Vec<PlacedPayload>,
-    /// What its Reply may give.
+    /// Identifiers that its Reply may give.
     pub(super) gives: ReplyIdentifiers,
-    /// What its Reply is to be opened with, if it was signed.
+    /// Signature of its Call, needed to verify the Reply.
     pub(super) signature: Option<GssCallSignature>,
-    /// Its connection went away: the same is to be sent again.
+    /// `true` if it is to be sent again unchanged, because its connection was lost or it was denied.
     pub(super) is_lost: bool,
-    /// That is so because the server did not know its security context.
+    /// `true` if it is to be sent again because the server did not know its security context.
     pub(super) is_denied: bool,
-    /// How often it was sent again for that.
+    /// Number of times it was sent again after a denial.
     pub(super) denials: u32,
-    /// No Reply came within the timeout, once: it was sent again for that.
+    /// `true` if it was sent again because of a reply timeout.
     pub(super) was_silent: bool,
-    /// How often it was sent again, for that or because the server had forgotten what it is about.
+    /// Number of times it was sent again because of a lost connection, a timeout, or forgotten state.
     pub(super) resends: u32,
-    /// How often it was made anew after the server had forgotten a client or its session.
+    /// Number of times it was rebuilt after the server had forgotten a client or its session.
     pub(super) renewals: u32,
-    /// The status that told so.
+    /// Status that reported the forgotten state.
     pub(super) forgotten: Option<u32>,
-    /// How many recoveries there had been in the run when it was sent.
+    /// Number of recoveries in the run when it was sent.
     pub(super) since: u32,
-    /// Where it is in flight, and since when.
+    /// Connection and send time while it is in flight.
     pub(super) flight: Option<(ConnectionId, Instant)>,
 }
 
-/// A step that is held. It is looked at several times, so what it borrows is found by where it lies, and not decoded again.
+/// A stored step. It is read several times, so borrowed parts are found by offset and not decoded again.
 #[derive(Debug, Default)]
 pub(super) struct StoredStep {
     /// The step in XDR.
     bytes: Vec<u8>,
-    /// The step without what it borrows.
+    /// The step without its borrowed parts.
     bare: Option<TraceStep<'static>>,
-    /// Where the heads of Call and Reply lie.
+    /// Ranges of the heads of Call and Reply.
     heads: [Range<usize>; 2],
-    /// Where its other lists begin, and how many items they have.
+    /// Offset and number of items of each other list.
     lists: [(usize, u32); LISTS],
-    /// The slots of Call and Reply, which are looked at most.
+    /// Slots of Call and Reply, which are read most often.
     slots: [Vec<MessageSlot>; 2],
 }
 
-/// Lists of a step but for slots: payloads of Call and Reply, the chunks of the Call, what was returned, what the Reply may need.
+/// Number of lists of a step other than slots: payloads of Call and Reply, the four chunk lists of the Call, returned
+/// chunks, and reply payload sizes.
 const LISTS: usize = 8;
 
 impl StoredStep {
-    /// Keeps a step that was read from these bytes, in the room of another. Gives it with the slots that are kept.
+    /// Stores a step that was decoded from these bytes, reusing the buffers. Returns the step with the stored slots.
     pub(super) fn keep<'s>(&'s mut self, mut step: TraceStep<'s>, bytes: &[u8]) -> TraceStep<'s> {
         self.bytes.clear();
         self.bytes.extend_from_slice(bytes);
@@ -131,12 +132,12 @@ impl StoredStep {
         step
     }
 
-    /// Bytes of the step.
+    /// Returns the length of the encoded step in bytes.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The step, if one is kept.
+    /// Returns the step, if one is stored.
     pub(super) fn read(&self) -> Option<TraceStep<'_>> {
         let mut step: TraceStep<'_> = self.bare.clone()?;
         let messages = [&mut step.call, &mut step.reply];
@@ -167,7 +168,7 @@ fn place<T, const BOUND: u32>(list: &List<'_, T, BOUND>) -> (usize, u32) {
     list.begins().map_or((0, 0), |at| (at, list.len()))
 }
 
-/// A step without what it borrows.
+/// Returns a step without its borrowed parts.
 fn bare(step: &TraceStep<'_>) -> TraceStep<'static> {
     let message = |of: &TraceMessage<'_>| TraceMessage {
         seen: of.seen,
@@ -195,21 +196,21 @@ fn bare(step: &TraceStep<'_>) -> TraceStep<'static> {
     }
 }
 
-/// The state of a step that cannot be read.
+/// Returns the state of a step that cannot be decoded.
 pub(super) fn unreadable() -> ReplayStepState {
     ReplayStepState::Unreplayable("unreadable: the step cannot be read".into())
 }
 
-/// The seats of the window.
+/// Entries of the window.
 #[derive(Debug, Default)]
 pub(super) struct StepWindow {
-    /// In boxes, which stay: steps are taken out and put back several times.
+    /// Boxed, as steps are taken out and put back several times.
     held: Vec<Option<Box<WindowStep>>>,
     free: Vec<u32>,
 }
 
 impl StepWindow {
-    /// A free seat, with the room of the step that left it.
+    /// Returns the index of a free entry, with the buffers of the step that released it.
     pub(super) fn take_free(&mut self) -> (u32, Box<WindowStep>) {
         if let Some(seat) = self.free.pop() {
             return (seat, self.take(seat));
@@ -218,19 +219,19 @@ impl StepWindow {
         ((self.held.len() - 1) as u32, Box::default())
     }
 
-    /// Takes a step out of its seat, to be put back.
+    /// Takes a step out of its entry, to be put back.
     pub(super) fn take(&mut self, seat: u32) -> Box<WindowStep> {
         self.held.get_mut(seat as usize).and_then(Option::take).unwrap_or_default()
     }
 
-    /// Puts a step into its seat.
+    /// Puts a step into its entry.
     pub(super) fn put(&mut self, seat: u32, held: Box<WindowStep>) {
         if let Some(place) = self.held.get_mut(seat as usize) {
             *place = Some(held);
         }
     }
 
-    /// A step has left its seat; what it was is in the room that stays.
+    /// Releases the entry of a step and keeps its buffers.
     pub(super) fn leave(&mut self, seat: u32, held: Box<WindowStep>) {
         self.put(seat, held);
         self.free.push(seat);
@@ -244,17 +245,17 @@ impl StepWindow {
         self.held.get_mut(seat as usize)?.as_deref_mut()
     }
 
-    /// Steps that are to be sent again as they were.
+    /// Returns the steps that are to be sent again unchanged.
     pub(super) fn lost_mut(&mut self) -> impl Iterator<Item = &mut WindowStep> {
         self.held.iter_mut().filter_map(Option::as_deref_mut).filter(|held| held.is_lost)
     }
 
-    /// Steps in the window.
+    /// Returns the number of steps in the window.
     pub(super) fn count(&self) -> usize {
         self.held.len() - self.free.len()
     }
 
-    /// The steps that wait, in the order of the trace.
+    /// Returns the steps in the window, in trace order.
     pub(super) fn waiting(&self) -> Vec<&WindowStep> {
         let is_free: rustc_hash::FxHashSet<u32> = self.free.iter().copied().collect();
         let seats = self.held.iter().enumerate().filter(|(seat, _)| !is_free.contains(&(*seat as u32)));
@@ -263,12 +264,12 @@ impl StepWindow {
         waiting
     }
 
-    /// What Replies of signed Calls in flight are opened with.
+    /// Returns the signatures of signed Calls in flight.
     pub(super) fn signatures(&self) -> impl Iterator<Item = GssCallSignature> + '_ {
         self.held.iter().filter_map(Option::as_deref).filter_map(|held| held.flight.and(held.signature))
     }
 
-    /// The seats of steps in flight.
+    /// Returns the indices of the steps in flight.
     pub(super) fn flying(&self) -> Vec<u32> {
         let is_flying =
             |held: &Option<Box<WindowStep>>| held.as_ref().is_some_and(|held| held.flight.is_some());
@@ -276,7 +277,7 @@ impl StepWindow {
         flying.map(|(seat, _)| seat as u32).collect()
     }
 
-    /// The step in flight that a tag names, if it is in flight.
+    /// Returns the index of the step in flight with this tag.
     pub(super) fn find(&self, tag: CallTag) -> Option<u32> {
         let seat = (tag.0 & SEAT) as u32;
         let held = self.get(seat)?;
@@ -284,25 +285,26 @@ impl StepWindow {
     }
 }
 
-/// Bits of a tag that tell the seat: of more than the window may have; those that tell the turn; and the others the party.
+/// Masks of a call tag: 20 bits for the window index, more than the window may have, and 32 bits for the turn; the
+/// upper 12 bits hold the client copy.
 const SEAT: u64 = 0xf_ffff;
 const TURN: u64 = 0xffff_ffff;
 
-/// The seats of BIND_CONN_TO_SESSION, of the Calls of a recovery, of DELEGRETURN of what was not asked for, of what makes opens in
-/// the place of delegations, and of what sets up security contexts: of Calls that are no step's, which are the last five.
+/// Window indices of Calls that are no steps, the last five: BIND_CONN_TO_SESSION, recovery, DELEGRETURN of unwanted
+/// delegations, substitute opens, and security contexts.
 pub(super) const BINDING: u32 = 0xf_ffff;
 pub(super) const RECOVERY: u32 = 0xf_fffe;
 pub(super) const RETURNING: u32 = 0xf_fffd;
 pub(super) const SUBSTITUTING: u32 = 0xf_fffc;
 pub(super) const SECURING: u32 = 0xf_fffb;
 
-/// What a transport knows a step by: whose it is, its seat, and its turn, so that what comes late for a step that is gone
-/// meets no other.
+/// Returns the tag of a Call: client copy, window index and turn. The turn prevents a late event of a finished step
+/// from matching another.
 pub(super) fn tagged(party: u32, seat: u32, turn: u64) -> CallTag {
     CallTag(u64::from(party) << 52 | (turn & TURN) << 20 | u64::from(seat) & SEAT)
 }
 
-/// Whose step a tag names.
+/// Returns the number of the client copy that a tag belongs to.
 pub(super) fn party(tag: CallTag) -> usize {
     (tag.0 >> 52) as usize
 }

@@ -1,7 +1,7 @@
-//! The Calls by which a client has again what a server has forgotten, and what their Replies give.
+//! Calls that reclaim the state of a client from a server that has forgotten it, and their Replies.
 //!
-//! In this order (RFC 8881 section 8.4.2, RFC 7530 section 9.6.2): the client, its sessions, its opens, the locks that came from
-//! them, and from NFSv4.1 on that this is all.
+//! The order is (RFC 8881 section 8.4.2, RFC 7530 section 9.6.2): client, sessions, opens, locks, and from NFSv4.1 on
+//! RECLAIM_COMPLETE.
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
@@ -17,30 +17,30 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
 
 use super::client_state::{RecoverableState, StateidOther};
 
-/// One Call of a recovery.
+/// A Call of a recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::replay::run) enum RecoveryCall {
     /// EXCHANGE_ID, as it was sent. RFC 8881 section 18.35.
     ExchangeId,
-    /// CREATE_SESSION for what was this session. RFC 8881 section 18.36.
+    /// CREATE_SESSION to replace this session. RFC 8881 section 18.36.
     CreateSession(Sessionid4),
     /// SETCLIENTID, as it was sent. RFC 7530 section 16.33.
     Setclientid,
-    /// SETCLIENTID_CONFIRM with what SETCLIENTID gave. RFC 7530 section 16.34.
+    /// SETCLIENTID_CONFIRM with the verifier from SETCLIENTID. RFC 7530 section 16.34.
     Confirm(Verifier4),
     /// OPEN with CLAIM_PREVIOUS. RFC 8881 section 18.16.3.
     Open(StateidOther),
-    /// OPEN_CONFIRM of an open that was reclaimed, with the seqid of its stateid. RFC 7530 section 16.18.
+    /// OPEN_CONFIRM of a reclaimed open, with the seqid of its stateid. RFC 7530 section 16.18.
     OpenConfirm(StateidOther, u32),
-    /// LOCK with reclaim, for one range of a lock-owner; the first names the open, the others the lock. RFC 8881 section
-    /// 18.10.3.
+    /// LOCK with reclaim, for the range with this index of a lock-owner; the first uses the open stateid, the others
+    /// the lock stateid. RFC 8881 section 18.10.3.
     Lock(StateidOther, usize),
     /// RECLAIM_COMPLETE. RFC 8881 section 18.51.
     Complete,
 }
 
 impl RecoveryCall {
-    /// Its operation, for people.
+    /// Returns the name of the operation.
     pub(in crate::replay::run) fn name(self) -> &'static str {
         match self {
             Self::ExchangeId => "EXCHANGE_ID",
@@ -55,20 +55,20 @@ impl RecoveryCall {
     }
 }
 
-/// What a Call of a recovery goes with.
+/// Identifiers that a Call of a recovery uses.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::replay::run) struct RecoveryCallContext {
     pub(in crate::replay::run) xid: Xid,
     pub(in crate::replay::run) client: Clientid4,
-    /// The session, and the sa_sequenceid on its first slot.
+    /// Session, and the sa_sequenceid of its first slot.
     pub(in crate::replay::run) session: Option<(Sessionid4, u32)>,
-    /// In NFSv4.0: the next seqid of the open-owner, and of the lock-owner.
+    /// For NFSv4.0, the next seqids of the open-owner and of the lock-owner.
     pub(in crate::replay::run) seqids: [u32; 2],
-    /// The current seqids of the stateids of the open and of the lock.
+    /// Current seqids of the stateids of the open and of the lock.
     pub(in crate::replay::run) counts: [u32; 2],
 }
 
-/// The Call; `None` where what it is about is not held any more.
+/// Encodes the Call. Returns `None` if the state it reclaims is no longer held.
 pub(in crate::replay::run) fn call(
     ledger: &RecoverableState,
     ask: RecoveryCall,
@@ -169,41 +169,42 @@ pub(in crate::replay::run) fn call(
     }
 }
 
-/// The header of a Call.
+/// Returns the header of a Call.
 fn header(message: &[u8]) -> Option<&[u8]> {
     let mut cursor = Cursor::new(message);
     rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
     message.get(..cursor.at())
 }
 
-/// What a Reply gives.
+/// Result of a Call of a recovery.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::replay::run) enum RecoveryResult {
-    /// A clientid: with the sequence for CREATE_SESSION, and whether the server has known it all the time.
+    /// Client ID, sequence ID for CREATE_SESSION, and `true` if the server still knew the client.
     Client(Clientid4, u32, bool),
-    /// A clientid to be confirmed.
+    /// Client ID to be confirmed.
     Unconfirmed(Clientid4, Verifier4),
-    /// A session, with the slots that were granted.
+    /// Session ID and number of granted slots.
     Session(Sessionid4, u32),
-    /// A stateid.
+    /// Stateid.
     Stateid(Stateid4),
-    /// A stateid of an open that is to be confirmed.
+    /// Stateid of an open to be confirmed.
     UnconfirmedOpen(Stateid4),
-    /// Nothing but that it was done.
+    /// No result.
     Done,
 }
 
-/// The Reply of a Call of a recovery.
+/// Reply to a Call of a recovery.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::replay::run) struct RecoveryReply {
-    /// The status of each operation, up to the first that failed.
+    /// Status of each operation, up to the first that failed.
     pub(in crate::replay::run) statuses: Vec<Nfsstat4>,
-    /// What the last one gives.
+    /// Result of the last operation.
     pub(in crate::replay::run) got: RecoveryResult,
 }
 
 impl RecoveryReply {
-    /// Reads a Reply: `cursor` stands at the beginning of the RPC message. `None` where it cannot be read, or RPC refuses.
+    /// Decodes a Reply; `cursor` is at the start of the RPC message. Returns `None` if it cannot be decoded or RPC
+    /// reports an error.
     pub(in crate::replay::run) fn of(mut cursor: Cursor<'_>) -> Option<Self> {
         let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
         message.reply().filter(|reply| reply.status().is_success())?;
@@ -238,7 +239,7 @@ impl RecoveryReply {
         (!answer.statuses.is_empty()).then_some(answer)
     }
 
-    /// The status of the whole.
+    /// Returns the status of the COMPOUND.
     pub(in crate::replay::run) fn status(&self) -> Nfsstat4 {
         self.statuses.last().copied().unwrap_or(Nfsstat4::NFS4ERR_SERVERFAULT)
     }

@@ -1,7 +1,8 @@
-//! What the clients of a run hold at a server of NFSv4: enough to have it again from one that has forgotten it.
+//! State that the clients of a run hold at an NFSv4 server, sufficient to reclaim it from a server that has forgotten
+//! it.
 //!
-//! It is learnt from Calls as they were sent and from their live Replies, so it is in the server's own names; the variables of
-//! the trace that stand for them are kept beside. What a prologue made is not in it.
+//! The state is taken from Calls as sent and from their live Replies, so it contains the server's identifiers; the
+//! variables of the trace are kept with them. State created by a prologue is not included.
 
 use std::collections::BTreeMap;
 
@@ -19,41 +20,41 @@ use crate::replay::run::values::LiveValues;
 use crate::replay::trace::emission::PlacedPayload;
 use crate::replay::trace::{MessageSlot, MessageSlotKind, NONE, TraceStep};
 
-/// Clients and sessions that are remembered, of each.
+/// Maximum number of clients, and of sessions.
 const CLIENTS: usize = 4096;
-/// Opens and locks that are remembered, of each.
+/// Maximum number of opens, and of locks.
 const STATEIDS: usize = 1 << 16;
-/// Ranges of one lock-owner in one file.
+/// Maximum number of ranges of one lock-owner in one file.
 const RANGES: usize = 1024;
-/// Variables that stand for one open or lock.
+/// Maximum number of variables of one open or lock.
 const VARIABLES: usize = 8;
-/// The longest Call that is kept, in bytes.
+/// Maximum length of a stored Call in bytes.
 const LONGEST: usize = 4096;
-/// Operations of a COMPOUND that are looked at.
+/// Maximum number of operations of a COMPOUND that are read.
 const OPERATIONS: usize = 256;
 
-/// The part of a stateid that stays: RFC 8881 section 3.3.12.
+/// Constant part of a stateid: RFC 8881 section 3.3.12.
 pub(in crate::replay::run) type StateidOther = [u8; 12];
 
 /// A client.
 #[derive(Clone, Debug)]
 pub(in crate::replay::run) struct RecoverableClient {
-    /// The EXCHANGE_ID or SETCLIENTID that made it known, as it was sent.
+    /// Its EXCHANGE_ID or SETCLIENTID Call, as sent.
     pub(super) message: Box<[u8]>,
-    /// How it calls itself.
+    /// Its owner string.
     owner: Box<[u8]>,
     pub(in crate::replay::run) minor: u32,
-    /// The client of the capture.
+    /// Captured client.
     pub(in crate::replay::run) captured: u32,
-    /// The variables of its clientid, and of what confirms it in NFSv4.0.
+    /// Variables of its client ID, and of the confirm verifier in NFSv4.0.
     pub(in crate::replay::run) variables: [u32; 2],
-    /// The next csa_sequence.
+    /// Next csa_sequence.
     pub(in crate::replay::run) sequence: u32,
-    /// SETCLIENTID_CONFIRM, or RECLAIM_COMPLETE, was done.
+    /// `true` after SETCLIENTID_CONFIRM or RECLAIM_COMPLETE.
     pub(in crate::replay::run) is_complete: bool,
-    /// How many recoveries there had been in the run when it was recovered last; 0 if it never was.
+    /// Number of recoveries in the run after its last one; 0 if it was never recovered.
     pub(in crate::replay::run) recovered: u32,
-    /// How often the server has forgotten it.
+    /// Number of times that the server has forgotten it.
     pub(in crate::replay::run) restarts: u32,
 }
 
@@ -61,7 +62,7 @@ pub(in crate::replay::run) struct RecoverableClient {
 #[derive(Clone, Debug)]
 pub(in crate::replay::run) struct RecoverableSession {
     pub(in crate::replay::run) client: Clientid4,
-    /// The CREATE_SESSION that made it, as it was sent.
+    /// Its CREATE_SESSION Call, as sent.
     pub(super) message: Box<[u8]>,
     pub(in crate::replay::run) variable: u32,
 }
@@ -74,14 +75,14 @@ pub(in crate::replay::run) struct RecoverableOpen {
     pub(super) access: ShareAccess,
     pub(super) deny: ShareDeny,
     pub(super) owner: Box<[u8]>,
-    /// The header of the Call that opened, with its credential.
+    /// RPC header of the OPEN's Call, with its credential.
     pub(super) header: Box<[u8]>,
-    /// The variable of the owner whose Calls count in NFSv4.0.
+    /// Variable of the open-owner that counts seqids in NFSv4.0.
     pub(in crate::replay::run) seqid_of: u32,
     pub(in crate::replay::run) variables: Vec<u32>,
 }
 
-/// The locks of one lock-owner in one file.
+/// Locks of one lock-owner in one file.
 #[derive(Clone, Debug)]
 pub(in crate::replay::run) struct RecoverableLock {
     pub(in crate::replay::run) open: StateidOther,
@@ -92,7 +93,7 @@ pub(in crate::replay::run) struct RecoverableLock {
     pub(super) ranges: Vec<RecoverableLockRange>,
 }
 
-/// Bytes that are locked: from `start` to before `end`, the highest number standing for the end of the file.
+/// Locked bytes from `start` to `end` (exclusive); `u64::MAX` is the end of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RecoverableLockRange {
     pub(super) start: u64,
@@ -108,29 +109,29 @@ impl RecoverableLockRange {
     }
 }
 
-/// All that is held.
+/// All state that is held.
 #[derive(Debug, Default)]
 pub(in crate::replay::run) struct RecoverableState {
     pub(super) clients: FxHashMap<Clientid4, RecoverableClient>,
     pub(super) sessions: FxHashMap<Sessionid4, RecoverableSession>,
-    /// In an order that does not change from run to run.
+    /// Ordered, so that runs are deterministic.
     pub(super) opens: BTreeMap<StateidOther, RecoverableOpen>,
     pub(super) locks: BTreeMap<StateidOther, RecoverableLock>,
-    /// What there was no room for.
+    /// Number of items dropped because a limit was reached.
     pub(in crate::replay::run) forgotten: u64,
 }
 
-/// A Call as it was sent, and its Reply.
+/// A Call as sent, and its Reply.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::replay::run) struct CallReplyPair<'a> {
     pub(in crate::replay::run) step: &'a TraceStep<'a>,
-    /// The Call without its payloads, and where those stand in it.
+    /// Call without its payloads, and the payloads with their positions.
     pub(in crate::replay::run) sent: &'a [u8],
     pub(in crate::replay::run) placed: &'a [PlacedPayload],
     pub(in crate::replay::run) reply: Cursor<'a>,
 }
 
-/// Whether a COMPOUND may change what is held.
+/// Returns `true` if a COMPOUND may change the state.
 pub(in crate::replay::run) fn is_about(operations: &[Operation]) -> bool {
     operations.iter().any(|operation| {
         matches!(
@@ -153,18 +154,18 @@ pub(in crate::replay::run) fn is_about(operations: &[Operation]) -> bool {
     })
 }
 
-/// What a COMPOUND has come to, while it is read.
+/// Current filehandles while a COMPOUND is processed.
 #[derive(Default)]
 struct RecoveryCompoundState<'a> {
     client: Option<Clientid4>,
     current: Option<&'a [u8]>,
     saved: Option<&'a [u8]>,
-    /// An open whose filehandle is not known yet.
+    /// Open whose filehandle is not known yet.
     nameless: Option<(StateidOther, RecoverableOpen)>,
 }
 
 impl RecoverableState {
-    /// Takes what a Call and its Reply say.
+    /// Updates the state from a Call and its Reply.
     pub(in crate::replay::run) fn hear(&mut self, spoken: &CallReplyPair<'_>) {
         let CallReplyPair { step, sent, placed, mut reply } = *spoken;
         let items = PlacedPayload::items(placed);
@@ -328,7 +329,7 @@ impl RecoverableState {
         }
     }
 
-    /// A client has become known. One that had the name before, and is another, holds nothing any more.
+    /// Adds a client. A previous client with the same owner string is removed.
     fn known(
         &mut self,
         (id, owner): (Clientid4, &[u8]),
@@ -342,7 +343,7 @@ impl RecoverableState {
             known.variables = variables;
             return;
         }
-        // In NFSv4.0 the old one goes when the new one is confirmed.
+        // In NFSv4.0 the old client is removed when the new one is confirmed.
         if minor > 0 {
             self.replaced(id, owner);
         }
@@ -381,7 +382,7 @@ impl RecoverableState {
         }
     }
 
-    /// Forgets a client with all that it holds.
+    /// Removes a client with all its state.
     pub(in crate::replay::run) fn remove(&mut self, client: Clientid4) {
         self.clients.remove(&client);
         self.sessions.retain(|_, session| session.client != client);
@@ -391,7 +392,7 @@ impl RecoverableState {
 
     pub(super) fn opened(&mut self, other: StateidOther, new: RecoverableOpen) {
         if let Some(open) = self.opens.get_mut(&other) {
-            // The next OPEN of the same owner: RFC 8881 section 9.7.
+            // A further OPEN by the same owner: RFC 8881 section 9.7.
             open.access = ShareAccess(open.access.0 | new.access.0);
             open.deny = ShareDeny(open.deny.0 | new.deny.0);
             add(&mut open.variables, new.variables);
@@ -414,18 +415,18 @@ impl RecoverableState {
         }
     }
 
-    /// An open is over, with the locks that came from it.
+    /// Removes an open with its locks.
     pub(in crate::replay::run) fn closed(&mut self, open: StateidOther) {
         self.opens.remove(&open);
         self.locks.retain(|_, lock| lock.open != open);
     }
 
-    /// A lock-owner holds nothing any more in a file.
+    /// Removes the locks of a lock-owner in a file.
     pub(in crate::replay::run) fn freed(&mut self, lock: StateidOther) {
         self.locks.remove(&lock);
     }
 
-    /// The client that a Call of this run is about: by its session, its clientid or a stateid.
+    /// Returns the client of a Call of this run, by its session, client ID or a stateid.
     pub(in crate::replay::run) fn client_of(
         &self,
         step: &TraceStep<'_>,
@@ -469,7 +470,7 @@ impl RecoverableState {
         self.locks.get(&other)
     }
 
-    /// The sessions of a client.
+    /// Returns the sessions of a client, sorted.
     pub(in crate::replay::run) fn sessions_of(&self, client: Clientid4) -> Vec<Sessionid4> {
         let of = self.sessions.iter().filter(|(_, session)| session.client == client);
         let mut sessions: Vec<_> = of.map(|(id, _)| *id).collect();
@@ -477,24 +478,24 @@ impl RecoverableState {
         sessions
     }
 
-    /// The opens of a client.
+    /// Returns the opens of a client.
     pub(in crate::replay::run) fn opens_of(&self, client: Clientid4) -> Vec<StateidOther> {
         let of = self.opens.iter().filter(|(_, open)| open.client == client);
         of.map(|(other, _)| *other).collect()
     }
 
-    /// The locks that came from an open.
+    /// Returns the locks made with an open.
     pub(in crate::replay::run) fn locks_of(&self, open: StateidOther) -> Vec<StateidOther> {
         let of = self.locks.iter().filter(|(_, lock)| lock.open == open);
         of.map(|(other, _)| *other).collect()
     }
 
-    /// How many ranges a lock-owner has locked in a file.
+    /// Returns the number of ranges that a lock-owner has locked in a file.
     pub(in crate::replay::run) fn ranges_of(&self, lock: StateidOther) -> usize {
         self.locks.get(&lock).map_or(0, |lock| lock.ranges.len())
     }
 
-    /// The server calls a client otherwise.
+    /// Replaces the ID of a client.
     pub(in crate::replay::run) fn client_is(&mut self, old: Clientid4, new: Clientid4) {
         if let Some(client) = self.clients.remove(&old) {
             self.clients.insert(new, client);
@@ -503,14 +504,14 @@ impl RecoverableState {
         self.opens.values_mut().filter(|of| of.client == old).for_each(|of| of.client = new);
     }
 
-    /// The server calls a session otherwise.
+    /// Replaces the ID of a session.
     pub(in crate::replay::run) fn session_is(&mut self, old: Sessionid4, new: Sessionid4) {
         if let Some(session) = self.sessions.remove(&old) {
             self.sessions.insert(new, session);
         }
     }
 
-    /// The server calls an open otherwise.
+    /// Replaces the stateid of an open.
     pub(in crate::replay::run) fn open_is(&mut self, old: StateidOther, new: StateidOther) {
         if let Some(open) = self.opens.remove(&old) {
             self.opens.insert(new, open);
@@ -518,7 +519,7 @@ impl RecoverableState {
         self.locks.values_mut().filter(|lock| lock.open == old).for_each(|lock| lock.open = new);
     }
 
-    /// The server calls a lock otherwise.
+    /// Replaces the stateid of a lock.
     pub(in crate::replay::run) fn lock_is(&mut self, old: StateidOther, new: StateidOther) {
         if let Some(lock) = self.locks.remove(&old) {
             self.locks.insert(new, lock);
@@ -526,13 +527,13 @@ impl RecoverableState {
     }
 }
 
-/// The variable of an operation's slot.
+/// Returns the variable of this kind of an operation's slots, or [`NONE`].
 fn variable(mut slots: impl Iterator<Item = MessageSlot>, holds: MessageSlotKind, at: usize) -> u32 {
     let slot = slots.find(|slot| slot.holds == holds && slot.operation as usize == at);
     slot.map_or(NONE, |slot| slot.variable)
 }
 
-/// The variables of the stateids that an operation gave.
+/// Returns the variables of the stateids that an operation gave.
 fn variables(step: &TraceStep<'_>, at: usize) -> Vec<u32> {
     let slots = step.reply.slots.iter();
     let of = slots.filter(|slot| slot.holds == MessageSlotKind::STATEID && slot.operation as usize == at);
@@ -547,7 +548,7 @@ fn add(variables: &mut Vec<u32>, more: Vec<u32>) {
     }
 }
 
-/// Takes a range out of others; what sticks out stays.
+/// Subtracts a range from others.
 fn unlock(ranges: &mut Vec<RecoverableLockRange>, gone: RecoverableLockRange) {
     let mut left = Vec::with_capacity(ranges.len() + 1);
     for range in ranges.drain(..) {

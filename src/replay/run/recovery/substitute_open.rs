@@ -1,24 +1,24 @@
-//! Opens that this program made for itself, among what clients hold.
+//! Opens of this program in the recoverable state.
 
 use nfsrdma_dissectors::nfs::v4::{Clientid4, ShareAccess, ShareDeny};
 
 use super::client_state::{RecoverableOpen, RecoverableState, StateidOther};
 
-/// An open that this program made for itself.
+/// An open of this program.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::replay::run) struct SubstituteOpen<'a> {
     pub(in crate::replay::run) client: Clientid4,
     pub(in crate::replay::run) file: &'a [u8],
     pub(in crate::replay::run) access: ShareAccess,
     pub(in crate::replay::run) owner: &'a [u8],
-    /// The header of the Call that opened, with its credential.
+    /// RPC header of the OPEN's Call, with its credential.
     pub(in crate::replay::run) header: &'a [u8],
-    /// The variable that it stands for, which its owner counts under in NFSv4.0, too.
+    /// Variable of the delegation that it replaces; its owner's seqid counts under it in NFSv4.0.
     pub(in crate::replay::run) variable: u32,
 }
 
 impl RecoverableState {
-    /// This program has opened a file for itself. The variable stands for that, and for no other open any more.
+    /// Adds an open of this program. Its variable is removed from all other opens.
     pub(in crate::replay::run) fn lend(&mut self, other: StateidOther, lent: SubstituteOpen<'_>) {
         for open in self.opens.values_mut() {
             open.variables.retain(|variable| *variable != lent.variable);

@@ -1,4 +1,4 @@
-//! Names of a directory as a set, while its listing goes on: each server gives them in an order and in parts of its own.
+//! Names of a directory compared as a set across a listing: each server returns them in its own order and parts.
 
 use std::cmp::Ordering;
 use std::rc::Rc;
@@ -8,25 +8,25 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::analysis::comparison::record::{RecordField, RecordSection, RecordValue, hash};
 use crate::replay::run::rules::{self, ToleranceRule};
 
-/// Directories whose listing is under way.
+/// Maximum number of directories being listed.
 const LISTINGS: usize = 32;
-/// Names of each that one side alone has given up to now, and names that both have.
+/// Maximum number of names that only one side has returned so far, and of names that both have.
 const NAMES: usize = 1 << 16;
 
-/// Names that one side has given, and the other has not yet.
+/// Names that one side has returned and the other has not yet.
 #[derive(Debug, Default)]
 struct ReplayListingCheck {
     recorded: FxHashSet<Box<[u8]>>,
     live: FxHashSet<Box<[u8]>>,
-    /// Names that both have given, hashed. A server may give one again: a cookie that stands for the same name stands
-    /// elsewhere in its own order.
+    /// Hashes of names that both sides have returned. A server may return one again, as the cookie of the same name has
+    /// another position in its own order.
     both: FxHashSet<u128>,
     is_forgotten: bool,
-    /// The live side has said that there are no more names, and none was made since.
+    /// `true` if the live listing has ended, and no name was created since.
     is_over: bool,
 }
 
-/// The listings that are under way, by the variable of the directory.
+/// Listings in progress, by the variable of the directory.
 #[derive(Debug, Default)]
 pub(super) struct ReplayListingChecks {
     by_directory: FxHashMap<u32, ReplayListingCheck>,
@@ -36,13 +36,13 @@ pub(super) struct ReplayListingChecks {
 type ListingFieldDifference = (String, [Option<String>; 2]);
 
 impl ReplayListingChecks {
-    /// A name was made: a directory whose listing was over may have more of them.
+    /// Notes the creation of a name: completed listings may grow.
     pub(super) fn grow(&mut self) {
         self.by_directory.values_mut().for_each(|listing| listing.is_over = false);
     }
 
-    /// Puts the names of two listings in one order. What one side has alone is remembered until the listing ends, and told
-    /// then; a name that one Reply has twice is told at once.
+    /// Sorts the entries of two listings. Names of only one side are remembered and reported at the end of the listing;
+    /// a name that one Reply has twice is reported at once.
     pub(super) fn compare(
         &mut self,
         (directory, is_first): (u32, bool),
@@ -101,13 +101,13 @@ impl ReplayListingChecks {
             return twice;
         }
         if known.is_even() {
-            // The same names up to here: whether there are more must be told alike.
+            // Both sides have returned the same names, so their ends must agree.
             if ends == [true, true] {
                 self.by_directory.remove(&directory);
             }
             return Vec::new();
         }
-        // The parts differ, so that ends do too.
+        // The parts differ, so their ends may, too.
         for section in [a, b] {
             section.entries.retain(|entry| entry.path.leaf() != "eof");
         }
@@ -121,7 +121,7 @@ impl ReplayListingChecks {
 }
 
 impl ReplayListingCheck {
-    /// Both sides have a name.
+    /// Records a name that both sides have.
     fn agree(&mut self, name: &[u8]) {
         self.recorded.remove(name);
         self.live.remove(name);
@@ -132,7 +132,7 @@ impl ReplayListingCheck {
         }
     }
 
-    /// One side has a name that the other has not in the same part.
+    /// Records a name that only one side has in this part.
     fn meet(&mut self, name: Box<[u8]>, is_recorded: bool) {
         // NFSv3 may list these two, and NFSv4 does not (RFC 8881 section 18.23.3).
         if matches!(&*name, b"." | b"..") {
@@ -151,7 +151,7 @@ impl ReplayListingCheck {
         }
     }
 
-    /// Whether the live side has not given a name before.
+    /// Returns `true` if the live side has not returned the name before.
     fn is_new(&self, name: &[u8]) -> bool {
         let is_known = self.live.contains(name) || self.both.contains(&hash(name));
         !self.is_forgotten && !is_known && !matches!(name, b"." | b"..")
@@ -184,16 +184,17 @@ fn told(values: [Option<String>; 2]) -> ListingFieldDifference {
     ("READDIR.reply.entries.name".to_owned(), values)
 }
 
-/// Whether a listing ends here.
+/// Returns `true` if the listing ends here.
 fn is_end(section: &RecordSection) -> bool {
     let eof = section.entries.iter().find(|entry| entry.path.leaf() == "eof");
     eof.is_some_and(|entry| entry.datum == RecordValue::Bool(true))
 }
 
-/// An entry of a directory: its name, and its fields.
+/// Name and fields of a directory entry.
 type ReplayListingEntry = (Box<[u8]>, Vec<RecordField>);
 
-/// Takes the entries of a directory out of a section: the name of each, and its fields. `None` where it lists nothing.
+/// Removes the directory entries from a section and returns the name and fields of each. Returns `None` if it is no
+/// listing.
 fn elements(section: &mut RecordSection) -> Option<Vec<ReplayListingEntry>> {
     if !matches!(&*section.name, "READDIR" | "READDIRPLUS") {
         return None;

@@ -1,15 +1,14 @@
-//! A live Reply beside the recorded one.
+//! Comparison of a live Reply with the recorded one.
 //!
-//! Both are reduced to their fields as a comparison of captures does it ([`comparison`](crate::analysis::comparison)), and
-//! compared by the same table. Before that, what a [rule](rules) lets differ is taken out of both and compared by itself,
-//! so that it is known which rule was needed; names of a directory are put in order, because a server lists them as it
-//! likes.
+//! Both are decoded to fields and compared with the table of the capture [`comparison`](crate::analysis::comparison).
+//! Before that, fields covered by a [rule](rules) are removed from both and compared separately, to determine the rule
+//! that was needed; directory entries are sorted, because servers list them in any order.
 //!
-//! - [`pattern_cache`]: pairs that are like one that was read;
-//! - [`tolerance`]: what a rule lets differ; [`directory_listing`]: names of a directory, part by part;
-//! - [`required_results`]: what a server must have;
-//! - [`write_chunks`]: Write chunks and the data items in them;
-//! - [`relations`]: what a value has to do with those that were told before.
+//! - [`pattern_cache`]: cached results for pairs of the same pattern;
+//! - [`tolerance`]: differences that a rule tolerates; [`directory_listing`]: names of a directory across parts;
+//! - [`required_results`]: operations that a server must support;
+//! - [`write_chunks`]: Write chunks and their data items;
+//! - [`relations`]: relations of values to earlier ones.
 
 mod directory_listing;
 mod pattern_cache;
@@ -49,94 +48,94 @@ use crate::analysis::comparison::record_comparison::{ComparedCounts, RecordCompa
 use crate::analysis::comparison::recorder::{LocatedField, Recorder};
 use crate::replay::seed::files::ObjectVersion;
 
-/// Operations that a server has not, which are remembered.
+/// Maximum number of unsupported operations that are remembered.
 const LACKING: usize = 1024;
 
-/// What is held against each other.
+/// A recorded and a live Reply to be compared.
 pub struct ReplyPair<'a> {
     /// The `id` of the step.
     pub step: u64,
-    /// First frames of Call and Reply in the capture; 0 where there is none.
+    /// First frames of Call and Reply in the capture; 0 if there is none.
     pub frames: [u64; 2],
-    /// What it is about: `NFS 4.2 READ`.
+    /// Title of the Call, for example `NFS 4.2 READ`.
     pub title: &'a str,
-    /// The procedure, where it is described.
+    /// Procedure, if its encoding is known.
     pub procedure: Option<Procedure>,
     /// The recorded Reply.
     pub recorded: Cursor<'a>,
-    /// Length and hash of each DDP-eligible result of it whose content the cursor does not know, in their order.
+    /// Length and hash of each of its DDP-eligible results whose content the cursor does not have, in order.
     pub known: &'a [(u32, Option<u128>)],
     /// The live Reply.
     pub live: Cursor<'a>,
-    /// What came by its Write chunks.
+    /// Contents of its Write chunks.
     pub chunks: &'a [ChunkItem<'a>],
-    /// Of each operation whether its attributes are those of a directory.
+    /// For each operation, `true` if its attributes are those of a directory.
     pub directories: &'a [bool],
-    /// Of each operation the variable of the filehandle of its file; [`NONE`](crate::replay::trace::NONE) where it is not known.
+    /// For each operation, the variable of its file's filehandle, or [`NONE`](crate::replay::trace::NONE).
     pub files: &'a [u32],
-    /// How the step was done; `None` where its values are not held to those before.
+    /// Execution of the step; `None` if its values are not compared with earlier ones.
     pub done: Option<StepExecution<'a>>,
-    /// Whether another step was in flight at the same time.
+    /// `true` if it overlapped in the capture with a step that changes files.
     pub is_racing: bool,
-    /// The variable of the directory that is listed, and whether the listing begins with this Call.
+    /// Variable of the listed directory, and `true` if the listing begins with this Call.
     pub listing: Option<(u32, bool)>,
 }
 
 impl ReplyPair<'_> {
-    /// Where the step is in the capture.
+    /// Returns the location of the step in the capture.
     fn place(&self) -> DifferenceLocation {
         let frame = |number: u64| (number > 0).then_some(FrameNumber(number));
         DifferenceLocation { index: self.step, call: frame(self.frames[0]), reply: frame(self.frames[1]) }
     }
 }
 
-/// What came of it.
+/// Result of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ReplyCheckResult {
-    /// Everything that must be equal is.
+    /// Everything that must be equal is equal.
     Matched,
-    /// It is but for what this rule lets differ; of several rules the first.
+    /// Only differences that rules tolerate; the first of these rules.
     Tolerated(ToleranceRule),
-    /// The server has no such operation, and has done none in this run: the operation, and what it answered.
+    /// The server does not support the operation and has executed none in this run: operation and status.
     Unsupported(String, String),
-    /// It is not; what differs.
+    /// Differences that no rule tolerates.
     Mismatched(Vec<Difference>),
 }
 
-/// Holds live Replies to recorded ones.
+/// Compares live Replies with recorded ones.
 #[derive(Debug)]
 pub struct ReplyChecker {
     recorder: Recorder,
     selection: ComparisonOptions,
     renaming: IdentityMap,
-    /// What was compared.
+    /// Counts of compared fields and bytes.
     pub compared: ComparedCounts,
-    /// Nothing is tolerated.
+    /// `true` to tolerate nothing.
     is_strict: bool,
     /// Rules that are turned off.
     off: FxHashSet<&'static str>,
-    /// Rules of a file.
+    /// Rules from a file.
     file: Vec<ToleranceFileRule>,
     rulings: ToleranceRuleCache,
     alike: ReplyPatternCache,
-    /// Attributes that the live server has given.
+    /// Attributes that the live server has returned.
     offered: FxHashSet<Box<str>>,
-    /// Operations that the live server has done.
+    /// Operations that the live server has executed.
     done: FxHashSet<Rc<str>>,
-    /// Operations that it has said it has not, and where.
+    /// Operations that it reported as unsupported, with the first difference.
     lacking: BTreeMap<String, Difference>,
-    /// Of these, operations that it has done later.
+    /// Of these, operations that it executed later.
     inconstant: Vec<Difference>,
     listings: ReplayListingChecks,
     relations: AttributeRelations,
-    /// The server has restarted in this run.
+    /// `true` if the server has restarted in this run.
     has_restarted: bool,
-    /// User and group that what root makes belongs to, where the export squashes root.
+    /// User and group of objects created by root, if the export squashes root.
     squashed: Option<[u32; 2]>,
 }
 
 impl ReplyChecker {
-    /// One that has seen nothing. `off` are rules that are turned off.
+    /// Creates a checker. `off` are the rules that are turned off.
     pub fn new(
         is_strict: bool,
         off: impl IntoIterator<Item = &'static str>,
@@ -163,27 +162,27 @@ impl ReplyChecker {
         }
     }
 
-    /// The same, with rules of a file. They hold with `--strict`, too.
+    /// Sets the rules from a file. They also apply with `--strict`.
     #[must_use]
     pub fn with_rules(self, file: Vec<ToleranceFileRule>) -> Self {
         Self { file, ..self }
     }
 
-    /// The same, for an export that squashes root to this user and group.
+    /// Sets the user and group to which the export squashes root.
     #[must_use]
     pub fn with_squashed(self, squashed: Option<[u32; 2]>) -> Self {
         Self { squashed, ..self }
     }
 
-    /// The server has restarted: what was not committed may be lost, and WRITE and COMMIT tell so by another verifier (RFC
-    /// 8881 section 18.32.4). What is lost is found by the walk.
+    /// Notes a restart of the server: uncommitted data may be lost, which WRITE and COMMIT report by another verifier
+    /// (RFC 8881 section 18.32.4). The tree check finds lost data.
     pub fn restarted(&mut self) {
         self.has_restarted = true;
         self.alike.forget();
         self.relations.forget();
     }
 
-    /// Takes out what a rule of the file lets be. Gives the first of these rules.
+    /// Removes differences that a rule from the file tolerates. Returns the first of these rules.
     fn let_be(&self, differences: &mut Vec<Difference>) -> Option<ToleranceRule> {
         let mut first = None;
         differences.retain(|difference| {
@@ -194,13 +193,13 @@ impl ReplyChecker {
         first
     }
 
-    /// Holds a live Reply to the recorded one.
+    /// Compares a live Reply with the recorded one.
     pub fn judge(&mut self, replies: &ReplyPair<'_>) -> ReplyCheckResult {
         if let Some(verdict) = self.known(replies) {
             return verdict;
         }
         let length = replies.live.rest().len();
-        // What is compared as it is may have another meaning.
+        // Fields compared literally may not follow the pattern.
         let is_plain = !self.is_strict && !self.selection.strict && !self.selection.exact;
         let is_learnt = is_plain && self.alike.learns(length);
         if !is_learnt && replies.done.is_none() {
@@ -225,7 +224,7 @@ impl ReplyChecker {
         self.related(replies, verdict, broken)
     }
 
-    /// Nobody knows what a step has done to these objects, which are the variables of their filehandles.
+    /// Marks the state of these objects (variables of their filehandles) as uncertain.
     pub(in crate::replay::run) fn doubt(
         &mut self,
         objects: impl Iterator<Item = u32>,
@@ -234,7 +233,8 @@ impl ReplyChecker {
         self.relations.doubt(objects, acts);
     }
 
-    /// Holds what an object is in the end to what Replies told of it last: the aspect, what was told, and what it is.
+    /// Compares the final state of an object with the last values in Replies. Returns the aspect, the value in the
+    /// Reply, and the final value of each difference.
     pub(in crate::replay::run) fn left(
         &self,
         objects: &[u32],
@@ -248,7 +248,7 @@ impl ReplyChecker {
         first
     }
 
-    /// A verdict with the relations that do not hold.
+    /// Adds violated relations to a result.
     fn related(
         &mut self,
         replies: &ReplyPair<'_>,
@@ -290,13 +290,13 @@ impl ReplyChecker {
         }
     }
 
-    /// Whether what stands in a recorded Reply stands at the same place in the live one, as far as that is known without
-    /// reading them.
+    /// Returns `true` if a live Reply is known to have the layout of the recorded one, so that values can be read at
+    /// the same positions.
     pub fn is_in_place(&self, procedure: Option<Procedure>, recorded: &[u8], live: &[u8]) -> bool {
         self.alike.knows(procedure, [recorded, live])
     }
 
-    /// The verdict of a pair of Replies that is like one that was read. What it names and counts is noted.
+    /// Returns the cached result of a pair with a known pattern. Its identifiers and counts are recorded.
     fn known(&mut self, replies: &ReplyPair<'_>) -> Option<ReplyCheckResult> {
         let pattern = self.alike.find(replies)?;
         let sides = [replies.recorded.rest(), replies.live.rest()];
@@ -322,7 +322,7 @@ impl ReplyChecker {
         Some(self.related(replies, verdict, broken))
     }
 
-    /// Reads both Replies, and compares them field by field. Tells the places of their fields where that is asked for.
+    /// Decodes both Replies and compares them field by field. Stores the positions of their fields if requested.
     fn read<'a>(
         &mut self,
         replies: &ReplyPair<'a>,
@@ -332,7 +332,7 @@ impl ReplyChecker {
         let mut live = self.recorder.reply(replies.procedure, replies.live, of_live);
         know(&mut recorded, replies.known);
         align(&recorded, &mut live);
-        // What went inline follows from the names in it.
+        // The inline length depends on names in the Reply.
         (recorded.length, live.length) = (0, 0);
         self.learn(&live);
         if live.sections.iter().any(|section| makes_names(&section.name)) {
@@ -413,12 +413,13 @@ impl ReplyChecker {
         let status = differences.iter().find(|difference| difference.kind == DifferenceKind::Status);
         if let (Some(status), false) = (status, self.is_strict) {
             let (a, b) = of(status);
-            // An operation that there is not has a result of its own name.
+            // An unsupported operation has a result with its own name.
             let title = status.operation.rsplit(' ').next().unwrap_or_default();
             let operation = status.path.split_once('.').map_or(title, |(operation, _)| operation);
-            // What RPC refuses has no results, and so no operation.
+            // A Call rejected by RPC has no results and hence no operation.
             let operation = if operation == "body" { title } else { operation };
-            // All procedures of NFS are there (RFC 1813 section 3, RFC 8881 section 16.1); those of other programs need not be.
+            // All procedures of NFS are required (RFC 1813 section 3, RFC 8881 section 16.1); those of other programs
+            // are not.
             let is_whole =
                 replies_to_nfs(&status.operation) && (b == "PROC_UNAVAIL" || is_broken(operation, &b));
             if is_unsupported(&b) && !is_whole && !is_unsupported(&a) && !self.done.contains(operation) {
@@ -440,13 +441,13 @@ impl ReplyChecker {
         ReplyCheckResult::Mismatched(differences)
     }
 
-    /// Whether what differs is no more than what a user may do.
+    /// Returns `true` if the differences only concern access rights.
     pub fn is_of_rights(&self, differences: &[Difference]) -> bool {
         self.is_on(rules::CREDENTIALS)
             && differences.iter().all(|difference| difference.path.ends_with("ACCESS.access"))
     }
 
-    /// Whether what differs is no more than that a client cannot be forgotten (RFC 8881 section 18.50.3).
+    /// Returns `true` if the differences are only that a client ID is still in use (RFC 8881 section 18.50.3).
     pub fn is_of_opens(&self, differences: &[Difference]) -> bool {
         let is_busy = |difference: &Difference| {
             difference.path == "DESTROY_CLIENTID.status"
@@ -455,12 +456,13 @@ impl ReplyChecker {
         self.is_on(rules::DELEGATION) && differences.iter().all(is_busy)
     }
 
-    /// Whether a rule holds.
+    /// Returns `true` if a rule is enabled.
     pub fn is_on(&self, rule: ToleranceRule) -> bool {
         !self.is_strict && !self.off.contains(rule.name)
     }
 
-    /// What turned out late to be wrong: names that stand for something else, and operations that the server has after all.
+    /// Returns differences that were only detected later: identifiers that refer to other objects, and operations that
+    /// turned out to be supported.
     pub fn late(&mut self, is_last: bool) -> Vec<Difference> {
         let mut wrong = self.renaming.wrong(is_last);
         wrong.append(&mut self.inconstant);
@@ -469,7 +471,7 @@ impl ReplyChecker {
         wrong
     }
 
-    /// What the live server has and does.
+    /// Records the attributes and operations of the live server.
     fn learn(&mut self, live: &RecordMessage) {
         for section in live.sections.iter().skip(1) {
             let is_done = section.entries.iter().any(|entry| is_status(entry) && is_ok(&entry.datum));
@@ -487,7 +489,7 @@ impl ReplyChecker {
     }
 }
 
-/// PUTFH stands where PUTROOTFH stood: the root is the run's directory.
+/// Renames PUTFH sections that replace PUTROOTFH: the root is the run's directory.
 fn align(recorded: &RecordMessage, live: &mut RecordMessage) {
     for (section, of) in recorded.sections.iter().zip(&mut live.sections) {
         if matches!(&*section.name, "PUTROOTFH" | "PUTPUBFH") && &*of.name == "PUTFH" {
@@ -496,7 +498,7 @@ fn align(recorded: &RecordMessage, live: &mut RecordMessage) {
     }
 }
 
-/// Puts the hash in the place of what the message does not hold itself.
+/// Fills in the hashes of data that the message does not contain.
 fn know(message: &mut RecordMessage, known: &[(u32, Option<u128>)]) {
     let entries = message.sections.iter_mut().flat_map(|section| &mut section.entries);
     let unknown = entries.filter(|entry| entry.datum.is_unknown());
@@ -519,7 +521,7 @@ fn is_ok(datum: &RecordValue) -> bool {
     }
 }
 
-/// How each operation went.
+/// Returns the status of each operation.
 fn statuses(message: &RecordMessage) -> Vec<&RecordValue> {
     let sections = message.sections.iter();
     sections
@@ -527,7 +529,7 @@ fn statuses(message: &RecordMessage) -> Vec<&RecordValue> {
         .collect()
 }
 
-/// Whether an operation may give a directory another name.
+/// Returns `true` if an operation may create a name in a directory.
 fn makes_names(operation: &str) -> bool {
     matches!(operation, "CREATE" | "OPEN" | "LINK" | "RENAME" | "MKDIR" | "SYMLINK" | "MKNOD")
 }
@@ -536,12 +538,12 @@ fn is_done(status: &str) -> bool {
     status.ends_with("_OK")
 }
 
-/// Whether a Transaction is one of NFS itself.
+/// Returns `true` if the title is that of an NFS Transaction.
 fn replies_to_nfs(title: &str) -> bool {
     title.starts_with("NFS ")
 }
 
-/// Whether a status says that the server has no such thing.
+/// Returns `true` if a status reports an unsupported operation or attribute.
 fn is_unsupported(status: &str) -> bool {
     matches!(
         status,
@@ -558,8 +560,8 @@ fn is_unsupported(status: &str) -> bool {
     )
 }
 
-/// What is never compared: names that each server has of its own, filehandles aside, which must stand for the same
-/// objects; how a message is protected; and masks of attributes, which the attributes show.
+/// Removes fields that are never compared: identifiers that each server chooses, except filehandles, which must refer
+/// to the same objects; RPC protection; and attribute masks, which follow from the attributes.
 fn leave_out(section: &mut RecordSection, has_restarted: bool) {
     let name = Rc::clone(&section.name);
     section.entries.retain(|entry| !is_left_out(&name, &entry.path, has_restarted));
@@ -568,7 +570,7 @@ fn leave_out(section: &mut RecordSection, has_restarted: bool) {
 fn is_left_out(operation: &str, path: &FieldPath, has_restarted: bool) -> bool {
     match path.role {
         CompareClass::Identity(IdentityType::Filehandle) => false,
-        // What was written before it became another may be lost: RFC 8881 section 18.32.4.
+        // Data written before a change of the verifier may be lost: RFC 8881 section 18.32.4.
         CompareClass::Identity(IdentityType::Verifier) => {
             has_restarted || !matches!(operation, "WRITE" | "COMMIT")
         }

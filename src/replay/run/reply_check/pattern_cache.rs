@@ -1,9 +1,9 @@
-//! Pairs of Replies that are like one that was read: known by their bytes.
+//! Cache of reply pairs whose result is known from their bytes.
 //!
-//! A run has thousands of pairs that differ in XID, sequence ID, times and data alone. A pair that was read and found to match, or
-//! to differ in what a rule lets differ, leaves a [`ReplyPattern`]: for each byte of the message what it is to a comparison. Where
-//! another pair agrees with it, both its messages would be read as those of the pattern were, and found the same. Where it does
-//! not, it is read: a pattern never finds a difference.
+//! A run has thousands of pairs that differ only in XID, sequence ID, times and data. A pair that was decoded and found
+//! to match, or to differ as a rule tolerates, creates a [`ReplyPattern`]: a class for each byte of the message. If
+//! another pair agrees with the pattern, both its messages would be decoded the same way, with the same result.
+//! Otherwise it is decoded: a pattern never finds a difference.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -21,39 +21,40 @@ use crate::analysis::comparison::record::{FieldPath, RecordValue, hash};
 use crate::analysis::comparison::record_comparison::{ComparedCounts, OPERATIONS};
 use crate::analysis::comparison::recorder::LocatedField;
 
-/// Lengths of messages that have patterns.
+/// Maximum number of message lengths with patterns.
 const LENGTHS: usize = 1024;
-/// Patterns of one length.
+/// Maximum number of patterns per length.
 const PATTERNS: usize = 8;
-/// The longest message that leaves one.
+/// Maximum length of a message with a pattern in bytes.
 const LONGEST: usize = 4096;
-/// Patterns of one length that were made and never met again, after which no more are.
+/// Number of decoded pairs of one length since the last hit after which no more patterns are created.
 const IN_VAIN: u32 = 64;
 
-/// What bytes of a message are to a comparison.
+/// Class of message bytes for the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReplyByteClass {
-    /// What follows is read by them, or nothing says that it is not: they are those of the pattern, on each side.
+    /// They determine how the rest is decoded, or may do so: on each side they must equal those of the pattern.
     Fixed,
-    /// A result by which nothing else is read: it is the same on both sides.
+    /// A result that does not affect decoding: it must be the same on both sides.
     Equal,
     /// They may differ.
     Free,
 }
 
-/// A name that each side has of its own.
+/// An identifier that each side chooses itself.
 #[derive(Debug)]
 pub(super) struct ReplyPatternIdentity {
     pub(super) section: Rc<str>,
     pub(super) path: Rc<FieldPath>,
     pub(super) identity: IdentityType,
     bytes: Range<usize>,
-    /// The last pair of them, which is often the next, too.
+    /// Last pair of values, which is often the next one, too.
     last: Option<[(Box<[u8]>, IdentityName); 2]>,
 }
 
 impl ReplyPatternIdentity {
-    /// The names of both sides, in the place of those before; `None` where they have to be looked at.
+    /// Returns the identifiers of both sides and stores them as the last pair. Returns `None` if the pair must be
+    /// decoded.
     pub(super) fn names(&mut self, sides: [&[u8]; 2]) -> Option<[IdentityName; 2]> {
         let [a, b] = sides.map(|side| side.get(self.bytes.clone()));
         let of = [a?, b?];
@@ -69,39 +70,39 @@ impl ReplyPatternIdentity {
         Some(names)
     }
 
-    /// The names as they stand in both messages.
+    /// Returns the values in both messages.
     pub(super) fn values(&self, sides: [&[u8]; 2]) -> [RecordValue; 2] {
         sides.map(|side| RecordValue::of_bytes(side.get(self.bytes.clone()).unwrap_or_default()))
     }
 }
 
-/// A pair that was read.
+/// Pattern of a decoded pair.
 #[derive(Debug)]
 pub(super) struct ReplyPattern {
     procedure: Option<Procedure>,
     is_racing: bool,
-    /// The messages.
+    /// Recorded and live message.
     sides: [Box<[u8]>; 2],
-    /// All bytes of a message, in their order.
+    /// Ranges that cover the message, in order, with their class.
     runs: Vec<(Range<usize>, ReplyByteClass)>,
-    /// Lengths of the data items that travel in Write chunks.
+    /// Lengths of the data items in Write chunks.
     items: Vec<u32>,
-    /// Filehandles, and what tells that a server has lost what it had not committed.
+    /// Filehandles, and verifiers that show a loss of uncommitted data.
     pub(super) names: Vec<ReplyPatternIdentity>,
-    /// What is held to values before, and how many operations were done.
+    /// Attributes with relations to earlier values, and number of executed operations.
     pub(super) related: Vec<AttributePair>,
     pub(super) sections: usize,
-    /// What came of it.
+    /// Result of the comparison.
     pub(super) verdict: ReplyCheckResult,
-    /// What a comparison of it counts.
+    /// Counts of the comparison.
     pub(super) compared: ComparedCounts,
-    /// An operation makes names.
+    /// `true` if an operation creates names.
     pub(super) makes_names: bool,
 }
 
 impl ReplyPattern {
-    /// That of a pair that was read. `places` are those of the fields of both messages, and `compared` is what the comparison
-    /// has counted.
+    /// Creates the pattern of a decoded pair. `places` are the fields of both messages with their positions, `compared`
+    /// the counts of the comparison. Returns `None` if the pair is not suitable.
     pub(super) fn of(
         replies: &ReplyPair<'_>,
         [of_recorded, places]: [&[LocatedField<'_>]; 2],
@@ -113,7 +114,7 @@ impl ReplyPattern {
         let [recorded, live] = sides;
         let is_known = matches!(verdict, ReplyCheckResult::Matched | ReplyCheckResult::Tolerated(_))
             && compared.unknown == 0;
-        // The parts of READ_PLUS are put together before they are compared.
+        // The segments of READ_PLUS are joined before the comparison.
         let is_in_parts = places.iter().any(|place| &*place.section.1 == "READ_PLUS");
         let is_place = |(one, other): (&LocatedField<'_>, &LocatedField<'_>)| {
             Rc::ptr_eq(&one.path, &other.path) && one.bytes == other.bytes && one.section.0 == other.section.0
@@ -169,7 +170,7 @@ impl ReplyPattern {
         this.agrees(sides).then_some(this)
     }
 
-    /// Whether both messages would be read as those of the pattern, with the same verdict.
+    /// Returns `true` if both messages would be decoded like those of the pattern, with the same result.
     fn agrees(&self, [recorded, live]: [&[u8]; 2]) -> bool {
         let [before, of_live] = &self.sides;
         recorded.len() == before.len()
@@ -184,7 +185,7 @@ impl ReplyPattern {
             })
     }
 
-    /// Whether what came in Write chunks is as long as the items are, and has the content that is known.
+    /// Returns `true` if the Write chunks have the lengths of the items and the expected content.
     fn has_data(&self, known: &[(u32, Option<u128>)], chunks: &[ChunkItem<'_>]) -> bool {
         let is_it = |((length, (of, expected)), chunk): ((&u32, &(u32, Option<u128>)), &ChunkItem<'_>)| {
             let bytes = chunk.bytes.filter(|bytes| bytes.len() == *length as usize);
@@ -198,15 +199,15 @@ impl ReplyPattern {
     }
 }
 
-/// Which bytes of a field count, and as what.
+/// Returns the bytes of a field that matter, and their class.
 fn meaning(place: &LocatedField<'_>, is_left_out: bool) -> (Range<usize>, ReplyByteClass) {
     let LocatedField { path, bytes, value, .. } = place;
-    // The content, without its length.
+    // Content without its length.
     let content = |content: &[u8]| bytes.end.saturating_sub(content.len())..bytes.end;
     let is_header = path.field.starts_with("rpc");
     match (path.role, *value) {
         (_, FieldValue::Unsigned(_)) if path.field == "rpc.xid" => (bytes.clone(), ReplyByteClass::Free),
-        // What a count or a length is read by.
+        // These may determine how the rest is decoded.
         _ if is_header || path.field == OPERATIONS || path.leaf() == "attrmask" => {
             (bytes.clone(), ReplyByteClass::Fixed)
         }
@@ -221,7 +222,7 @@ fn meaning(place: &LocatedField<'_>, is_left_out: bool) -> (Range<usize>, ReplyB
         (CompareClass::Equal(_) | CompareClass::Racing(_), FieldValue::Bytes(of) | FieldValue::Text(of)) => {
             (content(of), ReplyByteClass::Equal)
         }
-        // A hyper is no count of anything that follows.
+        // A hyper is never the count of following items.
         (
             CompareClass::Equal(_) | CompareClass::Racing(_),
             FieldValue::Unsigned(_) | FieldValue::Signed(_),
@@ -234,25 +235,25 @@ fn meaning(place: &LocatedField<'_>, is_left_out: bool) -> (Range<usize>, ReplyB
 #[derive(Debug, Default)]
 struct ReplyPatternsOfLength {
     patterns: Vec<ReplyPattern>,
-    /// The one that goes next where there is room for no more.
+    /// Index of the pattern to be replaced next.
     next: usize,
-    /// Patterns that were made since one was met again.
+    /// Number of decoded pairs since the last hit.
     in_vain: u32,
 }
 
-/// The patterns of a run.
+/// Patterns of a run.
 #[derive(Debug, Default)]
 pub(super) struct ReplyPatternCache {
     by_length: FxHashMap<usize, ReplyPatternsOfLength>,
 }
 
 impl ReplyPatternCache {
-    /// What pairs of Replies are to each other is another from here on.
+    /// Removes all patterns, after a change of the comparison.
     pub(super) fn forget(&mut self) {
         self.by_length.clear();
     }
 
-    /// The pattern that a pair agrees with.
+    /// Returns the pattern that a pair agrees with.
     pub(super) fn find(&mut self, replies: &ReplyPair<'_>) -> Option<&mut ReplyPattern> {
         if replies.listing.is_some() {
             return None;
@@ -269,14 +270,14 @@ impl ReplyPatternCache {
         of_length.patterns.get_mut(at)
     }
 
-    /// Whether a pair that was read had the same fields in the same places.
+    /// Returns `true` if a decoded pair with the same layout is known.
     pub(super) fn knows(&self, procedure: Option<Procedure>, sides: [&[u8]; 2]) -> bool {
         let of_length = self.by_length.get(&sides[1].len());
         let mut patterns = of_length.iter().flat_map(|of_length| &of_length.patterns);
         patterns.any(|pattern| pattern.procedure == procedure && pattern.agrees(sides))
     }
 
-    /// Whether a pair of this length that is read is to leave a pattern.
+    /// Returns `true` if a decoded pair of this length should create a pattern.
     pub(super) fn learns(&self, length: usize) -> bool {
         match self.by_length.get(&length) {
             Some(of_length) => of_length.in_vain < IN_VAIN,
@@ -284,7 +285,7 @@ impl ReplyPatternCache {
         }
     }
 
-    /// Keeps the pattern of a pair of this length, if it has left one, in the place of another if there are many.
+    /// Stores the pattern of a pair of this length, if it has one, replacing the oldest at the limit.
     pub(super) fn keep(&mut self, length: usize, pattern: Option<ReplyPattern>) {
         let of_length = self.by_length.entry(length).or_default();
         of_length.in_vain += 1;

@@ -1,7 +1,8 @@
-//! Operations that a server must have: that one has them not is a difference, and nothing that it may leave out.
+//! Operations that a server must support: a server without them differs.
 
-/// Those of NFSv4, in the words of RFC 8881 section 17, and OPEN_CONFIRM, RENEW, SETCLIENTID, SETCLIENTID_CONFIRM and RELEASE_LOCKOWNER
-/// of NFSv4.0 (RFC 7530 section 16); then procedures of NFSv3 whose errors have no NFS3ERR_NOTSUPP (RFC 1813 section 3.3).
+/// Required operations of NFSv4 as in RFC 8881 section 17, and OPEN_CONFIRM, RENEW, SETCLIENTID, SETCLIENTID_CONFIRM
+/// and RELEASE_LOCKOWNER of NFSv4.0 (RFC 7530 section 16); then the NFSv3 procedures whose errors do not include
+/// NFS3ERR_NOTSUPP (RFC 1813 section 3.3).
 const REQUIRED: &[&str] = &[
     "ACCESS",
     "BACKCHANNEL_CTL",
@@ -55,9 +56,9 @@ const REQUIRED: &[&str] = &[
     "PATHCONF",
 ];
 
-/// Whether a server that answers so to an operation of NFS has it not, though it must.
+/// Returns `true` if the status means that a server does not support a required operation of NFS.
 pub(super) fn is_broken(operation: &str, status: &str) -> bool {
-    // What is not supported of an operation, an attribute or a minor version, is another thing.
+    // An unsupported attribute, operation variant or minor version is something else.
     matches!(status, "NFS4ERR_NOTSUPP" | "NFS4ERR_OP_ILLEGAL" | "NFS3ERR_NOTSUPP" | "PROC_UNAVAIL")
         && REQUIRED.contains(&operation)
 }

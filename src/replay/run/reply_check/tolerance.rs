@@ -1,4 +1,4 @@
-//! What a rule lets differ is taken out of both sides, and that it was needed is noted.
+//! Removes differences that a rule tolerates from both sides and records the rules that were needed.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use crate::analysis::comparison::record::{FieldPath, RecordField, RecordSection,
 use crate::replay::run::rules::{self, ToleranceRule};
 
 impl ReplyChecker {
-    /// Takes out of both what a rule lets differ, and notes the rules that were needed.
+    /// Removes fields covered by a rule from both sides and adds the rules that were needed to `needed`.
     pub(super) fn tolerate(
         &mut self,
         a: &mut RecordSection,
@@ -78,7 +78,7 @@ impl ReplyChecker {
         self.offered(a, b, needed);
     }
 
-    /// Attributes that one side has alone, where the live server has never given them or need not give any.
+    /// Removes attributes that only one side has, if the live server has never returned them or they are optional.
     fn offered(&self, a: &mut RecordSection, b: &mut RecordSection, needed: &mut Vec<ToleranceRule>) {
         let names = |section: &RecordSection| -> FxHashSet<Box<str>> {
             section
@@ -116,17 +116,16 @@ impl ReplyChecker {
     }
 }
 
-/// What the table of rules says of a place in the results of an operation, looked up once for each: there are as many as the
-/// descriptions of messages have.
+/// Cache of the rule for each field of each operation's results; its size is limited by the message descriptions.
 #[derive(Debug, Default)]
 pub(super) struct ToleranceRuleCache {
-    /// By the addresses of both.
+    /// Keyed by the addresses of operation and path.
     known: FxHashMap<(*const u8, *const FieldPath), CachedToleranceRule>,
 }
 
 #[derive(Debug)]
 struct CachedToleranceRule {
-    /// Keeps the addresses from being those of something else.
+    /// Keeps the addresses from being reused.
     _of: (Rc<str>, Rc<FieldPath>),
     rule: Option<ToleranceRule>,
 }
@@ -142,11 +141,11 @@ impl ToleranceRuleCache {
     }
 }
 
-/// Whether rules change nothing: what differs may do so without one, or has none.
+/// Returns `true` if no rule applies: all differences are in fields that vary anyway or have no rule.
 fn is_plain(a: &RecordSection, b: &RecordSection, mut has_rule: impl FnMut(&Rc<FieldPath>) -> bool) -> bool {
     let mut is_plain = |(a, b): (&RecordField, &RecordField)| {
         let (path, leaf) = (&a.path, a.path.leaf());
-        // These depend on more than their place.
+        // The rules for these depend on more than the path.
         let is_special =
             matches!(leaf, "size" | "numlinks" | "nlink" | "access" | "committed" | "data" | "uid" | "gid");
         Rc::ptr_eq(path, &b.path)
@@ -157,34 +156,34 @@ fn is_plain(a: &RecordSection, b: &RecordSection, mut has_rule: impl FnMut(&Rc<F
     a.entries.len() == b.entries.len() && a.entries.iter().zip(&b.entries).all(&mut is_plain)
 }
 
-/// Whether a field is an attribute of NFSv4.
+/// Returns `true` if a field is an attribute of NFSv4.
 pub(super) fn is_attribute(path: &str) -> bool {
     path.starts_with("obj_attributes.") || path.contains(".attrs.")
 }
 
-/// The name of an attribute, without what is below it.
+/// Returns the name of an attribute, without its subfields.
 pub(super) fn attribute(path: &str) -> &str {
     let after = path.strip_prefix("obj_attributes.").or(path.split_once(".attrs.").map(|(_, rest)| rest));
     after.and_then(|rest| rest.split('.').next()).unwrap_or_default()
 }
 
-/// Whether a field is of the attributes that a Reply of NFSv3 may have.
+/// Returns `true` if a field belongs to the optional attributes of an NFSv3 Reply.
 fn is_post_op(path: &str) -> bool {
     path.contains("_wcc.")
         || path.split('.').any(|word| word.ends_with("_attributes") && word != "obj_attributes")
 }
 
-/// Of what the attributes are directories, as the types among them say: the names above these.
+/// Paths whose attributes are those of a directory, according to their type field.
 #[derive(Default)]
 struct DirectoryTypeFields {
     directories: Vec<Box<str>>,
 }
 
 impl DirectoryTypeFields {
-    /// Hears the fields of an operation, in their order.
+    /// Processes the next field of an operation.
     fn hear(&mut self, entry: &RecordField) {
         let path = &entry.path;
-        // Of a list each entry has a type of its own, after its name.
+        // Each entry of a listing has its own type, after its name.
         if let Some(entries) = path.text.strip_suffix("entries.name") {
             self.directories.retain(|above| {
                 !above.strip_prefix(entries).is_some_and(|below| below.starts_with("entries."))
@@ -195,7 +194,8 @@ impl DirectoryTypeFields {
         }
     }
 
-    /// Whether an attribute is one of a directory. `is_about` says that the operation is about one, whose entries need not be.
+    /// Returns `true` if an attribute is that of a directory. `is_about` is `true` if the operation applies to one; its
+    /// entries need not be directories.
     fn is_of_directory(&self, path: &FieldPath, is_about: bool) -> bool {
         let above = path.above();
         is_about && !path.text.contains("entries.")
@@ -204,7 +204,7 @@ impl DirectoryTypeFields {
     }
 }
 
-/// Whether the parts of two READ_PLUS are the same bytes; of those that were not kept, as many.
+/// Returns `true` if two READ_PLUS results have the same bytes, or the same length if the recorded bytes are unknown.
 fn has_same_data(a: &RecordSection, b: &RecordSection) -> bool {
     let data = |section: &RecordSection| {
         let mut entries = section.entries.iter();
@@ -220,7 +220,7 @@ fn has_same_data(a: &RecordSection, b: &RecordSection) -> bool {
     }
 }
 
-/// Takes out how far data is committed, where the live server did better.
+/// Removes the stability of written data if the live server did better.
 fn committed(
     a: &mut RecordSection,
     b: &mut RecordSection,
@@ -244,15 +244,15 @@ fn committed(
     }
 }
 
-/// Takes for equal what belongs to root, or to whom the seed could not give it, and here to the one that root is squashed to.
+/// Treats owners as equal if the live one is the user or group that the export squashes root to.
 fn own(a: &mut RecordSection, b: &RecordSection, squashed: [u32; 2], needed: &mut Vec<ToleranceRule>) {
     let owner = |entry: &RecordField| match entry.path.field {
         "nfs.fattr3.uid" => Some(squashed[0]),
         "nfs.fattr3.gid" => Some(squashed[1]),
         _ => None,
     };
-    // One side may have attributes that the other has not (RFC 1813 section 2.6), so that places in the two are not the same; of
-    // a listing the same path comes once for each entry.
+    // One side may lack attributes that the other has (RFC 1813 section 2.6), so positions differ; in a listing the
+    // same path occurs once per entry.
     let mut of_live: FxHashMap<&str, VecDeque<&RecordValue>> = FxHashMap::default();
     for entry in b.entries.iter().filter(|entry| owner(entry).is_some()) {
         of_live.entry(&entry.path.text).or_default().push_back(&entry.datum);
@@ -270,7 +270,7 @@ fn own(a: &mut RecordSection, b: &RecordSection, squashed: [u32; 2], needed: &mu
     }
 }
 
-/// Compares rights in the bits that both servers can tell of.
+/// Compares access rights in the bits that both servers support.
 fn access(
     a: &mut RecordSection,
     b: &mut RecordSection,
@@ -319,7 +319,7 @@ mod tests {
         for (kind, is_directory) in [("NF4DIR", true), ("NF4REG", false), ("NF4DIR", true)] {
             let entries = of(kind);
             entries.iter().for_each(|entry| kinds.hear(entry));
-            // READDIR is about a directory, and its entries are what they are.
+            // READDIR applies to a directory, but its entries may be of any type.
             assert_eq!(kinds.is_of_directory(&entries[2].path, true), is_directory);
         }
         assert!(kinds.is_of_directory(&entry("obj_attributes.size", RecordValue::Number(1)).path, true));

@@ -1,7 +1,7 @@
-//! Write chunks of a Reply, held to the data items that they hold.
+//! Comparison of the Write chunks of a Reply with its data items.
 //!
-//! A Write chunk returns as many bytes as the item has, whose length stands in the reduced Reply (RFC 8166 sections 3.4.6.2
-//! and 4.3.2); where it has another, the client cannot know what of it is data.
+//! A Write chunk returns as many bytes as the data item, whose length is in the reduced Reply (RFC 8166 sections
+//! 3.4.6.2 and 4.3.2); if it returns another number, the client cannot know which part is data.
 
 use std::ops::Range;
 
@@ -10,10 +10,10 @@ use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 
-/// Hears of the data items of a Reply, each of which has the next Write chunk that returned anything.
+/// Visitor that assigns each data item of a Reply the next Write chunk that returned anything.
 struct WriteChunkItemVisitor<I> {
     came: I,
-    /// The first that differ: what the item has, and what came.
+    /// First difference: length of the item, and of the chunk.
     differing: Option<[u32; 2]>,
 }
 
@@ -31,7 +31,7 @@ impl<'a, I: Iterator<Item = u32>> Observer<'a> for WriteChunkItemVisitor<I> {
     }
 }
 
-/// The length of the first data item whose Write chunk returned another, and what that returned. `reply` knows the chunks.
+/// Returns the lengths of the first data item and Write chunk that differ. `reply` has the chunks.
 pub(super) fn differing(
     procedure: Option<Procedure>,
     mut reply: Cursor<'_>,
@@ -46,7 +46,7 @@ pub(super) fn differing(
         return None;
     }
     let is_read = procedure?.results(&mut reply, &mut items).is_ok();
-    // What no item takes.
+    // A chunk without an item.
     let more = items.came.next().filter(|_| is_read);
     items.differing.or(more.map(|came| [0, came]))
 }

@@ -1,4 +1,4 @@
-//! A file of rules: what else may differ, in the words of `compare --ignore`, and why.
+//! Files of rules: further differences to tolerate, in the syntax of `compare --ignore`, with a justification.
 //!
 //! ```text
 //! # The export maps all users to one.
@@ -7,9 +7,9 @@
 //! ignore status in SETATTR
 //! ```
 //!
-//! A rule is a name in brackets with a reason, and the lines below it. `ignore` lets differences be that one of its words is
-//! about: a kind (`status`), a field (`nfs.fattr4.*`) or an operation (`READDIR`); `in` keeps it to operations. What stands
-//! behind `#` is for people.
+//! A rule is a name in brackets with a reason, followed by its lines. `ignore` tolerates differences that one of its
+//! words matches: a kind (`status`), a field (`nfs.fattr4.*`) or an operation (`READDIR`); `in` restricts it to
+//! operations. `#` begins a comment.
 
 use std::fmt;
 
@@ -17,32 +17,32 @@ use super::{ALL, ToleranceRule};
 use crate::analysis::comparison::difference::Difference;
 use crate::analysis::comparison::options::{ComparisonOptions, IgnoreKey};
 
-/// Rules of one file at most.
+/// Maximum number of rules in a file.
 const RULES: usize = 4096;
 
 /// A line of a rule.
 #[derive(Clone, Debug, PartialEq)]
 struct RuleFileLine {
-    /// One of these words is about the difference.
+    /// Matches the difference.
     ignore: ComparisonOptions,
-    /// So is one of these, if there are any.
+    /// Operations that it is restricted to, if any.
     within: Option<ComparisonOptions>,
 }
 
 /// A rule of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToleranceFileRule {
-    /// Its name and its reason.
+    /// Name and reason.
     pub rule: ToleranceRule,
     lines: Vec<RuleFileLine>,
 }
 
-/// Why a file of rules cannot be read.
+/// Reason why a file of rules cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleFileError {
-    /// The line, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// What is wrong with it, and what to do.
+    /// Error message, with a remedy.
     pub what: String,
 }
 
@@ -55,7 +55,7 @@ impl fmt::Display for RuleFileError {
 impl std::error::Error for RuleFileError {}
 
 impl ToleranceFileRule {
-    /// Whether it lets a difference be.
+    /// Returns `true` if the rule tolerates a difference.
     pub fn allows(&self, difference: &Difference) -> bool {
         let is_about = |words: &ComparisonOptions| !words.counts(difference);
         self.lines.iter().any(|line| is_about(&line.ignore) && line.within.as_ref().is_none_or(is_about))
@@ -65,7 +65,7 @@ impl ToleranceFileRule {
 /// Reads a file of rules.
 ///
 /// # Errors
-/// The first line that is none, and what to do.
+/// Returns an error for the first invalid line.
 pub fn read(text: &str) -> Result<Vec<ToleranceFileRule>, RuleFileError> {
     let mut rules: Vec<ToleranceFileRule> = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -109,7 +109,7 @@ fn add(line: &str, rules: &mut Vec<ToleranceFileRule>) -> Result<(), String> {
         if rules.len() >= RULES {
             return Err(format!("more than {RULES} rules; put some together"));
         }
-        // Reports name rules as long as the program runs, whether they are of a file or built in.
+        // Rule names are `'static`, as reports also name built-in rules.
         let [name, why] = [name, why].map(|text| -> &'static str { Box::leak(text.to_owned().into()) });
         rules.push(ToleranceFileRule { rule: ToleranceRule { name, why }, lines: Vec::new() });
         return Ok(());

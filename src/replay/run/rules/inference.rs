@@ -1,5 +1,5 @@
-//! Rules learnt from runs against a server that is known to be good: what differs there is noise, once a person has looked
-//! at it.
+//! Inference of rules from runs against a server that is known to be good: differences there are noise, once a person
+//! has reviewed them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,12 +7,12 @@ use std::fmt::Write as _;
 use crate::analysis::comparison::difference::{Difference, DifferenceKind};
 use crate::replay::run::report::{ReplayReport, StepId};
 
-/// Rules that are written at most.
+/// Maximum number of rules written.
 const RULES: usize = 1024;
-/// Letters of a value that are shown.
+/// Maximum number of characters of a value that are shown.
 const SHOWN: usize = 60;
 
-/// Differences of one kind: where the first stood, its values, and the steps of each run that have one.
+/// Differences of one kind: the first step, its values, and the number of differences in each run.
 struct LearnedDifference<'r> {
     step: StepId,
     values: [&'r str; 2],
@@ -20,7 +20,7 @@ struct LearnedDifference<'r> {
     steps: Vec<u64>,
 }
 
-/// What a rule would be about: a word, and an operation if there is one.
+/// Returns the key of the rule for a difference: a word, and an operation if there is one.
 fn about(difference: &Difference, title: &str) -> (String, Option<String>) {
     let word = match difference.field {
         "" => difference.kind.word(),
@@ -36,8 +36,8 @@ fn about(difference: &Difference, title: &str) -> (String, Option<String>) {
     (word.to_owned(), section.or(title.rsplit(' ').next().filter(is_operation)).map(str::to_owned))
 }
 
-/// A file of rules that lets be what differed in these runs. What a server must do right (a status, a name, file data) stands
-/// there as a comment, so that nothing of it is let be unseen.
+/// Returns a file of rules that tolerates the differences of these runs. Rules for results that a server must get right
+/// (status, name, file data, ...) are commented out, so that none is tolerated without review.
 pub fn learn(trace: &str, server: &str, runs: &[&ReplayReport]) -> String {
     let mut all: BTreeMap<(String, Option<String>), LearnedDifference<'_>> = BTreeMap::new();
     let mut left_out = 0u64;
@@ -64,7 +64,7 @@ pub fn learn(trace: &str, server: &str, runs: &[&ReplayReport]) -> String {
     }
     let mut text = String::new();
     let kinds = all.len();
-    // Writing into a String cannot fail.
+    // Writing to a String cannot fail.
     let _ = writeln!(
         text,
         "# What {} runs of {trace} on {server} answered otherwise than was recorded.",

@@ -1,4 +1,4 @@
-//! What an OPEN of the trace makes necessary, and the Calls that do it.
+//! Requests for substitute opens, derived from an OPEN of the trace, and the Calls that carry them out.
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
@@ -16,28 +16,28 @@ use crate::replay::run::captured_opens::CapturedOpens;
 use crate::replay::trace::emission::PlacedPayload;
 use crate::replay::trace::{MessageSlot, MessageSlotKind, NONE, TraceStep};
 
-/// Operations of a COMPOUND that are looked at.
+/// Maximum number of operations of a COMPOUND that are read.
 const OPERATIONS: usize = 256;
 /// OPEN4_SHARE_ACCESS_WANT_NO_DELEG. RFC 8881 section 18.16.1.
 const NO_DELEGATION: u32 = ShareAccess::OPEN4_SHARE_ACCESS_WANT_NO_DELEG.0;
 
-/// What is to be opened, and what to be closed.
+/// A file to be opened and an open to be closed.
 #[derive(Clone, Debug)]
 pub(super) struct SubstituteRequest {
-    /// The delegation's variable, and the access that it gave; `None` where no delegation is missing.
+    /// Variable of the missing delegation and the access that it gave; `None` if no delegation is missing.
     pub(super) delegation: Option<(u32, ShareAccess)>,
-    /// The open that the captured client did not have.
+    /// Open that the captured client did not have.
     pub(super) surplus: Option<Stateid4>,
-    /// The open that is to be confirmed, and was not in the capture.
+    /// Open that must be confirmed and was not in the capture.
     pub(super) unconfirmed: Option<UnconfirmedOpen>,
     pub(super) minor: u32,
-    /// The clientid that OPEN had, and its variable: 0 and none from NFSv4.1 on.
+    /// Client ID of the OPEN and its variable; 0 and `None` from NFSv4.1 on.
     pub(super) clientid: u64,
     pub(super) client_variable: Option<u32>,
-    /// The header of the Call that opened, with its credential.
+    /// RPC header of the OPEN's Call, with its credential.
     pub(super) header: Box<[u8]>,
     pub(super) file: Box<[u8]>,
-    /// In NFSv4.0, which opens by name alone: the directory and the name.
+    /// Directory and name, for NFSv4.0, which opens by name only.
     pub(super) name: Option<[Box<[u8]>; 2]>,
 }
 
@@ -45,11 +45,11 @@ pub(super) struct SubstituteRequest {
 #[derive(Clone, Debug)]
 pub(super) struct UnconfirmedOpen {
     pub(super) stateid: Stateid4,
-    /// The variables of the stateid and of the owner.
+    /// Variables of the stateid and of the owner.
     pub(super) variables: [u32; 2],
 }
 
-/// What the next Call does.
+/// Task of the next Call.
 #[derive(Clone, Debug)]
 pub(super) enum SubstituteStage {
     /// OPEN_CONFIRM of the captured owner.
@@ -59,15 +59,16 @@ pub(super) enum SubstituteStage {
     Confirm(Stateid4),
 }
 
-/// What a Reply says.
+/// Decoded Reply to a Call of a substitute.
 pub(super) struct SubstituteReply {
     pub(super) statuses: Vec<Nfsstat4>,
-    /// The stateid of OPEN or OPEN_CONFIRM, and whether it must be confirmed.
+    /// Stateid of OPEN or OPEN_CONFIRM, with `true` if it must be confirmed.
     pub(super) stateid: Option<(Stateid4, bool)>,
 }
 
 impl SubstituteReply {
-    /// Reads a Reply: `cursor` stands at the beginning of the RPC message. `None` where it cannot be read, or RPC refuses.
+    /// Decodes a Reply; `cursor` is at the start of the RPC message. Returns `None` if it cannot be decoded or RPC
+    /// reports an error.
     pub(super) fn of(mut cursor: Cursor<'_>) -> Option<Self> {
         let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
         message.reply().filter(|reply| reply.status().is_success())?;
@@ -90,7 +91,7 @@ impl SubstituteReply {
     }
 }
 
-/// The variable of what an operation's slots hold.
+/// Returns the variable of this kind of an operation's slots, or [`NONE`].
 pub(super) fn variable(
     mut slots: impl Iterator<Item = MessageSlot>,
     holds: MessageSlotKind,
@@ -100,13 +101,14 @@ pub(super) fn variable(
     slot.map_or(NONE, |slot| slot.variable)
 }
 
-/// The name of this program's owner for a delegation.
+/// Returns the name of this program's open-owner for a delegation.
 pub(super) fn owner(variable: u32) -> Vec<u8> {
     format!("{} delegation {variable}", env!("CARGO_PKG_NAME")).into_bytes()
 }
 
 impl SubstituteRequest {
-    /// What the OPEN of a step makes necessary: `missing` is the delegation that the live Reply lacks.
+    /// Returns the request that the OPEN of a step makes necessary. `missing` is the delegation that the live Reply
+    /// lacks: its variable and operation.
     pub(super) fn of(
         held: &WindowStep,
         step: &TraceStep<'_>,
@@ -137,7 +139,7 @@ impl SubstituteRequest {
                 (Args::OPEN(args), Results::OPEN(StatusUnion::Ok(ok))) if wanted.is_none() => {
                     let of = missing.filter(|(_, operation)| *operation as usize == at);
                     let has_open = !ok.rflags.contains(OpenRflags::OPEN4_RESULT_NO_OPEN_STATEID);
-                    // Where the owner had the file open before, other steps close that.
+                    // If the owner had the file open before, other steps close it.
                     let is_surplus = has_open && ok.stateid.seqid == 1 && opens.has_delegation_alone(at);
                     let by_handle = matches!(args.claim, OpenClaim4::Fh);
                     let name = match &args.claim {
@@ -185,7 +187,8 @@ impl SubstituteRequest {
         (has_way && !wanted.file.is_empty()).then_some(wanted)
     }
 
-    /// The owner whose seqid the Call of a stage counts, by its variable. Substitutes count under their delegation's.
+    /// Returns the variable of the owner whose seqid the Call of a stage counts. Substitutes count under the variable
+    /// of their delegation.
     pub(super) fn counts_as(&self, stage: &SubstituteStage) -> u32 {
         match stage {
             SubstituteStage::ConfirmCaptured(UnconfirmedOpen { variables: [_, owner], .. }) => *owner,
@@ -195,7 +198,7 @@ impl SubstituteRequest {
         }
     }
 
-    /// The operations of the next Call, without SEQUENCE.
+    /// Returns the operations of the next Call, without SEQUENCE.
     pub(super) fn operations<'w>(
         &'w self,
         stage: &SubstituteStage,

@@ -1,4 +1,4 @@
-//! Where a Reply tells what relations are about: change attributes, times, file systems, owners and numbers of files.
+//! Attributes in a Reply that have relations: change attributes, times, file systems, owners and file numbers.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -8,62 +8,62 @@ use nfsrdma_dissectors::field::FieldValue;
 use crate::analysis::comparison::record::FieldPath;
 use crate::analysis::comparison::recorder::LocatedField;
 
-/// What a value says of an object.
+/// Kind of an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in super::super) enum ObjectAttributeKind {
-    /// The change attribute: `change`, or `before` and `after` of change_info4.
+    /// Change attribute: `change`, or `before` and `after` of change_info4.
     Change,
-    /// When its content was modified: `time_modify`, `mtime`.
+    /// Modification time of the content: `time_modify`, `mtime`.
     Modified,
-    /// When its attributes were modified: `time_metadata`, `ctime`.
+    /// Modification time of the attributes: `time_metadata`, `ctime`.
     Metadata,
-    /// Its owner, as text.
+    /// Owner, as text.
     Owner,
-    /// Its group, as text.
+    /// Group, as text.
     Group,
-    /// Its number.
+    /// File number.
     Fileid,
-    /// The number of what it is mounted on.
+    /// File number of the directory that it is mounted on.
     MountedOn,
-    /// Its file system.
+    /// File system ID.
     FileSystem,
-    /// How the change attribute counts: RFC 7862 section 12.2.3.
+    /// Type of the change attribute: RFC 7862 section 12.2.3.
     ChangeType,
 }
 
-/// Which object of its operation a value is about.
+/// Object of an operation that a value describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum AttributeSubject {
-    /// The current filehandle of NFSv4.
+    /// Current filehandle of NFSv4.
     Current,
-    /// The directory that OPEN and CREATE of NFSv4 began in.
+    /// Directory that OPEN and CREATE of NFSv4 start from.
     Parent,
-    /// The saved filehandle of NFSv4.
+    /// Saved filehandle of NFSv4.
     Saved,
-    /// This filehandle of a Call of NFSv3, from 0.
+    /// Filehandle number of an NFSv3 Call, from 0.
     Called(u8),
-    /// The filehandle that a Reply of NFSv3 gives.
+    /// Filehandle returned by an NFSv3 Reply.
     Given,
 }
 
-/// A value, and where it stands.
+/// An attribute value and its position.
 #[derive(Clone, Debug)]
 pub(in super::super) struct AttributeOccurrence {
-    /// The section that it is in: 1 is the first operation.
+    /// Section of the message; 1 is the first operation.
     pub(in super::super) section: usize,
     pub(super) operation: Rc<str>,
     pub(super) subject: AttributeSubject,
     pub(super) aspect: ObjectAttributeKind,
-    /// It was so before the operation.
+    /// `true` if it is the value before the operation.
     pub(super) is_before: bool,
-    /// Its first field.
+    /// Path of its first field.
     pub(super) path: Rc<FieldPath>,
-    /// Its bytes in the message.
+    /// Byte range in the message.
     pub(super) bytes: Range<usize>,
 }
 
 impl AttributeOccurrence {
-    /// Whether both say the same of the same object.
+    /// Returns `true` if both are the same attribute of the same object.
     fn is_like(&self, other: &Self) -> bool {
         self.section == other.section
             && self.subject == other.subject
@@ -73,14 +73,14 @@ impl AttributeOccurrence {
     }
 }
 
-/// A value that both Replies tell: where in the recorded one, and where in the live one.
+/// An attribute that both Replies have, with its position in each.
 #[derive(Clone, Debug)]
 pub(in super::super) struct AttributePair {
     pub(super) fact: AttributeOccurrence,
     pub(super) live: Range<usize>,
 }
 
-/// What both Replies tell, in the order of the recorded one. Entries of directories are not among it.
+/// Returns the attributes that both Replies have, in the order of the recorded one, except those of directory entries.
 pub(in super::super) fn both(recorded: &[LocatedField<'_>], live: &[LocatedField<'_>]) -> Vec<AttributePair> {
     let mut rest: Vec<Option<AttributeOccurrence>> = facts(live).into_iter().map(Some).collect();
     let pair = |fact: AttributeOccurrence| {
@@ -100,12 +100,12 @@ fn facts(places: &[LocatedField<'_>]) -> Vec<AttributeOccurrence> {
     facts
 }
 
-/// Adds what a field tells, or puts it to the field before of the same value.
+/// Adds the attribute of a field, or extends the previous one if the field continues its value.
 fn hear(place: &LocatedField<'_>, facts: &mut Vec<AttributeOccurrence>) {
     let path = &place.path;
     let aspect = match aspect(path) {
         None => return,
-        // The second half of a time or of a file system.
+        // Second half of a time or of a file system ID.
         Some((_, false)) => {
             let last = facts.last_mut().filter(|fact| fact.bytes.end == place.bytes.start);
             if let Some(last) = last {
@@ -128,7 +128,7 @@ fn hear(place: &LocatedField<'_>, facts: &mut Vec<AttributeOccurrence>) {
     });
 }
 
-/// What a field is about, and whether its value begins there.
+/// Returns the kind of a field, and `true` if its value begins there.
 fn aspect(path: &FieldPath) -> Option<(ObjectAttributeKind, bool)> {
     let is_first = match path.leaf() {
         "seconds" | "major" => true,
@@ -163,7 +163,7 @@ fn aspect(path: &FieldPath) -> Option<(ObjectAttributeKind, bool)> {
     ))
 }
 
-/// Which object a field of an operation is about. RFC 1813 section 3.3, RFC 8881 section 18.
+/// Returns the object that a field of an operation describes. RFC 1813 section 3.3, RFC 8881 section 18.
 fn subject(operation: &str, path: &str) -> AttributeSubject {
     let gives = matches!(operation, "LOOKUP" | "CREATE" | "MKDIR" | "SYMLINK" | "MKNOD");
     match path.split('.').next().unwrap_or_default() {
@@ -177,16 +177,16 @@ fn subject(operation: &str, path: &str) -> AttributeSubject {
     }
 }
 
-/// An entry of a directory.
+/// A directory entry.
 #[derive(Debug, Default)]
 pub(super) struct ListedDirectoryEntry<'a> {
     pub(super) name: &'a [u8],
     pub(super) facts: Vec<AttributeOccurrence>,
-    /// Where its filehandle stands.
+    /// Byte range of its filehandle.
     pub(super) handle: Option<Range<usize>>,
 }
 
-/// The entries that a Reply lists.
+/// Returns the directory entries of a Reply.
 pub(super) fn listed<'a>(places: &[LocatedField<'a>]) -> Vec<ListedDirectoryEntry<'a>> {
     let mut entries: Vec<ListedDirectoryEntry<'a>> = Vec::new();
     let mut first: Option<&Rc<FieldPath>> = None;

@@ -1,21 +1,21 @@
-//! Relations between the values that a server tells one after the other: clients keep what they have cached by them.
+//! Relations between successive values from a server, on which client caches rely.
 //!
-//! A change attribute, a time or the number of a file has another value on each server, so no value is compared. What the
-//! recording shows of the values among themselves must be so here, too:
+//! Change attributes, times and file numbers have other values on each server, so the values themselves are not
+//! compared. The relations that hold between recorded values must hold here, too:
 //!
-//! - `moves`: it was another one after the run's own change of the object;
-//! - `stays`: it was the same, and nothing had changed the object;
-//! - `rises`: it is never lower than before (RFC 7862 section 12.2.3);
-//! - `of now`: a time that a change has just left is of the day of the run, and a change attribute is not below all that changes
-//!   of the run left, where the server draws them from one clock;
+//! - `moves`: the value differs after the run's own change of the object;
+//! - `stays`: the value is unchanged if nothing has changed the object;
+//! - `rises`: the value never decreases (RFC 7862 section 12.2.3);
+//! - `of now`: a time set by a change is of the day of the run, and a change attribute is not below all those that
+//!   changes of the run have set, if the server draws them from one clock;
 //! - `one`: an object has one fileid, a file system one fsid, and an owner one name.
 //!
-//! Only what the recording proves is held to it: steps that overlapped with a change, there or here, prove nothing of an order,
-//! and what another client changed in the capture is not expected. How finely the server tells changes is learnt
+//! Only relations that the recording proves are checked: steps that overlapped a change, there or here, prove no order,
+//! and changes by other clients in the capture are not expected. The granularity of the server's values is inferred
 //! ([`server_clock`]).
 //!
-//! - [`attributes`]: where a Reply tells all this; [`objects`]: the objects that it is about; [`violations`]: a value on both sides;
-//! - [`server_clock`]: what is known of times and change attributes.
+//! - [`attributes`]: attributes in a Reply; [`objects`]: their objects; [`violations`]: violated relations;
+//! - [`server_clock`]: properties of the server's times and change attributes.
 
 pub(super) mod attributes;
 mod objects;
@@ -42,100 +42,100 @@ use crate::replay::seed::files::{LiveFilehandle, ObjectVersion};
 use crate::replay::trace::step::MOST;
 use crate::replay::trace::{MessageSlot, MessageSlotKind, NONE};
 
-/// Objects, names, file systems and owners that are remembered, each; one more, and all of them are forgotten.
+/// Maximum number of objects, of names, of file systems and of owners; each table is cleared when it is full.
 const REMEMBERED: usize = 1 << 16;
-/// Filehandles of the root.
+/// Maximum number of filehandles of the root.
 const ROOTS: usize = 16;
-/// Values of an object that have an order.
+/// Number of ordered attributes of an object.
 const ORDERED: usize = 5;
 
-/// How a step was done, and what it names.
+/// Execution of a step and the objects that it names.
 #[derive(Clone, Debug)]
 pub struct StepExecution<'a> {
-    /// The operations of a COMPOUND.
+    /// Operations of a COMPOUND.
     pub(in crate::replay::run) operations: &'a [Operation],
-    /// What each of them does; of another Call, what that does.
+    /// Effect of each operation, or of the procedure if it is no COMPOUND.
     pub(in crate::replay::run) acts: &'a [OperationEffect],
-    /// The slots of the recorded Call, and of the recorded Reply.
+    /// Slots of the recorded Call and of the recorded Reply.
     pub(in crate::replay::run) slots: [List<'a, MessageSlot, MOST>; 2],
-    /// Its place among all steps of the run.
+    /// Sequence number among all steps of the run.
     pub(in crate::replay::run) turn: u64,
-    /// When the Call was seen in the capture, in nanoseconds since 1970.
+    /// Capture time of the Call in nanoseconds since 1970.
     pub(in crate::replay::run) captured: u64,
-    /// When the Call was sent, and its Reply came.
+    /// Send time of the Call and arrival time of the Reply.
     pub(in crate::replay::run) times: [Instant; 2],
-    /// Nothing that changes files overlapped with it, in the capture or here.
+    /// `true` if no change of files overlapped with it, in the capture or here.
     pub(in crate::replay::run) is_alone: bool,
-    /// It was sent once, with all that it had in the capture.
+    /// `true` if it was sent once, unchanged and in one piece.
     pub(in crate::replay::run) is_as_captured: bool,
-    /// Objects that were there before the run, which belong to whom the seed could give them.
+    /// Objects from before the run, whose owner depends on the seeding.
     pub(in crate::replay::run) seeded: &'a FxHashMap<u32, LiveFilehandle>,
-    /// The live status of each operation of a COMPOUND that was begun; of another Call, its one status.
+    /// Live status of each operation of a COMPOUND that was started, or of the procedure.
     pub(in crate::replay::run) statuses: &'a [u32],
 }
 
-/// What steps have done to an object since its last value.
+/// Likelihood that steps have changed an attribute since its last value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum ChangeLikelihood {
     #[default]
     None,
     /// They may have changed it.
     Maybe,
-    /// They have.
+    /// They have changed it.
     Surely,
 }
 
-/// The last value of an object on both sides.
+/// Last value of an attribute on both sides.
 #[derive(Clone, Debug)]
 struct LastAttributeValues {
     values: [u128; 2],
     touch: ChangeLikelihood,
-    /// When the first change that it must show was sent.
+    /// Send time of the first change that the next value must show.
     changed: Option<Instant>,
-    /// When the live value was there.
+    /// Arrival time of the live value.
     heard: Instant,
-    /// When the last change before was sent.
+    /// Send time of the last change before it.
     before: Option<Instant>,
-    /// The names that had been removed and renamed then.
+    /// Counts of removed and renamed names at that time.
     names: [u32; 2],
 }
 
-/// What is known of an object.
+/// Observed state of an object.
 #[derive(Debug, Default)]
 struct ObservedObject {
     turn: u64,
     ordered: [Option<LastAttributeValues>; ORDERED],
     fileid: Option<[u128; 2]>,
-    /// When the last change of it was sent.
+    /// Send time of its last change.
     changed: Option<Instant>,
-    /// The turn of the step that wrote its content last, if its times were not set since.
+    /// Turn of the step that last wrote its content, unless its times were set since.
     written: Option<u64>,
-    /// A step has set its attributes.
+    /// `true` if a step has set its attributes.
     is_set: bool,
-    /// The turn of the step that made it, where nothing was known of it before.
+    /// Turn of the step that created it, if it was unknown before.
     made: Option<u64>,
 }
 
-/// An owner or a group of the capture, and whether the objects that it has were there before the run.
+/// Kind, `true` for objects from before the run, and captured owner or group.
 type OwnerMappingKey = (ObjectAttributeKind, bool, Box<[u8]>);
 
-/// What servers have told up to now.
+/// Attributes observed so far.
 #[derive(Debug, Default)]
 pub(super) struct AttributeRelations {
     objects: FxHashMap<u32, ObservedObject>,
-    /// The fileid of what a name stands for, by the directory, and its variable or [`NONE`].
+    /// Fileid of the object of a name, by directory and name, with its variable or [`NONE`].
     names: FxHashMap<(u32, u64), ([u128; 2], u32)>,
     file_systems: FxHashMap<u128, u128>,
     owners: FxHashMap<OwnerMappingKey, Box<[u8]>>,
     clock: ServerClockTraits,
-    /// Names of something unknown that were removed and renamed up to now: what that was has another ctime.
+    /// Counts of unknown objects whose name was removed, and renamed, so far: their ctime has changed.
     changed_names: [u32; 2],
     /// Variables of filehandles of the root.
     roots: Vec<u32>,
 }
 
 impl AttributeRelations {
-    /// The server has restarted, or nobody knows what it has done.
+    /// Forgets the values of objects, names and file systems, after a restart of the server.
     pub(super) fn forget(&mut self) {
         self.objects.clear();
         self.names.clear();
@@ -143,7 +143,7 @@ impl AttributeRelations {
         self.clock.forget();
     }
 
-    /// Nobody knows what a step has done to these objects; it has these acts.
+    /// Marks objects as uncertain after a step with these effects.
     pub(super) fn doubt(&mut self, objects: impl Iterator<Item = u32>, acts: &[OperationEffect]) {
         for object in objects {
             self.objects.remove(if self.roots.contains(&object) { &ROOT } else { &object });
@@ -153,18 +153,18 @@ impl AttributeRelations {
         }
     }
 
-    /// Nobody knows which names there are.
+    /// Marks all names as uncertain.
     fn doubt_names(&mut self) {
         self.names.clear();
         self.changed_names.iter_mut().for_each(|count| *count = count.wrapping_add(1));
     }
 
-    /// True if an object was not there before the run.
+    /// Returns `true` if an object was created in the run.
     fn is_of_run(&self, done: &StepExecution<'_>, object: u32) -> bool {
         object < ROOT && !self.roots.contains(&object) && !done.seeded.contains_key(&object)
     }
 
-    /// Holds what a pair of Replies tells to what was told before. `sections` is the number of operations that were done.
+    /// Checks the attributes of a reply pair against earlier ones. `sections` is the number of executed operations.
     pub(super) fn follow(
         &mut self,
         replies: &ReplyPair<'_>,
@@ -226,7 +226,7 @@ impl AttributeRelations {
         broken
     }
 
-    /// What PUTROOTFH stands for has a filehandle, too.
+    /// Records filehandles that GETFH returns for the root.
     fn note_roots(&mut self, done: &StepExecution<'_>, names: &OperationObjects<'_>) {
         for (index, operation) in done.operations.iter().enumerate() {
             if *operation != Operation::GETFH || names.file(Some(index)) != ROOT {
@@ -241,7 +241,7 @@ impl AttributeRelations {
         }
     }
 
-    /// The same for the entries of a directory, each of which both sides list by its name.
+    /// Checks the attributes of directory entries, which are matched by name.
     pub(super) fn list(
         &mut self,
         replies: &ReplyPair<'_>,
@@ -281,8 +281,8 @@ impl AttributeRelations {
         broken
     }
 
-    /// Holds what an object is in the end to what Replies told of it last, where nothing has changed it since: the aspect, what
-    /// was told, and what it is.
+    /// Compares the final state of an object with its last values in Replies, unless it was changed since. Returns the
+    /// aspect, the last value and the final value of each difference.
     pub(super) fn left(&self, variable: u32, marks: &ObjectVersion) -> Vec<(&'static str, [String; 2])> {
         let variable = if self.roots.contains(&variable) { ROOT } else { variable };
         let Some(object) = self.objects.get(&variable) else { return Vec::new() };
@@ -306,13 +306,13 @@ impl AttributeRelations {
         differing.collect()
     }
 
-    /// Whether a file system has been told, and this one has not.
+    /// Returns `true` if file systems are known, and this one is not among them.
     pub(super) fn is_other_file_system(&self, marks: &ObjectVersion) -> bool {
         let has = |found: u128| self.file_systems.values().any(|known| *known == found);
         !self.file_systems.is_empty() && marks.file_system.is_some_and(|found| !has(found))
     }
 
-    /// Holds one value to those before.
+    /// Checks a value against earlier ones.
     fn hear(
         &mut self,
         done: &StepExecution<'_>,
@@ -376,7 +376,7 @@ impl AttributeRelations {
         before.map(|before| told.then("one", before))
     }
 
-    /// An owner has one name on the live server. What was seeded belongs to somebody else, until it is given away.
+    /// An owner has one name on the live server. Seeded objects may have another owner until it is set.
     fn hear_owner(
         &mut self,
         done: &StepExecution<'_>,
@@ -414,7 +414,8 @@ impl AttributeRelations {
         }
         let aspect = told.fact.aspect;
         let is_time = matches!(aspect, ObjectAttributeKind::Modified | ObjectAttributeKind::Metadata);
-        // A step that has written itself leaves the time of now, whatever else was in flight, and so has what a step has made.
+        // A step that writes an object sets its time to now, whatever else was in flight; the same holds for created
+        // objects.
         if is_time {
             let is_of_run = self.is_of_run(done, told.object);
             let object = self.object(told.object, done.turn);
@@ -440,7 +441,7 @@ impl AttributeRelations {
         let (is_written, before, at) = (object.written.is_some(), object.changed, aspect as usize);
         let place = object.ordered.get_mut(at)?;
         let known = place.take();
-        // The same live value was there since the first time.
+        // The live value has been the same since it was first received.
         let since = known.as_ref().filter(|known| known.values[1] == now[1]).map(|known| known.heard);
         let heard = since.unwrap_or(done.times[1]);
         *place = Some(LastAttributeValues {
@@ -491,7 +492,7 @@ impl AttributeRelations {
         if falls { then("rises") } else { None }
     }
 
-    /// An object. What is known of it is forgotten where the order of steps is not that of the capture.
+    /// Returns the state of an object. Ordered values are dropped if the order of steps is not that of the capture.
     fn object(&mut self, variable: u32, turn: u64) -> &mut ObservedObject {
         let variable = if self.roots.contains(&variable) { ROOT } else { variable };
         if self.objects.len() >= REMEMBERED && !self.objects.contains_key(&variable) {
@@ -505,7 +506,7 @@ impl AttributeRelations {
         object
     }
 
-    /// What an operation has done to the objects that it names.
+    /// Records the effects of an operation on its objects.
     fn act(
         &mut self,
         done: &StepExecution<'_>,
@@ -585,7 +586,7 @@ impl AttributeRelations {
         }
     }
 
-    /// A name was removed (0), or was given to something else (1), which what it stood for shows.
+    /// Removes a name, as removed (0) or renamed (1), and marks its object as changed.
     fn unname(&mut self, done: &StepExecution<'_>, name: (u32, u64), how: usize) {
         match self.names.remove(&name) {
             Some((_, object)) if object != NONE => self.touch(done, object, [ChangeLikelihood::Maybe; 3]),
@@ -598,14 +599,15 @@ impl AttributeRelations {
         }
     }
 
-    /// Content or names of an object were changed, or its attributes set.
+    /// Records that the content or the names of an object were written, or its attributes set.
     fn write(&mut self, done: &StepExecution<'_>, object: u32, is_written: bool) {
         if object != NONE {
             self.object(object, done.turn).written = is_written.then_some(done.turn);
         }
     }
 
-    /// The change attribute and the times of an object have changed, as far as that is sure; its owner may have.
+    /// Records the likelihood of changes to the change attribute and the times of an object; its owner may have
+    /// changed.
     fn touch(&mut self, done: &StepExecution<'_>, object: u32, of: [ChangeLikelihood; 3]) {
         let object = if self.roots.contains(&object) { ROOT } else { object };
         if object == NONE || !self.objects.contains_key(&object) {
@@ -626,7 +628,7 @@ impl AttributeRelations {
         }
     }
 
-    /// The name that the current object was reached by, after an operation.
+    /// Returns the name by which the current object was reached after an operation.
     fn name(
         &mut self,
         done: &StepExecution<'_>,
@@ -657,22 +659,24 @@ impl AttributeRelations {
     }
 }
 
-/// Whether a live time that a change has just left is not of now, where the recorded one was of then.
+/// Returns `true` if a live time set by a change is not of the day of the run, but the recorded one was of the
+/// capture's.
 fn is_of_another_day(done: &StepExecution<'_>, told: &AttributeObservation<'_>) -> bool {
     let [recorded, live] = told.bytes.map(|bytes| server_clock::time(bytes).map_or(0, |time| time.0));
     server_clock::is_of_another_day(recorded, live, done.captured)
 }
 
-/// True if a live time is of the recorded second: a step may have set it.
+/// Returns `true` if the live time has the recorded second: a step may have set it.
 fn is_as_recorded(told: &AttributeObservation<'_>) -> bool {
     let [recorded, live] = told.bytes.map(|bytes| server_clock::time(bytes).map(|time| time.0));
     recorded == live
 }
 
-/// True if a status tells that an operation was refused before it changed anything. RFC 1813 section 2.6, RFC 8881 section 15.1.
+/// Returns `true` if a status means that the operation failed without changing anything. RFC 1813 section 2.6, RFC 8881
+/// section 15.1.
 fn is_refusal(status: u32) -> bool {
-    // PERM, NOENT, ACCES, EXIST, XDEV, NODEV, NOTDIR, ISDIR, INVAL, ROFS, MLINK, NAMETOOLONG, NOTEMPTY, STALE, BADHANDLE, NOT_SYNC,
-    // NOTSUPP, BADTYPE, GRACE, BADCHAR, BADNAME, WRONG_TYPE.
+    // PERM, NOENT, ACCES, EXIST, XDEV, NODEV, NOTDIR, ISDIR, INVAL, ROFS, MLINK, NAMETOOLONG, NOTEMPTY, STALE,
+    // BADHANDLE, NOT_SYNC, NOTSUPP, BADTYPE, GRACE, BADCHAR, BADNAME, WRONG_TYPE.
     matches!(
         status,
         1 | 2 | 13 | 17
@@ -693,7 +697,7 @@ fn is_refusal(status: u32) -> bool {
     )
 }
 
-/// Whether the recorded change_info of an operation says that the directory is as it was.
+/// Returns `true` if the recorded change_info of an operation shows an unchanged directory.
 fn is_unchanged<'f, I: Iterator<Item = &'f AttributePair>>(
     of: impl Fn(bool) -> I,
     sides: [&[u8]; 2],
@@ -707,7 +711,8 @@ fn is_unchanged<'f, I: Iterator<Item = &'f AttributePair>>(
     change(true).is_some_and(|before| change(false) == Some(before))
 }
 
-/// Whether a value is one of a directory whose names an operation changes: what is removed beside it does not matter to it.
+/// Returns `true` if a value is that of a directory whose names an operation changes; removals of its own name do not
+/// affect it.
 fn replies_of_names(told: &AttributeObservation<'_>) -> bool {
     let path = &*told.fact.path.text;
     path.contains("cinfo") || path.contains("dir_wcc") || path.contains("dir_attributes")

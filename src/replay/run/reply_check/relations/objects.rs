@@ -1,4 +1,4 @@
-//! The objects that the operations of a step are about, by the variables of their filehandles.
+//! Objects of a step's operations, by the variables of their filehandles.
 
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::Operation;
@@ -8,7 +8,7 @@ use super::attributes::AttributeSubject;
 use crate::replay::run::reply_check::ReplyPair;
 use crate::replay::trace::{MessageSlotKind, NONE};
 
-/// The variables of the objects that operations are about.
+/// Variables of the objects of each operation.
 pub(super) struct OperationObjects<'a> {
     pub(super) is_v3: bool,
     files: &'a [u32],
@@ -40,7 +40,7 @@ impl<'a> OperationObjects<'a> {
         index.and_then(|index| self.files.get(index)).copied().unwrap_or(NONE)
     }
 
-    /// The variable of what a value of the operation of this index is about.
+    /// Returns the variable of an object of the operation with this index.
     pub(super) fn subject(&self, subject: AttributeSubject, index: usize) -> u32 {
         match (subject, self.is_v3) {
             (AttributeSubject::Given, true) => self.given,
@@ -55,12 +55,12 @@ impl<'a> OperationObjects<'a> {
         }
     }
 
-    /// The second object: of NFSv3 that of the second filehandle, of NFSv4 what was saved.
+    /// Returns the second object: for NFSv3 that of the second filehandle, for NFSv4 the saved one.
     pub(super) fn second(&self, index: usize) -> u32 {
         self.subject(if self.is_v3 { AttributeSubject::Called(1) } else { AttributeSubject::Saved }, index)
     }
 
-    /// Whether an operation may leave on disk what was written before, which some file systems count as a change.
+    /// Returns `true` if an operation may flush earlier writes, which some file systems count as a change.
     pub(super) fn is_flush(&self, operation: Option<Operation>) -> bool {
         self.is_commit
             || matches!(

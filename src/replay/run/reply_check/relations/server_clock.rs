@@ -1,56 +1,56 @@
-//! How finely a server tells changes: what it has shown of that in the run.
+//! Granularity of a server's change attributes and times, inferred from the run.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Two changes so far apart are told apart by times: the clock tick of a kernel is 10 ms at most.
+/// Minimum distance of changes that times with subsecond parts distinguish: a kernel's clock tick is at most 10 ms.
 const TICK: Duration = Duration::from_millis(20);
-/// The same where times have whole seconds alone; FAT has even ones.
+/// The same for times in whole seconds; FAT has a resolution of two seconds.
 const SECONDS: Duration = Duration::from_millis(2_100);
-/// Changes so close to each other show that a change attribute counts, if it tells them apart.
+/// Maximum distance of changes which show that a change attribute is a counter, if it distinguishes them.
 const CLOSE: Duration = Duration::from_millis(1);
-/// How many of them.
+/// Number of such observations required.
 const ENOUGH: u32 = 16;
-/// Values that rose, and none that fell, before none may fall.
+/// Number of increases, without any decrease, after which no decrease is allowed.
 const RISING: u32 = 8;
-/// How far a server's clock may be from that of this machine, in seconds.
+/// Maximum difference of the server's clock from that of this machine in seconds.
 const DAY: u64 = 86_400;
-/// How far the clock of the captured server may be from that of who captured, so that anything follows from it.
+/// Maximum difference of the captured server's clock from the capture's in seconds, for anything to follow from it.
 const HOUR: u64 = 3_600;
 
-/// What is known of a server's change attributes and times.
+/// Inferred properties of a server's change attributes and times.
 #[derive(Debug, Default)]
 pub(super) struct ServerClockTraits {
-    /// Replies in which the change attribute was the time of a change, and was not.
+    /// Number of Replies whose change attribute was the time of a change, and of those where it was not.
     timed: [u32; 2],
-    /// Changes close to what was there before that the change attribute told apart.
+    /// Number of changes close to the previous one that the change attribute distinguished.
     close: u32,
-    /// It did not tell one.
+    /// `true` if it failed to distinguish one.
     is_coarse: bool,
-    /// Times have parts of a second.
+    /// `true` if times have subsecond parts.
     has_parts: bool,
-    /// Change attributes that rose, and fell.
+    /// Number of change attributes that increased, and that decreased.
     rising: [u32; 2],
-    /// change_attr_type4, where the server tells it.
+    /// change_attr_type4, if the server returns it.
     pub(super) kind: Option<u32>,
     drawn: Drawn,
 }
 
-/// Change attributes that the changes of the run have left, of all objects together: a server may draw them from one clock.
+/// Change attributes set by changes of the run, for all objects: a server may draw them from one clock.
 #[derive(Debug, Default)]
 struct Drawn {
-    /// The turn of the step that left the last.
+    /// Turn of the last step.
     turn: Option<u64>,
-    /// The least and the greatest of all steps, and the greatest of those before the last.
+    /// Minimum and maximum of all steps, and maximum before the last step.
     least: u64,
     greatest: u64,
     before: u64,
-    /// Steps that left greater ones than all before.
+    /// Number of steps that exceeded all earlier values.
     rising: u32,
-    /// One left none: each object counts by itself.
+    /// `true` if one did not: each object has its own counter.
     is_apart: bool,
 }
 
-/// A time of either version as seconds and nanoseconds.
+/// Decodes a time of either version to seconds and nanoseconds.
 pub(super) fn time(bytes: &[u8]) -> Option<(u64, u64)> {
     let (seconds, nanoseconds) = bytes.split_at_checked(bytes.len().checked_sub(4)?)?;
     let number = |bytes: &[u8]| bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
@@ -58,12 +58,13 @@ pub(super) fn time(bytes: &[u8]) -> Option<(u64, u64)> {
 }
 
 impl ServerClockTraits {
-    /// A live time.
+    /// Adds a live time.
     pub(super) fn hear_time(&mut self, time: (u64, u64)) {
         self.has_parts |= time.1 != 0;
     }
 
-    /// A live change attribute with the times beside it: a server may give time_metadata for it (RFC 8881 section 5.8.1.4).
+    /// Adds a live change attribute with the times in the same Reply: a server may use time_metadata for it (RFC 8881
+    /// section 5.8.1.4).
     pub(super) fn hear_change(&mut self, change: u64, times: &[(u64, u64)]) {
         let is_of = |(seconds, nanoseconds): &(u64, u64)| {
             [
@@ -78,9 +79,8 @@ impl ServerClockTraits {
         *(if times.iter().any(is_of) { timed } else { untimed }) += 1;
     }
 
-    /// A change attribute after a change that must move it: `apart` is how long after the value before that change was
-    /// sent, and `between` how far this change and the one before it were apart at most. Whether it must be another than
-    /// before, and is not.
+    /// Adds a change attribute after a change. `apart` is the time from the previous value to that change, `between`
+    /// the maximum time between the last two changes. Returns `true` if the value must have changed and has not.
     pub(super) fn must_move(&mut self, apart: Duration, between: Option<Duration>, has_moved: bool) -> bool {
         if has_moved {
             self.close += u32::from(between.is_some_and(|between| between < CLOSE));
@@ -96,8 +96,8 @@ impl ServerClockTraits {
         false
     }
 
-    /// A change attribute that a change has just left. Whether it is less than all that changes of this run left, and the server draws
-    /// them from one clock.
+    /// Adds a change attribute set by a change. Returns `true` if it is below all others of this run and the server
+    /// draws them from one clock.
     pub(super) fn is_not_of_run(&mut self, turn: u64, change: u64) -> bool {
         let drawn = &mut self.drawn;
         let Some(last) = drawn.turn else {
@@ -114,7 +114,7 @@ impl ServerClockTraits {
         if drawn.is_apart || turn < last {
             return false;
         }
-        // Those of one step have no order: what was made, and the directory that it is in.
+        // Values of one step have no order: a created object and its directory.
         if turn > last {
             (drawn.turn, drawn.before) = (Some(turn), drawn.greatest);
             drawn.rising += u32::from(change > drawn.before);
@@ -131,18 +131,18 @@ impl ServerClockTraits {
         false
     }
 
-    /// The server has restarted.
+    /// Forgets the values drawn so far, after a restart of the server.
     pub(super) fn forget(&mut self) {
         self.drawn = Drawn::default();
     }
 
-    /// How far two changes must be apart for times to tell them apart.
+    /// Returns the minimum distance of changes that times distinguish.
     pub(super) fn grain(&self) -> Duration {
         if self.has_parts { TICK } else { SECONDS }
     }
 
-    /// A change attribute of an object after another one of it. Whether it must not be lower, and is. RFC 7862 section
-    /// 12.2.3.
+    /// Adds a change attribute after another one of the same object. Returns `true` if it has decreased and must not.
+    /// RFC 7862 section 12.2.3.
     pub(super) fn falls(&mut self, before: u64, now: u64) -> bool {
         let is_rising = match self.kind {
             Some(kind) => kind <= 3,
@@ -158,14 +158,14 @@ impl ServerClockTraits {
     }
 }
 
-/// Whether a time that a change has just left is not of now, where the recorded one was of then: `captured` is when the
-/// recorded Call was seen, in nanoseconds since 1970.
+/// Returns `true` if a time set by a change is not of the day of the run, but the recorded one was of the capture's.
+/// `captured` is the capture time of the Call in nanoseconds since 1970.
 pub(super) fn is_of_another_day(recorded: u64, live: u64, captured: u64) -> bool {
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     recorded.abs_diff(captured / 1_000_000_000) <= HOUR && live.abs_diff(now()) > DAY
 }
 
-/// How long after one moment another is.
+/// Returns the time from one moment to a later one.
 pub(super) fn apart(from: Instant, to: Instant) -> Duration {
     to.saturating_duration_since(from)
 }

@@ -1,28 +1,28 @@
-//! A value that both Replies tell, and how it contradicts the one before.
+//! Attribute values of a reply pair and their contradictions to earlier ones.
 
 use super::attributes::{AttributeOccurrence, ObjectAttributeKind};
 use crate::analysis::comparison::record::hash;
 use crate::replay::run::call_description::ROOT;
 use crate::replay::trace::NONE;
 
-/// A relation that does not hold.
+/// A violated relation.
 #[derive(Debug, PartialEq)]
 pub(in super::super) struct RelationViolation {
-    /// The operation, the field, and the relation: `GETATTR.obj_attributes.change (moves)`.
+    /// Operation, field and relation: `GETATTR.obj_attributes.change (moves)`.
     pub(in super::super) path: String,
-    /// The filter name of the field.
+    /// Filter name of the field.
     pub(in super::super) field: &'static str,
-    /// The recorded values and the live ones.
+    /// Recorded values and live values.
     pub(in super::super) values: [String; 2],
 }
 
-/// A value on both sides, and what it is about.
+/// An attribute value on both sides, with its object.
 pub(super) struct AttributeObservation<'a> {
     pub(super) fact: &'a AttributeOccurrence,
     pub(super) bytes: [&'a [u8]; 2],
-    /// The variable of the object; [`NONE`] where it is not known.
+    /// Variable of the object, or [`NONE`].
     pub(super) object: u32,
-    /// The name that it was reached by.
+    /// Directory and name by which it was reached.
     pub(super) name: Option<(u32, u64)>,
 }
 
@@ -42,7 +42,7 @@ impl AttributeObservation<'_> {
         }
     }
 
-    /// A value before, and the one of now, on each side.
+    /// Returns a violation with the earlier and the current value of each side.
     pub(super) fn then(&self, relation: &str, before: [u128; 2]) -> RelationViolation {
         let now = self.number();
         let object = match self.object {
