@@ -31,6 +31,7 @@ mod field_names;
 mod fields_like_tshark;
 mod filters_like_tshark;
 mod generated;
+mod golden;
 mod iwarp_loss;
 mod kernel_counters;
 mod linux_names;
