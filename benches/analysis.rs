@@ -70,7 +70,9 @@ fn steps(criterion: &mut Criterion) {
         step("decode", |source| walk(source, |frame| _ = black_box(net::decode(frame, &mut NullObserver))));
         step("flow", |source| analyse(source, |transaction| _ = black_box(transaction)));
         step("facts", |source| {
-            analyse(source, |transaction| _ = black_box(transaction.read(|reading| reading.facts())));
+            analyse(source, |transaction| {
+                _ = black_box(transaction.with_messages(|reading| reading.summary()))
+            });
         });
         group.finish();
     }

@@ -61,12 +61,12 @@ fn inspect(mut source: CaptureSource, filter: Option<&str>, view: LineView) {
     let mut output = Output::new(settings, std::io::sink()).with_filter(filter);
     while let Some(frame) = source.next().expect("a right capture") {
         output.frame(&frame, &mut flow).expect("a sink takes all");
-        while let Some((key, transaction)) = flow.next_named() {
+        while let Some((key, transaction)) = flow.next_with_key() {
             output.transaction(key, &transaction).expect("a sink takes all");
         }
     }
     flow.finish();
-    while let Some((key, transaction)) = flow.next_named() {
+    while let Some((key, transaction)) = flow.next_with_key() {
         output.transaction(key, &transaction).expect("a sink takes all");
     }
     output.finish(&flow, None, None).expect("a sink takes all");

@@ -39,7 +39,7 @@ impl Engine {
     fn new(procedure: u32) -> Self {
         let mut transport = MockTransport::new(MockConnectionSettings::default());
         let address = ([127, 0, 0, 1], 20049).into();
-        let target = ConnectTarget { address, name: "loopback".into(), wish: ConnectOptions::default() };
+        let target = ConnectTarget { address, name: "loopback".into(), options: ConnectOptions::default() };
         let connection = transport.connect(&target).expect("a connection");
         let root = transport.server().lock().expect("a server").root();
         let message = message(procedure, (procedure > 0).then_some(&root[..]));
@@ -54,7 +54,8 @@ impl Engine {
         if let Some(place) = self.message.first_chunk_mut() {
             *place = self.xid.to_be_bytes();
         }
-        let call = TransportCall::small(Xid(self.xid), CallTag(self.xid.into()), &self.message, 200);
+        let call =
+            TransportCall::without_payloads(Xid(self.xid), CallTag(self.xid.into()), &self.message, 200);
         self.transport.submit(self.connection, &call).expect("a credit");
         self.in_flight += 1;
     }

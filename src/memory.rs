@@ -91,7 +91,7 @@ impl Memory {
 
     /// Bounds for each flow.
     pub fn limits(&self) -> FlowLimits {
-        FlowLimits::within(self.budget_bytes / 32 * self.shares.flows / self.flows)
+        FlowLimits::for_memory_budget(self.budget_bytes / 32 * self.shares.flows / self.flows)
     }
 
     /// Memory for one store of names of files, in bytes.

@@ -120,7 +120,7 @@ impl Feed {
     }
 
     fn given_up(&self, what: EvictedState) -> u64 {
-        self.flow.given_up().find(|(kind, _)| *kind == what).map_or(0, |(_, count)| count)
+        self.flow.evicted_counts().find(|(kind, _)| *kind == what).map_or(0, |(_, count)| count)
     }
 
     /// The end; gives the number of Transactions.
@@ -179,7 +179,7 @@ fn calls_that_all_offer_memory_of_one_handle() {
         let again = u64::from(number / 2) << 12;
         let meaning = feed.write(BthOpcode::RC_RDMA_WRITE_ONLY, number, 7, again, 1024);
         if number < 1000 {
-            assert!(matches!(meaning, FrameKind::Data { .. }), "{number}: {meaning:?}");
+            assert!(matches!(meaning, FrameKind::ChunkData { .. }), "{number}: {meaning:?}");
         }
     }
     assert!(feed.given_up(EvictedState::OpenTransaction) > 0);
@@ -192,7 +192,7 @@ fn calls_that_all_offer_the_same_memory() {
     for number in 0..MANY {
         feed.client_sends(BthOpcode::RC_SEND_ONLY, number, &call(number, &write_chunk(&[(7, 4096, 0)])));
         let meaning = feed.write(BthOpcode::RC_RDMA_WRITE_ONLY, number, 7, 0, 1024);
-        assert!(matches!(meaning, FrameKind::Data { .. }), "{number}: {meaning:?}");
+        assert!(matches!(meaning, FrameKind::ChunkData { .. }), "{number}: {meaning:?}");
     }
     assert_eq!(feed.finish(), u64::from(MANY));
 }
@@ -203,7 +203,7 @@ fn a_call_of_very_many_segments_of_one_handle() {
     let segments: Vec<_> = (0..60_000).map(|number| (7, 16, number << 4)).collect();
     let message = call(1, &write_chunk(&segments));
     let packets: Vec<_> = message.chunks(4096).collect();
-    let mut meaning = FrameKind::Nothing;
+    let mut meaning = FrameKind::Unrelated;
     for (psn, packet) in packets.iter().enumerate() {
         let opcode = match psn {
             0 => BthOpcode::RC_SEND_FIRST,
@@ -215,7 +215,7 @@ fn a_call_of_very_many_segments_of_one_handle() {
     assert!(matches!(meaning, FrameKind::Message { .. }), "{meaning:?}");
     for number in 0..60_000_u32 {
         let meaning = feed.write(BthOpcode::RC_RDMA_WRITE_ONLY, number, 7, u64::from(number) << 4, 16);
-        assert!(matches!(meaning, FrameKind::Data { .. }), "{number}: {meaning:?}");
+        assert!(matches!(meaning, FrameKind::ChunkData { .. }), "{number}: {meaning:?}");
     }
     assert_eq!(feed.finish(), 1);
 }
@@ -240,7 +240,7 @@ fn partial_write(packets: impl Iterator<Item = u32>) {
     feed.write(BthOpcode::RC_RDMA_WRITE_FIRST, 0, 7, 0, 1 << 30);
     for packet in packets {
         let meaning = feed.server_sends(BthOpcode::RC_RDMA_WRITE_MIDDLE, packet, &[7; 1024]);
-        assert!(matches!(meaning, FrameKind::Data { .. }), "{packet}: {meaning:?}");
+        assert!(matches!(meaning, FrameKind::ChunkData { .. }), "{packet}: {meaning:?}");
     }
     assert_eq!(feed.finish(), 1);
 }

@@ -41,10 +41,10 @@ pub(crate) fn until_gone(address: &str) -> Result<()> {
     let reason = loop {
         loop {
             let (xid, call) = client.header(0);
-            match client
-                .transport
-                .submit(client.connection, &TransportCall::small(xid, CallTag(sent), call.bytes(), 100))
-            {
+            match client.transport.submit(
+                client.connection,
+                &TransportCall::without_payloads(xid, CallTag(sent), call.bytes(), 100),
+            ) {
                 Ok(_) => in_flight.push_back(CallTag(sent)),
                 Err(SubmitError::Busy(_)) => break,
                 // What ended it is told by the next event.
@@ -60,7 +60,7 @@ pub(crate) fn until_gone(address: &str) -> Result<()> {
                 answered += 1;
             }
             Some(TransportEvent::Credits { .. }) => {}
-            Some(TransportEvent::Disconnected { reason, lost, .. }) => {
+            Some(TransportEvent::Disconnected { reason, lost_calls: lost, .. }) => {
                 ensure!(!lost.is_empty(), "no Call was in flight when the connection went");
                 ensure!(
                     lost == in_flight.make_contiguous(),
@@ -77,8 +77,9 @@ pub(crate) fn until_gone(address: &str) -> Result<()> {
         matches!(reason, DisconnectReason::Closed | DisconnectReason::Reset | DisconnectReason::Unreachable);
     ensure!(is_of_the_server, "it is told as {reason:?}");
     let (xid, call) = client.header(0);
-    let after =
-        client.transport.submit(client.connection, &TransportCall::small(xid, CallTag(0), call.bytes(), 100));
+    let after = client
+        .transport
+        .submit(client.connection, &TransportCall::without_payloads(xid, CallTag(0), call.bytes(), 100));
     ensure!(after == Err(SubmitError::Refused(SubmitRefusal::Closed)), "then a Call is {after:?}");
     println!("ok no Call is taken on it");
     connect_again(&mut client, address)
@@ -143,7 +144,7 @@ impl Client {
             call.opaque(file);
             match self
                 .transport
-                .submit(self.connection, &TransportCall::small(xid, CallTag(0), call.bytes(), 200))
+                .submit(self.connection, &TransportCall::without_payloads(xid, CallTag(0), call.bytes(), 200))
             {
                 Ok(_) => taken += 1,
                 Err(SubmitError::Busy(busy)) => break busy,
@@ -177,7 +178,14 @@ impl Client {
         let reply = ExpectedReply { message: 100, payloads: &[] };
         let tag = CallTag(7);
         let sent = self
-            .submit(&TransportCall { xid, tag, message: call.bytes(), payloads: &[], reply, shape })?
+            .submit(&TransportCall {
+                xid,
+                tag,
+                message: call.bytes(),
+                payloads: &[],
+                reply,
+                requested_form: shape,
+            })?
             .reply_segments;
         ensure!(sent == 1, "{sent} segments in the Reply chunk");
         let deadline = Instant::now() + PATIENCE;
@@ -188,7 +196,7 @@ impl Client {
                     println!("ok a short Reply chunk: ERR_CHUNK");
                     break;
                 }
-                Some(TransportEvent::Disconnected { reason, lost, .. }) => {
+                Some(TransportEvent::Disconnected { reason, lost_calls: lost, .. }) => {
                     ensure!(lost == [tag], "{lost:?} are lost");
                     println!("ok a short Reply chunk: {reason}");
                     return Ok(());
@@ -204,7 +212,7 @@ impl Client {
 fn without_private_data(address: &str) -> Result<()> {
     let wish = ConnectOptions { private_data: false, reserved_port: false, ..ConnectOptions::default() };
     let client = Client::connect(address, wish)?;
-    let terms = client.transport.terms(client.connection).and_then(|terms| terms.rdma.as_ref());
+    let terms = client.transport.params(client.connection).and_then(|terms| terms.rdma.as_ref());
     let terms = terms.context("no terms of RDMA")?;
     let inline = (terms.call_inline, terms.reply_inline);
     ensure!(inline == (1024, 1024), "the thresholds are {inline:?}");

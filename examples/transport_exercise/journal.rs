@@ -28,7 +28,7 @@ impl Sent {
     pub(crate) fn new(call: &TransportCall<'_>, submitted: SubmittedCall) -> Self {
         let length = |source| match source {
             PayloadSource::Copied(bytes) => <[u8]>::len(bytes),
-            PayloadSource::Stored { length, .. } => length as usize,
+            PayloadSource::Shared { length, .. } => length as usize,
         };
         let payloads = call.payloads.iter().map(|payload| length(payload.source)).sum();
         Self { xid: call.xid.0, length: call.length(), payloads, submitted }

@@ -86,7 +86,7 @@ fn report(result: Result<()>) -> ExitCode {
 fn target(address: &str, wish: ConnectOptions) -> Result<ConnectTarget> {
     // An emulated machine may be slow.
     let wish = ConnectOptions { timeout: PATIENCE, ..wish };
-    Ok(ConnectTarget { address: address.parse::<SocketAddr>()?, name: address.to_owned(), wish })
+    Ok(ConnectTarget { address: address.parse::<SocketAddr>()?, name: address.to_owned(), options: wish })
 }
 
 fn null_only(address: &str) -> Result<()> {
@@ -138,7 +138,7 @@ impl Client {
         let started = Instant::now();
         let connection = transport.connect(target)?;
         let time = started.elapsed();
-        let terms = transport.terms(connection).context("no terms")?;
+        let terms = transport.params(connection).context("no terms")?;
         println!("connected in {time:?}: {terms:?}");
         // A server answers a Call whose XID it has seen a moment ago with the Reply that it gave then.
         let xid = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as u32;
@@ -157,7 +157,7 @@ impl Client {
     /// the set-up of a connection: TCP acknowledges the Call, and nothing follows. So over iWARP another connection is opened
     /// then, as the kernel's own client does.
     fn first_call(&mut self, target: &ConnectTarget) -> Result<()> {
-        let terms = self.transport.terms(self.connection).context("no terms")?;
+        let terms = self.transport.params(self.connection).context("no terms")?;
         let tries = if terms.kind == TransportKind::Rdma(RdmaFabric::Iwarp) { MORE_CONNECTIONS } else { 0 };
         for left in (0..=tries).rev() {
             let error = match self.null_within(if left > 0 { FIRST_PATIENCE } else { PATIENCE }) {
@@ -177,7 +177,9 @@ impl Client {
     fn disconnect(&mut self, connection: ConnectionId) -> Result<(DisconnectReason, usize)> {
         self.transport.disconnect(connection);
         match self.transport.poll(Some(Instant::now() + PATIENCE))? {
-            Some(TransportEvent::Disconnected { connection: gone, reason, lost }) if gone == connection => {
+            Some(TransportEvent::Disconnected { connection: gone, reason, lost_calls: lost })
+                if gone == connection =>
+            {
                 Ok((reason, lost.len()))
             }
             other => bail!("{other:?}"),
@@ -259,7 +261,7 @@ impl Client {
     fn null_within(&mut self, patience: Duration) -> Result<()> {
         let (xid, call) = self.header(0);
         let (_, answer) =
-            self.call_within(&TransportCall::small(xid, CallTag(0), call.bytes(), 100), patience)?;
+            self.call_within(&TransportCall::without_payloads(xid, CallTag(0), call.bytes(), 100), patience)?;
         ensure!(answer.message.len() == 24, "a NULL Reply of {} bytes", answer.message.len());
         Ok(())
     }
@@ -274,7 +276,7 @@ impl Client {
             call.opaque(name.as_bytes());
         }
         call.word(10);
-        let (_, answer) = self.call(&TransportCall::small(xid, CallTag(0), call.bytes(), 600))?;
+        let (_, answer) = self.call(&TransportCall::without_payloads(xid, CallTag(0), call.bytes(), 600))?;
         let mut results = results(&answer.message)?;
         for _ in 0..=names.len() {
             operation(&mut results)?;
@@ -300,14 +302,20 @@ impl Client {
         call.word(0);
         let length = match source {
             PayloadSource::Copied(bytes) => u32::try_from(bytes.len())?,
-            PayloadSource::Stored { length, .. } => length,
+            PayloadSource::Shared { length, .. } => length,
         };
         call.chunk(length);
         let position = u32::try_from(call.splices().first().context("no splice")?.position)?;
         let payloads = [TransportPayload { position, source }];
         let reply = ExpectedReply { message: 200, payloads: &[] };
-        let call =
-            TransportCall { xid, tag: CallTag(1), message: call.bytes(), payloads: &payloads, reply, shape };
+        let call = TransportCall {
+            xid,
+            tag: CallTag(1),
+            message: call.bytes(),
+            payloads: &payloads,
+            reply,
+            requested_form: shape,
+        };
         let (submitted, answer) = self.call(&call)?;
         let mut results = results(&answer.message)?;
         operation(&mut results)?;
@@ -332,7 +340,14 @@ impl Client {
         call.hyper(0);
         call.word(count);
         let reply = ExpectedReply { message: 200, payloads: &[count] };
-        let call = TransportCall { xid, tag: CallTag(2), message: call.bytes(), payloads: &[], reply, shape };
+        let call = TransportCall {
+            xid,
+            tag: CallTag(2),
+            message: call.bytes(),
+            payloads: &[],
+            reply,
+            requested_form: shape,
+        };
         let (submitted, answer) = self.call(&call)?;
         let mut results = results(&answer.message)?;
         operation(&mut results)?;
@@ -368,7 +383,14 @@ impl Client {
     ) -> Result<MessageForm> {
         let (xid, call) = self.directory_call(directory, most);
         let reply = ExpectedReply { message: most + 200, payloads: &[] };
-        let call = TransportCall { xid, tag: CallTag(3), message: call.bytes(), payloads: &[], reply, shape };
+        let call = TransportCall {
+            xid,
+            tag: CallTag(3),
+            message: call.bytes(),
+            payloads: &[],
+            reply,
+            requested_form: shape,
+        };
         let (_, answer) = self.call(&call)?;
         let mut results = results(&answer.message)?;
         operation(&mut results)?;
@@ -388,7 +410,7 @@ impl Client {
                 call.opaque(file);
                 // GETATTR of type, change and size.
                 [9, 1, 0x1a].into_iter().for_each(|word| call.word(word));
-                let call = TransportCall::small(xid, CallTag(sent), call.bytes(), 200);
+                let call = TransportCall::without_payloads(xid, CallTag(sent), call.bytes(), 200);
                 match self.transport.submit(self.connection, &call) {
                     Ok(submitted) => tags.push_back((sent, Sent::new(&call, submitted))),
                     Err(SubmitError::Busy(SubmitBusyReason::Credits | SubmitBusyReason::Queue)) => break,
@@ -483,7 +505,7 @@ fn exercise(
     let (largest, calls): (u32, u64) = (largest.parse()?, calls.parse()?);
     let target = target(address, ConnectOptions { remote_invalidation, ..ConnectOptions::default() })?;
     let mut client = Client::open(&target, Journal::new(journal)?)?;
-    let terms = client.transport.terms(client.connection).and_then(|terms| terms.rdma.clone());
+    let terms = client.transport.params(client.connection).and_then(|terms| terms.rdma.clone());
     // Linux invalidates without having announced it.
     let announced = terms.and_then(|terms| terms.sent).is_some_and(|sent| sent.remote_invalidation);
     if remote_invalidation && !announced {
@@ -554,7 +576,7 @@ impl Client {
             ensure!(hash == XxHash3_128::oneshot(&bytes), "what was read is not what was written");
             forms.push((written.read_segments, read.write_segments));
         }
-        let source = PayloadSource::Stored { store, at: 3, length };
+        let source = PayloadSource::Shared { store, offset: 3, length };
         self.write(file, source, RequestedCallForm::Fitting).context("WRITE from shared memory")?;
         let (_, hash, _) = self.read(file, length, RequestedCallForm::Fitting).context("READ")?;
         let stored = memory.get(3..3 + length as usize).context("not in memory")?;

@@ -31,7 +31,7 @@ pub use settings::BaselineSettings;
 pub use writer::write;
 
 /// Maximum number of Transactions in a baseline: it is meant for people, and both sides are held in memory.
-pub const TRANSACTIONS: usize = 200_000;
+pub const MAX_TRANSACTIONS: usize = 200_000;
 
 /// The version of the baseline format.
 pub const VERSION: u32 = 2;
@@ -57,7 +57,7 @@ pub struct OperationCounts {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BaselineCounts {
     /// Counts of the whole capture by key: `frames`, `transactions`, `incomplete`, `undecoded.malformed` ...
-    pub whole: BTreeMap<String, u64>,
+    pub capture_counts: BTreeMap<String, u64>,
     /// Counts by operation: `NFS 4.2 READ`.
     pub operations: BTreeMap<String, OperationCounts>,
 }
@@ -86,25 +86,25 @@ impl BaselineCounts {
     }
 
     /// Returns a count of the whole capture, 0 if there is none.
-    pub fn of(&self, key: &str) -> u64 {
-        self.whole.get(key).copied().unwrap_or(0)
+    pub fn capture_count(&self, key: &str) -> u64 {
+        self.capture_counts.get(key).copied().unwrap_or(0)
     }
 
     /// Returns the keys of the whole-capture counts of both captures.
     fn keys<'a>(&'a self, other: &'a Self) -> BTreeSet<&'a str> {
-        self.whole.keys().chain(other.whole.keys()).map(String::as_str).collect()
+        self.capture_counts.keys().chain(other.capture_counts.keys()).map(String::as_str).collect()
     }
 
     /// Adds the totals of the capture at its end.
-    pub fn end(&mut self, trace: &ComparedCapture) {
-        let mut set = |key: &str, count: u64| self.whole.insert(key.to_owned(), count);
+    pub fn add_capture_totals(&mut self, trace: &ComparedCapture) {
+        let mut set = |key: &str, count: u64| self.capture_counts.insert(key.to_owned(), count);
         set("frames", trace.frames);
         set("transactions", trace.transactions);
         set("incomplete", trace.incomplete);
         for (why, count) in &trace.undecoded {
             set(&format!("undecoded.{why}"), *count);
         }
-        for (what, count) in &trace.given_up {
+        for (what, count) in &trace.evicted {
             set(&format!("given_up.{what}"), *count);
         }
     }
@@ -132,13 +132,13 @@ impl Baseline {
     ///
     /// # Errors
     /// Returns an error if there are more than [`TRANSACTIONS`] records.
-    pub fn of(
+    pub fn from_records(
         settings: BaselineSettings,
         mut next: impl FnMut() -> Option<(ComparisonClient, ComparisonRecord)>,
     ) -> Result<Self, TooManyTransactions> {
         let mut baseline = Self { settings, ..Self::default() };
         while let Some((client, record)) = next() {
-            if baseline.records.len() >= TRANSACTIONS {
+            if baseline.records.len() >= MAX_TRANSACTIONS {
                 return Err(TooManyTransactions);
             }
             baseline.counts.record(&record);
@@ -153,9 +153,9 @@ impl Baseline {
     }
 
     /// Counts Transactions from the records.
-    fn count_again(&mut self) {
+    fn update_transaction_counts(&mut self) {
         let incomplete = self.records.iter().filter(|(_, record)| !record.missing.is_empty()).count();
-        self.counts.whole.insert("transactions".to_owned(), self.records.len() as u64);
-        self.counts.whole.insert("incomplete".to_owned(), incomplete as u64);
+        self.counts.capture_counts.insert("transactions".to_owned(), self.records.len() as u64);
+        self.counts.capture_counts.insert("incomplete".to_owned(), incomplete as u64);
     }
 }

@@ -10,7 +10,7 @@ use super::load::{CREDIT_STEPS, CreditSample, CreditSeries};
 use super::sequence::{self, SessionId};
 
 /// Maximum number of connections with credits over time and states that outlive those of the flow.
-const KEPT: usize = 1_000;
+const MAX_CONNECTIONS: usize = 1_000;
 /// Memory of a connection's credits over time and of its state, in bytes.
 const LIFE_BYTES: usize = CREDIT_STEPS * size_of::<CreditSample>() + size_of::<ConnectionState>() + 128;
 
@@ -32,7 +32,7 @@ impl ConnectionStats {
     pub fn word(&self) -> &'static str {
         match self.state {
             Some(state) if state.is_ending => "ended",
-            Some(state) if state.terms.is_some() => "set up",
+            Some(state) if state.parameters.is_some() => "set up",
             _ => "open",
         }
     }
@@ -64,24 +64,24 @@ pub struct BoundSession {
 #[derive(Debug, Default)]
 struct Sessions {
     connections: BTreeMap<SessionId, BTreeSet<u64>>,
-    of: BTreeMap<u64, BTreeSet<SessionId>>,
+    by_connection: BTreeMap<u64, BTreeSet<SessionId>>,
     count: usize,
 }
 
 impl Sessions {
     /// Records a session on a connection.
-    fn note(&mut self, id: SessionId, connection: u64) {
-        let is_known = self.of.get(&connection).is_some_and(|sessions| sessions.contains(&id));
+    fn record(&mut self, id: SessionId, connection: u64) {
+        let is_known = self.by_connection.get(&connection).is_some_and(|sessions| sessions.contains(&id));
         if !is_known && self.count < SESSIONS {
             self.count += 1;
-            self.of.entry(connection).or_default().insert(id);
+            self.by_connection.entry(connection).or_default().insert(id);
             self.connections.entry(id).or_default().insert(connection);
         }
     }
 
     /// Returns the sessions of a connection.
-    fn on(&self, connection: u64) -> Vec<BoundSession> {
-        let ids = self.of.get(&connection).into_iter().flatten();
+    fn sessions_of(&self, connection: u64) -> Vec<BoundSession> {
+        let ids = self.by_connection.get(&connection).into_iter().flatten();
         let of = |id| self.connections.get(id).into_iter().flatten().copied().collect();
         ids.map(|id| BoundSession { id: *id, connections: of(id) }).collect()
     }
@@ -100,7 +100,7 @@ pub struct ConnectionLifetimes {
 impl ConnectionLifetimes {
     /// Creates an empty table that uses up to `room_bytes` bytes.
     pub fn new(room_bytes: usize) -> Self {
-        let most = (room_bytes / LIFE_BYTES).clamp(1, KEPT);
+        let most = (room_bytes / LIFE_BYTES).clamp(1, MAX_CONNECTIONS);
         Self { credits: BTreeMap::new(), states: BTreeMap::new(), sessions: Sessions::default(), most }
     }
 
@@ -113,7 +113,7 @@ impl ConnectionLifetimes {
     ) {
         let number = transaction.connection.number;
         if let Some(session) = sequence::session(reading, facts) {
-            self.sessions.note(session, number);
+            self.sessions.record(session, number);
         }
         let has_room = self.credits.len() < self.most || self.credits.contains_key(&number);
         if transaction.connection.transport.is_rdma() && has_room {
@@ -130,7 +130,7 @@ impl ConnectionLifetimes {
     }
 
     /// Updates the states of the connections in the flow. States that the flow has evicted remain.
-    pub fn look(&mut self, flow: &Flow) {
+    pub fn update_states(&mut self, flow: &Flow) {
         for state in flow.connections() {
             if self.states.len() < self.most || self.states.contains_key(&state.number) {
                 self.states.insert(state.number, state);
@@ -145,7 +145,7 @@ impl ConnectionLifetimes {
             tally: *tally,
             state: self.states.get(&number).copied(),
             credits: self.credits.get(&number).cloned(),
-            sessions: self.sessions.on(number),
+            sessions: self.sessions.sessions_of(number),
         }
     }
 }
@@ -180,12 +180,12 @@ impl OpenConnections {
     pub fn close(&mut self, state: ConnectionState) -> Option<ConnectionStats> {
         let tally = self.tallies.remove(&state.number)?;
         let credits = self.lives.credits.remove(&state.number);
-        let sessions = self.lives.sessions.on(state.number);
+        let sessions = self.lives.sessions.sessions_of(state.number);
         Some(ConnectionStats { tally, state: Some(state), credits, sessions })
     }
 
     /// Removes the remaining connections at the end of the input, in the order of their numbers.
-    pub fn rest(&mut self, flow: &Flow) -> Vec<ConnectionStats> {
+    pub fn take_remaining(&mut self, flow: &Flow) -> Vec<ConnectionStats> {
         let states: BTreeMap<u64, ConnectionState> =
             flow.connections().map(|state| (state.number, state)).collect();
         let rest = std::mem::take(&mut self.tallies);
@@ -194,7 +194,7 @@ impl OpenConnections {
                 tally,
                 state: states.get(&number).copied(),
                 credits: self.lives.credits.remove(&number),
-                sessions: self.lives.sessions.on(number),
+                sessions: self.lives.sessions.sessions_of(number),
             })
             .collect()
     }
@@ -210,7 +210,7 @@ mod tests {
         let number = transactions[0].connection.number;
         let state = ConnectionState {
             number,
-            terms: None,
+            parameters: None,
             properties: [None; 2],
             message_credits: Default::default(),
             is_ending: true,
@@ -219,7 +219,7 @@ mod tests {
         assert!(open.close(state).is_none());
         let on_it = transactions.iter().filter(|transaction| transaction.connection.number == number);
         let count = |open: &mut OpenConnections, transaction: &Transaction| {
-            transaction.read(|reading| open.transaction(transaction, reading, &reading.facts()));
+            transaction.with_messages(|reading| open.transaction(transaction, reading, &reading.summary()));
         };
         let count_of_all = on_it.inspect(|transaction| count(&mut open, transaction)).count();
         let row = open.close(state).unwrap();

@@ -9,11 +9,11 @@ use nfsrdma_dissectors::frame::Timestamp;
 use nfsrdma_dissectors::rpcrdma::Dialect;
 
 /// Maximum number of connections that are counted separately.
-const TALLIED: usize = 4_096;
+const MAX_TALLIES: usize = 4_096;
 /// Number of connections that remain when there are more: those with the most bytes.
-const LISTED: usize = 1_000;
+const MAX_LISTED: usize = 1_000;
 /// Maximum number of connection numbers stored beyond the first gap.
-const REMEMBERED: usize = 65_536;
+const MAX_PENDING_NUMBERS: usize = 65_536;
 
 /// Traffic of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -31,13 +31,13 @@ pub struct ConnectionTally {
     /// Start of the first and end of the last message.
     pub times: Option<(Timestamp, Timestamp)>,
     /// Largest credit grant of a Reply, forward direction (RFC 8166 section 3.3.1); 0 if none.
-    pub granted: u32,
+    pub granted_credits: u32,
     /// Largest credit request of a Call, forward direction; 0 if none.
-    pub asked: u32,
+    pub requested_credits: u32,
     /// Largest credit grant of a Reply, reverse direction (RFC 8167 section 4.1); 0 if none.
-    pub reverse_granted: u32,
+    pub reverse_granted_credits: u32,
     /// Largest credit request of a Call, reverse direction; 0 if none.
-    pub reverse_asked: u32,
+    pub reverse_requested_credits: u32,
 }
 
 impl ConnectionTally {
@@ -50,10 +50,10 @@ impl ConnectionTally {
             incomplete: 0,
             bytes: 0,
             times: None,
-            granted: 0,
-            asked: 0,
-            reverse_granted: 0,
-            reverse_asked: 0,
+            granted_credits: 0,
+            requested_credits: 0,
+            reverse_granted_credits: 0,
+            reverse_requested_credits: 0,
         }
     }
 
@@ -85,8 +85,10 @@ impl ConnectionTally {
         let credits = |which| transaction.message(which).and_then(|message| message.rpcrdma);
         let credits = |which| credits(which).and_then(|words| words.calls_in_flight_credits()).unwrap_or(0);
         let (asked, granted) = match transaction.direction {
-            CallDirection::Forward => (&mut self.asked, &mut self.granted),
-            CallDirection::Reverse => (&mut self.reverse_asked, &mut self.reverse_granted),
+            CallDirection::Forward => (&mut self.requested_credits, &mut self.granted_credits),
+            CallDirection::Reverse => {
+                (&mut self.reverse_requested_credits, &mut self.reverse_granted_credits)
+            }
         };
         *asked = (*asked).max(credits(RpcMessageKind::Call));
         *granted = (*granted).max(credits(RpcMessageKind::Reply));
@@ -105,7 +107,7 @@ impl ConnectionTallies {
     pub fn transaction(&mut self, transaction: &Transaction, is_complete: bool, bytes: u64) {
         let name = transaction.connection;
         self.numbers.add(name.number);
-        if self.tallies.len() >= TALLIED && !self.tallies.contains_key(&name.number) {
+        if self.tallies.len() >= MAX_TALLIES && !self.tallies.contains_key(&name.number) {
             let largest: BTreeSet<u64> = self.largest().map(|tally| tally.name.number).collect();
             self.tallies.retain(|number, _| largest.contains(number));
         }
@@ -123,7 +125,7 @@ impl ConnectionTallies {
     pub fn largest(&self) -> impl Iterator<Item = &ConnectionTally> {
         let mut tallies: Vec<_> = self.tallies.values().collect();
         tallies.sort_by_key(|tally| (std::cmp::Reverse(tally.bytes), tally.name.number));
-        tallies.into_iter().take(LISTED)
+        tallies.into_iter().take(MAX_LISTED)
     }
 }
 
@@ -135,7 +137,7 @@ struct NearlyOrderedSet {
     /// Number of unseen numbers up to `below`.
     gaps: u64,
     /// Numbers seen above `below`.
-    beyond: BTreeSet<u64>,
+    seen_above: BTreeSet<u64>,
 }
 
 impl NearlyOrderedSet {
@@ -143,18 +145,18 @@ impl NearlyOrderedSet {
         if number <= self.below {
             return;
         }
-        self.beyond.insert(number);
-        while let Some(first) = self.beyond.first().copied()
-            && (first == self.below + 1 || self.beyond.len() > REMEMBERED)
+        self.seen_above.insert(number);
+        while let Some(first) = self.seen_above.first().copied()
+            && (first == self.below + 1 || self.seen_above.len() > MAX_PENDING_NUMBERS)
         {
-            self.beyond.pop_first();
+            self.seen_above.pop_first();
             self.gaps += first - self.below - 1;
             self.below = first;
         }
     }
 
     fn count(&self) -> u64 {
-        self.below - self.gaps + self.beyond.len() as u64
+        self.below - self.gaps + self.seen_above.len() as u64
     }
 }
 
@@ -170,14 +172,14 @@ mod tests {
         }
         assert_eq!(numbers.count(), 5);
         numbers.add(3);
-        assert_eq!((numbers.count(), numbers.below, numbers.beyond.len()), (6, 5, 1));
+        assert_eq!((numbers.count(), numbers.below, numbers.seen_above.len()), (6, 5, 1));
     }
 
     #[test]
     fn numbers_with_gaps_take_a_bounded_amount_of_memory() {
         let mut numbers = NearlyOrderedSet::default();
-        (1..=2 * REMEMBERED as u64).for_each(|number| numbers.add(2 * number));
-        assert_eq!(numbers.beyond.len(), REMEMBERED);
-        assert_eq!(numbers.count(), 2 * REMEMBERED as u64);
+        (1..=2 * MAX_PENDING_NUMBERS as u64).for_each(|number| numbers.add(2 * number));
+        assert_eq!(numbers.seen_above.len(), MAX_PENDING_NUMBERS);
+        assert_eq!(numbers.count(), 2 * MAX_PENDING_NUMBERS as u64);
     }
 }

@@ -4,7 +4,7 @@ use nfsrdma_dissectors::flow::Transaction;
 use rustc_hash::FxHashMap;
 
 /// Maximum number of files; above it those with the fewest bytes and the least time are evicted.
-const COUNTED: usize = 32_768;
+const MAX_FILES: usize = 32_768;
 
 /// Traffic of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct FileTally {
 #[derive(Debug)]
 pub struct FileTallies {
     tallies: FxHashMap<Box<[u8]>, FileTally>,
-    given_up: u64,
+    evicted: u64,
     /// Approximate memory of the files, and its limit, in bytes.
     bytes: usize,
     room_bytes: usize,
@@ -35,15 +35,16 @@ const FILE_BYTES: usize = 2 * size_of::<(Box<[u8]>, FileTally)>();
 impl FileTallies {
     /// Creates an empty table that uses up to `room_bytes` bytes.
     pub fn new(room_bytes: usize) -> Self {
-        Self { tallies: FxHashMap::default(), given_up: 0, bytes: 0, room_bytes }
+        Self { tallies: FxHashMap::default(), evicted: 0, bytes: 0, room_bytes }
     }
 
     /// Counts a Transaction of this many bytes.
     pub fn transaction(&mut self, path: &[u8], transaction: &Transaction, bytes: u64, has_failed: bool) {
         if !self.tallies.contains_key(path) {
             let bytes = path.len() + FILE_BYTES;
-            while self.tallies.len() >= COUNTED || (self.bytes + bytes > self.room_bytes && self.bytes > 0) {
-                self.forget();
+            while self.tallies.len() >= MAX_FILES || (self.bytes + bytes > self.room_bytes && self.bytes > 0)
+            {
+                self.evict_smallest();
             }
             self.bytes += bytes;
             self.tallies.insert(path.into(), FileTally::default());
@@ -52,21 +53,23 @@ impl FileTallies {
         tally.transactions += 1;
         tally.errors += u64::from(has_failed);
         tally.bytes += bytes;
-        tally.time += transaction.latency().unwrap_or(0);
+        tally.time += transaction.latency_ns().unwrap_or(0);
     }
 
-    fn forget(&mut self) {
+    fn evict_smallest(&mut self) {
         let keep = self.tallies.len() / 4;
-        let (by_bytes, by_time) =
-            (self.bound(keep, |tally| tally.bytes), self.bound(keep, |tally| tally.time));
+        let (by_bytes, by_time) = (
+            self.nth_largest_value(keep, |tally| tally.bytes),
+            self.nth_largest_value(keep, |tally| tally.time),
+        );
         let before = self.tallies.len();
         self.tallies.retain(|_, tally| tally.bytes > by_bytes || tally.time > by_time);
-        self.given_up += (before - self.tallies.len()) as u64;
+        self.evicted += (before - self.tallies.len()) as u64;
         self.bytes = self.tallies.keys().map(|path| path.len() + FILE_BYTES).sum();
     }
 
     /// Returns the value that at most `keep` files exceed.
-    fn bound(&self, keep: usize, of: fn(&FileTally) -> u64) -> u64 {
+    fn nth_largest_value(&self, keep: usize, of: fn(&FileTally) -> u64) -> u64 {
         let mut values: Vec<u64> = self.tallies.values().map(of).collect();
         values.sort_unstable_by(|a, b| b.cmp(a));
         values.get(keep).copied().unwrap_or(0)
@@ -78,8 +81,8 @@ impl FileTallies {
     }
 
     /// Returns the number of evicted files.
-    pub fn given_up(&self) -> u64 {
-        self.given_up
+    pub fn evicted(&self) -> u64 {
+        self.evicted
     }
 
     /// Returns the files with the largest value of `of`, largest first.
@@ -99,12 +102,12 @@ mod tests {
     fn files_are_bounded_and_the_busiest_stay() {
         let transaction = &crate::testing::transactions("rxe-v42.pcap")[60];
         let mut files = FileTallies::new(64 << 20);
-        for number in 0..2 * COUNTED as u64 {
+        for number in 0..2 * MAX_FILES as u64 {
             let bytes = if number % 1_000 == 0 { 1 << 30 } else { 1 };
             files.transaction(&number.to_be_bytes(), transaction, bytes, false);
         }
-        assert!(files.count() <= COUNTED);
-        assert!(files.given_up() > 0);
+        assert!(files.count() <= MAX_FILES);
+        assert!(files.evicted() > 0);
         let largest = files.largest(66, |tally| tally.bytes);
         assert!(largest.iter().all(|(_, tally)| tally.bytes == 1 << 30), "{largest:?}");
     }
@@ -119,7 +122,7 @@ mod tests {
             files.transaction(&path, transaction, if number == 5 { 1 << 30 } else { 1 }, false);
             assert!(files.tallies.keys().map(|path| path.len()).sum::<usize>() < ROOM_BYTES);
         }
-        assert_eq!(files.given_up() + files.count() as u64, 10_000);
+        assert_eq!(files.evicted() + files.count() as u64, 10_000);
         assert_eq!(files.largest(1, |tally| tally.bytes)[0].1.bytes, 1 << 30);
     }
 
@@ -129,7 +132,7 @@ mod tests {
         let mut files = FileTallies::new(64 << 20);
         files.transaction(b"/a", &transactions[60], 100, false);
         files.transaction(b"/a", &transactions[60], 50, true);
-        let time = 2 * transactions[60].latency().unwrap();
+        let time = 2 * transactions[60].latency_ns().unwrap();
         let tally = FileTally { transactions: 2, errors: 1, bytes: 150, time };
         assert_eq!(files.largest(9, |tally| tally.bytes), [(&b"/a"[..], tally)]);
     }

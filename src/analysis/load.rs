@@ -40,7 +40,7 @@ pub struct CreditSample {
     /// Largest credit grant of a Reply; 0 if none.
     pub granted: u32,
     /// Largest credit request of a Call; 0 if none.
-    pub asked: u32,
+    pub requested: u32,
     /// Largest number of Calls in flight, at the times of Calls in the step.
     pub in_flight: u32,
     /// Time with as many Calls in flight as granted, in nanoseconds.
@@ -56,7 +56,7 @@ pub struct CreditSample {
 impl SeriesStep for CreditSample {
     fn join(&mut self, next: Self) {
         self.granted = self.granted.max(next.granted);
-        self.asked = self.asked.max(next.asked);
+        self.requested = self.requested.max(next.requested);
         self.in_flight = self.in_flight.max(next.in_flight);
         self.at_limit_ns = self.at_limit_ns.saturating_add(next.at_limit_ns);
         self.slots = self.slots.max(next.slots);
@@ -85,7 +85,7 @@ impl CreditSeries {
         if let Some(asked) = call.rpcrdma.and_then(|words| words.calls_in_flight_credits())
             && let Some(step) = self.0.at(call.time)
         {
-            step.asked = step.asked.max(asked);
+            step.requested = step.requested.max(asked);
         }
         if let Some(step) = self.0.at(call.time) {
             step.in_flight = step.in_flight.max(transaction.credit_use.in_flight);

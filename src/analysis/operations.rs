@@ -40,7 +40,7 @@ pub struct OperationStats {
 }
 
 impl OperationStats {
-    fn of(key: &OperationKey, tally: &OperationTally) -> Self {
+    fn new(key: &OperationKey, tally: &OperationTally) -> Self {
         let latencies = &tally.latencies;
         let spread = || {
             let [p50, p90, p99] = [0.5, 0.9, 0.99].map(|part| latencies.quantile(part));
@@ -88,7 +88,7 @@ pub struct CaptureTotals {
 
 impl CaptureTotals {
     /// Computes the totals of these rows, in a capture whose first and last frame have these times.
-    pub fn of<'r>(
+    pub fn new<'r>(
         rows: impl IntoIterator<Item = &'r OperationStats>,
         times: Option<(Timestamp, Timestamp)>,
     ) -> Self {
@@ -122,7 +122,7 @@ pub fn busiest(statistics: &Statistics) -> Vec<(&OperationKey, &OperationTally)>
 
 /// Returns the operations as rows, those with the most Calls first.
 pub fn rows(statistics: &Statistics) -> Vec<OperationStats> {
-    busiest(statistics).into_iter().map(|(key, tally)| OperationStats::of(key, tally)).collect()
+    busiest(statistics).into_iter().map(|(key, tally)| OperationStats::new(key, tally)).collect()
 }
 
 #[cfg(test)]
@@ -144,15 +144,15 @@ mod tests {
 
     #[test]
     fn rates_are_of_the_time_between_the_first_and_the_last_frame() {
-        let whole = CaptureTotals::of(&[], Some((Timestamp(1_000_000_000), Timestamp(3_000_000_000))));
+        let whole = CaptureTotals::new(&[], Some((Timestamp(1_000_000_000), Timestamp(3_000_000_000))));
         assert_eq!(whole.rate(10), 5.0);
-        assert_eq!(CaptureTotals::of(&[], None).rate(10), 0.0);
+        assert_eq!(CaptureTotals::new(&[], None).rate(10), 0.0);
     }
 
     #[test]
     fn the_shares_of_all_operations_are_the_whole() {
         let rows = [row(1, Some(30)), row(2, Some(10)), row(3, None)];
-        let whole = CaptureTotals::of(&rows, None);
+        let whole = CaptureTotals::new(&rows, None);
         assert_eq!(rows.each_ref().map(|row| whole.share(row)), [75.0, 25.0, 0.0]);
     }
 
@@ -160,7 +160,7 @@ mod tests {
     fn the_busiest_operation_comes_first() {
         let mut statistics = Statistics::default();
         for transaction in crate::testing::transactions("rxe-v42.pcap") {
-            transaction.read(|reading| statistics.transaction(&transaction, &reading.facts()));
+            transaction.with_messages(|reading| statistics.transaction(&transaction, &reading.summary()));
         }
         let rows = rows(&statistics);
         assert_eq!((rows[0].name(), rows[0].program()), ("LOOKUP".to_owned(), "NFS 4".to_owned()));

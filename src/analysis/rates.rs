@@ -13,7 +13,7 @@ pub const WINDOWS_NS: [u64; 3] = [1_000_000_000, 10_000_000_000, 60_000_000_000]
 /// Number of slots of a window.
 const SLOTS: u64 = 10;
 /// Maximum number of operations, connections or files counted separately; above it, idle ones are evicted.
-const KEPT: usize = 4_096;
+const MAX_ENTRIES: usize = 4_096;
 
 /// Events per second within one window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -161,12 +161,12 @@ struct RecentOf<K> {
     bytes: usize,
     room_bytes: usize,
     /// Slot of the longest window in which idle entries were last evicted.
-    looked: u64,
+    last_eviction_slot: u64,
 }
 
 impl<K: Eq + Hash> RecentOf<K> {
     fn new(room_bytes: usize) -> Self {
-        Self { recent: FxHashMap::default(), bytes: 0, room_bytes, looked: 0 }
+        Self { recent: FxHashMap::default(), bytes: 0, room_bytes, last_eviction_slot: 0 }
     }
 
     fn add<Q>(&mut self, key: &Q, own: impl FnOnce(&Q) -> K, (time_ns, counts): (u64, RateCounts))
@@ -178,9 +178,9 @@ impl<K: Eq + Hash> RecentOf<K> {
             return recent.add(time_ns, counts);
         }
         let bytes = ENTRY_BYTES + size_of_val(key);
-        let is_full = |this: &Self| this.recent.len() >= KEPT || this.bytes + bytes > this.room_bytes;
+        let is_full = |this: &Self| this.recent.len() >= MAX_ENTRIES || this.bytes + bytes > this.room_bytes;
         if is_full(self) {
-            self.forget_idle(time_ns);
+            self.evict_idle(time_ns);
         }
         if !is_full(self) {
             self.bytes += bytes;
@@ -189,17 +189,17 @@ impl<K: Eq + Hash> RecentOf<K> {
     }
 
     /// Evicts idle entries. It scans all entries, so that it runs once per slot only.
-    fn forget_idle<Q>(&mut self, now_ns: u64)
+    fn evict_idle<Q>(&mut self, now_ns: u64)
     where
         K: Borrow<Q>,
         Q: Eq + Hash + ?Sized,
     {
         let longest = WINDOWS_NS.len() - 1;
         let slot = now_ns / (WINDOWS_NS[longest] / SLOTS);
-        if slot <= self.looked {
+        if slot <= self.last_eviction_slot {
             return;
         }
-        self.looked = slot;
+        self.last_eviction_slot = slot;
         self.recent.retain(|_, recent| recent.0[longest].rate(now_ns).transactions > 0.0);
         self.bytes = self.recent.keys().map(|key| ENTRY_BYTES + size_of_val(key.borrow())).sum();
     }
@@ -283,7 +283,7 @@ impl RatesAround {
     }
 
     /// Returns `true` if a time is in the longest window.
-    pub fn reaches(&self, time: Timestamp) -> bool {
+    pub fn contains(&self, time: Timestamp) -> bool {
         self.middle.apart(time) <= WINDOWS_NS[WINDOWS_NS.len() - 1] / 2
     }
 
@@ -300,14 +300,14 @@ impl RatesAround {
         };
         let AroundCounts { all, operations, connections, files } = &mut self.counts;
         add(all);
-        if operations.len() < KEPT || operations.contains_key(&ended.operation) {
+        if operations.len() < MAX_ENTRIES || operations.contains_key(&ended.operation) {
             add(operations.entry(ended.operation).or_default());
         }
-        if connections.len() < KEPT || connections.contains_key(&ended.connection) {
+        if connections.len() < MAX_ENTRIES || connections.contains_key(&ended.connection) {
             add(connections.entry(ended.connection).or_default());
         }
         if let Some(path) = ended.path {
-            let has_room = files.len() < KEPT;
+            let has_room = files.len() < MAX_ENTRIES;
             match files.get_mut(path) {
                 Some(sum) => add(sum),
                 None if has_room => add(files.entry(path.into()).or_default()),
@@ -405,19 +405,19 @@ mod tests {
     #[test]
     fn around_a_moment_so_many_connections_and_files_are_counted_apart() {
         let mut around = RatesAround::new(at(0), (at(0), at(10)));
-        for number in 0..2 * KEPT as u64 {
+        for number in 0..2 * MAX_ENTRIES as u64 {
             let path = number.to_be_bytes();
             around.add(EndedTransaction { connection: number, path: Some(&path), ..ended(0) });
         }
         let table = around.table();
-        assert_eq!((table.connections.len(), table.files.len()), (KEPT, KEPT));
+        assert_eq!((table.connections.len(), table.files.len()), (MAX_ENTRIES, MAX_ENTRIES));
     }
 
     #[test]
     fn around_a_moment_half_of_a_window_is_before_it() {
         let mut around = RatesAround::new(at(50_000), (at(0), at(100_000)));
         (0..=100_000).step_by(100).for_each(|ms| around.add(ended(ms)));
-        assert!(around.reaches(at(20_000)) && !around.reaches(at(19_999)));
+        assert!(around.contains(at(20_000)) && !around.contains(at(19_999)));
         let table = around.table();
         for rate in table.all {
             assert!((rate.transactions - 10.0).abs() <= 1.0, "{rate:?}");

@@ -100,8 +100,8 @@ mod tests {
     fn a_call_of_nfsv42_has_a_slot_and_its_reply_grants_some() {
         let transactions = crate::testing::transactions("rxe-v42.pcap");
         let read = transactions.iter().find(|transaction| transaction.xid.0 == 0xb38d_f27d).unwrap();
-        read.read(|reading| {
-            let facts = reading.facts();
+        read.with_messages(|reading| {
+            let facts = reading.summary();
             assert_eq!(slot(reading, &facts).map(|used| used.slot), Some(0));
             assert_eq!(granted_slots(reading, &facts), Some(64));
         });
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn nfsv3_has_none() {
         for transaction in crate::testing::transactions("rxe-v3.pcap") {
-            transaction.read(|reading| assert_eq!(slot(reading, &reading.facts()), None));
+            transaction.with_messages(|reading| assert_eq!(slot(reading, &reading.summary()), None));
         }
     }
 }

@@ -4,7 +4,7 @@
 use nfsrdma_dissectors::frame::Timestamp;
 
 /// The smallest step width, in nanoseconds.
-const NARROWEST: u64 = 1_000_000;
+const MIN_STEP_NS: u64 = 1_000_000;
 
 /// Values of one step of time.
 pub trait SeriesStep: Copy + Default {
@@ -24,7 +24,7 @@ pub struct Series<S> {
 impl<S: SeriesStep> Series<S> {
     /// Creates a series of at most `most` steps, at least 2.
     pub fn new(most: usize) -> Self {
-        Self { start: None, width: NARROWEST, most: most.max(2), steps: Vec::new() }
+        Self { start: None, width: MIN_STEP_NS, most: most.max(2), steps: Vec::new() }
     }
 
     /// Returns the step width in nanoseconds.
@@ -44,7 +44,7 @@ impl<S: SeriesStep> Series<S> {
 
     /// Returns the step at a time.
     pub fn at(&mut self, time: Timestamp) -> Option<&mut S> {
-        let step = self.reach(time);
+        let step = self.index_of(time);
         self.steps.get_mut(step)
     }
 
@@ -52,8 +52,8 @@ impl<S: SeriesStep> Series<S> {
     pub fn span(&mut self, from: Timestamp, to: Timestamp, mut each: impl FnMut(&mut S, u64)) {
         let start = *self.start.get_or_insert(from);
         // The last step may widen the steps.
-        let last = self.reach(to);
-        let first = self.reach(from).min(last);
+        let last = self.index_of(to);
+        let first = self.index_of(from).min(last);
         let (from, to) = (from.since(start).unwrap_or(0), to.since(start).unwrap_or(0));
         let width = self.width;
         for (at, step) in self.steps.iter_mut().enumerate().take(last + 1).skip(first) {
@@ -62,11 +62,11 @@ impl<S: SeriesStep> Series<S> {
         }
     }
 
-    fn reach(&mut self, time: Timestamp) -> usize {
+    fn index_of(&mut self, time: Timestamp) -> usize {
         let after = time.since(*self.start.get_or_insert(time)).unwrap_or(0);
         while after / self.width >= self.most as u64 {
             self.width = self.width.saturating_mul(2);
-            self.steps = self.steps.chunks(2).map(joined).collect();
+            self.steps = self.steps.chunks(2).map(merged_step).collect();
         }
         let step = (after / self.width) as usize;
         if self.steps.len() <= step {
@@ -76,7 +76,7 @@ impl<S: SeriesStep> Series<S> {
     }
 }
 
-fn joined<S: SeriesStep>(steps: &[S]) -> S {
+fn merged_step<S: SeriesStep>(steps: &[S]) -> S {
     let mut sum = S::default();
     steps.iter().for_each(|step| sum.join(*step));
     sum

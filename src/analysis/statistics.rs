@@ -33,7 +33,7 @@ pub struct OperationKey {
 
 impl OperationKey {
     /// Returns the key of a Transaction.
-    pub fn of(facts: &RpcSummary) -> Self {
+    pub fn from_summary(facts: &RpcSummary) -> Self {
         Self { program: facts.program_name(), version: facts.version, operation: facts.operation }
     }
 }
@@ -188,12 +188,12 @@ pub struct ChunkTally {
 
 impl ChunkTally {
     fn add(&mut self, chunk: &Chunk) -> u64 {
-        let moved = chunk.moved();
+        let moved = chunk.moved_bytes();
         self.chunks += 1;
         self.segments += chunk.segments.len() as u64;
-        self.offered += chunk.offered();
+        self.offered += chunk.offered_bytes();
         self.returned +=
-            chunk.segments.iter().filter_map(|segment| segment.returned).map(u64::from).sum::<u64>();
+            chunk.segments.iter().filter_map(|segment| segment.returned_length).map(u64::from).sum::<u64>();
         self.moved += moved;
         moved
     }
@@ -250,7 +250,7 @@ pub struct RecoveryTally {
     /// Number of Transactions that waited for lost or refused packets.
     pub transactions: u64,
     /// Sum of their phases `recovery`, in nanoseconds.
-    pub ns: u64,
+    pub wait_ns: u64,
     /// Number of Transactions whose phase `server` has an ACK timeout or more. A packet may have been lost before the
     /// capture point: a request, or an RDMA Read of the server, retransmitted with the same PSN.
     pub suspected: u64,
@@ -264,7 +264,7 @@ impl RecoveryTally {
     fn add(&mut self, transaction: &Transaction) {
         for message in transaction.call.iter().chain(&transaction.reply) {
             self.copies += u64::from(message.copies.saturating_sub(1));
-            self.resent += u64::from(message.resent);
+            self.resent += u64::from(message.retransmissions);
         }
         match transaction.lost_copy() {
             Some(LostCopy::Certain { .. }) => self.lost_copies += 1,
@@ -272,18 +272,18 @@ impl RecoveryTally {
             None => {}
         }
         let timeout = transaction.ack_timeout_ns.unwrap_or(u64::MAX);
-        if transaction.stalls.is_empty() && transaction.latency().is_none_or(|latency| latency < timeout) {
+        if transaction.stalls.is_empty() && transaction.latency_ns().is_none_or(|latency| latency < timeout) {
             return;
         }
         let Some(phases) = transaction.phases() else { return };
-        self.transactions += u64::from(phases.recovery > 0);
-        self.ns += phases.recovery;
-        self.suspected += u64::from(phases.server >= timeout);
+        self.transactions += u64::from(phases.recovery_ns > 0);
+        self.wait_ns += phases.recovery_ns;
+        self.suspected += u64::from(phases.server_ns >= timeout);
     }
 
     /// Returns `true` if packets were lost.
     pub fn has_loss(&self) -> bool {
-        self.copies > 0 || self.ns > 0 || self.lost_copies > 0
+        self.copies > 0 || self.wait_ns > 0 || self.lost_copies > 0
     }
 
     /// Returns the number of copies by the transport: after a NAK, an ACK timeout, or a TCP retransmission timeout.
@@ -373,7 +373,7 @@ impl Statistics {
         let (call_bytes, reply_bytes) = (length(RpcMessageKind::Call), length(RpcMessageKind::Reply));
         self.connections.transaction(transaction, missing.is_empty(), call_bytes + reply_bytes);
 
-        let key = OperationKey::of(facts);
+        let key = OperationKey::from_summary(facts);
         let has_room = !self.is_full && self.operations.len() < MAX_OPERATIONS;
         let has_room = has_room || self.operations.contains_key(&key);
         self.unnamed_transactions += u64::from(!has_room);
@@ -392,7 +392,7 @@ impl Statistics {
         tally.call_bytes += call_bytes;
         tally.reply_bytes += reply_bytes;
         let before = tally.latencies.memory_bytes();
-        if let Some(latency) = transaction.latency() {
+        if let Some(latency) = transaction.latency_ns() {
             tally.latencies.add(latency);
         }
         let grown_bytes = tally.latencies.memory_bytes() - before;
@@ -408,7 +408,7 @@ impl Statistics {
         }
         if grown_bytes > 0 {
             self.percentile_bytes += grown_bytes;
-            self.keep_within_room();
+            self.merge_rarest();
         }
     }
 
@@ -474,7 +474,7 @@ impl Statistics {
 
     /// Merges the rarest operations into the one without a name, until percentiles fit the limit.
     #[cold]
-    fn keep_within_room(&mut self) {
+    fn merge_rarest(&mut self) {
         let unnamed = OperationKey::default();
         while self.percentile_bytes > self.room_bytes
             && let Some(rarest) = self.rarest()

@@ -279,7 +279,7 @@ fn blessed(
     let path = beside(file);
     // What a person wrote into the baseline outlives it, whatever else stands there.
     let old = text(&path)?;
-    let settings = match old.as_deref().map(BaselineSettings::of) {
+    let settings = match old.as_deref().map(BaselineSettings::from_text) {
         Some(settings) => settings.map_err(|error| {
             anyhow!("{}: {error}; mend the line or take it out, and bless again", path.display())
         })?,
@@ -287,18 +287,18 @@ fn blessed(
     };
     let mut reader = ComparedRecordReader::open(file, memory, dialect)?;
     let mut recorder = Recorder::default();
-    let Ok(mut baseline) = Baseline::of(settings, || reader.next(&mut recorder, progress)) else {
+    let Ok(mut baseline) = Baseline::from_records(settings, || reader.next(&mut recorder, progress)) else {
         bail!(
             "{}: more than {} Transactions; cut the capture: a baseline is for people to read",
             file.display(),
-            baseline::TRANSACTIONS
+            baseline::MAX_TRANSACTIONS
         );
     };
     whole(&reader)?;
     if baseline.records.is_empty() {
         bail!("{}: no Transactions; its baseline would hold nothing: does it hold NFS?", file.display());
     }
-    baseline.counts.end(&reader.trace);
+    baseline.counts.add_capture_totals(&reader.trace);
     let mut bytes = Vec::new();
     baseline::write(&mut bytes, &baseline)?;
     if old.is_some_and(|old| old.as_bytes() == bytes) {
@@ -326,7 +326,7 @@ fn checked(
     };
     checking.drive(|| reader.next(&mut recorder, progress), &mut hear)?;
     whole(&reader)?;
-    checking.end(&reader.trace, hear)?;
+    checking.finish(&reader.trace, hear)?;
     let [then, now] = checking.counts();
     let mut summary = CheckSummary::of(now);
     // Those too that are gone.

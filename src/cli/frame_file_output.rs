@@ -78,8 +78,8 @@ impl FrameFileOutput {
         is_shown: bool,
     ) {
         let is_chosen = is_shown || self.view == LineView::Frames;
-        transaction.read(|reading| {
-            self.file.transaction(key, transaction, reading, &reading.facts(), is_chosen.then_some(about));
+        transaction.with_messages(|reading| {
+            self.file.transaction(key, transaction, reading, &reading.summary(), is_chosen.then_some(about));
         });
     }
 
@@ -88,7 +88,7 @@ impl FrameFileOutput {
         // What the frames belong to that were shown last.
         if self.view == LineView::Frames {
             flow.finish();
-            while let Some((key, transaction)) = flow.next_named() {
+            while let Some((key, transaction)) = flow.next_with_key() {
                 self.transaction(key, &transaction, OperationPaths::default(), false);
             }
         }

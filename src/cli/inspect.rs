@@ -263,20 +263,20 @@ impl InspectArgs {
             set_ups: bounds.max_set_ups.get(),
             message_bytes: bytes(&bounds.max_message_bytes, limits.message_bytes),
             streams: bounds.max_streams.get(),
-            hole_bytes: bytes(&bounds.max_hole_bytes, limits.hole_bytes),
+            gap_bytes: bytes(&bounds.max_hole_bytes, limits.gap_bytes),
             stream_bytes: bytes(&bounds.max_stream_bytes, limits.stream_bytes),
-            part_bytes: bytes(&bounds.max_part_bytes, limits.part_bytes),
+            partial_message_bytes: bytes(&bounds.max_part_bytes, limits.partial_message_bytes),
             early_bytes: bounds.max_early_bytes.map_or(limits.early_bytes, |bytes| bytes.0),
             fragments: ip_reassembly::FragmentLimits {
                 bytes: bytes(&bounds.max_fragment_bytes, limits.fragments.bytes),
                 ..limits.fragments
             },
-            kept_bytes: bounds.max_kept_bytes.map_or(limits.kept_bytes, |bytes| bytes.0),
+            chunk_content_bytes: bounds.max_kept_bytes.map_or(limits.chunk_content_bytes, |bytes| bytes.0),
             dialect: self.dialect.named(),
             check_icrc: self.check_icrc,
-            note_steps: self.write.is_some(),
-            note_closed: self.view == LineView::Connections && !self.quiet,
-            prompt: self.line_buffered || self.is_live(),
+            record_frame_events: self.write.is_some(),
+            report_closed_connections: self.view == LineView::Connections && !self.quiet,
+            emit_on_acknowledgment: self.line_buffered || self.is_live(),
             keep_data: (self.tree && !self.view.counts())
                 || (self.bytes && self.view == LineView::Transactions),
             ..limits
@@ -522,7 +522,7 @@ fn show(
     let flush_often = io::stdout().is_terminal();
     let most = args.most();
     let mut pending = args.pending_watch();
-    if pending.is_some() && !limits.prompt {
+    if pending.is_some() && !limits.emit_on_acknowledgment {
         output = output.with_early_names();
     }
     let mut errors = Vec::new();
@@ -545,7 +545,7 @@ fn show(
                 }
             }
             Ok(NextFrame::Nothing) => {
-                flow.idle(pace.idle());
+                flow.advance_time(pace.idle());
                 is_idle = true;
             }
             Ok(NextFrame::End) => (is_over, is_at_end) = (true, true),
@@ -556,7 +556,7 @@ fn show(
             flow.finish();
         }
         while output.lines() < most
-            && let Some((key, transaction)) = flow.next_named()
+            && let Some((key, transaction)) = flow.next_with_key()
         {
             let is_shown = output.transaction(key, &transaction).map_err(unwritten)?;
             if let Some(written) = &mut written {

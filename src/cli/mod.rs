@@ -214,7 +214,7 @@ impl From<TransportBlame> for ExitStatus {
     fn from(blame: TransportBlame) -> Self {
         match blame {
             TransportBlame::Unreachable => Self::Unreachable,
-            TransportBlame::Own => Self::OwnFault,
+            TransportBlame::Program => Self::OwnFault,
         }
     }
 }

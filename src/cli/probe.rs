@@ -94,7 +94,7 @@ pub(super) fn run(args: &ProbeArgs) -> Result<ExitStatus> {
         timeout: Duration::from_secs_f64(args.timeout),
         ..ConnectOptions::default()
     };
-    let found = open(args.server.carrier)
+    let found = open(args.server.transport)
         .map_err(ProbeError::Transport)
         .and_then(|mut transport| probe(&mut *transport, &args.server, &wish));
     let found = match found {
@@ -117,7 +117,7 @@ pub(super) fn run(args: &ProbeArgs) -> Result<ExitStatus> {
             args.server.host, found.unreadable
         ));
     }
-    Ok(if found.absent.is_none() && found.unreadable == 0 {
+    Ok(if found.missing_version_message.is_none() && found.unreadable == 0 {
         ExitStatus::Done
     } else {
         ExitStatus::Unreachable

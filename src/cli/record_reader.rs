@@ -68,7 +68,8 @@ impl TraceRecordSource {
             trace::TraceReader::open(BufReader::new(file)).map_err(|error| anyhow!("{name}: {error}"))
         };
         let (steps, contents) = (open()?, open()?);
-        let (retelling, total) = (TraceTransactionBuilder::of(steps.summary()), steps.summary().end.steps);
+        let (retelling, total) =
+            (TraceTransactionBuilder::for_trace(steps.summary()), steps.summary().end.steps);
         Ok(Self { steps, contents, retelling, total })
     }
 
@@ -81,7 +82,7 @@ impl TraceRecordSource {
         let Some(step) = self.steps.next_step()? else { return Ok(None) };
         let (transaction, amended) = self.retelling.transaction(&step, &mut self.contents)?;
         let mut record = recorder.record(&transaction);
-        amended.tell(&mut record, recorder);
+        amended.apply(&mut record, recorder);
         record.run_of = (step.origin.run_of != 0).then_some(step.origin.run_of);
         whole.transaction(&transaction, &record);
         let client = ComparisonClient {
@@ -164,7 +165,7 @@ impl ComparedRecordReader {
                 }
                 Ok(None) => {
                     flow.finish();
-                    self.trace.end(flow);
+                    self.trace.record_flow_counts(flow);
                     self.is_over = true;
                 }
                 Err(error) => self.errors.push(error.into()),
@@ -203,9 +204,9 @@ pub(super) fn show_trace(
     {
         let (transaction, _) =
             retelling.transaction(&step, &mut contents).map_err(|error| anyhow!("{name}: {error}"))?;
-        let is_chosen = selection
-            .as_mut()
-            .is_none_or(|selection| transaction.read(|reading| selection.alone(&transaction, reading)));
+        let is_chosen = selection.as_mut().is_none_or(|selection| {
+            transaction.with_messages(|reading| selection.test_without_frames(&transaction, reading))
+        });
         if is_chosen {
             output.retold(&transaction).map_err(unwritten)?;
         }

@@ -58,7 +58,7 @@ impl Export {
             connections: ExportTable::create(directory, &partition, inputs, eighth)?,
             tallies: ExportConnectionTallies::new(memory.tables_bytes()),
             lines: JsonLines::default(),
-            names: FileNames::new(Filehandles::Names, memory.names_bytes()).of_operations(),
+            names: FileNames::new(Filehandles::Names, memory.names_bytes()).with_operations(),
         })
     }
 
@@ -68,12 +68,12 @@ impl Export {
     /// Returns the first write error.
     pub fn transaction(&mut self, transaction: &Transaction) -> io::Result<()> {
         let Self { transactions, operations, segments, connections, tallies, lines, names } = self;
-        let is_complete = transaction.read(|reading| {
-            let facts = reading.facts();
-            names.learn(transaction, reading, &facts);
-            transactions.add(&TransactionRow::of(transaction, &facts, names.about()))?;
+        let is_complete = transaction.with_messages(|reading| {
+            let facts = reading.summary();
+            names.infer(transaction, reading, &facts);
+            transactions.add(&TransactionRow::of(transaction, &facts, names.paths()))?;
             lines.said(reading, &facts, |of| {
-                operations::each(transaction.index, &facts, of, names, |row| operations.add(row))
+                operations::for_each_row(transaction.index, &facts, of, names, |row| operations.add(row))
             })?;
             io::Result::Ok(facts.missing(transaction).is_empty())
         })?;

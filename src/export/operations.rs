@@ -70,11 +70,11 @@ const COUNTS: [&str; 8] =
     ["count", "rpa_count", "ca_count", "cl_count", "aa_length", "da_length", "loga_length", "lsa_length"];
 /// JSON keys of the filehandle that a procedure applies to, and of the one that it returns.
 const HANDLES: [&str; 6] = ["object", "file", "dir", "symlink", "fsroot", "fh"];
-const GIVEN: [&str; 4] = ["object", "obj", "file", "fhandle"];
+const RESULT_HANDLE_KEYS: [&str; 4] = ["object", "obj", "file", "fhandle"];
 /// JSON keys of the filehandle in a callback.
-const CALLED_BACK: [&str; 6] = ["fh", "lor_fh", "cna_fh", "cpda_fh", "cnla_fh", "coa_fh"];
+const CALLBACK_HANDLE_KEYS: [&str; 6] = ["fh", "lor_fh", "cna_fh", "cpda_fh", "cnla_fh", "coa_fh"];
 /// JSON keys of nested arguments: the source of RENAME and LINK, the lock of NLM.
-const INSIDE: [&str; 3] = ["from", "alock", "lock"];
+const NESTED_KEYS: [&str; 3] = ["from", "alock", "lock"];
 
 fn text<'r>(value: &'r Value, keys: &[&str]) -> Option<OperationText<'r>> {
     keys.iter().find_map(|key| value.get(*key)?.as_str()).map(Cow::from)
@@ -128,7 +128,7 @@ impl CompoundFilehandles {
 }
 
 /// Calls `give` with a row for each operation of a Transaction.
-pub(super) fn each<E>(
+pub(super) fn for_each_row<E>(
     transaction: u64,
     facts: &RpcSummary,
     said: &DecodedValuesJson<'_, '_>,
@@ -143,7 +143,7 @@ pub(super) fn each<E>(
         let is_given = op == "GETFH";
         let filehandle = match op {
             "PUTFH" => text(entry, &["object"]),
-            op if op.starts_with("CB_") => text(entry, &CALLED_BACK),
+            op if op.starts_with("CB_") => text(entry, &CALLBACK_HANDLE_KEYS),
             _ => None,
         };
         give(&OperationRow {
@@ -157,7 +157,7 @@ pub(super) fn each<E>(
             count: number(entry, &COUNTS),
             data: number(entry, &["data"]),
             eof: entry.get("eof").and_then(Value::as_bool),
-            path: names.about_operation(at).path.map(String::from_utf8_lossy),
+            path: names.operation_paths(at).path.map(String::from_utf8_lossy),
             detail: entry.to_string().into(),
             status,
             of: PhantomData,
@@ -178,7 +178,7 @@ fn procedure<E>(
     let Some(op) = json::procedure(facts) else { return Ok(()) };
     let (arguments, results) = said.bodies();
     let inside = |keys: &[&str]| {
-        INSIDE.iter().find_map(|name| keys.iter().find_map(|key| arguments.get(*name)?.get(*key)))
+        NESTED_KEYS.iter().find_map(|name| keys.iter().find_map(|key| arguments.get(*name)?.get(*key)))
     };
     let text_inside = |keys: &[&str]| inside(keys).and_then(Value::as_str).map(Cow::from);
     let data = number(&arguments, &["data"]).or_else(|| number(&results, &["data"]));
@@ -189,13 +189,13 @@ fn procedure<E>(
         op: op.into(),
         status: json::status(facts).map(Cow::from),
         filehandle: text(&arguments, &HANDLES).or_else(|| text_inside(&HANDLES)),
-        result_filehandle: text(&results, &GIVEN),
+        result_filehandle: text(&results, &RESULT_HANDLE_KEYS),
         name: text(&arguments, &["name"]).or_else(|| text_inside(&["name"])),
         offset: number(&arguments, &["offset"]).or_else(|| unsigned(inside(&["l_offset"])?)),
         count: number(&arguments, &["count"]),
         data,
         eof: results.get("eof").and_then(Value::as_bool),
-        path: names.about().path.map(String::from_utf8_lossy),
+        path: names.paths().path.map(String::from_utf8_lossy),
         detail: detail.into(),
         of: PhantomData,
     })

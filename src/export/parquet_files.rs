@@ -137,7 +137,7 @@ impl ColumnBuffer {
 }
 
 /// Converts an error, to the system's own error if there is one.
-fn told(error: ParquetError) -> io::Error {
+fn into_io_error(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(inner) => match inner.downcast::<io::Error>() {
             Ok(error) => *error,
@@ -160,7 +160,7 @@ pub(super) struct ExportTable<R> {
     open: Option<SerializedFileWriter<OutputFile>>,
     row_groups: usize,
     /// Complete parts without their final names.
-    done: Vec<ClosedFile>,
+    closed_parts: Vec<ClosedFile>,
     inputs: InputFiles,
     row: PhantomData<R>,
 }
@@ -188,7 +188,7 @@ impl<R: ExportRow> ExportTable<R> {
             most_row_groups: row_groups.clamp(1, ROW_GROUPS),
             open: None,
             row_groups: 0,
-            done: Vec::new(),
+            closed_parts: Vec::new(),
             inputs: inputs.clone(),
             row: PhantomData,
         })
@@ -220,13 +220,13 @@ impl<R: ExportRow> ExportTable<R> {
             None => self.begin()?,
         };
         if self.rows > 0 {
-            let mut group = file.next_row_group().map_err(told)?;
+            let mut group = file.next_row_group().map_err(into_io_error)?;
             for column in &mut self.columns {
-                let Some(mut to) = group.next_column().map_err(told)? else { break };
-                column.write(&mut to).map_err(told)?;
-                to.close().map_err(told)?;
+                let Some(mut to) = group.next_column().map_err(into_io_error)? else { break };
+                column.write(&mut to).map_err(into_io_error)?;
+                to.close().map_err(into_io_error)?;
             }
-            group.close().map_err(told)?;
+            group.close().map_err(into_io_error)?;
             self.rows = 0;
             self.row_groups += 1;
         }
@@ -235,7 +235,7 @@ impl<R: ExportRow> ExportTable<R> {
     }
 
     fn begin(&self) -> io::Result<SerializedFileWriter<OutputFile>> {
-        let schema = parse_message_type(&R::schema()).map_err(told)?;
+        let schema = parse_message_type(&R::schema()).map_err(into_io_error)?;
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
             .set_statistics_enabled(EnabledStatistics::Chunk)
@@ -243,13 +243,13 @@ impl<R: ExportRow> ExportTable<R> {
             .set_created_by(concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION")).to_owned())
             .build();
         // Engines ignore the temporary name: it begins with a dot and does not end in `.parquet`.
-        let file = OutputFile::create(&self.name(self.done.len()), &self.inputs)?;
-        SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties)).map_err(told)
+        let file = OutputFile::create(&self.name(self.closed_parts.len()), &self.inputs)?;
+        SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties)).map_err(into_io_error)
     }
 
     fn end_part(&mut self) -> io::Result<()> {
         if let Some(file) = self.open.take() {
-            self.done.push(file.into_inner().map_err(told)?.close()?);
+            self.closed_parts.push(file.into_inner().map_err(into_io_error)?.close()?);
             self.row_groups = 0;
         }
         Ok(())
@@ -257,7 +257,7 @@ impl<R: ExportRow> ExportTable<R> {
 
     /// Writes the buffered rows. A table without rows has a part, too, with its schema.
     pub(super) fn finish(&mut self) -> io::Result<()> {
-        if self.rows > 0 || self.open.is_some() || self.done.is_empty() {
+        if self.rows > 0 || self.open.is_some() || self.closed_parts.is_empty() {
             self.write_row_group()?;
             self.end_part()?;
         }
@@ -266,8 +266,8 @@ impl<R: ExportRow> ExportTable<R> {
 
     /// Renames the parts, in place of those of an earlier export.
     pub(super) fn publish(&mut self) -> io::Result<()> {
-        let mut old = self.done.len();
-        for part in self.done.drain(..) {
+        let mut old = self.closed_parts.len();
+        for part in self.closed_parts.drain(..) {
             part.publish()?;
         }
         while fs::exists(self.name(old))? {

@@ -7,7 +7,7 @@ use nfsrdma_dissectors::flow::transaction::{ConnectionName, RpcMessageKind};
 use nfsrdma_dissectors::frame::Timestamp;
 
 /// Maximum number of connections counted at a time: more than the flow follows.
-const COUNTED: usize = 64 << 10;
+const MAX_CONNECTIONS: usize = 64 << 10;
 /// Approximate memory of a connection, in bytes: its entry in the map, and in the half that is written at a time.
 const TALLY_BYTES: usize = 2 * (size_of::<ExportConnectionTally>() + size_of::<u64>());
 
@@ -21,7 +21,7 @@ pub(super) struct ExportConnectionTally {
     /// Earliest time of a message, and latest end of one.
     pub(super) times: Option<(Timestamp, Timestamp)>,
     /// Number of the last Transaction counted, among all.
-    touched: u64,
+    last_transaction: u64,
 }
 
 /// The connections that are counted.
@@ -36,7 +36,7 @@ pub(super) struct ExportConnectionTallies {
 impl ExportConnectionTallies {
     /// Creates an empty table that uses up to `room_bytes` bytes.
     pub(super) fn new(room_bytes: usize) -> Self {
-        let most = (room_bytes / TALLY_BYTES).clamp(2, COUNTED);
+        let most = (room_bytes / TALLY_BYTES).clamp(2, MAX_CONNECTIONS);
         Self { connections: BTreeMap::new(), transactions: 0, most }
     }
 
@@ -45,19 +45,18 @@ impl ExportConnectionTallies {
         self.transactions += 1;
         let name = transaction.connection;
         let is_new = !self.connections.contains_key(&name.number);
-        let gone =
-            if is_new && self.connections.len() >= self.most { self.take_silent() } else { Vec::new() };
+        let gone = if is_new && self.connections.len() >= self.most { self.evict_idle() } else { Vec::new() };
         let tally = self.connections.entry(name.number).or_insert(ExportConnectionTally {
             name,
             transactions: 0,
             incomplete: 0,
             bytes: 0,
             times: None,
-            touched: 0,
+            last_transaction: 0,
         });
         // The client may have been identified only now.
         tally.name = name;
-        tally.touched = self.transactions;
+        tally.last_transaction = self.transactions;
         tally.transactions += 1;
         tally.incomplete += u64::from(!is_complete);
         let length = |which| transaction.rpc_length(which).unwrap_or(0);
@@ -70,13 +69,14 @@ impl ExportConnectionTallies {
     }
 
     /// Takes the half that was idle longest.
-    fn take_silent(&mut self) -> Vec<ExportConnectionTally> {
-        let mut touched: Vec<u64> = self.connections.values().map(|tally| tally.touched).collect();
+    fn evict_idle(&mut self) -> Vec<ExportConnectionTally> {
+        let mut touched: Vec<u64> = self.connections.values().map(|tally| tally.last_transaction).collect();
         let middle = touched.len() / 2;
         let (_, limit, _) = touched.select_nth_unstable(middle);
         let limit = *limit;
-        let (gone, left) =
-            std::mem::take(&mut self.connections).into_iter().partition(|(_, tally)| tally.touched < limit);
+        let (gone, left) = std::mem::take(&mut self.connections)
+            .into_iter()
+            .partition(|(_, tally)| tally.last_transaction < limit);
         self.connections = left;
         BTreeMap::into_values(gone).collect()
     }

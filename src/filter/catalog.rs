@@ -22,7 +22,7 @@ pub enum FieldOrigin {
     /// A protocol without a header of its own, present if one of its fields is.
     Protocol(Vec<DecodeLayer>),
     /// A generated field of a frame or a Transaction.
-    Fact(GeneratedField),
+    Generated(GeneratedField),
     /// An alias for other fields.
     Alias(&'static Alias),
     /// A bit of a mask.
@@ -64,7 +64,7 @@ impl Catalog {
         for protocol in protocols(&entries) {
             entries.insert(protocol.name, protocol);
         }
-        let (name, _, text, source) = TOGETHER;
+        let (name, _, text, source) = COMBINED_PROTOCOL;
         let origin = FieldOrigin::Protocol(vec![DecodeLayer::Iwarp]);
         entries.insert(name, plain(name, FilterType::Protocol, text, source, origin));
         for fact in [
@@ -77,7 +77,7 @@ impl Catalog {
         .concat()
         {
             let (name, kind, text, source) = fact.description();
-            entries.insert(name, plain(name, kind, text, source, FieldOrigin::Fact(fact)));
+            entries.insert(name, plain(name, kind, text, source, FieldOrigin::Generated(fact)));
         }
         for alias in ALIASES {
             let of: Vec<&CatalogEntry> = alias.of.iter().filter_map(|name| entries.get(name)).collect();
@@ -129,15 +129,15 @@ impl Catalog {
 
     /// Returns the most similar names, closest first; none if no name is similar.
     pub fn nearest(&self, name: &str) -> Vec<&'static str> {
-        match self.instead(name) {
+        match self.replacements(name) {
             [] => nearest(name, self.entries.keys().copied()),
             instead => instead.to_vec(),
         }
     }
 
     /// Returns the fields that replace a field of Wireshark, or are more precise.
-    pub fn instead(&self, name: &str) -> &'static [&'static str] {
-        INSTEAD.iter().find(|(of, _)| *of == name).map_or(&[], |(_, instead)| instead)
+    pub fn replacements(&self, name: &str) -> &'static [&'static str] {
+        REPLACEMENTS.iter().find(|(of, _)| *of == name).map_or(&[], |(_, instead)| instead)
     }
 }
 
@@ -178,7 +178,7 @@ const TITLES: [(&str, &str, &str); 9] = [
 ];
 
 /// A protocol of Wireshark that is several here: its name, and the prefixes of their fields.
-pub(super) const TOGETHER: (&str, &[&str], &str, &str) = (
+pub(super) const COMBINED_PROTOCOL: (&str, &[&str], &str, &str) = (
     "iwarp_ddp_rdmap",
     &["iwarp_ddp", "iwarp_rdma"],
     "Direct Data Placement and Remote Direct Memory Access Protocol of iWARP",
@@ -213,7 +213,7 @@ fn described(name: &'static str, places: &[RegisteredField]) -> Option<CatalogEn
     let first = places.iter().find(|place| !place.is_group()).or(places.first())?;
     let mut entry = CatalogEntry {
         name,
-        kind: FilterType::of(name, first.field.kind),
+        kind: FilterType::from_field(name, first.field.kind),
         text: first.said().text,
         sources: Vec::new(),
         names: Vec::new(),
@@ -234,7 +234,7 @@ fn described(name: &'static str, places: &[RegisteredField]) -> Option<CatalogEn
 }
 
 /// Replacements for fields of Wireshark that do not exist here.
-const INSTEAD: &[(&str, &[&str])] = &[
+const REPLACEMENTS: &[(&str, &[&str])] = &[
     ("nfs.full_name", &["nfsrdma.path"]),
     ("nfs.main_opcode", &["nfsrdma.operation", "nfs.opcode"]),
     ("rpc.procedure", &["nfsrdma.procedure", "nfs.procedure_v3"]),
@@ -339,7 +339,7 @@ mod tests {
     fn what_there_is_instead_is_proposed() {
         let catalog = Catalog::new();
         assert_eq!(catalog.nearest("nfs.full_name"), ["nfsrdma.path"]);
-        for name in INSTEAD.iter().flat_map(|(_, instead)| *instead) {
+        for name in REPLACEMENTS.iter().flat_map(|(_, instead)| *instead) {
             assert!(catalog.get(name).is_some(), "{name}");
         }
     }

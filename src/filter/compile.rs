@@ -47,7 +47,7 @@ impl<'c> FilterCompiler<'c> {
         FilterError::new(self.text, span.at, what)
     }
 
-    fn as_written(&self, span: FilterSpan) -> &'c str {
+    fn source_text(&self, span: FilterSpan) -> &'c str {
         self.text.get(span.at..span.end).unwrap_or_default()
     }
 
@@ -58,7 +58,7 @@ impl<'c> FilterCompiler<'c> {
             Test::Xor(tests) => FilterNode::Xor(self.tests(tests)?),
             Test::And(tests) => FilterNode::And(self.tests(tests)?),
             Test::Not(test) => FilterNode::Not(Box::new(self.test(test)?)),
-            Test::Operand(operand) => self.alone(operand)?,
+            Test::Operand(operand) => self.compile_operand_test(operand)?,
             Test::Relation(quantifier, left, relation, span, right) => {
                 self.relation(*quantifier, left, *relation, *span, right)?
             }
@@ -71,7 +71,7 @@ impl<'c> FilterCompiler<'c> {
     }
 
     /// Compiles an operand without a relation.
-    fn alone(&mut self, operand: &Operand<'_>) -> FilterCompileResult<FilterNode> {
+    fn compile_operand_test(&mut self, operand: &Operand<'_>) -> FilterCompileResult<FilterNode> {
         match &operand.form {
             OperandForm::Word(word) => {
                 let entry = self.entry(word, operand.span)?;
@@ -105,7 +105,7 @@ impl<'c> FilterCompiler<'c> {
     }
 
     fn no_field(&self, span: FilterSpan) -> FilterError {
-        self.error(span, format!("{} has no field in it", self.as_written(span)))
+        self.error(span, format!("{} has no field in it", self.source_text(span)))
     }
 
     fn relation(
@@ -129,22 +129,22 @@ impl<'c> FilterCompiler<'c> {
             Relation::Matches => return self.matches(quantifier, left, span, right),
         };
         let every = match quantifier {
-            Quantifier::Usual => every,
+            Quantifier::Default => every,
             Quantifier::Any => false,
             Quantifier::All => true,
         };
         let left_sort = self.sort(left)?;
-        let right = &*self.beside_text(left_sort, right);
+        let right = &*self.protocol_as_text(left_sort, right);
         let right_sort = self.sort(right)?;
         let (Some(first), Some(second)) = (left_sort.or(right_sort), right_sort.or(left_sort)) else {
-            return Err(self.no_field_beside(left, relation, right));
+            return Err(self.no_field_in_relation(left, relation, right));
         };
         if relation == Relation::Contains && !first.is_bytes() {
-            let what = format!("{} holds no text and no bytes to look into", self.as_written(left.span));
+            let what = format!("{} holds no text and no bytes to look into", self.source_text(left.span));
             return Err(self.error(left.span, what));
         }
         if !first.goes_with(second) {
-            let (left, right_text) = (self.as_written(left.span), self.as_written(right.span));
+            let (left, right_text) = (self.source_text(left.span), self.source_text(right.span));
             let what = format!("{left} is {}, and {right_text} is {}", first.text(), second.text());
             return Err(self.error(right.span, what));
         }
@@ -168,7 +168,7 @@ impl<'c> FilterCompiler<'c> {
     }
 
     /// Converts the name of a protocol compared with text to text, as in `nfsrdma.transport == tcp`.
-    fn beside_text<'o, 't>(
+    fn protocol_as_text<'o, 't>(
         &self,
         sort: Option<OperandType>,
         operand: &'o Operand<'t>,
@@ -187,7 +187,12 @@ impl<'c> FilterCompiler<'c> {
         }
     }
 
-    fn no_field_beside(&self, left: &Operand<'_>, relation: Relation, right: &Operand<'_>) -> FilterError {
+    fn no_field_in_relation(
+        &self,
+        left: &Operand<'_>,
+        relation: Relation,
+        right: &Operand<'_>,
+    ) -> FilterError {
         let words = [left, right].into_iter().filter_map(|operand| match operand.form {
             OperandForm::Word(word)
                 if literal::bytes(word).is_none() && literal::duration(word).is_none() =>
@@ -213,10 +218,10 @@ impl<'c> FilterCompiler<'c> {
             return Err(self.error(right.span, "a regular expression stands in double quotes"));
         };
         let Some(sort) = self.sort(left)? else {
-            return Err(self.no_field_beside(left, Relation::Matches, right));
+            return Err(self.no_field_in_relation(left, Relation::Matches, right));
         };
         if !sort.is_bytes() {
-            let left = self.as_written(left.span);
+            let left = self.source_text(left.span);
             return Err(
                 self.error(span, format!("{left} is {}, and no text; string({left}) is", sort.text()))
             );
@@ -264,7 +269,7 @@ impl<'c> FilterCompiler<'c> {
         operand: &Operand<'_>,
         beside: OperandContext<'_>,
     ) -> FilterCompileResult<Expression> {
-        let operand = &*self.beside_text(Some(beside.sort), operand);
+        let operand = &*self.protocol_as_text(Some(beside.sort), operand);
         match self.sort(operand)? {
             Some(sort) if !sort.goes_with(beside.sort) => {
                 Err(self
@@ -321,7 +326,8 @@ impl<'c> FilterCompiler<'c> {
     ) -> FilterCompileResult<Expression> {
         match self.field_of(operand) {
             Some(entry)
-                if entry.kind == FilterType::Protocol && !matches!(entry.origin, FieldOrigin::Fact(_)) =>
+                if entry.kind == FilterType::Protocol
+                    && !matches!(entry.origin, FieldOrigin::Generated(_)) =>
             {
                 let named = FilterField {
                     name: entry.name,

@@ -8,7 +8,7 @@ pub struct FilterError {
     /// The column, from 1; never beyond the last character, unless the filter is empty.
     pub column: usize,
     /// The error and its remedy.
-    pub what: String,
+    pub message: String,
 }
 
 impl FilterError {
@@ -16,13 +16,13 @@ impl FilterError {
     pub(super) fn new(text: &str, at: usize, what: impl Into<String>) -> Self {
         let before = text.char_indices().take_while(|(start, _)| *start < at).count();
         let last = text.chars().count();
-        Self { column: (before + 1).clamp(1, last.max(1)), what: what.into() }
+        Self { column: (before + 1).clamp(1, last.max(1)), message: what.into() }
     }
 }
 
 impl fmt::Display for FilterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "column {}: {}", self.column, self.what)
+        write!(f, "column {}: {}", self.column, self.message)
     }
 }
 

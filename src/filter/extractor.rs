@@ -5,7 +5,7 @@ mod listener;
 use nfsrdma_dissectors::field::registry::Registry;
 use nfsrdma_dissectors::field::{Field, FieldKind};
 
-use super::catalog::{Catalog, FieldOrigin, TOGETHER};
+use super::catalog::{COMBINED_PROTOCOL, Catalog, FieldOrigin};
 use super::compile::FilterField;
 use super::generated_fields::{AliasPart, GeneratedField};
 use super::ptr_cache::PtrCache;
@@ -28,11 +28,11 @@ struct SlotTraits {
     /// `true` for a protocol without a header, which is present once however many fields it has.
     is_headless: bool,
     /// `true` if its values are used; otherwise presence is enough.
-    is_looked_at: bool,
+    uses_value: bool,
     /// `true` if the protocol is searched, so that it includes its payload.
     is_searched: bool,
     /// `true` if its values follow the bytes of a described field.
-    is_followed: bool,
+    reads_following_bytes: bool,
 }
 
 /// An extractor of field values.
@@ -43,7 +43,7 @@ pub(super) struct FieldExtractor {
     pub(super) values: FilterValues,
     traits: Vec<SlotTraits>,
     /// The slots of each field.
-    remembered: PtrCache<SlotSet>,
+    slot_cache: PtrCache<SlotSet>,
     /// Sets of slots, at most one for each field seen.
     sets: Vec<Box<[FilterSlot]>>,
     /// `true` for structures with a used field, by the function that describes them.
@@ -59,7 +59,7 @@ pub(super) struct FieldExtractor {
     open: Vec<(usize, usize, usize)>,
     open_slots: Vec<FilterSlot>,
     /// Buffer that a listener borrows for the slots of one field.
-    own: Vec<FilterSlot>,
+    slot_buffer: Vec<FilterSlot>,
 }
 
 impl FieldExtractor {
@@ -73,12 +73,16 @@ impl FieldExtractor {
                 FieldOrigin::Alias(alias) if alias.part != AliasPart::Whole => of.is_part = true,
                 FieldOrigin::Bit(_) => of.is_part = true,
                 FieldOrigin::Protocol(_) => of.is_headless = true,
-                FieldOrigin::Fact(GeneratedField::Protocols) => names = Some(slot),
-                FieldOrigin::Fact(GeneratedField::UdpPayload | GeneratedField::Arp) => of.is_followed = true,
-                FieldOrigin::Structure(_) if matches!(field.name, "ip" | "tcp") => of.is_followed = true,
+                FieldOrigin::Generated(GeneratedField::Protocols) => names = Some(slot),
+                FieldOrigin::Generated(GeneratedField::UdpPayload | GeneratedField::Arp) => {
+                    of.reads_following_bytes = true
+                }
+                FieldOrigin::Structure(_) if matches!(field.name, "ip" | "tcp") => {
+                    of.reads_following_bytes = true
+                }
                 _ => {}
             }
-            of.is_looked_at = field.has_value;
+            of.uses_value = field.has_value;
             of.is_searched = field.is_search;
         }
         Self {
@@ -86,7 +90,7 @@ impl FieldExtractor {
             values: FilterValues::new(fields.len()),
             fields,
             traits,
-            remembered: PtrCache::default(),
+            slot_cache: PtrCache::default(),
             sets: vec![Box::default()],
             structures: PtrCache::default(),
             begun: Vec::new(),
@@ -95,7 +99,7 @@ impl FieldExtractor {
             program: None,
             open: Vec::new(),
             open_slots: Vec::new(),
-            own: Vec::new(),
+            slot_buffer: Vec::new(),
         }
     }
 
@@ -107,7 +111,11 @@ impl FieldExtractor {
     }
 
     /// Adds a generated field if the filter uses it; the value is computed only then.
-    pub(super) fn fact<'v>(&mut self, fact: GeneratedField, value: impl FnOnce() -> Option<FilterValue<'v>>) {
+    pub(super) fn add_generated<'v>(
+        &mut self,
+        fact: GeneratedField,
+        value: impl FnOnce() -> Option<FilterValue<'v>>,
+    ) {
         if let Some(slot) = self.slot_of(fact)
             && let Some(value) = value()
         {
@@ -122,7 +130,7 @@ impl FieldExtractor {
 
     /// Returns the slot of a generated field that the filter uses.
     pub(super) fn slot_of(&self, fact: GeneratedField) -> Option<FilterSlot> {
-        self.fields.iter().position(|field| field.origin == FieldOrigin::Fact(fact))
+        self.fields.iter().position(|field| field.origin == FieldOrigin::Generated(fact))
     }
 
     /// Returns `true` if the filter uses the procedure field of a program version.
@@ -134,7 +142,7 @@ impl FieldExtractor {
     pub(super) fn procedure(&mut self, program: Option<u64>, version: Option<u64>, procedure: u64) {
         for (slot, field) in self.fields.iter().enumerate() {
             if let FieldOrigin::Procedure(of) = field.origin
-                && of.is_of(program, version)
+                && of.matches_program(program, version)
             {
                 self.values.push(slot, FilterValue::Number(procedure.into()));
             }
@@ -168,7 +176,7 @@ impl FieldExtractor {
     #[inline(always)]
     fn slots(&mut self, field: &'static Field) -> SlotSet {
         let address = std::ptr::from_ref(field).addr();
-        match self.remembered.get(address) {
+        match self.slot_cache.get(address) {
             Some(slots) => slots,
             None => self.look_up(field, address),
         }
@@ -179,12 +187,12 @@ impl FieldExtractor {
         let is_of = |named: &FilterField| match &named.origin {
             FieldOrigin::Structure(_) => named.name == field.name || is_header_length(named, field),
             FieldOrigin::Protocol(_) => field.name.split_once('.').is_some_and(|(protocol, _)| {
-                let (name, together, ..) = TOGETHER;
+                let (name, together, ..) = COMBINED_PROTOCOL;
                 protocol == named.name || named.name == name && together.contains(&protocol)
             }),
             FieldOrigin::Alias(alias) => alias.of.contains(&field.name),
             FieldOrigin::Bit(of) => of.of.contains(&field.name),
-            FieldOrigin::Fact(GeneratedField::Protocols) => {
+            FieldOrigin::Generated(GeneratedField::Protocols) => {
                 let layer = field.name.split('.').next().and_then(|name| Catalog::shared().get(name));
                 match layer.map(|layer| &layer.origin) {
                     Some(FieldOrigin::Protocol(_)) => true,
@@ -192,9 +200,9 @@ impl FieldExtractor {
                 }
             }
             // The payload follows the header, which ends after the checksum.
-            FieldOrigin::Fact(GeneratedField::UdpPayload) => field.name == UDP_LENGTH,
-            FieldOrigin::Fact(GeneratedField::Arp) => ETHER_TYPES.contains(&field.name),
-            FieldOrigin::Fact(_) | FieldOrigin::Procedure(_) => false,
+            FieldOrigin::Generated(GeneratedField::UdpPayload) => field.name == UDP_LENGTH,
+            FieldOrigin::Generated(GeneratedField::Arp) => ETHER_TYPES.contains(&field.name),
+            FieldOrigin::Generated(_) | FieldOrigin::Procedure(_) => false,
         };
         let named = self.fields.iter().enumerate().filter(|(_, named)| is_of(named));
         let slots: Box<[FilterSlot]> = named.map(|(slot, _)| slot).collect();
@@ -205,7 +213,7 @@ impl FieldExtractor {
             }
             _ => SlotSet::EMPTY,
         };
-        self.remembered.put(address, set);
+        self.slot_cache.put(address, set);
         set
     }
 
@@ -235,7 +243,7 @@ impl FieldExtractor {
     }
 
     /// Returns `true` if the current message may be of a protocol without a header.
-    fn is_here(&self, slot: FilterSlot) -> bool {
+    fn is_current_protocol(&self, slot: FilterSlot) -> bool {
         let name = self.fields.get(slot).map(|field| field.name);
         self.program.is_none_or(|program| name == Some(program))
     }

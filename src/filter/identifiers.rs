@@ -25,7 +25,7 @@ fn listed(words: &[&str]) -> Vec<String> {
 
 /// Returns every value of a generated field, once; `None` if it can be any text. Values without names are numbers,
 /// which are not listed.
-pub(super) fn of(fact: GeneratedField, catalog: &Catalog) -> Option<Vec<String>> {
+pub(super) fn possible_values(fact: GeneratedField, catalog: &Catalog) -> Option<Vec<String>> {
     let procedures = || procedures::all().iter().flat_map(|of| names(&of.names));
     let mut words: Vec<String> = match fact {
         GeneratedField::Program => names(Program::NAMES).collect(),
@@ -72,19 +72,19 @@ mod tests {
     #[test]
     fn each_fact_that_is_a_word_has_its_words() {
         for fact in GeneratedField::CAPITALS.iter().chain(GeneratedField::SMALL) {
-            let words = of(*fact, Catalog::shared()).unwrap_or_else(|| panic!("{fact:?}"));
+            let words = possible_values(*fact, Catalog::shared()).unwrap_or_else(|| panic!("{fact:?}"));
             let is_capital = GeneratedField::CAPITALS.contains(fact);
             let as_written = |word: &String| {
                 if is_capital { word.to_ascii_uppercase() } else { word.to_ascii_lowercase() }
             };
             assert!(words.iter().all(|word| *word == as_written(word)), "{fact:?}: {words:?}");
         }
-        assert_eq!(of(GeneratedField::Path, Catalog::shared()), None);
+        assert_eq!(possible_values(GeneratedField::Path, Catalog::shared()), None);
     }
 
     #[test]
     fn the_words_of_a_status_are_those_of_every_protocol() {
-        let words = of(GeneratedField::Status, Catalog::shared()).unwrap();
+        let words = possible_values(GeneratedField::Status, Catalog::shared()).unwrap();
         for word in [
             "NFS_OK",
             "NFS3ERR_NOENT",
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn operations_are_those_of_every_program() {
-        let words = of(GeneratedField::Operation, Catalog::shared()).unwrap();
+        let words = possible_values(GeneratedField::Operation, Catalog::shared()).unwrap();
         for word in ["READ", "MNT", "SEQUENCE", "READ_PLUS", "CB_RECALL", "CB_COMPOUND", "NM_LOCK", "GETPORT"]
         {
             assert!(words.iter().any(|known| known == word), "{word}");

@@ -58,7 +58,7 @@ impl ProcedureOf {
     }
 
     /// Returns `true` for Calls of this program and version.
-    pub(super) fn is_of(&self, program: Option<u64>, version: Option<u64>) -> bool {
+    pub(super) fn matches_program(&self, program: Option<u64>, version: Option<u64>) -> bool {
         let Some(program) = program.and_then(|program| u32::try_from(program).ok()).map(Program) else {
             return false;
         };
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn callbacks_have_any_transient_number() {
         let callback = all().iter().find(|of| of.name == "nfs.cb_procedure").unwrap();
-        assert!(callback.is_of(Some(0x4000_0001), Some(1)));
-        assert!(!callback.is_of(Some(100_003), Some(4)));
+        assert!(callback.matches_program(Some(0x4000_0001), Some(1)));
+        assert!(!callback.matches_program(Some(100_003), Some(4)));
     }
 }

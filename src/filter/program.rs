@@ -80,7 +80,7 @@ pub(super) enum Function {
 }
 
 impl ComparisonOperator {
-    fn holds(self, left: &FilterValue<'_>, right: &FilterValue<'_>) -> bool {
+    fn compare(self, left: &FilterValue<'_>, right: &FilterValue<'_>) -> bool {
         if self == Self::Contains {
             let (FilterValue::Bytes(left) | FilterValue::Text(left)) = *left else { return false };
             let (FilterValue::Bytes(right) | FilterValue::Text(right)) = *right else { return false };
@@ -101,23 +101,23 @@ impl ComparisonOperator {
 
 impl FilterNode {
     /// Returns `true` if the test is true for these values.
-    pub(super) fn holds(&self, values: &FilterValues) -> bool {
+    pub(super) fn is_true(&self, values: &FilterValues) -> bool {
         match self {
-            Self::Or(nodes) => nodes.iter().any(|node| node.holds(values)),
-            Self::Xor(nodes) => nodes.iter().filter(|node| node.holds(values)).count() % 2 == 1,
-            Self::And(nodes) => nodes.iter().all(|node| node.holds(values)),
-            Self::Not(node) => !node.holds(values),
+            Self::Or(nodes) => nodes.iter().any(|node| node.is_true(values)),
+            Self::Xor(nodes) => nodes.iter().filter(|node| node.is_true(values)).count() % 2 == 1,
+            Self::And(nodes) => nodes.iter().all(|node| node.is_true(values)),
+            Self::Not(node) => !node.is_true(values),
             Self::Exists(slot) => values.has(*slot),
             Self::True(of) => QuantifiedResult::of(false, |verdict| {
-                of.each(values, &mut |value| verdict.take(value.is_true()))
+                of.for_each_value(values, &mut |value| verdict.take(value.is_true()))
             }),
             Self::Compare { left, is, right, every } => QuantifiedResult::of(*every, |verdict| {
-                left.each(values, &mut |left| {
-                    right.each(values, &mut |right| verdict.take(is.holds(&left, &right)))
+                left.for_each_value(values, &mut |left| {
+                    right.for_each_value(values, &mut |right| verdict.take(is.compare(&left, &right)))
                 })
             }),
             Self::Matches { of, regex, every } => QuantifiedResult::of(*every, |verdict| {
-                of.each(values, &mut |value| match value {
+                of.for_each_value(values, &mut |value| match value {
                     FilterValue::Bytes(bytes) | FilterValue::Text(bytes) => {
                         verdict.take(regex.is_match(bytes))
                     }
@@ -125,7 +125,7 @@ impl FilterNode {
                 })
             }),
             Self::Within { of, set, every } => QuantifiedResult::of(*every, |verdict| {
-                of.each(values, &mut |value| verdict.take(is_within(&value, set, values)))
+                of.for_each_value(values, &mut |value| verdict.take(is_within(&value, set, values)))
             }),
         }
     }
@@ -137,7 +137,7 @@ fn is_within(
     values: &FilterValues,
 ) -> bool {
     let any = |of: &Expression, is: ComparisonOperator| {
-        of.each(values, &mut |other| match is.holds(value, &other) {
+        of.for_each_value(values, &mut |other| match is.compare(value, &other) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         })
@@ -177,11 +177,11 @@ type FilterValueSink<'f> = &'f mut dyn FnMut(FilterValue<'_>) -> ControlFlow<()>
 
 impl Expression {
     /// Calls `take` with every value until it breaks.
-    pub(super) fn each(&self, values: &FilterValues, take: FilterValueSink<'_>) -> ControlFlow<()> {
+    pub(super) fn for_each_value(&self, values: &FilterValues, take: FilterValueSink<'_>) -> ControlFlow<()> {
         match self {
-            Self::Field(slot) => values.of(*slot).try_for_each(take),
+            Self::Field(slot) => values.values_of(*slot).try_for_each(take),
             Self::Constant(constant) => take(constant.value()),
-            Self::Slice(of, pieces) => of.each(values, &mut |value| match value {
+            Self::Slice(of, pieces) => of.for_each_value(values, &mut |value| match value {
                 FilterValue::Bytes(bytes) => slice(bytes, pieces)
                     .map_or(ControlFlow::Continue(()), |part| take(FilterValue::Bytes(&part))),
                 FilterValue::Text(text) => slice(text, pieces)
@@ -198,14 +198,14 @@ impl Expression {
                 }
                 _ => ControlFlow::Continue(()),
             }),
-            Self::Function(function, arguments) => function.each(arguments, values, take),
-            Self::Negative(of) => of.each(values, &mut |value| match value {
+            Self::Function(function, arguments) => function.for_each_value(arguments, values, take),
+            Self::Negative(of) => of.for_each_value(values, &mut |value| match value {
                 FilterValue::Number(number) => take(FilterValue::Number(-number)),
                 FilterValue::Duration(duration) => take(FilterValue::Duration(-duration)),
                 _ => ControlFlow::Continue(()),
             }),
-            Self::Arithmetic(left, what, right) => left.each(values, &mut |left| {
-                right.each(values, &mut |right| arithmetic(&left, *what, &right, take))
+            Self::Arithmetic(left, what, right) => left.for_each_value(values, &mut |left| {
+                right.for_each_value(values, &mut |right| arithmetic(&left, *what, &right, take))
             }),
         }
     }
@@ -291,7 +291,7 @@ impl Function {
         ("abs", Self::Abs),
     ];
 
-    fn each(
+    fn for_each_value(
         self,
         arguments: &[Expression],
         values: &FilterValues,
@@ -313,7 +313,7 @@ impl Function {
                 take(FilterValue::Number(count as i128))
             };
         }
-        argument.each(values, &mut |value| match (self, value) {
+        argument.for_each_value(values, &mut |value| match (self, value) {
             (Self::Len, FilterValue::Bytes(bytes) | FilterValue::Text(bytes)) => {
                 take(FilterValue::Number(bytes.len() as i128))
             }
@@ -340,7 +340,7 @@ impl Function {
         let wanted = if self == Self::Max { Ordering::Greater } else { Ordering::Less };
         let mut best: Option<Constant> = None;
         for argument in arguments {
-            let _ = argument.each(values, &mut |value| {
+            let _ = argument.for_each_value(values, &mut |value| {
                 let is_better = best.as_ref().is_none_or(|best| value.order(&best.value()) == Some(wanted));
                 if is_better {
                     best = constant(&value);

@@ -10,12 +10,12 @@ const PLACES: usize = 1024;
 #[derive(Clone, Debug)]
 pub(super) struct PtrCache<T> {
     places: Box<[(usize, T); PLACES]>,
-    others: FxHashMap<usize, T>,
+    overflow: FxHashMap<usize, T>,
 }
 
 impl<T: Copy + Default> Default for PtrCache<T> {
     fn default() -> Self {
-        Self { places: Box::new([(0, T::default()); PLACES]), others: FxHashMap::default() }
+        Self { places: Box::new([(0, T::default()); PLACES]), overflow: FxHashMap::default() }
     }
 }
 
@@ -35,7 +35,7 @@ impl<T: Copy> PtrCache<T> {
 
     #[inline(never)]
     fn other(&self, address: usize) -> Option<T> {
-        self.others.get(&address).copied()
+        self.overflow.get(&address).copied()
     }
 
     /// Adds a value.
@@ -44,7 +44,7 @@ impl<T: Copy> PtrCache<T> {
         if place.0 == 0 {
             *place = (address, answer);
         } else {
-            self.others.insert(address, answer);
+            self.overflow.insert(address, answer);
         }
     }
 }

@@ -68,20 +68,20 @@ impl RequiredLayers {
                     }
                 }
             }
-            FieldOrigin::Fact(GeneratedField::Protocols) => {
+            FieldOrigin::Generated(GeneratedField::Protocols) => {
                 self.frame = true;
                 (self.headers, self.iwarp, self.bare_protocols) = (true, true, true);
                 (self.rpcrdma, self.rpc, self.procedure) = (true, true, true);
             }
-            FieldOrigin::Fact(GeneratedField::UdpPayload | GeneratedField::Arp) => self.headers = true,
-            FieldOrigin::Fact(fact) if GeneratedField::CHUNK_LISTS.contains(fact) => self.rpcrdma = true,
-            FieldOrigin::Fact(fact)
+            FieldOrigin::Generated(GeneratedField::UdpPayload | GeneratedField::Arp) => self.headers = true,
+            FieldOrigin::Generated(fact) if GeneratedField::CHUNK_LISTS.contains(fact) => self.rpcrdma = true,
+            FieldOrigin::Generated(fact)
                 if GeneratedField::FRAME.contains(fact) || GeneratedField::PAYLOAD.contains(fact) =>
             {
                 self.frame = true
             }
-            FieldOrigin::Fact(fact) if GeneratedField::MESSAGE.contains(fact) => self.message = true,
-            FieldOrigin::Fact(fact) => {
+            FieldOrigin::Generated(fact) if GeneratedField::MESSAGE.contains(fact) => self.message = true,
+            FieldOrigin::Generated(fact) => {
                 self.transaction = true;
                 self.outcome |= GeneratedField::OUTCOME.contains(fact);
             }

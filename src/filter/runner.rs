@@ -29,10 +29,10 @@ use crate::memory::Memory;
 /// Maximum number of frames kept for incomplete messages.
 const PARTS: usize = 4_096;
 /// Maximum number of value stores kept for reuse, and maximum size of each in bytes.
-const SPARE: usize = 1_024;
+const MAX_SPARE_STORES: usize = 1_024;
 const SMALL: usize = 4_096;
 /// Number of open Transactions above which stale entries are removed.
-const OPEN: usize = 1 << 16;
+const MAX_OPEN_TRANSACTIONS: usize = 1 << 16;
 
 /// Values of the frames of a Transaction.
 #[derive(Debug)]
@@ -73,20 +73,20 @@ struct PartFrame {
 #[derive(Debug)]
 pub struct FilterRunner {
     program: FilterNode,
-    to: FieldExtractor,
+    extractor: FieldExtractor,
     open: FxHashMap<TransactionKey, TransactionFrames>,
     /// Value stores for reuse.
     spare: Vec<FilterValues>,
     parts: VecDeque<PartFrame>,
     /// Transactions with a selected frame.
-    chosen: FxHashSet<TransactionKey>,
-    last_chosen: Option<TransactionKey>,
-    kept: usize,
+    selected_transactions: FxHashSet<TransactionKey>,
+    last_selected_transaction: Option<TransactionKey>,
+    kept_bytes: usize,
     /// Maximum bytes of values of incomplete Transactions.
-    most_kept: usize,
-    not_kept: u64,
+    max_kept_bytes: usize,
+    dropped_frames: u64,
     first: Option<Timestamp>,
-    before: Option<Timestamp>,
+    previous_time: Option<Timestamp>,
     /// Time of the frame selected last.
     selected: Option<Timestamp>,
     /// File names, if the filter uses a path.
@@ -109,51 +109,51 @@ impl FilterRunner {
             program: filter.program,
             names: is_named.then(|| FileNames::new(files, memory.names_bytes())),
             selected: None,
-            to,
+            extractor: to,
             open: FxHashMap::default(),
             spare: Vec::new(),
             parts: VecDeque::new(),
-            chosen: FxHashSet::default(),
-            last_chosen: None,
-            kept: 0,
-            most_kept: memory.filter_bytes(),
-            not_kept: 0,
+            selected_transactions: FxHashSet::default(),
+            last_selected_transaction: None,
+            kept_bytes: 0,
+            max_kept_bytes: memory.filter_bytes(),
+            dropped_frames: 0,
             first: None,
-            before: None,
+            previous_time: None,
         }
     }
 
     /// Returns the number of frames whose values were dropped at the memory limit.
-    pub fn not_kept(&self) -> u64 {
-        self.not_kept
+    pub fn dropped_frames(&self) -> u64 {
+        self.dropped_frames
     }
 
     /// Passes the next frame to the flow; the last value is `true` if the filter selects it.
     pub fn frame<'a>(&mut self, frame: &Frame<'a>, flow: &mut Flow) -> (Datagram<'a>, FrameKind, bool) {
         let (datagram, meaning) = self.headers(frame, flow);
         if let Some(names) = &mut self.names {
-            names.learn_frame(flow);
+            names.infer_from_frame(flow);
         }
-        let wants = self.to.wants;
+        let wants = self.extractor.wants;
         if wants.of_message() || wants.transaction {
-            for meaning in flow.meanings() {
-                self.meaning(frame, &datagram, *meaning, flow);
+            for meaning in flow.frame_kinds() {
+                self.extract_message(frame, &datagram, *meaning, flow);
             }
         }
-        self.to.finish_protocols();
-        let is_selected = self.program.holds(&self.to.values);
+        self.extractor.finish_protocols();
+        let is_selected = self.program.is_true(&self.extractor.values);
         if is_selected {
             self.selected = Some(frame.time);
-            for key in flow.meanings().iter().filter_map(|meaning| key_of(*meaning)) {
+            for key in flow.frame_kinds().iter().filter_map(|meaning| key_of(*meaning)) {
                 // The packets of a Transaction are often consecutive.
-                if self.last_chosen != Some(key) {
-                    self.last_chosen = Some(key);
-                    self.chosen.insert(key);
+                if self.last_selected_transaction != Some(key) {
+                    self.last_selected_transaction = Some(key);
+                    self.selected_transactions.insert(key);
                 }
             }
-            if self.chosen.len() > OPEN {
-                self.chosen.retain(|key| flow.transaction(*key).is_some());
-                self.last_chosen = None;
+            if self.selected_transactions.len() > MAX_OPEN_TRANSACTIONS {
+                self.selected_transactions.retain(|key| flow.transaction(*key).is_some());
+                self.last_selected_transaction = None;
             }
         }
         (datagram, meaning, is_selected)
@@ -161,40 +161,40 @@ impl FilterRunner {
 
     /// Returns the values of a column for the last test.
     pub fn shown(&self, column: &FilterColumn) -> impl Iterator<Item = ShownValue<'_>> {
-        self.to.values.of(column.slot).map(ShownValue).filter(|value| value.fits(column.kind))
+        self.extractor.values.values_of(column.slot).map(ShownValue).filter(|value| value.fits(column.kind))
     }
 
     /// Returns `true` if a frame of a completed Transaction was selected, and forgets it.
-    pub fn is_chosen(&mut self, key: TransactionKey) -> bool {
-        self.last_chosen = None;
-        self.chosen.remove(&key)
+    pub fn take_selected(&mut self, key: TransactionKey) -> bool {
+        self.last_selected_transaction = None;
+        self.selected_transactions.remove(&key)
     }
 
     /// Passes the next frame to the flow, and keeps the values of the frame for its Transaction.
-    pub fn note(&mut self, frame: &Frame<'_>, flow: &mut Flow) {
+    pub fn add_frame(&mut self, frame: &Frame<'_>, flow: &mut Flow) {
         let (datagram, _) = self.headers(frame, flow);
-        let names_protocols = self.to.names_protocols();
+        let names_protocols = self.extractor.names_protocols();
         let mut is_part = matches!(datagram.carried, DatagramPayload::Tcp(_));
-        for meaning in flow.meanings() {
-            is_part |= matches!(meaning, FrameKind::Part);
+        for meaning in flow.frame_kinds() {
+            is_part |= matches!(meaning, FrameKind::PartialMessage);
             if names_protocols {
                 self.name_protocols(frame, &datagram, *meaning, flow);
             }
         }
-        self.to.finish_protocols();
-        for meaning in flow.meanings() {
+        self.extractor.finish_protocols();
+        for meaning in flow.frame_kinds() {
             let Some(key) = key_of(*meaning) else { continue };
-            let Self { open, spare, to, .. } = self;
+            let Self { open, spare, extractor: to, .. } = self;
             let mut empty = || spare.pop().unwrap_or_else(|| FilterValues::like(&to.values));
             let kept = open
                 .entry(key)
                 .or_insert_with(|| TransactionFrames { tally: FrameTally::default(), values: empty() });
             kept.tally.add(frame.length, frame.time);
             let mut grown = 0;
-            if self.to.wants.of_frame() && self.kept < self.most_kept {
-                grown += kept.values.merge(&self.to.values);
-            } else if self.to.wants.of_frame() {
-                self.not_kept += 1;
+            if self.extractor.wants.of_frame() && self.kept_bytes < self.max_kept_bytes {
+                grown += kept.values.merge(&self.extractor.values);
+            } else if self.extractor.wants.of_frame() {
+                self.dropped_frames += 1;
             }
             if let FrameKind::Message { key, which } = meaning
                 && let Some(message) =
@@ -208,19 +208,19 @@ impl FilterRunner {
                     }
                 }
             }
-            self.kept += grown;
+            self.kept_bytes += grown;
         }
         if is_part {
-            self.remember(frame);
+            self.keep_part(frame);
         }
-        if self.open.len() > OPEN {
+        if self.open.len() > MAX_OPEN_TRANSACTIONS {
             let mut freed = 0;
             self.open.retain(|key, kept| {
                 let is_there = flow.transaction(*key).is_some();
                 freed += if is_there { 0 } else { kept.values.size() };
                 is_there
             });
-            self.kept = self.kept.saturating_sub(freed);
+            self.kept_bytes = self.kept_bytes.saturating_sub(freed);
         }
     }
 
@@ -231,12 +231,16 @@ impl FilterRunner {
         transaction: &Transaction,
         reading: &TransactionMessages<'_>,
     ) -> Option<FrameTally> {
-        self.done(Some(key), transaction, reading, None)
+        self.finish_transaction(Some(key), transaction, reading, None)
     }
 
     /// Returns `true` if the filter selects a Transaction without frames, such as one of a trace.
-    pub fn alone(&mut self, transaction: &Transaction, reading: &TransactionMessages<'_>) -> bool {
-        self.done(None, transaction, reading, None).is_some()
+    pub fn test_without_frames(
+        &mut self,
+        transaction: &Transaction,
+        reading: &TransactionMessages<'_>,
+    ) -> bool {
+        self.finish_transaction(None, transaction, reading, None).is_some()
     }
 
     /// Does the same for a Transaction with known paths, so that names are not inferred twice.
@@ -247,7 +251,7 @@ impl FilterRunner {
         reading: &TransactionMessages<'_>,
         about: OperationPaths<'_>,
     ) -> Option<FrameTally> {
-        self.done(Some(key), transaction, reading, Some(about))
+        self.finish_transaction(Some(key), transaction, reading, Some(about))
     }
 
     /// Returns `true` if the filter selects an incomplete Transaction as seen so far. The values of its frames are
@@ -259,70 +263,70 @@ impl FilterRunner {
         reading: &TransactionMessages<'_>,
         about: OperationPaths<'_>,
     ) -> bool {
-        self.to.clear();
+        self.extractor.clear();
         if let Some(kept) = self.open.get(&key) {
-            self.to.values.copy(&kept.values);
+            self.extractor.values.copy(&kept.values);
         }
-        self.judge(transaction, reading, Some(about))
+        self.test_messages(transaction, reading, Some(about))
     }
 
-    fn done(
+    fn finish_transaction(
         &mut self,
         key: Option<TransactionKey>,
         transaction: &Transaction,
         reading: &TransactionMessages<'_>,
         about: Option<OperationPaths<'_>>,
     ) -> Option<FrameTally> {
-        self.to.clear();
+        self.extractor.clear();
         let mut kept = FrameTally::default();
         if let Some(TransactionFrames { tally, mut values }) = key.and_then(|key| self.open.remove(&key)) {
             kept = tally;
-            self.kept = self.kept.saturating_sub(values.size());
-            std::mem::swap(&mut self.to.values, &mut values);
-            if self.spare.len() < SPARE && values.room() <= SMALL {
+            self.kept_bytes = self.kept_bytes.saturating_sub(values.size());
+            std::mem::swap(&mut self.extractor.values, &mut values);
+            if self.spare.len() < MAX_SPARE_STORES && values.room() <= SMALL {
                 self.spare.push(values);
             }
         }
-        self.judge(transaction, reading, about).then_some(kept)
+        self.test_messages(transaction, reading, about).then_some(kept)
     }
 
     /// Returns `true` if the filter selects a Transaction that already has the values of its frames.
-    fn judge(
+    fn test_messages(
         &mut self,
         transaction: &Transaction,
         reading: &TransactionMessages<'_>,
         about: Option<OperationPaths<'_>>,
     ) -> bool {
-        let wants = self.to.wants;
+        let wants = self.extractor.wants;
         if wants.of_message() {
-            transaction_fields::message(&mut self.to, transaction, reading, RpcMessageKind::Call);
-            transaction_fields::message(&mut self.to, transaction, reading, RpcMessageKind::Reply);
+            transaction_fields::message(&mut self.extractor, transaction, reading, RpcMessageKind::Call);
+            transaction_fields::message(&mut self.extractor, transaction, reading, RpcMessageKind::Reply);
         }
         if wants.transaction {
-            transaction_fields::transaction(&mut self.to, transaction);
+            transaction_fields::transaction(&mut self.extractor, transaction);
         }
         if wants.outcome {
-            let facts = reading.facts();
-            transaction_fields::outcome(&mut self.to, &facts);
+            let facts = reading.summary();
+            transaction_fields::outcome(&mut self.extractor, &facts);
             if let Some(names) = &mut self.names {
                 let about = about.unwrap_or_else(|| {
-                    names.learn(transaction, reading, &facts);
-                    names.about()
+                    names.infer(transaction, reading, &facts);
+                    names.paths()
                 });
-                transaction_fields::files(&mut self.to, about);
+                transaction_fields::files(&mut self.extractor, about);
             }
         }
-        self.program.holds(&self.to.values)
+        self.program.is_true(&self.extractor.values)
     }
 
-    fn remember(&mut self, frame: &Frame<'_>) {
+    fn keep_part(&mut self, frame: &Frame<'_>) {
         let mut values = FilterValues::default();
         if self.parts.len() >= PARTS
             && let Some(oldest) = self.parts.pop_front()
         {
             values = oldest.values;
         }
-        values.copy(&self.to.values);
+        values.copy(&self.extractor.values);
         self.parts.push_back(PartFrame {
             number: frame.number,
             length: frame.length,
@@ -333,10 +337,10 @@ impl FilterRunner {
 
     /// Passes a frame to the flow, and extracts the values of the frame itself.
     fn headers<'a>(&mut self, frame: &Frame<'a>, flow: &mut Flow) -> (Datagram<'a>, FrameKind) {
-        self.to.clear();
-        let wants = self.to.wants;
+        self.extractor.clear();
+        let wants = self.extractor.wants;
         let (datagram, meaning) = if wants.headers {
-            let mut listener = self.to.listen(frame.bytes, 0);
+            let mut listener = self.extractor.listen(frame.bytes, 0);
             let taken = flow.observed_frame(frame, &mut listener);
             listener.finish_at(taken.0.carried.end().unwrap_or(frame.bytes.len()));
             taken
@@ -346,7 +350,7 @@ impl FilterRunner {
         if wants.management
             && let DatagramPayload::Infiniband(packet) = &datagram.carried
         {
-            let mut listener = self.to.listen(frame.bytes, 0);
+            let mut listener = self.extractor.listen(frame.bytes, 0);
             if let Some(mad) = Mad::of(packet, &mut listener)
                 && let Some(message) = cm::CmMessage::decode(&mad, &mut listener)
                 && let Some(private) = message.private()
@@ -359,33 +363,35 @@ impl FilterRunner {
             && wants.iwarp
             && flow.is_iwarp()
         {
-            let mut listener = self.to.listen(frame.bytes, 0);
+            let mut listener = self.extractor.listen(frame.bytes, 0);
             observe_segment(segment.payload, &mut listener);
             listener.finish();
         }
         if wants.frame {
             self.frame_facts(frame, &datagram, flow);
         }
-        self.before = Some(frame.time);
-        self.first = self.first.or(self.before);
+        self.previous_time = Some(frame.time);
+        self.first = self.first.or(self.previous_time);
         (datagram, meaning)
     }
 
     fn frame_facts(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>, flow: &Flow) {
-        let (first, before) = (self.first.unwrap_or(frame.time), self.before.unwrap_or(frame.time));
+        let (first, before) = (self.first.unwrap_or(frame.time), self.previous_time.unwrap_or(frame.time));
         let since = |time: Timestamp| i128::from(frame.time.0) - i128::from(time.0);
-        let to = &mut self.to;
-        to.fact(GeneratedField::Frame, || Some(FilterValue::Bytes(frame.bytes)));
-        to.fact(GeneratedField::Number, || Some(FilterValue::Number(frame.number.0.into())));
-        to.fact(GeneratedField::Time, || Some(FilterValue::Time(frame.time.0.into())));
-        to.fact(GeneratedField::TimeEpoch, || Some(FilterValue::Duration(frame.time.0.into())));
-        to.fact(GeneratedField::TimeRelative, || Some(FilterValue::Duration(since(first))));
-        to.fact(GeneratedField::TimeDelta, || Some(FilterValue::Duration(since(before))));
-        to.fact(GeneratedField::TimeDeltaDisplayed, || {
+        let to = &mut self.extractor;
+        to.add_generated(GeneratedField::Frame, || Some(FilterValue::Bytes(frame.bytes)));
+        to.add_generated(GeneratedField::Number, || Some(FilterValue::Number(frame.number.0.into())));
+        to.add_generated(GeneratedField::Time, || Some(FilterValue::Time(frame.time.0.into())));
+        to.add_generated(GeneratedField::TimeEpoch, || Some(FilterValue::Duration(frame.time.0.into())));
+        to.add_generated(GeneratedField::TimeRelative, || Some(FilterValue::Duration(since(first))));
+        to.add_generated(GeneratedField::TimeDelta, || Some(FilterValue::Duration(since(before))));
+        to.add_generated(GeneratedField::TimeDeltaDisplayed, || {
             Some(FilterValue::Duration(since(self.selected.unwrap_or(frame.time))))
         });
-        to.fact(GeneratedField::Length, || Some(FilterValue::Number(frame.length.into())));
-        to.fact(GeneratedField::CapturedLength, || Some(FilterValue::Number(frame.bytes.len() as i128)));
+        to.add_generated(GeneratedField::Length, || Some(FilterValue::Number(frame.length.into())));
+        to.add_generated(GeneratedField::CapturedLength, || {
+            Some(FilterValue::Number(frame.bytes.len() as i128))
+        });
         if let DatagramPayload::Tcp(segment) = &datagram.carried {
             let places = [
                 GeneratedField::TcpStream,
@@ -394,57 +400,71 @@ impl FilterRunner {
                 GeneratedField::TcpAcknowledgment,
             ];
             if places.into_iter().any(|fact| to.slot_of(fact).is_some())
-                && let Some(place) = flow.place_of(datagram, segment)
+                && let Some(place) = flow.segment_numbers(datagram, segment)
             {
-                to.fact(GeneratedField::TcpStream, || Some(FilterValue::Number(place.stream.into())));
-                to.fact(GeneratedField::TcpSequence, || Some(FilterValue::Number(place.sequence.into())));
-                to.fact(GeneratedField::TcpNextSequence, || {
+                to.add_generated(GeneratedField::TcpStream, || {
+                    Some(FilterValue::Number(place.stream.into()))
+                });
+                to.add_generated(GeneratedField::TcpSequence, || {
+                    Some(FilterValue::Number(place.sequence.into()))
+                });
+                to.add_generated(GeneratedField::TcpNextSequence, || {
                     let (signs, length) = (segment.flags.syn(), segment.payload.length);
                     let behind = length + usize::from(signs) + usize::from(segment.flags.fin());
                     Some(FilterValue::Number(place.sequence.wrapping_add(behind as u32).into()))
                 });
-                to.fact(GeneratedField::TcpAcknowledgment, || {
+                to.add_generated(GeneratedField::TcpAcknowledgment, || {
                     Some(FilterValue::Number(place.acknowledgment.into()))
                 });
             }
-            to.fact(GeneratedField::TcpLength, || Some(FilterValue::Number(segment.payload.length as i128)));
+            to.add_generated(GeneratedField::TcpLength, || {
+                Some(FilterValue::Number(segment.payload.length as i128))
+            });
             if segment.payload.length > 0 {
-                to.fact(GeneratedField::TcpPayload, || Some(FilterValue::Bytes(segment.payload.bytes)));
+                to.add_generated(GeneratedField::TcpPayload, || {
+                    Some(FilterValue::Bytes(segment.payload.bytes))
+                });
             }
         }
         if to.slot_of(GeneratedField::MpaCrc).is_some() {
-            for (verdict, _) in flow.mpa_of_frame().verdicts() {
-                to.fact(GeneratedField::MpaCrc, || Some(FilterValue::Text(verdict.as_bytes())));
+            for (verdict, _) in flow.frame_mpa_counts().named_counts() {
+                to.add_generated(GeneratedField::MpaCrc, || Some(FilterValue::Text(verdict.as_bytes())));
             }
         }
     }
 
     /// Extracts the message that a frame completes, and the fields of its Transaction.
-    fn meaning(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>, meaning: FrameKind, flow: &Flow) {
+    fn extract_message(
+        &mut self,
+        frame: &Frame<'_>,
+        datagram: &Datagram<'_>,
+        meaning: FrameKind,
+        flow: &Flow,
+    ) {
         let Some(transaction) = key_of(meaning).and_then(|key| flow.transaction(key)) else { return };
-        let wants = self.to.wants;
+        let wants = self.extractor.wants;
         let completed = completed(frame, datagram, meaning, transaction);
         if wants.transaction {
-            transaction_fields::transaction(&mut self.to, transaction);
+            transaction_fields::transaction(&mut self.extractor, transaction);
         }
         if !(wants.outcome || wants.of_message() && completed.is_some()) {
             return;
         }
-        transaction.read(|reading| {
+        transaction.with_messages(|reading| {
             match completed.filter(|_| wants.of_message()) {
                 // The Send of a Long Call had its RPC-over-RDMA header.
-                Some(which) if matches!(meaning, FrameKind::Data { .. }) => {
-                    transaction_fields::rpc_message(&mut self.to, transaction, reading, which);
+                Some(which) if matches!(meaning, FrameKind::ChunkData { .. }) => {
+                    transaction_fields::rpc_message(&mut self.extractor, transaction, reading, which);
                 }
-                Some(which) => transaction_fields::message(&mut self.to, transaction, reading, which),
+                Some(which) => transaction_fields::message(&mut self.extractor, transaction, reading, which),
                 None => {}
             }
             if wants.outcome {
-                let facts = reading.facts();
-                transaction_fields::outcome(&mut self.to, &facts);
+                let facts = reading.summary();
+                transaction_fields::outcome(&mut self.extractor, &facts);
                 if let Some(names) = &mut self.names {
-                    names.look(transaction, reading, &facts);
-                    transaction_fields::files(&mut self.to, names.about());
+                    names.resolve(transaction, reading, &facts);
+                    transaction_fields::files(&mut self.extractor, names.paths());
                 }
             }
         });
@@ -460,8 +480,8 @@ impl FilterRunner {
     ) {
         let Some(transaction) = key_of(meaning).and_then(|key| flow.transaction(key)) else { return };
         let Some(which) = completed(frame, datagram, meaning, transaction) else { return };
-        transaction.read(|reading| {
-            if let Some(mut listener) = self.to.listen_for(&["frame.protocols"]) {
+        transaction.with_messages(|reading| {
+            if let Some(mut listener) = self.extractor.listen_for(&["frame.protocols"]) {
                 // Protocols before an error are valid.
                 let _ = reading.observe(which, &mut listener);
             }
@@ -473,9 +493,9 @@ impl FilterRunner {
 fn key_of(meaning: FrameKind) -> Option<TransactionKey> {
     match meaning {
         FrameKind::Message { key, .. }
-        | FrameKind::MessageAgain { key, .. }
+        | FrameKind::Retransmission { key, .. }
         | FrameKind::Done { key }
-        | FrameKind::Data { key, .. }
+        | FrameKind::ChunkData { key, .. }
         | FrameKind::ReadRequest { key, .. } => Some(key),
         _ => None,
     }
@@ -490,7 +510,7 @@ fn completed(
 ) -> Option<RpcMessageKind> {
     let which = match meaning {
         FrameKind::Message { which, .. } => which,
-        FrameKind::MessageAgain { which, .. } => match &datagram.carried {
+        FrameKind::Retransmission { which, .. } => match &datagram.carried {
             // The last packet of a message completes it.
             DatagramPayload::Infiniband(packet)
                 if !matches!(packet.form.place, PacketPosition::Only | PacketPosition::Last) =>
@@ -499,7 +519,7 @@ fn completed(
             }
             _ => which,
         },
-        FrameKind::Data { kind: ChunkKind::Read, .. } if completes_long_call(frame, transaction) => {
+        FrameKind::ChunkData { kind: ChunkKind::Read, .. } if completes_long_call(frame, transaction) => {
             return Some(RpcMessageKind::Call);
         }
         _ => return None,
@@ -512,7 +532,10 @@ fn completed(
 fn completes_long_call(frame: &Frame<'_>, transaction: &Transaction) -> bool {
     let is_long = transaction.call.as_ref().is_some_and(MessageRecord::is_nomsg);
     let Some(chunk) = transaction.read_chunks.first().filter(|_| is_long) else { return false };
-    let is_whole = chunk.segments.iter().all(|segment| segment.moved.seen() == u64::from(segment.length));
+    let is_whole = chunk
+        .segments
+        .iter()
+        .all(|segment| segment.moved_coverage.total_bytes() == u64::from(segment.length));
     let last = chunk.segments.iter().filter_map(|segment| segment.frames).map(|(_, last)| last).max();
     is_whole && last == Some(frame.number)
 }

@@ -35,7 +35,7 @@ pub(super) enum Test<'t> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Quantifier {
     /// The default of the relation.
-    Usual,
+    Default,
     Any,
     All,
 }
@@ -177,7 +177,7 @@ impl<'t> Parser<'t> {
     }
 
     fn is_sign(&self, sign: Sign) -> bool {
-        self.peek().is_some_and(|token| token.what == TokenKind::Sign(sign))
+        self.peek().is_some_and(|token| token.kind == TokenKind::Sign(sign))
     }
 
     fn take_sign(&mut self, sign: Sign) -> bool {
@@ -190,7 +190,7 @@ impl<'t> Parser<'t> {
         let is_there = self.is_sign(sign)
             || self
                 .peek()
-                .is_some_and(|token| matches!(token.what, TokenKind::Word(word) if words.contains(&word)));
+                .is_some_and(|token| matches!(token.kind, TokenKind::Word(word) if words.contains(&word)));
         self.next += usize::from(is_there);
         is_there
     }
@@ -221,7 +221,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Parses one level deeper, within the maximum depth.
-    fn deeper<T>(&mut self, what: impl FnOnce(&mut Self) -> FilterParseResult<T>) -> FilterParseResult<T> {
+    fn nested<T>(&mut self, what: impl FnOnce(&mut Self) -> FilterParseResult<T>) -> FilterParseResult<T> {
         if self.depth >= DEPTH {
             return Err(
                 self.error(self.at(), format!("more than {DEPTH} tests and operands stand in each other"))
@@ -266,11 +266,11 @@ impl<'t> Parser<'t> {
 
     fn negated(&mut self) -> FilterParseResult<Test<'t>> {
         if self.take_operator(Sign::Not, &["not"]) {
-            return self.deeper(|parser| Ok(Test::Not(Box::new(parser.negated()?))));
+            return self.nested(|parser| Ok(Test::Not(Box::new(parser.negated()?))));
         }
         let at = self.at();
         if self.take_sign(Sign::Open) {
-            let test = self.deeper(Self::any_of)?;
+            let test = self.nested(Self::any_of)?;
             self.close(Sign::Close, at)?;
             return Ok(test);
         }
@@ -287,7 +287,7 @@ impl<'t> Parser<'t> {
         }
         let mut before = left;
         let mut all = Vec::new();
-        while let Some(relation) = self.peek().and_then(|token| Relation::of(&token.what)) {
+        while let Some(relation) = self.peek().and_then(|token| Relation::of(&token.kind)) {
             let at = self.at();
             let end = self.take().map_or(at, |token| token.end);
             let next = self.operand()?;
@@ -300,7 +300,7 @@ impl<'t> Parser<'t> {
                 all.push(last);
                 Ok(Test::And(all))
             }
-            (None, Quantifier::Usual) => Ok(Test::Operand(before)),
+            (None, Quantifier::Default) => Ok(Test::Operand(before)),
             (None, _) => {
                 Err(self.error(self.at(), "any and all need a comparison, as in: all tcp.port > 1024"))
             }
@@ -309,12 +309,12 @@ impl<'t> Parser<'t> {
 
     /// Parses `any` and `all` as quantifiers if an operand follows.
     fn quantifier(&mut self) -> Quantifier {
-        let quantifier = match self.peek().map(|token| &token.what) {
+        let quantifier = match self.peek().map(|token| &token.kind) {
             Some(TokenKind::Word("any")) => Quantifier::Any,
             Some(TokenKind::Word("all")) => Quantifier::All,
-            _ => return Quantifier::Usual,
+            _ => return Quantifier::Default,
         };
-        let next = self.tokens.get(self.next + 1).map(|token| &token.what);
+        let next = self.tokens.get(self.next + 1).map(|token| &token.kind);
         let is_operand = match next {
             Some(TokenKind::Word(word)) => {
                 *word != "in"
@@ -325,7 +325,7 @@ impl<'t> Parser<'t> {
             _ => false,
         };
         if !is_operand {
-            return Quantifier::Usual;
+            return Quantifier::Default;
         }
         self.next += 1;
         quantifier
@@ -335,11 +335,11 @@ impl<'t> Parser<'t> {
     fn take_in(&mut self) -> Option<bool> {
         let is = |at: usize, wanted: &[&str]| {
             let token = self.tokens.get(at);
-            token.is_some_and(|token| matches!(token.what, TokenKind::Word(word) if wanted.contains(&word)))
+            token.is_some_and(|token| matches!(token.kind, TokenKind::Word(word) if wanted.contains(&word)))
         };
         let is_not = |at: usize| {
             is(at, &["not"])
-                || self.tokens.get(at).is_some_and(|token| token.what == TokenKind::Sign(Sign::Not))
+                || self.tokens.get(at).is_some_and(|token| token.kind == TokenKind::Sign(Sign::Not))
         };
         let (negated, length) = match () {
             () if is(self.next, &["in"]) => (false, 1),
@@ -369,7 +369,7 @@ impl<'t> Parser<'t> {
     }
 
     fn operand(&mut self) -> FilterParseResult<Operand<'t>> {
-        self.deeper(|parser| {
+        self.nested(|parser| {
             const AND: (Sign, &[&str], Arithmetic) =
                 (Sign::BitAnd, &["bitwise_and", "bitand"], Arithmetic::And);
             parser.chain(&[AND], Self::sum)
@@ -411,10 +411,10 @@ impl<'t> Parser<'t> {
     fn signed(&mut self) -> FilterParseResult<Operand<'t>> {
         let at = self.at();
         if self.take_sign(Sign::Plus) {
-            return self.deeper(Self::signed);
+            return self.nested(Self::signed);
         }
         if self.take_sign(Sign::Minus) {
-            let operand = self.deeper(Self::signed)?;
+            let operand = self.nested(Self::signed)?;
             let span = FilterSpan { at, end: operand.span.end };
             return Ok(Operand { form: OperandForm::Negative(Box::new(operand)), span });
         }
@@ -424,7 +424,7 @@ impl<'t> Parser<'t> {
     fn sliced(&mut self) -> FilterParseResult<Operand<'t>> {
         let mut operand = self.simple()?;
         for _ in 0..DEPTH {
-            let Some(Token { what: TokenKind::Slice(inside), at, end }) = self.peek() else { break };
+            let Some(Token { kind: TokenKind::Slice(inside), at, end }) = self.peek() else { break };
             let (inside, at, end) = (*inside, *at, *end);
             self.next += 1;
             let pieces = pieces(inside).ok_or_else(|| {
@@ -441,7 +441,7 @@ impl<'t> Parser<'t> {
         let Some(token) = self.take() else {
             return Err(self.error(self.text.len(), "a field or a value is missing at the end"));
         };
-        let form = match token.what {
+        let form = match token.kind {
             TokenKind::Word(word) if is_keyword(word) => return Err(self.unexpected(at)),
             TokenKind::Word(word) if self.is_sign(Sign::Open) => {
                 let opened = self.at();
@@ -520,7 +520,7 @@ mod tests {
             Test::Operand(a) => operand(a),
             Test::Relation(quantifier, a, relation, _, b) => {
                 let quantifier = match quantifier {
-                    Quantifier::Usual => "",
+                    Quantifier::Default => "",
                     Quantifier::Any => "any ",
                     Quantifier::All => "all ",
                 };
@@ -557,7 +557,7 @@ mod tests {
 
     fn error(text: &str) -> (usize, String) {
         let error = parse(text).unwrap_err();
-        (error.column, error.what)
+        (error.column, error.message)
     }
 
     #[test]

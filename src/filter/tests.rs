@@ -16,11 +16,11 @@ fn holds(filter: &str, fields: &[(&str, FilterValue<'_>)]) -> bool {
             values.push(slot, *value);
         }
     }
-    filter.program.holds(&values)
+    filter.program.is_true(&values)
 }
 
 fn error(filter: &str) -> (usize, String) {
-    let FilterError { column, what } = Filter::parse(filter).expect_err(filter);
+    let FilterError { column, message: what } = Filter::parse(filter).expect_err(filter);
     (column, what)
 }
 
@@ -433,17 +433,17 @@ proptest! {
             Ok(filter) => {
                 // No filter can fail at run time.
                 let mut values = FilterValues::new(filter.fields.len());
-                filter.program.holds(&values);
+                filter.program.is_true(&values);
                 for slot in 0..filter.fields.len() {
                     for value in [FilterValue::Number(7), FilterValue::Text(b"ab"), FilterValue::Bytes(b""), FilterValue::Unknown] {
                         values.push(slot, value);
                     }
                 }
-                filter.program.holds(&values);
+                filter.program.is_true(&values);
             }
             Err(error) => {
                 prop_assert!((1..=text.chars().count().max(1)).contains(&error.column), "{}", error);
-                prop_assert!(!error.what.is_empty());
+                prop_assert!(!error.message.is_empty());
             }
         }
     }

@@ -5,7 +5,7 @@ use super::error::FilterError;
 /// A token with its position.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Token<'t> {
-    pub(super) what: TokenKind<'t>,
+    pub(super) kind: TokenKind<'t>,
     /// Offset of the first byte.
     pub(super) at: usize,
     /// Offset after the last byte.
@@ -117,11 +117,11 @@ fn token(text: &str, at: usize, first: char) -> Result<Token<'_>, FilterError> {
     let error = |at: usize, what: String| FilterError::new(text, at, what);
     if first == '"' {
         let (bytes, length) = quoted(text, at, 1, false)?;
-        return Ok(Token { what: TokenKind::Quoted(bytes), at, end: at + length });
+        return Ok(Token { kind: TokenKind::Quoted(bytes), at, end: at + length });
     }
     if rest.starts_with("r\"") || rest.starts_with("R\"") {
         let (bytes, length) = quoted(text, at, 2, true)?;
-        return Ok(Token { what: TokenKind::Quoted(bytes), at, end: at + length });
+        return Ok(Token { kind: TokenKind::Quoted(bytes), at, end: at + length });
     }
     if first == '\'' {
         return character(text, at);
@@ -129,15 +129,15 @@ fn token(text: &str, at: usize, first: char) -> Result<Token<'_>, FilterError> {
     if first == '[' {
         let end = rest.find(']').ok_or_else(|| error(at, "this [ is never closed".to_owned()))?;
         let inside = rest.get(1..end).unwrap_or_default();
-        return Ok(Token { what: TokenKind::Slice(inside), at, end: at + end + 1 });
+        return Ok(Token { kind: TokenKind::Slice(inside), at, end: at + end + 1 });
     }
     let length = word(rest);
     if length > 0 {
         let word = rest.get(..length).unwrap_or_default();
-        return Ok(Token { what: TokenKind::Word(word), at, end: at + length });
+        return Ok(Token { kind: TokenKind::Word(word), at, end: at + length });
     }
     match SIGNS.iter().find(|(sign, _)| rest.starts_with(sign)) {
-        Some((sign, what)) => Ok(Token { what: TokenKind::Sign(*what), at, end: at + sign.len() }),
+        Some((sign, what)) => Ok(Token { kind: TokenKind::Sign(*what), at, end: at + sign.len() }),
         None if first == '#' => Err(error(at, "layers of a field (#) cannot be chosen here".to_owned())),
         None if first == '@' => Err(error(at, "the raw bytes of a field (@) cannot be had here".to_owned())),
         None if first == '$' => {
@@ -277,7 +277,7 @@ fn character(text: &str, at: usize) -> Result<Token<'_>, FilterError> {
         1
     };
     match (bytes.as_slice(), rest.get(length..).is_some_and(|rest| rest.starts_with('\''))) {
-        ([byte], true) => Ok(Token { what: TokenKind::Char(*byte), at, end: at + length + 2 }),
+        ([byte], true) => Ok(Token { kind: TokenKind::Char(*byte), at, end: at + length + 2 }),
         _ => Err(error()),
     }
 }
@@ -288,12 +288,12 @@ mod tests {
     use super::*;
 
     fn what(text: &str) -> Vec<TokenKind<'_>> {
-        tokens(text).unwrap().into_iter().map(|token| token.what).collect()
+        tokens(text).unwrap().into_iter().map(|token| token.kind).collect()
     }
 
     fn error(text: &str) -> (usize, String) {
         let error = tokens(text).unwrap_err();
-        (error.column, error.what)
+        (error.column, error.message)
     }
 
     #[test]

@@ -31,15 +31,19 @@ fn text(to: &mut FieldExtractor, fact: GeneratedField, text: impl FnOnce() -> Op
     if to.slot_of(fact).is_some()
         && let Some(text) = text()
     {
-        to.fact(fact, || Some(FilterValue::Text(text.as_bytes())));
+        to.add_generated(fact, || Some(FilterValue::Text(text.as_bytes())));
     }
 }
 
 /// Adds an address in its comparable type.
 fn address(to: &mut FieldExtractor, fact: GeneratedField, address: Address) {
     match address {
-        Address::Ip(IpAddr::V4(address)) => to.fact(fact, || Some(FilterValue::Ipv4(address.to_bits(), 32))),
-        Address::Ip(IpAddr::V6(address)) => to.fact(fact, || Some(FilterValue::Ipv6(address.to_bits(), 128))),
+        Address::Ip(IpAddr::V4(address)) => {
+            to.add_generated(fact, || Some(FilterValue::Ipv4(address.to_bits(), 32)))
+        }
+        Address::Ip(IpAddr::V6(address)) => {
+            to.add_generated(fact, || Some(FilterValue::Ipv6(address.to_bits(), 128)))
+        }
         Address::Lid(_) => text(to, fact, || Some(address.to_string())),
         Address::Unknown => {}
     }
@@ -48,7 +52,7 @@ fn address(to: &mut FieldExtractor, fact: GeneratedField, address: Address) {
 /// Adds the paths of a Transaction.
 pub(super) fn files(to: &mut FieldExtractor, about: OperationPaths<'_>) {
     for (fact, path) in [(GeneratedField::Path, about.path), (GeneratedField::NewPath, about.new_path)] {
-        to.fact(fact, || path.map(FilterValue::Text));
+        to.add_generated(fact, || path.map(FilterValue::Text));
     }
 }
 
@@ -62,7 +66,7 @@ pub(super) fn message(
     let Some(record) = transaction.message(which) else { return };
     let wants = to.wants;
     if wants.bare_protocols {
-        to.program = FilterCallFields::of(reading).protocol();
+        to.program = FilterCallFields::from_messages(reading).protocol();
     }
     if wants.rpcrdma {
         let mut listener = to.listen(&record.bytes, 0);
@@ -82,18 +86,18 @@ fn chunk_lists(to: &mut FieldExtractor, record: &MessageRecord) {
     {
         return;
     }
-    to.fact(GeneratedField::Dialect, || {
+    to.add_generated(GeneratedField::Dialect, || {
         record.dialect().map(|dialect| FilterValue::Text(dialect.key().as_bytes()))
     });
     let Some(header) = record.header() else { return };
     if !matches!(header.carriage(), Carriage::Inline | Carriage::InChunk) {
         return;
     }
-    to.fact(GeneratedField::ReadsCount, || number(header.read_segments().unwrap_or(0) as u64));
-    to.fact(GeneratedField::WritesCount, || number(header.writes().len()));
-    to.fact(GeneratedField::ReplyCount, || number(u32::from(header.reply_chunk().is_some())));
+    to.add_generated(GeneratedField::ReadsCount, || number(header.read_segments().unwrap_or(0) as u64));
+    to.add_generated(GeneratedField::WritesCount, || number(header.writes().len()));
+    to.add_generated(GeneratedField::ReplyCount, || number(u32::from(header.reply_chunk().is_some())));
     for chunk in header.writes().iter().chain(header.reply_chunk().cloned()) {
-        to.fact(GeneratedField::SegmentCount, || number(chunk.target.len()));
+        to.add_generated(GeneratedField::SegmentCount, || number(chunk.target.len()));
     }
 }
 
@@ -106,7 +110,7 @@ pub(super) fn rpc_message(
 ) {
     let wants = to.wants;
     if wants.bare_protocols {
-        to.program = FilterCallFields::of(reading).protocol();
+        to.program = FilterCallFields::from_messages(reading).protocol();
     }
     if let Some((bytes, base)) = reading.rpc_bytes(which).filter(|(bytes, _)| !bytes.is_empty()) {
         let mut listener = to.listen(bytes, base);
@@ -141,14 +145,14 @@ fn message_facts(
 ) {
     if let (RpcMessageKind::Reply, Some(call), Some(reply)) = (which, &transaction.call, &transaction.reply) {
         let between = reply.end_time.0.checked_sub(call.end_time.0);
-        to.fact(GeneratedField::RpcTime, || Some(FilterValue::Duration(i128::from(between?))));
-        to.fact(GeneratedField::CallFrameOfReply, || number(completed_by(call)?.0));
+        to.add_generated(GeneratedField::RpcTime, || Some(FilterValue::Duration(i128::from(between?))));
+        to.add_generated(GeneratedField::CallFrameOfReply, || number(completing_frame(call)?.0));
     }
     if let (RpcMessageKind::Call, Some(reply)) = (which, &transaction.reply) {
-        to.fact(GeneratedField::ReplyFrameOfCall, || number(completed_by(reply)?.0));
+        to.add_generated(GeneratedField::ReplyFrameOfCall, || number(completing_frame(reply)?.0));
     }
     if to.has_procedures() {
-        let FilterCallFields { program, version, procedure } = FilterCallFields::of(reading);
+        let FilterCallFields { program, version, procedure } = FilterCallFields::from_messages(reading);
         if let Some(procedure) = procedure {
             to.procedure(program, version, procedure);
         }
@@ -156,7 +160,7 @@ fn message_facts(
 }
 
 /// Returns the frame that completed the first copy of a message.
-fn completed_by(record: &MessageRecord) -> Option<FrameNumber> {
+fn completing_frame(record: &MessageRecord) -> Option<FrameNumber> {
     let copies = usize::try_from(record.copies).unwrap_or(1).max(1);
     let first_copy = (record.frames.len() / copies).max(1);
     record.frames.get(first_copy - 1).copied()
@@ -176,7 +180,7 @@ impl FilterCallFields {
         u32::try_from(self.program?).ok().map(|program| procedures::protocol(Program(program)))
     }
 
-    fn of(reading: &TransactionMessages<'_>) -> Self {
+    fn from_messages(reading: &TransactionMessages<'_>) -> Self {
         let mut words = Self::default();
         // Fields before an error are valid.
         let _ = reading.observe_rpc_header(RpcMessageKind::Call, &mut words);
@@ -206,39 +210,41 @@ impl<'a> Observer<'a> for FilterCallFields {
 pub(super) fn transaction(to: &mut FieldExtractor, transaction: &Transaction) {
     let Transaction { index, connection, direction, xid, call, reply, .. } = transaction;
     if *index > 0 {
-        to.fact(GeneratedField::Index, || number(*index));
-        to.fact(GeneratedField::Connection, || number(connection.number));
+        to.add_generated(GeneratedField::Index, || number(*index));
+        to.add_generated(GeneratedField::Connection, || number(connection.number));
         text(to, GeneratedField::Transport, || Some(connection.transport.to_string()));
         address(to, GeneratedField::Client, connection.client.address);
         address(to, GeneratedField::Server, connection.server.address);
-        to.fact(GeneratedField::ClientPort, || connection.client.port.and_then(number));
-        to.fact(GeneratedField::ServerPort, || connection.server.port.and_then(number));
-        connection.tenant.vlan_ids().for_each(|id| to.fact(GeneratedField::VlanId, || number(id)));
-        to.fact(GeneratedField::Vni, || connection.tenant.network_identifier().and_then(number));
+        to.add_generated(GeneratedField::ClientPort, || connection.client.port.and_then(number));
+        to.add_generated(GeneratedField::ServerPort, || connection.server.port.and_then(number));
+        connection.tenant.vlan_ids().for_each(|id| to.add_generated(GeneratedField::VlanId, || number(id)));
+        to.add_generated(GeneratedField::Vni, || connection.tenant.network_identifier().and_then(number));
         let direction = match direction {
             CallDirection::Forward => "forward",
             CallDirection::Reverse => "reverse",
         };
-        to.fact(GeneratedField::Direction, || Some(FilterValue::Text(direction.as_bytes())));
+        to.add_generated(GeneratedField::Direction, || Some(FilterValue::Text(direction.as_bytes())));
         if to.slot_of(GeneratedField::Missing).is_some() || to.slot_of(GeneratedField::Complete).is_some() {
-            let missing = transaction.read(|reading| reading.facts().missing(transaction));
-            to.fact(GeneratedField::Complete, || Some(FilterValue::Bool(missing.is_empty())));
+            let missing = transaction.with_messages(|reading| reading.summary().missing(transaction));
+            to.add_generated(GeneratedField::Complete, || Some(FilterValue::Bool(missing.is_empty())));
             for missing in missing {
                 text(to, GeneratedField::Missing, || Some(missing.to_string()));
             }
         }
-        to.fact(GeneratedField::RetryOf, || transaction.retry_of.and_then(number));
+        to.add_generated(GeneratedField::RetryOf, || transaction.retry_of.and_then(number));
     }
-    to.fact(GeneratedField::Xid, || number(xid.0));
-    to.fact(GeneratedField::Latency, || transaction.latency().and_then(duration));
-    to.fact(GeneratedField::CallTime, || Some(FilterValue::Duration(i128::from(call.as_ref()?.time.0))));
+    to.add_generated(GeneratedField::Xid, || number(xid.0));
+    to.add_generated(GeneratedField::Latency, || transaction.latency_ns().and_then(duration));
+    to.add_generated(GeneratedField::CallTime, || {
+        Some(FilterValue::Duration(i128::from(call.as_ref()?.time.0)))
+    });
     if let Some(phases) = transaction.phases() {
-        to.fact(GeneratedField::PhaseCall, || duration(phases.call));
-        to.fact(GeneratedField::PhaseDataIn, || duration(phases.data_in));
-        to.fact(GeneratedField::PhaseServer, || duration(phases.server));
-        to.fact(GeneratedField::PhaseDataOut, || duration(phases.data_out));
-        to.fact(GeneratedField::PhaseReply, || duration(phases.reply));
-        to.fact(GeneratedField::PhaseRecovery, || duration(phases.recovery));
+        to.add_generated(GeneratedField::PhaseCall, || duration(phases.call_ns));
+        to.add_generated(GeneratedField::PhaseDataIn, || duration(phases.data_in_ns));
+        to.add_generated(GeneratedField::PhaseServer, || duration(phases.server_ns));
+        to.add_generated(GeneratedField::PhaseDataOut, || duration(phases.data_out_ns));
+        to.add_generated(GeneratedField::PhaseReply, || duration(phases.reply_ns));
+        to.add_generated(GeneratedField::PhaseRecovery, || duration(phases.recovery_ns));
     }
     let messages = [
         (
@@ -258,12 +264,12 @@ pub(super) fn transaction(to: &mut FieldExtractor, transaction: &Transaction) {
     ];
     for (record, length, [copies, resent], delivered, frame) in messages {
         let Some(record) = record else { continue };
-        to.fact(length, || record.inline_length().and_then(|length| number(length as u64)));
-        to.fact(copies, || number(record.copies));
-        to.fact(resent, || number(record.resent));
-        text(to, delivered, || Some(record.delivered.to_string()));
+        to.add_generated(length, || record.inline_length().and_then(|length| number(length as u64)));
+        to.add_generated(copies, || number(record.copies));
+        to.add_generated(resent, || number(record.retransmissions));
+        text(to, delivered, || Some(record.delivery_evidence.to_string()));
         if to.slot_of(frame).is_some() {
-            record.frames.iter().for_each(|number_of| to.fact(frame, || number(number_of.0)));
+            record.frames.iter().for_each(|number_of| to.add_generated(frame, || number(number_of.0)));
         }
     }
     text(to, GeneratedField::CallLostCopy, || transaction.lost_copy().map(|lost| lost.key().to_owned()));
@@ -280,8 +286,8 @@ pub(super) fn transaction(to: &mut FieldExtractor, transaction: &Transaction) {
 /// Adds the fields that come from the decoded messages of a Transaction.
 pub(super) fn outcome(to: &mut FieldExtractor, facts: &RpcSummary) {
     text(to, GeneratedField::Program, || facts.program_name().map(str::to_owned));
-    to.fact(GeneratedField::Version, || facts.version.and_then(number));
-    to.fact(GeneratedField::MinorVersion, || facts.minor_version.and_then(number));
+    to.add_generated(GeneratedField::Version, || facts.version.and_then(number));
+    to.add_generated(GeneratedField::MinorVersion, || facts.minor_version.and_then(number));
     text(to, GeneratedField::Procedure, || facts.procedure_name.map(str::to_owned));
     text(to, GeneratedField::Operation, || {
         facts.operation.map(|operation| match operation {
@@ -306,10 +312,10 @@ fn chunk(to: &mut FieldExtractor, kind: ChunkKind, chunk: &Chunk) {
         ChunkKind::Write => "write",
         ChunkKind::Reply => "reply",
     };
-    to.fact(GeneratedField::ChunkKind, || Some(FilterValue::Text(name.as_bytes())));
-    to.fact(GeneratedField::ChunkPosition, || chunk.position.and_then(number));
-    to.fact(GeneratedField::ChunkSegments, || number(chunk.segments.len() as u64));
-    to.fact(GeneratedField::ChunkOffered, || number(chunk.offered()));
-    to.fact(GeneratedField::ChunkReturned, || chunk.returned().and_then(number));
-    to.fact(GeneratedField::ChunkMoved, || number(chunk.moved()));
+    to.add_generated(GeneratedField::ChunkKind, || Some(FilterValue::Text(name.as_bytes())));
+    to.add_generated(GeneratedField::ChunkPosition, || chunk.position.and_then(number));
+    to.add_generated(GeneratedField::ChunkSegments, || number(chunk.segments.len() as u64));
+    to.add_generated(GeneratedField::ChunkOffered, || number(chunk.offered_bytes()));
+    to.add_generated(GeneratedField::ChunkReturned, || chunk.returned_bytes().and_then(number));
+    to.add_generated(GeneratedField::ChunkMoved, || number(chunk.moved_bytes()));
 }

@@ -41,7 +41,7 @@ pub enum FilterType {
 
 impl FilterType {
     /// Returns the type of a field of this name and kind.
-    pub(crate) fn of(name: &str, kind: FieldKind) -> Self {
+    pub(crate) fn from_field(name: &str, kind: FieldKind) -> Self {
         match kind {
             FieldKind::Group if !name.contains('.') => Self::Protocol,
             FieldKind::Group => Self::Structure,

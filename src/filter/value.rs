@@ -132,7 +132,7 @@ impl FilterValues {
     }
 
     /// Returns the values of a field.
-    pub(super) fn of(&self, slot: FilterSlot) -> impl Iterator<Item = FilterValue<'_>> {
+    pub(super) fn values_of(&self, slot: FilterSlot) -> impl Iterator<Item = FilterValue<'_>> {
         self.slots.get(slot).into_iter().flatten().map(|stored| self.value(stored))
     }
 
@@ -183,7 +183,7 @@ impl FilterValues {
         let before = self.bytes.len();
         let mut added = 0;
         for slot in 0..other.slots.len() {
-            for value in other.of(slot) {
+            for value in other.values_of(slot) {
                 let known = self.slots.get(slot).map_or(&[][..], Vec::as_slice);
                 let last = known.get(known.len().saturating_sub(LAST)..).unwrap_or_default();
                 if !last.iter().any(|stored| self.value(stored) == value) {
@@ -245,10 +245,13 @@ mod tests {
         values.push(0, FilterValue::Text(b"abc"));
         values.push(1, FilterValue::Number(-1));
         values.push(1, FilterValue::Bytes(b"d"));
-        assert_eq!(values.of(0).collect::<Vec<_>>(), [FilterValue::Text(b"abc")]);
-        assert_eq!(values.of(1).collect::<Vec<_>>(), [FilterValue::Number(-1), FilterValue::Bytes(b"d")]);
+        assert_eq!(values.values_of(0).collect::<Vec<_>>(), [FilterValue::Text(b"abc")]);
+        assert_eq!(
+            values.values_of(1).collect::<Vec<_>>(),
+            [FilterValue::Number(-1), FilterValue::Bytes(b"d")]
+        );
         values.clear();
-        assert!(!values.has(0) && values.of(1).next().is_none());
+        assert!(!values.has(0) && values.values_of(1).next().is_none());
     }
 
     #[test]
@@ -259,6 +262,6 @@ mod tests {
             frame.push(0, FilterValue::Number(number));
             all.merge(&frame);
         }
-        assert_eq!(all.of(0).collect::<Vec<_>>(), [FilterValue::Number(1), FilterValue::Number(2)]);
+        assert_eq!(all.values_of(0).collect::<Vec<_>>(), [FilterValue::Number(1), FilterValue::Number(2)]);
     }
 }

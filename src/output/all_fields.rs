@@ -41,11 +41,11 @@ impl FrameFieldValues {
             DatagramPayload::Tcp(segment) if flow.is_iwarp() => observe_segment(segment.payload, self),
             _ => {}
         }
-        for meaning in flow.meanings() {
-            if let FrameKind::Message { key, which } | FrameKind::MessageAgain { key, which } = *meaning
+        for meaning in flow.frame_kinds() {
+            if let FrameKind::Message { key, which } | FrameKind::Retransmission { key, which } = *meaning
                 && let Some(transaction) = flow.transaction(key)
             {
-                transaction.read(|reading| {
+                transaction.with_messages(|reading| {
                     // What was told before an error stands.
                     let _ = reading.observe(which, self);
                 });
@@ -67,7 +67,10 @@ impl FrameFieldValues {
             self.members.len() - 1
         });
         if let Some((_, values)) = self.members.get_mut(place) {
-            values.push(fields_format::text((field.name, FilterType::of(field.name, field.kind)), value));
+            values.push(fields_format::text(
+                (field.name, FilterType::from_field(field.name, field.kind)),
+                value,
+            ));
         }
     }
 }

@@ -30,7 +30,7 @@ impl CheckSummary {
     /// That of a capture with these counts.
     pub fn of(counts: &BaselineCounts) -> Self {
         let operations = counts.operations.keys().cloned().collect();
-        Self { transactions: counts.of("transactions"), operations, filtered: 0 }
+        Self { transactions: counts.capture_count("transactions"), operations, filtered: 0 }
     }
 }
 

@@ -38,7 +38,8 @@ pub const COLUMNS: &[TableColumn] = &[
 
 /// The cells of a connection.
 pub fn cells(row: &ConnectionStats, glyphs: Glyphs) -> [String; COLUMNS.len()] {
-    let ConnectionTally { name, dialect, transactions, incomplete, bytes, granted, .. } = row.tally;
+    let ConnectionTally { name, dialect, transactions, incomplete, bytes, granted_credits: granted, .. } =
+        row.tally;
     let (granted, used) = match (granted, row.in_use()) {
         (0, _) => (String::new(), String::new()),
         (granted, used) => (granted.to_string(), used.map_or(String::new(), |used| used.to_string())),
@@ -80,7 +81,8 @@ pub fn terms(row: &ConnectionStats) -> String {
         let _ = write!(said, "; session {} on connection{plural} {}", HexBytes(id), numbers.join(", "));
     }
     if let Some(sides) = message_credits(row) {
-        for (name, MessageCredits { sent, limit, least_left }) in ["client", "server"].into_iter().zip(sides)
+        for (name, MessageCredits { sent_messages: sent, send_limit: limit, min_remaining: least_left }) in
+            ["client", "server"].into_iter().zip(sides)
         {
             let _ = write!(said, "; {name} sent {}", PluralCount(sent.into(), "message"));
             if let Some(limit) = limit {
@@ -109,7 +111,7 @@ pub fn terms(row: &ConnectionStats) -> String {
 /// The credits of the messages of version 2, client and server, where one sent any.
 fn message_credits(row: &ConnectionStats) -> Option<[MessageCredits; 2]> {
     let sides = row.state?.message_credits;
-    sides.iter().any(|side| side.sent > 0).then_some(sides)
+    sides.iter().any(|side| side.sent_messages > 0).then_some(sides)
 }
 
 /// The steps of time in which Calls asked for credits or took some, or Replies granted some.
@@ -117,10 +119,10 @@ fn credit_steps(series: &CreditSeries) -> Vec<CreditStepObject> {
     let CreditSeries(series) = series;
     let Some(start) = series.start() else { return Vec::new() };
     let steps = (0..).zip(series.steps());
-    let told = steps.filter(|(_, step)| step.asked > 0 || step.granted > 0 || step.in_flight > 0);
+    let told = steps.filter(|(_, step)| step.requested > 0 || step.granted > 0 || step.in_flight > 0);
     told.map(|(at, step)| CreditStepObject {
         time: JsonText(Timestamp(start.0.saturating_add_unsigned(series.width().saturating_mul(at)))),
-        asked: step.asked,
+        asked: step.requested,
         granted: step.granted,
         in_flight: step.in_flight,
     })
@@ -149,7 +151,7 @@ fn property_values(properties: &PeerProperties) -> [(&'static str, Option<String
 
 /// What was connected to, and the private data of RFC 8797 with the inline thresholds.
 fn set_up(row: &ConnectionStats) -> String {
-    let Some(terms) = row.state.and_then(|state| state.terms) else {
+    let Some(terms) = row.state.and_then(|state| state.parameters) else {
         return "its set-up is not in the capture".to_owned();
     };
     let side = |name: &str, data: SidePrivateData| match data {
@@ -175,7 +177,11 @@ fn set_up(row: &ConnectionStats) -> String {
             let _ = write!(said, "; {name}: {outbound} RDMA Reads at a time, answers {inbound}");
         }
     }
-    let ConnectionTally { reverse_asked, reverse_granted, .. } = row.tally;
+    let ConnectionTally {
+        reverse_requested_credits: reverse_asked,
+        reverse_granted_credits: reverse_granted,
+        ..
+    } = row.tally;
     if reverse_asked > 0 || reverse_granted > 0 {
         let _ = write!(said, "; reverse credits: {reverse_asked} asked, {reverse_granted} granted");
     }
@@ -378,7 +384,7 @@ struct MessageCreditsObject {
 
 impl From<MessageCredits> for MessageCreditsObject {
     fn from(credits: MessageCredits) -> Self {
-        let MessageCredits { sent, limit, least_left } = credits;
+        let MessageCredits { sent_messages: sent, send_limit: limit, min_remaining: least_left } = credits;
         Self { sent, limit, least_left }
     }
 }
@@ -478,12 +484,12 @@ impl ConnectionJsonLine {
             ended: row.state.is_some_and(|state| state.is_ending),
             dialect: tally.dialect.map(Dialect::key),
             credits: tally.name.transport.is_rdma().then(|| ConnectionCreditsObject {
-                asked: tally.asked,
-                granted: tally.granted,
+                asked: tally.requested_credits,
+                granted: tally.granted_credits,
                 in_use: row.in_use(),
                 at_limit_ns: row.at_limit_ns(),
-                reverse_asked: tally.reverse_asked,
-                reverse_granted: tally.reverse_granted,
+                reverse_asked: tally.reverse_requested_credits,
+                reverse_granted: tally.reverse_granted_credits,
                 steps: row.credits.as_ref().map(credit_steps).unwrap_or_default(),
                 messages: message_credits(row).map(|[client, server]| MessageSidesObject {
                     client: client.into(),
@@ -496,7 +502,7 @@ impl ConnectionJsonLine {
                     connections: bound.connections.clone(),
                 })
                 .collect(),
-            set_up: row.state.and_then(|state| state.terms).map(SetUpObject::from),
+            set_up: row.state.and_then(|state| state.parameters).map(SetUpObject::from),
             properties: row
                 .state
                 .map(|state| state.properties.map(|side| side.map(PeerPropertiesObject::from)))

@@ -195,9 +195,9 @@ impl FrameList {
         wire: impl FnOnce(&mut String),
     ) {
         let styles = self.screen.styles;
-        let means = |meaning: &&FrameKind| !matches!(meaning, FrameKind::Nothing | FrameKind::Control);
+        let means = |meaning: &&FrameKind| !matches!(meaning, FrameKind::Unrelated | FrameKind::Control);
         let mut meanings: Vec<(FrameKind, usize)> = Vec::new();
-        for meaning in flow.meanings().iter().filter(means) {
+        for meaning in flow.frame_kinds().iter().filter(means) {
             // Several FPDUs of one chunk are one thing.
             match meanings.last_mut() {
                 Some((last, count)) if last == meaning => *count += 1,
@@ -236,17 +236,19 @@ impl FrameList {
         let styles = self.screen.styles;
         match meaning {
             FrameKind::Message { key, which } => self.message(key, which, flow, names),
-            FrameKind::MessageAgain { key, which } => {
+            FrameKind::Retransmission { key, which } => {
                 self.line.text.push_str("again ");
                 self.line.piece(styles.mark);
                 self.message(key, which, flow, names);
             }
             FrameKind::Done { key } => self.done(key, flow),
             FrameKind::TransportMessage(message_type) => self.transport_message(message_type),
-            FrameKind::Empty => self.empty(),
-            FrameKind::Part if flow.is_iwarp() => self.line.text.push_str("part of an FPDU or of a message "),
-            FrameKind::Part => self.line.text.push_str("part of a message "),
-            FrameKind::Skipped { bytes } => {
+            FrameKind::EmptyOperation => self.empty(),
+            FrameKind::PartialMessage if flow.is_iwarp() => {
+                self.line.text.push_str("part of an FPDU or of a message ")
+            }
+            FrameKind::PartialMessage => self.line.text.push_str("part of a message "),
+            FrameKind::SkippedBytes { bytes } => {
                 let _ = write!(self.line.text, "{bytes} bytes of a record whose mark is missing ");
                 self.line.piece(styles.mark);
             }
@@ -255,7 +257,7 @@ impl FrameList {
                 self.line.text.push(' ');
                 self.line.piece(styles.mark);
             }
-            FrameKind::Data { key, kind, chunk } => {
+            FrameKind::ChunkData { key, kind, chunk } => {
                 let verb = match kind {
                     ChunkKind::Read => "RDMA Read Response from",
                     ChunkKind::Write | ChunkKind::Reply => "RDMA Write to",
@@ -279,7 +281,7 @@ impl FrameList {
                 let _ = write!(self.line.text, "Terminate: {terminate} ");
                 self.line.piece(styles.error);
             }
-            FrameKind::Control | FrameKind::Nothing => {}
+            FrameKind::Control | FrameKind::Unrelated => {}
         }
     }
 
@@ -294,16 +296,16 @@ impl FrameList {
         let styles = self.screen.styles;
         match meaning {
             FrameKind::Message { key, which } => self.message(key, which, flow, names),
-            FrameKind::MessageAgain { key, which } => {
+            FrameKind::Retransmission { key, which } => {
                 self.line.text.push_str("again ");
                 self.line.piece(styles.mark);
                 self.message(key, which, flow, names);
             }
             FrameKind::Done { key } => self.done(key, flow),
             FrameKind::TransportMessage(message_type) => self.transport_message(message_type),
-            FrameKind::Empty => self.empty(),
-            FrameKind::Part => self.line.text.push_str("part of a message "),
-            FrameKind::Data { key, kind, chunk } => {
+            FrameKind::EmptyOperation => self.empty(),
+            FrameKind::PartialMessage => self.line.text.push_str("part of a message "),
+            FrameKind::ChunkData { key, kind, chunk } => {
                 let verb = match kind {
                     ChunkKind::Read => "read from",
                     ChunkKind::Write | ChunkKind::Reply => "written to",
@@ -326,7 +328,7 @@ impl FrameList {
                 self.line.text.push(' ');
                 self.line.piece(styles.mark);
             }
-            FrameKind::Nothing | FrameKind::Skipped { .. } | FrameKind::Terminate(_) => {}
+            FrameKind::Unrelated | FrameKind::SkippedBytes { .. } | FrameKind::Terminate(_) => {}
         }
         if !matches!(meaning, FrameKind::Management) {
             let (qp, psn) = (packet.bth.destqp, packet.bth.psn);
@@ -398,8 +400,8 @@ impl FrameList {
             return;
         };
         let TerminalStyle { styles, glyphs, .. } = self.screen;
-        transaction.read(|reading| {
-            let facts = reading.facts();
+        transaction.with_messages(|reading| {
+            let facts = reading.summary();
             let _ = match (facts.minor_version, facts.version) {
                 (Some(minor), _) => write!(self.line.text, "V4.{minor} "),
                 (None, Some(version)) => write!(self.line.text, "V{version} "),
@@ -412,8 +414,8 @@ impl FrameList {
             self.line.piece(Style::new());
             match which {
                 RpcMessageKind::Call => {
-                    names.look(transaction, reading, &facts);
-                    self.labels.write(reading, &facts, names.about(), &glyphs, &mut self.line.text);
+                    names.resolve(transaction, reading, &facts);
+                    self.labels.write(reading, &facts, names.paths(), &glyphs, &mut self.line.text);
                     self.line.piece(styles.operation);
                 }
                 RpcMessageKind::Reply => {
@@ -465,8 +467,8 @@ const SHOWN: usize = 8;
 
 /// The protocol that a frame is about: the highest that was found in it.
 fn protocol_name(datagram: &Datagram<'_>, meaning: FrameKind, flow: &Flow) -> String {
-    let mut messages = flow.meanings().iter().filter_map(|meaning| match meaning {
-        FrameKind::Message { key, .. } | FrameKind::MessageAgain { key, .. } | FrameKind::Done { key } => {
+    let mut messages = flow.frame_kinds().iter().filter_map(|meaning| match meaning {
+        FrameKind::Message { key, .. } | FrameKind::Retransmission { key, .. } | FrameKind::Done { key } => {
             flow.transaction(*key)
         }
         _ => None,
@@ -486,9 +488,13 @@ fn protocol_name(datagram: &Datagram<'_>, meaning: FrameKind, flow: &Flow) -> St
             (Some(transaction), _) => program_name(transaction),
             (None, FrameKind::Undecoded(UndecodedReason::Tls)) => "TLS".to_owned(),
             (None, FrameKind::Management) => "MPA".to_owned(),
-            (None, FrameKind::Part | FrameKind::Undecoded(_)) if flow.is_iwarp() => "iWARP".to_owned(),
+            (None, FrameKind::PartialMessage | FrameKind::Undecoded(_)) if flow.is_iwarp() => {
+                "iWARP".to_owned()
+            }
             (None, meaning) if is_iwarp(meaning) => "iWARP".to_owned(),
-            (None, FrameKind::Part | FrameKind::Skipped { .. } | FrameKind::Undecoded(_)) => "RPC".to_owned(),
+            (None, FrameKind::PartialMessage | FrameKind::SkippedBytes { .. } | FrameKind::Undecoded(_)) => {
+                "RPC".to_owned()
+            }
             _ => "TCP".to_owned(),
         },
         DatagramPayload::Udp(_) => message.map_or("UDP".to_owned(), program_name),
@@ -503,7 +509,7 @@ fn protocol_name(datagram: &Datagram<'_>, meaning: FrameKind, flow: &Flow) -> St
 /// Whether only iWARP has this meaning, of all that streams carry.
 fn is_iwarp(meaning: FrameKind) -> bool {
     match meaning {
-        FrameKind::Data { .. }
+        FrameKind::ChunkData { .. }
         | FrameKind::ReadRequest { .. }
         | FrameKind::TransportMessage(_)
         | FrameKind::Terminate(_) => true,
@@ -521,7 +527,7 @@ fn is_iwarp(meaning: FrameKind) -> bool {
 }
 
 fn program_name(transaction: &Transaction) -> String {
-    let program = transaction.read(|reading| reading.facts().program);
+    let program = transaction.with_messages(|reading| reading.summary().program);
     match program {
         Some(program) if program.is_transient() => "NFS_CB".to_owned(),
         Some(program) if program.name().is_some() => program.to_string(),

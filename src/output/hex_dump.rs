@@ -60,11 +60,11 @@ pub(super) fn transaction(to: &mut impl Write, transaction: &Transaction) -> io:
 
 fn segments(to: &mut impl Write, kind: &str, number: usize, chunk: &Chunk) -> io::Result<()> {
     for (at, segment) in chunk.segments.iter().enumerate() {
-        let Some(kept) = segment.kept.as_ref().map(|kept| kept.prefix()).filter(|kept| !kept.is_empty())
+        let Some(kept) = segment.payload.as_ref().map(|kept| kept.prefix()).filter(|kept| !kept.is_empty())
         else {
             continue;
         };
-        let (captured, moved) = (kept.len(), segment.moved.seen());
+        let (captured, moved) = (kept.len(), segment.moved_coverage.total_bytes());
         writeln!(to, "{kind} chunk {number}, segment {at}, {captured} of {moved} bytes:")?;
         dump(to, kept)?;
     }

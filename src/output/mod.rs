@@ -160,7 +160,7 @@ impl<W: Write> Output<W> {
             {
                 FileNames::new(Filehandles::Off, 0)
             }
-            OutputLines::Json(_) => FileNames::new(settings.filehandles, names_bytes).of_operations(),
+            OutputLines::Json(_) => FileNames::new(settings.filehandles, names_bytes).with_operations(),
             _ => FileNames::new(settings.filehandles, names_bytes),
         };
         // What a frame shows is known from all frames before it, and what is told of a Transaction from those given out before it.
@@ -183,10 +183,10 @@ impl<W: Write> Output<W> {
     #[must_use]
     pub fn with_early_names(mut self) -> Self {
         let room_bytes = self.settings.memory.names_bytes() / 2;
-        if self.names.is_on() {
+        if self.names.is_enabled() {
             let names = FileNames::new(self.settings.filehandles, room_bytes);
             let has_operations = matches!(self.lines_view, OutputLines::Json(_));
-            self.names = if has_operations { names.of_operations() } else { names };
+            self.names = if has_operations { names.with_operations() } else { names };
             self.early_names = Some(FileNames::new(self.settings.filehandles, room_bytes));
         }
         self
@@ -211,7 +211,7 @@ impl<W: Write> Output<W> {
 
     /// How many frames gave values to the filter that were not kept until their Transactions were done.
     pub fn not_kept(&self) -> u64 {
-        self.selection.as_ref().map_or(0, FilterRunner::not_kept)
+        self.selection.as_ref().map_or(0, FilterRunner::dropped_frames)
     }
 
     /// Gives the flow the next frame, and shows it in the view of frames. Tells whether it did.
@@ -229,17 +229,17 @@ impl<W: Write> Output<W> {
         if self.settings.view != LineView::Frames {
             match &mut self.selection {
                 // Its frames are counted with a Transaction that passes.
-                Some(selection) => selection.note(frame, flow),
+                Some(selection) => selection.add_frame(frame, flow),
                 None => {
                     flow.frame(frame);
                     self.statistics.frame(frame);
                 }
             }
             if let OutputLines::Trees(_, kept) = &mut self.lines_view {
-                kept.note_crc(flow.mpa_of_frame());
+                kept.note_crc(flow.frame_mpa_counts());
             }
             if let Some(names) = &mut self.early_names {
-                names.learn_frame(flow);
+                names.infer_from_frame(flow);
             }
             return Ok(false);
         }
@@ -251,7 +251,7 @@ impl<W: Write> Output<W> {
             }
         };
         let names = self.early_names.as_mut().unwrap_or(&mut self.names);
-        names.learn_frame(flow);
+        names.infer_from_frame(flow);
         if !is_selected {
             return Ok(false);
         }
@@ -296,27 +296,27 @@ impl<W: Write> Output<W> {
     fn told(&mut self, key: Option<TransactionKey>, transaction: &Transaction) -> io::Result<bool> {
         let Self { to, lines_view, statistics, selection, lines, settings, names, .. } = self;
         let is_frames = settings.view == LineView::Frames;
-        transaction.read(|reading| {
+        transaction.with_messages(|reading| {
             // What a filter leaves out tells names, too.
             let mut facts = None;
-            if names.is_on() {
-                let facts = facts.get_or_insert_with(|| reading.facts());
+            if names.is_enabled() {
+                let facts = facts.get_or_insert_with(|| reading.summary());
                 // With its frames it was learnt from before its connection had a name.
                 if !is_frames || settings.tells_files {
-                    names.learn(transaction, reading, facts);
+                    names.infer(transaction, reading, facts);
                 }
             }
             if let (Some(selection), Some(key)) = (selection.as_mut(), key) {
                 let tally = match is_frames {
                     // Its frames were counted one by one.
-                    true => selection.is_chosen(key).then(FrameTally::default),
+                    true => selection.take_selected(key).then(FrameTally::default),
                     false => selection.transaction(key, transaction, reading),
                 };
                 let Some(FrameTally { frames, bytes, times }) = tally else { return Ok(false) };
                 statistics.chosen_frames(frames, bytes, times);
             }
             *lines += u64::from(settings.view == LineView::Transactions);
-            let facts = facts.unwrap_or_else(|| reading.facts());
+            let facts = facts.unwrap_or_else(|| reading.summary());
             statistics.transaction(transaction, &facts);
             match lines_view {
                 OutputLines::Fields(fields) if !is_frames => match selection {
@@ -356,11 +356,11 @@ impl<W: Write> Output<W> {
             return Ok(());
         }
         let transaction = call.to_transaction();
-        transaction.read(|reading| {
-            let facts = reading.facts();
-            names.look(&transaction, reading, &facts);
+        transaction.with_messages(|reading| {
+            let facts = reading.summary();
+            names.resolve(&transaction, reading, &facts);
             if let Some(selection) = selection
-                && !selection.pending(call.key, &transaction, reading, names.about())
+                && !selection.pending(call.key, &transaction, reading, names.paths())
             {
                 return Ok(());
             }
@@ -400,7 +400,7 @@ impl<W: Write> Output<W> {
             }
             OutputLines::Connections(view, open) => {
                 let left = usize::try_from(most.saturating_sub(self.lines)).unwrap_or(usize::MAX);
-                for row in open.rest(flow).iter().take(left) {
+                for row in open.take_remaining(flow).iter().take(left) {
                     view.line(&mut self.to, row, tree)?;
                     self.lines += 1;
                 }
@@ -412,7 +412,7 @@ impl<W: Write> Output<W> {
 
     /// What the last Transaction is about.
     pub fn about(&self) -> OperationPaths<'_> {
-        self.names.about()
+        self.names.paths()
     }
 
     /// Lines of the view up to now, those that were left out included.
@@ -446,7 +446,7 @@ impl<W: Write> Output<W> {
     ) -> io::Result<()> {
         self.last_lines(flow)?;
         let icrc = self.settings.icrc.then(|| flow.icrc());
-        let names = self.names.given_up();
+        let names = self.names.dropped_count();
         let shown = (self.lines > 0 && !self.settings.quiet).then_some(self.settings.view);
         let has_iso = self.settings.time == TimeFormat::Iso;
         let statistics = &self.statistics;

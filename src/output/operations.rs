@@ -69,7 +69,7 @@ pub(super) fn write(
     match format {
         LineFormat::Text => {
             let rows = operations::rows(statistics);
-            let whole = CaptureTotals::of(&rows, statistics.times());
+            let whole = CaptureTotals::new(&rows, statistics.times());
             let mut table = TableLines::new(screen, COLUMNS);
             let styles = screen.styles;
             for row in rows.iter().take(most) {

@@ -60,16 +60,16 @@ impl FrameMembership {
         let what = match self.role {
             TransactionFrameRole::Message(RpcMessageKind::Call) => "Call of".into(),
             TransactionFrameRole::Message(RpcMessageKind::Reply) => "Reply to".into(),
-            TransactionFrameRole::Deed(FrameAction::Moved { kind: ChunkKind::Read, chunk }) => {
+            TransactionFrameRole::Deed(FrameAction::MovedChunkData { kind: ChunkKind::Read, chunk }) => {
                 format!("Read chunk {chunk} of")
             }
-            TransactionFrameRole::Deed(FrameAction::Moved { kind: ChunkKind::Write, chunk }) => {
+            TransactionFrameRole::Deed(FrameAction::MovedChunkData { kind: ChunkKind::Write, chunk }) => {
                 format!("Write chunk {chunk} of")
             }
-            TransactionFrameRole::Deed(FrameAction::Moved { kind: ChunkKind::Reply, .. }) => {
+            TransactionFrameRole::Deed(FrameAction::MovedChunkData { kind: ChunkKind::Reply, .. }) => {
                 "Reply chunk of".into()
             }
-            TransactionFrameRole::Deed(FrameAction::Asked { chunk }) => {
+            TransactionFrameRole::Deed(FrameAction::RequestedRead { chunk }) => {
                 format!("request for Read chunk {chunk} of")
             }
             TransactionFrameRole::Deed(FrameAction::Done) => "RDMA_DONE of".into(),
@@ -216,7 +216,7 @@ impl<W: Write> FrameFile<W> {
         if self.waiting.is_empty() {
             self.first = frame.number.0;
         }
-        let is_set_up = self.view != LineView::Frames && flow.meanings().contains(&FrameKind::Management);
+        let is_set_up = self.view != LineView::Frames && flow.frame_kinds().contains(&FrameKind::Management);
         let is_chosen = is_chosen || is_set_up;
         let control_of = self.connections.as_ref().and_then(|_| flow.control_connection());
         let is_known = is_chosen || control_of.is_some();
@@ -231,7 +231,7 @@ impl<W: Write> FrameFile<W> {
             self.held += frame.cost();
             kept.push_back(frame);
         }
-        for FrameEvent { frame, key, deed } in flow.steps() {
+        for FrameEvent { frame, key, action: deed } in flow.steps() {
             let of = self.steps.entry(*key).or_default();
             // A frame may hold several pieces of one chunk.
             if of.last() != Some(&(*frame, *deed)) {

@@ -119,7 +119,7 @@ impl PlanReportView<'_> {
             (end.late, "step", "out of the order of time"),
             (end.forgotten, "name", "forgotten"),
             (end.left_out, "object", "left out"),
-            (self.plan.forgotten, "need", "forgotten"),
+            (self.plan.dropped_variables, "need", "forgotten"),
         ];
         for (number, thing, what) in lost.into_iter().filter(|(number, ..)| *number > 0) {
             let things = PluralCount(number, thing);
@@ -150,7 +150,7 @@ impl PlanReportView<'_> {
         if !undefined.is_empty() {
             let parts: Vec<_> = undefined
                 .iter()
-                .map(|(holds, number)| format!("{} {}", HumanCount(*number), holds.words()))
+                .map(|(holds, number)| format!("{} {}", HumanCount(*number), holds.display_name()))
                 .collect();
             writeln!(to, "{}", StyledText(styles.header, "From before the capture"))?;
             self.line(to, "names", &parts.join(", "))?;
@@ -171,7 +171,8 @@ impl PlanReportView<'_> {
         if left > 0 {
             operations.push(format!("{left} other operations"));
         }
-        let frames: Vec<_> = because.first.iter().map(|first| HumanCount(first.frame).to_string()).collect();
+        let frames: Vec<_> =
+            because.examples.iter().map(|first| HumanCount(first.frame).to_string()).collect();
         let more = if because.steps as usize > frames.len() { ", ..." } else { "" };
         let (operations, frames) = (operations.join(", "), frames.join(", "));
         writeln!(to, "           {}", self.shown(format!("{operations}; frames {frames}{more}").as_bytes()))
@@ -194,14 +195,14 @@ impl PlanReportView<'_> {
         if !roots.is_empty() {
             self.line(to, "roots", &roots.join(", "))?;
         }
-        let unknown = match tree.unknown {
+        let unknown = match tree.unknown_bytes {
             0 => String::new(),
             unknown => format!(", of {} no more than a hash", HumanSize(unknown)),
         };
         let content = format!(
             "{}, of which {} are read before they are written{unknown}",
             HumanSize(tree.bytes),
-            HumanSize(tree.content + tree.unknown)
+            HumanSize(tree.known_bytes + tree.unknown_bytes)
         );
         self.line(to, "content", &content)?;
         self.line(to, "by steps", &format!("{} created", PluralCount(tree.created, "object")))?;
@@ -421,7 +422,7 @@ impl<'a> PlanObject<'a> {
             undefined: plan
                 .undefined
                 .iter()
-                .map(|(holds, count)| UndefinedObject { holds: holds.words(), count: *count })
+                .map(|(holds, count)| UndefinedObject { holds: holds.display_name(), count: *count })
                 .collect(),
             tree: TreeObject {
                 objects: plan
@@ -434,8 +435,8 @@ impl<'a> PlanObject<'a> {
                 created: plan.tree.created,
                 roots: plan.tree.roots.iter().map(|root| lossy(root)).collect(),
                 bytes: plan.tree.bytes,
-                content_known: plan.tree.content,
-                content_unknown: plan.tree.unknown,
+                content_known: plan.tree.known_bytes,
+                content_unknown: plan.tree.unknown_bytes,
                 items: plan
                     .tree
                     .items
@@ -454,7 +455,7 @@ impl<'a> PlanObject<'a> {
                 late: summary.end.late,
                 forgotten: summary.end.forgotten,
                 left_out: summary.end.left_out,
-                needs: plan.forgotten,
+                needs: plan.dropped_variables,
             },
         }
     }
@@ -472,7 +473,7 @@ fn reason_object(reason: PlanReason, because: &PlanReasonCount) -> ReasonObject<
             .map(|(operation, steps)| OperationStepsObject { operation, steps: *steps })
             .collect(),
         first: because
-            .first
+            .examples
             .iter()
             .map(|first| ExampleObject { step: first.step, frame: first.frame, needs: first.needs })
             .collect(),

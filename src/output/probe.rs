@@ -58,8 +58,8 @@ impl ProbeReportView<'_> {
         if let Some(rdma) = &terms.rdma {
             self.rdma(to, rdma)?;
         }
-        if self.probe.given_up > 0 {
-            let before = count(self.probe.given_up);
+        if self.probe.abandoned_connections > 0 {
+            let before = count(self.probe.abandoned_connections);
             self.line(to, "given up", &format!("{before} connection before, whose first Call had no Reply"))?;
         }
         if let Some(credits) = credits {
@@ -71,7 +71,7 @@ impl ProbeReportView<'_> {
         self.line(to, "NULL", &format!("{fastest} fastest, {median} median of {}", null.calls))?;
         let versions: Vec<_> = self.probe.versions.iter().map(u32::to_string).collect();
         self.line(to, "NFS versions", &versions.join(", "))?;
-        if let Some(absent) = &self.probe.absent {
+        if let Some(absent) = &self.probe.missing_version_message {
             writeln!(to, "{}", self.shown(absent))?;
         }
         if let Some(v3) = &self.probe.v3 {
@@ -364,14 +364,14 @@ impl ProbeObject {
             credits: probe
                 .credits
                 .map(|credits| ProbeCreditsObject { requested: credits.requested, granted: credits.granted }),
-            connections_given_up: probe.given_up,
+            connections_given_up: probe.abandoned_connections,
             null_ns: NullObject {
                 calls: probe.null.calls,
                 fastest: nanoseconds(probe.null.fastest),
                 median: nanoseconds(probe.null.median),
             },
             versions: probe.versions.clone(),
-            absent: probe.absent.clone(),
+            absent: probe.missing_version_message.clone(),
             v3: probe.v3.as_ref().map(v3_object),
             v4: probe.v4.iter().map(|(minor, found)| v4_object(*minor, found)).collect(),
             exports: probe.exports.as_ref().map(exports_object),

@@ -176,7 +176,7 @@ impl ReplayReportView<'_> {
             duration(self.report.recorded),
             self.pace
         )?;
-        let lateness = &self.report.lateness;
+        let lateness = &self.report.issue_delay;
         if lateness.count() > 0 {
             let at = |part| duration(lateness.quantile(part));
             let count = lateness.count();
@@ -197,7 +197,7 @@ impl ReplayReportView<'_> {
         writeln!(to, "  steps         {steps}: {}", parts.join(", "))?;
         let [fields, bytes] = self.report.compared;
         writeln!(to, "  compared      {}, {} of file data", PluralCount(fields, "field"), HumanSize(bytes))?;
-        if let Some(walked) = &self.report.walked {
+        if let Some(walked) = &self.report.tree_check {
             let TreeCheckReport { names, objects, bytes, written_bytes, differing, .. } = walked;
             let [names, objects] = [(*names, "name"), (*objects, "object")].map(|(n, of)| PluralCount(n, of));
             writeln!(
@@ -307,7 +307,7 @@ impl ReplayReportView<'_> {
 
     /// What the walk has found.
     fn files(&self, to: &mut impl Write) -> io::Result<()> {
-        let Some(walked) = self.report.walked.as_ref().filter(|walked| walked.differing > 0) else {
+        let Some(walked) = self.report.tree_check.as_ref().filter(|walked| walked.differing > 0) else {
             return Ok(());
         };
         writeln!(to, "\n{}", StyledText(self.screen.styles.header, "files that differ"))?;
@@ -323,7 +323,7 @@ impl ReplayReportView<'_> {
 
     fn events(&self) -> [(&'static str, u64); 15] {
         [
-            ("bridged", self.report.bridged),
+            ("bridged", self.report.synthesized),
             ("sent again", self.report.delayed),
             ("disconnects", self.report.disconnects),
             ("reconnects", self.report.reconnects),
@@ -337,7 +337,7 @@ impl ReplayReportView<'_> {
             ("callbacks", self.report.callbacks.values().sum()),
             ("unanswered", self.report.unanswered),
             ("discarded", self.report.discarded),
-            ("no room for", self.report.forgotten),
+            ("no room for", self.report.dropped_values),
         ]
     }
 
@@ -365,7 +365,7 @@ impl ReplayReportView<'_> {
                 frames: because.first.iter().map(|step| step.frames).collect(),
             })
             .collect();
-        let walk = report.walked.as_ref().map(|walked| JsonTreeCheck {
+        let walk = report.tree_check.as_ref().map(|walked| JsonTreeCheck {
             names: walked.names,
             objects: walked.objects,
             bytes: walked.bytes,
@@ -424,13 +424,13 @@ impl ReplayReportView<'_> {
             returned: report.returned,
             elapsed_ns: u64::try_from(report.elapsed.as_nanos()).unwrap_or(u64::MAX),
             recorded_ns: report.recorded,
-            lateness: (report.lateness.count() > 0).then(|| JsonLateness {
-                calls: report.lateness.count(),
-                p50_ns: report.lateness.quantile(0.5),
-                p99_ns: report.lateness.quantile(0.99),
-                max_ns: report.lateness.max(),
+            lateness: (report.issue_delay.count() > 0).then(|| JsonLateness {
+                calls: report.issue_delay.count(),
+                p50_ns: report.issue_delay.quantile(0.5),
+                p99_ns: report.issue_delay.quantile(0.99),
+                max_ns: report.issue_delay.max(),
             }),
-            bridged: report.bridged,
+            bridged: report.synthesized,
             compared_fields: report.compared[0],
             compared_bytes: report.compared[1],
             seeded_objects: self.made.objects,
@@ -473,7 +473,7 @@ impl ReplayReportView<'_> {
     }
 
     fn cases(&self) -> Vec<junit::JunitTestCase<'_>> {
-        let walk = self.report.walked.as_ref().map(|walked| {
+        let walk = self.report.tree_check.as_ref().map(|walked| {
             let lines =
                 left(walked).take(junit::SHOWN).map(|(path, what)| format!("{path}: {what}")).collect();
             let count = walked.names + walked.objects;

@@ -67,14 +67,14 @@ impl CaptureSummary<'_> {
 
     /// Frames that were not decoded, by reason.
     fn undecoded(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        self.flow.account().undecoded_counts().map(|(why, count)| (why.key(), count))
+        self.flow.stats().undecoded_counts().map(|(why, count)| (why.key(), count))
     }
 
     /// What was dropped because a bound was reached, by kind.
     fn given_up(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         let own = [("names", self.names), ("operation_names", self.statistics.unnamed_transactions())];
         let own = own.into_iter().filter(|(_, count)| *count > 0);
-        self.flow.given_up().map(|(what, count)| (what.key(), count)).chain(own)
+        self.flow.evicted_counts().map(|(what, count)| (what.key(), count)).chain(own)
     }
 
     fn object(&self) -> SummaryObject<'_> {
@@ -102,7 +102,7 @@ impl CaptureSummary<'_> {
             missing: statistics.missing().into(),
             repeated_messages: statistics.recovery().copies,
             recovery: statistics.recovery().into(),
-            captured_twice: self.flow.account().captured_twice(),
+            captured_twice: self.flow.stats().captured_twice(),
             icrc: icrc.map(IcrcObject::from),
             dropped,
             capture: counters,
@@ -162,8 +162,15 @@ struct RecoveryObject {
 
 impl From<RecoveryTally> for RecoveryObject {
     fn from(tally: RecoveryTally) -> Self {
-        let RecoveryTally { transactions, ns, resent, suspected, lost_copies, possible_lost_copies, .. } =
-            tally;
+        let RecoveryTally {
+            transactions,
+            wait_ns: ns,
+            resent,
+            suspected,
+            lost_copies,
+            possible_lost_copies,
+            ..
+        } = tally;
         Self { transactions, ns, resent, suspected, lost_copies, possible_lost_copies }
     }
 }

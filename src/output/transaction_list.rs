@@ -332,7 +332,7 @@ impl TransactionList {
                 SplitStyle::default()
             }
             TransactionListColumn::Operation => {
-                self.labels.write(reading, facts, names.about(), &glyphs, cell);
+                self.labels.write(reading, facts, names.paths(), &glyphs, cell);
                 if self.screen.width.is_some() {
                     self.labels.shorten(width, &glyphs, cell);
                 }
@@ -360,7 +360,7 @@ impl TransactionList {
             }
             TransactionListColumn::Latency => {
                 let pending = self.pending.map(|pending| pending.age_ns);
-                if let Some(latency_ns) = pending.or_else(|| transaction.latency()) {
+                if let Some(latency_ns) = pending.or_else(|| transaction.latency_ns()) {
                     let _ = write!(cell, "{}", HumanDuration(latency_ns, glyphs));
                 }
                 SplitStyle::default()
@@ -435,7 +435,7 @@ pub(crate) fn status_and_marks(
     for missing in &missing {
         match missing {
             MissingPart::Message(RpcMessageKind::Call) => mark(cell, format_args!("no call")),
-            MissingPart::Message(RpcMessageKind::Reply) if transaction.done => {
+            MissingPart::Message(RpcMessageKind::Reply) if transaction.is_done => {
                 mark(cell, format_args!("done"))
             }
             MissingPart::Message(RpcMessageKind::Reply) => mark(cell, format_args!("no reply")),
@@ -536,7 +536,9 @@ pub(crate) fn wire_bytes(transaction: &Transaction) -> u64 {
     let message = |which| transaction.message(which).map_or(0, |message| message.length as u64);
     let chunks = transaction.read_chunks.iter().chain(&transaction.write_chunks);
     let chunks = chunks.chain(&transaction.reply_chunk).chain(&transaction.reply_read_chunks);
-    message(RpcMessageKind::Call) + message(RpcMessageKind::Reply) + chunks.map(Chunk::moved).sum::<u64>()
+    message(RpcMessageKind::Call)
+        + message(RpcMessageKind::Reply)
+        + chunks.map(Chunk::moved_bytes).sum::<u64>()
 }
 
 /// How many bytes are missing, where that is known and not a whole message is.
@@ -570,8 +572,8 @@ pub(crate) fn chunks(transaction: &Transaction, short: bool, text: &mut String) 
             ChunkKind::Write => "W",
             ChunkKind::Reply => "r",
         };
-        let moved = chunks.iter().map(Chunk::moved).sum::<u64>();
-        let offered = chunks.iter().map(Chunk::offered).sum::<u64>();
+        let moved = chunks.iter().map(Chunk::moved_bytes).sum::<u64>();
+        let offered = chunks.iter().map(Chunk::offered_bytes).sum::<u64>();
         if !text.is_empty() {
             text.push(' ');
         }
@@ -588,7 +590,7 @@ pub(crate) fn chunks(transaction: &Transaction, short: bool, text: &mut String) 
     }
     // Lists that are not known are not empty.
     let lists = transaction.call.as_ref().and_then(MessageRecord::chunk_lists);
-    if lists.is_some_and(|lists| lists != ChunkListState::Whole) {
+    if lists.is_some_and(|lists| lists != ChunkListState::Complete) {
         text.push_str(if text.is_empty() { "?" } else { " ?" });
     }
 }

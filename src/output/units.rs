@@ -6,7 +6,7 @@ use nfsrdma_dissectors::frame::Timestamp;
 
 pub use super::settings::TimeFormat;
 use super::style::Glyphs;
-use crate::analysis::names::UNKNOWN;
+use crate::analysis::names::UNKNOWN_PREFIX;
 use crate::escape::is_unsafe;
 
 /// A duration in nanoseconds with three significant digits: `9.45 ms`, `152 µs`, `1.20 s`.
@@ -408,7 +408,7 @@ pub fn unquoted(bytes: &[u8], glyphs: &Glyphs, text: &mut String) {
 pub fn path(bytes: &[u8], glyphs: &Glyphs, text: &mut String) {
     let quotes = if bytes.contains(&b' ') { "\"" } else { "" };
     text.push_str(quotes);
-    match bytes.strip_prefix(UNKNOWN.as_bytes()) {
+    match bytes.strip_prefix(UNKNOWN_PREFIX.as_bytes()) {
         Some(rest) => {
             text.push_str(glyphs.cut);
             unquoted(rest, glyphs, text);

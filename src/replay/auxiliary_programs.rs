@@ -27,7 +27,7 @@ use super::transport::{
 /// Port of the port mapper. RFC 1833 section 3.
 pub const PORT_MAPPER: u16 = 111;
 /// Maximum number of open connections. Further pairs of client and program get no connection.
-const CONNECTIONS: usize = 1024;
+const MAX_CONNECTIONS: usize = 1024;
 
 /// Ports of the auxiliary programs, as configured by the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl From<RpcTransportError> for NoReply {
 }
 
 /// Returns `true` if a procedure of an auxiliary program affects only the files of a run, or changes nothing.
-pub fn is_about_files(program: Program, version: u32, procedure: u32) -> bool {
+pub fn is_limited_to_files(program: Program, version: u32, procedure: u32) -> bool {
     match (program, version) {
         // NULL, MNT, DUMP, UMNT and EXPORT, but not UMNTALL. RFC 1813 section 5.2.
         (Program::MOUNT, _) => matches!(procedure, 0..=3 | 5),
@@ -89,7 +89,12 @@ pub fn is_about_files(program: Program, version: u32, procedure: u32) -> bool {
 ///
 /// # Errors
 /// Returns an error if the port mapper does not answer, or if the program is not registered.
-pub fn port_of(target: &ConnectTarget, ports: Ports, program: Program, version: u32) -> Result<u16, NoReply> {
+pub fn query_port_mapper(
+    target: &ConnectTarget,
+    ports: Ports,
+    program: Program,
+    version: u32,
+) -> Result<u16, NoReply> {
     let mut tcp = TcpTransport::new();
     let address = SocketAddr::new(target.address.ip(), ports.port_mapper());
     let target = ConnectTarget { address, ..target.clone() };
@@ -100,7 +105,7 @@ pub fn port_of(target: &ConnectTarget, ports: Ports, program: Program, version: 
     let connection = tcp.connect(&target).map_err(|error| said(error.into()))?;
     let xid = Xid(std::process::id().rotate_left(16) ^ program.0.rotate_left(8) ^ version);
     let mut line =
-        RpcClient::new(&mut tcp, connection, AuthSysCredential::default(), xid, target.wish.timeout);
+        RpcClient::new(&mut tcp, connection, AuthSysCredential::default(), xid, target.options.timeout);
     let mapping = Mapping { prog: program, vers: version, prot: Prot::IPPROTO_TCP, port: 0 };
     let getport = v2::Procedure::GETPORT;
     let port = line.call(
@@ -116,7 +121,7 @@ pub fn port_of(target: &ConnectTarget, ports: Ports, program: Program, version: 
         Ok(Ok(port)) if port > 0 => Ok(port),
         Ok(_) => Err(NoReply::Absent(format!("the port mapper knows no {name}"))),
         Err(RpcCallError::Timeout(_)) => {
-            let seconds = target.wish.timeout.as_secs_f64();
+            let seconds = target.options.timeout.as_secs_f64();
             Err(said(NoReply::Silent(format!("{address}: no Reply within {seconds} s"))))
         }
         Err(error) => Err(said(NoReply::Absent(error.to_string()))),
@@ -127,12 +132,12 @@ pub fn port_of(target: &ConnectTarget, ports: Ports, program: Program, version: 
 pub struct AuxiliaryRpcConnections {
     tcp: TcpTransport,
     target: ConnectTarget,
-    told: Ports,
+    configured_ports: Ports,
     ports: FxHashMap<(Program, u32), Result<u16, NoReply>>,
-    lines: FxHashMap<(u32, Program, u32), Lane>,
+    lanes: FxHashMap<(u32, Program, u32), Lane>,
     /// Ports from which no Reply arrived within the timeout.
-    silent: FxHashMap<u16, NoReply>,
-    next: u32,
+    unresponsive_ports: FxHashMap<u16, NoReply>,
+    last_xid: u32,
 }
 
 /// A connection to an auxiliary program.
@@ -153,18 +158,18 @@ impl AuxiliaryRpcConnections {
         Self {
             tcp: TcpTransport::new(),
             target: target.clone(),
-            told: ports,
+            configured_ports: ports,
             ports: FxHashMap::default(),
-            lines: FxHashMap::default(),
-            silent: FxHashMap::default(),
-            next: xid.0,
+            lanes: FxHashMap::default(),
+            unresponsive_ports: FxHashMap::default(),
+            last_xid: xid.0,
         }
     }
 
     /// Returns the XID for the next Call.
-    pub fn xid(&mut self) -> Xid {
-        self.next = self.next.wrapping_add(1);
-        Xid(self.next)
+    pub fn next_xid(&mut self) -> Xid {
+        self.last_xid = self.last_xid.wrapping_add(1);
+        Xid(self.last_xid)
     }
 
     /// Sends a Call on a connection, waits for its Reply, and passes it to `heard`.
@@ -180,14 +185,14 @@ impl AuxiliaryRpcConnections {
         let absent = |why: &dyn fmt::Display| NoReply::Absent(why.to_string());
         let xid = call.call().xid;
         self.tcp.submit(connection, call.call()).map_err(|error| absent(&error))?;
-        let deadline = Instant::now() + self.target.wish.timeout;
+        let deadline = Instant::now() + self.target.options.timeout;
         while Instant::now() < deadline {
             match self.tcp.poll(Some(deadline)).map_err(|error| absent(&error))? {
                 Some(TransportEvent::Reply(reply)) if reply.connection == connection && reply.xid == xid => {
                     return Ok(heard(&reply));
                 }
                 Some(TransportEvent::Disconnected { connection: gone, reason, .. }) => {
-                    self.lines.retain(|_, lane| lane.connection != gone);
+                    self.lanes.retain(|_, lane| lane.connection != gone);
                     if gone == connection {
                         return Err(NoReply::Absent(format!("the connection went away: {reason}")));
                     }
@@ -196,9 +201,9 @@ impl AuxiliaryRpcConnections {
             }
         }
         self.tcp.disconnect(connection);
-        self.lines.retain(|_, lane| lane.connection != connection);
-        let why = format!("{peer}: no Reply within {} s", self.target.wish.timeout.as_secs_f64());
-        Err(self.silent.entry(peer.port()).or_insert(NoReply::Silent(why)).clone())
+        self.lanes.retain(|_, lane| lane.connection != connection);
+        let why = format!("{peer}: no Reply within {} s", self.target.options.timeout.as_secs_f64());
+        Err(self.unresponsive_ports.entry(peer.port()).or_insert(NoReply::Silent(why)).clone())
     }
 
     /// Returns the connection of a client to a program, and opens it if necessary.
@@ -207,49 +212,49 @@ impl AuxiliaryRpcConnections {
     /// Returns an error if the port is unknown or unresponsive, the connection fails, or there are too many
     /// connections.
     pub fn lane(&mut self, client: u32, (program, version): (Program, u32)) -> Result<Lane, NoReply> {
-        if let Some(lane) = self.lines.get(&(client, program, version)) {
+        if let Some(lane) = self.lanes.get(&(client, program, version)) {
             return Ok(*lane);
         }
-        if self.lines.len() >= CONNECTIONS {
+        if self.lanes.len() >= MAX_CONNECTIONS {
             return Err(NoReply::Absent("too many connections".into()));
         }
-        let port = match (program, self.told.mount) {
-            (Program::PORTMAP, _) => self.told.port_mapper(),
+        let port = match (program, self.configured_ports.mount) {
+            (Program::PORTMAP, _) => self.configured_ports.port_mapper(),
             (Program::MOUNT, Some(port)) => port,
-            _ => self.port(program, version)?,
+            _ => self.port_of_program(program, version)?,
         };
-        if let Some(why) = self.silent.get(&port) {
+        if let Some(why) = self.unresponsive_ports.get(&port) {
             return Err(why.clone());
         }
         let peer = SocketAddr::new(self.target.address.ip(), port);
         let target = ConnectTarget { address: peer, ..self.target.clone() };
-        let connection = self.tcp.connect(&target).map_err(|error| self.noted(port, error.into()))?;
-        let local = self.tcp.terms(connection).and_then(|terms| terms.local);
+        let connection =
+            self.tcp.connect(&target).map_err(|error| self.record_unresponsive_port(port, error.into()))?;
+        let local = self.tcp.params(connection).and_then(|terms| terms.local);
         let lane = Lane { number: connection.0.into(), connection, local, peer };
-        self.lines.insert((client, program, version), lane);
+        self.lanes.insert((client, program, version), lane);
         Ok(lane)
     }
 
     /// Returns the port of a program from the cache or the port mapper.
-    fn port(&mut self, program: Program, version: u32) -> Result<u16, NoReply> {
-        let port_mapper = self.told.port_mapper();
+    fn port_of_program(&mut self, program: Program, version: u32) -> Result<u16, NoReply> {
+        let port_mapper = self.configured_ports.port_mapper();
         if let Some(known) = self.ports.get(&(program, version)) {
             return known.clone();
         }
-        let port = match self.silent.get(&port_mapper) {
+        let port = match self.unresponsive_ports.get(&port_mapper) {
             Some(why) => Err(why.clone()),
-            None => {
-                port_of(&self.target, self.told, program, version).map_err(|why| self.noted(port_mapper, why))
-            }
+            None => query_port_mapper(&self.target, self.configured_ports, program, version)
+                .map_err(|why| self.record_unresponsive_port(port_mapper, why)),
         };
         self.ports.insert((program, version), port.clone());
         port
     }
 
     /// Records a port that did not respond in time.
-    fn noted(&mut self, port: u16, why: NoReply) -> NoReply {
+    fn record_unresponsive_port(&mut self, port: u16, why: NoReply) -> NoReply {
         if let NoReply::Silent(_) = why {
-            self.silent.insert(port, why.clone());
+            self.unresponsive_ports.insert(port, why.clone());
         }
         why
     }
@@ -257,7 +262,7 @@ impl AuxiliaryRpcConnections {
 
 /// Rewrites the absolute path of a MNT or UMNT Call of MOUNT version 3 to one below `root`. Returns `None` for every
 /// other Call. The [containment check](super::containment) of the finished Call decides if the path is allowed.
-pub fn rerooted(message: &[u8], root: &str) -> Option<Vec<u8>> {
+pub fn reroot_mount_path(message: &[u8], root: &str) -> Option<Vec<u8>> {
     let mut cursor = Cursor::new(message);
     let asked = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
     let call = asked.call().filter(|call| (call.prog, call.vers) == (Program::MOUNT, 3))?;
@@ -302,14 +307,14 @@ mod tests {
     #[test]
     fn rfc1813_section_5_2_1_a_path_is_mounted_below_the_directory_of_the_run() {
         for procedure in [1, 3] {
-            let message = rerooted(&mount(procedure, b"/export//home/"), "/srv/run/tree");
+            let message = reroot_mount_path(&mount(procedure, b"/export//home/"), "/srv/run/tree");
             assert_eq!(message, Some(mount(procedure, b"/srv/run/tree/export/home")));
         }
         for (procedure, path) in [(0, &b""[..]), (1, b"relative"), (5, b"")] {
-            assert_eq!(rerooted(&mount(procedure, path), "/srv/run/tree"), None);
+            assert_eq!(reroot_mount_path(&mount(procedure, path), "/srv/run/tree"), None);
         }
         // An undecodable message is left as it is.
-        assert_eq!(rerooted(&mount(1, b"/export")[..44], "/srv/run/tree"), None);
+        assert_eq!(reroot_mount_path(&mount(1, b"/export")[..44], "/srv/run/tree"), None);
     }
 
     #[test]
@@ -323,8 +328,8 @@ mod tests {
             (Program::PORTMAP, 4, 1),
             (Program::NSM, 1, 2),
         ] {
-            assert!(!is_about_files(program, version, procedure), "{program:?} {version} {procedure}");
+            assert!(!is_limited_to_files(program, version, procedure), "{program:?} {version} {procedure}");
         }
-        assert!(is_about_files(Program::NLM, 4, 2));
+        assert!(is_limited_to_files(Program::NLM, 4, 2));
     }
 }

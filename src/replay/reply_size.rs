@@ -31,7 +31,7 @@ const SESSION: u32 = 16 + 4 + 4 + 2 * (6 * 4 + 8);
 /// Text of a symbolic link: PATH_MAX of Linux. The protocols have no limit.
 const LINK_TEXT: u32 = 4 + 4096;
 /// Size assumed for any operation, attribute or procedure that is not listed.
-const OTHER: u32 = 16 << 10;
+const UNLISTED_BYTES: u32 = 16 << 10;
 
 /// Maximum sizes of the parts of a Reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,10 +44,10 @@ pub struct ReplySize {
 
 impl ReplySize {
     /// Computes the sizes for a COMPOUND with these operations.
-    pub fn of_compound(operations: &[v4::Args<'_>]) -> Self {
+    pub fn for_compound(operations: &[v4::Args<'_>]) -> Self {
         let mut size = Self { message_bytes: COMPOUND, data_bytes: Vec::new() };
         for operation in operations {
-            let bytes = STATUS.saturating_add(of_operation(operation));
+            let bytes = STATUS.saturating_add(operation_result_bytes(operation));
             size.message_bytes = size.message_bytes.saturating_add(bytes);
             if let v4::Args::READ(read) = operation {
                 size.data_bytes.push(read.count);
@@ -57,23 +57,27 @@ impl ReplySize {
     }
 
     /// Computes the sizes for an NFSv3 procedure.
-    pub fn of_v3(arguments: &v3::Args<'_>) -> Self {
+    pub fn for_v3(arguments: &v3::Args<'_>) -> Self {
         let data_bytes = match arguments {
             v3::Args::READ(read) => vec![read.count],
             _ => Vec::new(),
         };
-        Self { message_bytes: of_procedure(arguments), data_bytes }
+        Self { message_bytes: procedure_result_bytes(arguments), data_bytes }
     }
 
     /// Returns the procedure call with these sizes filled in.
-    pub fn of<'a>(&'a self, procedure: &ProcedureCall<'a>) -> ProcedureCall<'a> {
-        ProcedureCall { reply: self.message_bytes, results: &self.data_bytes, ..*procedure }
+    pub fn apply_to<'a>(&'a self, procedure: &ProcedureCall<'a>) -> ProcedureCall<'a> {
+        ProcedureCall {
+            max_result_bytes: self.message_bytes,
+            max_payload_bytes: &self.data_bytes,
+            ..*procedure
+        }
     }
 }
 
 /// Returns the maximum number of bytes of the results of an operation after its status, without file data. RFC 8881
 /// section 18.
-fn of_operation(operation: &v4::Args<'_>) -> u32 {
+fn operation_result_bytes(operation: &v4::Args<'_>) -> u32 {
     match operation {
         v4::Args::PUTFH(_)
         | v4::Args::PUTROOTFH(_)
@@ -91,7 +95,7 @@ fn of_operation(operation: &v4::Args<'_>) -> u32 {
         v4::Args::GETFH(_) => FILEHANDLE,
         v4::Args::GETATTR(args) => {
             let all = args.attr_request.iter();
-            all.fold(BITMAP + 4, |sum, attribute| sum.saturating_add(of_attribute(attribute)))
+            all.fold(BITMAP + 4, |sum, attribute| sum.saturating_add(attribute_bytes(attribute)))
         }
         v4::Args::SETATTR(_) => BITMAP,
         v4::Args::LINK(_) | v4::Args::REMOVE(_) => CHANGE_INFO,
@@ -110,12 +114,12 @@ fn of_operation(operation: &v4::Args<'_>) -> u32 {
         // Numbers, state protection, server owner, scope, and the name, domain and date of an implementation.
         v4::Args::EXCHANGE_ID(_) => 64 + 4 * OPAQUE,
         v4::Args::CREATE_SESSION(_) => SESSION,
-        _ => OTHER,
+        _ => UNLISTED_BYTES,
     }
 }
 
 /// Returns the maximum number of bytes of an attribute. Strings and lists have no limit in the protocol.
-fn of_attribute(attribute: u32) -> u32 {
+fn attribute_bytes(attribute: u32) -> u32 {
     use v4::Attributes;
     match attribute {
         Attributes::TYPE
@@ -131,7 +135,7 @@ fn of_attribute(attribute: u32) -> u32 {
         | Attributes::MAXWRITE
         | Attributes::MODE
         | Attributes::NUMLINKS => ATTRIBUTE,
-        _ => OTHER,
+        _ => UNLISTED_BYTES,
     }
 }
 
@@ -143,7 +147,7 @@ const WCC: u32 = 4 + 24 + POST_OP;
 const POST_OP_HANDLE: u32 = 4 + 4 + 64;
 
 /// Returns the maximum number of bytes of the results of a procedure, without file data. RFC 1813 section 3.3.
-fn of_procedure(arguments: &v3::Args<'_>) -> u32 {
+fn procedure_result_bytes(arguments: &v3::Args<'_>) -> u32 {
     4 + match arguments {
         v3::Args::GETATTR(_) => 84,
         v3::Args::SETATTR(_) => WCC,
@@ -161,7 +165,7 @@ fn of_procedure(arguments: &v3::Args<'_>) -> u32 {
         // RFC 1813 section 3.3.16: count covers all of READDIR3resok.
         v3::Args::READDIR(args) => POST_OP.saturating_add(args.count),
         v3::Args::FSINFO(_) => POST_OP + 48,
-        _ => OTHER,
+        _ => UNLISTED_BYTES,
     }
 }
 
@@ -189,17 +193,17 @@ mod tests {
             v4::Args::PUTFH(ObjectFh4 { object: Opaque(b"fh") }),
             v4::Args::READ(Read4Args { stateid, offset: 0, count: 256 << 10 }),
         ];
-        let size = ReplySize::of_compound(&operations);
+        let size = ReplySize::for_compound(&operations);
         assert_eq!((size.message_bytes, size.data_bytes), (80, vec![256 << 10]));
         let read = v3::Args::READ(v3::Read3Args { file: Opaque(b"fh"), offset: 0, count: 4096 });
-        let size = ReplySize::of_v3(&read);
+        let size = ReplySize::for_v3(&read);
         // Status, attributes, count, eof and length.
         assert_eq!((size.message_bytes, size.data_bytes), (104, vec![4096]));
     }
 
     #[test]
     fn the_text_of_a_link_is_wanted_in_the_message() {
-        let size = ReplySize::of_compound(&[v4::Args::READLINK(Void)]);
+        let size = ReplySize::for_compound(&[v4::Args::READLINK(Void)]);
         assert!(size.message_bytes > 4096 && size.data_bytes.is_empty());
     }
 
@@ -207,7 +211,7 @@ mod tests {
     fn a_getattr_needs_what_its_attributes_need() {
         let of = |words: &[u32]| {
             let getattr = v4::Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(words) });
-            ReplySize::of_compound(&[getattr]).message_bytes
+            ReplySize::for_compound(&[getattr]).message_bytes
         };
         // type, size and mode; then the owner, which is a string.
         assert!(of(&[1 << 1 | 1 << 4, 1 << 1]) < 200);

@@ -24,13 +24,13 @@ use super::transport::{
 };
 
 /// Maximum number of resends of a Call after connection loss, and after a timeout.
-const RESENDS: u32 = 8;
-const RETRIES: u32 = 1;
+const MAX_RESENDS: u32 = 8;
+const MAX_TIMEOUT_RETRIES: u32 = 1;
 /// Delay between two connection attempts.
-const PAUSE: Duration = Duration::from_millis(200);
+const CONNECT_RETRY_DELAY: Duration = Duration::from_millis(200);
 
 /// Maximum number of bytes of the Reply header before the results, with a long verifier (RFC 5531 section 8.2).
-const REPLY_HEADER: u32 = 28 + 400;
+const MAX_REPLY_HEADER_BYTES: u32 = 28 + 400;
 
 /// An AUTH_SYS credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,13 +55,13 @@ pub struct RpcClient<'t> {
     transport: &'t mut dyn RpcTransport,
     /// The current connection.
     pub connection: ConnectionId,
-    caller: AuthSysCredential,
+    auth_sys: AuthSysCredential,
     next: u32,
     timeout: Duration,
     /// The duration of the last Call.
-    pub took: Duration,
+    pub last_latency: Duration,
     /// Number of Replies that could not be decoded.
-    pub unreadable: u64,
+    pub undecodable_replies: u64,
     /// The check that each Call must pass; `None` if there is none.
     containment: Option<&'t mut Containment>,
     /// Target of the replacement connection after connection loss or a timeout; `None` if the Call fails then.
@@ -105,9 +105,9 @@ impl ContainedRpcClient<'_> {
     }
 
     /// Allows this program to act as the client with this name.
-    pub fn introduce(&mut self, client: &str) {
+    pub fn add_client_identity(&mut self, client: &str) {
         if let Some(containment) = &mut self.0.containment {
-            containment.introduce(client);
+            containment.add_client_name(client);
         }
     }
 }
@@ -124,9 +124,9 @@ pub struct ProcedureCall<'a> {
     /// The contents of the DDP-eligible arguments that are encoded as chunks, in order.
     pub data: &'a [PayloadSource<'a>],
     /// Maximum number of bytes of the results, without the DDP-eligible ones in `results`.
-    pub reply: u32,
+    pub max_result_bytes: u32,
     /// Maximum number of bytes of each DDP-eligible result.
-    pub results: &'a [u32],
+    pub max_payload_bytes: &'a [u32],
     /// The form of the Call over RDMA.
     pub shape: RequestedCallForm<'a>,
 }
@@ -134,7 +134,15 @@ pub struct ProcedureCall<'a> {
 impl ProcedureCall<'_> {
     /// Creates a procedure call whose results have at most `reply` bytes.
     pub fn new(program: Program, version: u32, number: u32, reply: u32) -> Self {
-        Self { program, version, number, data: &[], reply, results: &[], shape: RequestedCallForm::Fitting }
+        Self {
+            program,
+            version,
+            number,
+            data: &[],
+            max_result_bytes: reply,
+            max_payload_bytes: &[],
+            shape: RequestedCallForm::Fitting,
+        }
     }
 }
 
@@ -172,7 +180,7 @@ impl RpcCallError {
     /// Returns the party that is to blame.
     pub fn blame(&self) -> TransportBlame {
         match self {
-            Self::Submit(SubmitError::Refused(_)) | Self::RdmaError(_) => TransportBlame::Own,
+            Self::Submit(SubmitError::Refused(_)) | Self::RdmaError(_) => TransportBlame::Program,
             Self::Transport(error) => error.blame(),
             _ => TransportBlame::Unreachable,
         }
@@ -188,7 +196,7 @@ impl fmt::Display for RpcCallError {
             Self::Timeout(time) => {
                 write!(f, "no Reply within {} s; check that the server runs", time.as_secs_f64())
             }
-            Self::Disconnected(reason @ DisconnectReason::Speaks(_)) => reason.fmt(f),
+            Self::Disconnected(reason @ DisconnectReason::ForeignProtocol(_)) => reason.fmt(f),
             Self::Disconnected(reason) => write!(f, "{reason}, with the Call in flight"),
             Self::RdmaError(RpcRdmaError::Chunk) => f.write_str("RDMA_ERROR: ERR_CHUNK"),
             Self::RdmaError(RpcRdmaError::Vers(versions)) => write!(
@@ -226,11 +234,11 @@ impl<'t> RpcClient<'t> {
         Self {
             transport,
             connection,
-            caller,
+            auth_sys: caller,
             next: xid.0,
             timeout,
-            took,
-            unreadable: 0,
+            last_latency: took,
+            undecodable_replies: 0,
             containment: None,
             target: None,
         }
@@ -238,12 +246,12 @@ impl<'t> RpcClient<'t> {
 
     /// Makes Calls survive connection loss: after a disconnect or a timeout the client opens another connection and
     /// resends the Call unchanged, with the same XID.
-    pub fn reconnecting(self, target: &ConnectTarget) -> Self {
+    pub fn with_reconnect(self, target: &ConnectTarget) -> Self {
         Self { target: Some(target.clone()), ..self }
     }
 
     /// Makes the client check each Call against a containment, and record the identifiers in each Reply.
-    pub fn contained(self, containment: &'t mut Containment) -> ContainedRpcClient<'t> {
+    pub fn with_containment(self, containment: &'t mut Containment) -> ContainedRpcClient<'t> {
         ContainedRpcClient(Self { containment: Some(containment), ..self })
     }
 
@@ -263,7 +271,7 @@ impl<'t> RpcClient<'t> {
         results: impl FnOnce(&mut Cursor<'_>) -> Result<T, xdr::XdrError>,
     ) -> Result<T, RpcCallError> {
         let xid = self.next_xid();
-        let mut encoder = written(xid, self.credential(procedure), procedure);
+        let mut encoder = encode_call_header(xid, self.credential(procedure), procedure);
         arguments(&mut encoder);
         let (message, splices) = encoder.finish();
         let payloads: Vec<_> = splices
@@ -279,11 +287,14 @@ impl<'t> RpcClient<'t> {
             tag: CallTag(xid.0.into()),
             message: &message,
             payloads: &payloads,
-            reply: ExpectedReply { message: procedure.reply + REPLY_HEADER, payloads: procedure.results },
-            shape: procedure.shape,
+            reply: ExpectedReply {
+                message: procedure.max_result_bytes + MAX_REPLY_HEADER_BYTES,
+                payloads: procedure.max_payload_bytes,
+            },
+            requested_form: procedure.shape,
         };
         if let Some(containment) = &self.containment {
-            containment.admit(call).map_err(RpcCallError::Contained)?;
+            containment.check_call(call).map_err(RpcCallError::Contained)?;
         }
         self.exchange(&call, |_, cursor| results(cursor))
     }
@@ -324,14 +335,14 @@ impl<'t> RpcClient<'t> {
                 Err(error) => Err(error),
             };
             match &done {
-                Err(RpcCallError::Disconnected(DisconnectReason::Speaks(_))) => return done,
+                Err(RpcCallError::Disconnected(DisconnectReason::ForeignProtocol(_))) => return done,
                 Err(
                     RpcCallError::Disconnected(_)
                     | RpcCallError::Submit(SubmitError::Refused(SubmitRefusal::Closed)),
-                ) if lost < RESENDS => {
+                ) if lost < MAX_RESENDS => {
                     lost += 1;
                 }
-                Err(RpcCallError::Timeout(_)) if silent < RETRIES => silent += 1,
+                Err(RpcCallError::Timeout(_)) if silent < MAX_TIMEOUT_RETRIES => silent += 1,
                 _ => return done,
             }
             if !self.reconnect()? {
@@ -355,7 +366,7 @@ impl<'t> RpcClient<'t> {
                 Err(error)
                     if error.blame() == TransportBlame::Unreachable && since.elapsed() < self.timeout =>
                 {
-                    std::thread::sleep(PAUSE);
+                    std::thread::sleep(CONNECT_RETRY_DELAY);
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -385,9 +396,9 @@ impl<'t> RpcClient<'t> {
     fn credential(&self, procedure: &ProcedureCall<'_>) -> Credential<'_> {
         let sys = AuthSys {
             stamp: 0,
-            machinename: Text(self.caller.machine.as_bytes()),
-            uid: self.caller.uid,
-            gid: self.caller.gid,
+            machinename: Text(self.auth_sys.machine.as_bytes()),
+            uid: self.auth_sys.uid,
+            gid: self.auth_sys.gid,
             gids: List::default(),
         };
         match procedure.number {
@@ -432,22 +443,22 @@ impl<'t> RpcClient<'t> {
         loop {
             if let Some((connection, xid)) = called.take() {
                 // If the answer cannot be sent, the server gets none.
-                let _ = self.transport.answer(connection, xid, &unavailable(xid));
+                let _ = self.transport.answer(connection, xid, &encode_prog_unavail(xid));
             }
             match self.transport.poll(Some(deadline))? {
                 None => return Err(RpcCallError::Timeout(self.timeout)),
                 Some(TransportEvent::Reply(reply))
                     if reply.connection == self.connection && reply.xid == xid =>
                 {
-                    self.took = start.elapsed();
+                    self.last_latency = start.elapsed();
                     if let Some(containment) = &mut self.containment {
-                        containment.learn(call, reply.cursor());
+                        containment.record_reply(call, reply.cursor());
                     }
                     let Some(results) = results.take() else {
                         return Err(RpcCallError::Timeout(self.timeout));
                     };
-                    let found = read(&mut reply.cursor(), results);
-                    self.unreadable += u64::from(matches!(found, Err(RpcCallError::Unreadable(_))));
+                    let found = decode_reply(&mut reply.cursor(), results);
+                    self.undecodable_replies += u64::from(matches!(found, Err(RpcCallError::Unreadable(_))));
                     return found;
                 }
                 Some(TransportEvent::RdmaError { connection, xid: failed, error, .. })
@@ -469,7 +480,7 @@ impl<'t> RpcClient<'t> {
 }
 
 /// Decodes the header of a Reply, and then the results with the verifier.
-pub(super) fn read<'a, T>(
+pub(super) fn decode_reply<'a, T>(
     cursor: &mut Cursor<'a>,
     results: impl FnOnce(&Verifier<'a>, &mut Cursor<'a>) -> Result<T, xdr::XdrError>,
 ) -> Result<T, RpcCallError> {
@@ -491,7 +502,7 @@ pub(super) fn read<'a, T>(
 }
 
 /// Encodes a Call up to its arguments.
-fn written(xid: Xid, cred: Credential<'_>, procedure: &ProcedureCall<'_>) -> Encoder {
+fn encode_call_header(xid: Xid, cred: Credential<'_>, procedure: &ProcedureCall<'_>) -> Encoder {
     let mut encoder = Encoder::new();
     let body = RpcMsgBody::Call(rpc::CallBody {
         rpcvers: rpc::VERSION,
@@ -510,7 +521,7 @@ pub(super) fn no_verifier<'a>() -> Verifier<'a> {
 }
 
 /// Encodes the answer to a Call for a program that is not available here. RFC 5531 section 9.
-fn unavailable(xid: Xid) -> Vec<u8> {
+fn encode_prog_unavail(xid: Xid) -> Vec<u8> {
     let reply_data = ReplyData::Failed(rpc::AcceptStat::PROG_UNAVAIL);
     let reply = rpc::ReplyBody::Accepted(AcceptedReply { verf: no_verifier(), reply_data });
     let mut encoder = Encoder::new();
@@ -539,7 +550,7 @@ mod tests {
         });
         let mut tcp = TcpTransport::new();
         let wish = ConnectOptions { timeout: Duration::from_secs(5), ..ConnectOptions::default() };
-        let connection = tcp.connect(&ConnectTarget { address, name: "test".into(), wish }).unwrap();
+        let connection = tcp.connect(&ConnectTarget { address, name: "test".into(), options: wish }).unwrap();
         let timeout = Duration::from_millis(300);
         let mut line = RpcClient::new(&mut tcp, connection, AuthSysCredential::default(), Xid(1), timeout);
         let begin = Instant::now();

@@ -10,11 +10,11 @@ use std::str::FromStr;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerUrl {
     /// The transport of the RPC messages.
-    pub carrier: UrlTransport,
+    pub transport: UrlTransport,
     /// Host name or address; an IPv6 address without its brackets.
     pub host: String,
     /// Port of NFS.
-    pub port: u16,
+    pub default_port: u16,
     /// Path of the export, with its leading `/`; `/` if the URL has no path.
     pub export: String,
     /// NFS version; `None` to negotiate it with the server.
@@ -124,21 +124,21 @@ impl FromStr for ServerUrl {
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let path = rest.find('/').unwrap_or(rest.len());
         let (place, path) = rest.split_at(path);
-        let (host, port) = host_and_port(place)?;
+        let (host, port) = split_host_port(place)?;
         let mut url = Self {
-            carrier,
+            transport: carrier,
             host: host.to_owned(),
-            port: port.map_or(Ok(carrier.port()), number)?,
-            export: decoded(if path.is_empty() { "/" } else { path })?,
+            default_port: port.map_or(Ok(carrier.port()), parse_port)?,
+            export: percent_decode(if path.is_empty() { "/" } else { path })?,
             version: None,
             mount_port: None,
             rpcbind_port: None,
         };
         for part in query.split('&').filter(|part| !part.is_empty()) {
             match part.split_once('=') {
-                Some(("vers", version)) => url.version = Some(version_of(version)?),
-                Some(("mountport", port)) => url.mount_port = Some(number(port)?),
-                Some(("rpcbindport", port)) => url.rpcbind_port = Some(number(port)?),
+                Some(("vers", version)) => url.version = Some(parse_version(version)?),
+                Some(("mountport", port)) => url.mount_port = Some(parse_port(port)?),
+                Some(("rpcbindport", port)) => url.rpcbind_port = Some(parse_port(port)?),
                 _ => return Err(ServerUrlError::Query(part.to_owned())),
             }
         }
@@ -146,7 +146,7 @@ impl FromStr for ServerUrl {
     }
 }
 
-fn host_and_port(place: &str) -> Result<(&str, Option<&str>), ServerUrlError> {
+fn split_host_port(place: &str) -> Result<(&str, Option<&str>), ServerUrlError> {
     let (host, port) = match place.strip_prefix('[') {
         Some(rest) => {
             let (host, after) = rest.split_once(']').ok_or(ServerUrlError::Brackets)?;
@@ -166,11 +166,11 @@ fn host_and_port(place: &str) -> Result<(&str, Option<&str>), ServerUrlError> {
     if host.is_empty() { Err(ServerUrlError::Host) } else { Ok((host, port)) }
 }
 
-fn number(text: &str) -> Result<u16, ServerUrlError> {
+fn parse_port(text: &str) -> Result<u16, ServerUrlError> {
     text.parse().ok().filter(|port| *port > 0).ok_or_else(|| ServerUrlError::Port(text.to_owned()))
 }
 
-fn version_of(text: &str) -> Result<NfsVersion, ServerUrlError> {
+fn parse_version(text: &str) -> Result<NfsVersion, ServerUrlError> {
     Ok(match text {
         "3" => NfsVersion::V3,
         "4.0" => NfsVersion::V4(0),
@@ -181,7 +181,7 @@ fn version_of(text: &str) -> Result<NfsVersion, ServerUrlError> {
 }
 
 /// Decodes the `%` escapes of a path.
-fn decoded(path: &str) -> Result<String, ServerUrlError> {
+fn percent_decode(path: &str) -> Result<String, ServerUrlError> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();
     while let Some((first, after)) = rest.split_first() {
@@ -201,13 +201,13 @@ fn decoded(path: &str) -> Result<String, ServerUrlError> {
 
 impl fmt::Display for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}://", self.carrier.scheme())?;
+        write!(f, "{}://", self.transport.scheme())?;
         match self.host.contains(':') {
             true => write!(f, "[{}]", self.host)?,
             false => f.write_str(&self.host)?,
         }
-        if self.port != self.carrier.port() {
-            write!(f, ":{}", self.port)?;
+        if self.default_port != self.transport.port() {
+            write!(f, ":{}", self.default_port)?;
         }
         for part in self.export.chars() {
             match part {
@@ -232,9 +232,9 @@ impl ServerUrl {
     /// Returns an error if the host name cannot be resolved or has no addresses.
     pub fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
         if let Ok(address) = self.host.parse::<IpAddr>() {
-            return Ok(vec![(address, self.port).into()]);
+            return Ok(vec![(address, self.default_port).into()]);
         }
-        let addresses: Vec<_> = (self.host.as_str(), self.port).to_socket_addrs()?.collect();
+        let addresses: Vec<_> = (self.host.as_str(), self.default_port).to_socket_addrs()?.collect();
         if addresses.is_empty() { Err(io::ErrorKind::NotFound.into()) } else { Ok(addresses) }
     }
 }
@@ -250,18 +250,21 @@ mod tests {
     #[test]
     fn names_carrier_host_port_export_and_version() {
         let full = url("rdma://nas.example:20050/data/sets?vers=4.2");
-        assert_eq!((full.carrier, &full.host[..], full.port), (UrlTransport::Rdma, "nas.example", 20050));
+        assert_eq!(
+            (full.transport, &full.host[..], full.default_port),
+            (UrlTransport::Rdma, "nas.example", 20050)
+        );
         assert_eq!((&full.export[..], full.version), ("/data/sets", Some(NfsVersion::V4(2))));
         let short = url("tcp://nas");
-        assert_eq!((short.port, &short.export[..], short.version), (2049, "/", None));
-        assert_eq!(url("RDMA://nas").port, 20049);
+        assert_eq!((short.default_port, &short.export[..], short.version), (2049, "/", None));
+        assert_eq!(url("RDMA://nas").default_port, 20049);
         assert_eq!(url("tcp://nas/?vers=3&mountport=635").mount_port, Some(635));
     }
 
     #[test]
     fn an_ipv6_address_stands_in_brackets() {
         let six = url("rdma://[2001:db8::1]:20050/x");
-        assert_eq!((&six.host[..], six.port), ("2001:db8::1", 20050));
+        assert_eq!((&six.host[..], six.default_port), ("2001:db8::1", 20050));
         assert_eq!(six.resolve().unwrap(), ["[2001:db8::1]:20050".parse().unwrap()]);
         assert_eq!("rdma://2001:db8::1/x".parse::<ServerUrl>(), Err(ServerUrlError::Brackets));
         assert_eq!("rdma://[2001:db8::1/x".parse::<ServerUrl>(), Err(ServerUrlError::Brackets));

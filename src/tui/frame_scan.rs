@@ -137,7 +137,7 @@ impl FrameScanWorker {
     fn run(self, wanted: FrameScanQuery) {
         let FrameLineFormat { screen, time, left, start, filehandles, limits, memory } = self.form.clone();
         let Ok(mut again) = self.capture.again(None) else { return };
-        let mut flow = Flow::new(FlowLimits { keep_data: false, note_steps: false, ..limits });
+        let mut flow = Flow::new(FlowLimits { keep_data: false, record_frame_events: false, ..limits });
         let mut list = FrameList::new(screen, time).scrolled(left);
         let mut names = FileNames::new(filehandles, memory.names_bytes());
         let (mut selection, search) = match wanted {
@@ -168,7 +168,7 @@ impl FrameScanWorker {
                     (datagram, meaning, true)
                 }
             };
-            names.learn_frame(&flow);
+            names.infer_from_frame(&flow);
             let mut bytes = Vec::new();
             let is_written =
                 is_selected && list.frame(&mut bytes, &frame, &datagram, meaning, &flow, &mut names).is_ok();

@@ -218,7 +218,7 @@ impl PassThread {
                     if let Some(pace) = &mut pace {
                         let now = pace.idle();
                         work.progress.link = Some(pace.link());
-                        work.flow.idle(now);
+                        work.flow.advance_time(now);
                         self.capture.tell(|told| told.idle = Some(now));
                     }
                 }
@@ -295,7 +295,7 @@ impl PassThread {
                 }
                 None => {
                     if let Some(now) = told.idle {
-                        work.flow.idle(now);
+                        work.flow.advance_time(now);
                     }
                     work.late();
                     None
@@ -370,7 +370,7 @@ impl PassState {
             (self.clock, self.is_at_rest) = (Some((frame.time, Instant::now())), false);
         }
         match &mut self.selection {
-            Some(selection) => selection.note(frame, &mut self.flow),
+            Some(selection) => selection.add_frame(frame, &mut self.flow),
             None => {
                 self.flow.frame(frame);
                 self.tally.frame(frame);
@@ -380,7 +380,7 @@ impl PassState {
 
     /// Takes the Transactions that are done; whether there were any.
     fn transactions(&mut self) -> bool {
-        let mut next = self.flow.next_named();
+        let mut next = self.flow.next_with_key();
         if next.is_none() {
             return false;
         }
@@ -402,7 +402,7 @@ impl PassState {
                     self.early_bytes -= gone.heap_bytes();
                 }
             }
-            next = self.flow.next_named();
+            next = self.flow.next_with_key();
         }
         drop(names);
         self.put(full);
@@ -446,13 +446,13 @@ impl PassState {
     ) {
         let Self { capture, selection, writer, page, tally, progress, rates, is_urgent, .. } = self;
         progress.transactions += 1;
-        transaction.read(|reading| {
-            let facts = reading.facts();
+        transaction.with_messages(|reading| {
+            let facts = reading.summary();
             let about = match naming {
                 FileNameSource::Learnt(names) => {
-                    names.learn(transaction, reading, &facts);
-                    capture.note(transaction, names.about());
-                    names.about()
+                    names.infer(transaction, reading, &facts);
+                    capture.note(transaction, names.paths());
+                    names.paths()
                 }
                 FileNameSource::Told(about) => about,
             };
@@ -466,7 +466,7 @@ impl PassState {
                 rates.add(EndedTransaction {
                     time: last.end_time,
                     bytes: transaction_list::wire_bytes(transaction),
-                    operation: OperationKey::of(&facts),
+                    operation: OperationKey::from_summary(&facts),
                     connection: transaction.connection.number,
                     path: about.path,
                 });
@@ -505,10 +505,10 @@ impl PassState {
                 break;
             }
             let transaction = call.to_transaction();
-            transaction.read(|reading| {
-                let facts = reading.facts();
-                names.look(&transaction, reading, &facts);
-                let about = names.about();
+            transaction.with_messages(|reading| {
+                let facts = reading.summary();
+                names.resolve(&transaction, reading, &facts);
+                let about = names.paths();
                 if let Some(selection) = selection
                     && !selection.pending(call.key, &transaction, reading, about)
                 {

@@ -108,7 +108,7 @@ pub(super) fn save(
     if *has_control {
         file = file.with_control_frames();
     }
-    let mut flow = Flow::new(FlowLimits { note_steps: true, ..manner.limits.clone() });
+    let mut flow = Flow::new(FlowLimits { record_frame_events: true, ..manner.limits.clone() });
     let mut selection = match what {
         SaveSelection::Selected(Some(filter)) => Some(FilterRunner::new(filter.clone(), memory)),
         _ => None,
@@ -128,7 +128,7 @@ pub(super) fn save(
         match frame {
             Some(frame) => {
                 match &mut selection {
-                    Some(selection) => selection.note(&frame, &mut flow),
+                    Some(selection) => selection.add_frame(&frame, &mut flow),
                     None => _ = flow.frame(&frame),
                 }
                 if capture.is_once()
@@ -148,18 +148,18 @@ pub(super) fn save(
         {
             file.frame(source, &flow, false).map_err(unwritten)?;
         }
-        while let Some((key, mut transaction)) = flow.next_named() {
+        while let Some((key, mut transaction)) = flow.next_with_key() {
             let is_whole = !capture.is_once() || capture.earlier(&mut transaction).is_some();
-            transaction.read(|reading| {
+            transaction.with_messages(|reading| {
                 let is_selected = match &mut selection {
                     Some(selection) => selection.transaction(key, &transaction, reading).is_some(),
                     None => what.has(&transaction),
                 };
                 let is_chosen = is_whole && is_selected;
                 saved += u64::from(is_chosen);
-                let facts = reading.facts();
-                names.learn(&transaction, reading, &facts);
-                file.transaction(key, &transaction, reading, &facts, is_chosen.then(|| names.about()));
+                let facts = reading.summary();
+                names.infer(&transaction, reading, &facts);
+                file.transaction(key, &transaction, reading, &facts, is_chosen.then(|| names.paths()));
             });
         }
     }

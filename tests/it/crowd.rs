@@ -44,8 +44,8 @@ fn three_hundred_connections_at_once_are_three_hundred_times_the_transactions() 
         }
         flow.finish();
         transactions.extend(std::iter::from_fn(|| flow.next_transaction()));
-        assert_eq!(flow.account().undecoded_counts().count(), 0, "{}", exhibit.name);
-        assert_eq!(flow.given_up().count(), 0, "{}", exhibit.name);
+        assert_eq!(flow.stats().undecoded_counts().count(), 0, "{}", exhibit.name);
+        assert_eq!(flow.evicted_counts().count(), 0, "{}", exhibit.name);
         assert_eq!(transactions.len(), CROWD as usize * expected.len(), "{}", exhibit.name);
         let mut clients = std::collections::BTreeMap::<_, Vec<_>>::new();
         for transaction in transactions {

@@ -55,7 +55,7 @@ impl<'a> Observer<'a> for NothingUnread<'_> {
 fn hold(transaction: &Transaction, reading: &TransactionMessages<'_>, which: RpcMessageKind) -> Counts {
     let Some(record) = transaction.message(which) else { return Counts::default() };
     let mut counts = Counts { messages: 1, ..Counts::default() };
-    let Some(again) = reading.encode_again(which) else { return counts };
+    let Some(again) = reading.round_trip(which) else { return counts };
     let MessageRoundTrip { header, message, splices } =
         again.unwrap_or_else(|e| panic!("{e}: {transaction:?}"));
     assert_eq!(header.encoded, header.sent, "the header of the {which:?} of {transaction:?}");
@@ -69,12 +69,12 @@ fn hold(transaction: &Transaction, reading: &TransactionMessages<'_>, which: Rpc
             .read_chunks
             .iter()
             .filter(|chunk| chunk.position != Some(0))
-            .map(|chunk| (chunk.position, chunk.offered()))
+            .map(|chunk| (chunk.position, chunk.offered_bytes()))
             .collect(),
         RpcMessageKind::Reply => transaction
             .write_chunks
             .iter()
-            .map(|chunk| (None, chunk.returned().unwrap_or(0)))
+            .map(|chunk| (None, chunk.returned_bytes().unwrap_or(0)))
             .filter(|(_, returned)| *returned > 0)
             .collect(),
     };
@@ -105,7 +105,7 @@ fn every_message_of(name: &'static str) -> Counts {
     let mut counts = Counts::default();
     let mut hold_all = |flow: &mut Flow| {
         while let Some(transaction) = flow.next_transaction() {
-            transaction.read(|reading| {
+            transaction.with_messages(|reading| {
                 for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
                     counts += hold(&transaction, reading, which);
                 }

@@ -64,14 +64,14 @@ pub(crate) fn run<'a>(frames: impl IntoIterator<Item = Numbered<'a>>) -> Outcome
     transactions.extend(std::iter::from_fn(|| flow.next_transaction()));
     Outcome {
         transactions,
-        undecoded: flow.account().undecoded_counts().map(|(why, count)| (why.key(), count)).collect(),
-        given_up: flow.given_up().map(|(_, count)| count).sum(),
-        captured_twice: flow.account().captured_twice(),
+        undecoded: flow.stats().undecoded_counts().map(|(why, count)| (why.key(), count)).collect(),
+        given_up: flow.evicted_counts().map(|(_, count)| count).sum(),
+        captured_twice: flow.stats().captured_twice(),
     }
 }
 
 pub(crate) fn facts(transaction: &Transaction) -> RpcSummary {
-    transaction.read(|reading| reading.facts())
+    transaction.with_messages(|reading| reading.summary())
 }
 
 /// By name, of which there is one each.
@@ -164,8 +164,11 @@ pub(crate) fn agrees(now: &Transaction, before: &Transaction, said: &str) {
         same(now.position, before.position, "position", said);
         for (now, before) in now.segments.iter().zip(&before.segments) {
             assert_eq!((now.handle, now.offset, now.length), (before.handle, before.offset, before.length));
-            same(now.returned, before.returned, "returned", said);
-            assert!(now.moved.seen() <= before.moved.seen(), "{said}: {now:?} of {before:?}");
+            same(now.returned_length, before.returned_length, "returned", said);
+            assert!(
+                now.moved_coverage.total_bytes() <= before.moved_coverage.total_bytes(),
+                "{said}: {now:?} of {before:?}"
+            );
         }
     }
 }
@@ -185,7 +188,7 @@ pub(crate) fn names(transaction: &Transaction, frame: FrameNumber) -> bool {
 #[track_caller]
 pub(crate) fn same(now: &Transaction, before: &Transaction, has_frames: bool, said: &str) {
     assert_eq!(now.missing(), before.missing(), "{said}");
-    let head = |t: &Transaction| (t.connection.transport, t.xid, t.done, t.retry_of);
+    let head = |t: &Transaction| (t.connection.transport, t.xid, t.is_done, t.retry_of);
     assert_eq!(head(now), head(before), "{said}");
     for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
         let (Some(now), Some(before)) = (now.message(which), before.message(which)) else {
@@ -218,11 +221,12 @@ pub(crate) fn same(now: &Transaction, before: &Transaction, has_frames: bool, sa
         }
         assert_eq!(now.segments.len(), before.segments.len(), "{said}");
         for (now, before) in now.segments.iter().zip(&before.segments) {
-            let memory =
-                |segment: &ChunkSegment| (segment.handle, segment.offset, segment.length, segment.returned);
+            let memory = |segment: &ChunkSegment| {
+                (segment.handle, segment.offset, segment.length, segment.returned_length)
+            };
             assert_eq!(memory(now), memory(before), "{said}");
-            assert_eq!(now.moved, before.moved, "{said}: {:?}", memory(now));
-            let kept = |segment: &ChunkSegment| segment.kept.as_ref().map(|kept| kept.prefix().to_vec());
+            assert_eq!(now.moved_coverage, before.moved_coverage, "{said}: {:?}", memory(now));
+            let kept = |segment: &ChunkSegment| segment.payload.as_ref().map(|kept| kept.prefix().to_vec());
             assert!(kept(now) == kept(before), "{said}: the bytes of {:?}", memory(now));
             if has_frames {
                 assert_eq!(now.frames, before.frames, "{said}");

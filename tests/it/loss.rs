@@ -78,7 +78,9 @@ fn chunk(now: &Transaction, kind: ChunkKind, index: usize, lost: &[&Part], said:
     let what = What::Chunk(kind, index);
     // Only the Call says that there is a chunk, and only the Reply how much was to be moved.
     let is_known = match kind {
-        ChunkKind::Read => now.reply.is_some() || now.read_chunks.get(index).is_some_and(|c| c.moved() > 0),
+        ChunkKind::Read => {
+            now.reply.is_some() || now.read_chunks.get(index).is_some_and(|c| c.moved_bytes() > 0)
+        }
         _ => now.reply.is_some(),
     };
     if now.call.is_none() || !is_known {

@@ -77,7 +77,7 @@ fn stays_flat(mut connections: Connections) {
     flow.finish();
     transactions += std::iter::from_fn(|| flow.next_transaction()).count() as u64;
     assert_eq!(transactions, u64::from(some + more));
-    assert_eq!(flow.account().undecoded_counts().count(), 0);
+    assert_eq!(flow.stats().undecoded_counts().count(), 0);
     assert!(first.bytes_max < 136 * MIB, "{first:?}");
     // Tables grow to twice their size once in a while.
     assert!(rest.bytes_max < 16 * MIB, "{rest:?}");

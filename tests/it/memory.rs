@@ -19,7 +19,7 @@ fn analyse(mut source: CaptureSource) -> u64 {
     fn read(flow: &mut Flow) -> u64 {
         let mut transactions = 0;
         while let Some(transaction) = flow.next_transaction() {
-            let facts = transaction.read(|reading| reading.facts());
+            let facts = transaction.with_messages(|reading| reading.summary());
             assert_eq!((facts.call_error, facts.reply_error), (None, None));
             transactions += 1;
         }
@@ -104,16 +104,16 @@ fn data_packets(name: &'static str) -> Vec<Cost> {
     let mut flow = Flow::new(FlowLimits::default());
     let mut costs = Vec::new();
     while let Some(frame) = source.next().unwrap() {
-        let mut meaning = FrameKind::Nothing;
+        let mut meaning = FrameKind::Unrelated;
         let allocations = measure(|| meaning = flow.frame(&frame));
-        if let FrameKind::Data { key, kind, chunk } = meaning {
+        if let FrameKind::ChunkData { key, kind, chunk } = meaning {
             let transaction = flow.transaction(key).unwrap();
             let segments = match kind {
                 ChunkKind::Read => &transaction.read_chunks[chunk].segments,
                 ChunkKind::Write => &transaction.write_chunks[chunk].segments,
                 ChunkKind::Reply => &transaction.reply_chunk.as_ref().unwrap().segments,
             };
-            if segments.iter().all(|segment| segment.kept.is_none()) {
+            if segments.iter().all(|segment| segment.payload.is_none()) {
                 let packet = packet(&frame);
                 costs.push(Cost {
                     kind,
@@ -244,6 +244,6 @@ fn a_million_connections_of_tcp_take_no_more_memory_than_a_hundred_thousand() {
     assert!(first.bytes_max < 64 * MIB, "{first:?}");
     assert!(rest.bytes_max < 8 * MIB, "{rest:?}");
     // Of the streams on the port of NFS that say nothing of RPC.
-    let mut undecoded = flow.account().undecoded_counts();
+    let mut undecoded = flow.stats().undecoded_counts();
     assert!(undecoded.all(|(reason, _)| reason.key() == "unknown_stream"));
 }

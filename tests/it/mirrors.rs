@@ -35,7 +35,8 @@ fn packets_that_were_captured_twice_change_nothing() {
                 same(now, before, false, &said);
                 for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
                     let counts = |t: &Transaction| {
-                        t.message(which).map(|m| (m.copies, m.resent, m.time, m.end_time, m.delivered))
+                        t.message(which)
+                            .map(|m| (m.copies, m.retransmissions, m.time, m.end_time, m.delivery_evidence))
                     };
                     assert_eq!(counts(now), counts(before), "{said}: {which:?} of {}", now.xid);
                     let frames = |t: &Transaction| t.message(which).unwrap().frames.len();
@@ -67,17 +68,24 @@ fn packets_that_were_captured_again_much_later_invent_nothing() {
 fn told(transaction: &Transaction) -> String {
     let message = |which| {
         let message = transaction.message(which)?;
-        let MessageRecord { copies, resent, delivered, length, bytes, .. } = message;
+        let MessageRecord {
+            copies,
+            retransmissions: resent,
+            delivery_evidence: delivered,
+            length,
+            bytes,
+            ..
+        } = message;
         Some((*copies, *resent, *delivered, *length, bytes.clone()))
     };
     let moved: Vec<u64> = { transaction.read_chunks.iter().chain(&transaction.write_chunks) }
         .chain(&transaction.reply_chunk)
-        .map(|chunk| chunk.moved())
+        .map(|chunk| chunk.moved_bytes())
         .collect();
     let Transaction { xid, connection, direction, retry_of, .. } = transaction;
     let ends = (connection.transport, connection.client, connection.server, direction);
     let both = [message(RpcMessageKind::Call), message(RpcMessageKind::Reply)];
-    let times = (transaction.latency(), transaction.phases());
+    let times = (transaction.latency_ns(), transaction.phases());
     format!("{xid} {ends:?} {retry_of:?} {both:?} {moved:?} {times:?} {:?}", transaction.missing())
 }
 

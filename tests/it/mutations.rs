@@ -100,19 +100,19 @@ fn run<'a>(limits: FlowLimits, frames: impl IntoIterator<Item = &'a Kept>) -> Ou
         assert!(transaction.call.is_some() || transaction.reply.is_some());
         read(transaction);
     }
-    Outcome { transactions, given_up: flow.given_up().map(|(_, count)| count).sum() }
+    Outcome { transactions, given_up: flow.evicted_counts().map(|(_, count)| count).sum() }
 }
 
 fn read(transaction: &Transaction) -> RpcSummary {
     transaction.missing();
-    if let (Some(phases), Some(latency)) = (transaction.phases(), transaction.latency()) {
-        let parts = phases.named().map(|(_, ns)| ns);
+    if let (Some(phases), Some(latency)) = (transaction.phases(), transaction.latency_ns()) {
+        let parts = phases.named_durations().map(|(_, ns)| ns);
         assert_eq!(parts.iter().sum::<u64>(), latency, "{transaction:?}");
     }
     for segment in transaction.read_chunks.iter().chain(&transaction.write_chunks).flat_map(|c| &c.segments) {
-        assert!(segment.moved.seen() <= u64::from(segment.length));
+        assert!(segment.moved_coverage.total_bytes() <= u64::from(segment.length));
     }
-    transaction.read(|reading| {
+    transaction.with_messages(|reading| {
         for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
             transaction.rpc_length(which);
             let mut watcher = Watcher::default();
@@ -121,9 +121,9 @@ fn read(transaction: &Transaction) -> RpcSummary {
             // No message has more values than bytes, and a watched walk costs what it tells.
             let bytes = transaction.message(which).map_or(0, |message| message.length as u64);
             let chunks = transaction.read_chunks.iter().chain(&transaction.reply_chunk);
-            assert!(watcher.values <= bytes + chunks.map(|chunk| chunk.moved()).sum::<u64>() + 64);
+            assert!(watcher.values <= bytes + chunks.map(|chunk| chunk.moved_bytes()).sum::<u64>() + 64);
         }
-        reading.facts()
+        reading.summary()
     })
 }
 
@@ -241,24 +241,24 @@ fn narrow() -> FlowLimits {
         lingering_transactions: 2,
         message_bytes: 4000,
         streams: 2,
-        hole_bytes: 1000,
+        gap_bytes: 1000,
         stream_bytes: 2000,
         set_ups: 1,
-        part_bytes: 2000,
+        partial_message_bytes: 2000,
         fragments: ip_reassembly::FragmentLimits {
             datagrams: 2,
             bytes: 2000,
             fragments: 4,
-            age: 1_000_000_000,
+            max_age_ns: 1_000_000_000,
         },
         early_bytes: 16 << 10,
-        kept_bytes: 500,
+        chunk_content_bytes: 500,
         dialect: None,
         keep_data: true,
         check_icrc: true,
-        note_steps: true,
-        note_closed: true,
-        prompt: false,
+        record_frame_events: true,
+        report_closed_connections: true,
+        emit_on_acknowledgment: false,
     }
 }
 

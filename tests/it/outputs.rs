@@ -244,7 +244,7 @@ fn serve(mut stream: TcpStream, server: &Mutex<MockServer>, calls: &AtomicI64, a
         }
         let mut answer = MockReply::default();
         server.lock().unwrap().call(Cursor::new(&call), &mut answer);
-        let reply = answer.whole();
+        let reply = answer.complete_message();
         let mark = 0x8000_0000 | reply.len() as u32;
         stream.write_all(&[&mark.to_be_bytes()[..], &reply].concat()).ok()?;
     }

@@ -63,7 +63,7 @@ fn what_is_read_before_it_is_written_is_in_the_tree_with_its_content() {
     for name in ["rxe-v40-deleg", "rxe-v42-deleg"] {
         let (trace, ..) = compiled(name, ContentRetention::KEPT);
         let mut extents = Vec::new();
-        open(&trace).extents(|extent| extents.push(extent.clone())).unwrap();
+        open(&trace).for_each_extent(|extent| extents.push(extent.clone())).unwrap();
         let mut content = Vec::new();
         let mut known = 0;
         for extent in &extents {
@@ -71,11 +71,11 @@ fn what_is_read_before_it_is_written_is_in_the_tree_with_its_content() {
             known += content.len();
         }
         let plan = ReplayPlan::new(&mut open(&trace)).unwrap();
-        assert_eq!(known as u64, plan.tree.content, "{name}");
+        assert_eq!(known as u64, plan.tree.known_bytes, "{name}");
         assert!(known > 0, "{name}");
         let mut sizes = HashMap::new();
         open(&trace)
-            .objects(|object| {
+            .for_each_object(|object| {
                 sizes.insert(object.number, object.size);
             })
             .unwrap();
@@ -187,7 +187,7 @@ fn what_a_filter_leaves_out_counts_as_done_before() {
     assert_eq!(plan.total(), 9);
     assert_eq!((plan.steps[1], plan.steps[3]), (9, 0), "{:?}", plan.reasons);
     // The files that they read are named, and have the content that is read.
-    assert!(plan.tree.content > 100_000, "{:?}", plan.tree);
+    assert!(plan.tree.known_bytes > 100_000, "{:?}", plan.tree);
     assert_eq!(plan.tree.nameless, 0, "{:?}", plan.tree);
 }
 

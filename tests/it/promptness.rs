@@ -15,7 +15,7 @@ fn about(transaction: &Transaction) -> String {
 /// All Transactions, and for each with a Reply how long after its last frame it was given out, by the clock of the capture.
 fn read(name: &'static str, prompt: bool) -> (Vec<String>, Vec<u64>) {
     let mut source = CaptureSource::from_reader(name, Cursor::new(captures::bytes(name)));
-    let mut flow = Flow::new(FlowLimits { prompt, ..FlowLimits::default() });
+    let mut flow = Flow::new(FlowLimits { emit_on_acknowledgment: prompt, ..FlowLimits::default() });
     let (mut all, mut waited) = (Vec::new(), Vec::new());
     while let Some(frame) = source.next().unwrap() {
         flow.frame(&frame);

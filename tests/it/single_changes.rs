@@ -31,7 +31,7 @@ fn transactions<'a>(
         flow.frame(&kept.frame(number));
     }
     flow.finish();
-    trace.end(&flow);
+    trace.record_flow_counts(&flow);
     (std::iter::from_fn(|| flow.next_transaction()).collect(), trace)
 }
 
@@ -122,8 +122,8 @@ fn baseline(before: &[Kept]) -> Baseline {
         trace.transaction(transaction, &record);
         Some((client, record))
     };
-    let mut baseline = Baseline::of(BaselineSettings::default(), next).unwrap();
-    baseline.counts.end(&trace);
+    let mut baseline = Baseline::from_records(BaselineSettings::default(), next).unwrap();
+    baseline.counts.add_capture_totals(&trace);
     let mut bytes = Vec::new();
     baseline::write(&mut bytes, &baseline).unwrap();
     baseline::read(str::from_utf8(&bytes).unwrap()).unwrap_or_else(|e| panic!("{e}"))
@@ -145,7 +145,7 @@ fn checked(before: &Before, after: &[Transaction], mut trace: ComparedCapture) -
         Some((client, record))
     };
     let Ok(()) = checking.drive(next, &mut tell);
-    let Ok(()) = checking.end(&trace, tell);
+    let Ok(()) = checking.finish(&trace, tell);
     found
 }
 
@@ -284,7 +284,7 @@ fn changes_of_fields(frames: &[Kept], most: usize) -> Vec<Change> {
                 continue;
             }
             let mut spots = Spots::default();
-            transaction.read(|reading| {
+            transaction.with_messages(|reading| {
                 let _ = reading.observe(which, &mut spots);
             });
             for spot in spots.spots {
@@ -332,7 +332,7 @@ fn changes_of_chunks(frames: &[Kept], most: usize) -> Vec<Change> {
         for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
             let Some((frame, start)) = place_of(frames, transaction, which) else { continue };
             let mut spots = Spots::default();
-            transaction.read(|reading| {
+            transaction.with_messages(|reading| {
                 let _ = reading.observe(which, &mut spots);
             });
             let lengths = spots.spots.iter().filter(|spot| spot.field.name == "rpcordma.rdma_length");
@@ -367,7 +367,7 @@ fn changes_of_data(frames: &[Kept], most: usize) -> Vec<Change> {
         let items = transaction.read_chunks.iter().filter(|chunk| chunk.position != Some(0));
         for chunk in items.chain(&transaction.write_chunks) {
             let segment = chunk.segments.first().unwrap();
-            let (Some((_, last)), Some(kept)) = (segment.frames, &segment.kept) else { continue };
+            let (Some((_, last)), Some(kept)) = (segment.frames, &segment.payload) else { continue };
             let end = &kept.prefix()[kept.prefix().len().saturating_sub(40)..];
             let bytes = &frames[usize::try_from(last.0).unwrap() - 1].bytes;
             // The last bytes of the data stand in its last frame.
@@ -408,8 +408,9 @@ fn changes_of_messages(frames: &[Kept], most: usize) -> Vec<Change> {
             let after: Vec<_> =
                 numbered(frames).into_iter().filter(|(number, _)| !lost.contains(number)).collect();
             // Of two Calls that ask the same, one after the other, either may be the one that is gone.
-            let ask =
-                |transaction: &Transaction| transaction.call.as_ref().map(|call| call.inline()[4..].to_vec());
+            let ask = |transaction: &Transaction| {
+                transaction.call.as_ref().map(|call| call.inline_bytes()[4..].to_vec())
+            };
             let around = at.saturating_sub(1)..transactions.len().min(at + 2);
             let alike = transactions[around].iter().filter(|other| ask(other) == ask(transaction));
             changes.push(Change {
@@ -446,12 +447,14 @@ fn changes_of_order(frames: &[Kept], most: usize) -> Vec<Change> {
             continue;
         }
         // But for the XID.
-        let call =
-            |transaction: &Transaction| transaction.call.as_ref().map(|call| call.inline()[4..].to_vec());
+        let call = |transaction: &Transaction| {
+            transaction.call.as_ref().map(|call| call.inline_bytes()[4..].to_vec())
+        };
         if call(&pair[0]) == call(&pair[1]) {
             continue;
         }
-        let operation = |transaction: &Transaction| transaction.read(|reading| reading.facts().operation);
+        let operation =
+            |transaction: &Transaction| transaction.with_messages(|reading| reading.summary().operation);
         let name = format!("{:?}", operation(&pair[0]));
         if operation(&pair[0]) != operation(&pair[1]) || !name.contains("LOOKUP") || changes.len() >= most {
             continue;
@@ -537,7 +540,7 @@ fn field_in(frames: &[Kept], frame: u64, which: RpcMessageKind, label: &str) -> 
     let of = |transaction: &Transaction| {
         let (at, start) = place_of(frames, transaction, which)?;
         let mut spots = Spots::default();
-        transaction.read(|reading| {
+        transaction.with_messages(|reading| {
             let _ = reading.observe(which, &mut spots);
         });
         let spot = spots.spots.iter().find(|spot| at == frame && spot.field.label == label)?;

@@ -241,7 +241,7 @@ fn with_a_snap_length_every_transport_tells_the_same_or_less() {
                 // What moved is counted by the headers.
                 let moved = |t: &FlowTransaction| {
                     let chunks = t.read_chunks.iter().chain(&t.write_chunks).chain(&t.reply_chunk);
-                    chunks.map(|chunk| chunk.moved()).sum::<u64>()
+                    chunks.map(|chunk| chunk.moved_bytes()).sum::<u64>()
                 };
                 if now.call.as_ref().is_some_and(|call| call.rpc_at.is_some()) {
                     assert!(moved(now) == moved(before), "{said}: {} of {}", moved(now), moved(before));

@@ -27,12 +27,12 @@ pub(crate) fn read<'a>(frames: impl IntoIterator<Item = (usize, &'a Kept)>) -> (
         let name = (transaction.connection.client.port, transaction.xid.0);
         assert!(transactions.insert(name, transaction).is_none(), "{name:x?} twice");
     }
-    let undecoded = flow.account().undecoded_counts();
+    let undecoded = flow.stats().undecoded_counts();
     (transactions, undecoded.map(|(why, count)| format!("{} {count}", why.key())).collect())
 }
 
 pub(crate) fn facts(transaction: &Transaction) -> String {
-    let facts = transaction.read(|reading| reading.facts());
+    let facts = transaction.with_messages(|reading| reading.summary());
     format!("{:?} {:?} {:?}", facts.operation, facts.status, transaction.missing())
 }
 
@@ -56,8 +56,8 @@ fn each_frame_lost_in_turn(name: &str, count: usize) {
             if carries(transaction, lost as u64 + 1) {
                 let is_missed = now.is_none_or(|now| now.missing() != transaction.missing());
                 assert!(is_missed, "{at}: {name:x?} misses {:?}", now.map(|now| now.missing()));
-                let statuses = now.map(|now| now.read(|reading| reading.facts()).status);
-                let status = transaction.read(|reading| reading.facts()).status;
+                let statuses = now.map(|now| now.with_messages(|reading| reading.summary()).status);
+                let status = transaction.with_messages(|reading| reading.summary()).status;
                 assert!(statuses.flatten().is_none_or(|now| Some(now) == status), "{at}: {name:x?}");
             } else {
                 assert_eq!(now.map(facts), Some(facts(transaction)), "{at}: {name:x?}");

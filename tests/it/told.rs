@@ -98,7 +98,7 @@ fn run(
     let mut flow = Flow::new(FlowLimits::default());
     let mut give = |flow: &mut Flow, heard: &mut Heard| {
         while let Some(transaction) = flow.next_transaction() {
-            transaction.read(|reading| read(&transaction, reading, heard));
+            transaction.with_messages(|reading| read(&transaction, reading, heard));
         }
     };
     while let Some(frame) = source.next().unwrap() {

@@ -14,9 +14,9 @@ use nfsrdma_inspect::output::plan::PlanReportView;
 use nfsrdma_inspect::output::style::TerminalStyle;
 use nfsrdma_inspect::replay::compile::{TraceCompileCounts, TraceCompiler};
 use nfsrdma_inspect::replay::plan::ReplayPlan;
-use nfsrdma_inspect::replay::trace::binding::{bind, hear};
+use nfsrdma_inspect::replay::trace::binding::{bind_slots, visit_reply};
 use nfsrdma_inspect::replay::trace::emission::{
-    CapturedSlotValues, EmittedHeader, PlacedPayload, SlotValueSource, captured, emit,
+    CapturedSlotValues, EmittedHeader, PlacedPayload, SlotValueSource, captured_value, emit,
 };
 use nfsrdma_inspect::replay::trace::layout::ContentRetention;
 use nfsrdma_inspect::replay::trace::{
@@ -77,7 +77,7 @@ fn said(transaction: &Transaction, which: RpcMessageKind) -> Option<Sent> {
     let is_whole = transaction.missing().is_empty() && message.bytes.len() >= message.length;
     let length = transaction.rpc_length(which).filter(|_| is_whole)?;
     let bytes = transaction
-        .read(|reading| reading.rpc_bytes(which).map(|(bytes, _)| bytes.to_vec()))
+        .with_messages(|reading| reading.rpc_bytes(which).map(|(bytes, _)| bytes.to_vec()))
         .filter(|bytes| bytes.len() as u64 == length);
     Some(Sent { which, transaction: transaction.index, bytes, length })
 }
@@ -148,7 +148,7 @@ fn with_the_values_of_the_capture_each_message_is_as_it_was_captured() {
             let beside: u64 =
                 placed.iter().map(|placed| u64::from(placed.payload.length).next_multiple_of(4)).sum();
             assert_eq!(out.len() as u64 + beside, sent.length, "{name} {transaction} {is_call}");
-            assert!(message.is_whole(), "{name} {transaction} {is_call}");
+            assert!(message.is_complete(), "{name} {transaction} {is_call}");
             seen += 1;
             if let (Some(bytes), Some(whole)) = (&sent.bytes, put_together(&out, &placed, &mut contents)) {
                 assert!(*bytes == whole, "{name} {transaction} {is_call}");
@@ -156,7 +156,7 @@ fn with_the_values_of_the_capture_each_message_is_as_it_was_captured() {
             }
         };
         open(&trace)
-            .steps(|step| {
+            .for_each_step(|step| {
                 steps += 1;
                 check(step.origin.id, true, &step.call);
                 check(step.origin.id, false, &step.reply);
@@ -173,7 +173,7 @@ fn another_xid_and_a_longer_filehandle_move_what_follows_and_change_nothing_else
     let (trace, ..) = compiled("rxe-v42", ContentRetention::KEPT);
     let (mut out, mut placed, mut moved) = (Vec::new(), Vec::new(), 0);
     open(&trace)
-        .steps(|step| {
+        .for_each_step(|step| {
             emit(&step.call, EmittedHeader::Captured, &mut CapturedSlotValues, &mut out, &mut placed)
                 .unwrap();
             let before: Vec<_> = placed.iter().map(|placed| placed.position).collect();
@@ -181,7 +181,7 @@ fn another_xid_and_a_longer_filehandle_move_what_follows_and_change_nothing_else
                 step.call.slots.iter().filter(|slot| slot.is_counted && slot.holds != MessageSlotKind::HOST);
             let by: u32 = counted
                 .map(|slot| {
-                    let value = captured(step.call.head.0, &slot).unwrap();
+                    let value = captured_value(step.call.head.0, &slot).unwrap();
                     (value.len() + 9).next_multiple_of(4) as u32 - (slot.length - 4)
                 })
                 .sum();
@@ -203,10 +203,10 @@ fn a_trace_that_is_cut_or_damaged_is_an_error_that_says_where() {
     let (trace, ..) = compiled("rxe-v3", ContentRetention::HASHED);
     let read = |bytes: &[u8]| {
         let mut trace = TraceReader::open(Cursor::new(bytes))?;
-        trace.steps(|_| {})?;
-        trace.extents(|_| {})?;
-        trace.undefined(|_| {})?;
-        trace.objects(|_| {})
+        trace.for_each_step(|_| {})?;
+        trace.for_each_extent(|_| {})?;
+        trace.for_each_undefined(|_| {})?;
+        trace.for_each_object(|_| {})
     };
     read(&trace).unwrap();
     for end in (0..trace.len()).step_by(97) {
@@ -232,7 +232,7 @@ fn what_is_used_was_defined_before_by_time() {
         let (mut times, mut definers) = (HashMap::new(), 0);
         let mut steps = Vec::new();
         open(&trace)
-            .steps(|step| {
+            .for_each_step(|step| {
                 times.insert(step.origin.id, step.origin.time);
                 for slot in step.call.slots.iter().chain(step.reply.slots.iter()) {
                     if slot.part == VariableUse::DEFINED {
@@ -264,7 +264,7 @@ fn file_data_that_is_not_kept_has_its_hash() {
             hashes.extend(own.map(|payload| payload.hash));
         };
         open(trace)
-            .steps(|step| {
+            .for_each_step(|step| {
                 take(&step.call);
                 take(&step.reply);
             })
@@ -299,7 +299,7 @@ fn arguments(asked: &TraceProcedure, message: &[u8], placed: &[PlacedPayload]) -
     let mut cursor = xdr::Cursor::new(message).with_chunks(&items);
     nfsrdma_dissectors::rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
     let mut others = Others::default();
-    asked.described().unwrap().arguments(&mut cursor, &mut others).unwrap();
+    asked.find_description().unwrap().arguments(&mut cursor, &mut others).unwrap();
     others.0
 }
 
@@ -311,9 +311,9 @@ fn with_other_names_a_call_says_the_same_of_everything_else() {
         let (mut other, mut placed_other) = (Vec::new(), Vec::new());
         let mut compared = 0;
         open(&trace)
-            .steps(|step| {
+            .for_each_step(|step| {
                 let is_plain = step.asked.protection == GssProtection::PLAIN;
-                if !step.call.is_whole() || !is_plain || step.asked.described().is_none() {
+                if !step.call.is_complete() || !is_plain || step.asked.find_description().is_none() {
                     return;
                 }
                 let captured = &mut CapturedSlotValues;
@@ -341,17 +341,17 @@ fn what_a_reply_gives_is_found_in_the_same_places_of_a_live_one() {
         let mut contents = open(&trace);
         let (mut out, mut placed, mut found) = (Vec::new(), Vec::new(), 0);
         open(&trace)
-            .steps(|step| {
-                if !step.reply.is_whole() || step.asked.protection != GssProtection::PLAIN {
+            .for_each_step(|step| {
+                if !step.reply.is_complete() || step.asked.protection != GssProtection::PLAIN {
                     return;
                 }
                 emit(&step.reply, EmittedHeader::Captured, &mut CapturedSlotValues, &mut out, &mut placed)
                     .unwrap();
                 let Some(whole) = put_together(&out, &placed, &mut contents) else { return };
-                let (ear, heard) = hear(&step.asked, xdr::Cursor::new(&whole));
+                let (ear, heard) = visit_reply(&step.asked, xdr::Cursor::new(&whole));
                 heard.unwrap();
-                bind(step, &ear, &whole, |slot, value| {
-                    assert_eq!(value, captured(step.reply.head.0, slot), "{name} {}", step.origin.id);
+                bind_slots(step, &ear, &whole, |slot, value| {
+                    assert_eq!(value, captured_value(step.reply.head.0, slot), "{name} {}", step.origin.id);
                     found += 1;
                 });
             })
@@ -378,7 +378,7 @@ fn mend(trace: &mut [u8]) {
 fn use_all(trace: &[u8]) -> Result<(), TraceError> {
     let mut trace = TraceReader::open(Cursor::new(trace))?;
     let (mut out, mut placed) = (Vec::new(), Vec::new());
-    trace.steps(|step| {
+    trace.for_each_step(|step| {
         for message in [&step.call, &step.reply] {
             let _ =
                 emit(message, EmittedHeader::New(b"header"), &mut CapturedSlotValues, &mut out, &mut placed);
@@ -386,7 +386,7 @@ fn use_all(trace: &[u8]) -> Result<(), TraceError> {
         }
     })?;
     let mut extents = Vec::new();
-    trace.extents(|extent| extents.push(extent.clone()))?;
+    trace.for_each_extent(|extent| extents.push(extent.clone()))?;
     for extent in &extents {
         let _ = trace.extent(extent, &mut out);
     }

@@ -48,8 +48,8 @@ fn workload(name: &str) -> Vec<Step> {
 }
 
 fn step(transaction: &Transaction) -> Option<(u64, Step)> {
-    transaction.read(|reading| {
-        let facts = reading.facts();
+    transaction.with_messages(|reading| {
+        let facts = reading.summary();
         if facts.program != Some(Program::NFS) || facts.procedure == Some(0) {
             return None;
         }

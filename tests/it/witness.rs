@@ -92,7 +92,7 @@ pub(crate) fn parts(frames: &[Kept], transactions: &[Transaction]) -> Vec<Vec<Pa
     assert_eq!(witness.messages, expected, "messages that were found again");
     let moved: u64 = { transactions.iter() }
         .flat_map(|t| t.read_chunks.iter().chain(&t.write_chunks).chain(&t.reply_chunk))
-        .map(|chunk| chunk.moved())
+        .map(|chunk| chunk.moved_bytes())
         .sum();
     assert_eq!(witness.data, moved, "bytes of chunks that were found again");
     witness.parts
@@ -165,7 +165,7 @@ impl Witness<'_> {
                     // Where it was returned, a segment ends there in what the codes count.
                     base += u64::from(match kind {
                         ChunkKind::Read => segment.length,
-                        _ => segment.returned.unwrap_or(0),
+                        _ => segment.returned_length.unwrap_or(0),
                     });
                 }
             }

@@ -29,13 +29,13 @@ pub struct ChunkSegment {
     /// Length in bytes, as advertised.
     pub length: u32,
     /// Bytes written according to the Reply; Write and Reply chunks only.
-    pub returned: Option<u32>,
+    pub returned_length: Option<u32>,
     /// Bytes of the range seen in RDMA payloads, counted by the lengths in the packet headers.
-    pub moved: Coverage,
+    pub moved_coverage: Coverage,
     /// First and last frame that moved bytes of the range.
     pub frames: Option<(FrameNumber, FrameNumber)>,
     /// Payload bytes, if a view or a decoder needs them.
-    pub kept: Option<Box<SegmentBytes>>,
+    pub payload: Option<Box<SegmentBytes>>,
 }
 
 /// Payload bytes of a segment that are retained for a view or a decoder.
@@ -45,46 +45,46 @@ pub struct SegmentBytes {
     prefix: Vec<u8>,
     /// Out-of-order bytes by position. Memory use depends on the bytes alone, because a packet may claim a position at
     /// the far end of 4 GiB.
-    ahead: BTreeMap<usize, Vec<u8>>,
+    out_of_order: BTreeMap<usize, Vec<u8>>,
     /// Memory of `prefix` and `ahead`, in bytes.
-    taken: u64,
-    captured: Coverage,
+    memory_bytes: u64,
+    captured_coverage: Coverage,
     /// `true` if a message is decoded from these bytes, so that bytes cut by a snap length count as missing.
     is_message: bool,
 }
 
 /// Overhead of one out-of-order entry, in bytes: its position and its range.
-const AHEAD: u64 = 128;
+const OUT_OF_ORDER_OVERHEAD_BYTES: u64 = 128;
 
 /// Estimated size of the handle table entry of a segment, in bytes.
-const HANDLE_BYTES: usize = 64;
+const HANDLE_ENTRY_BYTES: usize = 64;
 
 impl SegmentBytes {
     fn add(&mut self, at: usize, bytes: &[u8]) {
-        self.captured.add(at as u64..(at + bytes.len()) as u64);
+        self.captured_coverage.add(at as u64..(at + bytes.len()) as u64);
         if at > self.prefix.len() {
-            let known = self.ahead.get(&at).map_or(0, Vec::len);
+            let known = self.out_of_order.get(&at).map_or(0, Vec::len);
             if known < bytes.len() {
-                self.take_ahead(at);
-                self.taken += AHEAD + bytes.len() as u64;
-                self.ahead.insert(at, bytes.to_vec());
+                self.take_out_of_order(at);
+                self.memory_bytes += OUT_OF_ORDER_OVERHEAD_BYTES + bytes.len() as u64;
+                self.out_of_order.insert(at, bytes.to_vec());
             }
             return;
         }
         self.append(at, bytes);
-        while let Some((at, _)) = self.ahead.first_key_value()
+        while let Some((at, _)) = self.out_of_order.first_key_value()
             && *at <= self.prefix.len()
         {
             let at = *at;
-            if let Some(bytes) = self.take_ahead(at) {
+            if let Some(bytes) = self.take_out_of_order(at) {
                 self.append(at, &bytes);
             }
         }
     }
 
-    fn take_ahead(&mut self, at: usize) -> Option<Vec<u8>> {
-        let bytes = self.ahead.remove(&at)?;
-        self.taken -= AHEAD + bytes.len() as u64;
+    fn take_out_of_order(&mut self, at: usize) -> Option<Vec<u8>> {
+        let bytes = self.out_of_order.remove(&at)?;
+        self.memory_bytes -= OUT_OF_ORDER_OVERHEAD_BYTES + bytes.len() as u64;
         Some(bytes)
     }
 
@@ -93,7 +93,7 @@ impl SegmentBytes {
     fn append(&mut self, at: usize, bytes: &[u8]) {
         let new = bytes.get(self.prefix.len() - at..).unwrap_or_default();
         self.prefix.extend_from_slice(new);
-        self.taken += new.len() as u64;
+        self.memory_bytes += new.len() as u64;
     }
 
     /// Returns the contiguous captured bytes from the start of the segment.
@@ -104,7 +104,7 @@ impl SegmentBytes {
 
 impl ChunkSegment {
     /// Returns `true` if `length` bytes at `offset` are inside the range.
-    pub fn holds(&self, offset: u64, length: u64) -> bool {
+    pub fn contains_range(&self, offset: u64, length: u64) -> bool {
         offset
             .checked_sub(self.offset)
             .and_then(|at| at.checked_add(length))
@@ -113,32 +113,32 @@ impl ChunkSegment {
 
     /// Returns the available content: captured bytes for a message, bytes accounted for by the headers for data.
     fn content_coverage(&self) -> &Coverage {
-        match &self.kept {
-            Some(kept) if kept.is_message => &kept.captured,
-            _ => &self.moved,
+        match &self.payload {
+            Some(kept) if kept.is_message => &kept.captured_coverage,
+            _ => &self.moved_coverage,
         }
     }
 
     /// Returns `true` if recording these bytes would add a range to `moved`.
     #[cold]
-    pub(super) fn is_scattered(&self, offset: u64, data: &PacketPayload<'_>) -> bool {
+    pub(super) fn adds_range(&self, offset: u64, data: &PacketPayload<'_>) -> bool {
         let Some(at) = offset.checked_sub(self.offset) else { return false };
-        !self.moved.touches(&(at..at + u64::from(data.length)))
+        !self.moved_coverage.touches(&(at..at + u64::from(data.length)))
     }
 
     /// Returns the most memory that retaining this data may take, in bytes; `None` if payload bytes are not retained.
-    pub(super) fn growth(&self, data: &PacketPayload<'_>) -> Option<u64> {
-        self.kept.as_ref().map(|_| AHEAD + data.bytes.len() as u64)
+    pub(super) fn max_growth_bytes(&self, data: &PacketPayload<'_>) -> Option<u64> {
+        self.payload.as_ref().map(|_| OUT_OF_ORDER_OVERHEAD_BYTES + data.bytes.len() as u64)
     }
 
     /// Returns the memory of the retained bytes, in bytes.
-    pub(super) fn kept_bytes(&self) -> u64 {
-        self.kept.as_ref().map_or(0, |kept| kept.taken)
+    pub(super) fn payload_memory_bytes(&self) -> u64 {
+        self.payload.as_ref().map_or(0, |kept| kept.memory_bytes)
     }
 
     /// Drops the retained bytes and returns how much memory that frees, in bytes.
-    pub(super) fn stop_keeping(&mut self) -> u64 {
-        self.kept.take().map_or(0, |kept| kept.taken)
+    pub(super) fn drop_payload(&mut self) -> u64 {
+        self.payload.take().map_or(0, |kept| kept.memory_bytes)
     }
 
     /// Records moved bytes, and retains them if requested. Returns the number of bytes inside the range.
@@ -148,12 +148,12 @@ impl ChunkSegment {
         };
         let room = u64::from(self.length) - at;
         let length = u64::from(data.length).min(room);
-        self.moved.add(at..at + length);
+        self.moved_coverage.add(at..at + length);
         for frame in frames.iter().copied() {
             let (first, last) = self.frames.unwrap_or((frame, frame));
             self.frames = Some((first.min(frame), last.max(frame)));
         }
-        if let Some(kept) = &mut self.kept {
+        if let Some(kept) = &mut self.payload {
             let captured = data.bytes.len().min(length as usize);
             kept.add(at as usize, &data.bytes[..captured]);
         }
@@ -177,34 +177,36 @@ pub struct Chunk {
 impl Chunk {
     /// Returns the heap memory in bytes, without retained payload bytes.
     pub(super) fn heap_bytes(&self) -> usize {
-        let ranges: usize = self.segments.iter().map(|segment| segment.moved.heap_bytes()).sum();
-        self.segments.capacity() * size_of::<ChunkSegment>() + self.segments.len() * HANDLE_BYTES + ranges
+        let ranges: usize = self.segments.iter().map(|segment| segment.moved_coverage.heap_bytes()).sum();
+        self.segments.capacity() * size_of::<ChunkSegment>()
+            + self.segments.len() * HANDLE_ENTRY_BYTES
+            + ranges
     }
 
     /// Returns the number of bytes advertised.
-    pub fn offered(&self) -> u64 {
+    pub fn offered_bytes(&self) -> u64 {
         self.segments.iter().map(|segment| u64::from(segment.length)).sum()
     }
 
     /// Returns the number of bytes written according to the Reply; `None` without a Reply.
-    pub fn returned(&self) -> Option<u64> {
-        self.segments.iter().map(|segment| segment.returned.map(u64::from)).sum()
+    pub fn returned_bytes(&self) -> Option<u64> {
+        self.segments.iter().map(|segment| segment.returned_length.map(u64::from)).sum()
     }
 
     /// Returns the number of bytes seen in RDMA payloads.
-    pub fn moved(&self) -> u64 {
-        self.segments.iter().map(|segment| segment.moved.seen()).sum()
+    pub fn moved_bytes(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.moved_coverage.total_bytes()).sum()
     }
 
     /// Retains payload bytes from now on; `is_message` says that a message will be decoded from them.
-    pub fn keep(&mut self, is_message: bool) {
+    pub fn retain_payload(&mut self, is_message: bool) {
         for segment in &mut self.segments {
-            segment.kept.get_or_insert_default().is_message |= is_message;
+            segment.payload.get_or_insert_default().is_message |= is_message;
         }
     }
 
     /// Extends `times` to include `time`.
-    pub fn touch(&mut self, time: Timestamp) {
+    pub fn extend_times(&mut self, time: Timestamp) {
         self.times = Some(self.times.map_or((time, time), |(first, last)| (first.min(time), last.max(time))));
     }
 
@@ -215,7 +217,7 @@ impl Chunk {
         let mut missing: Vec<Range<u64>> = Vec::new();
         for segment in &self.segments {
             let length = expected(segment);
-            for gap in segment.content_coverage().missing(length) {
+            for gap in segment.content_coverage().missing_ranges(length) {
                 match missing.last_mut() {
                     Some(last) if last.end == base + gap.start => last.end = base + gap.end,
                     _ => missing.push(base + gap.start..base + gap.end),
@@ -230,12 +232,12 @@ impl Chunk {
     /// Borrowed if there is one segment. `None` if payload bytes are not retained.
     pub fn content(&self, expected: impl Fn(&ChunkSegment) -> u64) -> Option<std::borrow::Cow<'_, [u8]>> {
         if let [segment] = self.segments.as_slice() {
-            let bytes = segment.kept.as_ref()?.prefix();
+            let bytes = segment.payload.as_ref()?.prefix();
             return Some(bytes[..bytes.len().min(expected(segment) as usize)].into());
         }
         let mut content = Vec::new();
         for segment in &self.segments {
-            let (bytes, length) = (segment.kept.as_ref()?.prefix(), expected(segment) as usize);
+            let (bytes, length) = (segment.payload.as_ref()?.prefix(), expected(segment) as usize);
             content.extend_from_slice(&bytes[..bytes.len().min(length)]);
             if bytes.len() < length {
                 break;
@@ -262,40 +264,43 @@ mod tests {
         let mut segment = segment(1000, 10);
         assert_eq!(segment.add(1008, &data(b"abcdef"), &[FrameNumber(1)]), 2);
         assert_eq!(segment.add(990, &data(b"abcdef"), &[FrameNumber(2)]), 0);
-        assert_eq!(segment.moved.seen(), 2);
+        assert_eq!(segment.moved_coverage.total_bytes(), 2);
     }
 
     #[test]
     fn what_a_snap_length_cut_still_counts_as_moved() {
         let mut segment = segment(0, 1024);
-        segment.kept = Some(Box::default());
+        segment.payload = Some(Box::default());
         segment.add(0, &PacketPayload { bytes: b"abc", length: 1024 }, &[FrameNumber(1)]);
-        assert_eq!(segment.moved.seen(), 1024);
-        assert_eq!(segment.kept.unwrap().prefix(), b"abc");
+        assert_eq!(segment.moved_coverage.total_bytes(), 1024);
+        assert_eq!(segment.payload.unwrap().prefix(), b"abc");
     }
 
     #[test]
     fn kept_bytes_are_put_in_order_however_they_come() {
         let mut segment = segment(0, 10);
-        segment.kept = Some(Box::default());
+        segment.payload = Some(Box::default());
         for (at, bytes) in [(8, "89"), (4, "456"), (4, "45"), (6, "678"), (2, "23")] {
             segment.add(at, &data(bytes.as_bytes()), &[FrameNumber(1)]);
         }
         assert_eq!(
-            (segment.kept.as_ref().unwrap().prefix(), segment.kept_bytes()),
-            (&b""[..], 2 + 3 + 3 + 2 + 4 * AHEAD)
+            (segment.payload.as_ref().unwrap().prefix(), segment.payload_memory_bytes()),
+            (&b""[..], 2 + 3 + 3 + 2 + 4 * OUT_OF_ORDER_OVERHEAD_BYTES)
         );
         segment.add(0, &data(b"012"), &[FrameNumber(2)]);
-        assert_eq!((segment.kept.as_ref().unwrap().prefix(), segment.kept_bytes()), (&b"0123456789"[..], 10));
-        assert_eq!(segment.stop_keeping(), 10);
+        assert_eq!(
+            (segment.payload.as_ref().unwrap().prefix(), segment.payload_memory_bytes()),
+            (&b"0123456789"[..], 10)
+        );
+        assert_eq!(segment.drop_payload(), 10);
     }
 
     #[test]
     fn bytes_at_the_far_end_take_no_more_than_themselves() {
         let mut segment = segment(0, u32::MAX);
-        segment.kept = Some(Box::default());
+        segment.payload = Some(Box::default());
         segment.add(u64::from(u32::MAX) - 3, &data(b"abc"), &[FrameNumber(1)]);
-        assert_eq!(segment.kept_bytes(), 3 + AHEAD);
+        assert_eq!(segment.payload_memory_bytes(), 3 + OUT_OF_ORDER_OVERHEAD_BYTES);
     }
 
     #[test]
@@ -310,12 +315,12 @@ mod tests {
     #[test]
     fn content_is_laid_end_to_end_as_far_as_it_was_returned() {
         let mut chunk = Chunk { segments: vec![segment(0, 4), segment(100, 4)], ..Chunk::default() };
-        chunk.keep(true);
+        chunk.retain_payload(true);
         chunk.segments[0].add(0, &data(b"abcd"), &[FrameNumber(1)]);
         chunk.segments[1].add(100, &data(b"efgh"), &[FrameNumber(2)]);
-        chunk.segments[0].returned = Some(4);
-        chunk.segments[1].returned = Some(2);
-        let returned = |segment: &ChunkSegment| u64::from(segment.returned.unwrap_or(0));
+        chunk.segments[0].returned_length = Some(4);
+        chunk.segments[1].returned_length = Some(2);
+        let returned = |segment: &ChunkSegment| u64::from(segment.returned_length.unwrap_or(0));
         assert_eq!(chunk.content(returned).unwrap(), &b"abcdef"[..]);
     }
 }

@@ -51,36 +51,42 @@ pub(super) struct ConnectionEnd {
     pub(super) address: Address,
     /// Virtual network of the packets that it sends.
     tenant: Tenant,
-    mouth: EndpointKind,
+    kind: EndpointKind,
     /// Requests that a queue pair sends in its own PSN sequence.
     pub(super) requests: Requests,
     /// IPv4 identifications, which distinguish its packets.
-    pub(super) identities: IpIdVariation,
+    pub(super) ip_id_variation: IpIdVariation,
 }
 
 impl ConnectionEnd {
     fn new(address: Address, tenant: Tenant, mouth: EndpointKind) -> Self {
-        Self { address, tenant, mouth, requests: Requests::default(), identities: IpIdVariation::default() }
+        Self {
+            address,
+            tenant,
+            kind: mouth,
+            requests: Requests::default(),
+            ip_id_variation: IpIdVariation::default(),
+        }
     }
 
-    fn queue(address: Address, tenant: Tenant, qpn: Option<Qpn>) -> Self {
+    fn for_queue_pair(address: Address, tenant: Tenant, qpn: Option<Qpn>) -> Self {
         Self::new(address, tenant, EndpointKind::Queue(qpn))
     }
 
     /// Returns the queue pair, if the endpoint is one and its number is known.
     fn qpn(&self) -> Option<Qpn> {
-        match self.mouth {
+        match self.kind {
             EndpointKind::Queue(qpn) => qpn,
             EndpointKind::Port(_) => None,
         }
     }
 
-    fn is_known(&self) -> bool {
-        self.mouth != EndpointKind::Queue(None)
+    fn has_known_port(&self) -> bool {
+        self.kind != EndpointKind::Queue(None)
     }
 
     fn endpoint(&self) -> Endpoint {
-        let port = match self.mouth {
+        let port = match self.kind {
             EndpointKind::Queue(qpn) => qpn.map(|qpn| qpn.0),
             EndpointKind::Port(port) => Some(port.0.into()),
         };
@@ -98,7 +104,7 @@ pub(super) struct PortPair {
 
 impl PortPair {
     /// Returns the same pair for either direction, and `true` if `a` and `b` were swapped.
-    pub(super) fn in_order(self) -> (Self, bool) {
+    pub(super) fn in_canonical_order(self) -> (Self, bool) {
         let is_swapped = self.a > self.b;
         (if is_swapped { Self { a: self.b, b: self.a, ..self } } else { self }, is_swapped)
     }
@@ -107,7 +113,7 @@ impl PortPair {
 /// Key of a connection; never reused for another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ConnectionKey {
-    pub(super) at: usize,
+    pub(super) slot: usize,
     serial: u64,
 }
 
@@ -117,7 +123,7 @@ pub struct ConnectionState {
     /// Connection number, as in [`ConnectionName::number`].
     pub number: u64,
     /// Parameters that both sides announced; `None` if the set-up was not seen, and without RDMA.
-    pub terms: Option<NegotiatedParameters>,
+    pub parameters: Option<NegotiatedParameters>,
     /// Properties announced by the client and by the server in version 2; `None` for a side that announced none.
     pub properties: [Option<PeerProperties>; 2],
     /// Message credits of the client and of the server in version 2; zero messages sent in other versions.
@@ -138,27 +144,27 @@ pub(super) struct FlowConnection {
     pub(super) opened_by: Option<ConnectionSide>,
     /// Connection number, assigned with the first RPC message.
     pub(super) number: Option<u64>,
-    pub(super) exchange: RpcConversation,
+    pub(super) conversation: RpcConversation,
     /// Packets that wait for the context that they need.
-    pub(super) early: ReorderBuffer,
+    pub(super) reorder_buffer: ReorderBuffer,
     pub(super) last_frame: FrameNumber,
     /// `true` if a FIN or RST was seen in the TCP stream, or a DREQ.
     pub(super) is_ending: bool,
     /// Communication IDs of both sides, which distinguish a repeated set-up from a new one.
-    pub(super) communication: Option<(CommunicationId, CommunicationId)>,
+    pub(super) communication_ids: Option<(CommunicationId, CommunicationId)>,
     /// Parameters that both sides announced, if the set-up was seen.
-    pub(super) terms: Option<NegotiatedParameters>,
+    pub(super) parameters: Option<NegotiatedParameters>,
     /// `true` if the TCP stream continues as MPA under the same connection number.
-    pub(super) has_next_phase: bool,
+    pub(super) continues_as_mpa: bool,
     /// Memory accounted for this connection, in bytes.
-    weight: u32,
+    accounted_bytes: u32,
 }
 
 impl FlowConnection {
     /// Returns the side that opened the connection or, if that is unknown, the side that sends NFS, MOUNT or NFSACL
     /// Calls.
     pub(super) fn client(&self) -> Option<ConnectionSide> {
-        self.opened_by.or(self.exchange.calls_nfs)
+        self.opened_by.or(self.conversation.nfs_client_side)
     }
 
     /// Returns the connection as Transactions name it; `requester` is the client if nothing else identifies it.
@@ -178,7 +184,7 @@ impl FlowConnection {
     }
 
     /// Returns the connection's name, and the direction of a Transaction of `requester`.
-    pub(super) fn place_of(&self, requester: ConnectionSide) -> (ConnectionName, CallDirection) {
+    pub(super) fn name_and_direction(&self, requester: ConnectionSide) -> (ConnectionName, CallDirection) {
         let client = self.client().unwrap_or(requester);
         let direction = if client == requester { CallDirection::Forward } else { CallDirection::Reverse };
         (self.name(client), direction)
@@ -186,18 +192,18 @@ impl FlowConnection {
 
     /// Returns the connection's state; `None` before it has a number.
     pub(super) fn state(&self) -> Option<ConnectionState> {
-        let Self { number, terms, is_ending, .. } = *self;
-        let [a, b] = self.exchange.properties;
+        let Self { number, parameters: terms, is_ending, .. } = *self;
+        let [a, b] = self.conversation.properties;
         let is_swapped = self.client() == Some(ConnectionSide::B);
         let properties = if is_swapped { [b, a] } else { [a, b] };
-        let mut message_credits = self.exchange.message_credits;
+        let mut message_credits = self.conversation.message_credits;
         if is_swapped {
             message_credits.reverse();
         }
         if terms.is_none() {
-            message_credits.iter_mut().for_each(|of| of.least_left = None);
+            message_credits.iter_mut().for_each(|of| of.min_remaining = None);
         }
-        Some(ConnectionState { number: number?, terms, properties, message_credits, is_ending })
+        Some(ConnectionState { number: number?, parameters: terms, properties, message_credits, is_ending })
     }
 
     /// Returns the virtual network, source and destination address of the Calls of a side.
@@ -210,16 +216,16 @@ impl FlowConnection {
     #[inline]
     fn memory_bytes(&self) -> usize {
         let ends = self.a.requests.memory_bytes() + self.b.requests.memory_bytes();
-        CONNECTION_BYTES + ends + self.exchange.memory_bytes()
+        CONNECTION_BYTES + ends + self.conversation.memory_bytes()
     }
 
     /// Returns `true` if requests of either queue pair were seen.
-    fn has_carried(&self) -> bool {
+    fn has_seen_requests(&self) -> bool {
         self.a.requests.has_begun() || self.b.requests.has_begun()
     }
 
     pub(super) fn is_paired(&self) -> bool {
-        self.a.is_known() && self.b.is_known()
+        self.a.has_known_port() && self.b.has_known_port()
     }
 
     fn end(&self, side: ConnectionSide) -> &ConnectionEnd {
@@ -254,7 +260,7 @@ const CONNECTION_BYTES: usize =
 
 /// Maximum number of unpaired connections between two addresses that are checked for a packet, newest first. If one
 /// direction was not captured at all, every packet is checked.
-const CANDIDATES: usize = 256;
+const MAX_PAIRING_CANDIDATES: usize = 256;
 
 /// All connections, indexed by the paths of their packets.
 #[derive(Debug)]
@@ -262,15 +268,15 @@ pub(super) struct ConnectionTable {
     slots: slab::Slab<FlowConnection>,
     paths: FxHashMap<QueuePairPath, (usize, ConnectionSide)>,
     /// UDP connections by ports.
-    datagrams: FxHashMap<PortPair, usize>,
+    udp_connections: FxHashMap<PortPair, usize>,
     /// Serial number of the last connection added.
     serial: u64,
     /// Connections with one unknown queue pair, by their addresses.
     unpaired: FxHashMap<(Address, Address), Vec<usize>>,
-    last: Option<(QueuePairPath, usize, ConnectionSide)>,
-    bound: usize,
+    last_lookup: Option<(QueuePairPath, usize, ConnectionSide)>,
+    max_connections: usize,
     /// Memory of all connections, in bytes.
-    weight: usize,
+    accounted_bytes: usize,
 }
 
 /// Result of the lookup of a path.
@@ -282,7 +288,7 @@ pub(super) enum PathLookup {
     Paired,
     /// The path is the other direction of a known connection; this connection, which had been counted separately, was
     /// merged.
-    Joined(usize),
+    Merged(usize),
     /// The path starts a connection.
     New,
 }
@@ -292,12 +298,12 @@ impl ConnectionTable {
         Self {
             slots: slab::Slab::new(),
             paths: FxHashMap::default(),
-            datagrams: FxHashMap::default(),
+            udp_connections: FxHashMap::default(),
             serial: 0,
             unpaired: FxHashMap::default(),
-            last: None,
-            bound: bound.max(1),
-            weight: 0,
+            last_lookup: None,
+            max_connections: bound.max(1),
+            accounted_bytes: 0,
         }
     }
 
@@ -316,7 +322,7 @@ impl ConnectionTable {
     }
 
     /// Returns the slots of all connections.
-    pub(super) fn all(&self) -> Vec<usize> {
+    pub(super) fn all_slots(&self) -> Vec<usize> {
         self.slots.iter().map(|(at, _)| at).collect()
     }
 
@@ -333,16 +339,16 @@ impl ConnectionTable {
 
     /// Updates the memory accounted for a connection.
     #[inline]
-    pub(super) fn weigh(&mut self, at: usize) {
+    pub(super) fn update_memory_bytes(&mut self, at: usize) {
         let Some(connection) = self.slots.get_mut(at) else { return };
         let now = u32::try_from(connection.memory_bytes()).unwrap_or(u32::MAX);
-        let before = std::mem::replace(&mut connection.weight, now);
-        self.weight = (self.weight + now as usize).saturating_sub(before as usize);
+        let before = std::mem::replace(&mut connection.accounted_bytes, now);
+        self.accounted_bytes = (self.accounted_bytes + now as usize).saturating_sub(before as usize);
     }
 
     /// Returns the memory of all connections, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.weight
+        self.accounted_bytes
     }
 
     /// Returns the number of connections.
@@ -350,14 +356,14 @@ impl ConnectionTable {
         self.slots.len()
     }
 
-    pub(super) fn is_over_bound(&self) -> bool {
-        self.slots.len() > self.bound
+    pub(super) fn exceeds_limit(&self) -> bool {
+        self.slots.len() > self.max_connections
     }
 
     /// Returns the connection that was found last, and the side that sends on it, if the packet is on its path.
     #[inline]
-    pub(super) fn last_on(&self, datagram: &Datagram<'_>, qpn: Qpn) -> Option<(usize, ConnectionSide)> {
-        let (path, at, side) = self.last.as_ref()?;
+    pub(super) fn cached_lookup(&self, datagram: &Datagram<'_>, qpn: Qpn) -> Option<(usize, ConnectionSide)> {
+        let (path, at, side) = self.last_lookup.as_ref()?;
         let is_on = path.qpn == qpn
             && path.tenant == datagram.tenant
             && path.source == datagram.source
@@ -377,7 +383,7 @@ impl ConnectionTable {
         if let Some((at, side)) = self.paths.get(&path).copied()
             && self.slots.get(at).is_some_and(FlowConnection::is_paired)
         {
-            self.last = Some((path, at, side));
+            self.last_lookup = Some((path, at, side));
             return (at, side, PathLookup::Known);
         }
         self.find_unpaired(path, transport, evidence)
@@ -393,16 +399,17 @@ impl ConnectionTable {
         let find = |is_alike: fn(Tenant, Tenant) -> bool| {
             let mut candidates = self
                 .unpaired
-                .get(&between(path.source, path.destination))
+                .get(&ordered_addresses(path.source, path.destination))
                 .into_iter()
-                .flat_map(|unpaired| unpaired.iter().rev().take(CANDIDATES))
+                .flat_map(|unpaired| unpaired.iter().rev().take(MAX_PAIRING_CANDIDATES))
                 .copied()
                 .filter(|at| own.is_none_or(|(own, _)| own != *at))
                 .filter_map(|at| {
                     // The sender of this packet is the end whose port or queue pair is known; the packet names the
                     // other end's queue pair.
                     let connection = self.slots.get(at)?;
-                    let sender = if connection.a.is_known() { ConnectionSide::A } else { ConnectionSide::B };
+                    let sender =
+                        if connection.a.has_known_port() { ConnectionSide::A } else { ConnectionSide::B };
                     let fits = connection.end(sender).address == path.source
                         && is_alike(connection.end(sender.peer()).tenant, path.tenant)
                         && connection.end(sender.peer()).address == path.destination
@@ -418,14 +425,14 @@ impl ConnectionTable {
         match (found.filter(|(_, is_certain)| *is_certain).map(|(found, _)| found), own) {
             (Some((at, sender)), own) => {
                 let joined = own.map(|(joined, _)| joined);
-                self.pair(at, sender, path, joined);
-                (at, sender, joined.map_or(PathLookup::Paired, PathLookup::Joined))
+                self.pair_direction(at, sender, path, joined);
+                (at, sender, joined.map_or(PathLookup::Paired, PathLookup::Merged))
             }
             (None, Some((at, side))) => (at, side, PathLookup::Known),
             (None, None) => {
                 let (a, b) = (
-                    ConnectionEnd::queue(path.source, path.tenant, None),
-                    ConnectionEnd::queue(path.destination, Tenant::NONE, Some(path.qpn)),
+                    ConnectionEnd::for_queue_pair(path.source, path.tenant, None),
+                    ConnectionEnd::for_queue_pair(path.destination, Tenant::NONE, Some(path.qpn)),
                 );
                 let at = self.add(a, b, transport);
                 (at, ConnectionSide::A, PathLookup::New)
@@ -434,7 +441,7 @@ impl ConnectionTable {
     }
 
     fn add(&mut self, a: ConnectionEnd, b: ConnectionEnd, transport: ConnectionTransport) -> usize {
-        let addresses = between(a.address, b.address);
+        let addresses = ordered_addresses(a.address, b.address);
         self.serial += 1;
         let connection = FlowConnection {
             transport,
@@ -444,93 +451,103 @@ impl ConnectionTable {
             path_mtu: ObservedPathMtu::default(),
             opened_by: None,
             number: None,
-            exchange: RpcConversation::default(),
-            early: ReorderBuffer::default(),
+            conversation: RpcConversation::default(),
+            reorder_buffer: ReorderBuffer::default(),
             last_frame: FrameNumber::default(),
             is_ending: false,
-            communication: None,
-            terms: None,
-            has_next_phase: false,
-            weight: 0,
+            communication_ids: None,
+            parameters: None,
+            continues_as_mpa: false,
+            accounted_bytes: 0,
         };
         let is_paired = connection.is_paired();
         let paths: Vec<_> = connection.paths().collect();
-        let at = slab_limit::insert(&mut self.slots, self.bound, connection);
+        let at = slab_limit::insert(&mut self.slots, self.max_connections, connection);
         self.paths.extend(paths.into_iter().map(|(path, side)| (path, (at, side))));
         if !is_paired {
             self.unpaired.entry(addresses).or_default().push(at);
         }
-        self.weigh(at);
+        self.update_memory_bytes(at);
         at
     }
 
     /// Adds a connection between ports; side A is the sender of the first packet seen.
-    pub(super) fn connect(&mut self, ports: PortPair, transport: ConnectionTransport) -> ConnectionKey {
+    pub(super) fn add_port_connection(
+        &mut self,
+        ports: PortPair,
+        transport: ConnectionTransport,
+    ) -> ConnectionKey {
         let [a, b] = [ports.a, ports.b]
             .map(|(address, port)| ConnectionEnd::new(address, ports.tenant, EndpointKind::Port(port)));
         let at = self.add(a, b, transport);
         if transport == ConnectionTransport::Udp {
-            self.datagrams.insert(ports.in_order().0, at);
+            self.udp_connections.insert(ports.in_canonical_order().0, at);
         }
-        ConnectionKey { at, serial: self.serial }
+        ConnectionKey { slot: at, serial: self.serial }
     }
 
     /// Returns the connection, if it still exists.
-    pub(super) fn of(&self, key: ConnectionKey) -> Option<&FlowConnection> {
-        self.slots.get(key.at).filter(|connection| connection.serial == key.serial)
+    pub(super) fn get_by_key(&self, key: ConnectionKey) -> Option<&FlowConnection> {
+        self.slots.get(key.slot).filter(|connection| connection.serial == key.serial)
     }
 
     /// Returns the connection as mutable, if it still exists.
-    pub(super) fn of_mut(&mut self, key: ConnectionKey) -> Option<&mut FlowConnection> {
-        self.slots.get_mut(key.at).filter(|connection| connection.serial == key.serial)
+    pub(super) fn get_mut_by_key(&mut self, key: ConnectionKey) -> Option<&mut FlowConnection> {
+        self.slots.get_mut(key.slot).filter(|connection| connection.serial == key.serial)
     }
 
     /// Returns the connection whose packets use this path.
-    pub(super) fn on(&self, path: QueuePairPath) -> Option<ConnectionKey> {
+    pub(super) fn key_by_path(&self, path: QueuePairPath) -> Option<ConnectionKey> {
         let (at, _) = *self.paths.get(&path)?;
         self.key(at)
     }
 
     /// Returns the key of the connection in a slot.
     pub(super) fn key(&self, at: usize) -> Option<ConnectionKey> {
-        self.slots.get(at).map(|connection| ConnectionKey { at, serial: connection.serial })
+        self.slots.get(at).map(|connection| ConnectionKey { slot: at, serial: connection.serial })
     }
 
     /// Returns the number of a connection; `None` before it has carried RPC.
     pub(super) fn number(&self, key: ConnectionKey) -> Option<u64> {
-        self.of(key)?.number
+        self.get_by_key(key)?.number
     }
 
     /// Returns `true` if the connection still exists.
-    pub(super) fn has(&self, key: ConnectionKey) -> bool {
-        self.of(key).is_some()
+    pub(super) fn contains_key(&self, key: ConnectionKey) -> bool {
+        self.get_by_key(key).is_some()
     }
 
     /// Returns the UDP connection between these ports, and the side of `ports.a`.
-    pub(super) fn of_datagrams(&self, ports: PortPair) -> Option<(usize, ConnectionSide)> {
-        let at = *self.datagrams.get(&ports.in_order().0)?;
+    pub(super) fn find_udp_connection(&self, ports: PortPair) -> Option<(usize, ConnectionSide)> {
+        let at = *self.udp_connections.get(&ports.in_canonical_order().0)?;
         let a = &self.slots.get(at)?.a;
-        let is_a = (a.address, a.mouth) == (ports.a.0, EndpointKind::Port(ports.a.1));
+        let is_a = (a.address, a.kind) == (ports.a.0, EndpointKind::Port(ports.a.1));
         Some((at, if is_a { ConnectionSide::A } else { ConnectionSide::B }))
     }
 
     /// Pairs `path`, on which `sender` sends, with a connection as its missing direction. State of the `joined`
     /// connection, which held the path before, moves to it.
-    fn pair(&mut self, at: usize, sender: ConnectionSide, path: QueuePairPath, joined: Option<usize>) {
-        self.last = None;
-        let taken = joined.and_then(|joined| self.take(joined));
-        self.no_longer_unpaired(between(path.source, path.destination), at);
+    fn pair_direction(
+        &mut self,
+        at: usize,
+        sender: ConnectionSide,
+        path: QueuePairPath,
+        joined: Option<usize>,
+    ) {
+        self.last_lookup = None;
+        let taken = joined.and_then(|joined| self.remove(joined));
+        self.remove_unpaired(ordered_addresses(path.source, path.destination), at);
         self.paths.insert(path, (at, sender));
         let Some(connection) = self.slots.get_mut(at) else { return };
-        connection.end_mut(sender.peer()).mouth = EndpointKind::Queue(Some(path.qpn));
+        connection.end_mut(sender.peer()).kind = EndpointKind::Queue(Some(path.qpn));
         connection.end_mut(sender).tenant = path.tenant;
         if let Some(taken) = taken {
             let number = connection.number.into_iter().chain(taken.number).min();
             connection.number = number;
             // In a connection with one direction, the sender is the end whose queue pair is unknown.
-            let taken_sender = if !taken.a.is_known() { ConnectionSide::A } else { ConnectionSide::B };
-            connection.exchange.join(taken.exchange, taken_sender != sender);
-            connection.early.join(taken.early, taken_sender != sender);
+            let taken_sender = if !taken.a.has_known_port() { ConnectionSide::A } else { ConnectionSide::B };
+            connection.conversation.merge(taken.conversation, taken_sender != sender);
+            connection.reorder_buffer.adopt(taken.reorder_buffer, taken_sender != sender);
             let taken = if taken_sender == ConnectionSide::A { taken.a } else { taken.b };
             connection.end_mut(sender).requests = taken.requests;
         }
@@ -544,7 +561,8 @@ impl ConnectionTable {
         transport: ConnectionTransport,
         frame: FrameNumber,
     ) -> Vec<usize> {
-        let ConnectionSetUp { client, server, communication, terms, is_anew } = set_up;
+        let ConnectionSetUp { client, server, communication, parameters: terms, is_new_request: is_anew } =
+            set_up;
         let paths = [(client, server), (server, client)].map(|(from, to)| QueuePairPath {
             tenant: from.tenant,
             source: from.address,
@@ -557,49 +575,49 @@ impl ConnectionTable {
         let mut known = replaced.iter().filter_map(|at| self.slots.get(*at));
         // A connection that is requested again after it carried packets is a new one, even with the same IDs.
         let is_same = |known: &FlowConnection| {
-            known.communication == Some(*communication) && !(*is_anew && known.has_carried())
+            known.communication_ids == Some(*communication) && !(*is_anew && known.has_seen_requests())
         };
         if known.any(is_same) {
             return Vec::new();
         }
-        let end = |peer: &Peer| ConnectionEnd::queue(peer.address, peer.tenant, Some(peer.qpn));
+        let end = |peer: &Peer| ConnectionEnd::for_queue_pair(peer.address, peer.tenant, Some(peer.qpn));
         let at = self.add(end(client), end(server), transport);
-        self.last = None;
+        self.last_lookup = None;
         if let Some(connection) = self.slots.get_mut(at) {
             connection.last_frame = frame;
             connection.opened_by = Some(ConnectionSide::A);
-            connection.communication = Some(*communication);
-            connection.exchange.is_rpc = terms.say_rpc();
-            connection.terms = Some(*terms);
+            connection.communication_ids = Some(*communication);
+            connection.conversation.is_rpc = terms.shows_rpc_over_rdma();
+            connection.parameters = Some(*terms);
         }
         replaced
     }
 
     /// Removes a connection.
-    pub(super) fn take(&mut self, at: usize) -> Option<FlowConnection> {
-        self.last = None;
+    pub(super) fn remove(&mut self, at: usize) -> Option<FlowConnection> {
+        self.last_lookup = None;
         let connection = self.slots.try_remove(at)?;
-        self.weight -= connection.weight as usize;
+        self.accounted_bytes -= connection.accounted_bytes as usize;
         for (path, _) in connection.paths() {
             if self.paths.get(&path).is_some_and(|(other, _)| *other == at) {
                 self.paths.remove(&path);
             }
         }
-        self.no_longer_unpaired(between(connection.a.address, connection.b.address), at);
+        self.remove_unpaired(ordered_addresses(connection.a.address, connection.b.address), at);
         if let (ConnectionTransport::Udp, EndpointKind::Port(a), EndpointKind::Port(b)) =
-            (connection.transport, connection.a.mouth, connection.b.mouth)
+            (connection.transport, connection.a.kind, connection.b.kind)
         {
             let ports = PortPair {
                 tenant: connection.a.tenant,
                 a: (connection.a.address, a),
                 b: (connection.b.address, b),
             };
-            self.datagrams.remove(&ports.in_order().0);
+            self.udp_connections.remove(&ports.in_canonical_order().0);
         }
         Some(connection)
     }
 
-    fn no_longer_unpaired(&mut self, addresses: (Address, Address), at: usize) {
+    fn remove_unpaired(&mut self, addresses: (Address, Address), at: usize) {
         if let Some(unpaired) = self.unpaired.get_mut(&addresses) {
             if let Some(place) = unpaired.iter().position(|other| *other == at) {
                 unpaired.remove(place);
@@ -611,7 +629,7 @@ impl ConnectionTable {
     }
 
     /// Returns the eighth of the connections that were idle longest, those that are ending first.
-    pub(super) fn most_silent(&self) -> Vec<usize> {
+    pub(super) fn longest_idle(&self) -> Vec<usize> {
         let mut silent: Vec<_> =
             self.slots.iter().map(|(at, other)| (!other.is_ending, other.last_frame, at)).collect();
         let count = (silent.len() / 8).max(1).min(silent.len());
@@ -625,6 +643,6 @@ impl ConnectionTable {
 }
 
 /// Returns the two addresses in ascending order.
-fn between(one: Address, other: Address) -> (Address, Address) {
+fn ordered_addresses(one: Address, other: Address) -> (Address, Address) {
     if one <= other { (one, other) } else { (other, one) }
 }

@@ -10,46 +10,48 @@ use super::Flow;
 use super::connection::{ConnectionKey, ConnectionState};
 
 /// Number of ending connections that each call of [`Flow::next_closed`] checks, in rotation.
-const LOOKED_AT: usize = 4;
+const MAX_CHECKED: usize = 4;
 
 /// Connections that are closed or ending.
 #[derive(Debug, Default)]
 pub(super) struct ClosingConnections {
     /// Connections whose end was seen.
-    ending: VecDeque<ConnectionKey>,
+    ending_connections: VecDeque<ConnectionKey>,
     /// Closed connections, in the order of closing.
-    closed: VecDeque<ConnectionState>,
+    closed_connections: VecDeque<ConnectionState>,
 }
 
 impl Flow {
     /// Returns the next closed connection that has carried RPC, if
     /// [`FlowLimits::note_closed`](super::FlowLimits::note_closed) is set. All of its Transactions were emitted before.
     pub fn next_closed(&mut self) -> Option<ConnectionState> {
-        for _ in 0..self.closing.ending.len().min(LOOKED_AT) {
-            let Some(key) = self.closing.ending.pop_front() else { break };
+        for _ in 0..self.closing_connections.ending_connections.len().min(MAX_CHECKED) {
+            let Some(key) = self.closing_connections.ending_connections.pop_front() else { break };
             // `note_closed` handles connections that were removed.
-            let Some(connection) = self.connections.of(key) else { continue };
-            match connection.exchange.keys().next() {
-                Some(_) => self.closing.ending.push_back(key),
-                None => self.closing.closed.extend(connection.state()),
+            let Some(connection) = self.connections.get_by_key(key) else { continue };
+            match connection.conversation.transaction_keys().next() {
+                Some(_) => self.closing_connections.ending_connections.push_back(key),
+                None => self.closing_connections.closed_connections.extend(connection.state()),
             }
         }
-        self.closing.closed.pop_front()
+        self.closing_connections.closed_connections.pop_front()
     }
 
     /// Records that the end of a connection was seen.
-    pub(super) fn note_ending(&mut self, key: ConnectionKey) {
-        let Some(connection) = self.connections.of_mut(key) else { return };
-        if !std::mem::replace(&mut connection.is_ending, true) && self.limits.note_closed {
-            self.closing.ending.push_back(key);
+    pub(super) fn record_connection_end(&mut self, key: ConnectionKey) {
+        let Some(connection) = self.connections.get_mut_by_key(key) else { return };
+        if !std::mem::replace(&mut connection.is_ending, true) && self.limits.report_closed_connections {
+            self.closing_connections.ending_connections.push_back(key);
         }
     }
 
     /// Records that a connection is about to be removed.
-    pub(super) fn note_closed(&mut self, at: usize) {
-        if self.limits.note_closed {
-            let connection = self.connections.get(at).filter(|connection| !connection.has_next_phase);
-            self.closing.closed.extend(connection.and_then(|connection| connection.state()));
+    pub(super) fn record_closed_connection(&mut self, at: usize) {
+        if self.limits.report_closed_connections {
+            let connection = self.connections.get(at).filter(|connection| !connection.continues_as_mpa);
+            self.closing_connections
+                .closed_connections
+                .extend(connection.and_then(|connection| connection.state()));
         }
     }
 }

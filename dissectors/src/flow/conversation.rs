@@ -12,7 +12,7 @@ use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
 
-pub(super) use messages::{advertises, answered_xid, begins_with};
+pub(super) use messages::{advertises_handle, reply_xid, starts_with_xid};
 
 use crate::field::NullObserver;
 use crate::frame::{FrameNumber, Timestamp};
@@ -44,10 +44,10 @@ pub use credits::MessageCredits;
 /// State outside the conversation that its operations use.
 pub(super) struct RpcContext<'a> {
     pub(super) connection: usize,
-    pub(super) ledger: &'a mut TransactionTable,
-    pub(super) account: &'a mut FlowStats,
+    pub(super) transaction_table: &'a mut TransactionTable,
+    pub(super) stats: &'a mut FlowStats,
     pub(super) limits: &'a FlowLimits,
-    pub(super) sight: &'a PacketMeta<'a>,
+    pub(super) packet_meta: &'a PacketMeta<'a>,
 }
 
 /// State of the XID of a new Call.
@@ -57,7 +57,7 @@ enum XidMatch {
     /// The Reply in this Transaction was captured before the Call.
     Reply(TransactionKey),
     /// The XID is new, or reused for another Call.
-    Nothing,
+    NoMatch,
 }
 
 /// State of the RPCs of one connection.
@@ -76,39 +76,39 @@ pub(super) struct RpcConversation {
     /// `true` if a snap length cut the chunk lists of a message.
     pub(super) has_cut_lists: bool,
     /// Side that sent the first NFS, MOUNT or NFSACL Call.
-    pub(super) calls_nfs: Option<ConnectionSide>,
+    pub(super) nfs_client_side: Option<ConnectionSide>,
     /// Open and lingering Transactions, by the side that sends the Call and the XID.
-    calls: FxHashMap<(ConnectionSide, Xid), TransactionKey>,
+    transactions: FxHashMap<(ConnectionSide, Xid), TransactionKey>,
     /// Advertised memory, by the side that owns it.
     handles: FxHashMap<(ConnectionSide, Handle), HandleUse>,
     /// Pairs of Transactions that merged connections held for one Requester and XID: one may have the Call, the other
     /// the Reply.
-    pub(super) twins: Vec<(TransactionKey, TransactionKey)>,
+    pub(super) split_transactions: Vec<(TransactionKey, TransactionKey)>,
     /// Credits for Calls of side A and of side B.
     credits: [Credits; 2],
     /// End time of the last captured message.
-    last_message: Option<Timestamp>,
+    last_message_time: Option<Timestamp>,
 }
 
 impl RpcConversation {
     /// Merges the state of another conversation on the same connection; `swapped` if its sides are reversed.
-    pub(super) fn join(&mut self, other: Self, swapped: bool) {
+    pub(super) fn merge(&mut self, other: Self, swapped: bool) {
         let side = |side: ConnectionSide| if swapped { side.peer() } else { side };
         self.is_rpc |= other.is_rpc;
         self.has_cut_lists |= other.has_cut_lists;
-        self.join_dialect(other.dialect);
-        self.continuations.join(other.continuations, side);
+        self.merge_dialect(other.dialect);
+        self.continuations.adopt(other.continuations, side);
         let [a, b] = if swapped { [other.properties[1], other.properties[0]] } else { other.properties };
         self.properties = [self.properties[0].or(a), self.properties[1].or(b)];
         let [a, b] = other.message_credits;
         let [c, d] = if swapped { [b, a] } else { [a, b] };
-        self.message_credits = [self.message_credits[0].join(c), self.message_credits[1].join(d)];
-        self.calls_nfs = self.calls_nfs.or(other.calls_nfs.map(side));
-        self.last_message = self.last_message.max(other.last_message);
-        for ((of, xid), key) in other.calls {
-            let known = *self.calls.entry((side(of), xid)).or_insert(key);
+        self.message_credits = [self.message_credits[0].merge(c), self.message_credits[1].merge(d)];
+        self.nfs_client_side = self.nfs_client_side.or(other.nfs_client_side.map(side));
+        self.last_message_time = self.last_message_time.max(other.last_message_time);
+        for ((of, xid), key) in other.transactions {
+            let known = *self.transactions.entry((side(of), xid)).or_insert(key);
             if known != key {
-                self.twins.push((known, key));
+                self.split_transactions.push((known, key));
             }
         }
         self.handles.extend(other.handles.into_iter().map(|((of, handle), uses)| ((side(of), handle), uses)));
@@ -116,40 +116,46 @@ impl RpcConversation {
 
     /// Returns the heap memory of the tables, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.calls.capacity() * size_of::<((ConnectionSide, Xid), TransactionKey)>()
+        self.transactions.capacity() * size_of::<((ConnectionSide, Xid), TransactionKey)>()
             + self.handles.capacity() * size_of::<((ConnectionSide, Handle), HandleUse)>()
     }
 
     /// Returns the keys of open and lingering Transactions.
-    pub(super) fn keys(&self) -> impl Iterator<Item = TransactionKey> + '_ {
-        self.calls.values().copied()
+    pub(super) fn transaction_keys(&self) -> impl Iterator<Item = TransactionKey> + '_ {
+        self.transactions.values().copied()
     }
 
     /// Returns `true` if a Transaction with this Requester and XID is open or lingering.
-    pub(super) fn knows_call(&self, side: ConnectionSide, xid: Xid) -> bool {
-        self.calls.contains_key(&(side, xid))
+    pub(super) fn has_transaction(&self, side: ConnectionSide, xid: Xid) -> bool {
+        self.transactions.contains_key(&(side, xid))
     }
 
     /// Returns `true` if this side has advertised the handle.
-    pub(super) fn knows_handle(&self, side: ConnectionSide, handle: Handle) -> bool {
+    pub(super) fn has_handle(&self, side: ConnectionSide, handle: Handle) -> bool {
         self.handles.contains_key(&(side, handle))
     }
 
     /// Returns `true` if this side has advertised this range of its memory.
-    pub(super) fn knows_memory(&self, ledger: &TransactionTable, side: ConnectionSide, reth: &Reth) -> bool {
-        TransactionKey::noted(self.owner_of(ledger, side, reth.r_key, reth.va, reth.dmalen)).is_some()
+    pub(super) fn has_advertised_range(
+        &self,
+        ledger: &TransactionTable,
+        side: ConnectionSide,
+        reth: &Reth,
+    ) -> bool {
+        TransactionKey::from_attribution(self.find_segment(ledger, side, reth.r_key, reth.va, reth.dmalen))
+            .is_some()
     }
 
     /// Returns the number of Transactions and of advertised segments.
     #[cfg(test)]
     pub(super) fn size(&self) -> (usize, usize) {
         let uses = self.handles.values().map(HandleUse::size);
-        (self.calls.len(), uses.sum())
+        (self.transactions.len(), uses.sum())
     }
 
     /// Handles an RDMA operation of `sender`.
     #[inline]
-    pub(super) fn operation(
+    pub(super) fn handle_operation(
         &mut self,
         desk: &mut RpcContext<'_>,
         sender: ConnectionSide,
@@ -158,32 +164,48 @@ impl RpcConversation {
         match operation {
             RdmaOperation::Write { handle, offset, data, owner } => {
                 if owner.0.is_none() {
-                    *owner = self.owner_of(desk.ledger, sender.peer(), handle, offset, data.length);
+                    *owner =
+                        self.find_segment(desk.transaction_table, sender.peer(), handle, offset, data.length);
                 }
-                moved(desk, *owner, offset, &data, self.unknown_memory(UndecodedReason::WriteToUnknownMemory))
+                record_payload(
+                    desk,
+                    *owner,
+                    offset,
+                    &data,
+                    self.unknown_memory_reason(UndecodedReason::WriteToUnknownMemory),
+                )
             }
-            RdmaOperation::ReadResponse { offset, data, owner } => {
-                moved(desk, owner, offset, &data, self.unknown_memory(UndecodedReason::ReadOfUnknownMemory))
-            }
+            RdmaOperation::ReadResponse { offset, data, owner } => record_payload(
+                desk,
+                owner,
+                offset,
+                &data,
+                self.unknown_memory_reason(UndecodedReason::ReadOfUnknownMemory),
+            ),
             RdmaOperation::ReadRequest { handle, offset, length, owner } => {
                 if owner.0.is_none() {
-                    *owner = self.owner_of(desk.ledger, sender.peer(), handle, offset, length);
+                    *owner = self.find_segment(desk.transaction_table, sender.peer(), handle, offset, length);
                 }
-                read_request(desk, *owner, length, self.unknown_memory(UndecodedReason::ReadOfUnknownMemory))
+                record_read_request(
+                    desk,
+                    *owner,
+                    length,
+                    self.unknown_memory_reason(UndecodedReason::ReadOfUnknownMemory),
+                )
             }
-            RdmaOperation::Send { message, owner } => self.message(desk, sender, &message, owner),
-            RdmaOperation::SendAgain { owner, ends } => again(desk, owner, ends),
-            RdmaOperation::TrailerAgain { owner } => trailer::again(desk, owner),
+            RdmaOperation::Send { message, owner } => self.handle_message(desk, sender, &message, owner),
+            RdmaOperation::SendAgain { owner, ends } => record_retransmission(desk, owner, ends),
+            RdmaOperation::TrailerAgain { owner } => trailer::record_retransmitted_trailer(desk, owner),
         }
     }
 
     /// Returns the reason for an operation on memory that no known Call advertised.
-    fn unknown_memory(&self, otherwise: UndecodedReason) -> UndecodedReason {
+    fn unknown_memory_reason(&self, otherwise: UndecodedReason) -> UndecodedReason {
         if self.has_cut_lists { UndecodedReason::CutAdvertisement } else { otherwise }
     }
 
     /// Returns the advertised segment that contains a range of the side's memory; open Transactions take precedence.
-    fn owner_of(
+    fn find_segment(
         &self,
         ledger: &TransactionTable,
         side: ConnectionSide,
@@ -193,20 +215,22 @@ impl RpcConversation {
     ) -> RdmaAttribution {
         let Some(uses) = self.handles.get(&(side, handle)) else { return RdmaAttribution::default() };
         let holder = |must_be_open: bool| {
-            uses.around(offset).find(|(key, at)| {
+            uses.candidates_at(offset).find(|(key, at)| {
                 ledger.get(*key).is_some_and(|entry| {
                     let segment = entry.segment_at(*at);
                     (entry.is_open() || !must_be_open)
                         && segment.is_some_and(|segment| {
-                            segment.handle == handle && segment.holds(offset, u64::from(length))
+                            segment.handle == handle && segment.contains_range(offset, u64::from(length))
                         })
                 })
             })
         };
-        holder(true).or_else(|| holder(false)).map_or(RdmaAttribution::default(), |(key, at)| key.owner(at))
+        holder(true)
+            .or_else(|| holder(false))
+            .map_or(RdmaAttribution::default(), |(key, at)| key.to_attribution(at))
     }
 
-    fn call(
+    fn add_call(
         &mut self,
         desk: &mut RpcContext<'_>,
         sender: ConnectionSide,
@@ -215,66 +239,66 @@ impl RpcConversation {
         cursor: Cursor<'_>,
     ) -> TransactionKey {
         let xid = envelope.xid;
-        let quiet_ns = self.follow_message_times(&call);
-        let answered = match self.before(desk, sender, xid, &call) {
+        let quiet_ns = self.update_last_message_time(&call);
+        let answered = match self.match_call_xid(desk, sender, xid, &call) {
             XidMatch::Copy(key) => {
                 let moved = |entry: &TransactionEntry| {
-                    entry.is_open() && offers_otherwise(&entry.transaction, &envelope)
+                    entry.is_open() && advertises_other_memory(&entry.transaction, &envelope)
                 };
-                if desk.ledger.get(key).is_some_and(moved) {
-                    self.offer_anew(desk, key, envelope, cursor);
+                if desk.transaction_table.get(key).is_some_and(moved) {
+                    self.readvertise(desk, key, envelope, cursor);
                 }
                 return key;
             }
             XidMatch::Reply(key) => Some(key),
-            XidMatch::Nothing => None,
+            XidMatch::NoMatch => None,
         };
-        let mut transaction = Transaction { quiet_ns, ..blank(xid) };
+        let mut transaction = Transaction { quiet_ns, ..empty_transaction(xid) };
         if let Some(stall) = call.stall {
             transaction.stall(stall);
         }
         transaction.call = Some(call);
-        let program = offer(&mut transaction, envelope, cursor, desk.limits.keep_data);
-        self.open(desk, sender, transaction, program, answered)
+        let program = store_call_chunks(&mut transaction, envelope, cursor, desk.limits.keep_data);
+        self.open_transaction(desk, sender, transaction, program, answered)
     }
 
     /// Updates the time of the last message. Returns the nanoseconds since the message before, if there was one.
-    fn follow_message_times(&mut self, message: &MessageRecord) -> Option<u64> {
-        let end = self.last_message.map_or(message.end_time, |last| last.max(message.end_time));
-        message.time.since(self.last_message.replace(end)?)
+    fn update_last_message_time(&mut self, message: &MessageRecord) -> Option<u64> {
+        let end = self.last_message_time.map_or(message.end_time, |last| last.max(message.end_time));
+        message.time.since(self.last_message_time.replace(end)?)
     }
 
     /// Looks up the XID of a Call, and records the Call if it is a copy.
-    fn before(
+    fn match_call_xid(
         &mut self,
         desk: &mut RpcContext<'_>,
         sender: ConnectionSide,
         xid: Xid,
         copy: &MessageRecord,
     ) -> XidMatch {
-        let Some(key) = self.calls.get(&(sender, xid)).copied() else { return XidMatch::Nothing };
-        let Some(entry) = desk.ledger.get_mut(key) else { return XidMatch::Nothing };
+        let Some(key) = self.transactions.get(&(sender, xid)).copied() else { return XidMatch::NoMatch };
+        let Some(entry) = desk.transaction_table.get_mut(key) else { return XidMatch::NoMatch };
         // Captured after its Reply: a capture of several queues may reorder packets.
         let Some(call) = &mut entry.transaction.call else { return XidMatch::Reply(key) };
-        if call.is_same(copy) {
-            if !desk.sight.is_captured_twice() {
+        if call.is_copy_of(copy) {
+            if !desk.packet_meta.is_captured_twice() {
                 call.copies += 1;
-                call.resent += u32::from(!desk.sight.is_idle());
+                call.retransmissions += u32::from(!desk.packet_meta.is_duplicate());
             }
-            let listed_bytes = list(&mut call.frames, &copy.frames, desk.account);
-            call.complete(copy);
-            desk.ledger.weigh_change(key, 0, listed_bytes);
+            let listed_bytes = append_frames(&mut call.frames, &copy.frames, desk.stats);
+            call.adopt_longer_copy(copy);
+            desk.transaction_table.apply_size_change(key, 0, listed_bytes);
             return XidMatch::Copy(key);
         }
         // The XID is reused for another Call, so nothing more is expected for the previous one.
         if entry.state == TransactionState::Open {
-            desk.ledger.close(key, *desk.sight);
+            desk.transaction_table.close(key, *desk.packet_meta);
         }
-        XidMatch::Nothing
+        XidMatch::NoMatch
     }
 
     /// Adds a new Call, or completes the Transaction in `answered` that has only the Reply.
-    fn open(
+    fn open_transaction(
         &mut self,
         desk: &mut RpcContext<'_>,
         sender: ConnectionSide,
@@ -283,65 +307,65 @@ impl RpcConversation {
         answered: Option<TransactionKey>,
     ) -> TransactionKey {
         if answered.is_none()
-            && desk.ledger.open() >= desk.limits.open_transactions
-            && let Some(oldest) = desk.ledger.oldest_open()
+            && desk.transaction_table.open() >= desk.limits.open_transactions
+            && let Some(oldest) = desk.transaction_table.oldest_open()
         {
-            desk.ledger.close(oldest, *desk.sight);
-            desk.account.gave_up(EvictedState::OpenTransaction);
+            desk.transaction_table.close(oldest, *desk.packet_meta);
+            desk.stats.count_evicted(EvictedState::OpenTransaction);
         }
         if let Some(Program::NFS | Program::MOUNT | Program::NFSACL) = program {
-            self.calls_nfs.get_or_insert(sender);
+            self.nfs_client_side.get_or_insert(sender);
         }
         let xid = transaction.xid;
         let key = match answered {
             Some(key) => {
-                desk.ledger.complete(key, transaction);
+                desk.transaction_table.add_call(key, transaction);
                 key
             }
-            None => desk.ledger.add(TransactionEntry {
+            None => desk.transaction_table.add(TransactionEntry {
                 transaction,
                 connection: desk.connection,
                 requester: sender,
                 state: TransactionState::Open,
                 repeated_by: None,
                 weight: 0,
-                is_settled: false,
-                is_refused: desk.sight.is_refused(),
+                is_reply_acknowledged: false,
+                is_refused: desk.packet_meta.is_refused(),
             }),
         };
-        self.calls.insert((sender, xid), key);
-        self.advertise(desk.ledger, key, |at| !at.is_of_reply());
+        self.transactions.insert((sender, xid), key);
+        self.advertise(desk.transaction_table, key, |at| !at.is_reply_segment());
         if answered.is_none() {
-            let in_flight = desk.ledger.open_on(desk.connection, sender);
-            if let Some(entry) = desk.ledger.get_mut(key) {
+            let in_flight = desk.transaction_table.open_on(desk.connection, sender);
+            if let Some(entry) = desk.transaction_table.get_mut(key) {
                 entry.transaction.credit_use.in_flight = in_flight;
             }
-            self.credits_of(sender).note(in_flight, desk.sight.time);
+            self.credits_mut(sender).set_in_flight(in_flight, desk.packet_meta.time);
         }
         key
     }
 
-    fn credits_of(&mut self, caller: ConnectionSide) -> &mut Credits {
+    fn credits_mut(&mut self, caller: ConnectionSide) -> &mut Credits {
         let [a, b] = &mut self.credits;
         if caller == ConnectionSide::A { a } else { b }
     }
 
     /// Replaces the chunks of a Call by those of its retransmission.
-    fn offer_anew(
+    fn readvertise(
         &mut self,
         desk: &mut RpcContext<'_>,
         key: TransactionKey,
         envelope: RpcRdmaTransportHeader,
         rpc: Cursor<'_>,
     ) {
-        let Some(entry) = desk.ledger.get_mut(key) else { return };
-        self.forget_memory(key, entry);
-        offer(&mut entry.transaction, envelope, rpc, desk.limits.keep_data);
-        self.advertise(desk.ledger, key, |at| !at.is_of_reply());
+        let Some(entry) = desk.transaction_table.get_mut(key) else { return };
+        self.remove_advertised_memory(key, entry);
+        store_call_chunks(&mut entry.transaction, envelope, rpc, desk.limits.keep_data);
+        self.advertise(desk.transaction_table, key, |at| !at.is_reply_segment());
     }
 
     /// Merges a Transaction that has only a Call with the one that has its Reply, after their connections were merged.
-    pub(super) fn unite(
+    pub(super) fn merge_halves(
         &mut self,
         ledger: &mut TransactionTable,
         one: TransactionKey,
@@ -349,8 +373,8 @@ impl RpcConversation {
     ) {
         let has_call = |key| ledger.get(key).is_some_and(|entry| entry.transaction.call.is_some());
         let (call, reply) = if has_call(one) { (one, other) } else { (other, one) };
-        if let Some(entry) = ledger.unite(call, reply) {
-            self.calls.insert((entry.requester, entry.transaction.xid), call);
+        if let Some(entry) = ledger.merge_halves(call, reply) {
+            self.transactions.insert((entry.requester, entry.transaction.xid), call);
         }
     }
 
@@ -365,15 +389,15 @@ impl RpcConversation {
         let is_open =
             |other: TransactionKey| other == key || ledger.get(other).is_some_and(TransactionEntry::is_open);
         for (at, segment) in entry.segments().filter(|(at, _)| is_new(*at)) {
-            let latest = AdvertisedSegment { key, at, offset: segment.offset };
+            let latest = AdvertisedSegment { key, segment_index: at, offset: segment.offset };
             self.handles
-                .entry((entry.owner(at), segment.handle))
+                .entry((entry.memory_side(at), segment.handle))
                 .and_modify(|uses| uses.add(latest, is_open))
                 .or_insert_with(|| HandleUse::new(latest));
         }
     }
 
-    fn reply(
+    fn add_reply(
         &mut self,
         desk: &mut RpcContext<'_>,
         sender: ConnectionSide,
@@ -382,11 +406,12 @@ impl RpcConversation {
         envelope: Option<RpcRdmaTransportHeader>,
     ) -> TransactionKey {
         let requester = sender.peer();
-        self.follow_message_times(&reply);
+        self.update_last_message_time(&reply);
         let stall = reply.stall;
-        let known = self.calls.get(&(requester, xid)).copied();
-        let Some((key, entry)) = known.and_then(|key| Some((key, desk.ledger.get_mut(key)?))) else {
-            let mut transaction = blank(xid);
+        let known = self.transactions.get(&(requester, xid)).copied();
+        let Some((key, entry)) = known.and_then(|key| Some((key, desk.transaction_table.get_mut(key)?)))
+        else {
+            let mut transaction = empty_transaction(xid);
             if let Some(stall) = stall {
                 transaction.stall(stall);
             }
@@ -398,70 +423,70 @@ impl RpcConversation {
                 state: TransactionState::Open,
                 repeated_by: None,
                 weight: 0,
-                is_settled: false,
-                is_refused: desk.sight.is_refused(),
+                is_reply_acknowledged: false,
+                is_refused: desk.packet_meta.is_refused(),
             };
-            let key = desk.ledger.add(entry);
-            self.calls.insert((requester, xid), key);
-            desk.ledger.close(key, *desk.sight);
+            let key = desk.transaction_table.add(entry);
+            self.transactions.insert((requester, xid), key);
+            desk.transaction_table.close(key, *desk.packet_meta);
             return key;
         };
         let transaction = &mut entry.transaction;
         if let Some(before) = &mut transaction.reply {
-            if !desk.sight.is_captured_twice() {
+            if !desk.packet_meta.is_captured_twice() {
                 before.copies += 1;
-                before.resent += u32::from(!desk.sight.is_idle());
+                before.retransmissions += u32::from(!desk.packet_meta.is_duplicate());
             }
-            let listed_bytes = list(&mut before.frames, &reply.frames, desk.account);
-            let is_more = before.complete(&reply);
-            desk.ledger.weigh_change(key, 0, listed_bytes);
+            let listed_bytes = append_frames(&mut before.frames, &reply.frames, desk.stats);
+            let is_more = before.adopt_longer_copy(&reply);
+            desk.transaction_table.apply_size_change(key, 0, listed_bytes);
             if is_more {
-                desk.ledger.close(key, *desk.sight);
+                desk.transaction_table.close(key, *desk.packet_meta);
             }
             return key;
         }
         let granted = reply.rpcrdma.and_then(|words| words.calls_in_flight_credits()).unwrap_or(0);
-        let now = desk.sight.time;
+        let now = desk.packet_meta.time;
         let credits = {
             let [a, b] = &mut self.credits;
             if requester == ConnectionSide::A { a } else { b }
         };
-        if let Some(since) = credits.full_since.take() {
+        if let Some(since) = credits.exhausted_since.take() {
             transaction.credit_use.at_limit_ns = now.since(since).unwrap_or(0);
         }
         match envelope {
             Some(envelope) => {
-                envelope.answer(transaction, reply);
-                keep_read_results(transaction, desk.limits.keep_data);
+                envelope.set_reply(transaction, reply);
+                retain_read_results(transaction, desk.limits.keep_data);
             }
             None => transaction.reply = Some(reply),
         }
         if let Some(stall) = stall {
             transaction.stall(stall);
         }
-        entry.is_refused = desk.sight.is_refused();
-        desk.ledger.close(key, *desk.sight);
-        credits.granted = granted;
-        credits.note(desk.ledger.open_on(desk.connection, requester), now);
-        self.advertise(desk.ledger, key, SegmentIndex::is_of_reply);
+        entry.is_refused = desk.packet_meta.is_refused();
+        desk.transaction_table.close(key, *desk.packet_meta);
+        credits.granted_credits = granted;
+        credits.set_in_flight(desk.transaction_table.open_on(desk.connection, requester), now);
+        self.advertise(desk.transaction_table, key, SegmentIndex::is_reply_segment);
         key
     }
 
     /// Removes a Transaction that is being emitted.
-    pub(super) fn forget(&mut self, key: TransactionKey, entry: &TransactionEntry) {
+    pub(super) fn remove_transaction(&mut self, key: TransactionKey, entry: &TransactionEntry) {
         let call = (entry.requester, entry.transaction.xid);
-        if self.calls.get(&call) == Some(&key) {
-            self.calls.remove(&call);
+        if self.transactions.get(&call) == Some(&key) {
+            self.transactions.remove(&call);
         }
-        self.forget_memory(key, entry);
+        self.remove_advertised_memory(key, entry);
         // Capacity for the peak of each connection would add up over all connections.
-        shrink(&mut self.calls);
-        shrink(&mut self.handles);
+        shrink_map(&mut self.transactions);
+        shrink_map(&mut self.handles);
     }
 
-    fn forget_memory(&mut self, key: TransactionKey, entry: &TransactionEntry) {
+    fn remove_advertised_memory(&mut self, key: TransactionKey, entry: &TransactionEntry) {
         for (at, segment) in entry.segments() {
-            let place = (entry.owner(at), segment.handle);
+            let place = (entry.memory_side(at), segment.handle);
             if self.handles.get_mut(&place).is_some_and(|uses| uses.remove(key, segment.offset)) {
                 self.handles.remove(&place);
             }
@@ -470,7 +495,7 @@ impl RpcConversation {
 }
 
 /// Shrinks a map of which less than an eighth of the capacity is used.
-fn shrink<K: Eq + Hash, V>(map: &mut FxHashMap<K, V>) {
+fn shrink_map<K: Eq + Hash, V>(map: &mut FxHashMap<K, V>) {
     if map.capacity() > 16 && map.len() < map.capacity() / 8 {
         map.shrink_to(2 * map.len());
     }
@@ -488,7 +513,7 @@ fn rpc_type(cursor: &Cursor<'_>) -> Result<Option<RpcMessageKind>, XdrError> {
 }
 
 /// Returns `true` if a copy of a Call advertises other memory, and the memory advertised before is unused.
-fn offers_otherwise(transaction: &Transaction, copy: &RpcRdmaTransportHeader) -> bool {
+fn advertises_other_memory(transaction: &Transaction, copy: &RpcRdmaTransportHeader) -> bool {
     let before =
         transaction.read_chunks.iter().chain(&transaction.write_chunks).chain(&transaction.reply_chunk);
     let now = copy.read_chunks.iter().chain(&copy.write_chunks).chain(&copy.reply_chunk);
@@ -499,7 +524,7 @@ fn offers_otherwise(transaction: &Transaction, copy: &RpcRdmaTransportHeader) ->
 }
 
 /// Stores the chunks of a Call, retains the payload bytes that will be decoded, and returns the RPC program.
-fn offer(
+fn store_call_chunks(
     transaction: &mut Transaction,
     envelope: RpcRdmaTransportHeader,
     rpc: Cursor<'_>,
@@ -517,35 +542,35 @@ fn offer(
     transaction.write_chunks = envelope.write_chunks;
     transaction.reply_chunk = envelope.reply_chunk;
     let whole_calls = transaction.read_chunks.iter_mut().filter(|chunk| chunk.position == Some(0));
-    whole_calls.chain(&mut transaction.reply_chunk).for_each(|chunk| chunk.keep(true));
+    whole_calls.chain(&mut transaction.reply_chunk).for_each(|chunk| chunk.retain_payload(true));
     if text.call || keep_data {
-        transaction.read_chunks.iter_mut().for_each(|chunk| chunk.keep(false));
+        transaction.read_chunks.iter_mut().for_each(|chunk| chunk.retain_payload(false));
     }
     if text.reply || keep_data {
-        transaction.write_chunks.iter_mut().for_each(|chunk| chunk.keep(false));
+        transaction.write_chunks.iter_mut().for_each(|chunk| chunk.retain_payload(false));
     }
     call.map(|call| call.prog)
 }
 
 /// Retains the payload bytes that will be decoded from results that the Requester fetches with RDMA Read.
-fn keep_read_results(transaction: &mut Transaction, keep_data: bool) {
+fn retain_read_results(transaction: &mut Transaction, keep_data: bool) {
     if transaction.reply_read_chunks.is_empty() {
         return;
     }
     let has_text = || {
         let call = transaction.call.as_ref()?;
-        let mut arguments = Cursor::new(call.inline()).with_length(call.length);
+        let mut arguments = Cursor::new(call.inline_bytes()).with_length(call.length);
         let rpc = rpc::RpcMsg::decode(&mut arguments, &mut NullObserver).ok()?;
         let head = rpc.call()?;
         let procedure = Procedure::of(head.prog, head.vers, head.proc)?;
         Some(nfs::text_items(procedure, arguments).reply)
     };
     if keep_data || has_text() == Some(true) {
-        transaction.reply_read_chunks.iter_mut().for_each(|chunk| chunk.keep(false));
+        transaction.reply_read_chunks.iter_mut().for_each(|chunk| chunk.retain_payload(false));
     }
 }
 
-fn blank(xid: Xid) -> Transaction {
+fn empty_transaction(xid: Xid) -> Transaction {
     Transaction {
         index: 0,
         connection: super::transaction::ConnectionName::UNKNOWN,
@@ -557,7 +582,7 @@ fn blank(xid: Xid) -> Transaction {
         write_chunks: Vec::new(),
         reply_chunk: None,
         reply_read_chunks: Vec::new(),
-        done: false,
+        is_done: false,
         retry_of: None,
         stalls: Vec::new(),
         ack_timeout_ns: None,
@@ -567,7 +592,7 @@ fn blank(xid: Xid) -> Transaction {
 }
 
 /// Returns a cursor at the inline RPC message.
-fn inline<'a>(message: &RdmaMessage<'a>, envelope: &RpcRdmaTransportHeader) -> Cursor<'a> {
+fn inline_message_cursor<'a>(message: &RdmaMessage<'a>, envelope: &RpcRdmaTransportHeader) -> Cursor<'a> {
     let mut cursor = Cursor::new(message.bytes).with_length(message.length);
     // Cannot fail, because the header was decoded. Nothing follows a header that was cut.
     let _ = cursor.take(envelope.rpc_at.unwrap_or(usize::MAX).min(message.bytes.len()));
@@ -575,27 +600,27 @@ fn inline<'a>(message: &RdmaMessage<'a>, envelope: &RpcRdmaTransportHeader) -> C
 }
 
 /// Maximum number of frames listed per message. A receiver that is never ready causes any number of copies.
-const MESSAGE_FRAMES: usize = 4096;
+const MAX_MESSAGE_FRAMES: usize = 4096;
 
 /// Lists the frames of a copy. Returns the additional memory in bytes.
-fn list(frames: &mut Vec<FrameNumber>, copy: &[FrameNumber], account: &mut FlowStats) -> usize {
+fn append_frames(frames: &mut Vec<FrameNumber>, copy: &[FrameNumber], account: &mut FlowStats) -> usize {
     let before = frames.capacity();
-    if frames.len() < MESSAGE_FRAMES {
+    if frames.len() < MAX_MESSAGE_FRAMES {
         frames.extend_from_slice(copy);
     } else {
-        account.gave_up(EvictedState::Copy);
+        account.count_evicted(EvictedState::Copy);
     }
     (frames.capacity() - before) * size_of::<FrameNumber>()
 }
 
-fn record(message: &RdmaMessage<'_>, envelope: &RpcRdmaTransportHeader) -> MessageRecord {
+fn message_record(message: &RdmaMessage<'_>, envelope: &RpcRdmaTransportHeader) -> MessageRecord {
     MessageRecord {
         frames: message.frames.to_vec(),
         time: message.time,
         end_time: message.end_time,
-        delivered: DeliveryEvidence::Assumed,
+        delivery_evidence: DeliveryEvidence::Assumed,
         copies: 1,
-        resent: 0,
+        retransmissions: 0,
         stall: message.stall,
         rpcrdma: Some(envelope.words),
         sends: 1,
@@ -608,88 +633,97 @@ fn record(message: &RdmaMessage<'_>, envelope: &RpcRdmaTransportHeader) -> Messa
 
 /// Records payload of a chunk.
 #[inline]
-fn moved(
+fn record_payload(
     desk: &mut RpcContext<'_>,
     owner: RdmaAttribution,
     offset: u64,
     data: &PacketPayload<'_>,
     unknown: UndecodedReason,
 ) -> FrameKind {
-    let Some((key, at)) = TransactionKey::noted(owner) else {
-        return if data.length == 0 { FrameKind::Empty } else { desk.account.undecoded(unknown) };
+    let Some((key, at)) = TransactionKey::from_attribution(owner) else {
+        return if data.length == 0 { FrameKind::EmptyOperation } else { desk.stats.undecoded(unknown) };
     };
-    if desk.limits.note_steps {
-        desk.ledger.note(key, FrameAction::Moved { kind: at.kind(), chunk: at.chunk() }, *desk.sight);
+    if desk.limits.record_frame_events {
+        desk.transaction_table.record_event(
+            key,
+            FrameAction::MovedChunkData { kind: at.kind(), chunk: at.chunk() },
+            *desk.packet_meta,
+        );
     }
-    if let Some(remark) = desk.sight.remark {
+    if let Some(remark) = desk.packet_meta.anomaly {
         if remark.is_captured_twice {
-            return FrameKind::Data { key, kind: at.kind(), chunk: at.chunk() };
+            return FrameKind::ChunkData { key, kind: at.kind(), chunk: at.chunk() };
         }
         if let Some(stall) = remark.stall {
-            stalled(desk, key, at, stall);
+            record_chunk_stall(desk, key, at, stall);
         }
     }
-    let frames = desk.sight.frames;
-    let (is_heavy, is_pool_used_up) = (desk.ledger.is_heavy(), desk.ledger.is_pool_used_up());
-    let Some((chunk, index)) = desk.ledger.get_mut(key).and_then(|entry| entry.segment(at)) else {
-        return desk.account.undecoded(unknown);
+    let frames = desk.packet_meta.frames;
+    let (is_heavy, is_pool_used_up) =
+        (desk.transaction_table.is_memory_short(), desk.transaction_table.is_pool_used_up());
+    let Some((chunk, index)) = desk.transaction_table.get_mut(key).and_then(|entry| entry.segment(at)) else {
+        return desk.stats.undecoded(unknown);
     };
-    if !desk.sight.is_idle() {
-        chunk.touch(desk.sight.accepted());
+    if !desk.packet_meta.is_duplicate() {
+        chunk.extend_times(desk.packet_meta.accepted_time());
     }
-    let Some(segment) = chunk.segments.get_mut(index) else { return FrameKind::Nothing };
-    if is_heavy && segment.is_scattered(offset, data) {
-        desk.account.gave_up(EvictedState::MovedRange);
-        return FrameKind::Data { key, kind: at.kind(), chunk: at.chunk() };
+    let Some(segment) = chunk.segments.get_mut(index) else { return FrameKind::Unrelated };
+    if is_heavy && segment.adds_range(offset, data) {
+        desk.stats.count_evicted(EvictedState::MovedRange);
+        return FrameKind::ChunkData { key, kind: at.kind(), chunk: at.chunk() };
     }
-    let before = segment.moved.heap_bytes();
-    if let Some(growth) = segment.growth(data) {
-        if desk.account.kept_bytes + growth > desk.limits.kept_bytes || is_pool_used_up {
-            desk.account.kept_bytes -= segment.stop_keeping();
-            desk.account.gave_up(EvictedState::KeptChunk);
+    let before = segment.moved_coverage.heap_bytes();
+    if let Some(growth) = segment.max_growth_bytes(data) {
+        if desk.stats.chunk_content_bytes + growth > desk.limits.chunk_content_bytes || is_pool_used_up {
+            desk.stats.chunk_content_bytes -= segment.drop_payload();
+            desk.stats.count_evicted(EvictedState::KeptChunk);
         }
-        desk.account.kept_bytes -= segment.kept_bytes();
+        desk.stats.chunk_content_bytes -= segment.payload_memory_bytes();
         segment.add(offset, data, frames);
-        desk.account.kept_bytes += segment.kept_bytes();
+        desk.stats.chunk_content_bytes += segment.payload_memory_bytes();
     } else {
         segment.add(offset, data, frames);
     }
-    let after = segment.moved.heap_bytes();
+    let after = segment.moved_coverage.heap_bytes();
     if before != after {
-        desk.ledger.weigh_change(key, before, after);
+        desk.transaction_table.apply_size_change(key, before, after);
     }
-    FrameKind::Data { key, kind: at.kind(), chunk: at.chunk() }
+    FrameKind::ChunkData { key, kind: at.kind(), chunk: at.chunk() }
 }
 
-fn read_request(
+fn record_read_request(
     desk: &mut RpcContext<'_>,
     owner: RdmaAttribution,
     length: u32,
     unknown: UndecodedReason,
 ) -> FrameKind {
-    let Some((key, at)) = TransactionKey::noted(owner) else {
+    let Some((key, at)) = TransactionKey::from_attribution(owner) else {
         return match length {
-            0 => FrameKind::Empty,
-            _ => desk.account.undecoded(unknown),
+            0 => FrameKind::EmptyOperation,
+            _ => desk.stats.undecoded(unknown),
         };
     };
-    if desk.limits.note_steps {
-        desk.ledger.note(key, FrameAction::Asked { chunk: at.chunk() }, *desk.sight);
+    if desk.limits.record_frame_events {
+        desk.transaction_table.record_event(
+            key,
+            FrameAction::RequestedRead { chunk: at.chunk() },
+            *desk.packet_meta,
+        );
     }
-    let sight = desk.sight;
+    let sight = desk.packet_meta;
     if let Some(stall) = sight.stall() {
-        stalled(desk, key, at, stall);
+        record_chunk_stall(desk, key, at, stall);
     }
-    if let Some((chunk, _)) = desk.ledger.get_mut(key).and_then(|entry| entry.segment(at)) {
+    if let Some((chunk, _)) = desk.transaction_table.get_mut(key).and_then(|entry| entry.segment(at)) {
         // A repeated RDMA Read request means that the responses were lost.
         let last = chunk
             .times
             .map(|(_, last)| last)
-            .filter(|_| sight.remark.is_some_and(|remark| remark.is_surplus));
+            .filter(|_| sight.anomaly.is_some_and(|remark| remark.was_already_accepted));
         if !sight.is_captured_twice() {
-            chunk.touch(sight.time);
+            chunk.extend_times(sight.time);
         }
-        if let Some((since, entry)) = last.zip(desk.ledger.get_mut(key)) {
+        if let Some((since, entry)) = last.zip(desk.transaction_table.get_mut(key)) {
             entry.transaction.stall(Stall { since, until: sight.time });
         }
     }
@@ -698,8 +732,8 @@ fn read_request(
 
 /// Records a stall of chunk data that was lost and retransmitted.
 #[cold]
-fn stalled(desk: &mut RpcContext<'_>, key: TransactionKey, at: SegmentIndex, stall: Stall) {
-    let Some(entry) = desk.ledger.get_mut(key) else { return };
+fn record_chunk_stall(desk: &mut RpcContext<'_>, key: TransactionKey, at: SegmentIndex, stall: Stall) {
+    let Some(entry) = desk.transaction_table.get_mut(key) else { return };
     // A stall cannot begin before the first transfer of the chunk.
     let first = entry.segment(at).and_then(|(chunk, _)| chunk.times).map(|(first, _)| first);
     let since = first.map_or(stall.since, |first| first.max(stall.since));
@@ -707,16 +741,20 @@ fn stalled(desk: &mut RpcContext<'_>, key: TransactionKey, at: SegmentIndex, sta
 }
 
 /// Records a retransmitted packet of a message; `ends` says that it is the message's last packet.
-pub(super) fn again(desk: &mut RpcContext<'_>, owner: RdmaAttribution, ends: bool) -> FrameKind {
-    let Some((key, at)) = TransactionKey::noted(owner) else {
-        return desk.account.undecoded(UndecodedReason::NotRpcRdma);
+pub(super) fn record_retransmission(
+    desk: &mut RpcContext<'_>,
+    owner: RdmaAttribution,
+    ends: bool,
+) -> FrameKind {
+    let Some((key, at)) = TransactionKey::from_attribution(owner) else {
+        return desk.stats.undecoded(UndecodedReason::NotRpcRdma);
     };
-    let sight = desk.sight;
+    let sight = desk.packet_meta;
     if at == SegmentIndex::PART || at == SegmentIndex::CONTROL {
-        return FrameKind::Part;
+        return FrameKind::PartialMessage;
     }
-    let Some(entry) = desk.ledger.get_mut(key) else {
-        return desk.account.undecoded(UndecodedReason::LateCopy);
+    let Some(entry) = desk.transaction_table.get_mut(key) else {
+        return desk.stats.undecoded(UndecodedReason::LateCopy);
     };
     let transaction = &mut entry.transaction;
     let chunks =
@@ -728,26 +766,26 @@ pub(super) fn again(desk: &mut RpcContext<'_>, owner: RdmaAttribution, ends: boo
         SegmentIndex::CALL => (RpcMessageKind::Call, &mut transaction.call),
         _ => (RpcMessageKind::Reply, &mut transaction.reply),
     };
-    let Some(message) = message else { return FrameKind::MessageAgain { key, which } };
-    let listed_bytes = list(&mut message.frames, sight.frames, desk.account);
+    let Some(message) = message else { return FrameKind::Retransmission { key, which } };
+    let listed_bytes = append_frames(&mut message.frames, sight.frames, desk.stats);
     message.copies += u32::from(ends && !sight.is_captured_twice());
-    let is_accepted = sight.stall().is_some() && !sight.is_idle() && !sight.is_refused();
-    let is_needed =
-        message.delivered == DeliveryEvidence::Assumed && (which == RpcMessageKind::Reply || !is_answered);
-    if ends && which == RpcMessageKind::Reply && !sight.is_idle() {
+    let is_accepted = sight.stall().is_some() && !sight.is_duplicate() && !sight.is_refused();
+    let is_needed = message.delivery_evidence == DeliveryEvidence::Assumed
+        && (which == RpcMessageKind::Reply || !is_answered);
+    if ends && which == RpcMessageKind::Reply && !sight.is_duplicate() {
         entry.is_refused = sight.is_refused();
     }
     if let Some(stall) = sight.stall().filter(|_| is_accepted && is_needed) {
         let since = stall.since.max(message.end_time);
-        let is_whole = ends || sight.remark.is_some_and(|remark| remark.closes_hole);
+        let is_whole = ends || sight.anomaly.is_some_and(|remark| remark.closes_gap);
         if is_whole {
-            message.end_time = message.end_time.max(sight.accepted());
+            message.end_time = message.end_time.max(sight.accepted_time());
         }
         transaction.stall(Stall { since, ..stall });
         if is_whole && which == RpcMessageKind::Reply {
-            desk.ledger.close(key, *sight);
+            desk.transaction_table.close(key, *sight);
         }
     }
-    desk.ledger.weigh_change(key, 0, listed_bytes);
-    FrameKind::MessageAgain { key, which }
+    desk.transaction_table.apply_size_change(key, 0, listed_bytes);
+    FrameKind::Retransmission { key, which }
 }

@@ -7,10 +7,10 @@ use std::ops::Range;
 /// caused by loss and reordering, are allocated on demand; there may be very many.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
-    first: Range<u64>,
+    first_range: Range<u64>,
     /// End of each later range by its start: disjoint and not adjacent. `None` if there are none.
     #[expect(clippy::box_collection, reason = "an empty map would make every segment 16 bytes larger")]
-    others: Option<Box<BTreeMap<u64, u64>>>,
+    later_ranges: Option<Box<BTreeMap<u64, u64>>>,
 }
 
 /// Memory per additional range in bytes: two words in a node of a B-tree that is two thirds full.
@@ -23,10 +23,13 @@ impl Coverage {
         if bytes.is_empty() {
             return;
         }
-        if self.first.is_empty() {
-            self.first = bytes;
-        } else if self.others.is_none() && bytes.start >= self.first.start && bytes.start <= self.first.end {
-            self.first.end = self.first.end.max(bytes.end);
+        if self.first_range.is_empty() {
+            self.first_range = bytes;
+        } else if self.later_ranges.is_none()
+            && bytes.start >= self.first_range.start
+            && bytes.start <= self.first_range.end
+        {
+            self.first_range.end = self.first_range.end.max(bytes.end);
         } else {
             self.add_out_of_order(bytes);
         }
@@ -34,7 +37,7 @@ impl Coverage {
 
     #[cold]
     fn add_out_of_order(&mut self, bytes: Range<u64>) {
-        let others = self.others.get_or_insert_default();
+        let others = self.later_ranges.get_or_insert_default();
         if let Some(mut last) = others.last_entry()
             && (*last.key()..=*last.get()).contains(&bytes.start)
         {
@@ -42,7 +45,7 @@ impl Coverage {
             return;
         }
         let Range { mut start, mut end } = bytes;
-        others.insert(self.first.start, self.first.end);
+        others.insert(self.first_range.start, self.first_range.end);
         while let Some((before, its_end)) = others.range(..=end).next_back().map(|(from, to)| (*from, *to))
             && its_end >= start
         {
@@ -51,45 +54,46 @@ impl Coverage {
         }
         others.insert(start, end);
         if let Some((start, end)) = others.pop_first() {
-            self.first = start..end;
+            self.first_range = start..end;
         }
         if others.is_empty() {
-            self.others = None;
+            self.later_ranges = None;
         }
     }
 
     /// Returns `true` if the bytes can be added without another range, because they touch an existing one.
     pub fn touches(&self, bytes: &Range<u64>) -> bool {
         let touches = |range: &Range<u64>| range.start <= bytes.end && bytes.start <= range.end;
-        let before = self.others.iter().filter_map(|others| others.range(..=bytes.end).next_back());
-        self.first.is_empty()
-            || touches(&self.first)
+        let before = self.later_ranges.iter().filter_map(|others| others.range(..=bytes.end).next_back());
+        self.first_range.is_empty()
+            || touches(&self.first_range)
             || before.map(|(from, to)| *from..*to).any(|range| touches(&range))
     }
 
     /// Returns the heap memory of the ranges, in bytes.
     #[inline]
     pub fn heap_bytes(&self) -> usize {
-        self.others.as_ref().map_or(0, |others| others.len() * RANGE_BYTES)
+        self.later_ranges.as_ref().map_or(0, |others| others.len() * RANGE_BYTES)
     }
 
     fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
-        let others = self.others.iter().flat_map(|others| others.iter()).map(|(start, end)| *start..*end);
-        std::iter::once(self.first.clone()).chain(others)
+        let others =
+            self.later_ranges.iter().flat_map(|others| others.iter()).map(|(start, end)| *start..*end);
+        std::iter::once(self.first_range.clone()).chain(others)
     }
 
     /// Returns the number of bytes in the set.
-    pub fn seen(&self) -> u64 {
+    pub fn total_bytes(&self) -> u64 {
         self.ranges().map(|range| range.end - range.start).sum()
     }
 
     /// Returns the number of contiguous bytes from 0.
-    pub fn prefix(&self) -> u64 {
-        if self.first.start == 0 { self.first.end } else { 0 }
+    pub fn prefix_bytes(&self) -> u64 {
+        if self.first_range.start == 0 { self.first_range.end } else { 0 }
     }
 
     /// Returns the ranges below `end` that are not in the set, in order.
-    pub fn missing(&self, end: u64) -> impl Iterator<Item = Range<u64>> + '_ {
+    pub fn missing_ranges(&self, end: u64) -> impl Iterator<Item = Range<u64>> + '_ {
         let mut from = 0;
         let end_mark = end..end;
         self.ranges().filter(|range| !range.is_empty()).chain(std::iter::once(end_mark)).filter_map(
@@ -113,7 +117,7 @@ mod tests {
         for bytes in [0..1024, 1024..2048, 1024..2048, 0..1024] {
             coverage.add(bytes);
         }
-        assert_eq!((coverage.seen(), coverage.prefix()), (2048, 2048));
+        assert_eq!((coverage.total_bytes(), coverage.prefix_bytes()), (2048, 2048));
     }
 
     #[test]
@@ -121,15 +125,15 @@ mod tests {
         let mut coverage = Coverage::default();
         coverage.add(0..10);
         coverage.add(20..30);
-        assert_eq!(coverage.missing(40).collect::<Vec<_>>(), [10..20, 30..40]);
-        assert_eq!(coverage.prefix(), 10);
+        assert_eq!(coverage.missing_ranges(40).collect::<Vec<_>>(), [10..20, 30..40]);
+        assert_eq!(coverage.prefix_bytes(), 10);
         coverage.add(10..20);
-        assert_eq!(coverage.missing(30).count(), 0);
+        assert_eq!(coverage.missing_ranges(30).count(), 0);
     }
 
     #[test]
     fn nothing_seen_is_all_missing() {
-        assert!(Coverage::default().missing(7).eq(std::iter::once(0..7)));
+        assert!(Coverage::default().missing_ranges(7).eq(std::iter::once(0..7)));
     }
 
     proptest! {
@@ -143,10 +147,10 @@ mod tests {
                 prop_assert!(!touches || coverage.heap_bytes() <= before);
                 bitmap[start as usize..(start + length) as usize].fill(true);
             }
-            prop_assert_eq!(coverage.seen(), bitmap.iter().filter(|bit| **bit).count() as u64);
-            prop_assert_eq!(coverage.prefix(), bitmap.iter().take_while(|bit| **bit).count() as u64);
+            prop_assert_eq!(coverage.total_bytes(), bitmap.iter().filter(|bit| **bit).count() as u64);
+            prop_assert_eq!(coverage.prefix_bytes(), bitmap.iter().take_while(|bit| **bit).count() as u64);
             let mut missing = [false; 80];
-            for gap in coverage.missing(80) {
+            for gap in coverage.missing_ranges(80) {
                 missing[gap.start as usize..gap.end as usize].fill(true);
             }
             prop_assert!(bitmap.iter().zip(missing).all(|(seen, missing)| *seen != missing));

@@ -58,7 +58,7 @@ impl RpcSummary {
     /// Returns the error if a message is not fully decoded although its bytes were captured. `None` if all of it is
     /// decoded, if the rest was not captured (see [`Transaction::missing`]), if it is encrypted, or if the program is
     /// not described.
-    pub fn undecoded(&self, transaction: &Transaction, which: RpcMessageKind) -> Option<XdrError> {
+    pub fn decode_error(&self, transaction: &Transaction, which: RpcMessageKind) -> Option<XdrError> {
         let error = match which {
             RpcMessageKind::Call => self.call_error,
             RpcMessageKind::Reply => self.reply_error,
@@ -78,7 +78,7 @@ impl RpcSummary {
     pub fn missing(&self, transaction: &Transaction) -> Vec<MissingPart> {
         let mut missing = transaction.missing();
         for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
-            if let Some(error) = self.undecoded(transaction, which) {
+            if let Some(error) = self.decode_error(transaction, which) {
                 missing.push(MissingPart::Undecoded(which, error.at() as u64));
             }
         }
@@ -121,7 +121,7 @@ pub struct TransactionMessages<'a> {
 
 /// Content of a message: the bytes of a chunk that holds all of it, and the chunks that hold its data items.
 struct RpcMessageContent<'t> {
-    whole: Option<Cow<'t, [u8]>>,
+    whole_message: Option<Cow<'t, [u8]>>,
     length: usize,
     items: Vec<ChunkContent<'t>>,
 }
@@ -133,15 +133,15 @@ struct ChunkContent<'t> {
     content: Option<Cow<'t, [u8]>>,
 }
 
-fn returned(segment: &ChunkSegment) -> u64 {
-    u64::from(segment.returned.unwrap_or(0))
+fn returned_bytes(segment: &ChunkSegment) -> u64 {
+    u64::from(segment.returned_length.unwrap_or(0))
 }
 
-fn offered(segment: &ChunkSegment) -> u64 {
+fn offered_bytes(segment: &ChunkSegment) -> u64 {
     u64::from(segment.length)
 }
 
-fn item(chunk: &Chunk, expected: fn(&ChunkSegment) -> u64) -> ChunkContent<'_> {
+fn chunk_content(chunk: &Chunk, expected: fn(&ChunkSegment) -> u64) -> ChunkContent<'_> {
     let length: u64 = chunk.segments.iter().map(expected).sum();
     let content = chunk.content(expected).filter(|content| content.len() as u64 == length);
     ChunkContent { position: chunk.position, length: u32::try_from(length).unwrap_or(u32::MAX), content }
@@ -154,23 +154,23 @@ fn long_reply_length(reply: &MessageRecord) -> Option<usize> {
 }
 
 impl<'t> RpcMessageContent<'t> {
-    fn of(transaction: &'t Transaction, which: RpcMessageKind) -> Option<Self> {
+    fn from_transaction(transaction: &'t Transaction, which: RpcMessageKind) -> Option<Self> {
         let message = transaction.message(which)?;
         // Nothing is available after a header that was cut.
         let length = message.inline_length().unwrap_or(message.length.saturating_sub(message.bytes.len()));
-        let nothing = Self { whole: None, length, items: Vec::new() };
+        let nothing = Self { whole_message: None, length, items: Vec::new() };
         let material = match which {
             RpcMessageKind::Call => {
                 let (whole, items): (Vec<_>, Vec<_>) =
                     transaction.read_chunks.iter().partition(|chunk| chunk.position == Some(0));
                 let whole = whole.first().filter(|_| message.is_nomsg());
                 Self {
-                    whole: whole.map(|chunk| chunk.content(offered).unwrap_or_default()),
+                    whole_message: whole.map(|chunk| chunk.content(offered_bytes).unwrap_or_default()),
                     length: whole.map_or(nothing.length, |chunk| {
                         // At least one more byte may follow.
-                        chunk.offered() as usize + usize::from(chunk.is_cut)
+                        chunk.offered_bytes() as usize + usize::from(chunk.is_cut)
                     }),
-                    items: items.into_iter().map(|chunk| item(chunk, offered)).collect(),
+                    items: items.into_iter().map(|chunk| chunk_content(chunk, offered_bytes)).collect(),
                 }
             }
             RpcMessageKind::Reply => {
@@ -180,10 +180,13 @@ impl<'t> RpcMessageContent<'t> {
                 let read_whole = read_whole.first().copied().filter(|_| message.is_nomsg());
                 let whole = transaction.reply_chunk.as_ref().filter(|_| message.is_nomsg());
                 let (whole, length) = match (read_whole, whole) {
-                    (Some(chunk), _) => {
-                        (chunk.content(offered), chunk.offered() as usize + usize::from(chunk.is_cut))
+                    (Some(chunk), _) => (
+                        chunk.content(offered_bytes),
+                        chunk.offered_bytes() as usize + usize::from(chunk.is_cut),
+                    ),
+                    (None, Some(chunk)) => {
+                        (chunk.content(returned_bytes), chunk.returned_bytes().unwrap_or(0) as usize)
                     }
-                    (None, Some(chunk)) => (chunk.content(returned), chunk.returned().unwrap_or(0) as usize),
                     // The Call that advertised the Reply chunk was not captured, so none of its bytes are known.
                     (None, None) if message.is_nomsg() => {
                         (None, long_reply_length(message).unwrap_or(nothing.length))
@@ -192,12 +195,16 @@ impl<'t> RpcMessageContent<'t> {
                 };
                 let is_elsewhere = read_whole.is_some() || transaction.reply_chunk.is_some();
                 Self {
-                    whole: (message.is_nomsg() && is_elsewhere).then(|| whole.unwrap_or_default()),
+                    whole_message: (message.is_nomsg() && is_elsewhere).then(|| whole.unwrap_or_default()),
                     length,
                     items: if read_items.is_empty() {
-                        transaction.write_chunks.iter().map(|chunk| item(chunk, returned)).collect()
+                        transaction
+                            .write_chunks
+                            .iter()
+                            .map(|chunk| chunk_content(chunk, returned_bytes))
+                            .collect()
                     } else {
-                        read_items.into_iter().map(|chunk| item(chunk, offered)).collect()
+                        read_items.into_iter().map(|chunk| chunk_content(chunk, offered_bytes)).collect()
                     },
                 }
             }
@@ -217,9 +224,9 @@ impl<'t> RpcMessageContent<'t> {
     }
 
     fn cursor<'a>(&'a self, message: &'a MessageRecord, items: &'a [ChunkItem<'a>]) -> Cursor<'a> {
-        let (bytes, base) = match &self.whole {
+        let (bytes, base) = match &self.whole_message {
             Some(whole) => (&**whole, 0),
-            None => (message.inline(), message.rpc_at.unwrap_or(message.bytes.len())),
+            None => (message.inline_bytes(), message.rpc_at.unwrap_or(message.bytes.len())),
         };
         let cursor = Cursor::new(bytes).with_length(self.length).with_base(base).with_chunks(items);
         cursor.with_padding(message.padding())
@@ -228,9 +235,9 @@ impl<'t> RpcMessageContent<'t> {
 
 impl Transaction {
     /// Calls `read` with the messages of the Transaction, ready for decoding.
-    pub fn read<R>(&self, read: impl FnOnce(&TransactionMessages<'_>) -> R) -> R {
-        let call = RpcMessageContent::of(self, RpcMessageKind::Call);
-        let reply = RpcMessageContent::of(self, RpcMessageKind::Reply);
+    pub fn with_messages<R>(&self, read: impl FnOnce(&TransactionMessages<'_>) -> R) -> R {
+        let call = RpcMessageContent::from_transaction(self, RpcMessageKind::Call);
+        let reply = RpcMessageContent::from_transaction(self, RpcMessageKind::Reply);
         let call_items = call.as_ref().map(RpcMessageContent::items).unwrap_or_default();
         let reply_items = reply.as_ref().map(RpcMessageContent::items).unwrap_or_default();
         read(&TransactionMessages {
@@ -260,11 +267,11 @@ impl Transaction {
         let filled = |length: u64| length + roundup(length as usize) as u64;
         let mut inline = message.inline_length()? as u64;
         if message.padding() != Padding::default() {
-            inline = inline.saturating_sub(self.read(|reading| reading.padding_bytes(which))?);
+            inline = inline.saturating_sub(self.with_messages(|reading| reading.padding_bytes(which))?);
         }
         Some(match which {
             RpcMessageKind::Call => {
-                inline + self.read_chunks.iter().map(|chunk| filled(chunk.offered())).sum::<u64>()
+                inline + self.read_chunks.iter().map(|chunk| filled(chunk.offered_bytes())).sum::<u64>()
             }
             // From the Reply's own header, because the Call may not have been captured.
             RpcMessageKind::Reply if message.rpcrdma.is_some() && !message.has_no_chunks() => {
@@ -273,7 +280,10 @@ impl Transaction {
                 let chunks = writes.iter().map(|chunk| chunk.length());
                 let chunks = chunks.chain(header.reply_chunk().map(WriteChunk::length));
                 inline
-                    + chunks.chain(self.reply_read_chunks.iter().map(Chunk::offered)).map(filled).sum::<u64>()
+                    + chunks
+                        .chain(self.reply_read_chunks.iter().map(Chunk::offered_bytes))
+                        .map(filled)
+                        .sum::<u64>()
             }
             RpcMessageKind::Reply => inline,
         })
@@ -299,13 +309,15 @@ impl<'a> TransactionMessages<'a> {
         let (start, mut cursor) = (self.call?, self.call?);
         match rpc::RpcMsg::decode(&mut cursor, &mut NullObserver) {
             Ok(message) => message.call().map(|call| (CallHeaderSummary::from_call(call), Some(cursor))),
-            Err(error) if error.is_cut() => PartialCallHeader::of(start).head().map(|head| (head, None)),
+            Err(error) if error.is_cut() => {
+                PartialCallHeader::decode(start).plain_summary().map(|head| (head, None))
+            }
             Err(_) => None,
         }
     }
 
     /// Decodes both messages and returns their summary.
-    pub fn facts(&self) -> RpcSummary {
+    pub fn summary(&self) -> RpcSummary {
         let mut facts = RpcSummary::default();
         let header = self.call_header();
         if let Some((call, Some(cursor))) = header {
@@ -315,12 +327,12 @@ impl<'a> TransactionMessages<'a> {
             facts.payload = Some(call.payload);
             facts.procedure_name = nfs::procedure_name(call.program, call.version, call.procedure);
             facts.operation = facts.procedure_name.map(CallOperation::Named);
-            facts.call_error = self.arguments(call, cursor, &mut facts).err();
+            facts.call_error = self.decode_arguments(call, cursor, &mut facts).err();
         } else if let Some(mut cursor) = self.call {
             let mut heard = PartialCallHeader::default();
             let read = rpc::RpcMsg::decode(&mut cursor, &mut heard);
             facts.call_error = self.unknown_header(RpcMessageKind::Call).or(read.err());
-            heard.tell(&mut facts);
+            heard.copy_to_summary(&mut facts);
         }
         if let Some(reply) = &self.transaction.reply
             && reply.is_rdma_error()
@@ -336,7 +348,7 @@ impl<'a> TransactionMessages<'a> {
                     facts.reply_error = match header {
                         Some((call, _)) if status.is_some_and(RpcReplyStatus::is_success) => {
                             facts.status = procedure_status(call, cursor);
-                            self.body(RpcMessageKind::Reply, call, cursor, &mut NullObserver).err()
+                            self.observe_body(RpcMessageKind::Reply, call, cursor, &mut NullObserver).err()
                         }
                         _ if status.is_some_and(|status| !status.is_success()) => cursor.end().err(),
                         _ => None,
@@ -363,10 +375,10 @@ impl<'a> TransactionMessages<'a> {
         if !message.reply().is_some_and(|reply| reply.status().is_success()) {
             return None;
         }
-        let mut results = opened(call.payload, &mut results, &mut NullObserver).ok().flatten()?;
+        let mut results = open_payload(call.payload, &mut results, &mut NullObserver).ok().flatten()?;
         let reply = v4::CompoundReply::decode(&mut results, &mut NullObserver).ok()?;
         let arguments = arguments
-            .and_then(|mut cursor| opened(call.payload, &mut cursor, &mut NullObserver).ok().flatten())
+            .and_then(|mut cursor| open_payload(call.payload, &mut cursor, &mut NullObserver).ok().flatten())
             .and_then(|mut arguments| v4::CompoundCall::decode(&mut arguments, &mut NullObserver).ok());
         let number = match arguments {
             Some(arguments) => arguments.named_with(&reply),
@@ -376,17 +388,17 @@ impl<'a> TransactionMessages<'a> {
     }
 
     /// Decodes the arguments, and sets the minor version and main operation of a COMPOUND.
-    fn arguments(
+    fn decode_arguments(
         &self,
         call: CallHeaderSummary,
         mut cursor: Cursor<'a>,
         facts: &mut RpcSummary,
     ) -> Result<(), XdrError> {
-        let (procedure, payload) = (call.described(), call.payload);
+        let (procedure, payload) = (call.described_procedure(), call.payload);
         if !procedure.is_some_and(Procedure::is_compound) {
-            return self.body(RpcMessageKind::Call, call, cursor, &mut NullObserver);
+            return self.observe_body(RpcMessageKind::Call, call, cursor, &mut NullObserver);
         }
-        let Some(mut body) = opened(payload, &mut cursor, &mut NullObserver)? else {
+        let Some(mut body) = open_payload(payload, &mut cursor, &mut NullObserver)? else {
             return message_end::control(payload, RpcMessageKind::Call, &mut cursor, &mut NullObserver);
         };
         let (minor_version, operation, stop) = if procedure == Some(Procedure::Compound) {
@@ -412,8 +424,8 @@ impl<'a> TransactionMessages<'a> {
         let mut cursor = self.cursor(which)?;
         rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
         let (call, _) = self.call_header()?;
-        let mut body = opened(call.payload, &mut cursor, &mut NullObserver).ok()??;
-        let procedure = call.described()?;
+        let mut body = open_payload(call.payload, &mut cursor, &mut NullObserver).ok()??;
+        let procedure = call.described_procedure()?;
         match which {
             RpcMessageKind::Call => procedure.arguments(&mut body, &mut NullObserver).ok()?,
             RpcMessageKind::Reply => procedure.results(&mut body, &mut NullObserver).ok()?,
@@ -423,7 +435,7 @@ impl<'a> TransactionMessages<'a> {
 
     /// Reports the arguments or results to an observer, and checks that the message ends with them. The cursor is
     /// behind the RPC header.
-    fn body<O: Observer<'a>>(
+    fn observe_body<O: Observer<'a>>(
         &self,
         which: RpcMessageKind,
         call: CallHeaderSummary,
@@ -431,16 +443,18 @@ impl<'a> TransactionMessages<'a> {
         observer: &mut O,
     ) -> Result<(), XdrError> {
         let payload = call.payload;
-        let Some(mut body) = opened(payload, &mut cursor, observer)? else {
+        let Some(mut body) = open_payload(payload, &mut cursor, observer)? else {
             return message_end::control(payload, which, &mut cursor, observer);
         };
-        let Some(procedure) = call.described() else { return message_end::not_described(call, &body) };
+        let Some(procedure) = call.described_procedure() else {
+            return message_end::check_undescribed_body(call, &body);
+        };
         match which {
             RpcMessageKind::Call => procedure.arguments(&mut body, observer)?,
             RpcMessageKind::Reply => {
                 let results = body;
                 procedure.results(&mut body, observer)?;
-                self.all_results(procedure, results, body.at())?;
+                self.check_result_count(procedure, results, body.at())?;
             }
         }
         body.end()?;
@@ -449,9 +463,14 @@ impl<'a> TransactionMessages<'a> {
 
     /// Checks that a successful COMPOUND has a result for each operation of its Call; `end` is the offset of the end of
     /// the results.
-    fn all_results(&self, procedure: Procedure, results: Cursor<'a>, end: usize) -> Result<(), XdrError> {
+    fn check_result_count(
+        &self,
+        procedure: Procedure,
+        results: Cursor<'a>,
+        end: usize,
+    ) -> Result<(), XdrError> {
         let arguments = |(call, cursor): (CallHeaderSummary, Option<Cursor<'a>>)| {
-            opened(call.payload, &mut cursor?, &mut NullObserver).ok().flatten()
+            open_payload(call.payload, &mut cursor?, &mut NullObserver).ok().flatten()
         };
         let Some(results) = procedure.successful_results(results) else { return Ok(()) };
         let operations = self.call_header().and_then(arguments).and_then(|call| procedure.operations(call));
@@ -549,7 +568,7 @@ impl<'a> TransactionMessages<'a> {
             return cursor.end();
         }
         match self.call_header() {
-            Some((call, _)) => self.body(which, call, cursor, observer),
+            Some((call, _)) => self.observe_body(which, call, cursor, observer),
             None => Ok(()),
         }
     }
@@ -557,8 +576,8 @@ impl<'a> TransactionMessages<'a> {
 
 /// Returns the status of a procedure; the cursor is at the results.
 fn procedure_status(call: CallHeaderSummary, mut cursor: Cursor<'_>) -> Option<ProcedureStatus> {
-    let results = opened(call.payload, &mut cursor, &mut NullObserver).ok().flatten()?;
-    call.described()?.status(results).ok().flatten()
+    let results = open_payload(call.payload, &mut cursor, &mut NullObserver).ok().flatten()?;
+    call.described_procedure()?.status(results).ok().flatten()
 }
 
 /// Fields of a Call header that are needed to decode arguments and results.
@@ -576,14 +595,14 @@ impl CallHeaderSummary {
     }
 
     /// Returns the procedure, if it is described.
-    fn described(self) -> Option<Procedure> {
+    fn described_procedure(self) -> Option<Procedure> {
         Procedure::of(self.program, self.version, self.procedure)
     }
 }
 
 /// Returns a cursor at the arguments or results inside their protection; `None` for encrypted data and control
 /// messages.
-fn opened<'a, O: Observer<'a>>(
+fn open_payload<'a, O: Observer<'a>>(
     payload: GssPayload,
     cursor: &mut Cursor<'a>,
     observer: &mut O,
@@ -608,20 +627,20 @@ struct PartialCallHeader {
 }
 
 impl PartialCallHeader {
-    fn of(mut call: Cursor<'_>) -> Self {
+    fn decode(mut call: Cursor<'_>) -> Self {
         let mut words = Self::default();
         let _ = rpc::RpcMsg::decode(&mut call, &mut words);
         words
     }
 
     /// Returns the header, if the credential has a flavor that protects nothing.
-    fn head(&self) -> Option<CallHeaderSummary> {
+    fn plain_summary(&self) -> Option<CallHeaderSummary> {
         let is_plain = matches!(self.flavor?, Flavor::AUTH_NONE | Flavor::AUTH_SYS);
         let (program, version, procedure) = (self.program?, self.version?, self.procedure?);
         is_plain.then_some(CallHeaderSummary { program, version, procedure, payload: GssPayload::Plain })
     }
 
-    fn tell(&self, facts: &mut RpcSummary) {
+    fn copy_to_summary(&self, facts: &mut RpcSummary) {
         facts.program = self.program;
         facts.version = self.version;
         facts.procedure = self.procedure;

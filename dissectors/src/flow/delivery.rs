@@ -30,7 +30,7 @@ pub struct Stall {
 
 impl Stall {
     /// Returns the smallest stall that spans both.
-    pub(super) fn join(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+    pub(super) fn span(one: Option<Self>, other: Option<Self>) -> Option<Self> {
         match (one, other) {
             (Some(one), Some(other)) => {
                 Some(Self { since: one.since.min(other.since), until: one.until.max(other.until) })
@@ -58,9 +58,9 @@ pub(super) enum PacketOutcome {
 struct Gap {
     since: Timestamp,
     /// Lowest PSN that was refused.
-    refused: ExtendedPsn,
+    first_refused: ExtendedPsn,
     /// Highest PSN that was refused or will be retransmitted.
-    newest: ExtendedPsn,
+    last_affected: ExtendedPsn,
     /// `true` if there is more evidence than the capture order: a NAK, an ACK timeout, or retransmission of refused
     /// packets.
     is_proven: bool,
@@ -68,24 +68,24 @@ struct Gap {
 
 /// Unit of Local ACK Timeout in nanoseconds, 4.096 µs (InfiniBand Architecture Specification volume 1, section
 /// 9.7.6.1.3).
-const ACK_TIMEOUT_UNIT: u64 = 4_096;
+const ACK_TIMEOUT_UNIT_NS: u64 = 4_096;
 /// Largest Local ACK Timeout in use: 2^20 units are 4.3 s. The field has 5 bits; 31 means 2.4 hours.
-const ACK_TIMEOUT_EXPONENT: u32 = 20;
+const MAX_ACK_TIMEOUT_EXPONENT: u32 = 20;
 /// Maximum number of retries of a packet: Retry Count of REQ has 3 bits (section 12.6.5).
-const RETRIES: u64 = 7;
+const MAX_RETRIES: u64 = 7;
 
 /// Maximum age of a gap in nanoseconds of capture time, until the last retry after ACK timeouts: 4.096 µs × 2^20 × 7 =
 /// 30.06 s. Packets still missing then were not captured, and no acknowledgements are.
-const LONGEST: u64 = (ACK_TIMEOUT_UNIT << ACK_TIMEOUT_EXPONENT) * RETRIES;
+const MAX_GAP_AGE_NS: u64 = (ACK_TIMEOUT_UNIT_NS << MAX_ACK_TIMEOUT_EXPONENT) * MAX_RETRIES;
 
 /// Losses and retransmissions of one direction.
 #[derive(Clone, Copy, Debug, Default)]
 struct Losses {
     gap: Option<Gap>,
     /// Time of the last refusal by the receiver.
-    refused: Option<Timestamp>,
+    last_refusal: Option<Timestamp>,
     /// Time of the last retransmission.
-    repeated: Option<Timestamp>,
+    last_retransmission: Option<Timestamp>,
 }
 
 /// PSNs that the receiver of one direction has accepted.
@@ -94,11 +94,11 @@ pub(super) struct Delivery {
     /// Next PSN that the receiver accepts; `None` before the first packet, and after an RDMA Read of unknown size.
     expected: Option<NonZeroU64>,
     /// PSN of the first packet since `expected` was last unknown. Packets before it may be captured late.
-    from: ExtendedPsn,
+    first_sequence: ExtendedPsn,
     /// PSN before which all packets were acknowledged.
-    acknowledged: ExtendedPsn,
+    acknowledged_before: ExtendedPsn,
     /// Time of the last packet.
-    last: Timestamp,
+    last_packet_time: Timestamp,
     /// Allocated on the first loss: most connections have none, and there may be very many connections.
     losses: Option<Box<Losses>>,
 }
@@ -106,24 +106,24 @@ pub(super) struct Delivery {
 impl Delivery {
     /// Returns the outcome of a packet that uses `count` PSNs from `sequence` on; `None` if the count is unknown.
     #[inline]
-    pub(super) fn arrive(
+    pub(super) fn record_packet(
         &mut self,
         sequence: ExtendedPsn,
         count: Option<u64>,
         now: Timestamp,
     ) -> PacketOutcome {
-        let last = std::mem::replace(&mut self.last, now);
+        let last = std::mem::replace(&mut self.last_packet_time, now);
         let is_in_turn = self.expected.is_some_and(|expected| expected.get() == sequence);
         if is_in_turn && self.gap().is_none() {
-            self.expect_behind(sequence, count);
+            self.expect_after(sequence, count);
             return PacketOutcome::Accepted;
         }
-        self.arrive_out_of_turn(sequence, count, last, now)
+        self.record_out_of_order(sequence, count, last, now)
     }
 
     /// Expects the PSN after the `count` PSNs from `sequence` on.
     #[inline]
-    fn expect_behind(&mut self, sequence: ExtendedPsn, count: Option<u64>) {
+    fn expect_after(&mut self, sequence: ExtendedPsn, count: Option<u64>) {
         self.expected = count.and_then(|count| NonZeroU64::new(sequence + count));
     }
 
@@ -143,48 +143,49 @@ impl Delivery {
     }
 
     #[cold]
-    fn arrive_out_of_turn(
+    fn record_out_of_order(
         &mut self,
         sequence: ExtendedPsn,
         count: Option<u64>,
         last: Timestamp,
         now: Timestamp,
     ) -> PacketOutcome {
-        if sequence < self.acknowledged && self.expected.is_some() {
-            self.losses().repeated = Some(now);
+        if sequence < self.acknowledged_before && self.expected.is_some() {
+            self.losses().last_retransmission = Some(now);
             return PacketOutcome::Surplus;
         }
-        if self.gap().is_some_and(|gap| now.apart(gap.since) > LONGEST) {
+        if self.gap().is_some_and(|gap| now.apart(gap.since) > MAX_GAP_AGE_NS) {
             self.end_gap();
             self.expected = None;
         }
         let Some(expected) = self.expected.map(NonZeroU64::get) else {
-            self.from = sequence;
+            self.first_sequence = sequence;
             return self.accept(sequence, count, now);
         };
-        if sequence < self.from {
+        if sequence < self.first_sequence {
             return PacketOutcome::Accepted;
         }
         if sequence > expected {
-            let seen = Gap { since: now, refused: sequence, newest: sequence, is_proven: false };
+            let seen = Gap { since: now, first_refused: sequence, last_affected: sequence, is_proven: false };
             let gap = self.losses().gap.get_or_insert(seen);
-            gap.refused = gap.refused.min(sequence);
-            gap.newest = gap.newest.max(sequence);
+            gap.first_refused = gap.first_refused.min(sequence);
+            gap.last_affected = gap.last_affected.max(sequence);
             return PacketOutcome::Refused;
         }
         if sequence < expected {
-            let is_acknowledged = self.acknowledged > 0;
+            let is_acknowledged = self.acknowledged_before > 0;
             let losses = self.losses();
-            losses.repeated = Some(now);
+            losses.last_retransmission = Some(now);
             // Without captured acknowledgements, the accepted copy is unknown.
             if !is_acknowledged {
                 return PacketOutcome::Surplus;
             }
             // The sender timed out waiting for the acknowledgement.
             let newest = expected - 1;
-            let timed_out = Gap { since: last, refused: sequence, newest, is_proven: true };
+            let timed_out =
+                Gap { since: last, first_refused: sequence, last_affected: newest, is_proven: true };
             let gap = losses.gap.get_or_insert(timed_out);
-            gap.newest = gap.newest.max(newest);
+            gap.last_affected = gap.last_affected.max(newest);
             gap.is_proven = true;
         }
         self.accept(sequence, count, now)
@@ -192,15 +193,15 @@ impl Delivery {
 
     /// Accepts a packet, in order or as a retransmission after a gap.
     fn accept(&mut self, sequence: ExtendedPsn, count: Option<u64>, now: Timestamp) -> PacketOutcome {
-        self.expect_behind(sequence, count);
+        self.expect_after(sequence, count);
         let Some(gap) = self.losses.as_mut().and_then(|losses| losses.gap.as_mut()) else {
             return PacketOutcome::Accepted;
         };
-        if sequence > gap.newest {
+        if sequence > gap.last_affected {
             self.end_gap();
             return PacketOutcome::Accepted;
         }
-        gap.is_proven |= sequence >= gap.refused;
+        gap.is_proven |= sequence >= gap.first_refused;
         match gap.is_proven {
             true => PacketOutcome::Recovered(Stall { since: gap.since, until: now }),
             false => PacketOutcome::Accepted,
@@ -210,27 +211,28 @@ impl Delivery {
     /// Records that everything before `next` was received.
     #[inline]
     pub(super) fn acknowledge(&mut self, next: ExtendedPsn) {
-        self.acknowledged = self.acknowledged.max(next);
+        self.acknowledged_before = self.acknowledged_before.max(next);
         if let Some(expected) = self.expected {
             self.expected = NonZeroU64::new(expected.get().max(next));
         }
-        if self.gap().is_some_and(|gap| gap.newest < next) {
+        if self.gap().is_some_and(|gap| gap.last_affected < next) {
             self.end_gap();
         }
     }
 
     /// Records that the receiver requests retransmission from `next` on.
-    pub(super) fn refuse(&mut self, next: ExtendedPsn, now: Timestamp) {
+    pub(super) fn record_nak(&mut self, next: ExtendedPsn, now: Timestamp) {
         self.acknowledge(next);
         let expected = self.expected.map(NonZeroU64::get);
         let losses = self.losses();
-        losses.refused = Some(now);
+        losses.last_refusal = Some(now);
         let Some(expected) = expected else { return };
         match &mut losses.gap {
             Some(gap) => gap.is_proven = true,
             None if next < expected => {
                 let newest = expected - 1;
-                losses.gap = Some(Gap { since: now, refused: next, newest, is_proven: true });
+                losses.gap =
+                    Some(Gap { since: now, first_refused: next, last_affected: newest, is_proven: true });
             }
             None => {}
         }
@@ -243,13 +245,13 @@ impl Delivery {
     }
 
     /// Returns the time of the receiver's last request for retransmission.
-    pub(super) fn refused(&self) -> Option<Timestamp> {
-        self.losses.as_ref()?.refused
+    pub(super) fn last_refusal(&self) -> Option<Timestamp> {
+        self.losses.as_ref()?.last_refusal
     }
 
     /// Returns the time of the last retransmission.
-    pub(super) fn repeated(&self) -> Option<Timestamp> {
-        self.losses.as_ref()?.repeated
+    pub(super) fn last_retransmission(&self) -> Option<Timestamp> {
+        self.losses.as_ref()?.last_retransmission
     }
 
     /// Returns `true` if refused packets are proven and not all of them were retransmitted yet.
@@ -267,7 +269,7 @@ mod tests {
     }
 
     fn arrive(delivery: &mut Delivery, packets: &[(ExtendedPsn, i64)]) -> Vec<PacketOutcome> {
-        packets.iter().map(|(sequence, time)| delivery.arrive(*sequence, Some(1), at(*time))).collect()
+        packets.iter().map(|(sequence, time)| delivery.record_packet(*sequence, Some(1), at(*time))).collect()
     }
 
     fn recovered(since: i64, until: i64) -> PacketOutcome {
@@ -279,7 +281,7 @@ mod tests {
         let mut delivery = Delivery::default();
         let first = arrive(&mut delivery, &[(10, 1), (12, 3), (13, 4)]);
         assert_eq!(first, [PacketOutcome::Accepted, PacketOutcome::Refused, PacketOutcome::Refused]);
-        delivery.refuse(11, at(5));
+        delivery.record_nak(11, at(5));
         let again = arrive(&mut delivery, &[(11, 7), (12, 8), (13, 9), (14, 10)]);
         assert_eq!(again, [recovered(3, 7), recovered(3, 8), recovered(3, 9), PacketOutcome::Accepted]);
     }
@@ -288,7 +290,7 @@ mod tests {
     fn a_nak_takes_back_what_was_captured_before_it_was_lost() {
         let mut delivery = Delivery::default();
         arrive(&mut delivery, &[(10, 1), (11, 2), (12, 3)]);
-        delivery.refuse(11, at(5));
+        delivery.record_nak(11, at(5));
         assert_eq!(arrive(&mut delivery, &[(11, 7), (12, 8)]), [recovered(5, 7), recovered(5, 8)]);
     }
 
@@ -331,7 +333,7 @@ mod tests {
         let mut delivery = Delivery::default();
         assert_eq!(arrive(&mut delivery, &[(11, 1), (10, 2), (12, 3)]), [PacketOutcome::Accepted; 3]);
         // The same applies after an RDMA Read of unknown size.
-        assert_eq!(delivery.arrive(13, None, at(4)), PacketOutcome::Accepted);
+        assert_eq!(delivery.record_packet(13, None, at(4)), PacketOutcome::Accepted);
         assert_eq!(arrive(&mut delivery, &[(18, 5), (17, 6), (19, 7)]), [PacketOutcome::Accepted; 3]);
     }
 
@@ -354,7 +356,7 @@ mod tests {
         arrive(&mut delivery, &[(10, 1), (12, 2)]);
         let retries: Vec<_> = (1..=7).map(|retry| (12, 2 + retry * 4_294_967_296)).collect();
         assert_eq!(arrive(&mut delivery, &retries), [PacketOutcome::Refused; 7]);
-        delivery.refuse(11, at(retries[6].1));
+        delivery.record_nak(11, at(retries[6].1));
         let until = retries[6].1;
         assert_eq!(arrive(&mut delivery, &[(11, until)]), [recovered(2, until)]);
     }
@@ -363,7 +365,7 @@ mod tests {
     fn without_acknowledgements_a_gap_is_not_believed_for_ever() {
         let mut delivery = Delivery::default();
         arrive(&mut delivery, &[(10, 1), (12, 2)]);
-        assert_eq!(arrive(&mut delivery, &[(13, 2 + LONGEST as i64)]), [PacketOutcome::Refused]);
-        assert_eq!(arrive(&mut delivery, &[(14, 3 + LONGEST as i64)]), [PacketOutcome::Accepted]);
+        assert_eq!(arrive(&mut delivery, &[(13, 2 + MAX_GAP_AGE_NS as i64)]), [PacketOutcome::Refused]);
+        assert_eq!(arrive(&mut delivery, &[(14, 3 + MAX_GAP_AGE_NS as i64)]), [PacketOutcome::Accepted]);
     }
 }

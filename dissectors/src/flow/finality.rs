@@ -11,7 +11,7 @@ use crate::infiniband::InfinibandPacket;
 
 use super::FrameKind;
 use super::reliable_connection::Requests;
-use super::reorder_buffer::AGE;
+use super::reorder_buffer::MAX_AGE_NS;
 use super::stream::table::TcpConversation;
 use super::transaction::{MissingPart, RpcMessageKind, Transaction};
 use super::transaction_table::{SegmentIndex, TransactionKey, TransactionTable};
@@ -22,23 +22,26 @@ pub(super) fn is_final(transaction: &Transaction, waited: u64) -> bool {
     let may_come = |missing: &MissingPart| {
         matches!(missing, MissingPart::Message(_) | MissingPart::Chunk(..) | MissingPart::ReplyRead(..))
     };
-    let awaits_done = !transaction.reply_read_chunks.is_empty() && !transaction.done;
-    !awaits_done && (waited > AGE || !transaction.missing().iter().any(may_come))
+    let awaits_done = !transaction.reply_read_chunks.is_empty() && !transaction.is_done;
+    !awaits_done && (waited > MAX_AGE_NS || !transaction.missing().iter().any(may_come))
 }
 
 /// Handles an acknowledgement or NAK of messages that the sender's peer has `sent`.
 #[inline]
-pub(super) fn acknowledged(
+pub(super) fn handle_acknowledgement(
     sent: &mut Requests,
     packet: &InfinibandPacket<'_>,
     now: Timestamp,
     ledger: &mut TransactionTable,
 ) {
     if let Some(aeth) = packet.aeth {
-        for (key, at) in sent.settle(packet.bth.psn, aeth.syndrome, now).filter_map(TransactionKey::noted) {
+        for (key, at) in sent
+            .process_acknowledgment(packet.bth.psn, aeth.syndrome, now)
+            .filter_map(TransactionKey::from_attribution)
+        {
             match at {
-                SegmentIndex::CALL => ledger.settle(key, RpcMessageKind::Call),
-                SegmentIndex::REPLY => ledger.settle(key, RpcMessageKind::Reply),
+                SegmentIndex::CALL => ledger.record_acknowledgment(key, RpcMessageKind::Call),
+                SegmentIndex::REPLY => ledger.record_acknowledgment(key, RpcMessageKind::Reply),
                 _ => {}
             }
         }
@@ -47,7 +50,7 @@ pub(super) fn acknowledged(
 
 /// Handles messages of a TCP stream that were emitted and may have been acknowledged before: `meanings` from `first`
 /// on.
-pub(super) fn given_out(
+pub(super) fn handle_emitted_messages(
     stream: Option<&mut TcpConversation>,
     meanings: &[FrameKind],
     first: usize,
@@ -62,19 +65,19 @@ pub(super) fn given_out(
                 RpcMessageKind::Call => entry.requester,
                 RpcMessageKind::Reply => entry.requester.peer(),
             };
-            if stream.halves(sender).0.ends_message(key, which) {
-                ledger.settle(key, which);
+            if stream.directions_from(sender).0.record_message_end(key, which) {
+                ledger.record_acknowledgment(key, which);
             }
         }
     }
 }
 
 /// Handles a datagram, which may be a Reply.
-pub(super) fn datagram(meaning: FrameKind, ledger: &mut TransactionTable) {
+pub(super) fn handle_datagram_reply(meaning: FrameKind, ledger: &mut TransactionTable) {
     if let FrameKind::Message { key, which: RpcMessageKind::Reply } = meaning
         && let Some(entry) = ledger.get_mut(key)
     {
         let copies = |which| entry.transaction.message(which).map_or(0, |message| message.copies);
-        entry.is_settled = copies(RpcMessageKind::Reply) >= copies(RpcMessageKind::Call);
+        entry.is_reply_acknowledged = copies(RpcMessageKind::Reply) >= copies(RpcMessageKind::Call);
     }
 }

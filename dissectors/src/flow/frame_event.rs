@@ -15,21 +15,21 @@ pub struct FrameEvent {
     /// Key of the Transaction.
     pub key: TransactionKey,
     /// Action of the frame.
-    pub deed: FrameAction,
+    pub action: FrameAction,
 }
 
 /// Action of a frame for a Transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameAction {
     /// Moved bytes of a chunk.
-    Moved {
+    MovedChunkData {
         /// Kind of the chunk.
         kind: ChunkKind,
         /// Index among the chunks of its kind.
         chunk: usize,
     },
     /// Requested bytes of a Read chunk.
-    Asked {
+    RequestedRead {
         /// Index of the Read chunk.
         chunk: usize,
     },

@@ -12,7 +12,7 @@ use super::transaction_table::TransactionKey;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameKind {
     /// Unrelated to RDMA and RPC.
-    Nothing,
+    Unrelated,
     /// The frame completes a message.
     Message {
         /// Transaction that the message belongs to.
@@ -21,7 +21,7 @@ pub enum FrameKind {
         which: RpcMessageKind,
     },
     /// The frame retransmits a message or a part of one.
-    MessageAgain {
+    Retransmission {
         /// Transaction that the message belongs to.
         key: TransactionKey,
         /// Call or Reply.
@@ -38,11 +38,11 @@ pub enum FrameKind {
     /// Send without data, or another RDMA operation without data for memory that no Call advertised: a keep-alive, a
     /// return of credits (draft-talpey-nfsv4-rdma-sess-01 section 2.4), or the start of MPA between peers (RFC 6581
     /// section 9).
-    Empty,
+    EmptyOperation,
     /// Part of an incomplete message.
-    Part,
+    PartialMessage,
     /// The frame moves bytes of a chunk.
-    Data {
+    ChunkData {
         /// Transaction that advertised the chunk.
         key: TransactionKey,
         /// Kind of the chunk.
@@ -58,7 +58,7 @@ pub enum FrameKind {
         chunk: usize,
     },
     /// Bytes of a TCP stream from a record whose record mark was not captured.
-    Skipped {
+    SkippedBytes {
         /// Number of bytes.
         bytes: u32,
     },

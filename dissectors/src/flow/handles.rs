@@ -8,7 +8,7 @@ use super::transaction_table::{SegmentIndex, TransactionKey};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AdvertisedSegment {
     pub(super) key: TransactionKey,
-    pub(super) at: SegmentIndex,
+    pub(super) segment_index: SegmentIndex,
     pub(super) offset: u64,
 }
 
@@ -18,7 +18,7 @@ pub(super) struct AdvertisedSegment {
 pub(super) struct HandleUse {
     pub(super) latest: AdvertisedSegment,
     /// Allocated on demand.
-    others: Option<Box<OlderSegments>>,
+    older: Option<Box<OlderSegments>>,
 }
 
 /// Segments of a handle other than the latest.
@@ -26,21 +26,21 @@ pub(super) struct HandleUse {
 struct OlderSegments {
     by_offset: BTreeMap<u64, (TransactionKey, SegmentIndex)>,
     /// Size above which segments of answered Calls are evicted.
-    enough: usize,
+    eviction_threshold: usize,
 }
 
 /// Maximum number of segments before an offset that are checked: more than one only if segments overlap.
-const NEIGHBOURS: usize = 8;
+const MAX_NEIGHBOURS: usize = 8;
 
 impl HandleUse {
     pub(super) fn new(latest: AdvertisedSegment) -> Self {
-        Self { latest, others: None }
+        Self { latest, older: None }
     }
 
     /// Returns the number of segments.
     #[cfg(test)]
     pub(super) fn size(&self) -> usize {
-        1 + self.others.as_ref().map_or(0, |others| others.by_offset.len())
+        1 + self.older.as_ref().map_or(0, |others| others.by_offset.len())
     }
 
     /// Adds a segment as the latest.
@@ -48,40 +48,45 @@ impl HandleUse {
         let before = std::mem::replace(&mut self.latest, latest);
         // An answered Call no longer owns its advertised memory.
         if is_open(before.key) {
-            let new = || Box::new(OlderSegments { by_offset: BTreeMap::new(), enough: NEIGHBOURS });
-            let others = self.others.get_or_insert_with(new);
-            others.by_offset.insert(before.offset, (before.key, before.at));
+            let new =
+                || Box::new(OlderSegments { by_offset: BTreeMap::new(), eviction_threshold: MAX_NEIGHBOURS });
+            let others = self.older.get_or_insert_with(new);
+            others.by_offset.insert(before.offset, (before.key, before.segment_index));
         }
-        if let Some(OlderSegments { by_offset, enough }) = self.others.as_deref_mut()
+        if let Some(OlderSegments { by_offset, eviction_threshold: enough }) = self.older.as_deref_mut()
             && by_offset.len() > *enough
         {
             by_offset.retain(|_, (key, _)| is_open(*key));
-            *enough = NEIGHBOURS.max(2 * by_offset.len());
+            *enough = MAX_NEIGHBOURS.max(2 * by_offset.len());
         }
     }
 
     /// Removes a segment. Returns `true` if none is left.
     pub(super) fn remove(&mut self, key: TransactionKey, offset: u64) -> bool {
-        if let Some(others) = &mut self.others
+        if let Some(others) = &mut self.older
             && others.by_offset.get(&offset).is_some_and(|(other, _)| *other == key)
         {
             others.by_offset.remove(&offset);
         }
         if self.latest.key == key {
-            let before = self.others.as_mut().and_then(|others| others.by_offset.pop_last());
+            let before = self.older.as_mut().and_then(|others| others.by_offset.pop_last());
             let Some((offset, (key, at))) = before else { return true };
-            self.latest = AdvertisedSegment { key, at, offset };
+            self.latest = AdvertisedSegment { key, segment_index: at, offset };
         }
-        if self.others.as_ref().is_some_and(|others| others.by_offset.is_empty()) {
-            self.others = None;
+        if self.older.as_ref().is_some_and(|others| others.by_offset.is_empty()) {
+            self.older = None;
         }
         false
     }
 
     /// Returns the segments that may contain an offset.
-    pub(super) fn around(&self, offset: u64) -> impl Iterator<Item = (TransactionKey, SegmentIndex)> + '_ {
-        let others = self.others.iter();
-        let before = others.flat_map(move |others| others.by_offset.range(..=offset).rev().take(NEIGHBOURS));
-        std::iter::once((self.latest.key, self.latest.at)).chain(before.map(|(_, place)| *place))
+    pub(super) fn candidates_at(
+        &self,
+        offset: u64,
+    ) -> impl Iterator<Item = (TransactionKey, SegmentIndex)> + '_ {
+        let others = self.older.iter();
+        let before =
+            others.flat_map(move |others| others.by_offset.range(..=offset).rev().take(MAX_NEIGHBOURS));
+        std::iter::once((self.latest.key, self.latest.segment_index)).chain(before.map(|(_, place)| *place))
     }
 }

@@ -21,13 +21,13 @@ pub struct FragmentLimits {
     pub fragments: usize,
     /// Nanoseconds of frame time after which a partial datagram expires, because its identification may
     /// have been reused.
-    pub age: u64,
+    pub max_age_ns: u64,
 }
 
 impl Default for FragmentLimits {
     /// Defaults: 30 seconds as in Linux; 65,535 bytes in fragments of 576 bytes are 120 fragments.
     fn default() -> Self {
-        Self { datagrams: 256, bytes: 8 << 20, fragments: 1024, age: 30_000_000_000 }
+        Self { datagrams: 256, bytes: 8 << 20, fragments: 1024, max_age_ns: 30_000_000_000 }
     }
 }
 
@@ -90,21 +90,21 @@ struct PartialDatagram {
     /// Sorted, without overlap.
     pieces: Vec<FragmentPayload>,
     frames: Vec<FrameNumber>,
-    kept: usize,
+    buffered_bytes: usize,
 }
 
 /// Reassembler of IP fragments.
 #[derive(Debug, Default)]
 pub struct IpReassembler {
     bounds: FragmentLimits,
-    waiting: FxHashMap<FragmentKey, PartialDatagram>,
-    kept: usize,
+    partial_datagrams: FxHashMap<FragmentKey, PartialDatagram>,
+    buffered_bytes: usize,
     serial: u64,
-    given_up: u64,
+    dropped_datagrams: u64,
 }
 
 /// Largest payload that fragment offsets can reach, in bytes.
-const LONGEST: usize = 65_535;
+const MAX_PAYLOAD_BYTES: usize = 65_535;
 
 impl IpReassembler {
     /// Creates an empty reassembler.
@@ -113,18 +113,18 @@ impl IpReassembler {
     }
 
     /// Returns the number of datagrams dropped: expired, beyond a limit, or longer than a datagram can be.
-    pub fn given_up(&self) -> u64 {
-        self.given_up
+    pub fn dropped_datagrams(&self) -> u64 {
+        self.dropped_datagrams
     }
 
     /// Returns the number of datagrams that wait for fragments.
-    pub fn waiting(&self) -> usize {
-        self.waiting.len()
+    pub fn partial_count(&self) -> usize {
+        self.partial_datagrams.len()
     }
 
     /// Returns the number of bytes of buffered fragments.
-    pub fn kept_bytes(&self) -> usize {
-        self.kept
+    pub fn buffered_bytes(&self) -> usize {
+        self.buffered_bytes
     }
 
     /// Adds the fragment that `frame` carries as `datagram`. Returns the datagram if the fragment
@@ -144,25 +144,27 @@ impl IpReassembler {
         };
         let start = fragment.offset as usize;
         let end = start.saturating_add(fragment.payload.length);
-        let before = self.waiting.get(&key);
-        let old = before.is_some_and(|before| frame.time.apart(before.since) > self.bounds.age);
+        let before = self.partial_datagrams.get(&key);
+        let old = before.is_some_and(|before| frame.time.apart(before.since) > self.bounds.max_age_ns);
         let full = before.is_some_and(|before| before.frames.len() >= self.bounds.fragments);
-        if end > LONGEST {
-            self.given_up += u64::from(before.is_none());
+        if end > MAX_PAYLOAD_BYTES {
+            self.dropped_datagrams += u64::from(before.is_none());
             self.drop(&key);
             return None;
         }
         if old || full {
             self.drop(&key);
         }
-        if !self.waiting.contains_key(&key) {
-            self.make_room(self.bounds.datagrams, self.bounds.bytes, None);
+        if !self.partial_datagrams.contains_key(&key) {
+            self.evict_oldest(self.bounds.datagrams, self.bounds.bytes, None);
             self.serial += 1;
         }
         let serial = self.serial;
-        let waiting =
-            self.waiting.entry(key).or_insert_with(|| PartialDatagram::new(frame.time, serial, fragment));
-        let kept_before = waiting.kept;
+        let waiting = self
+            .partial_datagrams
+            .entry(key)
+            .or_insert_with(|| PartialDatagram::new(frame.time, serial, fragment));
+        let kept_before = waiting.buffered_bytes;
         waiting.frames.push(frame.number);
         if start == 0 {
             waiting.protocol = fragment.protocol;
@@ -171,21 +173,21 @@ impl IpReassembler {
             waiting.length = Some(end);
         }
         waiting.fill(start, end, fragment.payload.bytes);
-        self.kept += waiting.kept - kept_before;
-        if waiting.is_whole() {
-            let whole = self.waiting.remove(&key)?;
-            self.kept -= whole.kept;
-            return Some(whole.join(key));
+        self.buffered_bytes += waiting.buffered_bytes - kept_before;
+        if waiting.is_complete() {
+            let whole = self.partial_datagrams.remove(&key)?;
+            self.buffered_bytes -= whole.buffered_bytes;
+            return Some(whole.into_datagram(key));
         }
-        self.make_room(usize::MAX, self.bounds.bytes, Some(serial));
+        self.evict_oldest(usize::MAX, self.bounds.bytes, Some(serial));
         None
     }
 
     /// Drops the oldest datagrams until fewer than `datagrams` remain with at most `bytes` bytes; never
     /// drops `spared`.
-    fn make_room(&mut self, datagrams: usize, bytes: usize, spared: Option<u64>) {
-        while self.waiting.len() >= datagrams || self.kept > bytes {
-            let others = self.waiting.iter().filter(|(_, waiting)| Some(waiting.serial) != spared);
+    fn evict_oldest(&mut self, datagrams: usize, bytes: usize, spared: Option<u64>) {
+        while self.partial_datagrams.len() >= datagrams || self.buffered_bytes > bytes {
+            let others = self.partial_datagrams.iter().filter(|(_, waiting)| Some(waiting.serial) != spared);
             let Some(oldest) = others.min_by_key(|(_, waiting)| waiting.serial).map(|(key, _)| *key) else {
                 return;
             };
@@ -194,9 +196,9 @@ impl IpReassembler {
     }
 
     fn drop(&mut self, key: &FragmentKey) {
-        if let Some(dropped) = self.waiting.remove(key) {
-            self.kept -= dropped.kept;
-            self.given_up += 1;
+        if let Some(dropped) = self.partial_datagrams.remove(key) {
+            self.buffered_bytes -= dropped.buffered_bytes;
+            self.dropped_datagrams += 1;
         }
     }
 }
@@ -214,7 +216,7 @@ impl PartialDatagram {
             length: None,
             pieces: Vec::new(),
             frames: Vec::new(),
-            kept: 0,
+            buffered_bytes: 0,
         }
     }
 
@@ -229,7 +231,7 @@ impl PartialDatagram {
             if at < gap_end {
                 let captured = bytes.get(at - start..).unwrap_or_default();
                 let bytes = captured.get(..gap_end - at).unwrap_or(captured).to_vec();
-                self.kept += bytes.len();
+                self.buffered_bytes += bytes.len();
                 self.pieces.insert(index, FragmentPayload { start: at, end: gap_end, bytes });
                 index += 1;
             }
@@ -238,7 +240,7 @@ impl PartialDatagram {
         }
     }
 
-    fn is_whole(&self) -> bool {
+    fn is_complete(&self) -> bool {
         let Some(length) = self.length else { return false };
         let mut reached = 0;
         for piece in &self.pieces {
@@ -250,7 +252,7 @@ impl PartialDatagram {
         reached >= length
     }
 
-    fn join(self, key: FragmentKey) -> ReassembledDatagram {
+    fn into_datagram(self, key: FragmentKey) -> ReassembledDatagram {
         let length = self.length.unwrap_or_default();
         let mut bytes = Vec::with_capacity(length);
         for piece in &self.pieces {
@@ -368,7 +370,7 @@ mod tests {
             assert_eq!(datagram.source.to_string(), "10.9.0.1");
             let DatagramPayload::Udp(udp) = datagram.carried else { panic!() };
             assert_eq!((udp.destination_port, udp.payload.length, udp.payload.at), (Port(2049), 32, 8));
-            assert_eq!((bench.fragments.waiting(), bench.fragments.kept_bytes()), (0, 0));
+            assert_eq!((bench.fragments.partial_count(), bench.fragments.buffered_bytes()), (0, 0));
         }
     }
 
@@ -379,7 +381,7 @@ mod tests {
         assert_eq!(bench.add(&ipv4(2, 8, false, &[2; 8])), None);
         assert_eq!(bench.add(&ipv6(1, 8, false, 17, &[3; 8])), None);
         assert_eq!(bench.add(&ipv4(1, 8, false, &[4; 8])).unwrap().frames, frames(&[1, 4]));
-        assert_eq!(bench.fragments.waiting(), 2);
+        assert_eq!(bench.fragments.partial_count(), 2);
     }
 
     #[test]
@@ -426,7 +428,7 @@ mod tests {
         bench.add(&ipv4(1, 0, true, &[1; 8]));
         bench.time = 31 * SECOND;
         assert_eq!(bench.add(&ipv4(1, 8, false, &[2; 8])), None);
-        assert_eq!(bench.fragments.given_up(), 1);
+        assert_eq!(bench.fragments.dropped_datagrams(), 1);
         assert_eq!(bench.add(&ipv4(1, 0, true, &[3; 8])).unwrap().bytes, [[3; 8], [2; 8]].concat());
     }
 
@@ -436,20 +438,20 @@ mod tests {
         for id in 1..=3 {
             bench.add(&ipv4(id, 0, true, &[1; 8]));
         }
-        assert_eq!((bench.fragments.waiting(), bench.fragments.given_up()), (2, 1));
+        assert_eq!((bench.fragments.partial_count(), bench.fragments.dropped_datagrams()), (2, 1));
         assert_eq!(bench.add(&ipv4(2, 8, false, &[2; 8])).unwrap().frames, frames(&[2, 4]));
 
         let mut bench = Bench::new(FragmentLimits { bytes: 20, ..FragmentLimits::default() });
         for id in 1..=3 {
             bench.add(&ipv4(id, 0, true, &[1; 8]));
         }
-        assert_eq!((bench.fragments.kept_bytes(), bench.fragments.given_up()), (16, 1));
+        assert_eq!((bench.fragments.buffered_bytes(), bench.fragments.dropped_datagrams()), (16, 1));
 
         let mut bench = Bench::new(FragmentLimits { fragments: 3, ..FragmentLimits::default() });
         for _ in 0..4 {
             bench.add(&ipv4(1, 0, true, &[1; 8]));
         }
-        assert_eq!((bench.fragments.waiting(), bench.fragments.given_up()), (1, 1));
+        assert_eq!((bench.fragments.partial_count(), bench.fragments.dropped_datagrams()), (1, 1));
     }
 
     #[test]
@@ -457,9 +459,9 @@ mod tests {
         let mut bench = Bench::new(FragmentLimits::default());
         bench.add(&ipv4(1, 0, true, &[1; 8]));
         assert_eq!(bench.add(&ipv4(1, 65_528, false, &[2; 8])), None);
-        assert_eq!((bench.fragments.waiting(), bench.fragments.given_up()), (0, 1));
+        assert_eq!((bench.fragments.partial_count(), bench.fragments.dropped_datagrams()), (0, 1));
         assert_eq!(bench.add(&ipv4(2, 65_528, true, &[2; 8])), None);
-        assert_eq!((bench.fragments.waiting(), bench.fragments.given_up()), (0, 2));
+        assert_eq!((bench.fragments.partial_count(), bench.fragments.dropped_datagrams()), (0, 2));
     }
 
     proptest! {
@@ -467,7 +469,7 @@ mod tests {
         fn any_fragments_stay_within_bounds(
             adds in prop::collection::vec((0u16..4, 0usize..40, any::<bool>(), 0usize..80, 0i64..20), 1..200),
         ) {
-            let bounds = FragmentLimits { datagrams: 3, bytes: 200, fragments: 20, age: 60 * SECOND as u64 };
+            let bounds = FragmentLimits { datagrams: 3, bytes: 200, fragments: 20, max_age_ns: 60 * SECOND as u64 };
             let mut bench = Bench::new(bounds);
             for (id, offset, more, length, seconds) in adds {
                 bench.time += seconds * SECOND;
@@ -477,11 +479,11 @@ mod tests {
                 if let Some(whole) = bench.add(&ipv4(id, offset * 8, more, &vec![id as u8; length])) {
                     prop_assert_eq!(whole.bytes.len(), whole.length);
                 }
-                prop_assert!(bench.fragments.waiting() <= 3);
+                prop_assert!(bench.fragments.partial_count() <= 3);
                 // A single datagram may exceed the limit, but never the maximum size of a datagram.
-                prop_assert!(bench.fragments.kept_bytes() <= 200 || bench.fragments.waiting() == 1);
-                let kept: usize = bench.fragments.waiting.values().map(|waiting| waiting.kept).sum();
-                prop_assert_eq!(kept, bench.fragments.kept_bytes());
+                prop_assert!(bench.fragments.buffered_bytes() <= 200 || bench.fragments.partial_count() == 1);
+                let kept: usize = bench.fragments.partial_datagrams.values().map(|waiting| waiting.buffered_bytes).sum();
+                prop_assert_eq!(kept, bench.fragments.buffered_bytes());
             }
         }
     }

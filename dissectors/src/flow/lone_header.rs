@@ -18,7 +18,7 @@ pub struct LoneHeader {
 
 impl LoneHeader {
     /// Maximum number of bytes kept of one message.
-    const BYTES: usize = 4_096;
+    const MAX_BYTES: usize = 4_096;
 
     /// Reports the fields of the header to an observer. Offsets count from the start of the message.
     ///
@@ -43,18 +43,18 @@ impl LoneHeaders {
     const COUNT: usize = 16;
 
     /// Keeps a message until another frame has one.
-    pub(super) fn keep(&mut self, frame: FrameNumber, dialect: Dialect, message: &RdmaMessage<'_>) {
+    pub(super) fn add(&mut self, frame: FrameNumber, dialect: Dialect, message: &RdmaMessage<'_>) {
         if std::mem::replace(&mut self.frame, frame) != frame {
             self.headers.clear();
         }
         if self.headers.len() < Self::COUNT {
-            let bytes = message.bytes.get(..LoneHeader::BYTES).unwrap_or(message.bytes).to_vec();
+            let bytes = message.bytes.get(..LoneHeader::MAX_BYTES).unwrap_or(message.bytes).to_vec();
             self.headers.push(LoneHeader { dialect, bytes, length: message.length });
         }
     }
 
     /// Returns the messages of a frame if it is the last frame that had any.
-    pub(super) fn of(&self, frame: FrameNumber) -> &[LoneHeader] {
+    pub(super) fn headers_of_frame(&self, frame: FrameNumber) -> &[LoneHeader] {
         if self.frame == frame { &self.headers } else { &[] }
     }
 }

@@ -17,7 +17,7 @@ impl FlowLimits {
     ///
     /// Five eighths are the pool, of which no kind may use more than four fifths; three eighths are for
     /// connections and streams.
-    pub fn within(memory_bytes: u64) -> Self {
+    pub fn for_memory_budget(memory_bytes: u64) -> Self {
         let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         let pool = memory_bytes / 8 * 5;
         let most = pool / 5 * 4;
@@ -25,12 +25,12 @@ impl FlowLimits {
             pool_bytes: bytes(pool),
             table_bytes: bytes(memory_bytes / 8 * 3),
             message_bytes: bytes(most),
-            hole_bytes: bytes(most / 6),
+            gap_bytes: bytes(most / 6),
             stream_bytes: bytes(most),
-            part_bytes: bytes(most),
+            partial_message_bytes: bytes(most),
             fragments: ip_reassembly::FragmentLimits { bytes: bytes(pool / 15 * 2), ..Default::default() },
             early_bytes: pool / 15,
-            kept_bytes: pool,
+            chunk_content_bytes: pool,
             connections: 16_384,
             open_transactions: 16_384,
             call_age_ns: None,
@@ -40,16 +40,16 @@ impl FlowLimits {
             keep_data: false,
             dialect: None,
             check_icrc: false,
-            note_steps: false,
-            note_closed: false,
-            prompt: false,
+            record_frame_events: false,
+            report_closed_connections: false,
+            emit_on_acknowledgment: false,
         }
     }
 }
 
 impl Default for FlowLimits {
     fn default() -> Self {
-        Self::within(DEFAULT_BYTES)
+        Self::for_memory_budget(DEFAULT_BYTES)
     }
 }
 
@@ -57,25 +57,25 @@ impl Flow {
     /// Returns the number of bytes of the pool used by state other than Transactions.
     #[inline]
     pub(super) fn pooled_bytes(&self) -> usize {
-        let account = &self.account;
-        let packets = account.kept_bytes.saturating_add(account.early_bytes);
+        let account = &self.stats;
+        let packets = account.chunk_content_bytes.saturating_add(account.early_bytes);
         usize::try_from(packets)
             .unwrap_or(usize::MAX)
-            .saturating_add(self.held)
+            .saturating_add(self.partial_message_bytes)
             .saturating_add(self.stream_bytes)
-            .saturating_add(self.fragments.kept_bytes())
+            .saturating_add(self.fragments.buffered_bytes())
     }
 
     /// Keeps connections and streams within their share: evicts those idle longest from the larger of
     /// the two tables.
     #[cold]
-    pub(super) fn forget_heavier_table(&mut self, now: Timestamp) {
+    pub(super) fn evict_from_larger_table(&mut self, now: Timestamp) {
         if self.streams.memory_bytes() > self.connections.memory_bytes() {
             if self.streams.len() > 1 {
-                self.forget_streams(usize::MAX, now);
+                self.evict_streams(usize::MAX, now);
             }
         } else if self.connections.len() > 1 {
-            self.forget_connections(None, PacketMeta::new(&[], now));
+            self.evict_connections(None, PacketMeta::new(&[], now));
         }
     }
 

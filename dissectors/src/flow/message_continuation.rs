@@ -24,10 +24,10 @@ const MESSAGES: usize = 8;
 const PARTS: usize = 4096;
 
 /// Maximum number of frames recorded for one part, copies included.
-const COPIES: usize = 256;
+const MAX_PART_FRAMES: usize = 256;
 
 /// Bookkeeping bytes counted per part.
-const OVERHEAD: u64 = 128;
+const PART_OVERHEAD_BYTES: u64 = 128;
 
 /// A part of an RPC message.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ struct RpcMessagePart {
 }
 
 impl RpcMessagePart {
-    fn of(message: &RdmaMessage<'_>, envelope: &RpcRdmaTransportHeader) -> Self {
+    fn from_message(message: &RdmaMessage<'_>, envelope: &RpcRdmaTransportHeader) -> Self {
         let at = envelope.rpc_at.unwrap_or(message.length);
         let length = message.length.saturating_sub(at) as u64;
         let bytes = message.bytes.get(at..).unwrap_or_default().to_vec();
@@ -71,12 +71,12 @@ impl RpcMessagePart {
         }
     }
 
-    fn is_same(&self, other: &Self) -> bool {
+    fn has_same_content(&self, other: &Self) -> bool {
         (self.remaining_bytes, &self.bytes) == (other.remaining_bytes, &other.bytes)
     }
 
     fn weight(&self) -> u64 {
-        self.bytes.len() as u64 + OVERHEAD
+        self.bytes.len() as u64 + PART_OVERHEAD_BYTES
     }
 }
 
@@ -93,7 +93,7 @@ struct PartialRpcMessage {
 }
 
 impl PartialRpcMessage {
-    fn is(&self, sender: ConnectionSide, xid: Xid, which: RpcMessageKind) -> bool {
+    fn matches(&self, sender: ConnectionSide, xid: Xid, which: RpcMessageKind) -> bool {
         (self.sender, self.xid, self.which) == (sender, xid, which)
     }
 
@@ -146,7 +146,7 @@ impl PartialRpcMessage {
 }
 
 /// Bytes of the shortest RPC message: a Reply that rejects the credential. RFC 5531 section 9.
-const SHORTEST: u64 = 20;
+const MIN_RPC_MESSAGE_BYTES: u64 = 20;
 
 /// Returns `true` if the captured bytes can be the start of this RPC message of `length` bytes.
 fn begins_message(captured: &[u8], length: u64, xid: Xid, which: RpcMessageKind) -> bool {
@@ -158,7 +158,7 @@ fn begins_message(captured: &[u8], length: u64, xid: Xid, which: RpcMessageKind)
     let [e, f, g, h] = msg_type.to_be_bytes();
     let expected = [a, b, c, d, e, f, g, h];
     let common = captured.len().min(expected.len());
-    length >= SHORTEST && captured.get(..common) == expected.get(..common)
+    length >= MIN_RPC_MESSAGE_BYTES && captured.get(..common) == expected.get(..common)
 }
 
 /// A message reassembled from its parts.
@@ -203,9 +203,9 @@ impl Continuations {
         envelope: &RpcRdmaTransportHeader,
         (account, bound): (&mut FlowStats, usize),
     ) -> Option<ReassembledRpcMessage> {
-        let part = RpcMessagePart::of(message, envelope);
-        if account.continued_bytes + part.weight() > bound as u64 {
-            account.gave_up(EvictedState::MessageParts);
+        let part = RpcMessagePart::from_message(message, envelope);
+        if account.continuation_bytes + part.weight() > bound as u64 {
+            account.count_evicted(EvictedState::MessageParts);
             account.undecoded(UndecodedReason::MessagePart);
             return None;
         }
@@ -213,13 +213,16 @@ impl Continuations {
         let is_over = |one: &PartialRpcMessage| {
             let is_last = one.parts.last().is_some_and(|last| last.remaining_bytes <= part.remaining_bytes);
             let is_later = !one.parts.iter().any(|known| known.end_time >= part.time);
-            one.last.is_none() && is_last && is_later && !one.parts.iter().any(|known| known.is_same(&part))
+            one.last.is_none()
+                && is_last
+                && is_later
+                && !one.parts.iter().any(|known| known.has_same_content(&part))
         };
-        let known = self.0.iter().position(|one| one.is(sender, xid, which));
+        let known = self.0.iter().position(|one| one.matches(sender, xid, which));
         if let Some(at) = known.filter(|at| self.0.get(*at).is_some_and(is_over)) {
             self.drop_at(at, account);
         }
-        let known = self.0.iter().position(|one| one.is(sender, xid, which));
+        let known = self.0.iter().position(|one| one.matches(sender, xid, which));
         let at = known.unwrap_or_else(|| self.begin(sender, xid, which, account));
         let one = self.0.get_mut(at)?;
         let place = one.parts.partition_point(|known| known.remaining_bytes > part.remaining_bytes);
@@ -227,7 +230,7 @@ impl Continuations {
             && known.remaining_bytes == part.remaining_bytes
         {
             // A copy of a known part.
-            if known.frames.len() < COPIES {
+            if known.frames.len() < MAX_PART_FRAMES {
                 known.frames.extend_from_slice(&part.frames);
             }
             return None;
@@ -236,11 +239,11 @@ impl Continuations {
             account.undecoded(UndecodedReason::MessagePart);
             return None;
         }
-        account.continued_bytes += part.weight();
+        account.continuation_bytes += part.weight();
         one.parts.insert(place, part);
         let assembled = one.assembled()?;
         if assembled.gaps.is_empty() {
-            self.forget_at(at, account);
+            self.remove_at(at, account);
         }
         Some(assembled)
     }
@@ -258,11 +261,11 @@ impl Continuations {
             let captured = message.bytes.get(at..).unwrap_or_default();
             begins_message(captured, message.length.saturating_sub(at) as u64, xid, which)
         };
-        let known = self.0.iter().position(|one| one.is(sender, xid, which));
+        let known = self.0.iter().position(|one| one.matches(sender, xid, which));
         // It is another copy, or another message with the same XID.
         let is_over = known.and_then(|at| self.0.get(at)).is_some_and(|one| one.last.is_some());
         if let Some(at) = known.filter(|_| is_over) {
-            self.forget_at(at, account);
+            self.remove_at(at, account);
         }
         let at = match known.filter(|_| !is_over) {
             Some(at) => at,
@@ -272,12 +275,12 @@ impl Continuations {
         };
         let one = self.0.get_mut(at)?;
         let header = envelope.rpc_at.and_then(|at| message.bytes.get(..at)).unwrap_or_default();
-        let part = RpcMessagePart { remaining_bytes: 0, ..RpcMessagePart::of(message, envelope) };
-        account.continued_bytes += part.weight();
+        let part = RpcMessagePart { remaining_bytes: 0, ..RpcMessagePart::from_message(message, envelope) };
+        account.continuation_bytes += part.weight();
         one.last = Some((header.to_vec(), part));
         let assembled = one.assembled()?;
         if assembled.gaps.is_empty() {
-            self.forget_at(at, account);
+            self.remove_at(at, account);
         }
         Some(assembled)
     }
@@ -298,12 +301,12 @@ impl Continuations {
     }
 
     /// Adopts the partial messages of a connection that turned out to be this one.
-    pub(super) fn join(&mut self, other: Self, side: impl Fn(ConnectionSide) -> ConnectionSide) {
+    pub(super) fn adopt(&mut self, other: Self, side: impl Fn(ConnectionSide) -> ConnectionSide) {
         self.0.extend(other.0.into_iter().map(|one| PartialRpcMessage { sender: side(one.sender), ..one }));
     }
 
     /// Drops all messages, because no packet will follow.
-    pub(super) fn give_up(&mut self, account: &mut FlowStats) {
+    pub(super) fn drop_all(&mut self, account: &mut FlowStats) {
         while !self.0.is_empty() {
             self.drop_at(0, account);
         }
@@ -313,14 +316,14 @@ impl Continuations {
     fn drop_at(&mut self, at: usize, account: &mut FlowStats) {
         if let Some(one) = self.0.get(at).filter(|one| one.last.is_none()) {
             let frames = one.parts.iter().map(|part| part.frames.len() as u64).sum();
-            account.undecoded_later(UndecodedReason::MessagePart, frames);
+            account.count_undecoded_frames(UndecodedReason::MessagePart, frames);
         }
-        self.forget_at(at, account);
+        self.remove_at(at, account);
     }
 
-    fn forget_at(&mut self, at: usize, account: &mut FlowStats) {
+    fn remove_at(&mut self, at: usize, account: &mut FlowStats) {
         if let Some(one) = self.0.remove(at) {
-            account.continued_bytes = account.continued_bytes.saturating_sub(one.weight());
+            account.continuation_bytes = account.continuation_bytes.saturating_sub(one.weight());
         }
     }
 }

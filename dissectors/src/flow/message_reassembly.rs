@@ -11,9 +11,9 @@ use crate::rdma::{PacketPayload, RdmaMessage};
 
 use super::PacketMeta;
 use super::delivery::Stall;
-use super::gaps::gap;
+use super::gaps::add_gap;
 use super::reliable_connection::ExtendedPsn;
-use super::reorder_buffer::AGE;
+use super::reorder_buffer::MAX_AGE_NS;
 
 /// Maximum number of buffered packets of incomplete messages.
 const PARTS: usize = 256;
@@ -24,7 +24,7 @@ const PART_FRAMES: usize = 64;
 #[derive(Debug)]
 struct MessagePacket {
     sequence: ExtendedPsn,
-    place: PacketPosition,
+    position: PacketPosition,
     frames: Vec<FrameNumber>,
     /// Time of its first copy.
     time: Timestamp,
@@ -40,7 +40,7 @@ struct MessagePacket {
 pub(super) struct PacketRun {
     parts: Range<usize>,
     /// `true` if the last of them is the Last packet of the message.
-    pub(super) ends: bool,
+    pub(super) is_complete: bool,
 }
 
 /// A message with the sequence numbers of its first and last packet.
@@ -58,7 +58,7 @@ pub(super) struct MessageReassembly {
     /// Sorted by `sequence`.
     parts: Vec<MessagePacket>,
     /// Payload bytes of the buffered packets.
-    held: usize,
+    payload_bytes: usize,
     /// Frames of buffered packets dropped because their message is unknown.
     dropped: u64,
     message: Vec<u8>,
@@ -68,7 +68,7 @@ pub(super) struct MessageReassembly {
 
 impl MessageReassembly {
     /// Buffers a packet, or merges it with the buffered copy.
-    pub(super) fn hold(
+    pub(super) fn add(
         &mut self,
         sequence: ExtendedPsn,
         place: PacketPosition,
@@ -77,7 +77,7 @@ impl MessageReassembly {
     ) {
         let part = MessagePacket {
             sequence,
-            place,
+            position: place,
             frames: sight.frames.to_vec(),
             time: sight.time,
             end_time: sight.time,
@@ -93,18 +93,18 @@ impl MessageReassembly {
                 if other.frames.len() < PART_FRAMES {
                     other.frames.extend(part.frames);
                 }
-                if !sight.is_idle() {
+                if !sight.is_duplicate() {
                     // The packet was refused or lost before; this copy is accepted or refused again.
                     (other.end_time, other.is_refused, other.stall) =
                         (part.end_time, part.is_refused, part.stall);
                 }
                 if other.bytes.len() < part.bytes.len() {
-                    self.held += part.bytes.len() - other.bytes.len();
+                    self.payload_bytes += part.bytes.len() - other.bytes.len();
                     other.bytes = part.bytes;
                 }
             }
             _ => {
-                self.held += part.bytes.len();
+                self.payload_bytes += part.bytes.len();
                 self.parts.insert(at, part);
             }
         }
@@ -115,15 +115,15 @@ impl MessageReassembly {
         let at = self.parts.partition_point(|part| part.sequence < sequence);
         let follows = |before: &MessagePacket, part: &MessagePacket| before.sequence + 1 == part.sequence;
         let mut start = at;
-        while self.parts.get(start)?.place != PacketPosition::First {
+        while self.parts.get(start)?.position != PacketPosition::First {
             let before = start.checked_sub(1)?;
             follows(self.parts.get(before)?, self.parts.get(start)?).then_some(())?;
             start = before;
         }
         let mut end = start + 1;
         while let (Some(before), Some(part)) = (self.parts.get(end - 1), self.parts.get(end))
-            && before.place != PacketPosition::Last
-            && part.place != PacketPosition::First
+            && before.position != PacketPosition::Last
+            && part.position != PacketPosition::First
             && follows(before, part)
         {
             end += 1;
@@ -136,8 +136,8 @@ impl MessageReassembly {
             .parts
             .get(..parts.end)
             .and_then(<[_]>::last)
-            .is_some_and(|part| part.place == PacketPosition::Last);
-        PacketRun { parts, ends }
+            .is_some_and(|part| part.position == PacketPosition::Last);
+        PacketRun { parts, is_complete: ends }
     }
 
     /// Returns the buffered packets of the message whose First packet is at index `start`. A single
@@ -146,8 +146,8 @@ impl MessageReassembly {
     fn partial_run(&self, start: usize) -> PacketRun {
         let mut end = start + 1;
         while let (Some(before), Some(part)) = (self.parts.get(end - 1), self.parts.get(end))
-            && before.place != PacketPosition::Last
-            && part.place != PacketPosition::First
+            && before.position != PacketPosition::Last
+            && part.position != PacketPosition::First
             && part.sequence - before.sequence <= 2
         {
             end += 1;
@@ -167,27 +167,27 @@ impl MessageReassembly {
         let (mut time, mut end_time) = (Timestamp(i64::MAX), Timestamp(i64::MIN));
         let (mut is_refused, mut stall) = (false, None::<Stall>);
         for part in self.parts.drain(run.parts) {
-            self.held -= part.bytes.len();
+            self.payload_bytes -= part.bytes.len();
             let (first, last) = sequences.unwrap_or((part.sequence, part.sequence.saturating_sub(1)));
             let lost = (part.sequence - last - 1) * packet;
-            gap(&mut self.gaps, length..length + lost);
+            add_gap(&mut self.gaps, length..length + lost);
             length += lost;
             sequences = Some((first, part.sequence));
             (time, end_time) = (time.min(part.time), end_time.max(part.end_time));
             is_refused = part.is_refused;
-            stall = Stall::join(stall, part.stall);
+            stall = Stall::span(stall, part.stall);
             self.message_frames.extend(part.frames);
             if self.gaps.is_empty() {
                 self.message.extend_from_slice(&part.bytes);
             }
             let end = length + u64::from(part.length);
-            gap(&mut self.gaps, length + part.bytes.len() as u64..end);
+            add_gap(&mut self.gaps, length + part.bytes.len() as u64..end);
             length = end;
         }
-        if !run.ends {
+        if !run.is_complete {
             // At least one more packet belongs to the message; its bytes are missing, and their number is
             // unknown.
-            gap(&mut self.gaps, length..length + 1);
+            add_gap(&mut self.gaps, length..length + 1);
             length += 1;
         }
         self.message_frames.sort_unstable();
@@ -224,12 +224,12 @@ impl MessageReassembly {
 
     /// Returns the number of payload bytes of the buffered packets.
     pub(super) fn held_bytes(&self) -> usize {
-        self.held
+        self.payload_bytes
     }
 
     /// Returns the packets of the first message whose First packet `wanted` accepts.
-    pub(super) fn unfinished(&mut self, wanted: impl Fn(&[u8]) -> bool) -> Option<PacketRun> {
-        let begins = |part: &MessagePacket| part.place == PacketPosition::First && wanted(&part.bytes);
+    pub(super) fn find_incomplete(&mut self, wanted: impl Fn(&[u8]) -> bool) -> Option<PacketRun> {
+        let begins = |part: &MessagePacket| part.position == PacketPosition::First && wanted(&part.bytes);
         let Some(first) = self.parts.iter().position(begins) else {
             // Packets without a First packet cannot be attributed; the oldest is dropped.
             if self.is_full() {
@@ -244,7 +244,7 @@ impl MessageReassembly {
     /// one begins.
     pub(super) fn boundaries_until(&self, sequence: ExtendedPsn) -> impl Iterator<Item = ExtendedPsn> + '_ {
         let parts = self.parts.iter().filter(move |part| part.sequence <= sequence);
-        parts.filter_map(|part| match part.place {
+        parts.filter_map(|part| match part.position {
             PacketPosition::First => Some(part.sequence),
             PacketPosition::Last => Some(part.sequence + 1),
             _ => None,
@@ -253,19 +253,24 @@ impl MessageReassembly {
 
     /// Returns the packets of a message from before `over` if the rest had time to arrive or nothing
     /// more will come.
-    pub(super) fn over(&mut self, over: ExtendedPsn, is_ended: bool, now: Timestamp) -> Option<PacketRun> {
+    pub(super) fn next_ended(
+        &mut self,
+        over: ExtendedPsn,
+        is_ended: bool,
+        now: Timestamp,
+    ) -> Option<PacketRun> {
         while let Some(part) = self.parts.first()
             && part.sequence < over
         {
-            let run = match part.place {
+            let run = match part.position {
                 PacketPosition::First => self.partial_run(0),
                 _ => self.run(0..1),
             };
-            let is_old = |part: &MessagePacket| now.apart(part.time) > AGE;
+            let is_old = |part: &MessagePacket| now.apart(part.time) > MAX_AGE_NS;
             if !is_ended && !self.parts.get(run.parts.clone())?.iter().all(is_old) {
                 return None;
             }
-            if part.place == PacketPosition::First {
+            if part.position == PacketPosition::First {
                 return Some(run);
             }
             self.drop_first_part();
@@ -275,7 +280,7 @@ impl MessageReassembly {
 
     fn drop_first_part(&mut self) {
         let part = self.parts.remove(0);
-        self.held -= part.bytes.len();
+        self.payload_bytes -= part.bytes.len();
         self.dropped += part.frames.len() as u64;
     }
 
@@ -284,7 +289,7 @@ impl MessageReassembly {
         for part in self.parts.drain(..) {
             self.dropped += part.frames.len() as u64;
         }
-        self.held = 0;
+        self.payload_bytes = 0;
     }
 
     /// Returns the number of frames of dropped packets since the last call.

@@ -121,19 +121,19 @@ pub struct FlowLimits {
     /// TCP streams in the table. Beyond it, the streams idle longest are evicted.
     pub streams: usize,
     /// Bytes of one stream buffered behind a gap.
-    pub hole_bytes: usize,
+    pub gap_bytes: usize,
     /// Bytes buffered for all streams: behind gaps and in incomplete messages.
     pub stream_bytes: usize,
     /// Connection set-ups that wait for their answer.
     pub set_ups: usize,
     /// Bytes of incomplete messages.
-    pub part_bytes: usize,
+    pub partial_message_bytes: usize,
     /// Limits of IP reassembly.
     pub fragments: ip_reassembly::FragmentLimits,
     /// Bytes of packets in the reorder buffers.
     pub early_bytes: u64,
     /// Bytes of chunk content kept at a time.
-    pub kept_bytes: u64,
+    pub chunk_content_bytes: u64,
     /// `true` to keep file data in chunks too.
     pub keep_data: bool,
     /// Dialect of RPC-over-RDMA in which messages are decoded; `None` detects it per connection.
@@ -141,16 +141,16 @@ pub struct FlowLimits {
     /// `true` to check the ICRC of every packet.
     pub check_icrc: bool,
     /// `true` to record frame events for [`Flow::steps`].
-    pub note_steps: bool,
+    pub record_frame_events: bool,
     /// `true` to report ended connections through [`Flow::next_closed`].
-    pub note_closed: bool,
+    pub report_closed_connections: bool,
     /// `true` to emit a Transaction as soon as its Reply is acknowledged (see [`finality`]), not only once no
     /// late copy can arrive.
-    pub prompt: bool,
+    pub emit_on_acknowledgment: bool,
 }
 
 /// Frames between two checks of the memory limits while no Transaction changes: 4 MiB in frames of 64 KiB.
-const UNSETTLED_FRAMES: u32 = 64;
+const MAX_FRAMES_BETWEEN_CHECKS: u32 = 64;
 
 /// Metadata of a packet: its frames (more than one if it was fragmented) and the time at which it was
 /// complete.
@@ -161,7 +161,7 @@ struct PacketMeta<'a> {
     /// Identification field of its IPv4 datagram; 0 if it has none.
     identification: u16,
     /// Anomaly of its delivery; `None` for a packet that arrived once and in order.
-    remark: Option<&'a DeliveryAnomaly>,
+    anomaly: Option<&'a DeliveryAnomaly>,
 }
 
 /// Anomaly of a packet that did not arrive once and in order.
@@ -170,11 +170,11 @@ struct DeliveryAnomaly {
     /// The frame is a duplicate made by the capture.
     is_captured_twice: bool,
     /// The receiver had already accepted a copy of the packet.
-    is_surplus: bool,
+    was_already_accepted: bool,
     /// The receiver refused the packet.
     is_refused: bool,
     /// The packet closes a gap in a stream and so completes its message, wherever in the message the gap was.
-    closes_hole: bool,
+    closes_gap: bool,
     /// Time lost to packet loss before the packet arrived.
     stall: Option<Stall>,
 }
@@ -182,9 +182,9 @@ struct DeliveryAnomaly {
 impl DeliveryAnomaly {
     const CAPTURED_TWICE: Self = Self {
         is_captured_twice: true,
-        is_surplus: false,
+        was_already_accepted: false,
         is_refused: false,
-        closes_hole: false,
+        closes_gap: false,
         stall: None,
     };
 }
@@ -192,32 +192,32 @@ impl DeliveryAnomaly {
 impl<'a> PacketMeta<'a> {
     /// Creates the metadata of a packet without anomalies.
     fn new(frames: &'a [FrameNumber], time: Timestamp) -> Self {
-        Self { frames, time, identification: 0, remark: None }
+        Self { frames, time, identification: 0, anomaly: None }
     }
 
     /// Returns `true` if the frame is a duplicate made by the capture.
     fn is_captured_twice(&self) -> bool {
-        self.remark.is_some_and(|remark| remark.is_captured_twice)
+        self.anomaly.is_some_and(|remark| remark.is_captured_twice)
     }
 
     /// Returns `true` if the receiver ignores the packet: a duplicate of the capture, or a packet accepted
     /// before.
-    fn is_idle(&self) -> bool {
-        self.remark.is_some_and(|remark| remark.is_captured_twice || remark.is_surplus)
+    fn is_duplicate(&self) -> bool {
+        self.anomaly.is_some_and(|remark| remark.is_captured_twice || remark.was_already_accepted)
     }
 
     /// Returns `true` if the receiver refused the packet.
     fn is_refused(&self) -> bool {
-        self.remark.is_some_and(|remark| remark.is_refused)
+        self.anomaly.is_some_and(|remark| remark.is_refused)
     }
 
     /// Returns the time lost to packet loss before the packet arrived.
     fn stall(&self) -> Option<Stall> {
-        self.remark.and_then(|remark| remark.stall)
+        self.anomaly.and_then(|remark| remark.stall)
     }
 
     /// Returns the time at which the receiver accepted the packet.
-    fn accepted(&self) -> Timestamp {
+    fn accepted_time(&self) -> Timestamp {
         self.stall().map_or(self.time, |stall| stall.until.max(self.time))
     }
     /// Returns the last frame of the packet, which completed it.
@@ -242,32 +242,32 @@ pub struct IcrcCounts {
 pub struct Flow {
     limits: FlowLimits,
     connections: ConnectionTable,
-    ledger: TransactionTable,
+    transaction_table: TransactionTable,
     set_ups: SetUps,
     fragments: IpReassembler,
     retries: Retries,
-    account: FlowStats,
+    stats: FlowStats,
     icrc: IcrcCounts,
-    recent: RecentFrames,
+    recent_frames: RecentFrames,
     /// Bytes of incomplete messages.
-    held: usize,
+    partial_message_bytes: usize,
     streams: TcpConversationTable,
     /// Bytes buffered for all streams.
     stream_bytes: usize,
     /// Meanings of the last frame.
-    meanings: Vec<FrameKind>,
+    frame_kinds: Vec<FrameKind>,
     /// MPA counts before the last frame.
-    mpa_before: MpaCounts,
+    mpa_before_frame: MpaCounts,
     /// Connection of the last frame if the frame is [`FrameKind::Control`].
-    control_of: Option<ConnectionKey>,
+    control_connection_key: Option<ConnectionKey>,
     /// Time of the last frame.
     now: Timestamp,
     /// Frames since the last check of memory limits and due Transactions.
-    unsettled_frames: u32,
+    frames_since_check: u32,
     ready: VecDeque<(TransactionKey, Transaction)>,
-    closing: ClosingConnections,
+    closing_connections: ClosingConnections,
     transactions: u64,
-    numbered: u64,
+    numbered_connections: u64,
 }
 
 impl Flow {
@@ -275,25 +275,25 @@ impl Flow {
     pub fn new(limits: FlowLimits) -> Self {
         Self {
             connections: ConnectionTable::new(limits.connections),
-            ledger: TransactionTable::new(&limits),
+            transaction_table: TransactionTable::new(&limits),
             set_ups: SetUps::new(limits.set_ups),
             fragments: IpReassembler::new(limits.fragments),
             retries: Retries::new(limits.open_transactions),
-            account: FlowStats::default(),
+            stats: FlowStats::default(),
             icrc: IcrcCounts::default(),
-            recent: RecentFrames::default(),
-            held: 0,
+            recent_frames: RecentFrames::default(),
+            partial_message_bytes: 0,
             streams: TcpConversationTable::new(limits.streams),
             stream_bytes: 0,
-            meanings: Vec::new(),
-            mpa_before: MpaCounts::default(),
-            control_of: None,
+            frame_kinds: Vec::new(),
+            mpa_before_frame: MpaCounts::default(),
+            control_connection_key: None,
             now: Timestamp::default(),
-            unsettled_frames: 0,
+            frames_since_check: 0,
             ready: VecDeque::new(),
-            closing: ClosingConnections::default(),
+            closing_connections: ClosingConnections::default(),
             transactions: 0,
-            numbered: 0,
+            numbered_connections: 0,
             limits,
         }
     }
@@ -320,16 +320,16 @@ impl Flow {
             identification: datagram.identification,
             ..PacketMeta::new(std::slice::from_ref(&frame.number), frame.time)
         };
-        let goes_back = frame.time.0 < self.now.0.saturating_sub(recent_frames::BACK);
+        let goes_back = frame.time.0 < self.now.0.saturating_sub(recent_frames::MAX_CLOCK_STEP_BACK_NS);
         if goes_back {
-            self.begin_anew();
+            self.forget_previous_capture();
         }
         self.now = frame.time;
-        self.ledger.steps.clear();
-        self.give_up_old_holes(frame.time);
-        self.meanings.clear();
-        self.control_of = None;
-        self.mpa_before = self.account.mpa;
+        self.transaction_table.steps.clear();
+        self.skip_expired_gaps(frame.time);
+        self.frame_kinds.clear();
+        self.control_connection_key = None;
+        self.mpa_before_frame = self.stats.mpa;
         let meaning = match &datagram.carried {
             DatagramPayload::Infiniband(packet) => {
                 if self.limits.check_icrc {
@@ -338,67 +338,70 @@ impl Flow {
                 self.packet(sight, datagram, packet)
             }
             DatagramPayload::Fragment(fragment) => {
-                self.account.passed(IgnoredTraffic::Fragment);
+                self.stats.count_ignored(IgnoredTraffic::Fragment);
                 self.fragment(frame, datagram, fragment)
             }
             DatagramPayload::Other(UnreadFrameReason::Infiniband(error))
                 if error.kind == PacketErrorKind::Cut =>
             {
-                self.account.undecoded(UndecodedReason::CutFrame)
+                self.stats.undecoded(UndecodedReason::CutFrame)
             }
             DatagramPayload::Other(
                 UnreadFrameReason::Infiniband(_) | UnreadFrameReason::Malformed { .. },
-            ) => self.account.undecoded(UndecodedReason::Malformed),
+            ) => self.stats.undecoded(UndecodedReason::Malformed),
             DatagramPayload::Tcp(segment) => self.segment(sight, datagram, segment),
-            DatagramPayload::Udp(udp) => self.datagram(sight, datagram, udp),
-            DatagramPayload::Other(_) => self.account.passed(IgnoredTraffic::Other),
+            DatagramPayload::Udp(udp) => self.handle_udp_datagram(sight, datagram, udp),
+            DatagramPayload::Other(_) => self.stats.count_ignored(IgnoredTraffic::Other),
         };
-        self.unsettled_frames += 1;
-        if self.ledger.must_be_settled(frame.time) || self.unsettled_frames >= UNSETTLED_FRAMES || goes_back {
-            self.release_due(frame.time);
+        self.frames_since_check += 1;
+        if self.transaction_table.needs_check(frame.time)
+            || self.frames_since_check >= MAX_FRAMES_BETWEEN_CHECKS
+            || goes_back
+        {
+            self.emit_due_transactions(frame.time);
         }
-        if self.meanings.is_empty() {
-            self.meanings.push(meaning);
+        if self.frame_kinds.is_empty() {
+            self.frame_kinds.push(meaning);
         }
-        self.name_connections();
+        self.set_message_connections();
         meaning
     }
 
     /// Handles a clock that went back so far that another capture begins: the old one yields no more late
     /// copies.
     #[cold]
-    fn begin_anew(&mut self) {
-        self.recent.forget();
-        while let Some(key) = self.ledger.first_closed() {
-            self.release(key);
+    fn forget_previous_capture(&mut self) {
+        self.recent_frames.clear();
+        while let Some(key) = self.transaction_table.first_closed() {
+            self.emit_transaction(key);
         }
     }
 
     /// Advances the time to `now`, by the clock of the frames, without a frame, and emits the Transactions that
     /// are due.
-    pub fn idle(&mut self, now: Timestamp) {
+    pub fn advance_time(&mut self, now: Timestamp) {
         self.now = now;
-        self.ledger.steps.clear();
-        self.meanings.clear();
-        self.give_up_old_holes(now);
-        self.release_due(now);
+        self.transaction_table.steps.clear();
+        self.frame_kinds.clear();
+        self.skip_expired_gaps(now);
+        self.emit_due_transactions(now);
     }
 
     /// Emits the Transactions that are due and enforces the memory limits.
-    fn release_due(&mut self, now: Timestamp) {
-        self.unsettled_frames = 0;
+    fn emit_due_transactions(&mut self, now: Timestamp) {
+        self.frames_since_check = 0;
         if self.are_tables_full() {
-            self.forget_heavier_table(now);
+            self.evict_from_larger_table(now);
         }
-        self.ledger.note_pooled(self.pooled_bytes());
-        while let Some(key) = self.ledger.is_due(now) {
-            self.release(key);
+        self.transaction_table.set_pooled_bytes(self.pooled_bytes());
+        while let Some(key) = self.transaction_table.next_due(now) {
+            self.emit_transaction(key);
         }
-        if self.ledger.is_full() {
-            self.give_up_heavy_calls(now);
+        if self.transaction_table.must_evict_open() {
+            self.evict_calls_over_memory_limit(now);
         }
-        self.give_up_old_calls(now);
-        self.ledger.settle_until(now);
+        self.emit_expired_calls(now);
+        self.transaction_table.record_checked(now);
     }
 
     /// Returns the time of the last frame, or the later time passed to [`Flow::idle`].
@@ -410,13 +413,13 @@ impl Flow {
     /// or NAK of a queue pair, a CNP, or a TCP segment without data. `None` before the connection has carried
     /// RPC.
     pub fn control_connection(&self) -> Option<u64> {
-        self.connections.number(self.control_of?)
+        self.connections.number(self.control_connection_key?)
     }
 
     /// Returns all meanings of the last frame in the order of its bytes. A TCP segment may complete several
     /// messages: its own and those that waited for it.
-    pub fn meanings(&self) -> &[FrameKind] {
-        &self.meanings
+    pub fn frame_kinds(&self) -> &[FrameKind] {
+        &self.frame_kinds
     }
 
     /// Returns `true` if the last frame was an iWARP segment.
@@ -425,27 +428,32 @@ impl Flow {
     }
 
     /// Returns the relative numbers of a TCP segment in its stream if it is the segment processed last.
-    pub fn place_of(&self, datagram: &Datagram<'_>, segment: &TcpSegment<'_>) -> Option<TcpSegmentNumbers> {
+    pub fn segment_numbers(
+        &self,
+        datagram: &Datagram<'_>,
+        segment: &TcpSegment<'_>,
+    ) -> Option<TcpSegmentNumbers> {
         let stream = self.streams.last()?;
         let source = (datagram.source, segment.source_port);
         let is_a = source == stream.ports.a;
-        (is_a || source == stream.ports.b)
-            .then(|| stream.place(if is_a { ConnectionSide::A } else { ConnectionSide::B }, segment))
+        (is_a || source == stream.ports.b).then(|| {
+            stream.relative_numbers(if is_a { ConnectionSide::A } else { ConnectionSide::B }, segment)
+        })
     }
 
     /// Returns the events that the last frame, and packets placed with its help, caused in Transactions. Empty
     /// unless [`FlowLimits::note_steps`] is set.
     pub fn steps(&self) -> &[FrameEvent] {
-        &self.ledger.steps
+        &self.transaction_table.steps
     }
 
     /// Returns the next finished Transaction.
     pub fn next_transaction(&mut self) -> Option<Transaction> {
-        self.next_named().map(|(_, transaction)| transaction)
+        self.next_with_key().map(|(_, transaction)| transaction)
     }
 
     /// Returns the next finished Transaction and its key.
-    pub fn next_named(&mut self) -> Option<(TransactionKey, Transaction)> {
+    pub fn next_with_key(&mut self) -> Option<(TransactionKey, Transaction)> {
         self.ready.pop_front()
     }
 
@@ -453,33 +461,33 @@ impl Flow {
     /// Calls.
     pub fn finish(&mut self) {
         self.finish_streams(self.now);
-        while let Some(key) = self.ledger.first_closed() {
-            self.release(key);
+        while let Some(key) = self.transaction_table.first_closed() {
+            self.emit_transaction(key);
         }
         // Missing packets will not arrive: partial messages become partial Calls, or end Transactions with a
         // partial Reply.
         let sight = PacketMeta::new(&[], Timestamp::default());
-        for at in self.connections.all() {
-            self.give_up_parts(at, sight);
+        for at in self.connections.all_slots() {
+            self.flush_partial_messages(at, sight);
         }
-        for key in self.ledger.in_order_of_calls() {
-            self.release(key);
+        for key in self.transaction_table.open_keys_by_first_frame() {
+            self.emit_transaction(key);
         }
-        while let Some(key) = self.ledger.first_closed() {
-            self.release(key);
+        while let Some(key) = self.transaction_table.first_closed() {
+            self.emit_transaction(key);
         }
     }
 
     /// Returns the header-only messages of RPC-over-RDMA in the last frame, whose number is `frame`: RDMA_DONE,
     /// and messages that belong to no Transaction.
     pub fn lone_headers(&self, frame: FrameNumber) -> &[LoneHeader] {
-        self.ledger.lone_headers.of(frame)
+        self.transaction_table.lone_headers.headers_of_frame(frame)
     }
 
     /// Returns a Transaction that has not been emitted yet. It has no index; its connection is set as far as it
     /// is known.
     pub fn transaction(&self, key: TransactionKey) -> Option<&Transaction> {
-        self.ledger.get(key).map(|entry| &entry.transaction)
+        self.transaction_table.get(key).map(|entry| &entry.transaction)
     }
 
     /// Iterates over the connections in the table that have carried RPC.
@@ -488,15 +496,15 @@ impl Flow {
     }
 
     /// Returns the counts of the traffic that is in no Transaction.
-    pub fn account(&self) -> &FlowStats {
-        &self.account
+    pub fn stats(&self) -> &FlowStats {
+        &self.stats
     }
 
     /// Returns the counts of the state evicted at a limit, by kind.
-    pub fn given_up(&self) -> impl Iterator<Item = (EvictedState, u64)> + '_ {
-        let fragments =
-            Some((EvictedState::Fragments, self.fragments.given_up())).filter(|(_, count)| *count > 0);
-        self.account.given_up_counts().chain(fragments)
+    pub fn evicted_counts(&self) -> impl Iterator<Item = (EvictedState, u64)> + '_ {
+        let fragments = Some((EvictedState::Fragments, self.fragments.dropped_datagrams()))
+            .filter(|(_, count)| *count > 0);
+        self.stats.evicted_counts().chain(fragments)
     }
 
     /// Returns the counts of ICRC check results.
@@ -506,13 +514,13 @@ impl Flow {
 
     /// Returns the counts of MPA CRC check results and of discarded bytes.
     pub fn mpa(&self) -> MpaCounts {
-        self.account.mpa
+        self.stats.mpa
     }
 
     /// Returns the MPA counts of the last frame alone: of the FPDUs it completed, its own and those that waited
     /// for it.
-    pub fn mpa_of_frame(&self) -> MpaCounts {
-        let (now, before) = (self.account.mpa, self.mpa_before);
+    pub fn frame_mpa_counts(&self) -> MpaCounts {
+        let (now, before) = (self.stats.mpa, self.mpa_before_frame);
         MpaCounts {
             good: now.good - before.good,
             bad: now.bad - before.bad,
@@ -531,7 +539,7 @@ impl Flow {
         fragment: &IpFragment<'_>,
     ) -> FrameKind {
         let Some(whole) = self.fragments.add(frame, datagram, fragment) else {
-            return FrameKind::Part;
+            return FrameKind::PartialMessage;
         };
         let datagram = whole.decode(&mut NullObserver);
         let sight = PacketMeta {
@@ -541,8 +549,8 @@ impl Flow {
         match &datagram.carried {
             DatagramPayload::Infiniband(packet) => self.packet(sight, &datagram, packet),
             DatagramPayload::Tcp(segment) => self.segment(sight, &datagram, segment),
-            DatagramPayload::Udp(udp) => self.datagram(sight, &datagram, udp),
-            _ => FrameKind::Nothing,
+            DatagramPayload::Udp(udp) => self.handle_udp_datagram(sight, &datagram, udp),
+            _ => FrameKind::Unrelated,
         }
     }
 
@@ -555,77 +563,79 @@ impl Flow {
     }
 
     /// Applies the effects of a message beyond its own connection.
-    fn follow_message(&mut self, at: usize, meaning: FrameKind, sight: PacketMeta<'_>) {
+    fn on_message(&mut self, at: usize, meaning: FrameKind, sight: PacketMeta<'_>) {
         let FrameKind::Message { key, which } = meaning else { return };
-        self.first_message(at);
-        self.connections.weigh(at);
+        self.number_connection(at);
+        self.connections.update_memory_bytes(at);
         if which == RpcMessageKind::Call {
-            self.note_retry(key, sight);
+            self.link_repeated_call(key, sight);
         }
     }
 
     /// Ends the reassembly of partial messages: processes each as far as it was captured.
-    fn give_up_parts(&mut self, at: usize, sight: PacketMeta<'_>) {
-        let Some(FlowConnection { a, b, exchange, .. }) = self.connections.get_mut(at) else { return };
+    fn flush_partial_messages(&mut self, at: usize, sight: PacketMeta<'_>) {
+        let Some(FlowConnection { a, b, conversation: exchange, .. }) = self.connections.get_mut(at) else {
+            return;
+        };
         let mut desk = RpcContext {
             connection: at,
-            ledger: &mut self.ledger,
-            account: &mut self.account,
+            transaction_table: &mut self.transaction_table,
+            stats: &mut self.stats,
             limits: &self.limits,
-            sight: &sight,
+            packet_meta: &sight,
         };
         let mut meanings = Vec::new();
         for (side, requests) in [(ConnectionSide::A, &mut a.requests), (ConnectionSide::B, &mut b.requests)] {
-            self.held = self.held.saturating_sub(requests.held_bytes());
-            requests.end();
-            while let Some(message) = requests.take_over(sight.time) {
-                meanings.push(exchange.operation(&mut desk, side, message));
+            self.partial_message_bytes = self.partial_message_bytes.saturating_sub(requests.held_bytes());
+            requests.finish();
+            while let Some(message) = requests.take_ended_message(sight.time) {
+                meanings.push(exchange.handle_operation(&mut desk, side, message));
             }
-            desk.account.undecoded_later(UndecodedReason::MessagePart, requests.take_dropped());
+            desk.stats.count_undecoded_frames(UndecodedReason::MessagePart, requests.take_dropped());
         }
         for meaning in meanings {
-            self.follow_message(at, meaning, sight);
+            self.on_message(at, meaning, sight);
         }
         if let Some(connection) = self.connections.get_mut(at) {
-            connection.early.give_up(&mut self.account);
-            connection.exchange.continuations.give_up(&mut self.account);
+            connection.reorder_buffer.drop_all(&mut self.stats);
+            connection.conversation.continuations.drop_all(&mut self.stats);
         }
     }
 
     /// Numbers a connection at its first message.
-    fn first_message(&mut self, at: usize) {
+    fn number_connection(&mut self, at: usize) {
         if let Some(connection) = self.connections.get_mut(at)
             && connection.number.is_none()
         {
-            self.numbered += 1;
-            connection.number = Some(self.numbered);
+            self.numbered_connections += 1;
+            connection.number = Some(self.numbered_connections);
         }
     }
 
     /// Links a Call to the unanswered Call on another connection that it repeats, and closes the latter.
-    fn note_retry(&mut self, key: TransactionKey, sight: PacketMeta<'_>) {
-        let Some(entry) = self.ledger.get(key) else { return };
+    fn link_repeated_call(&mut self, key: TransactionKey, sight: PacketMeta<'_>) {
+        let Some(entry) = self.transaction_table.get(key) else { return };
         let Some(call) = &entry.transaction.call else { return };
         let Some(connection) = self.connections.get(entry.connection) else { return };
         let route = connection.route(entry.requester);
-        match self.retries.note(route, entry.transaction.xid, call.inline(), key) {
-            Some(PreviousCall::Here(before)) => {
+        match self.retries.record_call(route, entry.transaction.xid, call.inline_bytes(), key) {
+            Some(PreviousCall::Pending(before)) => {
                 let same_connection = |other: &TransactionEntry| other.connection == entry.connection;
                 if self
-                    .ledger
+                    .transaction_table
                     .get(before)
                     .is_some_and(|other| !same_connection(other) && other.is_unanswered())
                 {
-                    if self.ledger.get(before).is_some_and(TransactionEntry::is_open) {
-                        self.ledger.close(before, sight);
+                    if self.transaction_table.get(before).is_some_and(TransactionEntry::is_open) {
+                        self.transaction_table.close(before, sight);
                     }
-                    if let Some(before) = self.ledger.get_mut(before) {
+                    if let Some(before) = self.transaction_table.get_mut(before) {
                         before.repeated_by = Some(key);
                     }
                 }
             }
-            Some(PreviousCall::Gone(index)) => {
-                if let Some(entry) = self.ledger.get_mut(key) {
+            Some(PreviousCall::Emitted(index)) => {
+                if let Some(entry) = self.transaction_table.get_mut(key) {
                     entry.transaction.retry_of = Some(index);
                 }
             }
@@ -634,35 +644,35 @@ impl Flow {
     }
 
     /// Moves the Transactions of connection `joined`, which is the direction of `at` on which `sender` sends.
-    fn follow_join(&mut self, at: usize, joined: usize, sender: ConnectionSide) {
+    fn on_connections_joined(&mut self, at: usize, joined: usize, sender: ConnectionSide) {
         let Some(connection) = self.connections.get_mut(at) else { return };
-        let twins = std::mem::take(&mut connection.exchange.twins);
-        let keys = connection.exchange.keys().chain(twins.iter().map(|(_, other)| *other));
+        let twins = std::mem::take(&mut connection.conversation.split_transactions);
+        let keys = connection.conversation.transaction_keys().chain(twins.iter().map(|(_, other)| *other));
         // A connection with only one direction names its sender A.
-        self.ledger.follow(keys, joined, at, sender == ConnectionSide::B);
+        self.transaction_table.move_to_connection(keys, joined, at, sender == ConnectionSide::B);
         for (one, other) in twins {
-            connection.exchange.unite(&mut self.ledger, one, other);
+            connection.conversation.merge_halves(&mut self.transaction_table, one, other);
         }
     }
 
     /// Handles a new connection: applies a partly captured set-up and enforces the limit of the table.
-    fn meet(&mut self, newest: usize, path: QueuePairPath, sight: PacketMeta<'_>) {
-        if self.set_ups.asked_for(path.tenant, path.destination, path.source, path.qpn)
+    fn on_new_connection(&mut self, newest: usize, path: QueuePairPath, sight: PacketMeta<'_>) {
+        if self.set_ups.has_request_from(path.tenant, path.destination, path.source, path.qpn)
             && let Some(connection) = self.connections.get_mut(newest)
         {
             connection.opened_by = Some(ConnectionSide::B);
         }
-        if self.connections.is_over_bound() {
-            self.forget_connections(Some(newest), sight);
+        if self.connections.exceeds_limit() {
+            self.evict_connections(Some(newest), sight);
         }
     }
 
     /// Evicts the connections idle longest while there are too many.
-    fn forget_connections(&mut self, newest: Option<usize>, sight: PacketMeta<'_>) {
-        for at in self.connections.most_silent() {
+    fn evict_connections(&mut self, newest: Option<usize>, sight: PacketMeta<'_>) {
+        for at in self.connections.longest_idle() {
             if Some(at) != newest {
-                if !self.is_over(at) {
-                    self.account.gave_up(EvictedState::Connection);
+                if !self.has_ended_idle(at) {
+                    self.stats.count_evicted(EvictedState::Connection);
                 }
                 self.close_connection(at, sight);
             }
@@ -670,62 +680,65 @@ impl Flow {
     }
 
     /// Returns `true` if a connection has ended with nothing open, so that its removal loses nothing.
-    fn is_over(&self, at: usize) -> bool {
+    fn has_ended_idle(&self, at: usize) -> bool {
         self.connections.get(at).is_some_and(|connection| {
-            let mut keys = connection.exchange.keys();
+            let mut keys = connection.conversation.transaction_keys();
             connection.is_ending
-                && !keys.any(|key| self.ledger.get(key).is_some_and(TransactionEntry::is_open))
+                && !keys.any(|key| self.transaction_table.get(key).is_some_and(TransactionEntry::is_open))
         })
     }
 
     /// Removes a connection and closes its open Transactions unanswered.
     fn close_connection(&mut self, at: usize, sight: PacketMeta<'_>) {
-        self.give_up_parts(at, sight);
+        self.flush_partial_messages(at, sight);
         let Some(connection) = self.connections.get(at) else { return };
-        let mut open: Vec<TransactionKey> = connection.exchange.keys().collect();
-        open.sort_unstable_by_key(|key| self.ledger.get(*key).and_then(TransactionEntry::first_frame));
+        let mut open: Vec<TransactionKey> = connection.conversation.transaction_keys().collect();
+        open.sort_unstable_by_key(|key| {
+            self.transaction_table.get(*key).and_then(TransactionEntry::first_frame)
+        });
         for key in open {
-            if self.ledger.get(key).is_some_and(TransactionEntry::is_open) {
-                self.ledger.close(key, sight);
+            if self.transaction_table.get(key).is_some_and(TransactionEntry::is_open) {
+                self.transaction_table.close(key, sight);
             }
         }
         // They are emitted now because only the connection knows their names.
-        while self.ledger.has_closed_on(at) {
-            let Some(key) = self.ledger.first_closed() else { break };
-            self.release(key);
+        while self.transaction_table.has_closed_on(at) {
+            let Some(key) = self.transaction_table.first_closed() else { break };
+            self.emit_transaction(key);
         }
-        self.note_closed(at);
-        self.connections.take(at);
+        self.record_closed_connection(at);
+        self.connections.remove(at);
     }
 
     /// Emits a Transaction.
-    fn release(&mut self, key: TransactionKey) {
-        let Some(mut entry) = self.ledger.remove(key) else { return };
+    fn emit_transaction(&mut self, key: TransactionKey) {
+        let Some(mut entry) = self.transaction_table.remove(key) else { return };
         self.transactions += 1;
         entry.transaction.index = self.transactions;
         if let Some(repeated_by) = entry.repeated_by
-            && let Some(repeat) = self.ledger.get_mut(repeated_by)
+            && let Some(repeat) = self.transaction_table.get_mut(repeated_by)
         {
             repeat.transaction.retry_of = Some(self.transactions);
         }
         if let Some(connection) = self.connections.get_mut(entry.connection) {
-            connection.exchange.forget(key, &entry);
-            connection.exchange.name_dialect(&mut entry.transaction);
+            connection.conversation.remove_transaction(key, &entry);
+            connection.conversation.apply_dialect(&mut entry.transaction);
             let transaction = &entry.transaction;
             let route = connection.route(entry.requester);
-            self.retries.released(
+            self.retries.record_emission(
                 route,
                 transaction.xid,
                 key,
                 transaction.reply.is_none(),
                 transaction.index,
             );
-            let place = connection.place_of(entry.requester);
+            let place = connection.name_and_direction(entry.requester);
             (entry.transaction.connection, entry.transaction.direction) = place;
             entry.transaction.ack_timeout_ns =
-                connection.terms.as_ref().and_then(|terms| terms.ack_timeout_ns);
+                connection.parameters.as_ref().and_then(|terms| terms.ack_timeout_ns);
         }
-        self.account.kept_bytes = self.account.kept_bytes.saturating_sub(entry.transaction.kept_bytes());
+        self.stats.chunk_content_bytes =
+            self.stats.chunk_content_bytes.saturating_sub(entry.transaction.chunk_content_bytes());
         self.ready.push_back((key, entry.transaction));
     }
 }

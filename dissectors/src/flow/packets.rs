@@ -34,14 +34,14 @@ impl Flow {
             Mad::of(packet, &mut NullObserver).and_then(|mad| cm::CmMessage::decode(&mad, &mut NullObserver));
         let Some(message) = message else {
             let is_cut = packet.payload.bytes.len() < packet.payload.length;
-            return self.account.undecoded(if is_cut {
+            return self.stats.undecoded(if is_cut {
                 UndecodedReason::CutFrame
             } else {
                 UndecodedReason::Management
             });
         };
-        let account = &mut self.account;
-        let mut gave_up = || account.gave_up(EvictedState::SetUp);
+        let account = &mut self.stats;
+        let mut gave_up = || account.count_evicted(EvictedState::SetUp);
         let (tenant, source, destination) = (datagram.tenant, datagram.source, datagram.destination);
         if let Some(established) = self.set_ups.message(tenant, (source, destination), &message, &mut gave_up)
         {
@@ -49,15 +49,19 @@ impl Flow {
             for before in replaced {
                 self.close_connection(before, sight);
             }
-            if self.connections.is_over_bound() {
-                self.forget_connections(None, sight);
+            if self.connections.exceeds_limit() {
+                self.evict_connections(None, sight);
             }
         }
         if let cm::CmMessage::DisconnectRequest(request, _) = message
-            && let Some(key) =
-                self.connections.on(QueuePairPath { tenant, source, destination, qpn: request.remote_qpn })
+            && let Some(key) = self.connections.key_by_path(QueuePairPath {
+                tenant,
+                source,
+                destination,
+                qpn: request.remote_qpn,
+            })
         {
-            self.note_ending(key);
+            self.record_connection_end(key);
         }
         FrameKind::Management
     }
@@ -73,12 +77,15 @@ impl Flow {
         // MAD header with transaction ID, communication IDs and the following fields: sections 13.4.3 and 12.6.
         let words = packet.payload.bytes.chunks_exact(8).take(12);
         let words = words.map(|word| word.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)));
-        let name = recent_frames::mix(datagram.between(), u64::from(packet.bth.psn.0) << 16 | u64::from(id));
-        let mark = words.fold(name, recent_frames::mix);
+        let name = recent_frames::mix_fingerprint(
+            datagram.between(),
+            u64::from(packet.bth.psn.0) << 16 | u64::from(id),
+        );
+        let mark = words.fold(name, recent_frames::mix_fingerprint);
         // No sender repeats a request within seconds.
-        let is_twice = self.recent.has(mark, sight.time, true, None);
-        self.recent.note(mark, sight.time);
-        self.account.captured_twice += u64::from(is_twice);
+        let is_twice = self.recent_frames.contains_copy(mark, sight.time, true, None);
+        self.recent_frames.record(mark, sight.time);
+        self.stats.captured_twice += u64::from(is_twice);
         is_twice
     }
 
@@ -95,10 +102,10 @@ impl Flow {
                 self.management(sight, datagram, packet)
             }
             OpcodeService::Cnp => {
-                self.control_of = self.connections.on(path(datagram, packet));
+                self.control_connection_key = self.connections.key_by_path(path(datagram, packet));
                 FrameKind::Control
             }
-            _ => self.account.undecoded(UndecodedReason::OtherService),
+            _ => self.stats.undecoded(UndecodedReason::OtherService),
         }
     }
 
@@ -108,21 +115,21 @@ impl Flow {
         datagram: &Datagram<'_>,
         packet: &InfinibandPacket<'_>,
     ) -> FrameKind {
-        let (at, sender) = match self.connections.last_on(datagram, packet.bth.destqp) {
+        let (at, sender) = match self.connections.cached_lookup(datagram, packet.bth.destqp) {
             Some(found) => found,
             None => self.find_connection(sight, datagram, packet),
         };
-        let remark = self.remark(at, sender, sight, packet);
-        let sight = PacketMeta { remark: remark.as_ref(), ..sight };
-        let meaning = self.place(at, sender, sight, packet);
+        let remark = self.detect_anomaly(at, sender, sight, packet);
+        let sight = PacketMeta { anomaly: remark.as_ref(), ..sight };
+        let meaning = self.apply_packet(at, sender, sight, packet);
         if meaning == FrameKind::Control {
-            self.control_of = self.connections.key(at);
+            self.control_connection_key = self.connections.key(at);
         }
-        self.reorder(at, sender, sight, packet, meaning);
+        self.update_reorder_buffer(at, sender, sight, packet, meaning);
         // Only the first and the last packet of a request make a connection remember more.
         let place = packet.form.place;
         if (place.begins() || place.ends()) && !is_response(packet) {
-            self.connections.weigh(at);
+            self.connections.update_memory_bytes(at);
         }
         meaning
     }
@@ -140,14 +147,14 @@ impl Flow {
             // Evaluated once per packet, however many connections it may belong to.
             let answered = OnceCell::new();
             let evidence = |connection: &FlowConnection, side: ConnectionSide| {
-                answers(&self.ledger, connection, side, packet, &answered)
+                refers_to_side(&self.transaction_table, connection, side, packet, &answered)
             };
             self.connections.find(path, transport(packet.wire), evidence)
         };
         match found {
             PathLookup::Known | PathLookup::Paired => {}
-            PathLookup::Joined(joined) => self.follow_join(at, joined, sender),
-            PathLookup::New => self.meet(at, path, sight),
+            PathLookup::Merged(joined) => self.on_connections_joined(at, joined, sender),
+            PathLookup::New => self.on_new_connection(at, path, sight),
         }
         (at, sender)
     }
@@ -155,7 +162,7 @@ impl Flow {
     /// Returns the delivery anomaly of a packet, or `None` if it arrived once and in order. Updates the
     /// delivery state.
     #[inline]
-    fn remark(
+    fn detect_anomaly(
         &mut self,
         at: usize,
         sender: ConnectionSide,
@@ -177,58 +184,60 @@ impl Flow {
         let is_response = is_response(packet);
         let sequence = if is_response { peer.requests.extend(psn) } else { own.requests.extend(psn) };
         let is_known = match is_response {
-            true => peer.requests.is_answered(sequence),
+            true => peer.requests.record_answer(sequence),
             false => own.requests.is_known(sequence),
         };
         if is_known {
             // A response is retransmitted when its request was.
             let asked = match is_response {
-                true => peer.requests.again().1,
-                false => own.requests.again().0,
+                true => peer.requests.retransmission_times().1,
+                false => own.requests.retransmission_times().0,
             };
-            let tell = own.identities.tell(id);
-            if self.recent.has(mark, sight.time, tell, asked) {
-                self.recent.note(mark, sight.time);
-                self.account.captured_twice += 1;
+            let tell = own.ip_id_variation.distinguishes_packets(id);
+            if self.recent_frames.contains_copy(mark, sight.time, tell, asked) {
+                self.recent_frames.record(mark, sight.time);
+                self.stats.captured_twice += 1;
                 return Some(DeliveryAnomaly::CAPTURED_TWICE);
             }
         } else {
-            own.identities.note(id);
+            own.ip_id_variation.record(id);
         }
-        self.recent.note(mark, sight.time);
+        self.recent_frames.record(mark, sight.time);
         if is_response {
             return None;
         }
-        Some(match own.requests.fate(sequence, packet, sight.time, *path_mtu) {
+        Some(match own.requests.packet_outcome(sequence, packet, sight.time, *path_mtu) {
             PacketOutcome::Accepted => return None,
             PacketOutcome::Recovered(stall) => {
                 DeliveryAnomaly { stall: Some(stall), ..DeliveryAnomaly::default() }
             }
             PacketOutcome::Refused => DeliveryAnomaly { is_refused: true, ..DeliveryAnomaly::default() },
-            PacketOutcome::Surplus => DeliveryAnomaly { is_surplus: true, ..DeliveryAnomaly::default() },
+            PacketOutcome::Surplus => {
+                DeliveryAnomaly { was_already_accepted: true, ..DeliveryAnomaly::default() }
+            }
         })
     }
 
     /// Decodes the effect of a packet of a connection on messages and memory.
-    fn place(
+    fn apply_packet(
         &mut self,
         at: usize,
         sender: ConnectionSide,
         sight: PacketMeta<'_>,
         packet: &InfinibandPacket<'_>,
     ) -> FrameKind {
-        let Some(connection) = self.connections.get_mut(at) else { return FrameKind::Nothing };
-        let FlowConnection { a, b, path_mtu, exchange, .. } = connection;
+        let Some(connection) = self.connections.get_mut(at) else { return FrameKind::Unrelated };
+        let FlowConnection { a, b, path_mtu, conversation: exchange, .. } = connection;
         let (own, peer) = match sender {
             ConnectionSide::A => (&mut a.requests, &mut b.requests),
             ConnectionSide::B => (&mut b.requests, &mut a.requests),
         };
         let mut desk = RpcContext {
             connection: at,
-            ledger: &mut self.ledger,
-            account: &mut self.account,
+            transaction_table: &mut self.transaction_table,
+            stats: &mut self.stats,
             limits: &self.limits,
-            sight: &sight,
+            packet_meta: &sight,
         };
         let mut early = Vec::new();
         // Most connections never have a message of several packets.
@@ -236,15 +245,15 @@ impl Flow {
         let held = if are_in_parts { own.held_bytes() + peer.held_bytes() } else { 0 };
         let operation = if is_response(packet) {
             if !sight.is_captured_twice() {
-                finality::acknowledged(peer, packet, sight.time, desk.ledger);
+                finality::handle_acknowledgement(peer, packet, sight.time, desk.transaction_table);
             }
             peer.response(packet, path_mtu)
         } else {
             while are_in_parts
                 && own.has_parts()
-                && let Some(message) = own.take_over(sight.time)
+                && let Some(message) = own.take_ended_message(sight.time)
             {
-                early.push(exchange.operation(&mut desk, sender, message));
+                early.push(exchange.handle_operation(&mut desk, sender, message));
             }
             let operation = own.request(packet, sight, path_mtu);
             // An answer to a Call that is still incomplete shows that the other parts of the Call will not come.
@@ -254,64 +263,71 @@ impl Flow {
             {
                 let unfinished = match operation {
                     RdmaOperation::Send { message, .. } => {
-                        conversation::answered_xid(message.bytes, message.length)
-                            .filter(|xid| !exchange.knows_call(sender.peer(), *xid))
+                        conversation::reply_xid(message.bytes, message.length)
+                            .filter(|xid| !exchange.has_transaction(sender.peer(), *xid))
                             .and_then(|xid| {
-                                peer.take_unfinished(|bytes| conversation::begins_with(bytes, xid))
+                                peer.take_incomplete_message(|bytes| {
+                                    conversation::starts_with_xid(bytes, xid)
+                                })
                             })
                     }
                     RdmaOperation::Write { handle, .. } | RdmaOperation::ReadRequest { handle, .. } => {
-                        let unknown = !exchange.knows_handle(sender.peer(), *handle);
-                        let wanted = |bytes: &[u8]| conversation::advertises(bytes, *handle);
-                        unknown.then(|| peer.take_unfinished(wanted)).flatten()
+                        let unknown = !exchange.has_handle(sender.peer(), *handle);
+                        let wanted = |bytes: &[u8]| conversation::advertises_handle(bytes, *handle);
+                        unknown.then(|| peer.take_incomplete_message(wanted)).flatten()
                     }
                     _ => None,
                 };
                 if let Some(call) = unfinished {
-                    early.push(exchange.operation(&mut desk, sender.peer(), call));
+                    early.push(exchange.handle_operation(&mut desk, sender.peer(), call));
                 }
             }
             operation
         };
         let meaning = match operation {
-            Ok(operation) => exchange.operation(&mut desk, sender, operation),
+            Ok(operation) => exchange.handle_operation(&mut desk, sender, operation),
             Err(NoOperationReason::Control) => FrameKind::Control,
-            Err(NoOperationReason::Part) => FrameKind::Part,
+            Err(NoOperationReason::Part) => FrameKind::PartialMessage,
             Err(NoOperationReason::WriteWithoutFirst) => {
-                desk.account.undecoded(UndecodedReason::WriteWithoutFirst)
+                desk.stats.undecoded(UndecodedReason::WriteWithoutFirst)
             }
             Err(NoOperationReason::ResponseWithoutRequest) => {
-                desk.account.undecoded(UndecodedReason::ReadWithoutRequest)
+                desk.stats.undecoded(UndecodedReason::ReadWithoutRequest)
             }
-            Err(NoOperationReason::Cut) => desk.account.undecoded(UndecodedReason::CutFrame),
-            Err(NoOperationReason::WriteOfCutFirst) => desk.account.undecoded(UndecodedReason::CutWrite),
-            Err(NoOperationReason::ResponseToCutRequest) => desk.account.undecoded(UndecodedReason::CutRead),
+            Err(NoOperationReason::Cut) => desk.stats.undecoded(UndecodedReason::CutFrame),
+            Err(NoOperationReason::WriteOfCutFirst) => desk.stats.undecoded(UndecodedReason::CutWrite),
+            Err(NoOperationReason::ResponseToCutRequest) => desk.stats.undecoded(UndecodedReason::CutRead),
         };
         if let FrameKind::Message { key, which } = meaning
-            && own.is_settled(packet.bth.psn)
+            && own.is_acknowledged(packet.bth.psn)
         {
-            self.ledger.settle(key, which);
+            self.transaction_table.record_acknowledgment(key, which);
         }
         if are_in_parts || own.has_parts() {
-            self.held = (self.held + own.held_bytes() + peer.held_bytes()).saturating_sub(held);
-            if self.held > self.limits.part_bytes || self.ledger.is_pool_used_up() {
-                self.held -= own.held_bytes();
+            self.partial_message_bytes =
+                (self.partial_message_bytes + own.held_bytes() + peer.held_bytes()).saturating_sub(held);
+            if self.partial_message_bytes > self.limits.partial_message_bytes
+                || self.transaction_table.is_pool_used_up()
+            {
+                self.partial_message_bytes -= own.held_bytes();
                 own.drop_parts();
-                self.account.gave_up(EvictedState::MessageParts);
+                self.stats.count_evicted(EvictedState::MessageParts);
             }
-            self.account
-                .undecoded_later(UndecodedReason::MessagePart, own.take_dropped() + peer.take_dropped());
+            self.stats.count_undecoded_frames(
+                UndecodedReason::MessagePart,
+                own.take_dropped() + peer.take_dropped(),
+            );
         }
         for meaning in early {
-            self.follow_message(at, meaning, sight);
+            self.on_message(at, meaning, sight);
         }
-        self.follow_message(at, meaning, sight);
+        self.on_message(at, meaning, sight);
         meaning
     }
 
     /// Retries buffered packets if the packet just processed may determine their place, or buffers that packet
     /// if its own place is unknown.
-    fn reorder(
+    fn update_reorder_buffer(
         &mut self,
         at: usize,
         sender: ConnectionSide,
@@ -321,33 +337,37 @@ impl Flow {
     ) {
         let Some(connection) = self.connections.get_mut(at) else { return };
         if let FrameKind::Undecoded(why) = meaning
-            && connection.exchange.is_rpc
+            && connection.conversation.is_rpc
         {
-            connection.early.hold(sender, packet, sight, why, &mut self.account, &self.limits);
+            connection.reorder_buffer.add(sender, packet, sight, why, &mut self.stats, &self.limits);
             return;
         }
-        if connection.early.is_empty() {
+        if connection.reorder_buffer.is_empty() {
             return;
         }
         let call = match meaning {
             FrameKind::Message { key, which: RpcMessageKind::Call } => Some(key),
             FrameKind::Message { key, which: RpcMessageKind::Reply } => {
-                let Some(entry) = self.ledger.get(key) else { return };
+                let Some(entry) = self.transaction_table.get(key) else { return };
                 if entry.transaction.call.is_none() {
-                    connection.early.answered(key);
+                    connection.reorder_buffer.assign_to_transaction(key);
                     return;
                 }
                 let own = match sender {
                     ConnectionSide::A => &mut connection.a.requests,
                     ConnectionSide::B => &mut connection.b.requests,
                 };
-                let orphans = connection.early.orphans(sender);
-                let found = own.find_lost(orphans, holes(&entry.transaction), connection.path_mtu);
+                let orphans = connection.reorder_buffer.orphans(sender);
+                let found = own.infer_lost_writes(
+                    orphans,
+                    unseen_write_ranges(&entry.transaction),
+                    connection.path_mtu,
+                );
                 let Some(first) = found.first().map(FoundWrite::psn) else { return };
-                found.into_iter().for_each(|found| own.found(found));
+                found.into_iter().for_each(|found| own.add_inferred_write(found));
                 return self.retry(at, None, Some((sender, first)), sight);
             }
-            FrameKind::Data { .. } | FrameKind::ReadRequest { .. } if packet.reth.is_some() => None,
+            FrameKind::ChunkData { .. } | FrameKind::ReadRequest { .. } if packet.reth.is_some() => None,
             _ => return,
         };
         let begun = packet.reth.map(|_| (sender, packet.bth.psn));
@@ -363,16 +383,16 @@ impl Flow {
         sight: PacketMeta<'_>,
     ) {
         let Some(connection) = self.connections.get_mut(at) else { return };
-        let mut retries = connection.early.retry(call, begun, sight.time, &mut self.account);
+        let mut retries = connection.reorder_buffer.retry(call, begun, sight.time, &mut self.stats);
         // A placed packet may determine the place of others: a Read request that of its responses.
         while !retries.is_empty() {
             let before = retries.len();
             let mut still = Vec::new();
             for retry in retries {
                 if let FrameKind::Undecoded(why) =
-                    self.place(at, retry.sender(), retry.sight(), &retry.packet())
+                    self.apply_packet(at, retry.sender(), retry.meta(), &retry.packet())
                 {
-                    self.account.undecoded_after_all(why);
+                    self.stats.uncount_undecoded(why);
                     still.push(retry);
                 }
             }
@@ -382,7 +402,7 @@ impl Flow {
             }
         }
         if let Some(connection) = self.connections.get_mut(at) {
-            connection.early.put_back(retries, &mut self.account);
+            connection.reorder_buffer.put_back(retries, &mut self.stats);
         }
     }
 }
@@ -394,11 +414,11 @@ fn is_response(packet: &InfinibandPacket<'_>) -> bool {
 }
 
 /// Returns the ranges that a Reply reports as written but for which no RDMA Write was captured.
-fn holes(transaction: &Transaction) -> Vec<UnseenWriteRange> {
+fn unseen_write_ranges(transaction: &Transaction) -> Vec<UnseenWriteRange> {
     let chunks = transaction.write_chunks.iter().chain(&transaction.reply_chunk);
     let segments = chunks.flat_map(|chunk| &chunk.segments);
     let missing = segments.flat_map(|segment| {
-        let missing = segment.moved.missing(segment.returned.unwrap_or(0).into());
+        let missing = segment.moved_coverage.missing_ranges(segment.returned_length.unwrap_or(0).into());
         missing.into_iter().map(move |range| (segment, range))
     });
     missing
@@ -429,7 +449,7 @@ fn transport(wire: RdmaEncapsulation) -> ConnectionTransport {
 
 /// Returns `true` if a packet answers a request of `side` of a connection, or uses memory that `side`
 /// advertised.
-fn answers(
+fn refers_to_side(
     ledger: &TransactionTable,
     connection: &FlowConnection,
     side: ConnectionSide,
@@ -444,13 +464,13 @@ fn answers(
         ConnectionSide::B => &connection.b.requests,
     };
     match packet.form.operation {
-        Acknowledge | AtomicAcknowledge | ReadResponse => requests.sent_lately(packet.bth.psn),
+        Acknowledge | AtomicAcknowledge | ReadResponse => requests.was_sent_recently(packet.bth.psn),
         ReadRequest | Write => {
-            packet.reth.is_some_and(|reth| connection.exchange.knows_memory(ledger, side, &reth))
+            packet.reth.is_some_and(|reth| connection.conversation.has_advertised_range(ledger, side, &reth))
         }
         Send => answered
-            .get_or_init(|| conversation::answered_xid(packet.payload.bytes, packet.payload.length))
-            .is_some_and(|xid| connection.exchange.knows_call(side, xid)),
+            .get_or_init(|| conversation::reply_xid(packet.payload.bytes, packet.payload.length))
+            .is_some_and(|xid| connection.conversation.has_transaction(side, xid)),
         _ => false,
     }
 }

@@ -51,11 +51,11 @@ pub struct PendingCall<'f> {
 impl PendingCall<'_> {
     /// Returns the progress of the Transaction.
     pub fn phase(&self) -> PendingPhase {
-        let moved = |chunks: &mut dyn Iterator<Item = &Chunk>| chunks.map(Chunk::moved).sum::<u64>();
+        let moved = |chunks: &mut dyn Iterator<Item = &Chunk>| chunks.map(Chunk::moved_bytes).sum::<u64>();
         let Transaction { read_chunks, write_chunks, reply_chunk, .. } = self.transaction;
         let written = moved(&mut write_chunks.iter().chain(reply_chunk));
         let read = moved(&mut read_chunks.iter());
-        let offered = read_chunks.iter().map(Chunk::offered).sum::<u64>();
+        let offered = read_chunks.iter().map(Chunk::offered_bytes).sum::<u64>();
         if written > 0 {
             PendingPhase::DataOut { moved_bytes: written }
         } else if read < offered {
@@ -78,9 +78,10 @@ impl Flow {
     /// Iterates over the Calls without a Reply in the order in which the flow completed them: that of their
     /// last frames.
     pub fn pending(&self) -> impl Iterator<Item = PendingCall<'_>> {
-        self.ledger.open_entries().filter_map(|(key, entry)| {
+        self.transaction_table.open_entries().filter_map(|(key, entry)| {
             let call = entry.transaction.call.as_ref()?;
-            let (connection, direction) = self.connections.get(entry.connection)?.place_of(entry.requester);
+            let (connection, direction) =
+                self.connections.get(entry.connection)?.name_and_direction(entry.requester);
             Some(PendingCall {
                 key,
                 transaction: &entry.transaction,
@@ -96,13 +97,13 @@ impl Flow {
     /// Sets the connections of the Transactions whose messages the last frame completed, as far as they are
     /// known, for views that show frames before Transactions are emitted.
     #[inline]
-    pub(super) fn name_connections(&mut self) {
-        for meaning in &self.meanings {
-            if let FrameKind::Message { key, .. } | FrameKind::MessageAgain { key, .. } = *meaning
-                && let Some(entry) = self.ledger.get_mut(key)
+    pub(super) fn set_message_connections(&mut self) {
+        for meaning in &self.frame_kinds {
+            if let FrameKind::Message { key, .. } | FrameKind::Retransmission { key, .. } = *meaning
+                && let Some(entry) = self.transaction_table.get_mut(key)
                 && let Some(connection) = self.connections.get(entry.connection)
             {
-                let place = connection.place_of(entry.requester);
+                let place = connection.name_and_direction(entry.requester);
                 (entry.transaction.connection, entry.transaction.direction) = place;
             }
         }
@@ -110,29 +111,30 @@ impl Flow {
 
     /// Evicts the oldest open Transactions, but not the newest, while Transactions use too much memory.
     #[cold]
-    pub(super) fn give_up_heavy_calls(&mut self, now: Timestamp) {
-        while self.ledger.is_full()
-            && self.ledger.open() > 1
-            && let Some(oldest) = self.ledger.oldest_open()
+    pub(super) fn evict_calls_over_memory_limit(&mut self, now: Timestamp) {
+        while self.transaction_table.must_evict_open()
+            && self.transaction_table.open() > 1
+            && let Some(oldest) = self.transaction_table.oldest_open()
         {
-            self.account.gave_up(EvictedState::OpenTransaction);
-            self.ledger.close(oldest, PacketMeta::new(&[], now));
-            self.release(oldest);
+            self.stats.count_evicted(EvictedState::OpenTransaction);
+            self.transaction_table.close(oldest, PacketMeta::new(&[], now));
+            self.emit_transaction(oldest);
         }
     }
 
     /// Emits Calls that have waited longer than [`FlowLimits::call_age_ns`](super::FlowLimits::call_age_ns).
     #[inline]
-    pub(super) fn give_up_old_calls(&mut self, now: Timestamp) {
+    pub(super) fn emit_expired_calls(&mut self, now: Timestamp) {
         let Some(most_ns) = self.limits.call_age_ns else { return };
-        while let Some(key) = self.ledger.oldest_open() {
-            let since = self.ledger.get(key).and_then(|entry| Some(entry.transaction.call.as_ref()?.time));
+        while let Some(key) = self.transaction_table.oldest_open() {
+            let since =
+                self.transaction_table.get(key).and_then(|entry| Some(entry.transaction.call.as_ref()?.time));
             // The age is unknown if the clock went back.
             if since.and_then(|since| now.since(since)).is_none_or(|age_ns| age_ns <= most_ns) {
                 return;
             }
-            self.account.gave_up(EvictedState::OldCall);
-            self.release(key);
+            self.stats.count_evicted(EvictedState::OldCall);
+            self.emit_transaction(key);
         }
     }
 }

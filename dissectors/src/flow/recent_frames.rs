@@ -24,21 +24,21 @@ const FRAMES: usize = 2048;
 
 /// Maximum distance in nanoseconds between copies of a frame if identifications distinguish frames: merging
 /// several mirrors by time adds their clock offsets.
-const LONGEST: u64 = 200_000_000;
+const MAX_DISTANCE_WITH_IP_ID_NS: u64 = 200_000_000;
 
 /// Maximum distance in nanoseconds between copies of a frame if only time distinguishes them.
-const SHORTEST: u64 = 10_000_000;
+const MAX_DISTANCE_WITHOUT_IP_ID_NS: u64 = 10_000_000;
 
 /// Maximum backward step in nanoseconds of a capture's clock from one frame to the next; after a larger
 /// step another capture begins.
-pub(super) const BACK: i64 = 1_000_000_000;
+pub(super) const MAX_CLOCK_STEP_BACK_NS: i64 = 1_000_000_000;
 
 /// Hash of the fields that copies of one frame share: sequence numbers, opcode, identification, connection.
 pub(super) type FrameFingerprint = u64;
 
 /// Mixes two words into a hash.
 #[inline]
-pub(super) fn mix(one: u64, other: u64) -> FrameFingerprint {
+pub(super) fn mix_fingerprint(one: u64, other: u64) -> FrameFingerprint {
     (one.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ other).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
@@ -46,29 +46,29 @@ pub(super) fn mix(one: u64, other: u64) -> FrameFingerprint {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct IpIdVariation {
     last: u16,
-    do_vary: bool,
+    is_varying: bool,
 }
 
 impl IpIdVariation {
     /// Records the identification of a packet that continues its sequence.
     #[inline]
-    pub(super) fn note(&mut self, identification: u16) {
-        if !self.do_vary {
+    pub(super) fn record(&mut self, identification: u16) {
+        if !self.is_varying {
             let before = std::mem::replace(&mut self.last, identification);
-            self.do_vary = before != 0 && identification != 0 && before != identification;
+            self.is_varying = before != 0 && identification != 0 && before != identification;
         }
     }
 
     /// Returns `true` if the identification distinguishes packets.
-    pub(super) fn tell(self, identification: u16) -> bool {
-        self.do_vary && identification != 0
+    pub(super) fn distinguishes_packets(self, identification: u16) -> bool {
+        self.is_varying && identification != 0
     }
 }
 
 /// Ring of the frames captured last.
 #[derive(Debug)]
 pub(super) struct RecentFrames {
-    marks: Box<[FrameFingerprint; FRAMES]>,
+    fingerprints: Box<[FrameFingerprint; FRAMES]>,
     times: Box<[Timestamp; FRAMES]>,
     /// Index of the next frame.
     at: usize,
@@ -76,42 +76,42 @@ pub(super) struct RecentFrames {
 
 impl Default for RecentFrames {
     fn default() -> Self {
-        Self { marks: Box::new([0; FRAMES]), times: Box::new([Timestamp(i64::MIN); FRAMES]), at: 0 }
+        Self { fingerprints: Box::new([0; FRAMES]), times: Box::new([Timestamp(i64::MIN); FRAMES]), at: 0 }
     }
 }
 
 impl RecentFrames {
     /// Records a frame.
     #[inline]
-    pub(super) fn note(&mut self, mark: FrameFingerprint, time: Timestamp) {
+    pub(super) fn record(&mut self, mark: FrameFingerprint, time: Timestamp) {
         let at = self.at % FRAMES;
-        (self.marks[at], self.times[at]) = (mark, time);
+        (self.fingerprints[at], self.times[at]) = (mark, time);
         self.at = (at + 1) % FRAMES;
     }
 
     /// Forgets all frames: another capture begins, and no copies of them follow.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.times.fill(Timestamp(i64::MIN));
     }
 
     /// Returns `true` if a frame is a copy made by the capture. `identities_tell`: identifications distinguish
     /// frames. `asked`: time at which the receiver last requested a packet like it.
     #[cold]
-    pub(super) fn has(
+    pub(super) fn contains_copy(
         &self,
         mark: FrameFingerprint,
         time: Timestamp,
         identities_tell: bool,
         asked: Option<Timestamp>,
     ) -> bool {
-        let (new, old) = self.marks.split_at(self.at % FRAMES);
+        let (new, old) = self.fingerprints.split_at(self.at % FRAMES);
         let found = { new.iter().rposition(|known| *known == mark) }
             .or_else(|| old.iter().rposition(|known| *known == mark).map(|at| new.len() + at));
         let Some(before) = found.and_then(|at| self.times.get(at)).copied() else { return false };
         let apart = time.apart(before);
         match identities_tell {
-            true => apart <= LONGEST,
-            false => apart <= SHORTEST && asked.is_none_or(|asked| asked < before),
+            true => apart <= MAX_DISTANCE_WITH_IP_ID_NS,
+            false => apart <= MAX_DISTANCE_WITHOUT_IP_ID_NS && asked.is_none_or(|asked| asked < before),
         }
     }
 }
@@ -123,46 +123,49 @@ mod tests {
     #[test]
     fn identifications_tell_copies_from_what_was_sent_again() {
         let mut identities = IpIdVariation::default();
-        identities.note(7);
-        assert!(!identities.tell(7));
-        identities.note(8);
-        assert!(identities.tell(8) && !identities.tell(0));
+        identities.record(7);
+        assert!(!identities.distinguishes_packets(7));
+        identities.record(8);
+        assert!(identities.distinguishes_packets(8) && !identities.distinguishes_packets(0));
         let mut constant = IpIdVariation::default();
-        [5, 5, 0, 0, 5].into_iter().for_each(|identification| constant.note(identification));
-        assert!(!constant.tell(5));
+        [5, 5, 0, 0, 5].into_iter().for_each(|identification| constant.record(identification));
+        assert!(!constant.distinguishes_packets(5));
     }
 
     #[test]
     fn a_copy_comes_soon_or_under_its_identification() {
         let mut recent = RecentFrames::default();
-        recent.note(1, Timestamp(100));
-        (2..200).for_each(|mark| recent.note(mark, Timestamp(200)));
-        let soon = Timestamp(100 + SHORTEST as i64);
+        recent.record(1, Timestamp(100));
+        (2..200).for_each(|mark| recent.record(mark, Timestamp(200)));
+        let soon = Timestamp(100 + MAX_DISTANCE_WITHOUT_IP_ID_NS as i64);
         let later = Timestamp(soon.0 + 1);
-        assert!(recent.has(1, soon, false, None) && !recent.has(1, later, false, None));
-        assert!(recent.has(1, later, true, None) && !recent.has(999, soon, true, None));
-        assert!(recent.has(1, soon, false, Some(Timestamp(99))));
-        assert!(!recent.has(1, soon, false, Some(Timestamp(100))), "the receiver asked for it");
+        assert!(recent.contains_copy(1, soon, false, None) && !recent.contains_copy(1, later, false, None));
+        assert!(recent.contains_copy(1, later, true, None) && !recent.contains_copy(999, soon, true, None));
+        assert!(recent.contains_copy(1, soon, false, Some(Timestamp(99))));
+        assert!(!recent.contains_copy(1, soon, false, Some(Timestamp(100))), "the receiver asked for it");
     }
 
     #[test]
     fn what_lies_behind_many_frames_is_forgotten() {
         let mut recent = RecentFrames::default();
-        recent.note(u64::MAX, Timestamp(0));
-        (0..FRAMES as u64 - 1).for_each(|mark| recent.note(mark, Timestamp(0)));
-        assert!(recent.has(u64::MAX, Timestamp(0), true, None));
-        recent.note(9, Timestamp(0));
-        assert!(!recent.has(u64::MAX, Timestamp(0), true, None));
+        recent.record(u64::MAX, Timestamp(0));
+        (0..FRAMES as u64 - 1).for_each(|mark| recent.record(mark, Timestamp(0)));
+        assert!(recent.contains_copy(u64::MAX, Timestamp(0), true, None));
+        recent.record(9, Timestamp(0));
+        assert!(!recent.contains_copy(u64::MAX, Timestamp(0), true, None));
     }
 
     #[test]
     fn a_clock_that_goes_back_begins_another_capture() {
         let mut recent = RecentFrames::default();
-        recent.note(1, Timestamp(0));
-        recent.note(2, Timestamp(2 * BACK));
-        recent.forget();
-        assert!(!recent.has(1, Timestamp(0), true, None));
-        recent.note(3, Timestamp(0));
-        assert!(!recent.has(1, Timestamp(1), true, None) && recent.has(3, Timestamp(1), true, None));
+        recent.record(1, Timestamp(0));
+        recent.record(2, Timestamp(2 * MAX_CLOCK_STEP_BACK_NS));
+        recent.clear();
+        assert!(!recent.contains_copy(1, Timestamp(0), true, None));
+        recent.record(3, Timestamp(0));
+        assert!(
+            !recent.contains_copy(1, Timestamp(1), true, None)
+                && recent.contains_copy(3, Timestamp(1), true, None)
+        );
     }
 }

@@ -13,7 +13,7 @@ use crate::rpc::record::{self, RecordMark};
 use crate::rpc::{self, MsgType, tls};
 
 use super::conversation;
-use super::gaps::gap;
+use super::gaps::add_gap;
 use super::statistics::{EvictedState, FlowStats, UndecodedReason};
 use super::stream::context::StreamContext;
 use super::stream::protocol::begins_mpa;
@@ -32,7 +32,7 @@ pub(super) enum NextProtocol {
 }
 
 /// Number of messages remembered to recognize their retransmissions.
-const SENT: usize = 128;
+const MAX_SENT_RECORDS: usize = 128;
 
 /// Maximum number of frames recorded for one message.
 const FRAMES: usize = 1 << 16;
@@ -57,7 +57,7 @@ struct PartialRecord {
     /// Number of fragments so far.
     fragments: u32,
     /// `true` if no more of its bytes are stored.
-    is_full: bool,
+    is_storage_stopped: bool,
     record: MessageRecord,
 }
 
@@ -66,8 +66,8 @@ struct PartialRecord {
 struct SentRecord {
     range: Range<Position>,
     /// `true` if it was a single fragment, so that its bytes are contiguous in the stream.
-    is_whole: bool,
-    owner: RdmaAttribution,
+    is_single_fragment: bool,
+    attribution: RdmaAttribution,
 }
 
 /// Record parser of one direction.
@@ -76,7 +76,7 @@ pub(super) struct RecordReader {
     state: RecordState,
     /// Captured bytes of an incomplete record mark.
     mark: Vec<u8>,
-    unfinished: Option<PartialRecord>,
+    partial_record: Option<PartialRecord>,
     /// Sorted by stream position.
     sent: VecDeque<SentRecord>,
 }
@@ -94,7 +94,7 @@ impl RecordReader {
 
     /// Returns the memory of the incomplete message in bytes.
     pub(super) fn held_bytes(&self) -> usize {
-        self.unfinished.as_ref().map_or(0, |unfinished| unfinished.record.weight())
+        self.partial_record.as_ref().map_or(0, |unfinished| unfinished.record.weight())
     }
 
     /// Parses the next bytes. Returns those that follow the last record if another protocol begins there.
@@ -103,9 +103,9 @@ impl RecordReader {
         mut piece: StreamBytes<'p>,
         seat: &mut StreamContext<'_>,
     ) -> Option<(NextProtocol, StreamBytes<'p>)> {
-        let first = seat.meanings.len();
+        let first = seat.frame_kinds.len();
         while piece.data.length > 0 {
-            if let Some(next) = self.follows(&piece) {
+            if let Some(next) = self.next_protocol(&piece) {
                 return Some((next, piece));
             }
             piece = match self.state {
@@ -118,8 +118,8 @@ impl RecordReader {
     }
 
     /// Returns the protocol that begins here instead of a record.
-    fn follows(&self, piece: &StreamBytes<'_>) -> Option<NextProtocol> {
-        if self.unfinished.is_some() {
+    fn next_protocol(&self, piece: &StreamBytes<'_>) -> Option<NextProtocol> {
+        if self.partial_record.is_some() {
             return None;
         }
         let bytes = piece.data.bytes;
@@ -131,7 +131,7 @@ impl RecordReader {
     }
 
     fn mark<'p>(&mut self, piece: StreamBytes<'p>, seat: &mut StreamContext<'_>) -> StreamBytes<'p> {
-        if piece.data.bytes.is_empty() && self.mark.is_empty() && self.unfinished.is_none() {
+        if piece.data.bytes.is_empty() && self.mark.is_empty() && self.partial_record.is_none() {
             // The record that would begin here was not captured.
             self.state = RecordState::Lost;
             return piece;
@@ -141,13 +141,14 @@ impl RecordReader {
         let there = piece.data.bytes.get(..wanted).unwrap_or(piece.data.bytes);
         self.mark.extend_from_slice(there);
         let rest = piece.after(there.len() as u32);
-        let unfinished = self.unfinished.get_or_insert_with(|| PartialRecord::new(start, piece.sight.time));
-        unfinished.see(&piece.sight);
+        let unfinished =
+            self.partial_record.get_or_insert_with(|| PartialRecord::new(start, piece.meta.time));
+        unfinished.record_frame(&piece.meta);
         if there.len() < wanted {
             if rest.data.length > 0 {
-                self.lose(seat);
+                self.lose_sync(seat);
             } else {
-                seat.meanings.push(FrameKind::Part);
+                seat.frame_kinds.push(FrameKind::PartialMessage);
             }
             return rest;
         }
@@ -155,9 +156,9 @@ impl RecordReader {
         self.mark.clear();
         let longest = |mark: &RecordMark| unfinished.record.length as u64 + u64::from(mark.length);
         let Some(mark) = mark.filter(|mark| longest(mark) <= u64::from(record::LONGEST)) else {
-            self.unfinished = None;
-            seat.undecoded(UndecodedReason::NotRpc, piece.sight);
-            self.lose(seat);
+            self.partial_record = None;
+            seat.undecoded(UndecodedReason::NotRpc, piece.meta);
+            self.lose_sync(seat);
             return rest;
         };
         unfinished.fragments += 1;
@@ -165,7 +166,7 @@ impl RecordReader {
         if mark.length == 0 {
             self.end_fragment(rest.at, mark.is_last, seat);
         } else if rest.data.length == 0 {
-            seat.meanings.push(FrameKind::Part);
+            seat.frame_kinds.push(FrameKind::PartialMessage);
         }
         rest
     }
@@ -180,20 +181,20 @@ impl RecordReader {
         let part = piece.within(0..left);
         let rest = piece.after(part.data.length);
         let left = left - part.data.length;
-        if let Some(unfinished) = &mut self.unfinished {
+        if let Some(unfinished) = &mut self.partial_record {
             unfinished.add(&part);
             if !unfinished.is_rpc() {
-                self.unfinished = None;
-                seat.undecoded(UndecodedReason::NotRpc, piece.sight);
-                self.lose(seat);
+                self.partial_record = None;
+                seat.undecoded(UndecodedReason::NotRpc, piece.meta);
+                self.lose_sync(seat);
                 return rest;
             }
         }
         self.state = RecordState::Fragment { left, is_last };
         if left == 0 {
             self.end_fragment(rest.at, is_last, seat);
-        } else if !piece.sight.frames.is_empty() {
-            seat.meanings.push(FrameKind::Part);
+        } else if !piece.meta.frames.is_empty() {
+            seat.frame_kinds.push(FrameKind::PartialMessage);
         }
         rest
     }
@@ -203,13 +204,13 @@ impl RecordReader {
         if is_last {
             self.deliver(end, seat);
         } else {
-            seat.meanings.push(FrameKind::Part);
+            seat.frame_kinds.push(FrameKind::PartialMessage);
         }
     }
 
     /// Delivers the message as far as it was captured.
     fn deliver(&mut self, end: Position, seat: &mut StreamContext<'_>) {
-        let Some(unfinished) = self.unfinished.take() else { return };
+        let Some(unfinished) = self.partial_record.take() else { return };
         let (range, is_whole) = (unfinished.start..end, unfinished.fragments == 1);
         let mut record = unfinished.record;
         record.frames.sort_unstable();
@@ -218,43 +219,43 @@ impl RecordReader {
         let last = [record.frames.last().copied().unwrap_or_default()];
         let sender = seat.sender;
         let sight = PacketMeta::new(&last, record.end_time);
-        let (exchange, mut desk) = seat.desk(&sight);
-        let (meaning, owner) = exchange.bare(&mut desk, sender, record);
-        seat.meanings.push(meaning);
-        if self.sent.len() >= SENT {
+        let (exchange, mut desk) = seat.rpc_context(&sight);
+        let (meaning, owner) = exchange.handle_plain_message(&mut desk, sender, record);
+        seat.frame_kinds.push(meaning);
+        if self.sent.len() >= MAX_SENT_RECORDS {
             self.sent.pop_front();
         }
-        self.sent.push_back(SentRecord { range, is_whole, owner });
+        self.sent.push_back(SentRecord { range, is_single_fragment: is_whole, attribution: owner });
     }
 
     /// Enters the search state: the start of the next record is unknown.
-    fn lose(&mut self, seat: &mut StreamContext<'_>) {
+    fn lose_sync(&mut self, seat: &mut StreamContext<'_>) {
         self.mark.clear();
         let state = std::mem::take(&mut self.state);
-        if let Some(unfinished) = &mut self.unfinished {
+        if let Some(unfinished) = &mut self.partial_record {
             let missing = match state {
                 RecordState::Fragment { left, is_last: true } => u64::from(left),
                 // At least one byte of the following fragments; their length is unknown.
                 RecordState::Fragment { left, is_last: false } => u64::from(left) + 1,
                 RecordState::Mark | RecordState::Lost => 1,
             };
-            unfinished.skip(missing);
+            unfinished.add_gap(missing);
             let end = unfinished.start + unfinished.record.length as u64;
             self.deliver(end, seat);
         }
     }
 
     /// Delivers the incomplete message: nothing more will come.
-    pub(super) fn give_up(&mut self, seat: &mut StreamContext<'_>) {
-        self.lose(seat);
+    pub(super) fn finish(&mut self, seat: &mut StreamContext<'_>) {
+        self.lose_sync(seat);
     }
 
     /// Stops storing bytes of the incomplete message, because a memory limit was reached.
-    pub(super) fn keep_no_more(&mut self, account: &mut FlowStats) {
-        if let Some(unfinished) = &mut self.unfinished
-            && !std::mem::replace(&mut unfinished.is_full, true)
+    pub(super) fn stop_storing(&mut self, account: &mut FlowStats) {
+        if let Some(unfinished) = &mut self.partial_record
+            && !std::mem::replace(&mut unfinished.is_storage_stopped, true)
         {
-            account.gave_up(EvictedState::MessageParts);
+            account.count_evicted(EvictedState::MessageParts);
         }
     }
 
@@ -271,7 +272,7 @@ impl RecordReader {
             let bytes = bytes.get(*at..).unwrap_or_default();
             let answers = || {
                 let found = rpc::recognize_record(bytes).filter(|found| found.mtype == MsgType::REPLY);
-                found.is_some_and(|found| seat.exchange.knows_call(seat.sender.peer(), found.xid))
+                found.is_some_and(|found| seat.exchange.has_transaction(seat.sender.peer(), found.xid))
             };
             match at {
                 0 => rpc::recognize_record(bytes).is_some(),
@@ -284,43 +285,45 @@ impl RecordReader {
             self.state = RecordState::Mark;
         }
         if skipped > 0 {
-            seat.skipped(skipped, piece.sight, found.is_none() && seat.meanings.len() == first);
+            seat.count_skipped(skipped, piece.meta, found.is_none() && seat.frame_kinds.len() == first);
         }
         piece.after(skipped)
     }
 
     /// Handles a retransmission of bytes that were parsed before.
-    pub(super) fn again(&mut self, piece: &StreamBytes<'_>, seat: &mut StreamContext<'_>) {
+    pub(super) fn process_retransmission(&mut self, piece: &StreamBytes<'_>, seat: &mut StreamContext<'_>) {
         let range = piece.range();
         let mut is_known = false;
-        if let Some(unfinished) = &mut self.unfinished
+        if let Some(unfinished) = &mut self.partial_record
             && range.end > unfinished.start
         {
-            unfinished.see(&piece.sight);
-            seat.meanings.push(FrameKind::Part);
+            unfinished.record_frame(&piece.meta);
+            seat.frame_kinds.push(FrameKind::PartialMessage);
             is_known = true;
         }
         let from = self.sent.partition_point(|sent| sent.range.end <= range.start);
         for sent in self.sent.range(from..).take_while(|sent| sent.range.start < range.end) {
             is_known = true;
-            if sent.contradicts(piece, seat.ledger) {
-                seat.account.undecoded_later(UndecodedReason::Contradiction, 1);
+            if sent.differs_from_copy(piece, seat.transaction_table) {
+                seat.stats.count_undecoded_frames(UndecodedReason::Contradiction, 1);
             }
             let ends = range.contains(&(sent.range.end - 1));
-            let (_, mut desk) = seat.desk(&piece.sight);
-            let meaning = conversation::again(&mut desk, sent.owner, ends);
-            seat.meanings.push(meaning);
+            let (_, mut desk) = seat.rpc_context(&piece.meta);
+            let meaning = conversation::record_retransmission(&mut desk, sent.attribution, ends);
+            seat.frame_kinds.push(meaning);
         }
         if !is_known {
-            seat.undecoded(UndecodedReason::LateCopy, piece.sight);
+            seat.undecoded(UndecodedReason::LateCopy, piece.meta);
         }
     }
 }
 
 impl SentRecord {
     /// Returns `true` if the retransmitted bytes differ from the first copy.
-    fn contradicts(&self, copy: &StreamBytes<'_>, ledger: &TransactionTable) -> bool {
-        let Some((key, at)) = TransactionKey::noted(self.owner).filter(|_| self.is_whole) else {
+    fn differs_from_copy(&self, copy: &StreamBytes<'_>, ledger: &TransactionTable) -> bool {
+        let Some((key, at)) =
+            TransactionKey::from_attribution(self.attribution).filter(|_| self.is_single_fragment)
+        else {
             return false;
         };
         let which = if at == SegmentIndex::CALL { RpcMessageKind::Call } else { RpcMessageKind::Reply };
@@ -339,9 +342,9 @@ impl PartialRecord {
             frames: Vec::new(),
             time,
             end_time: time,
-            delivered: DeliveryEvidence::Assumed,
+            delivery_evidence: DeliveryEvidence::Assumed,
             copies: 1,
-            resent: 0,
+            retransmissions: 0,
             stall: None,
             rpcrdma: None,
             sends: 1,
@@ -350,22 +353,22 @@ impl PartialRecord {
             gaps: Vec::new(),
             rpc_at: Some(0),
         };
-        Self { start, fragments: 0, is_full: false, record }
+        Self { start, fragments: 0, is_storage_stopped: false, record }
     }
 
     /// Records a frame that carried some of it.
-    fn see(&mut self, sight: &PacketMeta<'_>) {
+    fn record_frame(&mut self, sight: &PacketMeta<'_>) {
         let Self { record, .. } = self;
         if sight.frames.is_empty() {
             return;
         }
-        if !sight.is_idle() {
+        if !sight.is_duplicate() {
             // For a retransmission, the wait began with the bytes before it.
             let since = |since| if since == Timestamp(i64::MIN) { record.end_time } else { since };
             let stall = sight.stall().map(|stall| Stall { since: since(stall.since), ..stall });
-            record.stall = Stall::join(record.stall, stall);
+            record.stall = Stall::span(record.stall, stall);
             record.time = record.time.min(sight.time);
-            record.end_time = record.end_time.max(sight.accepted());
+            record.end_time = record.end_time.max(sight.accepted_time());
         }
         if record.frames.len() < FRAMES && record.frames.last() != sight.frames.last() {
             record.frames.extend_from_slice(sight.frames);
@@ -373,10 +376,10 @@ impl PartialRecord {
     }
 
     fn add(&mut self, part: &StreamBytes<'_>) {
-        self.see(&part.sight);
+        self.record_frame(&part.meta);
         let (bytes, length) = (part.data.bytes, part.data.length as usize);
-        if self.is_full {
-            self.skip(length as u64);
+        if self.is_storage_stopped {
+            self.add_gap(length as u64);
             return;
         }
         // Bytes after a gap were captured, but cannot be decoded.
@@ -384,13 +387,13 @@ impl PartialRecord {
             self.record.bytes.extend_from_slice(bytes);
         }
         self.record.length += bytes.len();
-        self.skip((length - bytes.len()) as u64);
+        self.add_gap((length - bytes.len()) as u64);
     }
 
     /// Records missing bytes.
-    fn skip(&mut self, bytes: u64) {
+    fn add_gap(&mut self, bytes: u64) {
         let from = self.record.length as u64;
-        gap(&mut self.record.gaps, from..from + bytes);
+        add_gap(&mut self.record.gaps, from..from + bytes);
         self.record.length += bytes as usize;
     }
 

@@ -41,7 +41,7 @@ pub(super) enum NoOperationReason {
 const SPANS: usize = 128;
 /// Number of messages remembered to recognize their copies; a copy of an older one is recognized by its
 /// XID.
-const SENT: usize = 128;
+const MAX_SENT_MESSAGES: usize = 128;
 /// A sequence number extended beyond 24 bits, so that it never wraps.
 pub(super) type ExtendedPsn = u64;
 
@@ -53,7 +53,7 @@ struct RdmaRequestSpan {
     handle: Handle,
     offset: u64,
     length: u32,
-    owner: RdmaAttribution,
+    attribution: RdmaAttribution,
 }
 
 /// A memory range that a Reply reports as written but for which no RDMA Write was captured.
@@ -88,7 +88,7 @@ impl FoundWrite {
 struct SentRdmaMessage {
     first: ExtendedPsn,
     last: ExtendedPsn,
-    owner: RdmaAttribution,
+    attribution: RdmaAttribution,
     /// `true` if the latest copy of its last packet was refused.
     is_refused: bool,
 }
@@ -96,11 +96,11 @@ struct SentRdmaMessage {
 /// Requests of one side of a connection: the packets that use its own sequence numbers.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
-    newest: Option<ExtendedPsn>,
+    highest_sequence: Option<ExtendedPsn>,
     /// Sorted by `first`.
     spans: VecDeque<RdmaRequestSpan>,
     /// Index of the span looked up last.
-    recent: usize,
+    last_span_index: usize,
     /// Sorted by `first`.
     sent: VecDeque<SentRdmaMessage>,
     /// Packets of incomplete messages. Allocated at the first message of several packets: most messages are one
@@ -108,13 +108,13 @@ pub(super) struct Requests {
     assembly: Option<Box<MessageReassembly>>,
     /// Messages before this number were received completely, by the acknowledgements of the peer. Missing parts
     /// of them will not come, except for packets that were captured late.
-    over: ExtendedPsn,
+    received_until: ExtendedPsn,
     /// Delivery state of the packets at the peer.
     delivery: Delivery,
     /// Messages before this number were acknowledged and reported as such.
-    settled: ExtendedPsn,
+    acknowledged_until: ExtendedPsn,
     /// Highest sequence number that the peer answered.
-    answered: Option<ExtendedPsn>,
+    highest_answered: Option<ExtendedPsn>,
     /// `true` if a snap length truncated the header with the memory of an RDMA Read or Write.
     has_cut_request: bool,
     /// `true` if nothing more will come.
@@ -141,7 +141,7 @@ impl ObservedPathMtu {
         }
     }
 
-    fn learn(&mut self, place: PacketPosition, length: u32) {
+    fn record_packet_length(&mut self, place: PacketPosition, length: u32) {
         if matches!(place, PacketPosition::First | PacketPosition::Middle) && length > 0 {
             self.0 = Some(length);
         }
@@ -184,7 +184,7 @@ impl Requests {
     /// Extends a PSN relative to the highest one seen.
     #[inline]
     pub(super) fn extend(&self, psn: Psn) -> ExtendedPsn {
-        match self.newest {
+        match self.highest_sequence {
             // Leaves numbers below for packets older than the first one seen.
             None => (1 << 24) + ExtendedPsn::from(psn.0),
             Some(newest) => {
@@ -195,8 +195,8 @@ impl Requests {
     }
 
     /// Returns `true` if a request with this PSN was sent recently: evidence that a response belongs here.
-    pub(super) fn sent_lately(&self, psn: Psn) -> bool {
-        self.newest.is_some_and(|newest| {
+    pub(super) fn was_sent_recently(&self, psn: Psn) -> bool {
+        self.highest_sequence.is_some_and(|newest| {
             let sequence = self.extend(psn);
             sequence <= newest && newest - sequence < 1024
         })
@@ -212,33 +212,33 @@ impl Requests {
 
     /// Returns `true` if a request was captured.
     pub(super) fn has_begun(&self) -> bool {
-        self.newest.is_some()
+        self.highest_sequence.is_some()
     }
 
     /// Returns `true` if a request with this number or a later one was captured before.
     #[inline]
     pub(super) fn is_known(&self, sequence: ExtendedPsn) -> bool {
-        self.newest.is_some_and(|newest| sequence <= newest)
+        self.highest_sequence.is_some_and(|newest| sequence <= newest)
     }
 
     /// Records that the peer answers the request with this number. Returns `true` if it answered that or a
     /// later one before.
     #[inline]
-    pub(super) fn is_answered(&mut self, sequence: ExtendedPsn) -> bool {
+    pub(super) fn record_answer(&mut self, sequence: ExtendedPsn) -> bool {
         let sequence = Some(sequence);
-        let is_known = sequence <= self.answered;
-        self.answered = self.answered.max(sequence);
+        let is_known = sequence <= self.highest_answered;
+        self.highest_answered = self.highest_answered.max(sequence);
         is_known
     }
 
     /// Returns the times at which the receiver last requested a retransmission and at which one was last sent.
-    pub(super) fn again(&self) -> (Option<Timestamp>, Option<Timestamp>) {
-        (self.delivery.refused(), self.delivery.repeated())
+    pub(super) fn retransmission_times(&self) -> (Option<Timestamp>, Option<Timestamp>) {
+        (self.delivery.last_refusal(), self.delivery.last_retransmission())
     }
 
     /// Returns the outcome of a request that this side sends.
     #[inline]
-    pub(super) fn fate(
+    pub(super) fn packet_outcome(
         &mut self,
         sequence: ExtendedPsn,
         packet: &InfinibandPacket<'_>,
@@ -250,18 +250,18 @@ impl Requests {
             (infiniband::PacketOperation::ReadRequest, None) => None,
             _ => Some(1),
         };
-        self.delivery.arrive(sequence, count, now)
+        self.delivery.record_packet(sequence, count, now)
     }
 
     /// Returns the span that contains a sequence number: the last that begins at or before it.
     fn span_at(&mut self, sequence: ExtendedPsn) -> Option<&mut RdmaRequestSpan> {
         // The packets of one operation are consecutive: the span of the previous packet is tried first.
         let begins = |at: usize| self.spans.get(at).is_some_and(|span| span.first <= sequence);
-        if !begins(self.recent) || begins(self.recent + 1) {
+        if !begins(self.last_span_index) || begins(self.last_span_index + 1) {
             let after = self.spans.partition_point(|span| span.first <= sequence);
-            self.recent = after.checked_sub(1)?;
+            self.last_span_index = after.checked_sub(1)?;
         }
-        self.spans.get_mut(self.recent)
+        self.spans.get_mut(self.last_span_index)
     }
 
     /// Adds an RDMA Write or Read, or returns the existing span if this is a copy.
@@ -275,14 +275,14 @@ impl Requests {
         });
         let mut at = known.unwrap_or(after);
         if known.is_none() {
-            at = make_room(&mut self.spans, SPANS, at, sequence, |span| span.first);
+            at = evict_farthest(&mut self.spans, SPANS, at, sequence, |span| span.first);
             self.spans.insert(at, span);
         }
         &mut self.spans[at]
     }
 
     /// Adds an RDMA Write whose First packet was lost and whose place was inferred.
-    pub(super) fn found(&mut self, found: FoundWrite) {
+    pub(super) fn add_inferred_write(&mut self, found: FoundWrite) {
         let FoundWrite { first, handle, offset, length } = found;
         self.span(RdmaRequestSpan {
             first,
@@ -290,7 +290,7 @@ impl Requests {
             handle,
             offset,
             length,
-            owner: RdmaAttribution::default(),
+            attribution: RdmaAttribution::default(),
         });
     }
 
@@ -312,7 +312,7 @@ impl Requests {
     /// Reply reports as written: an RDMA Write ends where an unseen range ends, and its packets are placed
     /// backward from there. `holes` are in the order in which a Responder fills chunks
     /// (RFC 8166 section 3.4.6), which is that of its RDMA Writes.
-    pub(super) fn find_lost(
+    pub(super) fn infer_lost_writes(
         &self,
         orphans: impl Iterator<Item = OrphanWritePacket>,
         holes: Vec<UnseenWriteRange>,
@@ -320,9 +320,9 @@ impl Requests {
     ) -> Vec<FoundWrite> {
         // If the path MTU is unknown, complete operations were single packets.
         let mtu = path_mtu.0.unwrap_or(ObservedPathMtu::ALL[4]);
-        let mut holes = self.without_spans(holes).into_iter();
+        let mut holes = self.subtract_spans(holes).into_iter();
         let mut orphans: Vec<_> =
-            orphans.map(|orphan| (self.extend(orphan.psn), orphan.ends, orphan.length)).collect();
+            orphans.map(|orphan| (self.extend(orphan.psn), orphan.is_last, orphan.length)).collect();
         orphans.sort_unstable();
         orphans.dedup_by_key(|(sequence, ..)| *sequence);
         let mut found = Vec::new();
@@ -366,7 +366,7 @@ impl Requests {
     }
 
     /// Subtracts the known RDMA Writes from unseen ranges: some of their packets were lost.
-    fn without_spans(&self, mut holes: Vec<UnseenWriteRange>) -> Vec<UnseenWriteRange> {
+    fn subtract_spans(&self, mut holes: Vec<UnseenWriteRange>) -> Vec<UnseenWriteRange> {
         for span in self.spans.iter().filter(|span| !span.is_read) {
             let touches = |hole: &UnseenWriteRange| {
                 hole.handle == span.handle
@@ -407,10 +407,10 @@ impl Requests {
             true => NoOperationReason::WriteOfCutFirst,
             false => NoOperationReason::WriteWithoutFirst,
         };
-        self.newest = self.newest.max(Some(sequence));
+        self.highest_sequence = self.highest_sequence.max(Some(sequence));
         match packet.form.operation {
             infiniband::PacketOperation::Write => {
-                path_mtu.learn(place, data.length);
+                path_mtu.record_packet_length(place, data.length);
                 let span = match place {
                     PacketPosition::First | PacketPosition::Only => {
                         let reth = packet.reth.ok_or_else(|| self.cut_request())?;
@@ -420,7 +420,7 @@ impl Requests {
                             handle: reth.r_key,
                             offset: reth.va,
                             length: reth.dmalen,
-                            owner: RdmaAttribution::default(),
+                            attribution: RdmaAttribution::default(),
                         })
                     }
                     _ => self.span_at(sequence).filter(|span| !span.is_read).ok_or(without_first)?,
@@ -428,7 +428,7 @@ impl Requests {
                 let at =
                     path_mtu.offset(sequence - span.first, place, &data, span.length).ok_or(without_first)?;
                 let offset = span.offset.wrapping_add(at);
-                Ok(RdmaOperation::Write { handle: span.handle, offset, data, owner: &mut span.owner })
+                Ok(RdmaOperation::Write { handle: span.handle, offset, data, owner: &mut span.attribution })
             }
             infiniband::PacketOperation::ReadRequest => {
                 let reth = packet.reth.ok_or_else(|| self.cut_request())?;
@@ -438,17 +438,17 @@ impl Requests {
                     handle: reth.r_key,
                     offset: reth.va,
                     length: reth.dmalen,
-                    owner: RdmaAttribution::default(),
+                    attribution: RdmaAttribution::default(),
                 });
                 Ok(RdmaOperation::ReadRequest {
                     handle: span.handle,
                     offset: span.offset,
                     length: span.length,
-                    owner: &mut span.owner,
+                    owner: &mut span.attribution,
                 })
             }
             infiniband::PacketOperation::Send => {
-                path_mtu.learn(place, data.length);
+                path_mtu.record_packet_length(place, data.length);
                 self.send(sequence, place, data, sight)
             }
             _ => Err(NoOperationReason::Control),
@@ -465,13 +465,13 @@ impl Requests {
             if self.has_parts()
                 && let Some(Aeth { syndrome: Syndrome::Ack { .. }, .. }) = packet.aeth
             {
-                self.acknowledged(self.extend(packet.bth.psn));
+                self.record_acknowledgment(self.extend(packet.bth.psn));
             }
             return Err(NoOperationReason::Control);
         }
         let data = PacketPayload { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
         let place = packet.form.place;
-        path_mtu.learn(place, data.length);
+        path_mtu.record_packet_length(place, data.length);
         let sequence = self.extend(packet.bth.psn);
         let without_request = match self.has_cut_request {
             true => NoOperationReason::ResponseToCutRequest,
@@ -479,7 +479,11 @@ impl Requests {
         };
         let span = self.span_at(sequence).filter(|span| span.is_read).ok_or(without_request)?;
         let at = path_mtu.offset(sequence - span.first, place, &data, span.length).ok_or(without_request)?;
-        Ok(RdmaOperation::ReadResponse { offset: span.offset.wrapping_add(at), data, owner: span.owner })
+        Ok(RdmaOperation::ReadResponse {
+            offset: span.offset.wrapping_add(at),
+            data,
+            owner: span.attribution,
+        })
     }
 
     fn send<'a>(
@@ -497,13 +501,13 @@ impl Requests {
         if let Some(sent) = after.checked_sub(1).and_then(|before| self.sent.get_mut(before))
             && sequence <= sent.last
         {
-            if ends && !sight.is_idle() {
+            if ends && !sight.is_duplicate() {
                 sent.is_refused = sight.is_refused();
             }
-            return Ok(RdmaOperation::SendAgain { owner: sent.owner, ends });
+            return Ok(RdmaOperation::SendAgain { owner: sent.attribution, ends });
         }
         if place == PacketPosition::Only {
-            let owner = remember(&mut self.sent, sequence, sequence, sight.is_refused());
+            let owner = record_sent(&mut self.sent, sequence, sequence, sight.is_refused());
             let message = RdmaMessage {
                 bytes: data.bytes,
                 length: data.length as usize,
@@ -516,10 +520,10 @@ impl Requests {
             return Ok(RdmaOperation::Send { message, owner });
         }
         let assembly = self.assembly.get_or_insert_default();
-        assembly.hold(sequence, place, data, sight);
+        assembly.add(sequence, place, data, sight);
         match assembly.run_around(sequence) {
-            Some(run) if run.ends => self.deliver(run).ok_or(NoOperationReason::Part),
-            _ if assembly.is_full() => self.take_unfinished(|_| true).ok_or(NoOperationReason::Part),
+            Some(run) if run.is_complete => self.deliver(run).ok_or(NoOperationReason::Part),
+            _ if assembly.is_full() => self.take_incomplete_message(|_| true).ok_or(NoOperationReason::Part),
             _ => Err(NoOperationReason::Part),
         }
     }
@@ -527,7 +531,7 @@ impl Requests {
     /// Concatenates the packets of a run into a message.
     fn deliver(&mut self, run: PacketRun) -> Option<RdmaOperation<'_>> {
         let delivered = self.assembly.as_mut()?.deliver(run);
-        let owner = remember(&mut self.sent, delivered.first, delivered.last, delivered.is_refused);
+        let owner = record_sent(&mut self.sent, delivered.first, delivered.last, delivered.is_refused);
         Some(RdmaOperation::Send { message: delivered.message, owner })
     }
 
@@ -543,14 +547,17 @@ impl Requests {
 
     /// Ends the wait for the rest of a message whose First packet `wanted` accepts, and returns its captured
     /// part.
-    pub(super) fn take_unfinished(&mut self, wanted: impl Fn(&[u8]) -> bool) -> Option<RdmaOperation<'_>> {
-        let run = self.assembly.as_mut()?.unfinished(wanted)?;
+    pub(super) fn take_incomplete_message(
+        &mut self,
+        wanted: impl Fn(&[u8]) -> bool,
+    ) -> Option<RdmaOperation<'_>> {
+        let run = self.assembly.as_mut()?.find_incomplete(wanted)?;
         self.deliver(run)
     }
 
     /// Handles an acknowledgement of a packet and of every message complete before it.
-    fn acknowledged(&mut self, sequence: ExtendedPsn) {
-        if self.newest.is_none_or(|newest| sequence > newest) {
+    fn record_acknowledgment(&mut self, sequence: ExtendedPsn) {
+        if self.highest_sequence.is_none_or(|newest| sequence > newest) {
             return;
         }
         let sent = self.sent.partition_point(|sent| sent.first <= sequence);
@@ -558,13 +565,14 @@ impl Requests {
         let span = self.spans.partition_point(|span| span.first <= sequence);
         let span = span.checked_sub(1).and_then(|at| self.spans.get(at)).map(|span| span.first);
         let parts = self.assembly.iter().flat_map(|assembly| assembly.boundaries_until(sequence));
-        self.over = parts.chain(sent).chain(span).chain([self.over]).max().unwrap_or_default();
+        self.received_until =
+            parts.chain(sent).chain(span).chain([self.received_until]).max().unwrap_or_default();
     }
 
     /// Handles an ACK or NAK: returns the attributions of the messages that it is the first to acknowledge. A
     /// NAK acknowledges the packets before it.
     #[inline]
-    pub(super) fn settle(
+    pub(super) fn process_acknowledgment(
         &mut self,
         psn: Psn,
         syndrome: Syndrome,
@@ -572,14 +580,14 @@ impl Requests {
     ) -> impl Iterator<Item = RdmaAttribution> + '_ {
         let sequence = self.extend(psn);
         // An RDMA Read uses the numbers of its responses.
-        let end = self.newest.map_or(0, |newest| newest + 1).max(self.delivery.expected());
+        let end = self.highest_sequence.map_or(0, |newest| newest + 1).max(self.delivery.expected());
         let is_known = sequence < end;
         let until = match syndrome {
             Syndrome::Ack { .. } if is_known => sequence + 1,
             Syndrome::Nak(NakCode::PSN_SEQUENCE_ERROR) | Syndrome::RnrNak { .. } => {
                 let until = sequence.min(end);
                 if until > 0 {
-                    self.delivery.refuse(until, now);
+                    self.delivery.record_nak(until, now);
                 }
                 until
             }
@@ -587,32 +595,32 @@ impl Requests {
         };
         let is_gap_proven = self.delivery.has_proven_gap();
         self.delivery.acknowledge(until);
-        let from = self.settled;
-        self.settled = from.max(until);
+        let from = self.acknowledged_until;
+        self.acknowledged_until = from.max(until);
         let first = match until > from {
             true => self.sent.partition_point(|sent| sent.last < from),
             false => self.sent.len(),
         };
         let news = self.sent.range(first..).take_while(move |sent| sent.last < until);
         // For a refused message, the accepted copy was not captured.
-        news.filter(move |sent| !(sent.is_refused && is_gap_proven)).map(|sent| sent.owner)
+        news.filter(move |sent| !(sent.is_refused && is_gap_proven)).map(|sent| sent.attribution)
     }
 
     /// Returns `true` if the peer has acknowledged the packet with this PSN.
-    pub(super) fn is_settled(&self, psn: Psn) -> bool {
-        self.extend(psn) < self.settled
+    pub(super) fn is_acknowledged(&self, psn: Psn) -> bool {
+        self.extend(psn) < self.acknowledged_until
     }
 
     /// Ends all messages: nothing more will come.
-    pub(super) fn end(&mut self) {
-        self.over = ExtendedPsn::MAX;
+    pub(super) fn finish(&mut self) {
+        self.received_until = ExtendedPsn::MAX;
         self.is_ended = true;
     }
 
     /// Returns an incomplete message that is acknowledged or ended, once the rest had time to arrive: the clock
     /// of the host that captured the acknowledgement may be ahead.
-    pub(super) fn take_over(&mut self, now: Timestamp) -> Option<RdmaOperation<'_>> {
-        let run = self.assembly.as_mut()?.over(self.over, self.is_ended, now)?;
+    pub(super) fn take_ended_message(&mut self, now: Timestamp) -> Option<RdmaOperation<'_>> {
+        let run = self.assembly.as_mut()?.next_ended(self.received_until, self.is_ended, now)?;
         self.deliver(run)
     }
 
@@ -630,22 +638,22 @@ impl Requests {
 }
 
 /// Records a message to recognize its copies, and returns its attribution slot.
-fn remember(
+fn record_sent(
     sent: &mut VecDeque<SentRdmaMessage>,
     first: ExtendedPsn,
     last: ExtendedPsn,
     is_refused: bool,
 ) -> &mut RdmaAttribution {
     let at = sent.partition_point(|sent| sent.first <= first);
-    let at = make_room(sent, SENT, at, first, |sent| sent.first);
-    sent.insert(at, SentRdmaMessage { first, last, owner: RdmaAttribution::default(), is_refused });
-    &mut sent[at].owner
+    let at = evict_farthest(sent, MAX_SENT_MESSAGES, at, first, |sent| sent.first);
+    sent.insert(at, SentRdmaMessage { first, last, attribution: RdmaAttribution::default(), is_refused });
+    &mut sent[at].attribution
 }
 
 /// Removes one entry if the list has `bound` entries, before its capacity would double. Removes from the
 /// end that is farther from the new entry at index `at`, because a queue pair whose restart was not
 /// captured may count from below the recorded entries. Returns the new index of the entry.
-fn make_room<T>(
+fn evict_farthest<T>(
     list: &mut VecDeque<T>,
     bound: usize,
     at: usize,

@@ -17,19 +17,19 @@ const PACKETS: usize = 64;
 
 /// Maximum number of RDMA Write packets per connection without their First packet: an RDMA Write of 4 MiB
 /// in packets of 1,024 bytes.
-const ORPHANS: usize = 4096;
+const MAX_ORPHANS: usize = 4096;
 
 /// Bookkeeping bytes counted per buffered packet.
-const OVERHEAD: u64 = 256;
+const PACKET_OVERHEAD_BYTES: u64 = 256;
 
 /// Nanoseconds of frame time that a packet may be early. After a longer time, the handle it names may
 /// belong to a later Call that reuses it.
-pub(super) const AGE: u64 = 50_000_000;
+pub(super) const MAX_AGE_NS: u64 = 50_000_000;
 
 /// Nanoseconds of frame time that a packet of an RDMA Write waits for its First packet or, if that was
 /// lost, for the Reply that has the number of bytes written. It names no handle, and its sequence number is
 /// not reused so soon.
-const WRITE_AGE: u64 = 1_000_000_000;
+const MAX_WRITE_AGE_NS: u64 = 1_000_000_000;
 
 /// A Middle or Last packet of an RDMA Write whose First packet was not captured.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,7 @@ pub(super) struct OrphanWritePacket {
     /// Sequence number of the packet.
     pub(super) psn: Psn,
     /// `true` for the Last packet.
-    pub(super) ends: bool,
+    pub(super) is_last: bool,
     /// Length of the payload in bytes.
     pub(super) length: u32,
 }
@@ -52,7 +52,7 @@ struct EarlyPacket {
     payload: Vec<u8>,
     frames: Vec<FrameNumber>,
     time: Timestamp,
-    why: UndecodedReason,
+    reason: UndecodedReason,
     /// Transaction whose Reply followed: only its Call may have advertised the memory.
     answered_by: Option<TransactionKey>,
 }
@@ -64,16 +64,16 @@ pub(super) struct EarlyPacketRetry(EarlyPacket);
 impl EarlyPacket {
     /// Returns the number of bytes counted for it.
     fn weight(&self) -> u64 {
-        self.payload.len() as u64 + OVERHEAD
+        self.payload.len() as u64 + PACKET_OVERHEAD_BYTES
     }
 
     fn is_orphan(&self) -> bool {
-        matches!(self.why, UndecodedReason::WriteWithoutFirst | UndecodedReason::CutWrite)
+        matches!(self.reason, UndecodedReason::WriteWithoutFirst | UndecodedReason::CutWrite)
     }
 
     /// Returns `true` if the packet has waited too long.
-    fn is_old(&self, now: Timestamp) -> bool {
-        now.apart(self.time) > if self.is_orphan() { WRITE_AGE } else { AGE }
+    fn is_expired(&self, now: Timestamp) -> bool {
+        now.apart(self.time) > if self.is_orphan() { MAX_WRITE_AGE_NS } else { MAX_AGE_NS }
     }
 }
 
@@ -89,7 +89,7 @@ impl EarlyPacketRetry {
     }
 
     /// Returns the time and frames of the packet.
-    pub(super) fn sight(&self) -> PacketMeta<'_> {
+    pub(super) fn meta(&self) -> PacketMeta<'_> {
         PacketMeta::new(&self.0.frames, self.0.time)
     }
 }
@@ -98,19 +98,19 @@ impl EarlyPacketRetry {
 #[derive(Debug, Default)]
 pub(super) struct ReorderBuffer {
     /// Packets that wait for the memory they access.
-    held: VecDeque<EarlyPacket>,
+    early_packets: VecDeque<EarlyPacket>,
     /// Packets of RDMA Writes without their First packet.
     orphans: VecDeque<EarlyPacket>,
 }
 
 impl ReorderBuffer {
     pub(super) fn is_empty(&self) -> bool {
-        self.held.is_empty() && self.orphans.is_empty()
+        self.early_packets.is_empty() && self.orphans.is_empty()
     }
 
     /// Buffers a packet that was just counted as undecoded and takes the count back. If the queue is full, its
     /// oldest packet is counted instead.
-    pub(super) fn hold(
+    pub(super) fn add(
         &mut self,
         sender: ConnectionSide,
         packet: &InfinibandPacket<'_>,
@@ -133,11 +133,11 @@ impl ReorderBuffer {
         if !waits_for_memory {
             return;
         }
-        if account.early_bytes + payload.len() as u64 + OVERHEAD > limits.early_bytes {
-            account.gave_up(EvictedState::Early);
+        if account.early_bytes + payload.len() as u64 + PACKET_OVERHEAD_BYTES > limits.early_bytes {
+            account.count_evicted(EvictedState::Early);
             return;
         }
-        account.undecoded_after_all(why);
+        account.uncount_undecoded(why);
         let held = EarlyPacket {
             sender,
             packet: packet.with_payload(&[]),
@@ -145,13 +145,13 @@ impl ReorderBuffer {
             payload: payload.to_vec(),
             frames: sight.frames.to_vec(),
             time: sight.time,
-            why,
+            reason: why,
             answered_by: None,
         };
         account.early_bytes += held.weight();
         let (queue, bound) = match held.is_orphan() {
-            true => (&mut self.orphans, ORPHANS),
-            false => (&mut self.held, PACKETS),
+            true => (&mut self.orphans, MAX_ORPHANS),
+            false => (&mut self.early_packets, PACKETS),
         };
         queue.push_back(held);
         if queue.len() > bound {
@@ -160,8 +160,8 @@ impl ReorderBuffer {
     }
 
     /// Assigns the buffered packets to the Transaction of a Reply without a Call: they precede that Reply.
-    pub(super) fn answered(&mut self, key: TransactionKey) {
-        for held in self.held.iter_mut().chain(&mut self.orphans) {
+    pub(super) fn assign_to_transaction(&mut self, key: TransactionKey) {
+        for held in self.early_packets.iter_mut().chain(&mut self.orphans) {
             held.answered_by.get_or_insert(key);
         }
     }
@@ -171,7 +171,7 @@ impl ReorderBuffer {
         let held = self.orphans.iter().filter(move |held| held.sender == sender);
         held.map(|held| OrphanWritePacket {
             psn: held.packet.bth.psn,
-            ends: held.packet.form.place.ends(),
+            is_last: held.packet.form.place.ends(),
             length: held.length,
         })
     }
@@ -186,8 +186,8 @@ impl ReorderBuffer {
         now: Timestamp,
         account: &mut FlowStats,
     ) -> Vec<EarlyPacketRetry> {
-        for queue in [&mut self.held, &mut self.orphans] {
-            while queue.front().is_some_and(|first| first.is_old(now)) {
+        for queue in [&mut self.early_packets, &mut self.orphans] {
+            while queue.front().is_some_and(|first| first.is_expired(now)) {
                 drop_first(queue, account);
             }
         }
@@ -202,7 +202,7 @@ impl ReorderBuffer {
                 }
             }
         };
-        sort(&mut self.held, &|held| held.answered_by.is_none() || held.answered_by == call);
+        sort(&mut self.early_packets, &|held| held.answered_by.is_none() || held.answered_by == call);
         // There may be thousands of them. For most packets none follows, and none has to move.
         if let Some((side, psn)) = begun {
             let follows = |held: &EarlyPacket| side == held.sender && psn.distance(held.packet.bth.psn) >= 0;
@@ -219,24 +219,24 @@ impl ReorderBuffer {
             account.early_bytes += held.weight();
             match held.is_orphan() {
                 true => self.orphans.push_front(held),
-                false => self.held.push_front(held),
+                false => self.early_packets.push_front(held),
             }
         }
     }
 
     /// Adopts the packets of a connection that turned out to be this one.
-    pub(super) fn join(&mut self, other: Self, swapped: bool) {
+    pub(super) fn adopt(&mut self, other: Self, swapped: bool) {
         let joined = |held: EarlyPacket| EarlyPacket {
             sender: if swapped { held.sender.peer() } else { held.sender },
             ..held
         };
-        self.held.extend(other.held.into_iter().map(joined));
+        self.early_packets.extend(other.early_packets.into_iter().map(joined));
         self.orphans.extend(other.orphans.into_iter().map(joined));
     }
 
     /// Drops all packets and counts them as undecoded.
-    pub(super) fn give_up(&mut self, account: &mut FlowStats) {
-        for queue in [&mut self.held, &mut self.orphans] {
+    pub(super) fn drop_all(&mut self, account: &mut FlowStats) {
+        for queue in [&mut self.early_packets, &mut self.orphans] {
             while !queue.is_empty() {
                 drop_first(queue, account);
             }
@@ -248,6 +248,6 @@ impl ReorderBuffer {
 fn drop_first(queue: &mut VecDeque<EarlyPacket>, account: &mut FlowStats) {
     if let Some(held) = queue.pop_front() {
         account.early_bytes -= held.weight();
-        account.undecoded(held.why);
+        account.undecoded(held.reason);
     }
 }

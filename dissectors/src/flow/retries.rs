@@ -16,14 +16,14 @@ type CallRoute = (Tenant, Address, Address);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PreviousCall {
     /// Its Transaction has not been emitted yet.
-    Here(TransactionKey),
+    Pending(TransactionKey),
     /// Its Transaction was emitted with this index.
-    Gone(u64),
+    Emitted(u64),
 }
 
 #[derive(Debug)]
 struct SentCall {
-    before: PreviousCall,
+    previous: PreviousCall,
     /// Hash of the RPC message: a repeated Call has the same bytes.
     hash: u64,
 }
@@ -32,14 +32,14 @@ struct SentCall {
 #[derive(Debug)]
 pub(super) struct Retries {
     sent: FxHashMap<(CallRoute, Xid), SentCall>,
-    gone: usize,
+    emitted_count: usize,
     bound: usize,
 }
 
 impl Retries {
     /// Creates a table of at most `bound` Calls that were emitted unanswered.
     pub(super) fn new(bound: usize) -> Self {
-        Self { sent: FxHashMap::default(), gone: 0, bound }
+        Self { sent: FxHashMap::default(), emitted_count: 0, bound }
     }
 
     /// Returns the number of Calls in the table.
@@ -49,7 +49,7 @@ impl Retries {
     }
 
     /// Records a Call. Returns the Call that it repeats, if any.
-    pub(super) fn note(
+    pub(super) fn record_call(
         &mut self,
         route: CallRoute,
         xid: Xid,
@@ -58,17 +58,17 @@ impl Retries {
     ) -> Option<PreviousCall> {
         let mut hasher = FxHasher::default();
         call.hash(&mut hasher);
-        let sent = SentCall { before: PreviousCall::Here(key), hash: hasher.finish() };
+        let sent = SentCall { previous: PreviousCall::Pending(key), hash: hasher.finish() };
         let hash = sent.hash;
         let before = self.sent.insert((route, xid), sent)?;
-        if matches!(before.before, PreviousCall::Gone(_)) {
-            self.gone -= 1;
+        if matches!(before.previous, PreviousCall::Emitted(_)) {
+            self.emitted_count -= 1;
         }
-        (before.hash == hash && before.before != PreviousCall::Here(key)).then_some(before.before)
+        (before.hash == hash && before.previous != PreviousCall::Pending(key)).then_some(before.previous)
     }
 
     /// Records that a Transaction was emitted. If it is unanswered, its Call may still be repeated.
-    pub(super) fn released(
+    pub(super) fn record_emission(
         &mut self,
         route: CallRoute,
         xid: Xid,
@@ -77,15 +77,15 @@ impl Retries {
         index: u64,
     ) {
         let Some(sent) = self.sent.get_mut(&(route, xid)) else { return };
-        if sent.before != PreviousCall::Here(key) {
+        if sent.previous != PreviousCall::Pending(key) {
             return;
         }
         if is_unanswered {
-            sent.before = PreviousCall::Gone(index);
-            self.gone += 1;
-            if self.gone > self.bound {
-                self.sent.retain(|_, sent| matches!(sent.before, PreviousCall::Here(_)));
-                self.gone = 0;
+            sent.previous = PreviousCall::Emitted(index);
+            self.emitted_count += 1;
+            if self.emitted_count > self.bound {
+                self.sent.retain(|_, sent| matches!(sent.previous, PreviousCall::Pending(_)));
+                self.emitted_count = 0;
             }
         } else {
             self.sent.remove(&(route, xid));

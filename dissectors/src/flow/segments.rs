@@ -34,17 +34,17 @@ struct StreamDispatcher<'a> {
     /// `true` if earlier messages were truncated so much that nothing of them was decoded.
     has_cut_messages: bool,
     connections: &'a mut ConnectionTable,
-    ledger: &'a mut TransactionTable,
-    account: &'a mut FlowStats,
+    transaction_table: &'a mut TransactionTable,
+    stats: &'a mut FlowStats,
     limits: &'a FlowLimits,
-    meanings: &'a mut Vec<FrameKind>,
+    frame_kinds: &'a mut Vec<FrameKind>,
     /// Connections that ended because the stream switched to another protocol.
-    over: &'a mut Vec<ConnectionKey>,
+    ended_connections: &'a mut Vec<ConnectionKey>,
 }
 
 /// Maximum distance between two segments that together show that a new stream began, both far from all
 /// segments before.
-const FOLLOWS: u32 = 1 << 20;
+const MAX_STRAY_DISTANCE: u32 = 1 << 20;
 
 fn transport(protocol: &Protocol) -> ConnectionTransport {
     match protocol {
@@ -55,34 +55,37 @@ fn transport(protocol: &Protocol) -> ConnectionTransport {
 
 impl StreamDispatcher<'_> {
     /// Runs `read` with the protocol of the stream and its context. Creates the connection if necessary.
-    fn seated<R>(&mut self, read: impl FnOnce(&mut Protocol, &mut StreamContext<'_>) -> R) -> Option<R> {
+    fn with_context<R>(
+        &mut self,
+        read: impl FnOnce(&mut Protocol, &mut StreamContext<'_>) -> R,
+    ) -> Option<R> {
         let key = match *self.connection {
-            Some(key) if self.connections.has(key) => key,
+            Some(key) if self.connections.contains_key(key) => key,
             _ => self.connect(),
         };
-        let FlowConnection { exchange, last_frame, .. } = self.connections.get_mut(key.at)?;
+        let FlowConnection { conversation: exchange, last_frame, .. } = self.connections.get_mut(key.slot)?;
         *last_frame = self.last_frame;
         exchange.has_cut_lists |= self.has_cut_messages;
         let mut seat = StreamContext {
-            connection: key.at,
+            connection: key.slot,
             sender: self.sender,
             exchange,
-            ledger: self.ledger,
-            account: self.account,
+            transaction_table: self.transaction_table,
+            stats: self.stats,
             limits: self.limits,
-            meanings: self.meanings,
+            frame_kinds: self.frame_kinds,
         };
         Some(read(self.protocol, &mut seat))
     }
 
     /// Returns `true` if the connection of the stream still exists.
     fn has_connection(&self) -> bool {
-        self.connection.is_some_and(|key| self.connections.has(key))
+        self.connection.is_some_and(|key| self.connections.contains_key(key))
     }
 
     fn connect(&mut self) -> ConnectionKey {
-        let key = self.connections.connect(self.ports, transport(self.protocol));
-        if let Some(connection) = self.connections.get_mut(key.at) {
+        let key = self.connections.add_port_connection(self.ports, transport(self.protocol));
+        if let Some(connection) = self.connections.get_mut(key.slot) {
             connection.opened_by = self.opened_by;
         }
         *self.connection = Some(key);
@@ -92,21 +95,21 @@ impl StreamDispatcher<'_> {
     /// Switches the stream to another protocol and ends its connection. MPA is the second phase of the same
     /// connection (draft-talpey-nfsv4-rdma-sess-01 section 2.3.2) and keeps its number; any other protocol is a
     /// new connection.
-    fn turn(&mut self, next: NextProtocol) {
-        self.give_up();
+    fn switch_protocol(&mut self, next: NextProtocol) {
+        self.finish();
         let before = self.connection.take();
-        self.over.extend(before);
+        self.ended_connections.extend(before);
         *self.protocol = match next {
             NextProtocol::Mpa => Protocol::Mpa(Box::default()),
             NextProtocol::Tls => Protocol::Tls,
         };
-        let before = before.and_then(|key| self.connections.of_mut(key));
+        let before = before.and_then(|key| self.connections.get_mut_by_key(key));
         if let (NextProtocol::Mpa, Some(before)) = (next, before)
             && let Some(number) = before.number
         {
-            before.has_next_phase = true;
+            before.continues_as_mpa = true;
             let key = self.connect();
-            if let Some(connection) = self.connections.of_mut(key) {
+            if let Some(connection) = self.connections.get_mut_by_key(key) {
                 connection.number = Some(number);
             }
         }
@@ -116,10 +119,10 @@ impl StreamDispatcher<'_> {
     /// parameters.
     #[inline]
     fn mpa(&mut self, read: impl FnOnce(&mut Iwarp, &mut StreamContext<'_>)) {
-        let started = self.seated(|protocol, seat| {
+        let started = self.with_context(|protocol, seat| {
             let Protocol::Mpa(iwarp) = protocol else { return false };
             read(iwarp, seat);
-            seat.account.mpa.add(iwarp.take_counts());
+            seat.stats.mpa.add(iwarp.take_counts());
             iwarp.take_started()
         });
         if started == Some(true) {
@@ -130,7 +133,7 @@ impl StreamDispatcher<'_> {
     #[cold]
     fn start_mpa(&mut self) {
         let (Protocol::Mpa(iwarp), Some(key)) = (&*self.protocol, *self.connection) else { return };
-        let Some(connection) = self.connections.get_mut(key.at) else { return };
+        let Some(connection) = self.connections.get_mut(key.slot) else { return };
         let startups = [ConnectionSide::A, ConnectionSide::B].map(|side| iwarp.startup(side));
         for (side, startup) in [ConnectionSide::A, ConnectionSide::B].into_iter().zip(startups) {
             match startup.map(|startup| startup.role) {
@@ -162,22 +165,22 @@ impl StreamDispatcher<'_> {
             server_reads,
             ack_timeout_ns: None,
         };
-        connection.exchange.is_rpc |= terms.say_rpc();
-        connection.terms = Some(terms);
+        connection.conversation.is_rpc |= terms.shows_rpc_over_rdma();
+        connection.parameters = Some(terms);
     }
 
     /// Ends both directions: incomplete messages are delivered as far as they were captured.
-    fn give_up(&mut self) {
+    fn finish(&mut self) {
         for side in [ConnectionSide::A, ConnectionSide::B] {
             self.sender = side;
             // If nothing is buffered and the connection was evicted, nothing has to be delivered, and no connection is
             // created.
             if self.has_connection() || self.protocol.held_bytes() > 0 {
-                self.seated(|protocol, seat| match protocol {
+                self.with_context(|protocol, seat| match protocol {
                     Protocol::Mpa(iwarp) => iwarp.finish(side, seat),
                     _ => {
                         if let Some(records) = records(protocol, side) {
-                            records.give_up(seat);
+                            records.finish(seat);
                         }
                     }
                 });
@@ -202,32 +205,35 @@ impl StreamReader for StreamDispatcher<'_> {
         loop {
             match self.protocol {
                 Protocol::Records(_) => {
-                    let next = self.seated(|protocol, seat| records(protocol, sender)?.take(piece, seat));
+                    let next =
+                        self.with_context(|protocol, seat| records(protocol, sender)?.take(piece, seat));
                     let Some(Some((next, rest))) = next else { return };
-                    self.turn(next);
+                    self.switch_protocol(next);
                     self.sender = sender;
                     piece = rest;
                 }
                 Protocol::Mpa(_) => return self.mpa(|iwarp, seat| iwarp.piece(sender, piece, seat)),
-                Protocol::Tls => return self.undecoded(UndecodedReason::Tls, piece.sight),
+                Protocol::Tls => return self.undecoded(UndecodedReason::Tls, piece.meta),
                 Protocol::Opening | Protocol::Middle { .. } | Protocol::Other => return,
             }
         }
     }
 
-    fn again(&mut self, piece: StreamBytes<'_>) {
+    fn read_retransmission(&mut self, piece: StreamBytes<'_>) {
         let sender = self.sender;
         match self.protocol {
             Protocol::Records(_) | Protocol::Mpa(_) if !self.has_connection() => {
-                self.undecoded(UndecodedReason::LateCopy, piece.sight);
+                self.undecoded(UndecodedReason::LateCopy, piece.meta);
             }
             Protocol::Records(_) => {
-                self.seated(|protocol, seat| {
-                    records(protocol, sender).map(|records| records.again(&piece, seat))
+                self.with_context(|protocol, seat| {
+                    records(protocol, sender).map(|records| records.process_retransmission(&piece, seat))
                 });
             }
-            Protocol::Mpa(_) => self.mpa(|iwarp, seat| iwarp.again(sender, piece.range(), piece.sight, seat)),
-            Protocol::Tls => self.undecoded(UndecodedReason::Tls, piece.sight),
+            Protocol::Mpa(_) => {
+                self.mpa(|iwarp, seat| iwarp.process_retransmission(sender, piece.range(), piece.meta, seat))
+            }
+            Protocol::Tls => self.undecoded(UndecodedReason::Tls, piece.meta),
             Protocol::Opening | Protocol::Middle { .. } | Protocol::Other => {}
         }
     }
@@ -236,8 +242,8 @@ impl StreamReader for StreamDispatcher<'_> {
 impl StreamDispatcher<'_> {
     fn undecoded(&mut self, reason: UndecodedReason, sight: PacketMeta<'_>) {
         if !sight.frames.is_empty() {
-            let meaning = self.account.undecoded(reason);
-            self.meanings.push(meaning);
+            let meaning = self.stats.undecoded(reason);
+            self.frame_kinds.push(meaning);
         }
     }
 }
@@ -257,22 +263,26 @@ impl Flow {
         };
         let both = [segment.source_port, segment.destination_port];
         let (at, sender) = self.streams.find(ports);
-        self.meanings.clear();
-        if self.streams.get_mut(at).is_some_and(|stream| stream.is_former(sender, segment, sight.time)) {
+        self.frame_kinds.clear();
+        if self
+            .streams
+            .get_mut(at)
+            .is_some_and(|stream| stream.is_copy_of_previous(sender, segment, sight.time))
+        {
             return match segment.payload.length {
                 0 => FrameKind::Control,
-                _ => self.account.undecoded(UndecodedReason::LateCopy),
+                _ => self.stats.undecoded(UndecodedReason::LateCopy),
             };
         }
         let remark =
             self.captured_twice(at, sender, sight, segment).then_some(DeliveryAnomaly::CAPTURED_TWICE);
-        let sight = PacketMeta { remark: remark.as_ref(), ..sight };
+        let sight = PacketMeta { anomaly: remark.as_ref(), ..sight };
         let sender = match remark {
-            None => self.flags(at, sender, ports, sight, segment),
+            None => self.process_syn(at, sender, ports, sight, segment),
             Some(_) => sender,
         };
         if let Some(stream) = self.streams.get_mut(at) {
-            stream.count_from(sender, segment);
+            stream.set_sequence_bases(sender, segment);
             stream.is_cut |= segment.payload.is_cut();
         }
         let data = PacketPayload { bytes: segment.payload.bytes, length: segment.payload.length as u32 };
@@ -280,33 +290,37 @@ impl Flow {
             self.bytes(at, sender, sight, segment, data);
         }
         if remark.is_none() {
-            self.after(at, sender, sight, segment, data);
+            self.process_flags_and_ack(at, sender, sight, segment, data);
         }
-        self.streams.weigh(at);
-        if self.streams.is_over_bound() {
-            self.forget_streams(at, sight.time);
+        self.streams.update_memory(at);
+        if self.streams.exceeds_limit() {
+            self.evict_streams(at, sight.time);
         }
         if data.length == 0 {
-            self.control_of = self.streams.get_mut(at).and_then(|stream| stream.connection);
+            self.control_connection_key = self.streams.get_mut(at).and_then(|stream| stream.connection);
         }
-        match (self.meanings.first(), self.streams.get_mut(at).map(|stream| &stream.protocol)) {
+        match (self.frame_kinds.first(), self.streams.get_mut(at).map(|stream| &stream.protocol)) {
             (Some(meaning), _) => *meaning,
             // Captured early: the meaning follows when the preceding bytes arrive.
-            (None, Some(Protocol::Records(_) | Protocol::Mpa(_))) if data.length > 1 => FrameKind::Part,
+            (None, Some(Protocol::Records(_) | Protocol::Mpa(_))) if data.length > 1 => {
+                FrameKind::PartialMessage
+            }
             (None, Some(Protocol::Records(_) | Protocol::Mpa(_) | Protocol::Tls)) => FrameKind::Control,
             // More than a keep-alive, on a port of NFS.
-            (None, Some(protocol)) if data.length > 1 && protocol::is_of_nfs(both) => match protocol {
-                Protocol::Opening => FrameKind::Part,
-                _ => {
-                    let stream = self.streams.get_mut(at);
-                    let is_cut = stream.is_some_and(|stream| {
-                        stream.has_cut_messages |= stream.is_cut;
-                        stream.is_cut
-                    });
-                    self.account.undecoded(protocol::unknown(is_cut))
+            (None, Some(protocol)) if data.length > 1 && protocol::includes_nfs_port(both) => {
+                match protocol {
+                    Protocol::Opening => FrameKind::PartialMessage,
+                    _ => {
+                        let stream = self.streams.get_mut(at);
+                        let is_cut = stream.is_some_and(|stream| {
+                            stream.has_cut_messages |= stream.is_cut;
+                            stream.is_cut
+                        });
+                        self.stats.undecoded(protocol::unknown_stream_reason(is_cut))
+                    }
                 }
-            },
-            (None, _) => self.account.passed(IgnoredTraffic::Tcp),
+            }
+            (None, _) => self.stats.count_ignored(IgnoredTraffic::Tcp),
         }
     }
 
@@ -320,9 +334,9 @@ impl Flow {
         segment: &TcpSegment<'_>,
     ) -> bool {
         let Some(stream) = self.streams.get_mut(at) else { return false };
-        let (own, peer) = stream.halves(sender);
+        let (own, peer) = stream.directions_from(sender);
         let id = sight.identification;
-        let mark = recent_frames::mix(
+        let mark = recent_frames::mix_fingerprint(
             u64::from(segment.sequence.0) << 32 | u64::from(segment.acknowledgment.0),
             u64::from(id) << 48
                 | u64::from(segment.flags.0) << 32
@@ -331,32 +345,37 @@ impl Flow {
         ) ^ (at as u64) << 1
             ^ u64::from(sender == ConnectionSide::A);
         let mark = segment.options.chunks(8).fold(mark, |mark, option| {
-            recent_frames::mix(mark, option.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)))
+            recent_frames::mix_fingerprint(
+                mark,
+                option.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+            )
         });
         let goes_on = match segment.payload.length {
-            0 => !segment.flags.syn() && segment.flags.ack() && peer.is_news(segment.acknowledgment),
+            0 => {
+                !segment.flags.syn() && segment.flags.ack() && peer.acknowledges_more(segment.acknowledgment)
+            }
             _ => own.is_next(segment.sequence),
         };
         if goes_on {
-            own.identities.note(id);
-        } else if self.recent.has(
+            own.id_variation.record(id);
+        } else if self.recent_frames.contains_copy(
             mark,
             sight.time,
             // No SYN is retransmitted within a second (RFC 6298 section 2).
-            own.identities.tell(id) || segment.flags.syn(),
-            own.asked,
+            own.id_variation.distinguishes_packets(id) || segment.flags.syn(),
+            own.last_request_time,
         ) {
-            self.recent.note(mark, sight.time);
-            self.account.captured_twice += 1;
+            self.recent_frames.record(mark, sight.time);
+            self.stats.captured_twice += 1;
             return true;
         }
-        self.recent.note(mark, sight.time);
+        self.recent_frames.record(mark, sight.time);
         false
     }
 
     /// Handles a SYN: it begins the stream, or a new one between the same ports. Returns the side of the
     /// sender.
-    fn flags(
+    fn process_syn(
         &mut self,
         at: usize,
         sender: ConnectionSide,
@@ -372,8 +391,8 @@ impl Flow {
         }
         let is_late = matches!(stream.protocol, Protocol::Middle { looked_at: 1.. });
         let is_ending = stream.is_ending;
-        let (own, _) = stream.halves(sender);
-        let is_other = own.is_other(segment.sequence);
+        let (own, _) = stream.directions_from(sender);
+        let is_other = own.starts_other_stream(segment.sequence);
         let is_again = own.is_copy(segment.sequence, sight.time);
         let is_over = is_ending && own.has_begun() && !is_again;
         // No SYN is retransmitted after data: another connection has the same number, as in a capture that is
@@ -382,16 +401,16 @@ impl Flow {
         let mut sender = sender;
         if is_other || is_late || is_over || is_anew {
             self.end_stream(at, sight.time);
-            self.streams.renew(at, ports, sight.time);
+            self.streams.begin_incarnation(at, ports, sight.time);
             if is_anew && let Some(stream) = self.streams.get_mut(at) {
-                stream.forget_former();
+                stream.forget_previous();
             }
             sender = ConnectionSide::A;
         }
         let Some(stream) = self.streams.get_mut(at) else { return sender };
         stream.last_frame = sight.last();
         stream.opened_by.get_or_insert(if flags.ack() { sender.peer() } else { sender });
-        let (own, _) = stream.halves(sender);
+        let (own, _) = stream.directions_from(sender);
         own.begin(segment.sequence, sight.time);
         if let Protocol::Middle { looked_at: 0 } = stream.protocol {
             stream.protocol = Protocol::Opening;
@@ -415,32 +434,34 @@ impl Flow {
         let is_opening = matches!(stream.protocol, Protocol::Opening);
         let verdict = match &mut stream.protocol {
             Protocol::Records(_) | Protocol::Mpa(_) | Protocol::Tls => {
-                if !stream.halves(sender).0.is_near(first) {
-                    return self.stray(at, sender, sight, segment, data);
+                if !stream.directions_from(sender).0.is_near(first) {
+                    return self.process_stray_segment(at, sender, sight, segment, data);
                 }
-                stream.stray = None;
+                stream.stray_sequence = None;
                 let received = match segment.flags.ack() {
-                    true => stream.halves(sender).1.received(segment.acknowledgment),
+                    true => stream.directions_from(sender).1.received(segment.acknowledgment),
                     false => 0,
                 };
                 self.read(at, sender, |half, carried| half.take(first, data, sight, received, carried));
                 return;
             }
             Protocol::Opening => {
-                let (own, _) = stream.halves(sender);
+                let (own, _) = stream.directions_from(sender);
                 let at_once = match own.is_next(first) {
                     true => protocol::first_bytes(data.bytes, ports),
                     false => ProtocolDetection::Undecided,
                 };
                 if at_once == ProtocolDetection::Undecided {
                     is_kept = true;
-                    own.keep(first, data, sight);
-                    let mut bytes = [0; protocol::ENOUGH];
+                    own.buffer_segment(first, data, sight);
+                    let mut bytes = [0; protocol::MIN_DETECTION_BYTES];
                     let there = bytes.iter_mut().zip(own.first_bytes());
                     let count = there.map(|(place, byte)| *place = byte).count();
                     let verdict = protocol::first_bytes(bytes.get(..count).unwrap_or_default(), ports);
-                    if verdict == ProtocolDetection::Undecided && own.held_bytes() > protocol::KEPT {
-                        return self.give_up_holes(at, sight.time);
+                    if verdict == ProtocolDetection::Undecided
+                        && own.held_bytes() > protocol::MAX_BUFFERED_BYTES
+                    {
+                        return self.skip_all_gaps(at, sight.time);
                     }
                     verdict
                 } else {
@@ -448,7 +469,7 @@ impl Flow {
                 }
             }
             Protocol::Middle { looked_at } => {
-                let verdict = protocol::segment(data, ports, *looked_at < protocol::SEARCHED);
+                let verdict = protocol::segment(data, ports, *looked_at < protocol::MAX_SEARCHED_BYTES);
                 *looked_at = looked_at.saturating_add(data.length).max(1);
                 verdict
             }
@@ -457,34 +478,34 @@ impl Flow {
         match verdict {
             ProtocolDetection::Undecided => {}
             // The first captured bytes of a direction need not be its first bytes.
-            ProtocolDetection::Other if !stream.halves(sender).0.has_begun() && is_opening => {
+            ProtocolDetection::Other if !stream.directions_from(sender).0.has_begun() && is_opening => {
                 if !is_kept {
-                    stream.halves(sender).0.keep(first, data, sight);
+                    stream.directions_from(sender).0.buffer_segment(first, data, sight);
                 }
-                self.settle(at);
+                self.end_detection(at);
                 for side in [sender, sender.peer()] {
-                    self.read(at, side, |half, carried| half.release(carried));
+                    self.read(at, side, |half, carried| half.deliver_buffered(carried));
                 }
             }
             ProtocolDetection::Other => {
-                let forgotten = stream.forget(Protocol::Other);
-                self.count_forgotten(at, &forgotten);
+                let forgotten = stream.drop_buffered(Protocol::Other);
+                self.count_undetected(at, &forgotten);
             }
             ProtocolDetection::Records | ProtocolDetection::Mpa | ProtocolDetection::Tls => {
-                stream.carry(verdict);
+                stream.set_protocol(verdict);
                 if is_kept {
-                    self.read(at, sender, |half, carried| half.release(carried));
+                    self.read(at, sender, |half, carried| half.deliver_buffered(carried));
                 } else {
                     self.read(at, sender, |half, carried| half.take(first, data, sight, 0, carried));
                 }
-                self.read(at, sender.peer(), |half, carried| half.release(carried));
+                self.read(at, sender.peer(), |half, carried| half.deliver_buffered(carried));
             }
         }
     }
 
     /// Handles a segment whose number is far from all others: the next segment decides whether a new stream
     /// began.
-    fn stray(
+    fn process_stray_segment(
         &mut self,
         at: usize,
         sender: ConnectionSide,
@@ -494,19 +515,20 @@ impl Flow {
     ) {
         let Some(stream) = self.streams.get_mut(at) else { return };
         let ports = stream.ports;
-        let before = stream.stray.replace(segment.sequence);
-        if before.is_some_and(|before| before.distance(segment.sequence).unsigned_abs() < FOLLOWS) {
+        let before = stream.stray_sequence.replace(segment.sequence);
+        if before.is_some_and(|before| before.distance(segment.sequence).unsigned_abs() < MAX_STRAY_DISTANCE)
+        {
             self.end_stream(at, sight.time);
-            self.streams.renew(at, ports, sight.time);
+            self.streams.begin_incarnation(at, ports, sight.time);
             return self.bytes(at, sender, sight, segment, data);
         }
-        let meaning = self.account.undecoded(UndecodedReason::Stray);
-        self.meanings.push(meaning);
+        let meaning = self.stats.undecoded(UndecodedReason::Stray);
+        self.frame_kinds.push(meaning);
     }
 
     /// Handles the flags and the acknowledgement number of a segment: the end of the stream, and bytes
     /// received.
-    fn after(
+    fn process_flags_and_ack(
         &mut self,
         at: usize,
         sender: ConnectionSide,
@@ -519,55 +541,55 @@ impl Flow {
         if flags.fin() || flags.rst() {
             stream.is_ending = true;
             if let Some(key) = stream.connection {
-                self.note_ending(key);
+                self.record_connection_end(key);
             }
         }
         let Some(stream) = self.streams.get_mut(at) else { return };
         if matches!(stream.protocol, Protocol::Other | Protocol::Middle { .. }) {
             return;
         }
-        let (own, peer) = stream.halves(sender);
+        let (own, peer) = stream.directions_from(sender);
         if flags.fin() {
             own.finish_at(segment.sequence.add(data.length).add(u32::from(flags.syn())));
         }
         if flags.ack() && !flags.rst() {
             peer.acknowledge(segment.acknowledgment, data.length > 0, sight.time);
-            while let Some((key, which)) = peer.settle() {
-                self.ledger.settle(key, which);
+            while let Some((key, which)) = peer.next_acknowledged_message() {
+                self.transaction_table.record_acknowledgment(key, which);
             }
         }
         if flags.rst() {
-            self.give_up_holes(at, sight.time);
+            self.skip_all_gaps(at, sight.time);
         }
-        self.count_held(at, sight.time);
-        self.streams.note_deadline(at);
+        self.enforce_buffer_limits(at, sight.time);
+        self.streams.update_deadline(at);
     }
 
     /// Ends protocol detection by the first bytes of a stream.
-    fn settle(&mut self, at: usize) {
+    fn end_detection(&mut self, at: usize) {
         if let Some(stream) = self.streams.get_mut(at) {
-            let forgotten = stream.settle();
-            self.count_forgotten(at, &forgotten);
+            let forgotten = stream.detect_in_buffered();
+            self.count_undetected(at, &forgotten);
         }
     }
 
     /// Counts frames that were buffered for a protocol detection that failed.
-    fn count_forgotten(&mut self, at: usize, forgotten: &[(FrameNumber, UndecodedReason)]) {
+    fn count_undetected(&mut self, at: usize, forgotten: &[(FrameNumber, UndecodedReason)]) {
         let present = self.streams.get_mut(at).map(|stream| stream.last_frame);
         for (frame, reason) in forgotten {
-            let meaning = self.account.undecoded(*reason);
+            let meaning = self.stats.undecoded(*reason);
             if Some(*frame) == present {
-                self.meanings.push(meaning);
+                self.frame_kinds.push(meaning);
             }
         }
     }
 
     /// Delivers everything buffered in a stream, with the gaps before it.
-    fn give_up_holes(&mut self, at: usize, now: Timestamp) {
-        self.settle(at);
+    fn skip_all_gaps(&mut self, at: usize, now: Timestamp) {
+        self.end_detection(at);
         // Bytes that wait for the other direction follow the gaps in that direction.
-        while let Some(side) = self.streams.get_mut(at).and_then(TcpConversation::side_with_hole) {
-            self.read(at, side, |half, carried| half.give_up(now, carried));
+        while let Some(side) = self.streams.get_mut(at).and_then(TcpConversation::side_with_gap) {
+            self.read(at, side, |half, carried| half.skip_gap(now, carried));
         }
         for side in [ConnectionSide::A, ConnectionSide::B] {
             self.read(at, side, |half, carried| half.finish(now, carried));
@@ -575,25 +597,26 @@ impl Flow {
     }
 
     /// Enforces the limits of buffered bytes after a change of one stream.
-    fn count_held(&mut self, at: usize, now: Timestamp) {
+    fn enforce_buffer_limits(&mut self, at: usize, now: Timestamp) {
         for _ in 0..2 {
             let Some(stream) = self.streams.get_mut(at) else { return };
             let held = stream.held_bytes();
-            let before = std::mem::replace(&mut stream.held, held);
+            let before = std::mem::replace(&mut stream.counted_buffered_bytes, held);
             self.stream_bytes = (self.stream_bytes + held).saturating_sub(before);
             let waits = stream.a.held_bytes() + stream.b.held_bytes();
-            let is_full = self.stream_bytes > self.limits.stream_bytes || self.ledger.is_pool_used_up();
-            if waits > self.limits.hole_bytes || (waits > 0 && is_full) {
-                self.account.gave_up(EvictedState::Hole);
-                self.give_up_holes(at, now);
+            let is_full =
+                self.stream_bytes > self.limits.stream_bytes || self.transaction_table.is_pool_used_up();
+            if waits > self.limits.gap_bytes || (waits > 0 && is_full) {
+                self.stats.count_evicted(EvictedState::Hole);
+                self.skip_all_gaps(at, now);
             } else if is_full {
                 match &mut stream.protocol {
                     Protocol::Records(records) => {
-                        records.iter_mut().for_each(|records| records.keep_no_more(&mut self.account));
+                        records.iter_mut().for_each(|records| records.stop_storing(&mut self.stats));
                     }
                     Protocol::Mpa(iwarp) if iwarp.held_bytes() > 0 => {
                         iwarp.drop_parts();
-                        self.account.gave_up(EvictedState::MessageParts);
+                        self.stats.count_evicted(EvictedState::MessageParts);
                     }
                     _ => {}
                 }
@@ -628,7 +651,7 @@ impl Flow {
             ConnectionSide::A => (a, b),
             ConnectionSide::B => (b, a),
         };
-        let first = self.meanings.len();
+        let first = self.frame_kinds.len();
         let mut over = Vec::new();
         let mut carried = StreamDispatcher {
             sender,
@@ -639,91 +662,97 @@ impl Flow {
             last_frame: *last_frame,
             has_cut_messages: *has_cut_messages,
             connections: &mut self.connections,
-            ledger: &mut self.ledger,
-            account: &mut self.account,
+            transaction_table: &mut self.transaction_table,
+            stats: &mut self.stats,
             limits: &self.limits,
-            meanings: &mut self.meanings,
-            over: &mut over,
+            frame_kinds: &mut self.frame_kinds,
+            ended_connections: &mut over,
         };
-        half.note_other(other.reached());
+        half.update_other_reached(other.delivered_position());
         give(half, &mut carried);
         // Bytes that one direction waits for may be delivered in the other, and so on.
         let (mut waits, mut reached) = (&mut *other, &mut *half);
-        while waits.note_other(reached.reached()) {
+        while waits.update_other_reached(reached.delivered_position()) {
             carried.sender = carried.sender.peer();
-            waits.release(&mut carried);
+            waits.deliver_buffered(&mut carried);
             std::mem::swap(&mut waits, &mut reached);
         }
         let contradictions = half.take_contradictions();
         let key = *connection;
-        self.account.undecoded_later(UndecodedReason::Contradiction, contradictions);
+        self.stats.count_undecoded_frames(UndecodedReason::Contradiction, contradictions);
         let sight = PacketMeta::new(&[], self.now);
-        finality::given_out(self.streams.get_mut(at), &self.meanings, first, &mut self.ledger);
-        for index in first..self.meanings.len() {
-            if let (Some(key), Some(meaning)) = (key, self.meanings.get(index).copied()) {
-                self.follow_message(key.at, meaning, sight);
+        finality::handle_emitted_messages(
+            self.streams.get_mut(at),
+            &self.frame_kinds,
+            first,
+            &mut self.transaction_table,
+        );
+        for index in first..self.frame_kinds.len() {
+            if let (Some(key), Some(meaning)) = (key, self.frame_kinds.get(index).copied()) {
+                self.on_message(key.slot, meaning, sight);
             }
         }
         for key in over {
-            if self.connections.has(key) {
-                self.close_connection(key.at, sight);
+            if self.connections.contains_key(key) {
+                self.close_connection(key.slot, sight);
             }
         }
-        if let Some(key) = key.filter(|_| self.connections.is_over_bound()) {
-            self.forget_connections(Some(key.at), sight);
+        if let Some(key) = key.filter(|_| self.connections.exceeds_limit()) {
+            self.evict_connections(Some(key.slot), sight);
         }
     }
 
     /// Skips gaps whose deadline has passed.
     #[inline]
-    pub(super) fn give_up_old_holes(&mut self, now: Timestamp) {
-        while let Some(at) = self.streams.is_due(now) {
-            self.give_up_hole(at, now);
+    pub(super) fn skip_expired_gaps(&mut self, now: Timestamp) {
+        while let Some(at) = self.streams.next_due(now) {
+            self.skip_expired_gap(at, now);
         }
     }
 
     #[cold]
-    fn give_up_hole(&mut self, at: usize, now: Timestamp) {
-        self.settle(at);
+    fn skip_expired_gap(&mut self, at: usize, now: Timestamp) {
+        self.end_detection(at);
         while let Some((deadline, side)) = self.streams.get_mut(at).and_then(|stream| stream.deadline())
-            && direction::is_over(deadline, now)
+            && direction::is_past(deadline, now)
         {
-            self.read(at, side, |half, carried| half.give_up(now, carried));
+            self.read(at, side, |half, carried| half.skip_gap(now, carried));
         }
-        self.streams.note_deadline(at);
-        self.count_held(at, now);
+        self.streams.update_deadline(at);
+        self.enforce_buffer_limits(at, now);
     }
 
     /// Ends a stream: delivers what it has buffered and closes its connection.
     fn end_stream(&mut self, at: usize, now: Timestamp) {
-        self.give_up_stream(at, now);
+        self.flush_stream(at, now);
         let Some(stream) = self.streams.get_mut(at) else { return };
-        self.stream_bytes = self.stream_bytes.saturating_sub(std::mem::take(&mut stream.held));
+        self.stream_bytes =
+            self.stream_bytes.saturating_sub(std::mem::take(&mut stream.counted_buffered_bytes));
         let key = stream.connection.take();
-        if let Some(key) = key.filter(|key| self.connections.has(*key)) {
-            self.close_connection(key.at, PacketMeta::new(&[], now));
+        if let Some(key) = key.filter(|key| self.connections.contains_key(*key)) {
+            self.close_connection(key.slot, PacketMeta::new(&[], now));
         }
     }
 
     /// Delivers everything incomplete in a stream as far as it was captured.
-    fn give_up_stream(&mut self, at: usize, now: Timestamp) {
-        self.give_up_holes(at, now);
-        self.read(at, ConnectionSide::A, |_, carried| carried.give_up());
+    fn flush_stream(&mut self, at: usize, now: Timestamp) {
+        self.skip_all_gaps(at, now);
+        self.read(at, ConnectionSide::A, |_, carried| carried.finish());
     }
 
     /// Ends all streams at the end of the input.
     pub(super) fn finish_streams(&mut self, now: Timestamp) {
         for at in self.streams.all() {
-            self.give_up_stream(at, now);
+            self.flush_stream(at, now);
         }
     }
 
     /// Evicts the streams idle longest while there are too many; never `newest`.
-    pub(super) fn forget_streams(&mut self, newest: usize, now: Timestamp) {
-        for at in self.streams.most_silent() {
+    pub(super) fn evict_streams(&mut self, newest: usize, now: Timestamp) {
+        for at in self.streams.idle_longest() {
             let Some(stream) = self.streams.get_mut(at).filter(|_| at != newest) else { continue };
-            if !stream.is_idle() {
-                self.account.gave_up(EvictedState::Stream);
+            if !stream.is_evictable() {
+                self.stats.count_evicted(EvictedState::Stream);
             }
             self.end_stream(at, now);
             self.streams.remove(at);

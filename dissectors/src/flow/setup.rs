@@ -79,7 +79,7 @@ impl NegotiatedParameters {
     }
 
     /// Returns `true` if the set-up shows that the connection carries RPC-over-RDMA.
-    pub fn say_rpc(&self) -> bool {
+    pub fn shows_rpc_over_rdma(&self) -> bool {
         self.client.present().is_some() || self.service.port() == Some(NFS_RDMA_PORT)
     }
 }
@@ -98,9 +98,9 @@ pub(super) struct ConnectionSetUp {
     pub(super) client: Peer,
     pub(super) server: Peer,
     pub(super) communication: (CommunicationId, CommunicationId),
-    pub(super) terms: NegotiatedParameters,
+    pub(super) parameters: NegotiatedParameters,
     /// `true` if the REQ was captured after the previous REP, if any.
-    pub(super) is_anew: bool,
+    pub(super) is_new_request: bool,
 }
 
 /// A REQ that waits for its answer.
@@ -109,7 +109,7 @@ struct PendingConnectRequest {
     /// Virtual network of the REQ.
     tenant: Tenant,
     qpn: Qpn,
-    terms: NegotiatedParameters,
+    parameters: NegotiatedParameters,
     /// `true` once answered; the answer may be repeated.
     is_answered: bool,
 }
@@ -122,7 +122,7 @@ type ConnectRequestKey = (Address, Address, CommunicationId, Tenant);
 pub(super) struct SetUps {
     pending: FxHashMap<ConnectRequestKey, PendingConnectRequest>,
     /// Number of pending requests per queue pair of a client; normally one.
-    askers: FxHashMap<(Tenant, Address, Address, Qpn), usize>,
+    requests_per_client: FxHashMap<(Tenant, Address, Address, Qpn), usize>,
     order: VecDeque<ConnectRequestKey>,
     bound: usize,
 }
@@ -131,28 +131,28 @@ impl SetUps {
     pub(super) fn new(bound: usize) -> Self {
         Self {
             pending: FxHashMap::default(),
-            askers: FxHashMap::default(),
+            requests_per_client: FxHashMap::default(),
             order: VecDeque::new(),
             bound: bound.max(1),
         }
     }
 
     /// Adds a request. Returns `true` if it is new.
-    fn ask(&mut self, question: ConnectRequestKey, pending: PendingConnectRequest) -> bool {
-        let is_new = self.forget(&question).is_none();
-        *self.askers.entry((question.3, question.0, question.1, pending.qpn)).or_default() += 1;
+    fn add_request(&mut self, question: ConnectRequestKey, pending: PendingConnectRequest) -> bool {
+        let is_new = self.remove_request(&question).is_none();
+        *self.requests_per_client.entry((question.3, question.0, question.1, pending.qpn)).or_default() += 1;
         self.pending.insert(question, pending);
         is_new
     }
 
     /// Removes a request if it is known.
-    fn forget(&mut self, question: &ConnectRequestKey) -> Option<PendingConnectRequest> {
+    fn remove_request(&mut self, question: &ConnectRequestKey) -> Option<PendingConnectRequest> {
         let pending = self.pending.remove(question)?;
         let asker = (question.3, question.0, question.1, pending.qpn);
-        if let Some(count) = self.askers.get_mut(&asker) {
+        if let Some(count) = self.requests_per_client.get_mut(&asker) {
             *count -= 1;
             if *count == 0 {
-                self.askers.remove(&asker);
+                self.requests_per_client.remove(&asker);
             }
         }
         Some(pending)
@@ -182,14 +182,18 @@ impl SetUps {
                     ack_timeout_ns: ack_timeout_ns(request.primary_ack_timeout),
                 };
                 let question = (source, destination, request.local_comm_id, tenant);
-                let pending =
-                    PendingConnectRequest { tenant, qpn: request.local_qpn, terms, is_answered: false };
-                if self.ask(question, pending) {
+                let pending = PendingConnectRequest {
+                    tenant,
+                    qpn: request.local_qpn,
+                    parameters: terms,
+                    is_answered: false,
+                };
+                if self.add_request(question, pending) {
                     self.order.push_back(question);
                 }
                 while self.order.len() > self.bound {
                     let oldest = self.order.pop_front();
-                    let dropped = oldest.and_then(|oldest| self.forget(&oldest));
+                    let dropped = oldest.and_then(|oldest| self.remove_request(&oldest));
                     if dropped.is_some_and(|dropped| !dropped.is_answered) {
                         gave_up();
                     }
@@ -208,20 +212,20 @@ impl SetUps {
                     client: Peer { tenant: pending.tenant, address: destination, qpn: pending.qpn },
                     server: Peer { tenant, address: source, qpn: reply.local_qpn },
                     communication: (reply.remote_comm_id, reply.local_comm_id),
-                    terms: NegotiatedParameters {
+                    parameters: NegotiatedParameters {
                         server,
                         server_reads: Some(ReadResources {
                             inbound: reply.responder_resources.into(),
                             outbound: reply.initiator_depth.into(),
                         }),
-                        ..pending.terms
+                        ..pending.parameters
                     },
-                    is_anew,
+                    is_new_request: is_anew,
                 })
             }
             // A REJ names the request of the client, which is no longer pending.
             CmMessage::Reject(reject, ..) => {
-                self.forget(&(destination, source, reject.remote_comm_id, tenant));
+                self.remove_request(&(destination, source, reject.remote_comm_id, tenant));
                 None
             }
             _ => None,
@@ -235,8 +239,14 @@ impl SetUps {
     }
 
     /// Returns `true` if the queue pair is that of a client whose set-up was requested.
-    pub(super) fn asked_for(&self, tenant: Tenant, client: Address, server: Address, qpn: Qpn) -> bool {
-        self.askers.contains_key(&(tenant, client, server, qpn))
+    pub(super) fn has_request_from(
+        &self,
+        tenant: Tenant,
+        client: Address,
+        server: Address,
+        qpn: Qpn,
+    ) -> bool {
+        self.requests_per_client.contains_key(&(tenant, client, server, qpn))
     }
 }
 
@@ -261,8 +271,8 @@ mod tests {
             server_reads: None,
             ack_timeout_ns: None,
         };
-        assert!(terms(0x0000_0000_0106_4e51).say_rpc());
-        assert!(!terms(0x0000_0000_0106_0cbc).say_rpc());
+        assert!(terms(0x0000_0000_0106_4e51).shows_rpc_over_rdma());
+        assert!(!terms(0x0000_0000_0106_0cbc).shows_rpc_over_rdma());
     }
 
     #[test]

@@ -137,14 +137,14 @@ counted! {
 #[derive(Clone, Debug, Default)]
 pub struct FlowStats {
     undecoded: [u64; UndecodedReason::ALL.len()],
-    given_up: [u64; EvictedState::ALL.len()],
-    passed: [u64; IgnoredTraffic::ALL.len()],
+    evicted: [u64; EvictedState::ALL.len()],
+    ignored: [u64; IgnoredTraffic::ALL.len()],
     /// Bytes of chunk content currently stored.
-    pub(super) kept_bytes: u64,
+    pub(super) chunk_content_bytes: u64,
     /// Bytes of packets currently in reorder buffers.
     pub(super) early_bytes: u64,
     /// Bytes of messages in several Sends that are incomplete.
-    pub(super) continued_bytes: u64,
+    pub(super) continuation_bytes: u64,
     /// MPA CRC check results.
     pub(super) mpa: super::iwarp::MpaCounts,
     /// Frames that are duplicates made by the capture.
@@ -161,24 +161,24 @@ impl FlowStats {
     }
 
     /// Takes back the count of a frame that may still be decoded.
-    pub(super) fn undecoded_after_all(&mut self, reason: UndecodedReason) {
+    pub(super) fn uncount_undecoded(&mut self, reason: UndecodedReason) {
         self.undecoded[reason as usize] -= 1;
     }
 
     /// Counts frames that turned out undecodable.
-    pub(super) fn undecoded_later(&mut self, reason: UndecodedReason, frames: u64) {
+    pub(super) fn count_undecoded_frames(&mut self, reason: UndecodedReason, frames: u64) {
         self.undecoded[reason as usize] += frames;
     }
 
     /// Counts a frame that is neither RDMA nor RPC.
-    pub(super) fn passed(&mut self, what: IgnoredTraffic) -> FrameKind {
-        self.passed[what as usize] += 1;
-        FrameKind::Nothing
+    pub(super) fn count_ignored(&mut self, what: IgnoredTraffic) -> FrameKind {
+        self.ignored[what as usize] += 1;
+        FrameKind::Unrelated
     }
 
     /// Counts evicted state.
-    pub(super) fn gave_up(&mut self, what: EvictedState) {
-        self.given_up[what as usize] += 1;
+    pub(super) fn count_evicted(&mut self, what: EvictedState) {
+        self.evicted[what as usize] += 1;
     }
 
     /// Iterates over the nonzero counts of undecoded frames by reason.
@@ -187,8 +187,8 @@ impl FlowStats {
     }
 
     /// Iterates over the nonzero counts of frames that are neither RDMA nor RPC by kind; malformed ones are undecoded.
-    pub fn passed_counts(&self) -> impl Iterator<Item = (IgnoredTraffic, u64)> + '_ {
-        IgnoredTraffic::ALL.iter().copied().zip(self.passed).filter(|(_, count)| *count > 0)
+    pub fn ignored_counts(&self) -> impl Iterator<Item = (IgnoredTraffic, u64)> + '_ {
+        IgnoredTraffic::ALL.iter().copied().zip(self.ignored).filter(|(_, count)| *count > 0)
     }
 
     /// Returns the number of duplicate frames made by the capture, such as by mirror ports; they are no
@@ -203,7 +203,7 @@ impl FlowStats {
     }
 
     /// Iterates over the nonzero counts of evicted state by kind.
-    pub fn given_up_counts(&self) -> impl Iterator<Item = (EvictedState, u64)> + '_ {
-        EvictedState::ALL.iter().copied().zip(self.given_up).filter(|(_, count)| *count > 0)
+    pub fn evicted_counts(&self) -> impl Iterator<Item = (EvictedState, u64)> + '_ {
+        EvictedState::ALL.iter().copied().zip(self.evicted).filter(|(_, count)| *count > 0)
     }
 }

@@ -153,7 +153,7 @@ impl HeaderWords {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChunkListState {
     /// All lists were decoded: absent ones are empty.
-    Whole,
+    Complete,
     /// The capture ends within the lists: more may follow.
     Cut,
     /// No list was decoded: the header has an unknown version or procedure.
@@ -164,7 +164,7 @@ impl ChunkListState {
     /// Returns the name of the state in output.
     pub fn key(self) -> &'static str {
         match self {
-            Self::Whole => "whole",
+            Self::Complete => "whole",
             Self::Cut => "cut",
             Self::Unread => "unread",
         }
@@ -173,7 +173,7 @@ impl ChunkListState {
 
 /// Number of leading bytes that must be equal in two copies of a message if one was truncated: a Call up to
 /// its procedure (RFC 5531 section 9).
-const COMMON: usize = 24;
+const MIN_COMMON_BYTES: usize = 24;
 
 /// Evidence for the copy of a message that its receiver accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -207,11 +207,11 @@ pub struct MessageRecord {
     /// unknown.
     pub end_time: Timestamp,
     /// Evidence that this copy was accepted.
-    pub delivered: DeliveryEvidence,
+    pub delivery_evidence: DeliveryEvidence,
     /// Number of times it was sent, by RPC or by the transport; duplicates made by the capture do not count.
     pub copies: u32,
     /// Number of times RPC sent it again: with another PSN, at another stream position, or in another datagram.
-    pub resent: u32,
+    pub retransmissions: u32,
     /// Time lost to retransmissions of its packets.
     pub stall: Option<Stall>,
     /// RPC-over-RDMA header, of the last Send if there were several; `None` on other transports.
@@ -231,7 +231,7 @@ pub struct MessageRecord {
 
 impl MessageRecord {
     /// Returns the captured bytes of the inline part of the RPC message.
-    pub fn inline(&self) -> &[u8] {
+    pub fn inline_bytes(&self) -> &[u8] {
         self.rpc_at.and_then(|at| self.bytes.get(at..)).unwrap_or_default()
     }
 
@@ -292,7 +292,7 @@ impl MessageRecord {
         Some(match (self.unknown_header(), self.rpc_at) {
             (Some(_), _) => ChunkListState::Unread,
             (None, None) => ChunkListState::Cut,
-            (None, Some(_)) => ChunkListState::Whole,
+            (None, Some(_)) => ChunkListState::Complete,
         })
     }
 
@@ -306,13 +306,13 @@ impl MessageRecord {
     }
 
     /// Returns `true` if `copy` is a retransmission of this message, as far as both were captured.
-    pub(super) fn is_same(&self, copy: &Self) -> bool {
-        let (one, other) = (self.inline(), copy.inline());
+    pub(super) fn is_copy_of(&self, copy: &Self) -> bool {
+        let (one, other) = (self.inline_bytes(), copy.inline_bytes());
         let common = one.len().min(other.len());
         let is_cut = self.is_cut() || copy.is_cut();
         one == other
             || (is_cut
-                && common >= COMMON
+                && common >= MIN_COMMON_BYTES
                 && self.inline_length() == copy.inline_length()
                 && one.get(..common) == other.get(..common))
     }
@@ -323,13 +323,13 @@ impl MessageRecord {
     }
 
     /// Adopts the bytes of a copy of which more was captured. Returns `true` if it did.
-    pub(super) fn complete(&mut self, copy: &Self) -> bool {
+    pub(super) fn adopt_longer_copy(&mut self, copy: &Self) -> bool {
         let is_better = self.is_cut() && copy.bytes.len() > self.bytes.len();
         if is_better {
             self.bytes.clone_from(&copy.bytes);
             self.gaps.clone_from(&copy.gaps);
             (self.length, self.rpc_at, self.end_time) = (copy.length, copy.rpc_at, copy.end_time);
-            self.delivered = copy.delivered;
+            self.delivery_evidence = copy.delivery_evidence;
         }
         is_better
     }
@@ -400,25 +400,32 @@ impl fmt::Display for MissingPart {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Phases {
     /// First to last frame of the Call.
-    pub call: u64,
+    pub call_ns: u64,
     /// First RDMA Read request to last Read response.
-    pub data_in: u64,
+    pub data_in_ns: u64,
     /// Time in no other phase: the server at work, and the network.
-    pub server: u64,
+    pub server_ns: u64,
     /// First to last RDMA Write.
-    pub data_out: u64,
+    pub data_out_ns: u64,
     /// First to last frame of the Reply.
-    pub reply: u64,
+    pub reply_ns: u64,
     /// Time lost to retransmissions of lost or refused packets: an ACK timeout, a receiver that was not ready,
     /// go-back-N, or a TCP retransmission. It is in no other phase.
-    pub recovery: u64,
+    pub recovery_ns: u64,
 }
 
 impl Phases {
     /// Returns the phases with their names in output, in the order in which they follow each other without
     /// loss.
-    pub fn named(&self) -> [(&'static str, u64); 6] {
-        let Self { call, data_in, server, data_out, reply, recovery } = *self;
+    pub fn named_durations(&self) -> [(&'static str, u64); 6] {
+        let Self {
+            call_ns: call,
+            data_in_ns: data_in,
+            server_ns: server,
+            data_out_ns: data_out,
+            reply_ns: reply,
+            recovery_ns: recovery,
+        } = *self;
         [
             ("call", call),
             ("data_in", data_in),
@@ -431,7 +438,7 @@ impl Phases {
 }
 
 /// Maximum number of separate stalls recorded for one Transaction.
-const STALLS: usize = 64;
+const MAX_STALLS: usize = 64;
 
 /// Evidence that a Call was sent before its first captured copy, and that this earlier copy was lost before
 /// the capture point. The time since then is in no latency.
@@ -455,7 +462,7 @@ impl LostCopy {
     /// Maximum number of ACK timeouts before the last retransmission of a packet: each of seven retries, a
     /// counter of three bits, may wait for four. InfiniBand Architecture Specification volume 1,
     /// sections 9.7.6.1.3 and 9.9.2.1.
-    const MOST_TIMEOUTS: u64 = 7 * 4;
+    const MAX_ACK_TIMEOUTS: u64 = 7 * 4;
 
     /// Returns the name of the evidence in output.
     pub fn key(self) -> &'static str {
@@ -507,7 +514,7 @@ pub struct Transaction {
     /// Read chunks of the Reply (RFC 5666, Read-Read model).
     pub reply_read_chunks: Vec<Chunk>,
     /// `true` if an RDMA_DONE closed it.
-    pub done: bool,
+    pub is_done: bool,
     /// Index of the Transaction that this one repeats on another connection.
     pub retry_of: Option<u64>,
     /// Periods in which its packets were lost or refused and retransmitted; sorted, without overlap.
@@ -522,7 +529,7 @@ pub struct Transaction {
 }
 
 fn returned(segment: &ChunkSegment) -> u64 {
-    u64::from(segment.returned.unwrap_or(0))
+    u64::from(segment.returned_length.unwrap_or(0))
 }
 
 fn offered(segment: &ChunkSegment) -> u64 {
@@ -553,7 +560,7 @@ impl Transaction {
 
     /// Returns the nanoseconds from the first frame of the Call to the last of the Reply; `None` if either is
     /// missing or the clock went back.
-    pub fn latency(&self) -> Option<u64> {
+    pub fn latency_ns(&self) -> Option<u64> {
         self.reply.as_ref()?.end_time.since(self.call.as_ref()?.time)
     }
 
@@ -565,7 +572,7 @@ impl Transaction {
         let behind = recovered.and_then(|stall| call.time.since(stall.since)).filter(|ns| *ns > 0);
         let quiet = || {
             let (ns, timeout) = self.quiet_ns.zip(self.ack_timeout_ns)?;
-            (timeout..=timeout.saturating_mul(LostCopy::MOST_TIMEOUTS)).contains(&ns).then_some(ns)
+            (timeout..=timeout.saturating_mul(LostCopy::MAX_ACK_TIMEOUTS)).contains(&ns).then_some(ns)
         };
         behind.map(|ns| LostCopy::Certain { ns }).or_else(|| quiet().map(|ns| LostCopy::Possible { ns }))
     }
@@ -583,7 +590,7 @@ impl Transaction {
         });
         if at < end {
             self.stalls.splice(at..end, [merged]);
-        } else if self.stalls.len() < STALLS {
+        } else if self.stalls.len() < MAX_STALLS {
             self.stalls.insert(at, merged);
         }
     }
@@ -591,7 +598,7 @@ impl Transaction {
     /// Splits the latency into phases. Where loss makes two phases overlap, the common time counts for the
     /// first; time lost to recovery counts for no other.
     pub fn phases(&self) -> Option<Phases> {
-        let latency = self.latency()?;
+        let latency = self.latency_ns()?;
         let (call, reply) = (self.call.as_ref()?, self.reply.as_ref()?);
         let lost = |start: Timestamp, end: Timestamp| -> u64 {
             let common = |stall: &Stall| stall.until.min(end).since(stall.since.max(start)).unwrap_or(0);
@@ -611,13 +618,14 @@ impl Transaction {
         };
         let incoming = span(&mut self.read_chunks.iter());
         let outgoing = span(&mut self.write_chunks.iter().chain(&self.reply_chunk));
-        let mut phases = Phases { call: part(call.time, call.end_time), ..Phases::default() };
-        phases.data_in = incoming.map_or(0, |(start, end)| part(start, end));
-        phases.data_out = outgoing.map_or(0, |(start, end)| part(start, end));
-        phases.reply = part(reply.time, reply.end_time);
-        phases.recovery = lost(call.time, reply.end_time);
-        let known = phases.call + phases.data_in + phases.data_out + phases.reply + phases.recovery;
-        phases.server = latency.saturating_sub(known);
+        let mut phases = Phases { call_ns: part(call.time, call.end_time), ..Phases::default() };
+        phases.data_in_ns = incoming.map_or(0, |(start, end)| part(start, end));
+        phases.data_out_ns = outgoing.map_or(0, |(start, end)| part(start, end));
+        phases.reply_ns = part(reply.time, reply.end_time);
+        phases.recovery_ns = lost(call.time, reply.end_time);
+        let known =
+            phases.call_ns + phases.data_in_ns + phases.data_out_ns + phases.reply_ns + phases.recovery_ns;
+        phases.server_ns = latency.saturating_sub(known);
         Some(phases)
     }
 
@@ -652,7 +660,7 @@ impl Transaction {
         // A Responder that refuses a Call need not fetch its chunks, so only another Reply shows that it did.
         let answered = self.reply.as_ref().is_some_and(|reply| !reply.is_rdma_error());
         for (index, read) in self.read_chunks.iter().enumerate() {
-            if answered || read.moved() > 0 {
+            if answered || read.moved_bytes() > 0 {
                 chunk(ChunkKind::Read, index, read, offered);
             }
         }
@@ -673,9 +681,9 @@ impl Transaction {
     }
 
     /// Returns the number of stored bytes of chunk content.
-    pub(super) fn kept_bytes(&self) -> u64 {
+    pub(super) fn chunk_content_bytes(&self) -> u64 {
         let chunks = self.read_chunks.iter().chain(&self.write_chunks).chain(&self.reply_chunk);
         let chunks = chunks.chain(&self.reply_read_chunks);
-        chunks.flat_map(|chunk| &chunk.segments).map(ChunkSegment::kept_bytes).sum()
+        chunks.flat_map(|chunk| &chunk.segments).map(ChunkSegment::payload_memory_bytes).sum()
     }
 }

@@ -28,12 +28,12 @@ impl TransactionKey {
     }
 
     /// Returns the key with one of the Transaction's segments in the form that a transport stores.
-    pub(super) fn owner(self, segment: SegmentIndex) -> RdmaAttribution {
+    pub(super) fn to_attribution(self, segment: SegmentIndex) -> RdmaAttribution {
         RdmaAttribution(NonZeroU64::new(self.0).map(|key| (key, segment.0)))
     }
 
     /// Returns the key and segment that a transport stored.
-    pub(super) fn noted(owner: RdmaAttribution) -> Option<(TransactionKey, SegmentIndex)> {
+    pub(super) fn from_attribution(owner: RdmaAttribution) -> Option<(TransactionKey, SegmentIndex)> {
         owner.0.map(|(key, segment)| (TransactionKey(key.get()), SegmentIndex(segment)))
     }
 }
@@ -83,7 +83,7 @@ impl SegmentIndex {
     }
 
     /// Returns `true` if the Reply advertised the segment.
-    pub(super) fn is_of_reply(self) -> bool {
+    pub(super) fn is_reply_segment(self) -> bool {
         self.0 >> 29 == Self::REPLY_READ
     }
 }
@@ -113,7 +113,7 @@ pub(super) struct TransactionEntry {
     /// Memory counted for the entry, in bytes.
     pub(super) weight: usize,
     /// `true` if its Reply was acknowledged.
-    pub(super) is_settled: bool,
+    pub(super) is_reply_acknowledged: bool,
     /// `true` if the last captured copy of its Reply was refused.
     pub(super) is_refused: bool,
 }
@@ -165,34 +165,37 @@ impl TransactionEntry {
     }
 
     /// Returns the side that owns the memory of a segment.
-    pub(super) fn owner(&self, at: SegmentIndex) -> ConnectionSide {
-        if at.is_of_reply() { self.requester.peer() } else { self.requester }
+    pub(super) fn memory_side(&self, at: SegmentIndex) -> ConnectionSide {
+        if at.is_reply_segment() { self.requester.peer() } else { self.requester }
     }
 
     /// Iterates over the segments of all chunks with their indexes.
     pub(super) fn segments(&self) -> impl Iterator<Item = (SegmentIndex, &ChunkSegment)> {
-        fn of(kind: u32, chunks: &[Chunk]) -> impl Iterator<Item = (SegmentIndex, &ChunkSegment)> {
+        fn segments_of_kind(
+            kind: u32,
+            chunks: &[Chunk],
+        ) -> impl Iterator<Item = (SegmentIndex, &ChunkSegment)> {
             chunks.iter().enumerate().flat_map(move |(chunk, content)| {
                 let segments = content.segments.iter().enumerate();
                 segments.map(move |(index, segment)| (SegmentIndex::new(kind, chunk, index), segment))
             })
         }
         let transaction = &self.transaction;
-        of(0, &transaction.read_chunks)
-            .chain(of(1, &transaction.write_chunks))
-            .chain(of(2, transaction.reply_chunk.as_slice()))
-            .chain(of(SegmentIndex::REPLY_READ, &transaction.reply_read_chunks))
+        segments_of_kind(0, &transaction.read_chunks)
+            .chain(segments_of_kind(1, &transaction.write_chunks))
+            .chain(segments_of_kind(2, transaction.reply_chunk.as_slice()))
+            .chain(segments_of_kind(SegmentIndex::REPLY_READ, &transaction.reply_read_chunks))
     }
 }
 
 /// Nanoseconds of frame time that a closed Transaction waits for copies of its messages: longer than usual
 /// timeouts of a queue pair.
-const LINGER: u64 = 2_000_000_000;
+const LINGER_NS: u64 = 2_000_000_000;
 
 /// Nanoseconds of frame time that a closed Transaction waits for a Reply that was refused: seven ACK
 /// timeouts of 2.1 seconds (4.096 µs × 2^19). InfiniBand Architecture Specification volume 1,
 /// section 9.7.6.1.3.
-const RECOVERY: u64 = 16_000_000_000;
+const REFUSED_LINGER_NS: u64 = 16_000_000_000;
 
 #[derive(Debug, Default)]
 struct TransactionSlot {
@@ -215,12 +218,12 @@ pub(super) struct TransactionTable {
     slots: Vec<TransactionSlot>,
     free: Vec<u32>,
     /// In order of closing; stale ones remain until they reach the front.
-    closings: VecDeque<ClosedTransaction>,
+    closing_queue: VecDeque<ClosedTransaction>,
     /// Number of closings so far.
-    closing: u64,
+    closing_count: u64,
     /// In order of opening; keys of removed entries remain until they reach the front.
-    opened: VecDeque<TransactionKey>,
-    lingering: usize,
+    open_queue: VecDeque<TransactionKey>,
+    max_lingering: usize,
     open: usize,
     closed: usize,
     /// Number of closed entries per connection.
@@ -230,17 +233,17 @@ pub(super) struct TransactionTable {
     /// Memory of all entries in bytes.
     weight: usize,
     /// Limit of `weight`.
-    heaviest: usize,
+    max_bytes: usize,
     /// Bytes of the pool used by other state.
-    pooled: usize,
+    pooled_bytes: usize,
     /// Limit of `weight` and `pooled` together.
-    pool: usize,
+    max_pool_bytes: usize,
     /// `true` to emit acknowledged Transactions at once.
     is_prompt: bool,
     /// `true` if open entries expire.
-    has_ages: bool,
+    expires_open_entries: bool,
     /// Time in nanoseconds before which nothing is due unless an entry changes.
-    settled_until: i64,
+    nothing_due_until: i64,
     /// Events of Transactions since the last frame, if recorded.
     pub(super) steps: Vec<FrameEvent>,
     /// Header-only messages.
@@ -248,7 +251,7 @@ pub(super) struct TransactionTable {
 }
 
 /// Minimum number of stale elements in a queue before it is compacted.
-const CLUTTER: usize = 1024;
+const MIN_STALE_ENTRIES: usize = 1024;
 
 impl TransactionTable {
     /// Creates a table in which at most `lingering_transactions` closed Transactions wait for copies, and none
@@ -258,21 +261,21 @@ impl TransactionTable {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
-            closings: VecDeque::new(),
-            closing: 0,
-            opened: VecDeque::new(),
-            lingering: limits.lingering_transactions,
+            closing_queue: VecDeque::new(),
+            closing_count: 0,
+            open_queue: VecDeque::new(),
+            max_lingering: limits.lingering_transactions,
             open: 0,
             closed: 0,
             closed_on: Vec::new(),
             open_on: Vec::new(),
             weight: 0,
-            heaviest: limits.message_bytes,
-            pooled: 0,
-            pool: limits.pool_bytes,
-            is_prompt: limits.prompt,
-            has_ages: limits.call_age_ns.is_some(),
-            settled_until: i64::MIN,
+            max_bytes: limits.message_bytes,
+            pooled_bytes: 0,
+            max_pool_bytes: limits.pool_bytes,
+            is_prompt: limits.emit_on_acknowledgment,
+            expires_open_entries: limits.call_age_ns.is_some(),
+            nothing_due_until: i64::MIN,
             steps: Vec::new(),
             lone_headers: LoneHeaders::default(),
         }
@@ -280,53 +283,57 @@ impl TransactionTable {
 
     /// Records an event of a Transaction for each frame of a packet.
     #[cold]
-    pub(super) fn note(&mut self, key: TransactionKey, deed: FrameAction, sight: PacketMeta<'_>) {
-        self.steps.extend(sight.frames.iter().map(|frame| FrameEvent { frame: *frame, key, deed }));
+    pub(super) fn record_event(&mut self, key: TransactionKey, deed: FrameAction, sight: PacketMeta<'_>) {
+        self.steps.extend(sight.frames.iter().map(|frame| FrameEvent { frame: *frame, key, action: deed }));
     }
 
     /// Returns `true` if an entry changed, or some may be due, since [`TransactionTable::settle_until`].
     #[inline]
-    pub(super) fn must_be_settled(&self, now: Timestamp) -> bool {
-        now.0 >= self.settled_until
+    pub(super) fn needs_check(&self, now: Timestamp) -> bool {
+        now.0 >= self.nothing_due_until
     }
 
     /// Records that nothing more is due now: the next may be the first closed entry at the end of its wait.
-    pub(super) fn settle_until(&mut self, now: Timestamp) {
-        let first =
-            self.closings.front().map_or(i64::MAX, |closing| closing.time.0.saturating_add(LINGER as i64));
-        let is_timed = self.is_prompt || self.has_ages;
-        self.settled_until = if is_timed { i64::MIN } else { first.max(now.0.saturating_add(1)) };
+    pub(super) fn record_checked(&mut self, now: Timestamp) {
+        let first = self
+            .closing_queue
+            .front()
+            .map_or(i64::MAX, |closing| closing.time.0.saturating_add(LINGER_NS as i64));
+        let is_timed = self.is_prompt || self.expires_open_entries;
+        self.nothing_due_until = if is_timed { i64::MIN } else { first.max(now.0.saturating_add(1)) };
     }
 
     /// Sets the bytes of the pool that other state uses.
     #[inline]
-    pub(super) fn note_pooled(&mut self, bytes: usize) {
-        self.pooled = bytes;
+    pub(super) fn set_pooled_bytes(&mut self, bytes: usize) {
+        self.pooled_bytes = bytes;
     }
 
     /// Returns `true` if the pool is used up.
     #[inline]
     pub(super) fn is_pool_used_up(&self) -> bool {
-        self.weight.saturating_add(self.pooled) > self.pool
+        self.weight.saturating_add(self.pooled_bytes) > self.max_pool_bytes
     }
 
     /// Returns `true` if Transactions exceed their memory limit or the pool is nearly used up: closed
     /// Transactions are emitted before other state must be dropped.
     #[inline]
-    pub(super) fn is_heavy(&self) -> bool {
-        let used = self.weight.saturating_add(self.pooled);
-        self.weight > self.heaviest || used > self.pool - self.pool / 16
+    pub(super) fn is_memory_short(&self) -> bool {
+        let used = self.weight.saturating_add(self.pooled_bytes);
+        self.weight > self.max_bytes || used > self.max_pool_bytes - self.max_pool_bytes / 16
     }
 
     /// Returns `true` if open Transactions alone exceed their limit, or use more of an exhausted pool than all
     /// other state.
     #[inline]
-    pub(super) fn is_full(&self) -> bool {
-        self.is_heavy() && self.closed == 0 && (self.weight > self.heaviest || self.weight > self.pooled)
+    pub(super) fn must_evict_open(&self) -> bool {
+        self.is_memory_short()
+            && self.closed == 0
+            && (self.weight > self.max_bytes || self.weight > self.pooled_bytes)
     }
 
     /// Updates the memory counted for an entry.
-    fn weigh(&mut self, key: TransactionKey) {
+    fn update_counted_bytes(&mut self, key: TransactionKey) {
         let Some(entry) = self.get_mut(key) else { return };
         let now = entry.memory_bytes();
         let before = std::mem::replace(&mut entry.weight, now);
@@ -334,7 +341,7 @@ impl TransactionTable {
     }
 
     /// Records that the memory of an entry changed from `before` to `after` bytes.
-    pub(super) fn weigh_change(&mut self, key: TransactionKey, before: usize, after: usize) {
+    pub(super) fn apply_size_change(&mut self, key: TransactionKey, before: usize, after: usize) {
         let Some(entry) = self.get_mut(key) else { return };
         entry.weight = (entry.weight + after).saturating_sub(before);
         self.weight = (self.weight + after).saturating_sub(before);
@@ -377,7 +384,7 @@ impl TransactionTable {
 
     /// Adds an open entry.
     pub(super) fn add(&mut self, entry: TransactionEntry) -> TransactionKey {
-        self.settled_until = i64::MIN;
+        self.nothing_due_until = i64::MIN;
         self.count_open(entry.connection, entry.requester);
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(TransactionSlot::default());
@@ -388,18 +395,18 @@ impl TransactionTable {
         place.generation = place.generation.checked_add(1).unwrap_or(1);
         place.entry = Some(entry);
         let key = TransactionKey(u64::from(place.generation) << 32 | u64::from(slot));
-        self.opened.push_back(key);
+        self.open_queue.push_back(key);
         self.open += 1;
-        self.weigh(key);
+        self.update_counted_bytes(key);
         key
     }
 
     /// Closes an entry. A closed one closes again, later: a late part of its Reply was captured.
     pub(super) fn close(&mut self, key: TransactionKey, sight: PacketMeta<'_>) {
-        self.settled_until = i64::MIN;
-        self.closing += 1;
-        let number = self.closing;
-        self.weigh(key);
+        self.nothing_due_until = i64::MIN;
+        self.closing_count += 1;
+        let number = self.closing_count;
+        self.update_counted_bytes(key);
         let Some(entry) = self.get_mut(key) else { return };
         let (connection, requester) = (entry.connection, entry.requester);
         if std::mem::replace(&mut entry.state, TransactionState::Closed(number)) == TransactionState::Open {
@@ -407,22 +414,22 @@ impl TransactionTable {
             self.discount_open(connection, requester);
             self.count_closed(connection);
         }
-        self.closings.push_back(ClosedTransaction { key, number, time: sight.time });
-        if self.closings.len() > 2 * self.closed + CLUTTER {
-            let mut closings = std::mem::take(&mut self.closings);
-            closings.retain(|closing| self.counts(closing));
-            self.closings = closings;
+        self.closing_queue.push_back(ClosedTransaction { key, number, time: sight.time });
+        if self.closing_queue.len() > 2 * self.closed + MIN_STALE_ENTRIES {
+            let mut closings = std::mem::take(&mut self.closing_queue);
+            closings.retain(|closing| self.is_current(closing));
+            self.closing_queue = closings;
         }
         // Stale keys would pile up behind one Transaction that stays open.
-        if self.opened.len() > 2 * (self.open + self.closed) + CLUTTER {
-            let mut opened = std::mem::take(&mut self.opened);
+        if self.open_queue.len() > 2 * (self.open + self.closed) + MIN_STALE_ENTRIES {
+            let mut opened = std::mem::take(&mut self.open_queue);
             opened.retain(|key| self.get(*key).is_some());
-            self.opened = opened;
+            self.open_queue = opened;
         }
     }
 
     /// Returns `true` if this was the last closing of an entry that still exists.
-    fn counts(&self, closing: &ClosedTransaction) -> bool {
+    fn is_current(&self, closing: &ClosedTransaction) -> bool {
         self.get(closing.key).is_some_and(|entry| entry.state == TransactionState::Closed(closing.number))
     }
 
@@ -440,7 +447,7 @@ impl TransactionTable {
     }
 
     /// Adds the Call of an entry that has only a Reply.
-    pub(super) fn complete(&mut self, key: TransactionKey, with_call: Transaction) {
+    pub(super) fn add_call(&mut self, key: TransactionKey, with_call: Transaction) {
         let Some(entry) = self.get_mut(key) else { return };
         let reply = std::mem::replace(&mut entry.transaction, with_call).reply;
         if let Some(reply) = reply {
@@ -448,16 +455,20 @@ impl TransactionTable {
                 .rpcrdma
                 .and_then(|words| RpcRdmaTransportHeader::open(words.dialect, &reply.bytes, reply.length));
             match envelope {
-                Some(envelope) => envelope.answer(&mut entry.transaction, reply),
+                Some(envelope) => envelope.set_reply(&mut entry.transaction, reply),
                 None => entry.transaction.reply = Some(reply),
             }
         }
-        self.weigh(key);
+        self.update_counted_bytes(key);
     }
 
     /// Merges an entry that has only a Call with one that has only its Reply. The result keeps the closing of
     /// the latter.
-    pub(super) fn unite(&mut self, call: TransactionKey, reply: TransactionKey) -> Option<&TransactionEntry> {
+    pub(super) fn merge_halves(
+        &mut self,
+        call: TransactionKey,
+        reply: TransactionKey,
+    ) -> Option<&TransactionEntry> {
         let is_apart =
             self.get(call)?.transaction.reply.is_none() && self.get(reply)?.transaction.call.is_none();
         let TransactionState::Closed(number) = self.get(reply)?.state else { return None };
@@ -473,24 +484,25 @@ impl TransactionTable {
             self.discount_open(connection, requester);
             self.count_closed(connection);
         }
-        let at = self.closings.partition_point(|closing| closing.number < number);
-        if let Some(closing) = self.closings.get_mut(at) {
+        let at = self.closing_queue.partition_point(|closing| closing.number < number);
+        if let Some(closing) = self.closing_queue.get_mut(at) {
             closing.key = call;
         }
-        self.complete(call, with_call);
+        self.add_call(call, with_call);
         self.get(call)
     }
 
     /// Moves entries from connection `from` to connection `to`; `is_swapped`: the sides change names. `keys`
     /// are those that may not be closed.
-    pub(super) fn follow(
+    pub(super) fn move_to_connection(
         &mut self,
         keys: impl Iterator<Item = TransactionKey>,
         from: usize,
         to: usize,
         is_swapped: bool,
     ) {
-        let keys: Vec<TransactionKey> = keys.chain(self.closings.iter().map(|closing| closing.key)).collect();
+        let keys: Vec<TransactionKey> =
+            keys.chain(self.closing_queue.iter().map(|closing| closing.key)).collect();
         for key in keys {
             let Some(entry) = self.get_mut(key).filter(|entry| entry.connection == from) else { continue };
             entry.connection = to;
@@ -511,16 +523,16 @@ impl TransactionTable {
 
     /// Iterates over the open entries in the order of their opening.
     pub(super) fn open_entries(&self) -> impl Iterator<Item = (TransactionKey, &TransactionEntry)> {
-        let entries = self.opened.iter().filter_map(|key| Some((*key, self.get(*key)?)));
+        let entries = self.open_queue.iter().filter_map(|key| Some((*key, self.get(*key)?)));
         entries.filter(|(_, entry)| entry.is_open())
     }
 
     /// Returns the oldest open entry.
     pub(super) fn oldest_open(&mut self) -> Option<TransactionKey> {
-        while let Some(key) = self.opened.front().copied() {
+        while let Some(key) = self.open_queue.front().copied() {
             match self.get(key) {
                 Some(entry) if entry.state == TransactionState::Open => return Some(key),
-                _ => self.opened.pop_front(),
+                _ => self.open_queue.pop_front(),
             };
         }
         None
@@ -528,21 +540,22 @@ impl TransactionTable {
 
     /// Returns the first closed entry if it is due.
     #[inline]
-    pub(super) fn is_due(&mut self, now: Timestamp) -> Option<TransactionKey> {
-        while let Some(closing) = self.closings.front() {
+    pub(super) fn next_due(&mut self, now: Timestamp) -> Option<TransactionKey> {
+        while let Some(closing) = self.closing_queue.front() {
             // If the clock went back, the deadline may never come.
-            let waited = now.apart(closing.time) > LINGER && now.apart(closing.time) > self.patience(closing);
+            let waited =
+                now.apart(closing.time) > LINGER_NS && now.apart(closing.time) > self.linger_ns(closing);
             let may_leave = waited
-                || self.closed > self.lingering
-                || self.is_heavy()
-                || (self.is_prompt && self.expects_nothing(closing, now));
+                || self.closed > self.max_lingering
+                || self.is_memory_short()
+                || (self.is_prompt && self.expects_nothing_more(closing, now));
             if !may_leave {
                 return None;
             }
-            if self.counts(closing) {
+            if self.is_current(closing) {
                 return Some(closing.key);
             }
-            self.closings.pop_front();
+            self.closing_queue.pop_front();
         }
         None
     }
@@ -550,53 +563,55 @@ impl TransactionTable {
     /// Returns the nanoseconds that a closed entry waits for copies: longer if its Reply was refused, because
     /// it will be retransmitted.
     #[cold]
-    fn patience(&self, closing: &ClosedTransaction) -> u64 {
-        let is_refused = self.get(closing.key).is_some_and(|entry| entry.is_refused && !entry.is_settled);
-        if is_refused { RECOVERY } else { LINGER }
+    fn linger_ns(&self, closing: &ClosedTransaction) -> u64 {
+        let is_refused =
+            self.get(closing.key).is_some_and(|entry| entry.is_refused && !entry.is_reply_acknowledged);
+        if is_refused { REFUSED_LINGER_NS } else { LINGER_NS }
     }
 
     /// Returns `true` if a closed entry expects nothing more, or the closing is stale.
-    fn expects_nothing(&self, closing: &ClosedTransaction, now: Timestamp) -> bool {
+    fn expects_nothing_more(&self, closing: &ClosedTransaction, now: Timestamp) -> bool {
         self.get(closing.key).is_none_or(|entry| {
             entry.state != TransactionState::Closed(closing.number)
-                || (entry.is_settled && finality::is_final(&entry.transaction, now.apart(closing.time)))
+                || (entry.is_reply_acknowledged
+                    && finality::is_final(&entry.transaction, now.apart(closing.time)))
         })
     }
 
     /// Records that a message was acknowledged.
-    pub(super) fn settle(&mut self, key: TransactionKey, which: RpcMessageKind) {
+    pub(super) fn record_acknowledgment(&mut self, key: TransactionKey, which: RpcMessageKind) {
         let Some(entry) = self.get_mut(key) else { return };
         let message = match which {
             RpcMessageKind::Call => &mut entry.transaction.call,
             RpcMessageKind::Reply => {
-                entry.is_settled = true;
+                entry.is_reply_acknowledged = true;
                 // An answered Call was received, even if its acknowledgement follows later.
                 if let Some(call) = &mut entry.transaction.call {
-                    call.delivered = DeliveryEvidence::Acknowledged;
+                    call.delivery_evidence = DeliveryEvidence::Acknowledged;
                 }
                 &mut entry.transaction.reply
             }
         };
         if let Some(message) = message {
-            message.delivered = DeliveryEvidence::Acknowledged;
+            message.delivery_evidence = DeliveryEvidence::Acknowledged;
         }
     }
 
     /// Returns the first closed entry.
     pub(super) fn first_closed(&mut self) -> Option<TransactionKey> {
-        while let Some(closing) = self.closings.front() {
-            if self.counts(closing) {
+        while let Some(closing) = self.closing_queue.front() {
+            if self.is_current(closing) {
                 return Some(closing.key);
             }
-            self.closings.pop_front();
+            self.closing_queue.pop_front();
         }
         None
     }
 
     /// Returns all open entries in the order of their first frames; in the order of their opening if they share
     /// a frame.
-    pub(super) fn in_order_of_calls(&self) -> Vec<TransactionKey> {
-        let entries = self.opened.iter().filter_map(|key| Some((self.get(*key)?.first_frame(), *key)));
+    pub(super) fn open_keys_by_first_frame(&self) -> Vec<TransactionKey> {
+        let entries = self.open_queue.iter().filter_map(|key| Some((self.get(*key)?.first_frame(), *key)));
         let mut keys: Vec<_> = entries.collect();
         keys.sort_by_key(|(frame, _)| *frame);
         keys.into_iter().map(|(_, key)| key).collect()
@@ -610,7 +625,7 @@ impl TransactionTable {
     /// Returns the number of slots or queue elements, whichever is larger.
     #[cfg(test)]
     pub(super) fn size(&self) -> usize {
-        self.slots.len().max(self.opened.len()).max(self.closings.len())
+        self.slots.len().max(self.open_queue.len()).max(self.closing_queue.len())
     }
 
     /// Removes an entry.

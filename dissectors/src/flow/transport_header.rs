@@ -85,7 +85,7 @@ impl TransportHeaderCollector {
     }
 
     /// Marks the last chunk of a truncated header as incomplete, and removes it if it has no segment.
-    fn cut(&mut self) {
+    fn mark_truncated(&mut self) {
         let is_inside = self.chunk_depth.is_some();
         let last = match self.list {
             ChunkListKind::Read => self.read_chunks.last_mut(),
@@ -166,7 +166,7 @@ impl RpcRdmaTransportHeader {
         let words =
             HeaderWords { dialect, message_type, carriage, version: heard.version, credits: heard.credits };
         if is_cut {
-            heard.cut();
+            heard.mark_truncated();
         }
         // The fields after the fixed words of an unknown version were decoded as opaque bytes.
         let rpc_at = if is_cut { None } else { Some(cursor.at()) };
@@ -193,7 +193,7 @@ impl RpcRdmaTransportHeader {
     }
 
     /// Sets `reply`, which has this header, as the Reply of a Transaction.
-    pub(super) fn answer(self, transaction: &mut Transaction, reply: MessageRecord) {
+    pub(super) fn set_reply(self, transaction: &mut Transaction, reply: MessageRecord) {
         for (chunk, returned) in transaction.write_chunks.iter_mut().zip(&self.write_chunks) {
             note_returned(chunk, returned);
         }
@@ -202,13 +202,13 @@ impl RpcRdmaTransportHeader {
         }
         transaction.reply_read_chunks = self.read_chunks;
         let whole_replies = transaction.reply_read_chunks.iter_mut();
-        whole_replies.filter(|chunk| chunk.position == Some(0)).for_each(|chunk| chunk.keep(true));
+        whole_replies.filter(|chunk| chunk.position == Some(0)).for_each(|chunk| chunk.retain_payload(true));
         transaction.reply = Some(reply);
     }
 }
 
 fn note_returned(chunk: &mut Chunk, returned: &Chunk) {
     for (segment, returned) in chunk.segments.iter_mut().zip(&returned.segments) {
-        segment.returned = Some(returned.length);
+        segment.returned_length = Some(returned.length);
     }
 }

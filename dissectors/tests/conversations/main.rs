@@ -91,18 +91,18 @@ fn chunk(seen: &Seen, chunk: &Chunk, is_written: bool, said: &str) {
     let offered = chunk.memory.iter().map(|memory| (memory.handle, memory.offset, memory.length));
     assert!(seen.segments.iter().map(lengths).eq(offered), "{said}: {seen:?}");
     for (segment, part) in seen.segments.iter().zip(chunk.parts()) {
-        assert_eq!(segment.moved.seen(), part.len() as u64, "{said}: {segment:?}");
+        assert_eq!(segment.moved_coverage.total_bytes(), part.len() as u64, "{said}: {segment:?}");
         if is_written {
             // A chunk that came back without segments says no lengths.
-            assert_eq!(segment.returned.unwrap_or(0) as usize, part.len(), "{said}: {segment:?}");
+            assert_eq!(segment.returned_length.unwrap_or(0) as usize, part.len(), "{said}: {segment:?}");
         }
     }
 }
 
 fn items(transaction: &Transaction, which: RpcMessageKind, expected: &[Item], said: &str) {
     let mut heard = Items::default();
-    let read =
-        transaction.read(|reading| reading.observe_rpc(which, &mut heard).map_err(|error| error.to_string()));
+    let read = transaction
+        .with_messages(|reading| reading.observe_rpc(which, &mut heard).map_err(|error| error.to_string()));
     assert_eq!(read, Ok(()), "{said}: {which:?}");
     let expected: Vec<_> = expected.iter().map(|item| (Some(item.bytes.clone()), item.way)).collect();
     let brief = |items: &[(Option<Vec<u8>>, Way)]| -> Vec<_> {
@@ -119,7 +119,7 @@ fn items(transaction: &Transaction, which: RpcMessageKind, expected: &[Item], sa
 /// Holds a Transaction that lacks nothing to its conversation.
 fn hold(transaction: &Transaction, conversation: &Conversation, said: &str) {
     let said = format!("{said}, XID {:#x}, NFSv{}", conversation.xid, conversation.version);
-    let facts = transaction.read(|reading| reading.facts());
+    let facts = transaction.with_messages(|reading| reading.summary());
     assert_eq!((facts.call_error, facts.reply_error), (None, None), "{said}");
     assert_eq!(facts.version, Some(conversation.version), "{said}");
     items(transaction, RpcMessageKind::Call, &conversation.arguments, &said);
@@ -149,8 +149,8 @@ fn hold(transaction: &Transaction, conversation: &Conversation, said: &str) {
     let [call, reply] = conversation.whole_lengths;
     assert_eq!(lengths, [call, reply], "{said}");
     for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
-        transaction.read(|reading| {
-            let again = reading.encode_again(which).unwrap().unwrap();
+        transaction.with_messages(|reading| {
+            let again = reading.round_trip(which).unwrap().unwrap();
             assert!(again.header.is_same(), "{said}: header of the {which:?}");
             assert!(again.message.is_same(), "{said}: {which:?}");
             let positions: Vec<_> = again.splices.iter().map(|splice| splice.position as u32).collect();
@@ -225,7 +225,7 @@ fn batch(seed: u64, kind: Kind) {
     for conversation in &conversations {
         let transaction = transactions.iter().find(|one| one.xid.0 == conversation.xid).expect(&said);
         assert_eq!(transaction.missing(), [], "{said}");
-        assert_eq!(transaction.done, conversation.done.is_some(), "{said}");
+        assert_eq!(transaction.is_done, conversation.done.is_some(), "{said}");
         hold(transaction, conversation, &said);
         encoded_again(conversation, &controls, &said);
     }
@@ -257,7 +257,7 @@ fn firsts(fabric: &Fabric, mtu: usize, said: &str) {
             }
             let chunks = transaction.write_chunks.iter().chain(&transaction.reply_chunk);
             let missing =
-                chunks.flat_map(|chunk| chunk.missing(|segment| segment.returned.unwrap_or(0).into()));
+                chunks.flat_map(|chunk| chunk.missing(|segment| segment.returned_length.unwrap_or(0).into()));
             let missing: u64 = missing.map(|range| range.end - range.start).sum();
             assert!(
                 missing <= mtu as u64,

@@ -14,7 +14,7 @@ use crate::analysis::comparison::record::{
 use crate::analysis::comparison::record_comparison::OPERATIONS;
 
 /// Number of fields with one path in one operation from which they are folded as a list.
-const LIST: usize = 5;
+const MIN_FOLDED_FIELDS: usize = 5;
 
 /// Converts a record to the canonical form of baselines.
 pub(super) fn canonical(record: &mut ComparisonRecord) {
@@ -73,7 +73,7 @@ pub(super) fn keys(record: &mut ComparisonRecord, has_identities: bool) {
 
 /// Folds each frequent field into one, at the position of its first value: the count, and the hash of all values.
 fn fold(section: &mut RecordSection) {
-    if section.entries.len() < LIST {
+    if section.entries.len() < MIN_FOLDED_FIELDS {
         return;
     }
     let mut counts: HashMap<*const str, usize> = HashMap::new();
@@ -81,7 +81,7 @@ fn fold(section: &mut RecordSection) {
     for entry in &section.entries {
         *counts.entry(key(entry)).or_default() += 1;
     }
-    counts.retain(|_, count| *count >= LIST);
+    counts.retain(|_, count| *count >= MIN_FOLDED_FIELDS);
     if counts.is_empty() {
         return;
     }

@@ -15,21 +15,21 @@ use crate::analysis::comparison::{Comparison, ComparisonClient, ComparisonSide};
 pub struct BaselineCheck {
     comparison: Comparison,
     has_identities: bool,
-    written: vec::IntoIter<(ComparisonClient, ComparisonRecord)>,
-    then: BaselineCounts,
-    now: BaselineCounts,
+    baseline_records: vec::IntoIter<(ComparisonClient, ComparisonRecord)>,
+    baseline_counts: BaselineCounts,
+    capture_counts: BaselineCounts,
 }
 
 impl BaselineCheck {
     /// Creates a check. Records that wait for their partners use at most `room_bytes` bytes.
     pub fn new(baseline: Baseline, room_bytes: usize) -> Self {
-        let selection = ComparisonOptions { exact: true, ..baseline.settings.selection().clone() };
+        let selection = ComparisonOptions { exact: true, ..baseline.settings.options().clone() };
         Self {
             comparison: Comparison::new(selection, usize::MAX, room_bytes),
             has_identities: !baseline.settings.ignores_identities(),
-            written: baseline.records.into_iter(),
-            then: baseline.counts,
-            now: BaselineCounts::default(),
+            baseline_records: baseline.records.into_iter(),
+            baseline_counts: baseline.counts,
+            capture_counts: BaselineCounts::default(),
         }
     }
 
@@ -42,7 +42,7 @@ impl BaselineCheck {
         mut next: impl FnMut() -> Option<(ComparisonClient, ComparisonRecord)>,
         tell: impl FnMut(Difference) -> Result<(), E>,
     ) -> Result<(), E> {
-        let Self { comparison, has_identities, written, now, .. } = self;
+        let Self { comparison, has_identities, baseline_records: written, capture_counts: now, .. } = self;
         let next = |side| match side {
             ComparisonSide::A => written.next(),
             ComparisonSide::B => next().map(|(client, mut record)| {
@@ -59,21 +59,22 @@ impl BaselineCheck {
     ///
     /// # Errors
     /// Returns the first error of `tell`.
-    pub fn end<E>(
+    pub fn finish<E>(
         &mut self,
         trace: &ComparedCapture,
         tell: impl FnMut(Difference) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.now.end(trace);
-        for key in self.then.keys(&self.now) {
-            let (then, now) = (self.then.of(key), self.now.of(key));
+        self.capture_counts.add_capture_totals(trace);
+        for key in self.baseline_counts.keys(&self.capture_counts) {
+            let (then, now) =
+                (self.baseline_counts.capture_count(key), self.capture_counts.capture_count(key));
             let kind = match key.split('.').next() {
                 Some("incomplete") => DifferenceKind::Incomplete,
                 Some("undecoded") => DifferenceKind::Undecoded,
                 _ => DifferenceKind::Account,
             };
             if then != now && !self.comparison.tolerates(key, then, now) {
-                self.comparison.whole(kind, key, then, now);
+                self.comparison.report_capture_difference(kind, key, then, now);
             }
         }
         self.comparison.take().into_iter().try_for_each(tell)
@@ -86,6 +87,6 @@ impl BaselineCheck {
 
     /// Returns the counts of the baseline and of the capture.
     pub fn counts(&self) -> [&BaselineCounts; 2] {
-        [&self.then, &self.now]
+        [&self.baseline_counts, &self.capture_counts]
     }
 }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use crate::analysis::comparison::class;
 use crate::analysis::comparison::compare_class::role_of;
-use crate::analysis::comparison::record::{ComparisonRecord, FieldPath, RecordMessage, SEVERAL};
+use crate::analysis::comparison::record::{AMBIGUOUS_FIELD, ComparisonRecord, FieldPath, RecordMessage};
 use crate::filter::catalog::{Catalog, CatalogEntry};
 
 /// Word for the headers, in place of an operation.
@@ -65,8 +65,8 @@ impl BaselineFields {
                 let is_rpc = section.name.is_empty() && entry.path.field.starts_with("rpc.");
                 let program = if is_rpc { RPC } else { program };
                 match self.get(program, is_call, &operation, &entry.path.text) {
-                    Some(known) if *known.name == *entry.path.field || &*known.name == SEVERAL => {}
-                    Some(_) => self.add(program, is_call, &operation, &entry.path.text, SEVERAL),
+                    Some(known) if *known.name == *entry.path.field || &*known.name == AMBIGUOUS_FIELD => {}
+                    Some(_) => self.add(program, is_call, &operation, &entry.path.text, AMBIGUOUS_FIELD),
                     None => self.add(program, is_call, &operation, &entry.path.text, entry.path.field),
                 }
             }
@@ -75,7 +75,7 @@ impl BaselineFields {
 
     fn add(&mut self, program: &str, is_call: bool, operation: &str, path: &str, name: &str) {
         let entry = Catalog::shared().get(name);
-        let gone = if name == SEVERAL { SEVERAL } else { "" };
+        let gone = if name == AMBIGUOUS_FIELD { AMBIGUOUS_FIELD } else { "" };
         let field = entry.map_or(gone, |entry| entry.name);
         let above = path.rsplit_once('.').map_or("", |(above, _)| above);
         let path = Rc::new(FieldPath::new(path, field, role_of(name, above, is_call)));

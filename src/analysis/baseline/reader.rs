@@ -31,9 +31,9 @@ const UNKNOWN: &str = "unknown_operation";
 /// The parts, in their order.
 const PARTS: [&str; 6] = [PART, "[capture]", "[operations]", "[fields]", "[headers]", "[transactions]"];
 /// The beginning of the last line.
-const END: &str = "[end of ";
+const LAST_LINE_PREFIX: &str = "[end of ";
 /// Advice for a baseline that was modified.
-const AGAIN: &str = "restore it, or write it again with check --bless";
+const REWRITE_ADVICE: &str = "restore it, or write it again with check --bless";
 
 /// The error for a baseline that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,12 +41,12 @@ pub struct BaselineReadError {
     /// The line number, from 1.
     pub line: u64,
     /// The error and its remedy.
-    pub what: String,
+    pub reason: String,
 }
 
 impl std::fmt::Display for BaselineReadError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "line {}: {}", self.line, self.what)
+        write!(f, "line {}: {}", self.line, self.reason)
     }
 }
 
@@ -67,7 +67,7 @@ fn begin(line: &str) -> String {
 /// Returns an error for the first line that is malformed, contradicts other lines, or is of another version.
 pub fn read(text: &str) -> Result<Baseline, BaselineReadError> {
     let mut line = 0;
-    let wrong = |line: u64, what: String| BaselineReadError { line, what };
+    let wrong = |line: u64, what: String| BaselineReadError { line, reason: what };
     for text in text.lines() {
         line += 1;
         if is_conflict(text) {
@@ -76,10 +76,10 @@ pub fn read(text: &str) -> Result<Baseline, BaselineReadError> {
             return Err(wrong(line, what.to_owned()));
         }
         if text.contains(char::is_control) {
-            return Err(wrong(line, format!("a control character; {AGAIN}")));
+            return Err(wrong(line, format!("a control character; {REWRITE_ADVICE}")));
         }
     }
-    let head = text.lines().next().ok_or_else(|| wrong(1, format!("the file is empty; {AGAIN}")))?;
+    let head = text.lines().next().ok_or_else(|| wrong(1, format!("the file is empty; {REWRITE_ADVICE}")))?;
     let version = head.strip_prefix(HEAD).map(|rest| rest.trim().parse::<u32>());
     match version {
         Some(Ok(VERSION)) => {}
@@ -109,16 +109,22 @@ pub fn read(text: &str) -> Result<Baseline, BaselineReadError> {
         }
     }
     if !reading.has_end {
-        return Err(wrong(number, format!("it is cut: there is no last line, {END}...]; {AGAIN}")));
+        return Err(wrong(
+            number,
+            format!("it is cut: there is no last line, {LAST_LINE_PREFIX}...]; {REWRITE_ADVICE}"),
+        ));
     }
     let baseline = reading.finish();
     if baseline.records.is_empty() {
-        return Err(wrong(number, format!("it has no Transactions, and holds nothing; {AGAIN}")));
+        return Err(wrong(number, format!("it has no Transactions, and holds nothing; {REWRITE_ADVICE}")));
     }
     if let Some(unused) = baseline.fields.unused() {
         let line = (1..).zip(text.lines()).find(|(_, line)| line.trim_end() == unused);
         let line = line.map_or(number, |(line, _)| line);
-        return Err(wrong(line, format!("{:?} is a field that no Transaction has; {AGAIN}", begin(&unused))));
+        return Err(wrong(
+            line,
+            format!("{:?} is a field that no Transaction has; {REWRITE_ADVICE}", begin(&unused)),
+        ));
     }
     let mut same = BaselineRewriteCheck { lines: text.lines(), number: 0, line: Vec::new(), wrong: None };
     let written = write(&mut same, &baseline).is_ok();
@@ -128,7 +134,7 @@ pub fn read(text: &str) -> Result<Baseline, BaselineReadError> {
     match same.lines.next() {
         Some(line) => Err(wrong(
             same.number + 1,
-            format!("nothing follows the end, and here is {:?}; {AGAIN}", begin(line)),
+            format!("nothing follows the end, and here is {:?}; {REWRITE_ADVICE}", begin(line)),
         )),
         None => Ok(baseline),
     }
@@ -153,13 +159,13 @@ impl BaselineRewriteCheck<'_> {
         }
         let what = match found {
             Some(found) => format!(
-                "{:?} stands where {:?} follows from the other lines; {AGAIN}",
+                "{:?} stands where {:?} follows from the other lines; {REWRITE_ADVICE}",
                 begin(found),
                 begin(&expected)
             ),
-            None => format!("it is cut where {:?} follows; {AGAIN}", begin(&expected)),
+            None => format!("it is cut where {:?} follows; {REWRITE_ADVICE}", begin(&expected)),
         };
-        self.wrong = Some(BaselineReadError { line: self.number, what });
+        self.wrong = Some(BaselineReadError { line: self.number, reason: what });
         Err(io::ErrorKind::InvalidData.into())
     }
 }
@@ -202,7 +208,11 @@ struct BaselineReader {
 impl BaselineReader {
     fn line(&mut self, line: &str) -> Result<(), String> {
         if self.has_end {
-            return if line.is_empty() { Ok(()) } else { Err(format!("nothing follows the end; {AGAIN}")) };
+            return if line.is_empty() {
+                Ok(())
+            } else {
+                Err(format!("nothing follows the end; {REWRITE_ADVICE}"))
+            };
         }
         if line.starts_with('[') {
             return self.part(line);
@@ -230,7 +240,7 @@ impl BaselineReader {
             },
             _ => None,
         };
-        understood.ok_or_else(|| format!("what is {:?}? {AGAIN}", begin(line)))
+        understood.ok_or_else(|| format!("what is {:?}? {REWRITE_ADVICE}", begin(line)))
     }
 
     fn part(&mut self, line: &str) -> Result<(), String> {
@@ -238,11 +248,15 @@ impl BaselineReader {
             self.parts += 1;
             return Ok(());
         }
-        self.has_end = line.starts_with(END) && self.parts == PARTS.len();
+        self.has_end = line.starts_with(LAST_LINE_PREFIX) && self.parts == PARTS.len();
         match (self.has_end, PARTS.get(self.parts)) {
             (true, _) => Ok(()),
-            (false, Some(part)) => Err(format!("{:?} stands where {part} begins; {AGAIN}", begin(line))),
-            (false, None) => Err(format!("{:?} stands among the Transactions; {AGAIN}", begin(line))),
+            (false, Some(part)) => {
+                Err(format!("{:?} stands where {part} begins; {REWRITE_ADVICE}", begin(line)))
+            }
+            (false, None) => {
+                Err(format!("{:?} stands among the Transactions; {REWRITE_ADVICE}", begin(line)))
+            }
         }
     }
 
@@ -364,7 +378,7 @@ impl BaselineReader {
             Some(entries) => entries.clone(),
             None => {
                 let Some(text) = self.headers.get(header) else {
-                    return Err(format!("{header} is not under [headers]; {AGAIN}"));
+                    return Err(format!("{header} is not under [headers]; {REWRITE_ADVICE}"));
                 };
                 let entries = self.entries(is_call, "", text)?;
                 self.read_headers.insert(key, entries.clone());
@@ -390,10 +404,10 @@ impl BaselineReader {
             rest = after.trim_start();
             let (path, text) = word.split_once('=').unwrap_or((word, ""));
             let Some(known) = self.baseline.fields.find(&self.program, is_call, operation, path) else {
-                return Err(format!("{operation} {path} is not under [fields]; {AGAIN}"));
+                return Err(format!("{operation} {path} is not under [fields]; {REWRITE_ADVICE}"));
             };
             let Some(datum) = value(text, known.entry) else {
-                return Err(format!("{} is no value; {AGAIN}", begin(word)));
+                return Err(format!("{} is no value; {REWRITE_ADVICE}", begin(word)));
             };
             entries.push(RecordField { path: Rc::clone(&known.path), datum });
         }
@@ -410,14 +424,14 @@ impl BaselineReader {
 
     fn finish(mut self) -> Baseline {
         self.end_of_transaction();
-        self.baseline.count_again();
+        self.baseline.update_transaction_counts();
         self.baseline
     }
 }
 
 fn count(line: &str, counts: &mut BaselineCounts) -> Option<()> {
     let (key, count) = line.split_once(' ')?;
-    counts.whole.insert(key.to_owned(), count.parse().ok()?);
+    counts.capture_counts.insert(key.to_owned(), count.parse().ok()?);
     Some(())
 }
 

@@ -13,13 +13,13 @@ pub(super) const PART: &str = "[settings]";
 #[derive(Clone, Debug, PartialEq)]
 pub struct BaselineSettings {
     lines: Vec<String>,
-    selection: ComparisonOptions,
+    options: ComparisonOptions,
 }
 
 /// No settings, and an empty line before the next part.
 impl Default for BaselineSettings {
     fn default() -> Self {
-        Self { lines: vec![String::new()], selection: ComparisonOptions::default() }
+        Self { lines: vec![String::new()], options: ComparisonOptions::default() }
     }
 }
 
@@ -38,13 +38,13 @@ pub(super) fn is_conflict(line: &str) -> bool {
 
 impl BaselineSettings {
     /// Returns the comparison options: the differences that count.
-    pub fn selection(&self) -> &ComparisonOptions {
-        &self.selection
+    pub fn options(&self) -> &ComparisonOptions {
+        &self.options
     }
 
     /// Returns `true` if identities are not compared.
     pub(super) fn ignores_identities(&self) -> bool {
-        self.selection.ignore.contains(&IgnoreKey::Kind(DifferenceKind::Identity))
+        self.options.ignore.contains(&IgnoreKey::Kind(DifferenceKind::Identity))
     }
 
     /// Returns the lines as typed.
@@ -54,21 +54,21 @@ impl BaselineSettings {
 
     /// Creates settings without lines.
     pub(super) fn empty() -> Self {
-        Self { lines: Vec::new(), selection: ComparisonOptions::default() }
+        Self { lines: Vec::new(), options: ComparisonOptions::default() }
     }
 
     /// Reads the settings of a baseline whose other parts may be unreadable. In a git conflict both sides are kept.
     ///
     /// # Errors
     /// Returns an error for a line that is no setting, so that rewriting the baseline does not lose it.
-    pub fn of(text: &str) -> Result<Self, BaselineReadError> {
+    pub fn from_text(text: &str) -> Result<Self, BaselineReadError> {
         let mut settings = Self::empty();
         let lines = (1..).zip(text.lines()).skip_while(|(_, line)| line.trim_end() != PART).skip(1);
         for (number, line) in lines.take_while(|(_, line)| !line.starts_with('[')) {
             let line = line.trim_end();
             let is_again = !line.is_empty() && settings.lines.iter().any(|known| known == line);
             if !is_conflict(line) && !is_again {
-                settings.line(line).map_err(|what| BaselineReadError { line: number, what })?;
+                settings.line(line).map_err(|what| BaselineReadError { line: number, reason: what })?;
             }
         }
         while settings.lines.last().is_some_and(String::is_empty) {
@@ -93,19 +93,19 @@ impl BaselineSettings {
             (Some("ignore"), Some(list), None, None) => {
                 for word in list.split(',') {
                     let word: IgnoreKey = word.parse()?;
-                    if self.selection.ignore.contains(&word) {
+                    if self.options.ignore.contains(&word) {
                         return Err(format!("{word} is ignored twice; take one of them out"));
                     }
-                    self.selection.ignore.push(word);
+                    self.options.ignore.push(word);
                 }
             }
             (Some("tolerate"), Some(fields), Some(most), None) => {
                 let counts = counts();
                 let counts: Vec<&str> = counts.iter().map(String::as_str).collect();
-                if self.selection.tolerances.iter().any(|known| known.fields == fields) {
+                if self.options.tolerances.iter().any(|known| known.fields == fields) {
                     return Err(format!("{fields} is tolerated twice; take one of them out"));
                 }
-                self.selection.tolerances.push(Tolerance::new(fields, most.parse()?, &counts)?);
+                self.options.tolerances.push(Tolerance::new(fields, most.parse()?, &counts)?);
             }
             _ => {
                 return Err(format!(
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     fn error(text: &str) -> String {
-        BaselineSettings::of(&format!("[settings]\n{text}\n\n[capture]\n")).unwrap_err().to_string()
+        BaselineSettings::from_text(&format!("[settings]\n{text}\n\n[capture]\n")).unwrap_err().to_string()
     }
 
     #[test]
@@ -136,16 +136,16 @@ mod tests {
             "tolerate frames 5%",
         ];
         let text = format!("anything\n[settings]\n{}\n\n\n[capture]\nignore what\n", typed.join("\n"));
-        let settings = BaselineSettings::of(&text).unwrap();
+        let settings = BaselineSettings::from_text(&text).unwrap();
         assert_eq!(settings.lines(), [&typed[..], &[""]].concat());
-        assert_eq!((settings.selection.ignore.len(), settings.selection.tolerances.len()), (2, 1));
+        assert_eq!((settings.options.ignore.len(), settings.options.tolerances.len()), (2, 1));
     }
 
     #[test]
     fn both_sides_of_a_conflict_stand() {
         let text = "[settings]\n<<<<<<< HEAD\nignore inline\nignore READ\n=======\nignore inline\nignore WRITE\n>>>>>>> other\n";
         assert_eq!(
-            BaselineSettings::of(text).unwrap().lines(),
+            BaselineSettings::from_text(text).unwrap().lines(),
             ["ignore inline", "ignore READ", "ignore WRITE", ""]
         );
     }

@@ -41,8 +41,8 @@ fn records(transactions: Vec<Transaction>) -> impl FnMut() -> Option<(Comparison
 }
 
 fn of(transactions: Vec<Transaction>) -> Baseline {
-    let mut baseline = Baseline::of(BaselineSettings::default(), records(transactions)).unwrap();
-    baseline.count_again();
+    let mut baseline = Baseline::from_records(BaselineSettings::default(), records(transactions)).unwrap();
+    baseline.update_transaction_counts();
     baseline
 }
 
@@ -203,7 +203,7 @@ fn is_different(text: &str, records: &[(ComparisonClient, ComparisonRecord)]) ->
     let mut records = records.iter().cloned();
     let stop = |_| Err(());
     let trace = ComparedCapture { transactions: 37, ..ComparedCapture::default() };
-    checking.drive(|| records.next(), stop).is_err() || checking.end(&trace, stop).is_err()
+    checking.drive(|| records.next(), stop).is_err() || checking.finish(&trace, stop).is_err()
 }
 
 #[test]
@@ -298,8 +298,8 @@ proptest! {
     fn names_of_any_bytes_come_back(names in prop::collection::vec(any::<Vec<u8>>(), 0..5)) {
         let client = ComparisonClient { address: "10.9.0.2".into(), direction: CallDirection::Reverse };
         let mut record = Some((client, record_of(&names)));
-        let mut baseline = Baseline::of(BaselineSettings::default(), || record.take()).unwrap();
-        baseline.count_again();
+        let mut baseline = Baseline::from_records(BaselineSettings::default(), || record.take()).unwrap();
+        baseline.update_transaction_counts();
         let again = read_again(&baseline);
         prop_assert_eq!(written(&again), written(&baseline));
         let of = |baseline: &Baseline| baseline.records[0].1.reply.as_ref().map(|reply| {
@@ -321,6 +321,6 @@ proptest! {
             text += &format!("[{part}]\n{line}\n  {line}\n");
         }
         let _ = read(&text);
-        let _ = BaselineSettings::of(&text);
+        let _ = BaselineSettings::from_text(&text);
     }
 }

@@ -56,7 +56,7 @@ fn word(text: &str, entry: Option<&'static CatalogEntry>) -> Option<RecordValue>
     // The name of a number that this program does not know.
     let is_name = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"');
     (is_name && text.starts_with(|letter: char| letter.is_ascii_alphabetic()))
-        .then(|| RecordValue::Written(text.into()))
+        .then(|| RecordValue::UnknownName(text.into()))
 }
 
 fn hex(text: &str) -> Option<Vec<u8>> {

@@ -101,7 +101,7 @@ pub fn write(to: &mut impl Write, baseline: &Baseline) -> io::Result<()> {
     writeln!(to, "\n{PART}")?;
     baseline.settings.lines().iter().try_for_each(|line| writeln!(to, "{line}"))?;
     writeln!(to, "[capture]")?;
-    for (key, count) in &baseline.counts.whole {
+    for (key, count) in &baseline.counts.capture_counts {
         writeln!(to, "{key} {count}")?;
     }
     writeln!(to, "\n[operations]")?;

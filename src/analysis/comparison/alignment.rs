@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 /// Maximum number of cells in one weight matrix.
-const CELLS: usize = 1 << 16;
+const MAX_MATRIX_CELLS: usize = 1 << 16;
 
 /// Returns the common subsequence with the largest weight, as pairs of ascending indices. Pairs of weight 0 do not
 /// count.
@@ -107,15 +107,15 @@ pub(super) struct Alignment {
     /// Pairs of equal records at different positions.
     pub(super) moved: Vec<(usize, usize)>,
     /// Number of records of each sequence that the alignment covers.
-    pub(super) until: (usize, usize),
+    pub(super) covered: (usize, usize),
 }
 
 /// Number of consecutive equal pairs after which the two sides are synchronized again.
-const TOGETHER: usize = 32;
+const MIN_RESYNC_PAIRS: usize = 32;
 
 /// Aligns two sequences whose pairs are all known, in the order of A. Unless `is_all`, records that later pairs may
 /// need are left.
-pub(super) fn by_steps(pairs: Vec<(usize, usize)>, lengths: (usize, usize), is_all: bool) -> Alignment {
+pub(super) fn align_by_steps(pairs: Vec<(usize, usize)>, lengths: (usize, usize), is_all: bool) -> Alignment {
     let mut until = if is_all { lengths } else { (lengths.0.div_ceil(2), 0) };
     // No pair is split: both its records are covered.
     loop {
@@ -134,7 +134,7 @@ pub(super) fn by_steps(pairs: Vec<(usize, usize)>, lengths: (usize, usize), is_a
     let in_order: HashSet<_> = ascending(&within).into_iter().collect();
     let moved = within.iter().copied().filter(|pair| !in_order.contains(pair)).collect();
     within.retain(|pair| in_order.contains(pair));
-    Alignment { pairs: within, moved, until }
+    Alignment { pairs: within, moved, covered: until }
 }
 
 impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> AlignmentRows<'_, W, S> {
@@ -144,14 +144,14 @@ impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> AlignmentRows<'_, 
         let [a, b] = self.keys.map(<[u64]>::len);
         let mut pairs = Vec::new();
         self.between((0, 0), (a, b), &mut pairs);
-        let until = if is_all { (a, b) } else { self.end(&pairs, must)? };
+        let until = if is_all { (a, b) } else { self.resync_point(&pairs, must)? };
         pairs.retain(|(i, j)| *i < until.0 && *j < until.1);
         let moved = self.moved(&pairs, until);
         // A moved record has its partner, so that its other pair is dissolved.
         let in_a: HashSet<_> = moved.iter().map(|(i, _)| *i).collect();
         let in_b: HashSet<_> = moved.iter().map(|(_, j)| *j).collect();
         pairs.retain(|(i, j)| !in_a.contains(i) && !in_b.contains(j));
-        Some(Alignment { pairs, moved, until })
+        Some(Alignment { pairs, moved, covered: until })
     }
 
     /// Aligns the records between two positions.
@@ -159,7 +159,7 @@ impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> AlignmentRows<'_, 
         let (mut from, mut to) = (from, to);
         // Equal records at both ends need no weights.
         let mut tail = Vec::new();
-        if (to.0 - from.0).saturating_mul(to.1 - from.1) > CELLS {
+        if (to.0 - from.0).saturating_mul(to.1 - from.1) > MAX_MATRIX_CELLS {
             while from.0 < to.0 && from.1 < to.1 && (self.is_same)(from.0, from.1) {
                 pairs.push(from);
                 from = (from.0 + 1, from.1 + 1);
@@ -171,17 +171,17 @@ impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> AlignmentRows<'_, 
         }
         let (a, b) = (to.0 - from.0, to.1 - from.1);
         if a > 0 && b > 0 {
-            if a.saturating_mul(b) <= CELLS {
+            if a.saturating_mul(b) <= MAX_MATRIX_CELLS {
                 let found = heaviest(a, b, |i, j| (self.weight)(from.0 + i, from.1 + j));
                 pairs.extend(found.into_iter().map(|(i, j)| (from.0 + i, from.1 + j)));
             } else {
-                self.along_anchors(from, to, pairs);
+                self.align_at_anchors(from, to, pairs);
             }
         }
         pairs.extend(tail.into_iter().rev());
     }
 
-    fn along_anchors(&self, from: (usize, usize), to: (usize, usize), pairs: &mut Vec<(usize, usize)>) {
+    fn align_at_anchors(&self, from: (usize, usize), to: (usize, usize), pairs: &mut Vec<(usize, usize)>) {
         let [a, b] = self.keys;
         let part = |row: &'_ [u64], from: usize, to: usize| row.get(from..to).unwrap_or_default().to_vec();
         let mut anchors = anchors(&part(a, from.0, to.0), &part(b, from.1, to.1));
@@ -235,14 +235,14 @@ impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> AlignmentRows<'_, 
     }
 
     /// Returns the point where both sides are synchronized again, or a point near the middle if `must`.
-    fn end(&self, pairs: &[(usize, usize)], must: bool) -> Option<(usize, usize)> {
+    fn resync_point(&self, pairs: &[(usize, usize)], must: bool) -> Option<(usize, usize)> {
         let mut run = 0;
         let mut start = None;
         let mut last = None;
         for pair in pairs.iter().filter(|(i, j)| (self.is_same)(*i, *j)) {
             let follows = last.is_some_and(|(i, j)| *pair == (i + 1, j + 1));
             (run, start) = if follows { (run + 1, start) } else { (1, Some(*pair)) };
-            if run >= TOGETHER && start != Some((0, 0)) {
+            if run >= MIN_RESYNC_PAIRS && start != Some((0, 0)) {
                 return start;
             }
             last = Some(*pair);
@@ -279,12 +279,12 @@ mod tests {
     #[test]
     fn rows_whose_pairs_are_known_are_cut_where_no_pair_is() {
         let pairs = vec![(0, 1), (1, 0), (2, 2), (3, 4), (4, 3)];
-        let half = by_steps(pairs.clone(), (5, 5), false);
-        assert_eq!((half.until, half.pairs.len(), half.moved.len()), ((3, 3), 2, 1));
-        let all = by_steps(pairs, (5, 5), true);
-        assert_eq!((all.until, all.pairs.len(), all.moved.len()), ((5, 5), 3, 2));
+        let half = align_by_steps(pairs.clone(), (5, 5), false);
+        assert_eq!((half.covered, half.pairs.len(), half.moved.len()), ((3, 3), 2, 1));
+        let all = align_by_steps(pairs, (5, 5), true);
+        assert_eq!((all.covered, all.pairs.len(), all.moved.len()), ((5, 5), 3, 2));
         // Some of the records without partners are covered.
-        assert_eq!(by_steps(Vec::new(), (4, 0), false).until, (2, 0));
+        assert_eq!(align_by_steps(Vec::new(), (4, 0), false).covered, (2, 0));
     }
 
     #[test]
@@ -315,7 +315,7 @@ mod tests {
         let (a, b): (Vec<u64>, Vec<u64>) = ((0..100).collect(), (200..260).collect());
         assert_eq!(numbers(&a, &b, false, false), None);
         let nothing = numbers(&a, &b, false, true).unwrap();
-        assert_eq!((nothing.pairs.len(), nothing.until), (0, (50, 30)));
+        assert_eq!((nothing.pairs.len(), nothing.covered), (0, (50, 30)));
     }
 
     #[test]
@@ -323,7 +323,7 @@ mod tests {
         // One record is missing, and the rest is equal.
         let (a, b): (Vec<u64>, Vec<u64>) = ((0..100).collect(), (1..100).collect());
         let after = numbers(&a, &b, false, false).unwrap();
-        assert_eq!((after.pairs, after.until), (vec![], (1, 0)));
+        assert_eq!((after.pairs, after.covered), (vec![], (1, 0)));
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub struct ComparedCapture {
     /// Number of frames that were not decoded, by reason.
     pub undecoded: BTreeMap<&'static str, u64>,
     /// Number of evicted states, by kind.
-    pub given_up: BTreeMap<&'static str, u64>,
+    pub evicted: BTreeMap<&'static str, u64>,
 }
 
 impl ComparedCapture {
@@ -51,12 +51,9 @@ impl ComparedCapture {
     }
 
     /// Takes the counts of undecoded frames and evicted state at the end of the capture.
-    pub fn end(&mut self, flow: &Flow) {
-        self.undecoded = flow
-            .account()
-            .undecoded_counts()
-            .map(|(why, count)| (UndecodedReason::key(why), count))
-            .collect();
-        self.given_up = flow.given_up().map(|(what, count)| (EvictedState::key(what), count)).collect();
+    pub fn record_flow_counts(&mut self, flow: &Flow) {
+        self.undecoded =
+            flow.stats().undecoded_counts().map(|(why, count)| (UndecodedReason::key(why), count)).collect();
+        self.evicted = flow.evicted_counts().map(|(what, count)| (EvictedState::key(what), count)).collect();
     }
 }

@@ -6,7 +6,7 @@ use nfsrdma_dissectors::flow::transaction::CallDirection;
 
 use super::difference::{Difference, DifferenceKind, DifferenceSide};
 use super::pairing_queue::{PairingQueue, PairingQueueSide};
-use super::{Comparison, ComparisonSide, WAITING};
+use super::{Comparison, ComparisonSide, MAX_WAITING_RECORDS};
 
 impl Comparison {
     /// Drops and counts the first half of the records of each unpaired client, until half of the records that may wait
@@ -15,14 +15,14 @@ impl Comparison {
     pub(super) fn drop_unmatched(&mut self, side: ComparisonSide) {
         let at = side as usize;
         for lane in 0..self.lanes.len() {
-            if !self.holds(side, WAITING / 2) {
+            if !self.has_waiting(side, MAX_WAITING_RECORDS / 2) {
                 return;
             }
             self.with_lane(lane, |this, lane| {
                 if lane.rows[1 - at].client.is_none() {
                     let half = lane.rows[at].waiting.len().div_ceil(2);
                     let records = lane.rows[at].take(half);
-                    this.took(at, &records);
+                    this.subtract_waiting(at, &records);
                     lane.rows[at].dropped += records.len() as u64;
                 }
             });
@@ -60,13 +60,13 @@ impl Comparison {
             self.lanes[*a].rows[1] = row;
         }
         // Above the limit, idle clients are removed; they are added again with their next Call.
-        let is_crowded = self.is_crowded() && !is_all;
+        let is_crowded = self.has_too_many_clients() && !is_all;
         let mut told = Vec::new();
         self.lanes.retain(|lane| {
             let is_idle = is_crowded && lane.rows.iter().all(PairingQueueSide::is_idle);
             let is_alone = lane.rows.iter().any(|row| row.client.is_none());
             let rows = lane.rows.iter().enumerate().filter(|_| is_idle);
-            told.extend(rows.filter_map(|(side, row)| absent(row, side, is_alone)));
+            told.extend(rows.filter_map(|(side, row)| client_difference(row, side, is_alone)));
             lane.rows.iter().any(|row| row.client.is_some()) && !is_idle
         });
         self.clients.iter_mut().for_each(HashMap::clear);
@@ -78,7 +78,7 @@ impl Comparison {
         for lane in self.lanes.iter_mut().filter(|_| is_all) {
             let is_alone = lane.rows.iter().any(|row| row.client.is_none());
             for (side, row) in lane.rows.iter_mut().enumerate() {
-                told.extend(absent(row, side, is_alone));
+                told.extend(client_difference(row, side, is_alone));
                 if is_alone {
                     *row = PairingQueueSide::default();
                 }
@@ -89,7 +89,7 @@ impl Comparison {
 }
 
 /// Returns the difference for a client that is on one side only, or began long before it did on the other.
-fn absent(row: &PairingQueueSide, side: usize, is_alone: bool) -> Option<Difference> {
+fn client_difference(row: &PairingQueueSide, side: usize, is_alone: bool) -> Option<Difference> {
     let (client, (place, title)) = row.client.as_ref().zip(row.first.as_ref())?;
     let (count, when) = match (is_alone, row.dropped) {
         (true, _) => (row.records, ""),

@@ -18,7 +18,7 @@ pub enum CompareClass {
     /// Must be equal unless another operation was in flight at the same time, whose progress it may show.
     Racing(DifferenceKind),
     /// Must be equal unless only one side uses RDMA.
-    OfTransport(DifferenceKind),
+    TransportDependent(DifferenceKind),
     /// Names an object. Each side has its own names, which must map one to one.
     Identity(IdentityType),
     /// May differ, for this reason.
@@ -231,7 +231,7 @@ pub const RULES: &[CompareRule] = &[
             "nfs.maxrespsizecached4",
             "nfs.rdmachanattrs4",
         ],
-        role: CompareClass::OfTransport(DifferenceKind::Argument),
+        role: CompareClass::TransportDependent(DifferenceKind::Argument),
     },
     CompareRule {
         fields: &[

@@ -13,9 +13,9 @@ pub(super) struct ComparePolicy {
     /// `true` if both are one capture, decoded twice: no field may show the progress of another operation.
     pub(super) is_exact: bool,
     /// `true` if only one record uses RDMA.
-    pub(super) is_across: bool,
+    pub(super) differs_in_rdma: bool,
     /// `true` if the minor versions of NFSv4 differ.
-    pub(super) is_other_minor: bool,
+    pub(super) differs_in_minor_version: bool,
     /// `true` if another operation was in flight at the same time, on one of the sides.
     is_racing: bool,
 }
@@ -24,40 +24,42 @@ pub(super) struct ComparePolicy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FieldTreatment {
     /// The values may differ.
-    Free,
+    Ignored,
     /// The values may differ, because the minor versions do.
-    LeftOut,
+    MinorVersionDependent,
     /// The values must be equal.
-    As(DifferenceKind),
+    Equal(DifferenceKind),
     /// The values must be equal in these bits.
-    Bits(DifferenceKind, u64),
+    EqualBits(DifferenceKind, u64),
     /// The values are names of an identity.
-    Names(IdentityType),
+    IdentityNames(IdentityType),
 }
 
 impl ComparePolicy {
-    pub(super) fn of(selection: &ComparisonOptions, a: &ComparisonRecord, b: &ComparisonRecord) -> Self {
+    pub(super) fn new(selection: &ComparisonOptions, a: &ComparisonRecord, b: &ComparisonRecord) -> Self {
         Self {
             is_strict: selection.strict,
             is_exact: selection.strict || selection.exact,
-            is_across: a.is_rdma() != b.is_rdma() && !selection.exact,
-            is_other_minor: a.minor_version != b.minor_version && !selection.strict && !selection.exact,
+            differs_in_rdma: a.is_rdma() != b.is_rdma() && !selection.exact,
+            differs_in_minor_version: a.minor_version != b.minor_version
+                && !selection.strict
+                && !selection.exact,
             is_racing: a.is_racing || b.is_racing,
         }
     }
 
     /// Returns `true` if lengths and chunks are compared.
-    pub(super) fn has_lengths(&self) -> bool {
-        !self.is_across && !self.is_other_minor
+    pub(super) fn compares_lengths(&self) -> bool {
+        !self.differs_in_rdma && !self.differs_in_minor_version
     }
 
     /// Returns the default kind for fields of a Call or Reply.
-    fn plain(is_call: bool) -> DifferenceKind {
+    fn default_kind(is_call: bool) -> DifferenceKind {
         if is_call { DifferenceKind::Argument } else { DifferenceKind::Result }
     }
 
     /// Returns the treatment of a field that both records have.
-    pub(super) fn both(
+    pub(super) fn treatment_of_both(
         &self,
         path: &FieldPath,
         is_call: bool,
@@ -66,40 +68,46 @@ impl ComparePolicy {
     ) -> FieldTreatment {
         let is_list = a.is_fold() && b.is_fold();
         let kind = match path.role {
-            CompareClass::Varies(_) if self.is_strict => Self::plain(is_call),
-            CompareClass::Varies(_) => return FieldTreatment::Free,
+            CompareClass::Varies(_) if self.is_strict => Self::default_kind(is_call),
+            CompareClass::Varies(_) => return FieldTreatment::Ignored,
             // The identities of a long list are only one hash, which differs in another run.
-            CompareClass::Identity(_) if is_list && !self.is_exact => return FieldTreatment::Free,
+            CompareClass::Identity(_) if is_list && !self.is_exact => return FieldTreatment::Ignored,
             CompareClass::Identity(_) if is_list || self.is_exact => DifferenceKind::Identity,
-            CompareClass::Identity(identity) => return FieldTreatment::Names(identity),
-            CompareClass::Racing(_) if self.is_racing && !self.is_exact => return FieldTreatment::Free,
-            CompareClass::OfTransport(_) if self.is_across && !self.is_strict => return FieldTreatment::Free,
-            CompareClass::Equal(kind) | CompareClass::Racing(kind) | CompareClass::OfTransport(kind) => kind,
+            CompareClass::Identity(identity) => return FieldTreatment::IdentityNames(identity),
+            CompareClass::Racing(_) if self.is_racing && !self.is_exact => return FieldTreatment::Ignored,
+            CompareClass::TransportDependent(_) if self.differs_in_rdma && !self.is_strict => {
+                return FieldTreatment::Ignored;
+            }
+            CompareClass::Equal(kind)
+            | CompareClass::Racing(kind)
+            | CompareClass::TransportDependent(kind) => kind,
         };
         match self.follows(path) {
-            Some(MinorVersionField { common: 0, .. }) => FieldTreatment::LeftOut,
-            Some(follows) => FieldTreatment::Bits(kind, follows.common),
-            None => FieldTreatment::As(kind),
+            Some(MinorVersionField { common: 0, .. }) => FieldTreatment::MinorVersionDependent,
+            Some(follows) => FieldTreatment::EqualBits(kind, follows.common),
+            None => FieldTreatment::Equal(kind),
         }
     }
 
     /// Returns the treatment of a field that one record alone has.
-    pub(super) fn one(&self, path: &FieldPath, is_call: bool) -> FieldTreatment {
+    pub(super) fn treatment_of_one(&self, path: &FieldPath, is_call: bool) -> FieldTreatment {
         let kind = match path.role {
-            CompareClass::Varies(_) if !self.is_strict => return FieldTreatment::Free,
-            CompareClass::Varies(_) => Self::plain(is_call),
+            CompareClass::Varies(_) if !self.is_strict => return FieldTreatment::Ignored,
+            CompareClass::Varies(_) => Self::default_kind(is_call),
             CompareClass::Identity(_) => DifferenceKind::Identity,
-            CompareClass::Equal(kind) | CompareClass::Racing(kind) | CompareClass::OfTransport(kind) => kind,
+            CompareClass::Equal(kind)
+            | CompareClass::Racing(kind)
+            | CompareClass::TransportDependent(kind) => kind,
         };
         // An attribute that only one side requested.
-        if self.follows(path).is_some() || self.is_other_minor && is_attribute(path) {
-            return FieldTreatment::LeftOut;
+        if self.follows(path).is_some() || self.differs_in_minor_version && is_attribute(path) {
+            return FieldTreatment::MinorVersionDependent;
         }
-        FieldTreatment::As(kind)
+        FieldTreatment::Equal(kind)
     }
 
     fn follows(&self, path: &FieldPath) -> Option<&'static MinorVersionField> {
-        follows_minor_version(path.field).filter(|_| self.is_other_minor)
+        follows_minor_version(path.field).filter(|_| self.differs_in_minor_version)
     }
 }
 

@@ -79,7 +79,7 @@ kinds! { DifferenceKind;
 
 impl DifferenceKind {
     /// Returns the kind with this word.
-    pub fn of(word: &str) -> Option<Self> {
+    pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.word() == word)
     }
 }

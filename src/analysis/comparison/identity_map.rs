@@ -29,7 +29,7 @@ pub struct IdentityName {
 impl IdentityName {
     /// Returns the name for a value; `None` if it is the same on every side, such as the all-zeros stateid (RFC 8881
     /// section 8.2.3) or the first cookie. A cookie is a position in one directory, `scope`.
-    pub fn of(identity: IdentityType, datum: &RecordValue, scope: Option<Self>) -> Option<Self> {
+    pub fn from_value(identity: IdentityType, datum: &RecordValue, scope: Option<Self>) -> Option<Self> {
         let is_constant = match datum {
             RecordValue::Number(0) => !matches!(identity, IdentityType::MinorVersion | IdentityType::Program),
             RecordValue::Bytes(bytes) => {
@@ -129,7 +129,7 @@ pub struct IdentityMap {
     /// Pairs that contradict them.
     disputes: HashMap<(IdentityName, IdentityName), IdentityLink>,
     count: u64,
-    wrong: Vec<Difference>,
+    differences: Vec<Difference>,
 }
 
 impl IdentityMap {
@@ -155,11 +155,11 @@ impl IdentityMap {
             None => {
                 let link = IdentityLink { count: 1, first: Box::new(sighting()) };
                 if self.count_of(a, b) == 0 {
-                    self.learn(a, b, link);
+                    self.insert_pair(a, b, link);
                     return;
                 }
                 if self.disputes.len() >= DISPUTES {
-                    self.settle();
+                    self.resolve_disputes();
                 }
                 self.disputes.insert((a, b), link);
                 1
@@ -168,8 +168,8 @@ impl IdentityMap {
         if link > self.count_of(a, b)
             && let Some(link) = self.disputes.remove(&(a, b))
         {
-            self.part(a, b);
-            self.learn(a, b, link);
+            self.dissolve_pairs(a, b);
+            self.insert_pair(a, b, link);
         }
     }
 
@@ -180,14 +180,14 @@ impl IdentityMap {
         of_a.max(other.and_then(|other| self.pairs.get(other)).map_or(0, |pair| pair.link.count))
     }
 
-    fn learn(&mut self, a: IdentityName, b: IdentityName, link: IdentityLink) {
+    fn insert_pair(&mut self, a: IdentityName, b: IdentityName, link: IdentityLink) {
         self.count += 1;
         self.pairs.insert(a, IdentityPair { other: b, number: self.count, link });
         self.back.insert(b, a);
     }
 
     /// Dissolves the pairs that contain these names, and keeps them as disputes of the better pair.
-    fn part(&mut self, a: IdentityName, b: IdentityName) {
+    fn dissolve_pairs(&mut self, a: IdentityName, b: IdentityName) {
         let other = self.back.remove(b);
         for name in [Some(a), other].into_iter().flatten() {
             if let Some(pair) = self.pairs.remove(name) {
@@ -198,7 +198,7 @@ impl IdentityMap {
     }
 
     /// Resolves all disputes: the most frequent pair of free names is accepted, and other pairs become differences.
-    fn settle(&mut self) {
+    fn resolve_disputes(&mut self) {
         let mut disputes: Vec<_> = self.disputes.drain().collect();
         disputes.sort_by_key(|(_, link)| {
             let [a, b] = link.first.places.map(|place| place.index);
@@ -206,23 +206,23 @@ impl IdentityMap {
         });
         for ((a, b), link) in disputes {
             if self.count_of(a, b) == 0 {
-                self.learn(a, b, link);
+                self.insert_pair(a, b, link);
                 continue;
             }
             let other = self.back.get(b).copied();
             let of_a = self.pairs.get(a).map(|pair| pair.link.first.frames);
             let of_b = other.and_then(|other| self.pairs.get(other)).map(|pair| pair.link.first.frames);
             let since = [of_a.or(of_b).and_then(|[a, _]| a), of_b.or(of_a).and_then(|[_, b]| b)];
-            self.wrong.push(difference(link, since));
+            self.differences.push(difference(link, since));
         }
     }
 
     /// Takes the wrong pairs found since the last call; `is_last` resolves all disputes first.
-    pub fn wrong(&mut self, is_last: bool) -> Vec<Difference> {
+    pub fn take_differences(&mut self, is_last: bool) -> Vec<Difference> {
         if is_last {
-            self.settle();
+            self.resolve_disputes();
         }
-        std::mem::take(&mut self.wrong)
+        std::mem::take(&mut self.differences)
     }
 }
 
@@ -231,7 +231,7 @@ fn difference(link: IdentityLink, since: [Option<FrameNumber>; 2]) -> Difference
     let FirstPairing { operation, section, path, identity, places, frames, values } = *link.first;
     let half = |at: usize| {
         let [value, since] = [
-            values.get(at).map(RecordValue::shown).unwrap_or_default(),
+            values.get(at).map(RecordValue::display_text).unwrap_or_default(),
             match since.get(at) {
                 Some(Some(since)) => format!(", unlike in frame {since}"),
                 _ => String::new(),
@@ -261,7 +261,8 @@ mod tests {
     use super::*;
 
     fn name(text: &str) -> IdentityName {
-        IdentityName::of(IdentityType::Filehandle, &RecordValue::Text(text.as_bytes().into()), None).unwrap()
+        IdentityName::from_value(IdentityType::Filehandle, &RecordValue::Text(text.as_bytes().into()), None)
+            .unwrap()
     }
 
     /// Maps pairs of names in the order of their frames; returns the frames and texts of the differences.
@@ -270,7 +271,7 @@ mod tests {
         for (at, (a, b)) in (1..).zip(pairs) {
             see(&mut renaming, at, a, b);
         }
-        let wrong = renaming.wrong(true);
+        let wrong = renaming.take_differences(true);
         wrong.into_iter().map(|wrong| (wrong.a.frame.unwrap().0, wrong.b.value.unwrap())).collect()
     }
 
@@ -334,24 +335,29 @@ mod tests {
             see(&mut renaming, at, "a", &format!("y{at}"));
             assert!(renaming.disputes.len() <= DISPUTES);
         }
-        assert_eq!(renaming.wrong(true).len(), 3 * DISPUTES);
+        assert_eq!(renaming.take_differences(true).len(), 3 * DISPUTES);
     }
 
     #[test]
     fn what_is_the_same_everywhere_has_no_name_of_its_own() {
-        assert_eq!(IdentityName::of(IdentityType::Stateid, &RecordValue::Bytes([0; 12].into()), None), None);
         assert_eq!(
-            IdentityName::of(IdentityType::Stateid, &RecordValue::Bytes([0xff; 12].into()), None),
+            IdentityName::from_value(IdentityType::Stateid, &RecordValue::Bytes([0; 12].into()), None),
             None
         );
-        assert_eq!(IdentityName::of(IdentityType::Cookie, &RecordValue::Number(0), None), None);
-        assert!(IdentityName::of(IdentityType::MinorVersion, &RecordValue::Number(0), None).is_some());
+        assert_eq!(
+            IdentityName::from_value(IdentityType::Stateid, &RecordValue::Bytes([0xff; 12].into()), None),
+            None
+        );
+        assert_eq!(IdentityName::from_value(IdentityType::Cookie, &RecordValue::Number(0), None), None);
+        assert!(
+            IdentityName::from_value(IdentityType::MinorVersion, &RecordValue::Number(0), None).is_some()
+        );
     }
 
     #[test]
     fn a_cookie_is_a_place_in_one_directory() {
         let cookie = |directory| {
-            IdentityName::of(IdentityType::Cookie, &RecordValue::Number(7), Some(name(directory)))
+            IdentityName::from_value(IdentityType::Cookie, &RecordValue::Number(7), Some(name(directory)))
         };
         assert_ne!(cookie("a"), cookie("b"));
     }

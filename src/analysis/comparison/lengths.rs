@@ -20,14 +20,14 @@ impl RecordComparer<'_> {
         }
         let fixed = |message: &RecordMessage| {
             let is_inline = message.length >= message.varying;
-            if found.terms.is_strict || !is_inline {
+            if found.policy.is_strict || !is_inline {
                 message.length
             } else {
                 message.length - message.varying
             }
         };
         // Fields that differ explain different lengths.
-        if found.is_explained(is_call) && !found.terms.is_strict
+        if found.is_explained(is_call) && !found.policy.is_strict
             || a.end == MessageCompleteness::Undecoded
             || fixed(a) == fixed(b)
         {
@@ -52,11 +52,11 @@ impl RecordComparer<'_> {
         let has_replies = a.reply.is_some() && b.reply.is_some();
         let is_reply_explained = found.is_explained(false);
         // A failed operation returns no data.
-        let has_other_status = found.has_other_status() && !found.terms.is_strict;
+        let has_other_status = found.has_other_status() && !found.policy.is_strict;
         for (at, (one, other)) in a.chunks.iter().zip(&b.chunks).enumerate() {
             let path = format!("chunk {at} ({})", one.kind.letter());
             let position = |chunk: &RecordChunk| match chunk.kind {
-                RecordChunkKind::Read(position, varying) if !found.terms.is_strict => {
+                RecordChunkKind::Read(position, varying) if !found.policy.is_strict => {
                     position.saturating_sub(varying)
                 }
                 RecordChunkKind::Read(position, _) | RecordChunkKind::ReplyRead(position) => position,
@@ -78,7 +78,7 @@ impl RecordComparer<'_> {
             }
             // The length of a whole message in a chunk depends on its names, and it fills the segments in order.
             let net = |chunk: &RecordChunk, sum: u64| {
-                let varying = if found.terms.is_strict { 0 } else { chunk.varying };
+                let varying = if found.policy.is_strict { 0 } else { chunk.varying };
                 sum.saturating_sub(varying)
             };
             let offered =
@@ -91,7 +91,7 @@ impl RecordComparer<'_> {
             let sums = returned(one).zip(returned(other));
             let is_same_reply = sums.is_some_and(|(a, b)| net(one, a) == net(other, b)) && one.varying > 0;
             let is_explained =
-                is_reply_explained && one.kind == RecordChunkKind::Reply && !found.terms.is_strict;
+                is_reply_explained && one.kind == RecordChunkKind::Reply && !found.policy.is_strict;
             for (index, (segment, opposite)) in one.segments.iter().zip(&other.segments).enumerate() {
                 let path = format!("{path} segment {index}");
                 let (length, against) = (segment.length, opposite.length);

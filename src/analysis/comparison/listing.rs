@@ -20,7 +20,7 @@ pub(super) struct ComparisonListing<'e> {
 
 impl<'e> ComparisonListing<'e> {
     /// Finds the listing among these fields: everything below `entries`, where each entry starts with the same field.
-    pub(super) fn of(entries: &[&'e RecordField]) -> Option<Self> {
+    pub(super) fn find(entries: &[&'e RecordField]) -> Option<Self> {
         let is_name = |entry: &&&RecordField| {
             entry.path.role == CompareClass::Equal(DifferenceKind::Name)
                 && entry.path.text.rsplit('.').nth(1) == Some("entries")
@@ -138,7 +138,7 @@ mod tests {
     fn met(a: &str, b: &str) -> Vec<String> {
         let (a, b) = (reply(a), reply(b));
         let (a, b) = (a.iter().collect::<Vec<_>>(), b.iter().collect::<Vec<_>>());
-        let (of_a, of_b) = (ComparisonListing::of(&a).unwrap(), ComparisonListing::of(&b).unwrap());
+        let (of_a, of_b) = (ComparisonListing::find(&a).unwrap(), ComparisonListing::find(&b).unwrap());
         assert_eq!((of_a.fields.start, of_a.fields.end), (1, a.len() - 1));
         let word = |met: ListingMatch<'_>| match met {
             ListingMatch::Both(a, b) => format!("{}={}", a.start / 2, b.start / 2),
@@ -168,6 +168,6 @@ mod tests {
     #[test]
     fn what_is_no_directory_has_no_listing() {
         let fields = [field("status", RecordValue::Named("NFS4_OK"))];
-        assert!(ComparisonListing::of(&fields.iter().collect::<Vec<_>>()).is_none());
+        assert!(ComparisonListing::find(&fields.iter().collect::<Vec<_>>()).is_none());
     }
 }

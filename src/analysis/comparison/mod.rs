@@ -42,17 +42,17 @@ use std::rc::Rc;
 
 use difference::{Difference, DifferenceKind, DifferenceSide};
 pub use pairing_queue::ComparisonClient;
-use pairing_queue::{FilehandleOrigins, LEFT, PairingQueue, WaitingRecord};
-use record_comparison::{ComparedCounts, RecordComparer, half};
+use pairing_queue::{FilehandleOrigins, MAX_UNPAIRED, PairingQueue, WaitingRecord};
+use record_comparison::{ComparedCounts, RecordComparer, difference_side};
 
 use identity_map::IdentityMap;
 use options::ComparisonOptions;
 use record::ComparisonRecord;
 
 /// Maximum number of waiting records per side.
-pub const WAITING: usize = 16_384;
+pub const MAX_WAITING_RECORDS: usize = 16_384;
 /// Maximum number of clients kept without waiting records.
-const LANES: usize = 16_384;
+const MAX_IDLE_CLIENTS: usize = 16_384;
 /// Approximate memory of a client without waiting records, in bytes.
 const LANE_BYTES: usize = 1_024;
 /// Maximum number of operations that are counted separately.
@@ -73,9 +73,9 @@ enum PairingUrgency {
     /// Some records are left, to be aligned with later ones.
     Steady,
     /// While both sides are equal.
-    Together,
+    WhileEqual,
     /// All records, because too many wait.
-    Pressed,
+    Full,
     /// All records: none follow.
     Last,
 }
@@ -104,18 +104,18 @@ pub struct Comparison {
     /// Memory limit of waiting records and clients, in bytes.
     room_bytes: usize,
     /// Number of records without partners, of all queues.
-    left: usize,
+    unpaired_count: usize,
     /// The differences with the lowest frames, up to `most`.
     differences: Vec<Difference>,
     most: usize,
     counts: BTreeMap<DifferenceKind, u64>,
     /// Number of differences that the options exclude.
     filtered: u64,
-    mix: BTreeMap<Rc<str>, OperationSideCounts>,
+    operation_counts: BTreeMap<Rc<str>, OperationSideCounts>,
     compared: ComparedCounts,
     pairs: u64,
     reordered: u64,
-    set_up: u64,
+    setup_calls: u64,
     /// Number of clients visited by passes over all of them.
     #[cfg(test)]
     visited: u64,
@@ -131,18 +131,18 @@ impl Comparison {
             origins: Default::default(),
             lanes: Vec::new(),
             clients: Default::default(),
-            left: 0,
+            unpaired_count: 0,
             waiting: [0; 2],
             waiting_bytes: [0; 2],
             differences: Vec::new(),
             most: most.max(1),
             counts: BTreeMap::new(),
             filtered: 0,
-            mix: BTreeMap::new(),
+            operation_counts: BTreeMap::new(),
             compared: ComparedCounts::default(),
             pairs: 0,
             reordered: 0,
-            set_up: 0,
+            setup_calls: 0,
             #[cfg(test)]
             visited: 0,
         }
@@ -154,7 +154,7 @@ impl Comparison {
         self.waiting[at] += 1;
         self.waiting_bytes[at] += record.size();
         let name = self.mix_name(&record.class);
-        self.mix.entry(name).or_default().counts[at] += 1;
+        self.operation_counts.entry(name).or_default().counts[at] += 1;
         let lane = *self.clients[at].entry(client).or_insert_with_key(|client| {
             let mut lane = PairingQueue::default();
             lane.rows[at].client = Some(client.clone());
@@ -167,7 +167,7 @@ impl Comparison {
 
     /// Limits the number of names: a malformed capture can have any number of operations.
     fn mix_name(&self, class: &Rc<str>) -> Rc<str> {
-        if self.mix.contains_key(class) || self.mix.len() < OPERATIONS {
+        if self.operation_counts.contains_key(class) || self.operation_counts.len() < OPERATIONS {
             Rc::clone(class)
         } else {
             "other operations".into()
@@ -176,7 +176,7 @@ impl Comparison {
 
     /// Returns `true` if a side has enough records for [`Self::advance`].
     pub fn has_enough(&self, side: ComparisonSide) -> bool {
-        self.holds(side, WAITING)
+        self.has_waiting(side, MAX_WAITING_RECORDS)
     }
 
     /// Pairs waiting records, except some that later ones may still need; `are_over` is `true` for captures that have
@@ -187,7 +187,7 @@ impl Comparison {
         }
         self.join_lanes(false);
         for at in 0..self.lanes.len() {
-            self.with_lane(at, |this, lane| this.work(lane, PairingUrgency::Steady));
+            self.with_lane(at, |this, lane| this.match_queue(lane, PairingUrgency::Steady));
         }
         for side in [ComparisonSide::A, ComparisonSide::B]
             .into_iter()
@@ -198,13 +198,13 @@ impl Comparison {
         }
         // Many clients have few waiting records each, and too many in total. Equal records need no look-ahead. Half of
         // the records are removed, so that the next record does not start over.
-        for pace in [PairingUrgency::Together, PairingUrgency::Pressed] {
-            if !self.is_full(WAITING) {
+        for pace in [PairingUrgency::WhileEqual, PairingUrgency::Full] {
+            if !self.is_full(MAX_WAITING_RECORDS) {
                 return;
             }
             for at in 0..self.lanes.len() {
-                if self.is_full(WAITING / 2) {
-                    self.with_lane(at, |this, lane| this.work(lane, pace));
+                if self.is_full(MAX_WAITING_RECORDS / 2) {
+                    self.with_lane(at, |this, lane| this.match_queue(lane, pace));
                 }
             }
         }
@@ -222,31 +222,32 @@ impl Comparison {
 
     /// Returns `true` if this many records wait on either side, or as many bytes in proportion.
     fn is_full(&self, records: usize) -> bool {
-        [ComparisonSide::A, ComparisonSide::B].into_iter().any(|side| self.holds(side, records))
+        [ComparisonSide::A, ComparisonSide::B].into_iter().any(|side| self.has_waiting(side, records))
     }
 
     /// Returns `true` if this many records of a side wait, or as many bytes in proportion.
-    fn holds(&self, side: ComparisonSide, records: usize) -> bool {
+    fn has_waiting(&self, side: ComparisonSide, records: usize) -> bool {
         let at = side as usize;
         // Each side has three eighths of the memory, and clients the rest.
-        self.waiting[at] >= records || self.waiting_bytes[at] >= self.room_bytes / 8 * 3 / WAITING * records
+        self.waiting[at] >= records
+            || self.waiting_bytes[at] >= self.room_bytes / 8 * 3 / MAX_WAITING_RECORDS * records
     }
 
     /// Returns `true` if there are too many clients. A pass over all of them must free about as many records, so that
     /// the limit scales with the memory.
-    fn is_crowded(&self) -> bool {
-        self.lanes.len() > LANES.min(self.room_bytes / 4 / LANE_BYTES)
+    fn has_too_many_clients(&self) -> bool {
+        self.lanes.len() > MAX_IDLE_CLIENTS.min(self.room_bytes / 4 / LANE_BYTES)
     }
 
     /// Limits the number of records without partners that wait for a late one.
     fn evict(&mut self, lane: &mut PairingQueue) {
-        let across = is_across(lane);
+        let across = differs_in_rdma(lane);
         for side in 0..2 {
-            while self.left > LEFT
-                && let Some(waiting) = lane.rows[side].left.pop_front()
+            while self.unpaired_count > MAX_UNPAIRED
+                && let Some(waiting) = lane.rows[side].unpaired.pop_front()
             {
-                self.left -= 1;
-                self.alone(&waiting.record, side, across);
+                self.unpaired_count -= 1;
+                self.report_unpaired(&waiting.record, side, across);
             }
         }
     }
@@ -255,15 +256,15 @@ impl Comparison {
     pub fn finish(&mut self) {
         self.join_lanes(true);
         for mut lane in std::mem::take(&mut self.lanes) {
-            self.work(&mut lane, PairingUrgency::Last);
-            self.settle(&mut lane);
+            self.match_queue(&mut lane, PairingUrgency::Last);
+            self.finish_queue(&mut lane);
         }
-        self.tell_wrong_names(true);
+        self.report_identity_differences(true);
         self.sort();
     }
 
     /// Adds a difference unless the options exclude it; returns `true` if it was added.
-    fn tell(
+    fn add_difference(
         selection: &ComparisonOptions,
         counts: &mut BTreeMap<DifferenceKind, u64>,
         mix: &mut BTreeMap<Rc<str>, OperationSideCounts>,
@@ -282,8 +283,8 @@ impl Comparison {
     }
 
     fn report(&mut self, difference: Difference) {
-        let (counts, mix) = (&mut self.counts, &mut self.mix);
-        let is_told = Self::tell(&self.selection, counts, mix, &mut self.differences, difference);
+        let (counts, mix) = (&mut self.counts, &mut self.operation_counts);
+        let is_told = Self::add_difference(&self.selection, counts, mix, &mut self.differences, difference);
         self.filtered += u64::from(!is_told);
         if self.differences.len() >= self.most.saturating_mul(2).max(1024) {
             self.sort();
@@ -299,7 +300,7 @@ impl Comparison {
     fn compare(&mut self, a: &ComparisonRecord, b: &ComparisonRecord, is_across: bool) {
         self.pairs += 1;
         if is_across && a.is_set_up && !a.is_null {
-            self.set_up += 1;
+            self.setup_calls += 1;
             return;
         }
         let differences = RecordComparer {
@@ -311,30 +312,30 @@ impl Comparison {
         for difference in differences {
             self.report(difference);
         }
-        self.tell_wrong_names(false);
+        self.report_identity_differences(false);
     }
 
     /// Reports wrong pairs of names, which are known later than the records.
-    fn tell_wrong_names(&mut self, is_last: bool) {
-        for difference in self.renaming.wrong(is_last) {
+    fn report_identity_differences(&mut self, is_last: bool) {
+        for difference in self.renaming.take_differences(is_last) {
             self.report(difference);
         }
     }
 
-    fn took(&mut self, side: usize, records: &[WaitingRecord]) {
+    fn subtract_waiting(&mut self, side: usize, records: &[WaitingRecord]) {
         self.waiting[side] -= records.len();
         let bytes = records.iter().map(|waiting| waiting.record.size()).sum();
         self.waiting_bytes[side] = self.waiting_bytes[side].saturating_sub(bytes);
     }
 
     /// Reports a record on one side only.
-    fn alone(&mut self, record: &ComparisonRecord, side: usize, is_across: bool) {
+    fn report_unpaired(&mut self, record: &ComparisonRecord, side: usize, is_across: bool) {
         // The number of connection attempts is up to the transport.
         if is_across && record.is_set_up {
-            self.set_up += 1;
+            self.setup_calls += 1;
             return;
         }
-        let here = half(record, true, Some(record.about()));
+        let here = difference_side(record, true, Some(record.about()));
         let (kind, a, b) = if side == 0 {
             (DifferenceKind::Missing, here, DifferenceSide::default())
         } else {
@@ -345,7 +346,13 @@ impl Comparison {
     }
 
     /// Reports a difference of the whole captures.
-    pub fn whole(&mut self, kind: DifferenceKind, what: &str, a: impl ToString, b: impl ToString) {
+    pub fn report_capture_difference(
+        &mut self,
+        kind: DifferenceKind,
+        what: &str,
+        a: impl ToString,
+        b: impl ToString,
+    ) {
         let side = |value: String| DifferenceSide { place: None, frame: None, value: Some(value) };
         self.report(Difference {
             kind,
@@ -387,8 +394,8 @@ impl Comparison {
     }
 
     /// Returns the counts of the operations on both sides.
-    pub fn mix(&self) -> &BTreeMap<Rc<str>, OperationSideCounts> {
-        &self.mix
+    pub fn operation_counts(&self) -> &BTreeMap<Rc<str>, OperationSideCounts> {
+        &self.operation_counts
     }
 
     /// Returns the counts of compared fields.
@@ -407,8 +414,8 @@ impl Comparison {
     }
 
     /// Returns the number of connection setup Calls (NULL, PORTMAP) where only one side uses RDMA.
-    pub fn set_up(&self) -> u64 {
-        self.set_up
+    pub fn setup_calls(&self) -> u64 {
+        self.setup_calls
     }
 }
 
@@ -422,7 +429,7 @@ pub(crate) fn class(title: &str) -> String {
 }
 
 /// Returns `true` if exactly one side of a queue uses RDMA.
-fn is_across(lane: &PairingQueue) -> bool {
+fn differs_in_rdma(lane: &PairingQueue) -> bool {
     let is_rdma = |side: usize| {
         let row = &lane.rows[side];
         row.is_rdma

@@ -23,7 +23,7 @@ impl std::str::FromStr for IgnoreKey {
     type Err = String;
 
     fn from_str(word: &str) -> Result<Self, String> {
-        if let Some(kind) = DifferenceKind::of(word) {
+        if let Some(kind) = DifferenceKind::from_word(word) {
             return Ok(Self::Kind(kind));
         }
         if word.contains('.') || word.ends_with('*') {

@@ -15,11 +15,11 @@ use super::recorder::{SignatureScope, arguments};
 /// Numbers of records in an alignment: few first, and more if those do not suffice.
 pub(super) const WINDOWS: [usize; 3] = [128, 1_024, usize::MAX];
 /// Maximum number of records without partners that wait for a late one, of all queues.
-pub(super) const LEFT: usize = 4_096;
+pub(super) const MAX_UNPAIRED: usize = 4_096;
 
 /// Maximum distance, in pairs, between a Reply without its Call and the Transaction of the other side that it may
 /// match.
-pub(super) const NEAR: u64 = 64;
+pub(super) const MAX_REPLY_DISTANCE: u64 = 64;
 
 /// A client and a direction. The same client on both sides has the same address, or the same rank in order of
 /// appearance.
@@ -46,11 +46,11 @@ pub(super) struct PairingQueueSide {
     pub(super) client: Option<ComparisonClient>,
     pub(super) waiting: VecDeque<WaitingRecord>,
     /// Largest first frame of the records taken.
-    pub(super) passed: u64,
+    pub(super) last_taken_frame: u64,
     /// Last frame of the records taken.
-    until: u64,
+    last_end_frame: u64,
     /// Records without partners.
-    pub(super) left: VecDeque<WaitingRecord>,
+    pub(super) unpaired: VecDeque<WaitingRecord>,
     /// Records that arrived after their successors were taken, because no Reply came.
     pub(super) late: Vec<WaitingRecord>,
     pub(super) records: u64,
@@ -77,7 +77,7 @@ impl PairingQueueSide {
         if self.first.as_ref().is_none_or(|(place, _)| place.frame().is_none_or(|first| frame < first.0)) {
             self.first = Some((waiting.record.place, Rc::clone(&waiting.record.title)));
         }
-        if frame < self.passed {
+        if frame < self.last_taken_frame {
             self.late.push(waiting);
             return;
         }
@@ -98,7 +98,7 @@ impl PairingQueueSide {
 
     /// Returns `true` if no record waits.
     pub(super) fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.left.is_empty() && self.late.is_empty()
+        self.waiting.is_empty() && self.unpaired.is_empty() && self.late.is_empty()
     }
 
     /// Takes the first `count` records.
@@ -109,9 +109,10 @@ impl PairingQueueSide {
         {
             let next = self.waiting.front().map(|next| frame(&next.record));
             let record = &mut waiting.record;
-            record.is_racing = frame(record) < self.until || next.is_some_and(|next| next < record.until);
-            self.until = self.until.max(record.until);
-            self.passed = self.passed.max(frame(record));
+            record.is_racing =
+                frame(record) < self.last_end_frame || next.is_some_and(|next| next < record.until);
+            self.last_end_frame = self.last_end_frame.max(record.until);
+            self.last_taken_frame = self.last_taken_frame.max(frame(record));
             taken.push(waiting);
         }
         // Frees the memory of idle clients, of which there may be thousands.
@@ -191,11 +192,12 @@ pub(super) struct FilehandleOrigins(TwoGenerationMap<IdentityName, u64>);
 impl FilehandleOrigins {
     /// Returns the key of a record, and adds the filehandles of its messages.
     pub(super) fn key(&mut self, record: &ComparisonRecord) -> RecordKey {
-        let by = mixed([record.signature, asked(record), 0, 0]);
-        let filehandles = record.call.as_ref().map(|call| self.heard(call, by, 0)).unwrap_or_default();
+        let by = mixed([record.signature, arguments_for_any_minor(record), 0, 0]);
+        let filehandles =
+            record.call.as_ref().map(|call| self.filehandles_of(call, by, 0)).unwrap_or_default();
         let scope = filehandles.first().map_or(0, |filehandle| filehandle.origin);
         if let Some(reply) = &record.reply {
-            self.heard(reply, by, scope);
+            self.filehandles_of(reply, by, scope);
         }
         RecordKey {
             call: mixed([record.signature, record.arguments, 0, 0]),
@@ -207,7 +209,7 @@ impl FilehandleOrigins {
     }
 
     /// Returns the filehandles of a message. A new one originates from this operation, its scope and the name before.
-    fn heard(&mut self, message: &RecordMessage, by: u64, scope: u64) -> Box<[Filehandle]> {
+    fn filehandles_of(&mut self, message: &RecordMessage, by: u64, scope: u64) -> Box<[Filehandle]> {
         let mut found = Vec::new();
         let mut beside = scope;
         for entry in message.sections.iter().flat_map(|section| &section.entries) {
@@ -219,7 +221,9 @@ impl FilehandleOrigins {
                 }
                 _ => continue,
             }
-            let Some(name) = IdentityName::of(IdentityType::Filehandle, &entry.datum, None) else { continue };
+            let Some(name) = IdentityName::from_value(IdentityType::Filehandle, &entry.datum, None) else {
+                continue;
+            };
             let origin = match self.0.get(name) {
                 Some(origin) => *origin,
                 None => {
@@ -236,7 +240,7 @@ impl FilehandleOrigins {
 }
 
 /// Returns the hash of the arguments for any minor version.
-fn asked(record: &ComparisonRecord) -> u64 {
+fn arguments_for_any_minor(record: &ComparisonRecord) -> u64 {
     match (&record.call, record.minor_version) {
         (Some(call), Some(_)) => arguments(call, SignatureScope::InAnyMinorVersion),
         _ => record.arguments,
@@ -271,7 +275,7 @@ enum FilehandleRelation {
 
 impl RecordKey {
     /// Adds the current numbers of its filehandles.
-    pub(super) fn known(
+    pub(super) fn with_numbers(
         &self,
         side: usize,
         is_other_minor: bool,

@@ -3,25 +3,25 @@
 use std::collections::HashSet;
 
 use super::difference::{Difference, DifferenceKind};
-use super::pairing_queue::{NEAR, PairingQueue, WINDOWS, WaitingRecord, frame};
+use super::pairing_queue::{MAX_REPLY_DISTANCE, PairingQueue, WINDOWS, WaitingRecord, frame};
 use super::record::ComparisonRecord;
-use super::record_comparison::half;
-use super::{Comparison, PairingUrgency, alignment, is_across};
+use super::record_comparison::difference_side;
+use super::{Comparison, PairingUrgency, alignment, differs_in_rdma};
 
 impl Comparison {
     /// Matches the records of a queue.
-    pub(super) fn work(&mut self, lane: &mut PairingQueue, pace: PairingUrgency) {
+    pub(super) fn match_queue(&mut self, lane: &mut PairingQueue, pace: PairingUrgency) {
         // A client on one side only waits for the other side.
         if lane.rows.iter().any(|row| row.client.is_none()) {
             return;
         }
         loop {
-            let (across, is_other_minor) = (is_across(lane), lane.is_other_minor());
+            let (across, is_other_minor) = (differs_in_rdma(lane), lane.is_other_minor());
             let [a, b] = &mut lane.rows;
             // Unless both sides have ended, a record of a lower frame may still come.
             let keep = match pace {
                 PairingUrgency::Steady => WINDOWS[0].max((a.waiting.len() + b.waiting.len()) / 8),
-                PairingUrgency::Together | PairingUrgency::Pressed | PairingUrgency::Last => 0,
+                PairingUrgency::WhileEqual | PairingUrgency::Full | PairingUrgency::Last => 0,
             };
             if a.waiting.len() <= keep && b.waiting.len() <= keep {
                 return;
@@ -30,33 +30,33 @@ impl Comparison {
             let is_run = b.has_steps() && !a.has_steps();
             let together = !is_run
                 && a.waiting.front().zip(b.waiting.front()).is_some_and(|(one, other)| {
-                    let known = one.key.known(0, is_other_minor, &mut self.renaming);
-                    known.is_same(&other.key.known(1, is_other_minor, &mut self.renaming))
+                    let known = one.key.with_numbers(0, is_other_minor, &mut self.renaming);
+                    known.is_same(&other.key.with_numbers(1, is_other_minor, &mut self.renaming))
                 });
             if together {
                 let (of_a, of_b) = (a.take(1), b.take(1));
-                self.took(0, &of_a);
-                self.took(1, &of_b);
+                self.subtract_waiting(0, &of_a);
+                self.subtract_waiting(1, &of_b);
                 for (one, other) in of_a.iter().zip(&of_b) {
                     self.compare(&one.record, &other.record, across);
                 }
                 continue;
             }
-            if pace == PairingUrgency::Together {
+            if pace == PairingUrgency::WhileEqual {
                 return;
             }
-            self.apart(lane, pace == PairingUrgency::Last);
+            self.match_by_alignment(lane, pace == PairingUrgency::Last);
         }
     }
 
     /// Aligns the two sides, whose first records differ.
-    fn apart(&mut self, lane: &mut PairingQueue, is_all: bool) {
+    fn match_by_alignment(&mut self, lane: &mut PairingQueue, is_all: bool) {
         let found = self.aligned(lane, is_all);
-        let (across, is_run) = (is_across(lane), lane.is_run());
+        let (across, is_run) = (differs_in_rdma(lane), lane.is_run());
         let [a, b] = &mut lane.rows;
-        let (of_a, of_b) = (a.take(found.until.0), b.take(found.until.1));
-        self.took(0, &of_a);
-        self.took(1, &of_b);
+        let (of_a, of_b) = (a.take(found.covered.0), b.take(found.covered.1));
+        self.subtract_waiting(0, &of_a);
+        self.subtract_waiting(1, &of_b);
         // In the order of A, because definitions come before uses.
         let mut pairs: Vec<_> = found.pairs.iter().chain(&found.moved).copied().collect();
         pairs.sort_unstable();
@@ -68,18 +68,18 @@ impl Comparison {
         // A replay chooses the order of independent steps; that is no difference of the server.
         match is_run {
             true => self.reordered += found.moved.len() as u64,
-            false => self.tell_moved([&of_a, &of_b], &found.moved, &pairs),
+            false => self.report_moved([&of_a, &of_b], &found.moved, &pairs),
         }
         let paired = [
             pairs.iter().map(|(i, _)| *i).collect::<HashSet<_>>(),
             pairs.iter().map(|(_, j)| *j).collect::<HashSet<_>>(),
         ];
         for ((row, records), paired) in lane.rows.iter_mut().zip([of_a, of_b]).zip(&paired) {
-            let before = row.left.len();
+            let before = row.unpaired.len();
             let records = records.into_iter().enumerate();
             let free = records.filter(|(at, _)| !paired.contains(at));
-            row.left.extend(free.map(|(_, waiting)| WaitingRecord { pairs: self.pairs, ..waiting }));
-            self.left += row.left.len() - before;
+            row.unpaired.extend(free.map(|(_, waiting)| WaitingRecord { pairs: self.pairs, ..waiting }));
+            self.unpaired_count += row.unpaired.len() - before;
         }
         self.evict(lane);
     }
@@ -88,7 +88,7 @@ impl Comparison {
     fn aligned(&mut self, lane: &PairingQueue, is_all: bool) -> alignment::Alignment {
         if let Some(pairs) = lane.is_run().then(|| lane.pairs_by_step()).flatten() {
             let lengths = lane.rows.each_ref().map(|row| row.waiting.len());
-            return alignment::by_steps(pairs, (lengths[0], lengths[1]), is_all);
+            return alignment::align_by_steps(pairs, (lengths[0], lengths[1]), is_all);
         }
         let longest = lane.rows.iter().map(|row| row.waiting.len()).max().unwrap_or(0);
         let is_other_minor = lane.is_other_minor();
@@ -98,7 +98,7 @@ impl Comparison {
             let mut sides: [Vec<_>; 2] = Default::default();
             for (side, (row, known)) in lane.rows.iter().zip(&mut sides).enumerate() {
                 let keys = row.waiting.iter().take(window).map(|waiting| &waiting.key);
-                known.extend(keys.map(|key| key.known(side, is_other_minor, &mut self.renaming)));
+                known.extend(keys.map(|key| key.with_numbers(side, is_other_minor, &mut self.renaming)));
             }
             let keys = sides.each_ref().map(|side| side.iter().map(|known| known.call).collect::<Vec<_>>());
             let [a, b] = &sides;
@@ -118,7 +118,7 @@ impl Comparison {
 
     /// Reports records at different positions. It is a difference if one of two operations waited for the other on both
     /// sides; operations in flight at the same time are independent. Two swapped operations are one difference.
-    fn tell_moved(
+    fn report_moved(
         &mut self,
         rows: [&[WaitingRecord]; 2],
         moved: &[(usize, usize)],
@@ -161,49 +161,48 @@ impl Comparison {
                 path: String::new(),
                 field: "",
                 times: 1,
-                a: half(one, true, word(pair.0 < other.0, in_a)),
-                b: half(opposite, true, word(pair.1 < other.1, in_b)),
+                a: difference_side(one, true, word(pair.0 < other.0, in_a)),
+                b: difference_side(opposite, true, word(pair.1 < other.1, in_b)),
             });
         }
     }
 
     /// Pairs late records with those without partners, and reports the rest.
-    pub(super) fn settle(&mut self, lane: &mut PairingQueue) {
-        let (across, is_other_minor) = (is_across(lane), lane.is_other_minor());
+    pub(super) fn finish_queue(&mut self, lane: &mut PairingQueue) {
+        let (across, is_other_minor) = (differs_in_rdma(lane), lane.is_other_minor());
         for side in 0..2 {
             for late in std::mem::take(&mut lane.rows[side].late) {
                 self.waiting[side] -= 1;
                 let renaming = &mut self.renaming;
-                let found = lane.rows[1 - side].left.iter().position(|other| {
-                    let [of, index] = match side {
-                        0 => [other.record.run_of, Some(late.record.place.index)],
-                        _ => [late.record.run_of, Some(other.record.place.index)],
-                    };
-                    if of.is_some() {
-                        return of == index && late.record.signature == other.record.signature;
-                    }
-                    late.key.known(side, is_other_minor, renaming).is_same(&other.key.known(
-                        1 - side,
-                        is_other_minor,
-                        renaming,
-                    ))
-                });
-                self.left -= usize::from(found.is_some());
-                match found.and_then(|at| lane.rows[1 - side].left.remove(at)) {
+                let found =
+                    lane.rows[1 - side].unpaired.iter().position(|other| {
+                        let [of, index] = match side {
+                            0 => [other.record.run_of, Some(late.record.place.index)],
+                            _ => [late.record.run_of, Some(other.record.place.index)],
+                        };
+                        if of.is_some() {
+                            return of == index && late.record.signature == other.record.signature;
+                        }
+                        late.key
+                            .with_numbers(side, is_other_minor, renaming)
+                            .is_same(&other.key.with_numbers(1 - side, is_other_minor, renaming))
+                    });
+                self.unpaired_count -= usize::from(found.is_some());
+                match found.and_then(|at| lane.rows[1 - side].unpaired.remove(at)) {
                     Some(other) if side == 0 => self.compare(&late.record, &other.record, across),
                     Some(other) => self.compare(&other.record, &late.record, across),
                     None => {
-                        self.left += 1;
-                        lane.rows[side].left.push_back(late);
+                        self.unpaired_count += 1;
+                        lane.rows[side].unpaired.push_back(late);
                     }
                 }
             }
         }
         self.join_replies(lane);
         for side in 0..2 {
-            for waiting in std::mem::take(&mut lane.rows[side].left) {
-                self.left -= 1;
-                self.alone(&waiting.record, side, across);
+            for waiting in std::mem::take(&mut lane.rows[side].unpaired) {
+                self.unpaired_count -= 1;
+                self.report_unpaired(&waiting.record, side, across);
             }
         }
     }
@@ -211,25 +210,27 @@ impl Comparison {
     /// Pairs each Reply without its Call, whose operation is unknown, with a nearby unpaired Transaction of the other
     /// side.
     fn join_replies(&mut self, lane: &mut PairingQueue) {
-        let across = is_across(lane);
+        let across = differs_in_rdma(lane);
         for side in 0..2 {
             let mut at = 0;
-            while let Some(reply) = lane.rows[side].left.get(at) {
+            while let Some(reply) = lane.rows[side].unpaired.get(at) {
                 let near = |other: &WaitingRecord| other.pairs.abs_diff(reply.pairs);
                 let is_likely = |other: &WaitingRecord| {
-                    other.record.call.is_some() && other.record.reply.is_some() && near(other) <= NEAR
+                    other.record.call.is_some()
+                        && other.record.reply.is_some()
+                        && near(other) <= MAX_REPLY_DISTANCE
                 };
-                let others = lane.rows[1 - side].left.iter().enumerate();
+                let others = lane.rows[1 - side].unpaired.iter().enumerate();
                 let found = others
                     .filter(|(_, other)| reply.record.call.is_none() && is_likely(other))
                     .min_by_key(|(_, other)| near(other))
                     .map(|(place, _)| place);
-                let Some(other) = found.and_then(|place| lane.rows[1 - side].left.remove(place)) else {
+                let Some(other) = found.and_then(|place| lane.rows[1 - side].unpaired.remove(place)) else {
                     at += 1;
                     continue;
                 };
-                let Some(reply) = lane.rows[side].left.remove(at) else { continue };
-                self.left -= 2;
+                let Some(reply) = lane.rows[side].unpaired.remove(at) else { continue };
+                self.unpaired_count -= 2;
                 if side == 0 {
                     self.compare(&reply.record, &other.record, across);
                 } else {

@@ -14,7 +14,7 @@ use super::identity_map::IdentityName;
 use crate::escape;
 
 /// Maximum number of bytes of a value that is kept as it is; longer values are hashed.
-pub(super) const SHOWN: usize = 64;
+pub(super) const MAX_VALUE_BYTES: usize = 64;
 
 /// Returns the hash for file data and other long values: XXH3 with 128 bits, which is specified, independent of the
 /// platform, and faster than memory. It is not cryptographic, but detects accidental changes.
@@ -23,7 +23,7 @@ pub fn hash(bytes: &[u8]) -> u128 {
 }
 
 /// Filter name for two different fields at one path of a baseline.
-pub(crate) const SEVERAL: &str = "?";
+pub(crate) const AMBIGUOUS_FIELD: &str = "?";
 
 /// Path and class of a field. Records share the paths.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl FieldPath {
     }
 
     /// Returns the names of the parents with their final dot, or an empty text.
-    pub fn above(&self) -> &str {
+    pub fn parent_path(&self) -> &str {
         self.text.get(..self.leaf).unwrap_or_default()
     }
 
@@ -83,7 +83,7 @@ pub enum RecordValue {
     /// Count and hash of the values of a field in a long list.
     Fold(u64, u64),
     /// The name of an enum value in a baseline that this program does not know.
-    Written(Box<str>),
+    UnknownName(Box<str>),
 }
 
 /// The names of the bits of a mask, which are ignored in comparisons.
@@ -100,7 +100,7 @@ impl Eq for MaskBitNames {}
 impl RecordValue {
     /// Creates a value of bytes, hashed if they are long.
     pub fn of_bytes(bytes: &[u8]) -> Self {
-        match bytes.len() > SHOWN {
+        match bytes.len() > MAX_VALUE_BYTES {
             true => Self::Digest(bytes.len() as u64, hash(bytes)),
             false => Self::Bytes(bytes.into()),
         }
@@ -138,7 +138,7 @@ impl RecordValue {
     }
 
     /// Returns the text for people: a mask with the names of its bits.
-    pub fn shown(&self) -> String {
+    pub fn display_text(&self) -> String {
         match self {
             Self::Flags(mask, names) => {
                 let set: Vec<_> = names
@@ -174,7 +174,7 @@ impl fmt::Display for RecordValue {
             Self::Unknown(length) => write!(f, "{length}:?"),
             Self::Name(identity, number) => write!(f, "{}:{number:08x}", identity.name()),
             Self::Fold(count, hash) => write!(f, "{count}*{hash:016x}"),
-            Self::Written(text) => f.write_str(text),
+            Self::UnknownName(text) => f.write_str(text),
         }
     }
 }
@@ -352,7 +352,7 @@ impl ComparisonRecord {
             |entry: &&RecordField| entry.path.role == CompareClass::Identity(IdentityType::Filehandle);
         entries
             .filter(is_filehandle)
-            .find_map(|entry| IdentityName::of(IdentityType::Filehandle, &entry.datum, None))
+            .find_map(|entry| IdentityName::from_value(IdentityType::Filehandle, &entry.datum, None))
     }
 
     /// Returns up to four names, offsets and counts of the Call, and the status.
@@ -368,7 +368,7 @@ impl ComparisonRecord {
         let mut words: Vec<_> = entries
             .filter(main)
             .take(4)
-            .map(|entry| format!("{} {}", entry.path.leaf(), entry.datum.shown()))
+            .map(|entry| format!("{} {}", entry.path.leaf(), entry.datum.display_text()))
             .collect();
         words.push(self.status.to_string());
         words.join(", ")

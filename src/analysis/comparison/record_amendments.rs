@@ -14,7 +14,7 @@ pub enum KnownFileData {
     /// Hash of the bytes.
     Hash(u128),
     /// Nothing is known.
-    Nothing,
+    Unknown,
 }
 
 /// Knowledge about a record beyond the bytes of its Transaction.
@@ -28,7 +28,7 @@ pub struct RecordAmendments {
 
 impl RecordAmendments {
     /// Applies the amendments to a record.
-    pub fn tell(&self, record: &mut ComparisonRecord, recorder: &mut Recorder) {
+    pub fn apply(&self, record: &mut ComparisonRecord, recorder: &mut Recorder) {
         let [of_call, of_reply] = &self.data;
         for (message, data) in [(&mut record.call, of_call), (&mut record.reply, of_reply)] {
             if let Some(message) = message
@@ -38,12 +38,12 @@ impl RecordAmendments {
             }
         }
         if !self.roots.is_empty() {
-            self.root(record, recorder);
+            self.apply_roots(record, recorder);
         }
     }
 
     /// Compares the PUTFH as the PUTROOTFH that was recorded.
-    fn root(&self, record: &mut ComparisonRecord, recorder: &mut Recorder) {
+    fn apply_roots(&self, record: &mut ComparisonRecord, recorder: &mut Recorder) {
         let name = recorder.word("PUTROOTFH");
         let mut shorter = 0;
         for operation in &self.roots {
@@ -101,7 +101,7 @@ fn put(message: &mut RecordMessage, data: &[(u64, KnownFileData)]) {
             }
             match data.find(|(of, _)| *of == length) {
                 Some((_, KnownFileData::Hash(hash))) => entry.datum = RecordValue::Digest(length, *hash),
-                Some((_, KnownFileData::Nothing)) => entry.datum = RecordValue::Unknown(length),
+                Some((_, KnownFileData::Unknown)) => entry.datum = RecordValue::Unknown(length),
                 Some((_, KnownFileData::Bytes)) | None => {}
             }
         }

@@ -12,11 +12,12 @@ use super::identity_map::{FirstPairing, IdentityMap, IdentityName};
 use super::listing::{ComparisonListing, ListingMatch};
 use super::options::ComparisonOptions;
 use super::record::{
-    ComparisonRecord, MessageCompleteness, RecordField, RecordMessage, RecordSection, RecordValue, SEVERAL,
+    AMBIGUOUS_FIELD, ComparisonRecord, MessageCompleteness, RecordField, RecordMessage, RecordSection,
+    RecordValue,
 };
 
 /// Maximum distance at which a field is searched on the other side.
-const AHEAD: usize = 64;
+const MAX_LOOKAHEAD: usize = 64;
 
 /// The operation count of a COMPOUND, which is not compared because the operations are.
 pub(crate) const OPERATIONS: &str = "nfs.ops.count";
@@ -31,7 +32,7 @@ pub struct ComparedCounts {
     /// Number of fields missing in one of the captures.
     pub unknown: u64,
     /// Number of arguments and results left out because they depend on the minor version.
-    pub left_out: u64,
+    pub version_dependent_fields: u64,
 }
 
 impl ComparedCounts {
@@ -41,7 +42,7 @@ impl ComparedCounts {
             fields: self.fields - before.fields,
             data_bytes: self.data_bytes - before.data_bytes,
             unknown: self.unknown - before.unknown,
-            left_out: self.left_out - before.left_out,
+            version_dependent_fields: self.version_dependent_fields - before.version_dependent_fields,
         }
     }
 }
@@ -51,7 +52,7 @@ impl AddAssign for ComparedCounts {
         self.fields += more.fields;
         self.data_bytes += more.data_bytes;
         self.unknown += more.unknown;
-        self.left_out += more.left_out;
+        self.version_dependent_fields += more.version_dependent_fields;
     }
 }
 
@@ -69,7 +70,7 @@ pub struct RecordComparer<'c> {
 pub(super) struct PairComparison<'r> {
     pub(super) a: &'r ComparisonRecord,
     pub(super) b: &'r ComparisonRecord,
-    pub(super) terms: ComparePolicy,
+    pub(super) policy: ComparePolicy,
     /// Filehandles of the directories that the cookies belong to.
     scopes: [Option<IdentityName>; 2],
     /// Differences with their operations.
@@ -140,7 +141,11 @@ pub(super) fn frame(record: &ComparisonRecord, is_call: bool) -> Option<FrameNum
 }
 
 /// Returns one side of a difference in a message.
-pub(super) fn half(record: &ComparisonRecord, is_call: bool, value: Option<String>) -> DifferenceSide {
+pub(super) fn difference_side(
+    record: &ComparisonRecord,
+    is_call: bool,
+    value: Option<String>,
+) -> DifferenceSide {
     DifferenceSide { place: Some(record.place), frame: frame(record, is_call), value }
 }
 
@@ -169,14 +174,14 @@ impl PairComparison<'_> {
             path,
             field,
             times: 1,
-            a: half(self.a, spot.is_call, a),
-            b: half(self.b, spot.is_call, b),
+            a: difference_side(self.a, spot.is_call, a),
+            b: difference_side(self.b, spot.is_call, b),
         };
         self.differences.push((spot, difference));
     }
 
     /// Counts another occurrence of a known difference.
-    fn again(&mut self, kind: DifferenceKind, spot: OperationPosition, path: &str) {
+    fn count_repeated(&mut self, kind: DifferenceKind, spot: OperationPosition, path: &str) {
         let is_it = |(at, known): &&mut (OperationPosition, Difference)| {
             *at == spot && known.path == path && known.kind == kind
         };
@@ -218,11 +223,12 @@ impl PairComparison<'_> {
     }
 
     /// Reduces the differences to one per cause.
-    fn concluded(mut self) -> Vec<Difference> {
+    fn into_differences(mut self) -> Vec<Difference> {
         // An operation in one COMPOUND only has a result there only.
         let alone: Vec<_> = self.differences.iter().filter(|(spot, _)| spot.is_call).map(key).collect();
-        self.differences
-            .retain(|known| known.0.is_call || !is_alone(known.1.kind) || !alone.contains(&key(known)));
+        self.differences.retain(|known| {
+            known.0.is_call || !is_missing_or_extra(known.1.kind) || !alone.contains(&key(known))
+        });
         // The status of a COMPOUND is that of its last operation.
         let values = |difference: &Difference| [difference.a.value.clone(), difference.b.value.clone()];
         let last: Vec<_> = self
@@ -253,7 +259,7 @@ fn key((_, difference): &(OperationPosition, Difference)) -> (DifferenceKind, St
     (difference.kind, difference.path.clone())
 }
 
-fn is_alone(kind: DifferenceKind) -> bool {
+fn is_missing_or_extra(kind: DifferenceKind) -> bool {
     matches!(kind, DifferenceKind::Missing | DifferenceKind::Extra)
 }
 
@@ -261,9 +267,9 @@ impl RecordComparer<'_> {
     /// Compares two records. [`IdentityMap::wrong`] reports identities that map to different objects when all pairs are
     /// known.
     pub fn compare(&mut self, a: &ComparisonRecord, b: &ComparisonRecord) -> Vec<Difference> {
-        let terms = ComparePolicy::of(self.selection, a, b);
+        let terms = ComparePolicy::new(self.selection, a, b);
         let mut found =
-            PairComparison { a, b, terms, scopes: [a.scope(), b.scope()], differences: Vec::new() };
+            PairComparison { a, b, policy: terms, scopes: [a.scope(), b.scope()], differences: Vec::new() };
         for is_call in [true, false] {
             let of = |record: &'_ ComparisonRecord| {
                 if is_call { record.call.is_some() } else { record.reply.is_some() }
@@ -275,18 +281,18 @@ impl RecordComparer<'_> {
                 found.length(kind, is_call, String::new(), word(in_a), word(in_b));
                 // The Reply alone does not identify the operation.
                 if is_call {
-                    return found.concluded();
+                    return found.into_differences();
                 }
                 continue;
             }
             let messages = if is_call { (&a.call, &b.call) } else { (&a.reply, &b.reply) };
             let (Some(of_a), Some(of_b)) = messages else { continue };
             self.messages(&mut found, is_call, of_a, of_b);
-            if terms.has_lengths() {
+            if terms.compares_lengths() {
                 self.lengths(&mut found, is_call, of_a, of_b);
             }
         }
-        if terms.has_lengths() {
+        if terms.compares_lengths() {
             self.chunks(&mut found);
         }
         if a.missing != b.missing
@@ -306,9 +312,9 @@ impl RecordComparer<'_> {
             found.length(DifferenceKind::Incomplete, in_call, String::new(), text(a), text(b));
         }
         if terms.is_exact && !terms.is_strict {
-            exactly(&mut found);
+            compare_exactly(&mut found);
         }
-        found.concluded()
+        found.into_differences()
     }
 
     fn messages(
@@ -320,7 +326,7 @@ impl RecordComparer<'_> {
     ) {
         let is_whole = a.end == MessageCompleteness::Whole && b.end == MessageCompleteness::Whole;
         let mut at = (0, 0);
-        let pairs = aligned(&a.sections, &b.sections, found.terms.is_across);
+        let pairs = aligned(&a.sections, &b.sections, found.policy.differs_in_rdma);
         for (i, j) in pairs.into_iter().chain([(a.sections.len(), b.sections.len())]) {
             // After a failure no operation follows.
             if is_whole && (is_call || !found.has_other_status()) {
@@ -330,7 +336,7 @@ impl RecordComparer<'_> {
                 sections_alone(found, is_call, at, &part(&a.sections, at.0, i), &part(&b.sections, at.1, j));
             }
             if let (Some(a), Some(b)) = (a.sections.get(i), b.sections.get(j)) {
-                let is_plus = found.terms.is_across && a.name != b.name;
+                let is_plus = found.policy.differs_in_rdma && a.name != b.name;
                 let spot = OperationPosition { is_call, section: i };
                 // An operation without a status is in the union of the previous one.
                 let mut entries = a.entries.iter().chain(&b.entries);
@@ -366,7 +372,7 @@ impl RecordComparer<'_> {
         let of_a: Vec<_> = a.entries.iter().filter(|entry| !is_skipped(entry)).collect();
         let of_b: Vec<_> = b.entries.iter().filter(|entry| !is_skipped(entry)).collect();
         if !sections.spot.is_call
-            && let (Some(one), Some(other)) = (ComparisonListing::of(&of_a), ComparisonListing::of(&of_b))
+            && let (Some(one), Some(other)) = (ComparisonListing::find(&of_a), ComparisonListing::find(&of_b))
             && !one.is_same(&other)
         {
             self.listings(found, &mut sections, (&of_a, one), (&of_b, other));
@@ -399,10 +405,10 @@ impl RecordComparer<'_> {
         for met in a.along(&b) {
             match met {
                 ListingMatch::Both(in_a, in_b) => fields(self, found, in_a, in_b),
-                ListingMatch::A(name) => alone.push([Some(name.shown()), None]),
-                ListingMatch::B(name) => alone.push([None, Some(name.shown())]),
+                ListingMatch::A(name) => alone.push([Some(name.display_text()), None]),
+                ListingMatch::B(name) => alone.push([None, Some(name.display_text())]),
                 ListingMatch::Moved(name, from, to) => {
-                    let word = |place| Some(format!("{} in place {place}", name.shown()));
+                    let word = |place| Some(format!("{} in place {place}", name.display_text()));
                     alone.push([word(from), word(to)]);
                 }
             }
@@ -426,9 +432,11 @@ impl RecordComparer<'_> {
         b: &[&RecordField],
     ) {
         let (mut of_a, mut of_b) = (a.iter().copied().peekable(), b.iter().copied().peekable());
-        let alike =
-            OperationRelation { is_plus: sections.is_plus, is_other_minor: found.terms.is_other_minor };
-        let is_place = |a: &RecordField, b: &RecordField| is_place(a, b, alike);
+        let alike = OperationRelation {
+            is_plus: sections.is_plus,
+            is_other_minor: found.policy.differs_in_minor_version,
+        };
+        let is_place = |a: &RecordField, b: &RecordField| has_same_path(a, b, alike);
         loop {
             match (of_a.peek().copied(), of_b.peek().copied()) {
                 (Some(one), Some(other)) if is_place(one, other) => {
@@ -438,16 +446,16 @@ impl RecordComparer<'_> {
                 }
                 (Some(one), Some(other)) => {
                     let find = |entries: &mut dyn Iterator<Item = &RecordField>, wanted: &RecordField| {
-                        entries.take(AHEAD).position(|entry| is_place(entry, wanted))
+                        entries.take(MAX_LOOKAHEAD).position(|entry| is_place(entry, wanted))
                     };
                     let in_b = find(&mut of_b.clone(), one);
                     let in_a = find(&mut of_a.clone(), other);
                     if in_b.is_none() || in_a.is_some_and(|far| Some(far) < in_b) {
                         if let Some(entry) = of_a.next() {
-                            self.alone(found, sections, entry, true);
+                            self.compare_unpaired_field(found, sections, entry, true);
                         }
                     } else if let Some(entry) = of_b.next() {
-                        self.alone(found, sections, entry, false);
+                        self.compare_unpaired_field(found, sections, entry, false);
                     }
                 }
                 (Some(_), None) | (None, Some(_)) => {
@@ -455,7 +463,7 @@ impl RecordComparer<'_> {
                     let is_a = of_a.peek().is_some();
                     let Some(entry) = of_a.next().or_else(|| of_b.next()) else { break };
                     if sections.is_whole {
-                        self.alone(found, sections, entry, is_a);
+                        self.compare_unpaired_field(found, sections, entry, is_a);
                     } else {
                         self.compared.unknown += 1;
                     }
@@ -466,7 +474,7 @@ impl RecordComparer<'_> {
     }
 
     /// Handles a field on one side only.
-    fn alone(
+    fn compare_unpaired_field(
         &mut self,
         found: &mut PairComparison<'_>,
         sections: &mut SectionPair<'_>,
@@ -477,25 +485,25 @@ impl RecordComparer<'_> {
         if sections.is_other_arm || sections.arms.iter().any(|arm| is_below(arm)) {
             return;
         }
-        let kind = match found.terms.one(&entry.path, sections.spot.is_call) {
-            FieldTreatment::As(kind) | FieldTreatment::Bits(kind, _) => kind,
-            FieldTreatment::LeftOut => {
-                self.compared.left_out += 1;
+        let kind = match found.policy.treatment_of_one(&entry.path, sections.spot.is_call) {
+            FieldTreatment::Equal(kind) | FieldTreatment::EqualBits(kind, _) => kind,
+            FieldTreatment::MinorVersionDependent => {
+                self.compared.version_dependent_fields += 1;
                 return;
             }
-            FieldTreatment::Free | FieldTreatment::Names(_) => return,
+            FieldTreatment::Ignored | FieldTreatment::IdentityNames(_) => return,
         };
         if let Some(group) = &sections.group
             && group.is_a == is_a
             && is_below(&group.above)
         {
-            found.again(group.kind, sections.spot, &group.path);
+            found.count_repeated(group.kind, sections.spot, &group.path);
             return;
         }
-        let value = Some(entry.datum.shown());
+        let value = Some(entry.datum.display_text());
         let values = if is_a { [value, None] } else { [None, value] };
         let path = sections.path(entry);
-        let above = entry.path.above().to_owned();
+        let above = entry.path.parent_path().to_owned();
         sections.group =
             (!above.is_empty()).then(|| DifferenceGroup { is_a, above, path: path.clone(), kind });
         found.add(kind, sections.spot, path, entry.path.field, values);
@@ -521,22 +529,29 @@ impl RecordComparer<'_> {
             return;
         }
         let is_same = a.datum.is_same(&b.datum);
-        if !is_same && (a.datum.is_discriminant() || b.datum.is_discriminant()) && !path.above().is_empty() {
-            sections.arms.push(path.above().to_owned());
+        if !is_same
+            && (a.datum.is_discriminant() || b.datum.is_discriminant())
+            && !path.parent_path().is_empty()
+        {
+            sections.arms.push(path.parent_path().to_owned());
         }
-        let (kind, bits) = match found.terms.both(path, sections.spot.is_call, &a.datum, &b.datum) {
-            FieldTreatment::Free => return,
-            FieldTreatment::LeftOut => {
-                self.compared.left_out += 1;
-                return;
-            }
-            FieldTreatment::Names(identity) => return self.identities(found, sections, identity, a, b),
-            FieldTreatment::As(kind) => (kind, sections.umask(a, b)),
-            FieldTreatment::Bits(kind, bits) => (kind, bits),
-        };
+        let (kind, bits) =
+            match found.policy.treatment_of_both(path, sections.spot.is_call, &a.datum, &b.datum) {
+                FieldTreatment::Ignored => return,
+                FieldTreatment::MinorVersionDependent => {
+                    self.compared.version_dependent_fields += 1;
+                    return;
+                }
+                FieldTreatment::IdentityNames(identity) => {
+                    return self.identities(found, sections, identity, a, b);
+                }
+                FieldTreatment::Equal(kind) => (kind, sections.umask(a, b)),
+                FieldTreatment::EqualBits(kind, bits) => (kind, bits),
+            };
         // Another field at the same path; one without a name is not compared.
-        let is_other = a.path.field != b.path.field && a.path.field != SEVERAL && b.path.field.contains('.');
-        if found.terms.is_exact && !found.terms.is_strict && is_other {
+        let is_other =
+            a.path.field != b.path.field && a.path.field != AMBIGUOUS_FIELD && b.path.field.contains('.');
+        if found.policy.is_exact && !found.policy.is_strict && is_other {
             let values = [Some(a.path.field.to_owned()), Some(b.path.field.to_owned())];
             return found.add(kind, sections.spot, sections.path(a), b.path.field, values);
         }
@@ -546,7 +561,7 @@ impl RecordComparer<'_> {
         }
         let is_same = is_same || a.datum.is_same_in(&b.datum, bits);
         if !is_same && !self.selection.tolerates(path.field, &a.datum, &b.datum) {
-            let values = [Some(a.datum.shown()), Some(b.datum.shown())];
+            let values = [Some(a.datum.display_text()), Some(b.datum.display_text())];
             sections.is_other_arm |= kind == DifferenceKind::Status;
             found.add(kind, sections.spot, sections.path(a), path.field, values);
         }
@@ -562,8 +577,10 @@ impl RecordComparer<'_> {
     ) {
         self.compared.fields += 1;
         let [scope_a, scope_b] = found.scopes;
-        let names =
-            (IdentityName::of(identity, &a.datum, scope_a), IdentityName::of(identity, &b.datum, scope_b));
+        let names = (
+            IdentityName::from_value(identity, &a.datum, scope_a),
+            IdentityName::from_value(identity, &b.datum, scope_b),
+        );
         let path = &a.path;
         match names {
             (None, None) if a.datum.is_same(&b.datum) => {}
@@ -577,7 +594,8 @@ impl RecordComparer<'_> {
                 values: [a.datum.clone(), b.datum.clone()],
             }),
             _ => {
-                let shown = |datum: &RecordValue| Some(format!("{} {}", identity.name(), datum.shown()));
+                let shown =
+                    |datum: &RecordValue| Some(format!("{} {}", identity.name(), datum.display_text()));
                 let values = [shown(&a.datum), shown(&b.datum)];
                 found.add(DifferenceKind::Identity, sections.spot, sections.path(a), path.field, values);
             }
@@ -586,7 +604,7 @@ impl RecordComparer<'_> {
 }
 
 /// Checks for two decodings of one message: title, status, and the extent of the decoding.
-fn exactly(found: &mut PairComparison<'_>) {
+fn compare_exactly(found: &mut PairComparison<'_>) {
     let (a, b) = (found.a, found.b);
     let is_told = |found: &PairComparison<'_>| !found.differences.is_empty();
     if a.title != b.title && !is_told(found) {
@@ -616,7 +634,7 @@ struct OperationRelation {
 }
 
 /// Returns `true` if two fields have equivalent paths.
-fn is_place(a: &RecordField, b: &RecordField, alike: OperationRelation) -> bool {
+fn has_same_path(a: &RecordField, b: &RecordField, alike: OperationRelation) -> bool {
     if Rc::ptr_eq(&a.path, &b.path) || a.path.text == b.path.text {
         return true;
     }
@@ -641,7 +659,7 @@ fn sections_alone(
     b: &[RecordSection],
 ) {
     // NFSv4.0 has no sessions (RFC 8881 section 2.10).
-    let is_version = |name: &str| name == "SEQUENCE" && found.terms.is_other_minor;
+    let is_version = |name: &str| name == "SEQUENCE" && found.policy.differs_in_minor_version;
     let alone = |sections: &'_ [RecordSection], at: usize| -> Vec<(usize, Rc<str>)> {
         let names = sections.iter().map(|section| Rc::clone(&section.name));
         (at..).zip(names).filter(|(_, name)| !is_version(name)).collect()
@@ -667,7 +685,7 @@ fn aligned(a: &[RecordSection], b: &[RecordSection], is_across: bool) -> Vec<(us
     if a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b)) {
         return (0..a.len()).map(|at| (at, at)).collect();
     }
-    super::alignment::heaviest(a.len().min(AHEAD), b.len().min(AHEAD), |i, j| {
+    super::alignment::heaviest(a.len().min(MAX_LOOKAHEAD), b.len().min(MAX_LOOKAHEAD), |i, j| {
         u32::from(a.get(i).zip(b.get(j)).is_some_and(|(a, b)| is_same(a, b)))
     })
 }

@@ -19,8 +19,8 @@ use rustc_hash::FxHashMap;
 use super::compare_class::{self, CompareClass, role_of};
 use super::difference::{DifferenceKind, DifferenceLocation};
 use super::record::{
-    ComparisonRecord, FieldPath, MaskBitNames, MessageCompleteness, RecordChunk, RecordChunkKind,
-    RecordField, RecordMessage, RecordSection, RecordSegment, RecordValue, SHOWN, hash,
+    ComparisonRecord, FieldPath, MAX_VALUE_BYTES, MaskBitNames, MessageCompleteness, RecordChunk,
+    RecordChunkKind, RecordField, RecordMessage, RecordSection, RecordSegment, RecordValue, hash,
 };
 
 /// Maximum number of shared names and titles; a malformed capture has more, which are allocated each time.
@@ -109,8 +109,8 @@ impl Recorder {
 
     /// Returns the record of a Transaction.
     pub fn record(&mut self, transaction: &Transaction) -> ComparisonRecord {
-        transaction.read(|reading| {
-            let facts = reading.facts();
+        transaction.with_messages(|reading| {
+            let facts = reading.summary();
             let (call, call_spans) = self.message(transaction, reading, RpcMessageKind::Call, &facts);
             let (reply, _) = self.message(transaction, reading, RpcMessageKind::Reply, &facts);
             let first = |message: &MessageRecord| message.frames.first().copied();
@@ -133,7 +133,7 @@ impl Recorder {
                 is_racing: false,
                 signature: signature(&class),
                 arguments: call.as_ref().map_or(0, |call| arguments(call, SignatureScope::All)),
-                about: call.as_ref().map_or(0, |call| arguments(call, SignatureScope::About)),
+                about: call.as_ref().map_or(0, |call| arguments(call, SignatureScope::NamesOffsetsCounts)),
                 is_null: facts.procedure == Some(0),
                 is_set_up: facts.procedure == Some(0) || facts.program == Some(Program::PORTMAP),
                 chunks: chunks(transaction, call.as_ref(), reply.as_ref(), &call_spans),
@@ -251,7 +251,7 @@ pub(super) enum SignatureScope {
     /// The fields that must also be equal between minor versions of NFSv4.
     InAnyMinorVersion,
     /// Names, offsets and counts.
-    About,
+    NamesOffsetsCounts,
 }
 
 /// Returns the hash of the arguments of a Call.
@@ -262,13 +262,15 @@ pub(super) fn arguments(call: &RecordMessage, asked: SignatureScope) -> u64 {
             CompareClass::Equal(DifferenceKind::Name | DifferenceKind::Offset | DifferenceKind::Count) => {
                 true
             }
-            CompareClass::Equal(_) | CompareClass::Racing(_) | CompareClass::OfTransport(_) => match asked {
-                SignatureScope::All => true,
-                SignatureScope::InAnyMinorVersion => {
-                    compare_class::follows_minor_version(entry.path.field).is_none()
+            CompareClass::Equal(_) | CompareClass::Racing(_) | CompareClass::TransportDependent(_) => {
+                match asked {
+                    SignatureScope::All => true,
+                    SignatureScope::InAnyMinorVersion => {
+                        compare_class::follows_minor_version(entry.path.field).is_none()
+                    }
+                    SignatureScope::NamesOffsetsCounts => false,
                 }
-                SignatureScope::About => false,
-            },
+            }
             CompareClass::Identity(_) | CompareClass::Varies(_) => false,
         };
         if counts {
@@ -291,7 +293,7 @@ fn chunks(
             .iter()
             .map(|segment| RecordSegment {
                 length: segment.length.into(),
-                returned: segment.returned.map(u64::from),
+                returned: segment.returned_length.map(u64::from),
             })
             .collect(),
         varying,
@@ -378,7 +380,7 @@ impl<'r, 'a> RecordListener<'r, 'a> {
         }
     }
 
-    fn hear_plus(&mut self, field: &'static Field, value: FieldValue<'_>) {
+    fn visit_read_plus(&mut self, field: &'static Field, value: FieldValue<'_>) {
         if self.sections.last().is_none_or(|section| &*section.name != "READ_PLUS") {
             return;
         }
@@ -423,7 +425,7 @@ impl<'r, 'a> RecordListener<'r, 'a> {
                 let is_data = path.role == CompareClass::Equal(DifferenceKind::Data);
                 if is_data {
                     RecordValue::Digest(bytes.len() as u64, hash(bytes))
-                } else if field.kind == field::FieldKind::Text && bytes.len() <= SHOWN {
+                } else if field.kind == field::FieldKind::Text && bytes.len() <= MAX_VALUE_BYTES {
                     RecordValue::Text(bytes.into())
                 } else {
                     RecordValue::of_bytes(bytes)
@@ -458,16 +460,16 @@ impl<'a> Observer<'a> for RecordListener<'_, 'a> {
 
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
         if field.name.starts_with("rpcordma.") {
-            self.hear_rpcrdma(field, value);
+            self.visit_rpcrdma(field, value);
         } else {
-            self.hear_rpc(field, bytes, value);
+            self.visit_rpc(field, bytes, value);
         }
     }
 }
 
 impl<'a> RecordListener<'_, 'a> {
     /// Records the varying fields of the RPC-over-RDMA header; the others are compared as chunks.
-    fn hear_rpcrdma(&mut self, field: &'static Field, value: FieldValue<'a>) {
+    fn visit_rpcrdma(&mut self, field: &'static Field, value: FieldValue<'a>) {
         if let ("rpcordma.xid", FieldValue::Unsigned(xid)) = (field.name, value) {
             self.rdma_xid = Some(xid);
         }
@@ -489,13 +491,13 @@ impl<'a> RecordListener<'_, 'a> {
         fill.iter().any(|byte| *byte != 0).then(|| RecordValue::Bytes(fill.into()))
     }
 
-    fn hear_rpc(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
+    fn visit_rpc(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
         // The operation number is the name of the section.
         if field.name == "nfs.opcode" && matches!(value, FieldValue::Enum(_, Some(_))) {
             return;
         }
         if !self.is_call {
-            self.hear_plus(field, value);
+            self.visit_read_plus(field, value);
         }
         let place = self.recorder.child(self.above, field, self.is_call);
         let Some(path) = self.recorder.paths.get(place as usize).map(Rc::clone) else { return };

@@ -13,29 +13,29 @@ const OTHERS: &str = "other operations";
 #[derive(Clone, Debug)]
 pub struct FirstDifferences {
     most: usize,
-    kept: Vec<Difference>,
+    differences: Vec<Difference>,
 }
 
 impl FirstDifferences {
     /// Creates a list of at most `most` differences.
     pub fn new(most: usize) -> Self {
-        Self { most, kept: Vec::new() }
+        Self { most, differences: Vec::new() }
     }
 
     /// Adds a difference.
     pub fn push(&mut self, difference: &Difference) {
-        let is_late = self.kept.last().is_some_and(|last| last.order() <= difference.order());
-        if self.kept.len() >= self.most && is_late || self.most == 0 {
+        let is_late = self.differences.last().is_some_and(|last| last.order() <= difference.order());
+        if self.differences.len() >= self.most && is_late || self.most == 0 {
             return;
         }
-        let at = self.kept.partition_point(|kept| kept.order() <= difference.order());
-        self.kept.truncate(self.most - 1);
-        self.kept.insert(at.min(self.kept.len()), difference.clone());
+        let at = self.differences.partition_point(|kept| kept.order() <= difference.order());
+        self.differences.truncate(self.most - 1);
+        self.differences.insert(at.min(self.differences.len()), difference.clone());
     }
 
     /// Returns the differences kept, by frame.
     pub fn differences(&self) -> &[Difference] {
-        &self.kept
+        &self.differences
     }
 }
 
@@ -53,14 +53,14 @@ pub struct OperationDifferences {
 pub struct DifferenceTally {
     /// The first differences of all operations.
     pub first: FirstDifferences,
-    of_each: usize,
+    max_per_operation: usize,
     operations: BTreeMap<String, OperationDifferences>,
 }
 
 impl DifferenceTally {
     /// Creates a tally that keeps `of_all` differences of all operations, and `of_each` of each.
     pub fn new(of_all: usize, of_each: usize) -> Self {
-        Self { first: FirstDifferences::new(of_all), of_each, operations: BTreeMap::new() }
+        Self { first: FirstDifferences::new(of_all), max_per_operation: of_each, operations: BTreeMap::new() }
     }
 
     /// Counts a difference.
@@ -69,7 +69,7 @@ impl DifferenceTally {
         let is_known =
             self.operations.contains_key(&difference.operation) || self.operations.len() < OPERATIONS;
         let name = if is_known { &*difference.operation } else { OTHERS };
-        let of_each = self.of_each;
+        let of_each = self.max_per_operation;
         let operation = self
             .operations
             .entry(name.to_owned())

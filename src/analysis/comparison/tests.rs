@@ -129,7 +129,7 @@ fn captures_of_any_length_are_compared_a_part_at_a_time() {
     let mut comparison = Comparison::new(ComparisonOptions::default(), 100, ROOM_BYTES);
     let mut are_over = [false; 2];
     let mut next = [0_u64; 2];
-    const LENGTH: u64 = 5 * WAITING as u64;
+    const LENGTH: u64 = 5 * MAX_WAITING_RECORDS as u64;
     while are_over != [true; 2] {
         for (side, at) in [(ComparisonSide::A, 0), (ComparisonSide::B, 1)] {
             while !are_over[at] && !comparison.has_enough(side) {
@@ -146,7 +146,7 @@ fn captures_of_any_length_are_compared_a_part_at_a_time() {
             }
         }
         comparison.advance(are_over);
-        assert!(comparison.waiting.iter().all(|waiting| *waiting <= WAITING));
+        assert!(comparison.waiting.iter().all(|waiting| *waiting <= MAX_WAITING_RECORDS));
     }
     comparison.finish();
     assert_eq!(comparison.counts().get(&DifferenceKind::Missing), Some(&(LENGTH / 1_000)));
@@ -192,18 +192,18 @@ fn a_reply_without_its_call_stands_for_the_operation_that_the_other_side_has_the
 #[test]
 fn what_a_client_does_alone_for_long_is_told_and_forgotten() {
     let mut comparison = Comparison::new(ComparisonOptions::default(), 100, ROOM_BYTES);
-    for about in 1..=3 * WAITING as u64 {
+    for about in 1..=3 * MAX_WAITING_RECORDS as u64 {
         comparison.push(ComparisonSide::A, client("10.0.0.1"), operation(about, about, about));
         if comparison.has_enough(ComparisonSide::A) {
             comparison.advance([false, true]);
         }
     }
     comparison.finish();
-    assert!(comparison.waiting[0] <= WAITING);
+    assert!(comparison.waiting[0] <= MAX_WAITING_RECORDS);
     // It is one difference at its first Transaction, whatever its size and arrival.
     assert_eq!(kinds(&comparison), [DifferenceKind::Client]);
     let told = &comparison.differences()[0].a;
-    let count = 3 * WAITING;
+    let count = 3 * MAX_WAITING_RECORDS;
     assert_eq!(told.value, Some(format!("10.0.0.1 with {count} Transactions")));
     assert_eq!(told.frame.map(|frame| frame.0), Some(1));
 }
@@ -212,13 +212,13 @@ fn what_a_client_does_alone_for_long_is_told_and_forgotten() {
 fn a_client_that_begins_long_before_it_does_on_the_other_side_is_one_difference() {
     let mut comparison = Comparison::new(ComparisonOptions::default(), 100, ROOM_BYTES);
     let record = |about| operation(about, 2 * about, 2 * about + 1);
-    for about in 1..=2 * WAITING as u64 {
+    for about in 1..=2 * MAX_WAITING_RECORDS as u64 {
         comparison.push(ComparisonSide::A, client("10.0.0.1"), record(about));
         if comparison.has_enough(ComparisonSide::A) {
             comparison.advance([false; 2]);
         }
     }
-    for about in 2 * WAITING as u64 - 99..=2 * WAITING as u64 {
+    for about in 2 * MAX_WAITING_RECORDS as u64 - 99..=2 * MAX_WAITING_RECORDS as u64 {
         comparison.push(ComparisonSide::B, client("10.0.0.1"), record(about));
     }
     comparison.finish();
@@ -274,7 +274,7 @@ fn clients_of_any_number_are_compared_a_part_at_a_time() {
             }
         }
         comparison.advance([is_over; 2]);
-        assert!(comparison.waiting.iter().all(|waiting| *waiting < WAITING));
+        assert!(comparison.waiting.iter().all(|waiting| *waiting < MAX_WAITING_RECORDS));
     }
     comparison.finish();
     assert_eq!(kinds(&comparison), [DifferenceKind::Missing]);

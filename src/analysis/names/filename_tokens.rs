@@ -38,7 +38,7 @@ pub(super) struct FilenameTokens {
     words: Vec<FilenameToken>,
     bytes: Vec<u8>,
     /// Number of tokens dropped at a limit.
-    pub(super) left_out: u64,
+    pub(super) dropped: u64,
 }
 
 impl FilenameTokens {
@@ -64,13 +64,13 @@ impl FilenameTokens {
         if self.words.len() < WORDS {
             self.words.push(word);
         } else {
-            self.left_out += 1;
+            self.dropped += 1;
         }
     }
 
-    fn keep(&mut self, bytes: &[u8], word: fn(FilenameSpan) -> FilenameToken) {
+    fn push_bytes(&mut self, bytes: &[u8], word: fn(FilenameSpan) -> FilenameToken) {
         if bytes.is_empty() || bytes.len() > NAME || self.words.len() >= WORDS {
-            self.left_out += u64::from(!bytes.is_empty());
+            self.dropped += u64::from(!bytes.is_empty());
             return;
         }
         let start = self.bytes.len() as u32;
@@ -101,7 +101,7 @@ impl<'a> Observer<'a> for FilenameTokens {
             ("nfs.nfsstat4", FieldValue::Enum(number, _)) if field.label == "status" => {
                 self.push(FilenameToken::Status(number as u32));
             }
-            (super::FILEHANDLE, FieldValue::Bytes(bytes)) => self.keep(bytes, FilenameToken::Handle),
+            (super::FILEHANDLE, FieldValue::Bytes(bytes)) => self.push_bytes(bytes, FilenameToken::Handle),
             (
                 "nfs.name"
                 | "nfs.pathname.component"
@@ -109,7 +109,7 @@ impl<'a> Observer<'a> for FilenameTokens {
                 | "nfs.readdirplus.entry.name"
                 | "mount.path",
                 FieldValue::Text(bytes),
-            ) => self.keep(bytes, FilenameToken::Name),
+            ) => self.push_bytes(bytes, FilenameToken::Name),
             _ => {}
         }
     }

@@ -31,7 +31,7 @@ use store::{FileNameStore, FileNodeId, Host, PathComponent};
 /// The name of every field that is a filehandle.
 pub const FILEHANDLE: &str = "nfs.fhandle";
 /// Prefix of a path whose beginning is unknown.
-pub const UNKNOWN: &str = "…";
+pub const UNKNOWN_PREFIX: &str = "…";
 
 /// Display of filehandles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -82,7 +82,7 @@ impl ResolvedPaths {
         self.transaction = PathRanges::default();
     }
 
-    fn about(&self, ranges: &PathRanges) -> OperationPaths<'_> {
+    fn paths(&self, ranges: &PathRanges) -> OperationPaths<'_> {
         let bytes = |range: &Option<Range<usize>>| self.text.get(range.clone()?);
         OperationPaths { path: bytes(&ranges.path), new_path: bytes(&ranges.new_path) }
     }
@@ -91,11 +91,11 @@ impl ResolvedPaths {
 /// The names of files.
 #[derive(Debug)]
 pub struct FileNames {
-    how: Filehandles,
+    display: Filehandles,
     store: FileNameStore,
     call: FilenameTokens,
     reply: FilenameTokens,
-    told: ResolvedPaths,
+    resolved: ResolvedPaths,
 }
 
 impl Default for FileNames {
@@ -108,69 +108,74 @@ impl FileNames {
     /// Creates an empty table that uses up to `room_bytes` bytes. With [`Filehandles::Off`] it stays empty.
     pub fn new(how: Filehandles, room_bytes: usize) -> Self {
         Self {
-            how,
+            display: how,
             store: FileNameStore::new(room_bytes),
             call: FilenameTokens::default(),
             reply: FilenameTokens::default(),
-            told: ResolvedPaths::default(),
+            resolved: ResolvedPaths::default(),
         }
     }
 
     /// Enables paths for every operation of a COMPOUND.
     #[must_use]
-    pub fn of_operations(mut self) -> Self {
-        self.told.wants_all = true;
+    pub fn with_operations(mut self) -> Self {
+        self.resolved.wants_all = true;
         self
     }
 
     /// Returns `true` unless names are off.
-    pub fn is_on(&self) -> bool {
-        self.how != Filehandles::Off
+    pub fn is_enabled(&self) -> bool {
+        self.display != Filehandles::Off
     }
 
     /// Adds the names of a completed Transaction, and resolves its paths.
-    pub fn learn(
+    pub fn infer(
         &mut self,
         transaction: &Transaction,
         reading: &TransactionMessages<'_>,
         facts: &RpcSummary,
     ) {
-        self.listen(transaction, reading, facts, true);
+        self.infer_paths(transaction, reading, facts, true);
     }
 
     /// Adds the names of the Replies that the last frame completed.
-    pub fn learn_frame(&mut self, flow: &Flow) {
-        if !self.is_on() {
+    pub fn infer_from_frame(&mut self, flow: &Flow) {
+        if !self.is_enabled() {
             return;
         }
-        for meaning in flow.meanings() {
+        for meaning in flow.frame_kinds() {
             if let FrameKind::Message { key, which: RpcMessageKind::Reply } = *meaning
                 && let Some(transaction) = flow.transaction(key)
             {
-                transaction.read(|reading| self.learn(transaction, reading, &reading.facts()));
+                transaction.with_messages(|reading| self.infer(transaction, reading, &reading.summary()));
             }
         }
     }
 
     /// Resolves the paths of a Transaction that is incomplete or was added before.
-    pub fn look(&mut self, transaction: &Transaction, reading: &TransactionMessages<'_>, facts: &RpcSummary) {
-        self.listen(transaction, reading, facts, false);
+    pub fn resolve(
+        &mut self,
+        transaction: &Transaction,
+        reading: &TransactionMessages<'_>,
+        facts: &RpcSummary,
+    ) {
+        self.infer_paths(transaction, reading, facts, false);
     }
 
-    fn listen(
+    fn infer_paths(
         &mut self,
         transaction: &Transaction,
         reading: &TransactionMessages<'_>,
         facts: &RpcSummary,
         is_new: bool,
     ) {
-        if !self.is_on() {
+        if !self.is_enabled() {
             return;
         }
-        self.told.clear();
+        self.resolved.clear();
         self.call.clear();
         self.reply.clear();
-        if !path_inference::tells_of_files(facts) {
+        if !path_inference::has_files(facts) {
             return;
         }
         // Tokens before a decoding error are valid.
@@ -178,31 +183,39 @@ impl FileNames {
         if is_new {
             let _ = reading.observe_rpc(RpcMessageKind::Reply, &mut self.reply);
         }
-        let Self { how, store, call, reply, told } = self;
+        let Self { display: how, store, call, reply, resolved: told } = self;
         let server = server(transaction, facts);
-        path_inference::FilenameWalk { how: *how, store, call, reply, told, server, learns: is_new }
-            .transaction(facts);
+        path_inference::FilenameWalk {
+            display: *how,
+            store,
+            call,
+            reply,
+            resolved: told,
+            server,
+            uses_reply: is_new,
+        }
+        .transaction(facts);
     }
 
     /// Returns the paths of the Transaction resolved last.
-    pub fn about(&self) -> OperationPaths<'_> {
-        self.told.about(&self.told.transaction)
+    pub fn paths(&self) -> OperationPaths<'_> {
+        self.resolved.paths(&self.resolved.transaction)
     }
 
     /// Returns the paths of an operation of it, counted from 0 in its Call.
-    pub fn about_operation(&self, at: usize) -> OperationPaths<'_> {
-        self.told.operations.get(at).map(|ranges| self.told.about(ranges)).unwrap_or_default()
+    pub fn operation_paths(&self, at: usize) -> OperationPaths<'_> {
+        self.resolved.operations.get(at).map(|ranges| self.resolved.paths(ranges)).unwrap_or_default()
     }
 
     /// Writes the path or hash of a filehandle, or of an owner that is one; returns `false` if there is none to show.
-    pub fn beside(
+    pub fn write_annotation(
         &self,
         transaction: &Transaction,
         facts: &RpcSummary,
         handle: &[u8],
         text: &mut Vec<u8>,
     ) -> bool {
-        match self.how {
+        match self.display {
             Filehandles::Off | Filehandles::Hex => false,
             Filehandles::Hash => {
                 number(Filehandles::Hash, handle, text);
@@ -211,9 +224,12 @@ impl FileNames {
             Filehandles::Names => {
                 let id = self.store.find(server(transaction, facts), handle);
                 let is_named = |id: &FileNodeId| {
-                    self.store.way_up(*id).next().is_some_and(|(_, step)| step != PathComponent::Unknown)
+                    self.store
+                        .components_up(*id)
+                        .next()
+                        .is_some_and(|(_, step)| step != PathComponent::Unknown)
                 };
-                let is_told = id.filter(is_named).is_some_and(|id| path(self.how, &self.store, id, text));
+                let is_told = id.filter(is_named).is_some_and(|id| path(self.display, &self.store, id, text));
                 if !is_told {
                     // The same text as in the list of Transactions.
                     number(Filehandles::Hash, handle, text);
@@ -224,8 +240,8 @@ impl FileNames {
     }
 
     /// Returns the number of evicted files and of dropped tokens.
-    pub fn given_up(&self) -> u64 {
-        self.store.forgotten + self.call.left_out + self.reply.left_out
+    pub fn dropped_count(&self) -> u64 {
+        self.store.evicted + self.call.dropped + self.reply.dropped
     }
 }
 
@@ -260,7 +276,7 @@ pub fn hash(handle: &[u8]) -> u32 {
 fn path(how: Filehandles, store: &FileNameStore, id: FileNodeId, text: &mut Vec<u8>) -> bool {
     let start = text.len();
     let mut names: Vec<&[u8]> = Vec::new();
-    for (at, step) in store.way_up(id) {
+    for (at, step) in store.components_up(id) {
         let handle = store.handle_of(at);
         match (step, handle) {
             (_, Some(handle)) if how != Filehandles::Names => {
@@ -281,7 +297,7 @@ fn path(how: Filehandles, store: &FileNameStore, id: FileNodeId, text: &mut Vec<
             }
             (PathComponent::Unknown, None) if names.is_empty() => return false,
             (PathComponent::Unknown, _) => {
-                text.extend_from_slice(UNKNOWN.as_bytes());
+                text.extend_from_slice(UNKNOWN_PREFIX.as_bytes());
                 break;
             }
         }

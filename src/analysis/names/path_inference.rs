@@ -8,7 +8,7 @@ use nfsrdma_dissectors::rpc::Program;
 
 use super::filename_tokens::{FilenameSpan, FilenameTokens, OperationTokens};
 use super::store::{FileNameStore, FileNodeId, Host};
-use super::{Filehandles, PathRanges, ResolvedPaths, UNKNOWN, path};
+use super::{Filehandles, PathRanges, ResolvedPaths, UNKNOWN_PREFIX, path};
 
 /// The status of a missing name: NFSERR_NOENT, NFS3ERR_NOENT and NFS4ERR_NOENT.
 const NOENT: u32 = 2;
@@ -19,20 +19,20 @@ enum WalkedFile {
     Unknown,
     File(FileNodeId),
     /// The file of this name, not confirmed by the server. The directory may be unknown.
-    Under(Option<FileNodeId>, FilenameSpan),
+    NamedIn(Option<FileNodeId>, FilenameSpan),
 }
 
 impl WalkedFile {
     fn id(self) -> Option<FileNodeId> {
         match self {
             Self::File(id) => Some(id),
-            Self::Unknown | Self::Under(..) => None,
+            Self::Unknown | Self::NamedIn(..) => None,
         }
     }
 }
 
 /// Returns `true` if a Transaction has filehandles or their names.
-pub(super) fn tells_of_files(facts: &RpcSummary) -> bool {
+pub(super) fn has_files(facts: &RpcSummary) -> bool {
     let is_null = facts.procedure.is_none_or(|number| number == 0);
     !is_null
         && facts.program.is_some_and(|program| {
@@ -43,14 +43,14 @@ pub(super) fn tells_of_files(facts: &RpcSummary) -> bool {
 
 /// Inference for one Transaction.
 pub(super) struct FilenameWalk<'n> {
-    pub(super) how: Filehandles,
+    pub(super) display: Filehandles,
     pub(super) store: &'n mut FileNameStore,
     pub(super) call: &'n FilenameTokens,
     pub(super) reply: &'n FilenameTokens,
-    pub(super) told: &'n mut ResolvedPaths,
+    pub(super) resolved: &'n mut ResolvedPaths,
     pub(super) server: Host,
     /// `true` if the Reply is used.
-    pub(super) learns: bool,
+    pub(super) uses_reply: bool,
 }
 
 impl FilenameWalk<'_> {
@@ -70,13 +70,15 @@ impl FilenameWalk<'_> {
         let (asked, got) = (words(call), words(reply));
         let mut handles = asked.handles().map(|span| call.bytes(span));
         let mut names = asked.names();
-        let Some(first) = handles.next().map(|handle| self.store.handle(self.server, handle)) else { return };
-        let status = facts.status.filter(|_| self.learns);
+        let Some(first) = handles.next().map(|handle| self.store.find_or_insert(self.server, handle)) else {
+            return;
+        };
+        let status = facts.status.filter(|_| self.uses_reply);
         let is_done = status.is_some_and(|status| status.is_ok);
         let place = WalkedFile::File(first);
         let about = match (procedure, names.next()) {
             ("LOOKUP" | "CREATE" | "MKDIR" | "SYMLINK" | "MKNOD", Some(name)) => {
-                let path = self.under(place, name);
+                let path = self.write_child_path(place, name);
                 let bytes = call.bytes(name);
                 match got.handles().next().filter(|_| is_done) {
                     Some(handle) => {
@@ -91,26 +93,27 @@ impl FilenameWalk<'_> {
                 PathRanges { path, new_path: None }
             }
             ("REMOVE" | "RMDIR", Some(name)) => {
-                let path = self.under(place, name);
+                let path = self.write_child_path(place, name);
                 if is_done {
                     self.store.remove(first, call.bytes(name));
                 }
                 PathRanges { path, new_path: None }
             }
             ("RENAME", Some(old)) => {
-                let to = handles.next().map(|handle| self.store.handle(self.server, handle));
+                let to = handles.next().map(|handle| self.store.find_or_insert(self.server, handle));
                 let new = names.next();
-                let path = self.under(place, old);
-                let new_path = to.zip(new).and_then(|(to, new)| self.under(WalkedFile::File(to), new));
+                let path = self.write_child_path(place, old);
+                let new_path =
+                    to.zip(new).and_then(|(to, new)| self.write_child_path(WalkedFile::File(to), new));
                 if let (true, Some(to), Some(new)) = (is_done, to, new) {
                     self.store.rename(first, call.bytes(old), to, call.bytes(new));
                 }
                 PathRanges { path, new_path }
             }
             ("LINK", Some(name)) => {
-                let to = handles.next().map(|handle| self.store.handle(self.server, handle));
+                let to = handles.next().map(|handle| self.store.find_or_insert(self.server, handle));
                 let path = self.write(place);
-                let new_path = to.and_then(|to| self.under(WalkedFile::File(to), name));
+                let new_path = to.and_then(|to| self.write_child_path(WalkedFile::File(to), name));
                 if let (true, Some(to)) = (is_done, to) {
                     self.store.link(first, to, call.bytes(name));
                 }
@@ -122,7 +125,7 @@ impl FilenameWalk<'_> {
             }
             _ => PathRanges { path: self.write(place), new_path: None },
         };
-        self.told.transaction = about;
+        self.resolved.transaction = about;
     }
 
     /// Handles MOUNT, where the path of a directory is its name on the server. RFC 1813 section 5.2.1.
@@ -132,28 +135,28 @@ impl FilenameWalk<'_> {
         if let Some(handle) = words(self.reply).handles().next().filter(|_| is_done && procedure == "MNT") {
             self.store.mount(self.server, self.reply.bytes(handle), path);
         }
-        let start = self.told.text.len();
-        self.told.text.extend_from_slice(path);
-        self.told.transaction.path = Some(start..self.told.text.len());
+        let start = self.resolved.text.len();
+        self.resolved.text.extend_from_slice(path);
+        self.resolved.transaction.path = Some(start..self.resolved.text.len());
     }
 
     /// Handles callbacks, each of which has the filehandle of its file.
     fn callbacks(&mut self, facts: &RpcSummary) {
         for operation in self.call.operations() {
             let handle = operation.handles().next().map(|handle| self.call.bytes(handle));
-            let place = handle.map(|handle| WalkedFile::File(self.store.handle(self.server, handle)));
+            let place = handle.map(|handle| WalkedFile::File(self.store.find_or_insert(self.server, handle)));
             let path = place.and_then(|place| self.write(place));
             let is_meant = is_named(v4::CbOperation(operation.number).name(), facts);
-            self.tell(PathRanges { path, new_path: None }, is_meant);
+            self.add_operation(PathRanges { path, new_path: None }, is_meant);
         }
     }
 
     /// Adds the paths of an operation. The first main operation has those of the Transaction.
-    fn tell(&mut self, about: PathRanges, is_meant: bool) {
-        if is_meant && self.told.transaction.path.is_none() {
-            self.told.transaction = about.clone();
+    fn add_operation(&mut self, about: PathRanges, is_meant: bool) {
+        if is_meant && self.resolved.transaction.path.is_none() {
+            self.resolved.transaction = about.clone();
         }
-        self.told.operations.push(about);
+        self.resolved.operations.push(about);
     }
 
     fn compound(&mut self, facts: &RpcSummary) {
@@ -167,7 +170,7 @@ impl FilenameWalk<'_> {
             let number = v4::Operation(operation.number);
             let result = results.next().filter(|result| result.number == operation.number);
             let is_meant = is_named(number.name(), facts);
-            let wants = is_meant || self.told.wants_all;
+            let wants = is_meant || self.resolved.wants_all;
             let step = FilenameWalkStep { number, operation, result, wants };
             // The arguments of the last operation before a cut may be missing.
             let about = match is_cut && at == heard && step.operation.names().next().is_none() {
@@ -176,24 +179,24 @@ impl FilenameWalk<'_> {
             };
             if is_path && is_meant {
                 // A path is several LOOKUPs, of which the last counts.
-                self.told.transaction = PathRanges::default();
+                self.resolved.transaction = PathRanges::default();
             }
-            self.tell(about, is_meant);
+            self.add_operation(about, is_meant);
         }
         // Operations missing at the end of a truncated Call still have results.
         for result in reply.operations().skip(heard) {
             let number = v4::Operation(result.number);
             let is_meant = is_named(number.name(), facts);
-            let wants = is_meant || self.told.wants_all;
+            let wants = is_meant || self.resolved.wants_all;
             let operation = OperationTokens { number: result.number, words: &[] };
             let step = FilenameWalkStep { number, operation, result: Some(result), wants };
             let about = self.step_of_reply(&step, &mut current, &mut saved);
-            self.tell(about, is_meant);
+            self.add_operation(about, is_meant);
         }
-        if heard < reply.operations().count() && self.told.transaction.path.is_none() {
+        if heard < reply.operations().count() && self.resolved.transaction.path.is_none() {
             // The main operation lost its arguments, but a later result has its filehandle.
             let path = self.write(current);
-            self.told.transaction.path = path;
+            self.resolved.transaction.path = path;
         }
     }
 
@@ -241,14 +244,14 @@ impl FilenameWalk<'_> {
             (v4::Operation::PUTFH, _) => {
                 let handle = step.operation.handles().next().map(|handle| call.bytes(handle));
                 *current = match handle {
-                    Some(handle) => WalkedFile::File(self.store.handle(self.server, handle)),
+                    Some(handle) => WalkedFile::File(self.store.find_or_insert(self.server, handle)),
                     None => WalkedFile::Unknown,
                 };
-                self.wanted(step, *current)
+                self.write_if_needed(step, *current)
             }
             (v4::Operation::PUTROOTFH, _) => {
                 *current = WalkedFile::File(self.store.root(self.server));
-                self.wanted(step, *current)
+                self.write_if_needed(step, *current)
             }
             (v4::Operation::PUTPUBFH | v4::Operation::OPENATTR, _) => {
                 *current = WalkedFile::Unknown;
@@ -256,21 +259,21 @@ impl FilenameWalk<'_> {
             }
             (v4::Operation::SAVEFH, _) => {
                 *saved = *current;
-                self.wanted(step, *current)
+                self.write_if_needed(step, *current)
             }
             (v4::Operation::RESTOREFH, _) => {
                 *current = *saved;
-                self.wanted(step, *current)
+                self.write_if_needed(step, *current)
             }
             (v4::Operation::LOOKUPP, _) => {
                 *current = match current.id().and_then(|id| self.store.parent(id)) {
                     Some(parent) => WalkedFile::File(parent),
                     None => WalkedFile::Unknown,
                 };
-                self.wanted(step, *current)
+                self.write_if_needed(step, *current)
             }
             (v4::Operation::LOOKUP | v4::Operation::OPEN | v4::Operation::CREATE, Some(name)) => {
-                let path = self.wanted_under(step, *current, name);
+                let path = self.write_child_if_needed(step, *current, name);
                 let bytes = call.bytes(name);
                 if step.result.and_then(|result| result.status()) == Some(NOENT)
                     && let Some(parent) = current.id()
@@ -279,21 +282,21 @@ impl FilenameWalk<'_> {
                 }
                 *current = match current.id() {
                     Some(parent) if is_done => WalkedFile::File(self.store.child(parent, bytes)),
-                    parent => WalkedFile::Under(parent, name),
+                    parent => WalkedFile::NamedIn(parent, name),
                 };
                 path
             }
             (v4::Operation::REMOVE, Some(name)) => {
-                let path = self.wanted_under(step, *current, name);
+                let path = self.write_child_if_needed(step, *current, name);
                 if let Some(parent) = current.id().filter(|_| is_done) {
                     self.store.remove(parent, call.bytes(name));
                 }
                 path
             }
             (v4::Operation::RENAME, Some(old)) => {
-                let path = self.wanted_under(step, *saved, old);
+                let path = self.write_child_if_needed(step, *saved, old);
                 if let Some(new) = names.next() {
-                    new_path = self.wanted_under(step, *current, new);
+                    new_path = self.write_child_if_needed(step, *current, new);
                     if let (true, Some(from), Some(to)) = (is_done, saved.id(), current.id()) {
                         self.store.rename(from, call.bytes(old), to, call.bytes(new));
                     }
@@ -301,17 +304,17 @@ impl FilenameWalk<'_> {
                 path
             }
             (v4::Operation::LINK, Some(name)) => {
-                let path = self.wanted(step, *saved);
-                new_path = self.wanted_under(step, *current, name);
+                let path = self.write_if_needed(step, *saved);
+                new_path = self.write_child_if_needed(step, *current, name);
                 if let (true, Some(file), Some(parent)) = (is_done, saved.id(), current.id()) {
                     self.store.link(file, parent, call.bytes(name));
                 }
                 path
             }
-            (v4::Operation::SECINFO, Some(name)) => self.wanted_under(step, *current, name),
+            (v4::Operation::SECINFO, Some(name)) => self.write_child_if_needed(step, *current, name),
             (v4::Operation::COPY | v4::Operation::CLONE, _) => {
-                new_path = self.wanted(step, *current);
-                self.wanted(step, *saved)
+                new_path = self.write_if_needed(step, *current);
+                self.write_if_needed(step, *saved)
             }
             (number, _) => {
                 if let Some(result) = step.result.filter(|_| is_done) {
@@ -320,7 +323,7 @@ impl FilenameWalk<'_> {
                         v4::Operation::LAYOUTGET => {
                             if let Some(file) = current.id() {
                                 for handle in result.handles() {
-                                    self.store.lay_out(file, self.reply.bytes(handle));
+                                    self.store.add_layout_handle(file, self.reply.bytes(handle));
                                 }
                             }
                         }
@@ -332,7 +335,7 @@ impl FilenameWalk<'_> {
                         _ => {}
                     }
                 }
-                self.wanted(step, *current)
+                self.write_if_needed(step, *current)
             }
         };
         PathRanges { path, new_path }
@@ -343,7 +346,7 @@ impl FilenameWalk<'_> {
         let Some(handle) = result.handles().next().map(|handle| self.reply.bytes(handle)) else { return };
         *current = WalkedFile::File(match current.id() {
             Some(id) => self.store.bind(id, self.server, handle),
-            None => self.store.handle(self.server, handle),
+            None => self.store.find_or_insert(self.server, handle),
         });
     }
 
@@ -358,57 +361,59 @@ impl FilenameWalk<'_> {
         }
     }
 
-    fn wanted(&mut self, step: &FilenameWalkStep<'_>, place: WalkedFile) -> Option<Range<usize>> {
+    fn write_if_needed(&mut self, step: &FilenameWalkStep<'_>, place: WalkedFile) -> Option<Range<usize>> {
         if step.wants { self.write(place) } else { None }
     }
 
-    fn wanted_under(
+    fn write_child_if_needed(
         &mut self,
         step: &FilenameWalkStep<'_>,
         place: WalkedFile,
         name: FilenameSpan,
     ) -> Option<Range<usize>> {
-        if step.wants { self.under(place, name) } else { None }
+        if step.wants { self.write_child_path(place, name) } else { None }
     }
 
     /// Writes the path of a file.
     fn write(&mut self, place: WalkedFile) -> Option<Range<usize>> {
-        let start = self.told.text.len();
+        let start = self.resolved.text.len();
         match place {
             WalkedFile::Unknown => return None,
             WalkedFile::File(id) => {
-                if !path(self.how, self.store, id, &mut self.told.text) {
-                    self.told.text.truncate(start);
+                if !path(self.display, self.store, id, &mut self.resolved.text) {
+                    self.resolved.text.truncate(start);
                     return None;
                 }
             }
-            WalkedFile::Under(parent, name) => {
-                return self.under(parent.map_or(WalkedFile::Unknown, WalkedFile::File), name);
+            WalkedFile::NamedIn(parent, name) => {
+                return self.write_child_path(parent.map_or(WalkedFile::Unknown, WalkedFile::File), name);
             }
         }
-        Some(start..self.told.text.len())
+        Some(start..self.resolved.text.len())
     }
 
     /// Writes the path of a name in a directory.
-    fn under(&mut self, directory: WalkedFile, name: FilenameSpan) -> Option<Range<usize>> {
-        let start = self.told.text.len();
+    fn write_child_path(&mut self, directory: WalkedFile, name: FilenameSpan) -> Option<Range<usize>> {
+        let start = self.resolved.text.len();
         let is_nameless = match directory {
-            WalkedFile::File(id) if self.how == Filehandles::Names => {
-                self.store.way_up(id).next().is_none_or(|(_, step)| step == super::PathComponent::Unknown)
-            }
+            WalkedFile::File(id) if self.display == Filehandles::Names => self
+                .store
+                .components_up(id)
+                .next()
+                .is_none_or(|(_, step)| step == super::PathComponent::Unknown),
             WalkedFile::Unknown => true,
-            WalkedFile::File(_) | WalkedFile::Under(..) => false,
+            WalkedFile::File(_) | WalkedFile::NamedIn(..) => false,
         };
         if is_nameless {
-            self.told.text.extend_from_slice(UNKNOWN.as_bytes());
+            self.resolved.text.extend_from_slice(UNKNOWN_PREFIX.as_bytes());
         } else {
             self.write(directory);
         }
-        if self.told.text.last() != Some(&b'/') {
-            self.told.text.push(b'/');
+        if self.resolved.text.last() != Some(&b'/') {
+            self.resolved.text.push(b'/');
         }
-        self.told.text.extend_from_slice(self.call.bytes(name));
-        Some(start..self.told.text.len())
+        self.resolved.text.extend_from_slice(self.call.bytes(name));
+        Some(start..self.resolved.text.len())
     }
 }
 

@@ -37,7 +37,7 @@ enum FileOrigin {
     Unknown,
     /// The root of paths: that of NFSv4, or a MOUNT of this path.
     Root(Box<[u8]>),
-    Seat(FileDirEntry),
+    DirEntry(FileDirEntry),
 }
 
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ struct FileNode {
     referenced_at: u64,
     origin: FileOrigin,
     /// Additional name from LINK.
-    other: Option<FileDirEntry>,
+    link_entry: Option<FileDirEntry>,
     /// Key of its server and filehandle.
     key: Option<Arc<[u8]>>,
     /// Key of a server without a filehandle, for its root.
@@ -66,12 +66,12 @@ impl FileNode {
         let origin = match &self.origin {
             FileOrigin::Unknown => 0,
             FileOrigin::Root(path) => path.len(),
-            FileOrigin::Seat(place) => seat(place),
+            FileOrigin::DirEntry(place) => seat(place),
         };
         let layouts: usize = self.layout_keys.iter().map(|key| NODE / 2 + key.len()).sum();
         NODE + origin
             + layouts
-            + self.other.as_ref().map_or(0, seat)
+            + self.link_entry.as_ref().map_or(0, seat)
             + self.key.as_ref().map_or(0, |key| key.len())
     }
 }
@@ -107,7 +107,7 @@ pub(super) struct FileNameStore {
     /// Buffer for table keys.
     key: Vec<u8>,
     /// Number of evicted nodes.
-    pub(super) forgotten: u64,
+    pub(super) evicted: u64,
 }
 
 /// A server: equal addresses in different virtual networks are different hosts.
@@ -181,7 +181,7 @@ impl FileNameStore {
             #[cfg(test)]
             moves: 0,
             key: Vec::new(),
-            forgotten: 0,
+            evicted: 0,
         }
     }
 
@@ -204,7 +204,7 @@ impl FileNameStore {
     }
 
     fn insert(&mut self) -> FileNodeId {
-        while self.bytes + NODE > self.limit && self.forget_one() {}
+        while self.bytes + NODE > self.limit && self.evict_oldest() {}
         let index = self.free.pop().unwrap_or_else(|| {
             self.nodes.push(FileNode::default());
             self.nodes.len() as u32 - 1
@@ -268,7 +268,7 @@ impl FileNameStore {
             }
             node.referenced_at = now;
             next = match node.origin {
-                FileOrigin::Seat(FileDirEntry { parent, .. }) => Some(parent),
+                FileOrigin::DirEntry(FileDirEntry { parent, .. }) => Some(parent),
                 FileOrigin::Unknown | FileOrigin::Root(_) => None,
             };
             self.unlink(id.index);
@@ -277,16 +277,16 @@ impl FileNameStore {
     }
 
     /// Evicts the least recently used node.
-    fn forget_one(&mut self) -> bool {
+    fn evict_oldest(&mut self) -> bool {
         let Some(index) = self.oldest else { return false };
         let Some(node) = self.nodes.get(index as usize) else { return false };
         self.remove_node(FileNodeId { index, generation: node.generation });
-        self.forgotten += 1;
+        self.evicted += 1;
         true
     }
 
     fn remove_node(&mut self, id: FileNodeId) {
-        self.unseat(id);
+        self.remove_entry(id);
         if self.get(id).is_none() {
             return;
         }
@@ -318,7 +318,7 @@ impl FileNameStore {
     }
 
     /// Adds a filehandle of the file on a data server, from a layout.
-    pub(super) fn lay_out(&mut self, id: FileNodeId, handle: &[u8]) {
+    pub(super) fn add_layout_handle(&mut self, id: FileNodeId, handle: &[u8]) {
         layout_key(handle, &mut self.key);
         let is_known = self.by_handle.get(self.key.as_slice()) == Some(&id);
         let has_room = self.get(id).is_some_and(|node| node.layout_keys.len() < LAYOUTS);
@@ -331,7 +331,7 @@ impl FileNameStore {
     }
 
     /// Returns the file of a filehandle, or creates it.
-    pub(super) fn handle(&mut self, server: Host, handle: &[u8]) -> FileNodeId {
+    pub(super) fn find_or_insert(&mut self, server: Host, handle: &[u8]) -> FileNodeId {
         host_key(server, &mut self.key);
         self.key.extend_from_slice(handle);
         if let Some(id) = self.by_handle.get(self.key.as_slice()).copied()
@@ -368,7 +368,7 @@ impl FileNameStore {
 
     /// Returns the NFSv4 root of a server.
     pub(super) fn root(&mut self, server: Host) -> FileNodeId {
-        let id = self.handle(server, &[]);
+        let id = self.find_or_insert(server, &[]);
         if self.get(id).is_some_and(|node| node.root_key.is_none()) {
             self.change(id, |node| {
                 node.origin = FileOrigin::Root((*b"/").into());
@@ -380,8 +380,8 @@ impl FileNameStore {
 
     /// Sets the root for a path from MOUNT.
     pub(super) fn mount(&mut self, server: Host, handle: &[u8], path: &[u8]) {
-        let id = self.handle(server, handle);
-        self.unseat(id);
+        let id = self.find_or_insert(server, handle);
+        self.remove_entry(id);
         self.change(id, |node| node.origin = FileOrigin::Root(path.into()));
     }
 
@@ -406,14 +406,14 @@ impl FileNameStore {
         }
         self.reference(parent);
         let id = self.insert();
-        self.seat(id, FileDirEntry { parent, name: name.into() });
+        self.move_to(id, FileDirEntry { parent, name: name.into() });
         id
     }
 
     /// Returns the directory of a file.
     pub(super) fn parent(&self, id: FileNodeId) -> Option<FileNodeId> {
         match &self.get(id)?.origin {
-            FileOrigin::Seat(seat) => Some(seat.parent).filter(|parent| self.get(*parent).is_some()),
+            FileOrigin::DirEntry(seat) => Some(seat.parent).filter(|parent| self.get(*parent).is_some()),
             FileOrigin::Unknown | FileOrigin::Root(_) => None,
         }
     }
@@ -424,14 +424,16 @@ impl FileNameStore {
         self.key.extend_from_slice(handle);
         let known =
             self.by_handle.get(self.key.as_slice()).copied().filter(|known| self.get(*known).is_some());
-        let Some(node) = self.get(id) else { return known.unwrap_or_else(|| self.handle(server, handle)) };
+        let Some(node) = self.get(id) else {
+            return known.unwrap_or_else(|| self.find_or_insert(server, handle));
+        };
         let (has_handle, origin) = (node.key.is_some(), node.origin.clone());
         match (known, origin) {
             (Some(known), _) if known == id => id,
             // The handle of the root is the root; files below that handle stay there.
             (_, FileOrigin::Root(path)) if !has_handle => match known {
                 Some(known) => {
-                    self.unseat(known);
+                    self.remove_entry(known);
                     self.change(known, |node| node.origin = FileOrigin::Root(path));
                     known
                 }
@@ -440,21 +442,21 @@ impl FileNameStore {
                     id
                 }
             },
-            (Some(known), FileOrigin::Seat(seat)) => {
-                self.seat(known, seat);
+            (Some(known), FileOrigin::DirEntry(seat)) => {
+                self.move_to(known, seat);
                 if !has_handle {
                     self.remove_node(id);
                 }
                 known
             }
             (Some(known), FileOrigin::Root(_) | FileOrigin::Unknown) => known,
-            (None, FileOrigin::Seat(seat)) if has_handle => {
+            (None, FileOrigin::DirEntry(seat)) if has_handle => {
                 // The name now refers to another file.
-                let new = self.handle(server, handle);
-                self.seat(new, seat);
+                let new = self.find_or_insert(server, handle);
+                self.move_to(new, seat);
                 new
             }
-            (None, _) if has_handle => self.handle(server, handle),
+            (None, _) if has_handle => self.find_or_insert(server, handle),
             (None, _) => {
                 self.set_key(id);
                 id
@@ -463,19 +465,19 @@ impl FileNameStore {
     }
 
     /// Moves a node to a directory entry, and replaces the node there.
-    fn seat(&mut self, id: FileNodeId, seat: FileDirEntry) {
+    fn move_to(&mut self, id: FileNodeId, seat: FileDirEntry) {
         if matches!(self.get(id), Some(FileNode { origin: FileOrigin::Root(_), .. })) || seat.parent == id {
             return;
         }
-        self.unseat(id);
+        self.remove_entry(id);
         name_key(seat.parent, &seat.name, &mut self.key);
         self.by_name.insert(self.key.as_slice().into(), id);
-        self.change(id, |node| node.origin = FileOrigin::Seat(seat));
+        self.change(id, |node| node.origin = FileOrigin::DirEntry(seat));
     }
 
     /// Removes the directory entry of a node, which keeps its name.
-    fn unseat(&mut self, id: FileNodeId) {
-        let Some(FileNode { origin: FileOrigin::Seat(seat), .. }) =
+    fn remove_entry(&mut self, id: FileNodeId) {
+        let Some(FileNode { origin: FileOrigin::DirEntry(seat), .. }) =
             self.nodes.get(id.index as usize).filter(|node| node.generation == id.generation)
         else {
             return;
@@ -489,7 +491,7 @@ impl FileNameStore {
     /// Renames a file, possibly to another directory.
     pub(super) fn rename(&mut self, from: FileNodeId, old: &[u8], to: FileNodeId, new: &[u8]) {
         if let Some(id) = self.existing(from, old) {
-            self.seat(id, FileDirEntry { parent: to, name: new.into() });
+            self.move_to(id, FileDirEntry { parent: to, name: new.into() });
         }
     }
 
@@ -497,8 +499,8 @@ impl FileNameStore {
     pub(super) fn link(&mut self, id: FileNodeId, parent: FileNodeId, name: &[u8]) {
         let seat = FileDirEntry { parent, name: name.into() };
         match self.get(id).map(|node| &node.origin) {
-            Some(FileOrigin::Unknown) => self.seat(id, seat),
-            Some(_) => self.change(id, |node| node.other = Some(seat)),
+            Some(FileOrigin::Unknown) => self.move_to(id, seat),
+            Some(_) => self.change(id, |node| node.link_entry = Some(seat)),
             None => {}
         }
     }
@@ -506,13 +508,13 @@ impl FileNameStore {
     /// Removes a name. A file in use is still shown with it, unless it has another.
     pub(super) fn remove(&mut self, parent: FileNodeId, name: &[u8]) {
         let Some(id) = self.existing(parent, name) else { return };
-        let other = self.get(id).and_then(|node| node.other.clone());
+        let other = self.get(id).and_then(|node| node.link_entry.clone());
         match other {
             Some(other) => {
-                self.change(id, |node| node.other = None);
-                self.seat(id, other);
+                self.change(id, |node| node.link_entry = None);
+                self.move_to(id, other);
             }
-            None => self.unseat(id),
+            None => self.remove_entry(id),
         }
     }
 
@@ -522,12 +524,15 @@ impl FileNameStore {
     }
 
     /// Returns the path components from a file up, each with its node.
-    pub(super) fn way_up(&self, id: FileNodeId) -> impl Iterator<Item = (FileNodeId, PathComponent<'_>)> {
+    pub(super) fn components_up(
+        &self,
+        id: FileNodeId,
+    ) -> impl Iterator<Item = (FileNodeId, PathComponent<'_>)> {
         let mut next = Some(id);
         std::iter::from_fn(move || {
             let id = next.take()?;
             let step = match self.get(id).map(|node| &node.origin) {
-                Some(FileOrigin::Seat(seat)) => {
+                Some(FileOrigin::DirEntry(seat)) => {
                     next = Some(seat.parent);
                     PathComponent::Name(&seat.name)
                 }
@@ -560,7 +565,7 @@ impl FileNameStore {
             assert!(node.key.as_ref() == Some(key) || node.root_key.as_ref() == Some(key));
         }
         for (key, id) in &self.by_name {
-            let Some(FileNode { origin: FileOrigin::Seat(seat), .. }) = self.get(*id) else {
+            let Some(FileNode { origin: FileOrigin::DirEntry(seat), .. }) = self.get(*id) else {
                 panic!("{id:?}")
             };
             let mut expected = Vec::new();

@@ -92,7 +92,7 @@ fn a_name_that_has_another_handle_is_another_file() {
 #[test]
 fn a_directory_without_a_name_is_told_when_its_name_comes() {
     let mut store = store();
-    let directory = store.handle(SERVER, b"D");
+    let directory = store.find_or_insert(SERVER, b"D");
     let file = store.child(directory, b"f");
     assert_eq!(text(&store, file), "…/f");
     assert_eq!(text(&store, directory), format!("0x{:08x}", hash(b"D")));
@@ -105,7 +105,7 @@ fn a_directory_without_a_name_is_told_when_its_name_comes() {
 #[test]
 fn the_root_is_the_root_under_its_handle_too() {
     let mut store = store();
-    let file = store.handle(SERVER, b"R");
+    let file = store.find_or_insert(SERVER, b"R");
     let below = store.child(file, b"f");
     let root = store.root(SERVER);
     assert_eq!(store.bind(root, SERVER, b"R"), file);
@@ -115,7 +115,7 @@ fn the_root_is_the_root_under_its_handle_too() {
 #[test]
 fn servers_have_handles_of_their_own() {
     let (mut store, _) = known();
-    let id = store.handle(OTHER, b"F");
+    let id = store.find_or_insert(OTHER, b"F");
     assert_eq!(text(&store, id), format!("0x{:08x}", hash(b"F")));
 }
 
@@ -156,8 +156,8 @@ fn a_tenant_learns_nothing_from_another() {
         let told = transactions.iter().enumerate().map(|(at, transaction)| {
             let mut transaction = transaction.clone();
             transaction.connection.tenant = tenant_of(at);
-            transaction.read(|reading| names.learn(&transaction, reading, &reading.facts()));
-            String::from_utf8_lossy(names.about().path.unwrap_or_default()).into_owned()
+            transaction.with_messages(|reading| names.infer(&transaction, reading, &reading.summary()));
+            String::from_utf8_lossy(names.paths().path.unwrap_or_default()).into_owned()
         });
         told.collect::<Vec<_>>()
     };
@@ -187,7 +187,7 @@ fn memory_is_bounded_and_what_is_forgotten_is_counted() {
         store.bind(id, SERVER, &number.to_be_bytes());
         assert!(store.bytes() <= 66 << 10, "{}", store.bytes());
     }
-    assert!(store.forgotten > 9_000, "{}", store.forgotten);
+    assert!(store.evicted > 9_000, "{}", store.evicted);
     assert_eq!(named(&store, &9_999_u32.to_be_bytes()), "/file 9999");
     assert_eq!(named(&store, &0_u32.to_be_bytes()), "");
 }
@@ -200,7 +200,7 @@ fn moves_for_chain(depth: u32) -> u64 {
         let child = store.child(directory, b"d");
         directory = store.bind(child, SERVER, &level.to_be_bytes());
     }
-    assert!(store.forgotten > u64::from(depth / 2));
+    assert!(store.evicted > u64::from(depth / 2));
     store.check();
     store.moves
 }
@@ -227,7 +227,7 @@ fn directories_in_use_outlive_files_that_were_used_once() {
         let file = store.child(directory, &at.to_be_bytes());
         store.bind(file, SERVER, &at.to_be_bytes());
     }
-    assert!(store.forgotten > 10_000);
+    assert!(store.evicted > 10_000);
     assert_eq!(text(&store, directory), "/d0/d1/d2/d3/d4");
 }
 
@@ -243,10 +243,10 @@ fn about(capture: &str) -> Vec<(String, String, String)> {
     let words = |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned();
     let mut all = Vec::new();
     for transaction in testing::transactions(capture) {
-        transaction.read(|reading| {
-            let facts = reading.facts();
-            names.learn(&transaction, reading, &facts);
-            let OperationPaths { path, new_path } = names.about();
+        transaction.with_messages(|reading| {
+            let facts = reading.summary();
+            names.infer(&transaction, reading, &facts);
+            let OperationPaths { path, new_path } = names.paths();
             all.push((facts.procedure_name.unwrap_or_default().to_owned(), words(path), words(new_path)));
         });
     }
@@ -287,7 +287,7 @@ proptest::proptest! {
     ) {
         let mut store = FileNameStore::new(6 << 10);
         for (what, a, b, c, d) in steps {
-            let (first, second) = (store.handle(SERVER, &[a]), store.handle(SERVER, &[b]));
+            let (first, second) = (store.find_or_insert(SERVER, &[a]), store.find_or_insert(SERVER, &[b]));
             match what {
                 0 => { let id = store.child(first, &[c]); store.bind(id, SERVER, &[d]); }
                 1 => store.rename(first, &[c], second, &[d]),
@@ -310,14 +310,14 @@ proptest::proptest! {
 fn a_filehandle_of_a_data_server_is_the_file_whose_layout_gave_it() {
     let (mut store, _) = known();
     let file = store.find(SERVER, b"F").unwrap();
-    store.lay_out(file, b"on the data server");
-    assert_eq!(store.handle(OTHER, b"on the data server"), file);
+    store.add_layout_handle(file, b"on the data server");
+    assert_eq!(store.find_or_insert(OTHER, b"on the data server"), file);
     assert_eq!(text(&store, store.find(OTHER, b"on the data server").unwrap()), "/d/f");
     // A server's own filehandle takes precedence.
-    store.lay_out(file, b"D");
+    store.add_layout_handle(file, b"D");
     assert_eq!(named(&store, b"D"), "/d");
     // The number of layout handles is limited.
-    (0..1_000_u32).for_each(|stripe| store.lay_out(file, &stripe.to_be_bytes()));
+    (0..1_000_u32).for_each(|stripe| store.add_layout_handle(file, &stripe.to_be_bytes()));
     assert!(store.find(OTHER, &9_u32.to_be_bytes()).is_some());
     assert!(store.find(OTHER, &999_u32.to_be_bytes()).is_none());
 }
@@ -353,16 +353,16 @@ fn a_read_on_a_data_server_is_about_the_file() {
         told.clear();
         let how = Filehandles::Names;
         path_inference::FilenameWalk {
-            how,
+            display: how,
             store: &mut store,
             call: &call,
             reply: &reply,
-            told: &mut told,
+            resolved: &mut told,
             server,
-            learns: true,
+            uses_reply: true,
         }
         .transaction(&facts);
-        told.about(&told.transaction).path.map(|path| String::from_utf8_lossy(path).into_owned())
+        told.paths(&told.transaction).path.map(|path| String::from_utf8_lossy(path).into_owned())
     };
     let handles = [Opaque(&b"of the data server"[..])];
     let layouts = [v4::Layout4 {

@@ -166,7 +166,7 @@ fn read<W: Write + Seek>(
             Ok(Some(frame)) => {
                 let is_known = frame.link.is_known();
                 match &mut selection {
-                    Some(selection) => selection.note(&frame, &mut flow),
+                    Some(selection) => selection.add_frame(&frame, &mut flow),
                     None => {
                         flow.frame(&frame);
                     }
@@ -182,9 +182,9 @@ fn read<W: Write + Seek>(
             // The other files go on.
             Err(error) => errors.push(error),
         }
-        while let Some((key, transaction)) = flow.next_named() {
+        while let Some((key, transaction)) = flow.next_with_key() {
             transactions += 1;
-            transaction.read(|reading| {
+            transaction.with_messages(|reading| {
                 let is_selected = selection
                     .as_mut()
                     .is_none_or(|selection| selection.transaction(key, &transaction, reading).is_some());

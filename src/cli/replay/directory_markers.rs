@@ -3,8 +3,8 @@
 use super::server::TraceFile;
 use crate::analysis::comparison::record::hash;
 use crate::replay::seed::files::{FileServerClient, FileServerError, NewObjectKind};
-use crate::replay::seed::removal::SEEDED;
-use crate::replay::seed::{RunDirectory, TREE};
+use crate::replay::seed::removal::SEED_MARKER_DIRECTORY;
+use crate::replay::seed::{RunDirectory, TREE_DIRECTORY};
 
 /// The directory beside the name of the trace that says that a run has begun.
 const RUN: &str = "run";
@@ -24,7 +24,7 @@ pub(super) fn mark(
 ) -> Result<(), FileServerError> {
     let export = files.export(place.export)?;
     let Some(mut at) = files.lookup(&export, place.directory.as_bytes())? else { return Ok(()) };
-    for name in [SEEDED, trace] {
+    for name in [SEED_MARKER_DIRECTORY, trace] {
         at = match files.lookup(&at, name.as_bytes())? {
             Some(there) => there,
             None => files.make(&at, name.as_bytes(), NewObjectKind::Directory, 0o755)?,
@@ -41,7 +41,7 @@ pub(super) fn begin(
     let export = files.export(place.export)?;
     let Some(home) = files.lookup(&export, place.directory.as_bytes())? else { return Ok(false) };
     // What was seeded by hand says nothing of itself.
-    let Some(marks) = files.lookup(&home, SEEDED.as_bytes())? else { return Ok(false) };
+    let Some(marks) = files.lookup(&home, SEED_MARKER_DIRECTORY.as_bytes())? else { return Ok(false) };
     let was_run = files.lookup(&marks, RUN.as_bytes())?.is_some();
     if !was_run {
         files.make(&marks, RUN.as_bytes(), NewObjectKind::Directory, 0o755)?;
@@ -58,8 +58,8 @@ pub(super) fn found(
     let name = place.directory;
     let export = files.export(place.export)?;
     let run = files.lookup(&export, name.as_bytes())?.unwrap_or_default();
-    let is_of_run = files.lookup(&run, TREE.as_bytes())?.is_some();
-    let seeded = files.lookup(&run, SEEDED.as_bytes())?;
+    let is_of_run = files.lookup(&run, TREE_DIRECTORY.as_bytes())?.is_some();
+    let seeded = files.lookup(&run, SEED_MARKER_DIRECTORY.as_bytes())?;
     let is_same = match &seeded {
         Some(seeded) => files.lookup(seeded, trace.as_bytes())?.is_some(),
         None => false,

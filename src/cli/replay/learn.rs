@@ -16,7 +16,7 @@ use crate::cli::{ExitStatus, outputs, unwritten};
 use crate::memory::Memory;
 use crate::output::ReportFormat;
 use crate::output_file::InputFiles;
-use crate::replay::run::rules::inference::learn;
+use crate::replay::run::rules::inference::infer_rules;
 use crate::replay::seed::SeedMode;
 
 /// What people may want to do, for the help.
@@ -86,7 +86,7 @@ pub(super) fn run(args: &LearnArgs) -> Result<ExitStatus> {
         }
     }
     let reports: Vec<_> = runs.iter().map(|ran| &ran.report).collect();
-    let text = learn(&args.trace.to_string_lossy(), &args.server.server.to_string(), &reports);
+    let text = infer_rules(&args.trace.to_string_lossy(), &args.server.server.to_string(), &reports);
     match output {
         Some(to) => outputs::write(to, |to| to.write_all(text.as_bytes()))?,
         None => std::io::stdout().lock().write_all(text.as_bytes()).map_err(unwritten)?,

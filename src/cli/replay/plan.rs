@@ -62,8 +62,8 @@ pub(super) fn run(args: &PlanArgs) -> Result<ExitStatus> {
     let name = args.trace.to_string_lossy();
     let part = args.part.of(&args.trace)?;
     let file = open_trace_file(&args.trace)?;
-    let plan =
-        TraceReader::open(file).and_then(|mut trace| ReplayPlan::of(&mut trace, part.chosen, part.gss));
+    let plan = TraceReader::open(file)
+        .and_then(|mut trace| ReplayPlan::for_selection(&mut trace, part.chosen, part.gss));
     let plan = plan.map_err(|error| anyhow!("{name}: {error}"))?;
     let view =
         PlanReportView { name: &name, plan: &plan, count: args.count, screen: style::screen(args.color) };

@@ -135,13 +135,13 @@ impl ServerArgs {
         how: SeedMode,
         copy: &ClientCopySpec,
     ) -> Result<PreparedRun, RunRefusal> {
-        let mut transport = open(self.server.carrier)?;
+        let mut transport = open(self.server.transport)?;
         let (connection, address) = connect(&mut *transport, &self.server, &self.wish())?;
         if !self.same_server {
             not_captured(trace, address)?;
         }
         let directory = self.directory(path, copy);
-        let containment = Containment::of_seeding(&self.server.export, &directory);
+        let containment = Containment::for_seeding(&self.server.export, &directory);
         let is_v3 = self.is_v3(path, trace)?;
         let at = RunFileAccess { connection, address, is_v3, directory: &directory };
         let seeded = self.on_files(&mut *transport, &at, containment, copy, |files, place| {
@@ -151,7 +151,7 @@ impl ServerArgs {
             Ok::<_, RunRefusal>((seeded, was_run))
         })?;
         let (seeded, was_run) = seeded?;
-        let target = ConnectTarget { address, name: self.server.host.clone(), wish: self.wish() };
+        let target = ConnectTarget { address, name: self.server.host.clone(), options: self.wish() };
         Ok(PreparedRun { transport, target, directory, tag: copy.tag.clone(), seeded, was_run })
     }
 
@@ -165,23 +165,24 @@ impl ServerArgs {
         act: impl FnOnce(&mut dyn FileServerClient, &RunDirectory<'_>) -> T,
     ) -> Result<T, RunRefusal> {
         let xid = Xid(hash(at.directory.as_bytes()) as u32);
-        let target = ConnectTarget { address: at.address, name: self.server.host.clone(), wish: self.wish() };
+        let target =
+            ConnectTarget { address: at.address, name: self.server.host.clone(), options: self.wish() };
         let line =
             RpcClient::new(transport, at.connection, AuthSysCredential::default(), xid, self.wish().timeout)
-                .reconnecting(&target);
+                .with_reconnect(&target);
         let mounted = if at.is_v3 { Some(self.mounted(at.address)?) } else { None };
         let (mut files, export): (Box<dyn FileServerClient + '_>, _) = match mounted {
             Some(MountedExport { path, root }) => {
-                containment.begin_at(&root);
-                (Box::new(Nfs3Client::new(line.contained(&mut containment), root)), path)
+                containment.set_export_handle(&root);
+                (Box::new(Nfs3Client::new(line.with_containment(&mut containment), root)), path)
             }
             None => {
-                let files = self.opened(line.contained(&mut containment), copy)?;
+                let files = self.opened(line.with_containment(&mut containment), copy)?;
                 (Box::new(files), self.server.export.clone())
             }
         };
         let done = act(&mut *files, &RunDirectory { export: &export, directory: at.directory });
-        files.leave();
+        files.close();
         Ok(done)
     }
 
@@ -192,10 +193,10 @@ impl ServerArgs {
         trace: &mut TraceFile,
         copy: &ClientCopySpec,
     ) -> Result<u64, RunRefusal> {
-        let mut transport = open(self.server.carrier)?;
+        let mut transport = open(self.server.transport)?;
         let (connection, address) = connect(&mut *transport, &self.server, &self.wish())?;
         let directory = self.directory(path, copy);
-        let containment = Containment::of_removal(&self.server.export, &directory);
+        let containment = Containment::for_removal(&self.server.export, &directory);
         let is_v3 = self.is_v3(path, trace)?;
         let at = RunFileAccess { connection, address, is_v3, directory: &directory };
         // Another client than the one that has made it, whose lease may not be over.

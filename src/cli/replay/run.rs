@@ -24,7 +24,7 @@ use crate::replay::gss;
 use crate::replay::plan::planner::GssPolicy;
 use crate::replay::run::recording::ReplayRecorder;
 use crate::replay::run::{
-    PARTIES, ReplayClientCopy, ReplayMonitor, ReplayOptions, ReplayOrder, ReplayPace, ReplayReport,
+    MAX_CLIENT_COPIES, ReplayClientCopy, ReplayMonitor, ReplayOptions, ReplayOrder, ReplayPace, ReplayReport,
     ReplayRunError, rules, run_all as drive,
 };
 use crate::replay::seed::{SeedCounts, SeedMode};
@@ -103,7 +103,7 @@ pub(in crate::cli) struct RunOptionArgs {
     pace: ReplayPace,
 
     /// Copies of the captured clients, each with a directory of its own
-    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=PARTIES as i64))]
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=MAX_CLIENT_COPIES as i64))]
     clients: u32,
 
     /// Connections of each client, at most (default: as many as in the capture)
@@ -228,15 +228,18 @@ impl RunOptionArgs {
             timeout: Duration::from_secs_f64(server.timeout),
             max_time: self.max_time.map(Duration::from_secs_f64),
             strict: self.strict,
-            off,
+            disabled_rules: off,
             rules,
-            shown: self.count,
-            chosen: part.chosen,
+            max_shown_mismatches: self.count,
+            selected_steps: part.chosen,
             gss: part.gss,
             captured_chunks: self.chunks == ChunkModeArg::Captured,
             wants_as_asked: self.wants == DelegationWantArg::Asked,
-            beside: Ports { port_mapper: server.server.rpcbind_port, mount: server.server.mount_port },
-            walk: !self.no_walk,
+            auxiliary_ports: Ports {
+                port_mapper: server.server.rpcbind_port,
+                mount: server.server.mount_port,
+            },
+            checks_tree: !self.no_walk,
             ..ReplayOptions::default()
         })
     }
@@ -246,7 +249,7 @@ impl RunOptionArgs {
 fn read_rules(path: &Path) -> Result<Vec<rules::file::ToleranceFileRule>> {
     let name = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("--rules: {name}: cannot read"))?;
-    rules::file::read(&text).map_err(|error| anyhow!("--rules: {name}: {error}"))
+    rules::file::parse_rules(&text).map_err(|error| anyhow!("--rules: {name}: {error}"))
 }
 
 /// Looks on, and shows how it goes.
@@ -257,17 +260,17 @@ struct RunProgressReporter {
 }
 
 impl ReplayMonitor for RunProgressReporter {
-    fn look(&mut self, report: &ReplayReport, total: u64, elapsed: Duration) {
+    fn report_progress(&mut self, report: &ReplayReport, total: u64, elapsed: Duration) {
         if self.progress.is_due(false) {
             self.progress.draw_run(report, total, elapsed);
         }
     }
 
-    fn is_over(&self) -> bool {
+    fn should_stop(&self) -> bool {
         self.interrupted.is_asked()
     }
 
-    fn tape(&mut self) -> Option<Box<dyn ReplayRecorder>> {
+    fn recorder(&mut self) -> Option<Box<dyn ReplayRecorder>> {
         self.tape.take()
     }
 }
@@ -333,11 +336,11 @@ pub(super) fn ran(
     drop(looker);
     let mut made = SeedCounts::default();
     for (_, _, seeded) in &copies {
-        let SeedCounts { objects, links, bytes, unknown, left_out } = seeded.made;
+        let SeedCounts { objects, links, bytes, unknown_bytes: unknown, left_out } = seeded.counts;
         made.objects += objects;
         made.links += links;
         made.bytes += bytes;
-        made.unknown += unknown;
+        made.unknown_bytes += unknown;
         made.left_out += left_out;
     }
     drop(copies);
@@ -466,7 +469,7 @@ mod tests {
     /// So many matched, and so many that cannot be done.
     fn report(matched: u64, unreplayable: u64, walked: Option<TreeCheckReport>) -> ReplayReport {
         let states = [matched, 0, 0, 0, 0, unreplayable];
-        ReplayReport { steps: matched + unreplayable, states, walked, ..ReplayReport::default() }
+        ReplayReport { steps: matched + unreplayable, states, tree_check: walked, ..ReplayReport::default() }
     }
 
     #[test]

@@ -47,14 +47,18 @@ pub(super) fn run(args: &SeedArgs) -> Result<ExitStatus> {
         Err(refused) => return refused.tell(),
     };
     if !args.quiet {
-        let made = ready.seeded.made;
+        let made = ready.seeded.counts;
         let mut to = std::io::stdout().lock();
         let mut tell = || -> std::io::Result<()> {
             let [objects, links] = [(made.objects, "object"), (made.links, "further name")]
                 .map(|(count, thing)| PluralCount(count, thing));
             writeln!(to, "{}: {objects}, {links}, {} of content", ready.directory, HumanSize(made.bytes))?;
-            if made.unknown > 0 {
-                writeln!(to, "  {} of it were not captured: zeros stand for them", HumanSize(made.unknown))?;
+            if made.unknown_bytes > 0 {
+                writeln!(
+                    to,
+                    "  {} of it were not captured: zeros stand for them",
+                    HumanSize(made.unknown_bytes)
+                )?;
             }
             if made.left_out > 0 {
                 let left_out = PluralCount(made.left_out, "object");

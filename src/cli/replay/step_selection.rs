@@ -71,7 +71,7 @@ impl StepSelectionArgs {
         let (filter, gss) = self.checked()?;
         let Some(filter) = filter else { return Ok(StepSelection { chosen: None, gss }) };
         let (mut steps, mut contents) = (open_trace(path)?, open_trace(path)?);
-        let chosen = SelectedSteps::of(&mut steps, &mut contents, filter);
+        let chosen = SelectedSteps::select(&mut steps, &mut contents, filter);
         let chosen = chosen.map_err(|error| anyhow!("{}: {error}", path.display()))?;
         if chosen.selected == 0 {
             bail!(

@@ -39,7 +39,7 @@ impl FilterCompiler<'_> {
     ) -> FilterCompileResult<Constant> {
         let constant = match beside.sort {
             OperandType::Number => {
-                literal::number(word).or_else(|| named(word, beside)).map(Constant::Number)
+                literal::number(word).or_else(|| named_number(word, beside)).map(Constant::Number)
             }
             OperandType::Boolean => literal::boolean(word).map(Constant::Bool),
             OperandType::Bytes => literal::bytes(word).map(Constant::Bytes),
@@ -70,7 +70,7 @@ impl FilterCompiler<'_> {
             OperandType::Bytes => Ok(Constant::Bytes(bytes.to_vec())),
             OperandType::Number => {
                 let text = String::from_utf8_lossy(bytes);
-                let number = named(&text, beside).or_else(|| literal::number(&text));
+                let number = named_number(&text, beside).or_else(|| literal::number(&text));
                 number.map(Constant::Number).ok_or_else(|| self.no_value(&text, span, beside))
             }
             _ => self.word(&String::from_utf8_lossy(bytes), span, beside),
@@ -85,9 +85,9 @@ impl FilterCompiler<'_> {
         beside: OperandContext<'_>,
     ) -> FilterCompileResult<Constant> {
         let bytes = in_case(bytes, beside);
-        if let Some((field, FieldOrigin::Fact(fact))) = beside.field.map(|field| (field, &field.origin))
+        if let Some((field, FieldOrigin::Generated(fact))) = beside.field.map(|field| (field, &field.origin))
             && beside.is_whole
-            && let Some(words) = identifiers::of(*fact, self.catalog)
+            && let Some(words) = identifiers::possible_values(*fact, self.catalog)
         {
             let word = String::from_utf8_lossy(&bytes);
             if !words.iter().any(|known| *known == word) && !identifiers::is_number(&word) {
@@ -111,7 +111,7 @@ impl FilterCompiler<'_> {
         };
         let fields = match word.contains('.') {
             true => self.catalog.nearest(word),
-            false => self.catalog.instead(field.name).to_vec(),
+            false => self.catalog.replacements(field.name).to_vec(),
         };
         if field.names.is_empty() || !fields.is_empty() {
             let what =
@@ -131,23 +131,27 @@ impl FilterCompiler<'_> {
 }
 
 /// Old names of values in RFC 1057 and Wireshark, with those of RFC 5531 section 8.2.
-const FORMER: [(&str, &str); 2] = [("AUTH_NULL", "AUTH_NONE"), ("AUTH_UNIX", "AUTH_SYS")];
+const FORMER_NAMES: [(&str, &str); 2] = [("AUTH_NULL", "AUTH_NONE"), ("AUTH_UNIX", "AUTH_SYS")];
 
 /// Converts a text to the case of the values of a generated field, if they have one.
 fn in_case(text: &[u8], beside: OperandContext<'_>) -> Vec<u8> {
     match beside.field.map(|field| &field.origin) {
-        Some(FieldOrigin::Fact(fact)) if GeneratedField::CAPITALS.contains(fact) => text.to_ascii_uppercase(),
-        Some(FieldOrigin::Fact(fact)) if GeneratedField::SMALL.contains(fact) => text.to_ascii_lowercase(),
+        Some(FieldOrigin::Generated(fact)) if GeneratedField::CAPITALS.contains(fact) => {
+            text.to_ascii_uppercase()
+        }
+        Some(FieldOrigin::Generated(fact)) if GeneratedField::SMALL.contains(fact) => {
+            text.to_ascii_lowercase()
+        }
         _ => text.to_vec(),
     }
 }
 
 /// Returns the number with this name in the specification; an exact match is preferred over one that ignores case.
-fn named(word: &str, beside: OperandContext<'_>) -> Option<i128> {
+fn named_number(word: &str, beside: OperandContext<'_>) -> Option<i128> {
     let names = &beside.field?.names;
     let exactly = names.iter().find(|(_, name)| *name == word);
     let nearly = || names.iter().find(|(_, name)| name.eq_ignore_ascii_case(word));
-    let former = FORMER.iter().find(|(former, _)| former.eq_ignore_ascii_case(word));
+    let former = FORMER_NAMES.iter().find(|(former, _)| former.eq_ignore_ascii_case(word));
     let now = || former.and_then(|(_, now)| names.iter().find(|(_, name)| name == now));
     exactly.or_else(nearly).or_else(now).map(|(number, _)| i128::from(*number))
 }

@@ -22,7 +22,7 @@ pub(super) enum OperandType {
 }
 
 impl OperandType {
-    pub(super) fn of(kind: FilterType) -> Self {
+    pub(super) fn from_filter_type(kind: FilterType) -> Self {
         match kind {
             FilterType::Protocol | FilterType::Structure | FilterType::Bytes => Self::Bytes,
             FilterType::Unsigned | FilterType::Signed | FilterType::Enumeration | FilterType::Flags => {
@@ -73,7 +73,9 @@ impl FilterCompiler<'_> {
     /// Returns the type of an operand; `None` for a value that takes the type of its context.
     pub(super) fn sort(&self, operand: &Operand<'_>) -> FilterCompileResult<Option<OperandType>> {
         Ok(match &operand.form {
-            OperandForm::Word(_) => self.field_of(operand).map(|entry| OperandType::of(entry.kind)),
+            OperandForm::Word(_) => {
+                self.field_of(operand).map(|entry| OperandType::from_filter_type(entry.kind))
+            }
             OperandForm::Quoted(_) | OperandForm::Char(_) => None,
             OperandForm::Slice(of, _) => match self.sort(of)? {
                 Some(OperandType::Text) => Some(OperandType::Text),
@@ -83,7 +85,7 @@ impl FilterCompiler<'_> {
                 Some(sort) => {
                     return Err(self.error(
                         of.span,
-                        format!("{} is {}, and has no parts", self.as_written(of.span), sort.text()),
+                        format!("{} is {}, and has no parts", self.source_text(of.span), sort.text()),
                     ));
                 }
                 None => return Err(self.not_a_field(of)),

@@ -20,7 +20,7 @@ const ARP: (u64, usize) = (0x0806, 28);
 
 /// Observer of one decoder.
 pub(in crate::filter) struct ExtractorListener<'g, 'b> {
-    to: &'g mut FieldExtractor,
+    extractor: &'g mut FieldExtractor,
     bytes: &'b [u8],
     base: usize,
     depth: usize,
@@ -39,7 +39,7 @@ impl FieldExtractor {
     ) -> ExtractorListener<'g, 'b> {
         self.open.clear();
         self.begun.clear();
-        ExtractorListener { to: self, bytes, base, depth: 0, only: None, header: None }
+        ExtractorListener { extractor: self, bytes, base, depth: 0, only: None, header: None }
     }
 
     /// Creates a listener for these fields alone; returns `None` if the filter uses none of them.
@@ -50,7 +50,7 @@ impl FieldExtractor {
         let is_named = self.fields.iter().any(|field| names.contains(&field.name));
         self.open.clear();
         is_named.then_some(ExtractorListener {
-            to: self,
+            extractor: self,
             bytes: &[],
             base: 0,
             depth: 0,
@@ -63,47 +63,49 @@ impl FieldExtractor {
 impl ExtractorListener<'_, '_> {
     /// Returns `true` if the set has a slot to extract.
     #[inline(always)]
-    fn hears(&self, set: SlotSet) -> bool {
-        set != SlotSet::EMPTY && (self.only.is_none() || self.hears_some_of(set))
+    fn has_slot_for(&self, set: SlotSet) -> bool {
+        set != SlotSet::EMPTY && (self.only.is_none() || self.has_listed_slot(set))
     }
 
     #[inline(never)]
-    fn hears_some_of(&self, set: SlotSet) -> bool {
-        (0..).map_while(|at| self.slot(set, at)).any(|slot| self.hears_slot(slot))
+    fn has_listed_slot(&self, set: SlotSet) -> bool {
+        (0..).map_while(|at| self.slot(set, at)).any(|slot| self.extracts_slot(slot))
     }
 
-    fn hears_slot(&self, slot: FilterSlot) -> bool {
-        let name = || self.to.fields.get(slot).map_or("", |field| field.name);
+    fn extracts_slot(&self, slot: FilterSlot) -> bool {
+        let name = || self.extractor.fields.get(slot).map_or("", |field| field.name);
         self.only.is_none_or(|names| names.contains(&name()))
     }
 
     /// Returns the slot at an index of a set.
     fn slot(&self, set: SlotSet, at: usize) -> Option<FilterSlot> {
-        self.to.sets.get(set.0 as usize)?.get(at).copied()
+        self.extractor.sets.get(set.0 as usize)?.get(at).copied()
     }
 
     /// Starts the protocols and adds the protocol names of a field at byte `at`. Returns its other slots in the vector
     /// of [`FieldExtractor::own`].
     fn begin(&mut self, field: &'static Field, set: SlotSet, at: usize) -> Vec<FilterSlot> {
-        let mut own = std::mem::take(&mut self.to.own);
+        let mut own = std::mem::take(&mut self.extractor.slot_buffer);
         own.clear();
         let mut place = 0;
         while let Some(slot) = self.slot(set, place) {
             place += 1;
-            let of = self.to.traits(slot);
-            if !self.hears_slot(slot) {
+            let of = self.extractor.traits(slot);
+            if !self.extracts_slot(slot) {
                 continue;
             }
             if of.is_searched {
                 // Nested protocols are several values; a protocol without a header starts once.
                 let is_begun = |(known, _): &(FilterSlot, usize)| *known == slot;
-                if !of.is_headless || self.to.is_here(slot) && !self.to.begun.iter().any(is_begun) {
-                    self.to.begun.push((slot, at));
+                if !of.is_headless
+                    || self.extractor.is_current_protocol(slot) && !self.extractor.begun.iter().any(is_begun)
+                {
+                    self.extractor.begun.push((slot, at));
                 }
-            } else if self.to.names == Some(slot) {
-                self.to.name_protocol(field);
+            } else if self.extractor.names == Some(slot) {
+                self.extractor.name_protocol(field);
             } else if of.is_headless {
-                if self.to.is_here(slot) && !self.to.values.has(slot) {
+                if self.extractor.is_current_protocol(slot) && !self.extractor.values.has(slot) {
                     self.push_bytes(slot, at..usize::MAX);
                 }
             } else {
@@ -114,42 +116,42 @@ impl ExtractorListener<'_, '_> {
     }
 
     fn push_bytes(&mut self, slot: FilterSlot, range: Range<usize>) {
-        if !self.to.traits(slot).is_looked_at {
-            self.to.values.push(slot, FilterValue::Unknown);
+        if !self.extractor.traits(slot).uses_value {
+            self.extractor.values.push(slot, FilterValue::Unknown);
             return;
         }
         let at = |position: usize| position.saturating_sub(self.base).min(self.bytes.len());
         let bytes = self.bytes.get(at(range.start)..at(range.end)).unwrap_or_default();
-        self.to.values.push(slot, FilterValue::Bytes(bytes));
+        self.extractor.values.push(slot, FilterValue::Bytes(bytes));
     }
 }
 
 impl<'a> Observer<'a> for ExtractorListener<'_, '_> {
     #[inline(always)]
     fn wants(&mut self, field: &'static Field, describe: fn(&mut Registry)) -> bool {
-        self.to.is_inside(describe) || {
-            let set = self.to.slots(field);
-            self.hears(set)
+        self.extractor.is_inside(describe) || {
+            let set = self.extractor.slots(field);
+            self.has_slot_for(set)
         }
     }
 
     #[inline(always)]
     fn wants_header(&mut self, _: &'static Field, describe: fn(&mut Registry)) -> bool {
-        self.to.is_inside(describe)
+        self.extractor.is_inside(describe)
     }
 
     #[inline(always)]
     fn enter(&mut self, field: &'static Field, at: usize) {
         self.depth += 1;
-        let set = self.to.slots(field);
-        if self.hears(set) {
+        let set = self.extractor.slots(field);
+        if self.has_slot_for(set) {
             self.open(field, set, at);
         }
     }
 
     #[inline]
     fn leave(&mut self, at: usize) {
-        if self.to.open.last().is_some_and(|(depth, ..)| *depth == self.depth) {
+        if self.extractor.open.last().is_some_and(|(depth, ..)| *depth == self.depth) {
             self.close(at);
         }
         self.depth = self.depth.saturating_sub(1);
@@ -162,13 +164,17 @@ impl<'a> Observer<'a> for ExtractorListener<'_, '_> {
         } else {
             FilterValue::Duration(nanoseconds)
         };
-        let set = self.to.slots(field);
+        let set = self.extractor.slots(field);
         let mut place = 0;
         while let Some(slot) = self.slot(set, place) {
             place += 1;
-            let of = self.to.traits(slot);
-            if self.hears_slot(slot) && !of.is_headless && !of.is_part && self.to.names != Some(slot) {
-                self.to.values.push(slot, if of.is_looked_at { value } else { FilterValue::Unknown });
+            let of = self.extractor.traits(slot);
+            if self.extracts_slot(slot)
+                && !of.is_headless
+                && !of.is_part
+                && self.extractor.names != Some(slot)
+            {
+                self.extractor.values.push(slot, if of.uses_value { value } else { FilterValue::Unknown });
             }
         }
     }
@@ -176,9 +182,9 @@ impl<'a> Observer<'a> for ExtractorListener<'_, '_> {
     /// Most fields are not used, and cost only this check.
     #[inline(always)]
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: field::FieldValue<'a>) {
-        let set = self.to.slots(field);
-        if self.hears(set) {
-            self.found(field, set, &bytes, value);
+        let set = self.extractor.slots(field);
+        if self.has_slot_for(set) {
+            self.add_used_value(field, set, &bytes, value);
         }
     }
 }
@@ -191,10 +197,10 @@ impl ExtractorListener<'_, '_> {
 
     /// Finishes decoding of data that ends before byte `end`, which link padding may follow.
     pub(in crate::filter) fn finish_at(mut self, end: usize) {
-        while !self.to.open.is_empty() {
+        while !self.extractor.open.is_empty() {
             self.close(usize::MAX);
         }
-        while let Some((slot, at)) = self.to.begun.pop() {
+        while let Some((slot, at)) = self.extractor.begun.pop() {
             // The outermost protocol is the whole frame.
             let end = if at == 0 { usize::MAX } else { end };
             self.push_bytes(slot, at..end);
@@ -202,18 +208,20 @@ impl ExtractorListener<'_, '_> {
     }
 
     /// Uses the length or ether type of the bytes that follow. Returns `true` if the slot is not the field's own.
-    fn is_behind(
+    fn use_following_bytes(
         &mut self,
         field: &'static Field,
         slot: FilterSlot,
         bytes: &Range<usize>,
         number: u64,
     ) -> bool {
-        let Some(named) = self.to.fields.get(slot).filter(|_| self.to.traits(slot).is_followed) else {
+        let Some(named) =
+            self.extractor.fields.get(slot).filter(|_| self.extractor.traits(slot).reads_following_bytes)
+        else {
             return false;
         };
         let length = usize::try_from(number).unwrap_or(usize::MAX);
-        if named.origin == FieldOrigin::Fact(GeneratedField::UdpPayload) {
+        if named.origin == FieldOrigin::Generated(GeneratedField::UdpPayload) {
             let (before, behind) = AROUND_UDP_LENGTH;
             let start = bytes.end + behind;
             // A jumbogram has no length, and ends with the frame.
@@ -221,7 +229,7 @@ impl ExtractorListener<'_, '_> {
             if start < end {
                 self.push_bytes(slot, start..end);
             }
-        } else if named.origin == FieldOrigin::Fact(GeneratedField::Arp) {
+        } else if named.origin == FieldOrigin::Generated(GeneratedField::Arp) {
             if number == ARP.0 {
                 // It is the first field of the SLL2 header, and the last of all others.
                 let start = if bytes.start == 0 { Sll2::LENGTH } else { bytes.end };
@@ -239,23 +247,23 @@ impl ExtractorListener<'_, '_> {
     #[inline(never)]
     fn open(&mut self, field: &'static Field, set: SlotSet, at: usize) {
         let own = self.begin(field, set, at);
-        self.to.open.push((self.depth, self.to.open_slots.len(), at));
+        self.extractor.open.push((self.depth, self.extractor.open_slots.len(), at));
         // The value of a time follows its parts.
         if !matches!(field.kind, FieldKind::Time | FieldKind::Duration) {
             for slot in &own {
-                match self.to.traits(*slot) {
+                match self.extractor.traits(*slot) {
                     of if of.is_part => {}
-                    of if of.is_looked_at => self.to.open_slots.push(*slot),
-                    _ => self.to.values.push(*slot, FilterValue::Unknown),
+                    of if of.uses_value => self.extractor.open_slots.push(*slot),
+                    _ => self.extractor.values.push(*slot, FilterValue::Unknown),
                 }
             }
         }
-        self.to.own = own;
+        self.extractor.slot_buffer = own;
     }
 
     /// Adds a value that the filter uses.
     #[inline(never)]
-    fn found(
+    fn add_used_value(
         &mut self,
         field: &'static Field,
         set: SlotSet,
@@ -264,22 +272,22 @@ impl ExtractorListener<'_, '_> {
     ) {
         let mut own = self.begin(field, set, bytes.start);
         if let field::FieldValue::Unsigned(number) | field::FieldValue::Enum(number, _) = value {
-            own.retain(|slot| !self.is_behind(field, *slot, bytes, number));
+            own.retain(|slot| !self.use_following_bytes(field, *slot, bytes, number));
         }
         self.add(field, &own, bytes, value);
-        self.to.own = own;
+        self.extractor.slot_buffer = own;
     }
 
     /// Closes the innermost group.
     fn close(&mut self, end: usize) {
-        let Some((_, outer, at)) = self.to.open.pop() else { return };
+        let Some((_, outer, at)) = self.extractor.open.pop() else { return };
         let end = self.header.take().map_or(end, |length| end.max(at.saturating_add(length)));
         let mut place = outer;
-        while let Some(slot) = self.to.open_slots.get(place).copied() {
+        while let Some(slot) = self.extractor.open_slots.get(place).copied() {
             place += 1;
             self.push_bytes(slot, at..end);
         }
-        self.to.open_slots.truncate(outer);
+        self.extractor.open_slots.truncate(outer);
     }
 
     fn add(
@@ -307,22 +315,22 @@ impl ExtractorListener<'_, '_> {
             field::FieldValue::Chunk(_, None) => FilterValue::Unknown,
         };
         for slot in slots.iter().copied() {
-            let of = self.to.traits(slot);
+            let of = self.extractor.traits(slot);
             let value = match value {
-                FilterValue::Number(number) if of.is_part && self.is_left_out(slot, field, number) => {
+                FilterValue::Number(number) if of.is_part && self.is_unset_request(slot, field, number) => {
                     continue;
                 }
-                _ if !of.is_looked_at => FilterValue::Unknown,
+                _ if !of.uses_value => FilterValue::Unknown,
                 value if of.is_part => self.part(slot, value, bytes),
                 value => value,
             };
-            self.to.values.push(slot, value);
+            self.extractor.values.push(slot, value);
         }
     }
 
     /// Returns `true` for an unset bit that has no meaning in its mask.
-    fn is_left_out(&self, slot: FilterSlot, field: &'static Field, number: i128) -> bool {
-        match self.to.fields.get(slot).map(|field| &field.origin) {
+    fn is_unset_request(&self, slot: FilterSlot, field: &'static Field, number: i128) -> bool {
+        match self.extractor.fields.get(slot).map(|field| &field.origin) {
             Some(FieldOrigin::Bit(bit)) => {
                 number & i128::from(bit.mask) == 0 && bit.requests.contains(&field.name)
             }
@@ -332,7 +340,7 @@ impl ExtractorListener<'_, '_> {
 
     /// Returns the part of a value, located at `bytes`, that a field has.
     fn part(&self, slot: FilterSlot, value: FilterValue<'_>, bytes: &Range<usize>) -> FilterValue<'static> {
-        let part = match self.to.fields.get(slot).map(|field| &field.origin) {
+        let part = match self.extractor.fields.get(slot).map(|field| &field.origin) {
             Some(FieldOrigin::Alias(alias)) => alias.part,
             Some(FieldOrigin::Bit(bit)) => {
                 return match value {
@@ -397,7 +405,7 @@ mod tests {
 
     fn values(filter: &str) -> Vec<String> {
         let gatherer = gathered(filter);
-        gatherer.values.of(0).map(|value| format!("{value:?}")).collect()
+        gatherer.values.values_of(0).map(|value| format!("{value:?}")).collect()
     }
 
     #[test]
@@ -416,7 +424,7 @@ mod tests {
     #[test]
     fn a_protocol_is_the_bytes_of_its_header_and_what_follows_for_those_who_search() {
         let is_selected =
-            |filter: &str| Filter::parse(filter).unwrap().program.holds(&gathered(filter).values);
+            |filter: &str| Filter::parse(filter).unwrap().program.is_true(&gathered(filter).values);
         assert!(is_selected("eth contains 00:07:00:09") && is_selected("ip matches \"\\x00\\x07\""));
         assert!(
             is_selected("len(eth) == 14") && is_selected("eth[12:] == 08:00") && !is_selected("eth[14:1]")
@@ -462,7 +470,11 @@ mod tests {
             let mut listener = gatherer.listen(&bytes, 0);
             let datagram = net::decode(&frame(&bytes), &mut listener);
             listener.finish_at(datagram.carried.end().unwrap());
-            assert_eq!(gatherer.values.of(0).collect::<Vec<_>>(), [FilterValue::Bytes(expected)], "{filter}");
+            assert_eq!(
+                gatherer.values.values_of(0).collect::<Vec<_>>(),
+                [FilterValue::Bytes(expected)],
+                "{filter}"
+            );
         }
     }
 
@@ -476,8 +488,8 @@ mod tests {
         let mut listener = gatherer.listen(&bytes, 0);
         net::decode(&frame(&bytes), &mut listener);
         listener.finish();
-        assert_eq!(gatherer.values.of(0).collect::<Vec<_>>(), [FilterValue::Bytes(&bytes[34..58])]);
-        assert_eq!(gatherer.values.of(1).collect::<Vec<_>>(), [FilterValue::Bytes(&bytes[34..59])]);
+        assert_eq!(gatherer.values.values_of(0).collect::<Vec<_>>(), [FilterValue::Bytes(&bytes[34..58])]);
+        assert_eq!(gatherer.values.values_of(1).collect::<Vec<_>>(), [FilterValue::Bytes(&bytes[34..59])]);
     }
 
     #[test]
@@ -489,7 +501,7 @@ mod tests {
         let mut listener = gatherer.listen(&bytes, 0);
         net::decode(&frame(&bytes), &mut listener);
         listener.finish();
-        assert_eq!(gatherer.values.of(0).collect::<Vec<_>>(), [FilterValue::Bytes(&bytes[14..42])]);
+        assert_eq!(gatherer.values.values_of(0).collect::<Vec<_>>(), [FilterValue::Bytes(&bytes[14..42])]);
     }
 
     #[test]

@@ -92,7 +92,7 @@ impl<'a> From<&'a ComparedCapture> for TraceObject<'a> {
             transports: trace.transports.iter().map(String::as_str).collect(),
             versions: trace.versions.iter().map(String::as_str).collect(),
             undecoded: &trace.undecoded,
-            given_up: &trace.given_up,
+            given_up: &trace.evicted,
         }
     }
 }
@@ -138,7 +138,7 @@ pub(super) fn difference(to: &mut impl Write, difference: &Difference, file: Opt
 pub(super) fn write(view: &ComparisonReportView<'_>, to: &mut impl Write) -> io::Result<()> {
     let comparison = view.comparison;
     let compared = comparison.compared();
-    let mix = comparison.mix().iter();
+    let mix = comparison.operation_counts().iter();
     let object = ComparisonObject {
         schema: SCHEMA,
         kind: "comparison",
@@ -158,9 +158,9 @@ pub(super) fn write(view: &ComparisonReportView<'_>, to: &mut impl Write) -> io:
         fields: compared.fields,
         data_bytes: compared.data_bytes,
         not_known: compared.unknown,
-        left_out: compared.left_out,
+        left_out: compared.version_dependent_fields,
         reordered: comparison.reordered(),
-        set_up: comparison.set_up(),
+        set_up: comparison.setup_calls(),
         a: view.a.into(),
         b: view.b.into(),
     };

@@ -113,7 +113,7 @@ fn counts(view: &ComparisonReportView<'_>, to: &mut impl Write, width: usize) ->
 /// Operations that one side has more often, or that differ.
 fn mix(view: &ComparisonReportView<'_>, to: &mut impl Write, width: usize) -> io::Result<()> {
     let differing: Vec<_> =
-        view.comparison.mix().iter().filter(|(_, mix)| mix.counts[0] != mix.counts[1]).collect();
+        view.comparison.operation_counts().iter().filter(|(_, mix)| mix.counts[0] != mix.counts[1]).collect();
     if differing.is_empty() {
         return Ok(());
     }
@@ -193,10 +193,14 @@ fn notes(view: &ComparisonReportView<'_>, to: &mut impl Write) -> io::Result<()>
     let notes = [
         (comparison.filtered(), "difference", "left out by --only or --ignore"),
         (compared.unknown, "field", "not compared: not in one of the captures"),
-        (compared.left_out, "field", "not compared: arguments and results follow from the minor version"),
+        (
+            compared.version_dependent_fields,
+            "field",
+            "not compared: arguments and results follow from the minor version",
+        ),
         (comparison.reordered(), "operation", "in another order; they did not depend on each other"),
         (
-            comparison.set_up(),
+            comparison.setup_calls(),
             "Call of NULL or PORTMAP",
             "not compared: one capture has RDMA, the other has not",
         ),
@@ -213,7 +217,7 @@ fn notes(view: &ComparisonReportView<'_>, to: &mut impl Write) -> io::Result<()>
         }
     }
     for (letter, trace) in [("A", view.a), ("B", view.b)] {
-        for (what, number) in &trace.given_up {
+        for (what, number) in &trace.evicted {
             writeln!(
                 to,
                 "{letter}: given up, because a bound was reached: {number} {}.",

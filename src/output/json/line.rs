@@ -178,7 +178,7 @@ impl<'t, 'a> TransactionJsonLine<'t, 'a> {
         (results, call_parts): (usize, usize),
         has_iso: bool,
     ) -> Self {
-        let OperationPaths { path, new_path } = names.about();
+        let OperationPaths { path, new_path } = names.paths();
         let connection = &transaction.connection;
         let missing = facts.missing(transaction);
         let message = |which| MessageObject::of(transaction, facts, which, has_iso);
@@ -226,8 +226,8 @@ impl<'t, 'a> TransactionJsonLine<'t, 'a> {
                 .map(|chunk| MessageChunkObject(chunk, ChunkObjectKind::Write)),
             reply_read_chunks: ChunkArray(&transaction.reply_read_chunks, ChunkObjectKind::Read),
             retry_of: transaction.retry_of,
-            done: transaction.done,
-            latency_ns: transaction.latency(),
+            done: transaction.is_done,
+            latency_ns: transaction.latency_ns(),
             phases_ns: transaction.phases().map(PhasesObject::from),
             complete: missing.is_empty(),
             missing: MissingCodeArray(missing),
@@ -347,7 +347,7 @@ fn belongs(call: &TapeOperation, reply: &TapeOperation) -> bool {
 impl Serialize for OperationArray<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (calls, replies) = self.tape.parts.split_at(self.call_parts.min(self.tape.parts.len()));
-        let names = |at| self.names.filter(|_| at < calls.len()).map(|names| names.about_operation(at));
+        let names = |at| self.names.filter(|_| at < calls.len()).map(|names| names.operation_paths(at));
         let about = |at| names(at).unwrap_or_default();
         let entry = |about, call, reply| CompoundOperationObject { tape: self.tape, about, call, reply };
         serializer.collect_seq((0..calls.len().max(replies.len())).flat_map(|at| {
@@ -505,9 +505,9 @@ impl<'t> MessageObject<'t> {
             time_iso: has_iso.then_some(JsonText(IsoTimestamp(record.time))),
             end_time: JsonText(record.end_time),
             end_time_iso: has_iso.then_some(JsonText(IsoTimestamp(record.end_time))),
-            delivered: JsonText(record.delivered),
+            delivered: JsonText(record.delivery_evidence),
             copies: record.copies,
-            resent: record.resent,
+            resent: record.retransmissions,
             sends: record.sends,
             lists: record.chunk_lists().map(ChunkListState::key),
             rpcrdma: record.rpcrdma.map(|words| RpcRdmaObject {
@@ -518,7 +518,7 @@ impl<'t> MessageObject<'t> {
             }),
             length: inline_length(record),
             rpc_length: transaction.rpc_length(which),
-            undecoded: facts.undecoded(transaction, which).map(UndecodedObject::from),
+            undecoded: facts.decode_error(transaction, which).map(UndecodedObject::from),
             lost_copy: transaction
                 .lost_copy()
                 .filter(|_| which == RpcMessageKind::Call)
@@ -597,8 +597,8 @@ impl Serialize for SegmentArray<'_> {
             handle: JsonText(JsonHexNumber(segment.handle.0.into(), 8)),
             offset: JsonText(JsonHexNumber(segment.offset, 16)),
             length: segment.length,
-            returned: (self.1 == ChunkObjectKind::Write).then_some(segment.returned),
-            moved: segment.moved.seen(),
+            returned: (self.1 == ChunkObjectKind::Write).then_some(segment.returned_length),
+            moved: segment.moved_coverage.total_bytes(),
             frames: segment.frames.map(|(first, last)| [first.0, last.0]),
         }))
     }
@@ -627,7 +627,14 @@ struct PhasesObject {
 
 impl From<Phases> for PhasesObject {
     fn from(phases: Phases) -> Self {
-        let Phases { call, data_in, server, data_out, reply, recovery } = phases;
+        let Phases {
+            call_ns: call,
+            data_in_ns: data_in,
+            server_ns: server,
+            data_out_ns: data_out,
+            reply_ns: reply,
+            recovery_ns: recovery,
+        } = phases;
         Self { call, data_in, server, data_out, reply, recovery }
     }
 }

@@ -14,9 +14,9 @@ use crate::testing;
 fn line(transaction: &Transaction) -> String {
     let mut lines = Vec::new();
     transaction
-        .read(|reading| {
+        .with_messages(|reading| {
             let off = FileNames::new(Filehandles::Off, 0);
-            JsonLines::default().transaction(&mut lines, transaction, reading, &reading.facts(), &off)
+            JsonLines::default().transaction(&mut lines, transaction, reading, &reading.summary(), &off)
         })
         .unwrap();
     String::from_utf8(lines).unwrap()

@@ -78,14 +78,14 @@ pub(super) fn write(to: &mut impl Write, views: &[ReplayReportView<'_>]) -> io::
 
 /// A class of the style, and the words.
 fn outcome(report: &ReplayReport) -> (&'static str, String) {
-    let files = report.walked.as_ref().map_or(0, |walked| walked.differing);
+    let files = report.tree_check.as_ref().map_or(0, |walked| walked.differing);
     match report.mismatched() {
         _ if !report.own_faults.is_empty() => ("bad", "this program broke a rule of the protocol".into()),
         0 if !report.violations.is_empty() => ("bad", "the server broke the protocol".into()),
         0 if files == 1 => ("bad", "1 file differs in the end".into()),
         0 if files > 0 => ("bad", format!("{} files differ in the end", HumanCount(files))),
         0 if report.is_interrupted => ("fair", "ended before its end".into()),
-        0 if report.walked.as_ref().is_some_and(|walked| walked.failed.is_some()) => {
+        0 if report.tree_check.as_ref().is_some_and(|walked| walked.failed.is_some()) => {
             ("fair", "the final check did not come to its end".into())
         }
         0 if report.replayed() == 0 => ("fair", "nothing was replayed".into()),
@@ -175,7 +175,7 @@ fn facts(to: &mut impl Write, view: &ReplayReportView<'_>) -> io::Result<()> {
         ("connections", HumanCount(report.connections).to_string()),
         ("compared", format!("{}, {} of file data", PluralCount(fields, "field"), HumanSize(bytes))),
     ];
-    if let Some(walked) = &report.walked {
+    if let Some(walked) = &report.tree_check {
         let TreeCheckReport { names, objects, bytes, written_bytes, differing, left_out, failed, .. } =
             walked;
         let mut text = format!(
@@ -194,7 +194,7 @@ fn facts(to: &mut impl Write, view: &ReplayReportView<'_>) -> io::Result<()> {
         }
         facts.push(("files", text));
     }
-    let lateness = &report.lateness;
+    let lateness = &report.issue_delay;
     if lateness.count() > 0 {
         let [half, most, last] = [0.5, 0.99, 1.0].map(|part| time(lateness.quantile(part)));
         facts.push(("issue times", format!("p50 {half} late, p99 {most}, latest {last}")));
@@ -254,7 +254,9 @@ fn mismatches(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
 
 /// What the walk has found.
 fn files(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
-    let Some(walked) = report.walked.as_ref().filter(|walked| walked.differing > 0) else { return Ok(()) };
+    let Some(walked) = report.tree_check.as_ref().filter(|walked| walked.differing > 0) else {
+        return Ok(());
+    };
     writeln!(to, r#"<section><h2>Files that differ</h2><ul class="reasons">"#)?;
     for (path, difference) in left(walked) {
         writeln!(to, "<li><b>{}</b> {}</li>", HtmlText(path), HtmlText(&difference))?;

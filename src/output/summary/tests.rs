@@ -10,7 +10,7 @@ fn summary(capture: &str, form: impl Fn(&CaptureSummary<'_>, &mut Vec<u8>)) -> S
     let mut statistics = Statistics::default();
     let mut flow = testing::read_with(capture, |frame| statistics.frame(frame));
     while let Some(transaction) = flow.next_transaction() {
-        transaction.read(|reading| statistics.transaction(&transaction, &reading.facts()));
+        transaction.with_messages(|reading| statistics.transaction(&transaction, &reading.summary()));
     }
     let mut text = Vec::new();
     form(

@@ -61,7 +61,7 @@ fn totals(summary: &CaptureSummary<'_>) -> String {
         let _ = write!(text, " in {}", HumanDuration(duration, summary.glyphs));
     }
     if statistics.transactions() == 0 && statistics.frames() > 0 {
-        let counts = summary.flow.account().undecoded_counts();
+        let counts = summary.flow.stats().undecoded_counts();
         let cut: u64 = counts.filter(|(reason, _)| reason.is_cut()).map(|(_, count)| count).sum();
         let finding = match cut {
             0 => "No RPC in it",
@@ -72,7 +72,7 @@ fn totals(summary: &CaptureSummary<'_>) -> String {
         transactions(statistics, &mut text);
     }
     recovery(statistics.recovery(), &mut text);
-    let twice = summary.flow.account().captured_twice();
+    let twice = summary.flow.stats().captured_twice();
     if twice > 0 {
         let _ = write!(text, " {} captured twice.", PluralCount(twice, "frame"));
     }
@@ -101,7 +101,7 @@ fn recovery(tally: RecoveryTally, text: &mut String) {
         let _ = write!(text, " {} by RPC.", PluralCount(tally.resent, "message retransmission"));
     }
     if tally.transactions > 0 {
-        let waited = HumanDuration(tally.ns, Glyphs::UNICODE);
+        let waited = HumanDuration(tally.wait_ns, Glyphs::UNICODE);
         let of = PluralCount(tally.transactions, "Transaction");
         let _ = write!(text, " {of} spent {waited} in loss recovery.");
     }
@@ -153,7 +153,7 @@ fn captured(counters: &Counters, text: &mut String) {
 
 /// What the frames of a capture are in which there is no Transaction.
 fn carried(summary: &CaptureSummary<'_>) -> String {
-    let passed: Vec<_> = summary.flow.account().passed_counts().collect();
+    let passed: Vec<_> = summary.flow.stats().ignored_counts().collect();
     let others: u64 = passed.iter().map(|(_, count)| count).sum();
     let without_meaning = [
         ("unknown NFS-port segments", undecoded(summary, UndecodedReason::UnknownStream)),
@@ -173,7 +173,7 @@ fn carried(summary: &CaptureSummary<'_>) -> String {
 
 /// Frames that were not decoded for this reason.
 fn undecoded(summary: &CaptureSummary<'_>, reason: UndecodedReason) -> u64 {
-    let counts = summary.flow.account().undecoded_counts();
+    let counts = summary.flow.stats().undecoded_counts();
     counts.filter(|(why, _)| *why == reason).map(|(_, count)| count).sum()
 }
 

@@ -18,7 +18,7 @@ fn frames(name: &str, screen: TerminalStyle, count: u64) -> String {
             break;
         }
         let (datagram, meaning) = flow.observed_frame(&frame, &mut NullObserver);
-        names.learn_frame(&flow);
+        names.infer_from_frame(&flow);
         list.frame(&mut out, &frame, &datagram, meaning, &flow, &mut names).unwrap();
         while flow.next_transaction().is_some() {}
     }

@@ -21,9 +21,9 @@ fn list_with(name: &str, screen: TerminalStyle, time: TimeFormat, filehandles: F
     let mut out = Vec::new();
     for transaction in transactions(name) {
         transaction
-            .read(|reading| {
-                let facts = reading.facts();
-                names.learn(&transaction, reading, &facts);
+            .with_messages(|reading| {
+                let facts = reading.summary();
+                names.infer(&transaction, reading, &facts);
                 list.transaction(&mut out, &transaction, reading, &facts, &names)
             })
             .unwrap();
@@ -46,7 +46,7 @@ fn the_read_list_of_a_reply_is_among_the_chunks() {
     use crate::output::transaction_list;
     let mut transaction = transactions("rxe-v42.pcap")
         .into_iter()
-        .find(|transaction| transaction.write_chunks.iter().any(|chunk| chunk.moved() > 0))
+        .find(|transaction| transaction.write_chunks.iter().any(|chunk| chunk.moved_bytes() > 0))
         .unwrap();
     let (mut before, bytes) = (String::new(), transaction_list::wire_bytes(&transaction));
     transaction_list::chunks(&transaction, false, &mut before);
@@ -114,7 +114,9 @@ fn piped_list(client: impl Fn(usize) -> Option<Address>) -> String {
         }
         let names = FileNames::default();
         transaction
-            .read(|reading| list.transaction(&mut out, &transaction, reading, &reading.facts(), &names))
+            .with_messages(|reading| {
+                list.transaction(&mut out, &transaction, reading, &reading.summary(), &names)
+            })
             .unwrap();
     }
     String::from_utf8(out).unwrap()

@@ -12,9 +12,9 @@ fn tree_of(transaction: &Transaction, screen: TerminalStyle, frames: &impl Frame
     let mut out = Vec::new();
     let (mut view, mut names) = (TreeView::new(screen), FileNames::default());
     transaction
-        .read(|reading| {
-            let facts = reading.facts();
-            names.learn(transaction, reading, &facts);
+        .with_messages(|reading| {
+            let facts = reading.summary();
+            names.infer(transaction, reading, &facts);
             view.transaction(&mut out, transaction, reading, &facts, &names, frames)
         })
         .unwrap();
@@ -74,8 +74,8 @@ fn a_call_under_rpcsec_gss_with_integrity() {
 fn a_procedure_of_nfsv3_that_fails() {
     let transactions = transactions("rxe-v3.pcap");
     let is_mkdir = |done: &&Transaction| {
-        done.read(|reading| {
-            let facts = reading.facts();
+        done.with_messages(|reading| {
+            let facts = reading.summary();
             facts.status.is_some_and(|status| status.number == 17)
         })
     };
@@ -90,7 +90,7 @@ fn frame_trees(name: &str, numbers: std::ops::RangeInclusive<u64>) -> String {
     let mut names = FileNames::default();
     while let Some(frame) = source.next().unwrap() {
         flow.frame(&frame);
-        names.learn_frame(&flow);
+        names.infer_from_frame(&flow);
         if numbers.contains(&frame.number.0) {
             view.frame(&mut out, &frame, &flow, &names).unwrap();
         }

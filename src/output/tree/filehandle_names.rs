@@ -43,7 +43,7 @@ impl<'a> Observer<'a> for NamedFieldTree<'_, '_> {
         let mut name = Vec::new();
         if field.name == FILEHANDLE
             && let FieldValue::Bytes(handle) = value
-            && names.beside(transaction, facts, handle, &mut name)
+            && names.write_annotation(transaction, facts, handle, &mut name)
             && let Some(node) = self.tree.nodes.last_mut()
         {
             node.text.push_str(" (");

@@ -90,7 +90,7 @@ impl TreeView {
                 None => {
                     let text = match which {
                         RpcMessageKind::Call => "Call: not in the capture",
-                        RpcMessageKind::Reply if transaction.done => {
+                        RpcMessageKind::Reply if transaction.is_done => {
                             "Reply: none, an RDMA_DONE ended the Transaction"
                         }
                         RpcMessageKind::Reply => "Reply: not in the capture",
@@ -127,14 +127,14 @@ impl TreeView {
     /// The lines of a frame, as [`TreeView::frame`] writes them.
     pub fn frame_lines(&mut self, frame: &Frame<'_>, flow: &Flow, names: &FileNames) -> &[TreeLine] {
         self.lines.clear();
-        self.frame_at(frame, 0, flow.is_iwarp(), flow.mpa_of_frame());
-        for meaning in flow.meanings() {
-            if let FrameKind::Message { key, which } | FrameKind::MessageAgain { key, which } = *meaning
+        self.frame_at(frame, 0, flow.is_iwarp(), flow.frame_mpa_counts());
+        for meaning in flow.frame_kinds() {
+            if let FrameKind::Message { key, which } | FrameKind::Retransmission { key, which } = *meaning
                 && let Some(transaction) = flow.transaction(key)
                 && let Some(message) = transaction.message(which)
             {
-                transaction.read(|reading| {
-                    let known = FilehandleContext { names, transaction, facts: &reading.facts() };
+                transaction.with_messages(|reading| {
+                    let known = FilehandleContext { names, transaction, facts: &reading.summary() };
                     self.fields(reading, known, which, message, 1);
                 });
             }
@@ -168,7 +168,7 @@ impl TreeView {
         let TerminalStyle { styles, glyphs, .. } = self.screen;
         let glyphs = &glyphs;
         let (mut operation, mut version, mut status) = (String::new(), String::new(), String::new());
-        self.labels.write(reading, facts, names.about(), glyphs, &mut operation);
+        self.labels.write(reading, facts, names.paths(), glyphs, &mut operation);
         transaction_list::version(facts, &mut version);
         let is_ok = transaction_list::status(facts, &mut status);
         let title = format!("Transaction {}: {operation}", transaction.index);
@@ -201,9 +201,9 @@ impl TreeView {
             let name = facts.status.and_then(|status| status.name).unwrap_or(&status);
             self.lines.push(styled_fact(styles.label, "status", style, name));
         }
-        if let Some((latency, phases)) = transaction.latency().zip(transaction.phases()) {
+        if let Some((latency, phases)) = transaction.latency_ns().zip(transaction.phases()) {
             let time = |ns| HumanDuration(ns, *glyphs);
-            let phases = phases.named().into_iter().filter(|(_, ns)| *ns > 0);
+            let phases = phases.named_durations().into_iter().filter(|(_, ns)| *ns > 0);
             let phases: Vec<String> =
                 phases.map(|(name, ns)| format!("{} {}", name.replace('_', " "), time(ns))).collect();
             let phases = format!("{}: {}", time(latency), phases.join(", "));
@@ -250,8 +250,9 @@ impl TreeView {
 
     fn chunk(&mut self, name: &str, chunk: &Chunk) {
         let styles = self.screen.styles;
-        let returned = chunk.returned().map(|returned| format!(", returned {returned}")).unwrap_or_default();
-        let (offered, moved) = (chunk.offered(), chunk.moved());
+        let returned =
+            chunk.returned_bytes().map(|returned| format!(", returned {returned}")).unwrap_or_default();
+        let (offered, moved) = (chunk.offered_bytes(), chunk.moved_bytes());
         let cut = if chunk.is_cut { ", more segments may follow" } else { "" };
         let took = match chunk.times.and_then(|(first, last)| last.since(first)) {
             Some(ns) if ns > 0 => format!(" in {}", HumanDuration(ns, self.screen.glyphs)),
@@ -261,7 +262,7 @@ impl TreeView {
         self.lines.push(fact(&styles, 1, name, about));
         for (index, segment) in chunk.segments.iter().enumerate() {
             let ChunkSegment { handle, offset, length, frames, .. } = segment;
-            let moved = segment.moved.seen();
+            let moved = segment.moved_coverage.total_bytes();
             let frames = match frames {
                 Some((first, last)) if first == last => format!(", frame {first}"),
                 Some((first, last)) => format!(", frames {first} to {last}"),
@@ -295,7 +296,11 @@ impl TreeView {
         let end = match message.end_time == message.time {
             true => String::new(),
             false => {
-                format!("{} {}", ended(message.delivered), DateTimeUtc(CalendarTime::of(message.end_time)))
+                format!(
+                    "{} {}",
+                    ended(message.delivery_evidence),
+                    DateTimeUtc(CalendarTime::of(message.end_time))
+                )
             }
         };
         let (numbers, length) = (FrameNumberList(&message.frames), message.length);
@@ -338,7 +343,7 @@ impl TreeView {
         }
         self.tree.finish();
         self.tree.lines(&mut self.lines, &self.screen.styles, depth + 1, (origin, origin), None);
-        for (verdict, count) in crc.verdicts() {
+        for (verdict, count) in crc.named_counts() {
             let (style, word) = match verdict {
                 "good" => (self.screen.styles.ok, "right"),
                 "bad" => (self.screen.styles.error, "wrong"),
@@ -474,7 +479,8 @@ fn data_chunks(transaction: &Transaction, which: RpcMessageKind) -> Vec<String> 
         }
         RpcMessageKind::Reply => {
             let chunks = transaction.write_chunks.iter().enumerate();
-            let chunks = chunks.filter(|(_, chunk)| chunk.returned().is_some_and(|returned| returned > 0));
+            let chunks =
+                chunks.filter(|(_, chunk)| chunk.returned_bytes().is_some_and(|returned| returned > 0));
             chunks.map(|(index, _)| format!("Write chunk {index}")).collect()
         }
     }
@@ -496,7 +502,7 @@ fn whole_chunk<'t>(
         }
         RpcMessageKind::Reply => {
             let chunk = transaction.reply_chunk.as_ref()?;
-            Some(chunk.content(|segment| segment.returned.unwrap_or(0).into()).unwrap_or_default())
+            Some(chunk.content(|segment| segment.returned_length.unwrap_or(0).into()).unwrap_or_default())
         }
     }
 }

@@ -11,11 +11,11 @@ use crate::replay::trace::{ChunkSegmentLengths, TraceCallChunks, TraceMessageFor
 
 /// Margin in bytes for identifiers that are longer on the live server: a filehandle has up to 128 bytes, and a COMPOUND
 /// may return several.
-const ROOM: u32 = 1_024;
+const REPLY_SIZE_MARGIN_BYTES: u32 = 1_024;
 /// Maximum length of the text of a symbolic link in file systems (PATH_MAX), in bytes.
-const LINK: u32 = 4_096;
+const MAX_LINK_TEXT_BYTES: u32 = 4_096;
 /// Assumed length of a Reply that was not captured, in bytes.
-const USUAL: u32 = 4_096;
+const DEFAULT_REPLY_BYTES: u32 = 4_096;
 
 /// Lengths of the segments of each chunk of a Call, and the lengths returned.
 #[derive(Debug, Default)]
@@ -24,11 +24,11 @@ pub(super) struct CompiledChunkLengths {
     reads: Vec<Vec<u32>>,
     writes: Vec<Vec<u32>>,
     reply: Vec<u32>,
-    returned: Vec<u32>,
+    returned_bytes: Vec<u32>,
 }
 
 impl CompiledChunkLengths {
-    pub(super) fn of(transaction: &Transaction) -> Self {
+    pub(super) fn from_transaction(transaction: &Transaction) -> Self {
         let of = |chunk: &Chunk| chunk.segments.iter().map(|segment| segment.length).collect();
         let is_long = transaction.call.as_ref().is_some_and(MessageRecord::is_nomsg);
         let mut lengths = Self::default();
@@ -40,18 +40,18 @@ impl CompiledChunkLengths {
         }
         lengths.writes = transaction.write_chunks.iter().map(of).collect();
         lengths.reply = transaction.reply_chunk.as_ref().map(of).unwrap_or_default();
-        lengths.returned = transaction.write_chunks.iter().map(returned).collect();
+        lengths.returned_bytes = transaction.write_chunks.iter().map(returned_length).collect();
         lengths
     }
 
     /// Returns the Read and Write chunks as lists, for [`Self::shape`].
-    pub(super) fn lists(&self) -> [Vec<ChunkSegmentLengths<'_>>; 2] {
+    pub(super) fn segment_length_lists(&self) -> [Vec<ChunkSegmentLengths<'_>>; 2] {
         [&self.reads, &self.writes].map(|chunks| {
             chunks.iter().map(|lengths| ChunkSegmentLengths { lengths: List::from(&lengths[..]) }).collect()
         })
     }
 
-    pub(super) fn shape<'s>(
+    pub(super) fn to_call_chunks<'s>(
         &'s self,
         [reads, writes]: &'s [Vec<ChunkSegmentLengths<'s>>; 2],
     ) -> TraceCallChunks<'s> {
@@ -63,7 +63,7 @@ impl CompiledChunkLengths {
         }
     }
 
-    pub(super) fn carried(&self, transaction: &Transaction, facts: &RpcSummary) -> TraceTransfer<'_> {
+    pub(super) fn to_transfer(&self, transaction: &Transaction, facts: &RpcSummary) -> TraceTransfer<'_> {
         let form = |message: Option<&MessageRecord>| match message {
             Some(message) if message.is_rdma_error() => TraceMessageForm::ERROR,
             Some(message) if message.is_nomsg() => TraceMessageForm::NOMSG,
@@ -83,23 +83,31 @@ impl CompiledChunkLengths {
                 Some(RpcStatus::RdmaError(code)) => code.number(),
                 _ => 0,
             },
-            returned: List::from(&self.returned[..]),
-            returned_reply: transaction.reply_chunk.as_ref().map_or(0, returned),
+            returned: List::from(&self.returned_bytes[..]),
+            returned_reply: transaction.reply_chunk.as_ref().map_or(0, returned_length),
         }
     }
 
     /// Returns the maximum number of bytes of the Reply message, and of each DDP-eligible result.
-    pub(super) fn needs(&self, operations: &[MarkedOperation], reply_head: Option<u32>) -> (u32, Vec<u32>) {
-        let mut message = reply_head.unwrap_or(USUAL).saturating_add(ROOM);
+    pub(super) fn reply_needs(
+        &self,
+        operations: &[MarkedOperation],
+        reply_head: Option<u32>,
+    ) -> (u32, Vec<u32>) {
+        let mut message = reply_head.unwrap_or(DEFAULT_REPLY_BYTES).saturating_add(REPLY_SIZE_MARGIN_BYTES);
         let mut payloads = Vec::new();
         for operation in operations {
             let count = operation.count.unwrap_or(0);
             match operation.name {
                 "READ" => payloads.push(count),
                 "READLINK" => match self.writes.get(payloads.len()) {
-                    Some(chunk) => payloads
-                        .push(chunk.iter().fold(0_u32, |sum, length| sum.saturating_add(*length)).max(LINK)),
-                    None => message = message.saturating_add(LINK),
+                    Some(chunk) => payloads.push(
+                        chunk
+                            .iter()
+                            .fold(0_u32, |sum, length| sum.saturating_add(*length))
+                            .max(MAX_LINK_TEXT_BYTES),
+                    ),
+                    None => message = message.saturating_add(MAX_LINK_TEXT_BYTES),
                 },
                 "READDIR" | "READDIRPLUS" | "READ_PLUS" | "LISTXATTRS" | "GETDEVICEINFO" | "LAYOUTGET" => {
                     message = message.saturating_add(count);
@@ -111,6 +119,6 @@ impl CompiledChunkLengths {
     }
 }
 
-fn returned(chunk: &Chunk) -> u32 {
-    chunk.returned().map_or(0, |bytes| u32::try_from(bytes).unwrap_or(u32::MAX))
+fn returned_length(chunk: &Chunk) -> u32 {
+    chunk.returned_bytes().map_or(0, |bytes| u32::try_from(bytes).unwrap_or(u32::MAX))
 }

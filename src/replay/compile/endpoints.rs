@@ -10,7 +10,7 @@ use crate::replay::trace::layout::{TraceConnection, TraceTransport};
 use crate::replay::trace::{NONE, TraceCaller, TraceProcedure};
 
 /// Maximum number of hosts per side and of connections. Further hosts get number [`NONE`].
-const MOST: usize = 1 << 16;
+const MAX_ENDPOINTS: usize = 1 << 16;
 
 /// Numbers of the hosts, and the connections.
 #[derive(Debug, Default)]
@@ -27,11 +27,11 @@ pub(super) struct TraceHostNumbers {
 }
 
 impl TraceHostNumbers {
-    fn of(&mut self, address: Address, stands_for: (u32, u32)) -> u32 {
+    fn number_of(&mut self, address: Address, stands_for: (u32, u32)) -> u32 {
         let next = self.numbers.len();
         match self.numbers.get(&(address, stands_for)) {
             Some(number) => *number,
-            None if next >= MOST => NONE,
+            None if next >= MAX_ENDPOINTS => NONE,
             None => {
                 self.numbers.insert((address, stands_for), next as u32);
                 next as u32
@@ -40,7 +40,7 @@ impl TraceHostNumbers {
     }
 
     /// Returns the addresses sorted by number.
-    pub(super) fn in_order(&self) -> Vec<(u32, Address)> {
+    pub(super) fn sorted_by_number(&self) -> Vec<(u32, Address)> {
         let mut hosts: Vec<_> =
             self.numbers.iter().map(|((address, _), number)| (*number, *address)).collect();
         hosts.sort_unstable_by_key(|(number, _)| *number);
@@ -49,7 +49,7 @@ impl TraceHostNumbers {
 }
 
 /// Returns `true` for Calls that the server sends: NFSv4 callbacks and NLM_GRANTED.
-fn is_of_server(asked: &TraceProcedure) -> bool {
+fn is_server_call(asked: &TraceProcedure) -> bool {
     let program = Program(asked.program);
     match (program, asked.procedure) {
         // NLM_GRANTED and NLM_GRANTED_MSG.
@@ -69,15 +69,15 @@ impl TraceEndpointNumbers {
         let name = &transaction.connection;
         let is_forward = transaction.direction == CallDirection::Forward;
         // A server may open a connection for its callbacks.
-        let is_reverse = if asked.program == NONE { !is_forward } else { is_of_server(asked) };
+        let is_reverse = if asked.program == NONE { !is_forward } else { is_server_call(asked) };
         let is_swapped = is_forward == is_reverse;
         let (client, server) = match is_swapped {
             true => (name.server.address, name.client.address),
             false => (name.client.address, name.server.address),
         };
         TraceCaller {
-            client: self.clients.of(client, stands_for),
-            server: self.servers.of(server, (0, 0)),
+            client: self.clients.number_of(client, stands_for),
+            server: self.servers.number_of(server, (0, 0)),
             connection: name.number,
             is_reverse,
             clientid: NONE,
@@ -89,9 +89,9 @@ impl TraceEndpointNumbers {
     }
 
     /// Counts a step on its connection.
-    pub(super) fn count(&mut self, transaction: &Transaction, caller: &TraceCaller) {
+    pub(super) fn record_step(&mut self, transaction: &Transaction, caller: &TraceCaller) {
         let name = &transaction.connection;
-        if self.connections.len() >= MOST && !self.connections.contains_key(&name.number) {
+        if self.connections.len() >= MAX_ENDPOINTS && !self.connections.contains_key(&name.number) {
             return;
         }
         let connection = self.connections.entry(name.number).or_insert_with(|| TraceConnection {

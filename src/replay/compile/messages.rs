@@ -16,7 +16,7 @@ use crate::replay::trace::{
 };
 
 /// Length of a block of zeros that counts as a hole, in bytes.
-const HOLE: usize = 4096;
+const HOLE_BYTES: usize = 4096;
 
 fn is_zero(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0)
@@ -35,29 +35,29 @@ struct CompiledPayload {
 #[derive(Debug)]
 pub(super) struct CompiledMessage {
     head: Vec<u8>,
-    seen: CaptureCompleteness,
-    body: u32,
-    end: u32,
+    completeness: CaptureCompleteness,
+    body_offset: u32,
+    body_end: u32,
     slots: Vec<MessageSlot>,
-    parts: Vec<CompiledPayload>,
+    compiled_payloads: Vec<CompiledPayload>,
     payloads: Vec<TracePayload>,
     data: Vec<u8>,
     /// Slots with their positions in the decoder.
-    pub(super) named: Vec<(usize, MessageSlot)>,
+    pub(super) decoder_slots: Vec<(usize, MessageSlot)>,
 }
 
 impl Default for CompiledMessage {
     fn default() -> Self {
         Self {
             head: Vec::new(),
-            seen: CaptureCompleteness::NOTHING,
-            body: 0,
-            end: 0,
+            completeness: CaptureCompleteness::NOTHING,
+            body_offset: 0,
+            body_end: 0,
             slots: Vec::new(),
-            parts: Vec::new(),
+            compiled_payloads: Vec::new(),
             payloads: Vec::new(),
             data: Vec::new(),
-            named: Vec::new(),
+            decoder_slots: Vec::new(),
         }
     }
 }
@@ -65,25 +65,25 @@ impl Default for CompiledMessage {
 impl CompiledMessage {
     pub(super) fn clear(&mut self) {
         self.head.clear();
-        self.seen = CaptureCompleteness::NOTHING;
-        (self.body, self.end) = (0, 0);
+        self.completeness = CaptureCompleteness::NOTHING;
+        (self.body_offset, self.body_end) = (0, 0);
         self.slots.clear();
-        self.parts.clear();
+        self.compiled_payloads.clear();
         self.payloads.clear();
         self.data.clear();
-        self.named.clear();
+        self.decoder_slots.clear();
     }
 
     /// Splits a message whose fields were visited and whose slots are in `named`. Leaves a message empty that was not
     /// captured.
-    pub(super) fn take(
+    pub(super) fn compile(
         &mut self,
         reading: &TransactionMessages<'_>,
         which: RpcMessageKind,
         ear: &TraceFieldVisitor<'_>,
         seen: CaptureCompleteness,
     ) {
-        self.seen = seen;
+        self.completeness = seen;
         let Some((bytes, base)) = reading.rpc_bytes(which) else { return };
         let at = |position: usize| position.saturating_sub(base).min(bytes.len());
         // Content inside the message is cut out, which shifts the positions after it.
@@ -91,7 +91,10 @@ impl CompiledMessage {
         let mut from = 0;
         for datum in ear.data.iter().filter(|datum| datum.is_inline && datum.is_eligible) {
             let content = at(datum.at);
-            let end = content + datum.padding + datum.length as usize + roundup(datum.length as usize);
+            let end = content
+                + datum.padding_bytes
+                + datum.length_bytes as usize
+                + roundup(datum.length_bytes as usize);
             self.head.extend_from_slice(bytes.get(from..content).unwrap_or_default());
             from = end.min(bytes.len());
             removed.push((content, from - content));
@@ -103,9 +106,10 @@ impl CompiledMessage {
             position.saturating_sub(before.sum()) as u32
         };
         let body = ear.body.clone().unwrap_or(base + bytes.len()..base + bytes.len());
-        (self.body, self.end) = (in_head(body.start), in_head(body.end));
-        self.slots
-            .extend(self.named.iter().map(|(at, slot)| MessageSlot { at: in_head(*at), ..slot.clone() }));
+        (self.body_offset, self.body_end) = (in_head(body.start), in_head(body.end));
+        self.slots.extend(
+            self.decoder_slots.iter().map(|(at, slot)| MessageSlot { at: in_head(*at), ..slot.clone() }),
+        );
         for datum in &ear.data {
             let start = self.data.len();
             let bytes = datum.bytes.map(|bytes| {
@@ -115,7 +119,7 @@ impl CompiledMessage {
             let hash = datum.bytes.map_or([0; 16], |bytes| hash(bytes).to_be_bytes());
             let payload = TracePayload {
                 at: in_head(datum.at),
-                length: datum.length,
+                length: datum.length_bytes,
                 is_inside: datum.is_inline && !datum.is_eligible,
                 content: if datum.bytes.is_some() {
                     PayloadContentState::HASHED
@@ -128,22 +132,22 @@ impl CompiledMessage {
                 file: NONE,
                 offset: datum.offset.unwrap_or(0),
             };
-            self.parts.push(CompiledPayload { payload, bytes, is_file: !datum.is_text });
+            self.compiled_payloads.push(CompiledPayload { payload, bytes, is_file: !datum.is_text });
         }
     }
 
     /// Stores the file data in the trace as `keeping` demands. `offsets` are the file offsets of the Call's operations.
-    pub(super) fn keep(
+    pub(super) fn store_payloads(
         &mut self,
         keeping: ContentRetention,
         files: &TransactionFiles,
         offsets: &[Option<u64>],
         to: &mut TraceWriter<impl Write + Seek>,
     ) -> io::Result<()> {
-        for part in &self.parts {
+        for part in &self.compiled_payloads {
             let mut payload = part.payload.clone();
             if part.is_file {
-                payload.file = files.of(payload.operation);
+                payload.file = files.file_of_operation(payload.operation);
                 if payload.offset == 0 {
                     payload.offset = offsets.get(payload.operation as usize).copied().flatten().unwrap_or(0);
                 }
@@ -156,7 +160,7 @@ impl CompiledMessage {
             payload.content = match keeping {
                 _ if is_zero(bytes) => PayloadContentState::ZEROS,
                 // Data generated from the key has no holes.
-                ContentRetention::KEYED if part.is_file && bytes.chunks_exact(HOLE).any(is_zero) => {
+                ContentRetention::KEYED if part.is_file && bytes.chunks_exact(HOLE_BYTES).any(is_zero) => {
                     PayloadContentState::UNKNOWN
                 }
                 ContentRetention::KEYED if part.is_file && payload.file != NONE => PayloadContentState::KEYED,
@@ -166,7 +170,7 @@ impl CompiledMessage {
                 _ => PayloadContentState::HASHED,
             };
             if payload.content == PayloadContentState::KEPT {
-                payload.data = to.data(hash, bytes)?;
+                payload.data = to.add_data(hash, bytes)?;
             } else if payload.is_inside
                 && let Some(inside) = self
                     .head
@@ -182,7 +186,7 @@ impl CompiledMessage {
 
     /// Returns the content of a payload, if it is known.
     pub(super) fn content(&self, at: usize) -> Option<&[u8]> {
-        self.data.get(self.parts.get(at)?.bytes.clone()?)
+        self.data.get(self.compiled_payloads.get(at)?.bytes.clone()?)
     }
 
     /// Returns a payload in the form of the trace.
@@ -192,12 +196,12 @@ impl CompiledMessage {
 
     /// Returns the number of bytes of file data inside and outside the message.
     pub(super) fn payload_bytes(&self) -> u64 {
-        self.parts.iter().map(|part| u64::from(part.payload.length)).sum()
+        self.compiled_payloads.iter().map(|part| u64::from(part.payload.length)).sum()
     }
 
     /// Returns the number of bytes of file data that were not captured.
     pub(super) fn unknown_bytes(&self) -> u64 {
-        let unknown = self.parts.iter().filter(|part| part.bytes.is_none());
+        let unknown = self.compiled_payloads.iter().filter(|part| part.bytes.is_none());
         unknown.map(|part| u64::from(part.payload.length)).sum()
     }
 
@@ -209,10 +213,10 @@ impl CompiledMessage {
     /// Returns the message in the form of the trace.
     pub(super) fn message(&self) -> TraceMessage<'_> {
         TraceMessage {
-            seen: self.seen,
+            seen: self.completeness,
             head: Opaque(&self.head),
-            body: self.body,
-            end: self.end,
+            body: self.body_offset,
+            end: self.body_end,
             slots: List::from(&self.slots[..]),
             payloads: List::from(&self.payloads[..]),
         }
@@ -220,7 +224,7 @@ impl CompiledMessage {
 }
 
 /// Returns how much of a message was captured.
-pub(super) fn seen(
+pub(super) fn capture_completeness(
     transaction: &Transaction,
     reading: &TransactionMessages<'_>,
     which: RpcMessageKind,
@@ -233,8 +237,8 @@ pub(super) fn seen(
             .read_chunks
             .iter()
             .find(|chunk| chunk.position == Some(0))
-            .map(|chunk| chunk.offered()),
-        RpcMessageKind::Reply => transaction.reply_chunk.as_ref().and_then(|chunk| chunk.returned()),
+            .map(|chunk| chunk.offered_bytes()),
+        RpcMessageKind::Reply => transaction.reply_chunk.as_ref().and_then(|chunk| chunk.returned_bytes()),
     };
     let captured = reading.rpc_bytes(which).map_or(0, |(bytes, _)| bytes.len() as u64);
     let is_there = match length {

@@ -54,7 +54,7 @@ pub struct ReplayCallOrigin<'a> {
     /// address.
     pub client: (u32, u32),
     /// Indexes of the operations that use the filehandle of the directory that represents the root.
-    pub roots: &'a [u32],
+    pub root_operations: &'a [u32],
     /// The `id` of the replayed step; 0 if there is none.
     pub step: u64,
 }
@@ -62,20 +62,20 @@ pub struct ReplayCallOrigin<'a> {
 /// Compiles Transactions to a trace.
 #[derive(Debug)]
 pub struct TraceCompiler<W> {
-    to: TraceWriter<W>,
+    writer: TraceWriter<W>,
     keeping: ContentRetention,
     key: u64,
-    namer: VariableResolver,
-    parties: TraceEndpointNumbers,
+    variable_resolver: VariableResolver,
+    endpoints: TraceEndpointNumbers,
     files: TransactionFiles,
     tree: InferredTree,
-    found: Vec<InitialFileContent>,
+    initial_contents: Vec<InitialFileContent>,
     call: CompiledMessage,
     reply: CompiledMessage,
     without_call: u64,
     without_reply: u64,
-    payload: u64,
-    unknown: u64,
+    payload_bytes: u64,
+    unknown_bytes: u64,
 }
 
 impl<W: Write + Seek> TraceCompiler<W> {
@@ -85,20 +85,20 @@ impl<W: Write + Seek> TraceCompiler<W> {
     /// Returns an error if the output cannot be written.
     pub fn new(to: W, keeping: ContentRetention) -> io::Result<Self> {
         Ok(Self {
-            to: TraceWriter::new(to)?,
+            writer: TraceWriter::new(to)?,
             keeping,
             key: 0,
-            namer: VariableResolver::default(),
-            parties: TraceEndpointNumbers::default(),
+            variable_resolver: VariableResolver::default(),
+            endpoints: TraceEndpointNumbers::default(),
             files: TransactionFiles::default(),
             tree: InferredTree::default(),
-            found: Vec::new(),
+            initial_contents: Vec::new(),
             call: CompiledMessage::default(),
             reply: CompiledMessage::default(),
             without_call: 0,
             without_reply: 0,
-            payload: 0,
-            unknown: 0,
+            payload_bytes: 0,
+            unknown_bytes: 0,
         })
     }
 
@@ -114,15 +114,19 @@ impl<W: Write + Seek> TraceCompiler<W> {
     /// # Errors
     /// Returns an error if the trace cannot be written.
     pub fn transaction(&mut self, transaction: &Transaction) -> io::Result<()> {
-        transaction.read(|reading| self.add(transaction, reading, true))
+        transaction.with_messages(|reading| self.add(transaction, reading, true))
     }
 
     /// Adds a Transaction of a run, with the information that only the run has.
     ///
     /// # Errors
     /// Returns an error if the trace cannot be written.
-    pub fn recorded(&mut self, transaction: &Transaction, of_run: ReplayCallOrigin<'_>) -> io::Result<()> {
-        transaction.read(|reading| self.take(transaction, reading, true, of_run))
+    pub fn add_recorded(
+        &mut self,
+        transaction: &Transaction,
+        of_run: ReplayCallOrigin<'_>,
+    ) -> io::Result<()> {
+        transaction.with_messages(|reading| self.compile_transaction(transaction, reading, true, of_run))
     }
 
     /// Adds a decoded Transaction. One that is not selected only updates variables and tree, as if it was done before
@@ -136,22 +140,33 @@ impl<W: Write + Seek> TraceCompiler<W> {
         reading: &TransactionMessages<'_>,
         is_selected: bool,
     ) -> io::Result<()> {
-        self.take(transaction, reading, is_selected, ReplayCallOrigin::default())
+        self.compile_transaction(transaction, reading, is_selected, ReplayCallOrigin::default())
     }
 
-    fn take(
+    fn compile_transaction(
         &mut self,
         transaction: &Transaction,
         reading: &TransactionMessages<'_>,
         is_selected: bool,
         of_run: ReplayCallOrigin<'_>,
     ) -> io::Result<()> {
-        let Self { to, keeping, namer, parties, files, tree, found, call, reply, .. } = self;
-        let facts = reading.facts();
-        let asked = asked(&facts, reading);
+        let Self {
+            writer: to,
+            keeping,
+            variable_resolver: namer,
+            endpoints: parties,
+            files,
+            tree,
+            initial_contents: found,
+            call,
+            reply,
+            ..
+        } = self;
+        let facts = reading.summary();
+        let asked = build_procedure(&facts, reading);
         let mut caller = parties.caller(transaction, &asked, of_run.client);
         let id = if is_selected { transaction.index } else { 0 };
-        let procedure = asked.described();
+        let procedure = asked.find_description();
 
         let mut call_ear = TraceFieldVisitor::new(false);
         let mut reply_ear = TraceFieldVisitor::new(true);
@@ -161,43 +176,44 @@ impl<W: Write + Seek> TraceCompiler<W> {
         call.clear();
         reply.clear();
         if let Some((bytes, base)) = reading.rpc_bytes(RpcMessageKind::Call) {
-            let heard = MarkedMessage { ear: &call_ear, bytes, base };
-            namer.call(&heard, procedure, id, &mut caller, files, &mut call.named);
-            let of_root =
-                |slot: &MessageSlot| slot.part == VariableUse::USED && of_run.roots.contains(&slot.operation);
-            for (_, slot) in call.named.iter_mut().filter(|(_, slot)| of_root(slot)) {
+            let heard = MarkedMessage { visitor: &call_ear, bytes, base_position: base };
+            namer.resolve_call(&heard, procedure, id, &mut caller, files, &mut call.decoder_slots);
+            let of_root = |slot: &MessageSlot| {
+                slot.part == VariableUse::USED && of_run.root_operations.contains(&slot.operation)
+            };
+            for (_, slot) in call.decoder_slots.iter_mut().filter(|(_, slot)| of_root(slot)) {
                 slot.part = VariableUse::FOR_ROOT;
             }
         }
         if let Some((bytes, base)) = reading.rpc_bytes(RpcMessageKind::Reply) {
-            let heard = MarkedMessage { ear: &reply_ear, bytes, base };
-            namer.reply(&heard, id, &caller, files, &mut reply.named);
+            let heard = MarkedMessage { visitor: &reply_ear, bytes, base_position: base };
+            namer.resolve_reply(&heard, id, &caller, files, &mut reply.decoder_slots);
         }
         if asked.minor_version != 0 {
             caller.owner = NONE;
         }
         let [call_seen, reply_seen] = [RpcMessageKind::Call, RpcMessageKind::Reply]
-            .map(|which| messages::seen(transaction, reading, which));
-        call.take(reading, RpcMessageKind::Call, &call_ear, call_seen);
-        reply.take(reading, RpcMessageKind::Reply, &reply_ear, reply_seen);
+            .map(|which| messages::capture_completeness(transaction, reading, which));
+        call.compile(reading, RpcMessageKind::Call, &call_ear, call_seen);
+        reply.compile(reading, RpcMessageKind::Reply, &reply_ear, reply_seen);
         if !is_selected {
-            self.learn(&asked, &caller);
+            self.update_tree(&asked, &caller);
             return Ok(());
         }
         let offsets: Vec<_> = call_ear.operations.iter().map(|operation| operation.offset).collect();
         for parts in [&mut *call, &mut *reply] {
-            parts.keep(*keeping, files, &offsets, to)?;
-            self.payload += parts.payload_bytes();
-            self.unknown += parts.unknown_bytes();
+            parts.store_payloads(*keeping, files, &offsets, to)?;
+            self.payload_bytes += parts.payload_bytes();
+            self.unknown_bytes += parts.unknown_bytes();
         }
         self.without_call += u64::from(call_seen != CaptureCompleteness::WHOLE);
         self.without_reply += u64::from(reply_seen != CaptureCompleteness::WHOLE);
-        parties.count(transaction, &caller);
-        let lengths = CompiledChunkLengths::of(transaction);
-        let lists = lengths.lists();
+        parties.record_step(transaction, &caller);
+        let lengths = CompiledChunkLengths::from_transaction(transaction);
+        let lists = lengths.segment_length_lists();
         let head = (reply_seen == CaptureCompleteness::WHOLE).then(|| reply.head_length());
-        let (message, payloads) = lengths.needs(&call_ear.operations, head);
-        let again = namer.repeats(id, &caller);
+        let (message, payloads) = lengths.reply_needs(&call_ear.operations, head);
+        let again = namer.find_repeated_step(id, &caller);
         let step = TraceStep {
             origin: TraceStepOrigin {
                 repeats: transaction.retry_of.unwrap_or(again),
@@ -208,8 +224,8 @@ impl<W: Write + Seek> TraceCompiler<W> {
             asked,
             call: call.message(),
             reply: reply.message(),
-            shape: lengths.shape(&lists),
-            carried: lengths.carried(transaction, &facts),
+            shape: lengths.to_call_chunks(&lists),
+            carried: lengths.to_transfer(transaction, &facts),
             needs: TraceReplyNeeds { message, payloads: List::from(&payloads[..]) },
         };
         to.step(&step)?;
@@ -222,13 +238,13 @@ impl<W: Write + Seek> TraceCompiler<W> {
             reply: &step.reply,
             contents: [&|at| call.content(at), &|at| reply.content(at)],
         };
-        tree.learn(&learnt, found);
+        tree.infer_from_step(&learnt, found);
         found.iter().filter_map(|found| extent(id, found, reply)).try_for_each(|extent| to.extent(&extent))
     }
 
     /// Updates the tree from a Transaction that becomes no step.
-    fn learn(&mut self, asked: &TraceProcedure, caller: &TraceCaller) {
-        let Self { tree, found, call, reply, .. } = self;
+    fn update_tree(&mut self, asked: &TraceProcedure, caller: &TraceCaller) {
+        let Self { tree, initial_contents: found, call, reply, .. } = self;
         let learnt = super::tree::TreeStepInput {
             id: 0,
             server: caller.server,
@@ -238,7 +254,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
             reply: &reply.message(),
             contents: [&|at| call.content(at), &|at| reply.content(at)],
         };
-        tree.learn(&learnt, found);
+        tree.infer_from_step(&learnt, found);
     }
 
     /// Finishes the trace. Returns the output and the counts.
@@ -248,14 +264,14 @@ impl<W: Write + Seek> TraceCompiler<W> {
     pub fn finish(self, captures: &[String]) -> io::Result<(W, TraceCompileCounts)> {
         let names: Vec<_> = captures.iter().take(1024).map(|name| Text(name.as_bytes())).collect();
         let program = concat!("nfsrdma-inspect ", env!("CARGO_PKG_VERSION"));
-        let mut tables = self.to.tables(&TraceProvenance {
+        let mut tables = self.writer.begin_tables(&TraceProvenance {
             program: Text(program.as_bytes()),
             captures: List::from(&names[..]),
             keeping: self.keeping,
             key: self.key,
         })?;
-        for (is_server, hosts) in [(false, &self.parties.clients), (true, &self.parties.servers)] {
-            for (number, address) in hosts.in_order() {
+        for (is_server, hosts) in [(false, &self.endpoints.clients), (true, &self.endpoints.servers)] {
+            for (number, address) in hosts.sorted_by_number() {
                 let address = address.to_string();
                 tables.add(
                     TraceBlockKind::HOSTS,
@@ -263,15 +279,15 @@ impl<W: Write + Seek> TraceCompiler<W> {
                 )?;
             }
         }
-        for connection in self.parties.connections() {
+        for connection in self.endpoints.connections() {
             tables.add(TraceBlockKind::CONNECTIONS, &connection)?;
         }
-        let mut undefined: Vec<_> = self.namer.undefined.iter().collect();
+        let mut undefined: Vec<_> = self.variable_resolver.undefined.iter().collect();
         undefined.sort_unstable_by_key(|(variable, _)| **variable);
         for (variable, missing) in undefined {
             let object = match missing.holds {
-                MessageSlotKind::FILEHANDLE => self.tree.of_handle(*variable),
-                _ => self.tree.of_handle(missing.file),
+                MessageSlotKind::FILEHANDLE => self.tree.find_by_handle(*variable),
+                _ => self.tree.find_by_handle(missing.file),
             };
             tables.add(
                 TraceBlockKind::UNDEFINED,
@@ -289,12 +305,12 @@ impl<W: Write + Seek> TraceCompiler<W> {
         for (number, node) in self.tree.nodes().iter().enumerate() {
             object(&mut tables, number as u32, node)?;
         }
-        let end = tables.end();
-        end.payload = self.payload;
-        end.unknown = self.unknown;
-        end.variables = self.namer.variables.len();
-        end.forgotten = self.namer.variables.forgotten();
-        end.left_out = self.namer.left_out + self.tree.left_out();
+        let end = tables.totals_mut();
+        end.payload = self.payload_bytes;
+        end.unknown = self.unknown_bytes;
+        end.variables = self.variable_resolver.variables.len();
+        end.forgotten = self.variable_resolver.variables.evicted();
+        end.left_out = self.variable_resolver.unrecorded_uses + self.tree.left_out();
         let (to, end) = tables.finish()?;
         Ok((
             to,
@@ -306,7 +322,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
 /// Returns an extent of the initial file contents that a READ found.
 fn extent(step: u64, found: &InitialFileContent, reply: &CompiledMessage) -> Option<TraceExtent> {
     let payload = reply.payload(found.payload)?;
-    let from = found.from as usize;
+    let from = found.payload_offset as usize;
     let bytes = reply.content(found.payload).and_then(|bytes| bytes.get(from..from + found.length as usize));
     let is_zero = bytes.is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0));
     Some(TraceExtent {
@@ -316,7 +332,7 @@ fn extent(step: u64, found: &InitialFileContent, reply: &CompiledMessage) -> Opt
         content: if is_zero { PayloadContentState::ZEROS } else { payload.content },
         hash: bytes.map_or([0; 16], hash),
         data: payload.data
-            + if payload.content == PayloadContentState::KEPT { u64::from(found.from) } else { 0 },
+            + if payload.content == PayloadContentState::KEPT { u64::from(found.payload_offset) } else { 0 },
         step,
     })
 }
@@ -360,7 +376,7 @@ fn object<W: Write + Seek>(
     )
 }
 
-fn asked(facts: &RpcSummary, reading: &TransactionMessages<'_>) -> TraceProcedure {
+fn build_procedure(facts: &RpcSummary, reading: &TransactionMessages<'_>) -> TraceProcedure {
     let header = reading
         .rpc_bytes(RpcMessageKind::Call)
         .and_then(|(bytes, _)| rpc::RpcMsg::decode(&mut Cursor::new(bytes), &mut NullObserver).ok());

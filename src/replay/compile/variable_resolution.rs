@@ -4,12 +4,12 @@ use nfsrdma_dissectors::nfs::Procedure;
 use rustc_hash::FxHashMap;
 
 use super::variable_table::{TwoGenerationCache, VariableDefinition, VariableScope, VariableTable};
-use crate::replay::trace::binding::value;
+use crate::replay::trace::binding::field_value;
 use crate::replay::trace::field_visitor::{MarkedField, MarkedOperation, TraceFieldVisitor};
 use crate::replay::trace::{MessageSlot, MessageSlotKind, NONE, TraceCaller, VariableUse};
 
 /// Maximum number of undefined variables that are recorded.
-const UNDEFINED: usize = 1 << 18;
+const MAX_UNDEFINED_VARIABLES: usize = 1 << 18;
 
 /// A variable that is used before a step defines it.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(super) struct VariableResolver {
     pub(super) variables: VariableTable,
     pub(super) undefined: FxHashMap<u32, UndefinedVariable>,
     /// Number of uses of undefined variables that are not recorded.
-    pub(super) left_out: u64,
+    pub(super) unrecorded_uses: u64,
     /// The owner of an open or a lock, by the variable of its stateid.
     owners: TwoGenerationCache<u32, u32>,
     /// The clientid of a session.
@@ -40,16 +40,19 @@ pub(super) struct VariableResolver {
 
 /// A message with its marks.
 pub(super) struct MarkedMessage<'m, 'a> {
-    pub(super) ear: &'m TraceFieldVisitor<'a>,
+    pub(super) visitor: &'m TraceFieldVisitor<'a>,
     /// The message, and the position of its first byte in the decoder.
     pub(super) bytes: &'m [u8],
-    pub(super) base: usize,
+    pub(super) base_position: usize,
 }
 
 impl MarkedMessage<'_, '_> {
     fn value(&self, mark: &MarkedField) -> Option<&[u8]> {
-        let (start, end) = (mark.range.start.checked_sub(self.base)?, mark.range.end.checked_sub(self.base)?);
-        value(self.bytes, &MarkedField { range: start..end, ..mark.clone() })
+        let (start, end) = (
+            mark.range.start.checked_sub(self.base_position)?,
+            mark.range.end.checked_sub(self.base_position)?,
+        );
+        field_value(self.bytes, &MarkedField { range: start..end, ..mark.clone() })
     }
 }
 
@@ -57,22 +60,22 @@ impl MarkedMessage<'_, '_> {
 #[derive(Debug, Default)]
 pub(super) struct TransactionFiles {
     /// The current filehandle of each operation, as a variable.
-    of: Vec<u32>,
+    files_by_operation: Vec<u32>,
     /// `true` for operations that change the current filehandle.
-    changes: Vec<bool>,
+    changes_current_file: Vec<bool>,
     /// The owners in OPEN and LOCK operations of the Call, by operation.
     owners: Vec<(u32, u32)>,
 }
 
 impl TransactionFiles {
     /// Returns the file of an operation.
-    pub(super) fn of(&self, operation: u32) -> u32 {
-        self.of.get(operation as usize).copied().unwrap_or(NONE)
+    pub(super) fn file_of_operation(&self, operation: u32) -> u32 {
+        self.files_by_operation.get(operation as usize).copied().unwrap_or(NONE)
     }
 
     fn clear(&mut self) {
-        self.of.clear();
-        self.changes.clear();
+        self.files_by_operation.clear();
+        self.changes_current_file.clear();
         self.owners.clear();
     }
 }
@@ -87,7 +90,7 @@ impl Default for VariableResolver {
         Self {
             variables: VariableTable::default(),
             undefined: FxHashMap::default(),
-            left_out: 0,
+            unrecorded_uses: 0,
             owners: TwoGenerationCache::new(1 << 17),
             clientids: TwoGenerationCache::new(1 << 12),
             slots: TwoGenerationCache::new(1 << 14),
@@ -97,7 +100,7 @@ impl Default for VariableResolver {
 
 impl VariableResolver {
     /// Resolves the variables of a Call and completes the caller. Slot positions are those of the decoder.
-    pub(super) fn call(
+    pub(super) fn resolve_call(
         &mut self,
         heard: &MarkedMessage<'_, '_>,
         procedure: Option<Procedure>,
@@ -109,13 +112,13 @@ impl VariableResolver {
         files.clear();
         let is_compound = procedure.is_some_and(Procedure::is_compound);
         let (mut current, mut saved) = (NONE, NONE);
-        let mut marks = heard.ear.marks.as_slice();
-        let count = heard.ear.operations.len().max(1);
+        let mut marks = heard.visitor.marks.as_slice();
+        let count = heard.visitor.operations.len().max(1);
         for at in 0..count {
-            let operation = heard.ear.operations.get(at);
+            let operation = heard.visitor.operations.get(at);
             let name = operation.map_or("", |operation| operation.name);
             let own;
-            (own, marks) = split(marks, at as u32);
+            (own, marks) = split_operation_marks(marks, at as u32);
             match name {
                 "SAVEFH" => saved = current,
                 "RESTOREFH" => current = saved,
@@ -125,26 +128,34 @@ impl VariableResolver {
             let mut file = current;
             for mark in own {
                 let scope = VariableScope { server: caller.server, client: caller.client, file };
-                self.call_mark(heard, mark, scope, id, caller.is_reverse, slots);
+                self.resolve_call_mark(heard, mark, scope, id, caller.is_reverse, slots);
                 if let (MessageSlotKind::FILEHANDLE, Some((_, slot))) = (mark.holds, slots.last())
                     && (name == "PUTFH" || !is_compound && file == NONE)
                 {
                     file = slot.variable;
                 }
             }
-            self.settle(name, first, slots, caller.clientid);
-            self.note_use(name, file, slots.get(first..).unwrap_or_default());
-            self.note(name, at as u32, heard, slots.get(first..).unwrap_or_default(), own, caller, files);
+            self.assign_count_owners(name, first, slots, caller.clientid);
+            self.record_undefined_use(name, file, slots.get(first..).unwrap_or_default());
+            self.record_caller_state(
+                name,
+                at as u32,
+                heard,
+                slots.get(first..).unwrap_or_default(),
+                own,
+                caller,
+                files,
+            );
             current = if changes_file(name) { NONE } else { file };
-            files.of.push(file);
-            files.changes.push(changes_file(name) || matches!(name, "PUTFH" | "RESTOREFH"));
+            files.files_by_operation.push(file);
+            files.changes_current_file.push(changes_file(name) || matches!(name, "PUTFH" | "RESTOREFH"));
         }
         if caller.clientid == NONE && caller.session != NONE {
             caller.clientid = self.clientids.get(caller.session).unwrap_or(NONE);
         }
     }
 
-    fn call_mark(
+    fn resolve_call_mark(
         &mut self,
         heard: &MarkedMessage<'_, '_>,
         mark: &MarkedField,
@@ -153,24 +164,27 @@ impl VariableResolver {
         is_reverse: bool,
         slots: &mut Vec<(usize, MessageSlot)>,
     ) {
-        let Some(name) = name(heard, mark, scope.file != NONE, VariableUse::USED, slots) else { return };
-        let is_given = mark.holds.is_of_server() == is_reverse;
-        let (known, was_known) = self.variables.get(mark.holds, scope, name, if is_given { id } else { 0 });
+        let Some(name) = identity_value(heard, mark, scope.file != NONE, VariableUse::USED, slots) else {
+            return;
+        };
+        let is_given = mark.holds.is_assigned_by_server() == is_reverse;
+        let (known, was_known) =
+            self.variables.resolve(mark.holds, scope, name, if is_given { id } else { 0 });
         let part = if is_given && !was_known { VariableUse::DEFINED } else { VariableUse::USED };
         // A value that the caller chooses may be in several concurrent Calls.
         let definition = if is_given { id } else { known.definition };
         // A Call that becomes no step needs no definition.
         if definition == 0 && !is_given && id != 0 {
-            self.miss(mark.holds, known.variable, name, id);
+            self.record_undefined(mark.holds, known.variable, name, id);
         }
         slots.push((mark.range.start, slot(mark, part, known.variable, definition)));
     }
 
-    fn miss(&mut self, holds: MessageSlotKind, variable: u32, name: &[u8], id: u64) {
-        let is_full = self.undefined.len() >= UNDEFINED;
+    fn record_undefined(&mut self, holds: MessageSlotKind, variable: u32, name: &[u8], id: u64) {
+        let is_full = self.undefined.len() >= MAX_UNDEFINED_VARIABLES;
         match self.undefined.get_mut(&variable) {
             Some(missing) => missing.uses += 1,
-            None if is_full => self.left_out += 1,
+            None if is_full => self.unrecorded_uses += 1,
             None => {
                 let missing =
                     UndefinedVariable { holds, value: name.into(), step: id, uses: 1, file: NONE, access: 0 };
@@ -180,7 +194,7 @@ impl VariableResolver {
     }
 
     /// Records the file and access of undefined stateids in an operation.
-    fn note_use(&mut self, name: &str, file: u32, own: &[(usize, MessageSlot)]) {
+    fn record_undefined_use(&mut self, name: &str, file: u32, own: &[(usize, MessageSlot)]) {
         let has_owner = own.iter().any(|(_, slot)| slot.holds == MessageSlotKind::OWNER);
         let access = match name {
             "READ" | "READ_PLUS" | "SEEK" => 1,
@@ -204,7 +218,13 @@ impl VariableResolver {
     }
 
     /// Assigns the counts of an operation to the variables of their owners.
-    fn settle(&mut self, name: &str, first: usize, slots: &mut Vec<(usize, MessageSlot)>, clientid: u32) {
+    fn assign_count_owners(
+        &mut self,
+        name: &str,
+        first: usize,
+        slots: &mut Vec<(usize, MessageSlot)>,
+        clientid: u32,
+    ) {
         let Some(own) = slots.get(first..) else { return };
         if !own.iter().any(|(_, slot)| slot.holds.is_count()) {
             return;
@@ -246,7 +266,7 @@ impl VariableResolver {
         match self.owners.get(stateid) {
             Some(owner) => owner,
             None => {
-                let owner = self.variables.new_one().0;
+                let owner = self.variables.new_anonymous().0;
                 self.owners.insert(stateid, owner);
                 owner
             }
@@ -255,7 +275,7 @@ impl VariableResolver {
 
     /// Records the information of an operation about its caller.
     #[allow(clippy::too_many_arguments, reason = "what one operation consists of")]
-    fn note(
+    fn record_caller_state(
         &mut self,
         name: &str,
         at: u32,
@@ -290,7 +310,7 @@ impl VariableResolver {
 
     /// Returns the step whose Call this one repeats: same slot and same sequence ID (RFC 8881 section 2.10.6.2). 0 if
     /// none.
-    pub(super) fn repeats(&mut self, id: u64, caller: &TraceCaller) -> u64 {
+    pub(super) fn find_repeated_step(&mut self, id: u64, caller: &TraceCaller) -> u64 {
         if caller.is_reverse || [caller.session, caller.slot, caller.sequence].contains(&NONE) {
             return 0;
         }
@@ -301,7 +321,7 @@ impl VariableResolver {
     }
 
     /// Resolves the variables of a Reply.
-    pub(super) fn reply(
+    pub(super) fn resolve_reply(
         &mut self,
         heard: &MarkedMessage<'_, '_>,
         id: u64,
@@ -309,27 +329,27 @@ impl VariableResolver {
         files: &mut TransactionFiles,
         slots: &mut Vec<(usize, MessageSlot)>,
     ) {
-        let mut marks = heard.ear.marks.as_slice();
-        for (at, operation) in heard.ear.operations.iter().enumerate() {
+        let mut marks = heard.visitor.marks.as_slice();
+        for (at, operation) in heard.visitor.operations.iter().enumerate() {
             let own;
-            (own, marks) = split(marks, at as u32);
+            (own, marks) = split_operation_marks(marks, at as u32);
             let first = slots.len();
             for mark in own {
-                let file = files.of(at as u32);
+                let file = files.file_of_operation(at as u32);
                 let scope = VariableScope { server: caller.server, client: caller.client, file };
-                self.reply_mark(heard, mark, scope, id, caller.is_reverse, slots);
+                self.resolve_reply_mark(heard, mark, scope, id, caller.is_reverse, slots);
                 if let (MessageSlotKind::FILEHANDLE, "GETFH", Some((_, slot))) =
                     (mark.holds, operation.name, slots.last())
                 {
-                    now_current(files, at, slot.variable);
+                    set_current_file(files, at, slot.variable);
                 }
             }
-            self.settle(operation.name, first, slots, caller.clientid);
-            self.learn(operation, at as u32, slots.get(first..).unwrap_or_default(), caller, files);
+            self.assign_count_owners(operation.name, first, slots, caller.clientid);
+            self.record_owners(operation, at as u32, slots.get(first..).unwrap_or_default(), caller, files);
         }
     }
 
-    fn reply_mark(
+    fn resolve_reply_mark(
         &mut self,
         heard: &MarkedMessage<'_, '_>,
         mark: &MarkedField,
@@ -339,15 +359,15 @@ impl VariableResolver {
         slots: &mut Vec<(usize, MessageSlot)>,
     ) {
         let is_of_file = scope.file != NONE && !is_reverse;
-        let Some(name) = name(heard, mark, is_of_file, VariableUse::AGAIN, slots) else { return };
+        let Some(name) = identity_value(heard, mark, is_of_file, VariableUse::AGAIN, slots) else { return };
         let (VariableDefinition { variable, definition }, was_known) =
-            self.variables.get(mark.holds, scope, name, id);
+            self.variables.resolve(mark.holds, scope, name, id);
         let part = if was_known { VariableUse::AGAIN } else { VariableUse::DEFINED };
         slots.push((mark.range.start, slot(mark, part, variable, definition)));
     }
 
     /// Records the owners of new stateids and the clientids of new sessions.
-    fn learn(
+    fn record_owners(
         &mut self,
         operation: &MarkedOperation,
         at: u32,
@@ -377,7 +397,7 @@ impl VariableResolver {
 
 /// Returns the value at a mark if that is an identity. A count has no variable of its own; its slot is added
 /// immediately.
-fn name<'h>(
+fn identity_value<'h>(
     heard: &'h MarkedMessage<'_, '_>,
     mark: &MarkedField,
     is_of_file: bool,
@@ -393,18 +413,24 @@ fn name<'h>(
 }
 
 /// Splits off the marks of an operation from those after it.
-fn split(marks: &[MarkedField], operation: u32) -> (&[MarkedField], &[MarkedField]) {
+fn split_operation_marks(marks: &[MarkedField], operation: u32) -> (&[MarkedField], &[MarkedField]) {
     let end = marks.iter().position(|mark| mark.operation != operation).unwrap_or(marks.len());
     marks.split_at_checked(end).unwrap_or((marks, &[]))
 }
 
 /// Sets the file from GETFH for the operations since the last change of the current filehandle.
-fn now_current(files: &mut TransactionFiles, at: usize, file: u32) {
-    let since = files.changes.iter().take(at).rposition(|changes| *changes).map_or(0, |last| last + 1);
-    let until = files.changes.iter().skip(at).position(|changes| *changes).map_or(files.of.len(), |n| at + n);
+fn set_current_file(files: &mut TransactionFiles, at: usize, file: u32) {
+    let since =
+        files.changes_current_file.iter().take(at).rposition(|changes| *changes).map_or(0, |last| last + 1);
+    let until = files
+        .changes_current_file
+        .iter()
+        .skip(at)
+        .position(|changes| *changes)
+        .map_or(files.files_by_operation.len(), |n| at + n);
     // The operation that changes the current filehandle still applies to the previous one.
-    let until = (until + 1).min(files.of.len());
-    if let Some(own) = files.of.get_mut(since..until) {
+    let until = (until + 1).min(files.files_by_operation.len());
+    if let Some(own) = files.files_by_operation.get_mut(since..until) {
         own.iter_mut().filter(|own| **own == NONE).for_each(|own| *own = file);
     }
 }

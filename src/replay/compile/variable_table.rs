@@ -15,13 +15,13 @@ pub(super) struct TwoGenerationCache<K, V> {
     young: FxHashMap<K, V>,
     old: FxHashMap<K, V>,
     bound: usize,
-    pub(super) forgotten: u64,
+    pub(super) evicted: u64,
 }
 
 impl<K: Copy + Eq + Hash, V: Copy> TwoGenerationCache<K, V> {
     /// Creates a cache that holds at least the last `bound` entries, and at most twice as many.
     pub(super) fn new(bound: usize) -> Self {
-        Self { young: FxHashMap::default(), old: FxHashMap::default(), bound, forgotten: 0 }
+        Self { young: FxHashMap::default(), old: FxHashMap::default(), bound, evicted: 0 }
     }
 
     pub(super) fn get(&mut self, key: K) -> Option<V> {
@@ -36,7 +36,7 @@ impl<K: Copy + Eq + Hash, V: Copy> TwoGenerationCache<K, V> {
     pub(super) fn insert(&mut self, key: K, value: V) {
         if self.young.len() >= self.bound && !self.young.contains_key(&key) {
             std::mem::swap(&mut self.young, &mut self.old);
-            self.forgotten += self.young.len() as u64;
+            self.evicted += self.young.len() as u64;
             self.young.clear();
         }
         self.old.remove(&key);
@@ -84,7 +84,7 @@ pub(super) struct VariableScope {
 }
 
 impl VariableTable {
-    fn of(&mut self, holds: MessageSlotKind) -> &mut TwoGenerationCache<u128, VariableDefinition> {
+    fn cache_for(&mut self, holds: MessageSlotKind) -> &mut TwoGenerationCache<u128, VariableDefinition> {
         match holds {
             MessageSlotKind::FILEHANDLE => &mut self.filehandles,
             MessageSlotKind::STATEID => &mut self.stateids,
@@ -95,7 +95,7 @@ impl VariableTable {
     }
 
     /// Returns the variable of an identifier, and `true` if it was known. A new variable gets `definition`.
-    pub(super) fn get(
+    pub(super) fn resolve(
         &mut self,
         holds: MessageSlotKind,
         scope: VariableScope,
@@ -117,16 +117,16 @@ impl VariableTable {
         hasher.write(&place.map(u32::to_be_bytes).concat());
         hasher.write(name);
         let key = hasher.finish_128();
-        if let Some(known) = self.of(holds).get(key) {
+        if let Some(known) = self.cache_for(holds).get(key) {
             return (known, true);
         }
-        let known = VariableDefinition { variable: self.new_one().0, definition };
-        self.of(holds).insert(key, known);
+        let known = VariableDefinition { variable: self.new_anonymous().0, definition };
+        self.cache_for(holds).insert(key, known);
         (known, false)
     }
 
     /// Creates a variable without identifier.
-    pub(super) fn new_one(&mut self) -> TraceVariable {
+    pub(super) fn new_anonymous(&mut self) -> TraceVariable {
         let new = TraceVariable(self.count);
         // The last number is reserved for "none".
         self.count = self.count.saturating_add(1).min(u32::MAX - 1);
@@ -139,8 +139,8 @@ impl VariableTable {
     }
 
     /// Returns the number of evicted identifiers, without change values, of which each occurs only a few times.
-    pub(super) fn forgotten(&self) -> u64 {
-        [&self.filehandles, &self.stateids, &self.cookies, &self.others].map(|of| of.forgotten).iter().sum()
+    pub(super) fn evicted(&self) -> u64 {
+        [&self.filehandles, &self.stateids, &self.cookies, &self.others].map(|of| of.evicted).iter().sum()
     }
 }
 
@@ -162,14 +162,14 @@ mod tests {
             assert_eq!(remembered.get(0), Some('a'));
         }
         assert_eq!(remembered.get(1), None);
-        assert!(remembered.forgotten > 80);
+        assert!(remembered.evicted > 80);
     }
 
     #[test]
     fn a_cookie_counts_in_its_directory_and_a_filehandle_on_its_server() {
         let mut variables = VariableTable::default();
         let mut of = |holds, server, file| {
-            variables.get(holds, VariableScope { server, client: 0, file }, b"name", 1).0.variable
+            variables.resolve(holds, VariableScope { server, client: 0, file }, b"name", 1).0.variable
         };
         assert_ne!(of(MessageSlotKind::COOKIE, 0, 1), of(MessageSlotKind::COOKIE, 0, 2));
         assert_eq!(of(MessageSlotKind::COOKIE, 0, 1), of(MessageSlotKind::COOKIE, 0, 1));

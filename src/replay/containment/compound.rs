@@ -12,7 +12,7 @@ use nfsrdma_dissectors::rpc::universal_address;
 use nfsrdma_dissectors::xdr::{Cursor, EnclosedStructure};
 
 use super::issued_identifiers::{ContainmentZone, StateIdentifierKind};
-use super::{Containment, ContainmentViolation, ReplyIdentifiers, plain};
+use super::{Containment, ContainmentViolation, ReplyIdentifiers, check_plain_name};
 use crate::replay::trace::MessageSlotKind;
 use crate::replay::trace::field_visitor::TraceFieldVisitor;
 
@@ -20,9 +20,9 @@ use crate::replay::trace::field_visitor::TraceFieldVisitor;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CompoundFilehandle {
     /// A directory above the export, after lookup of this number of components of its path.
-    Way(usize),
+    ExportPath(usize),
     /// An object in a known zone.
-    At(ContainmentZone),
+    Zone(ContainmentZone),
 }
 
 /// State of the check of a COMPOUND.
@@ -30,35 +30,35 @@ enum CompoundFilehandle {
 struct CompoundContainmentCheck {
     current: Option<CompoundFilehandle>,
     saved: Option<CompoundFilehandle>,
-    gives: ReplyIdentifiers,
+    reply_identifiers: ReplyIdentifiers,
 }
 
 impl CompoundContainmentCheck {
     /// Checks that the current filehandle is not outside the run's directory. Without one the server refuses the
     /// operation.
-    fn used(&self) -> Result<(), ContainmentViolation> {
+    fn check_current(&self) -> Result<(), ContainmentViolation> {
         match self.current {
             None
-            | Some(CompoundFilehandle::At(
-                ContainmentZone::Home
-                | ContainmentZone::Edge
-                | ContainmentZone::Inside
-                | ContainmentZone::Below,
+            | Some(CompoundFilehandle::Zone(
+                ContainmentZone::RunDirectory
+                | ContainmentZone::TreeRoot
+                | ContainmentZone::InTree
+                | ContainmentZone::BelowTreeRoot,
             )) => Ok(()),
-            Some(CompoundFilehandle::Way(_) | CompoundFilehandle::At(ContainmentZone::Export)) => {
+            Some(CompoundFilehandle::ExportPath(_) | CompoundFilehandle::Zone(ContainmentZone::Export)) => {
                 Err(ContainmentViolation::Upward)
             }
         }
     }
 
     /// Checks both the current and the saved filehandle.
-    fn both_used(&self) -> Result<(), ContainmentViolation> {
-        self.used()?;
-        Self { current: self.saved, ..*self }.used()
+    fn check_current_and_saved(&self) -> Result<(), ContainmentViolation> {
+        self.check_current()?;
+        Self { current: self.saved, ..*self }.check_current()
     }
 
-    fn gives(&mut self, gives: ReplyIdentifiers) {
-        self.gives = self.gives.max(gives);
+    fn add_reply_identifiers(&mut self, gives: ReplyIdentifiers) {
+        self.reply_identifiers = self.reply_identifiers.max(gives);
     }
 }
 
@@ -75,7 +75,7 @@ impl Containment {
         for operation in operations.by_ref() {
             self.operation(&mut walk, &operation.map_err(|_| ContainmentViolation::Unreadable)?)?;
         }
-        Ok((walk.gives, operations.cursor().ok_or(ContainmentViolation::Unreadable)?))
+        Ok((walk.reply_identifiers, operations.cursor().ok_or(ContainmentViolation::Unreadable)?))
     }
 
     /// Checks an operation, and updates the current and the saved filehandle.
@@ -87,26 +87,28 @@ impl Containment {
         match operation {
             // Filehandles.
             Args::PUTFH(args) => {
-                let standing = self.standing(args.object.0)?;
-                walk.current = Some(CompoundFilehandle::At(standing));
+                let standing = self.zone_of_handle(args.object.0)?;
+                walk.current = Some(CompoundFilehandle::Zone(standing));
             }
-            Args::PUTROOTFH(_) if self.way.is_some() => walk.current = Some(CompoundFilehandle::Way(0)),
+            Args::PUTROOTFH(_) if self.export_path.is_some() => {
+                walk.current = Some(CompoundFilehandle::ExportPath(0))
+            }
             Args::PUTROOTFH(_) | Args::PUTPUBFH(_) => return Err(ContainmentViolation::Upward),
-            Args::GETFH(_) => walk.gives(ReplyIdentifiers::Filehandles),
+            Args::GETFH(_) => walk.add_reply_identifiers(ReplyIdentifiers::Filehandles),
             Args::SAVEFH(_) => walk.saved = walk.current,
             Args::RESTOREFH(_) => walk.current = walk.saved,
             Args::LOOKUP(args) => walk.current = self.lookup(walk.current, args.objname.0)?,
             Args::LOOKUPP(_) => walk.current = self.lookup(walk.current, b"..")?,
             Args::OPENATTR(_) => {
-                walk.used()?;
-                walk.current = walk.current.map(|_| CompoundFilehandle::At(ContainmentZone::Inside));
+                walk.check_current()?;
+                walk.current = walk.current.map(|_| CompoundFilehandle::Zone(ContainmentZone::InTree));
             }
             Args::SECINFO(args) => {
-                walk.used()?;
-                plain(args.name.0)?;
+                walk.check_current()?;
+                check_plain_name(args.name.0)?;
             }
             Args::SECINFO_NO_NAME(args) if args.style == SecinfoStyle4::SECINFO_STYLE4_CURRENT_FH => {
-                walk.used()?
+                walk.check_current()?
             }
             Args::SECINFO_NO_NAME(_) => drop(self.lookup(walk.current, b"..")?),
 
@@ -115,31 +117,32 @@ impl Containment {
                 self.attributes(&args.createattrs)?;
                 let is_directory = matches!(args.objtype, Createtype4::Other(NfsFtype4::NF4DIR));
                 match walk.current {
-                    Some(CompoundFilehandle::At(ContainmentZone::Export)) if !is_directory => {
+                    Some(CompoundFilehandle::Zone(ContainmentZone::Export)) if !is_directory => {
                         return Err(ContainmentViolation::Upward);
                     }
-                    Some(CompoundFilehandle::Way(_)) => return Err(ContainmentViolation::Upward),
-                    _ => walk.current = self.named(walk.current, args.objname.0)?,
+                    Some(CompoundFilehandle::ExportPath(_)) => return Err(ContainmentViolation::Upward),
+                    _ => walk.current = self.resolve_child(walk.current, args.objname.0)?,
                 }
             }
             Args::REMOVE(args) => {
-                plain(args.target.0)?;
+                check_plain_name(args.target.0)?;
                 match walk.current {
-                    Some(CompoundFilehandle::At(place)) if self.is_removed_home(place, args.target.0) => {}
-                    _ => walk.used()?,
+                    Some(CompoundFilehandle::Zone(place))
+                        if self.is_removable_run_directory(place, args.target.0) => {}
+                    _ => walk.check_current()?,
                 }
             }
             Args::RENAME(args) => {
-                walk.both_used()?;
-                plain(args.oldname.0)?;
-                plain(args.newname.0)?;
+                walk.check_current_and_saved()?;
+                check_plain_name(args.oldname.0)?;
+                check_plain_name(args.newname.0)?;
             }
             Args::LINK(args) => {
-                walk.both_used()?;
-                plain(args.newname.0)?;
+                walk.check_current_and_saved()?;
+                check_plain_name(args.newname.0)?;
             }
             Args::OPEN(args) => {
-                walk.used()?;
+                walk.check_current()?;
                 self.clientid_or_none(args.owner.clientid)?;
                 match &args.openhow {
                     Openflag4::Create(Createhow4::Unchecked(given) | Createhow4::Guarded(given)) => {
@@ -150,16 +153,16 @@ impl Containment {
                 }
                 match &args.claim {
                     OpenClaim4::Null(name) | OpenClaim4::DelegatePrev(name) => {
-                        walk.current = self.named(walk.current, name.0)?;
+                        walk.current = self.resolve_child(walk.current, name.0)?;
                     }
                     OpenClaim4::DelegateCur(claim) => {
                         self.stateid(&claim.delegate_stateid)?;
-                        walk.current = self.named(walk.current, claim.file.0)?;
+                        walk.current = self.resolve_child(walk.current, claim.file.0)?;
                     }
                     OpenClaim4::DelegCurFh(stateid) => self.stateid(stateid)?,
                     OpenClaim4::Previous(_) | OpenClaim4::Fh | OpenClaim4::DelegPrevFh => {}
                 }
-                walk.gives(ReplyIdentifiers::State);
+                walk.add_reply_identifiers(ReplyIdentifiers::State);
             }
 
             // Operations with only the current filehandle.
@@ -169,62 +172,62 @@ impl Containment {
             | Args::GETXATTR(_)
             | Args::SETXATTR(_)
             | Args::LISTXATTRS(_)
-            | Args::REMOVEXATTR(_) => walk.used()?,
+            | Args::REMOVEXATTR(_) => walk.check_current()?,
             Args::GETATTR(args) => {
-                if tells_handles(&args.attr_request) {
-                    walk.gives(ReplyIdentifiers::Filehandles);
+                if includes_filehandle(&args.attr_request) {
+                    walk.add_reply_identifiers(ReplyIdentifiers::Filehandles);
                 }
                 match walk.current {
-                    Some(CompoundFilehandle::At(ContainmentZone::Export)) => {}
-                    _ => walk.used()?,
+                    Some(CompoundFilehandle::Zone(ContainmentZone::Export)) => {}
+                    _ => walk.check_current()?,
                 }
             }
             Args::READDIR(args) => {
-                walk.used()?;
-                if tells_handles(&args.attr_request) {
-                    walk.gives(ReplyIdentifiers::Filehandles);
+                walk.check_current()?;
+                if includes_filehandle(&args.attr_request) {
+                    walk.add_reply_identifiers(ReplyIdentifiers::Filehandles);
                 }
             }
             Args::NVERIFY(args) | Args::VERIFY(args) => {
-                walk.used()?;
+                walk.check_current()?;
                 self.attributes(&args.obj_attributes)?;
             }
 
             // Stateids.
             Args::SETATTR(args) => {
-                walk.used()?;
+                walk.check_current()?;
                 self.attributes(&args.obj_attributes)?;
                 self.stateid(&args.stateid)?;
             }
-            Args::READ(args) => self.with(walk, &args.stateid)?,
-            Args::WRITE(args) => self.with(walk, &args.stateid)?,
-            Args::READ_PLUS(args) => self.with(walk, &args.rpa_stateid)?,
-            Args::SEEK(args) => self.with(walk, &args.sa_stateid)?,
-            Args::ALLOCATE(args) => self.with(walk, &args.aa_stateid)?,
-            Args::DEALLOCATE(args) => self.with(walk, &args.da_stateid)?,
-            Args::IO_ADVISE(args) => self.with(walk, &args.iaa_stateid)?,
+            Args::READ(args) => self.check_stateid_use(walk, &args.stateid)?,
+            Args::WRITE(args) => self.check_stateid_use(walk, &args.stateid)?,
+            Args::READ_PLUS(args) => self.check_stateid_use(walk, &args.rpa_stateid)?,
+            Args::SEEK(args) => self.check_stateid_use(walk, &args.sa_stateid)?,
+            Args::ALLOCATE(args) => self.check_stateid_use(walk, &args.aa_stateid)?,
+            Args::DEALLOCATE(args) => self.check_stateid_use(walk, &args.da_stateid)?,
+            Args::IO_ADVISE(args) => self.check_stateid_use(walk, &args.iaa_stateid)?,
             Args::WRITE_SAME(args) => {
-                self.with(walk, &args.wsa_stateid)?;
-                walk.gives(ReplyIdentifiers::State);
+                self.check_stateid_use(walk, &args.wsa_stateid)?;
+                walk.add_reply_identifiers(ReplyIdentifiers::State);
             }
-            Args::CLOSE(args) => self.with(walk, &args.open_stateid)?,
+            Args::CLOSE(args) => self.check_stateid_use(walk, &args.open_stateid)?,
             Args::OPEN_CONFIRM(args) => {
-                self.with(walk, &args.open_stateid)?;
-                walk.gives(ReplyIdentifiers::State);
+                self.check_stateid_use(walk, &args.open_stateid)?;
+                walk.add_reply_identifiers(ReplyIdentifiers::State);
             }
             Args::OPEN_DOWNGRADE(args) => {
-                self.with(walk, &args.open_stateid)?;
-                walk.gives(ReplyIdentifiers::State);
+                self.check_stateid_use(walk, &args.open_stateid)?;
+                walk.add_reply_identifiers(ReplyIdentifiers::State);
             }
-            Args::DELEGRETURN(args) => self.with(walk, &args.deleg_stateid)?,
+            Args::DELEGRETURN(args) => self.check_stateid_use(walk, &args.deleg_stateid)?,
             // A server that returns another stateid than the one sent violates RFC 8881 section 18.12.3. It is
             // recorded, so that its use in the run reveals the fault.
             Args::LOCKU(args) => {
-                self.with(walk, &args.lock_stateid)?;
-                walk.gives(ReplyIdentifiers::State);
+                self.check_stateid_use(walk, &args.lock_stateid)?;
+                walk.add_reply_identifiers(ReplyIdentifiers::State);
             }
             Args::LOCK(args) => {
-                walk.used()?;
+                walk.check_current()?;
                 match &args.locker {
                     Locker4::New(new) => {
                         self.stateid(&new.open_stateid)?;
@@ -232,10 +235,10 @@ impl Containment {
                     }
                     Locker4::Existing(existing) => self.stateid(&existing.lock_stateid)?,
                 }
-                walk.gives(ReplyIdentifiers::State);
+                walk.add_reply_identifiers(ReplyIdentifiers::State);
             }
             Args::LOCKT(args) => {
-                walk.used()?;
+                walk.check_current()?;
                 self.clientid_or_none(args.owner.clientid)?;
             }
             Args::RELEASE_LOCKOWNER(args) => self.clientid(args.lock_owner.clientid)?,
@@ -246,13 +249,13 @@ impl Containment {
                 }
             }
             Args::WANT_DELEGATION(_) | Args::GET_DIR_DELEGATION(_) => {
-                walk.used()?;
-                walk.gives(ReplyIdentifiers::State);
+                walk.check_current()?;
+                walk.add_reply_identifiers(ReplyIdentifiers::State);
             }
-            Args::OFFLOAD_CANCEL(args) => self.with(walk, &args.oca_stateid)?,
-            Args::OFFLOAD_STATUS(args) => self.with(walk, &args.osa_stateid)?,
+            Args::OFFLOAD_CANCEL(args) => self.check_stateid_use(walk, &args.oca_stateid)?,
+            Args::OFFLOAD_STATUS(args) => self.check_stateid_use(walk, &args.osa_stateid)?,
             Args::CLONE(args) => {
-                walk.both_used()?;
+                walk.check_current_and_saved()?;
                 self.stateid(&args.cl_src_stateid)?;
                 self.stateid(&args.cl_dst_stateid)?;
             }
@@ -260,31 +263,35 @@ impl Containment {
                 if !args.ca_source_server.is_empty() {
                     return Err(ContainmentViolation::Server);
                 }
-                walk.both_used()?;
+                walk.check_current_and_saved()?;
                 self.stateid(&args.ca_src_stateid)?;
                 self.stateid(&args.ca_dst_stateid)?;
-                walk.gives(ReplyIdentifiers::State);
+                walk.add_reply_identifiers(ReplyIdentifiers::State);
             }
             // It allows another server to read a file.
             Args::COPY_NOTIFY(_) => return Err(ContainmentViolation::Server),
 
             // Clients and sessions.
-            Args::SEQUENCE(args) => self.has(StateIdentifierKind::Session, &args.sa_sessionid)?,
-            Args::BIND_CONN_TO_SESSION(args) => self.has(StateIdentifierKind::Session, &args.bctsa_sessid)?,
-            Args::DESTROY_SESSION(args) => self.has(StateIdentifierKind::Session, &args.dsa_sessionid)?,
+            Args::SEQUENCE(args) => self.check_issued(StateIdentifierKind::Session, &args.sa_sessionid)?,
+            Args::BIND_CONN_TO_SESSION(args) => {
+                self.check_issued(StateIdentifierKind::Session, &args.bctsa_sessid)?
+            }
+            Args::DESTROY_SESSION(args) => {
+                self.check_issued(StateIdentifierKind::Session, &args.dsa_sessionid)?
+            }
             Args::EXCHANGE_ID(args) => {
-                self.client(args.eia_clientowner.co_ownerid.0)?;
-                walk.gives(ReplyIdentifiers::State);
+                self.check_client_name(args.eia_clientowner.co_ownerid.0)?;
+                walk.add_reply_identifiers(ReplyIdentifiers::State);
             }
             Args::SETCLIENTID(args) => {
-                self.client(args.client.id.0)?;
+                self.check_client_name(args.client.id.0)?;
                 self.callback(&args.callback.cb_location)?;
-                walk.gives(ReplyIdentifiers::State);
+                walk.add_reply_identifiers(ReplyIdentifiers::State);
             }
             Args::SETCLIENTID_CONFIRM(args) => self.clientid(args.clientid)?,
             Args::CREATE_SESSION(args) => {
                 self.clientid(args.csa_clientid)?;
-                walk.gives(ReplyIdentifiers::State);
+                walk.add_reply_identifiers(ReplyIdentifiers::State);
             }
             Args::DESTROY_CLIENTID(args) => self.clientid(args.dca_clientid)?,
             Args::RENEW(args) => self.clientid(args.clientid)?,
@@ -294,31 +301,33 @@ impl Containment {
 
             // Layouts.
             Args::LAYOUTGET(args) => {
-                self.with(walk, &args.loga_stateid)?;
-                walk.gives(ReplyIdentifiers::State);
+                self.check_stateid_use(walk, &args.loga_stateid)?;
+                walk.add_reply_identifiers(ReplyIdentifiers::State);
             }
             Args::GETDEVICELIST(_) => {
-                walk.used()?;
-                walk.gives(ReplyIdentifiers::State);
+                walk.check_current()?;
+                walk.add_reply_identifiers(ReplyIdentifiers::State);
             }
-            Args::GETDEVICEINFO(args) => self.has(StateIdentifierKind::Device, &args.gdia_device_id)?,
+            Args::GETDEVICEINFO(args) => {
+                self.check_issued(StateIdentifierKind::Device, &args.gdia_device_id)?
+            }
             Args::LAYOUTCOMMIT(args) => {
-                self.with(walk, &args.loca_stateid)?;
+                self.check_stateid_use(walk, &args.loca_stateid)?;
                 self.layout_update(&args.loca_layoutupdate)?;
             }
             Args::LAYOUTRETURN(args) => {
-                walk.used()?;
+                walk.check_current()?;
                 self.layout_return(&args.lora_by_type)?;
             }
             Args::LAYOUTERROR(args) => {
-                self.with(walk, &args.lea_stateid)?;
+                self.check_stateid_use(walk, &args.lea_stateid)?;
                 for error in args.lea_errors.iter() {
-                    self.has(StateIdentifierKind::Device, &error.de_deviceid)?;
+                    self.check_issued(StateIdentifierKind::Device, &error.de_deviceid)?;
                 }
             }
             Args::LAYOUTSTATS(args) => {
-                self.with(walk, &args.lsa_stateid)?;
-                self.has(StateIdentifierKind::Device, &args.lsa_deviceid)?;
+                self.check_stateid_use(walk, &args.lsa_stateid)?;
+                self.check_issued(StateIdentifierKind::Device, &args.lsa_deviceid)?;
                 self.layout_update(&args.lsa_layoutupdate)?;
             }
             Args::ILLEGAL(_) => return Err(ContainmentViolation::Unreadable),
@@ -335,50 +344,54 @@ impl Containment {
         Ok(match from {
             None => {
                 if name != b".." {
-                    plain(name)?;
+                    check_plain_name(name)?;
                 }
                 None
             }
-            Some(CompoundFilehandle::At(standing)) => {
-                Some(CompoundFilehandle::At(self.looked_up(standing, name)?))
+            Some(CompoundFilehandle::Zone(standing)) => {
+                Some(CompoundFilehandle::Zone(self.zone_of_lookup(standing, name)?))
             }
-            Some(CompoundFilehandle::Way(at)) => {
-                let way = self.way.as_ref().and_then(|way| way.get(at));
+            Some(CompoundFilehandle::ExportPath(at)) => {
+                let way = self.export_path.as_ref().and_then(|way| way.get(at));
                 match way.is_some_and(|next| **next == *name) {
-                    true => plain(name).map(|()| Some(CompoundFilehandle::Way(at + 1)))?,
+                    true => check_plain_name(name).map(|()| Some(CompoundFilehandle::ExportPath(at + 1)))?,
                     // The export path is complete: the name is looked up in the export.
-                    false => Some(CompoundFilehandle::At(self.child(self.arrived(at)?, name)?)),
+                    false => Some(CompoundFilehandle::Zone(self.child(self.zone_at_path_end(at)?, name)?)),
                 }
             }
         })
     }
 
     /// Returns the export if all components of its path were looked up, otherwise an error.
-    fn arrived(&self, at: usize) -> Result<ContainmentZone, ContainmentViolation> {
-        match self.way.as_ref().is_some_and(|way| way.len() == at) {
+    fn zone_at_path_end(&self, at: usize) -> Result<ContainmentZone, ContainmentViolation> {
+        match self.export_path.as_ref().is_some_and(|way| way.len() == at) {
             true => Ok(ContainmentZone::Export),
             false => Err(ContainmentViolation::Upward),
         }
     }
 
     /// Returns the object of a plain name in the current directory.
-    fn named(
+    fn resolve_child(
         &self,
         from: Option<CompoundFilehandle>,
         name: &[u8],
     ) -> Result<Option<CompoundFilehandle>, ContainmentViolation> {
         match from {
-            Some(CompoundFilehandle::At(standing)) => {
-                Ok(Some(CompoundFilehandle::At(self.child(standing, name)?)))
+            Some(CompoundFilehandle::Zone(standing)) => {
+                Ok(Some(CompoundFilehandle::Zone(self.child(standing, name)?)))
             }
-            Some(CompoundFilehandle::Way(_)) => Err(ContainmentViolation::Upward),
-            None => plain(name).map(|()| None),
+            Some(CompoundFilehandle::ExportPath(_)) => Err(ContainmentViolation::Upward),
+            None => check_plain_name(name).map(|()| None),
         }
     }
 
     /// Checks a stateid that is used with the current filehandle.
-    fn with(&self, walk: &CompoundContainmentCheck, stateid: &Stateid4) -> Result<(), ContainmentViolation> {
-        walk.used()?;
+    fn check_stateid_use(
+        &self,
+        walk: &CompoundContainmentCheck,
+        stateid: &Stateid4,
+    ) -> Result<(), ContainmentViolation> {
+        walk.check_current()?;
         self.stateid(stateid)
     }
 
@@ -387,12 +400,12 @@ impl Containment {
         match stateid.other {
             [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
             | [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff] => Ok(()),
-            other => self.has(StateIdentifierKind::Stateid, &other),
+            other => self.check_issued(StateIdentifierKind::Stateid, &other),
         }
     }
 
     fn clientid(&self, clientid: Clientid4) -> Result<(), ContainmentViolation> {
-        self.has(StateIdentifierKind::Clientid, &clientid.to_be_bytes())
+        self.check_issued(StateIdentifierKind::Clientid, &clientid.to_be_bytes())
     }
 
     /// In NFSv4.1 and later the session identifies the client, and the clientid should be 0. RFC 8881 section 18.16.3.
@@ -417,7 +430,7 @@ impl Containment {
         let mut items = given.items();
         for item in items.by_ref() {
             match item.map_err(|_| ContainmentViolation::Unreadable)? {
-                Attribute::FILEHANDLE(handle) => drop(self.object(handle.0)?),
+                Attribute::FILEHANDLE(handle) => drop(self.check_object(handle.0)?),
                 Attribute::FS_LOCATIONS(_) | Attribute::FS_LOCATIONS_INFO(_) => {
                     return Err(ContainmentViolation::Server);
                 }
@@ -461,7 +474,7 @@ impl Containment {
     }
 
     /// Records the identifiers in the Reply of a COMPOUND.
-    pub(super) fn learn_compound(&mut self, mut sent: Cursor<'_>, mut reply: Cursor<'_>) {
+    pub(super) fn record_compound_reply(&mut self, mut sent: Cursor<'_>, mut reply: Cursor<'_>) {
         let results = reply;
         let Ok(call) = v4::CompoundCall::decode(&mut sent, &mut NullObserver) else { return };
         let Ok(reply) = v4::CompoundReply::decode(&mut reply, &mut NullObserver) else { return };
@@ -473,19 +486,19 @@ impl Containment {
                 return;
             }
             if matches!(asked, Args::LAYOUTGET(_) | Args::GETDEVICELIST(_)) {
-                self.learn_devices(results);
+                self.record_devices(results);
             }
-            self.learn_results(&walk, &got);
+            self.record_results(&walk, &got);
         }
     }
 
-    fn learn_results(&mut self, walk: &CompoundContainmentCheck, got: &Results<'_>) {
+    fn record_results(&mut self, walk: &CompoundContainmentCheck, got: &Results<'_>) {
         let current = match walk.current {
-            Some(CompoundFilehandle::At(standing)) => Some(standing),
-            Some(CompoundFilehandle::Way(at)) => self.arrived(at).ok(),
+            Some(CompoundFilehandle::Zone(standing)) => Some(standing),
+            Some(CompoundFilehandle::ExportPath(at)) => self.zone_at_path_end(at).ok(),
             None => None,
         };
-        let given = &mut self.given;
+        let given = &mut self.issued_identifiers;
         let mut stateid = |stateid: &Stateid4| given.add(StateIdentifierKind::Stateid, &stateid.other);
         match got {
             Results::GETFH(StatusUnion::Ok(ok)) => {
@@ -494,7 +507,7 @@ impl Containment {
                 }
             }
             Results::GETATTR(StatusUnion::Ok(ok)) => {
-                if let (Some(standing), Some(handle)) = (current, handle_in(&ok.obj_attributes)) {
+                if let (Some(standing), Some(handle)) = (current, filehandle_attribute(&ok.obj_attributes)) {
                     given.handle(handle, standing);
                 }
             }
@@ -502,18 +515,18 @@ impl Containment {
                 let Some(directory) = current else { return };
                 for entry in ok.reply.entries.iter() {
                     if let (Ok(standing), Some(handle)) =
-                        (self.child(directory, entry.name.0), handle_in(&entry.attrs))
+                        (self.child(directory, entry.name.0), filehandle_attribute(&entry.attrs))
                     {
-                        self.given.handle(handle, standing);
+                        self.issued_identifiers.handle(handle, standing);
                     }
                 }
             }
             Results::OPEN(StatusUnion::Ok(ok)) => {
                 stateid(&ok.stateid);
-                delegated(&ok.delegation).into_iter().for_each(stateid);
+                delegation_stateid(&ok.delegation).into_iter().for_each(stateid);
             }
             Results::WANT_DELEGATION(StatusUnion::Ok(ok)) => {
-                delegated(&ok.wdr_resok4).into_iter().for_each(stateid);
+                delegation_stateid(&ok.wdr_resok4).into_iter().for_each(stateid);
             }
             Results::GET_DIR_DELEGATION(StatusUnion::Ok(GetDirDelegation4ResNonFatal::Ok(ok))) => {
                 stateid(&ok.gddr_stateid);
@@ -522,8 +535,8 @@ impl Containment {
             Results::OPEN_DOWNGRADE(StatusUnion::Ok(ok)) => stateid(&ok.open_stateid),
             Results::LOCKU(StatusUnion::Ok(ok)) => stateid(&ok.lock_stateid),
             Results::LOCK(LockRes::Ok(ok)) => stateid(&ok.lock_stateid),
-            Results::COPY(CopyRes::Ok(ok)) => later(&ok.cr_response).iter().for_each(stateid),
-            Results::WRITE_SAME(StatusUnion::Ok(ok)) => later(ok).iter().for_each(stateid),
+            Results::COPY(CopyRes::Ok(ok)) => async_stateid(&ok.cr_response).iter().for_each(stateid),
+            Results::WRITE_SAME(StatusUnion::Ok(ok)) => async_stateid(ok).iter().for_each(stateid),
             Results::LAYOUTGET(LayoutgetRes::Ok(ok)) => stateid(&ok.logr_stateid),
             Results::EXCHANGE_ID(StatusUnion::Ok(ok)) => {
                 given.add(StateIdentifierKind::Clientid, &ok.eir_clientid.to_be_bytes());
@@ -539,7 +552,7 @@ impl Containment {
     }
 
     /// Records the device IDs anywhere in the results of a COMPOUND: their place depends on the layout type.
-    fn learn_devices(&mut self, mut results: Cursor<'_>) {
+    fn record_devices(&mut self, mut results: Cursor<'_>) {
         let mut ear = TraceFieldVisitor::new(true);
         let message = Cursor::new(results.rest());
         results = message;
@@ -547,19 +560,19 @@ impl Containment {
         let _ = Procedure::Compound.results(&mut results, &mut ear);
         for mark in ear.marks.iter().filter(|mark| mark.holds == MessageSlotKind::DEVICE) {
             if let Some(device) = message.rest().get(mark.range.clone()) {
-                self.given.add(StateIdentifierKind::Device, device);
+                self.issued_identifiers.add(StateIdentifierKind::Device, device);
             }
         }
     }
 }
 
 /// Returns `true` if the requested attributes include the filehandle.
-fn tells_handles(mask: &Bitmap4<'_>) -> bool {
+fn includes_filehandle(mask: &Bitmap4<'_>) -> bool {
     mask.contains(Attributes::FILEHANDLE)
 }
 
-fn handle_in<'a>(attributes: &Fattr4<'a>) -> Option<&'a [u8]> {
-    if !tells_handles(&attributes.mask) {
+fn filehandle_attribute<'a>(attributes: &Fattr4<'a>) -> Option<&'a [u8]> {
+    if !includes_filehandle(&attributes.mask) {
         return None;
     }
     attributes.items().map_while(Result::ok).find_map(|item| match item {
@@ -569,7 +582,7 @@ fn handle_in<'a>(attributes: &Fattr4<'a>) -> Option<&'a [u8]> {
 }
 
 /// Returns the stateid of a delegation, if one is granted.
-fn delegated<'d>(delegation: &'d OpenDelegation4<'_>) -> Option<&'d Stateid4> {
+fn delegation_stateid<'d>(delegation: &'d OpenDelegation4<'_>) -> Option<&'d Stateid4> {
     match delegation {
         OpenDelegation4::Read(given) | OpenDelegation4::ReadAttrs(given) => Some(&given.stateid),
         OpenDelegation4::Write(given) | OpenDelegation4::WriteAttrs(given) => Some(&given.stateid),
@@ -578,6 +591,6 @@ fn delegated<'d>(delegation: &'d OpenDelegation4<'_>) -> Option<&'d Stateid4> {
 }
 
 /// Returns the stateid of an asynchronous operation that continues after the Reply.
-fn later(response: &WriteResponse4<'_>) -> Option<Stateid4> {
+fn async_stateid(response: &WriteResponse4<'_>) -> Option<Stateid4> {
     response.wr_callback_id.iter().next()
 }

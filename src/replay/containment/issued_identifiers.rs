@@ -9,9 +9,9 @@ use std::hash::BuildHasher;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Maximum number of entries of each table; full tables take 136 MiB (filehandles) and 72 MiB.
-const MOST: usize = 7 << 20;
+const MAX_ENTRIES: usize = 7 << 20;
 /// Maximum length of a filehandle in bytes. RFC 8881 section 3.2.
-const HANDLE: usize = 128;
+const MAX_FILEHANDLE_BYTES: usize = 128;
 
 /// The location of the object of a filehandle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,13 +19,13 @@ pub enum ContainmentZone {
     /// The directory that the user named. Only the run's directory may be named in it.
     Export,
     /// The run's directory.
-    Home,
+    RunDirectory,
     /// The root of one of the run's trees: steps up are not allowed.
-    Edge,
+    TreeRoot,
     /// In one of the run's trees, perhaps at its root: steps up are not allowed.
-    Inside,
+    InTree,
     /// Below the root of one of the run's trees, wherever steps move it: one step up stays in the tree.
-    Below,
+    BelowTreeRoot,
 }
 
 /// The kind of an identifier other than a filehandle.
@@ -46,43 +46,46 @@ pub(super) enum StateIdentifierKind {
 pub(super) struct IssuedIdentifiers {
     key: RandomState,
     handles: FxHashMap<u64, ContainmentZone>,
-    others: FxHashSet<u64>,
+    state_identifiers: FxHashSet<u64>,
     /// Number of identifiers dropped at the limit.
-    pub(super) forgotten: u64,
+    pub(super) dropped_entries: u64,
 }
 
 impl IssuedIdentifiers {
-    pub(super) fn standing(&self, handle: &[u8]) -> Option<ContainmentZone> {
+    pub(super) fn zone_of_handle(&self, handle: &[u8]) -> Option<ContainmentZone> {
         self.handles.get(&self.key.hash_one(handle)).copied()
     }
 
     /// Records a filehandle. A known zone is kept unless the new one is more specific: an object below the root of a
     /// tree never becomes that root.
     pub(super) fn handle(&mut self, handle: &[u8], standing: ContainmentZone) {
-        if handle.is_empty() || handle.len() > HANDLE {
+        if handle.is_empty() || handle.len() > MAX_FILEHANDLE_BYTES {
             return;
         }
         let key = self.key.hash_one(handle);
-        let has_room = self.handles.len() < MOST;
+        let has_room = self.handles.len() < MAX_ENTRIES;
         match (self.handles.get_mut(&key), standing) {
-            (Some(known @ ContainmentZone::Inside), ContainmentZone::Below | ContainmentZone::Edge)
-            | (Some(known @ ContainmentZone::Below), ContainmentZone::Edge) => *known = standing,
+            (
+                Some(known @ ContainmentZone::InTree),
+                ContainmentZone::BelowTreeRoot | ContainmentZone::TreeRoot,
+            )
+            | (Some(known @ ContainmentZone::BelowTreeRoot), ContainmentZone::TreeRoot) => *known = standing,
             (Some(_), _) => {}
             (None, _) if has_room => drop(self.handles.insert(key, standing)),
-            (None, _) => self.forgotten += 1,
+            (None, _) => self.dropped_entries += 1,
         }
     }
 
     pub(super) fn has(&self, kind: StateIdentifierKind, value: &[u8]) -> bool {
-        self.others.contains(&self.key.hash_one((kind, value)))
+        self.state_identifiers.contains(&self.key.hash_one((kind, value)))
     }
 
     pub(super) fn add(&mut self, kind: StateIdentifierKind, value: &[u8]) {
         let key = self.key.hash_one((kind, value));
-        if self.others.len() < MOST || self.others.contains(&key) {
-            self.others.insert(key);
+        if self.state_identifiers.len() < MAX_ENTRIES || self.state_identifiers.contains(&key) {
+            self.state_identifiers.insert(key);
         } else {
-            self.forgotten += 1;
+            self.dropped_entries += 1;
         }
     }
 }

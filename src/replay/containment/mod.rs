@@ -135,15 +135,16 @@ pub enum ReplyIdentifiers {
 #[derive(Clone, Copy, Debug)]
 pub struct ContainedCall<'c> {
     call: TransportCall<'c>,
-    gives: ReplyIdentifiers,
+    reply_identifiers: ReplyIdentifiers,
 }
 
 impl<'c> ContainedCall<'c> {
     /// Wraps a Call that sets up or destroys an RPCSEC_GSS context. It needs no check: a context of the run creates a
     /// [`GssControlCall`], which contains no bytes of a trace.
     pub fn control(control: &'c GssControlCall, tag: CallTag) -> Self {
-        let call = TransportCall::small(control.xid(), tag, control.message(), control.reply_bytes());
-        Self { call, gives: ReplyIdentifiers::Nothing }
+        let call =
+            TransportCall::without_payloads(control.xid(), tag, control.message(), control.reply_bytes());
+        Self { call, reply_identifiers: ReplyIdentifiers::Nothing }
     }
 
     /// Returns the Call.
@@ -152,25 +153,25 @@ impl<'c> ContainedCall<'c> {
     }
 
     /// Returns the kinds of identifiers that its Reply may contain.
-    pub fn gives(&self) -> ReplyIdentifiers {
-        self.gives
+    pub fn reply_identifiers(&self) -> ReplyIdentifiers {
+        self.reply_identifiers
     }
 }
 
 /// The identifiers, names and paths of one run, and the check of its Calls against them.
 #[derive(Clone, Debug, Default)]
 pub struct Containment {
-    given: IssuedIdentifiers,
+    issued_identifiers: IssuedIdentifiers,
     /// Components of the export path, which NFSv4 seeding looks up from PUTROOTFH. `None` if PUTROOTFH is not allowed.
-    way: Option<Vec<Box<[u8]>>>,
+    export_path: Option<Vec<Box<[u8]>>>,
     /// Name of the run's directory in the export.
-    home: Box<[u8]>,
+    run_directory: Box<[u8]>,
     /// `true` if that directory may be removed.
-    removes_home: bool,
+    allows_run_directory_removal: bool,
     /// Names of the clients of this program.
     clients: Vec<Box<[u8]>>,
     /// Suffix of the names of the other clients of the run.
-    suffix: Option<Box<[u8]>>,
+    client_name_suffix: Option<Box<[u8]>>,
     /// Paths that may be mounted.
     mounts: Vec<Box<[u8]>>,
     /// Addresses at which the run listens for Calls from the server.
@@ -180,64 +181,69 @@ pub struct Containment {
 impl Containment {
     /// Creates the containment for seeding: the directory with this name in the export at the path that the user named,
     /// and everything below it.
-    pub fn of_seeding(export: &str, directory: &str) -> Self {
+    pub fn for_seeding(export: &str, directory: &str) -> Self {
         let way = export.split('/').filter(|name| !name.is_empty()).map(|name| name.as_bytes().into());
-        Self { way: Some(way.collect()), home: directory.as_bytes().into(), ..Self::default() }
+        Self {
+            export_path: Some(way.collect()),
+            run_directory: directory.as_bytes().into(),
+            ..Self::default()
+        }
     }
 
     /// Creates the containment for the removal of the directory of a run with its contents.
-    pub fn of_removal(export: &str, directory: &str) -> Self {
-        Self { removes_home: true, ..Self::of_seeding(export, directory) }
+    pub fn for_removal(export: &str, directory: &str) -> Self {
+        Self { allows_run_directory_removal: true, ..Self::for_seeding(export, directory) }
     }
 
     /// Creates the containment for the steps of a run, its prologue and its final check. The names of its clients end
     /// with `suffix`.
-    pub fn of_run(seeded: &SeededTree, suffix: &str) -> Self {
-        let mut containment = Self { suffix: Some(suffix.as_bytes().into()), ..Self::default() };
+    pub fn for_run(seeded: &SeededTree, suffix: &str) -> Self {
+        let mut containment = Self { client_name_suffix: Some(suffix.as_bytes().into()), ..Self::default() };
         for mount in &seeded.mounts {
             containment.mounts.push([seeded.path.as_bytes(), mount].concat().into());
         }
         for (variable, handle) in &seeded.handles {
-            let is_below = seeded.below.contains(variable);
-            containment
-                .given
-                .handle(handle, if is_below { ContainmentZone::Below } else { ContainmentZone::Inside });
+            let is_below = seeded.handles_below_root.contains(variable);
+            containment.issued_identifiers.handle(
+                handle,
+                if is_below { ContainmentZone::BelowTreeRoot } else { ContainmentZone::InTree },
+            );
         }
         // MOUNT resolves paths from the root of the tree, so steps must not be able to replace a component by a link
         // there.
         if seeded.mounts.iter().all(Vec::is_empty) {
-            containment.given.handle(&seeded.root, ContainmentZone::Edge);
+            containment.issued_identifiers.handle(&seeded.root, ContainmentZone::TreeRoot);
         }
         containment
     }
 
     /// Records the filehandle that MOUNT returned for the export.
-    pub fn begin_at(&mut self, export: &[u8]) {
-        self.given.handle(export, ContainmentZone::Export);
+    pub fn set_export_handle(&mut self, export: &[u8]) {
+        self.issued_identifiers.handle(export, ContainmentZone::Export);
     }
 
     /// Allows this program to act as the client with this name.
-    pub fn introduce(&mut self, client: &str) {
+    pub fn add_client_name(&mut self, client: &str) {
         self.clients.push(client.as_bytes().into());
     }
 
     /// Records an address at which the run listens for Calls from the server.
-    pub fn listens_at(&mut self, address: SocketAddr) {
+    pub fn add_callback_address(&mut self, address: SocketAddr) {
         if !self.callbacks.contains(&address) {
             self.callbacks.push(address);
         }
     }
 
     /// Returns the number of issued identifiers that were dropped since the last call. Calls that use them are refused.
-    pub fn take_forgotten(&mut self) -> u64 {
-        std::mem::take(&mut self.given.forgotten)
+    pub fn take_dropped_count(&mut self) -> u64 {
+        std::mem::take(&mut self.issued_identifiers.dropped_entries)
     }
 
     /// Checks a finished Call against the identifiers recorded so far by [`learn`](Self::learn).
     ///
     /// # Errors
     /// Returns the reason that the Call must not be sent.
-    pub fn admit<'c>(&self, call: TransportCall<'c>) -> Result<ContainedCall<'c>, ContainmentViolation> {
+    pub fn check_call<'c>(&self, call: TransportCall<'c>) -> Result<ContainedCall<'c>, ContainmentViolation> {
         let mut items = [ChunkItem::default(); TransportCall::MAX_PAYLOADS];
         let items = items.get_mut(..call.payloads.len()).ok_or(ContainmentViolation::Unreadable)?;
         // A payload whose length differs from that in the message would shift the bytes after it.
@@ -254,7 +260,7 @@ impl Containment {
             *item = ChunkItem { position: Some(payload.position), length, bytes: None };
         }
         let gives = self.message(Cursor::new(call.message).with_chunks(items))?;
-        Ok(ContainedCall { call, gives })
+        Ok(ContainedCall { call, reply_identifiers: gives })
     }
 
     /// Checks an RPC message.
@@ -308,7 +314,7 @@ impl Containment {
     }
 
     /// Records the identifiers in the Reply of a Call. The cursor is at the beginning of the Reply message.
-    pub fn learn(&mut self, call: &TransportCall<'_>, reply: Cursor<'_>) {
+    pub fn record_reply(&mut self, call: &TransportCall<'_>, reply: Cursor<'_>) {
         let items: Vec<ChunkItem<'_>> = call
             .payloads
             .iter()
@@ -318,45 +324,45 @@ impl Containment {
                 bytes: None,
             })
             .collect();
-        self.learn_from(Cursor::new(call.message).with_chunks(&items), reply);
+        self.record_decoded_reply(Cursor::new(call.message).with_chunks(&items), reply);
     }
 
     /// As [`learn`](Self::learn), with a cursor at the beginning of the unsigned Call.
-    pub fn learn_from(&mut self, mut sent: Cursor<'_>, mut reply: Cursor<'_>) {
+    pub fn record_decoded_reply(&mut self, mut sent: Cursor<'_>, mut reply: Cursor<'_>) {
         let asked = rpc::RpcMsg::decode(&mut sent, &mut NullObserver);
         let answered = rpc::RpcMsg::decode(&mut reply, &mut NullObserver);
         let (Ok(asked), Ok(answered)) = (asked, answered) else { return };
         let is_done = answered.reply().is_some_and(|reply| reply.status().is_success());
         let Some(call) = asked.call().filter(|_| is_done) else { return };
         match (call.prog, call.vers, call.proc) {
-            (Program::NFS, 4, 1) => self.learn_compound(sent, reply),
-            (Program::NFS, 3, _) => self.learn_nfs3(call.proc, sent, reply),
-            (Program::MOUNT, 3, _) => self.learn_mount(call.proc, reply),
+            (Program::NFS, 4, 1) => self.record_compound_reply(sent, reply),
+            (Program::NFS, 3, _) => self.record_nfs3_reply(call.proc, sent, reply),
+            (Program::MOUNT, 3, _) => self.record_mount_reply(call.proc, reply),
             _ => {}
         }
     }
 
     /// Returns the zone of an issued filehandle.
-    fn standing(&self, handle: &[u8]) -> Result<ContainmentZone, ContainmentViolation> {
-        self.given.standing(handle).ok_or(ContainmentViolation::Filehandle)
+    fn zone_of_handle(&self, handle: &[u8]) -> Result<ContainmentZone, ContainmentViolation> {
+        self.issued_identifiers.zone_of_handle(handle).ok_or(ContainmentViolation::Filehandle)
     }
 
     /// Returns the zone of a filehandle that is used without a lookup: it must not be the export.
-    fn object(&self, handle: &[u8]) -> Result<ContainmentZone, ContainmentViolation> {
-        match self.standing(handle)? {
+    fn check_object(&self, handle: &[u8]) -> Result<ContainmentZone, ContainmentViolation> {
+        match self.zone_of_handle(handle)? {
             ContainmentZone::Export => Err(ContainmentViolation::Upward),
             standing => Ok(standing),
         }
     }
 
     /// Returns the zone of a name that is looked up, including "..".
-    fn looked_up(
+    fn zone_of_lookup(
         &self,
         directory: ContainmentZone,
         name: &[u8],
     ) -> Result<ContainmentZone, ContainmentViolation> {
         match name {
-            b".." if directory == ContainmentZone::Below => Ok(ContainmentZone::Inside),
+            b".." if directory == ContainmentZone::BelowTreeRoot => Ok(ContainmentZone::InTree),
             b".." => Err(ContainmentViolation::Upward),
             _ => self.child(directory, name),
         }
@@ -368,36 +374,39 @@ impl Containment {
         directory: ContainmentZone,
         name: &[u8],
     ) -> Result<ContainmentZone, ContainmentViolation> {
-        plain(name)?;
+        check_plain_name(name)?;
         match directory {
-            ContainmentZone::Export if *name == *self.home => Ok(ContainmentZone::Home),
+            ContainmentZone::Export if *name == *self.run_directory => Ok(ContainmentZone::RunDirectory),
             ContainmentZone::Export => Err(ContainmentViolation::Upward),
-            ContainmentZone::Home => Ok(ContainmentZone::Edge),
-            ContainmentZone::Edge | ContainmentZone::Inside | ContainmentZone::Below => {
-                Ok(ContainmentZone::Below)
+            ContainmentZone::RunDirectory => Ok(ContainmentZone::TreeRoot),
+            ContainmentZone::TreeRoot | ContainmentZone::InTree | ContainmentZone::BelowTreeRoot => {
+                Ok(ContainmentZone::BelowTreeRoot)
             }
         }
     }
 
     /// Returns `true` if the name in the export is that of the run's directory, which may be removed.
-    fn is_removed_home(&self, directory: ContainmentZone, name: &[u8]) -> bool {
-        self.removes_home && directory == ContainmentZone::Export && !name.is_empty() && *name == *self.home
+    fn is_removable_run_directory(&self, directory: ContainmentZone, name: &[u8]) -> bool {
+        self.allows_run_directory_removal
+            && directory == ContainmentZone::Export
+            && !name.is_empty()
+            && *name == *self.run_directory
     }
 
     /// Returns an error unless the run has a client with this name.
-    fn client(&self, name: &[u8]) -> Result<(), ContainmentViolation> {
+    fn check_client_name(&self, name: &[u8]) -> Result<(), ContainmentViolation> {
         let is_own = self.clients.iter().any(|own| **own == *name)
-            || self.suffix.as_ref().is_some_and(|suffix| name.ends_with(suffix));
+            || self.client_name_suffix.as_ref().is_some_and(|suffix| name.ends_with(suffix));
         if is_own { Ok(()) } else { Err(ContainmentViolation::Client) }
     }
 
-    fn has(&self, kind: StateIdentifierKind, value: &[u8]) -> Result<(), ContainmentViolation> {
-        if self.given.has(kind, value) { Ok(()) } else { Err(ContainmentViolation::State) }
+    fn check_issued(&self, kind: StateIdentifierKind, value: &[u8]) -> Result<(), ContainmentViolation> {
+        if self.issued_identifiers.has(kind, value) { Ok(()) } else { Err(ContainmentViolation::State) }
     }
 }
 
 /// Returns an error unless a name is a plain component, which no server can take for a path.
-fn plain(name: &[u8]) -> Result<(), ContainmentViolation> {
+fn check_plain_name(name: &[u8]) -> Result<(), ContainmentViolation> {
     let is_dots = |part: &[u8]| matches!(part, b"." | b"..");
     // Windows servers take `\` as a separator.
     let has_dots = name.contains(&b'\\') && name.split(|byte| *byte == b'\\').any(is_dots);
@@ -449,7 +458,7 @@ impl<'t> ContainedTransport<'t> {
 
     /// See [`RpcTransport::terms`].
     pub fn terms(&self, connection: ConnectionId) -> Option<&TransportParams> {
-        self.transport.terms(connection)
+        self.transport.params(connection)
     }
 
     /// See [`RpcTransport::credits`].
@@ -504,16 +513,16 @@ impl<'t> ContainedTransport<'t> {
 
     /// Returns a synchronous client with root's credential, whose Calls are checked, and which reconnects after
     /// connection loss.
-    pub fn line<'l>(
+    pub fn rpc_client<'l>(
         &'l mut self,
         connection: ConnectionId,
         xid: Xid,
         containment: &'l mut Containment,
         target: &ConnectTarget,
     ) -> ContainedRpcClient<'l> {
-        let timeout = target.wish.timeout;
+        let timeout = target.options.timeout;
         RpcClient::new(&mut *self.transport, connection, AuthSysCredential::default(), xid, timeout)
-            .reconnecting(target)
-            .contained(containment)
+            .with_reconnect(target)
+            .with_containment(containment)
     }
 }

@@ -8,14 +8,14 @@ use nfsrdma_dissectors::xdr::Cursor;
 
 use super::issued_identifiers::ContainmentZone;
 use super::{Containment, ContainmentViolation, ReplyIdentifiers};
-use crate::replay::auxiliary_programs::is_about_files;
+use crate::replay::auxiliary_programs::is_limited_to_files;
 
 type ContainmentResult<'a> = Result<(ReplyIdentifiers, Cursor<'a>), ContainmentViolation>;
 
 /// Checks the arguments of a port mapper procedure; they contain neither files nor clients.
 pub(super) fn portmap(version: u32, procedure: u32, mut cursor: Cursor<'_>) -> ContainmentResult<'_> {
     let described = Procedure::of(Program::PORTMAP, version, procedure)
-        .filter(|_| is_about_files(Program::PORTMAP, version, procedure))
+        .filter(|_| is_limited_to_files(Program::PORTMAP, version, procedure))
         .ok_or(ContainmentViolation::Program)?;
     described.arguments(&mut cursor, &mut NullObserver).map_err(|_| ContainmentViolation::Unreadable)?;
     Ok((ReplyIdentifiers::Nothing, cursor))
@@ -24,11 +24,11 @@ pub(super) fn portmap(version: u32, procedure: u32, mut cursor: Cursor<'_>) -> C
 impl Containment {
     /// Returns the zone of a directory entry, as in CREATE and REMOVE.
     fn entry(&self, at: &Diropargs3<'_>) -> Result<ContainmentZone, ContainmentViolation> {
-        self.child(self.standing(at.dir.0)?, at.name.0)
+        self.child(self.zone_of_handle(at.dir.0)?, at.name.0)
     }
 
     /// Checks a name that is created or changed; in the export it must be that of the run's directory.
-    fn made(
+    fn check_creation(
         &self,
         at: &Diropargs3<'_>,
         gives: ReplyIdentifiers,
@@ -45,57 +45,60 @@ impl Containment {
         let arguments = Args::decode(procedure, &mut cursor, &mut NullObserver);
         let gives = match &arguments.map_err(|_| ContainmentViolation::Unreadable)? {
             Args::NULL(_) => ReplyIdentifiers::Nothing,
-            Args::GETATTR(args) => self.used(args.object.0)?,
-            Args::SETATTR(args) => self.used(args.object.0)?,
+            Args::GETATTR(args) => self.check_handle(args.object.0)?,
+            Args::SETATTR(args) => self.check_handle(args.object.0)?,
             Args::LOOKUP(args) => {
-                self.looked_up(self.standing(args.what.dir.0)?, args.what.name.0)?;
+                self.zone_of_lookup(self.zone_of_handle(args.what.dir.0)?, args.what.name.0)?;
                 ReplyIdentifiers::Filehandles
             }
-            Args::ACCESS(args) => self.used(args.object.0)?,
-            Args::READLINK(args) => self.used(args.symlink.0)?,
-            Args::READ(args) => self.used(args.file.0)?,
-            Args::WRITE(args) => self.used(args.file.0)?,
-            Args::CREATE(args) => self.made(&args.r#where, ReplyIdentifiers::Filehandles)?,
-            Args::MKDIR(args) => self.made(&args.r#where, ReplyIdentifiers::Filehandles)?,
+            Args::ACCESS(args) => self.check_handle(args.object.0)?,
+            Args::READLINK(args) => self.check_handle(args.symlink.0)?,
+            Args::READ(args) => self.check_handle(args.file.0)?,
+            Args::WRITE(args) => self.check_handle(args.file.0)?,
+            Args::CREATE(args) => self.check_creation(&args.r#where, ReplyIdentifiers::Filehandles)?,
+            Args::MKDIR(args) => self.check_creation(&args.r#where, ReplyIdentifiers::Filehandles)?,
             // The text of a link is data: nothing here resolves it, and MOUNT is called only for paths without links.
-            Args::SYMLINK(args) => self.made(&args.r#where, ReplyIdentifiers::Filehandles)?,
-            Args::MKNOD(args) => self.made(&args.r#where, ReplyIdentifiers::Filehandles)?,
-            Args::REMOVE(args) => self.changed(&args.object)?,
+            Args::SYMLINK(args) => self.check_creation(&args.r#where, ReplyIdentifiers::Filehandles)?,
+            Args::MKNOD(args) => self.check_creation(&args.r#where, ReplyIdentifiers::Filehandles)?,
+            Args::REMOVE(args) => self.check_name_change(&args.object)?,
             Args::RMDIR(args)
-                if self.is_removed_home(self.standing(args.object.dir.0)?, args.object.name.0) =>
+                if self.is_removable_run_directory(
+                    self.zone_of_handle(args.object.dir.0)?,
+                    args.object.name.0,
+                ) =>
             {
-                self.made(&args.object, ReplyIdentifiers::Nothing)?
+                self.check_creation(&args.object, ReplyIdentifiers::Nothing)?
             }
-            Args::RMDIR(args) => self.changed(&args.object)?,
+            Args::RMDIR(args) => self.check_name_change(&args.object)?,
             Args::RENAME(args) => {
-                self.changed(&args.from)?;
-                self.changed(&args.to)?
+                self.check_name_change(&args.from)?;
+                self.check_name_change(&args.to)?
             }
             Args::LINK(args) => {
-                self.object(args.file.0)?;
-                self.changed(&args.link)?
+                self.check_object(args.file.0)?;
+                self.check_name_change(&args.link)?
             }
-            Args::READDIR(args) => self.used(args.dir.0)?,
+            Args::READDIR(args) => self.check_handle(args.dir.0)?,
             Args::READDIRPLUS(args) => {
-                self.used(args.dir.0)?;
+                self.check_handle(args.dir.0)?;
                 ReplyIdentifiers::Filehandles
             }
-            Args::FSSTAT(args) => self.used(args.fsroot.0)?,
-            Args::FSINFO(args) => self.used(args.fsroot.0)?,
-            Args::PATHCONF(args) => self.used(args.object.0)?,
-            Args::COMMIT(args) => self.used(args.file.0)?,
+            Args::FSSTAT(args) => self.check_handle(args.fsroot.0)?,
+            Args::FSINFO(args) => self.check_handle(args.fsroot.0)?,
+            Args::PATHCONF(args) => self.check_handle(args.object.0)?,
+            Args::COMMIT(args) => self.check_handle(args.file.0)?,
         };
         Ok((gives, cursor))
     }
 
-    fn used(&self, handle: &[u8]) -> Result<ReplyIdentifiers, ContainmentViolation> {
-        self.object(handle).map(|_| ReplyIdentifiers::Nothing)
+    fn check_handle(&self, handle: &[u8]) -> Result<ReplyIdentifiers, ContainmentViolation> {
+        self.check_object(handle).map(|_| ReplyIdentifiers::Nothing)
     }
 
     /// Checks a name that is removed, or added to an existing object; neither is allowed in the export.
-    fn changed(&self, at: &Diropargs3<'_>) -> Result<ReplyIdentifiers, ContainmentViolation> {
-        self.object(at.dir.0)?;
-        self.made(at, ReplyIdentifiers::Nothing)
+    fn check_name_change(&self, at: &Diropargs3<'_>) -> Result<ReplyIdentifiers, ContainmentViolation> {
+        self.check_object(at.dir.0)?;
+        self.check_creation(at, ReplyIdentifiers::Nothing)
     }
 
     /// Checks the arguments of an NFSACL procedure.
@@ -108,13 +111,13 @@ impl Containment {
             Args::SETACL(args) => args.fh,
             Args::GETXATTRDIR(args) => args.fh,
         };
-        Ok((self.used(handle.0)?, cursor))
+        Ok((self.check_handle(handle.0)?, cursor))
     }
 
     /// Checks the arguments of an NLM procedure. RFC 1813 section 6.
     pub(super) fn nlm4<'a>(&self, procedure: u32, mut cursor: Cursor<'a>) -> ContainmentResult<'a> {
         use nlm::v4::Args;
-        if !is_about_files(Program::NLM, 4, procedure) {
+        if !is_limited_to_files(Program::NLM, 4, procedure) {
             return Err(ContainmentViolation::Program);
         }
         let arguments = Args::decode(nlm::v4::Procedure(procedure), &mut cursor, &mut NullObserver);
@@ -128,7 +131,7 @@ impl Containment {
             // Callbacks, answers, one-way messages, and the procedure that frees all locks of a host.
             _ => return Err(ContainmentViolation::Program),
         };
-        Ok((self.used(handle.0)?, cursor))
+        Ok((self.check_handle(handle.0)?, cursor))
     }
 
     /// Checks the arguments of a MOUNT procedure. RFC 1813 section 5.
@@ -161,37 +164,45 @@ impl Containment {
     }
 
     /// Records the filehandle in a MOUNT Reply.
-    pub(super) fn learn_mount(&mut self, procedure: u32, mut reply: Cursor<'_>) {
+    pub(super) fn record_mount_reply(&mut self, procedure: u32, mut reply: Cursor<'_>) {
         let procedure = mount::v3::Procedure(procedure);
         if let Ok(mount::v3::Results::MNT(StatusUnion::Ok(ok))) =
             mount::v3::Results::decode(procedure, &mut reply, &mut NullObserver)
         {
-            self.given.handle(ok.fhandle.0, ContainmentZone::Edge);
+            self.issued_identifiers.handle(ok.fhandle.0, ContainmentZone::TreeRoot);
         }
     }
 
     /// Records the filehandles in an NFSv3 Reply.
-    pub(super) fn learn_nfs3(&mut self, procedure: u32, mut sent: Cursor<'_>, mut reply: Cursor<'_>) {
+    pub(super) fn record_nfs3_reply(&mut self, procedure: u32, mut sent: Cursor<'_>, mut reply: Cursor<'_>) {
         let procedure = v3::Procedure(procedure);
         let Ok(asked) = Args::decode(procedure, &mut sent, &mut NullObserver) else { return };
         let Ok(answered) = Results::decode(procedure, &mut reply, &mut NullObserver) else { return };
         match (&asked, &answered) {
             (Args::LOOKUP(args), Results::LOOKUP(StatusUnion::Ok(ok))) => {
-                let of = self.standing(args.what.dir.0);
-                if let Ok(standing) = of.and_then(|of| self.looked_up(of, args.what.name.0)) {
-                    self.given.handle(ok.object.0, standing);
+                let of = self.zone_of_handle(args.what.dir.0);
+                if let Ok(standing) = of.and_then(|of| self.zone_of_lookup(of, args.what.name.0)) {
+                    self.issued_identifiers.handle(ok.object.0, standing);
                 }
             }
-            (Args::CREATE(args), Results::CREATE(outcome)) => self.learn_made(&args.r#where, outcome),
-            (Args::MKDIR(args), Results::MKDIR(outcome)) => self.learn_made(&args.r#where, outcome),
-            (Args::SYMLINK(args), Results::SYMLINK(outcome)) => self.learn_made(&args.r#where, outcome),
-            (Args::MKNOD(args), Results::MKNOD(outcome)) => self.learn_made(&args.r#where, outcome),
+            (Args::CREATE(args), Results::CREATE(outcome)) => {
+                self.record_created_handle(&args.r#where, outcome)
+            }
+            (Args::MKDIR(args), Results::MKDIR(outcome)) => {
+                self.record_created_handle(&args.r#where, outcome)
+            }
+            (Args::SYMLINK(args), Results::SYMLINK(outcome)) => {
+                self.record_created_handle(&args.r#where, outcome)
+            }
+            (Args::MKNOD(args), Results::MKNOD(outcome)) => {
+                self.record_created_handle(&args.r#where, outcome)
+            }
             (Args::READDIRPLUS(args), Results::READDIRPLUS(StatusUnion::Ok(ok))) => {
-                let Ok(directory) = self.standing(args.dir.0) else { return };
+                let Ok(directory) = self.zone_of_handle(args.dir.0) else { return };
                 for entry in ok.reply.entries.iter() {
                     let standing = self.child(directory, entry.name.0);
                     if let (Some(handle), Ok(standing)) = (&entry.name_handle, standing) {
-                        self.given.handle(handle.0, standing);
+                        self.issued_identifiers.handle(handle.0, standing);
                     }
                 }
             }
@@ -199,13 +210,17 @@ impl Containment {
         }
     }
 
-    fn learn_made<F>(&mut self, at: &Diropargs3<'_>, outcome: &StatusUnion<Nfsstat3, Create3Resok<'_>, F>) {
+    fn record_created_handle<F>(
+        &mut self,
+        at: &Diropargs3<'_>,
+        outcome: &StatusUnion<Nfsstat3, Create3Resok<'_>, F>,
+    ) {
         let handle = match outcome {
             StatusUnion::Ok(Create3Resok { obj: Some(handle), .. }) => handle.0,
             _ => return,
         };
         if let Ok(standing) = self.entry(at) {
-            self.given.handle(handle, standing);
+            self.issued_identifiers.handle(handle, standing);
         }
     }
 }

@@ -28,8 +28,15 @@ fn run() -> Containment {
     let mounts = vec![Vec::new()];
     let path = "/export/run/tree".to_owned();
     let below = [2].into_iter().collect();
-    let seeded = SeededTree { path, root: ROOT.to_vec(), handles, below, mounts, ..SeededTree::default() };
-    Containment::of_run(&seeded, " tag")
+    let seeded = SeededTree {
+        path,
+        root: ROOT.to_vec(),
+        handles,
+        handles_below_root: below,
+        mounts,
+        ..SeededTree::default()
+    };
+    Containment::for_run(&seeded, " tag")
 }
 
 /// Encodes a Call up to its arguments, with AUTH_NONE.
@@ -40,7 +47,9 @@ fn header(program: Program, version: u32, procedure: u32) -> Encoder {
 }
 
 fn check(containment: &Containment, message: &[u8]) -> Result<ReplyIdentifiers, ContainmentViolation> {
-    containment.admit(TransportCall::small(Xid(9), CallTag(0), message, 0)).map(|call| call.gives())
+    containment
+        .check_call(TransportCall::without_payloads(Xid(9), CallTag(0), message, 0))
+        .map(|call| call.reply_identifiers())
 }
 
 fn message(operations: &[Args<'_>]) -> Vec<u8> {
@@ -256,7 +265,7 @@ fn a_client_speaks_for_itself_and_the_server_calls_nobody_else() {
         check(containment, &message(&[set]))
     };
     let mut containment = run();
-    containment.listens_at("192.0.2.1:20049".parse().unwrap());
+    containment.add_callback_address("192.0.2.1:20049".parse().unwrap());
     for (address, outcome) in [
         (&b"0.0.0.0.0.0"[..], Ok(ReplyIdentifiers::State)),
         (b"192.0.2.1.78.81", Ok(ReplyIdentifiers::State)),
@@ -358,9 +367,11 @@ fn a_payload_stands_where_the_message_has_its_length_and_nowhere_else() {
     let position = splices[0].position as u32;
     let check = |position, content: &[u8]| {
         let payloads = [TransportPayload { position, source: PayloadSource::Copied(content) }];
-        let call =
-            TransportCall { payloads: &payloads, ..TransportCall::small(Xid(9), CallTag(0), &message, 0) };
-        run().admit(call).map(|call| call.gives())
+        let call = TransportCall {
+            payloads: &payloads,
+            ..TransportCall::without_payloads(Xid(9), CallTag(0), &message, 0)
+        };
+        run().check_call(call).map(|call| call.reply_identifiers())
     };
     assert_eq!(check(position, &[0; 8]), Ok(ReplyIdentifiers::Filehandles));
     // TCP would send the following operations at other positions, and a longer payload could contain operations of its
@@ -392,8 +403,10 @@ fn what_a_reply_gives_stands_where_its_call_has_led() {
     let got = |handle| Results::GETFH(StatusUnion::Ok(ObjectFh4 { object: Opaque(handle) }));
     let mut learn = |operations: &[Args<'_>], results: &[Results<'_>]| {
         let message = message(operations);
-        containment
-            .learn(&TransportCall::small(Xid(9), CallTag(0), &message, 0), Cursor::new(&answered(results)));
+        containment.record_reply(
+            &TransportCall::without_payloads(Xid(9), CallTag(0), &message, 0),
+            Cursor::new(&answered(results)),
+        );
     };
     let done = [Results::PUTFH(StatusUnion::Ok(Void)), Results::LOOKUP(StatusUnion::Ok(Void)), got(b"child")];
     learn(&[put(ROOT), lookup(b"child"), Args::GETFH(Void)], &done);
@@ -405,16 +418,16 @@ fn what_a_reply_gives_stands_where_its_call_has_led() {
     let done =
         [Results::PUTFH(StatusUnion::Ok(Void)), Results::LOOKUPP(StatusUnion::Ok(Void)), got(b"outside")];
     learn(&[put(ROOT), Args::LOOKUPP(Void), Args::GETFH(Void)], &done);
-    let standing = |handle: &[u8]| containment.given.standing(handle);
-    assert_eq!(standing(b"child"), Some(ContainmentZone::Below));
-    assert_eq!(standing(b"above"), Some(ContainmentZone::Inside));
+    let standing = |handle: &[u8]| containment.issued_identifiers.zone_of_handle(handle);
+    assert_eq!(standing(b"child"), Some(ContainmentZone::BelowTreeRoot));
+    assert_eq!(standing(b"above"), Some(ContainmentZone::InTree));
     assert_eq!((standing(b"foreign"), standing(b"outside")), (None, None));
 }
 
 #[test]
 fn seeding_names_nothing_in_the_export_but_the_directory_of_the_run() {
-    let mut containment = Containment::of_seeding("/srv/nfs", "run");
-    containment.begin_at(b"export");
+    let mut containment = Containment::for_seeding("/srv/nfs", "run");
+    containment.set_export_handle(b"export");
     let make = |name, objtype| {
         Args::CREATE(Create4Args { objtype, objname: Text(name), createattrs: Fattr4::default() })
     };
@@ -440,8 +453,8 @@ fn seeding_names_nothing_in_the_export_but_the_directory_of_the_run() {
     let attributes = Args::GETATTR(Getattr4Args { attr_request: Bitmap4::default() });
     assert!(after(vec![put(b"export")], attributes).is_ok());
     // Removal of a run's directory is limited to that directory.
-    let mut removing = Containment::of_removal("/srv/nfs", "run");
-    removing.begin_at(b"export");
+    let mut removing = Containment::for_removal("/srv/nfs", "run");
+    removing.set_export_handle(b"export");
     let of = |name| [put(b"export"), Args::REMOVE(Remove4Args { target: Text(name) })];
     assert!(check(&removing, &message(&of(b"run"))).is_ok());
     for other in [&b"other"[..], b"..", b"", b"run/../other"] {
@@ -454,7 +467,7 @@ fn where_mount_resolves_a_path_nobody_changes_what_is_on_it() {
     let mounts = vec![b"/home".to_vec()];
     let seeded =
         SeededTree { path: "/run/tree".into(), root: ROOT.to_vec(), mounts, ..SeededTree::default() };
-    let containment = Containment::of_run(&seeded, " tag");
+    let containment = Containment::for_run(&seeded, " tag");
     assert_eq!(check(&containment, &message(&[put(ROOT)])), Err(ContainmentViolation::Filehandle));
 }
 

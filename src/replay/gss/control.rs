@@ -11,9 +11,9 @@ use nfsrdma_dissectors::xdr::{self, Cursor, Encoder, Opaque, Xdr};
 
 use super::{
     COMPLETE, CONTINUE_NEEDED, GssContext, GssError, GssInitReply, GssInitStep, GssMechanism,
-    GssMechanismError, GssReplyProtection, INIT_RES, TOKEN, TURNS, credential,
+    GssMechanismError, GssReplyProtection, INIT_RES, MAX_TOKEN_BYTES, TURNS, credential,
 };
-use crate::replay::rpc_client::{RpcClient, no_verifier, read};
+use crate::replay::rpc_client::{RpcClient, decode_reply, no_verifier};
 
 /// A NULL Call that sets up or destroys a context.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl GssControlCall {
 
     /// Returns the maximum length of its Reply in bytes.
     pub fn reply_bytes(&self) -> u32 {
-        TOKEN
+        MAX_TOKEN_BYTES
     }
 }
 
@@ -46,7 +46,7 @@ pub struct GssContextSetup {
     version: u32,
     handle: Vec<u8>,
     gss_proc: GssProc,
-    turn: GssInitStep,
+    step: GssInitStep,
     /// Number of further tokens that the server may request.
     left: u32,
 }
@@ -69,7 +69,7 @@ impl GssContextSetup {
         let turn = mechanism.step(&[])?;
         let version = if version == 3 { 3 } else { 4 };
         let gss_proc = GssProc::RPCSEC_GSS_INIT;
-        Ok(Self { mechanism, version, handle: Vec::new(), gss_proc, turn, left: TURNS })
+        Ok(Self { mechanism, version, handle: Vec::new(), gss_proc, step: turn, left: TURNS })
     }
 
     /// Returns the Call with the token of this side.
@@ -79,7 +79,7 @@ impl GssContextSetup {
         let call = rpc::CallBody { rpcvers: rpc::VERSION, prog, vers, proc: 0, cred, verf: no_verifier() };
         let mut encoder = Encoder::new();
         RpcMsg { xid, body: RpcMsgBody::Call(call) }.encode(&mut encoder);
-        InitArg { gss_token: Opaque(&self.turn.token) }.encode(&mut encoder);
+        InitArg { gss_token: Opaque(&self.step.token) }.encode(&mut encoder);
         GssControlCall { xid, message: encoder.finish().0 }
     }
 
@@ -87,8 +87,8 @@ impl GssContextSetup {
     ///
     /// # Errors
     /// Returns an error if one of the sides rejects the context.
-    pub fn answered(self, mut reply: Cursor<'_>) -> Result<GssSetupStep, GssError> {
-        let reply = read(&mut reply, decode_init_reply)?;
+    pub fn handle_reply(self, mut reply: Cursor<'_>) -> Result<GssSetupStep, GssError> {
+        let reply = decode_reply(&mut reply, decode_init_reply)?;
         self.advance(reply)
     }
 
@@ -98,14 +98,14 @@ impl GssContextSetup {
         }
         self.handle = reply.handle;
         if !reply.token.is_empty() {
-            self.turn = self.mechanism.step(&reply.token)?;
+            self.step = self.mechanism.step(&reply.token)?;
         }
         if reply.major == COMPLETE {
             if reply.window == 0 {
                 return Err(GssError::NoWindow);
             }
-            let is_signed = self.mechanism.is_signed(&reply.window.to_be_bytes(), &reply.checksum);
-            return match self.turn.is_done && is_signed {
+            let is_signed = self.mechanism.verify(&reply.window.to_be_bytes(), &reply.checksum);
+            return match self.step.is_done && is_signed {
                 true => Ok(GssSetupStep::Established(GssContext::new(
                     self.mechanism,
                     self.handle,
@@ -158,7 +158,7 @@ impl GssContext {
     pub fn destroy(&mut self, xid: Xid) -> Result<(GssControlCall, GssReplyProtection), GssMechanismError> {
         let asked = (Program::NFS, self.version, 0);
         let destroys = (GssProc::RPCSEC_GSS_DESTROY, RpcGssService::rpc_gss_svc_none);
-        let (encoder, seal) = self.signed(destroys, xid, asked, &mut Vec::new())?;
+        let (encoder, seal) = self.begin_signed_call(destroys, xid, asked, &mut Vec::new())?;
         Ok((GssControlCall { xid, message: encoder.finish().0 }, seal))
     }
 }

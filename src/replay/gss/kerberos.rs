@@ -250,7 +250,7 @@ impl GssMechanism for KerberosMechanism {
         }
     }
 
-    fn is_signed(&mut self, message: &[u8], checksum: &[u8]) -> bool {
+    fn verify(&mut self, message: &[u8], checksum: &[u8]) -> bool {
         if self.context.is_null() {
             return false;
         }

@@ -30,7 +30,7 @@ use super::rpc_client::{RpcCallError, no_verifier};
 pub use control::{GssContextSetup, GssControlCall, GssSetupStep};
 
 /// Maximum length in bytes of the answer to a token.
-const TOKEN: u32 = 1 << 16;
+const MAX_TOKEN_BYTES: u32 = 1 << 16;
 /// Maximum number of turns in a context setup. Kerberos takes one.
 const TURNS: u32 = 16;
 /// GSS_S_COMPLETE and GSS_S_CONTINUE_NEEDED. RFC 2744 section 3.9.1.
@@ -54,7 +54,7 @@ pub trait GssMechanism: fmt::Debug {
     fn sign(&mut self, message: &[u8], checksum: &mut Vec<u8>) -> Result<(), GssMechanismError>;
 
     /// Returns `true` if the other side made this checksum of this message.
-    fn is_signed(&mut self, message: &[u8], checksum: &[u8]) -> bool;
+    fn verify(&mut self, message: &[u8], checksum: &[u8]) -> bool;
 }
 
 /// A turn of this side in a context setup.
@@ -146,7 +146,7 @@ pub struct GssUnprotectedCall<'a> {
     /// The XID.
     pub xid: Xid,
     /// The program, its version, and the procedure.
-    pub asked: (Program, u32, u32),
+    pub procedure: (Program, u32, u32),
     /// The protection of arguments and results: none, or a checksum.
     pub service: RpcGssService,
     /// The encoded arguments.
@@ -157,7 +157,7 @@ pub struct GssUnprotectedCall<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GssReplyProtection {
     /// The sequence number of the Call.
-    pub number: u32,
+    pub sequence_number: u32,
     service: RpcGssService,
 }
 
@@ -200,11 +200,11 @@ impl GssContext {
         out: &mut Vec<u8>,
     ) -> Result<(usize, GssReplyProtection), GssMechanismError> {
         let (mut encoder, seal) =
-            self.signed((GssProc::RPCSEC_GSS_DATA, call.service), call.xid, call.asked, out)?;
+            self.begin_signed_call((GssProc::RPCSEC_GSS_DATA, call.service), call.xid, call.procedure, out)?;
         let is_protected = call.service == RpcGssService::rpc_gss_svc_integrity;
         if is_protected {
             encoder.word(u32::try_from(call.arguments.len() + 4).unwrap_or(u32::MAX));
-            encoder.word(seal.number);
+            encoder.word(seal.sequence_number);
         }
         let at = encoder.bytes().len();
         encoder.raw(call.arguments);
@@ -219,16 +219,16 @@ impl GssContext {
 
     /// Begins a Call in the buffer `out`: its header, with credential and verifier of this context and the next
     /// sequence number.
-    fn signed(
+    fn begin_signed_call(
         &mut self,
         (gss_proc, service): (GssProc, RpcGssService),
         xid: Xid,
         (prog, vers, proc): (Program, u32, u32),
         out: &mut Vec<u8>,
     ) -> Result<(Encoder, GssReplyProtection), GssMechanismError> {
-        let seal = GssReplyProtection { number: self.next, service };
+        let seal = GssReplyProtection { sequence_number: self.next, service };
         self.next = self.next.wrapping_add(1);
-        let cred = credential(gss_proc, seal.number, service, &self.handle);
+        let cred = credential(gss_proc, seal.sequence_number, service, &self.handle);
         let body = RpcMsgBody::Call(rpc::CallBody {
             rpcvers: rpc::VERSION,
             prog,
@@ -253,8 +253,8 @@ impl GssContext {
 
     /// Returns `true` if the server signed the sequence number of the Call in the verifier of its Reply. RFC 2203
     /// section 5.3.3.2.
-    pub fn is_signed(&mut self, seal: GssReplyProtection, verifier: &Verifier<'_>) -> bool {
-        self.mechanism.is_signed(&seal.number.to_be_bytes(), checksum(verifier).unwrap_or_default())
+    pub fn verify_reply(&mut self, seal: GssReplyProtection, verifier: &Verifier<'_>) -> bool {
+        self.mechanism.verify(&seal.sequence_number.to_be_bytes(), checksum(verifier).unwrap_or_default())
     }
 
     /// Opens the Reply to a sealed Call: replaces `plain` by the Reply with unprotected results. A Reply that refuses
@@ -276,7 +276,7 @@ impl GssContext {
         let Some(rpc::ReplyBody::Accepted(AcceptedReply { verf, reply_data })) = read.reply() else {
             return Ok(());
         };
-        if !self.is_signed(seal, verf) {
+        if !self.verify_reply(seal, verf) {
             return Err(GssIntegrityError::Verifier);
         }
         if *reply_data != ReplyData::Success || seal.service != RpcGssService::rpc_gss_svc_integrity {
@@ -294,7 +294,7 @@ impl GssContext {
             message.get(header..header + 4).and_then(|word| word.try_into().ok()).map(u32::from_be_bytes);
         let signed =
             length.and_then(|length| signed.get(..length as usize)).ok_or(GssIntegrityError::Results)?;
-        if protected.seq_num != seal.number || !self.mechanism.is_signed(signed, checksum.checksum.0) {
+        if protected.seq_num != seal.sequence_number || !self.mechanism.verify(signed, checksum.checksum.0) {
             return Err(GssIntegrityError::Results);
         }
         plain.truncate(header);
@@ -306,7 +306,7 @@ impl GssContext {
 /// Returns `true` if a Reply means that the server does not know the context of its Call, or no longer accepts it: the
 /// context must be re-established, and the Call sent again in it. The cursor is at the beginning of the message. RFC
 /// 2203 section 5.3.3.3.
-pub fn is_unknown(mut reply: Cursor<'_>) -> bool {
+pub fn reports_unknown_context(mut reply: Cursor<'_>) -> bool {
     let Ok(message) = RpcMsg::decode(&mut reply, &mut NullObserver) else { return false };
     let Some(rpc::ReplyBody::Denied(RejectedReply::AuthError(error))) = message.reply() else { return false };
     matches!(error.stat, AuthStat::RPCSEC_GSS_CREDPROBLEM | AuthStat::RPCSEC_GSS_CTXPROBLEM)
@@ -404,7 +404,7 @@ mod tests {
             Ok(())
         }
 
-        fn is_signed(&mut self, message: &[u8], checksum: &[u8]) -> bool {
+        fn verify(&mut self, message: &[u8], checksum: &[u8]) -> bool {
             checksum == sum(self.0, message)
         }
     }
@@ -418,7 +418,7 @@ mod tests {
     const INTEGRITY: RpcGssService = RpcGssService::rpc_gss_svc_integrity;
 
     fn unsealed(service: RpcGssService) -> GssUnprotectedCall<'static> {
-        GssUnprotectedCall { xid: Xid(7), asked: (Program::NFS, 4, 1), service, arguments: b"argsargs" }
+        GssUnprotectedCall { xid: Xid(7), procedure: (Program::NFS, 4, 1), service, arguments: b"argsargs" }
     }
 
     fn accepted(checksum: &[u8], results: &[u8]) -> Vec<u8> {
@@ -444,7 +444,7 @@ mod tests {
         let (mut context, mut out) = (context(), Vec::new());
         for number in 1..4 {
             let (at, seal) = context.seal(&unsealed(NONE), &mut out).unwrap();
-            assert_eq!((seal.number, &out[at..]), (number, &b"argsargs"[..]));
+            assert_eq!((seal.sequence_number, &out[at..]), (number, &b"argsargs"[..]));
             let mut cursor = Cursor::new(&out);
             let message = RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
             assert_eq!((message.xid, cursor.position()), (Xid(7), at));
@@ -463,7 +463,7 @@ mod tests {
         let mut cursor = Cursor::new(&out);
         RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
         let mut protected = IntegrityBody::open(&mut cursor, &mut NullObserver).unwrap();
-        assert_eq!((protected.seq_num, protected.body.position()), (seal.number, at));
+        assert_eq!((protected.seq_num, protected.body.position()), (seal.sequence_number, at));
         assert_eq!(protected.body.take(8), Ok(&b"argsargs"[..]));
         let checksum = IntegrityChecksum::read(&mut cursor, &mut NullObserver).unwrap();
         assert_eq!((checksum.checksum.0, cursor.remaining()), (&sum(b'c', &out[at - 4..at + 8])[..], 0));
@@ -473,12 +473,12 @@ mod tests {
     fn rfc2203_section_5_3_3_2_the_verifier_of_a_reply_signs_the_number_of_its_call() {
         let (mut context, mut out, mut plain) = (context(), Vec::new(), Vec::new());
         let (_, seal) = context.seal(&unsealed(NONE), &mut out).unwrap();
-        let honest = accepted(&sum(b's', &seal.number.to_be_bytes()), b"results!");
+        let honest = accepted(&sum(b's', &seal.sequence_number.to_be_bytes()), b"results!");
         assert_eq!(context.open(seal, &honest, &mut plain), Ok(()));
         assert_eq!(plain, honest);
-        let of_another = accepted(&sum(b's', &(seal.number + 1).to_be_bytes()), b"results!");
+        let of_another = accepted(&sum(b's', &(seal.sequence_number + 1).to_be_bytes()), b"results!");
         assert_eq!(context.open(seal, &of_another, &mut plain), Err(GssIntegrityError::Verifier));
-        let reflected = accepted(&sum(b'c', &seal.number.to_be_bytes()), b"results!");
+        let reflected = accepted(&sum(b'c', &seal.sequence_number.to_be_bytes()), b"results!");
         assert_eq!(context.open(seal, &reflected, &mut plain), Err(GssIntegrityError::Verifier));
         let verf = Verifier::Other(Flavor::AUTH_NONE, AuthBody { body: Opaque(b"") });
         let reply = rpc::ReplyBody::Accepted(AcceptedReply { verf, reply_data: ReplyData::Success });
@@ -491,17 +491,17 @@ mod tests {
     fn rfc2203_section_5_3_3_4_2_results_are_opened_if_nobody_has_changed_them() {
         let (mut context, mut out, mut plain) = (context(), Vec::new(), Vec::new());
         let (_, seal) = context.seal(&unsealed(INTEGRITY), &mut out).unwrap();
-        let verifier = sum(b's', &seal.number.to_be_bytes());
-        let honest = accepted(&verifier, &protected(seal.number, b"results!"));
+        let verifier = sum(b's', &seal.sequence_number.to_be_bytes());
+        let honest = accepted(&verifier, &protected(seal.sequence_number, b"results!"));
         assert_eq!(context.open(seal, &honest, &mut plain), Ok(()));
         assert_eq!(plain, accepted(&verifier, b"results!"));
-        let of_another = accepted(&verifier, &protected(seal.number + 1, b"results!"));
+        let of_another = accepted(&verifier, &protected(seal.sequence_number + 1, b"results!"));
         assert_eq!(context.open(seal, &of_another, &mut plain), Err(GssIntegrityError::Results));
         assert_eq!(
             context.open(seal, &accepted(&verifier, b"results!"), &mut plain),
             Err(GssIntegrityError::Results)
         );
-        let header = honest.len() - protected(seal.number, b"results!").len();
+        let header = honest.len() - protected(seal.sequence_number, b"results!").len();
         for at in header..honest.len() - 3 {
             let mut lie = honest.clone();
             lie[at] ^= 1;
@@ -533,10 +533,10 @@ mod tests {
             (AuthStat::AUTH_TOOWEAK, false),
             (AuthStat::AUTH_REJECTEDCRED, false),
         ] {
-            assert_eq!(super::is_unknown(Cursor::new(&denied(stat))), is_unknown, "{stat}");
+            assert_eq!(super::reports_unknown_context(Cursor::new(&denied(stat))), is_unknown, "{stat}");
         }
-        assert!(!super::is_unknown(Cursor::new(&accepted(b"", b""))));
-        assert!(!super::is_unknown(Cursor::new(b"")));
+        assert!(!super::reports_unknown_context(Cursor::new(&accepted(b"", b""))));
+        assert!(!super::reports_unknown_context(Cursor::new(b"")));
     }
 
     #[test]
@@ -550,7 +550,7 @@ mod tests {
         let header = [&header[..], b"handle\0\0"].concat();
         let verifier = [&[6, 5].map(u32::to_be_bytes).concat()[..], &sum(b'c', &header), &[0; 3]].concat();
         assert_eq!(control.message(), [header, verifier].concat());
-        assert_eq!((control.xid(), seal.number), (Xid(8), 2));
+        assert_eq!((control.xid(), seal.sequence_number), (Xid(8), 2));
     }
 
     #[test]
@@ -568,7 +568,7 @@ mod tests {
             let results = [b"\0\0\0\x04name", &words[..], b"token\0\0\0"].concat();
             accepted(&sum(b's', &signed.to_be_bytes()), &results)
         };
-        let answered = |reply: &[u8]| begun().answered(Cursor::new(reply));
+        let answered = |reply: &[u8]| begun().handle_reply(Cursor::new(reply));
         assert!(
             matches!(answered(&answer(128, 0, 128)), Ok(GssSetupStep::Established(context)) if context.window == 128)
         );
@@ -590,8 +590,8 @@ mod tests {
             let (mut context, mut out, mut plain) = (context(), Vec::new(), Vec::new());
             let service = if integrity { INTEGRITY } else { NONE };
             let (_, seal) = context.seal(&unsealed(service), &mut out).unwrap();
-            let verifier = sum(b's', &seal.number.to_be_bytes());
-            let mut reply = accepted(&verifier, &protected(seal.number, b"results!"));
+            let verifier = sum(b's', &seal.sequence_number.to_be_bytes());
+            let mut reply = accepted(&verifier, &protected(seal.sequence_number, b"results!"));
             let at = at.min(reply.len());
             reply.splice(at.., bytes);
             let _ = context.open(seal, &reply, &mut plain);

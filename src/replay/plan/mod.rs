@@ -27,11 +27,11 @@ use reason::{PlanReason, PlannedStepState};
 use selected_steps::SelectedSteps;
 
 /// Maximum number of example steps per reason.
-const FIRST: usize = 5;
+const MAX_EXAMPLES_PER_REASON: usize = 5;
 /// Maximum number of operation names with a count of their own.
-const OPERATIONS: usize = 4_096;
+const MAX_OPERATION_NAMES: usize = 4_096;
 /// Maximum number of listed objects.
-const SHOWN: usize = 10_000;
+const MAX_LISTED_OBJECTS: usize = 10_000;
 /// Maximum number of directories in a path.
 const DEPTH: usize = 64;
 
@@ -54,7 +54,7 @@ pub struct PlanReasonCount {
     /// Number of steps by operation.
     pub operations: BTreeMap<String, u64>,
     /// The first of these steps.
-    pub first: Vec<PlanReasonExample>,
+    pub examples: Vec<PlanReasonExample>,
 }
 
 /// Numbers of steps by state, in the order of [`PlannedStepState::ALL`].
@@ -91,9 +91,9 @@ pub struct TreePlan {
     /// Total size of the files in bytes.
     pub bytes: u64,
     /// Number of bytes of known content that are read before they are written.
-    pub content: u64,
+    pub known_bytes: u64,
     /// Number of bytes of unknown content (at most a hash) that are read before they are written.
-    pub unknown: u64,
+    pub unknown_bytes: u64,
     /// The first objects up to a limit, sorted by path.
     pub items: Vec<PlannedObject>,
 }
@@ -114,7 +114,7 @@ pub struct ReplayPlan {
     /// The tree that the trace expects.
     pub tree: TreePlan,
     /// Number of variables of skipped steps that were dropped at the limit: steps that use them may not run either.
-    pub forgotten: u64,
+    pub dropped_variables: u64,
 }
 
 impl ReplayPlan {
@@ -123,19 +123,19 @@ impl ReplayPlan {
     /// # Errors
     /// Returns an error if the trace is truncated or damaged.
     pub fn new(trace: &mut TraceReader<impl Read + Seek>) -> Result<Self, TraceError> {
-        Self::of(trace, None, GssPolicy::AsSys)
+        Self::for_selection(trace, None, GssPolicy::AsSys)
     }
 
     /// Plans a run of the selected steps.
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn of(
+    pub fn for_selection(
         trace: &mut TraceReader<impl Read + Seek>,
         chosen: Option<Rc<SelectedSteps>>,
         gss: GssPolicy,
     ) -> Result<Self, TraceError> {
-        let mut judge = StepPlanner::new(trace)?.with(chosen, gss);
+        let mut judge = StepPlanner::new(trace)?.with_selection(chosen, gss);
         let mut plan = Self {
             summary: trace.summary().clone(),
             steps: [0; 4],
@@ -143,21 +143,21 @@ impl ReplayPlan {
             reasons: BTreeMap::new(),
             undefined: BTreeMap::new(),
             tree: TreePlan::default(),
-            forgotten: 0,
+            dropped_variables: 0,
         };
-        trace.steps(|step| plan.add(step, judge.step(step)))?;
-        trace.undefined(|line| *plan.undefined.entry(line.holds).or_default() += 1)?;
-        trace.extents(|extent| {
+        trace.for_each_step(|step| plan.add(step, judge.plan_step(step)))?;
+        trace.for_each_undefined(|line| *plan.undefined.entry(line.holds).or_default() += 1)?;
+        trace.for_each_extent(|extent| {
             let length = u64::from(extent.length);
             match extent.content {
                 PayloadContentState::KEPT | PayloadContentState::KEYED | PayloadContentState::ZEROS => {
-                    plan.tree.content += length
+                    plan.tree.known_bytes += length
                 }
-                _ => plan.tree.unknown += length,
+                _ => plan.tree.unknown_bytes += length,
             }
         })?;
-        plan.forgotten = judge.forgotten;
-        plan.tree.learn(trace)?;
+        plan.dropped_variables = judge.dropped_variables;
+        plan.tree.read_objects(trace)?;
         Ok(plan)
     }
 
@@ -166,19 +166,19 @@ impl ReplayPlan {
         let at = PlannedStepState::ALL.iter().position(|state| *state == verdict.state()).unwrap_or(0);
         count(&mut self.steps, at);
         // A hostile trace may have arbitrarily many names.
-        let has_room = self.operations.len() < OPERATIONS || self.operations.contains_key(&name);
+        let has_room = self.operations.len() < MAX_OPERATION_NAMES || self.operations.contains_key(&name);
         let name = if has_room { name } else { "other".to_owned() };
         count(self.operations.entry(name.clone()).or_default(), at);
         let Some(reason) = verdict.reason else { return };
         let because = self.reasons.entry(reason).or_default();
         because.steps += 1;
         *because.operations.entry(name).or_default() += 1;
-        if because.first.len() < FIRST {
+        if because.examples.len() < MAX_EXAMPLES_PER_REASON {
             let frame = match step.origin.call_frame {
                 0 => step.origin.reply_frame,
                 frame => frame,
             };
-            because.first.push(PlanReasonExample { step: step.origin.id, frame, needs: verdict.needs });
+            because.examples.push(PlanReasonExample { step: step.origin.id, frame, needs: verdict.needs });
         }
     }
 
@@ -201,7 +201,7 @@ pub fn operation(step: &TraceStep<'_>) -> String {
         return "Reply without its Call".to_owned();
     }
     let program = Program(asked.program);
-    let procedure = asked.described();
+    let procedure = asked.find_description();
     let is_callback = program.is_transient() && procedure.is_some();
     let name = match program.name() {
         _ if is_callback => Program::NFS_CB.name().unwrap_or("NFS_CB").to_owned(),
@@ -242,26 +242,26 @@ struct PlanPathComponent {
 type PlanDirectoryNames = BTreeMap<u32, PlanPathComponent>;
 
 impl TreePlan {
-    fn learn(&mut self, trace: &mut TraceReader<impl Read + Seek>) -> Result<(), TraceError> {
+    fn read_objects(&mut self, trace: &mut TraceReader<impl Read + Seek>) -> Result<(), TraceError> {
         let mut seats = PlanDirectoryNames::new();
         let mut shown: Vec<(Option<PlanPathComponent>, PlannedObject)> = Vec::new();
-        trace.objects(|object| {
+        trace.for_each_object(|object| {
             let name = object.names.iter().next();
             let seat = name.map(|name| PlanPathComponent { parent: name.parent, name: name.name.0.into() });
             let is_root = object.existence == ObjectExistence::ROOT;
             if (is_root || object.file_type == FileType::DIRECTORY)
-                && seats.len() < SHOWN
+                && seats.len() < MAX_LISTED_OBJECTS
                 && let Some(seat) = &seat
             {
                 seats.insert(object.number, seat.clone());
             }
             match object.existence {
                 ObjectExistence::CREATED => self.created += 1,
-                ObjectExistence::ROOT if self.roots.len() >= SHOWN => {}
+                ObjectExistence::ROOT if self.roots.len() >= MAX_LISTED_OBJECTS => {}
                 ObjectExistence::ROOT => self.roots.extend(seat.map(|seat| seat.name.into_vec())),
                 _ => {
                     self.count(object);
-                    if shown.len() < SHOWN {
+                    if shown.len() < MAX_LISTED_OBJECTS {
                         shown.push((seat, item(object)));
                     }
                 }

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::reason::{PlanReason, PlannedStepState};
 use super::selected_steps::SelectedSteps;
-use crate::replay::auxiliary_programs::is_about_files;
+use crate::replay::auxiliary_programs::is_limited_to_files;
 use crate::replay::trace::layout::{FileType, ObjectExistence};
 use crate::replay::trace::{
     CaptureCompleteness, GssProtection, MessageSlot, MessageSlotKind, NONE, PayloadContentState, TraceError,
@@ -20,7 +20,7 @@ use crate::replay::trace::{
 };
 
 /// Maximum number of tracked variables of steps that do not run. Variables above the limit are dropped and counted.
-const DEAD: usize = 1 << 20;
+const MAX_UNAVAILABLE_VARIABLES: usize = 1 << 20;
 
 /// The planned state of a step, and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,10 +57,10 @@ pub struct StepPlanner {
     /// The reason for a step to use each undefined variable.
     undefined: FxHashMap<u32, PlanReason>,
     /// Variables that a step would define that does not run, with that step.
-    dead: FxHashMap<u32, u64>,
+    unavailable_variables: FxHashMap<u32, u64>,
     /// Number of such variables that were dropped at the limit.
-    pub forgotten: u64,
-    chosen: Option<Rc<SelectedSteps>>,
+    pub dropped_variables: u64,
+    selected_steps: Option<Rc<SelectedSteps>>,
     gss: GssPolicy,
 }
 
@@ -83,51 +83,51 @@ impl StepPlanner {
     /// Returns an error if the trace is truncated or damaged.
     pub fn new(trace: &mut TraceReader<impl Read + Seek>) -> Result<Self, TraceError> {
         let mut wanted = FxHashMap::default();
-        trace.undefined(|line| {
+        trace.for_each_undefined(|line| {
             if line.object != NONE {
                 wanted.insert(line.object, PlanObjectKnowledge { is_named: false, has_type: false });
             }
         })?;
-        trace.objects(|object| {
+        trace.for_each_object(|object| {
             if let Some(known) = wanted.get_mut(&object.number) {
                 known.is_named = object.existence == ObjectExistence::ROOT || !object.names.is_empty();
                 known.has_type = object.file_type != FileType::UNKNOWN;
             }
         })?;
         let mut judge = Self::default();
-        trace.undefined(|line| {
+        trace.for_each_undefined(|line| {
             let object = wanted.get(&line.object);
-            judge.undefined.insert(line.variable, stands_for(line.holds, object, line.access));
+            judge.undefined.insert(line.variable, reason_for_undefined(line.holds, object, line.access));
         })?;
         Ok(judge)
     }
 
     /// Restricts the planner to a selection of the steps, with this policy.
     #[must_use]
-    pub fn with(self, chosen: Option<Rc<SelectedSteps>>, gss: GssPolicy) -> Self {
-        Self { chosen, gss, ..self }
+    pub fn with_selection(self, chosen: Option<Rc<SelectedSteps>>, gss: GssPolicy) -> Self {
+        Self { selected_steps: chosen, gss, ..self }
     }
 
     /// Decides on the next step.
-    pub fn step(&mut self, step: &TraceStep<'_>) -> PlanDecision {
-        let verdict = self.verdict(step);
+    pub fn plan_step(&mut self, step: &TraceStep<'_>) -> PlanDecision {
+        let verdict = self.decide(step);
         // A value in the Reply of a repeated Call is defined by the first Call.
         if !verdict.state().is_sent() && verdict.reason != Some(PlanReason::Callback) {
             for slot in step.reply.slots.iter().filter(|slot| slot.part == VariableUse::DEFINED) {
-                if self.dead.len() < DEAD {
-                    self.dead.insert(slot.variable, step.origin.id);
+                if self.unavailable_variables.len() < MAX_UNAVAILABLE_VARIABLES {
+                    self.unavailable_variables.insert(slot.variable, step.origin.id);
                 } else {
-                    self.forgotten += 1;
+                    self.dropped_variables += 1;
                 }
             }
         }
         verdict
     }
 
-    fn verdict(&self, step: &TraceStep<'_>) -> PlanDecision {
+    fn decide(&self, step: &TraceStep<'_>) -> PlanDecision {
         let early = match (step.call.seen, step.asked.protection) {
             _ if step.caller.is_reverse => Some(PlanReason::Callback),
-            _ if self.chosen.as_ref().is_some_and(|chosen| !chosen.has(step.origin.id)) => {
+            _ if self.selected_steps.as_ref().is_some_and(|chosen| !chosen.contains(step.origin.id)) => {
                 Some(PlanReason::Filtered)
             }
             (CaptureCompleteness::NOTHING, _) => Some(PlanReason::CallLost),
@@ -136,11 +136,13 @@ impl StepPlanner {
             (CaptureCompleteness::PART, _) => Some(PlanReason::CallCut),
             _ if step.origin.repeats != 0 => Some(PlanReason::Repeated),
             _ if !is_replayed(&step.asked) => Some(PlanReason::OtherProgram),
-            _ => match step.asked.described().map(|procedure| arguments(procedure, &step.call)) {
-                None | Some(Err(XdrError::Unknown { .. })) => Some(PlanReason::NotDescribed),
-                Some(Err(_)) => Some(PlanReason::Unreadable),
-                Some(Ok(())) => None,
-            },
+            _ => {
+                match step.asked.find_description().map(|procedure| check_arguments(procedure, &step.call)) {
+                    None | Some(Err(XdrError::Unknown { .. })) => Some(PlanReason::NotDescribed),
+                    Some(Err(_)) => Some(PlanReason::Unreadable),
+                    Some(Ok(())) => None,
+                }
+            }
         };
         if early.is_some() {
             return early.into();
@@ -149,13 +151,16 @@ impl StepPlanner {
         if is_signed && self.gss == GssPolicy::Skip {
             return Some(PlanReason::SecuredSkipped).into();
         }
-        let used = step.call.slots.iter().filter(|slot| slot.part.is_used() && !slot.holds.is_count());
+        let used = step.call.slots.iter().filter(|slot| slot.part.uses_value() && !slot.holds.is_count());
         let mut worst = (is_signed && self.gss == GssPolicy::AsSys).then_some(PlanReason::Secured);
         for slot in used {
-            if let Some(needs) = self.dead.get(&slot.variable) {
+            if let Some(needs) = self.unavailable_variables.get(&slot.variable) {
                 return PlanDecision { reason: Some(PlanReason::NeedsOther), needs: Some(*needs) };
             }
-            worst = worse(worst, self.missing(&slot).map(|reason| softened(reason, step, &slot)));
+            worst = worse(
+                worst,
+                self.missing_definition_reason(&slot).map(|reason| relax_reason(reason, step, &slot)),
+            );
         }
         let lacks_data =
             step.call.payloads.iter().any(|payload| payload.content == PayloadContentState::UNKNOWN);
@@ -165,13 +170,13 @@ impl StepPlanner {
         worst.into()
     }
 
-    fn missing(&self, slot: &MessageSlot) -> Option<PlanReason> {
-        let is_missing = slot.definition == 0 && slot.holds.is_of_server();
+    fn missing_definition_reason(&self, slot: &MessageSlot) -> Option<PlanReason> {
+        let is_missing = slot.definition == 0 && slot.holds.is_assigned_by_server();
         match self.undefined.get(&slot.variable) {
             _ if !is_missing => None,
             Some(reason) => Some(*reason),
             // The table was too small for the variable.
-            None => Some(stands_for(slot.holds, None, 0)),
+            None => Some(reason_for_undefined(slot.holds, None, 0)),
         }
     }
 }
@@ -181,7 +186,7 @@ fn is_replayed(asked: &TraceProcedure) -> bool {
     match (Program(asked.program), asked.version) {
         (Program::NFS, version) => matches!(version, 3 | 4),
         (Program::NFSACL, version) => version == 3,
-        (program, version) => is_about_files(program, version, asked.procedure),
+        (program, version) => is_limited_to_files(program, version, asked.procedure),
     }
 }
 
@@ -195,7 +200,11 @@ fn worse(one: Option<PlanReason>, other: Option<PlanReason>) -> Option<PlanReaso
 }
 
 /// Returns the reason for a Call that uses an undefined variable.
-fn stands_for(holds: MessageSlotKind, object: Option<&PlanObjectKnowledge>, access: u32) -> PlanReason {
+fn reason_for_undefined(
+    holds: MessageSlotKind,
+    object: Option<&PlanObjectKnowledge>,
+    access: u32,
+) -> PlanReason {
     let is_found = object.is_some_and(|object| object.is_named || object.has_type);
     match holds {
         MessageSlotKind::FILEHANDLE => match object {
@@ -218,7 +227,7 @@ fn stands_for(holds: MessageSlotKind, object: Option<&PlanObjectKnowledge>, acce
 
 /// Replaces lock and delegation reasons by `OpenBefore`, as the run can open the file itself. Operations that return a
 /// delegation or handle locks keep their reason.
-fn softened(reason: PlanReason, step: &TraceStep<'_>, slot: &MessageSlot) -> PlanReason {
+fn relax_reason(reason: PlanReason, step: &TraceStep<'_>, slot: &MessageSlot) -> PlanReason {
     if !matches!(reason, PlanReason::DelegationBefore | PlanReason::LockBefore) {
         return reason;
     }
@@ -233,7 +242,7 @@ fn softened(reason: PlanReason, step: &TraceStep<'_>, slot: &MessageSlot) -> Pla
 }
 
 /// Returns an error if the arguments of a Call cannot be decoded.
-fn arguments(procedure: Procedure, call: &TraceMessage<'_>) -> Result<(), XdrError> {
+fn check_arguments(procedure: Procedure, call: &TraceMessage<'_>) -> Result<(), XdrError> {
     let bytes = call.head.0.get(call.body as usize..call.end as usize).unwrap_or_default();
     procedure.arguments(&mut Cursor::new(bytes).with_chunks(&call.items()), &mut NullObserver)
 }

@@ -19,21 +19,21 @@ const PAGE: u64 = 4_096;
 /// Maximum number of pages: 64 MiB for the IDs of 536,870,912 steps.
 const PAGES: usize = 1 << 17;
 /// Maximum number of opens, of directories and of clients that are tracked.
-const REMEMBERED: usize = 1 << 20;
+const MAX_REMEMBERED: usize = 1 << 20;
 /// Maximum number of passes over the steps to find the needed ones: the first, and another for steps stored out of
 /// order.
-const ROUNDS: usize = 64;
+const MAX_PASSES: usize = 64;
 
 /// A set of step IDs, with one bit each.
 #[derive(Clone, Debug, Default)]
 struct StepIdSet {
     pages: FxHashMap<u64, Box<[u64; (PAGE / 64) as usize]>>,
     count: u64,
-    left_out: u64,
+    dropped: u64,
 }
 
 impl StepIdSet {
-    fn has(&self, id: u64) -> bool {
+    fn contains(&self, id: u64) -> bool {
         let word = self.pages.get(&(id / PAGE)).and_then(|page| page.get((id % PAGE / 64) as usize));
         word.is_some_and(|word| word >> (id % 64) & 1 != 0)
     }
@@ -41,7 +41,7 @@ impl StepIdSet {
     /// Adds an ID. Returns `true` if it is new.
     fn add(&mut self, id: u64) -> bool {
         if self.pages.len() >= PAGES && !self.pages.contains_key(&(id / PAGE)) {
-            self.left_out += 1;
+            self.dropped += 1;
             return false;
         }
         let page = self.pages.entry(id / PAGE).or_insert_with(|| Box::new([0; (PAGE / 64) as usize]));
@@ -62,7 +62,7 @@ pub struct SelectedSteps {
     /// Number of other steps that these need.
     pub needed: u64,
     /// Number of additions that failed at the memory limit: their steps do not run.
-    pub left_out: u64,
+    pub dropped: u64,
 }
 
 impl SelectedSteps {
@@ -70,46 +70,46 @@ impl SelectedSteps {
     ///
     /// # Errors
     /// Returns an error if the trace is truncated or damaged.
-    pub fn of<R: Read + Seek>(
+    pub fn select<R: Read + Seek>(
         steps: &mut TraceReader<R>,
         contents: &mut TraceReader<R>,
         filter: Filter,
     ) -> Result<Self, TraceError> {
         let mut selection = FilterRunner::new(filter, &Memory::default());
-        let mut retelling = TraceTransactionBuilder::of(steps.summary());
+        let mut retelling = TraceTransactionBuilder::for_trace(steps.summary());
         let (mut ids, mut clients) = (StepIdSet::default(), FxHashSet::default());
         steps.rewind();
         while let Some(step) = steps.next_step()? {
             let (transaction, _) = retelling.transaction(&step, contents)?;
-            if transaction.read(|reading| selection.alone(&transaction, reading)) {
+            if transaction.with_messages(|reading| selection.test_without_frames(&transaction, reading)) {
                 ids.add(step.origin.id);
-                if clients.len() < REMEMBERED {
+                if clients.len() < MAX_REMEMBERED {
                     clients.insert(step.caller.client);
                 }
             }
         }
         let selected = ids.count;
-        steps.steps(|step| {
-            if clients.contains(&step.caller.client) && is_set_up(step) {
+        steps.for_each_step(|step| {
+            if clients.contains(&step.caller.client) && is_client_setup(step) {
                 ids.add(step.origin.id);
             }
         })?;
         // A needed step is stored before the step that needs it, unless it was stored out of order.
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_PASSES {
             let before = ids.count;
             let mut behind = StepLookahead::default();
-            steps.steps_backward(|step| needs(step, &mut ids, &mut behind))?;
+            steps.for_each_step_backward(|step| add_required_steps(step, &mut ids, &mut behind))?;
             if ids.count == before {
                 break;
             }
         }
         steps.rewind();
-        Ok(Self { selected, needed: ids.count - selected, left_out: ids.left_out, ids })
+        Ok(Self { selected, needed: ids.count - selected, dropped: ids.dropped, ids })
     }
 
     /// Returns `true` if the step with this ID runs.
-    pub fn has(&self, id: u64) -> bool {
-        self.ids.has(id)
+    pub fn contains(&self, id: u64) -> bool {
+        self.ids.contains(id)
     }
 }
 
@@ -117,24 +117,24 @@ impl SelectedSteps {
 #[derive(Debug, Default)]
 struct StepLookahead {
     /// The step that confirms the open of a stateid.
-    confirms: FxHashMap<u32, u64>,
+    confirming_steps: FxHashMap<u32, u64>,
     /// Directories in which a step that runs removes or replaces an existing name.
     directories: FxHashSet<u32>,
 }
 
 /// Adds the steps that a selected step needs.
-fn needs(step: &TraceStep<'_>, ids: &mut StepIdSet, behind: &mut StepLookahead) {
+fn add_required_steps(step: &TraceStep<'_>, ids: &mut StepIdSet, behind: &mut StepLookahead) {
     let filehandles = || {
         let slots = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
         slots.map(|slot| slot.variable)
     };
-    let naming = NameEffect::of(step);
+    let naming = NameEffect::for_step(step);
     // The Reply of REMOVE or RENAME does not identify the object, so all steps that change names in the directory run.
     if naming != NameEffect::None && filehandles().any(|directory| behind.directories.contains(&directory)) {
         ids.add(step.origin.id);
     }
-    if ids.has(step.origin.id) {
-        let used = step.call.slots.iter().filter(|slot| slot.part.is_used());
+    if ids.contains(step.origin.id) {
+        let used = step.call.slots.iter().filter(|slot| slot.part.uses_value());
         // The objects of filehandles that the Reply repeats must exist by then.
         let again = step.reply.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
         for slot in used.chain(again).filter(|slot| !slot.holds.is_count() && slot.definition != 0) {
@@ -144,17 +144,17 @@ fn needs(step: &TraceStep<'_>, ids: &mut StepIdSet, behind: &mut StepLookahead) 
         let is_new =
             |slot: &MessageSlot| slot.holds == MessageSlotKind::STATEID && slot.part == VariableUse::DEFINED;
         let opened = step.reply.slots.iter().filter(is_new);
-        opened.filter_map(|slot| behind.confirms.get(&slot.variable)).for_each(|confirm| {
+        opened.filter_map(|slot| behind.confirming_steps.get(&slot.variable)).for_each(|confirm| {
             ids.add(*confirm);
         });
-        if naming == NameEffect::Takes && behind.directories.len() < REMEMBERED {
+        if naming == NameEffect::Replaces && behind.directories.len() < MAX_REMEMBERED {
             behind.directories.extend(filehandles());
         }
     } else if operations(step).contains(&Operation::OPEN_CONFIRM)
-        && behind.confirms.len() < REMEMBERED
+        && behind.confirming_steps.len() < MAX_REMEMBERED
         && let Some(slot) = step.call.slots.iter().find(|slot| slot.holds == MessageSlotKind::STATEID)
     {
-        behind.confirms.insert(slot.variable, step.origin.id);
+        behind.confirming_steps.insert(slot.variable, step.origin.id);
     }
 }
 
@@ -164,24 +164,24 @@ enum NameEffect {
     /// No effect.
     None,
     /// Creates names.
-    Makes,
+    Creates,
     /// Removes, renames or links existing names, and may create others.
-    Takes,
+    Replaces,
 }
 
 impl NameEffect {
-    fn of(step: &TraceStep<'_>) -> Self {
+    fn for_step(step: &TraceStep<'_>) -> Self {
         let of = |name: &str| match name {
-            "REMOVE" | "RENAME" | "LINK" | "RMDIR" => Self::Takes,
-            "OPEN" | "CREATE" | "MKDIR" | "SYMLINK" | "MKNOD" => Self::Makes,
+            "REMOVE" | "RENAME" | "LINK" | "RMDIR" => Self::Replaces,
+            "OPEN" | "CREATE" | "MKDIR" | "SYMLINK" | "MKNOD" => Self::Creates,
             _ => Self::None,
         };
-        match step.asked.described() {
+        match step.asked.find_description() {
             Some(Procedure::Compound) => {
                 let named = operations(step).into_iter().filter_map(Operation::name).map(of);
                 named.fold(Self::None, |one, other| match (one, other) {
-                    (Self::Takes, _) | (_, Self::Takes) => Self::Takes,
-                    (Self::Makes, _) | (_, Self::Makes) => Self::Makes,
+                    (Self::Replaces, _) | (_, Self::Replaces) => Self::Replaces,
+                    (Self::Creates, _) | (_, Self::Creates) => Self::Creates,
                     _ => Self::None,
                 })
             }
@@ -192,7 +192,7 @@ impl NameEffect {
 }
 
 /// Returns `true` if the step registers a client or sets up its session.
-fn is_set_up(step: &TraceStep<'_>) -> bool {
+fn is_client_setup(step: &TraceStep<'_>) -> bool {
     operations(step).iter().any(|operation| {
         matches!(
             *operation,
@@ -208,7 +208,7 @@ fn is_set_up(step: &TraceStep<'_>) -> bool {
 
 /// Returns the first eight operations of a COMPOUND; empty for any other procedure and for callbacks.
 fn operations(step: &TraceStep<'_>) -> Vec<Operation> {
-    if !matches!(step.asked.described(), Some(Procedure::Compound)) || step.caller.is_reverse {
+    if !matches!(step.asked.find_description(), Some(Procedure::Compound)) || step.caller.is_reverse {
         return Vec::new();
     }
     let body = step.call.head.0.get(step.call.body as usize..step.call.end as usize).unwrap_or_default();
@@ -226,8 +226,8 @@ mod tests {
     fn an_id_is_remembered_once_and_no_other_is() {
         let mut ids = StepIdSet::default();
         assert!(ids.add(4_095) && ids.add(4_096) && !ids.add(4_095));
-        assert!(ids.has(4_095) && ids.has(4_096));
-        assert!(!ids.has(0) && !ids.has(4_094) && !ids.has(1 << 40));
+        assert!(ids.contains(4_095) && ids.contains(4_096));
+        assert!(!ids.contains(0) && !ids.contains(4_094) && !ids.contains(1 << 40));
         assert_eq!(ids.count, 2);
     }
 }

@@ -20,15 +20,15 @@ use super::transport::{
 };
 use super::url::{NfsVersion, ServerUrl};
 
-pub use mount::{MountError, MountedExport, ProbedExports, ask as mount};
+pub use mount::{MountError, MountedExport, ProbedExports, probe_mount as mount};
 pub use v3::Nfs3ProbeReport;
 pub use v4::{ChannelLimits, Nfs4ProbeReport, Nfs4ServerIdentity, ProbedSessionLimits};
 
 /// Number of NULL Calls to time.
-const NULLS: usize = 32;
+const NULL_CALLS: usize = 32;
 /// Maximum number of iWARP connections to abandon because the first Call on them gets no Reply. Linux's siw has a race
 /// in which the server misses data that directly follows connection setup.
-const GIVEN_UP: u32 = 1;
+const MAX_ABANDONED_CONNECTIONS: u32 = 1;
 
 /// The result of a probe.
 #[derive(Debug)]
@@ -44,13 +44,13 @@ pub struct ServerProbe {
     /// `true` if remote invalidation was requested. `terms` has the negotiated result.
     pub asked_for_invalidation: bool,
     /// Number of earlier connections that were abandoned because their first Call got no Reply.
-    pub given_up: u32,
+    pub abandoned_connections: u32,
     /// The latency of NULL Calls.
     pub null: NullCallLatency,
     /// The versions of NFS that answer NULL, in ascending order.
     pub versions: Vec<u32>,
     /// A message if the requested version is not available: the version, and those that the server has.
-    pub absent: Option<String>,
+    pub missing_version_message: Option<String>,
     /// The results of NFSv3, if available and requested; or the reason that there are none.
     pub v3: Option<Result<Nfs3ProbeReport, String>>,
     /// The results of each requested minor version of NFSv4; or the reason that there are none.
@@ -147,24 +147,24 @@ pub fn probe(
     let is_asked = |version| url.version.is_none_or(|asked| asked == version);
     let (mut v3, mut exports) = (None, None);
     if versions.contains(&3) && is_asked(NfsVersion::V3) {
-        let (found, mounted) = mount::ask(url, address, wish);
+        let (found, mounted) = mount::probe_mount(url, address, wish);
         exports = Some(found);
         let mounted = mounted.map_err(|error| error.to_string());
-        v3 = Some(mounted.and_then(|mounted| v3::ask(&mut line, &mounted.root)));
+        v3 = Some(mounted.and_then(|mounted| v3::probe_v3(&mut line, &mounted.root)));
     }
     let mut v4 = Vec::new();
     if versions.contains(&4) {
         for minor in (0..=2).filter(|minor| is_asked(NfsVersion::V4(*minor))) {
-            v4.push((minor, v4::ask(&mut line, minor, &url.export)));
+            v4.push((minor, v4::probe_v4(&mut line, minor, &url.export)));
         }
     }
 
     let absent = url.version.and_then(|asked| absent(asked, &versions, &v4));
-    let unreadable = line.unreadable;
+    let unreadable = line.undecodable_replies;
     let transport = line.transport();
     let credits = transport.credits(connection);
     let counts = transport.counts(connection).copied().unwrap_or_default();
-    let terms = transport.terms(connection).cloned().ok_or_else(|| gone(url, address))?;
+    let terms = transport.params(connection).cloned().ok_or_else(|| connection_lost(url, address))?;
     transport.disconnect(connection);
     let invalidations = (counts.invalidations, counts.replies);
     Ok(ServerProbe {
@@ -173,10 +173,10 @@ pub fn probe(
         credits,
         invalidations,
         asked_for_invalidation: wish.remote_invalidation,
-        given_up,
+        abandoned_connections: given_up,
         null,
         versions,
-        absent,
+        missing_version_message: absent,
         v3,
         v4,
         exports,
@@ -216,14 +216,14 @@ fn stand<'t>(
             Err(error) => error,
         };
         let is_iwarp = transport
-            .terms(connection)
+            .params(connection)
             .is_some_and(|terms| terms.kind == TransportKind::Rdma(RdmaFabric::Iwarp));
         let is_silent = transport.counts(connection).is_some_and(|counts| counts.replies == 0);
         match error {
             RpcCallError::Timeout(time) if is_iwarp && is_silent => {
                 transport.disconnect(connection);
                 given_up += 1;
-                if given_up > GIVEN_UP {
+                if given_up > MAX_ABANDONED_CONNECTIONS {
                     return Err(ProbeError::Unanswered(place(), given_up, time));
                 }
             }
@@ -257,7 +257,7 @@ fn absent(
     }
 }
 
-fn gone(url: &ServerUrl, address: SocketAddr) -> ProbeError {
+fn connection_lost(url: &ServerUrl, address: SocketAddr) -> ProbeError {
     ProbeError::Transport(RpcTransportError::at(&url.host, Some(address), RpcTransportErrorKind::Reset))
 }
 
@@ -275,7 +275,7 @@ pub fn connect(
         .map_err(|error| RpcTransportError::at(&url.host, None, RpcTransportErrorKind::Name(error)))?;
     let mut last = RpcTransportError::at(&url.host, None, RpcTransportErrorKind::NoRoute);
     for address in addresses {
-        let target = ConnectTarget { address, name: url.host.clone(), wish: wish.clone() };
+        let target = ConnectTarget { address, name: url.host.clone(), options: wish.clone() };
         match transport.connect(&target) {
             Ok(connection) => return Ok((connection, address)),
             Err(error) => last = error,
@@ -314,11 +314,11 @@ fn null_time(
     version: u32,
     most: Duration,
 ) -> Result<NullCallLatency, RpcCallError> {
-    let mut times = Vec::with_capacity(NULLS);
+    let mut times = Vec::with_capacity(NULL_CALLS);
     let started = Instant::now();
-    while times.is_empty() || (times.len() < NULLS && started.elapsed() < most) {
+    while times.is_empty() || (times.len() < NULL_CALLS && started.elapsed() < most) {
         match null(line, version) {
-            Ok(()) => times.push(line.took),
+            Ok(()) => times.push(line.last_latency),
             Err(error) => return Err(error),
         }
     }

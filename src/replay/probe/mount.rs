@@ -10,9 +10,9 @@ use nfsrdma_dissectors::nfs::mount::{DirpathArgs, Groupnode};
 use nfsrdma_dissectors::rpc::{Program, Xid};
 use nfsrdma_dissectors::xdr::{Encoder, Text, Void};
 
-use crate::replay::auxiliary_programs::{NoReply, Ports, port_of};
+use crate::replay::auxiliary_programs::{NoReply, Ports, query_port_mapper};
 use crate::replay::rpc_client::{AuthSysCredential, ProcedureCall, RpcCallError, RpcClient};
-use crate::replay::seed::files::meaning;
+use crate::replay::seed::files::advice_for_status;
 use crate::replay::transport::tcp::TcpTransport;
 use crate::replay::transport::{ConnectOptions, ConnectTarget, RpcTransport};
 use crate::replay::url::ServerUrl;
@@ -20,7 +20,7 @@ use crate::replay::url::ServerUrl;
 /// Maximum length of an export list in bytes.
 const EXPORTS: u32 = 1 << 20;
 /// Maximum length of MNT results in bytes: status, filehandle, flavors.
-const MOUNTED: u32 = 4 + 4 + 64 + 4 + 4 * 32;
+const MAX_MNT_RESULT_BYTES: u32 = 4 + 4 + 64 + 4 + 4 * 32;
 
 /// The exports of a server according to MOUNT.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub enum MountError {
 impl fmt::Display for MountError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(path, status) => match meaning(status) {
+            Self::Refused(path, status) => match advice_for_status(status) {
                 Some(meaning) => write!(f, "{meaning} (MNT {path}: {status})"),
                 None => write!(f, "MNT {path}: {status}"),
             },
@@ -65,7 +65,7 @@ impl fmt::Display for MountError {
 ///
 /// # Errors
 /// Both results have their own error: no export list, and no mounted export.
-pub fn ask(url: &ServerUrl, server: SocketAddr, wish: &ConnectOptions) -> MountProbeResults {
+pub fn probe_mount(url: &ServerUrl, server: SocketAddr, wish: &ConnectOptions) -> MountProbeResults {
     let port = match url.mount_port {
         Some(port) => Ok(port),
         None => port_of_mount(url, server, wish),
@@ -74,30 +74,32 @@ pub fn ask(url: &ServerUrl, server: SocketAddr, wish: &ConnectOptions) -> MountP
         Ok(port) => port,
         Err(error) => return (Err(error.clone()), Err(MountError::Unreachable(error))),
     };
-    match over(url, SocketAddr::new(server.ip(), port), wish, |line| exports_and_root(line, url, port)) {
+    match with_tcp_client(url, SocketAddr::new(server.ip(), port), wish, |line| {
+        exports_and_root(line, url, port)
+    }) {
         Ok(both) => both,
         Err(error) => (Err(error.clone()), Err(MountError::Unreachable(error))),
     }
 }
 
 /// Opens a TCP connection, and makes calls over it.
-fn over<T>(
+fn with_tcp_client<T>(
     url: &ServerUrl,
     address: SocketAddr,
     wish: &ConnectOptions,
     calls: impl FnOnce(&mut RpcClient<'_>) -> Result<T, String>,
 ) -> Result<T, String> {
     let mut tcp = TcpTransport::new();
-    let target = ConnectTarget { address, name: url.host.clone(), wish: wish.clone() };
+    let target = ConnectTarget { address, name: url.host.clone(), options: wish.clone() };
     let connection = tcp.connect(&target).map_err(|error| error.to_string())?;
     let xid = Xid(std::process::id().rotate_left(16) ^ u32::from(address.port()));
     calls(&mut RpcClient::new(&mut tcp, connection, AuthSysCredential::default(), xid, wish.timeout))
 }
 
 fn port_of_mount(url: &ServerUrl, server: SocketAddr, wish: &ConnectOptions) -> Result<u16, String> {
-    let target = ConnectTarget { address: server, name: url.host.clone(), wish: wish.clone() };
+    let target = ConnectTarget { address: server, name: url.host.clone(), options: wish.clone() };
     let ports = Ports { port_mapper: url.rpcbind_port, mount: None };
-    port_of(&target, ports, Program::MOUNT, 3).map_err(|error| match error {
+    query_port_mapper(&target, ports, Program::MOUNT, 3).map_err(|error| match error {
         NoReply::Absent(why) => {
             format!("{why}; without a port mapper, name the port of MOUNT with ?mountport=")
         }
@@ -132,13 +134,20 @@ fn exports_and_root(
         path => path.to_owned(),
     };
     let arguments = DirpathArgs { dirpath: Text(path.as_bytes()) };
-    let root = call(line, Mount::MNT, MOUNTED, &Args::MNT(arguments.clone()), |results| match results {
-        Results::MNT(outcome) => match outcome.ok() {
-            Some(mounted) => Ok(mounted.fhandle.0.to_vec()),
-            None => Err(MountError::Refused(path.clone(), outcome.status().to_string())),
-        },
-        _ => Err(MountError::Unreachable("MNT: another result".into())),
-    });
+    let root =
+        call(
+            line,
+            Mount::MNT,
+            MAX_MNT_RESULT_BYTES,
+            &Args::MNT(arguments.clone()),
+            |results| match results {
+                Results::MNT(outcome) => match outcome.ok() {
+                    Some(mounted) => Ok(mounted.fhandle.0.to_vec()),
+                    None => Err(MountError::Refused(path.clone(), outcome.status().to_string())),
+                },
+                _ => Err(MountError::Unreachable("MNT: another result".into())),
+            },
+        );
     // The server's record of the mount is of no use; a failure to remove it does not matter.
     let _ = call(line, Mount::UMNT, 0, &Args::UMNT(arguments), |_| ());
     let root = root.unwrap_or_else(|error| Err(MountError::Unreachable(format!("MNT {path}: {error}"))));

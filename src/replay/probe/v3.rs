@@ -31,7 +31,7 @@ pub struct Nfs3ProbeReport {
     pub maxfilesize: u64,
 }
 
-pub(super) fn ask(line: &mut RpcClient<'_>, root: &[u8]) -> Result<Nfs3ProbeReport, String> {
+pub(super) fn probe_v3(line: &mut RpcClient<'_>, root: &[u8]) -> Result<Nfs3ProbeReport, String> {
     let arguments = Args::FSINFO(Fsroot3Args { fsroot: Opaque(root) });
     let found = line.call(
         &ProcedureCall::new(Program::NFS, 3, Nfs::FSINFO.0, FSINFO),

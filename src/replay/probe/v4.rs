@@ -17,7 +17,7 @@ const LISTING: u32 = 8 << 10;
 /// Maximum number of root entries to return.
 const ENTRIES: usize = 1000;
 /// Requested session limit in bytes: more than servers grant, so that the result is their own limit.
-const LARGE: u32 = 16 << 20;
+const REQUESTED_SESSION_BYTES: u32 = 16 << 20;
 
 /// The results of a minor version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -98,7 +98,11 @@ struct ProbeSession {
     sequence: u32,
 }
 
-pub(super) fn ask(line: &mut RpcClient<'_>, minor: u32, export: &str) -> Result<Nfs4ProbeReport, String> {
+pub(super) fn probe_v4(
+    line: &mut RpcClient<'_>,
+    minor: u32,
+    export: &str,
+) -> Result<Nfs4ProbeReport, String> {
     let mut found = Nfs4ProbeReport::default();
     let mut held = None;
     if minor > 0 {
@@ -133,27 +137,28 @@ fn run<T>(
     operations: &[Args<'_>],
     mut read: impl FnMut(Results<'_>) -> Option<T>,
 ) -> Result<T, String> {
-    let size = ReplySize::of_compound(operations);
+    let size = ReplySize::for_compound(operations);
     let procedure = ProcedureCall::new(Program::NFS, 4, 1, 0);
-    let outcome = line.compound(minor, operations, &size.of(&procedure), |reply: &CompoundReply<'_>| {
-        let mut found = None;
-        for results in reply.operations() {
-            let results = results.map_err(|stop| stop.error)?;
-            if results.status() != Nfsstat4::NFS4_OK {
-                return Ok(Err(format!("{}: {}", results.number(), results.status())));
+    let outcome =
+        line.compound(minor, operations, &size.apply_to(&procedure), |reply: &CompoundReply<'_>| {
+            let mut found = None;
+            for results in reply.operations() {
+                let results = results.map_err(|stop| stop.error)?;
+                if results.status() != Nfsstat4::NFS4_OK {
+                    return Ok(Err(format!("{}: {}", results.number(), results.status())));
+                }
+                found = read(results).or(found);
             }
-            found = read(results).or(found);
-        }
-        if reply.head.status != Nfsstat4::NFS4_OK {
-            return Ok(Err(reply.head.status.to_string()));
-        }
-        Ok(found.ok_or_else(|| "the results end before the one that was asked for".to_owned()))
-    });
+            if reply.head.status != Nfsstat4::NFS4_OK {
+                return Ok(Err(reply.head.status.to_string()));
+            }
+            Ok(found.ok_or_else(|| "the results end before the one that was asked for".to_owned()))
+        });
     outcome.unwrap_or_else(|error| Err(error.to_string()))
 }
 
 /// Executes operations in the session, if there is one.
-fn run_in<T>(
+fn run_in_session<T>(
     line: &mut RpcClient<'_>,
     minor: u32,
     held: &mut Option<ProbeSession>,
@@ -226,9 +231,9 @@ fn create_session(
 ) -> Result<(Sessionid4, ProbedSessionLimits), String> {
     let attributes = |operations, requests| ChannelAttrs4 {
         ca_headerpadsize: 0,
-        ca_maxrequestsize: LARGE,
-        ca_maxresponsesize: LARGE,
-        ca_maxresponsesize_cached: LARGE,
+        ca_maxrequestsize: REQUESTED_SESSION_BYTES,
+        ca_maxresponsesize: REQUESTED_SESSION_BYTES,
+        ca_maxresponsesize_cached: REQUESTED_SESSION_BYTES,
         ca_maxoperations: operations,
         ca_maxrequests: requests,
         ca_rdma_ird: List::default(),
@@ -273,7 +278,7 @@ fn walk(export: &str) -> Vec<Args<'_>> {
 }
 
 /// Returns the error of a walk to the export whose LOOKUP fails after `found` names.
-fn ends(export: &str, found: usize, error: &str) -> String {
+fn walk_error(export: &str, found: usize, error: &str) -> String {
     let path: String = names(export).take(found + 1).flat_map(|name| ["/", name]).collect();
     let no = if error.ends_with(&Nfsstat4::NFS4ERR_NOENT.to_string()) { "no " } else { "" };
     format!("{no}{path}: {error}")
@@ -295,7 +300,7 @@ fn limits(
     let mut operations = walk(export);
     operations.push(Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(&words[..]) }));
     let mut names_found = 0;
-    let outcome = run_in(line, minor, held, &operations, |results| {
+    let outcome = run_in_session(line, minor, held, &operations, |results| {
         names_found += usize::from(matches!(results, Results::LOOKUP(_)));
         let Results::GETATTR(outcome) = results else { return None };
         for attribute in outcome.ok()?.obj_attributes.items().map_while(Result::ok) {
@@ -310,7 +315,7 @@ fn limits(
         Some(())
     });
     match outcome {
-        Err(error) if error.starts_with("LOOKUP: ") => Err(ends(export, names_found, &error)),
+        Err(error) if error.starts_with("LOOKUP: ") => Err(walk_error(export, names_found, &error)),
         outcome => outcome,
     }
 }
@@ -334,7 +339,7 @@ fn read_root(
         });
         let root = &mut found.root;
         let (last, verifier, eof) =
-            run_in(line, minor, held, &[Args::PUTROOTFH(Void), readdir], |results| {
+            run_in_session(line, minor, held, &[Args::PUTROOTFH(Void), readdir], |results| {
                 let Results::READDIR(outcome) = results else { return None };
                 let given = outcome.ok()?;
                 let mut last = None;

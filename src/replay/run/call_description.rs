@@ -24,7 +24,7 @@ pub(super) struct CallDescription {
     /// Operations of a COMPOUND.
     pub(super) operations: Vec<Operation>,
     /// Effect of each operation, or of the procedure if it is no COMPOUND.
-    pub(super) acts: Vec<OperationEffect>,
+    pub(super) effects: Vec<OperationEffect>,
     /// Variable of the file that each operation applies to, [`ROOT`] for the root, [`NONE`] if unknown.
     pub(super) files: Vec<u32>,
     /// Title of the Call, for example `NFS 4.2 READ`.
@@ -65,7 +65,7 @@ fn title(step: &TraceStep<'_>, operation: Option<Operation>) -> String {
     }
     let name = Program(asked.program).name();
     let name = name.map_or_else(|| format!("program {}", asked.program), str::to_owned);
-    let about = match (operation, asked.described()) {
+    let about = match (operation, asked.find_description()) {
         (Some(operation), _) => operation.to_string(),
         (None, Some(procedure)) => procedure.name().to_owned(),
         (None, None) => format!("procedure {}", asked.procedure),
@@ -80,13 +80,13 @@ impl CallDescription {
     /// Decodes the Call of a step, reusing the buffers.
     pub(super) fn read(&mut self, step: &TraceStep<'_>, titles: &mut CallTitleCache) {
         self.operations.clear();
-        self.acts.clear();
+        self.effects.clear();
         self.attributes.clear();
         let items = step.call.items();
         let body = step.call.head.0.get(step.call.body as usize..step.call.end as usize).unwrap_or_default();
         let mut cursor = Cursor::new(body).with_chunks(&items);
         let mut about = None;
-        match step.asked.described() {
+        match step.asked.find_description() {
             Some(Procedure::Compound) => {
                 if let Ok(call) = v4::CompoundCall::decode(&mut cursor, &mut NullObserver) {
                     for operation in call.operations().map_while(Result::ok).take(OPERATIONS) {
@@ -95,8 +95,8 @@ impl CallDescription {
                             about = Some(number);
                         }
                         self.operations.push(number);
-                        self.acts.push(OperationEffect::of(&operation));
-                        self.note_attributes(&operation);
+                        self.effects.push(OperationEffect::from_operation(&operation));
+                        self.record_attributes(&operation);
                     }
                     if self.operations.len() as u32 != call.count() {
                         about = call.named().operation;
@@ -105,12 +105,12 @@ impl CallDescription {
             }
             Some(Procedure::V3(procedure)) => {
                 if let Ok(arguments) = v3::Args::decode(procedure, &mut cursor, &mut NullObserver) {
-                    self.acts.push(OperationEffect::of_v3(&arguments));
+                    self.effects.push(OperationEffect::of_v3(&arguments));
                 }
             }
             Some(Procedure::Nfsacl3(procedure)) => {
                 let sets = procedure == nfsacl::v3::Procedure::SETACL;
-                self.acts.push(if sets { OperationEffect::Change } else { OperationEffect::Look });
+                self.effects.push(if sets { OperationEffect::Change } else { OperationEffect::Look });
             }
             _ => {}
         }
@@ -118,7 +118,7 @@ impl CallDescription {
         self.find_files(step);
     }
 
-    fn note_attributes(&mut self, operation: &Args<'_>) {
+    fn record_attributes(&mut self, operation: &Args<'_>) {
         let mask = match operation {
             Args::GETATTR(args) => args.attr_request,
             Args::READDIR(args) => args.attr_request,
@@ -143,7 +143,7 @@ impl CallDescription {
     pub(super) fn may_change(&self) -> bool {
         use OperationEffect::{Find, List, Look, Nothing, Read};
         let is_reading = |act: &OperationEffect| matches!(act, Nothing | Look | Find(_) | List | Read(..));
-        self.acts.is_empty() || !self.acts.iter().all(is_reading)
+        self.effects.is_empty() || !self.effects.iter().all(is_reading)
     }
 
     /// Returns `true` if the Call reads the text of a symbolic link.
@@ -153,7 +153,7 @@ impl CallDescription {
     }
 
     /// Returns `true` if the messages may contain the text of a symbolic link, read or created.
-    pub(super) fn tells_link(&self, procedure: Option<Procedure>) -> bool {
+    pub(super) fn has_link_text(&self, procedure: Option<Procedure>) -> bool {
         self.reads_link(procedure)
             || procedure == Some(Procedure::V3(v3::Procedure::SYMLINK))
             || self.operations.contains(&Operation::CREATE)
@@ -167,7 +167,7 @@ impl CallDescription {
     }
 
     /// Returns `true` if the operation of a slot changes or ends the state of its stateid.
-    pub(super) fn ends(&self, slot: &MessageSlot) -> bool {
+    pub(super) fn ends_state(&self, slot: &MessageSlot) -> bool {
         let operation = self.operations.get(slot.operation as usize).copied();
         matches!(
             operation,
@@ -200,7 +200,7 @@ impl CallDescription {
                 Operation::PUTFH => (current, since) = (of(&step.call, at), at),
                 Operation::PUTROOTFH | Operation::PUTPUBFH => (current, since) = (ROOT, at),
                 // The claim is by filehandle: the current file is opened (RFC 8881 section 18.16.3).
-                Operation::OPEN if matches!(self.acts.get(at), Some(OperationEffect::Open(None, _))) => {}
+                Operation::OPEN if matches!(self.effects.get(at), Some(OperationEffect::Open(None, _))) => {}
                 Operation::LOOKUP
                 | Operation::LOOKUPP
                 | Operation::OPEN

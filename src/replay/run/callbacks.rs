@@ -27,7 +27,7 @@ use crate::replay::transport::{TransportKind, TransportParams};
 /// Maximum number of ports; further clients share them.
 const PORTS: usize = 256;
 /// Maximum time that the thread waits for the run's answer about a file.
-const PATIENCE: Duration = Duration::from_secs(2);
+const GETATTR_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of Calls that wait to be recorded; beyond it the thread blocks.
 const WAITING: usize = 256;
 
@@ -58,7 +58,7 @@ struct CallbackThread {
     ports: Sender<TcpListenPort>,
     /// Pipe that wakes the thread; closing it ends the thread.
     wake: Option<PipeWriter>,
-    heard: Option<Receiver<AnsweredCallback>>,
+    answered: Option<Receiver<AnsweredCallback>>,
     questions: Receiver<CallbackGetattrQuery>,
     counts: Arc<Mutex<CallbackCounts>>,
 }
@@ -137,21 +137,21 @@ impl CallbackServer {
     /// Stops recording.
     pub(super) fn end_recording(&self) {
         if let Some(thread) = &mut self.state.borrow_mut().thread {
-            thread.heard = None;
+            thread.answered = None;
         }
     }
 
     /// Records the Calls received since the last call.
-    pub(super) fn hear(&self, tape: &mut dyn ReplayRecorder) {
+    pub(super) fn record_answered(&self, tape: &mut dyn ReplayRecorder) {
         let state = self.state.borrow();
-        let heard = state.thread.iter().flat_map(|thread| &thread.heard).flat_map(Receiver::try_iter);
+        let heard = state.thread.iter().flat_map(|thread| &thread.answered).flat_map(Receiver::try_iter);
         for heard in heard.take(WAITING) {
             let Some((whose, _)) = state.open.get(heard.port) else { continue };
-            tape.exchanged(&Exchange {
+            tape.record_exchange(&Exchange {
                 stream: Stream::Callback(heard.stream),
                 caller: heard.peer,
                 callee: heard.local,
-                whose: *whose,
+                client_key: *whose,
                 step: 0,
                 message: &heard.message,
                 answer: heard.answer.as_deref(),
@@ -162,7 +162,7 @@ impl CallbackServer {
 
     /// Answers the server's CB_GETATTR queries since the last call; `told` gets the client, the filehandle and the
     /// attribute mask.
-    pub(super) fn tell(
+    pub(super) fn answer_getattr_queries(
         &self,
         mut told: impl FnMut(ReplayClientKey, &[u8], &Bitmap4<'_>) -> Option<CallbackAttributes>,
     ) {
@@ -227,14 +227,14 @@ impl CallbackThread {
                 listen(woken, &added, &CallbackRunChannels { to: to.as_ref(), ask: &ask, counts: &counted });
         };
         let handle = Some(thread::Builder::new().name("callbacks".into()).spawn(listen)?);
-        Ok(Self { handle, ports, wake: Some(wake), heard, questions, counts })
+        Ok(Self { handle, ports, wake: Some(wake), answered: heard, questions, counts })
     }
 }
 
 impl Drop for CallbackThread {
     fn drop(&mut self) {
         // The thread may be blocked on the full queue or on this end of the pipe.
-        self.heard = None;
+        self.answered = None;
         self.wake = None;
         if let Some(handle) = self.handle.take() {
             // A panic was already reported.
@@ -252,11 +252,11 @@ struct CallbackRunChannels<'t> {
 
 impl CallbackRunChannels<'_> {
     /// Returns the run's answer about a file, unless it times out.
-    fn ask(&self, port: usize, handle: &[u8], mask: &Bitmap4<'_>) -> Option<CallbackAttributes> {
+    fn query_attributes(&self, port: usize, handle: &[u8], mask: &Bitmap4<'_>) -> Option<CallbackAttributes> {
         let (to, answer) = channel();
         let mask = mask.words().iter().collect();
         self.ask.send(CallbackGetattrQuery { port, handle: handle.to_vec(), mask, to }).ok()?;
-        answer.recv_timeout(PATIENCE).ok()?
+        answer.recv_timeout(GETATTR_TIMEOUT).ok()?
     }
 }
 
@@ -281,7 +281,7 @@ fn listen(
 fn answer(called: &TcpCallbackCall<'_>, run: &CallbackRunChannels<'_>) -> Option<Vec<u8>> {
     let came = Instant::now();
     let mut names = Vec::new();
-    let mut told = |handle: &[u8], mask: &Bitmap4<'_>| run.ask(called.port, handle, mask);
+    let mut told = |handle: &[u8], mask: &Bitmap4<'_>| run.query_attributes(called.port, handle, mask);
     let answer = responder::answer(called.message, &mut names, &mut told);
     {
         let mut counts = run.counts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -389,7 +389,7 @@ mod tests {
         });
         let mut whose = None;
         while whose.is_none() {
-            callbacks.tell(|of, handle, mask| {
+            callbacks.answer_getattr_queries(|of, handle, mask| {
                 assert_eq!((handle, mask.contains(4)), (&b"file"[..], true));
                 whose = Some(of);
                 Some((vec![0x10], 512u64.to_be_bytes().to_vec()))

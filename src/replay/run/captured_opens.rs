@@ -46,7 +46,7 @@ pub(super) struct CapturedOpens(Vec<CapturedOpen>);
 
 impl CapturedOpens {
     /// Reads the recorded Reply of a step. Empty for NFSv4.0, which has no such options.
-    pub(super) fn of(step: &TraceStep<'_>) -> Self {
+    pub(super) fn wants_of_step(step: &TraceStep<'_>) -> Self {
         if step.asked.minor_version == 0 { Self::default() } else { Self::recorded(step) }
     }
 
@@ -73,7 +73,7 @@ impl CapturedOpens {
     }
 
     /// Returns the share_access that requests the state that the OPEN at index `at` was granted.
-    pub(super) fn wants(&self, at: usize, access: ShareAccess) -> ShareAccess {
+    pub(super) fn adjusted_access(&self, at: usize, access: ShareAccess) -> ShareAccess {
         let instead = ShareAccess::OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION.0;
         let times = ShareAccess::OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS.0;
         let none = ShareAccess::OPEN4_SHARE_ACCESS_WANT_NO_DELEG.0;
@@ -89,7 +89,7 @@ impl CapturedOpens {
     }
 
     /// Returns `true` if the OPEN at index `at` was granted a delegation and no open stateid.
-    pub(super) fn has_delegation_alone(&self, at: usize) -> bool {
+    pub(super) fn granted_only_delegation(&self, at: usize) -> bool {
         self.at(at).is_some_and(|opened| opened.got == CapturedOpenGrant::Delegation)
     }
 
@@ -141,7 +141,7 @@ mod tests {
     }
 
     fn asks(got: CapturedOpenGrant, access: u32) -> u32 {
-        of(got).wants(2, ShareAccess(access)).0
+        of(got).adjusted_access(2, ShareAccess(access)).0
     }
 
     #[test]
@@ -162,6 +162,6 @@ mod tests {
 
     #[test]
     fn other_operations_of_the_compound_stay() {
-        assert_eq!(of(CapturedOpenGrant::Open).wants(3, ShareAccess(READ)).0, READ);
+        assert_eq!(of(CapturedOpenGrant::Open).adjusted_access(3, ShareAccess(READ)).0, READ);
     }
 }

@@ -35,18 +35,18 @@ pub(super) struct CompoundRewriteContext<'a> {
     /// Callback address of this run, if it has one.
     pub(super) callback: Option<SocketAddr>,
     /// Operations that use the stateid of an open in place of a delegation's.
-    pub(super) borrowed: &'a [SubstitutedStateid],
+    pub(super) substituted_stateids: &'a [SubstitutedStateid],
 }
 
 /// Changes made to a COMPOUND.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct CompoundRewrites {
     /// `true` if PUTROOTFH was replaced.
-    pub(super) is_rooted: bool,
+    pub(super) has_replaced_root: bool,
     /// `true` if attributes were left out or changed.
-    pub(super) has_fewer: bool,
+    pub(super) has_changed_attributes: bool,
     /// `true` if an OPEN requests what it was granted in the capture.
-    pub(super) has_other_wants: bool,
+    pub(super) has_changed_wants: bool,
 }
 
 /// OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS and OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION. RFC 9754 sections 4 and 5.
@@ -72,20 +72,20 @@ type DelegationClaimFlag = bool;
 
 impl CompoundRewriteContext<'_> {
     fn borrowed(&self, at: usize) -> Option<&SubstitutedStateid> {
-        self.borrowed.iter().find(|one| one.operation == at)
+        self.substituted_stateids.iter().find(|one| one.operation == at)
     }
 
-    fn has(&self, bit: u32) -> bool {
+    fn supports(&self, bit: u32) -> bool {
         let word =
             |words: &[u32]| words.get((bit / 32) as usize).is_some_and(|word| word & (1 << (bit % 32)) != 0);
         self.supported.is_none_or(word)
     }
 
     fn mask(&self, mask: &Bitmap4<'_>) -> Option<OperationReplacement> {
-        if mask.iter().all(|bit| self.has(bit)) {
+        if mask.iter().all(|bit| self.supports(bit)) {
             return None;
         }
-        Some(OperationReplacement::Mask(words_of(mask.iter().filter(|bit| self.has(*bit)))))
+        Some(OperationReplacement::Mask(words_of(mask.iter().filter(|bit| self.supports(*bit)))))
     }
 
     /// Returns the attributes without those that the server does not support; if `is_undelegated`, also without the
@@ -94,18 +94,18 @@ impl CompoundRewriteContext<'_> {
         let is_told = |bit: u32| {
             is_undelegated && matches!(bit, Attributes::TIME_DELEG_ACCESS | Attributes::TIME_DELEG_MODIFY)
         };
-        if given.mask.iter().all(|bit| self.has(bit) && !is_told(bit)) {
+        if given.mask.iter().all(|bit| self.supports(bit) && !is_told(bit)) {
             return None;
         }
         let mut items = Vec::new();
         for item in given.items() {
             match item.ok()? {
-                Attribute::MODE_UMASK(both) if !self.has(Attributes::MODE_UMASK) => {
+                Attribute::MODE_UMASK(both) if !self.supports(Attributes::MODE_UMASK) => {
                     items.push((Attributes::MODE, Attribute::MODE(Mode4(both.mu_mode.0 & !both.mu_umask.0))));
                 }
                 item => {
                     let bit = nfsrdma_dissectors::nfs::v4::BitmapItem::number(&item);
-                    if self.has(bit) && !is_told(bit) {
+                    if self.supports(bit) && !is_told(bit) {
                         items.push((bit, item));
                     }
                 }
@@ -149,8 +149,8 @@ impl CompoundRewriteContext<'_> {
                     _ => None,
                 };
                 // A client may set these flags only for a server that supports OPEN_ARGUMENTS (RFC 9754 section 2).
-                let offers = if self.has(Attributes::OPEN_ARGUMENTS) { 0 } else { OFFERS };
-                let access = ShareAccess(self.opens.wants(at, args.share_access).0 & !offers);
+                let offers = if self.supports(Attributes::OPEN_ARGUMENTS) { 0 } else { OFFERS };
+                let access = ShareAccess(self.opens.adjusted_access(at, args.share_access).0 & !offers);
                 let is_claimed = self.borrowed(at).is_some()
                     && matches!(args.claim, OpenClaim4::DelegateCur(_) | OpenClaim4::DelegCurFh(_));
                 (access != args.share_access || given.is_some() || is_claimed)
@@ -198,10 +198,10 @@ fn with<'n>(operation: Args<'n>, new: &'n OperationReplacement, root: &'n [u8]) 
             Args::CLOSE(Close4Args { seqid: *seqid, open_stateid: args.deleg_stateid })
         }
         (Args::OPEN(args), OperationReplacement::Open(access, None, is_claimed)) => {
-            Args::OPEN(opened(args, *access, *is_claimed))
+            Args::OPEN(open_with_access(args, *access, *is_claimed))
         }
         (Args::OPEN(args), OperationReplacement::Open(access, Some((words, values)), is_claimed)) => {
-            let mut args = opened(args, *access, *is_claimed);
+            let mut args = open_with_access(args, *access, *is_claimed);
             let given = Fattr4::new(Bitmap4::from(&words[..]), Opaque(values));
             args.openhow = match args.openhow {
                 Openflag4::Create(Createhow4::Unchecked(_)) => {
@@ -221,7 +221,7 @@ fn with<'n>(operation: Args<'n>, new: &'n OperationReplacement, root: &'n [u8]) 
 }
 
 /// Returns an OPEN with this access and, if `is_claimed`, without its delegation claim.
-fn opened(args: Open4Args<'_>, share_access: ShareAccess, is_claimed: bool) -> Open4Args<'_> {
+fn open_with_access(args: Open4Args<'_>, share_access: ShareAccess, is_claimed: bool) -> Open4Args<'_> {
     let claim = match args.claim {
         OpenClaim4::DelegateCur(both) if is_claimed => OpenClaim4::Null(both.file),
         OpenClaim4::DelegCurFh(_) if is_claimed => OpenClaim4::Fh,
@@ -232,7 +232,7 @@ fn opened(args: Open4Args<'_>, share_access: ShareAccess, is_claimed: bool) -> O
 
 /// Rewrites an emitted COMPOUND and the positions of its payloads. Returns `None` if it cannot be fully decoded or
 /// re-encoded.
-pub(super) fn adapt(
+pub(super) fn rewrite_compound(
     message: &mut Vec<u8>,
     placed: &mut [PlacedPayload],
     live: CompoundRewriteContext<'_>,
@@ -256,9 +256,9 @@ pub(super) fn adapt(
         let news: Vec<Option<OperationReplacement>> =
             operations.iter().enumerate().map(|(at, operation)| live.replacement(at, operation)).collect();
         for new in news.iter().flatten() {
-            adapted.is_rooted |= matches!(new, OperationReplacement::Root);
-            adapted.has_other_wants |= matches!(new, OperationReplacement::Open(..));
-            adapted.has_fewer |= matches!(
+            adapted.has_replaced_root |= matches!(new, OperationReplacement::Root);
+            adapted.has_changed_wants |= matches!(new, OperationReplacement::Open(..));
+            adapted.has_changed_attributes |= matches!(
                 new,
                 OperationReplacement::Open(_, Some(_), _)
                     | OperationReplacement::Mask(_)
@@ -317,10 +317,10 @@ mod tests {
             opens: &CapturedOpens::default(),
             is_unsigned: false,
             callback: None,
-            borrowed: &[],
+            substituted_stateids: &[],
         };
-        let adapted = adapt(&mut bytes, &mut [], live).unwrap();
-        assert!(adapted.is_rooted && !adapted.has_fewer);
+        let adapted = rewrite_compound(&mut bytes, &mut [], live).unwrap();
+        assert!(adapted.has_replaced_root && !adapted.has_changed_attributes);
         assert_eq!(bytes, message(&[Args::PUTFH(ObjectFh4 { object: Opaque(b"root!") }), Args::GETFH(Void)]));
     }
 
@@ -343,9 +343,9 @@ mod tests {
             opens: &CapturedOpens::default(),
             is_unsigned: false,
             callback: None,
-            borrowed: &[],
+            substituted_stateids: &[],
         };
-        assert!(adapt(&mut bytes, &mut [], live).unwrap().has_fewer);
+        assert!(rewrite_compound(&mut bytes, &mut [], live).unwrap().has_changed_attributes);
         assert_eq!(bytes, create(Attribute::MODE(Mode4(0o755))));
     }
 
@@ -369,12 +369,12 @@ mod tests {
             opens: &CapturedOpens::default(),
             is_unsigned: false,
             callback: None,
-            borrowed: &[],
+            substituted_stateids: &[],
         };
-        adapt(&mut bytes, &mut [], live).unwrap();
+        rewrite_compound(&mut bytes, &mut [], live).unwrap();
         assert_eq!(bytes, before);
         live.is_unsigned = true;
-        adapt(&mut bytes, &mut [], live).unwrap();
+        rewrite_compound(&mut bytes, &mut [], live).unwrap();
         assert_eq!(bytes, exchange(1, StateProtect4A::None));
     }
 
@@ -399,7 +399,7 @@ mod tests {
             opens: &CapturedOpens::default(),
             is_unsigned: false,
             callback: None,
-            borrowed: &[],
+            substituted_stateids: &[],
         };
         for (at, netid, address) in [
             (None, "tcp", "0.0.0.0.0.0"),
@@ -409,7 +409,7 @@ mod tests {
         ] {
             live.callback = at.map(|at| at.parse().unwrap());
             let mut bytes = setclientid("tcp", "0.0.0.0.0.0");
-            assert!(!adapt(&mut bytes, &mut [], live).unwrap().has_fewer);
+            assert!(!rewrite_compound(&mut bytes, &mut [], live).unwrap().has_changed_attributes);
             assert_eq!(bytes, setclientid(netid, address));
         }
     }
@@ -427,9 +427,9 @@ mod tests {
             opens: &CapturedOpens::default(),
             is_unsigned: false,
             callback: None,
-            borrowed: &[],
+            substituted_stateids: &[],
         };
-        assert_eq!(adapt(&mut bytes, &mut [], live), Some(CompoundRewrites::default()));
+        assert_eq!(rewrite_compound(&mut bytes, &mut [], live), Some(CompoundRewrites::default()));
         assert_eq!(bytes, before);
     }
 }

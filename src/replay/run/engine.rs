@@ -87,21 +87,21 @@ use think_time::ThinkTimeHistory;
 use window::{StepWindow, WindowStep};
 
 /// Extra bytes that a live Reply may need compared with the recorded one, for longer filehandles and owners.
-const SLACK: u32 = 1024;
+const REPLY_HEADROOM_BYTES: u32 = 1024;
 /// Delay before the first retry after NFS4ERR_DELAY; later retries wait up to ten times as long.
-const LATER: Duration = Duration::from_millis(50);
+const RETRY_DELAY: Duration = Duration::from_millis(50);
 /// Maximum number of protocol errors of this program listed in the report.
-const FAULTS: usize = 100;
+const MAX_REPORTED_FAULTS: usize = 100;
 /// Maximum number of files whose differences from the capture are remembered.
-const OTHERWISE: usize = 1 << 16;
+const MAX_DIVERGENT_FILES: usize = 1 << 16;
 /// Number of consecutive reply timeouts that ends the run.
-const SILENCES: u32 = 3;
+const MAX_REPLY_TIMEOUTS: u32 = 3;
 /// Maximum number of copies of the captured clients.
-pub const PARTIES: usize = 4096;
+pub const MAX_CLIENT_COPIES: usize = 4096;
 /// Maximum number of captured steps in flight that are counted.
 const DEPTH: usize = 1 << 16;
 /// State of a step that uses a delegation that the live server did not grant.
-const UNGIVEN: &str = "no-delegation: is about a delegation that this server did not give";
+const NO_DELEGATION_REASON: &str = "no-delegation: is about a delegation that this server did not give";
 /// Maximum number of bytes of a symbolic link's text that are read for comparison.
 const TEXT: u32 = 4096;
 
@@ -143,22 +143,22 @@ impl From<TraceError> for ReplayRunError {
 /// Observes a run in progress.
 pub trait ReplayMonitor {
     /// Called with the current report; `total` is the number of steps in the trace.
-    fn look(&mut self, report: &ReplayReport, total: u64, elapsed: Duration);
+    fn report_progress(&mut self, report: &ReplayReport, total: u64, elapsed: Duration);
 
     /// Returns `true` if the run is to be interrupted.
-    fn is_over(&self) -> bool {
+    fn should_stop(&self) -> bool {
         false
     }
 
     /// Returns the recorder of everything sent and received; called once, before the first step is sent.
-    fn tape(&mut self) -> Option<Box<dyn ReplayRecorder>> {
+    fn recorder(&mut self) -> Option<Box<dyn ReplayRecorder>> {
         None
     }
 }
 
 /// Monitor that does nothing.
 impl ReplayMonitor for () {
-    fn look(&mut self, _: &ReplayReport, _: u64, _: Duration) {}
+    fn report_progress(&mut self, _: &ReplayReport, _: u64, _: Duration) {}
 }
 
 /// Recorder of everything sent and received, if there is one.
@@ -172,13 +172,13 @@ struct LiveConnection {
     /// Window indices of the steps that wait for a credit or for memory.
     parked: VecDeque<u32>,
     /// Set once the connection is lost and must be replaced.
-    gone: Option<LostConnection>,
+    lost: Option<LostConnection>,
     /// Sessions that use this connection as backchannel: variable and minor version.
     backchannels: Vec<(u32, u32)>,
     /// Backchannels that are not bound to this connection yet.
-    unbound: Vec<(u32, u32)>,
+    unbound_backchannels: Vec<(u32, u32)>,
     /// Number of recoveries in the run when the sessions were last bound.
-    since: u32,
+    recoveries_at_binding: u32,
 }
 
 /// A connection that was lost.
@@ -193,11 +193,11 @@ struct LostConnection {
 enum StepSendOutcome {
     Sent,
     /// Not sent; the step has this final state.
-    Settled(ReplayStepState),
+    Finished(ReplayStepState),
     /// The live connection with this index has no capacity now.
     Parked(usize),
     /// The server asked for a later retry.
-    Later,
+    RetryLater,
     /// The server cannot be reached, or is not to be contacted, until this time.
     Unreachable(Instant),
     /// The slot of the live session is in use by a step that used another slot in the capture.
@@ -230,7 +230,7 @@ pub fn run<R: Read + Seek>(
     run_all(vec![ReplayClientCopy { steps, contents, seeded }], transport, target, options, watch)
 }
 
-/// Runs several copies of the captured clients concurrently, at most [`PARTIES`], and returns one report for all of
+/// Runs several copies of the captured clients concurrently, at most [`MAX_CLIENT_COPIES`], and returns one report for all of
 /// them.
 ///
 /// # Errors
@@ -244,10 +244,10 @@ pub fn run_all<R: Read + Seek>(
 ) -> Result<ReplayReport, ReplayRunError> {
     let callbacks = CallbackServer::new(target.address.ip());
     let mut engines = Vec::new();
-    for (number, party) in parties.into_iter().take(PARTIES).enumerate() {
+    for (number, party) in parties.into_iter().take(MAX_CLIENT_COPIES).enumerate() {
         engines.push(ReplayEngine::new(number as u32, party, transport, target, options, &callbacks)?);
     }
-    let mut tape = watch.tape();
+    let mut tape = watch.recorder();
     if tape.is_some() {
         callbacks.record();
     }
@@ -261,7 +261,7 @@ pub fn run_all<R: Read + Seek>(
     let Some(first) = reports.next() else { return Ok(ReplayReport::default()) };
     let mut sum = first?;
     for (number, report) in (2..).zip(reports) {
-        sum.join(report?, number, options.shown);
+        sum.join(report?, number, options.max_shown_mismatches);
     }
     sum.recorded_as = recorded_as;
     callbacks.finish(&mut sum);
@@ -278,7 +278,8 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
         callbacks: &'r CallbackServer,
     ) -> Result<Self, ReplayRunError> {
         let ReplayClientCopy { steps, contents, seeded } = party;
-        let plan = plan::planner::StepPlanner::new(steps)?.with(options.chosen.clone(), options.gss);
+        let plan = plan::planner::StepPlanner::new(steps)?
+            .with_selection(options.selected_steps.clone(), options.gss);
         let names = NameTargetTable::new(steps)?;
         steps.rewind();
         // The first copy uses the tag that a single copy would use.
@@ -287,20 +288,22 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
         let mut values = LiveValues::new(&tag);
         let mut report = ReplayReport::default();
         for (variable, handle) in &seeded.handles {
-            report.forgotten += u64::from(!values.set(*variable, handle));
+            report.dropped_values += u64::from(!values.set(*variable, handle));
         }
-        let mut containment = Containment::of_run(seeded, &suffix(&tag));
+        let mut containment = Containment::for_run(seeded, &suffix(&tag));
         let made = prologue(contents, transport, target, &tag, &mut values, &mut containment);
         match made {
-            Ok(made) => report.bridged = made,
+            Ok(made) => report.synthesized = made,
             Err(PrologueError::Trace(error)) => return Err(error.into()),
             Err(PrologueError::Transport(error)) => return Err(error.into()),
             // Steps that use the missing values report them.
             Err(PrologueError::Server(what)) => report.refused.push(what),
         }
-        report.refused.extend(seeded.refused.iter().cloned());
+        report.refused.extend(seeded.refusals.iter().cloned());
         let signing = match options.gss {
-            GssPolicy::Reestablish => GssCallSigner::of(contents, transport, target, &tag, gss::mechanism)?,
+            GssPolicy::Reestablish => {
+                GssCallSigner::from_trace(contents, transport, target, &tag, gss::mechanism)?
+            }
             GssPolicy::AsSys | GssPolicy::Skip => None,
         };
         let end = &steps.summary().end;
@@ -318,37 +321,41 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
             plan,
             values,
             containment,
-            judge: ReplyChecker::new(options.strict, options.off.iter().copied(), options.selection.clone())
-                .with_rules(options.rules.clone())
-                .with_squashed(seeded.squashed),
-            report: ReplayReport { squashed: seeded.squashed, ..report },
+            checker: ReplyChecker::new(
+                options.strict,
+                options.disabled_rules.iter().copied(),
+                options.selection.clone(),
+            )
+            .with_rules(options.rules.clone())
+            .with_squashed(seeded.squashed_owner),
+            report: ReplayReport { squashed: seeded.squashed_owner, ..report },
             titles: CallTitleCache::default(),
-            seats: StepWindow::default(),
+            window: StepWindow::default(),
             graph: DependencyGraph::default(),
-            claims: DependencyCollector::new(options.order, options.pace, names),
+            dependencies: DependencyCollector::new(options.order, options.pace, names),
             queue: StepQueue::default(),
             ready: Vec::new(),
             turns: 0,
-            overlap: CapturedConcurrency::default(),
-            crowd: LiveConcurrency::default(),
+            captured_concurrency: CapturedConcurrency::default(),
+            live_concurrency: LiveConcurrency::default(),
             locks: LiveLockStateids::default(),
             depths: BinaryHeap::new(),
             in_flight: 0,
-            barren: 0,
-            silences: 0,
+            failed_connections: 0,
+            reply_timeouts: 0,
             silent_since: None,
             stalled_since: None,
             delayed_since: None,
-            impatience: 0,
-            ledger: RecoverableState::default(),
-            restart: None,
-            unasked: VecDeque::new(),
+            futile_retries: 0,
+            client_state: RecoverableState::default(),
+            reclaim: None,
+            unwanted_delegations: VecDeque::new(),
             recoveries: 0,
-            asked: 0,
+            recovery_calls: 0,
             unreclaimed: FxHashSet::default(),
             expiries: VecDeque::new(),
-            lines: Vec::new(),
-            by_place: FxHashMap::default(),
+            connections: Vec::new(),
+            connection_by_client: FxHashMap::default(),
             by_connection: FxHashMap::default(),
             slots: FxHashMap::default(),
             clients: FxHashMap::default(),
@@ -357,25 +364,29 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
             sent: 0,
             is_exhausted: false,
             next_due: None,
-            otherwise: FxHashMap::default(),
-            borrowed: FxHashSet::default(),
+            divergent_files: FxHashMap::default(),
+            ungranted_delegations: FxHashSet::default(),
             substitutes: DelegationSubstitutes::default(),
-            lacks: seeded.missing.iter().map(|variable| (*variable, MissingValueReason::Object)).collect(),
-            undone_in: seeded.missing_in.clone(),
+            missing_values: seeded
+                .refused_handles
+                .iter()
+                .map(|variable| (*variable, MissingValueReason::Object))
+                .collect(),
+            unmodified_directories: seeded.parents_of_refused.clone(),
             leaves_open: false,
-            delegated: CbGetattrAnswers::default(),
+            cb_getattr_answers: CbGetattrAnswers::default(),
             out: Vec::new(),
             placed: Vec::new(),
             signing,
             buffers: Vec::new(),
             needs: Vec::new(),
             directories: Vec::new(),
-            known: Vec::new(),
+            expected_data: Vec::new(),
             keyed: Vec::new(),
-            unjudged: ReplyCheckQueue::default(),
-            awaited: FxHashSet::default(),
-            walk: Some(ExpectedTree::new()),
-            beside: Some(AuxiliaryRpcConnections::new(target, options.beside, first_xid)),
+            unchecked_replies: ReplyCheckQueue::default(),
+            pending_variables: FxHashSet::default(),
+            expected_tree: Some(ExpectedTree::new()),
+            auxiliary: Some(AuxiliaryRpcConnections::new(target, options.auxiliary_ports, first_xid)),
         })
     }
 }
@@ -395,28 +406,28 @@ struct ReplayEngine<'r, R> {
     values: LiveValues,
     /// Check that every Call must pass before it is sent.
     containment: Containment,
-    judge: ReplyChecker,
+    checker: ReplyChecker,
     report: ReplayReport,
     titles: CallTitleCache,
-    seats: StepWindow,
+    window: StepWindow,
     graph: DependencyGraph,
-    claims: DependencyCollector,
+    dependencies: DependencyCollector,
     queue: StepQueue,
     /// Window indices of steps whose dependencies are satisfied.
     ready: Vec<u32>,
     /// Number of steps admitted to the window.
     turns: u64,
-    overlap: CapturedConcurrency,
+    captured_concurrency: CapturedConcurrency,
     /// Steps that overlap in this run.
-    crowd: LiveConcurrency,
+    live_concurrency: LiveConcurrency,
     locks: LiveLockStateids,
     /// Captured reply times of the steps that were in flight when the last step was sent in the capture.
     depths: BinaryHeap<Reverse<u64>>,
     in_flight: usize,
     /// Number of consecutive connections lost without a Reply.
-    barren: u32,
+    failed_connections: u32,
     /// Number of consecutive reply timeouts, and the time of the last one.
-    silences: u32,
+    reply_timeouts: u32,
     silent_since: Option<Instant>,
     /// Time since which steps wait for a Reply to a Call that is no step: one that binds a connection or recovers
     /// state.
@@ -424,23 +435,23 @@ struct ReplayEngine<'r, R> {
     /// Time since which the server has only answered with requests to retry later.
     delayed_since: Option<Instant>,
     /// Number of retries requested by the server that had no effect.
-    impatience: u32,
+    futile_retries: u32,
     /// State that the clients hold at the server.
-    ledger: RecoverableState,
+    client_state: RecoverableState,
     /// Client whose state is being reclaimed.
-    restart: Option<ClientReclaim>,
+    reclaim: Option<ClientReclaim>,
     /// Delegations that are to be returned.
-    unasked: VecDeque<DelegationReturn>,
+    unwanted_delegations: VecDeque<DelegationReturn>,
     /// Number of recoveries, and number of Calls that they took.
     recoveries: u32,
-    asked: u64,
+    recovery_calls: u64,
     /// Variables of state that could not be recovered.
     unreclaimed: FxHashSet<u32>,
     /// Send times of the Calls in flight, in ascending order.
     expiries: VecDeque<(Instant, CallTag)>,
-    lines: Vec<LiveConnection>,
+    connections: Vec<LiveConnection>,
     /// Index of the live connection by client and captured connection.
-    by_place: FxHashMap<(u32, u64), usize>,
+    connection_by_client: FxHashMap<(u32, u64), usize>,
     by_connection: FxHashMap<ConnectionId, usize>,
     /// Steps that wait for a slot of a live session, by session variable and slot.
     slots: FxHashMap<(u32, u32), VecDeque<u32>>,
@@ -454,19 +465,19 @@ struct ReplayEngine<'r, R> {
     /// Time when the next step is due, if known.
     next_due: Option<Instant>,
     /// Differences of files from the capture caused by earlier steps, by the variable of the file.
-    otherwise: FxHashMap<u32, FileDivergence>,
+    divergent_files: FxHashMap<u32, FileDivergence>,
     /// Variables of delegations that the live server did not grant.
-    borrowed: FxHashSet<u32>,
+    ungranted_delegations: FxHashSet<u32>,
     /// Opens that replace these delegations.
     substitutes: DelegationSubstitutes,
     /// Reasons why variables have no value.
-    lacks: FxHashMap<u32, MissingValueReason>,
+    missing_values: FxHashMap<u32, MissingValueReason>,
     /// Variables of directories in which a create, remove or rename was not sent.
-    undone_in: FxHashSet<u32>,
+    unmodified_directories: FxHashSet<u32>,
     /// `true` if an open of the trace, or one that replaces a delegation, is closed by no step.
     leaves_open: bool,
     /// Captured answers to CB_GETATTR.
-    delegated: CbGetattrAnswers,
+    cb_getattr_answers: CbGetattrAnswers,
     out: Vec<u8>,
     placed: Vec<PlacedPayload>,
     /// Signs Calls with RPCSEC_GSS, if the run does.
@@ -476,52 +487,57 @@ struct ReplayEngine<'r, R> {
     /// For each operation of the answered step, `true` if its file is a directory.
     directories: Vec<bool>,
     /// Length and hash of the file data that the Reply must have, and a buffer for data generated from the key.
-    known: Vec<(u32, Option<u128>)>,
+    expected_data: Vec<(u32, Option<u128>)>,
     keyed: Vec<u8>,
-    unjudged: ReplyCheckQueue,
+    unchecked_replies: ReplyCheckQueue,
     /// Variables given by Replies that are not processed yet.
-    awaited: FxHashSet<u32>,
+    pending_variables: FxHashSet<u32>,
     /// Expected file tree after the run.
-    walk: Option<ExpectedTree>,
+    expected_tree: Option<ExpectedTree>,
     /// Connections of the programs other than NFS; `None` while one of them is in use.
-    beside: Option<AuxiliaryRpcConnections>,
+    auxiliary: Option<AuxiliaryRpcConnections>,
 }
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Returns `true` if no step is left.
     fn is_done(&self) -> bool {
-        self.is_exhausted && self.seats.count() == 0
+        self.is_exhausted && self.window.count() == 0
     }
 
     /// Ends the run when nothing is in flight, gives unsent steps their state and returns the report.
     fn conclude(mut self, transport: &mut ContainedTransport<'_>) -> Result<ReplayReport, ReplayRunError> {
         let ended = || ReplayStepState::Skipped("interrupted: the run was ended before it".into());
-        for held in self.seats.waiting() {
-            self.report.settle(held.id, held.parts.title(), ended(), self.options.shown);
+        for held in self.window.steps_in_order() {
+            self.report.count_step(held.id, held.parts.title(), ended(), self.options.max_shown_mismatches);
         }
         let mut parts = CallDescription::default();
         while !self.is_exhausted {
             match self.steps.next_step()? {
                 Some(step) => {
                     parts.read(&step, &mut self.titles);
-                    self.report.settle(id(&step), parts.title(), ended(), self.options.shown);
+                    self.report.count_step(
+                        id(&step),
+                        parts.title(),
+                        ended(),
+                        self.options.max_shown_mismatches,
+                    );
                 }
                 None => self.is_exhausted = true,
             }
         }
         self.destroy_contexts(transport);
-        let late = self.judge.late(true);
-        self.report.late(late, self.options.shown);
-        if let (Some(why), true) = (&self.report.unreachable, self.options.walk) {
+        let late = self.checker.take_late_differences(true);
+        self.report.apply_late_differences(late, self.options.max_shown_mismatches);
+        if let (Some(why), true) = (&self.report.unreachable, self.options.checks_tree) {
             // The tree check would only time out again.
             let failed = Some(format!("not begun: {why}"));
-            self.report.walked = Some(TreeCheckReport { failed, ..TreeCheckReport::default() });
+            self.report.tree_check = Some(TreeCheckReport { failed, ..TreeCheckReport::default() });
         } else if let Some(walk) =
-            self.walk.take().filter(|_| self.options.walk && !self.report.is_interrupted)
+            self.expected_tree.take().filter(|_| self.options.checks_tree && !self.report.is_interrupted)
         {
-            let left = LiveServerNames { seeded: self.seeded, values: &self.values, judge: &self.judge };
-            let (tag, shown) = (&self.tag, self.options.shown);
-            self.report.walked = Some(walk.look(
+            let left = LiveServerNames { seeded: self.seeded, values: &self.values, checker: &self.checker };
+            let (tag, shown) = (&self.tag, self.options.max_shown_mismatches);
+            self.report.tree_check = Some(walk.check(
                 (transport, &mut self.containment),
                 self.target,
                 tag,
@@ -530,27 +546,27 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 shown,
             ));
         }
-        self.report.forgotten += self.containment.take_forgotten();
-        self.report.compared = [self.judge.compared.fields, self.judge.compared.data_bytes];
+        self.report.dropped_values += self.containment.take_dropped_count();
+        self.report.compared = [self.checker.compared.fields, self.checker.compared.data_bytes];
         Ok(self.report)
     }
 
     /// Records the final state of a step and releases its window entry.
-    fn settle(&mut self, seat: u32, held: Box<WindowStep>, state: ReplayStepState) {
+    fn finish_step(&mut self, seat: u32, held: Box<WindowStep>, state: ReplayStepState) {
         if let (
             Some(step),
             ReplayStepState::Mismatched(_) | ReplayStepState::Repaired(_) | ReplayStepState::Unreplayable(_),
-        ) = (held.step.read(), &state)
+        ) = (held.step.trace_step(), &state)
         {
-            self.doubt_objects(&held, &step, &state);
+            self.mark_objects_uncertain(&held, &step, &state);
         }
-        self.report.settle(held.id, held.parts.title(), state, self.options.shown);
-        self.leave(seat, held);
+        self.report.count_step(held.id, held.parts.title(), state, self.options.max_shown_mismatches);
+        self.release_step(seat, held);
     }
 
     /// Releases the window entry of a step, keeps its buffers for reuse, and enqueues the steps that waited for it.
-    fn leave(&mut self, seat: u32, room: Box<WindowStep>) {
-        self.seats.leave(seat, room);
+    fn release_step(&mut self, seat: u32, room: Box<WindowStep>) {
+        self.window.release(seat, room);
         self.graph.finish(seat, &mut self.ready);
         while let Some(seat) = self.ready.pop() {
             self.enqueue(seat);
@@ -559,8 +575,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 }
 
 /// Records differences of a file from the capture, if the number of files allows it.
-fn touch(files: &mut FxHashMap<u32, FileDivergence>, variable: u32, touched: &FileDivergence) {
-    if !touched.is_nothing() && (files.len() < OTHERWISE || files.contains_key(&variable)) {
+fn record_divergence(files: &mut FxHashMap<u32, FileDivergence>, variable: u32, touched: &FileDivergence) {
+    if !touched.is_empty() && (files.len() < MAX_DIVERGENT_FILES || files.contains_key(&variable)) {
         files.entry(variable).or_default().join(touched);
     }
 }

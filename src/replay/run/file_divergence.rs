@@ -25,7 +25,7 @@ pub(super) struct FileDivergence {
     /// `true` if extended attributes differ.
     xattrs: bool,
     /// `true` if another client, whose Calls are not in the capture, changed the file there.
-    is_outside: bool,
+    is_by_other_client: bool,
 }
 
 impl FileDivergence {
@@ -37,19 +37,19 @@ impl FileDivergence {
     }
 
     /// Returns a divergence of everything.
-    pub(super) fn whole() -> Self {
+    pub(super) fn everything() -> Self {
         Self { size: true, names: true, attributes: true, xattrs: true, ..Self::of_data(0, u64::MAX) }
     }
 
     /// Returns a divergence caused by another client whose Calls are not in the capture: of the content, and of names
     /// if `names`.
-    pub(super) fn outside(names: bool) -> Self {
-        Self { size: true, names, is_outside: true, ..Self::of_data(0, u64::MAX) }
+    pub(super) fn by_other_client(names: bool) -> Self {
+        Self { size: true, names, is_by_other_client: true, ..Self::of_data(0, u64::MAX) }
     }
 
     /// Returns `true` if another client, whose Calls are not in the capture, changed the file.
     pub(super) fn is_outside(&self) -> bool {
-        self.is_outside
+        self.is_by_other_client
     }
 
     /// Returns the divergence caused by an operation that was executed only in the capture or only in the run.
@@ -57,11 +57,11 @@ impl FileDivergence {
     pub(super) fn of_operation(operation: Option<Operation>, act: OperationEffect, written: u64) -> Self {
         match operation {
             Some(Operation::SETXATTR | Operation::REMOVEXATTR) => Self { xattrs: true, ..Self::default() },
-            _ => Self::of(act, written),
+            _ => Self::from_effect(act, written),
         }
     }
 
-    fn of(act: OperationEffect, written: u64) -> Self {
+    fn from_effect(act: OperationEffect, written: u64) -> Self {
         let range =
             |from: u64, count: u64| Self { size: true, ..Self::of_data(from, from.saturating_add(count)) };
         match act {
@@ -72,7 +72,7 @@ impl FileDivergence {
             // Size, mode and owners; which of them is changed is not examined.
             OperationEffect::Change => Self { attributes: true, size: true, ..Self::of_data(0, u64::MAX) },
             // It may truncate.
-            OperationEffect::Open(_, true) | OperationEffect::Make(_) => Self::whole(),
+            OperationEffect::Open(_, true) | OperationEffect::Make(_) => Self::everything(),
             OperationEffect::Link(_) | OperationEffect::Remove(_) | OperationEffect::Rename(..) => {
                 Self { names: true, ..Self::default() }
             }
@@ -84,17 +84,17 @@ impl FileDivergence {
             | OperationEffect::State
             | OperationEffect::Free
             | OperationEffect::Read(..)
-            | OperationEffect::Alone => Self::default(),
+            | OperationEffect::ExclusiveClient => Self::default(),
         }
     }
 
     /// Returns `true` if only names and link counts differ.
-    pub(super) fn is_of_names(&self) -> bool {
+    pub(super) fn affects_only_names(&self) -> bool {
         self.names && !self.size && !self.attributes && !self.xattrs && self.data.is_empty()
     }
 
     /// Returns `true` if nothing differs.
-    pub(super) fn is_nothing(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         !self.size && !self.names && !self.attributes && !self.xattrs && self.data.is_empty()
     }
 
@@ -107,11 +107,11 @@ impl FileDivergence {
         self.names |= other.names;
         self.attributes |= other.attributes;
         self.xattrs |= other.xattrs;
-        self.is_outside |= other.is_outside;
+        self.is_by_other_client |= other.is_by_other_client;
     }
 
     /// Returns the parts of a range that do not differ.
-    pub(super) fn kept(&self, from: u64, to: u64) -> Vec<(u64, u64)> {
+    pub(super) fn unchanged_ranges(&self, from: u64, to: u64) -> Vec<(u64, u64)> {
         self.data.gaps(from, to)
     }
 
@@ -162,7 +162,7 @@ impl FileDivergence {
         match (operation, status) {
             (_, "NOENT" | "EXIST" | "NOTEMPTY") => self.names,
             // Another client has removed it.
-            (_, "STALE") => self.names && self.is_outside,
+            (_, "STALE") => self.names && self.is_by_other_client,
             // No data from the offset on: RFC 7862 section 15.11.3.
             ("SEEK", "NXIO") => self.size || !self.data.is_empty(),
             // The source ends before the range: RFC 7862 sections 15.2.3 and 15.13.3.
@@ -197,16 +197,17 @@ mod tests {
 
     #[test]
     fn a_status_is_explained_by_a_name_that_is_not_there_and_by_nothing_else() {
-        let linked = FileDivergence::of(OperationEffect::Link(1), 0);
+        let linked = FileDivergence::from_effect(OperationEffect::Link(1), 0);
         let status =
             |to: &str| difference(DifferenceKind::Status, "NFS 4.2 LOOKUP", "LOOKUP.status", ["NFS4_OK", to]);
         assert!(linked.explains(&[status("NFS4ERR_NOENT")]));
         for other in ["NFS4ERR_IO", "NFS4ERR_ACCESS", "NFS4ERR_STALE", "NFS4ERR_SERVERFAULT"] {
             assert!(!linked.explains(&[status(other)]), "{other}");
-            assert!(!FileDivergence::whole().explains(&[status(other)]), "{other}");
+            assert!(!FileDivergence::everything().explains(&[status(other)]), "{other}");
         }
         assert!(
-            !FileDivergence::of(OperationEffect::Write(0, Some(10)), 0).explains(&[status("NFS4ERR_NOENT")])
+            !FileDivergence::from_effect(OperationEffect::Write(0, Some(10)), 0)
+                .explains(&[status("NFS4ERR_NOENT")])
         );
         // Results missing after it are explained as well.
         let missing = difference(DifferenceKind::Missing, "NFS 4.2 LOOKUP", "GETFH", ["there", ""]);
@@ -216,12 +217,12 @@ mod tests {
 
     #[test]
     fn of_a_file_that_was_cloned_into_size_and_data_may_differ_and_mode_and_links_may_not() {
-        let cloned = FileDivergence::of(OperationEffect::Copy(0, 4096, 4096), 0);
+        let cloned = FileDivergence::from_effect(OperationEffect::Copy(0, 4096, 4096), 0);
         let of = |path: &str| difference(DifferenceKind::Result, "NFS 4.2 GETATTR", path, ["1", "2"]);
         assert!(cloned.explains(&[of("GETATTR.obj_attributes.size")]));
         assert!(!cloned.explains(&[of("GETATTR.obj_attributes.mode")]));
         assert!(!cloned.explains(&[of("GETATTR.obj_attributes.numlinks")]));
-        assert_eq!(cloned.kept(0, 10_000), [(0, 4096), (8192, 10_000)]);
+        assert_eq!(cloned.unchanged_ranges(0, 10_000), [(0, 4096), (8192, 10_000)]);
         assert!(cloned.explains(&[difference(
             DifferenceKind::Data,
             "NFS 4.2 READ",
@@ -235,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_read_touches_nothing() {
-        assert!(FileDivergence::of(OperationEffect::Read(0, 10), 0).is_nothing());
-        assert!(!FileDivergence::of(OperationEffect::Write(5, None), 3).is_nothing());
+        assert!(FileDivergence::from_effect(OperationEffect::Read(0, 10), 0).is_empty());
+        assert!(!FileDivergence::from_effect(OperationEffect::Write(5, None), 3).is_empty());
     }
 }

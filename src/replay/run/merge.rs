@@ -26,7 +26,7 @@ impl ReplayReport {
             known.first.extend(because.first.into_iter().take(FIRST.saturating_sub(known.first.len())));
         }
         for (name, of) in other.operations {
-            let known = self.of(&name);
+            let known = self.operation_report(&name);
             known.states.iter_mut().zip(of.states).for_each(|(sum, count)| *sum += count);
             known.latencies.iter_mut().zip(&of.latencies).for_each(|(sum, more)| sum.join(more));
         }
@@ -46,8 +46,8 @@ impl ReplayReport {
             (&mut self.unanswered, other.unanswered),
             (&mut self.returned, other.returned),
             (&mut self.discarded, other.discarded),
-            (&mut self.bridged, other.bridged),
-            (&mut self.forgotten, other.forgotten),
+            (&mut self.synthesized, other.synthesized),
+            (&mut self.dropped_values, other.dropped_values),
         ] {
             *sum += more;
         }
@@ -64,13 +64,13 @@ impl ReplayReport {
         self.refused.truncate(TOLD);
         self.compared.iter_mut().zip(other.compared).for_each(|(sum, more)| *sum += more);
         self.elapsed = self.elapsed.max(other.elapsed);
-        self.lateness.join(&other.lateness);
+        self.issue_delay.join(&other.issue_delay);
         self.is_interrupted |= other.is_interrupted;
         self.limit = self.limit.or(other.limit);
         self.squashed = self.squashed.or(other.squashed);
         self.unreachable = self.unreachable.take().or(other.unreachable);
         self.silent = self.silent.take().or(other.silent);
-        match (&mut self.walked, other.walked) {
+        match (&mut self.tree_check, other.tree_check) {
             (Some(walked), Some(more)) => walked.join(more, copy, shown),
             (walked, more) => *walked = walked.take().or(more),
         }

@@ -38,6 +38,6 @@ pub mod rules;
 pub mod tree_check;
 pub mod values;
 
-pub use engine::{PARTIES, ReplayClientCopy, ReplayMonitor, ReplayRunError, run, run_all};
+pub use engine::{MAX_CLIENT_COPIES, ReplayClientCopy, ReplayMonitor, ReplayRunError, run, run_all};
 pub use options::{ReplayOptions, ReplayOrder, ReplayPace};
 pub use report::{ReplayReport, ReplayStepState};

@@ -103,38 +103,38 @@ pub struct ReplayOptions {
     pub timeout: Duration,
     /// Maximum number of retries of a step that the server asks to delay. Each step that exhausts it halves it for the
     /// others.
-    pub delays: u32,
+    pub max_delay_retries: u32,
     /// Maximum time for which the server may only ask to retry later, before the run ends. Longer than a grace period,
     /// which is as long as a lease (RFC 8881 section 8.4.2.1): 90 s on Linux.
-    pub patience: Duration,
+    pub delay_timeout: Duration,
     /// Maximum duration of the run; `None` for [`DEFAULT_LIMIT`] or ten times the duration of the capture at this pace,
     /// whichever is longer.
     pub max_time: Option<Duration>,
     /// `true` to tolerate no differences.
     pub strict: bool,
     /// Rules that are turned off.
-    pub off: Vec<&'static str>,
+    pub disabled_rules: Vec<&'static str>,
     /// Rules from a file.
     pub rules: Vec<ToleranceFileRule>,
     /// Differences to ignore.
     pub selection: ComparisonOptions,
     /// Maximum number of mismatches kept for display.
-    pub shown: usize,
+    pub max_shown_mismatches: usize,
     /// Steps to run; `None` for all.
-    pub chosen: Option<Rc<SelectedSteps>>,
+    pub selected_steps: Option<Rc<SelectedSteps>>,
     /// Handling of Calls that used RPCSEC_GSS.
     pub gss: GssPolicy,
     /// `true` to use the captured RDMA chunks as far as possible.
     pub captured_chunks: bool,
     /// Ports of the programs other than NFS.
-    pub beside: Ports,
+    pub auxiliary_ports: Ports,
     /// `true` if OPENs request the delegations that they requested in the capture, instead of those that they were
     /// granted.
     pub wants_as_asked: bool,
     /// Tag that makes the client owners of this run distinct from those of others.
     pub tag: String,
     /// `true` to check the file tree at the end.
-    pub walk: bool,
+    pub checks_tree: bool,
 }
 
 /// Default maximum duration of a run.
@@ -162,21 +162,21 @@ impl Default for ReplayOptions {
             connections: None,
             window: 256,
             timeout: Duration::from_secs(30),
-            delays: 250,
-            patience: Duration::from_secs(150),
+            max_delay_retries: 250,
+            delay_timeout: Duration::from_secs(150),
             max_time: None,
             strict: false,
-            off: Vec::new(),
+            disabled_rules: Vec::new(),
             rules: Vec::new(),
             selection: ComparisonOptions::default(),
-            shown: 20,
-            chosen: None,
+            max_shown_mismatches: 20,
+            selected_steps: None,
             gss: GssPolicy::AsSys,
             captured_chunks: false,
-            beside: Ports::default(),
+            auxiliary_ports: Ports::default(),
             wants_as_asked: false,
             tag: String::new(),
-            walk: true,
+            checks_tree: true,
         }
     }
 }

@@ -54,7 +54,7 @@ pub(super) struct ReplyOutcome {
     /// Session ID, slot and sequence ID in the result of SEQUENCE.
     pub(super) sequence: Option<([u8; 16], u32, u32)>,
     /// Stateid of the first LOCK, without its seqid.
-    pub(super) locked: Option<[u8; 12]>,
+    pub(super) lock_stateid_other: Option<[u8; 12]>,
 }
 
 impl ReplyOutcome {
@@ -80,7 +80,7 @@ impl ReplyOutcome {
                             outcome.has_backchannel = granted.csr_flags.0 & flag != 0;
                         }
                         Results::LOCK(v4::LockRes::Ok(ok)) => {
-                            outcome.locked.get_or_insert(ok.lock_stateid.other);
+                            outcome.lock_stateid_other.get_or_insert(ok.lock_stateid.other);
                         }
                         Results::SEQUENCE(StatusUnion::Ok(ok)) => {
                             outcome.sequence = Some((ok.sr_sessionid, ok.sr_slotid, ok.sr_sequenceid));
@@ -125,7 +125,7 @@ impl ReplyOutcome {
 
     /// Returns the last status if it reports an unknown client, session or stateid. RFC 8881 section 8.4.2, RFC 7530
     /// section 9.6.2.
-    pub(super) fn forgotten(&self) -> Option<u32> {
+    pub(super) fn forgotten_state_status(&self) -> Option<u32> {
         // STALE_CLIENTID, STALE_STATEID, BADSESSION, DEADSESSION.
         self.statuses.last().copied().filter(|status| matches!(status, 10_022 | 10_023 | 10_052 | 10_078))
     }

@@ -59,10 +59,10 @@ pub(super) fn prologue(
             connection,
             AuthSysCredential::default(),
             Xid(xid as u32),
-            target.wish.timeout,
+            target.options.timeout,
         )
-        .reconnecting(target)
-        .contained(containment);
+        .with_reconnect(target)
+        .with_containment(containment);
         let name = format!("{} {tag} {client}", env!("CARGO_PKG_NAME"));
         let refused = |problem: FileServerError| PrologueError::Server(problem.to_string());
         let mut files = Nfs4Client::new(line, &name, &[missing.minor]).map_err(refused)?;
@@ -99,7 +99,7 @@ pub(super) fn prologue(
 fn missing(trace: &mut TraceReader<impl Read + Seek>) -> Result<Vec<(u32, MissingClientState)>, TraceError> {
     let mut wanted: FxHashMap<u32, (MessageSlotKind, u32, u32)> = FxHashMap::default();
     let mut objects: FxHashSet<u32> = FxHashSet::default();
-    trace.undefined(|line| {
+    trace.for_each_undefined(|line| {
         if matches!(
             line.holds,
             MessageSlotKind::SESSION | MessageSlotKind::CLIENTID | MessageSlotKind::STATEID
@@ -113,7 +113,7 @@ fn missing(trace: &mut TraceReader<impl Read + Seek>) -> Result<Vec<(u32, Missin
         return Ok(Vec::new());
     }
     let mut handles: FxHashMap<u32, u32> = FxHashMap::default();
-    trace.objects(|object| {
+    trace.for_each_object(|object| {
         if objects.contains(&object.number)
             && let Some(handle) = object.handles.iter().next()
         {
@@ -121,7 +121,7 @@ fn missing(trace: &mut TraceReader<impl Read + Seek>) -> Result<Vec<(u32, Missin
         }
     })?;
     let mut clients: FxHashMap<u32, MissingClientState> = FxHashMap::default();
-    trace.steps(|step| {
+    trace.for_each_step(|step| {
         if step.asked.minor_version == NONE || step.caller.is_reverse {
             return;
         }

@@ -25,7 +25,7 @@ use crate::replay::transport::{
 };
 
 /// Maximum number of bytes of file data kept for Calls in flight; data beyond it is recorded without its content.
-const KEPT: usize = 64 << 20;
+const MAX_KEPT_BYTES: usize = 64 << 20;
 /// First stream numbers of callbacks and of programs other than NFS; NFS connections have lower ones.
 const STREAMS: [u64; 2] = [1 << 32, 1 << 33];
 
@@ -41,7 +41,7 @@ pub struct ReplaySentCall<'a> {
     /// Requested credits; 0 without RDMA.
     pub credits: u32,
     /// Number of the client copy, from 0.
-    pub party: u32,
+    pub client_copy: u32,
     /// Captured client that the Call replays.
     pub client: u32,
     /// Indices of the operations, from 0, that have the filehandle of the run's root instead of PUTROOTFH.
@@ -69,7 +69,7 @@ pub struct Exchange<'a> {
     /// Address and port of the callee.
     pub callee: SocketAddr,
     /// Number of the client copy, from 0, and captured client that called or was called.
-    pub whose: (u32, u32),
+    pub client_key: (u32, u32),
     /// The `id` of its step; 0 if it is no step.
     pub step: u64,
     /// The RPC message.
@@ -92,19 +92,19 @@ pub struct RecordingTotals {
 /// Records the messages of a run.
 pub trait ReplayRecorder {
     /// Records a Call that was sent.
-    fn gone(&mut self, gone: &ReplaySentCall<'_>);
+    fn record_call(&mut self, gone: &ReplaySentCall<'_>);
 
     /// Records the Reply to a Call.
-    fn came(&mut self, reply: &TransportReply<'_>);
+    fn record_reply(&mut self, reply: &TransportReply<'_>);
 
     /// Records that a Call gets no Reply, except possibly this error.
-    fn lost(&mut self, tag: CallTag, error: Option<&RpcRdmaError>);
+    fn record_lost(&mut self, tag: CallTag, error: Option<&RpcRdmaError>);
 
     /// Records a Call of the server, and the answer if there is one.
-    fn called(&mut self, connection: ConnectionId, message: &[u8], answer: Option<&[u8]>);
+    fn record_callback(&mut self, connection: ConnectionId, message: &[u8], answer: Option<&[u8]>);
 
     /// Records a Call on a stream other than the NFS connections, with its answer if there is one.
-    fn exchanged(&mut self, exchange: &Exchange<'_>);
+    fn record_exchange(&mut self, exchange: &Exchange<'_>);
 
     /// Completes the recording.
     ///
@@ -116,7 +116,7 @@ pub trait ReplayRecorder {
 /// A Call that waits for its Reply.
 #[derive(Debug)]
 struct UnansweredCall {
-    travelled: WireTransaction,
+    wire_transaction: WireTransaction,
     /// Client copy and captured client.
     client: (u32, u32),
     roots: Vec<u32>,
@@ -130,15 +130,15 @@ struct UnansweredCall {
 pub struct TraceRecorder<W> {
     to: TraceCompiler<W>,
     name: String,
-    waiting: FxHashMap<CallTag, UnansweredCall>,
+    pending_calls: FxHashMap<CallTag, UnansweredCall>,
     /// Name of each connection, with its client copy and captured client.
-    lines: FxHashMap<ConnectionId, (ConnectionName, (u32, u32))>,
+    connections: FxHashMap<ConnectionId, (ConnectionName, (u32, u32))>,
     frames: u64,
     steps: u64,
-    kept: usize,
+    kept_bytes: usize,
     not_kept: u64,
     /// Start of the recording in nanoseconds since 1970.
-    began: (u64, Instant),
+    started: (u64, Instant),
     error: Option<io::Error>,
     encoder: Vec<u8>,
     end: fn(W) -> io::Result<()>,
@@ -154,13 +154,13 @@ impl<W: Write + Seek> TraceRecorder<W> {
         Ok(Self {
             to: TraceCompiler::new(to, keeping)?,
             name: format!("run of {name}"),
-            waiting: FxHashMap::default(),
-            lines: FxHashMap::default(),
+            pending_calls: FxHashMap::default(),
+            connections: FxHashMap::default(),
             frames: 0,
             steps: 0,
-            kept: 0,
+            kept_bytes: 0,
             not_kept: 0,
-            began: (u64::try_from(now.as_nanos()).unwrap_or(u64::MAX), Instant::now()),
+            started: (u64::try_from(now.as_nanos()).unwrap_or(u64::MAX), Instant::now()),
             error: None,
             encoder: Vec::new(),
             end: |mut to| to.flush(),
@@ -174,7 +174,7 @@ impl<W: Write + Seek> TraceRecorder<W> {
 
     /// Returns a time in nanoseconds since 1970.
     fn time(&self, moment: Instant) -> u64 {
-        let (began, since) = self.began;
+        let (began, since) = self.started;
         let after = moment.saturating_duration_since(since);
         began.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX))
     }
@@ -195,9 +195,9 @@ impl<W: Write + Seek> TraceRecorder<W> {
             form,
             credits,
             frame: self.frames,
-            times: [self.time(moment); 2],
+            times_ns: [self.time(moment); 2],
             message,
-            is_whole: true,
+            is_complete: true,
         }
     }
 
@@ -219,35 +219,37 @@ impl<W: Write + Seek> TraceRecorder<W> {
             reads: Vec::new(),
             writes: Vec::new(),
             reply_chunk: Vec::new(),
-            returned: 0,
+            returned_bytes: 0,
             rdma_error: 0,
         };
-        self.write(UnansweredCall { travelled, client, roots: Vec::new(), step, kept: 0 });
+        self.write(UnansweredCall { wire_transaction: travelled, client, roots: Vec::new(), step, kept: 0 });
     }
 
     fn write(&mut self, waiting: UnansweredCall) {
-        self.kept = self.kept.saturating_sub(waiting.kept);
+        self.kept_bytes = self.kept_bytes.saturating_sub(waiting.kept);
         if self.error.is_some() {
             return;
         }
         self.steps += 1;
-        let transaction = WireTransaction { index: self.steps, ..waiting.travelled }.transaction();
-        let of_run = ReplayCallOrigin { client: waiting.client, roots: &waiting.roots, step: waiting.step };
-        self.error = self.to.recorded(&transaction, of_run).err();
+        let transaction =
+            WireTransaction { index: self.steps, ..waiting.wire_transaction }.into_transaction();
+        let of_run =
+            ReplayCallOrigin { client: waiting.client, root_operations: &waiting.roots, step: waiting.step };
+        self.error = self.to.add_recorded(&transaction, of_run).err();
     }
 
     /// Returns the content of a payload, if the limit allows it.
-    fn keep(&mut self, source: &PayloadSource<'_>) -> Option<Vec<u8>> {
+    fn keep_payload(&mut self, source: &PayloadSource<'_>) -> Option<Vec<u8>> {
         match source {
-            PayloadSource::Copied(bytes) if self.kept + bytes.len() <= KEPT => {
-                self.kept += bytes.len();
+            PayloadSource::Copied(bytes) if self.kept_bytes + bytes.len() <= MAX_KEPT_BYTES => {
+                self.kept_bytes += bytes.len();
                 Some(bytes.to_vec())
             }
             PayloadSource::Copied(bytes) => {
                 self.not_kept += bytes.len() as u64;
                 None
             }
-            PayloadSource::Stored { length, .. } => {
+            PayloadSource::Shared { length, .. } => {
                 self.not_kept += u64::from(*length);
                 None
             }
@@ -272,7 +274,7 @@ fn chunks(
     terms: &RdmaTransportParams,
     bytes: &mut Vec<u8>,
 ) -> Option<RecordedChunkLengths> {
-    let plan = CallChunkPlan::of(call, terms).ok()?;
+    let plan = CallChunkPlan::for_call(call, terms).ok()?;
     let region = |length: usize| ChunkRegion {
         length: u32::try_from(length).unwrap_or(u32::MAX),
         ..ChunkRegion::default()
@@ -286,7 +288,7 @@ fn chunks(
     let writes: Vec<_> =
         written.map(|index| region(CallChunkPlan::write_length(call, index) as usize)).collect();
     let regions = ChunkRegions {
-        call: plan.long.then(|| region(call.length() - beside)),
+        call: plan.is_long_call.then(|| region(call.length() - beside)),
         reads: &reads,
         writes: &writes,
         reply: plan.reply.map(|length| region(length as usize)),
@@ -297,7 +299,7 @@ fn chunks(
     let header = RpcRdmaHeader::decode(&mut Cursor::new(bytes), &mut NullObserver).ok()?;
     let lists = header.chunk_lists()?;
     let mut found = RecordedChunkLengths {
-        form: Some(if plan.long { TraceMessageForm::NOMSG } else { TraceMessageForm::MESSAGE }),
+        form: Some(if plan.is_long_call { TraceMessageForm::NOMSG } else { TraceMessageForm::MESSAGE }),
         writes: lists.rdma_writes.iter().map(|chunk| lengths(&chunk)).collect(),
         reply: lists.rdma_reply.as_ref().map(lengths).unwrap_or_default(),
         ..RecordedChunkLengths::default()
@@ -348,7 +350,7 @@ fn form(form: transport::MessageForm) -> TraceMessageForm {
 }
 
 impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
-    fn gone(&mut self, gone: &ReplaySentCall<'_>) {
+    fn record_call(&mut self, gone: &ReplaySentCall<'_>) {
         if self.error.is_some() {
             return;
         }
@@ -357,7 +359,7 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
         let chunks = gone.terms.rdma.as_ref().and_then(|terms| chunks(call, terms, &mut bytes));
         self.encoder = bytes;
         let chunks = chunks.unwrap_or_default();
-        let before = self.kept;
+        let before = self.kept_bytes;
         let (mut message, mut from, mut beside) = (Vec::with_capacity(call.length()), 0, 0);
         let mut reads = Vec::new();
         for (index, payload) in call.payloads.iter().enumerate() {
@@ -368,7 +370,7 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
             let length = u32::try_from(payload.length()).unwrap_or(u32::MAX);
             if let Some(Some(segments)) = chunks.reads.get(index) {
                 let (segments, position) = (segments.clone(), payload.position);
-                let content = self.keep(&payload.source);
+                let content = self.keep_payload(&payload.source);
                 reads.push(WireChunkItem { segments, position, length: Some(length), content });
             } else if let PayloadSource::Copied(content) = payload.source {
                 message.extend_from_slice(content);
@@ -379,10 +381,10 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
         }
         message.extend_from_slice(call.message.get(from..).unwrap_or_default());
         // Inline data uses memory, too.
-        self.kept += message.len();
+        self.kept_bytes += message.len();
         let name = name(gone.connection, gone.terms);
-        let client = (gone.party, gone.client);
-        self.lines.insert(gone.connection, (name, client));
+        let client = (gone.client_copy, gone.client);
+        self.connections.insert(gone.connection, (name, client));
         let writes =
             chunks.writes.into_iter().map(|segments| WireChunkItem { segments, ..WireChunkItem::default() });
         let travelled = WireTransaction {
@@ -396,18 +398,24 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
             reads,
             writes: writes.collect(),
             reply_chunk: chunks.reply,
-            returned: 0,
+            returned_bytes: 0,
             rdma_error: 0,
         };
-        let kept = self.kept - before;
-        let waiting = UnansweredCall { travelled, client, roots: gone.roots.to_vec(), step: gone.step, kept };
-        self.waiting.insert(call.tag, waiting);
+        let kept = self.kept_bytes - before;
+        let waiting = UnansweredCall {
+            wire_transaction: travelled,
+            client,
+            roots: gone.roots.to_vec(),
+            step: gone.step,
+            kept,
+        };
+        self.pending_calls.insert(call.tag, waiting);
     }
 
-    fn came(&mut self, reply: &TransportReply<'_>) {
-        let Some(mut waiting) = self.waiting.remove(&reply.tag) else { return };
+    fn record_reply(&mut self, reply: &TransportReply<'_>) {
+        let Some(mut waiting) = self.pending_calls.remove(&reply.tag) else { return };
         let credits = reply.header.as_ref().map_or(0, |header| header.rdma_credit);
-        let travelled = &mut waiting.travelled;
+        let travelled = &mut waiting.wire_transaction;
         let lists = reply.header.as_ref().and_then(RpcRdmaHeader::chunk_lists);
         let returned = |lists: &ChunkLists<'_>, at: usize| {
             let chunk = lists.rdma_writes.iter().nth(at)?;
@@ -418,23 +426,23 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
             item.content = reply.payloads.items().get(at).and_then(|item| item.bytes).map(<[u8]>::to_vec);
         }
         if reply.form == transport::MessageForm::Nomsg {
-            travelled.returned = u32::try_from(reply.message.len()).unwrap_or(u32::MAX);
+            travelled.returned_bytes = u32::try_from(reply.message.len()).unwrap_or(u32::MAX);
         }
         travelled.reply = Some(self.sent(form(reply.form), credits, reply.message.to_vec()));
         self.write(waiting);
     }
 
-    fn lost(&mut self, tag: CallTag, error: Option<&RpcRdmaError>) {
-        let Some(mut waiting) = self.waiting.remove(&tag) else { return };
+    fn record_lost(&mut self, tag: CallTag, error: Option<&RpcRdmaError>) {
+        let Some(mut waiting) = self.pending_calls.remove(&tag) else { return };
         if let Some(error) = error {
-            waiting.travelled.rdma_error = error.tag().0;
-            waiting.travelled.reply = Some(self.sent(TraceMessageForm::ERROR, 0, Vec::new()));
+            waiting.wire_transaction.rdma_error = error.tag().0;
+            waiting.wire_transaction.reply = Some(self.sent(TraceMessageForm::ERROR, 0, Vec::new()));
         }
         self.write(waiting);
     }
 
-    fn called(&mut self, connection: ConnectionId, message: &[u8], answer: Option<&[u8]>) {
-        let Some((name, client)) = self.lines.get(&connection).copied() else { return };
+    fn record_callback(&mut self, connection: ConnectionId, message: &[u8], answer: Option<&[u8]>) {
+        let Some((name, client)) = self.connections.get(&connection).copied() else { return };
         let form =
             if name.transport.is_rdma() { TraceMessageForm::MESSAGE } else { TraceMessageForm::RECORD };
         let call = Some(self.sent(form, 0, message.to_vec()));
@@ -442,7 +450,7 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
         self.write_called((name, CallDirection::Reverse), (client, 0), [call, reply]);
     }
 
-    fn exchanged(&mut self, exchange: &Exchange<'_>) {
+    fn record_exchange(&mut self, exchange: &Exchange<'_>) {
         let [callbacks, programs] = STREAMS;
         let number = match exchange.stream {
             Stream::Callback(number) => callbacks.saturating_add(number),
@@ -460,13 +468,17 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
         let reply = exchange
             .answer
             .map(|answer| self.sent_at(answered, TraceMessageForm::RECORD, 0, answer.to_vec()));
-        self.write_called((name, CallDirection::Forward), (exchange.whose, exchange.step), [call, reply]);
+        self.write_called(
+            (name, CallDirection::Forward),
+            (exchange.client_key, exchange.step),
+            [call, reply],
+        );
     }
 
     fn finish(mut self: Box<Self>) -> io::Result<RecordingTotals> {
-        let mut left: Vec<CallTag> = self.waiting.keys().copied().collect();
+        let mut left: Vec<CallTag> = self.pending_calls.keys().copied().collect();
         left.sort_unstable_by_key(|tag| tag.0);
-        left.into_iter().for_each(|tag| self.lost(tag, None));
+        left.into_iter().for_each(|tag| self.record_lost(tag, None));
         let Self { to, name, steps, not_kept, error, end, .. } = *self;
         if let Some(error) = error {
             return Err(error);
@@ -489,7 +501,7 @@ mod tests {
     /// Returns the chunks of a Call with one argument of 10,000 bytes behind 64 of its message, and one result.
     fn chunks_of(result: u32, shape: RequestedCallForm<'_>) -> RecordedChunkLengths {
         let data = Some(ConnectOptions::default().private_data());
-        let terms = RdmaTransportParams::agreed(data, data);
+        let terms = RdmaTransportParams::negotiate(data, data);
         let mut message = vec![0; 80];
         message[..4].copy_from_slice(&9u32.to_be_bytes());
         let content = vec![7; 10_000];
@@ -501,7 +513,7 @@ mod tests {
             message: &message,
             payloads: &payloads,
             reply,
-            shape,
+            requested_form: shape,
         };
         chunks(&call, &terms, &mut Vec::new()).unwrap()
     }

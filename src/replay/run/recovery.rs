@@ -27,7 +27,7 @@ use super::report::ReplayStepState;
 pub(super) const RESENDS: u32 = 8;
 /// Number of consecutive connections lost without a Reply after which no Call is sent again; after twice as many
 /// nothing is sent.
-pub(super) const BARREN: u32 = 12;
+pub(super) const MAX_FAILED_CONNECTIONS: u32 = 12;
 /// Increment of the delay before the next connection, for each connection lost without a Reply.
 pub(super) const PAUSE: Duration = Duration::from_millis(50);
 
@@ -132,7 +132,7 @@ pub(super) fn is_repeatable(operations: &[Operation]) -> bool {
 /// Returns `true` if a Call that was sent again failed because of its own first execution, which only a duplicate
 /// request cache could prevent. `is_new` is `true` if it was rebuilt for another session, which caches no Reply of the
 /// previous one.
-pub(super) fn is_done_twice(
+pub(super) fn failed_by_first_execution(
     procedure: Option<Procedure>,
     operations: &[Operation],
     is_new: bool,
@@ -214,7 +214,7 @@ pub(super) enum BackchannelBindError {
 ///
 /// # Errors
 /// Returns an error if the connection is not bound to the backchannel.
-pub(super) fn bound(mut cursor: Cursor<'_>) -> Result<(), BackchannelBindError> {
+pub(super) fn decode_bind_reply(mut cursor: Cursor<'_>) -> Result<(), BackchannelBindError> {
     let refused = |why: &str| BackchannelBindError::Refused(format!("BIND_CONN_TO_SESSION: {why}"));
     let unreadable = |_| refused("its Reply cannot be read");
     let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).map_err(unreadable)?;
@@ -256,20 +256,29 @@ mod tests {
             &[Operation::PUTFH, Operation::REMOVE][..],
             &[Operation::SEQUENCE, Operation::PUTFH, Operation::REMOVE],
         ];
-        assert!(is_done_twice(Some(Procedure::Compound), remove, false, &answered(&[0, 2])));
-        assert!(!is_done_twice(Some(Procedure::Compound), remove, false, &answered(&[2])), "PUTFH failed");
-        assert!(!is_done_twice(Some(Procedure::Compound), sequenced, false, &answered(&[0, 0, 2])));
-        let anew = is_done_twice(Some(Procedure::Compound), sequenced, true, &answered(&[0, 0, 2]));
+        assert!(failed_by_first_execution(Some(Procedure::Compound), remove, false, &answered(&[0, 2])));
+        assert!(
+            !failed_by_first_execution(Some(Procedure::Compound), remove, false, &answered(&[2])),
+            "PUTFH failed"
+        );
+        assert!(!failed_by_first_execution(
+            Some(Procedure::Compound),
+            sequenced,
+            false,
+            &answered(&[0, 0, 2])
+        ));
+        let anew =
+            failed_by_first_execution(Some(Procedure::Compound), sequenced, true, &answered(&[0, 0, 2]));
         assert!(anew, "another session keeps nothing of the one before");
     }
 
     #[test]
     fn a_name_that_is_there_or_is_gone_is_what_the_first_time_left() {
         let v3 = |procedure| Some(Procedure::V3(procedure));
-        assert!(is_done_twice(v3(v3::Procedure::MKDIR), &[], false, &answered(&[17])));
-        assert!(is_done_twice(v3(v3::Procedure::RENAME), &[], false, &answered(&[2])));
-        assert!(!is_done_twice(v3(v3::Procedure::LOOKUP), &[], false, &answered(&[2])));
-        assert!(!is_done_twice(v3(v3::Procedure::MKDIR), &[], false, &answered(&[13])));
+        assert!(failed_by_first_execution(v3(v3::Procedure::MKDIR), &[], false, &answered(&[17])));
+        assert!(failed_by_first_execution(v3(v3::Procedure::RENAME), &[], false, &answered(&[2])));
+        assert!(!failed_by_first_execution(v3(v3::Procedure::LOOKUP), &[], false, &answered(&[2])));
+        assert!(!failed_by_first_execution(v3(v3::Procedure::MKDIR), &[], false, &answered(&[13])));
     }
 
     #[test]

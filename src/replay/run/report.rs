@@ -209,15 +209,15 @@ pub struct ReplayReport {
     /// Number of fields and of bytes of file data compared.
     pub compared: [u64; 2],
     /// Number of clients, sessions and opens created because they were made before the capture.
-    pub bridged: u64,
+    pub synthesized: u64,
     /// Refusals by the server of state from before the capture or of state to be recovered.
     pub refused: Vec<String>,
     /// Number of values dropped because of a limit.
-    pub forgotten: u64,
+    pub dropped_values: u64,
     /// Time from the first Call to the last Reply.
     pub elapsed: Duration,
     /// Issue delays of Calls, if the pace has intended times.
-    pub lateness: IssueDelayHistogram,
+    pub issue_delay: IssueDelayHistogram,
     /// Time from the first to the last Call of the capture in nanoseconds.
     pub recorded: u64,
     /// `true` if the run was ended early, by the user or by its time limit.
@@ -229,25 +229,25 @@ pub struct ReplayReport {
     /// Totals of the recording, or the reason why it failed; `None` if not requested.
     pub recorded_as: Option<Result<RecordingTotals, String>>,
     /// Result of the tree check after the run; `None` without one.
-    pub walked: Option<TreeCheckReport>,
+    pub tree_check: Option<TreeCheckReport>,
 }
 
 impl ReplayReport {
     /// Counts a step in its final state.
-    pub fn settle(&mut self, step: StepId, operation: &str, state: ReplayStepState, shown: usize) {
+    pub fn count_step(&mut self, step: StepId, operation: &str, state: ReplayStepState, shown: usize) {
         self.steps += 1;
         let at = state.index();
         if let Some(count) = self.states.get_mut(at) {
             *count += 1;
         }
-        if let Some(count) = self.of(operation).states.get_mut(at) {
+        if let Some(count) = self.operation_report(operation).states.get_mut(at) {
             *count += 1;
         }
         if let ReplayStepState::Tolerated(rule) = &state {
             self.rules.entry(rule.name).or_insert(rule.why);
         }
         if let Some(reason) = state.reason() {
-            self.because(at, reason, step, operation);
+            self.count_reason(at, reason, step, operation);
         }
         if let ReplayStepState::Mismatched(differences) = state
             && self.mismatches.len() < shown
@@ -261,7 +261,7 @@ impl ReplayReport {
         }
     }
 
-    fn because(&mut self, at: usize, reason: &str, step: StepId, operation: &str) {
+    fn count_reason(&mut self, at: usize, reason: &str, step: StepId, operation: &str) {
         let key = (at, reason.to_owned());
         let has_room = self.reasons.len() < NAMES || self.reasons.contains_key(&key);
         let because = self.reasons.entry(if has_room { key } else { (at, "other".to_owned()) }).or_default();
@@ -273,7 +273,7 @@ impl ReplayReport {
     }
 
     /// Returns the results of an operation; beyond the limit, those of `other`.
-    pub fn of(&mut self, operation: &str) -> &mut ReplayOperationReport {
+    pub fn operation_report(&mut self, operation: &str) -> &mut ReplayOperationReport {
         let has_room = self.operations.len() < OPERATIONS || self.operations.contains_key(operation);
         let name = if has_room { operation } else { "other" };
         if !self.operations.contains_key(name) {
@@ -284,7 +284,7 @@ impl ReplayReport {
     }
 
     /// Changes the state of steps whose difference was only detected later.
-    pub fn late(&mut self, differences: Vec<Difference>, shown: usize) {
+    pub fn apply_late_differences(&mut self, differences: Vec<Difference>, shown: usize) {
         for difference in differences {
             let place = difference.a.place.unwrap_or_default();
             let frame =
@@ -301,8 +301,8 @@ impl ReplayReport {
             let mut among = if difference.kind == DifferenceKind::Status { 5..6 } else { 0..2 };
             let from = among.find(|at| states.get(*at).is_some_and(|count| *count > 0));
             let Some(from) = from else { continue };
-            moved(&mut self.states, from);
-            moved(&mut self.of(&operation).states, from);
+            move_to_mismatched(&mut self.states, from);
+            move_to_mismatched(&mut self.operation_report(&operation).states, from);
             if self.mismatches.len() < shown {
                 self.mismatches.push(StepMismatch {
                     step,
@@ -334,11 +334,11 @@ impl ReplayReport {
     pub fn is_different(&self) -> bool {
         self.mismatched() > 0
             || !self.violations.is_empty()
-            || self.walked.as_ref().is_some_and(|walked| walked.differing > 0)
+            || self.tree_check.as_ref().is_some_and(|walked| walked.differing > 0)
     }
 
     /// Counts a protocol violation by the server.
-    pub fn violate(&mut self, how: String) {
+    pub fn count_violation(&mut self, how: String) {
         if self.violations.len() < VIOLATIONS || self.violations.contains_key(&how) {
             *self.violations.entry(how).or_default() += 1;
         }
@@ -351,7 +351,7 @@ impl ReplayReport {
         if replayed == 0 || (replayed as f64) * 100.0 < min_coverage * chosen as f64 {
             return Some(CoverageShortfall::Steps { replayed, chosen, min_coverage });
         }
-        let walked = self.walked.as_ref()?;
+        let walked = self.tree_check.as_ref()?;
         if let Some(why) = &walked.failed {
             return Some(CoverageShortfall::CheckFailed(why.clone()));
         }
@@ -365,14 +365,14 @@ impl ReplayReport {
     }
 
     /// Returns `true` if each step is in exactly one state.
-    pub fn is_sound(&self) -> bool {
+    pub fn is_consistent(&self) -> bool {
         let by_operation: u64 = self.operations.values().flat_map(|of| of.states).sum();
         self.states.iter().sum::<u64>() == self.steps && by_operation == self.steps
     }
 }
 
 /// Moves one step from a state to the mismatches.
-fn moved(states: &mut [u64; 6], from: usize) {
+fn move_to_mismatched(states: &mut [u64; 6], from: usize) {
     let [matched, tolerated, mismatched, _, _, unreplayable] = states;
     let counted = match from {
         5 => unreplayable,

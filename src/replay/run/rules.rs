@@ -79,7 +79,7 @@ rules! {
 }
 
 /// Returns the rule of a field in a Reply, by the name of its operation and its path of RFC names.
-pub(super) fn of(operation: &str, path: &str, field: &str) -> Option<ToleranceRule> {
+pub(super) fn rule_of_field(operation: &str, path: &str, field: &str) -> Option<ToleranceRule> {
     let is_status = path == "status";
     Some(match operation {
         "CREATE_SESSION" if !is_status && path != "csr_sessionid" => SESSION_LIMITS,
@@ -206,15 +206,15 @@ mod tests {
             ("READDIR", "reply.entries.name", "nfs.entry_name"),
             ("WRITE", "count", "nfs.count4"),
         ] {
-            assert_eq!(of(operation, path, field), None, "{operation} {path}");
+            assert_eq!(rule_of_field(operation, path, field), None, "{operation} {path}");
         }
     }
 
     #[test]
     fn what_a_server_decides_has_one() {
-        assert_eq!(of("OPEN", "delegation.delegation_type", ""), Some(DELEGATION));
-        assert_eq!(of("GETATTR", "obj_attributes.maxread", ""), Some(CAPABILITIES));
-        assert_eq!(of("REMOVE", "cinfo.atomic", ""), Some(ATOMIC));
+        assert_eq!(rule_of_field("OPEN", "delegation.delegation_type", ""), Some(DELEGATION));
+        assert_eq!(rule_of_field("GETATTR", "obj_attributes.maxread", ""), Some(CAPABILITIES));
+        assert_eq!(rule_of_field("REMOVE", "cinfo.atomic", ""), Some(ATOMIC));
     }
 
     #[test]

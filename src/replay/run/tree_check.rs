@@ -94,11 +94,11 @@ pub(super) struct ExpectedTree {
 
 impl ExpectedTree {
     pub(super) fn new() -> Self {
-        Self { tree: InferredTree::following() }
+        Self { tree: InferredTree::with_current_state() }
     }
 
     /// Applies the effects of a finished step if it was executed as recorded.
-    pub(super) fn follow<R: Read + Seek>(
+    pub(super) fn apply_step<R: Read + Seek>(
         &mut self,
         step: &TraceStep<'_>,
         parts: &CallDescription,
@@ -106,45 +106,45 @@ impl ExpectedTree {
         is_racing: bool,
         contents: &mut TraceReader<R>,
     ) {
-        let changes = || parts.acts.iter().filter(|act| act.is_change()).count();
+        let changes = || parts.effects.iter().filter(|act| act.is_change()).count();
         let is_known = match state {
             ReplayStepState::Matched | ReplayStepState::Repaired(_) => {
-                step.reply.is_whole() && step.call.is_whole()
+                step.reply.is_complete() && step.call.is_complete()
             }
             // A Reply about a file that an earlier step left in another state is not used; the effects of the step are.
-            ReplayStepState::Tolerated(rules::AFTER) if changes() == 0 && !parts.acts.is_empty() => return,
+            ReplayStepState::Tolerated(rules::AFTER) if changes() == 0 && !parts.effects.is_empty() => return,
             ReplayStepState::Tolerated(rules::AFTER) => {
-                went == StepConformance::WithOtherAttributes && step.reply.is_whole()
+                went == StepConformance::WithOtherAttributes && step.reply.is_complete()
             }
             // With these rules the files differ from the capture.
             ReplayStepState::Tolerated(rule) => {
-                ![rules::ROOM, rules::DELAYED, rules::CREDENTIALS].contains(rule) && step.reply.is_whole()
+                ![rules::ROOM, rules::DELAYED, rules::CREDENTIALS].contains(rule) && step.reply.is_complete()
             }
             // The effects are certain if only relations to earlier values are violated.
             ReplayStepState::Mismatched(differences) => {
                 let is_relation = |one: &Difference| one.kind == DifferenceKind::Relation;
-                differences.iter().all(is_relation) && step.reply.is_whole() && step.call.is_whole()
+                differences.iter().all(is_relation) && step.reply.is_complete() && step.call.is_complete()
             }
             // An unsupported operation has no effect, but the operations before it in the COMPOUND may have one.
             ReplayStepState::Unreplayable(_) if changes() > 1 => false,
             ReplayStepState::Skipped(_) | ReplayStepState::Unreplayable(_) => return,
         };
         let writes =
-            || parts.acts.iter().all(|act| !act.is_change() || matches!(act, OperationEffect::Write(..)));
+            || parts.effects.iter().all(|act| !act.is_change() || matches!(act, OperationEffect::Write(..)));
         if *state == ReplayStepState::Tolerated(rules::ROOM) && writes() {
             // It failed for lack of space in the capture.
             let frames = [step.origin.call_frame, step.origin.reply_frame];
             for payload in step.call.payloads.iter() {
-                self.tree.replaces(&payload, step.caller.server, step.origin.id, frames);
+                self.tree.record_replacement(&payload, step.caller.server, step.origin.id, frames);
             }
             return;
         }
         // Attributes in a Reply that overlapped a change, or that belong to a differing file, are not used.
         let is_racing = is_racing || went == StepConformance::WithOtherAttributes;
         if !is_known {
-            return self.doubt(step);
+            return self.mark_uncertain(step);
         }
-        if !parts.operations.is_empty() && parts.operations.iter().all(leaves_nothing) {
+        if !parts.operations.is_empty() && parts.operations.iter().all(has_no_effect) {
             return;
         }
         let mut texts = |message: &TraceMessage<'_>| -> Vec<Option<Vec<u8>>> {
@@ -157,19 +157,19 @@ impl ExpectedTree {
             message.payloads.iter().map(&mut read).collect()
         };
         // Only the text of symbolic links is read here, no file data.
-        let (calls, replies) = match parts.tells_link(step.asked.described()) {
+        let (calls, replies) = match parts.has_link_text(step.asked.find_description()) {
             true => (texts(&step.call), texts(&step.reply)),
             false => (Vec::new(), Vec::new()),
         };
         let of_call = |at: usize| text(&calls, at);
         let of_reply = |at: usize| text(&replies, at);
-        let facts = facts(step, [&of_call, &of_reply]);
-        self.tree.follow(&facts, is_racing, [step.origin.call_frame, step.origin.reply_frame]);
+        let facts = step_input(step, [&of_call, &of_reply]);
+        self.tree.update(&facts, is_racing, [step.origin.call_frame, step.origin.reply_frame]);
     }
 
     /// Returns the size that a file must have after the steps so far, if known.
     pub(super) fn size(&self, file: u32) -> Option<u64> {
-        self.tree.now(self.tree.of_handle(file)?)?.size
+        self.tree.current_state(self.tree.find_by_handle(file)?)?.size
     }
 
     /// Returns `true` if a directory must have this name after the steps so far.
@@ -178,18 +178,18 @@ impl ExpectedTree {
     }
 
     /// Returns `true` if a file must have a name after the steps so far.
-    pub(super) fn is_there(&self, file: u32) -> bool {
-        let id = self.tree.of_handle(file).filter(|id| !self.tree.is_doubtful(*id));
-        id.is_some_and(|id| self.tree.names_now().any(|named| named.object == Some(id)))
+    pub(super) fn must_exist(&self, file: u32) -> bool {
+        let id = self.tree.find_by_handle(file).filter(|id| !self.tree.is_uncertain(*id));
+        id.is_some_and(|id| self.tree.current_names().any(|named| named.object == Some(id)))
     }
 
     /// Marks the effects of a step as uncertain.
-    pub(super) fn doubt(&mut self, step: &TraceStep<'_>) {
-        self.tree.doubt(&facts(step, [&|_| None, &|_| None]));
+    pub(super) fn mark_uncertain(&mut self, step: &TraceStep<'_>) {
+        self.tree.mark_uncertain(&step_input(step, [&|_| None, &|_| None]));
     }
 
     /// Checks the tree on the server.
-    pub(super) fn look<R: Read + Seek>(
+    pub(super) fn check<R: Read + Seek>(
         &self,
         (transport, containment): (&mut ContainedTransport<'_>, &mut Containment),
         target: &ConnectTarget,
@@ -204,7 +204,7 @@ impl ExpectedTree {
             Err(error) => return TreeCheckReport { failed: Some(error.to_string()), ..walked },
         };
         let xid = Xid(hash(format!("{tag} walk").as_bytes()) as u32);
-        let line = transport.line(connection, xid, containment, target);
+        let line = transport.rpc_client(connection, xid, containment, target);
         let mut files: Box<dyn FileServerClient + '_> = match &live.seeded.supported {
             None => Box::new(Nfs3Client::new(line, live.seeded.root.clone())),
             Some(_) => {
@@ -216,18 +216,18 @@ impl ExpectedTree {
         };
         files.limit_io(live.seeded.io);
         let mut looker =
-            TreeChecker { tree: &self.tree, live, files: &mut *files, walked: &mut walked, contents, shown };
+            TreeChecker { tree: &self.tree, live, files: &mut *files, report: &mut walked, contents, shown };
         if let Err(problem) = looker.names() {
             walked.failed = Some(problem.to_string());
         }
-        files.leave();
+        files.close();
         drop(files);
         walked
     }
 }
 
 /// Returns `true` if an operation changes nothing that is checked at the end, and returns nothing of it.
-fn leaves_nothing(operation: &Operation) -> bool {
+fn has_no_effect(operation: &Operation) -> bool {
     matches!(
         *operation,
         Operation::SEQUENCE
@@ -243,7 +243,7 @@ fn text(texts: &[Option<Vec<u8>>], at: usize) -> Option<&[u8]> {
     texts.get(at)?.as_deref()
 }
 
-fn facts<'s>(
+fn step_input<'s>(
     step: &'s TraceStep<'s>,
     contents: [&'s dyn Fn(usize) -> Option<&'s [u8]>; 2],
 ) -> TreeStepInput<'s> {
@@ -263,14 +263,14 @@ pub(super) struct LiveServerNames<'a> {
     pub(super) seeded: &'a SeededTree,
     pub(super) values: &'a LiveValues,
     /// Last values in Replies.
-    pub(super) judge: &'a ReplyChecker,
+    pub(super) checker: &'a ReplyChecker,
 }
 
 struct TreeChecker<'a, R> {
     tree: &'a InferredTree,
     live: &'a LiveServerNames<'a>,
     files: &'a mut dyn FileServerClient,
-    walked: &'a mut TreeCheckReport,
+    report: &'a mut TreeCheckReport,
     contents: &'a mut TraceReader<R>,
     shown: usize,
 }
@@ -307,11 +307,11 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
 
     /// Lists the directories and checks their entries.
     fn names(&mut self) -> Result<(), FileServerError> {
-        self.walked.left_out += self.tree.names_in_doubt();
-        self.walked.written_bytes = self.tree.written_bytes();
+        self.report.left_out += self.tree.uncertain_name_count();
+        self.report.written_bytes = self.tree.written_bytes();
         let mut by_directory: BTreeMap<InferredObjectId, Vec<CurrentName<'_>>> = BTreeMap::new();
         let mut above: FxHashMap<InferredObjectId, CurrentName<'_>> = FxHashMap::default();
-        for named in self.tree.names_now() {
+        for named in self.tree.current_names() {
             if let Some(object) = named.object {
                 above.entry(object).or_insert(named);
             }
@@ -327,14 +327,14 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                 continue;
             }
             let Some(handle) = self.directory(directory) else {
-                self.walked.left_out += names.len() as u64;
+                self.report.left_out += names.len() as u64;
                 continue;
             };
             if node.is_some_and(|node| node.existence == ObjectExistence::ROOT) {
                 self.root(directory, &handle, &self.path(directory, b"", &above))?;
             }
             let mut there: FxHashSet<Box<[u8]>> = FxHashSet::default();
-            let listed = self.files.names(&handle, &mut |name| {
+            let listed = self.files.list_names(&handle, &mut |name| {
                 there.insert(name.into());
             });
             names.sort_by(|a, b| a.name.cmp(b.name));
@@ -342,7 +342,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                 Ok(()) => {}
                 Err(FileServerError::Refused(what, status)) => {
                     let path = self.path(directory, b"", &above);
-                    self.differs(
+                    self.report_difference(
                         directory,
                         DifferenceKind::Status,
                         &path,
@@ -355,7 +355,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                 Err(problem) => return Err(problem),
             }
             for named in &names {
-                self.walked.names += 1;
+                self.report.names += 1;
                 let path = self.path(directory, named.name, &above);
                 match (named.object, there.remove(named.name)) {
                     (Some(object), true) => {
@@ -363,12 +363,22 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                             self.object(object, &handle, named.name, &path)?;
                         }
                     }
-                    (Some(object), false) => {
-                        self.differs(object, DifferenceKind::Name, &path, "name", "there", "missing")
-                    }
-                    (None, true) => {
-                        self.differs(directory, DifferenceKind::Name, &path, "name", "gone", "there")
-                    }
+                    (Some(object), false) => self.report_difference(
+                        object,
+                        DifferenceKind::Name,
+                        &path,
+                        "name",
+                        "there",
+                        "missing",
+                    ),
+                    (None, true) => self.report_difference(
+                        directory,
+                        DifferenceKind::Name,
+                        &path,
+                        "name",
+                        "gone",
+                        "there",
+                    ),
                     (None, false) => {}
                 }
             }
@@ -377,9 +387,16 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                 let mut more: Vec<_> = there.into_iter().collect();
                 more.sort();
                 for name in more {
-                    self.walked.names += 1;
+                    self.report.names += 1;
                     let path = self.path(directory, &name, &above);
-                    self.differs(directory, DifferenceKind::Name, &path, "name", "never there", "there");
+                    self.report_difference(
+                        directory,
+                        DifferenceKind::Name,
+                        &path,
+                        "name",
+                        "never there",
+                        "there",
+                    );
                 }
             }
         }
@@ -389,13 +406,15 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
     /// Checks a root, which has no name: its last values in Replies must still hold.
     fn root(&mut self, id: InferredObjectId, handle: &[u8], path: &str) -> Result<(), FileServerError> {
         let marks = match self.files.status(handle) {
-            Ok(status) => status.marks,
+            Ok(status) => status.version,
             Err(FileServerError::Refused(..)) => return Ok(()),
             Err(problem) => return Err(problem),
         };
         let handles = self.tree.nodes().get(id.0 as usize).map_or(&[][..], |node| &node.handles);
-        for (aspect, [told, is]) in self.live.judge.left(&[&[ROOT][..], handles].concat(), &marks) {
-            self.differs(id, DifferenceKind::Relation, path, aspect, &told, &is);
+        for (aspect, [told, is]) in
+            self.live.checker.final_differences(&[&[ROOT][..], handles].concat(), &marks)
+        {
+            self.report_difference(id, DifferenceKind::Relation, path, aspect, &told, &is);
         }
         Ok(())
     }
@@ -410,22 +429,23 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
     ) -> Result<(), FileServerError> {
         let tree = self.tree;
         let Some(node) = tree.nodes().get(id.0 as usize) else { return Ok(()) };
-        if tree.is_doubtful(id) {
-            self.walked.left_out += 1;
+        if tree.is_uncertain(id) {
+            self.report.left_out += 1;
             return Ok(());
         }
         // It was written, but its content is unknown.
-        self.walked.left_out += u64::from(tree.now(id).is_some_and(CurrentFileState::is_crowded));
-        self.walked.objects += 1;
+        self.report.left_out +=
+            u64::from(tree.current_state(id).is_some_and(CurrentFileState::has_too_many_extents));
+        self.report.objects += 1;
         let found = match self.files.lookup(parent, name) {
             Ok(Some(handle)) => self.files.status(&handle).map(|status| (handle, status)),
             Ok(None) => Err(FileServerError::Refused("LOOKUP".into(), "no such name".into())),
             Err(problem) => Err(problem),
         };
-        let (handle, LiveObjectAttributes { file_type, size, mode, marks, .. }) = match found {
+        let (handle, LiveObjectAttributes { file_type, size, mode, version: marks, .. }) = match found {
             Ok(found) => found,
             Err(FileServerError::Refused(what, status)) => {
-                self.differs(
+                self.report_difference(
                     id,
                     DifferenceKind::Status,
                     path,
@@ -439,16 +459,16 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         };
         if node.file_type != FileType::UNKNOWN && node.file_type != file_type {
             let (expected, found) = (node.file_type.to_string(), file_type.to_string());
-            self.differs(id, DifferenceKind::Result, path, "type", &expected, &found);
+            self.report_difference(id, DifferenceKind::Result, path, "type", &expected, &found);
             return Ok(());
         }
-        for (aspect, [told, is]) in self.live.judge.left(&node.handles, &marks) {
-            self.differs(id, DifferenceKind::Relation, path, aspect, &told, &is);
+        for (aspect, [told, is]) in self.live.checker.final_differences(&node.handles, &marks) {
+            self.report_difference(id, DifferenceKind::Relation, path, aspect, &told, &is);
         }
         let none = CurrentFileState::default();
-        let now = tree.now(id).unwrap_or(&none);
+        let now = tree.current_state(id).unwrap_or(&none);
         if let Some(expected) = now.mode.map(|mode| mode & 0o7777).filter(|wanted| *wanted != mode & 0o7777) {
-            self.differs(
+            self.report_difference(
                 id,
                 DifferenceKind::Result,
                 path,
@@ -460,7 +480,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         match file_type {
             FileType::FILE => {
                 if let Some(expected) = now.size.filter(|expected| *expected != size) {
-                    self.differs(
+                    self.report_difference(
                         id,
                         DifferenceKind::Result,
                         path,
@@ -474,9 +494,9 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
             }
             FileType::LINK if !node.target.is_empty() => {
                 let shown = |text: &[u8]| format!("{:?}", String::from_utf8_lossy(text));
-                match self.files.text(&handle) {
+                match self.files.read_link(&handle) {
                     Ok(text) if *text == *node.target => {}
-                    Ok(text) => self.differs(
+                    Ok(text) => self.report_difference(
                         id,
                         DifferenceKind::Name,
                         path,
@@ -486,7 +506,14 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                     ),
                     Err(FileServerError::Refused(what, status)) => {
                         let found = format!("{what}: {status}");
-                        self.differs(id, DifferenceKind::Status, path, "text", &shown(&node.target), &found);
+                        self.report_difference(
+                            id,
+                            DifferenceKind::Status,
+                            path,
+                            "text",
+                            &shown(&node.target),
+                            &found,
+                        );
                     }
                     Err(problem) => return Err(problem),
                 }
@@ -505,7 +532,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         path: &str,
     ) -> Result<(), FileServerError> {
         let (mut sent, mut of) = (Vec::new(), None);
-        for piece in &now.pieces {
+        for piece in &now.extents {
             let key = (piece.payload.data, piece.payload.file, piece.payload.offset, piece.payload.hash);
             if of != Some(key) {
                 // A damaged trace was reported before.
@@ -515,7 +542,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                 of = Some(key);
             }
             let (mut at, end) = piece.range;
-            while at < end && self.walked.bytes < BYTES {
+            while at < end && self.report.bytes < BYTES {
                 let count = (end - at).min(PIECE);
                 let begin = at.saturating_sub(piece.payload.offset) as usize;
                 let got = match self.files.read(handle, at, count as u32) {
@@ -523,12 +550,12 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                     Err(FileServerError::Refused(what, status)) => {
                         let field = format!("content at byte {at}");
                         let found = format!("{what}: {status}");
-                        self.differs(id, DifferenceKind::Status, path, &field, "there", &found);
+                        self.report_difference(id, DifferenceKind::Status, path, &field, "there", &found);
                         return Ok(());
                     }
                     Err(problem) => return Err(problem),
                 };
-                self.walked.bytes += got.len() as u64;
+                self.report.bytes += got.len() as u64;
                 let expected = sent.get(begin..begin + got.len()).unwrap_or_default();
                 if got.is_empty() || got != expected {
                     let first = got.iter().zip(expected).take_while(|(a, b)| a == b).count() as u64;
@@ -537,7 +564,14 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                         Some(byte) => format!("0x{byte:02x}"),
                         None => "nothing".to_owned(),
                     };
-                    self.differs(id, DifferenceKind::Data, path, &field, &shown(expected), &shown(&got));
+                    self.report_difference(
+                        id,
+                        DifferenceKind::Data,
+                        path,
+                        &field,
+                        &shown(expected),
+                        &shown(&got),
+                    );
                     return Ok(());
                 }
                 at += got.len() as u64;
@@ -562,7 +596,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         }
     }
 
-    fn differs(
+    fn report_difference(
         &mut self,
         id: InferredObjectId,
         kind: DifferenceKind,
@@ -571,11 +605,11 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         expected: &str,
         found: &str,
     ) {
-        self.walked.differing += 1;
-        if self.walked.mismatches.len() >= self.shown {
+        self.report.differing += 1;
+        if self.report.mismatches.len() >= self.shown {
             return;
         }
-        let frames = self.tree.now(id).map_or([0; 2], |file| file.frames);
+        let frames = self.tree.current_state(id).map_or([0; 2], |file| file.frames);
         let frame = |number: u64| (number > 0).then_some(FrameNumber(number));
         let place = DifferenceLocation { index: 0, call: frame(frames[0]), reply: frame(frames[1]) };
         let half = |value: &str| DifferenceSide {
@@ -593,7 +627,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
             b: half(found),
         };
         let step = StepId { step: 0, frames };
-        self.walked.mismatches.push(StepMismatch {
+        self.report.mismatches.push(StepMismatch {
             step,
             copy: 0,
             operation: path.to_owned(),

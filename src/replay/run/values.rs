@@ -138,7 +138,7 @@ impl LiveValues {
     }
 
     /// Swaps the sequence IDs of the emitted Call with those of a completed one.
-    pub fn swap_used(&mut self, used: &mut CallSequenceCounts) {
+    pub fn swap_counts(&mut self, used: &mut CallSequenceCounts) {
         std::mem::swap(&mut self.used, used);
     }
 
@@ -253,7 +253,7 @@ impl LiveValues {
 
     /// Returns `true` if the result of SEQUENCE has the slot and sequence ID sent (RFC 8881 section 18.46.3); called
     /// before [`occupy`](Self::occupy) increments the latter.
-    pub fn is_echo(
+    pub fn matches_sequence(
         &self,
         (session, slot): (u32, u32),
         (id, of_slot, sequence): ([u8; 16], u32, u32),
@@ -271,7 +271,7 @@ impl LiveValues {
     }
 
     /// Adds an open-owner's seqid to the emitted Call.
-    pub fn carries_seqid(&mut self, owner: u32, operation: u32, seqid: u32) {
+    pub fn add_seqid(&mut self, owner: u32, operation: u32, seqid: u32) {
         self.used.seqids.push((false, owner, operation, seqid));
     }
 
@@ -282,8 +282,8 @@ impl LiveValues {
     }
 
     /// Marks a slot as busy or free, and increments its sequence ID if the server has executed SEQUENCE.
-    pub fn occupy(&mut self, slot: (u32, u32), is_busy: bool, is_counted: bool) {
-        if let Some(slot) = self.slotted(slot) {
+    pub fn set_slot_state(&mut self, slot: (u32, u32), is_busy: bool, is_counted: bool) {
+        if let Some(slot) = self.slot_mut(slot) {
             slot.is_busy = is_busy;
             if is_counted {
                 slot.sequence = slot.sequence.wrapping_add(1);
@@ -294,13 +294,13 @@ impl LiveValues {
     /// Marks a slot as doubtful because its Call was given up. If the server executes the Call, reusing its sequence ID
     /// would look like a retry (RFC 8881 section 2.10.6.1.3.1); if not, incrementing it would be misordered. Therefore
     /// other slots replace it.
-    pub fn doubt(&mut self, slot: (u32, u32)) {
-        if let Some(slot) = self.slotted(slot) {
+    pub fn mark_slot_doubtful(&mut self, slot: (u32, u32)) {
+        if let Some(slot) = self.slot_mut(slot) {
             (slot.is_busy, slot.is_doubtful) = (false, true);
         }
     }
 
-    fn slotted(&mut self, (session, slot): (u32, u32)) -> Option<&mut LiveSessionSlot> {
+    fn slot_mut(&mut self, (session, slot): (u32, u32)) -> Option<&mut LiveSessionSlot> {
         self.sessions.get_mut(&session)?.slots.get_mut(slot as usize)
     }
 
@@ -384,7 +384,7 @@ impl SlotValueSource for LiveValues {
                 self.scratch.extend_from_slice(b"0.0.0.0.0.0");
                 Some(&self.scratch)
             }
-            holds if holds.is_of_server() => {
+            holds if holds.is_assigned_by_server() => {
                 let Self { names, unbound, .. } = self;
                 let value = names.get(slot.variable as usize).and_then(Option::as_deref);
                 let must = !matches!(
@@ -467,9 +467,9 @@ mod tests {
                 values.value(&slot(MessageSlotKind::SEQUENCE_ID, 7), &[0; 4]),
                 Some(&sent.to_be_bytes()[..])
             );
-            values.occupy(used, true, false);
+            values.set_slot_state(used, true, false);
             assert!(values.session(7).unwrap().is_busy(1));
-            values.occupy(used, false, is_done);
+            values.set_slot_state(used, false, is_done);
         }
     }
 
@@ -478,13 +478,13 @@ mod tests {
         let mut values = LiveValues::new("t");
         values.open_session(7, LiveSession::new(3));
         let taken = |values: &LiveValues| [0, 1, 2].map(|slot| values.session(7).unwrap().slot(slot));
-        values.occupy((7, 1), true, false);
-        values.doubt((7, 1));
+        values.set_slot_state((7, 1), true, false);
+        values.mark_slot_doubtful((7, 1));
         assert_eq!(taken(&values), [0, 2, 2]);
         assert!(!values.session(7).unwrap().is_busy(1));
-        values.doubt((7, 2));
+        values.mark_slot_doubtful((7, 2));
         assert_eq!(taken(&values), [0, 0, 0]);
-        values.doubt((7, 0));
+        values.mark_slot_doubtful((7, 0));
         assert_eq!(taken(&values), [0, 1, 2]);
     }
 
@@ -493,9 +493,9 @@ mod tests {
         let mut values = LiveValues::new("t");
         assert!(values.set(7, &[9; 16]));
         values.open_session(7, LiveSession::used(2, 5));
-        assert!(values.is_echo((7, 0), ([9; 16], 0, 6)));
+        assert!(values.matches_sequence((7, 0), ([9; 16], 0, 6)));
         for wrong in [([8; 16], 0, 6), ([9; 16], 1, 6), ([9; 16], 0, 5)] {
-            assert!(!values.is_echo((7, 0), wrong), "{wrong:?}");
+            assert!(!values.matches_sequence((7, 0), wrong), "{wrong:?}");
         }
     }
 

@@ -22,7 +22,7 @@ pub enum FileServerError {
 impl fmt::Display for FileServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(what, status) => match meaning(status) {
+            Self::Refused(what, status) => match advice_for_status(status) {
                 Some(meaning) => write!(f, "{meaning} ({what}: {status})"),
                 None => write!(f, "{what}: {status}"),
             },
@@ -43,7 +43,7 @@ impl From<RpcCallError> for FileServerError {
 }
 
 /// Explains a status of NFSv3, NFSv4 or MOUNT during setup, and suggests a remedy. `None` for other statuses.
-pub fn meaning(status: &str) -> Option<&'static str> {
+pub fn advice_for_status(status: &str) -> Option<&'static str> {
     Some(match status.split_once("ERR_")?.1 {
         "ROFS" => "the export is read-only, and a run writes there: export it read-write",
         "NOSPC" => "the file system of the export is full: make room there",
@@ -85,7 +85,7 @@ pub struct LiveObjectAttributes {
     /// Numeric user and group ID of the owner; `None` in NFSv4, which has names.
     pub owners: Option<[u32; 2]>,
     /// Identity and version of the object.
-    pub marks: ObjectVersion,
+    pub version: ObjectVersion,
 }
 
 /// Identity and version of an object. Each value is the big-endian number of its XDR encoding.
@@ -122,7 +122,7 @@ impl Default for IoLimits {
 
 impl IoLimits {
     /// Creates limits from the values of a server, where 0 means no limit.
-    pub fn told(read_bytes: u64, write_bytes: u64) -> Self {
+    pub fn from_server_values(read_bytes: u64, write_bytes: u64) -> Self {
         let limit = |bytes: u64| if bytes == 0 { u32::MAX } else { u32::try_from(bytes).unwrap_or(u32::MAX) };
         Self { read_bytes: limit(read_bytes), write_bytes: limit(write_bytes) }
     }
@@ -165,7 +165,7 @@ pub struct FileSystemCapabilities {
 }
 
 /// Number of names of one directory after which listing stops.
-pub const NAMES: usize = 1 << 20;
+pub const MAX_LISTED_NAMES: usize = 1 << 20;
 
 /// A client of a file server.
 pub trait FileServerClient {
@@ -209,7 +209,12 @@ pub trait FileServerClient {
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
-    fn set(&mut self, object: &[u8], mode: Option<u32>, size: Option<u64>) -> Result<(), FileServerError>;
+    fn set_attributes(
+        &mut self,
+        object: &[u8],
+        mode: Option<u32>,
+        size: Option<u64>,
+    ) -> Result<(), FileServerError>;
 
     /// Writes to stable storage of a file.
     ///
@@ -248,14 +253,14 @@ pub trait FileServerClient {
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
-    fn text(&mut self, link: &[u8]) -> Result<Vec<u8>, FileServerError>;
+    fn read_link(&mut self, link: &[u8]) -> Result<Vec<u8>, FileServerError>;
 
     /// Calls `each` for the names in a directory except `.` and `..`. Stops after the Reply that reaches [`NAMES`].
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
-    fn names(&mut self, directory: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), FileServerError>;
+    fn list_names(&mut self, directory: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), FileServerError>;
 
     /// Releases the server state of this client where possible, and closes its connection.
-    fn leave(&mut self);
+    fn close(&mut self);
 }

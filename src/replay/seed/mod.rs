@@ -24,13 +24,13 @@ use files::{
 };
 
 /// Directory that represents the root of the captured server, in the directory of the run.
-pub const TREE: &str = "tree";
+pub const TREE_DIRECTORY: &str = "tree";
 /// Directory of the objects whose names were not captured.
-pub const NAMELESS: &str = "nameless";
+pub const NAMELESS_DIRECTORY: &str = "nameless";
 /// Maximum number of bytes of a WRITE.
 const PIECE: usize = 256 << 10;
 /// Maximum number of refused names and sizes that are reported.
-const REFUSED: usize = 20;
+const MAX_REPORTED_REFUSALS: usize = 20;
 /// Maximum nesting depth of directories; deeper ones are left out.
 const DEPTH: usize = 256;
 
@@ -101,13 +101,13 @@ pub struct SeededTree {
     /// Live filehandles, by the variable whose initial value they are.
     pub handles: FxHashMap<u32, LiveFilehandle>,
     /// The variables of objects below the root, whose parents are in the run's directory, too.
-    pub below: FxHashSet<u32>,
+    pub handles_below_root: FxHashSet<u32>,
     /// Variables of objects that the server refused, e.g. for too long a name or too large a size.
-    pub missing: FxHashSet<u32>,
+    pub refused_handles: FxHashSet<u32>,
     /// Variables of the parent directories of these objects.
-    pub missing_in: FxHashSet<u32>,
+    pub parents_of_refused: FxHashSet<u32>,
     /// The first refused names and sizes, with the status, for display.
-    pub refused: Vec<String>,
+    pub refusals: Vec<String>,
     /// Variables of the filehandles of directories, including those that the run creates.
     pub directories: FxHashSet<u32>,
     /// Words of the `supported_attrs` bitmap of the file system; `None` in NFSv3.
@@ -118,9 +118,9 @@ pub struct SeededTree {
     /// their parents. Empty in NFSv4.
     pub mounts: Vec<Vec<u8>>,
     /// User and group that own the objects of root, if the export squashes root and the version is NFSv3.
-    pub squashed: Option<[u32; 2]>,
+    pub squashed_owner: Option<[u32; 2]>,
     /// Counts of the created objects.
-    pub made: SeedCounts,
+    pub counts: SeedCounts,
 }
 
 /// Counts of the created or found objects.
@@ -133,7 +133,7 @@ pub struct SeedCounts {
     /// Number of bytes of content.
     pub bytes: u64,
     /// Number of bytes of unknown content, which is replaced by zeros.
-    pub unknown: u64,
+    pub unknown_bytes: u64,
     /// Number of objects that were not created: devices, refused ones, and those that are nested too deeply.
     pub left_out: u64,
 }
@@ -148,11 +148,11 @@ struct SeedObject {
     mode: Option<u32>,
     target: Box<[u8]>,
     is_parent: bool,
-    live: Option<LiveFilehandle>,
+    live_handle: Option<LiveFilehandle>,
     /// `true` if the server refused the name or size of the object, or of a directory above it.
     is_refused: bool,
     /// `true` if the object is below the root of the tree, and not the root itself.
-    is_below: bool,
+    is_below_root: bool,
 }
 
 /// The way in which the tree is created or found.
@@ -203,18 +203,23 @@ pub fn seed(
             }
         }
     };
-    let mut maker =
-        TreeSeeder { files, refused: Vec::new(), how, made: SeedCounts::default(), mounts: Vec::new() };
-    let root = maker.directory(&run, TREE.as_bytes(), 0o755)?;
-    let nameless = maker.directory(&run, NAMELESS.as_bytes(), 0o755)?;
+    let mut maker = TreeSeeder {
+        files,
+        refusals: Vec::new(),
+        mode: how,
+        counts: SeedCounts::default(),
+        mounts: Vec::new(),
+    };
+    let root = maker.find_or_make_directory(&run, TREE_DIRECTORY.as_bytes(), 0o755)?;
+    let nameless = maker.find_or_make_directory(&run, NAMELESS_DIRECTORY.as_bytes(), 0o755)?;
 
     // Root made the directory, so another owner shows that the export squashes root.
-    let owners = maker.files.status(&root).map_err(said(TREE.into()))?.owners;
+    let owners = maker.files.status(&root).map_err(said(TREE_DIRECTORY.into()))?.owners;
     let squashed = owners.filter(|[user, _]| *user != 0);
 
     let capabilities = maker.files.capabilities(&root).map_err(said("supported_attrs".into()))?;
     maker.files.limit_io(capabilities.io);
-    let (mut wanted, directories) = wanted(trace)?;
+    let (mut wanted, directories) = load_objects(trace)?;
     let numbers: Vec<u32> = {
         let mut numbers: Vec<u32> = wanted.keys().copied().collect();
         numbers.sort_unstable();
@@ -224,14 +229,15 @@ pub fn seed(
         maker.object(&mut wanted, *number, &root, &nameless, 0)?;
     }
     if how != SeedMode::Find {
-        contents(trace, &mut maker, &mut wanted, &nameless)?;
+        write_contents(trace, &mut maker, &mut wanted, &nameless)?;
         // Modes come last: read-only files and directories could not be filled.
         for number in &numbers {
-            let Some(SeedObject { live: Some(live), mode: Some(mode), kind, .. }) = wanted.get(number) else {
+            let Some(SeedObject { live_handle: Some(live), mode: Some(mode), kind, .. }) = wanted.get(number)
+            else {
                 continue;
             };
             if *kind != FileType::LINK {
-                maker.files.set(live, Some(*mode), None).map_err(said("mode".into()))?;
+                maker.files.set_attributes(live, Some(*mode), None).map_err(said("mode".into()))?;
             }
         }
     }
@@ -243,42 +249,42 @@ pub fn seed(
         missing_in.extend(above.flat_map(|above| above.handles.iter().copied()));
     }
     for object in wanted.into_values() {
-        let Some(live) = object.live else { continue };
+        let Some(live) = object.live_handle else { continue };
         for variable in object.handles {
             handles.insert(variable, live.clone());
-            if object.is_below {
+            if object.is_below_root {
                 below.insert(variable);
             }
         }
     }
-    let (made, mounts, refused) = (maker.made, uppermost(&maker.mounts), maker.refused);
+    let (made, mounts, refused) = (maker.counts, topmost_paths(&maker.mounts), maker.refusals);
     let FileSystemCapabilities { supported, io } = capabilities;
-    let path = format!("{}/{name}/{TREE}", place.export.trim_end_matches('/'));
+    let path = format!("{}/{name}/{TREE_DIRECTORY}", place.export.trim_end_matches('/'));
     // In NFSv4 a step can change the contents of the root.
     let mounts = if supported.is_none() { mounts } else { Vec::new() };
     Ok(SeededTree {
         path,
         root,
         handles,
-        below,
-        missing,
-        missing_in,
-        refused,
+        handles_below_root: below,
+        refused_handles: missing,
+        parents_of_refused: missing_in,
+        refusals: refused,
         directories,
         supported,
         io,
         mounts,
-        squashed,
-        made,
+        squashed_owner: squashed,
+        counts: made,
     })
 }
 
 /// Loads the objects that exist before the first step, and the filehandle variables of all directories.
-fn wanted(
+fn load_objects(
     trace: &mut TraceReader<impl Read + Seek>,
 ) -> Result<(FxHashMap<u32, SeedObject>, FxHashSet<u32>), SeedError> {
     let (mut wanted, mut directories) = (FxHashMap::default(), FxHashSet::default());
-    trace.objects(|object| {
+    trace.for_each_object(|object| {
         if object.file_type == FileType::DIRECTORY || object.existence == ObjectExistence::ROOT {
             directories.extend(object.handles.iter());
         }
@@ -297,9 +303,9 @@ fn wanted(
                 mode: (object.mode != NONE).then_some(object.mode & 0o7777),
                 target: object.target.0.into(),
                 is_parent: false,
-                live: None,
+                live_handle: None,
                 is_refused: false,
-                is_below: false,
+                is_below_root: false,
             },
         );
     })?;
@@ -318,19 +324,24 @@ fn wanted(
 struct TreeSeeder<'f> {
     files: &'f mut dyn FileServerClient,
     /// Names and sizes that the server refused, for display.
-    refused: Vec<String>,
-    how: SeedMode,
-    made: SeedCounts,
+    refusals: Vec<String>,
+    mode: SeedMode,
+    counts: SeedCounts,
     mounts: Vec<Vec<u8>>,
 }
 
 impl TreeSeeder<'_> {
-    fn directory(&mut self, parent: &[u8], name: &[u8], mode: u32) -> Result<LiveFilehandle, SeedError> {
-        self.one(parent, name, NewObjectKind::Directory, mode)
+    fn find_or_make_directory(
+        &mut self,
+        parent: &[u8],
+        name: &[u8],
+        mode: u32,
+    ) -> Result<LiveFilehandle, SeedError> {
+        self.find_or_make(parent, name, NewObjectKind::Directory, mode)
     }
 
     /// Finds or creates an object.
-    fn one(
+    fn find_or_make(
         &mut self,
         parent: &[u8],
         name: &[u8],
@@ -343,10 +354,10 @@ impl TreeSeeder<'_> {
         if let Some(found) = self.files.lookup(parent, name).map_err(said)? {
             return Ok(found);
         }
-        if self.how == SeedMode::Find {
+        if self.mode == SeedMode::Find {
             return Err(SeedError::Missing(what()));
         }
-        self.made.objects += 1;
+        self.counts.objects += 1;
         match self.files.make(parent, name, kind, mode) {
             // The Call was resent after connection loss, but the server had executed it.
             Err(FileServerError::Refused(what, status)) if status.ends_with("ERR_EXIST") => {
@@ -358,18 +369,18 @@ impl TreeSeeder<'_> {
     }
 
     /// Finds or creates an object. Returns `None` if the server refuses its name or kind.
-    fn one_or_refused(
+    fn find_or_make_unless_refused(
         &mut self,
         parent: &[u8],
         name: &[u8],
         kind: NewObjectKind<'_>,
         mode: u32,
     ) -> Result<Option<LiveFilehandle>, SeedError> {
-        match self.one(parent, name, kind, mode) {
+        match self.find_or_make(parent, name, kind, mode) {
             Err(SeedError::Server(what, FileServerError::Refused(operation, status)))
                 if is_refusal(&status) =>
             {
-                self.refuse(format!("{}: {operation}: {status}", shortened(&what)));
+                self.refuse(format!("{}: {operation}: {status}", shorten(&what)));
                 Ok(None)
             }
             done => done.map(Some),
@@ -378,9 +389,9 @@ impl TreeSeeder<'_> {
 
     /// Records a name or size that the server refused. Affects the steps that need the object.
     fn refuse(&mut self, why: String) {
-        self.made.left_out += 1;
-        if self.refused.len() < REFUSED {
-            self.refused.push(why);
+        self.counts.left_out += 1;
+        if self.refusals.len() < MAX_REPORTED_REFUSALS {
+            self.refusals.push(why);
         }
     }
 
@@ -394,14 +405,14 @@ impl TreeSeeder<'_> {
         depth: usize,
     ) -> Result<Option<LiveFilehandle>, SeedError> {
         let Some(object) = wanted.get(&number) else { return Ok(None) };
-        if let Some(live) = &object.live {
+        if let Some(live) = &object.live_handle {
             return Ok(Some(live.clone()));
         }
         if object.is_refused {
             return Ok(None);
         }
         if depth > DEPTH {
-            self.made.left_out += 1;
+            self.counts.left_out += 1;
             return Ok(None);
         }
         let (names, target) = (object.names.clone(), object.target.clone());
@@ -410,10 +421,10 @@ impl TreeSeeder<'_> {
             let mut live = root.to_vec();
             let path = names.first().map(|(_, path)| path.clone()).unwrap_or_default();
             for name in path.split(|byte| *byte == b'/').filter(|name| is_plain(name)) {
-                live = self.directory(&live, name, 0o755)?;
+                live = self.find_or_make_directory(&live, name, 0o755)?;
             }
-            self.mounts.push(plain(&path));
-            return Ok(self.note(wanted, number, live));
+            self.mounts.push(plain_path(&path));
+            return Ok(self.record_live_handle(wanted, number, live));
         }
         let kind = match kind {
             FileType::DIRECTORY => NewObjectKind::Directory,
@@ -421,7 +432,7 @@ impl TreeSeeder<'_> {
             FileType::FIFO => NewObjectKind::Fifo,
             FileType::SOCKET => NewObjectKind::Socket,
             FileType::BLOCK | FileType::CHARACTER => {
-                self.made.left_out += 1;
+                self.counts.left_out += 1;
                 return Ok(None);
             }
             _ if is_parent => NewObjectKind::Directory,
@@ -442,23 +453,23 @@ impl TreeSeeder<'_> {
             let Some(parent) = parent else { continue };
             match &live {
                 None => {
-                    is_below = above.is_some_and(|above| above.is_root || above.is_below);
-                    live = self.one_or_refused(&parent, name, kind, mode)?;
+                    is_below = above.is_some_and(|above| above.is_root || above.is_below_root);
+                    live = self.find_or_make_unless_refused(&parent, name, kind, mode)?;
                     is_refused |= live.is_none();
                 }
-                Some(live) if self.how != SeedMode::Find => {
+                Some(live) if self.mode != SeedMode::Find => {
                     let said =
                         |problem| SeedError::Server(String::from_utf8_lossy(name).into_owned(), problem);
                     if self.files.lookup(&parent, name).map_err(said)?.is_none() {
                         match self.files.link(live, &parent, name) {
                             Err(FileServerError::Refused(what, status)) if is_refusal(&status) => {
-                                let name = shortened(&String::from_utf8_lossy(name));
+                                let name = shorten(&String::from_utf8_lossy(name));
                                 self.refuse(format!("{name}: {what}: {status}"));
                             }
                             Err(FileServerError::Refused(_, status)) if status.ends_with("ERR_EXIST") => {}
                             linked => {
                                 linked.map_err(said)?;
-                                self.made.links += 1;
+                                self.counts.links += 1;
                             }
                         }
                     }
@@ -474,22 +485,22 @@ impl TreeSeeder<'_> {
                 }
                 return Ok(None);
             }
-            None => self.one(nameless, number.to_string().as_bytes(), kind, mode)?,
+            None => self.find_or_make(nameless, number.to_string().as_bytes(), kind, mode)?,
         };
         if let Some(object) = wanted.get_mut(&number) {
-            object.is_below = is_below;
+            object.is_below_root = is_below;
         }
-        Ok(self.note(wanted, number, live))
+        Ok(self.record_live_handle(wanted, number, live))
     }
 
-    fn note(
+    fn record_live_handle(
         &self,
         wanted: &mut FxHashMap<u32, SeedObject>,
         number: u32,
         live: LiveFilehandle,
     ) -> Option<LiveFilehandle> {
         if let Some(object) = wanted.get_mut(&number) {
-            object.live = Some(live.clone());
+            object.live_handle = Some(live.clone());
         }
         Some(live)
     }
@@ -505,7 +516,7 @@ fn is_refusal(status: &str) -> bool {
 }
 
 /// Shortens a name to 40 characters for display.
-fn shortened(name: &str) -> String {
+fn shorten(name: &str) -> String {
     match name.char_indices().nth(40) {
         Some((at, _)) => format!("{}...", name.get(..at).unwrap_or_default()),
         None => name.to_owned(),
@@ -513,13 +524,13 @@ fn shortened(name: &str) -> String {
 }
 
 /// Returns a path with only its plain names: `/srv/nfs`; empty for the root.
-pub fn plain(path: &[u8]) -> Vec<u8> {
+pub fn plain_path(path: &[u8]) -> Vec<u8> {
     let names = path.split(|byte| *byte == b'/').filter(|name| is_plain(name));
     names.flat_map(|name| [b"/", name].concat()).collect()
 }
 
 /// Returns the paths that are below no other.
-fn uppermost(paths: &[Vec<u8>]) -> Vec<Vec<u8>> {
+fn topmost_paths(paths: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let is_above =
         |one: &[u8], other: &[u8]| other.strip_prefix(one).is_some_and(|rest| rest.first() == Some(&b'/'));
     paths.iter().filter(|path| !paths.iter().any(|one| is_above(one, path))).cloned().collect()
@@ -531,7 +542,7 @@ fn is_plain(name: &[u8]) -> bool {
 }
 
 /// Writes the initial contents of the files.
-fn contents(
+fn write_contents(
     trace: &mut TraceReader<impl Read + Seek>,
     maker: &mut TreeSeeder<'_>,
     wanted: &mut FxHashMap<u32, SeedObject>,
@@ -541,14 +552,14 @@ fn contents(
     let mut too_large = Vec::new();
     for object in wanted.values_mut() {
         let is_file = matches!(object.kind, FileType::FILE | FileType::UNKNOWN) && !object.is_parent;
-        if let (Some(live), true) = (&object.live, is_file && object.size > 0 && !object.is_root) {
-            match maker.files.set(live, None, Some(object.size)) {
+        if let (Some(live), true) = (&object.live_handle, is_file && object.size > 0 && !object.is_root) {
+            match maker.files.set_attributes(live, None, Some(object.size)) {
                 Err(FileServerError::Refused(what, status)) if is_refusal(&status) => {
                     let name =
                         object.names.first().map(|(_, name)| String::from_utf8_lossy(name).into_owned());
-                    let name = shortened(&name.unwrap_or_default());
+                    let name = shorten(&name.unwrap_or_default());
                     maker.refuse(format!("{name}, {} bytes: {what}: {status}", object.size));
-                    (object.live, object.is_refused) = (None, true);
+                    (object.live_handle, object.is_refused) = (None, true);
                     too_large.extend(object.names.iter().cloned());
                 }
                 done => done.map_err(said)?,
@@ -559,7 +570,7 @@ fn contents(
     for (parent, name) in too_large.iter().filter(|(_, name)| is_plain(name)) {
         let above = match *parent {
             NONE => Some(nameless),
-            number => wanted.get(&number).and_then(|above| above.live.as_deref()),
+            number => wanted.get(&number).and_then(|above| above.live_handle.as_deref()),
         };
         if let Some(above) = above {
             maker.files.remove(above, name, false).map_err(said)?;
@@ -567,11 +578,11 @@ fn contents(
     }
     let key = trace.summary().key;
     let mut extents = Vec::new();
-    trace.extents(|extent| extents.push(extent.clone()))?;
+    trace.for_each_extent(|extent| extents.push(extent.clone()))?;
     let mut data = Vec::new();
     for extent in extents {
         let Some(object) = wanted.get(&extent.object) else { continue };
-        let Some(live) = &object.live else { continue };
+        let Some(live) = &object.live_handle else { continue };
         if !trace.extent(&extent, &mut data)? {
             data.clear();
             data.resize(extent.length as usize, 0);
@@ -579,14 +590,14 @@ fn contents(
                 (PayloadContentState::KEYED, Some(file)) => {
                     keyed_content::fill(key, *file, extent.offset, &mut data)
                 }
-                _ => maker.made.unknown += u64::from(extent.length),
+                _ => maker.counts.unknown_bytes += u64::from(extent.length),
             }
         }
         for (at, piece) in data.chunks(PIECE).enumerate() {
             let offset = extent.offset + (at * PIECE) as u64;
             maker.files.write(live, offset, piece).map_err(said)?;
         }
-        maker.made.bytes += data.len() as u64;
+        maker.counts.bytes += data.len() as u64;
     }
     Ok(())
 }

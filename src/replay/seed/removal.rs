@@ -6,23 +6,23 @@
 use std::fmt;
 
 use super::files::{FileServerClient, FileServerError};
-use super::{DEPTH, NAMELESS, RunDirectory, TREE};
+use super::{DEPTH, NAMELESS_DIRECTORY, RunDirectory, TREE_DIRECTORY};
 use crate::replay::trace::layout::FileType;
 
 /// Name of the directory that marks a run's directory as completely seeded. A directory in it names the trace.
-pub const SEEDED: &str = "seeded";
+pub const SEED_MARKER_DIRECTORY: &str = "seeded";
 /// Maximum number of listings of a directory: a server may skip entries when names are removed during a listing.
-const ROUNDS: usize = 16;
+const MAX_LISTINGS: usize = 16;
 
 /// The reason that a directory was not removed.
 #[derive(Debug)]
 pub enum RemovalError {
     /// The directory contains an entry that no run has made.
-    Foreign(String),
+    ForeignEntry(String),
     /// The directory has no mark of a run of this trace.
-    Unmarked,
+    NotSeededForTrace,
     /// Directories are nested too deeply, or a directory does not become empty.
-    Endless,
+    NotEmptied,
     /// The server refused an operation, or did not answer: object and error.
     Server(String, FileServerError),
 }
@@ -30,9 +30,11 @@ pub enum RemovalError {
 impl fmt::Display for RemovalError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Foreign(name) => write!(f, "not removed: {name:?} is in it, which no run has made"),
-            Self::Unmarked => f.write_str("not removed: it does not say that it was seeded for this trace"),
-            Self::Endless => f.write_str("not removed to its end: it does not become empty"),
+            Self::ForeignEntry(name) => write!(f, "not removed: {name:?} is in it, which no run has made"),
+            Self::NotSeededForTrace => {
+                f.write_str("not removed: it does not say that it was seeded for this trace")
+            }
+            Self::NotEmptied => f.write_str("not removed to its end: it does not become empty"),
             Self::Server(what, problem) => write!(f, "not removed to its end: {what}: {problem}"),
         }
     }
@@ -55,13 +57,16 @@ pub fn remove(
     let export = files.export(place.export).map_err(said)?;
     let Some(home) = files.lookup(&export, place.directory.as_bytes()).map_err(said)? else { return Ok(0) };
     let mut names = Vec::new();
-    files.names(&home, &mut |name| names.push(name.to_vec())).map_err(said)?;
-    let parts = [TREE, NAMELESS, SEEDED];
+    files.list_names(&home, &mut |name| names.push(name.to_vec())).map_err(said)?;
+    let parts = [TREE_DIRECTORY, NAMELESS_DIRECTORY, SEED_MARKER_DIRECTORY];
     if let Some(name) = names.iter().find(|name| !parts.iter().any(|part| part.as_bytes() == **name)) {
-        return Err(RemovalError::Foreign(String::from_utf8_lossy(name).into_owned()));
+        return Err(RemovalError::ForeignEntry(String::from_utf8_lossy(name).into_owned()));
     }
-    let marks = files.lookup(&home, SEEDED.as_bytes()).map_err(said)?.ok_or(RemovalError::Unmarked)?;
-    files.lookup(&marks, mark.as_bytes()).map_err(said)?.ok_or(RemovalError::Unmarked)?;
+    let marks = files
+        .lookup(&home, SEED_MARKER_DIRECTORY.as_bytes())
+        .map_err(said)?
+        .ok_or(RemovalError::NotSeededForTrace)?;
+    files.lookup(&marks, mark.as_bytes()).map_err(said)?.ok_or(RemovalError::NotSeededForTrace)?;
     let mut removed = 0;
     for part in parts {
         if let Some(directory) = files.lookup(&home, part.as_bytes()).map_err(said)? {
@@ -82,13 +87,13 @@ fn clear(
     removed: &mut u64,
 ) -> Result<(), RemovalError> {
     if depth > DEPTH {
-        return Err(RemovalError::Endless);
+        return Err(RemovalError::NotEmptied);
     }
     // A step may have removed the necessary permissions.
-    let _ = files.set(directory, Some(0o700), None);
-    for _ in 0..ROUNDS {
+    let _ = files.set_attributes(directory, Some(0o700), None);
+    for _ in 0..MAX_LISTINGS {
         let mut names = Vec::new();
-        let listed = files.names(directory, &mut |name| names.push(name.to_vec()));
+        let listed = files.list_names(directory, &mut |name| names.push(name.to_vec()));
         listed.map_err(|problem| RemovalError::Server("READDIR".into(), problem))?;
         if names.is_empty() {
             return Ok(());
@@ -104,5 +109,5 @@ fn clear(
             *removed += 1;
         }
     }
-    Err(RemovalError::Endless)
+    Err(RemovalError::NotEmptied)
 }

@@ -12,19 +12,19 @@ use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text};
 
 use super::files::{
     FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle,
-    LiveObjectAttributes, NAMES, NewObjectKind, ObjectVersion,
+    LiveObjectAttributes, MAX_LISTED_NAMES, NewObjectKind, ObjectVersion,
 };
 use crate::replay::reply_size::ReplySize;
 use crate::replay::rpc_client::{ContainedRpcClient, ProcedureCall};
 use crate::replay::transport::PayloadSource;
 
 /// Maximum number of attempts when the server asks for a delay, and the delay. RFC 1813 section 2.6: NFS3ERR_JUKEBOX.
-const PATIENCE: u32 = 120;
-const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
+const MAX_JUKEBOX_RETRIES: u32 = 120;
+const JUKEBOX_RETRY_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// An NFSv3 client. Needs only the first filehandle from the server.
 pub struct Nfs3Client<'t> {
-    line: ContainedRpcClient<'t>,
+    rpc: ContainedRpcClient<'t>,
     root: LiveFilehandle,
     io: IoLimits,
 }
@@ -32,7 +32,7 @@ pub struct Nfs3Client<'t> {
 impl<'t> Nfs3Client<'t> {
     /// Creates a client with the filehandle that MOUNT returned for the export.
     pub fn new(line: ContainedRpcClient<'t>, root: LiveFilehandle) -> Self {
-        Self { line, root, io: IoLimits::default() }
+        Self { rpc: line, root, io: IoLimits::default() }
     }
 
     fn call<T>(
@@ -42,26 +42,27 @@ impl<'t> Nfs3Client<'t> {
         data: &[PayloadSource<'_>],
         mut read: impl FnMut(&Results<'_>) -> Result<T, Nfsstat3>,
     ) -> Result<T, FileServerError> {
-        let size = ReplySize::of_v3(arguments);
-        let procedure = size.of(&ProcedureCall { data, ..ProcedureCall::new(Program::NFS, 3, number.0, 0) });
+        let size = ReplySize::for_v3(arguments);
+        let procedure =
+            size.apply_to(&ProcedureCall { data, ..ProcedureCall::new(Program::NFS, 3, number.0, 0) });
         let what = || number.name().unwrap_or("NFSv3").to_owned();
-        for _ in 0..PATIENCE {
-            let found = self.line.call(
+        for _ in 0..MAX_JUKEBOX_RETRIES {
+            let found = self.rpc.call(
                 &procedure,
                 |encoder| arguments.encode(encoder),
                 |cursor| Ok(read(&Results::decode(number, cursor, &mut NullObserver)?)),
             )?;
             match found {
                 Ok(found) => return Ok(found),
-                Err(Nfsstat3::NFS3ERR_JUKEBOX) => std::thread::sleep(PAUSE),
+                Err(Nfsstat3::NFS3ERR_JUKEBOX) => std::thread::sleep(JUKEBOX_RETRY_INTERVAL),
                 Err(status) => return Err(FileServerError::Refused(what(), status.to_string())),
             }
         }
-        Err(FileServerError::Busy(what(), u64::from(PATIENCE) * PAUSE.as_secs()))
+        Err(FileServerError::Busy(what(), u64::from(MAX_JUKEBOX_RETRIES) * JUKEBOX_RETRY_INTERVAL.as_secs()))
     }
 
     /// Creates an object and returns its filehandle, with a LOOKUP if the Reply has none (RFC 1813 section 3.3.8).
-    fn made(
+    fn create_and_get_handle(
         &mut self,
         number: Nfs,
         arguments: &Args<'_>,
@@ -91,7 +92,7 @@ fn attributes(mode: Option<u32>, size: Option<u64>) -> Sattr3 {
 }
 
 /// Returns the identity and version of an object.
-fn marks(attributes: &Fattr3) -> ObjectVersion {
+fn object_version(attributes: &Fattr3) -> ObjectVersion {
     let time = |time: &Nfstime3| Some(u128::from(time.seconds) << 32 | u128::from(time.nseconds));
     ObjectVersion {
         change: None,
@@ -130,26 +131,36 @@ impl FileServerClient for Nfs3Client<'_> {
         match kind {
             NewObjectKind::File => {
                 let how = Createhow3::Guarded(given);
-                self.made(Nfs::CREATE, &Args::CREATE(Create3Args { r#where: at(), how }), at(), &[])
+                self.create_and_get_handle(
+                    Nfs::CREATE,
+                    &Args::CREATE(Create3Args { r#where: at(), how }),
+                    at(),
+                    &[],
+                )
             }
             NewObjectKind::Directory => {
                 let make = Mkdir3Args { r#where: at(), attributes: given };
-                self.made(Nfs::MKDIR, &Args::MKDIR(make), at(), &[])
+                self.create_and_get_handle(Nfs::MKDIR, &Args::MKDIR(make), at(), &[])
             }
             NewObjectKind::Link(text) => {
                 let symlink = Symlinkdata3 {
                     symlink_attributes: attributes(None, None),
                     symlink_data: DdpText::Inline(text),
                 };
-                self.made(Nfs::SYMLINK, &Args::SYMLINK(Symlink3Args { r#where: at(), symlink }), at(), &[])
+                self.create_and_get_handle(
+                    Nfs::SYMLINK,
+                    &Args::SYMLINK(Symlink3Args { r#where: at(), symlink }),
+                    at(),
+                    &[],
+                )
             }
             NewObjectKind::Fifo => {
                 let make = Mknod3Args { r#where: at(), what: Mknoddata3::Fifo(given) };
-                self.made(Nfs::MKNOD, &Args::MKNOD(make), at(), &[])
+                self.create_and_get_handle(Nfs::MKNOD, &Args::MKNOD(make), at(), &[])
             }
             NewObjectKind::Socket => {
                 let make = Mknod3Args { r#where: at(), what: Mknoddata3::Sock(given) };
-                self.made(Nfs::MKNOD, &Args::MKNOD(make), at(), &[])
+                self.create_and_get_handle(Nfs::MKNOD, &Args::MKNOD(make), at(), &[])
             }
         }
     }
@@ -177,7 +188,12 @@ impl FileServerClient for Nfs3Client<'_> {
         })
     }
 
-    fn set(&mut self, object: &[u8], mode: Option<u32>, size: Option<u64>) -> Result<(), FileServerError> {
+    fn set_attributes(
+        &mut self,
+        object: &[u8],
+        mode: Option<u32>,
+        size: Option<u64>,
+    ) -> Result<(), FileServerError> {
         let new_attributes = attributes(mode, size);
         let arguments = Args::SETATTR(Setattr3Args { object: Opaque(object), new_attributes, guard: None });
         self.call(Nfs::SETATTR, &arguments, &[], |results| match results {
@@ -237,7 +253,7 @@ impl FileServerClient for Nfs3Client<'_> {
         let io = self.call(Nfs::FSINFO, &arguments, &[], |results| match results {
             Results::FSINFO(outcome) => outcome
                 .ok()
-                .map(|ok| IoLimits::told(ok.rtmax.into(), ok.wtmax.into()))
+                .map(|ok| IoLimits::from_server_values(ok.rtmax.into(), ok.wtmax.into()))
                 .ok_or(outcome.status()),
             _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
         })?;
@@ -257,7 +273,7 @@ impl FileServerClient for Nfs3Client<'_> {
                     size: ok.obj_attributes.size,
                     mode: ok.obj_attributes.mode.0,
                     owners: Some([ok.obj_attributes.uid, ok.obj_attributes.gid]),
-                    marks: marks(&ok.obj_attributes),
+                    version: object_version(&ok.obj_attributes),
                 })
             }
             _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
@@ -275,7 +291,7 @@ impl FileServerClient for Nfs3Client<'_> {
         })
     }
 
-    fn text(&mut self, link: &[u8]) -> Result<Vec<u8>, FileServerError> {
+    fn read_link(&mut self, link: &[u8]) -> Result<Vec<u8>, FileServerError> {
         let arguments = Args::READLINK(Readlink3Args { symlink: Opaque(link) });
         self.call(Nfs::READLINK, &arguments, &[], |results| match results {
             Results::READLINK(outcome) => {
@@ -285,9 +301,9 @@ impl FileServerClient for Nfs3Client<'_> {
         })
     }
 
-    fn names(&mut self, directory: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), FileServerError> {
+    fn list_names(&mut self, directory: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), FileServerError> {
         let (mut cookie, mut cookieverf, mut told) = (0, [0; 8], 0);
-        while told < NAMES {
+        while told < MAX_LISTED_NAMES {
             let arguments =
                 Args::READDIR(Readdir3Args { dir: Opaque(directory), cookie, cookieverf, count: 2048 });
             let is_over = self.call(Nfs::READDIR, &arguments, &[], |results| match results {
@@ -313,7 +329,7 @@ impl FileServerClient for Nfs3Client<'_> {
         Ok(())
     }
 
-    fn leave(&mut self) {
-        self.line.disconnect();
+    fn close(&mut self) {
+        self.rpc.disconnect();
     }
 }

@@ -15,7 +15,7 @@ use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text, Void};
 
 use super::files::{
     FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle,
-    LiveObjectAttributes, NAMES, NewObjectKind, ObjectVersion, SessionLimits,
+    LiveObjectAttributes, MAX_LISTED_NAMES, NewObjectKind, ObjectVersion, SessionLimits,
 };
 use crate::replay::reply_size::ReplySize;
 use crate::replay::rpc_client::{ContainedRpcClient, ProcedureCall};
@@ -23,14 +23,14 @@ use crate::replay::transport::PayloadSource;
 use clients::{create_session, set_clientid};
 
 /// Maximum number of times that the client state is re-established.
-const RENEWALS: u32 = 16;
+const MAX_RENEWALS: u32 = 16;
 
 /// The anonymous stateid, which represents no open. RFC 8881 section 8.2.3.
 const ANONYMOUS: Stateid4 = Stateid4 { seqid: 0, other: [0; 12] };
 
 /// Bytes reserved in a Call and a Reply in addition to file data: headers with a long credential, SEQUENCE, filehandles
 /// and attributes.
-const AROUND: u32 = 2048;
+const MESSAGE_OVERHEAD_BYTES: u32 = 2048;
 
 /// The client state at the server.
 enum Nfs4ClientState {
@@ -65,15 +65,15 @@ pub enum Nfs4ClientHandover {
 
 /// An NFSv4 client.
 pub struct Nfs4Client<'t> {
-    line: ContainedRpcClient<'t>,
+    rpc: ContainedRpcClient<'t>,
     /// Name of the client, as sent to the server.
     name: String,
     minor: u32,
-    held: Nfs4ClientState,
+    state: Nfs4ClientState,
     /// Number of times that the server lost the client state.
     renewals: u32,
     /// Number of open owners before the current one.
-    owners: u32,
+    open_owner_number: u32,
     io: IoLimits,
 }
 
@@ -87,7 +87,7 @@ impl<'t> Nfs4Client<'t> {
         name: &str,
         minors: &[u32],
     ) -> Result<Self, FileServerError> {
-        line.introduce(name);
+        line.add_client_identity(name);
         let mut last = None;
         for minor in minors {
             let held = match minor {
@@ -97,8 +97,16 @@ impl<'t> Nfs4Client<'t> {
             match held {
                 Ok(held) => {
                     let (name, io) = (name.to_owned(), IoLimits::default());
-                    let mut client = Self { line, name, minor: *minor, held, renewals: 0, owners: 0, io };
-                    client.complete()?;
+                    let mut client = Self {
+                        rpc: line,
+                        name,
+                        minor: *minor,
+                        state: held,
+                        renewals: 0,
+                        open_owner_number: 0,
+                        io,
+                    };
+                    client.reclaim_complete()?;
                     return Ok(client);
                 }
                 Err(FileServerError::Call(error)) if error.is_final() => {
@@ -113,7 +121,7 @@ impl<'t> Nfs4Client<'t> {
 
     /// Returns the client state, for another component to continue with.
     pub fn hand_over(self) -> Nfs4ClientHandover {
-        match self.held {
+        match self.state {
             Nfs4ClientState::Client { clientid, .. } => Nfs4ClientHandover::Client { clientid },
             Nfs4ClientState::Session { clientid, id, sequence, slots, limits } => {
                 Nfs4ClientHandover::Session { clientid, id, sequence, slots, limits }
@@ -127,7 +135,7 @@ impl<'t> Nfs4Client<'t> {
     /// # Errors
     /// As [`FileServerClient::lookup`]. Also returns an error in NFSv4.0, which has no such claim.
     pub fn open(&mut self, file: &[u8], owner: u32, access: u32) -> Result<Stateid4, FileServerError> {
-        let Nfs4ClientState::Session { .. } = self.held else {
+        let Nfs4ClientState::Session { .. } = self.state else {
             return Err(FileServerError::Refused("OPEN".into(), "NFSv4.0 opens by name alone".into()));
         };
         let open = Args::OPEN(Open4Args {
@@ -138,7 +146,7 @@ impl<'t> Nfs4Client<'t> {
             openhow: Openflag4::NoCreate(Opentype4::OPEN4_NOCREATE),
             claim: OpenClaim4::Fh,
         });
-        self.run("OPEN", &[put(file), open], &[], |results| match results {
+        self.run("OPEN", &[putfh(file), open], &[], |results| match results {
             Results::OPEN(outcome) => outcome.ok().map(|ok| ok.stateid.clone()),
             _ => None,
         })
@@ -152,18 +160,18 @@ impl<'t> Nfs4Client<'t> {
         mut read: impl FnMut(&Results<'_>) -> Option<T>,
     ) -> Result<T, FileServerError> {
         let mut waits = 0;
-        while waits < PATIENCE {
+        while waits < MAX_DELAY_RETRIES {
             match self.run_once(what, operations, data, &mut read) {
-                Err(FileServerError::Refused(what, status)) if is_later(&status) => {
+                Err(FileServerError::Refused(what, status)) if is_delay(&status) => {
                     waits += 1;
-                    std::thread::sleep(PAUSE);
+                    std::thread::sleep(DELAY_RETRY_INTERVAL);
                     // The seqid of the owner in the operation must change before a retry.
                     if self.minor == 0 && operations.iter().any(|of| matches!(of, Args::OPEN(_))) {
                         return Err(FileServerError::Refused(what, status));
                     }
                 }
                 Err(FileServerError::Refused(what, status))
-                    if is_unknown(&status) && self.renewals < RENEWALS =>
+                    if is_client_unknown(&status) && self.renewals < MAX_RENEWALS =>
                 {
                     self.renew()?;
                     // In NFSv4.0 the operations themselves contain the clientid.
@@ -179,17 +187,17 @@ impl<'t> Nfs4Client<'t> {
                 done => return done,
             }
         }
-        Err(FileServerError::Busy(what.into(), u64::from(PATIENCE) * PAUSE.as_secs()))
+        Err(FileServerError::Busy(what.into(), u64::from(MAX_DELAY_RETRIES) * DELAY_RETRY_INTERVAL.as_secs()))
     }
 
     /// Registers again at a server that has restarted or lost the session. RFC 8881 section 8.4.2.
     fn renew(&mut self) -> Result<(), FileServerError> {
         self.renewals += 1;
-        self.held = match self.minor {
-            0 => set_clientid(&mut self.line, &self.name)?,
-            minor => create_session(&mut self.line, minor, &self.name)?,
+        self.state = match self.minor {
+            0 => set_clientid(&mut self.rpc, &self.name)?,
+            minor => create_session(&mut self.rpc, minor, &self.name)?,
         };
-        match self.complete() {
+        match self.reclaim_complete() {
             // The server had not lost the client: RFC 8881 section 18.51.3.
             Err(FileServerError::Refused(_, status)) if status == "NFS4ERR_COMPLETE_ALREADY" => Ok(()),
             done => done,
@@ -197,7 +205,7 @@ impl<'t> Nfs4Client<'t> {
     }
 
     /// Tells the server that there is nothing to reclaim.
-    fn complete(&mut self) -> Result<(), FileServerError> {
+    fn reclaim_complete(&mut self) -> Result<(), FileServerError> {
         if self.minor == 0 {
             return Ok(());
         }
@@ -213,7 +221,7 @@ impl<'t> Nfs4Client<'t> {
         read: impl FnMut(&Results<'_>) -> Option<T>,
     ) -> Result<T, FileServerError> {
         let mut all = Vec::with_capacity(operations.len() + 1);
-        if let Nfs4ClientState::Session { id, sequence, .. } = &mut self.held {
+        if let Nfs4ClientState::Session { id, sequence, .. } = &mut self.state {
             *sequence += 1;
             // The Replies of operations that change something are cached, so that a resent Call is not executed twice.
             // Other Replies are too long to cache.
@@ -229,11 +237,11 @@ impl<'t> Nfs4Client<'t> {
             }));
         }
         all.extend_from_slice(operations);
-        run(&mut self.line, self.minor, what, &all, data, read)
+        run(&mut self.rpc, self.minor, what, &all, data, read)
     }
 
     fn next_seqid(&mut self) -> u32 {
-        match &mut self.held {
+        match &mut self.state {
             Nfs4ClientState::Client { seqid, .. } => {
                 *seqid += 1;
                 *seqid
@@ -253,14 +261,18 @@ impl<'t> Nfs4Client<'t> {
         loop {
             match self.create_file_once(directory, name, mode) {
                 // The next attempt uses the next seqid of the owner (RFC 7530 section 9.1.7).
-                Err(FileServerError::Refused(_, status)) if is_later(&status) && waits < PATIENCE => {
+                Err(FileServerError::Refused(_, status))
+                    if is_delay(&status) && waits < MAX_DELAY_RETRIES =>
+                {
                     waits += 1
                 }
                 // A resent Call may have advanced the seqid twice, so a new owner is used.
-                Err(FileServerError::Refused(_, status)) if is_lost(&status) && losses < RENEWALS => {
+                Err(FileServerError::Refused(_, status))
+                    if is_state_lost(&status) && losses < MAX_RENEWALS =>
+                {
                     losses += 1;
-                    if let Nfs4ClientState::Client { seqid, .. } = &mut self.held {
-                        (*seqid, self.owners) = (0, self.owners + 1);
+                    if let Nfs4ClientState::Client { seqid, .. } = &mut self.state {
+                        (*seqid, self.open_owner_number) = (0, self.open_owner_number + 1);
                     }
                     if let Some(made) = self.lookup(directory, name)? {
                         return Ok(made);
@@ -277,14 +289,14 @@ impl<'t> Nfs4Client<'t> {
         name: &[u8],
         mode: u32,
     ) -> Result<LiveFilehandle, FileServerError> {
-        let clientid = match self.held {
+        let clientid = match self.state {
             Nfs4ClientState::Client { clientid, .. } => clientid,
             Nfs4ClientState::Session { .. } => 0,
         };
         let (words, values) = mask_and_values(&[Attribute::MODE(Mode4(mode))]);
         let attributes = Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values));
         let seqid = self.next_seqid();
-        let owner = format!("seed {}", self.owners);
+        let owner = format!("seed {}", self.open_owner_number);
         let open = Args::OPEN(Open4Args {
             seqid,
             share_access: ShareAccess::OPEN4_SHARE_ACCESS_WRITE,
@@ -294,7 +306,7 @@ impl<'t> Nfs4Client<'t> {
             claim: OpenClaim4::Null(Text(name)),
         });
         let (mut opened, mut handle) = (None, Vec::new());
-        self.run("OPEN", &[put(directory), open, Args::GETFH(Void)], &[], |results| {
+        self.run("OPEN", &[putfh(directory), open, Args::GETFH(Void)], &[], |results| {
             match results {
                 Results::OPEN(outcome) => {
                     let ok = outcome.ok()?;
@@ -309,7 +321,7 @@ impl<'t> Nfs4Client<'t> {
         if must_confirm {
             let seqid = self.next_seqid();
             let confirm = OpenConfirm4Args { open_stateid: stateid.clone(), seqid };
-            self.run("OPEN_CONFIRM", &[put(&handle), Args::OPEN_CONFIRM(confirm)], &[], |results| {
+            self.run("OPEN_CONFIRM", &[putfh(&handle), Args::OPEN_CONFIRM(confirm)], &[], |results| {
                 if let Results::OPEN_CONFIRM(outcome) = results {
                     stateid = outcome.ok()?.open_stateid.clone();
                 }
@@ -318,32 +330,32 @@ impl<'t> Nfs4Client<'t> {
         }
         let seqid = self.next_seqid();
         let close = Args::CLOSE(Close4Args { seqid, open_stateid: stateid });
-        self.run("CLOSE", &[put(&handle), close], &[], |_| Some(()))?;
+        self.run("CLOSE", &[putfh(&handle), close], &[], |_| Some(()))?;
         Ok(handle)
     }
 }
 
 /// Returns `true` if the server has lost the client or its session.
-fn is_unknown(status: &str) -> bool {
+fn is_client_unknown(status: &str) -> bool {
     matches!(status, "NFS4ERR_BADSESSION" | "NFS4ERR_DEADSESSION" | "NFS4ERR_STALE_CLIENTID")
 }
 
 /// Returns `true` if the server has lost the client's state, or expects another seqid of its owner.
-fn is_lost(status: &str) -> bool {
+fn is_state_lost(status: &str) -> bool {
     let of_stateid = ["NFS4ERR_STALE_STATEID", "NFS4ERR_BAD_STATEID", "NFS4ERR_BAD_SEQID"];
-    is_unknown(status) || of_stateid.contains(&status)
+    is_client_unknown(status) || of_stateid.contains(&status)
 }
 
 /// Returns `true` if the server asks for a delay.
-fn is_later(status: &str) -> bool {
+fn is_delay(status: &str) -> bool {
     matches!(status, "NFS4ERR_DELAY" | "NFS4ERR_GRACE")
 }
 
-fn put(handle: &[u8]) -> Args<'_> {
+fn putfh(handle: &[u8]) -> Args<'_> {
     Args::PUTFH(ObjectFh4 { object: Opaque(handle) })
 }
 
-fn handle(results: &Results<'_>) -> Option<LiveFilehandle> {
+fn getfh_result(results: &Results<'_>) -> Option<LiveFilehandle> {
     match results {
         Results::GETFH(outcome) => outcome.ok().map(|ok| ok.object.0.to_vec()),
         _ => None,
@@ -356,13 +368,13 @@ impl FileServerClient for Nfs4Client<'_> {
         let names = path.split('/').filter(|name| !name.is_empty());
         way.extend(names.map(|name| Args::LOOKUP(Lookup4Args { objname: Text(name.as_bytes()) })));
         way.push(Args::GETFH(Void));
-        self.run(path, &way, &[], handle)
+        self.run(path, &way, &[], getfh_result)
     }
 
     fn lookup(&mut self, directory: &[u8], name: &[u8]) -> Result<Option<LiveFilehandle>, FileServerError> {
         let operations =
-            [put(directory), Args::LOOKUP(Lookup4Args { objname: Text(name) }), Args::GETFH(Void)];
-        match self.run("LOOKUP", &operations, &[], handle) {
+            [putfh(directory), Args::LOOKUP(Lookup4Args { objname: Text(name) }), Args::GETFH(Void)];
+        match self.run("LOOKUP", &operations, &[], getfh_result) {
             Ok(handle) => Ok(Some(handle)),
             Err(FileServerError::Refused(_, status)) if status == "NFS4ERR_NOENT" => Ok(None),
             Err(error) => Err(error),
@@ -389,28 +401,33 @@ impl FileServerClient for Nfs4Client<'_> {
             _ => Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values)),
         };
         let create = Args::CREATE(Create4Args { objtype, objname: Text(name), createattrs });
-        self.run("CREATE", &[put(directory), create, Args::GETFH(Void)], &[], handle)
+        self.run("CREATE", &[putfh(directory), create, Args::GETFH(Void)], &[], getfh_result)
     }
 
     fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> Result<(), FileServerError> {
         let link = Args::LINK(Link4Args { newname: Text(name) });
-        let operations = [put(object), Args::SAVEFH(Void), put(directory), link];
+        let operations = [putfh(object), Args::SAVEFH(Void), putfh(directory), link];
         self.run("LINK", &operations, &[], |_| Some(()))
     }
 
     fn remove(&mut self, directory: &[u8], name: &[u8], _: bool) -> Result<(), FileServerError> {
         let remove = Args::REMOVE(Remove4Args { target: Text(name) });
-        self.run("REMOVE", &[put(directory), remove], &[], |_| Some(()))
+        self.run("REMOVE", &[putfh(directory), remove], &[], |_| Some(()))
     }
 
-    fn set(&mut self, object: &[u8], mode: Option<u32>, size: Option<u64>) -> Result<(), FileServerError> {
+    fn set_attributes(
+        &mut self,
+        object: &[u8],
+        mode: Option<u32>,
+        size: Option<u64>,
+    ) -> Result<(), FileServerError> {
         let size = size.map(Attribute::SIZE);
         let mode = mode.map(|mode| Attribute::MODE(Mode4(mode)));
         let items: Vec<_> = size.into_iter().chain(mode).collect();
         let (words, values) = mask_and_values(&items);
         let obj_attributes = Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values));
         let set = Args::SETATTR(Setattr4Args { stateid: ANONYMOUS, obj_attributes });
-        self.run("SETATTR", &[put(object), set], &[], |_| Some(()))
+        self.run("SETATTR", &[putfh(object), set], &[], |_| Some(()))
     }
 
     fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> Result<(), FileServerError> {
@@ -424,7 +441,7 @@ impl FileServerClient for Nfs4Client<'_> {
                 data: Ddp::Chunk { length: rest.len() as u32, bytes: None },
             });
             let data = [PayloadSource::Copied(rest)];
-            let count = self.run("WRITE", &[put(file), write], &data, |results| match results {
+            let count = self.run("WRITE", &[putfh(file), write], &data, |results| match results {
                 Results::WRITE(outcome) => outcome.ok().map(|ok| ok.count as usize),
                 _ => None,
             })?;
@@ -447,7 +464,7 @@ impl FileServerClient for Nfs4Client<'_> {
             maxcount: 4096,
             attr_request: Bitmap4::from(&[][..]),
         });
-        self.run("READDIR", &[put(directory), readdir], &[], |results| match results {
+        self.run("READDIR", &[putfh(directory), readdir], &[], |results| match results {
             Results::READDIR(outcome) => outcome.ok().map(|ok| ok.reply.entries.iter().next().is_none()),
             _ => None,
         })
@@ -456,7 +473,7 @@ impl FileServerClient for Nfs4Client<'_> {
     fn capabilities(&mut self, object: &[u8]) -> Result<FileSystemCapabilities, FileServerError> {
         let words = words_of([Attributes::SUPPORTED_ATTRS, Attributes::MAXREAD, Attributes::MAXWRITE]);
         let getattr = Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(&words[..]) });
-        self.run("GETATTR", &[put(object), getattr], &[], |results| {
+        self.run("GETATTR", &[putfh(object), getattr], &[], |results| {
             let Results::GETATTR(outcome) = results else { return None };
             let (mut supported, mut io) = (None, [0; 2]);
             for attribute in outcome.ok()?.obj_attributes.items().map_while(Result::ok) {
@@ -470,18 +487,21 @@ impl FileServerClient for Nfs4Client<'_> {
                 }
             }
             let [read, write] = io;
-            Some(FileSystemCapabilities { supported: Some(supported?), io: IoLimits::told(read, write) })
+            Some(FileSystemCapabilities {
+                supported: Some(supported?),
+                io: IoLimits::from_server_values(read, write),
+            })
         })
     }
 
     fn limit_io(&mut self, limits: IoLimits) {
-        let (request, response) = match &self.held {
+        let (request, response) = match &self.state {
             Nfs4ClientState::Session { limits, .. } => (limits.request_bytes, limits.response_bytes),
             Nfs4ClientState::Client { .. } => (u32::MAX, u32::MAX),
         };
         self.io = IoLimits {
-            read_bytes: limits.read_bytes.min(response.saturating_sub(AROUND).max(1)),
-            write_bytes: limits.write_bytes.min(request.saturating_sub(AROUND).max(1)),
+            read_bytes: limits.read_bytes.min(response.saturating_sub(MESSAGE_OVERHEAD_BYTES).max(1)),
+            write_bytes: limits.write_bytes.min(request.saturating_sub(MESSAGE_OVERHEAD_BYTES).max(1)),
         };
     }
 
@@ -497,7 +517,7 @@ impl FileServerClient for Nfs4Client<'_> {
             Attributes::TIME_MODIFY,
         ]);
         let getattr = Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(&words[..]) });
-        self.run("GETATTR", &[put(object), getattr], &[], |results| {
+        self.run("GETATTR", &[putfh(object), getattr], &[], |results| {
             let Results::GETATTR(outcome) = results else { return None };
             let (mut file_type, mut of_size, mut of_mode) = (None, None, None);
             let mut marks = ObjectVersion::default();
@@ -523,7 +543,7 @@ impl FileServerClient for Nfs4Client<'_> {
                 size: of_size?,
                 mode: of_mode?,
                 owners: None,
-                marks,
+                version: marks,
             })
         })
     }
@@ -531,22 +551,22 @@ impl FileServerClient for Nfs4Client<'_> {
     fn read(&mut self, file: &[u8], offset: u64, count: u32) -> Result<Vec<u8>, FileServerError> {
         let count = count.min(self.io.read_bytes);
         let read = Args::READ(Read4Args { stateid: ANONYMOUS, offset, count });
-        self.run("READ", &[put(file), read], &[], |results| match results {
+        self.run("READ", &[putfh(file), read], &[], |results| match results {
             Results::READ(outcome) => outcome.ok().map(|ok| ok.data.bytes().unwrap_or_default().to_vec()),
             _ => None,
         })
     }
 
-    fn text(&mut self, link: &[u8]) -> Result<Vec<u8>, FileServerError> {
-        self.run("READLINK", &[put(link), Args::READLINK(Void)], &[], |results| match results {
+    fn read_link(&mut self, link: &[u8]) -> Result<Vec<u8>, FileServerError> {
+        self.run("READLINK", &[putfh(link), Args::READLINK(Void)], &[], |results| match results {
             Results::READLINK(outcome) => outcome.ok().map(|ok| ok.link.bytes().unwrap_or_default().to_vec()),
             _ => None,
         })
     }
 
-    fn names(&mut self, directory: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), FileServerError> {
+    fn list_names(&mut self, directory: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), FileServerError> {
         let (mut cookie, mut cookieverf, mut told) = (0, [0; 8], 0);
-        while told < NAMES {
+        while told < MAX_LISTED_NAMES {
             let readdir = Args::READDIR(Readdir4Args {
                 cookie,
                 cookieverf,
@@ -554,7 +574,7 @@ impl FileServerClient for Nfs4Client<'_> {
                 maxcount: 4096,
                 attr_request: Bitmap4::from(&[][..]),
             });
-            let is_over = self.run("READDIR", &[put(directory), readdir], &[], |results| {
+            let is_over = self.run("READDIR", &[putfh(directory), readdir], &[], |results| {
                 let Results::READDIR(outcome) = results else { return None };
                 let ok = outcome.ok()?;
                 let before = cookie;
@@ -573,16 +593,16 @@ impl FileServerClient for Nfs4Client<'_> {
         Ok(())
     }
 
-    fn leave(&mut self) {
+    fn close(&mut self) {
         // State that is not released ends with its lease.
-        if let Nfs4ClientState::Session { clientid, id, .. } = self.held {
-            let (line, minor) = (&mut self.line, self.minor);
+        if let Nfs4ClientState::Session { clientid, id, .. } = self.state {
+            let (line, minor) = (&mut self.rpc, self.minor);
             let destroy = Args::DESTROY_SESSION(DestroySession4Args { dsa_sessionid: id });
             let _ = run(line, minor, "DESTROY_SESSION", &[destroy], &[], |_| Some(()));
             let destroy = Args::DESTROY_CLIENTID(DestroyClientid4Args { dca_clientid: clientid });
             let _ = run(line, minor, "DESTROY_CLIENTID", &[destroy], &[], |_| Some(()));
         }
-        self.line.disconnect();
+        self.rpc.disconnect();
     }
 }
 
@@ -595,22 +615,23 @@ fn run<T>(
     data: &[PayloadSource<'_>],
     mut read: impl FnMut(&Results<'_>) -> Option<T>,
 ) -> Result<T, FileServerError> {
-    let size = ReplySize::of_compound(operations);
+    let size = ReplySize::for_compound(operations);
     let procedure = ProcedureCall { data, ..ProcedureCall::new(Program::NFS, 4, 1, 0) };
-    let found = line.compound(minor, operations, &size.of(&procedure), |reply: &CompoundReply<'_>| {
-        let mut found = None;
-        for results in reply.operations() {
-            let results = results.map_err(|stop| stop.error)?;
-            if results.status() != Nfsstat4::NFS4_OK {
-                return Ok(Err(results.status()));
+    let found =
+        line.compound(minor, operations, &size.apply_to(&procedure), |reply: &CompoundReply<'_>| {
+            let mut found = None;
+            for results in reply.operations() {
+                let results = results.map_err(|stop| stop.error)?;
+                if results.status() != Nfsstat4::NFS4_OK {
+                    return Ok(Err(results.status()));
+                }
+                found = read(&results).or(found);
             }
-            found = read(&results).or(found);
-        }
-        Ok(match reply.head.status {
-            Nfsstat4::NFS4_OK => Ok(found),
-            status => Err(status),
-        })
-    })?;
+            Ok(match reply.head.status {
+                Nfsstat4::NFS4_OK => Ok(found),
+                status => Err(status),
+            })
+        })?;
     match found {
         Ok(Some(found)) => Ok(found),
         Ok(None) => Err(FileServerError::Refused(what.into(), "results without what was asked".into())),
@@ -619,5 +640,5 @@ fn run<T>(
 }
 
 /// Maximum number of retries when the server asks for a delay, and the delay.
-const PATIENCE: u32 = 120;
-const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
+const MAX_DELAY_RETRIES: u32 = 120;
+const DELAY_RETRY_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);

@@ -11,13 +11,13 @@ use super::{MessageSlot, TraceProcedure, TraceStep};
 
 impl TraceProcedure {
     /// Returns the description of the procedure; `None` if there is none.
-    pub fn described(&self) -> Option<Procedure> {
+    pub fn find_description(&self) -> Option<Procedure> {
         Procedure::of(Program(self.program), self.version, self.procedure)
     }
 }
 
 /// Returns the value at a mark, without length and padding. `message` begins where positions are counted from.
-pub fn value<'m>(message: &'m [u8], mark: &MarkedField) -> Option<&'m [u8]> {
+pub fn field_value<'m>(message: &'m [u8], mark: &MarkedField) -> Option<&'m [u8]> {
     let bytes = message.get(mark.range.clone())?;
     if !mark.is_counted {
         return Some(bytes);
@@ -31,14 +31,14 @@ pub fn value<'m>(message: &'m [u8], mark: &MarkedField) -> Option<&'m [u8]> {
 ///
 /// # Errors
 /// Returns the error that stopped the decoding, together with the fields collected before it.
-pub fn hear<'m>(
+pub fn visit_reply<'m>(
     asked: &TraceProcedure,
     mut cursor: Cursor<'m>,
 ) -> (TraceFieldVisitor<'m>, Result<(), XdrError>) {
     let mut ear = TraceFieldVisitor::new(true);
     let heard = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).and_then(|message| {
         let is_done = message.reply().is_some_and(|reply| reply.status().is_success());
-        match asked.described().filter(|_| is_done) {
+        match asked.find_description().filter(|_| is_done) {
             Some(procedure) => procedure.results(&mut cursor, &mut ear),
             None => Ok(()),
         }
@@ -48,7 +48,7 @@ pub fn hear<'m>(
 
 /// Calls `take` for each slot of the captured Reply with the value at the same place of the live one, or `None` if that
 /// has no value there. Counts are included. Does nothing if the Reply of the step was not captured.
-pub fn bind(
+pub fn bind_slots(
     step: &TraceStep<'_>,
     ear: &TraceFieldVisitor<'_>,
     message: &[u8],
@@ -67,6 +67,6 @@ pub fn bind(
             true => by_place.get(&key).copied(),
             false => ear.marks.iter().find(|mark| known(mark) == key),
         };
-        take(&slot, mark.and_then(|mark| value(message, mark)));
+        take(&slot, mark.and_then(|mark| field_value(message, mark)));
     }
 }

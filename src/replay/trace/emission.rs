@@ -61,7 +61,7 @@ pub struct InvalidSlotError {
 }
 
 /// Returns the value of a slot of the head, without length and padding.
-pub fn captured<'h>(head: &'h [u8], slot: &MessageSlot) -> Option<&'h [u8]> {
+pub fn captured_value<'h>(head: &'h [u8], slot: &MessageSlot) -> Option<&'h [u8]> {
     let (at, length) = (slot.at as usize, slot.length as usize);
     let bytes = head.get(at..at.checked_add(length)?)?;
     if !slot.is_counted {
@@ -106,7 +106,7 @@ pub fn emit(
         let at = slot.at as usize;
         place(at, from, out);
         out.extend_from_slice(head.get(from..at).ok_or(wrong)?);
-        let captured = captured(head, &slot).ok_or(wrong)?;
+        let captured = captured_value(head, &slot).ok_or(wrong)?;
         from = at + slot.length as usize;
         match values.value(&slot, captured) {
             None => out.extend_from_slice(head.get(at..from).ok_or(wrong)?),

@@ -12,7 +12,7 @@ use super::MessageSlotKind;
 use crate::analysis::comparison::compare_class::{CompareClass, IdentityType, role_of};
 
 /// Maximum number of marks per message; further ones are dropped.
-const MARKS: usize = super::step::MOST as usize;
+const MAX_MARKS: usize = super::step::MAX_LIST_LENGTH as usize;
 
 /// A field that holds an identity or a count.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,9 +37,9 @@ pub struct MessageDataItem<'a> {
     /// Position of the content as the decoder counts.
     pub at: usize,
     /// Number of padding bytes before content in the message. RFC 5666 section 3.9.
-    pub padding: usize,
+    pub padding_bytes: usize,
     /// Number of bytes of content.
-    pub length: u32,
+    pub length_bytes: u32,
     /// `true` if the content is in the message.
     pub is_inline: bool,
     /// `true` if the content is DDP-eligible (RFC 8267).
@@ -79,28 +79,28 @@ pub struct TraceFieldVisitor<'a> {
     /// Byte range of the arguments or results.
     pub body: Option<Range<usize>>,
     /// Number of marks dropped at the limit.
-    pub left_out: u64,
+    pub dropped_marks: u64,
     is_reply: bool,
     /// Path hashes of the open structures.
     paths: Vec<u64>,
     /// Labels of the open structures.
     labels: Vec<&'static str>,
     /// Index of the first mark of the current operation or directory entry.
-    since: usize,
+    scope_start: usize,
     /// Number of fields with each path since then.
-    ordinals: FxHashMap<u64, (usize, u32)>,
+    field_counts: FxHashMap<u64, (usize, u32)>,
     /// Hash of the name of the current entry.
-    entry: Option<u64>,
-    has_entry: bool,
-    is_body: bool,
+    entry_name_hash: Option<u64>,
+    is_in_entry: bool,
+    is_in_body: bool,
 }
 
 /// 64-bit FNV-1a, the hash of [`MessageSlot::place`](super::MessageSlot).
-fn hashed(from: u64, bytes: &[u8]) -> u64 {
+fn fnv1a(from: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(from, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-const SEED: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 
 /// Returns `true` for values that identify nothing: the stateids of all zeros and all ones (RFC 8881 section 8.2.3),
 /// and the zero cookie, clientid and verifier, which mean "none".
@@ -109,7 +109,7 @@ fn is_constant(name: &[u8]) -> bool {
 }
 
 /// Returns the slot kind of an identity. The comparison table has fewer kinds.
-fn holds(identity: IdentityType, label: &str, is_reply: bool) -> Option<MessageSlotKind> {
+fn identity_kind(identity: IdentityType, label: &str, is_reply: bool) -> Option<MessageSlotKind> {
     Some(match identity {
         IdentityType::Filehandle => MessageSlotKind::FILEHANDLE,
         IdentityType::Stateid => MessageSlotKind::STATEID,
@@ -136,7 +136,7 @@ fn holds(identity: IdentityType, label: &str, is_reply: bool) -> Option<MessageS
 }
 
 /// Returns the slot kind of a count, by its name in the RFC.
-fn counts(field: &str, label: &str, operation: &str) -> Option<MessageSlotKind> {
+fn count_kind(field: &str, label: &str, operation: &str) -> Option<MessageSlotKind> {
     Some(match (field, label) {
         (_, "sa_sequenceid" | "sr_sequenceid" | "csa_sequenceid" | "csr_sequenceid") => {
             MessageSlotKind::SEQUENCE_ID
@@ -158,31 +158,31 @@ impl TraceFieldVisitor<'_> {
         Self { is_reply, ..Self::default() }
     }
 
-    fn operation(&self) -> u32 {
+    fn operation_index(&self) -> u32 {
         self.operations.len().saturating_sub(1) as u32
     }
 
-    fn name(&self) -> &'static str {
+    fn operation_name(&self) -> &'static str {
         self.operations.last().map_or("", |operation| operation.name)
     }
 
-    fn mark(&mut self, range: Range<usize>, holds: MessageSlotKind, name: Option<&[u8]>, label: &str) {
-        if self.marks.len() >= MARKS {
-            self.left_out += 1;
+    fn add_mark(&mut self, range: Range<usize>, holds: MessageSlotKind, name: Option<&[u8]>, label: &str) {
+        if self.marks.len() >= MAX_MARKS {
+            self.dropped_marks += 1;
             return;
         }
-        let path = hashed(self.paths.last().copied().unwrap_or(SEED), label.as_bytes());
-        let (since, before) = self.ordinals.entry(path).or_insert((self.since, 0));
-        if *since != self.since {
-            (*since, *before) = (self.since, 0);
+        let path = fnv1a(self.paths.last().copied().unwrap_or(FNV_OFFSET_BASIS), label.as_bytes());
+        let (since, before) = self.field_counts.entry(path).or_insert((self.scope_start, 0));
+        if *since != self.scope_start {
+            (*since, *before) = (self.scope_start, 0);
         }
-        let place = if *before == 0 { path } else { hashed(path, &before.to_be_bytes()) };
+        let place = if *before == 0 { path } else { fnv1a(path, &before.to_be_bytes()) };
         *before += 1;
         let is_counted = name.is_some_and(|name| range.len() != name.len());
         let range = range.start..range.start + range.len().next_multiple_of(4);
         // A filehandle is valid on one server only, whatever its bytes.
         let is_constant = holds != MessageSlotKind::FILEHANDLE && name.is_some_and(is_constant);
-        let operation = self.operation();
+        let operation = self.operation_index();
         self.marks.push(MarkedField { range, holds, is_counted, operation, place, is_constant });
     }
 
@@ -190,15 +190,15 @@ impl TraceFieldVisitor<'_> {
     /// filehandles of "." and "..", which may be outside the listed tree: a live directory may be in the directory of a
     /// run.
     fn close_entry(&mut self) {
-        let Some(name) = self.entry.take() else { return };
-        if [&b"."[..], b".."].into_iter().any(|dots| name == hashed(SEED, dots)) {
-            let entry = self.marks.split_off(self.since.min(self.marks.len()));
+        let Some(name) = self.entry_name_hash.take() else { return };
+        if [&b"."[..], b".."].into_iter().any(|dots| name == fnv1a(FNV_OFFSET_BASIS, dots)) {
+            let entry = self.marks.split_off(self.scope_start.min(self.marks.len()));
             self.marks.extend(entry.into_iter().filter(|mark| mark.holds != MessageSlotKind::FILEHANDLE));
         }
-        for mark in self.marks.get_mut(self.since..).unwrap_or_default() {
+        for mark in self.marks.get_mut(self.scope_start..).unwrap_or_default() {
             mark.place = mark.place.rotate_left(17) ^ name;
         }
-        self.since = self.marks.len();
+        self.scope_start = self.marks.len();
     }
 }
 
@@ -207,34 +207,34 @@ impl<'a> Observer<'a> for TraceFieldVisitor<'a> {
         let is_rpc = field.name.starts_with("rpc");
         if self.paths.is_empty() && !is_rpc {
             self.body.get_or_insert(at..at);
-            self.is_body = true;
+            self.is_in_body = true;
             self.close_entry();
-            self.has_entry = false;
-            self.since = self.marks.len();
+            self.is_in_entry = false;
+            self.scope_start = self.marks.len();
             self.operations.push(MarkedOperation {
                 name: field.label,
-                marks: self.since,
+                marks: self.scope_start,
                 offset: None,
                 count: None,
             });
         }
         let is_time = match field.label {
             "guard" => !self.is_reply,
-            "ctime" => self.is_reply && !self.has_entry && !self.labels.contains(&"before"),
+            "ctime" => self.is_reply && !self.is_in_entry && !self.labels.contains(&"before"),
             _ => false,
         };
         if is_time && field.kind == FieldKind::Time {
-            self.mark(at..at + 8, MessageSlotKind::CHANGE, None, field.label);
+            self.add_mark(at..at + 8, MessageSlotKind::CHANGE, None, field.label);
         }
         if field.label == "entries" {
             self.close_entry();
-            if !self.has_entry {
-                self.since = self.marks.len();
-                self.has_entry = true;
+            if !self.is_in_entry {
+                self.scope_start = self.marks.len();
+                self.is_in_entry = true;
             }
         }
-        let path = hashed(self.paths.last().copied().unwrap_or(SEED), field.label.as_bytes());
-        self.paths.push(hashed(path, b"."));
+        let path = fnv1a(self.paths.last().copied().unwrap_or(FNV_OFFSET_BASIS), field.label.as_bytes());
+        self.paths.push(fnv1a(path, b"."));
         self.labels.push(field.label);
     }
 
@@ -244,7 +244,7 @@ impl<'a> Observer<'a> for TraceFieldVisitor<'a> {
             self.close_entry();
         }
         if let Some(body) = &mut self.body
-            && self.is_body
+            && self.is_in_body
         {
             body.end = body.end.max(at);
         }
@@ -253,15 +253,15 @@ impl<'a> Observer<'a> for TraceFieldVisitor<'a> {
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
         if field.name.starts_with("rpc") {
             // Fields after the body protect it.
-            self.is_body = false;
+            self.is_in_body = false;
             return;
         }
-        self.is_body = true;
+        self.is_in_body = true;
         match &mut self.body {
             Some(body) => body.end = body.end.max(bytes.end.next_multiple_of(4)),
             None => self.body = Some(bytes.start..bytes.end),
         }
-        let operation = self.operation();
+        let operation = self.operation_index();
         let offset = self.operations.last().and_then(|operation| operation.offset);
         let is_text = matches!(field.name, "nfs.symlink.to" | "nfs.symlink.linktext" | "nfs.readlink.data");
         if let FieldValue::Chunk(length, content) = value {
@@ -269,8 +269,8 @@ impl<'a> Observer<'a> for TraceFieldVisitor<'a> {
             let offset = if is_text { None } else { offset };
             self.data.push(MessageDataItem {
                 at,
-                padding: 0,
-                length,
+                padding_bytes: 0,
+                length_bytes: length,
                 is_inline,
                 is_eligible,
                 is_text,
@@ -280,16 +280,16 @@ impl<'a> Observer<'a> for TraceFieldVisitor<'a> {
             });
             return;
         }
-        if let Some(holds) = counts(field.name, field.label, self.name()) {
-            self.mark(bytes, holds, None, field.label);
+        if let Some(holds) = count_kind(field.name, field.label, self.operation_name()) {
+            self.add_mark(bytes, holds, None, field.label);
             return;
         }
         match (field.name, value) {
             ("nfs.data", FieldValue::Bytes(content)) if matches!(field.label, "data" | "d_data") => {
                 self.data.push(MessageDataItem {
                     at: bytes.start + 4,
-                    padding: bytes.len().saturating_sub(4 + content.len()),
-                    length: content.len() as u32,
+                    padding_bytes: bytes.len().saturating_sub(4 + content.len()),
+                    length_bytes: content.len() as u32,
                     is_inline: true,
                     is_eligible: field.label == "data",
                     is_text: false,
@@ -320,24 +320,24 @@ impl<'a> Observer<'a> for TraceFieldVisitor<'a> {
                     operation.count = Some(count as u32);
                 }
             }
-            (_, FieldValue::Text(name)) if self.has_entry && field.label == "name" => {
-                self.entry = Some(hashed(SEED, name));
+            (_, FieldValue::Text(name)) if self.is_in_entry && field.label == "name" => {
+                self.entry_name_hash = Some(fnv1a(FNV_OFFSET_BASIS, name));
             }
-            ("nfs.changeid4" | "nfs.changeid4.after", FieldValue::Unsigned(_)) if !self.has_entry => {
-                self.mark(bytes, MessageSlotKind::CHANGE, None, field.label);
+            ("nfs.changeid4" | "nfs.changeid4.after", FieldValue::Unsigned(_)) if !self.is_in_entry => {
+                self.add_mark(bytes, MessageSlotKind::CHANGE, None, field.label);
                 return;
             }
             _ => {}
         }
         // The table needs paths only for times, and no time is an identity.
         if let CompareClass::Identity(identity) = role_of(field.name, "", !self.is_reply)
-            && let Some(holds) = holds(identity, field.label, self.is_reply)
+            && let Some(holds) = identity_kind(identity, field.label, self.is_reply)
         {
             match value {
                 FieldValue::Bytes(name) | FieldValue::Text(name) => {
-                    self.mark(bytes, holds, Some(name), field.label)
+                    self.add_mark(bytes, holds, Some(name), field.label)
                 }
-                FieldValue::Unsigned(number) if number != 0 => self.mark(bytes, holds, None, field.label),
+                FieldValue::Unsigned(number) if number != 0 => self.add_mark(bytes, holds, None, field.label),
                 _ => {}
             }
         }

@@ -5,11 +5,11 @@
 
 /// Fills `out` with the bytes of a file from `offset`. Each eight bytes are SplitMix64 of key, file and offset.
 pub fn fill(key: u64, file: u32, offset: u64, out: &mut [u8]) {
-    let seed = mixed(key ^ u64::from(file).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let seed = splitmix64(key ^ u64::from(file).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let mut at = offset;
     let mut rest = out;
     while !rest.is_empty() {
-        let word = mixed(seed.wrapping_add(at / 8)).to_le_bytes();
+        let word = splitmix64(seed.wrapping_add(at / 8)).to_le_bytes();
         let word = word.get((at % 8) as usize..).unwrap_or_default();
         let length = word.len().min(rest.len());
         let (now, later) = rest.split_at_mut(length);
@@ -20,7 +20,7 @@ pub fn fill(key: u64, file: u32, offset: u64, out: &mut [u8]) {
 }
 
 /// SplitMix64: Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014).
-fn mixed(value: u64) -> u64 {
+fn splitmix64(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

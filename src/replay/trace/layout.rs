@@ -8,7 +8,7 @@ use nfsrdma_dissectors::field::Field;
 use nfsrdma_dissectors::xdr;
 use nfsrdma_dissectors::xdr::{List, Opaque, Text};
 
-use super::step::{MOST, MessageSlotKind, PayloadContentState};
+use super::step::{MAX_LIST_LENGTH, MessageSlotKind, PayloadContentState};
 
 /// The magic number at the start of a trace.
 pub const MAGIC: [u8; 8] = *b"nfstrace";
@@ -171,9 +171,9 @@ xdr! { "trace";
         /// Type of the object.
         file_type: FileType,
         /// Names before the first step, or the name that the object was created with; empty if no name was seen.
-        names: List<'a, TraceObjectName<'a>, MOST>,
+        names: List<'a, TraceObjectName<'a>, MAX_LIST_LENGTH>,
         /// Variables of the filehandles of the object.
-        handles: List<'a, u32, MOST>,
+        handles: List<'a, u32, MAX_LIST_LENGTH>,
         /// Number of the server.
         server: u32,
         /// Size before the first step in bytes; unless `is_size_known`, the end of the last range read.

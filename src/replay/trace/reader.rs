@@ -18,7 +18,7 @@ use super::layout::{
 use super::step::{PayloadContentState, TracePayload};
 
 /// Maximum number of hosts and of connections that are kept; further ones are ignored.
-const REMEMBERED: usize = 1 << 16;
+const MAX_TABLE_ENTRIES: usize = 1 << 16;
 
 /// A host of the capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,15 +53,15 @@ pub struct TraceSummary {
 pub struct TraceReader<R> {
     from: R,
     summary: TraceSummary,
-    tables: u64,
+    tables_offset: u64,
     /// Offsets of the next block to read, and of the block that was read last.
-    next: u64,
-    at: u64,
+    next_block_offset: u64,
+    block_offset: u64,
     block: Vec<u8>,
     /// Number of bytes of the block that were consumed as steps.
-    given: usize,
+    consumed_bytes: usize,
     /// Number of steps that were returned.
-    steps: u64,
+    steps_read: u64,
 }
 
 /// The header of a block, and the offset of the next block.
@@ -78,7 +78,7 @@ impl<R: Read + Seek> TraceReader<R> {
     pub fn open(mut from: R) -> Result<Self, TraceError> {
         from.seek(SeekFrom::Start(0)).map_err(TraceError::Io)?;
         let mut bytes = [0; PREAMBLE];
-        fill(&mut from, &mut bytes, 0).map_err(|error| match error {
+        read_exact_at(&mut from, &mut bytes, 0).map_err(|error| match error {
             TraceError::Cut { .. } => TraceError::NoTrace,
             error => error,
         })?;
@@ -119,12 +119,12 @@ impl<R: Read + Seek> TraceReader<R> {
         let mut trace = Self {
             from,
             summary,
-            tables,
-            next: PREAMBLE as u64,
-            at: 0,
+            tables_offset: tables,
+            next_block_offset: PREAMBLE as u64,
+            block_offset: 0,
             block: Vec::new(),
-            given: 0,
-            steps: 0,
+            consumed_bytes: 0,
+            steps_read: 0,
         };
         trace.read_summary()?;
         trace.rewind();
@@ -132,38 +132,38 @@ impl<R: Read + Seek> TraceReader<R> {
     }
 
     fn read_summary(&mut self) -> Result<(), TraceError> {
-        self.next = self.tables;
+        self.next_block_offset = self.tables_offset;
         loop {
-            let found = self.header()?;
+            let found = self.read_block_header()?;
             let kind = found.header.kind;
             match kind {
                 TraceBlockKind::ABOUT
                 | TraceBlockKind::HOSTS
                 | TraceBlockKind::CONNECTIONS
                 | TraceBlockKind::END => self.load(&found)?,
-                TraceBlockKind::UNDEFINED | TraceBlockKind::OBJECTS => self.next = found.next,
-                _ => return Err(TraceError::Damaged { at: self.next }),
+                TraceBlockKind::UNDEFINED | TraceBlockKind::OBJECTS => self.next_block_offset = found.next,
+                _ => return Err(TraceError::Damaged { at: self.next_block_offset }),
             }
-            let Self { block, summary, at, .. } = self;
+            let Self { block, summary, block_offset: at, .. } = self;
             let at = *at;
             match kind {
-                TraceBlockKind::ABOUT => each(block, at, |about: TraceProvenance<'_>| {
+                TraceBlockKind::ABOUT => for_each_entry(block, at, |about: TraceProvenance<'_>| {
                     let names = about.captures.iter().map(|name| lossy(name.0));
                     summary.captures = names.collect();
                     (summary.keeping, summary.key) = (about.keeping, about.key);
                 })?,
-                TraceBlockKind::HOSTS => each(block, at, |host: TraceHost<'_>| {
-                    if summary.hosts.len() < REMEMBERED {
+                TraceBlockKind::HOSTS => for_each_entry(block, at, |host: TraceHost<'_>| {
+                    if summary.hosts.len() < MAX_TABLE_ENTRIES {
                         let TraceHost { number, is_server, address } = host;
                         summary.hosts.push(HostName { number, is_server, address: lossy(address.0) });
                     }
                 })?,
-                TraceBlockKind::CONNECTIONS => each(block, at, |connection: TraceConnection| {
-                    if summary.connections.len() < REMEMBERED {
+                TraceBlockKind::CONNECTIONS => for_each_entry(block, at, |connection: TraceConnection| {
+                    if summary.connections.len() < MAX_TABLE_ENTRIES {
                         summary.connections.push(connection);
                     }
                 })?,
-                TraceBlockKind::END => return each(block, at, |end: End| summary.end = end),
+                TraceBlockKind::END => return for_each_entry(block, at, |end: End| summary.end = end),
                 _ => {}
             }
         }
@@ -176,10 +176,10 @@ impl<R: Read + Seek> TraceReader<R> {
 
     /// Rewinds to the first step.
     pub fn rewind(&mut self) {
-        self.next = PREAMBLE as u64;
+        self.next_block_offset = PREAMBLE as u64;
         self.block.clear();
-        self.given = 0;
-        self.steps = 0;
+        self.consumed_bytes = 0;
+        self.steps_read = 0;
     }
 
     /// Returns the next step, or `None` after the last one.
@@ -195,24 +195,30 @@ impl<R: Read + Seek> TraceReader<R> {
     /// # Errors
     /// As [`Self::next_step`].
     pub fn next_step_with_bytes(&mut self) -> Result<Option<(TraceStep<'_>, &[u8])>, TraceError> {
-        while self.given >= self.block.len() {
-            if self.next >= self.tables {
-                let is_whole = self.steps == self.summary.end.steps && self.next == self.tables;
-                return if is_whole { Ok(None) } else { Err(TraceError::Damaged { at: self.next }) };
+        while self.consumed_bytes >= self.block.len() {
+            if self.next_block_offset >= self.tables_offset {
+                let is_whole =
+                    self.steps_read == self.summary.end.steps && self.next_block_offset == self.tables_offset;
+                return if is_whole {
+                    Ok(None)
+                } else {
+                    Err(TraceError::Damaged { at: self.next_block_offset })
+                };
             }
-            let found = self.header()?;
+            let found = self.read_block_header()?;
             match found.header.kind {
                 TraceBlockKind::STEPS => self.load(&found)?,
-                TraceBlockKind::DATA | TraceBlockKind::EXTENTS => self.next = found.next,
-                _ => return Err(TraceError::Damaged { at: self.next }),
+                TraceBlockKind::DATA | TraceBlockKind::EXTENTS => self.next_block_offset = found.next,
+                _ => return Err(TraceError::Damaged { at: self.next_block_offset }),
             }
         }
-        let rest = self.block.get(self.given..).unwrap_or_default();
+        let rest = self.block.get(self.consumed_bytes..).unwrap_or_default();
         let mut cursor = Cursor::new(rest);
         let step = TraceStep::decode(&mut cursor, &FILE, &mut NullObserver);
-        let step = step.map_err(|error| TraceError::line(self.at, self.given, error))?;
-        self.given += cursor.at();
-        self.steps += 1;
+        let step =
+            step.map_err(|error| TraceError::invalid_entry(self.block_offset, self.consumed_bytes, error))?;
+        self.consumed_bytes += cursor.at();
+        self.steps_read += 1;
         Ok(Some((step, rest.get(..cursor.at()).unwrap_or_default())))
     }
 
@@ -220,7 +226,7 @@ impl<R: Read + Seek> TraceReader<R> {
     ///
     /// # Errors
     /// As [`Self::next_step`].
-    pub fn steps(&mut self, mut take: impl FnMut(&TraceStep<'_>)) -> Result<(), TraceError> {
+    pub fn for_each_step(&mut self, mut take: impl FnMut(&TraceStep<'_>)) -> Result<(), TraceError> {
         self.rewind();
         while let Some(step) = self.next_step()? {
             take(&step);
@@ -232,34 +238,34 @@ impl<R: Read + Seek> TraceReader<R> {
     ///
     /// # Errors
     /// As [`Self::next_step`].
-    pub fn steps_backward(&mut self, mut take: impl FnMut(&TraceStep<'_>)) -> Result<(), TraceError> {
+    pub fn for_each_step_backward(&mut self, mut take: impl FnMut(&TraceStep<'_>)) -> Result<(), TraceError> {
         self.rewind();
         let mut blocks = Vec::new();
-        while self.next < self.tables {
-            let found = self.header()?;
+        while self.next_block_offset < self.tables_offset {
+            let found = self.read_block_header()?;
             if found.header.kind == TraceBlockKind::STEPS {
-                blocks.push(self.next);
+                blocks.push(self.next_block_offset);
             }
-            self.next = found.next;
+            self.next_block_offset = found.next;
         }
         let mut places = Vec::new();
         for block in blocks.into_iter().rev() {
-            self.next = block;
-            let found = self.header()?;
+            self.next_block_offset = block;
+            let found = self.read_block_header()?;
             self.load(&found)?;
             places.clear();
             let mut start = 0;
             while start < self.block.len() {
                 let mut cursor = Cursor::new(self.block.get(start..).unwrap_or_default());
                 let step = TraceStep::decode(&mut cursor, &FILE, &mut NullObserver);
-                step.map_err(|error| TraceError::line(self.at, start, error))?;
+                step.map_err(|error| TraceError::invalid_entry(self.block_offset, start, error))?;
                 places.push(start);
                 start += cursor.at();
             }
             for start in places.iter().rev() {
                 let mut cursor = Cursor::new(self.block.get(*start..).unwrap_or_default());
                 let step = TraceStep::decode(&mut cursor, &FILE, &mut NullObserver);
-                take(&step.map_err(|error| TraceError::line(self.at, *start, error))?);
+                take(&step.map_err(|error| TraceError::invalid_entry(self.block_offset, *start, error))?);
             }
         }
         self.rewind();
@@ -270,9 +276,9 @@ impl<R: Read + Seek> TraceReader<R> {
     ///
     /// # Errors
     /// Returns an error if the trace is truncated or damaged.
-    pub fn objects(&mut self, mut take: impl FnMut(&TraceFileObject<'_>)) -> Result<(), TraceError> {
+    pub fn for_each_object(&mut self, mut take: impl FnMut(&TraceFileObject<'_>)) -> Result<(), TraceError> {
         self.table(TraceBlockKind::OBJECTS, |block, at| {
-            each(block, at, |object: TraceFileObject<'_>| take(&object))
+            for_each_entry(block, at, |object: TraceFileObject<'_>| take(&object))
         })
     }
 
@@ -280,9 +286,12 @@ impl<R: Read + Seek> TraceReader<R> {
     ///
     /// # Errors
     /// Returns an error if the trace is truncated or damaged.
-    pub fn undefined(&mut self, mut take: impl FnMut(&TraceUndefinedVariable<'_>)) -> Result<(), TraceError> {
+    pub fn for_each_undefined(
+        &mut self,
+        mut take: impl FnMut(&TraceUndefinedVariable<'_>),
+    ) -> Result<(), TraceError> {
         self.table(TraceBlockKind::UNDEFINED, |block, at| {
-            each(block, at, |line: TraceUndefinedVariable<'_>| take(&line))
+            for_each_entry(block, at, |line: TraceUndefinedVariable<'_>| take(&line))
         })
     }
 
@@ -290,17 +299,17 @@ impl<R: Read + Seek> TraceReader<R> {
     ///
     /// # Errors
     /// Returns an error if the trace is truncated or damaged.
-    pub fn extents(&mut self, mut take: impl FnMut(&TraceExtent)) -> Result<(), TraceError> {
+    pub fn for_each_extent(&mut self, mut take: impl FnMut(&TraceExtent)) -> Result<(), TraceError> {
         self.rewind();
-        while self.next < self.tables {
-            let found = self.header()?;
+        while self.next_block_offset < self.tables_offset {
+            let found = self.read_block_header()?;
             match found.header.kind {
                 TraceBlockKind::EXTENTS => {
                     self.load(&found)?;
-                    each(&self.block, self.at, |extent: TraceExtent| take(&extent))?;
+                    for_each_entry(&self.block, self.block_offset, |extent: TraceExtent| take(&extent))?;
                 }
-                TraceBlockKind::DATA | TraceBlockKind::STEPS => self.next = found.next,
-                _ => return Err(TraceError::Damaged { at: self.next }),
+                TraceBlockKind::DATA | TraceBlockKind::STEPS => self.next_block_offset = found.next,
+                _ => return Err(TraceError::Damaged { at: self.next_block_offset }),
             }
         }
         self.rewind();
@@ -312,16 +321,16 @@ impl<R: Read + Seek> TraceReader<R> {
         kind: TraceBlockKind,
         mut take: impl FnMut(&[u8], u64) -> Result<(), TraceError>,
     ) -> Result<(), TraceError> {
-        self.next = self.tables;
+        self.next_block_offset = self.tables_offset;
         loop {
-            let found = self.header()?;
+            let found = self.read_block_header()?;
             match found.header.kind {
                 TraceBlockKind::END => break,
                 found_kind if found_kind == kind => {
                     self.load(&found)?;
-                    take(&self.block, self.at)?;
+                    take(&self.block, self.block_offset)?;
                 }
-                _ => self.next = found.next,
+                _ => self.next_block_offset = found.next,
             }
         }
         self.rewind();
@@ -346,11 +355,11 @@ impl<R: Read + Seek> TraceReader<R> {
     }
 
     /// Reads the header of the next block.
-    fn header(&mut self) -> Result<LocatedTraceBlock, TraceError> {
-        let at = self.next;
+    fn read_block_header(&mut self) -> Result<LocatedTraceBlock, TraceError> {
+        let at = self.next_block_offset;
         self.from.seek(SeekFrom::Start(at)).map_err(TraceError::Io)?;
         let mut bytes = [0; HEADER];
-        fill(&mut self.from, &mut bytes, at)?;
+        read_exact_at(&mut self.from, &mut bytes, at)?;
         let header = TraceBlockHeader::decode(&mut Cursor::new(&bytes), &FILE, &mut NullObserver);
         let header = header.ok().filter(|header| header.length <= LONGEST);
         let header = header.ok_or(TraceError::Damaged { at })?;
@@ -361,16 +370,16 @@ impl<R: Read + Seek> TraceReader<R> {
     /// Reads the block of a header.
     fn load(&mut self, found: &LocatedTraceBlock) -> Result<(), TraceError> {
         let length = u64::from(found.header.length);
-        (self.at, self.next) = (self.next, found.next);
-        (self.given, self.block) = (0, std::mem::take(&mut self.block));
+        (self.block_offset, self.next_block_offset) = (self.next_block_offset, found.next);
+        (self.consumed_bytes, self.block) = (0, std::mem::take(&mut self.block));
         self.block.clear();
         // Does not allocate `length` bytes in advance, as the length may be wrong.
         let read = (&mut self.from).take(length).read_to_end(&mut self.block).map_err(TraceError::Io)?;
         if read as u64 != length {
-            return Err(TraceError::Cut { at: self.at + (HEADER + read) as u64 });
+            return Err(TraceError::Cut { at: self.block_offset + (HEADER + read) as u64 });
         }
         if crc32fast::hash(&self.block) != found.header.checksum {
-            return Err(TraceError::Damaged { at: self.at });
+            return Err(TraceError::Damaged { at: self.block_offset });
         }
         Ok(())
     }
@@ -381,11 +390,15 @@ fn lossy(bytes: &[u8]) -> String {
 }
 
 /// Calls `take` for every entry of a block at file offset `at`.
-fn each<'b, T: Xdr<'b>>(block: &'b [u8], at: u64, mut take: impl FnMut(T)) -> Result<(), TraceError> {
+fn for_each_entry<'b, T: Xdr<'b>>(
+    block: &'b [u8],
+    at: u64,
+    mut take: impl FnMut(T),
+) -> Result<(), TraceError> {
     let mut cursor = Cursor::new(block);
     while cursor.remaining() > 0 {
         let line = T::decode(&mut cursor, &FILE, &mut NullObserver);
-        take(line.map_err(|error| TraceError::line(at, 0, error))?);
+        take(line.map_err(|error| TraceError::invalid_entry(at, 0, error))?);
     }
     Ok(())
 }
@@ -421,7 +434,7 @@ fn read_content(
 }
 
 /// Fills `bytes` from the input; `at` is the file offset for errors.
-fn fill(from: &mut impl Read, bytes: &mut [u8], at: u64) -> Result<(), TraceError> {
+fn read_exact_at(from: &mut impl Read, bytes: &mut [u8], at: u64) -> Result<(), TraceError> {
     from.read_exact(bytes).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => TraceError::Cut { at },
         _ => TraceError::Io(error),
@@ -430,7 +443,7 @@ fn fill(from: &mut impl Read, bytes: &mut [u8], at: u64) -> Result<(), TraceErro
 
 impl TraceError {
     /// Creates the error for an invalid entry `start` bytes after the header of the block at file offset `at`.
-    fn line(at: u64, start: usize, error: xdr::XdrError) -> Self {
+    fn invalid_entry(at: u64, start: usize, error: xdr::XdrError) -> Self {
         Self::Line { at: at + (HEADER + start + error.at()) as u64, error }
     }
 }

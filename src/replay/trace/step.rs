@@ -5,7 +5,7 @@ use nfsrdma_dissectors::xdr;
 use nfsrdma_dissectors::xdr::{ChunkItem, List, Opaque, roundup};
 
 /// Maximum number of segments of a chunk, of slots and payloads of a message, and of chunks of a Call.
-pub const MOST: u32 = 1 << 17;
+pub const MAX_LIST_LENGTH: u32 = 1 << 17;
 
 /// The number of an absent variable, slot or minor version.
 pub const NONE: u32 = u32::MAX;
@@ -161,9 +161,9 @@ xdr! { "trace";
         /// End of the arguments or results in the head. The RPCSEC_GSS checksum follows (RFC 2203 section 5.3.2.2).
         end: u32,
         /// Slots in ascending order, without overlap.
-        slots: List<'a, MessageSlot, MOST>,
+        slots: List<'a, MessageSlot, MAX_LIST_LENGTH>,
         /// Payloads in ascending order.
-        payloads: List<'a, TracePayload, MOST>,
+        payloads: List<'a, TracePayload, MAX_LIST_LENGTH>,
     }
 
     /// The wire form of a message.
@@ -179,16 +179,16 @@ xdr! { "trace";
     }
 
     /// Lengths of the segments of a chunk, in bytes.
-    struct ChunkSegmentLengths<'a> { lengths: List<'a, u32, MOST> }
+    struct ChunkSegmentLengths<'a> { lengths: List<'a, u32, MAX_LIST_LENGTH> }
 
     /// The chunks of a Call, as the Requester offers them.
     struct TraceCallChunks<'a> {
         /// The Position-Zero Read chunk of a Long Call; empty for an inline message.
         call: ChunkSegmentLengths<'a>,
         /// The Read chunks of the payloads.
-        reads: List<'a, ChunkSegmentLengths<'a>, MOST>,
+        reads: List<'a, ChunkSegmentLengths<'a>, MAX_LIST_LENGTH>,
         /// The Write chunks.
-        writes: List<'a, ChunkSegmentLengths<'a>, MOST>,
+        writes: List<'a, ChunkSegmentLengths<'a>, MAX_LIST_LENGTH>,
         /// The Reply chunk; empty if there was none.
         reply: ChunkSegmentLengths<'a>,
     }
@@ -204,7 +204,7 @@ xdr! { "trace";
         /// rdma_err of an RDMA_ERROR; 0 without one.
         rdma_error: u32,
         /// Number of bytes that the Reply returned in each Write chunk.
-        returned: List<'a, u32, MOST>,
+        returned: List<'a, u32, MAX_LIST_LENGTH>,
         /// Number of bytes of a Long Reply.
         returned_reply: u32,
     }
@@ -214,7 +214,7 @@ xdr! { "trace";
         /// Number of bytes of the RPC message of the Reply, without the DDP-eligible results.
         message: u32,
         /// Maximum number of bytes of content of each DDP-eligible result.
-        payloads: List<'a, u32, MOST>,
+        payloads: List<'a, u32, MAX_LIST_LENGTH>,
     }
 
     /// The protection of arguments and results. RFC 2203 section 5.3.2.
@@ -327,21 +327,21 @@ impl TraceMessage<'_> {
     }
 
     /// Returns `true` if all bytes of the RPC message were captured.
-    pub fn is_whole(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.seen == CaptureCompleteness::WHOLE
     }
 }
 
 impl VariableUse {
     /// Returns `true` if the message needs the value.
-    pub fn is_used(self) -> bool {
+    pub fn uses_value(self) -> bool {
         matches!(self, Self::USED | Self::FOR_ROOT)
     }
 }
 
 impl MessageSlotKind {
     /// Returns `true` if a server assigns the value. A client chooses the others.
-    pub fn is_of_server(self) -> bool {
+    pub fn is_assigned_by_server(self) -> bool {
         matches!(
             self,
             Self::FILEHANDLE
@@ -365,7 +365,7 @@ impl MessageSlotKind {
     }
 
     /// Returns the display name, e.g. `filehandle` or `open seqid`.
-    pub fn words(self) -> String {
+    pub fn display_name(self) -> String {
         self.name().map_or_else(|| self.0.to_string(), |name| name.to_ascii_lowercase().replace('_', " "))
     }
 }

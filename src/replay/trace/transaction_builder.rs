@@ -33,7 +33,7 @@ const CONNECTIONS: usize = 1 << 16;
 
 impl TraceTransactionBuilder {
     /// Creates a builder from the tables of a trace.
-    pub fn of(summary: &TraceSummary) -> Self {
+    pub fn for_trace(summary: &TraceSummary) -> Self {
         let mut hosts = FxHashMap::default();
         let mut twins: FxHashMap<(bool, &str), u32> = FxHashMap::default();
         for host in &summary.hosts {
@@ -45,7 +45,7 @@ impl TraceTransactionBuilder {
                 Some(2..) => format!("{}#{}", host.address, host.number),
                 _ => host.address.clone(),
             };
-            hosts.insert((host.is_server, host.number), (address(&host.address), name.into()));
+            hosts.insert((host.is_server, host.number), (parse_address(&host.address), name.into()));
         }
         let connections = summary.connections.iter().map(|connection| {
             let transport = match connection.transport {
@@ -63,14 +63,17 @@ impl TraceTransactionBuilder {
 
     /// Returns the unique name of the client of the connection of a step.
     pub fn client(&self, step: &TraceStep<'_>) -> &str {
-        let host =
-            if self.is_of_server(step) { (true, step.caller.server) } else { (false, step.caller.client) };
+        let host = if self.is_opened_by_server(step) {
+            (true, step.caller.server)
+        } else {
+            (false, step.caller.client)
+        };
         self.hosts.get(&host).map_or("-", |(_, name)| name)
     }
 
     /// Returns `true` if the server opened the connection to call the client, as in NFSv4.0 and NLM. Later minor
     /// versions send callbacks on a connection of the client.
-    fn is_of_server(&self, step: &TraceStep<'_>) -> bool {
+    fn is_opened_by_server(&self, step: &TraceStep<'_>) -> bool {
         let is_later = !matches!(step.asked.minor_version, 0 | NONE);
         step.caller.is_reverse && !is_later && !self.forward.contains(&step.caller.connection)
     }
@@ -89,7 +92,7 @@ impl TraceTransactionBuilder {
         if !caller.is_reverse && self.forward.len() < CONNECTIONS {
             self.forward.insert(caller.connection);
         }
-        let is_of_server = self.is_of_server(step);
+        let is_of_server = self.is_opened_by_server(step);
         let host = |is_server, number| {
             let address =
                 self.hosts.get(&(is_server, number)).map_or(Address::Unknown, |(address, _)| *address);
@@ -106,18 +109,18 @@ impl TraceTransactionBuilder {
             tenant: Tenant::NONE,
         };
         let is_reverse = caller.is_reverse && !is_of_server;
-        let call = AssembledTraceMessage::of(&step.call, contents)?;
-        let reply = AssembledTraceMessage::of(&step.reply, contents)?;
+        let call = AssembledTraceMessage::load(&step.call, contents)?;
+        let reply = AssembledTraceMessage::load(&step.reply, contents)?;
         let mut amended =
-            RecordAmendments { data: [call.known(), reply.known()], ..RecordAmendments::default() };
+            RecordAmendments { data: [call.known_data(), reply.known_data()], ..RecordAmendments::default() };
         let for_root = step.call.slots.iter().filter(|slot| slot.part == VariableUse::FOR_ROOT);
         amended.roots = for_root.map(|slot| slot.operation).collect();
         let lengths = |segments: &ChunkSegmentLengths<'_>| segments.lengths.iter().collect::<Vec<u32>>();
-        let (message, reads) = call.with_reads(step.shape.reads.iter().map(|chunk| lengths(&chunk)));
+        let (message, reads) = call.split_read_chunks(step.shape.reads.iter().map(|chunk| lengths(&chunk)));
         let returned: Vec<u32> = step.carried.returned.iter().collect();
         let writes = step.shape.writes.iter().enumerate();
         let writes = writes.map(|(at, chunk)| (lengths(&chunk), returned.get(at).copied().unwrap_or(0)));
-        let (answer, writes) = reply.with_writes(writes);
+        let (answer, writes) = reply.split_write_chunks(writes);
         let origin = &step.origin;
         let end = origin.time.saturating_add(origin.latency);
         let sent = |seen: CaptureCompleteness, at: usize, frame: u64, times: [u64; 2], message: Vec<u8>| {
@@ -125,7 +128,14 @@ impl TraceTransactionBuilder {
             let is_there = seen != CaptureCompleteness::NOTHING || form == TraceMessageForm::ERROR;
             let credits = step.carried.credits.get(at).copied().unwrap_or(0);
             let is_whole = seen != CaptureCompleteness::PART;
-            is_there.then_some(WireMessage { form, credits, frame, times, message, is_whole })
+            is_there.then_some(WireMessage {
+                form,
+                credits,
+                frame,
+                times_ns: times,
+                message,
+                is_complete: is_whole,
+            })
         };
         let travelled = WireTransaction {
             index: origin.id,
@@ -138,22 +148,22 @@ impl TraceTransactionBuilder {
             reads,
             writes,
             reply_chunk: lengths(&step.shape.reply),
-            returned: step.carried.returned_reply,
+            returned_bytes: step.carried.returned_reply,
             rdma_error: step.carried.rdma_error,
         };
-        Ok((travelled.transaction(), amended))
+        Ok((travelled.into_transaction(), amended))
     }
 }
 
 /// Parses an address as [`Address`] displays it.
-fn address(text: &str) -> Address {
+fn parse_address(text: &str) -> Address {
     let lid = || text.strip_prefix("lid:")?.parse().ok().map(|lid| Address::Lid(Lid(lid)));
     text.parse().ok().map(Address::Ip).or_else(lid).unwrap_or_default()
 }
 
 /// Returns the positions of the operations of a COMPOUND that can have a DDP-eligible result. They match the Write
 /// chunks (RFC 8267 section 6.4.1). Empty for any other procedure.
-fn eligible(reply: &TraceMessage<'_>) -> Vec<u32> {
+fn ddp_eligible_operations(reply: &TraceMessage<'_>) -> Vec<u32> {
     let items = reply.items();
     let results = reply.head.0.get(reply.body as usize..reply.end as usize).unwrap_or_default();
     let mut cursor = Cursor::new(results).with_chunks(&items);
@@ -167,11 +177,11 @@ fn eligible(reply: &TraceMessage<'_>) -> Vec<u32> {
 struct AssembledTraceMessage<'m> {
     message: &'m TraceMessage<'m>,
     /// Payloads outside the head, each with its content if that was kept.
-    beside: Vec<(TracePayload, Option<Vec<u8>>)>,
+    detached_payloads: Vec<(TracePayload, Option<Vec<u8>>)>,
 }
 
 impl<'m> AssembledTraceMessage<'m> {
-    fn of(
+    fn load(
         message: &'m TraceMessage<'m>,
         contents: &mut TraceReader<impl Read + Seek>,
     ) -> Result<Self, TraceError> {
@@ -188,17 +198,17 @@ impl<'m> AssembledTraceMessage<'m> {
             let is_kept = contents.content(&payload, &mut content)?;
             beside.push((payload, is_kept.then_some(content)));
         }
-        Ok(Self { message, beside })
+        Ok(Self { message, detached_payloads: beside })
     }
 
     /// Returns the length and the known data of each payload, in message order.
-    fn known(&self) -> Vec<(u64, KnownFileData)> {
+    fn known_data(&self) -> Vec<(u64, KnownFileData)> {
         let known = |payload: TracePayload| {
             let known = match payload.content {
                 PayloadContentState::KEPT | PayloadContentState::ZEROS => KnownFileData::Bytes,
-                PayloadContentState::UNKNOWN => KnownFileData::Nothing,
+                PayloadContentState::UNKNOWN => KnownFileData::Unknown,
                 // Only the hash of the whole READ_PLUS data is compared, not those of its parts.
-                _ if payload.is_inside => KnownFileData::Nothing,
+                _ if payload.is_inside => KnownFileData::Unknown,
                 _ => KnownFileData::Hash(u128::from_be_bytes(payload.hash)),
             };
             (u64::from(payload.length), known)
@@ -207,11 +217,11 @@ impl<'m> AssembledTraceMessage<'m> {
     }
 
     /// Splits the Call into the message and the payloads that were sent in Read chunks.
-    fn with_reads(self, chunks: impl Iterator<Item = Vec<u32>>) -> (Vec<u8>, Vec<WireChunkItem>) {
+    fn split_read_chunks(self, chunks: impl Iterator<Item = Vec<u32>>) -> (Vec<u8>, Vec<WireChunkItem>) {
         let mut chunks = chunks.peekable();
         let mut items = Vec::new();
         let mut position = 0;
-        let message = self.inline(|payload, content, at| {
+        let message = self.inline_payloads(|payload, content, at| {
             let offered = |chunk: &Vec<u32>| chunk.iter().map(|length| u64::from(*length)).sum::<u64>();
             // A chunk may include the XDR padding (RFC 8166 section 3.4.5.2).
             let is_of_this = |chunk: &Vec<u32>| {
@@ -235,7 +245,10 @@ impl<'m> AssembledTraceMessage<'m> {
     }
 
     /// Splits the Reply into the message and the payloads that were returned in Write chunks.
-    fn with_writes(self, chunks: impl Iterator<Item = (Vec<u32>, u32)>) -> (Vec<u8>, Vec<WireChunkItem>) {
+    fn split_write_chunks(
+        self,
+        chunks: impl Iterator<Item = (Vec<u32>, u32)>,
+    ) -> (Vec<u8>, Vec<WireChunkItem>) {
         let mut items: Vec<_> = chunks
             .map(|(segments, returned)| WireChunkItem {
                 segments,
@@ -244,8 +257,8 @@ impl<'m> AssembledTraceMessage<'m> {
             })
             .collect();
         let mut pairing = WriteChunkPairing::default();
-        let operations = eligible(self.message);
-        let message = self.inline(|payload, content, _| {
+        let operations = ddp_eligible_operations(self.message);
+        let message = self.inline_payloads(|payload, content, _| {
             let before = operations.iter().take_while(|operation| **operation < payload.operation).count();
             pairing = pairing.at(before);
             let returned = |at: usize| items.get(at).and_then(|item| item.length);
@@ -259,13 +272,13 @@ impl<'m> AssembledTraceMessage<'m> {
 
     /// Returns the message with each payload inserted that `elsewhere` does not take. `elsewhere` gets the payload, its
     /// content, and its position in the message.
-    fn inline(
+    fn inline_payloads(
         self,
         mut elsewhere: impl FnMut(&TracePayload, Option<Vec<u8>>, usize) -> Option<()>,
     ) -> Vec<u8> {
         let head = self.message.head.0;
         let (mut message, mut from) = (Vec::with_capacity(head.len()), 0);
-        for (payload, content) in self.beside {
+        for (payload, content) in self.detached_payloads {
             let at = (payload.at as usize).clamp(from, head.len());
             message.extend_from_slice(head.get(from..at).unwrap_or_default());
             from = at;

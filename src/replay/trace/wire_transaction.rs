@@ -43,11 +43,11 @@ pub struct WireMessage {
     /// Frame number; 0 if unknown.
     pub frame: u64,
     /// Times of the first and the last byte sent, in nanoseconds since 1970.
-    pub times: [u64; 2],
+    pub times_ns: [u64; 2],
     /// The RPC message without the data in chunks of its own.
     pub message: Vec<u8>,
     /// `true` if `message` is complete.
-    pub is_whole: bool,
+    pub is_complete: bool,
 }
 
 /// A Call and its Reply.
@@ -74,20 +74,20 @@ pub struct WireTransaction {
     /// Segment lengths of the Reply chunk that was offered; empty if there was none.
     pub reply_chunk: Vec<u32>,
     /// Number of bytes returned in the Reply chunk.
-    pub returned: u32,
+    pub returned_bytes: u32,
     /// rdma_err of an RDMA_ERROR. RFC 8166 section 4.5.
     pub rdma_error: u32,
 }
 
 /// Length added for an incomplete message, whose real length is unknown: large enough that every length in it is
 /// plausible.
-const MISSING: usize = 64 << 20;
+const ASSUMED_MISSING_BYTES: usize = 64 << 20;
 /// ERR_VERS. RFC 8166 section 4.5.1.
 const ERR_VERS: u32 = 1;
 
 impl WireTransaction {
     /// Converts to the Transaction that the packets would have given.
-    pub fn transaction(self) -> Transaction {
+    pub fn into_transaction(self) -> Transaction {
         let xid = |sent: &Option<WireMessage>| {
             sent.as_ref().and_then(|sent| sent.message.first_chunk()).map(|word| u32::from_be_bytes(*word))
         };
@@ -104,30 +104,37 @@ impl WireTransaction {
             if segments.is_empty() {
                 segments.push(length_of(message));
             }
-            read_chunks.push(filled(Some(0), &segments, None, Some(length_of(message)), Some(message), true));
+            read_chunks.push(build_chunk(
+                Some(0),
+                &segments,
+                None,
+                Some(length_of(message)),
+                Some(message),
+                true,
+            ));
         }
         for item in &self.reads {
             let content = item.content.as_deref();
             let moved = item.length.filter(|_| has_reply);
-            read_chunks.push(filled(Some(item.position), &item.segments, None, moved, content, false));
+            read_chunks.push(build_chunk(Some(item.position), &item.segments, None, moved, content, false));
         }
         let is_answered = self.reply.as_ref().is_some_and(|reply| reply.form != TraceMessageForm::ERROR);
         let write_chunks = self.writes.iter().map(|item| {
             let returned = item.length.filter(|_| is_answered);
-            filled(None, &item.segments, returned, returned, item.content.as_deref(), false)
+            build_chunk(None, &item.segments, returned, returned, item.content.as_deref(), false)
         });
         let write_chunks: Vec<_> = write_chunks.collect();
         let reply_chunk = (!self.reply_chunk.is_empty()).then(|| {
             let message = self.reply.as_ref().filter(|_| is_long_reply);
             let message = message.map(|reply| reply.message.as_slice());
-            let returned = is_answered.then_some(self.returned);
-            filled(None, &self.reply_chunk, returned, returned, message, true)
+            let returned = is_answered.then_some(self.returned_bytes);
+            build_chunk(None, &self.reply_chunk, returned, returned, message, true)
         });
         let call_lists = WireChunkLists::of(&read_chunks, &write_chunks, reply_chunk.as_ref(), |s| s.length);
-        let call = self.call.map(|call| record(call, xid, 0, &call_lists));
+        let call = self.call.map(|call| build_message_record(call, xid, 0, &call_lists));
         let used = reply_chunk.as_ref().filter(|_| is_long_reply);
-        let reply_lists = WireChunkLists::of(&[], &write_chunks, used, |s| s.returned.unwrap_or(0));
-        let reply = self.reply.map(|reply| record(reply, xid, self.rdma_error, &reply_lists));
+        let reply_lists = WireChunkLists::of(&[], &write_chunks, used, |s| s.returned_length.unwrap_or(0));
+        let reply = self.reply.map(|reply| build_message_record(reply, xid, self.rdma_error, &reply_lists));
         Transaction {
             index: self.index,
             connection: self.connection,
@@ -139,7 +146,7 @@ impl WireTransaction {
             write_chunks,
             reply_chunk,
             reply_read_chunks: Vec::new(),
-            done: false,
+            is_done: false,
             stalls: Vec::new(),
             ack_timeout_ns: None,
             quiet_ns: None,
@@ -154,7 +161,7 @@ fn length_of(bytes: &[u8]) -> u32 {
 }
 
 /// Builds a chunk that transferred `moved` bytes, which fill its segments in order.
-fn filled(
+fn build_chunk(
     position: Option<u32>,
     lengths: &[u32],
     returned: Option<u32>,
@@ -168,12 +175,12 @@ fn filled(
     let mut left = moved.unwrap_or(0);
     let mut rest = content.unwrap_or_default();
     if content.is_some() {
-        chunk.keep(is_message);
+        chunk.retain_payload(is_message);
     }
     for segment in &mut chunk.segments {
         let length = left.min(segment.length);
         left -= length;
-        segment.returned = returned.map(|_| length);
+        segment.returned_length = returned.map(|_| length);
         let (bytes, after) = rest.split_at(rest.len().min(length as usize));
         rest = after;
         segment.add(0, &PacketPayload { bytes, length }, &[FrameNumber(0)]);
@@ -239,7 +246,12 @@ fn chunk(targets: &[RdmaSegment]) -> WriteChunk<'_> {
     WriteChunk { target: List::from(targets) }
 }
 
-fn record(sent: WireMessage, xid: Xid, rdma_error: u32, lists: &WireChunkLists) -> MessageRecord {
+fn build_message_record(
+    sent: WireMessage,
+    xid: Xid,
+    rdma_error: u32,
+    lists: &WireChunkLists,
+) -> MessageRecord {
     let is_rdma = sent.form != TraceMessageForm::RECORD;
     let header = if is_rdma { lists.header(&sent, xid, rdma_error) } else { Vec::new() };
     let proc = match sent.form {
@@ -254,21 +266,21 @@ fn record(sent: WireMessage, xid: Xid, rdma_error: u32, lists: &WireChunkLists) 
         bytes.extend_from_slice(&sent.message);
     }
     let time = |nanoseconds: u64| Timestamp(i64::try_from(nanoseconds).unwrap_or(i64::MAX));
-    let [begin, end] = sent.times;
+    let [begin, end] = sent.times_ns;
     MessageRecord {
         sends: 1,
         frames: (sent.frame > 0).then_some(FrameNumber(sent.frame)).into_iter().collect(),
         time: time(begin),
         end_time: time(end),
-        delivered: DeliveryEvidence::Assumed,
+        delivery_evidence: DeliveryEvidence::Assumed,
         copies: 1,
-        resent: 0,
+        retransmissions: 0,
         stall: None,
         rpcrdma,
-        length: if sent.is_whole || sent.form == TraceMessageForm::NOMSG {
+        length: if sent.is_complete || sent.form == TraceMessageForm::NOMSG {
             bytes.len()
         } else {
-            bytes.len() + MISSING
+            bytes.len() + ASSUMED_MISSING_BYTES
         },
         bytes,
         gaps: Vec::new(),

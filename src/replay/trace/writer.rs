@@ -16,11 +16,11 @@ use super::layout::{
 };
 
 /// Maximum number of bytes of steps in the reorder buffer.
-const WINDOW: usize = 32 << 20;
+const REORDER_WINDOW_BYTES: usize = 32 << 20;
 /// Number of bytes after which a block is written.
-const GATHERED: usize = 256 << 10;
+const BLOCK_BYTES: usize = 256 << 10;
 /// Number of contents per generation whose offset is remembered, to store equal data once. There are two generations.
-const CONTENTS: usize = 1 << 17;
+const MAX_CONTENTS_PER_GENERATION: usize = 1 << 17;
 
 /// A step in the reorder buffer: time, ID and encoded bytes.
 type PendingTraceStep = Reverse<(u64, u64, Box<[u8]>)>;
@@ -28,15 +28,15 @@ type PendingTraceStep = Reverse<(u64, u64, Box<[u8]>)>;
 /// Writes a trace.
 #[derive(Debug)]
 pub struct TraceWriter<W> {
-    to: W,
-    at: u64,
+    output: W,
+    offset: u64,
     steps: Vec<u8>,
     data: Vec<u8>,
     extents: Vec<u8>,
-    waiting: BinaryHeap<PendingTraceStep>,
-    waits: usize,
+    pending_steps: BinaryHeap<PendingTraceStep>,
+    pending_bytes: usize,
     /// Time of the last step that was written, in nanoseconds since 1970.
-    written: u64,
+    last_written_time_ns: u64,
     end: End,
     contents: [FxHashMap<u128, u64>; 2],
 }
@@ -50,14 +50,14 @@ impl<W: Write + Seek> TraceWriter<W> {
         let preamble = TracePreamble::bytes(0);
         to.write_all(&preamble)?;
         Ok(Self {
-            to,
-            at: preamble.len() as u64,
+            output: to,
+            offset: preamble.len() as u64,
             steps: Vec::new(),
             data: Vec::new(),
             extents: Vec::new(),
-            waiting: BinaryHeap::new(),
-            waits: 0,
-            written: 0,
+            pending_steps: BinaryHeap::new(),
+            pending_bytes: 0,
+            last_written_time_ns: 0,
             end: End {
                 steps: 0,
                 late: 0,
@@ -78,22 +78,22 @@ impl<W: Write + Seek> TraceWriter<W> {
     ///
     /// # Errors
     /// Returns an error if the output cannot be written.
-    pub fn data(&mut self, hash: u128, bytes: &[u8]) -> io::Result<u64> {
+    pub fn add_data(&mut self, hash: u128, bytes: &[u8]) -> io::Result<u64> {
         let [young, old] = &mut self.contents;
         if let Some(known) = young.get(&hash).copied().or_else(|| old.remove(&hash)) {
             young.insert(hash, known);
             return Ok(known);
         }
         // The offset is final, because no other block is written before this one.
-        let at = self.at + (HEADER + self.data.len()) as u64;
+        let at = self.offset + (HEADER + self.data.len()) as u64;
         self.end.data += bytes.len() as u64;
         self.data.extend_from_slice(bytes);
-        if young.len() >= CONTENTS {
+        if young.len() >= MAX_CONTENTS_PER_GENERATION {
             std::mem::swap(young, old);
             young.clear();
         }
         young.insert(hash, at);
-        if self.data.len() >= GATHERED {
+        if self.data.len() >= BLOCK_BYTES {
             self.flush_data()?;
         }
         Ok(at)
@@ -110,22 +110,22 @@ impl<W: Write + Seek> TraceWriter<W> {
         self.end.steps += 1;
         self.end.first = self.end.first.min(step.origin.time);
         self.end.last = self.end.last.max(step.origin.time);
-        self.end.late += u64::from(step.origin.time < self.written);
+        self.end.late += u64::from(step.origin.time < self.last_written_time_ns);
         // Includes the heap overhead of a box.
-        self.waits += bytes.len() + size_of::<PendingTraceStep>() + 16;
-        self.waiting.push(Reverse((step.origin.time, step.origin.id, bytes.into_boxed_slice())));
-        while self.waits > WINDOW {
-            self.next_step()?;
+        self.pending_bytes += bytes.len() + size_of::<PendingTraceStep>() + 16;
+        self.pending_steps.push(Reverse((step.origin.time, step.origin.id, bytes.into_boxed_slice())));
+        while self.pending_bytes > REORDER_WINDOW_BYTES {
+            self.write_next_step()?;
         }
         Ok(())
     }
 
-    fn next_step(&mut self) -> io::Result<bool> {
-        let Some(Reverse((time, _, bytes))) = self.waiting.pop() else { return Ok(false) };
-        self.waits -= bytes.len() + size_of::<PendingTraceStep>() + 16;
-        self.written = self.written.max(time);
+    fn write_next_step(&mut self) -> io::Result<bool> {
+        let Some(Reverse((time, _, bytes))) = self.pending_steps.pop() else { return Ok(false) };
+        self.pending_bytes -= bytes.len() + size_of::<PendingTraceStep>() + 16;
+        self.last_written_time_ns = self.last_written_time_ns.max(time);
         self.steps.extend_from_slice(&bytes);
-        if self.steps.len() >= GATHERED {
+        if self.steps.len() >= BLOCK_BYTES {
             self.flush_steps()?;
         }
         Ok(true)
@@ -139,7 +139,7 @@ impl<W: Write + Seek> TraceWriter<W> {
         let mut encoder = Encoder::new();
         extent.encode(&mut encoder);
         self.extents.extend_from_slice(encoder.bytes());
-        if self.extents.len() >= GATHERED { self.flush_extents() } else { Ok(()) }
+        if self.extents.len() >= BLOCK_BYTES { self.flush_extents() } else { Ok(()) }
     }
 
     fn flush_data(&mut self) -> io::Result<()> {
@@ -147,7 +147,7 @@ impl<W: Write + Seek> TraceWriter<W> {
             return Ok(());
         }
         let data = std::mem::take(&mut self.data);
-        self.write(TraceBlockKind::DATA, &data)?;
+        self.write_block(TraceBlockKind::DATA, &data)?;
         self.data = data;
         self.data.clear();
         Ok(())
@@ -156,7 +156,7 @@ impl<W: Write + Seek> TraceWriter<W> {
     fn flush_steps(&mut self) -> io::Result<()> {
         let steps = std::mem::take(&mut self.steps);
         if !steps.is_empty() {
-            self.block(TraceBlockKind::STEPS, &steps)?;
+            self.write_block_after_data(TraceBlockKind::STEPS, &steps)?;
         }
         self.steps = steps;
         self.steps.clear();
@@ -166,7 +166,7 @@ impl<W: Write + Seek> TraceWriter<W> {
     fn flush_extents(&mut self) -> io::Result<()> {
         let extents = std::mem::take(&mut self.extents);
         if !extents.is_empty() {
-            self.block(TraceBlockKind::EXTENTS, &extents)?;
+            self.write_block_after_data(TraceBlockKind::EXTENTS, &extents)?;
         }
         self.extents = extents;
         self.extents.clear();
@@ -174,21 +174,21 @@ impl<W: Write + Seek> TraceWriter<W> {
     }
 
     /// Writes the pending data, then a block.
-    fn block(&mut self, kind: TraceBlockKind, bytes: &[u8]) -> io::Result<()> {
+    fn write_block_after_data(&mut self, kind: TraceBlockKind, bytes: &[u8]) -> io::Result<()> {
         self.flush_data()?;
-        self.write(kind, bytes)
+        self.write_block(kind, bytes)
     }
 
-    fn write(&mut self, kind: TraceBlockKind, bytes: &[u8]) -> io::Result<()> {
+    fn write_block(&mut self, kind: TraceBlockKind, bytes: &[u8]) -> io::Result<()> {
         let length = u32::try_from(bytes.len()).ok().filter(|length| *length <= LONGEST);
         let length = length.ok_or_else(|| io::Error::other("a message is too long for a trace"))?;
         let mut header = Encoder::new();
         TraceBlockHeader { kind, length, checksum: crc32fast::hash(bytes) }.encode(&mut header);
         let fill = roundup(bytes.len());
-        self.to.write_all(header.bytes())?;
-        self.to.write_all(bytes)?;
-        self.to.write_all([0; 3].get(..fill).unwrap_or_default())?;
-        self.at += (HEADER + bytes.len() + fill) as u64;
+        self.output.write_all(header.bytes())?;
+        self.output.write_all(bytes)?;
+        self.output.write_all([0; 3].get(..fill).unwrap_or_default())?;
+        self.offset += (HEADER + bytes.len() + fill) as u64;
         Ok(())
     }
 
@@ -196,16 +196,21 @@ impl<W: Write + Seek> TraceWriter<W> {
     ///
     /// # Errors
     /// Returns an error if the output cannot be written.
-    pub fn tables(mut self, about: &TraceProvenance<'_>) -> io::Result<TraceTableWriter<W>> {
-        while self.next_step()? {}
+    pub fn begin_tables(mut self, about: &TraceProvenance<'_>) -> io::Result<TraceTableWriter<W>> {
+        while self.write_next_step()? {}
         self.flush_steps()?;
         self.flush_extents()?;
         self.flush_data()?;
-        let tables = self.at;
+        let tables = self.offset;
         let mut encoder = Encoder::new();
         about.encode(&mut encoder);
-        self.write(TraceBlockKind::ABOUT, encoder.bytes())?;
-        Ok(TraceTableWriter { writer: self, tables, kind: TraceBlockKind::ABOUT, gathered: Encoder::new() })
+        self.write_block(TraceBlockKind::ABOUT, encoder.bytes())?;
+        Ok(TraceTableWriter {
+            writer: self,
+            tables_offset: tables,
+            kind: TraceBlockKind::ABOUT,
+            encoder: Encoder::new(),
+        })
     }
 }
 
@@ -213,9 +218,9 @@ impl<W: Write + Seek> TraceWriter<W> {
 #[derive(Debug)]
 pub struct TraceTableWriter<W> {
     writer: TraceWriter<W>,
-    tables: u64,
+    tables_offset: u64,
     kind: TraceBlockKind,
-    gathered: Encoder,
+    encoder: Encoder,
 }
 
 impl<W: Write + Seek> TraceTableWriter<W> {
@@ -228,17 +233,17 @@ impl<W: Write + Seek> TraceTableWriter<W> {
             self.flush()?;
             self.kind = kind;
         }
-        line.encode(&mut self.gathered);
-        if self.gathered.bytes().len() >= GATHERED { self.flush() } else { Ok(()) }
+        line.encode(&mut self.encoder);
+        if self.encoder.bytes().len() >= BLOCK_BYTES { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let (bytes, _) = std::mem::take(&mut self.gathered).finish();
-        if bytes.is_empty() { Ok(()) } else { self.writer.write(self.kind, &bytes) }
+        let (bytes, _) = std::mem::take(&mut self.encoder).finish();
+        if bytes.is_empty() { Ok(()) } else { self.writer.write_block(self.kind, &bytes) }
     }
 
     /// Returns the totals of the last block, to be completed.
-    pub fn end(&mut self) -> &mut End {
+    pub fn totals_mut(&mut self) -> &mut End {
         &mut self.writer.end
     }
 
@@ -254,10 +259,10 @@ impl<W: Write + Seek> TraceTableWriter<W> {
         }
         let mut end = Encoder::new();
         writer.end.encode(&mut end);
-        writer.write(TraceBlockKind::END, end.bytes())?;
-        writer.to.seek(SeekFrom::Start(0))?;
-        writer.to.write_all(&TracePreamble::bytes(self.tables))?;
-        writer.to.flush()?;
-        Ok((writer.to, writer.end))
+        writer.write_block(TraceBlockKind::END, end.bytes())?;
+        writer.output.seek(SeekFrom::Start(0))?;
+        writer.output.write_all(&TracePreamble::bytes(self.tables_offset))?;
+        writer.output.flush()?;
+        Ok((writer.output, writer.end))
     }
 }

@@ -25,7 +25,7 @@ pub struct TransportCall<'a> {
     /// The limits of the Reply.
     pub reply: ExpectedReply<'a>,
     /// The requested form on RDMA.
-    pub shape: RequestedCallForm<'a>,
+    pub requested_form: RequestedCallForm<'a>,
 }
 
 impl<'a> TransportCall<'a> {
@@ -33,9 +33,9 @@ impl<'a> TransportCall<'a> {
     pub const MAX_PAYLOADS: usize = 16;
 
     /// Returns a Call without payloads, whose Reply has at most `reply` bytes and no DDP-eligible results.
-    pub fn small(xid: Xid, tag: CallTag, message: &'a [u8], reply: u32) -> Self {
+    pub fn without_payloads(xid: Xid, tag: CallTag, message: &'a [u8], reply: u32) -> Self {
         let reply = ExpectedReply { message: reply, payloads: &[] };
-        Self { xid, tag, message, payloads: &[], reply, shape: RequestedCallForm::Fitting }
+        Self { xid, tag, message, payloads: &[], reply, requested_form: RequestedCallForm::Fitting }
     }
 
     /// Returns the length in bytes of the complete message, with the payloads and their XDR padding (RFC 4506 section
@@ -60,7 +60,7 @@ impl TransportPayload<'_> {
     pub fn length(&self) -> usize {
         match self.source {
             PayloadSource::Copied(bytes) => bytes.len(),
-            PayloadSource::Stored { length, .. } => length as usize,
+            PayloadSource::Shared { length, .. } => length as usize,
         }
     }
 
@@ -76,11 +76,11 @@ pub enum PayloadSource<'a> {
     /// Borrowed memory: the transport copies it before `submit` returns.
     Copied(&'a [u8]),
     /// Memory that the transport [shares](super::RpcTransport::share): sent in place, or fetched from it by the server.
-    Stored {
+    Shared {
         /// The number of the shared memory.
         store: SharedMemoryId,
         /// Byte offset of the content in it.
-        at: usize,
+        offset: usize,
         /// Length of the content in bytes.
         length: u32,
     },

@@ -54,7 +54,7 @@ pub enum TransportBlame {
     /// The server or the transport is unreachable: exit code 4.
     Unreachable,
     /// The program itself violated the protocol: exit code 6.
-    Own,
+    Program,
 }
 
 impl RpcTransportError {
@@ -69,7 +69,7 @@ impl RpcTransportError {
             RpcTransportErrorKind::Submit(SubmitError::Refused(SubmitRefusal::Memory)) => {
                 TransportBlame::Unreachable
             }
-            RpcTransportErrorKind::Submit(SubmitError::Refused(_)) => TransportBlame::Own,
+            RpcTransportErrorKind::Submit(SubmitError::Refused(_)) => TransportBlame::Program,
             _ => TransportBlame::Unreachable,
         }
     }
@@ -220,7 +220,7 @@ mod tests {
     fn a_call_that_can_never_be_sent_is_a_fault_of_our_own() {
         assert_eq!(
             RpcTransportError::from(SubmitError::Refused(SubmitRefusal::Xid)).blame(),
-            TransportBlame::Own
+            TransportBlame::Program
         );
         let memory = RpcTransportError::from(SubmitError::Refused(SubmitRefusal::Memory));
         assert_eq!(memory.blame(), TransportBlame::Unreachable, "the limit of this machine");

@@ -44,7 +44,7 @@ pub enum TransportEvent<'a> {
         /// The XID, if the message has one.
         xid: Option<Xid>,
         /// The reason.
-        why: DiscardReason,
+        reason: DiscardReason,
     },
     /// The connection is gone, and with it the Calls in flight on it.
     Disconnected {
@@ -53,7 +53,7 @@ pub enum TransportEvent<'a> {
         /// The reason.
         reason: DisconnectReason,
         /// The Calls that will get no Reply, in the order of submission.
-        lost: &'a [CallTag],
+        lost_calls: &'a [CallTag],
     },
 }
 
@@ -208,7 +208,7 @@ pub enum ForeignProtocol {
 
 impl ForeignProtocol {
     /// Returns the protocol of a stream that begins with `bytes`, if it is a known one.
-    pub(super) fn of(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn detect(bytes: &[u8]) -> Option<Self> {
         match bytes {
             [b'S', b'S', b'H', b'-', ..] => Some(Self::Ssh),
             [b'H', b'T', b'T', b'P', ..] => Some(Self::Http),
@@ -232,7 +232,7 @@ impl fmt::Display for ForeignProtocol {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DisconnectReason {
     /// This side closed it.
-    Asked,
+    LocalClose,
     /// The server closed it in an orderly way.
     Closed,
     /// The server, or a device in between, reset it.
@@ -246,7 +246,7 @@ pub enum DisconnectReason {
     /// A Send was longer than the posted receive buffer.
     Length,
     /// The local device rejected an operation of this program: the program's own fault.
-    Own,
+    LocalFault,
     /// The local device is gone or was reset.
     Device,
     /// The server sent data that cannot be decoded any further, such as a record without end.
@@ -255,20 +255,20 @@ pub enum DisconnectReason {
     /// 11.
     Record(u32),
     /// The port speaks this protocol instead of RPC.
-    Speaks(ForeignProtocol),
+    ForeignProtocol(ForeignProtocol),
 }
 
 impl DisconnectReason {
     /// Returns `true` if the server violated the protocol, so that the rest of the stream cannot be decoded.
     pub fn is_violation(self) -> bool {
-        matches!(self, Self::Record(_) | Self::Speaks(_))
+        matches!(self, Self::Record(_) | Self::ForeignProtocol(_))
     }
 }
 
 impl fmt::Display for DisconnectReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
-            Self::Speaks(other) => {
+            Self::ForeignProtocol(other) => {
                 return write!(
                     f,
                     "this port speaks {other}, and no NFS; check the port (2049 over TCP, 20049 over RDMA)"
@@ -280,14 +280,16 @@ impl fmt::Display for DisconnectReason {
                     "the server announced a record of {length} bytes, and breaks the protocol (RFC 5531 section 11)"
                 );
             }
-            Self::Asked => "closed by this side",
+            Self::LocalClose => "closed by this side",
             Self::Closed => "closed by the server",
             Self::Reset => "reset by the server or by something between",
             Self::Unreachable => "the server does not acknowledge any more",
             Self::NoReceiver => "the server has no receive buffer posted (RNR)",
             Self::RemoteAccess => "an access to a chunk was refused (remote access error)",
             Self::Length => "a Send was longer than the buffer that waited for it",
-            Self::Own => "the local device refused an operation of this program, which is its own fault",
+            Self::LocalFault => {
+                "the local device refused an operation of this program, which is its own fault"
+            }
             Self::Device => "the local device is gone",
             Self::Protocol => "the server sent what cannot be followed any further",
         };

@@ -112,7 +112,7 @@ pub trait RpcTransport {
     fn connect(&mut self, target: &ConnectTarget) -> Result<ConnectionId, RpcTransportError>;
 
     /// Returns the negotiated parameters. They outlive the connection; `None` if it never existed.
-    fn terms(&self, connection: ConnectionId) -> Option<&TransportParams>;
+    fn params(&self, connection: ConnectionId) -> Option<&TransportParams>;
 
     /// Returns the credits of the forward direction. `None` if nothing limits them, as on TCP, or the connection is
     /// closed.

@@ -14,7 +14,7 @@ pub struct ConnectTarget {
     /// The server's name for messages: the host of the URL.
     pub name: String,
     /// The options.
-    pub wish: ConnectOptions,
+    pub options: ConnectOptions,
 }
 
 /// The options that a Requester requests on connecting.
@@ -142,7 +142,7 @@ pub struct RdmaTransportParams {
 
 impl RdmaTransportParams {
     /// Derives the parameters from the private data of both sides (RFC 8797 sections 4.1, 4.2 and 5.1).
-    pub fn agreed(sent: Option<PrivateData>, received: Option<PrivateData>) -> Self {
+    pub fn negotiate(sent: Option<PrivateData>, received: Option<PrivateData>) -> Self {
         let ours = sent.as_ref().unwrap_or(&PrivateData::DEFAULT);
         let theirs = received.as_ref().unwrap_or(&PrivateData::DEFAULT);
         let call_inline = ours.send_threshold().min(theirs.receive_threshold());
@@ -185,7 +185,7 @@ impl TransportCredits {
     }
 
     /// Returns the number of Calls that may be sent now; 0 if the server lowered its grant below the number in flight.
-    pub fn left(&self) -> u32 {
+    pub fn available(&self) -> u32 {
         self.limit().saturating_sub(self.in_flight)
     }
 }
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn rfc8797_section_4_2_a_threshold_is_the_smaller_of_send_and_receive_size() {
-        let terms = RdmaTransportParams::agreed(Some(private(3, 7, false)), Some(private(15, 1, true)));
+        let terms = RdmaTransportParams::negotiate(Some(private(3, 7, false)), Some(private(15, 1, true)));
         assert_eq!((terms.call_inline, terms.reply_inline), (2048, 8192));
         assert!(!terms.remote_invalidation);
     }
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn rfc8797_section_5_1_a_side_that_tells_nothing_has_1024_bytes_each_way() {
-        let terms = RdmaTransportParams::agreed(Some(private(3, 3, true)), None);
+        let terms = RdmaTransportParams::negotiate(Some(private(3, 3, true)), None);
         assert_eq!((terms.call_inline, terms.reply_inline, terms.remote_invalidation), (1024, 1024, false));
     }
 
@@ -263,19 +263,19 @@ mod tests {
     #[test]
     fn rfc8166_section_3_3_3_one_call_before_the_first_reply() {
         let mut credits = TransportCredits::new(128);
-        assert_eq!(credits.left(), 1);
+        assert_eq!(credits.available(), 1);
         credits.in_flight = 1;
-        assert_eq!(credits.left(), 0);
+        assert_eq!(credits.available(), 0);
     }
 
     #[test]
     fn rfc8166_section_3_3_1_the_lower_of_requested_and_granted_less_what_is_in_flight() {
         let mut credits = TransportCredits { requested: 32, granted: Some(64), in_flight: 2 };
-        assert_eq!((credits.limit(), credits.left()), (32, 30));
+        assert_eq!((credits.limit(), credits.available()), (32, 30));
         credits.granted = Some(1);
-        assert_eq!((credits.limit(), credits.left()), (1, 0));
+        assert_eq!((credits.limit(), credits.available()), (1, 0));
         credits.granted = Some(0);
         credits.in_flight = 0;
-        assert_eq!(credits.left(), 1);
+        assert_eq!(credits.available(), 1);
     }
 }

@@ -6,14 +6,14 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::inference::TreeObservedAttributes;
-use super::{InferredNameBinding, InferredObjectId, InferredTree, NAME, TreeStepInput};
+use super::{InferredNameBinding, InferredObjectId, InferredTree, NAME_OVERHEAD_BYTES, TreeStepInput};
 use crate::replay::trace::layout::FileType;
 use crate::replay::trace::{MessageSlotKind, TracePayload};
 
 /// Maximum number of extents tracked per file. The content of a file with more extents is not tracked.
-const PIECES: usize = 4096;
+const MAX_EXTENTS_PER_FILE: usize = 4096;
 /// Bytes of memory of an extent.
-const PIECE: usize = size_of::<CurrentFileExtent>();
+const EXTENT_BYTES: usize = size_of::<CurrentFileExtent>();
 
 /// The tracked current state.
 #[derive(Debug, Default)]
@@ -21,11 +21,11 @@ pub(super) struct CurrentTreeState {
     names: FxHashMap<InferredObjectId, FxHashMap<Box<[u8]>, InferredNameBinding>>,
     files: FxHashMap<InferredObjectId, CurrentFileState>,
     /// `true` if the current step overlaps with others, so that its attributes may be from before them.
-    is_racing: bool,
+    is_concurrent: bool,
     /// The first frames of its Call and its Reply.
     frames: [u64; 2],
     /// `true` if it overwrites a range that an overlapping step may have written.
-    is_clash: bool,
+    has_write_conflict: bool,
 }
 
 /// The current state of an object.
@@ -36,19 +36,19 @@ pub struct CurrentFileState {
     /// Mode.
     pub mode: Option<u32>,
     /// Extents that were written and not overwritten.
-    pub pieces: Vec<CurrentFileExtent>,
+    pub extents: Vec<CurrentFileExtent>,
     /// First frames of Call and Reply of the step that last changed the object.
     pub frames: [u64; 2],
     /// `true` if a step left the object in an unknown state.
-    is_doubtful: bool,
+    is_uncertain: bool,
     /// `true` if the object had too many extents to track.
-    is_crowded: bool,
+    has_too_many_extents: bool,
 }
 
 impl CurrentFileState {
     /// Returns `true` if the object had too many extents to track; it then has none.
-    pub fn is_crowded(&self) -> bool {
-        self.is_crowded
+    pub fn has_too_many_extents(&self) -> bool {
+        self.has_too_many_extents
     }
 }
 
@@ -59,7 +59,7 @@ pub struct CurrentFileExtent {
     pub range: (u64, u64),
     /// The payload, whose `offset` is the file offset of its first byte.
     pub payload: TracePayload,
-    is_racing: bool,
+    is_concurrent: bool,
 }
 
 /// The current binding of a name.
@@ -75,43 +75,43 @@ pub struct CurrentName<'t> {
 
 impl InferredTree {
     /// Creates a tree that tracks the current state.
-    pub fn following() -> Self {
-        Self { present: Some(CurrentTreeState::default()), ..Self::default() }
+    pub fn with_current_state() -> Self {
+        Self { current: Some(CurrentTreeState::default()), ..Self::default() }
     }
 
     /// Updates the tree from an executed step. `is_racing` is `true` if others were in flight at the same time.
-    pub fn follow(&mut self, facts: &TreeStepInput<'_>, is_racing: bool, frames: [u64; 2]) {
-        if let Some(present) = &mut self.present {
-            (present.is_racing, present.frames) = (is_racing, frames);
+    pub fn update(&mut self, facts: &TreeStepInput<'_>, is_racing: bool, frames: [u64; 2]) {
+        if let Some(present) = &mut self.current {
+            (present.is_concurrent, present.frames) = (is_racing, frames);
         }
-        self.learn(facts, &mut Vec::new());
+        self.infer_from_step(facts, &mut Vec::new());
     }
 
     /// Marks the objects that a step names as uncertain, because its effect on them is unknown.
-    pub fn doubt(&mut self, facts: &TreeStepInput<'_>) {
+    pub fn mark_uncertain(&mut self, facts: &TreeStepInput<'_>) {
         for slot in facts.call.slots.iter().chain(facts.reply.slots.iter()) {
             if slot.holds != MessageSlotKind::FILEHANDLE {
                 continue;
             }
-            let id = self.handle(slot.variable, facts.server, facts.id);
-            if let Some((present, id)) = self.present.as_mut().zip(id) {
-                present.files.entry(id).or_default().is_doubtful = true;
+            let id = self.find_or_add_by_handle(slot.variable, facts.server, facts.id);
+            if let Some((present, id)) = self.current.as_mut().zip(id) {
+                present.files.entry(id).or_default().is_uncertain = true;
             }
         }
     }
 
     /// Returns the known names in directories that are not uncertain, in unspecified order.
-    pub fn names_now(&self) -> impl Iterator<Item = CurrentName<'_>> {
-        let present = self.present.iter();
+    pub fn current_names(&self) -> impl Iterator<Item = CurrentName<'_>> {
+        let present = self.current.iter();
         let directories = present.flat_map(|present| present.names.iter().map(move |names| (present, names)));
-        directories.filter(|(present, (parent, _))| !present.is_doubtful(**parent)).flat_map(
+        directories.filter(|(present, (parent, _))| !present.is_uncertain(**parent)).flat_map(
             |(_, (parent, names))| {
                 names.iter().map(|(name, binding)| CurrentName {
                     parent: *parent,
                     name,
                     object: match binding {
-                        InferredNameBinding::There(id) => Some(*id),
-                        InferredNameBinding::Gone => None,
+                        InferredNameBinding::Bound(id) => Some(*id),
+                        InferredNameBinding::Unbound => None,
                     },
                 })
             },
@@ -120,71 +120,80 @@ impl InferredTree {
 
     /// Records that the run wrote a payload here that the capture did not: it replaces the content of its range, and
     /// makes the file size unknown.
-    pub fn replaces(&mut self, payload: &TracePayload, server: u32, step: u64, frames: [u64; 2]) {
-        let Some(id) = self.handle(payload.file, server, step) else { return };
-        if let Some(present) = &mut self.present {
-            (present.is_racing, present.frames) = (false, frames);
+    pub fn record_replacement(&mut self, payload: &TracePayload, server: u32, step: u64, frames: [u64; 2]) {
+        let Some(id) = self.find_or_add_by_handle(payload.file, server, step) else { return };
+        if let Some(present) = &mut self.current {
+            (present.is_concurrent, present.frames) = (false, frames);
         }
-        self.overwrites_now(id, payload.offset, payload.offset.saturating_add(payload.length.into()));
-        self.resizes_now(id, None);
+        self.remove_current_range(id, payload.offset, payload.offset.saturating_add(payload.length.into()));
+        self.set_current_size(id, None);
     }
 
     /// Returns the number of known names in uncertain directories.
-    pub fn names_in_doubt(&self) -> u64 {
+    pub fn uncertain_name_count(&self) -> u64 {
         let directories = self
-            .present
+            .current
             .iter()
-            .flat_map(|present| present.names.iter().filter(|(parent, _)| present.is_doubtful(**parent)));
+            .flat_map(|present| present.names.iter().filter(|(parent, _)| present.is_uncertain(**parent)));
         directories.map(|(_, names)| names.len() as u64).sum()
     }
 
     /// Returns the number of bytes that were written and not overwritten, including those of uncertain objects.
     pub fn written_bytes(&self) -> u64 {
-        let names = self.present.iter().flat_map(|present| present.names.values());
+        let names = self.current.iter().flat_map(|present| present.names.values());
         let there: FxHashSet<InferredObjectId> = names
             .flat_map(FxHashMap::values)
             .filter_map(|binding| match binding {
-                InferredNameBinding::There(id) => Some(*id),
-                InferredNameBinding::Gone => None,
+                InferredNameBinding::Bound(id) => Some(*id),
+                InferredNameBinding::Unbound => None,
             })
             .collect();
-        let files = self.present.iter().flat_map(|present| &present.files);
-        let pieces = files.filter(|(id, _)| there.contains(id)).flat_map(|(_, file)| &file.pieces);
+        let files = self.current.iter().flat_map(|present| &present.files);
+        let pieces = files.filter(|(id, _)| there.contains(id)).flat_map(|(_, file)| &file.extents);
         pieces.map(|piece| piece.range.1 - piece.range.0).sum()
     }
 
     /// Returns `true` if a directory is known to have this name now.
     pub fn has_name(&self, directory: u32, name: &[u8]) -> bool {
-        let binding = self.of_handle(directory).and_then(|id| self.binding(id, name));
-        matches!(binding, Some(InferredNameBinding::There(id)) if !self.is_doubtful(id))
+        let binding = self.find_by_handle(directory).and_then(|id| self.binding(id, name));
+        matches!(binding, Some(InferredNameBinding::Bound(id)) if !self.is_uncertain(id))
     }
 
     /// Returns the current state of an object; `None` if it is unknown or uncertain.
-    pub fn now(&self, id: InferredObjectId) -> Option<&CurrentFileState> {
-        self.present.as_ref()?.files.get(&id).filter(|file| !file.is_doubtful)
+    pub fn current_state(&self, id: InferredObjectId) -> Option<&CurrentFileState> {
+        self.current.as_ref()?.files.get(&id).filter(|file| !file.is_uncertain)
     }
 
     /// Returns `true` if the state of an object is uncertain.
-    pub fn is_doubtful(&self, id: InferredObjectId) -> bool {
-        self.present.as_ref().is_some_and(|present| present.is_doubtful(id))
+    pub fn is_uncertain(&self, id: InferredObjectId) -> bool {
+        self.current.as_ref().is_some_and(|present| present.is_uncertain(id))
     }
 
-    pub(super) fn binds_now(&mut self, parent: InferredObjectId, name: &[u8], binding: InferredNameBinding) {
-        if self.present.is_none() {
+    pub(super) fn bind_current_name(
+        &mut self,
+        parent: InferredObjectId,
+        name: &[u8],
+        binding: InferredNameBinding,
+    ) {
+        if self.current.is_none() {
             return;
         }
-        let known = self.present.as_ref().and_then(|present| present.names.get(&parent)?.get(name));
-        if known.is_none() && !self.has_room(NAME + name.len()) {
+        let known = self.current.as_ref().and_then(|present| present.names.get(&parent)?.get(name));
+        if known.is_none() && !self.reserve_memory(NAME_OVERHEAD_BYTES + name.len()) {
             return;
         }
-        let Some(present) = &mut self.present else { return };
+        let Some(present) = &mut self.current else { return };
         present.names.entry(parent).or_default().insert(name.into(), binding);
     }
 
     /// Records attributes of an object from a Reply.
-    pub(super) fn tells_now(&mut self, id: InferredObjectId, attributes: &TreeObservedAttributes<'_>) {
+    pub(super) fn update_current_attributes(
+        &mut self,
+        id: InferredObjectId,
+        attributes: &TreeObservedAttributes<'_>,
+    ) {
         let is_file = attributes.file_type.is_none_or(|of| of == FileType::FILE);
-        let Some(present) = self.present.as_mut().filter(|present| !present.is_racing) else { return };
+        let Some(present) = self.current.as_mut().filter(|present| !present.is_concurrent) else { return };
         let file = present.files.entry(id).or_default();
         if is_file {
             file.size = attributes.size.or(file.size);
@@ -193,32 +202,33 @@ impl InferredTree {
     }
 
     /// Records a new mode; `None` if it may have changed to an unknown value.
-    pub(super) fn changes_now(&mut self, id: InferredObjectId, mode: Option<u32>) {
-        let Some(present) = &mut self.present else { return };
+    pub(super) fn set_current_mode(&mut self, id: InferredObjectId, mode: Option<u32>) {
+        let Some(present) = &mut self.current else { return };
         let frames = present.frames;
         let file = present.files.entry(id).or_default();
         (file.mode, file.frames) = (mode, frames);
     }
 
     /// Records a new size; `None` if it is unknown.
-    pub(super) fn resizes_now(&mut self, id: InferredObjectId, size: Option<u64>) {
-        let Some(present) = &mut self.present else { return };
+    pub(super) fn set_current_size(&mut self, id: InferredObjectId, size: Option<u64>) {
+        let Some(present) = &mut self.current else { return };
         present.files.entry(id).or_default().size = size;
     }
 
     /// Removes a range from the tracked extents.
-    pub(super) fn overwrites_now(&mut self, id: InferredObjectId, from: u64, to: u64) {
-        let Some(present) = &mut self.present else { return };
-        let (frames, is_racing) = (present.frames, present.is_racing);
+    pub(super) fn remove_current_range(&mut self, id: InferredObjectId, from: u64, to: u64) {
+        let Some(present) = &mut self.current else { return };
+        let (frames, is_racing) = (present.frames, present.is_concurrent);
         let file = present.files.entry(id).or_default();
         file.frames = frames;
         let hit = |piece: &CurrentFileExtent| piece.range.0 < to && from < piece.range.1;
-        present.is_clash = file.pieces.iter().any(|piece| is_racing && piece.is_racing && hit(piece));
-        if !file.pieces.iter().any(hit) {
+        present.has_write_conflict =
+            file.extents.iter().any(|piece| is_racing && piece.is_concurrent && hit(piece));
+        if !file.extents.iter().any(hit) {
             return;
         }
-        let mut left = Vec::with_capacity(file.pieces.len() + 1);
-        for piece in file.pieces.drain(..) {
+        let mut left = Vec::with_capacity(file.extents.len() + 1);
+        for piece in file.extents.drain(..) {
             if !hit(&piece) {
                 left.push(piece);
                 continue;
@@ -229,37 +239,41 @@ impl InferredTree {
                 }
             }
         }
-        file.pieces = left;
+        file.extents = left;
     }
 
     /// Adds the written range of a payload to the tracked extents.
-    pub(super) fn writes_now(
+    pub(super) fn add_current_extent(
         &mut self,
         id: InferredObjectId,
         payload: Option<&TracePayload>,
         from: u64,
         to: u64,
     ) {
-        if self.present.is_none() {
+        if self.current.is_none() {
             return;
         }
-        let has_room = self.has_room(PIECE);
-        let Some(present) = &mut self.present else { return };
-        let (is_racing, is_clash) = (present.is_racing, present.is_clash);
+        let has_room = self.reserve_memory(EXTENT_BYTES);
+        let Some(present) = &mut self.current else { return };
+        let (is_racing, is_clash) = (present.is_concurrent, present.has_write_conflict);
         let file = present.files.entry(id).or_default();
         // A file of unknown size may be longer than the written range.
         file.size = file.size.map(|size| size.max(to));
-        file.is_crowded |= file.pieces.len() >= PIECES || !has_room;
-        if file.is_crowded {
-            file.pieces = Vec::new();
+        file.has_too_many_extents |= file.extents.len() >= MAX_EXTENTS_PER_FILE || !has_room;
+        if file.has_too_many_extents {
+            file.extents = Vec::new();
         } else if let Some(payload) = payload.filter(|_| !is_clash && from < to) {
-            file.pieces.push(CurrentFileExtent { range: (from, to), payload: payload.clone(), is_racing });
+            file.extents.push(CurrentFileExtent {
+                range: (from, to),
+                payload: payload.clone(),
+                is_concurrent: is_racing,
+            });
         }
     }
 }
 
 impl CurrentTreeState {
-    fn is_doubtful(&self, id: InferredObjectId) -> bool {
-        self.files.get(&id).is_some_and(|file| file.is_doubtful)
+    fn is_uncertain(&self, id: InferredObjectId) -> bool {
+        self.files.get(&id).is_some_and(|file| file.is_uncertain)
     }
 }

@@ -5,7 +5,7 @@ use nfsrdma_dissectors::xdr::{ChunkItem, Cursor, Text, roundup};
 use rustc_hash::FxHashMap;
 
 use super::{InferredObjectId, InferredTree, v3 as of_v3, v4 as of_v4};
-use crate::replay::trace::emission::captured;
+use crate::replay::trace::emission::captured_value;
 use crate::replay::trace::layout::FileType;
 use crate::replay::trace::{MessageSlotKind, NONE, TraceMessage, TracePayload, TraceProcedure};
 
@@ -37,7 +37,7 @@ pub struct InitialFileContent {
     /// Index of the payload in the Reply.
     pub payload: usize,
     /// Offset in the payload, in bytes.
-    pub from: u32,
+    pub payload_offset: u32,
     /// Length in bytes.
     pub length: u32,
 }
@@ -57,25 +57,25 @@ pub(super) struct TreeStepInference<'w, 's> {
     pub(super) tree: &'w mut InferredTree,
     pub(super) facts: &'w TreeStepInput<'s>,
     handles: FxHashMap<&'s [u8], u32>,
-    found: &'w mut Vec<InitialFileContent>,
+    contents: &'w mut Vec<InitialFileContent>,
 }
 
 impl InferredTree {
     /// Updates the tree from a step. Replaces `found` by the initial file contents that the step shows.
-    pub fn learn(&mut self, facts: &TreeStepInput<'_>, found: &mut Vec<InitialFileContent>) {
+    pub fn infer_from_step(&mut self, facts: &TreeStepInput<'_>, found: &mut Vec<InitialFileContent>) {
         found.clear();
         let mut handles = FxHashMap::default();
         for message in [facts.call, facts.reply] {
             for slot in message.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE) {
-                if let Some(handle) = captured(message.head.0, &slot) {
+                if let Some(handle) = captured_value(message.head.0, &slot) {
                     handles.insert(handle, slot.variable);
                 }
             }
         }
         let asked = facts.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
         for slot in asked {
-            if let Some(id) = self.handle(slot.variable, facts.server, facts.id) {
-                self.used(id, facts.id);
+            if let Some(id) = self.find_or_add_by_handle(slot.variable, facts.server, facts.id) {
+                self.record_use(id, facts.id);
             }
         }
         if facts.is_reverse {
@@ -84,9 +84,9 @@ impl InferredTree {
         let (calls, replies) =
             (items(facts.call, true, &facts.contents), items(facts.reply, false, &facts.contents));
         let (call, reply) = (body(facts.call, &calls), body(facts.reply, &replies));
-        let mut walk = TreeStepInference { tree: self, facts, handles, found };
-        match facts.asked.described() {
-            Some(Procedure::Compound) => of_v4::compound(&mut walk, call, reply),
+        let mut walk = TreeStepInference { tree: self, facts, handles, contents: found };
+        match facts.asked.find_description() {
+            Some(Procedure::Compound) => of_v4::infer_from_compound(&mut walk, call, reply),
             Some(Procedure::V3(procedure)) => of_v3::procedure(&mut walk, procedure, call, reply),
             Some(Procedure::Mount3(procedure)) => of_v3::mount(&mut walk, procedure, call, reply),
             _ => {}
@@ -127,9 +127,9 @@ impl<'s> TreeStepInference<'_, 's> {
     }
 
     /// Returns the object of a filehandle of the step.
-    pub(super) fn object(&mut self, handle: &[u8]) -> Option<InferredObjectId> {
+    pub(super) fn object_of_handle(&mut self, handle: &[u8]) -> Option<InferredObjectId> {
         let variable = self.variable(handle);
-        self.tree.handle(variable, self.facts.server, self.facts.id)
+        self.tree.find_or_add_by_handle(variable, self.facts.server, self.facts.id)
     }
 
     pub(super) fn child(
@@ -139,7 +139,7 @@ impl<'s> TreeStepInference<'_, 's> {
         handle: u32,
     ) -> Option<InferredObjectId> {
         self.tree.set_type(parent, FileType::DIRECTORY);
-        self.tree.found(parent, name.0, handle, self.facts.id)
+        self.tree.resolve_name(parent, name.0, handle, self.facts.id)
     }
 
     /// Records attributes from a Reply.
@@ -147,12 +147,12 @@ impl<'s> TreeStepInference<'_, 's> {
         if let Some(file_type) = attributes.file_type {
             self.tree.set_type(id, file_type);
         }
-        self.tree.tells_now(id, attributes);
+        self.tree.update_current_attributes(id, attributes);
         let owners = attributes.owner.zip(attributes.group);
         let length = owners.map_or(0, |(owner, group)| owner.len() + group.len() + 64);
         let has_room = length == 0 || {
             let wants = self.tree.node(id).is_some_and(|node| node.owners.is_none() && !node.is_changed);
-            wants && self.tree.has_room(length)
+            wants && self.tree.reserve_memory(length)
         };
         let Some(node) = self.tree.node(id) else { return };
         if let Some(size) = attributes.size.filter(|_| !node.is_resized && !node.is_size_known) {
@@ -167,7 +167,7 @@ impl<'s> TreeStepInference<'_, 's> {
     }
 
     /// Records attributes set by a Call. `is_changed` is `true` if mode or owners are among them.
-    pub(super) fn set(
+    pub(super) fn record_setattr(
         &mut self,
         id: InferredObjectId,
         size: Option<u64>,
@@ -176,10 +176,10 @@ impl<'s> TreeStepInference<'_, 's> {
     ) {
         let now = self.facts.id;
         if let Some(size) = size {
-            self.tree.resized(id, size, now);
+            self.tree.record_resize(id, size, now);
         }
         if is_changed {
-            self.tree.changes_now(id, mode);
+            self.tree.set_current_mode(id, mode);
         }
         if let Some(node) = self.tree.node(id) {
             node.is_changed |= is_changed && now != 0;
@@ -187,13 +187,13 @@ impl<'s> TreeStepInference<'_, 's> {
     }
 
     /// Records that an operation wrote to a file.
-    pub(super) fn wrote(&mut self, id: InferredObjectId, operation: u32, offset: u64, count: u32) {
+    pub(super) fn record_write(&mut self, id: InferredObjectId, operation: u32, offset: u64, count: u32) {
         self.tree.set_type(id, FileType::FILE);
         let end = offset.saturating_add(count.into());
-        self.tree.written(id, offset, end, self.facts.id);
+        self.tree.record_write(id, offset, end, self.facts.id);
         let mut payloads = self.facts.call.payloads.iter();
         let payload = payloads.find(|payload| payload.operation == operation && payload.offset == offset);
-        self.tree.writes_now(id, payload.as_ref(), offset, end);
+        self.tree.add_current_extent(id, payload.as_ref(), offset, end);
     }
 
     /// Records that an operation read from a file.
@@ -203,13 +203,13 @@ impl<'s> TreeStepInference<'_, 's> {
         let payload = payloads.find(|(_, payload)| payload.operation == operation);
         let Some((at, payload)) = payload else { return };
         let end = offset.saturating_add(payload.length.into());
-        let Self { tree, found, .. } = self;
-        tree.read(id, offset, end, |from, to| {
+        let Self { tree, contents: found, .. } = self;
+        tree.record_read(id, offset, end, |from, to| {
             found.push(InitialFileContent {
                 object: id,
                 offset: from,
                 payload: at,
-                from: (from - offset) as u32,
+                payload_offset: (from - offset) as u32,
                 length: (to - from) as u32,
             });
         });
@@ -225,7 +225,7 @@ impl<'s> TreeStepInference<'_, 's> {
     pub(super) fn link(&mut self, id: InferredObjectId, text: Option<&[u8]>) {
         self.tree.set_type(id, FileType::LINK);
         let Some(text) = text else { return };
-        if self.tree.has_room(text.len())
+        if self.tree.reserve_memory(text.len())
             && let Some(node) = self.tree.node(id)
             && node.target.is_empty()
         {
@@ -266,10 +266,10 @@ impl From<v3::Ftype3> for FileType {
 
 impl TreeStepInference<'_, '_> {
     /// Records the root that MOUNT returned for a path.
-    pub(super) fn mounted(&mut self, path: mount::Dirpath<'_>, handle: &[u8]) {
+    pub(super) fn record_mount(&mut self, path: mount::Dirpath<'_>, handle: &[u8]) {
         let variable = self.variable(handle);
-        if let Some(root) = self.tree.root(self.facts.server, path.0, self.facts.id) {
-            self.tree.attach_new(root, variable);
+        if let Some(root) = self.tree.find_or_add_root(self.facts.server, path.0, self.facts.id) {
+            self.tree.attach_handle_if_new(root, variable);
         }
     }
 }

@@ -26,17 +26,17 @@ pub use current_state::{CurrentFileExtent, CurrentFileState, CurrentName};
 pub use inference::{InitialFileContent, TreeStepInput};
 
 /// Maximum number of bytes of memory of the tree. Facts above the limit are left out and counted.
-const MEMORY: usize = 128 << 20;
+const MAX_MEMORY_BYTES: usize = 128 << 20;
 /// Maximum number of separate ranges per file, while less than half of that memory is used, and above.
-const RANGES: [usize; 2] = [1 << 16, 64];
+const MAX_RANGES_PER_FILE: [usize; 2] = [1 << 16, 64];
 /// Estimated bytes of an object without its names, table entries included.
-const NODE: usize = size_of::<InferredObject>() + 64;
+const OBJECT_BYTES: usize = size_of::<InferredObject>() + 64;
 /// Overhead of a name in bytes.
-const NAME: usize = 96;
+const NAME_OVERHEAD_BYTES: usize = 96;
 /// Maximum number of names of one object.
-const NAMES: usize = 256;
+const MAX_NAMES_PER_OBJECT: usize = 256;
 /// Maximum number of filehandles of one object.
-const HANDLES: usize = 64;
+const MAX_HANDLES_PER_OBJECT: usize = 64;
 
 /// An object, as its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -93,8 +93,8 @@ pub struct InferredObject {
 /// The current binding of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum InferredNameBinding {
-    There(InferredObjectId),
-    Gone,
+    Bound(InferredObjectId),
+    Unbound,
 }
 
 /// The tree inferred so far.
@@ -107,10 +107,10 @@ pub struct InferredTree {
     by_name: FxHashMap<u128, InferredNameBinding>,
     /// The root of each server.
     roots: FxHashMap<u32, InferredObjectId>,
-    weight: usize,
+    memory_bytes: usize,
     left_out: u64,
     /// The current state of the tree, if it is tracked.
-    present: Option<current_state::CurrentTreeState>,
+    current: Option<current_state::CurrentTreeState>,
 }
 
 fn key(parent: InferredObjectId, name: &[u8]) -> u128 {
@@ -131,7 +131,7 @@ impl InferredTree {
     }
 
     /// Returns the object of a filehandle.
-    pub fn of_handle(&self, variable: u32) -> Option<InferredObjectId> {
+    pub fn find_by_handle(&self, variable: u32) -> Option<InferredObjectId> {
         self.by_handle.get(&variable).copied()
     }
 
@@ -139,11 +139,11 @@ impl InferredTree {
         self.nodes.get_mut(id.0 as usize)
     }
 
-    fn has_room(&mut self, bytes: usize) -> bool {
-        let has = self.weight + bytes <= MEMORY;
+    fn reserve_memory(&mut self, bytes: usize) -> bool {
+        let has = self.memory_bytes + bytes <= MAX_MEMORY_BYTES;
         self.left_out += u64::from(!has);
         if has {
-            self.weight += bytes;
+            self.memory_bytes += bytes;
         }
         has
     }
@@ -160,7 +160,7 @@ impl InferredTree {
         } else {
             existence
         };
-        if !self.has_room(NODE) || self.nodes.len() >= NONE as usize {
+        if !self.reserve_memory(OBJECT_BYTES) || self.nodes.len() >= NONE as usize {
             return None;
         }
         let id = InferredObjectId(self.nodes.len() as u32);
@@ -186,14 +186,14 @@ impl InferredTree {
     }
 
     /// Returns the root of a server, or the directory that MOUNT returned for a path. Creates it if necessary.
-    fn root(&mut self, server: u32, path: &[u8], now: u64) -> Option<InferredObjectId> {
+    fn find_or_add_root(&mut self, server: u32, path: &[u8], now: u64) -> Option<InferredObjectId> {
         if path == b"/"
             && let Some(known) = self.roots.get(&server)
         {
             return Some(*known);
         }
         let key = key(InferredObjectId(NONE - server.min(1 << 16)), path);
-        if let Some(InferredNameBinding::There(known)) = self.by_name.get(&key) {
+        if let Some(InferredNameBinding::Bound(known)) = self.by_name.get(&key) {
             return Some(*known);
         }
         let id = self.add(ObjectExistence::ROOT, 0, now, server)?;
@@ -201,7 +201,7 @@ impl InferredTree {
         if let Some(node) = self.node(id) {
             node.names.push(InferredObjectName { parent: None, name: path.into(), step: 0 });
         }
-        self.by_name.insert(key, InferredNameBinding::There(id));
+        self.by_name.insert(key, InferredNameBinding::Bound(id));
         if path == b"/" {
             self.roots.insert(server, id);
         }
@@ -209,7 +209,7 @@ impl InferredTree {
     }
 
     /// Returns the object of a filehandle. Creates one from before the first step if the filehandle is new.
-    fn handle(&mut self, variable: u32, server: u32, now: u64) -> Option<InferredObjectId> {
+    fn find_or_add_by_handle(&mut self, variable: u32, server: u32, now: u64) -> Option<InferredObjectId> {
         if variable == NONE {
             return None;
         }
@@ -222,11 +222,11 @@ impl InferredTree {
     }
 
     fn attach(&mut self, id: InferredObjectId, variable: u32) {
-        if variable == NONE || !self.has_room(32) {
+        if variable == NONE || !self.reserve_memory(32) {
             return;
         }
         if let Some(node) = self.node(id)
-            && node.handles.len() < HANDLES
+            && node.handles.len() < MAX_HANDLES_PER_OBJECT
             && !node.handles.contains(&variable)
         {
             node.handles.push(variable);
@@ -243,9 +243,9 @@ impl InferredTree {
     }
 
     fn bind(&mut self, parent: InferredObjectId, name: &[u8], binding: InferredNameBinding) {
-        self.binds_now(parent, name, binding);
+        self.bind_current_name(parent, name, binding);
         let key = key(parent, name);
-        if self.by_name.contains_key(&key) || self.has_room(NAME) {
+        if self.by_name.contains_key(&key) || self.reserve_memory(NAME_OVERHEAD_BYTES) {
             self.by_name.insert(key, binding);
         }
     }
@@ -255,12 +255,12 @@ impl InferredTree {
     }
 
     /// Adds a name that an object has since a step, or has had since before the first one.
-    fn name(&mut self, id: InferredObjectId, parent: InferredObjectId, name: &[u8], step: u64) {
-        if !self.has_room(NAME + name.len()) {
+    fn add_name(&mut self, id: InferredObjectId, parent: InferredObjectId, name: &[u8], step: u64) {
+        if !self.reserve_memory(NAME_OVERHEAD_BYTES + name.len()) {
             return;
         }
         if let Some(node) = self.node(id)
-            && node.names.len() < NAMES
+            && node.names.len() < MAX_NAMES_PER_OBJECT
         {
             let new = InferredObjectName { parent: Some(parent), name: name.into(), step };
             if !node.names.contains(&new) {
@@ -270,7 +270,7 @@ impl InferredTree {
     }
 
     /// Records that a name exists. `handle` is the filehandle returned for it, or [`NONE`]. Returns its object.
-    fn found(
+    fn resolve_name(
         &mut self,
         parent: InferredObjectId,
         name: &[u8],
@@ -278,9 +278,9 @@ impl InferredTree {
         now: u64,
     ) -> Option<InferredObjectId> {
         let server = self.nodes.get(parent.0 as usize).map_or(NONE, |node| node.server);
-        let by_handle = self.of_handle(handle);
+        let by_handle = self.find_by_handle(handle);
         let id = match (self.binding(parent, name), by_handle) {
-            (Some(InferredNameBinding::There(known)), Some(other)) if known != other => {
+            (Some(InferredNameBinding::Bound(known)), Some(other)) if known != other => {
                 // Somebody else renamed, linked or replaced the object; or only its filehandle was known before.
                 let is_nameless =
                     self.nodes.get(known.0 as usize).is_some_and(|node| node.handles.is_empty());
@@ -289,38 +289,40 @@ impl InferredTree {
                 }
                 other
             }
-            (Some(InferredNameBinding::There(known)), None) => {
+            (Some(InferredNameBinding::Bound(known)), None) => {
                 let has_other = self.nodes.get(known.0 as usize).is_some_and(|node| !node.handles.is_empty());
                 match has_other && handle != NONE {
                     true => self.add(ObjectExistence::CREATED, 0, now, server)?,
                     false => known,
                 }
             }
-            (Some(InferredNameBinding::There(known)), _) => known,
+            (Some(InferredNameBinding::Bound(known)), _) => known,
             // The name was removed and exists: somebody else created it.
-            (Some(InferredNameBinding::Gone), Some(other)) => other,
-            (Some(InferredNameBinding::Gone), None) => self.add(ObjectExistence::CREATED, 0, now, server)?,
+            (Some(InferredNameBinding::Unbound), Some(other)) => other,
+            (Some(InferredNameBinding::Unbound), None) => {
+                self.add(ObjectExistence::CREATED, 0, now, server)?
+            }
             (None, Some(other)) => {
                 let is_from_before = self
                     .nodes
                     .get(other.0 as usize)
                     .is_some_and(|node| node.existence == ObjectExistence::BEFORE);
-                self.name(other, parent, name, if is_from_before { 0 } else { now });
+                self.add_name(other, parent, name, if is_from_before { 0 } else { now });
                 other
             }
             (None, None) => {
                 let id = self.add(ObjectExistence::BEFORE, 0, now, server)?;
-                self.name(id, parent, name, 0);
+                self.add_name(id, parent, name, 0);
                 id
             }
         };
-        self.attach_new(id, handle);
-        self.bind(parent, name, InferredNameBinding::There(id));
+        self.attach_handle_if_new(id, handle);
+        self.bind(parent, name, InferredNameBinding::Bound(id));
         Some(id)
     }
 
-    fn attach_new(&mut self, id: InferredObjectId, handle: u32) {
-        if handle != NONE && self.of_handle(handle).is_none() {
+    fn attach_handle_if_new(&mut self, id: InferredObjectId, handle: u32) {
+        if handle != NONE && self.find_by_handle(handle).is_none() {
             self.attach(id, handle);
         }
     }
@@ -345,12 +347,12 @@ impl InferredTree {
     }
 
     /// Records that a name does not exist: it never did, or a step removed it.
-    fn absent(&mut self, parent: InferredObjectId, name: &[u8]) {
-        self.bind(parent, name, InferredNameBinding::Gone);
+    fn unbind_name(&mut self, parent: InferredObjectId, name: &[u8]) {
+        self.bind(parent, name, InferredNameBinding::Unbound);
     }
 
     /// Records that a step created a name. `was_there` is `true` if the server only opened an existing file.
-    fn created(
+    fn create_name(
         &mut self,
         parent: InferredObjectId,
         name: &[u8],
@@ -359,27 +361,27 @@ impl InferredTree {
         was_there: bool,
         now: u64,
     ) -> Option<InferredObjectId> {
-        let is_there = matches!(self.binding(parent, name), Some(InferredNameBinding::There(_)));
+        let is_there = matches!(self.binding(parent, name), Some(InferredNameBinding::Bound(_)));
         if was_there || is_there && file_type == FileType::FILE {
-            let id = self.found(parent, name, handle, now)?;
+            let id = self.resolve_name(parent, name, handle, now)?;
             self.set_type(id, file_type);
             return Some(id);
         }
         let server = self.nodes.get(parent.0 as usize).map_or(NONE, |node| node.server);
-        let id = match self.of_handle(handle) {
+        let id = match self.find_by_handle(handle) {
             Some(known) => known,
             None => self.add(ObjectExistence::CREATED, now, now, server)?,
         };
-        self.name(id, parent, name, now);
+        self.add_name(id, parent, name, now);
         self.set_type(id, file_type);
-        self.attach_new(id, handle);
-        self.bind(parent, name, InferredNameBinding::There(id));
+        self.attach_handle_if_new(id, handle);
+        self.bind(parent, name, InferredNameBinding::Bound(id));
         Some(id)
     }
 
     /// Records that a step removed or renamed a name, and returns its object. Unless a step created it, it existed
     /// before.
-    fn taken(
+    fn remove_name(
         &mut self,
         parent: InferredObjectId,
         name: &[u8],
@@ -387,28 +389,28 @@ impl InferredTree {
         now: u64,
     ) -> Option<InferredObjectId> {
         let id = match self.binding(parent, name) {
-            Some(InferredNameBinding::There(known)) => Some(known),
-            _ => self.found(parent, name, NONE, now),
+            Some(InferredNameBinding::Bound(known)) => Some(known),
+            _ => self.resolve_name(parent, name, NONE, now),
         };
         if let Some(id) = id {
             self.set_type(id, file_type);
         }
-        self.bind(parent, name, InferredNameBinding::Gone);
+        self.bind(parent, name, InferredNameBinding::Unbound);
         id
     }
 
-    fn renamed(&mut self, from: (InferredObjectId, &[u8]), to: (InferredObjectId, &[u8]), now: u64) {
-        if let Some(id) = self.taken(from.0, from.1, FileType::UNKNOWN, now) {
-            self.bind(to.0, to.1, InferredNameBinding::There(id));
+    fn rename(&mut self, from: (InferredObjectId, &[u8]), to: (InferredObjectId, &[u8]), now: u64) {
+        if let Some(id) = self.remove_name(from.0, from.1, FileType::UNKNOWN, now) {
+            self.bind(to.0, to.1, InferredNameBinding::Bound(id));
         }
     }
 
     /// Records that a step reads a range. Calls `new` with each part that was in the file before the first step.
-    fn read(&mut self, id: InferredObjectId, from: u64, to: u64, mut new: impl FnMut(u64, u64)) {
+    fn record_read(&mut self, id: InferredObjectId, from: u64, to: u64, mut new: impl FnMut(u64, u64)) {
         let Some(node) = self.nodes.get_mut(id.0 as usize) else { return };
         let is_from_before = node.existence != ObjectExistence::CREATED;
-        let before = node.content.weight();
-        let is_full = node.content.add(from, to, most_ranges(self.weight), |from, to| {
+        let before = node.content.heap_bytes();
+        let is_full = node.content.add(from, to, most_ranges(self.memory_bytes), |from, to| {
             if is_from_before {
                 new(from, to);
             }
@@ -416,31 +418,31 @@ impl InferredTree {
         if !node.is_resized && !node.is_size_known {
             node.size = node.size.max(to);
         }
-        self.weight += node.content.weight().saturating_sub(before);
+        self.memory_bytes += node.content.heap_bytes().saturating_sub(before);
         self.left_out += u64::from(is_full && is_from_before);
     }
 
     /// Records that a step writes a range.
-    fn written(&mut self, id: InferredObjectId, from: u64, to: u64, now: u64) {
+    fn record_write(&mut self, id: InferredObjectId, from: u64, to: u64, now: u64) {
         // Data written before the first step is initial content.
         if now == 0 {
             return;
         }
-        self.overwrites_now(id, from, to);
+        self.remove_current_range(id, from, to);
         let Some(node) = self.nodes.get_mut(id.0 as usize) else { return };
-        let before = node.content.weight();
-        node.content.add(from, to, most_ranges(self.weight), |_, _| {});
+        let before = node.content.heap_bytes();
+        node.content.add(from, to, most_ranges(self.memory_bytes), |_, _| {});
         node.is_resized = true;
-        self.weight += node.content.weight().saturating_sub(before);
+        self.memory_bytes += node.content.heap_bytes().saturating_sub(before);
     }
 
     /// Records that a step changes the size of a file, which discards the bytes after `size`.
-    fn resized(&mut self, id: InferredObjectId, size: u64, now: u64) {
-        self.written(id, size, u64::MAX, now);
-        self.resizes_now(id, Some(size));
+    fn record_resize(&mut self, id: InferredObjectId, size: u64, now: u64) {
+        self.record_write(id, size, u64::MAX, now);
+        self.set_current_size(id, Some(size));
     }
 
-    fn used(&mut self, id: InferredObjectId, now: u64) {
+    fn record_use(&mut self, id: InferredObjectId, now: u64) {
         if let Some(node) = self.node(id).filter(|_| now != 0) {
             node.uses += 1;
             if node.first == 0 {
@@ -452,8 +454,8 @@ impl InferredTree {
 
 /// Returns the maximum number of separate ranges of a file for this memory use.
 fn most_ranges(weight: usize) -> usize {
-    let [many, few] = RANGES;
-    if weight < MEMORY / 2 { many } else { few }
+    let [many, few] = MAX_RANGES_PER_FILE;
+    if weight < MAX_MEMORY_BYTES / 2 { many } else { few }
 }
 
 /// Returns the 128-bit XXH3 hash of a content, as big-endian bytes.

@@ -37,7 +37,7 @@ impl ReplayByteRangeSet {
         self.ranges.splice(first..last.max(first), [(start, end)]);
         let is_full = self.ranges.len() > most;
         if is_full {
-            self.put_together(most / 2);
+            self.merge_nearest(most / 2);
         }
         is_full
     }
@@ -73,7 +73,7 @@ impl ReplayByteRangeSet {
     }
 
     /// Closes the smallest gaps until at most `left` ranges remain.
-    fn put_together(&mut self, left: usize) {
+    fn merge_nearest(&mut self, left: usize) {
         let gap = |(_, end): &(u64, u64), (start, _): &(u64, u64)| start - end;
         let gaps = self.ranges.iter().zip(self.ranges.iter().skip(1));
         let mut gaps: Vec<u64> = gaps.map(|(one, next)| gap(one, next)).collect();
@@ -90,7 +90,7 @@ impl ReplayByteRangeSet {
     }
 
     /// Returns the number of bytes of heap memory.
-    pub(super) fn weight(&self) -> usize {
+    pub(super) fn heap_bytes(&self) -> usize {
         self.ranges.capacity() * size_of::<(u64, u64)>()
     }
 }

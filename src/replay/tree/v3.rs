@@ -11,7 +11,7 @@ use super::inference::{TreeObservedAttributes, TreeStepInference};
 use crate::replay::trace::NONE;
 use crate::replay::trace::layout::FileType;
 
-fn of(attributes: &Fattr3) -> TreeObservedAttributes<'static> {
+fn decode_attributes(attributes: &Fattr3) -> TreeObservedAttributes<'static> {
     TreeObservedAttributes {
         file_type: Some(attributes.r#type.into()),
         size: Some(attributes.size),
@@ -21,13 +21,17 @@ fn of(attributes: &Fattr3) -> TreeObservedAttributes<'static> {
     }
 }
 
-fn learn(walk: &mut TreeStepInference<'_, '_>, id: Option<InferredObjectId>, attributes: Option<&Fattr3>) {
+fn record_attributes(
+    walk: &mut TreeStepInference<'_, '_>,
+    id: Option<InferredObjectId>,
+    attributes: Option<&Fattr3>,
+) {
     if let (Some(id), Some(attributes)) = (id, attributes) {
-        walk.attributes(id, &of(attributes));
+        walk.attributes(id, &decode_attributes(attributes));
     }
 }
 
-fn failed<S: ResultStatus + Copy, T, E>(outcome: &StatusUnion<S, T, E>) -> bool {
+fn is_failure<S: ResultStatus + Copy, T, E>(outcome: &StatusUnion<S, T, E>) -> bool {
     outcome.ok().is_none()
 }
 
@@ -42,48 +46,48 @@ pub(super) fn procedure(
     let now = walk.facts.id;
     match (asked, got) {
         (Args::GETATTR(asked), Results::GETATTR(StatusUnion::Ok(got))) => {
-            let id = walk.object(asked.object.0);
-            learn(walk, id, Some(&got.obj_attributes));
+            let id = walk.object_of_handle(asked.object.0);
+            record_attributes(walk, id, Some(&got.obj_attributes));
         }
         (Args::SETATTR(asked), Results::SETATTR(StatusUnion::Ok(_))) => {
-            if let Some(id) = walk.object(asked.object.0) {
+            if let Some(id) = walk.object_of_handle(asked.object.0) {
                 let new = &asked.new_attributes;
                 let is_changed = new.mode.is_some() || new.uid.is_some() || new.gid.is_some();
-                walk.set(id, new.size, new.mode.as_ref().map(|mode| mode.0), is_changed);
+                walk.record_setattr(id, new.size, new.mode.as_ref().map(|mode| mode.0), is_changed);
             }
         }
         (Args::LOOKUP(asked), Results::LOOKUP(got)) => {
-            let Some(parent) = walk.object(asked.what.dir.0) else { return };
+            let Some(parent) = walk.object_of_handle(asked.what.dir.0) else { return };
             match got {
                 StatusUnion::Ok(got) => {
-                    learn(walk, Some(parent), got.dir_attributes.as_ref());
+                    record_attributes(walk, Some(parent), got.dir_attributes.as_ref());
                     let variable = walk.variable(got.object.0);
                     let id = walk.child(parent, asked.what.name, variable);
-                    learn(walk, id, got.obj_attributes.as_ref());
+                    record_attributes(walk, id, got.obj_attributes.as_ref());
                 }
                 StatusUnion::Fail(v3::Nfsstat3::NFS3ERR_NOENT, _) => {
-                    walk.tree.absent(parent, asked.what.name.0)
+                    walk.tree.unbind_name(parent, asked.what.name.0)
                 }
                 StatusUnion::Fail(..) => {}
             }
         }
         (Args::ACCESS(asked), Results::ACCESS(StatusUnion::Ok(got))) => {
-            let id = walk.object(asked.object.0);
-            learn(walk, id, got.obj_attributes.as_ref());
+            let id = walk.object_of_handle(asked.object.0);
+            record_attributes(walk, id, got.obj_attributes.as_ref());
         }
         (Args::READLINK(asked), Results::READLINK(StatusUnion::Ok(got))) => {
-            if let Some(id) = walk.object(asked.symlink.0) {
+            if let Some(id) = walk.object_of_handle(asked.symlink.0) {
                 walk.link(id, got.data.bytes());
             }
         }
         (Args::READ(asked), Results::READ(StatusUnion::Ok(got))) => {
-            if let Some(id) = walk.object(asked.file.0) {
-                learn(walk, Some(id), got.file_attributes.as_ref());
+            if let Some(id) = walk.object_of_handle(asked.file.0) {
+                record_attributes(walk, Some(id), got.file_attributes.as_ref());
                 walk.read(id, 0, asked.offset, got.eof && got.count > 0);
             }
         }
         (Args::WRITE(asked), Results::WRITE(StatusUnion::Ok(got))) => {
-            if let Some(id) = walk.object(asked.file.0) {
+            if let Some(id) = walk.object_of_handle(asked.file.0) {
                 if let Some(before) = &got.file_wcc.before {
                     walk.attributes(
                         id,
@@ -93,57 +97,61 @@ pub(super) fn procedure(
                         },
                     );
                 }
-                walk.wrote(id, 0, asked.offset, got.count);
+                walk.record_write(id, 0, asked.offset, got.count);
             }
         }
         (Args::CREATE(asked), Results::CREATE(got)) => {
             let is_unchecked = matches!(asked.how, Createhow3::Unchecked(_));
-            let was_there = is_unchecked && is_same_directory(&got);
-            let _ = made(walk, &asked.r#where, &got, FileType::FILE, was_there);
+            let was_there = is_unchecked && is_directory_unchanged(&got);
+            let _ = infer_creation(walk, &asked.r#where, &got, FileType::FILE, was_there);
         }
         (Args::MKDIR(asked), Results::MKDIR(got)) => {
-            let _ = made(walk, &asked.r#where, &got, FileType::DIRECTORY, false);
+            let _ = infer_creation(walk, &asked.r#where, &got, FileType::DIRECTORY, false);
         }
         (Args::SYMLINK(asked), Results::SYMLINK(got)) => {
-            let made = made(walk, &asked.r#where, &got, FileType::LINK, false);
+            let made = infer_creation(walk, &asked.r#where, &got, FileType::LINK, false);
             if let Some(id) = made {
                 walk.link(id, asked.symlink.symlink_data.bytes());
             }
         }
         (Args::MKNOD(asked), Results::MKNOD(got)) => {
-            let _ = made(walk, &asked.r#where, &got, FileType::UNKNOWN, false);
+            let _ = infer_creation(walk, &asked.r#where, &got, FileType::UNKNOWN, false);
         }
-        (Args::REMOVE(asked), Results::REMOVE(got)) if !failed(&got) => {
-            taken(walk, &asked.object, FileType::FILE);
+        (Args::REMOVE(asked), Results::REMOVE(got)) if !is_failure(&got) => {
+            infer_removal(walk, &asked.object, FileType::FILE);
         }
-        (Args::RMDIR(asked), Results::RMDIR(got)) if !failed(&got) => {
-            taken(walk, &asked.object, FileType::DIRECTORY);
+        (Args::RMDIR(asked), Results::RMDIR(got)) if !is_failure(&got) => {
+            infer_removal(walk, &asked.object, FileType::DIRECTORY);
         }
-        (Args::RENAME(asked), Results::RENAME(got)) if !failed(&got) => {
-            if let (Some(from), Some(to)) = (walk.object(asked.from.dir.0), walk.object(asked.to.dir.0)) {
-                walk.tree.renamed((from, asked.from.name.0), (to, asked.to.name.0), now);
+        (Args::RENAME(asked), Results::RENAME(got)) if !is_failure(&got) => {
+            if let (Some(from), Some(to)) =
+                (walk.object_of_handle(asked.from.dir.0), walk.object_of_handle(asked.to.dir.0))
+            {
+                walk.tree.rename((from, asked.from.name.0), (to, asked.to.name.0), now);
             }
         }
         (Args::LINK(asked), Results::LINK(StatusUnion::Ok(_))) => {
-            if let (Some(_), Some(parent)) = (walk.object(asked.file.0), walk.object(asked.link.dir.0)) {
+            if let (Some(_), Some(parent)) =
+                (walk.object_of_handle(asked.file.0), walk.object_of_handle(asked.link.dir.0))
+            {
                 let variable = walk.variable(asked.file.0);
-                walk.tree.created(parent, asked.link.name.0, variable, FileType::UNKNOWN, false, now);
+                walk.tree.create_name(parent, asked.link.name.0, variable, FileType::UNKNOWN, false, now);
             }
         }
         (Args::READDIR(asked), Results::READDIR(StatusUnion::Ok(got))) => {
-            let Some(parent) = walk.object(asked.dir.0) else { return };
+            let Some(parent) = walk.object_of_handle(asked.dir.0) else { return };
             walk.tree.set_type(parent, FileType::DIRECTORY);
             for entry in got.reply.entries.iter() {
-                listed(walk, parent, entry.name, NONE);
+                record_entry(walk, parent, entry.name, NONE);
             }
         }
         (Args::READDIRPLUS(asked), Results::READDIRPLUS(StatusUnion::Ok(got))) => {
-            let Some(parent) = walk.object(asked.dir.0) else { return };
+            let Some(parent) = walk.object_of_handle(asked.dir.0) else { return };
             walk.tree.set_type(parent, FileType::DIRECTORY);
             for entry in got.reply.entries.iter() {
                 let variable = entry.name_handle.map_or(NONE, |handle| walk.variable(handle.0));
-                let id = listed(walk, parent, entry.name, variable);
-                learn(walk, id, entry.name_attributes.as_ref());
+                let id = record_entry(walk, parent, entry.name, variable);
+                record_attributes(walk, id, entry.name_attributes.as_ref());
             }
         }
         _ => {}
@@ -151,7 +159,7 @@ pub(super) fn procedure(
 }
 
 /// Records an entry of a directory, except "." and "..".
-pub(super) fn listed(
+pub(super) fn record_entry(
     walk: &mut TreeStepInference<'_, '_>,
     parent: InferredObjectId,
     name: Text<'_>,
@@ -161,26 +169,26 @@ pub(super) fn listed(
 }
 
 /// Returns `true` if a CREATE did not change its directory: then the file existed before.
-fn is_same_directory<S>(got: &StatusUnion<S, v3::Create3Resok<'_>, v3::DirWcc>) -> bool {
+fn is_directory_unchanged<S>(got: &StatusUnion<S, v3::Create3Resok<'_>, v3::DirWcc>) -> bool {
     let StatusUnion::Ok(got) = got else { return false };
     let (Some(before), Some(after)) = (&got.dir_wcc.before, &got.dir_wcc.after) else { return false };
     before.mtime == after.mtime && before.ctime == after.ctime
 }
 
-fn made(
+fn infer_creation(
     walk: &mut TreeStepInference<'_, '_>,
     place: &Diropargs3<'_>,
     got: &StatusUnion<v3::Nfsstat3, v3::Create3Resok<'_>, v3::DirWcc>,
     file_type: FileType,
     was_there: bool,
 ) -> Option<InferredObjectId> {
-    let parent = walk.object(place.dir.0)?;
+    let parent = walk.object_of_handle(place.dir.0)?;
     walk.tree.set_type(parent, FileType::DIRECTORY);
     match got {
         StatusUnion::Ok(got) => {
             let variable = got.obj.as_ref().map_or(NONE, |handle| walk.variable(handle.0));
             let now = walk.facts.id;
-            walk.tree.created(parent, place.name.0, variable, file_type, was_there, now)
+            walk.tree.create_name(parent, place.name.0, variable, file_type, was_there, now)
         }
         StatusUnion::Fail(v3::Nfsstat3::NFS3ERR_EXIST, _) => {
             walk.child(parent, place.name, NONE);
@@ -190,11 +198,11 @@ fn made(
     }
 }
 
-fn taken(walk: &mut TreeStepInference<'_, '_>, place: &Diropargs3<'_>, file_type: FileType) {
-    if let Some(parent) = walk.object(place.dir.0) {
+fn infer_removal(walk: &mut TreeStepInference<'_, '_>, place: &Diropargs3<'_>, file_type: FileType) {
+    if let Some(parent) = walk.object_of_handle(place.dir.0) {
         let now = walk.facts.id;
         walk.tree.set_type(parent, FileType::DIRECTORY);
-        walk.tree.taken(parent, place.name.0, file_type, now);
+        walk.tree.remove_name(parent, place.name.0, file_type, now);
     }
 }
 
@@ -207,6 +215,6 @@ pub(super) fn mount(
     let Ok(asked) = mount3::Args::decode(procedure, &mut call, &mut NullObserver) else { return };
     let Ok(got) = mount3::Results::decode(procedure, &mut reply, &mut NullObserver) else { return };
     if let (mount3::Args::MNT(asked), mount3::Results::MNT(StatusUnion::Ok(got))) = (asked, got) {
-        walk.mounted(asked.dirpath, got.fhandle.0);
+        walk.record_mount(asked.dirpath, got.fhandle.0);
     }
 }

@@ -10,7 +10,7 @@ use nfsrdma_dissectors::nfs::v4::{
 use nfsrdma_dissectors::xdr::Cursor;
 
 use super::inference::{TreeObservedAttributes, TreeStepInference};
-use super::v3::listed;
+use super::v3::record_entry;
 use super::{InferredNameBinding, InferredObjectId};
 use crate::replay::trace::NONE;
 use crate::replay::trace::layout::FileType;
@@ -21,7 +21,7 @@ struct TreeCurrentFilehandle {
     object: Option<InferredObjectId>,
 }
 
-pub(super) fn compound<'s>(
+pub(super) fn infer_from_compound<'s>(
     walk: &mut TreeStepInference<'_, '_>,
     mut call: Cursor<'s>,
     mut reply: Cursor<'s>,
@@ -31,7 +31,7 @@ pub(super) fn compound<'s>(
     let (mut current, mut saved) = (TreeCurrentFilehandle::default(), TreeCurrentFilehandle::default());
     let results = reply.operations().map_while(Result::ok);
     let operations: Vec<_> = call.operations().map_while(Result::ok).zip(results).collect();
-    let handles = handles_after(walk, &operations);
+    let handles = following_getfh_handles(walk, &operations);
     for (at, ((asked, got), handle)) in operations.iter().zip(handles).enumerate() {
         match (asked, got.status()) {
             (Args::SAVEFH(_), Nfsstat4::NFS4_OK) => saved = current,
@@ -43,7 +43,10 @@ pub(super) fn compound<'s>(
 
 /// Returns for each operation the filehandle that a later GETFH returns for the object that it made current; `NONE` if
 /// another operation changes the current filehandle before.
-fn handles_after<'s>(walk: &TreeStepInference<'_, '_>, operations: &[(Args<'s>, Results<'s>)]) -> Vec<u32> {
+fn following_getfh_handles<'s>(
+    walk: &TreeStepInference<'_, '_>,
+    operations: &[(Args<'s>, Results<'s>)],
+) -> Vec<u32> {
     let mut next = NONE;
     let mut handles: Vec<_> = operations
         .iter()
@@ -74,7 +77,7 @@ fn handles_after<'s>(walk: &TreeStepInference<'_, '_>, operations: &[(Args<'s>, 
 }
 
 /// Decodes the attributes of an object, and the filehandle among them.
-fn of<'a>(attributes: &Fattr4<'a>) -> (TreeObservedAttributes<'a>, Option<&'a [u8]>) {
+fn decode_attributes<'a>(attributes: &Fattr4<'a>) -> (TreeObservedAttributes<'a>, Option<&'a [u8]>) {
     let mut all = TreeObservedAttributes::default();
     let mut handle = None;
     for item in attributes.items().map_while(Result::ok) {
@@ -92,7 +95,7 @@ fn of<'a>(attributes: &Fattr4<'a>) -> (TreeObservedAttributes<'a>, Option<&'a [u
 }
 
 /// Makes an object current that was found or created by name. `handle` is its filehandle from GETFH, if any.
-fn now_named(
+fn set_current_by_name(
     walk: &mut TreeStepInference<'_, '_>,
     current: &mut TreeCurrentFilehandle,
     name: &[u8],
@@ -101,7 +104,7 @@ fn now_named(
 ) {
     let Some(parent) = current.object else {
         // The directory is unknown, but the filehandle may identify the file.
-        current.object = walk.tree.handle(handle, walk.facts.server, walk.facts.id);
+        current.object = walk.tree.find_or_add_by_handle(handle, walk.facts.server, walk.facts.id);
         return;
     };
     walk.tree.set_type(parent, FileType::DIRECTORY);
@@ -124,28 +127,30 @@ fn operation<'s>(
     let is_done = got.status() == Nfsstat4::NFS4_OK;
     let is_gone = got.status() == Nfsstat4::NFS4ERR_NOENT;
     match (asked, got) {
-        (Args::PUTFH(asked), _) => current.object = walk.object(asked.object.0),
+        (Args::PUTFH(asked), _) => current.object = walk.object_of_handle(asked.object.0),
         (Args::PUTROOTFH(_), _) if is_done => {
-            current.object = walk.tree.root(walk.facts.server, b"/", now);
+            current.object = walk.tree.find_or_add_root(walk.facts.server, b"/", now);
         }
         (Args::PUTPUBFH(_) | Args::LOOKUPP(_) | Args::OPENATTR(_), _) => current.object = None,
         (Args::GETFH(_), Results::GETFH(StatusUnion::Ok(got))) => {
             let variable = walk.variable(got.object.0);
             match current.object {
-                Some(id) => walk.tree.attach_new(id, variable),
-                None => current.object = walk.tree.handle(variable, walk.facts.server, now),
+                Some(id) => walk.tree.attach_handle_if_new(id, variable),
+                None => current.object = walk.tree.find_or_add_by_handle(variable, walk.facts.server, now),
             }
         }
         (Args::LOOKUP(asked), _) if is_done => {
-            now_named(walk, current, asked.objname.0, handle, |walk, parent, name, handle| {
-                walk.tree.found(parent, name, handle, now)
+            set_current_by_name(walk, current, asked.objname.0, handle, |walk, parent, name, handle| {
+                walk.tree.resolve_name(parent, name, handle, now)
             });
         }
-        (Args::LOOKUP(asked), _) if is_gone => absent(walk, current, asked.objname.0),
-        (Args::OPEN(asked), Results::OPEN(StatusUnion::Ok(got))) => opened(walk, current, asked, got, handle),
+        (Args::LOOKUP(asked), _) if is_gone => infer_absent_name(walk, current, asked.objname.0),
+        (Args::OPEN(asked), Results::OPEN(StatusUnion::Ok(got))) => {
+            infer_from_open(walk, current, asked, got, handle)
+        }
         (Args::OPEN(asked), _) if is_gone => {
             if let OpenClaim4::Null(name) = asked.claim {
-                absent(walk, current, name.0);
+                infer_absent_name(walk, current, name.0);
             }
         }
         (Args::OPEN(asked), _) if got.status() == Nfsstat4::NFS4ERR_EXIST => {
@@ -160,8 +165,8 @@ fn operation<'s>(
                 Createtype4::Character(_) => FileType::CHARACTER,
                 Createtype4::Other(of) => (*of).into(),
             };
-            now_named(walk, current, asked.objname.0, handle, |walk, parent, name, handle| {
-                walk.tree.created(parent, name, handle, file_type, false, now)
+            set_current_by_name(walk, current, asked.objname.0, handle, |walk, parent, name, handle| {
+                walk.tree.create_name(parent, name, handle, file_type, false, now)
             });
             if let (Some(id), Createtype4::Link(text)) = (current.object, &asked.objtype) {
                 walk.link(id, text.bytes());
@@ -174,14 +179,14 @@ fn operation<'s>(
         }
         (Args::GETATTR(_), Results::GETATTR(StatusUnion::Ok(got))) => {
             if let Some(id) = current.object {
-                walk.attributes(id, &of(&got.obj_attributes).0);
+                walk.attributes(id, &decode_attributes(&got.obj_attributes).0);
             }
         }
         (Args::SETATTR(asked), _) if is_done => {
             if let Some(id) = current.object {
-                let (new, _) = of(&asked.obj_attributes);
+                let (new, _) = decode_attributes(&asked.obj_attributes);
                 let is_changed = new.mode.is_some() || new.owner.is_some() || new.group.is_some();
-                walk.set(id, new.size, new.mode, is_changed);
+                walk.record_setattr(id, new.size, new.mode, is_changed);
             }
         }
         (Args::READLINK(_), Results::READLINK(StatusUnion::Ok(got))) => {
@@ -209,39 +214,43 @@ fn operation<'s>(
         }
         (Args::WRITE(asked), Results::WRITE(StatusUnion::Ok(got))) => {
             if let Some(id) = current.object {
-                walk.wrote(id, at, asked.offset, got.count);
+                walk.record_write(id, at, asked.offset, got.count);
             }
         }
         (Args::ALLOCATE(asked), _) if is_done => {
-            write(walk, *current, asked.aa_offset, asked.aa_length);
+            record_write(walk, *current, asked.aa_offset, asked.aa_length);
         }
         (Args::DEALLOCATE(asked), _) if is_done => {
-            write(walk, *current, asked.da_offset, asked.da_length);
+            record_write(walk, *current, asked.da_offset, asked.da_length);
         }
-        (Args::COPY(asked), _) if is_done => write(walk, *current, asked.ca_dst_offset, asked.ca_count),
-        (Args::CLONE(asked), _) if is_done => write(walk, *current, asked.cl_dst_offset, asked.cl_count),
+        (Args::COPY(asked), _) if is_done => {
+            record_write(walk, *current, asked.ca_dst_offset, asked.ca_count)
+        }
+        (Args::CLONE(asked), _) if is_done => {
+            record_write(walk, *current, asked.cl_dst_offset, asked.cl_count)
+        }
         (Args::REMOVE(asked), _) if is_done => {
             if let Some(parent) = current.object {
-                walk.tree.taken(parent, asked.target.0, FileType::UNKNOWN, now);
+                walk.tree.remove_name(parent, asked.target.0, FileType::UNKNOWN, now);
             }
         }
         (Args::RENAME(asked), _) if is_done => {
             if let (Some(from), Some(to)) = (saved.object, current.object) {
-                walk.tree.renamed((from, asked.oldname.0), (to, asked.newname.0), now);
+                walk.tree.rename((from, asked.oldname.0), (to, asked.newname.0), now);
             }
         }
         (Args::LINK(asked), _) if is_done => {
             if let (Some(file), Some(parent)) = (saved.object, current.object) {
-                walk.tree.bind(parent, asked.newname.0, InferredNameBinding::There(file));
+                walk.tree.bind(parent, asked.newname.0, InferredNameBinding::Bound(file));
             }
         }
         (Args::READDIR(_), Results::READDIR(StatusUnion::Ok(got))) => {
             let Some(parent) = current.object else { return };
             walk.tree.set_type(parent, FileType::DIRECTORY);
             for entry in got.reply.entries.iter() {
-                let (attributes, handle) = of(&entry.attrs);
+                let (attributes, handle) = decode_attributes(&entry.attrs);
                 let variable = handle.map_or(NONE, |handle| walk.variable(handle));
-                if let Some(id) = listed(walk, parent, entry.name, variable) {
+                if let Some(id) = record_entry(walk, parent, entry.name, variable) {
                     walk.attributes(id, &attributes);
                 }
             }
@@ -250,24 +259,24 @@ fn operation<'s>(
     }
 }
 
-fn absent(walk: &mut TreeStepInference<'_, '_>, current: &TreeCurrentFilehandle, name: &[u8]) {
+fn infer_absent_name(walk: &mut TreeStepInference<'_, '_>, current: &TreeCurrentFilehandle, name: &[u8]) {
     if let Some(parent) = current.object {
-        walk.tree.absent(parent, name);
+        walk.tree.unbind_name(parent, name);
     }
 }
 
 /// Records an operation that writes a range. A count of 0 extends to the end of the file (COPY, CLONE).
-fn write(walk: &mut TreeStepInference<'_, '_>, current: TreeCurrentFilehandle, from: u64, count: u64) {
+fn record_write(walk: &mut TreeStepInference<'_, '_>, current: TreeCurrentFilehandle, from: u64, count: u64) {
     if let Some(id) = current.object {
         let to = if count == 0 { u64::MAX } else { from.saturating_add(count) };
         let now = walk.facts.id;
-        walk.tree.written(id, from, to, now);
-        walk.tree.resizes_now(id, None);
+        walk.tree.record_write(id, from, to, now);
+        walk.tree.set_current_size(id, None);
     }
 }
 
 /// Records an OPEN. An OPEN by name makes the file the current one; other claims do not change it.
-fn opened<'s>(
+fn infer_from_open<'s>(
     walk: &mut TreeStepInference<'_, '_>,
     current: &mut TreeCurrentFilehandle,
     asked: &v4::Open4Args<'s>,
@@ -281,18 +290,18 @@ fn opened<'s>(
         _ => return,
     };
     let (is_create, size) = match &asked.openhow {
-        Openflag4::Create(Createhow4::Unchecked(with)) => (true, of(with).0.size),
+        Openflag4::Create(Createhow4::Unchecked(with)) => (true, decode_attributes(with).0.size),
         Openflag4::Create(_) => (true, None),
         Openflag4::NoCreate(..) => (false, None),
     };
     let was_there = !is_create || is_unchanged(&got.cinfo);
-    now_named(walk, current, name.0, handle, |walk, parent, name, handle| {
-        walk.tree.created(parent, name, handle, FileType::FILE, was_there, now)
+    set_current_by_name(walk, current, name.0, handle, |walk, parent, name, handle| {
+        walk.tree.create_name(parent, name, handle, FileType::FILE, was_there, now)
     });
     if let Some(id) = current.object {
         walk.tree.set_type(id, FileType::FILE);
         if let Some(size) = size.filter(|_| was_there) {
-            walk.set(id, Some(size), None, false);
+            walk.record_setattr(id, Some(size), None, false);
         }
     }
 }

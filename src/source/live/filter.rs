@@ -135,7 +135,7 @@ mod tests {
                 let meaning = flow.frame(&frame);
                 for tags in 0..=2 {
                     let passes = filter.filter(&tagged(frame.bytes, tags));
-                    let means = !matches!(meaning, FrameKind::Nothing | FrameKind::Control);
+                    let means = !matches!(meaning, FrameKind::Unrelated | FrameKind::Control);
                     assert!(passes || !means, "{name}: frame {}, {tags} tags: {meaning:?}", frame.number);
                     passed += u32::from(passes);
                 }

@@ -265,7 +265,7 @@ impl App {
         let (is_live, capture_is_live) = (capture.is_once(), capture.is_live());
         let theme = Theme::new(options.theme);
         // Who watches frames come wants to see a Transaction when it is acknowledged, and not seconds later.
-        let limits = FlowLimits { prompt: capture.is_once(), ..options.limits.clone() };
+        let limits = FlowLimits { emit_on_acknowledgment: capture.is_once(), ..options.limits.clone() };
         let memory = options.memory.clone();
         let shares = ViewShares::new(memory.view_bytes(), capture.is_once());
         let pages = shares.waiting_bytes / 2 / ROW / PAGE;

@@ -57,7 +57,7 @@ impl App {
         let mut count = |numbers: &mut dyn Iterator<Item = usize>| {
             for entry in numbers.take(ROWS).filter_map(|number| rows.get(number)) {
                 let ended = entry.ended();
-                if around.reaches(ended.time) {
+                if around.contains(ended.time) {
                     around.add(ended);
                 } else if middle.apart(ended.time) > half_ns + DISPLACED_NS {
                     break;

@@ -302,9 +302,9 @@ impl RowWriter {
             time: message.map_or(Timestamp(0), |message| message.time),
             first,
             last,
-            latency: transaction.latency(),
+            latency: transaction.latency_ns(),
             bytes: transaction_list::wire_bytes(transaction),
-            chunk_bytes: chunks.chain(&transaction.reply_chunk).map(|chunk| chunk.moved()).sum(),
+            chunk_bytes: chunks.chain(&transaction.reply_chunk).map(|chunk| chunk.moved_bytes()).sum(),
             connection: transaction.connection.number,
             xid: transaction.xid,
             is_reverse: transaction.direction == CallDirection::Reverse,
@@ -315,7 +315,7 @@ impl RowWriter {
                 .flatten()
                 .any(|message| message.copies > 1),
             client: page.client(transaction.connection.client.address),
-            operation: page.operation(OperationKey::of(facts)),
+            operation: page.operation(OperationKey::from_summary(facts)),
             text,
             lengths,
         };

@@ -93,7 +93,7 @@ impl ViewTables {
 
     /// What the operations are compared with.
     pub fn whole(&self) -> CaptureTotals {
-        CaptureTotals::of(&self.operations, self.times)
+        CaptureTotals::new(&self.operations, self.times)
     }
 }
 
@@ -155,9 +155,9 @@ impl ViewTablesBuilder {
         if let Some(path) = about.path {
             self.files.transaction(path, transaction, bytes, failed);
         }
-        if let Some(latency) = transaction.latency() {
+        if let Some(latency) = transaction.latency_ns() {
             self.all.add(latency);
-            let key = OperationKey::of(facts);
+            let key = OperationKey::from_summary(facts);
             if self.histograms.len() < OPERATIONS || self.histograms.contains_key(&key) {
                 self.histograms.entry(key).or_default().add(latency);
             }
@@ -178,7 +178,7 @@ impl ViewTablesBuilder {
     pub fn tables(&mut self, flow: &Flow) -> ViewTables {
         self.is_new = false;
         let Self { statistics, histograms, all, files, load, lives, .. } = self;
-        lives.look(flow);
+        lives.update_states(flow);
         let mut listed = files.largest(FILES, |tally| tally.bytes);
         listed.extend(files.largest(FILES, |tally| tally.time));
         listed.sort_unstable_by_key(|(path, _)| *path);
@@ -192,11 +192,11 @@ impl ViewTablesBuilder {
             histograms: histograms.clone(),
             connections_count: connections.count(),
             connections: connections.largest().map(|tally| lives.row(tally)).collect(),
-            files_count: (files.count(), files.given_up()),
+            files_count: (files.count(), files.evicted()),
             files: listed.into_iter().map(|(path, tally)| FileRow { path: path.to_vec(), tally }).collect(),
             histogram: all.clone(),
             load: load.clone(),
-            given_up: flow.given_up().map(|(_, count)| count).sum(),
+            given_up: flow.evicted_counts().map(|(_, count)| count).sum(),
         }
     }
 }

@@ -16,7 +16,8 @@ impl ReloadWorker {
     pub(super) fn frames(&mut self, question: ReloadRequest) -> Option<FrameListSlice> {
         let ReloadRequest::Frames { first, count, screen, left, time, start } = question else { return None };
         let mut again = self.capture.again(self.place(first, BEFORE)).ok()?;
-        let mut flow = Flow::new(FlowLimits { keep_data: false, note_steps: false, ..self.limits.clone() });
+        let mut flow =
+            Flow::new(FlowLimits { keep_data: false, record_frame_events: false, ..self.limits.clone() });
         let mut list = FrameList::new(screen, time).scrolled(left);
         // What is shown before the names were learnt is shown without them, as in the packet list of a file.
         let mut names = FileNames::new(self.manner.filehandles, self.manner.memory.names_bytes());
@@ -31,7 +32,7 @@ impl ReloadWorker {
         while let Some(frame) = again.next() {
             list.start(start.unwrap_or(frame.time));
             let (datagram, meaning) = flow.observed_frame(&frame, &mut NullObserver);
-            names.learn_frame(&flow);
+            names.infer_from_frame(&flow);
             if frame.number >= first {
                 if stretch.lines.is_empty() {
                     stretch.first = frame.number;

@@ -62,7 +62,7 @@ impl TransactionReloadKey {
     pub(super) fn is(&self, transaction: &Transaction) -> bool {
         transaction.xid == self.xid
             && row::frames(transaction) == (self.first, self.last)
-            && transaction.latency() == self.latency
+            && transaction.latency_ns() == self.latency
             && wire_bytes(transaction) == self.bytes
             && (transaction.direction == CallDirection::Reverse) == self.is_reverse
     }
@@ -186,7 +186,7 @@ impl ReloadClient {
         let (questions, asked) = channel();
         let (answers, received) = channel();
         thread::spawn(move || {
-            let limits = FlowLimits { keep_data: true, note_steps: true, ..manner.limits.clone() };
+            let limits = FlowLimits { keep_data: true, record_frame_events: true, ..manner.limits.clone() };
             let mut desk = ReloadWorker {
                 capture,
                 manner,

@@ -29,7 +29,7 @@ impl ReloadWorker {
             let is_over = match again.next() {
                 Some(frame) => {
                     match &mut selection {
-                        Some(selection) => selection.note(&frame, &mut flow),
+                        Some(selection) => selection.add_frame(&frame, &mut flow),
                         None => _ = flow.frame(&frame),
                     }
                     false
@@ -39,17 +39,17 @@ impl ReloadWorker {
                     true
                 }
             };
-            while let Some((key, transaction)) = flow.next_named() {
-                transaction.read(|reading| {
-                    let facts = reading.facts();
-                    names.learn(&transaction, reading, &facts);
+            while let Some((key, transaction)) = flow.next_with_key() {
+                transaction.with_messages(|reading| {
+                    let facts = reading.summary();
+                    names.infer(&transaction, reading, &facts);
                     if let Some(selection) = &mut selection
                         && selection.transaction(key, &transaction, reading).is_none()
                     {
                         return;
                     }
                     if rows >= first && page.len() < PAGE {
-                        writer.add(&mut page, &transaction, reading, &facts, names.about());
+                        writer.add(&mut page, &transaction, reading, &facts, names.paths());
                     }
                     rows += 1;
                 });

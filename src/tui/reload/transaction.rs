@@ -126,7 +126,7 @@ impl ReloadWorker {
             if is_over {
                 flow.finish();
             }
-            while let Some((key, transaction)) = flow.next_named() {
+            while let Some((key, transaction)) = flow.next_with_key() {
                 if wanted.is(&transaction) {
                     let steps = steps.remove(&key).unwrap_or_default();
                     return ReloadOutcome::Found(Box::new(ReloadedTransaction {
@@ -155,9 +155,9 @@ impl ReloadWorker {
         let mut view = TreeView::new(self.screen).with_literals();
         let transaction = &transaction;
         let lines = self.names.ask(|names| {
-            transaction.read(|reading| {
-                let facts = reading.facts();
-                names.look(transaction, reading, &facts);
+            transaction.with_messages(|reading| {
+                let facts = reading.summary();
+                names.resolve(transaction, reading, &facts);
                 view.transaction_lines(transaction, reading, &facts, names, &held).to_vec()
             })
         });
@@ -208,8 +208,8 @@ impl ReloadWorker {
                 let lines = self.names.ask(|names| view.frame_lines(&frame, &flow, names).to_vec());
                 let mut bytes: FxHashMap<ByteRangeOrigin, Vec<u8>> = FxHashMap::default();
                 bytes.insert(ByteRangeOrigin::Frame(wanted), frame.bytes.to_vec());
-                for meaning in flow.meanings() {
-                    if let FrameKind::Message { key, which } | FrameKind::MessageAgain { key, which } =
+                for meaning in flow.frame_kinds() {
+                    if let FrameKind::Message { key, which } | FrameKind::Retransmission { key, which } =
                         *meaning
                         && let Some(transaction) = flow.transaction(key)
                     {

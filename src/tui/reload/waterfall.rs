@@ -132,7 +132,7 @@ fn count_bytes(bars: &mut [WaterfallBar], transaction: &Transaction) {
     let kinds: Vec<WaterfallBarKind> = bars.iter().map(|bar| bar.kind).collect();
     for bar in bars.iter_mut().filter(|bar| bar.bytes == 0 && !bar.is_open) {
         if kinds.iter().filter(|kind| **kind == bar.kind).count() == 1 {
-            bar.bytes = moved(bar.kind).map_or(0, Chunk::moved);
+            bar.bytes = moved(bar.kind).map_or(0, Chunk::moved_bytes);
         }
     }
 }
@@ -151,11 +151,15 @@ fn of_message(which: RpcMessageKind, message: &MessageRecord) -> Option<Waterfal
 }
 
 fn place(bars: &mut Vec<WaterfallBar>, step: &FrameEvent, packet: &WaterfallPacket) {
-    let (kind, is_open) = match step.deed {
-        FrameAction::Asked { chunk } => (WaterfallBarKind::Read(chunk), true),
-        FrameAction::Moved { kind: ChunkKind::Read, chunk } => (WaterfallBarKind::Read(chunk), false),
-        FrameAction::Moved { kind: ChunkKind::Write, chunk } => (WaterfallBarKind::Write(chunk), false),
-        FrameAction::Moved { kind: ChunkKind::Reply, .. } => (WaterfallBarKind::ReplyWrite, false),
+    let (kind, is_open) = match step.action {
+        FrameAction::RequestedRead { chunk } => (WaterfallBarKind::Read(chunk), true),
+        FrameAction::MovedChunkData { kind: ChunkKind::Read, chunk } => {
+            (WaterfallBarKind::Read(chunk), false)
+        }
+        FrameAction::MovedChunkData { kind: ChunkKind::Write, chunk } => {
+            (WaterfallBarKind::Write(chunk), false)
+        }
+        FrameAction::MovedChunkData { kind: ChunkKind::Reply, .. } => (WaterfallBarKind::ReplyWrite, false),
         FrameAction::Done => (WaterfallBarKind::Done, false),
     };
     if !is_open {

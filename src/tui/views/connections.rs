@@ -70,7 +70,7 @@ impl TableView for ConnectionsView {
             }),
             8 => of(|row| row.tally.incomplete),
             9 => order(rows.len(), table, |at| std::cmp::Reverse(rows.get(at).map(ConnectionStats::word))),
-            10 => of(|row| u64::from(row.tally.granted)),
+            10 => of(|row| u64::from(row.tally.granted_credits)),
             11 => order(rows.len(), table, |at| rows.get(at).map(|row| u64::from(row.in_use().unwrap_or(0)))),
             12 => of(|row| row.at_limit_ns().unwrap_or(0)),
             13 => order(rows.len(), table, |at| std::cmp::Reverse(rows.get(at).map(|row| row.tally.dialect))),

@@ -25,7 +25,7 @@ pub(super) fn above(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
         let (candidates, error) = cut_bottom(place, has_error);
         if let Some(problem) = &prompt.error {
             let column = prompt.purpose.title().len() + problem.column - 1;
-            let text = fit(&problem.what, usize::from(area.width), &app.signs.glyphs).into_owned();
+            let text = fit(&problem.message, usize::from(area.width), &app.signs.glyphs).into_owned();
             // The message stands above its place where it fits there, and begins at the left where not.
             let indent = if column + width_of(&text) + 2 <= usize::from(area.width) { column } else { 0 };
             put(buffer, error, 0, &Line::styled(format!("{:indent$}{text}", ""), app.theme.error));

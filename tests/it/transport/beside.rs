@@ -23,7 +23,7 @@ pub(super) fn serve(server: &Arc<Mutex<MockServer>>, liar: Liar) -> Proxy {
     let proxy = Proxy::answering(liar, move |call| {
         let mut answer = MockReply::default();
         behind.lock().unwrap().call(Cursor::new(call), &mut answer);
-        answer.whole()
+        answer.complete_message()
     });
     server.lock().unwrap().port = proxy.port;
     proxy
@@ -36,7 +36,7 @@ pub(super) fn of(proxy: &Proxy) -> Ports {
 
 /// There are no programs beside NFS.
 pub(super) fn none() -> ReplayOptions {
-    ReplayOptions { beside: Ports { port_mapper: Some(1), mount: None }, ..ReplayOptions::default() }
+    ReplayOptions { auxiliary_ports: Ports { port_mapper: Some(1), mount: None }, ..ReplayOptions::default() }
 }
 
 /// A server inside the program that a user reaches by this URL.

@@ -110,7 +110,7 @@ fn serve(mut stream: TcpStream, server: &Mutex<MockServer>, seen: &Mutex<Seen>, 
         let call = record(&mut stream)?;
         let mut answer = MockReply::default();
         server.lock().unwrap().call(Cursor::new(&call), &mut answer);
-        let whole = answer.whole();
+        let whole = answer.complete_message();
         let mut cursor = Cursor::new(&call);
         rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
         let asked = CompoundCall::decode(&mut cursor, &mut NullObserver).ok();

@@ -31,7 +31,7 @@ pub(super) fn content(length: usize) -> Vec<u8> {
 
 pub(super) fn target(port: u16) -> ConnectTarget {
     let wish = ConnectOptions { timeout: Duration::from_secs(20), ..ConnectOptions::default() };
-    ConnectTarget { address: ([127, 0, 0, 1], port).into(), name: "localhost".into(), wish }
+    ConnectTarget { address: ([127, 0, 0, 1], port).into(), name: "localhost".into(), options: wish }
 }
 
 /// What a client has at the server.
@@ -64,7 +64,7 @@ impl<'t> Client<'t> {
         let connection = transport.connect(target).unwrap_or_else(|e| panic!("{e}"));
         let xid = Xid(0x1000_0000 * (minor + 1));
         let mut line =
-            RpcClient::new(transport, connection, AuthSysCredential::default(), xid, target.wish.timeout);
+            RpcClient::new(transport, connection, AuthSysCredential::default(), xid, target.options.timeout);
         let held = if minor == 0 { set_clientid(&mut line) } else { create_session(&mut line, minor) };
         let directory = directory.iter().map(|name| (*name).to_owned()).collect();
         let mut client = Self { line, minor, held, directory };
@@ -208,7 +208,7 @@ impl<'t> Client<'t> {
         shape: RequestedCallForm<'_>,
     ) -> Vec<u8> {
         let read = Read4Args { stateid: open.0.clone(), offset: 0, count };
-        let more = ProcedureCall { results: &[count], shape, ..more() };
+        let more = ProcedureCall { max_payload_bytes: &[count], shape, ..more() };
         let mut data = Vec::new();
         self.on(&open.1, Args::READ(read), &more, |results| {
             if let Results::READ(outcome) = results {
@@ -402,7 +402,8 @@ pub(super) fn many_nulls(
                 .iter()
                 .flat_map(|word| word.to_be_bytes())
                 .collect();
-            let call = TransportCall::small(Xid(0xabcd_0000 + sent), CallTag(sent.into()), &message, 100);
+            let call =
+                TransportCall::without_payloads(Xid(0xabcd_0000 + sent), CallTag(sent.into()), &message, 100);
             match transport.submit(connection, &call) {
                 Ok(_) => sent += 1,
                 Err(SubmitError::Busy(_)) => break,

@@ -104,7 +104,7 @@ const CONTENT: &[u8] = b"of somebody";
 
 fn target() -> ConnectTarget {
     let wish = ConnectOptions { timeout: Duration::from_secs(1), ..ConnectOptions::default() };
-    ConnectTarget { address: ([127, 0, 0, 1], 20049).into(), name: "loopback".into(), wish }
+    ConnectTarget { address: ([127, 0, 0, 1], 20049).into(), name: "loopback".into(), options: wish }
 }
 
 /// The captured filehandle of a variable.
@@ -116,8 +116,8 @@ fn base() -> Base {
     let server = Arc::new(Mutex::new(MockServer::default()));
     let root = server.lock().unwrap().root().to_vec();
     server.lock().unwrap().tree.put_file(b"victim", CONTENT).unwrap();
-    let mut transport = MockTransport::to(Arc::clone(&server), MockConnectionSettings::default());
-    let mut all = Containment::of_run(&SeededTree { root: root.clone(), ..SeededTree::default() }, "");
+    let mut transport = MockTransport::for_server(Arc::clone(&server), MockConnectionSettings::default());
+    let mut all = Containment::for_run(&SeededTree { root: root.clone(), ..SeededTree::default() }, "");
     let connection = transport.connect(&target()).unwrap();
     let line = RpcClient::new(
         &mut transport,
@@ -126,7 +126,7 @@ fn base() -> Base {
         Xid(1),
         Duration::from_secs(1),
     );
-    let mut files = Nfs3Client::new(line.contained(&mut all), root.clone());
+    let mut files = Nfs3Client::new(line.with_containment(&mut all), root.clone());
     let victim = files.lookup(&root, b"victim").unwrap().unwrap();
     let other = files.make(&root, b"other", NewObjectKind::Directory, 0o755).unwrap();
     files.make(&other, b"victim", NewObjectKind::File, 0o644).unwrap();
@@ -145,7 +145,7 @@ fn base() -> Base {
         Duration::from_secs(1),
     );
     let mut client =
-        Nfs4Client::new(line.contained(&mut all), str::from_utf8(VICTIM).unwrap(), &[2]).unwrap();
+        Nfs4Client::new(line.with_containment(&mut all), str::from_utf8(VICTIM).unwrap(), &[2]).unwrap();
     let stateid = client.open(&victim, 1, 3).unwrap();
     let Nfs4ClientHandover::Session { clientid, id: session, .. } = client.hand_over() else {
         panic!("no session")
@@ -158,14 +158,14 @@ fn base() -> Base {
         session.to_vec(),
         VICTIM.to_vec(),
     ]);
-    server.permit_everything(b"run", values).unwrap();
+    server.disable_confinement(b"run", values).unwrap();
     let seeded = [None, Some(vec![u32::MAX; 2])].map(|supported| SeededTree {
         path: "/run/tree".into(),
         root: tree.clone(),
         handles: [(0, tree.clone()), (1, directory.clone()), (2, file.clone()), (3, unnamed.clone())]
             .into_iter()
             .collect(),
-        below: [1, 2].into_iter().collect(),
+        handles_below_root: [1, 2].into_iter().collect(),
         directories: [0, 1, 3].into_iter().collect(),
         mounts: if supported.is_none() { vec![Vec::new()] } else { Vec::new() },
         supported,
@@ -251,13 +251,13 @@ fn mount_server(touched: Arc<Mutex<Vec<String>>>, root: Vec<u8>) -> u16 {
 
 fn replay(trace: &[u8], base: &Base, is_v4: bool, mount_port: u16, walk: bool) -> (ReplayReport, MockServer) {
     let server = Arc::new(Mutex::new(base.server.clone()));
-    let mut transport = MockTransport::to(Arc::clone(&server), MockConnectionSettings::default());
+    let mut transport = MockTransport::for_server(Arc::clone(&server), MockConnectionSettings::default());
     let options = ReplayOptions {
         timeout: Duration::from_millis(4),
-        beside: Ports { mount: Some(mount_port), ..super::beside::none().beside },
+        auxiliary_ports: Ports { mount: Some(mount_port), ..super::beside::none().auxiliary_ports },
         tag: "tag".into(),
-        walk,
-        delays: 1,
+        checks_tree: walk,
+        max_delay_retries: 1,
         ..super::beside::none()
     };
     let open = || TraceReader::open(Bytes::new(trace)).unwrap();
@@ -310,10 +310,10 @@ fn no_edited_trace_touches_anything_outside_the_directory_of_the_run() {
                         server.call(Cursor::new(&call), &mut MockReply::default());
                         unchecked.fetch_add(1, Ordering::Relaxed);
                         unchecked_touched
-                            .fetch_add(u64::from(!server.trespasses().is_empty()), Ordering::Relaxed);
+                            .fetch_add(u64::from(!server.outside_accesses().is_empty()), Ordering::Relaxed);
                     }
                     let (report, server) = replay(&trace, &base, is_v4, mount_port, number % 64 == 0);
-                    let touched = server.trespasses();
+                    let touched = server.outside_accesses();
                     assert!(touched.is_empty(), "trace {number}: {touched:?} {:#?}", report.reasons);
                     assert_eq!(server.tree.file(b"victim"), Ok(CONTENT), "trace {number}");
                     sent.fetch_add(report.calls, Ordering::Relaxed);

@@ -28,10 +28,11 @@ fn run(made: &Made, transport: &mut MockTransport, copies: usize) -> ReplayRepor
 #[test]
 fn copies_have_connections_of_their_own_and_are_reported_together() {
     let made = reads(50);
-    let mut transport = MockTransport::to(Arc::clone(&made.server), MockConnectionSettings::default());
+    let mut transport =
+        MockTransport::for_server(Arc::clone(&made.server), MockConnectionSettings::default());
     let report = run(&made, &mut transport, 4);
     assert_eq!((report.states, report.connections), ([200, 0, 0, 0, 0, 0], 4), "{report:?}");
-    assert!(report.is_sound());
+    assert!(report.is_consistent());
     assert_eq!((report.calls, report.compared[1]), (200, 200 * 4096));
     for connection in 0..4 {
         assert_eq!(transport.counts(ConnectionId(connection)).unwrap().replies, 50);
@@ -41,7 +42,8 @@ fn copies_have_connections_of_their_own_and_are_reported_together() {
 #[test]
 fn a_mismatch_tells_the_copy() {
     let made = reads(10);
-    let mut transport = MockTransport::to(Arc::clone(&made.server), MockConnectionSettings::default());
+    let mut transport =
+        MockTransport::for_server(Arc::clone(&made.server), MockConnectionSettings::default());
     // One Call of each of the three is among every three.
     [3, 4, 5].into_iter().for_each(|after| transport.inject(after, MockTransportFault::OtherByte));
     let report = run(&made, &mut transport, 3);
@@ -56,10 +58,11 @@ fn credits_and_inline_thresholds_reach_the_transport() {
     let made = reads(100);
     let wish =
         ConnectOptions { credits: 5, send_size: 2048, receive_size: 1024, ..ConnectOptions::default() };
-    let mut transport = MockTransport::to(Arc::clone(&made.server), MockConnectionSettings::default());
+    let mut transport =
+        MockTransport::for_server(Arc::clone(&made.server), MockConnectionSettings::default());
     let report = made.run_over(&mut transport, &wish, &super::beside::none());
     assert_eq!(report.states[0], 100, "{report:?}");
-    let rdma = transport.terms(ConnectionId(0)).unwrap().rdma.clone().unwrap();
+    let rdma = transport.params(ConnectionId(0)).unwrap().rdma.clone().unwrap();
     assert_eq!((rdma.call_inline, rdma.reply_inline), (2048, 1024));
     assert_eq!(transport.credits(ConnectionId(0)).unwrap().requested, 5);
 }

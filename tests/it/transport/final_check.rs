@@ -24,10 +24,14 @@ fn replayed(
     let open = || TraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
     let (mut steps, mut contents) = (open(), open());
     let mut server = work.server.lock().unwrap().clone();
-    server.liar = liar;
+    server.fault_injector = liar;
     let server = Arc::new(Mutex::new(server));
-    let mut transport = MockTransport::to(Arc::clone(&server), settings);
-    let options = ReplayOptions { order: ReplayOrder::Conservative, shown: 1000, ..super::beside::none() };
+    let mut transport = MockTransport::for_server(Arc::clone(&server), settings);
+    let options = ReplayOptions {
+        order: ReplayOrder::Conservative,
+        max_shown_mismatches: 1000,
+        ..super::beside::none()
+    };
     let (target, mut watch) = (target(20049), Repenting(&server));
     let report =
         run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut watch).unwrap();
@@ -39,9 +43,9 @@ fn replayed(
 struct Repenting<'s>(&'s Mutex<MockServer>);
 
 impl ReplayMonitor for Repenting<'_> {
-    fn look(&mut self, report: &ReplayReport, total: u64, _: Duration) {
-        if let Some(liar) = self.0.lock().unwrap().liar.as_mut().filter(|_| report.steps >= total) {
-            liar.repent();
+    fn report_progress(&mut self, report: &ReplayReport, total: u64, _: Duration) {
+        if let Some(liar) = self.0.lock().unwrap().fault_injector.as_mut().filter(|_| report.steps >= total) {
+            liar.stop();
         }
     }
 }
@@ -52,9 +56,12 @@ fn unfound(work: &Work, lie: MockServerFault, is_told: bool) -> (usize, Vec<u64>
     let (mut skip, mut times, mut unfound) = (0, 0, Vec::new());
     let (_, honest) = replayed(work, MockConnectionSettings::default(), None);
     loop {
-        let (report, server) =
-            replayed(work, MockConnectionSettings::default(), Some(MockFaultInjector::new(lie).after(skip)));
-        if server.liar.as_ref().is_none_or(|liar| liar.told() == 0) {
+        let (report, server) = replayed(
+            work,
+            MockConnectionSettings::default(),
+            Some(MockFaultInjector::new(lie).with_skips(skip)),
+        );
+        if server.fault_injector.as_ref().is_none_or(|liar| liar.injections() == 0) {
             return (times, unfound);
         }
         // What was written over or removed has left nothing.
@@ -76,7 +83,7 @@ fn no_call_of_the_check_offers_a_reply_chunk_beside_a_write_chunk() {
         let settings =
             MockConnectionSettings { refuses_both_chunks: true, ..MockConnectionSettings::default() };
         let (report, _) = replayed(&work, settings, None);
-        let walked = report.walked.as_ref().unwrap();
+        let walked = report.tree_check.as_ref().unwrap();
         assert_eq!((&walked.failed, walked.differing), (&None, 0), "{capture}: {:#?}", walked.mismatches);
         assert!(walked.bytes > 20_000, "{capture}: {} bytes were read", walked.bytes);
     }
@@ -94,7 +101,7 @@ fn a_read_that_fails_or_gives_another_byte_is_found_also_of_a_file_that_an_unsup
     for status in [5, 2] {
         let (times, unfound) = unfound(
             &work,
-            MockServerFault { version: 4, operation: "READ", what: MockServerFaultKind::Fails(status) },
+            MockServerFault { version: 4, operation: "READ", what: MockServerFaultKind::WrongStatus(status) },
             true,
         );
         assert!(times > 7 && unfound.is_empty(), "{status}: {unfound:?} of {times}");
@@ -107,7 +114,7 @@ fn the_check_covers_what_was_written_also_where_an_operation_was_unsupported() {
     for (capture, version) in [("rxe-v3", 3), ("rxe-v40", 4), ("rxe-v41", 4), ("rxe-v42", 4)] {
         let work = Work::of(capture, version, "covered");
         let (report, _) = replayed(&work, MockConnectionSettings::default(), None);
-        let walked = report.walked.as_ref().unwrap();
+        let walked = report.tree_check.as_ref().unwrap();
         let seen = (walked.names, walked.objects, walked.left_out, walked.bytes, walked.written_bytes);
         println!("{capture}: {seen:?}, {:.3}", walked.coverage());
         assert_eq!((walked.differing, &walked.failed), (0, &None), "{:#?}", walked.mismatches);
@@ -122,7 +129,7 @@ fn every_write_that_keeps_another_byte_is_found() {
         let lie = MockServerFault {
             version,
             operation: "WRITE",
-            what: MockServerFaultKind::Does("data", MockFieldMutation::LastFlipped),
+            what: MockServerFaultKind::WrongArgument("data", MockFieldMutation::LastFlipped),
         };
         let (honest, _) = replayed(&work, MockConnectionSettings::default(), None);
         // What the captured file system had no room for nobody expects.

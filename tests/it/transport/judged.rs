@@ -85,11 +85,11 @@ fn hold(
     (message, live): (&[u8], &[Vec<u8>]),
 ) -> ReplyCheckResult {
     let live = items(live);
-    judge.judge(&ReplyPair {
+    judge.check(&ReplyPair {
         step: step.origin.id,
         frames: [step.origin.call_frame, step.origin.reply_frame],
         title: "NFS",
-        procedure: step.asked.described(),
+        procedure: step.asked.find_description(),
         recorded: Cursor::new(recorded).with_chunks(beside),
         known,
         live: Cursor::new(message).with_chunks(&live),
@@ -118,7 +118,7 @@ fn a_reply_with_another_status_count_name_attribute_or_byte_of_data_is_told_and_
         while let Some(step) = trace.next_step().unwrap() {
             let is_whole = step.reply.seen == CaptureCompleteness::WHOLE
                 && step.asked.protection == GssProtection::PLAIN;
-            let Some(procedure) = step.asked.described().filter(|_| is_whole) else { continue };
+            let Some(procedure) = step.asked.find_description().filter(|_| is_whole) else { continue };
             let Some(contents) = contents(&step, &mut data) else { continue };
             let message = step.reply.head.0;
             assert_eq!(
@@ -204,7 +204,7 @@ fn a_reply_after_others_like_it_matches_where_it_would_match_alone() {
         while let Some(step) = trace.next_step().unwrap() {
             let is_whole = step.reply.seen == CaptureCompleteness::WHOLE
                 && step.asked.protection == GssProtection::PLAIN;
-            if !is_whole || step.asked.described().is_none() {
+            if !is_whole || step.asked.find_description().is_none() {
                 continue;
             }
             let Some(contents) = contents(&step, &mut data) else { continue };

@@ -13,7 +13,7 @@ use nfsrdma_inspect::analysis::comparison::difference::DifferenceKind;
 use nfsrdma_inspect::replay::containment::Containment;
 use nfsrdma_inspect::replay::rpc_client::{AuthSysCredential, RpcClient};
 use nfsrdma_inspect::replay::run::rules::file::{self, ToleranceFileRule};
-use nfsrdma_inspect::replay::run::rules::inference::learn;
+use nfsrdma_inspect::replay::run::rules::inference::infer_rules;
 use nfsrdma_inspect::replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayReport, run};
 use nfsrdma_inspect::replay::seed::files::FileServerClient;
 use nfsrdma_inspect::replay::seed::v3::Nfs3Client;
@@ -49,7 +49,7 @@ impl Work {
     pub(super) fn on(server: MockServer, capture: &'static str, version: u32, test: &str) -> Self {
         let file: Arc<[u8]> = fs::read(&compiled(capture, test).0).unwrap().into();
         let server = Arc::new(Mutex::new(server));
-        let mut transport = MockTransport::to(Arc::clone(&server), MockConnectionSettings::default());
+        let mut transport = MockTransport::for_server(Arc::clone(&server), MockConnectionSettings::default());
         let target = target(20049);
         let connection = transport.connect(&target).unwrap();
         let root = server.lock().unwrap().root().to_vec();
@@ -58,11 +58,11 @@ impl Work {
             connection,
             AuthSysCredential::default(),
             Xid(1),
-            target.wish.timeout,
+            target.options.timeout,
         );
-        let mut containment = Containment::of_seeding("/", "run");
-        containment.begin_at(&root);
-        let line = line.contained(&mut containment);
+        let mut containment = Containment::for_seeding("/", "run");
+        containment.set_export_handle(&root);
+        let line = line.with_containment(&mut containment);
         let mut files: Box<dyn FileServerClient> = match version {
             3 => Box::new(Nfs3Client::new(line, root)),
             _ => Box::new(Nfs4Client::new(line, "seed", &[2, 1, 0]).unwrap()),
@@ -70,7 +70,7 @@ impl Work {
         let place = RunDirectory { export: "/", directory: "run" };
         let mut contents = TraceReader::open(Cursor::new(Arc::clone(&file))).unwrap();
         let seeded = seed(&mut contents, &mut *files, &place, SeedMode::Make).unwrap();
-        files.leave();
+        files.close();
         drop(files);
         let server = Mutex::new(server.lock().unwrap().clone());
         Self { capture, version, file, server, seeded }
@@ -93,16 +93,16 @@ struct Witness<'s> {
 }
 
 impl ReplayMonitor for Witness<'_> {
-    fn look(&mut self, report: &ReplayReport, total: u64, _: Duration) {
-        if let Some(liar) = &mut self.server.lock().unwrap().liar {
-            self.is_over |= self.is_impatient && liar.told() > 0 && is_told(report);
+    fn report_progress(&mut self, report: &ReplayReport, total: u64, _: Duration) {
+        if let Some(liar) = &mut self.server.lock().unwrap().fault_injector {
+            self.is_over |= self.is_impatient && liar.injections() > 0 && is_told(report);
             if report.steps >= total {
-                liar.repent();
+                liar.stop();
             }
         }
     }
 
-    fn is_over(&self) -> bool {
+    fn should_stop(&self) -> bool {
         self.is_over
     }
 }
@@ -137,12 +137,13 @@ fn replayed_with(
     let open = || TraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
     let (mut steps, mut contents) = (open(), open());
     let mut server = work.server.lock().unwrap().clone();
-    let may_be_silent =
-        liar.as_ref().is_some_and(|liar| matches!(liar.lie().what, MockServerFaultKind::Travels(_)));
-    server.liar = liar;
+    let may_be_silent = liar
+        .as_ref()
+        .is_some_and(|liar| matches!(liar.injected_fault().what, MockServerFaultKind::WrongTransport(_)));
+    server.fault_injector = liar;
     let server = Arc::new(Mutex::new(server));
     let programs = beside::serve(&server, super::proxy::lies::Liar::honest());
-    let mut transport = MockTransport::to(Arc::clone(&server), MockConnectionSettings::default());
+    let mut transport = MockTransport::for_server(Arc::clone(&server), MockConnectionSettings::default());
     let mut watch = Witness { server: &server, is_impatient, is_over: false };
     let (target, seeded) = (target(20049), &work.seeded);
     // What will not come on the loopback transport is not worth waiting for, and what will comes at once; but on a busy machine
@@ -152,15 +153,15 @@ fn replayed_with(
         order: ReplayOrder::Conservative,
         timeout,
         tag: "t".into(),
-        shown: 1000,
+        max_shown_mismatches: 1000,
         rules: rules.to_vec(),
-        walk,
-        beside: beside::of(&programs),
+        checks_tree: walk,
+        auxiliary_ports: beside::of(&programs),
         ..ReplayOptions::default()
     };
     let report =
         run(&mut steps, &mut contents, &mut transport, &target, seeded, &options, &mut watch).unwrap();
-    let told = server.lock().unwrap().liar.as_ref().map_or(0, MockFaultInjector::told);
+    let told = server.lock().unwrap().fault_injector.as_ref().map_or(0, MockFaultInjector::injections);
     (report, told)
 }
 
@@ -170,10 +171,10 @@ fn an_honest_server_raises_no_alarm_in_twenty_runs() {
         let mut report = ReplayReport::default();
         for _ in 0..5 {
             report = replayed(&work, None, &[], false).0;
-            assert!(!is_told(&report), "{}: {:#?} {:#?}", work.capture, report.mismatches, report.walked);
-            assert!(report.is_sound());
+            assert!(!is_told(&report), "{}: {:#?} {:#?}", work.capture, report.mismatches, report.tree_check);
+            assert!(report.is_consistent());
         }
-        let walked = report.walked.as_ref().unwrap();
+        let walked = report.tree_check.as_ref().unwrap();
         let seen = (walked.names, walked.objects, walked.bytes, walked.left_out, walked.failed.clone());
         println!("{}: {} steps {:?}, walk {seen:?}", work.capture, report.steps, report.states);
         assert_eq!(walked.failed, None, "{}", work.capture);
@@ -213,14 +214,16 @@ fn told(lie: &MockServerFault, first: usize, works: &[Work]) -> Told {
     // What is said alone leaves the files as they are.
     let walk = !matches!(
         lie.what,
-        MockServerFaultKind::Says(..) | MockServerFaultKind::Fails(_) | MockServerFaultKind::Refuses(_)
+        MockServerFaultKind::WrongResult(..)
+            | MockServerFaultKind::WrongStatus(_)
+            | MockServerFaultKind::Refuses(_)
     );
     let turns = (0..works.len()).map(|turn| &works[(first + turn) % works.len()]);
     turns.into_iter().find_map(|work| {
         // A Reply that is lost once is no lie, and the Call is sent again; a server that never answers is wrong.
-        let is_silent = matches!(lie.what, MockServerFaultKind::Travels(MockTransportFault::NoReply));
+        let is_silent = matches!(lie.what, MockServerFaultKind::WrongTransport(MockTransportFault::NoReply));
         let liar = MockFaultInjector::new(*lie);
-        let liar = if is_silent { liar.always() } else { liar };
+        let liar = if is_silent { liar.with_repetition() } else { liar };
         let (report, told) = replayed_with(work, Some(liar), &[], true, walk);
         (told > 0).then(|| (is_told(&report), report.is_different()))
     })
@@ -273,17 +276,18 @@ fn of_100_lies_99_are_found() {
 fn the_walk_finds_what_no_reply_tells() {
     let works = works("walk", |_| true);
     for (version, operation, what) in [
-        (3, "REMOVE", MockServerFaultKind::Leaves(MockFileFault::Nothing)),
-        (3, "RENAME", MockServerFaultKind::Leaves(MockFileFault::KeepsNames)),
-        (3, "WRITE", MockServerFaultKind::Does("data", MockFieldMutation::LastFlipped)),
-        (4, "WRITE", MockServerFaultKind::Does("data", MockFieldMutation::LastFlipped)),
+        (3, "REMOVE", MockServerFaultKind::WrongFiles(MockFileFault::Nothing)),
+        (3, "RENAME", MockServerFaultKind::WrongFiles(MockFileFault::KeepsNames)),
+        (3, "WRITE", MockServerFaultKind::WrongArgument("data", MockFieldMutation::LastFlipped)),
+        (4, "WRITE", MockServerFaultKind::WrongArgument("data", MockFieldMutation::LastFlipped)),
     ] {
         let lie = MockServerFault { version, operation, what };
         let work = works.iter().find(|work| work.version == version).unwrap();
         // Files that are read again are found by that.
         let alone = (0..24).find(|skip| {
-            let (report, told) = replayed(work, Some(MockFaultInjector::new(lie).after(*skip)), &[], false);
-            let walked = report.walked.as_ref().map_or(0, |walked| walked.differing);
+            let (report, told) =
+                replayed(work, Some(MockFaultInjector::new(lie).with_skips(*skip)), &[], false);
+            let walked = report.tree_check.as_ref().map_or(0, |walked| walked.differing);
             // That a directory has not changed its values tell.
             let mut differences = report.mismatches.iter().flat_map(|mismatch| &mismatch.differences);
             let is_quiet = differences.all(|difference| difference.kind == DifferenceKind::Relation);
@@ -299,12 +303,12 @@ fn what_two_runs_teach_is_let_be_in_the_third_and_the_rule_is_named() {
     let lie = MockServerFault {
         version: 4,
         operation: "GETATTR",
-        what: MockServerFaultKind::Says("obj_attributes.mode", MockFieldMutation::Flipped),
+        what: MockServerFaultKind::WrongResult("obj_attributes.mode", MockFieldMutation::Flipped),
     };
     let [one, other] = [(); 2].map(|()| replayed(&work, Some(MockFaultInjector::new(lie)), &[], false).0);
     assert_eq!((one.mismatched(), other.mismatched()), (1, 1));
-    let text = learn("rxe-v42.trace", "the loopback transport", &[&one, &other]);
-    let rules = file::read(&text).unwrap();
+    let text = infer_rules("rxe-v42.trace", "the loopback transport", &[&one, &other]);
+    let rules = file::parse_rules(&text).unwrap();
     let third = replayed(&work, Some(MockFaultInjector::new(lie)), &rules, false).0;
     assert_eq!(third.mismatched(), 0, "{:#?}", third.mismatches);
     assert!(third.rules.contains_key("learnt-1"), "{text}");

@@ -27,14 +27,15 @@ fn replayed(
     let open = || TraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
     let (mut steps, mut contents) = (open(), open());
     let mut server = work.server.lock().unwrap().clone();
-    server.liar = lie.map(|lie| MockFaultInjector::new(lie).always());
-    let mut transport = MockTransport::to(Arc::new(Mutex::new(server)), MockConnectionSettings::default());
+    server.fault_injector = lie.map(|lie| MockFaultInjector::new(lie).with_repetition());
+    let mut transport =
+        MockTransport::for_server(Arc::new(Mutex::new(server)), MockConnectionSettings::default());
     faults.for_each(|(after, fault)| transport.inject(after, fault));
     let options = ReplayOptions { order: ReplayOrder::Conservative, ..options };
     let (target, begin) = (target(20049), Instant::now());
     let report =
         run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut ()).unwrap();
-    assert!(report.is_sound());
+    assert!(report.is_consistent());
     (report, begin.elapsed())
 }
 
@@ -47,7 +48,7 @@ fn a_server_that_falls_silent_ends_the_run_after_three_timeouts_and_the_check_do
             replayed(&work, None, (100..5000).map(|at| (at, MockTransportFault::NoReply)), options);
         let why = report.unreachable.as_deref().unwrap();
         assert!(why.contains("no Reply within 2 s, 3 times in a row"), "{why}");
-        let walked = report.walked.as_ref().unwrap();
+        let walked = report.tree_check.as_ref().unwrap();
         assert!(walked.failed.as_ref().is_some_and(|why| why.starts_with("not begun")), "{walked:?}");
         assert_eq!(walked.names, 0);
         // A Call that binds a new connection of NFSv4.1 is silent, too.
@@ -67,8 +68,9 @@ fn a_server_that_falls_silent_ends_the_run_after_three_timeouts_and_the_check_do
 #[test]
 fn a_server_that_asks_to_be_asked_later_for_ever_ends_the_run() {
     let work = Work::of("rxe-v41", 4, "delays");
-    let lie = MockServerFault { version: 4, operation: "SEQUENCE", what: MockServerFaultKind::Fails(DELAY) };
-    let options = ReplayOptions { patience: Duration::from_secs(2), ..super::beside::none() };
+    let lie =
+        MockServerFault { version: 4, operation: "SEQUENCE", what: MockServerFaultKind::WrongStatus(DELAY) };
+    let options = ReplayOptions { delay_timeout: Duration::from_secs(2), ..super::beside::none() };
     let (report, took) = replayed(&work, Some(lie), std::iter::empty(), options);
     let why = report.unreachable.as_deref().unwrap();
     assert!(why.contains("NFS4ERR_DELAY"), "{why}");
@@ -80,8 +82,9 @@ fn a_server_that_asks_to_be_asked_later_for_ever_ends_the_run() {
 #[test]
 fn one_operation_that_is_always_delayed_costs_less_each_time() {
     let work = Work::of("rxe-v3", 3, "one-delay");
-    let lie = MockServerFault { version: 3, operation: "ACCESS", what: MockServerFaultKind::Fails(DELAY) };
-    let options = ReplayOptions { delays: 4, ..super::beside::none() };
+    let lie =
+        MockServerFault { version: 3, operation: "ACCESS", what: MockServerFaultKind::WrongStatus(DELAY) };
+    let options = ReplayOptions { max_delay_retries: 4, ..super::beside::none() };
     let (report, took) = replayed(&work, Some(lie), std::iter::empty(), options);
     assert_eq!(report.unreachable, None);
     assert!(report.mismatched() > 20, "{:?}", report.states);
@@ -93,7 +96,8 @@ fn one_operation_that_is_always_delayed_costs_less_each_time() {
 #[test]
 fn a_run_ends_at_its_limit() {
     let work = Work::of("rxe-v41", 4, "limit");
-    let lie = MockServerFault { version: 4, operation: "SEQUENCE", what: MockServerFaultKind::Fails(DELAY) };
+    let lie =
+        MockServerFault { version: 4, operation: "SEQUENCE", what: MockServerFaultKind::WrongStatus(DELAY) };
     let limit = Duration::from_secs(1);
     let options = ReplayOptions { max_time: Some(limit), ..super::beside::none() };
     let (report, took) = replayed(&work, Some(lie), std::iter::empty(), options);

@@ -65,7 +65,7 @@ pub(crate) struct Made {
 }
 
 pub(crate) fn target(wish: ConnectOptions) -> ConnectTarget {
-    ConnectTarget { address: ([127, 0, 0, 1], 20049).into(), name: "loopback".into(), wish }
+    ConnectTarget { address: ([127, 0, 0, 1], 20049).into(), name: "loopback".into(), options: wish }
 }
 
 /// A Call of NFSv3. RFC 5531 section 9, RFC 1813 sections 3.3.1 and 3.3.6.
@@ -89,7 +89,7 @@ fn answered(transport: &mut MockTransport, message: &[u8], needs: &[u32]) -> (Ve
         message,
         payloads: &[],
         reply,
-        shape: RequestedCallForm::Fitting,
+        requested_form: RequestedCallForm::Fitting,
     };
     transport.submit(connection, &call).unwrap();
     loop {
@@ -114,12 +114,12 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
         Duration::from_secs(5),
     );
     let mut containment =
-        Containment::of_run(&SeededTree { root: root.clone(), ..SeededTree::default() }, "");
-    let mut files = Nfs3Client::new(line.contained(&mut containment), root.clone());
+        Containment::for_run(&SeededTree { root: root.clone(), ..SeededTree::default() }, "");
+    let mut files = Nfs3Client::new(line.with_containment(&mut containment), root.clone());
     let file = files.make(&root, b"file", NewObjectKind::File, 0o644).unwrap();
     let content: Vec<u8> = (0..FILE).map(|at| (at / 4096 + at) as u8).collect();
     files.write(&file, 0, &content).unwrap();
-    files.leave();
+    files.close();
     drop(files);
 
     let mut writer = TraceWriter::new(Bytes::new(Vec::new())).unwrap();
@@ -231,7 +231,7 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
         keeping: ContentRetention::HASHED,
         key: 0,
     };
-    let (bytes, _) = writer.tables(&about).unwrap().finish().unwrap();
+    let (bytes, _) = writer.begin_tables(&about).unwrap().finish().unwrap();
     let handles = [(0, root.clone()), (1, file)].into_iter().collect();
     let seeded = SeededTree { root, handles, ..SeededTree::default() };
     Made { trace: bytes.into_inner(), server: Arc::clone(transport.server()), seeded }
@@ -240,7 +240,8 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
 impl Made {
     /// Runs the trace on its server.
     pub(crate) fn run(&self, options: &ReplayOptions) -> ReplayReport {
-        let mut transport = MockTransport::to(Arc::clone(&self.server), MockConnectionSettings::default());
+        let mut transport =
+            MockTransport::for_server(Arc::clone(&self.server), MockConnectionSettings::default());
         self.run_over(&mut transport, &ConnectOptions::default(), options)
     }
 

@@ -40,9 +40,13 @@ fn replayed_with(work: &Work, file: &Arc<[u8]>, walk: bool) -> ReplayReport {
     let open = || TraceReader::open(Cursor::new(Arc::clone(file))).unwrap();
     let (mut steps, mut contents) = (open(), open());
     let server = Arc::new(Mutex::new(work.server.lock().unwrap().clone()));
-    let mut transport = MockTransport::to(server, MockConnectionSettings::default());
-    let options =
-        ReplayOptions { order: ReplayOrder::Conservative, shown: 1000, walk, ..super::beside::none() };
+    let mut transport = MockTransport::for_server(server, MockConnectionSettings::default());
+    let options = ReplayOptions {
+        order: ReplayOrder::Conservative,
+        max_shown_mismatches: 1000,
+        checks_tree: walk,
+        ..super::beside::none()
+    };
     let target = target(20049);
     run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut ()).unwrap()
 }
@@ -69,7 +73,8 @@ fn a_size_that_no_step_explains_is_unreplayable_and_no_mismatch() {
             println!("size {old} at {place}: {:?}", report.states);
             if is_found {
                 assert_eq!(report.mismatched(), 0, "{:#?}", report.mismatches);
-                let walked = report.walked.as_ref().map(|walked| (walked.differing, walked.failed.clone()));
+                let walked =
+                    report.tree_check.as_ref().map(|walked| (walked.differing, walked.failed.clone()));
                 assert_eq!(walked, walk.then_some((0, None)));
             }
         }
@@ -149,14 +154,14 @@ fn a_refusal_of_set_up_is_told_in_a_sentence() {
         ] {
             let work = Work::of(if version == 3 { "rxe-v3" } else { "rxe-v41" }, version, "refusals");
             let mut server = work.server.lock().unwrap().clone();
-            server.liar = Some(MockFaultInjector::new(MockServerFault {
+            server.fault_injector = Some(MockFaultInjector::new(MockServerFault {
                 version,
                 operation,
-                what: MockServerFaultKind::Fails(status),
+                what: MockServerFaultKind::WrongStatus(status),
             }));
             let root = server.root().to_vec();
             let mut transport =
-                MockTransport::to(Arc::new(Mutex::new(server)), MockConnectionSettings::default());
+                MockTransport::for_server(Arc::new(Mutex::new(server)), MockConnectionSettings::default());
             let target = target(20049);
             let connection = transport.connect(&target).unwrap();
             let line = RpcClient::new(
@@ -164,12 +169,12 @@ fn a_refusal_of_set_up_is_told_in_a_sentence() {
                 connection,
                 AuthSysCredential::default(),
                 Xid(99),
-                target.wish.timeout,
+                target.options.timeout,
             );
-            let mut containment = Containment::of_seeding("/", "other");
-            containment.begin_at(&root);
-            containment.introduce("refused");
-            let line = line.contained(&mut containment);
+            let mut containment = Containment::for_seeding("/", "other");
+            containment.set_export_handle(&root);
+            containment.add_client_name("refused");
+            let line = line.with_containment(&mut containment);
             let mut files: Box<dyn FileServerClient> = match version {
                 3 => Box::new(Nfs3Client::new(line, root)),
                 _ => Box::new(Nfs4Client::new(line, "refused", &[1]).unwrap()),
@@ -185,11 +190,12 @@ fn a_refusal_of_set_up_is_told_in_a_sentence() {
                     connection,
                     AuthSysCredential::default(),
                     Xid(999),
-                    target.wish.timeout,
+                    target.options.timeout,
                 );
-                let mut containment = Containment::of_seeding("/no/such", "other");
-                containment.introduce("missing");
-                let mut files = Nfs4Client::new(line.contained(&mut containment), "missing", &[1]).unwrap();
+                let mut containment = Containment::for_seeding("/no/such", "other");
+                containment.add_client_name("missing");
+                let mut files =
+                    Nfs4Client::new(line.with_containment(&mut containment), "missing", &[1]).unwrap();
                 let missing = files.export("/no/such").unwrap_err();
                 assert!(matches!(missing, FileServerError::Refused(..)));
                 assert!(missing.to_string().contains("has no such path: check the URL"), "{missing}");

@@ -33,7 +33,8 @@ pub(super) struct Timed {
 
 impl Timed {
     pub(super) fn new(made: &Made, patience: u32) -> Self {
-        let inner = MockTransport::to(std::sync::Arc::clone(&made.server), MockConnectionSettings::default());
+        let inner =
+            MockTransport::for_server(std::sync::Arc::clone(&made.server), MockConnectionSettings::default());
         Self {
             inner,
             sent: Vec::new(),
@@ -53,8 +54,8 @@ impl RpcTransport for Timed {
     fn connect(&mut self, target: &ConnectTarget) -> Result<ConnectionId, RpcTransportError> {
         self.inner.connect(target)
     }
-    fn terms(&self, connection: ConnectionId) -> Option<&TransportParams> {
-        self.inner.terms(connection)
+    fn params(&self, connection: ConnectionId) -> Option<&TransportParams> {
+        self.inner.params(connection)
     }
     fn credits(&self, connection: ConnectionId) -> Option<TransportCredits> {
         self.inner.credits(connection)
@@ -136,7 +137,7 @@ const SLACK: Duration = Duration::from_millis(50);
 #[track_caller]
 fn assert_in_time(transport: &Timed, report: &ReplayReport, intended: impl Iterator<Item = Duration>) {
     let first = transport.sent[0];
-    let latest = Duration::from_nanos(report.lateness.max());
+    let latest = Duration::from_nanos(report.issue_delay.max());
     for (sent, intended) in transport.sent.iter().zip(intended) {
         let after = *sent - first;
         // The first may itself have been late, and a histogram tells two digits.
@@ -146,8 +147,8 @@ fn assert_in_time(transport: &Timed, report: &ReplayReport, intended: impl Itera
             "{after:?} and not {intended:?}: {latest:?}"
         );
     }
-    assert_eq!(report.lateness.count() as usize, transport.sent.len());
-    assert!(report.lateness.quantile(0.5) <= report.lateness.max());
+    assert_eq!(report.issue_delay.count() as usize, transport.sent.len());
+    assert!(report.issue_delay.quantile(0.5) <= report.issue_delay.max());
 }
 
 #[test]
@@ -169,7 +170,7 @@ fn at_a_rate_calls_go_one_after_the_other_at_equal_times() {
     for (sent, number) in transport.sent.iter().zip(0..) {
         assert!(*sent - first + EARLY >= Duration::from_millis(number));
     }
-    assert_eq!(report.lateness.count(), 99, "the first has no time");
+    assert_eq!(report.issue_delay.count(), 99, "the first has no time");
 }
 
 #[test]

@@ -42,7 +42,14 @@ fn replayed(work: &Work, liar: Liar, order: ReplayOrder) -> (ReplayReport, Arc<M
     let mut transport = TcpTransport::new();
     let timeout = Duration::from_secs(5);
     let (tag, beside) = ("proxied".into(), beside::of(&proxy));
-    let options = ReplayOptions { order, timeout, tag, shown: 1000, beside, ..ReplayOptions::default() };
+    let options = ReplayOptions {
+        order,
+        timeout,
+        tag,
+        max_shown_mismatches: 1000,
+        auxiliary_ports: beside,
+        ..ReplayOptions::default()
+    };
     let (target, mut watch) = (target(proxy.port), Repenting(Arc::clone(&proxy.liar)));
     let report =
         run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut watch).unwrap();
@@ -53,7 +60,7 @@ fn replayed(work: &Work, liar: Liar, order: ReplayOrder) -> (ReplayReport, Arc<M
 struct Repenting(Arc<Mutex<Liar>>);
 
 impl ReplayMonitor for Repenting {
-    fn look(&mut self, report: &ReplayReport, total: u64, _: Duration) {
+    fn report_progress(&mut self, report: &ReplayReport, total: u64, _: Duration) {
         if report.steps >= total {
             self.0.lock().unwrap().repent();
         }
@@ -63,7 +70,7 @@ impl ReplayMonitor for Repenting {
 /// Whether a report says that something is wrong with the server.
 fn is_told(report: &ReplayReport) -> bool {
     report.mismatched() > 0
-        || report.walked.as_ref().is_some_and(|walked| walked.differing > 0)
+        || report.tree_check.as_ref().is_some_and(|walked| walked.differing > 0)
         || report.discarded + report.disconnects + report.recovered > 0
         || !report.refused.is_empty()
         || !report.own_faults.is_empty()
@@ -95,8 +102,8 @@ fn an_honest_server_behind_the_proxy_raises_no_alarm() {
     each(&runs, |(label, turn)| {
         let order = if turn % 2 == 0 { ReplayOrder::Conservative } else { ReplayOrder::Dependence };
         let (report, _) = replayed(&works[label], Liar::honest(), order);
-        assert!(!is_told(&report), "{label}: {:#?} {:#?}", report.mismatches, report.walked);
-        assert!(report.is_sound(), "{label}");
+        assert!(!is_told(&report), "{label}: {:#?} {:#?}", report.mismatches, report.tree_check);
+        assert!(report.is_consistent(), "{label}");
     });
     println!("{} honest runs", runs.len());
 }

@@ -117,9 +117,9 @@ fn recordings_of_nfsv3_have_no_difference_to_their_captures_but_those_of_the_ser
 struct Taped(Option<Box<dyn ReplayRecorder>>);
 
 impl ReplayMonitor for Taped {
-    fn look(&mut self, _: &ReplayReport, _: u64, _: Duration) {}
+    fn report_progress(&mut self, _: &ReplayReport, _: u64, _: Duration) {}
 
-    fn tape(&mut self) -> Option<Box<dyn ReplayRecorder>> {
+    fn recorder(&mut self) -> Option<Box<dyn ReplayRecorder>> {
         self.0.take()
     }
 }
@@ -138,11 +138,11 @@ fn recorded_over_rdma(capture: &str, order: ReplayOrder) -> Vec<Json> {
         Xid(77),
         Duration::from_secs(5),
     );
-    let mut containment = Containment::of_seeding("/", "run");
-    let mut files = Nfs4Client::new(line.contained(&mut containment), "recordings", &[2]).unwrap();
+    let mut containment = Containment::for_seeding("/", "run");
+    let mut files = Nfs4Client::new(line.with_containment(&mut containment), "recordings", &[2]).unwrap();
     let place = RunDirectory { export: "/", directory: "run" };
     let seeded = seed(&mut open(), &mut files, &place, SeedMode::Make).unwrap();
-    files.leave();
+    files.close();
     drop(files);
     let to = BufWriter::new(File::create(&recording.0).unwrap());
     let tape = TraceRecorder::new(to, ContentRetention::KEPT, "a run").unwrap();
@@ -278,14 +278,15 @@ fn with_one_reply_less(after: u64) -> ReplayReport {
         Xid(77),
         Duration::from_secs(5),
     );
-    let mut containment = Containment::of_seeding("/", "run");
-    let mut files = Nfs4Client::new(line.contained(&mut containment), "one less", &[2]).unwrap();
+    let mut containment = Containment::for_seeding("/", "run");
+    let mut files = Nfs4Client::new(line.with_containment(&mut containment), "one less", &[2]).unwrap();
     let place = RunDirectory { export: "/", directory: "run" };
     let seeded = seed(&mut open(), &mut files, &place, SeedMode::Make).unwrap();
-    files.leave();
+    files.close();
     drop(files);
     transport.inject(after, MockTransportFault::NoReply);
-    let options = ReplayOptions { timeout: Duration::from_millis(100), walk: false, ..super::beside::none() };
+    let options =
+        ReplayOptions { timeout: Duration::from_millis(100), checks_tree: false, ..super::beside::none() };
     run(&mut open(), &mut open(), &mut transport, &target, &seeded, &options, &mut ()).unwrap()
 }
 

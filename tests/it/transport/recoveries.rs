@@ -38,16 +38,20 @@ fn replayed_on(
     let open = || TraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
     let (mut steps, mut contents) = (open(), open());
     let mut server = work.server.lock().unwrap().clone();
-    server.begun.clear();
+    server.operation_counts.clear();
     change(&mut server);
     let server = Arc::new(Mutex::new(server));
-    let mut transport = MockTransport::to(Arc::clone(&server), MockConnectionSettings::default());
+    let mut transport = MockTransport::for_server(Arc::clone(&server), MockConnectionSettings::default());
     faults.into_iter().for_each(|(after, fault)| transport.inject(after, fault));
-    let options = ReplayOptions { order: ReplayOrder::Conservative, shown: 1000, ..super::beside::none() };
+    let options = ReplayOptions {
+        order: ReplayOrder::Conservative,
+        max_shown_mismatches: 1000,
+        ..super::beside::none()
+    };
     let target = target(20049);
     let report =
         run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut ()).unwrap();
-    let begun = server.lock().unwrap().begun.clone();
+    let begun = server.lock().unwrap().operation_counts.clone();
     (report, begun)
 }
 
@@ -67,10 +71,10 @@ fn breaks(times: u64, fault: MockTransportFault) -> impl Iterator<Item = (u64, M
 
 /// Nothing differs, neither Replies nor files, and nothing was done that must not be.
 fn is_as_recorded(report: &ReplayReport, what: &str) {
-    assert!(report.is_sound(), "{what}");
+    assert!(report.is_consistent(), "{what}");
     assert_eq!(report.own_faults, Vec::<String>::new(), "{what}");
     assert_eq!(report.mismatched(), 0, "{what}: {:#?}", report.mismatches);
-    let walked = report.walked.as_ref().unwrap();
+    let walked = report.tree_check.as_ref().unwrap();
     assert_eq!((walked.differing, &walked.failed), (0, &None), "{what}: {:#?}", walked.mismatches);
     assert!(walked.objects > 0, "{what}");
 }
@@ -122,7 +126,7 @@ fn a_server_that_always_closes_ends_the_run_in_order() {
     let work = Work::of("rxe-v41", 4, "closes");
     let report = replayed(&work, (0..100_000).map(|n| (n, MockTransportFault::BreakBefore)));
     assert!(report.resent <= 12, "{} were sent again", report.resent);
-    assert!(report.is_sound());
+    assert!(report.is_consistent());
     assert_eq!(report.states[0] + report.states[1], 0, "{:?}", report.states);
     assert!(report.mismatched() > 0);
 }
@@ -189,9 +193,10 @@ fn rfc8881_section_8_4_2_a_session_that_is_lost_alone_is_made_anew_and_opens_sta
 #[test]
 fn rfc8881_section_8_4_3_what_is_not_given_back_is_told_and_what_needs_it_is_not_sent() {
     let work = Work::of("rxe-v41", 4, "no-grace");
-    let (report, _) =
-        replayed_on(&work, restarts(MockTransportFault::Forget), |server| server.is_forgetful = true);
-    assert!(report.is_sound());
+    let (report, _) = replayed_on(&work, restarts(MockTransportFault::Forget), |server| {
+        server.loses_clients_on_restart = true
+    });
+    assert!(report.is_consistent());
     assert_eq!(report.own_faults, Vec::<String>::new());
     assert!(report.recovered >= 10 && report.reclaimed == 0, "{}", report.recovered);
     assert!(report.not_reclaimed > 0 && because(&report, "not-reclaimed") > 0, "{:#?}", report.reasons);
@@ -205,7 +210,7 @@ fn a_server_that_restarts_for_ever_ends_the_run_with_a_reason() {
         let work = Work::of("rxe-v41", 4, "for-ever");
         let whole = replayed(&work, []);
         let report = replayed(&work, (40..100_000).map(|at| (at, fault)));
-        assert!(report.is_sound(), "{fault:?}");
+        assert!(report.is_consistent(), "{fault:?}");
         assert!(report.is_different(), "{fault:?}: {:?}", report.states);
         assert!(report.calls < 3 * whole.calls, "{fault:?}: {} Calls", report.calls);
         match fault {

@@ -48,15 +48,19 @@ fn replayed_with(
     let open = || TraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
     let (mut steps, mut contents) = (open(), open());
     let mut server = work.server.lock().unwrap().clone();
-    server.begun.clear();
+    server.operation_counts.clear();
     change(&mut server);
     let server = Arc::new(Mutex::new(server));
     let programs = beside::serve(&server, Liar::honest());
-    let mut transport = MockTransport::to(Arc::clone(&server), MockConnectionSettings::default());
+    let mut transport = MockTransport::for_server(Arc::clone(&server), MockConnectionSettings::default());
     faults.into_iter().for_each(|(after, fault)| transport.inject(after, fault));
     let beside = beside::of(&programs);
-    let mut options =
-        ReplayOptions { order: ReplayOrder::Conservative, shown: 1000, beside, ..ReplayOptions::default() };
+    let mut options = ReplayOptions {
+        order: ReplayOrder::Conservative,
+        max_shown_mismatches: 1000,
+        auxiliary_ports: beside,
+        ..ReplayOptions::default()
+    };
     choose(&mut options);
     let target = target(20049);
     let report =
@@ -67,10 +71,10 @@ fn replayed_with(
 
 /// Nothing differs, neither Replies nor files.
 fn is_as_recorded(report: &ReplayReport, what: &str) {
-    assert!(report.is_sound(), "{what}");
+    assert!(report.is_consistent(), "{what}");
     assert_eq!(report.own_faults, Vec::<String>::new(), "{what}");
     assert_eq!(report.mismatched(), 0, "{what}: {:#?}", report.mismatches);
-    let walked = report.walked.as_ref().unwrap();
+    let walked = report.tree_check.as_ref().unwrap();
     assert_eq!((walked.differing, &walked.failed), (0, &None), "{what}: {:#?}", walked.mismatches);
     assert!(walked.objects > 0, "{what}");
 }
@@ -81,7 +85,7 @@ fn because(report: &ReplayReport, reason: &str) -> u64 {
 }
 
 fn count(server: &MockServer, operation: Operation) -> u64 {
-    server.begun.get(&operation.0).copied().unwrap_or(0)
+    server.operation_counts.get(&operation.0).copied().unwrap_or(0)
 }
 
 #[test]
@@ -146,7 +150,7 @@ fn an_open_in_the_place_of_a_delegation_survives_lost_connections_and_restarts()
                 }
                 let what = format!("{capture} {fault:?} {at}");
                 let (report, server) = replayed(&work, [(at, fault)], |_| {});
-                assert!(report.is_sound(), "{what}");
+                assert!(report.is_consistent(), "{what}");
                 assert_eq!(report.mismatched(), 0, "{what}: {:#?}", report.mismatches);
                 assert_eq!(report.not_reclaimed, 0, "{what}: {:#?}", report.refused);
                 assert_eq!(server.opens(), 0, "{what}: {:#?}", report.reasons);
@@ -242,7 +246,7 @@ fn rfc8881_section_18_36_a_compound_of_too_many_operations_is_not_sent_and_costs
     for (operations, least) in [(6, 1), (5, 20)] {
         let (report, server) = replayed(&work, [], |server| server.operations = Some(operations));
         assert_eq!(report.mismatched(), 0, "{operations}: {:#?}", report.mismatches);
-        let walked = report.walked.as_ref().unwrap();
+        let walked = report.tree_check.as_ref().unwrap();
         assert_eq!((walked.differing, &walked.failed), (0, &None), "{operations}: {:#?}", walked.mismatches);
         assert!(because(&report, "server-limit") >= least, "{operations}: {:#?}", report.reasons);
         assert_eq!(because(&report, "no-value"), 0, "{operations}: {:#?}", report.reasons);
@@ -259,16 +263,21 @@ fn seeded(
     server: MockServer,
 ) -> (SeededTree, MockServer) {
     let server = Arc::new(Mutex::new(server));
-    let mut transport = MockTransport::to(Arc::clone(&server), MockConnectionSettings::default());
+    let mut transport = MockTransport::for_server(Arc::clone(&server), MockConnectionSettings::default());
     faults.iter().for_each(|(after, fault)| transport.inject(*after, *fault));
     let target = target(20049);
     let connection = transport.connect(&target).unwrap();
     let root = server.lock().unwrap().root().to_vec();
-    let line =
-        RpcClient::new(&mut transport, connection, AuthSysCredential::default(), Xid(1), target.wish.timeout);
-    let mut containment = Containment::of_seeding("/", "run");
-    containment.begin_at(&root);
-    let line = line.reconnecting(&target).contained(&mut containment);
+    let line = RpcClient::new(
+        &mut transport,
+        connection,
+        AuthSysCredential::default(),
+        Xid(1),
+        target.options.timeout,
+    );
+    let mut containment = Containment::for_seeding("/", "run");
+    containment.set_export_handle(&root);
+    let line = line.with_reconnect(&target).with_containment(&mut containment);
     let mut files: Box<dyn FileServerClient> = match minor {
         None => Box::new(Nfs3Client::new(line, root)),
         Some(minor) => Box::new(Nfs4Client::new(line, "seed", &[minor]).unwrap()),
@@ -276,7 +285,7 @@ fn seeded(
     let mut contents = TraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
     let place = RunDirectory { export: "/", directory: "run" };
     let seeded = seed(&mut contents, &mut *files, &place, SeedMode::Make).unwrap();
-    files.leave();
+    files.close();
     drop(files);
     let server = server.lock().unwrap().clone();
     (seeded, server)
@@ -305,7 +314,7 @@ fn the_tree_is_made_whole_whatever_call_is_lost_meanwhile() {
                 assert!(server.has_same_files(&expected), "{what}");
                 let of = |seeded: &SeededTree| seeded.handles.keys().copied().collect::<BTreeSet<_>>();
                 assert_eq!(of(&made), of(&whole), "{what}");
-                assert_eq!((&made.refused, made.made.bytes), (&Vec::new(), whole.made.bytes), "{what}");
+                assert_eq!((&made.refusals, made.counts.bytes), (&Vec::new(), whole.counts.bytes), "{what}");
             }
         }
     }
@@ -359,9 +368,9 @@ fn a_name_that_the_server_does_not_take_costs_its_own_steps() {
         let mut server = MockServer::default();
         server.tree.refused_name = Some(b"tiny".into());
         let (made, server) = seeded(&work, minor, &[], server);
-        let [refused] = &made.refused[..] else { panic!("{:?}", made.refused) };
+        let [refused] = &made.refusals[..] else { panic!("{:?}", made.refusals) };
         assert!(refused.starts_with("tiny: ") && refused.ends_with("ERR_INVAL"), "{refused}");
-        assert!(!made.missing.is_empty() && !made.missing_in.is_empty(), "{capture}");
+        assert!(!made.refused_handles.is_empty() && !made.parents_of_refused.is_empty(), "{capture}");
         let work = Work { server: Mutex::new(server), seeded: made, ..work };
         let (report, _) = replayed(&work, [], |_| {});
         let lost = because(&report, "not-seeded");
@@ -388,9 +397,9 @@ fn a_size_that_the_server_does_not_take_costs_its_own_steps() {
         // Three files have 5,000 bytes, and there are no others.
         server.tree.file_bytes = 4_999;
         let (made, mut server) = seeded(&work, minor, &[], server);
-        assert_eq!(made.refused.len(), 3, "{capture}: {:?}", made.refused);
+        assert_eq!(made.refusals.len(), 3, "{capture}: {:?}", made.refusals);
         let is_told = |refused: &String| refused.contains(", 5000 bytes: ") && refused.ends_with("4ERR_FBIG");
-        assert!(made.refused.iter().all(is_told), "{:?}", made.refused);
+        assert!(made.refusals.iter().all(is_told), "{:?}", made.refusals);
         // What the run writes itself is of another test.
         server.tree.file_bytes = u64::MAX;
         let work = Work { server: Mutex::new(server), seeded: made, ..work };
@@ -413,9 +422,13 @@ fn rfc8881_section_5_8_1_12_a_listing_with_an_entry_that_is_delayed_is_asked_for
         assert_eq!((whole.delayed, report.delayed, server.delayed_entries), (0, 4, 0), "{capture}");
         assert!(because(&report, "delayed") >= 1, "{capture}: {:#?}", report.reasons);
         // Who is told to be patient does not wait for ever.
-        let (report, _) =
-            replayed_with(&work, [], |server| server.delayed_entries = 1000, |options| options.delays = 2);
-        assert!(report.mismatched() > 0 && report.is_sound(), "{capture}: {:?}", report.states);
+        let (report, _) = replayed_with(
+            &work,
+            [],
+            |server| server.delayed_entries = 1000,
+            |options| options.max_delay_retries = 2,
+        );
+        assert!(report.mismatched() > 0 && report.is_consistent(), "{capture}: {:?}", report.states);
     }
 }
 
@@ -423,18 +436,18 @@ fn rfc8881_section_5_8_1_12_a_listing_with_an_entry_that_is_delayed_is_asked_for
 #[test]
 fn owners_of_nfs_v3_are_tolerated_where_the_export_squashes_root() {
     let mut server = MockServer::default();
-    server.tree.makes_as = [65_534, 65_533];
+    server.tree.new_object_owner = [65_534, 65_533];
     let work = Work::on(server, "rxe-v3", 3, "squashed");
     let (report, _) = replayed(&work, [], |_| {});
     is_as_recorded(&report, "squashed");
     assert_eq!(report.squashed, Some([65_534, 65_533]));
     assert!(because(&report, "owner") > 10, "{:#?}", report.reasons);
     // Nobody else is taken for the one that root is squashed to.
-    let (report, _) = replayed(&work, [], |server| server.tree.makes_as = [65_534, 7]);
+    let (report, _) = replayed(&work, [], |server| server.tree.new_object_owner = [65_534, 7]);
     assert!(report.mismatched() > 0, "{:#?}", report.reasons);
     // And where root is root, owners are compared.
     let work = Work::of("rxe-v3", 3, "root");
-    let (report, _) = replayed(&work, [], |server| server.tree.makes_as = [65_534, 65_533]);
+    let (report, _) = replayed(&work, [], |server| server.tree.new_object_owner = [65_534, 65_533]);
     assert_eq!((report.squashed, because(&report, "owner")), (None, 0));
     assert!(report.mismatched() > 0, "{:#?}", report.reasons);
 }
@@ -452,10 +465,10 @@ fn an_export_that_is_read_only_or_full_is_told_in_one_sentence() {
             let liar = fault_injection::MockFaultInjector::new(MockServerFault {
                 version,
                 operation,
-                what: MockServerFaultKind::Fails(status),
+                what: MockServerFaultKind::WrongStatus(status),
             })
-            .always();
-            let (report, _) = replayed(&work, [], |server| server.liar = Some(liar));
+            .with_repetition();
+            let (report, _) = replayed(&work, [], |server| server.fault_injector = Some(liar));
             let told = report.refused.iter().filter(|what| what.starts_with(expected)).count();
             assert_eq!(told, 1, "{capture} {operation}: {:#?}", report.refused);
             assert!(report.is_different(), "{capture} {operation}");

@@ -26,7 +26,7 @@ fn replayed(instead: Instead, test: &str) -> ReplayReport {
     let proxy = Proxy::framing(Liar::honest(), move |call| {
         let mut answer = MockReply::default();
         server.lock().unwrap().call(nfsrdma_dissectors::xdr::Cursor::new(call), &mut answer);
-        let honest = answer.whole();
+        let honest = answer.complete_message();
         let mark = 0x8000_0000 | honest.len() as u32;
         instead(call, turn.fetch_add(1, Ordering::Relaxed))
             .unwrap_or_else(|| [&mark.to_be_bytes()[..], &honest].concat())
@@ -36,7 +36,7 @@ fn replayed(instead: Instead, test: &str) -> ReplayReport {
     let options = ReplayOptions {
         order: ReplayOrder::Conservative,
         timeout: Duration::from_secs(2),
-        walk: false,
+        checks_tree: false,
         tag: "violations".into(),
         ..super::beside::none()
     };

@@ -6,18 +6,18 @@ use crate::frame::Timestamp;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Credits {
     /// Grant in the last Reply; 0 before the first.
-    pub(super) granted: u32,
+    pub(super) granted_credits: u32,
     /// Time since when all granted credits are in use.
-    pub(super) full_since: Option<Timestamp>,
+    pub(super) exhausted_since: Option<Timestamp>,
 }
 
 impl Credits {
     /// Updates the number of Calls in flight.
-    pub(super) fn note(&mut self, in_flight: u32, time: Timestamp) {
-        if self.granted > 0 && in_flight >= self.granted {
-            self.full_since.get_or_insert(time);
+    pub(super) fn set_in_flight(&mut self, in_flight: u32, time: Timestamp) {
+        if self.granted_credits > 0 && in_flight >= self.granted_credits {
+            self.exhausted_since.get_or_insert(time);
         } else {
-            self.full_since = None;
+            self.exhausted_since = None;
         }
     }
 }
@@ -27,28 +27,32 @@ impl Credits {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessageCredits {
     /// Number of messages seen, modulo 2^32; each counts once.
-    pub sent: u32,
+    pub sent_messages: u32,
     /// Number of messages that the side may send in all since the connection began, modulo 2^32, from the peer's latest
     /// grant; `None` before the first.
-    pub limit: Option<u32>,
+    pub send_limit: Option<u32>,
     /// Minimum of messages that the side could still send after each message; negative if it exceeded the limit. `None`
     /// before the first grant, and if the start of the connection was not captured, so that the number of sent messages
     /// is unknown.
-    pub least_left: Option<i32>,
+    pub min_remaining: Option<i32>,
 }
 
 impl MessageCredits {
     /// Counts a message that the side sends.
-    pub(super) fn send(&mut self) {
-        self.sent = self.sent.wrapping_add(1);
-        if let Some(limit) = self.limit {
-            let left = limit.wrapping_sub(self.sent).cast_signed();
-            self.least_left = Some(self.least_left.map_or(left, |least| least.min(left)));
+    pub(super) fn count_sent(&mut self) {
+        self.sent_messages = self.sent_messages.wrapping_add(1);
+        if let Some(limit) = self.send_limit {
+            let left = limit.wrapping_sub(self.sent_messages).cast_signed();
+            self.min_remaining = Some(self.min_remaining.map_or(left, |least| least.min(left)));
         }
     }
 
     /// Merges the credits of two parts of one connection; the limit of `other` takes precedence.
-    pub(super) fn join(self, other: Self) -> Self {
-        Self { sent: self.sent.wrapping_add(other.sent), limit: other.limit.or(self.limit), least_left: None }
+    pub(super) fn merge(self, other: Self) -> Self {
+        Self {
+            sent_messages: self.sent_messages.wrapping_add(other.sent_messages),
+            send_limit: other.send_limit.or(self.send_limit),
+            min_remaining: None,
+        }
     }
 }

@@ -15,7 +15,7 @@ impl RpcConversation {
     ///
     /// # Errors
     /// Returns an error if nothing has identified the connection as RPC-over-RDMA.
-    pub(super) fn dialect_of(
+    pub(super) fn detect_dialect(
         &mut self,
         message: &RdmaMessage<'_>,
         asked: Option<Dialect>,
@@ -44,7 +44,7 @@ impl RpcConversation {
 
     /// Updates the dialect from a header: peers may agree on another version than the first one tried, and only RFC
     /// 5666 has RDMA_MSGP and RDMA_DONE.
-    pub(super) fn follow_dialect(&mut self, envelope: &RpcRdmaTransportHeader) {
+    pub(super) fn update_dialect(&mut self, envelope: &RpcRdmaTransportHeader) {
         match envelope.words.message_type {
             _ if envelope.is_unknown() => {}
             MessageType::Version1(RdmaProc::RDMA_MSGP | RdmaProc::RDMA_DONE) => {
@@ -59,7 +59,7 @@ impl RpcConversation {
     }
 
     /// Records a Read list in a Reply: RFC 8166 section 3.4.5 leaves it empty, RFC 5666 section 3.5 does not.
-    pub(super) fn note_read_list(&mut self, reply: &RpcRdmaTransportHeader) {
+    pub(super) fn record_read_list(&mut self, reply: &RpcRdmaTransportHeader) {
         let is_version1 = matches!(reply.words.message_type, MessageType::Version1(_));
         if is_version1 && !reply.read_chunks.is_empty() {
             self.dialect = Some(Dialect::Rfc5666);
@@ -67,7 +67,7 @@ impl RpcConversation {
     }
 
     /// Merges the dialect that another conversation of the same connection detected.
-    pub(super) fn join_dialect(&mut self, other: Option<Dialect>) {
+    pub(super) fn merge_dialect(&mut self, other: Option<Dialect>) {
         self.dialect = match (self.dialect, other) {
             (own, None) => own,
             (None | Some(Dialect::Rfc8166), other) => other,
@@ -77,7 +77,7 @@ impl RpcConversation {
 
     /// Sets the dialect of version 1 messages in a Transaction that is being emitted: one message may show that all
     /// messages of its connection are of RFC 5666.
-    pub(in crate::flow) fn name_dialect(&self, transaction: &mut Transaction) {
+    pub(in crate::flow) fn apply_dialect(&self, transaction: &mut Transaction) {
         let Some(known) = self.dialect.filter(|dialect| dialect.is_version1()) else { return };
         for message in transaction.call.iter_mut().chain(&mut transaction.reply) {
             if let Some(words) = &mut message.rpcrdma

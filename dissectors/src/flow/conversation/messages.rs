@@ -14,11 +14,13 @@ use crate::rpcrdma::version2::HeaderType;
 use crate::rpcrdma::{self, Carriage, Dialect, MessageHeader, MessageType, RdmaProc};
 use crate::xdr::Cursor;
 
-use super::{RpcContext, RpcConversation, inline, offers_otherwise, record, rpc_type};
+use super::{
+    RpcContext, RpcConversation, advertises_other_memory, inline_message_cursor, message_record, rpc_type,
+};
 
 impl RpcConversation {
     /// Handles a message that `sender` sent.
-    pub(super) fn message(
+    pub(super) fn handle_message(
         &mut self,
         desk: &mut RpcContext<'_>,
         sender: ConnectionSide,
@@ -26,13 +28,13 @@ impl RpcConversation {
         owner: &mut RdmaAttribution,
     ) -> FrameKind {
         if message.length == 0 {
-            return FrameKind::Empty;
+            return FrameKind::EmptyOperation;
         }
-        let dialect = match self.dialect_of(message, desk.limits.dialect) {
+        let dialect = match self.detect_dialect(message, desk.limits.dialect) {
             Ok(dialect) => dialect,
             Err(why) => {
                 self.has_cut_lists |= why == UndecodedReason::CutHeader;
-                return desk.account.undecoded(why);
+                return desk.stats.undecoded(why);
             }
         };
         let Some(envelope) = RpcRdmaTransportHeader::open(dialect, message.bytes, message.length) else {
@@ -40,52 +42,52 @@ impl RpcConversation {
             let is_cut = message.bytes.len() < message.length.min(HeaderWords::LENGTH);
             let why = if is_cut { UndecodedReason::CutHeader } else { UndecodedReason::MalformedHeader };
             self.has_cut_lists |= is_cut;
-            return desk.account.undecoded(why);
+            return desk.stats.undecoded(why);
         };
         if desk.limits.dialect.is_none() {
-            self.follow_dialect(&envelope);
+            self.update_dialect(&envelope);
         }
         self.has_cut_lists |= envelope.is_cut;
         if let MessageType::Version2(_) = envelope.words.message_type
             && !envelope.is_unknown()
-            && !desk.sight.is_captured_twice()
+            && !desk.packet_meta.is_captured_twice()
         {
-            self.note_credits(sender, envelope.words.credits);
+            self.record_message_credits(sender, envelope.words.credits);
         }
         match envelope.words.carriage {
             Carriage::Done => {
-                desk.ledger.lone_headers.keep(desk.sight.last(), dialect, message);
-                self.done(desk, sender, envelope.xid, owner)
+                desk.transaction_table.lone_headers.add(desk.packet_meta.last(), dialect, message);
+                self.handle_done(desk, sender, envelope.xid, owner)
             }
             Carriage::Control => {
-                desk.ledger.lone_headers.keep(desk.sight.last(), dialect, message);
-                self.note_properties(sender, message);
-                *owner = TransactionKey::NONE.owner(SegmentIndex::CONTROL);
+                desk.transaction_table.lone_headers.add(desk.packet_meta.last(), dialect, message);
+                self.record_properties(sender, message);
+                *owner = TransactionKey::NONE.to_attribution(SegmentIndex::CONTROL);
                 FrameKind::TransportMessage(envelope.words.message_type)
             }
-            Carriage::Part => self.part(desk, sender, message, &envelope, owner),
+            Carriage::Part => self.handle_message_part(desk, sender, message, &envelope, owner),
             // An error without a Call: the peer refused properties or a grant.
-            Carriage::Error if envelope.xid == Xid(0) && !self.knows_call(sender.peer(), Xid(0)) => {
-                desk.ledger.lone_headers.keep(desk.sight.last(), dialect, message);
-                *owner = TransactionKey::NONE.owner(SegmentIndex::CONTROL);
+            Carriage::Error if envelope.xid == Xid(0) && !self.has_transaction(sender.peer(), Xid(0)) => {
+                desk.transaction_table.lone_headers.add(desk.packet_meta.last(), dialect, message);
+                *owner = TransactionKey::NONE.to_attribution(SegmentIndex::CONTROL);
                 FrameKind::TransportMessage(envelope.words.message_type)
             }
             Carriage::Inline | Carriage::InChunk | Carriage::Error | Carriage::Unknown => {
-                self.whole(desk, sender, message, envelope, owner)
+                self.handle_complete_message(desk, sender, message, envelope, owner)
             }
         }
     }
 
     /// Counts a version 2 message of `sender`, which grants credits to its peer up to `limit`.
-    fn note_credits(&mut self, sender: ConnectionSide, limit: u32) {
+    fn record_message_credits(&mut self, sender: ConnectionSide, limit: u32) {
         let [a, b] = &mut self.message_credits;
         let (own, peer) = if sender == ConnectionSide::A { (a, b) } else { (b, a) };
-        own.send();
-        peer.limit = Some(limit);
+        own.count_sent();
+        peer.send_limit = Some(limit);
     }
 
     /// Records the properties that a side announces.
-    fn note_properties(&mut self, sender: ConnectionSide, message: &RdmaMessage<'_>) {
+    fn record_properties(&mut self, sender: ConnectionSide, message: &RdmaMessage<'_>) {
         let mut cursor = Cursor::new(message.bytes).with_length(message.length);
         let header = MessageHeader::decode(Dialect::Version2, &mut cursor, &mut NullObserver);
         if let Ok(MessageHeader::Version2(header)) = &header
@@ -98,7 +100,7 @@ impl RpcConversation {
     }
 
     /// Handles a message that this Send completes.
-    fn whole(
+    fn handle_complete_message(
         &mut self,
         desk: &mut RpcContext<'_>,
         sender: ConnectionSide,
@@ -110,35 +112,35 @@ impl RpcConversation {
         let has_lists = envelope.words.dialect.is_version1() || envelope.is_unknown();
         let is_error = envelope.words.carriage == Carriage::Error;
         if has_lists && message.length < rpcrdma::MIN_HEADER && !is_error {
-            return desk.account.undecoded(UndecodedReason::MalformedHeader);
+            return desk.stats.undecoded(UndecodedReason::MalformedHeader);
         }
-        let rpc = inline(message, &envelope);
-        let Some(which) = self.which(desk, sender, &envelope, &rpc) else {
-            return desk.account.undecoded(UndecodedReason::MalformedHeader);
+        let rpc = inline_message_cursor(message, &envelope);
+        let Some(which) = self.message_kind(desk, sender, &envelope, &rpc) else {
+            return desk.stats.undecoded(UndecodedReason::MalformedHeader);
         };
         let xid = envelope.xid;
         let is_last = matches!(envelope.words.message_type, MessageType::Version2(_))
             && envelope.words.carriage == Carriage::Inline;
         let assembled = match is_last {
-            true => self.continuations.finish((sender, xid, which), message, &envelope, desk.account),
+            true => self.continuations.finish((sender, xid, which), message, &envelope, desk.stats),
             false => None,
         };
         let key = match &assembled {
             Some(assembled) => {
-                self.take(desk, sender, (&assembled.message(), assembled.sends), envelope, which)
+                self.add_message(desk, sender, (&assembled.message(), assembled.sends), envelope, which)
             }
-            None => self.take(desk, sender, (message, 1), envelope, which),
+            None => self.add_message(desk, sender, (message, 1), envelope, which),
         };
         let at = match which {
             RpcMessageKind::Call => SegmentIndex::CALL,
             RpcMessageKind::Reply => SegmentIndex::REPLY,
         };
-        *owner = key.owner(at);
+        *owner = key.to_attribution(at);
         FrameKind::Message { key, which }
     }
 
     /// Adds a Call or a Reply that came in `sends` Sends.
-    fn take(
+    fn add_message(
         &mut self,
         desk: &mut RpcContext<'_>,
         sender: ConnectionSide,
@@ -146,23 +148,23 @@ impl RpcConversation {
         envelope: RpcRdmaTransportHeader,
         which: RpcMessageKind,
     ) -> TransactionKey {
-        let record = MessageRecord { sends, ..record(message, &envelope) };
+        let record = MessageRecord { sends, ..message_record(message, &envelope) };
         match which {
             RpcMessageKind::Call => {
-                let rpc = inline(message, &envelope);
-                self.call(desk, sender, record, envelope, rpc)
+                let rpc = inline_message_cursor(message, &envelope);
+                self.add_call(desk, sender, record, envelope, rpc)
             }
             RpcMessageKind::Reply => {
                 if desk.limits.dialect.is_none() {
-                    self.note_read_list(&envelope);
+                    self.record_read_list(&envelope);
                 }
-                self.reply(desk, sender, envelope.xid, record, Some(envelope))
+                self.add_reply(desk, sender, envelope.xid, record, Some(envelope))
             }
         }
     }
 
     /// Adds a part of a message, but not its last. A retransmitted part may complete a message that was added before.
-    fn part(
+    fn handle_message_part(
         &mut self,
         desk: &mut RpcContext<'_>,
         sender: ConnectionSide,
@@ -172,19 +174,19 @@ impl RpcConversation {
     ) -> FrameKind {
         let is_call = envelope.words.message_type == MessageType::Version2(HeaderType::RDMA2_CALL_MIDDLE);
         let which = if is_call { RpcMessageKind::Call } else { RpcMessageKind::Reply };
-        *owner = TransactionKey::NONE.owner(SegmentIndex::PART);
-        let bound = (&mut *desk.account, desk.limits.part_bytes);
+        *owner = TransactionKey::NONE.to_attribution(SegmentIndex::PART);
+        let bound = (&mut *desk.stats, desk.limits.partial_message_bytes);
         let late = self.continuations.add((sender, envelope.xid, which), message, envelope, bound);
         if let Some(assembled) = late
-            && let Some(key) = self.complete(desk, sender, which, &assembled)
+            && let Some(key) = self.complete_message(desk, sender, which, &assembled)
         {
             return FrameKind::Message { key, which };
         }
-        FrameKind::Part
+        FrameKind::PartialMessage
     }
 
     /// Adds late parts to a message that was added without them.
-    fn complete(
+    fn complete_message(
         &mut self,
         desk: &mut RpcContext<'_>,
         sender: ConnectionSide,
@@ -194,42 +196,42 @@ impl RpcConversation {
         let message = assembled.message();
         let envelope = RpcRdmaTransportHeader::open(Dialect::Version2, message.bytes, message.length)?;
         let requester = if which == RpcMessageKind::Call { sender } else { sender.peer() };
-        let key = self.calls.get(&(requester, envelope.xid)).copied()?;
-        let whole = MessageRecord { sends: assembled.sends, ..record(&message, &envelope) };
-        let entry = desk.ledger.get_mut(key)?;
+        let key = self.transactions.get(&(requester, envelope.xid)).copied()?;
+        let whole = MessageRecord { sends: assembled.sends, ..message_record(&message, &envelope) };
+        let entry = desk.transaction_table.get_mut(key)?;
         let before = match which {
             RpcMessageKind::Call => entry.transaction.call.as_mut()?,
             RpcMessageKind::Reply => entry.transaction.reply.as_mut()?,
         };
         before.frames.clone_from(&whole.frames);
         before.sends = whole.sends;
-        if before.complete(&whole) && which == RpcMessageKind::Reply {
-            desk.ledger.close(key, *desk.sight);
-        } else if which == RpcMessageKind::Call && offers_otherwise(&entry.transaction, &envelope) {
-            let rpc = inline(&message, &envelope);
-            self.offer_anew(desk, key, envelope, rpc);
+        if before.adopt_longer_copy(&whole) && which == RpcMessageKind::Reply {
+            desk.transaction_table.close(key, *desk.packet_meta);
+        } else if which == RpcMessageKind::Call && advertises_other_memory(&entry.transaction, &envelope) {
+            let rpc = inline_message_cursor(&message, &envelope);
+            self.readvertise(desk, key, envelope, rpc);
         }
         Some(key)
     }
 
     /// Returns the type of a message; `None` if it is neither Call nor Reply.
-    fn which(
+    fn message_kind(
         &self,
         desk: &RpcContext<'_>,
         sender: ConnectionSide,
         envelope: &RpcRdmaTransportHeader,
         rpc: &Cursor<'_>,
     ) -> Option<RpcMessageKind> {
-        let answers = || match self.knows_call(sender.peer(), envelope.xid) {
+        let answers = || match self.has_transaction(sender.peer(), envelope.xid) {
             true => RpcMessageKind::Reply,
             false => RpcMessageKind::Call,
         };
         // Only Calls advertise memory to read, except if the Requester fetches the results: then a Call of the other
         // side is waiting for the Reply.
-        let reader = || match self.waits_for(desk, sender, envelope.xid) {
+        let reader = || match self.has_pending_call(desk, sender, envelope.xid) {
             true => RpcMessageKind::Reply,
             false if envelope.words.dialect == Dialect::Prototype => {
-                if self.calls_nfs == Some(sender.peer()) {
+                if self.nfs_client_side == Some(sender.peer()) {
                     RpcMessageKind::Reply
                 } else {
                     RpcMessageKind::Call
@@ -267,40 +269,41 @@ impl RpcConversation {
     }
 
     /// Returns `true` if a Call of `sender`'s peer with this XID is waiting for its Reply.
-    fn waits_for(&self, desk: &RpcContext<'_>, sender: ConnectionSide, xid: Xid) -> bool {
-        let call = self.calls.get(&(sender.peer(), xid)).and_then(|key| desk.ledger.get(*key));
+    fn has_pending_call(&self, desk: &RpcContext<'_>, sender: ConnectionSide, xid: Xid) -> bool {
+        let call =
+            self.transactions.get(&(sender.peer(), xid)).and_then(|key| desk.transaction_table.get(*key));
         call.is_some_and(|entry| entry.is_open() && entry.transaction.call.is_some())
     }
 
     /// Handles RDMA_DONE: the Requester has fetched the Read chunks of the Reply (RFC 5666 section 3.5).
-    fn done(
+    fn handle_done(
         &self,
         desk: &mut RpcContext<'_>,
         sender: ConnectionSide,
         xid: Xid,
         owner: &mut RdmaAttribution,
     ) -> FrameKind {
-        let key = self.calls.get(&(sender, xid)).copied();
-        let Some((key, entry)) = key.and_then(|key| Some((key, desk.ledger.get_mut(key)?))) else {
-            return desk.account.undecoded(UndecodedReason::MalformedHeader);
+        let key = self.transactions.get(&(sender, xid)).copied();
+        let Some((key, entry)) = key.and_then(|key| Some((key, desk.transaction_table.get_mut(key)?))) else {
+            return desk.stats.undecoded(UndecodedReason::MalformedHeader);
         };
-        entry.transaction.done = true;
-        desk.ledger.close(key, *desk.sight);
-        if desk.limits.note_steps {
-            desk.ledger.note(key, FrameAction::Done, *desk.sight);
+        entry.transaction.is_done = true;
+        desk.transaction_table.close(key, *desk.packet_meta);
+        if desk.limits.record_frame_events {
+            desk.transaction_table.record_event(key, FrameAction::Done, *desk.packet_meta);
         }
-        *owner = key.owner(SegmentIndex::DONE);
+        *owner = key.to_attribution(SegmentIndex::DONE);
         FrameKind::Done { key }
     }
 }
 
 /// Returns `true` if a message starts with this XID.
-pub(in crate::flow) fn begins_with(bytes: &[u8], xid: Xid) -> bool {
+pub(in crate::flow) fn starts_with_xid(bytes: &[u8], xid: Xid) -> bool {
     bytes.starts_with(&xid.0.to_be_bytes())
 }
 
 /// Returns `true` if the start of a message advertises memory under this handle.
-pub(in crate::flow) fn advertises(bytes: &[u8], handle: Handle) -> bool {
+pub(in crate::flow) fn advertises_handle(bytes: &[u8], handle: Handle) -> bool {
     let names = |envelope: RpcRdmaTransportHeader| {
         let chunks = envelope.read_chunks.iter().chain(&envelope.write_chunks).chain(&envelope.reply_chunk);
         chunks.flat_map(|chunk| &chunk.segments).any(|segment| segment.handle == handle)
@@ -311,7 +314,7 @@ pub(in crate::flow) fn advertises(bytes: &[u8], handle: Handle) -> bool {
 }
 
 /// Returns the XID of a message that may be a Reply.
-pub(in crate::flow) fn answered_xid(bytes: &[u8], length: usize) -> Option<Xid> {
+pub(in crate::flow) fn reply_xid(bytes: &[u8], length: usize) -> Option<Xid> {
     let (_, dialect) = rpcrdma::recognize_dialect(bytes, length, None);
     let mut cursor = Cursor::new(bytes).with_length(length);
     let header = MessageHeader::decode(dialect, &mut cursor, &mut NullObserver).ok()?;

@@ -9,11 +9,11 @@ use crate::rdma::{ConnectionSide, RdmaAttribution};
 use crate::rpc::{self, Program, Xid};
 use crate::xdr::Cursor;
 
-use super::{RpcContext, RpcConversation, XidMatch, blank, rpc_type};
+use super::{RpcContext, RpcConversation, XidMatch, empty_transaction, rpc_type};
 
 impl RpcConversation {
     /// Handles a message that `sender` sent. The returned attribution is for copies that may follow.
-    pub(in crate::flow) fn bare(
+    pub(in crate::flow) fn handle_plain_message(
         &mut self,
         desk: &mut RpcContext<'_>,
         sender: ConnectionSide,
@@ -22,46 +22,46 @@ impl RpcConversation {
         let mut cursor = Cursor::new(&message.bytes).with_length(message.length);
         let which = rpc_type(&cursor).unwrap_or_default();
         let Ok(xid) = cursor.word().map(Xid) else {
-            return (desk.account.undecoded(UndecodedReason::MessagePart), RdmaAttribution::default());
+            return (desk.stats.undecoded(UndecodedReason::MessagePart), RdmaAttribution::default());
         };
         let which = match (which, message.bytes.len()) {
             (Some(which), _) => which,
             // The message type was not captured.
-            (None, ..8) if self.knows_call(sender.peer(), xid) => RpcMessageKind::Reply,
+            (None, ..8) if self.has_transaction(sender.peer(), xid) => RpcMessageKind::Reply,
             (None, ..8) => RpcMessageKind::Call,
             (None, _) => {
-                return (desk.account.undecoded(UndecodedReason::Malformed), RdmaAttribution::default());
+                return (desk.stats.undecoded(UndecodedReason::Malformed), RdmaAttribution::default());
             }
         };
         let (key, at) = match which {
-            RpcMessageKind::Call => (self.bare_call(desk, sender, xid, message), SegmentIndex::CALL),
-            RpcMessageKind::Reply => (self.reply(desk, sender, xid, message, None), SegmentIndex::REPLY),
+            RpcMessageKind::Call => (self.add_plain_call(desk, sender, xid, message), SegmentIndex::CALL),
+            RpcMessageKind::Reply => (self.add_reply(desk, sender, xid, message, None), SegmentIndex::REPLY),
         };
-        (FrameKind::Message { key, which }, key.owner(at))
+        (FrameKind::Message { key, which }, key.to_attribution(at))
     }
 
-    fn bare_call(
+    fn add_plain_call(
         &mut self,
         desk: &mut RpcContext<'_>,
         sender: ConnectionSide,
         xid: Xid,
         call: MessageRecord,
     ) -> TransactionKey {
-        let answered = match self.before(desk, sender, xid, &call) {
+        let answered = match self.match_call_xid(desk, sender, xid, &call) {
             XidMatch::Copy(key) => return key,
             XidMatch::Reply(key) => Some(key),
-            XidMatch::Nothing => None,
+            XidMatch::NoMatch => None,
         };
-        let program = program(&call);
-        let mut transaction = blank(xid);
+        let program = call_program(&call);
+        let mut transaction = empty_transaction(xid);
         transaction.call = Some(call);
-        self.open(desk, sender, transaction, program, answered)
+        self.open_transaction(desk, sender, transaction, program, answered)
     }
 }
 
 /// Returns the program of a Call.
-fn program(call: &MessageRecord) -> Option<Program> {
-    let mut cursor = Cursor::new(call.inline()).with_length(call.length);
+fn call_program(call: &MessageRecord) -> Option<Program> {
+    let mut cursor = Cursor::new(call.inline_bytes()).with_length(call.length);
     let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
     message.call().map(|call| call.prog)
 }

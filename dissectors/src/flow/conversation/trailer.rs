@@ -9,13 +9,18 @@ use super::RpcContext;
 
 /// Attributes a frame to the chunk whose data the trailer ends; no bytes of the chunk move again.
 #[cold]
-pub(super) fn again(desk: &mut RpcContext<'_>, owner: RdmaAttribution) -> FrameKind {
-    let Some((key, at)) = TransactionKey::noted(owner).filter(|(key, _)| desk.ledger.get(*key).is_some())
+pub(super) fn record_retransmitted_trailer(desk: &mut RpcContext<'_>, owner: RdmaAttribution) -> FrameKind {
+    let Some((key, at)) =
+        TransactionKey::from_attribution(owner).filter(|(key, _)| desk.transaction_table.get(*key).is_some())
     else {
-        return FrameKind::Nothing;
+        return FrameKind::Unrelated;
     };
-    if desk.limits.note_steps {
-        desk.ledger.note(key, FrameAction::Moved { kind: at.kind(), chunk: at.chunk() }, *desk.sight);
+    if desk.limits.record_frame_events {
+        desk.transaction_table.record_event(
+            key,
+            FrameAction::MovedChunkData { kind: at.kind(), chunk: at.chunk() },
+            *desk.packet_meta,
+        );
     }
-    FrameKind::Data { key, kind: at.kind(), chunk: at.chunk() }
+    FrameKind::ChunkData { key, kind: at.kind(), chunk: at.chunk() }
 }

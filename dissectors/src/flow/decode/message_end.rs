@@ -54,7 +54,7 @@ pub(super) fn control<'a, O: Observer<'a>>(
 ///
 /// # Errors
 /// Returns [`XdrError::Unknown`] if bytes follow in a described version.
-pub(super) fn not_described(call: CallHeaderSummary, body: &Cursor<'_>) -> Result<(), XdrError> {
+pub(super) fn check_undescribed_body(call: CallHeaderSummary, body: &Cursor<'_>) -> Result<(), XdrError> {
     if body.remaining() > 0 && Procedure::describes(call.program, call.version) {
         return Err(XdrError::Unknown { at: body.at(), what: "procedure", number: call.procedure });
     }

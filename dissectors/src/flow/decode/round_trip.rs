@@ -42,7 +42,7 @@ impl<'a> TransactionMessages<'a> {
     ///
     /// # Errors
     /// Returns an error if a complete message cannot be decoded to its end.
-    pub fn encode_again(&self, which: RpcMessageKind) -> Option<Result<MessageRoundTrip<'a>, XdrError>> {
+    pub fn round_trip(&self, which: RpcMessageKind) -> Option<Result<MessageRoundTrip<'a>, XdrError>> {
         let record = self.transaction.message(which)?;
         let cursor = self.cursor(which)?;
         let is_whole = record.bytes.len() >= record.length
@@ -54,14 +54,14 @@ impl<'a> TransactionMessages<'a> {
         let dialect = record.rpcrdma.map_or(Dialect::Rfc8166, |words| words.dialect);
         if record.is_rdma_error() {
             let message = RoundTripBytes { sent: &[], encoded: Vec::new() };
-            return Some(header_again(dialect, &record.bytes).map(|header| MessageRoundTrip {
+            return Some(reencode_header(dialect, &record.bytes).map(|header| MessageRoundTrip {
                 header,
                 message,
                 splices: Vec::new(),
             }));
         }
         let (call, _) = self.call_header()?;
-        let procedure = call.described()?;
+        let procedure = call.described_procedure()?;
         let payload = call.payload;
         if payload == GssPayload::Control(Control::Unknown) {
             return None;
@@ -70,16 +70,16 @@ impl<'a> TransactionMessages<'a> {
         let end =
             if record.is_nomsg() { record.bytes.len() } else { record.rpc_at.unwrap_or(record.bytes.len()) };
         let header = record.bytes.get(..end).unwrap_or_default();
-        Some(header_again(dialect, header).and_then(|header| {
+        Some(reencode_header(dialect, header).and_then(|header| {
             let mut encoder = Encoder::new().with_padding(record.padding(), end);
-            message_again(which, procedure, payload, cursor, &mut encoder)?;
+            reencode_message(which, procedure, payload, cursor, &mut encoder)?;
             let (encoded, splices) = encoder.finish();
             Ok(MessageRoundTrip { header, message: RoundTripBytes { sent: cursor.rest(), encoded }, splices })
         }))
     }
 }
 
-fn header_again(dialect: Dialect, sent: &[u8]) -> Result<RoundTripBytes<'_>, XdrError> {
+fn reencode_header(dialect: Dialect, sent: &[u8]) -> Result<RoundTripBytes<'_>, XdrError> {
     let mut encoder = Encoder::new();
     if !sent.is_empty() {
         MessageHeader::decode(dialect, &mut Cursor::new(sent), &mut NullObserver)?.encode(&mut encoder);
@@ -87,7 +87,7 @@ fn header_again(dialect: Dialect, sent: &[u8]) -> Result<RoundTripBytes<'_>, Xdr
     Ok(RoundTripBytes { sent, encoded: encoder.finish().0 })
 }
 
-fn message_again(
+fn reencode_message(
     which: RpcMessageKind,
     procedure: Procedure,
     payload: GssPayload,

@@ -35,18 +35,18 @@ pub(super) struct PartialFpdu {
     pub(super) segment: Option<DdpSegment>,
     pub(super) check: FpduCrcCheck,
     /// `true` if its payload is buffered: until its CRC is checked, or the next FPDU confirms this one.
-    pub(super) waits: bool,
-    pub(super) trust: FpduConfidence,
+    pub(super) is_buffered: bool,
+    pub(super) confidence: FpduConfidence,
     pub(super) crc_field: [u8; Crc::LENGTH],
     /// Number of captured bytes.
-    pub(super) captured: u64,
+    pub(super) captured_bytes: u64,
     /// Frames of its header bytes whose payload is still to come.
-    pub(super) ahead: HeaderFrames,
+    pub(super) header_frames: HeaderFrames,
 }
 
 impl PartialFpdu {
     /// Returns the number of header bytes needed to identify it.
-    pub(super) fn needed(&self) -> usize {
+    pub(super) fn needed_header_bytes(&self) -> usize {
         let control = self.headers.get(FpduHeader::LENGTH).filter(|_| self.taken > FpduHeader::LENGTH);
         match control {
             None => FpduHeader::LENGTH + DdpControl::LENGTH,
@@ -61,8 +61,8 @@ impl PartialFpdu {
     }
 
     /// Adds bytes that its CRC covers.
-    pub(super) fn cover(&mut self, bytes: &UnparsedBytes<'_>) {
-        self.captured += bytes.bytes.len() as u64;
+    pub(super) fn update_crc(&mut self, bytes: &UnparsedBytes<'_>) {
+        self.captured_bytes += bytes.bytes.len() as u64;
         match &mut self.check {
             FpduCrcCheck::Running(_) if bytes.is_cut() => self.check = FpduCrcCheck::Missing,
             FpduCrcCheck::Running(crc) => *crc = crc.then(bytes.bytes),
@@ -71,7 +71,7 @@ impl PartialFpdu {
     }
 
     /// Records that its CRC field was not captured.
-    pub(super) fn miss(&mut self) {
+    pub(super) fn mark_crc_missing(&mut self) {
         if let FpduCrcCheck::Running(_) = self.check {
             self.check = FpduCrcCheck::Missing;
         }

@@ -50,12 +50,12 @@ pub(super) struct SearchBudget(Cell<usize>);
 
 /// Bytes over which CRCs may be computed, as a multiple of the segment length. Some FPDUs are examined more
 /// than once, and few bytes that begin no FPDU look like headers.
-const EFFORT: usize = 16;
+const CRC_EFFORT_FACTOR: usize = 16;
 
 impl SearchBudget {
     /// Creates the budget for a segment of `length` bytes.
-    pub(super) fn of(length: usize) -> Self {
-        Self(Cell::new(length.saturating_mul(EFFORT)))
+    pub(super) fn for_segment(length: usize) -> Self {
+        Self(Cell::new(length.saturating_mul(CRC_EFFORT_FACTOR)))
     }
 
     /// Returns `true` if a CRC over `bytes` bytes fits the budget, and subtracts them.
@@ -76,7 +76,7 @@ pub(super) struct FpduSearchBytes<'a> {
     /// Stream position of the first byte.
     pub(super) at: Position,
     /// Budget of the search.
-    pub(super) work: &'a SearchBudget,
+    pub(super) budget: &'a SearchBudget,
 }
 
 /// An FPDU that was found.
@@ -85,22 +85,22 @@ pub(super) struct FoundFpdu {
     /// Offset from the start of the bytes.
     pub(super) offset: usize,
     pub(super) markers: Markers,
-    pub(super) trust: FpduConfidence,
+    pub(super) confidence: FpduConfidence,
 }
 
 /// Length in bytes of the headers that identify an FPDU: those of an untagged segment, the longest.
 const HEADERS: usize = FpduHeader::LENGTH + DdpSegment::UNTAGGED;
 
 /// Maximum number of consecutive FPDUs examined.
-const CHAIN: usize = 4;
+const MAX_CHAINED_FPDUS: usize = 4;
 
 impl FpduSearchBytes<'_> {
     /// Copies FPDU bytes from an offset on, without markers. Returns the number of bytes.
-    fn gather(&self, offset: usize, markers: Markers, into: &mut [u8; HEADERS]) -> usize {
+    fn copy_without_markers(&self, offset: usize, markers: Markers, into: &mut [u8; HEADERS]) -> usize {
         let mut count = 0;
         let mut offset = offset;
         for to in into {
-            offset += markers.rest(self.at + offset as u64) as usize;
+            offset += markers.remaining_marker_bytes(self.at + offset as u64) as usize;
             let Some(byte) = self.bytes.get(offset) else { break };
             *to = *byte;
             count += 1;
@@ -113,7 +113,7 @@ impl FpduSearchBytes<'_> {
     /// available.
     fn fpdu(&self, offset: usize, markers: Markers) -> Option<Result<CandidateFpdu, FpduMismatch>> {
         let mut headers = [0; HEADERS];
-        let count = self.gather(offset, markers, &mut headers);
+        let count = self.copy_without_markers(offset, markers, &mut headers);
         let (header, ulpdu) = FpduHeader::decode(headers.get(..count)?, 0, &mut NullObserver)?;
         let length = usize::from(header.ulpdu_length);
         let (segment, _) = DdpSegment::decode(CapturedSlice::new(ulpdu, length, 0), &mut NullObserver)?;
@@ -157,17 +157,22 @@ impl FpduSearchBytes<'_> {
         let field = end.checked_sub(Crc::LENGTH);
         field.is_some_and(|field| match (self.bytes.get(offset..field), self.bytes.get(field..end)) {
             (Some(covered), Some(field)) => {
-                self.work.allows(covered.len()) && Crc::of(covered).field() == field
+                self.budget.allows(covered.len()) && Crc::of(covered).field() == field
             }
             _ => false,
         })
     }
 
     /// Returns the evidence for FPDUs from an offset on; `None` if there are none.
-    fn walk(&self, offset: usize, markers: Markers, known: &impl Fn(Handle) -> bool) -> Option<FpduEvidence> {
+    fn evaluate(
+        &self,
+        offset: usize,
+        markers: Markers,
+        known: &impl Fn(Handle) -> bool,
+    ) -> Option<FpduEvidence> {
         let mut evidence = None;
         let mut at = offset;
-        for _ in 0..CHAIN {
+        for _ in 0..MAX_CHAINED_FPDUS {
             let CandidateFpdu { segment, end, is_pointed_at } = match self.fpdu(at, markers) {
                 Some(Ok(fpdu)) => fpdu,
                 // The following bytes are no FPDU, so the first are none.
@@ -200,18 +205,22 @@ impl FpduSearchBytes<'_> {
 
     /// Returns the evidence for an FPDU at an offset, and the markers it implies, if the use of markers is
     /// unknown.
-    fn walk_any(&self, offset: usize, known: &impl Fn(Handle) -> bool) -> Option<(FpduEvidence, Markers)> {
+    fn evaluate_any_markers(
+        &self,
+        offset: usize,
+        known: &impl Fn(Handle) -> bool,
+    ) -> Option<(FpduEvidence, Markers)> {
         if self.bytes.get(offset..offset + Marker::LENGTH) == Some(&[0; Marker::LENGTH]) {
             // A marker before an FPDU, or the CRC of the previous FPDU if CRCs are not used.
             let markers = Markers::At(self.at + offset as u64);
-            let evidence = self.walk(offset, markers, known)?;
-            let without = self.walk(offset + Marker::LENGTH, Markers::Off, known);
+            let evidence = self.evaluate(offset, markers, known)?;
+            let without = self.evaluate(offset + Marker::LENGTH, Markers::Off, known);
             return without.is_none_or(|without| without < evidence).then_some((evidence, markers));
         }
         if !is_header(self.bytes, offset) {
             return None;
         }
-        let without = self.walk(offset, Markers::Off, known).map(|evidence| (evidence, Markers::Off));
+        let without = self.evaluate(offset, Markers::Off, known).map(|evidence| (evidence, Markers::Off));
         if without.is_some_and(|(evidence, _)| evidence >= FpduEvidence::Exact) {
             return without;
         }
@@ -225,7 +234,7 @@ impl FpduSearchBytes<'_> {
                 return None;
             }
             let markers = Markers::At(self.at + place as u64);
-            self.walk(offset, markers, known).map(|evidence| (evidence, markers))
+            self.evaluate(offset, markers, known).map(|evidence| (evidence, markers))
         });
         with.chain(without).reduce(|best, other| if other.0 > best.0 { other } else { best })
     }
@@ -245,20 +254,20 @@ struct CandidateFpdu {
 struct FpduMismatch;
 
 /// Maps evidence to confidence. Weak evidence counts only at the first bytes of a segment.
-fn found(offset: usize, evidence: FpduEvidence, markers: Markers, are_told: bool) -> Option<FoundFpdu> {
+fn classify(offset: usize, evidence: FpduEvidence, markers: Markers, are_told: bool) -> Option<FoundFpdu> {
     let trust = match evidence {
         FpduEvidence::Headers if offset > 0 => return None,
         FpduEvidence::Headers => FpduConfidence::Tentative,
         FpduEvidence::Named | FpduEvidence::Pointed if !are_told => FpduConfidence::Tentative,
         _ => FpduConfidence::Certain,
     };
-    Some(FoundFpdu { offset, markers, trust })
+    Some(FoundFpdu { offset, markers, confidence: trust })
 }
 
 /// Returns the FPDU that begins at the first byte, if the use of markers is unknown.
 pub(super) fn at_start(bytes: &FpduSearchBytes<'_>, known: impl Fn(Handle) -> bool) -> Option<FoundFpdu> {
-    let (evidence, markers) = bytes.walk_any(0, &known)?;
-    found(0, evidence, markers, false)
+    let (evidence, markers) = bytes.evaluate_any_markers(0, &known)?;
+    classify(0, evidence, markers, false)
 }
 
 /// Finds the first FPDU. `markers`: `None` if their use is unknown. `began`: position at which an earlier
@@ -270,9 +279,9 @@ pub(super) fn find(
     known: impl Fn(Handle) -> bool,
 ) -> Option<FoundFpdu> {
     if let Some(markers @ Markers::At(_)) = markers
-        && let Some(offset) = by_marker(bytes, markers, &known)
+        && let Some(offset) = find_by_marker(bytes, markers, &known)
     {
-        return Some(FoundFpdu { offset, markers, trust: FpduConfidence::Certain });
+        return Some(FoundFpdu { offset, markers, confidence: FpduConfidence::Certain });
     }
     // FPDUs begin at a distance that is a multiple of four bytes.
     let (first, step) = match began {
@@ -282,11 +291,11 @@ pub(super) fn find(
     let last = bytes.bytes.len().checked_sub(FpduHeader::LENGTH + DdpSegment::TAGGED)?;
     (first..=last).step_by(step).find_map(|offset| {
         let weighed = match markers {
-            Some(markers) => bytes.walk(offset, markers, &known).map(|evidence| (evidence, markers)),
-            None => bytes.walk_any(offset, &known),
+            Some(markers) => bytes.evaluate(offset, markers, &known).map(|evidence| (evidence, markers)),
+            None => bytes.evaluate_any_markers(offset, &known),
         };
         let (evidence, weighed) = weighed?;
-        found(offset, evidence, weighed, markers.is_some())
+        classify(offset, evidence, weighed, markers.is_some())
     })
 }
 
@@ -300,7 +309,7 @@ fn is_header(bytes: &[u8], offset: usize) -> bool {
 }
 
 /// Returns the offset of the first FPDU at which a marker points.
-fn by_marker(
+fn find_by_marker(
     bytes: &FpduSearchBytes<'_>,
     markers: Markers,
     known: &impl Fn(Handle) -> bool,
@@ -312,7 +321,7 @@ fn by_marker(
         let behind = usize::from(marker.fpduptr & !3);
         // It may point before these bytes; a later one will not.
         if let Some(offset) = place.checked_sub(behind)
-            && bytes.walk(offset, markers, known).is_some()
+            && bytes.evaluate(offset, markers, known).is_some()
         {
             return Some(offset);
         }
@@ -335,8 +344,8 @@ mod tests {
         // An RDMA Write of half the segment begins at every fourth byte.
         let mut bytes = [&[0xff; 4][..], &[0x80, 0x00, 0xc1, 0x40].repeat(8190)].concat();
         bytes.extend([0; 32758]);
-        let work = SearchBudget::of(bytes.len());
-        let searched = FpduSearchBytes { bytes: &bytes, length: bytes.len(), at: START, work: &work };
+        let work = SearchBudget::for_segment(bytes.len());
+        let searched = FpduSearchBytes { bytes: &bytes, length: bytes.len(), at: START, budget: &work };
         assert_eq!(find(&searched, Some(Markers::Off), None, |_| false), None);
         assert_eq!(left(&work), 0);
     }
@@ -349,10 +358,10 @@ mod tests {
             sender.write(1, 0, &payload(3000, 1));
             sender.send(RdmapOpcode::SEND, &payload(100, 2));
             let rest = &sender.bytes[20..];
-            let all = rest.len() * EFFORT;
-            let work = SearchBudget::of(rest.len());
+            let all = rest.len() * CRC_EFFORT_FACTOR;
+            let work = SearchBudget::for_segment(rest.len());
             let found = find(
-                &FpduSearchBytes { bytes: rest, length: rest.len(), at: START + 20, work: &work },
+                &FpduSearchBytes { bytes: rest, length: rest.len(), at: START + 20, budget: &work },
                 None,
                 None,
                 |_| false,

@@ -17,7 +17,7 @@ use super::fpdu_search::{self, FpduConfidence, SearchBudget};
 use super::markers::Markers;
 use super::payload::{FpduPayload, FpduPayloadBuffer, FpduSink, FrameTimes, HeaderFrames};
 use super::unparsed_bytes::UnparsedBytes;
-use super::{CrcUse, IwarpSharedState, MISSES};
+use super::{CrcUse, IwarpSharedState, MAX_CRC_MISSES};
 
 #[derive(Debug, Default)]
 enum MpaFramingState {
@@ -27,7 +27,7 @@ enum MpaFramingState {
     /// In a start-up frame; these are its bytes so far.
     Startup(Vec<u8>),
     /// An FPDU begins at the next byte.
-    Between(FpduConfidence),
+    AtFpduStart(FpduConfidence),
     /// In an FPDU.
     Fpdu(PartialFpdu),
     /// The start of the next FPDU is unknown.
@@ -43,18 +43,18 @@ pub(super) struct Framing {
     /// `None` if their use or their positions are unknown.
     markers: Option<Markers>,
     /// Use of markers requested by the other side, if known.
-    told: Option<bool>,
+    requested_markers: Option<bool>,
     /// Start of an earlier FPDU: others begin at a multiple of four bytes from it.
-    began: Option<Position>,
+    last_fpdu_start: Option<Position>,
     /// End of the start-up frame; the first marker is here if markers are used.
     start: Option<Position>,
     /// Position before which the use of markers is not proven: an FPDU is accepted if it fits without any.
-    unsure_until: Position,
+    markers_unproven_until: Position,
     /// `true` if markers inferred from structure were confirmed.
-    has_shown_markers: bool,
-    hold: FpduPayloadBuffer,
+    are_markers_confirmed: bool,
+    payload_buffer: FpduPayloadBuffer,
     /// Budget of the FPDU search in the current bytes.
-    work: SearchBudget,
+    search_budget: SearchBudget,
 }
 
 /// Returns the reason for bytes in which no FPDU was found.
@@ -64,29 +64,29 @@ fn framing_reason(is_cut: bool) -> UndecodedReason {
 
 impl Framing {
     /// Handles the other side's request for markers, or for none.
-    pub(super) fn told_markers(&mut self, are_needed: bool) {
-        self.told = Some(are_needed);
+    pub(super) fn set_requested_markers(&mut self, are_needed: bool) {
+        self.requested_markers = Some(are_needed);
         if !are_needed && self.markers.is_none() {
             self.markers = Some(Markers::Off);
         }
     }
 
     /// Handles a refused connection.
-    pub(super) fn refuse(&mut self) {
+    pub(super) fn set_refused(&mut self) {
         self.state = MpaFramingState::Refused;
-        self.hold.clear();
+        self.payload_buffer.clear();
     }
 
     /// Returns the memory of the buffered payload in bytes.
     pub(super) fn held_bytes(&self) -> usize {
-        self.hold.cost()
+        self.payload_buffer.memory_bytes()
     }
 
     /// Drops the buffered payload and skips the rest of its FPDU.
     pub(super) fn drop_held(&mut self) {
-        self.hold.clear();
+        self.payload_buffer.clear();
         if let MpaFramingState::Fpdu(fpdu) = &mut self.state {
-            (fpdu.segment, fpdu.waits) = (None, false);
+            (fpdu.segment, fpdu.is_buffered) = (None, false);
         }
     }
 
@@ -98,14 +98,20 @@ impl Framing {
         shared: &mut IwarpSharedState,
         out: &mut impl FpduSink,
     ) {
-        let mut run = UnparsedBytes::of(piece);
-        self.work = SearchBudget::of(run.bytes.len());
-        self.doubt(&run, shared, out);
+        let mut run = UnparsedBytes::new(piece);
+        self.search_budget = SearchBudget::for_segment(run.bytes.len());
+        self.recheck_tentative_fpdu(&run, shared, out);
         while run.length > 0 {
             match self.state {
-                MpaFramingState::Between(trust) => {
-                    let trust = if run.at < self.unsure_until { self.weigh(&run, out) } else { trust };
-                    if trust == FpduConfidence::Tentative || !self.whole(&mut run, shared, out) {
+                MpaFramingState::AtFpduStart(trust) => {
+                    let trust = if run.at < self.markers_unproven_until {
+                        self.confidence_at_start(&run, out)
+                    } else {
+                        trust
+                    };
+                    if trust == FpduConfidence::Tentative
+                        || !self.process_contiguous_fpdu(&mut run, shared, out)
+                    {
                         self.begin(run.at, trust, shared);
                         run.had_payload = false;
                     }
@@ -135,29 +141,38 @@ impl Framing {
 
     /// Discards a tentative FPDU if a certain one begins with a segment in the middle of it.
     #[inline]
-    fn doubt(&mut self, run: &UnparsedBytes<'_>, shared: &mut IwarpSharedState, out: &mut impl FpduSink) {
-        let MpaFramingState::Fpdu(PartialFpdu { trust: FpduConfidence::Tentative, captured, .. }) =
-            &self.state
+    fn recheck_tentative_fpdu(
+        &mut self,
+        run: &UnparsedBytes<'_>,
+        shared: &mut IwarpSharedState,
+        out: &mut impl FpduSink,
+    ) {
+        let MpaFramingState::Fpdu(PartialFpdu {
+            confidence: FpduConfidence::Tentative,
+            captured_bytes: captured,
+            ..
+        }) = &self.state
         else {
             return;
         };
         if let Some(Markers::At(_)) = self.markers {
             return;
         }
-        let found = fpdu_search::at_start(&run.searched(&self.work), |stag| out.knows_memory(stag));
+        let found =
+            fpdu_search::at_start(&run.to_search_bytes(&self.search_budget), |stag| out.knows_memory(stag));
         if let Some(found) = found
-            && (found.trust, found.markers) == (FpduConfidence::Certain, Markers::Off)
+            && (found.confidence, found.markers) == (FpduConfidence::Certain, Markers::Off)
         {
             shared.counts.skipped_bytes += captured;
-            self.hold.refuse(UndecodedReason::Framing, out);
+            self.payload_buffer.reject(UndecodedReason::Framing, out);
             self.markers = Some(Markers::Off);
-            self.state = MpaFramingState::Between(FpduConfidence::Certain);
+            self.state = MpaFramingState::AtFpduStart(FpduConfidence::Certain);
         }
     }
 
     /// Processes a contiguous FPDU without markers; nothing is copied. Returns `true` if it did.
     #[inline]
-    fn whole(
+    fn process_contiguous_fpdu(
         &mut self,
         run: &mut UnparsedBytes<'_>,
         shared: &mut IwarpSharedState,
@@ -184,18 +199,18 @@ impl Framing {
                 shared.counts.absent += 1;
                 true
             }
-            (_, Some(covered), Some(field)) => shared.verdict(Crc::of(covered).field() == field),
+            (_, Some(covered), Some(field)) => shared.record_crc_result(Crc::of(covered).field() == field),
             _ => {
                 shared.counts.unknown += 1;
                 true
             }
         };
-        self.began = Some(run.at);
-        self.confirm(true, out);
+        self.last_fpdu_start = Some(run.at);
+        self.resolve_unconfirmed_fpdu(true, out);
         let fpdu = run.take(length as u32);
         if !good {
             shared.counts.refused_bytes += fpdu.bytes.len() as u64;
-            out.undecoded(UndecodedReason::BadCrc, fpdu.sight);
+            out.undecoded(UndecodedReason::BadCrc, fpdu.meta);
             return true;
         }
         let payload_at = fpdu.at + (FpduHeader::LENGTH + segment.header_length()) as u64;
@@ -206,8 +221,8 @@ impl Framing {
             offset: 0,
             data: PacketPayload { bytes: payload.bytes, length },
             range: payload_at..payload_at + u64::from(length),
-            sight: fpdu.sight,
-            times: FrameTimes::at(fpdu.sight.time),
+            meta: fpdu.meta,
+            times: FrameTimes::at(fpdu.meta.time),
         });
         true
     }
@@ -218,18 +233,18 @@ impl Framing {
             CrcUse::No => FpduCrcCheck::Done,
             _ => FpduCrcCheck::Running(Crc::default()),
         };
-        self.began = Some(at);
+        self.last_fpdu_start = Some(at);
         self.state = MpaFramingState::Fpdu(PartialFpdu {
             headers: [0; HEADERS],
             taken: 0,
             header: None,
             segment: None,
             check,
-            waits: trust == FpduConfidence::Tentative || shared.crc == CrcUse::Yes,
-            trust,
+            is_buffered: trust == FpduConfidence::Tentative || shared.crc == CrcUse::Yes,
+            confidence: trust,
             crc_field: [0; Crc::LENGTH],
-            captured: 0,
-            ahead: HeaderFrames::default(),
+            captured_bytes: 0,
+            header_frames: HeaderFrames::default(),
         });
     }
 
@@ -237,11 +252,11 @@ impl Framing {
     fn fpdu(&mut self, run: &mut UnparsedBytes<'_>, shared: &mut IwarpSharedState, out: &mut impl FpduSink) {
         let MpaFramingState::Fpdu(fpdu) = &mut self.state else { return };
         let markers = self.markers.unwrap_or_default();
-        let rest = markers.rest(run.at);
+        let rest = markers.remaining_marker_bytes(run.at);
         if rest > 0 {
             let marker = run.take(rest.min(u64::from(run.length)) as u32);
-            fpdu.cover(&marker);
-            self.without_payload(&marker, run);
+            fpdu.update_crc(&marker);
+            self.attribute_frame(&marker, run);
             return;
         }
         let until_marker = markers.next(run.at).map_or(u64::MAX, |next| next - run.at);
@@ -257,40 +272,40 @@ impl Framing {
                 let into = fpdu.taken - crc_at;
                 match fpdu.crc_field.get_mut(into..into + field.bytes.len()) {
                     Some(place) if !field.is_cut() => place.copy_from_slice(field.bytes),
-                    _ => fpdu.miss(),
+                    _ => fpdu.mark_crc_missing(),
                 }
-                fpdu.captured += field.bytes.len() as u64;
+                fpdu.captured_bytes += field.bytes.len() as u64;
                 fpdu.taken += field.length as usize;
                 let is_over = fpdu.taken == end;
-                self.without_payload(&field, run);
+                self.attribute_frame(&field, run);
                 if is_over {
-                    self.end(field.sight, shared, out);
+                    self.end_fpdu(field.meta, shared, out);
                 }
                 return;
             }
             // Its headers were not captured: it is skipped.
             let skipped = run.take(room.min((crc_at - fpdu.taken) as u32));
-            fpdu.cover(&skipped);
+            fpdu.update_crc(&skipped);
             fpdu.taken += skipped.length as usize;
             if !skipped.bytes.is_empty() {
                 shared.counts.skipped_bytes += skipped.bytes.len() as u64;
                 // A snap length removed its headers.
-                out.undecoded(UndecodedReason::CutFrame, skipped.sight);
+                out.undecoded(UndecodedReason::CutFrame, skipped.meta);
             }
             return;
         };
         if fpdu.taken >= ulpdu_end {
             let pad = run.take(room.min((crc_at - fpdu.taken) as u32));
-            fpdu.cover(&pad);
+            fpdu.update_crc(&pad);
             fpdu.taken += pad.length as usize;
-            self.without_payload(&pad, run);
+            self.attribute_frame(&pad, run);
             return;
         }
         let part = run.take(room.min((ulpdu_end - fpdu.taken) as u32));
         run.had_payload = true;
         let length = (ulpdu_end - payload_at) as u32;
         let offset = (fpdu.taken - payload_at) as u32;
-        fpdu.cover(&part);
+        fpdu.update_crc(&part);
         fpdu.taken += part.length as usize;
         let payload = FpduPayload {
             segment: &segment,
@@ -298,13 +313,16 @@ impl Framing {
             offset,
             data: PacketPayload { bytes: part.bytes, length: part.length },
             range: part.at..part.at + u64::from(part.length),
-            sight: part.sight,
-            times: FrameTimes::at(part.sight.time),
+            meta: part.meta,
+            times: FrameTimes::at(part.meta.time),
         };
-        if fpdu.waits && fpdu.check == FpduCrcCheck::Missing && fpdu.trust == FpduConfidence::Certain {
+        if fpdu.is_buffered
+            && fpdu.check == FpduCrcCheck::Missing
+            && fpdu.confidence == FpduConfidence::Certain
+        {
             // The CRC cannot be checked.
-            fpdu.waits = false;
-            self.hold.release(&segment, length, out);
+            fpdu.is_buffered = false;
+            self.payload_buffer.deliver(&segment, length, out);
         }
         let trailer_end = markers.end_of(run.at, (end - fpdu.taken) as u64);
         self.payload(payload, trailer_end - run.at <= u64::from(run.length), out);
@@ -314,18 +332,20 @@ impl Framing {
     /// the trailer.
     fn payload(&mut self, payload: FpduPayload<'_>, has_trailer: bool, out: &mut impl FpduSink) {
         let MpaFramingState::Fpdu(fpdu) = &mut self.state else { return };
-        fpdu.waits |= payload.is_end() && !has_trailer;
-        let (waits, hold) = (fpdu.waits, &mut self.hold);
-        fpdu.ahead.before(payload, |payload| if waits { hold.push(&payload) } else { out.payload(payload) });
+        fpdu.is_buffered |= payload.is_end() && !has_trailer;
+        let (waits, hold) = (fpdu.is_buffered, &mut self.payload_buffer);
+        fpdu.header_frames.pass_with_frames(payload, |payload| {
+            if waits { hold.push(&payload) } else { out.payload(payload) }
+        });
     }
 
     /// Attributes the frame of bytes without payload to the payload of their FPDU.
-    fn without_payload(&mut self, taken: &UnparsedBytes<'_>, rest: &UnparsedBytes<'_>) {
+    fn attribute_frame(&mut self, taken: &UnparsedBytes<'_>, rest: &UnparsedBytes<'_>) {
         let MpaFramingState::Fpdu(fpdu) = &mut self.state else { return };
         if fpdu.is_in_trailer() {
-            self.hold.follow(taken.sight);
+            self.payload_buffer.add_trailer_frames(taken.meta);
         } else if rest.length == 0 && !rest.had_payload {
-            fpdu.ahead.add(taken.sight);
+            fpdu.header_frames.add(taken.meta);
         }
     }
 
@@ -338,16 +358,16 @@ impl Framing {
         out: &mut impl FpduSink,
     ) {
         let MpaFramingState::Fpdu(fpdu) = &mut self.state else { return };
-        let needed = if self.markers.is_none() { FpduHeader::LENGTH } else { fpdu.needed() };
+        let needed = if self.markers.is_none() { FpduHeader::LENGTH } else { fpdu.needed_header_bytes() };
         let part = run.take(room.min((needed - fpdu.taken) as u32));
-        fpdu.cover(&part);
+        fpdu.update_crc(&part);
         if let Some(place) = fpdu.headers.get_mut(fpdu.taken..fpdu.taken + part.bytes.len()) {
             place.copy_from_slice(part.bytes);
         }
         let known = fpdu.taken + part.bytes.len();
         fpdu.taken += part.length as usize;
         if run.length == 0 {
-            fpdu.ahead.add(part.sight);
+            fpdu.header_frames.add(part.meta);
         }
         if part.is_cut() {
             // It can be skipped if its length is known.
@@ -356,12 +376,12 @@ impl Framing {
             match header {
                 Some((header, _)) if usize::from(header.ulpdu_length) >= DdpSegment::TAGGED => {
                     fpdu.header = Some(header);
-                    if !part.sight.frames.is_empty() {
-                        out.undecoded(UndecodedReason::CutFrame, part.sight);
+                    if !part.meta.frames.is_empty() {
+                        out.undecoded(UndecodedReason::CutFrame, part.meta);
                     }
-                    self.confirm(false, out);
+                    self.resolve_unconfirmed_fpdu(false, out);
                 }
-                _ => self.lose(shared),
+                _ => self.lose_sync(shared),
             }
             return;
         }
@@ -369,15 +389,15 @@ impl Framing {
         if self.markers.is_none() && fpdu.taken == FpduHeader::LENGTH {
             self.markers = Some(Markers::Off);
             if let [0, 0, ..] = fpdu.headers
-                && let Some(began) = self.began
+                && let Some(began) = self.last_fpdu_start
             {
                 self.markers = Some(Markers::At(began));
-                self.has_shown_markers = true;
+                self.are_markers_confirmed = true;
                 fpdu.taken = 0;
                 return;
             }
         }
-        if fpdu.taken < fpdu.needed() {
+        if fpdu.taken < fpdu.needed_header_bytes() {
             return;
         }
         let bytes = fpdu.headers.get(..fpdu.taken).unwrap_or_default();
@@ -387,17 +407,17 @@ impl Framing {
             segment.is_plausible(length).then_some((header, segment))
         });
         let Some((header, segment)) = decoded else {
-            let captured = fpdu.captured;
-            self.confirm(false, out);
+            let captured = fpdu.captured_bytes;
+            self.resolve_unconfirmed_fpdu(false, out);
             shared.counts.skipped_bytes += captured;
-            out.undecoded(UndecodedReason::Framing, part.sight);
-            self.lose(shared);
+            out.undecoded(UndecodedReason::Framing, part.meta);
+            self.lose_sync(shared);
             return;
         };
         (fpdu.header, fpdu.segment) = (Some(header), Some(segment));
         let payload_length = usize::from(header.ulpdu_length) - segment.header_length();
         let at = part.at + u64::from(part.length);
-        self.confirm(true, out);
+        self.resolve_unconfirmed_fpdu(true, out);
         if payload_length == 0 {
             let payload = FpduPayload {
                 segment: &segment,
@@ -405,8 +425,8 @@ impl Framing {
                 offset: 0,
                 data: PacketPayload::default(),
                 range: at..at,
-                sight: part.sight,
-                times: FrameTimes::at(part.sight.time),
+                meta: part.meta,
+                times: FrameTimes::at(part.meta.time),
             };
             let markers = self.markers.unwrap_or_default();
             let trailer_end = markers.end_of(run.at, (header.pad() + Crc::LENGTH) as u64);
@@ -415,21 +435,21 @@ impl Framing {
     }
 
     /// Confirms or rejects the previous FPDU, which waited for its successor.
-    fn confirm(&mut self, is_one: bool, out: &mut impl FpduSink) {
-        if let Some((segment, length, _)) = self.hold.over.take() {
-            self.has_shown_markers |= is_one && self.markers != Some(Markers::Off);
+    fn resolve_unconfirmed_fpdu(&mut self, is_one: bool, out: &mut impl FpduSink) {
+        if let Some((segment, length, _)) = self.payload_buffer.unconfirmed.take() {
+            self.are_markers_confirmed |= is_one && self.markers != Some(Markers::Off);
             if is_one {
-                self.hold.release(&segment, length, out)
+                self.payload_buffer.deliver(&segment, length, out)
             } else {
-                self.hold.refuse(UndecodedReason::Framing, out)
+                self.payload_buffer.reject(UndecodedReason::Framing, out)
             }
         }
     }
 
     /// Ends an FPDU.
-    fn end(&mut self, sight: PacketMeta<'_>, shared: &mut IwarpSharedState, out: &mut impl FpduSink) {
+    fn end_fpdu(&mut self, sight: PacketMeta<'_>, shared: &mut IwarpSharedState, out: &mut impl FpduSink) {
         let MpaFramingState::Fpdu(fpdu) =
-            std::mem::replace(&mut self.state, MpaFramingState::Between(FpduConfidence::Certain))
+            std::mem::replace(&mut self.state, MpaFramingState::AtFpduStart(FpduConfidence::Certain))
         else {
             return;
         };
@@ -444,7 +464,7 @@ impl Framing {
             }
             FpduCrcCheck::Running(crc) => {
                 let is_right = crc.field() == fpdu.crc_field;
-                let is_believed = shared.verdict(is_right);
+                let is_believed = shared.record_crc_result(is_right);
                 Some((is_right, is_believed))
             }
         };
@@ -452,68 +472,73 @@ impl Framing {
         let length = (usize::from(header.ulpdu_length) - segment.header_length()) as u32;
         match verdict {
             Some((_, false)) => {
-                shared.counts.refused_bytes += fpdu.captured;
-                if fpdu.waits {
-                    self.hold.refuse(UndecodedReason::BadCrc, out);
+                shared.counts.refused_bytes += fpdu.captured_bytes;
+                if fpdu.is_buffered {
+                    self.payload_buffer.reject(UndecodedReason::BadCrc, out);
                 } else {
                     out.undecoded(UndecodedReason::BadCrc, sight);
                 }
             }
             // If no correct CRC confirms that it is an FPDU, its successor will.
-            Some((false, true)) | None if fpdu.trust == FpduConfidence::Tentative => {
-                self.hold.over = Some((segment, length, fpdu.captured));
+            Some((false, true)) | None if fpdu.confidence == FpduConfidence::Tentative => {
+                self.payload_buffer.unconfirmed = Some((segment, length, fpdu.captured_bytes));
             }
-            _ if fpdu.waits => self.hold.release(&segment, length, out),
+            _ if fpdu.is_buffered => self.payload_buffer.deliver(&segment, length, out),
             _ => {}
         }
     }
 
     /// Enters the search state: the start of the next FPDU is unknown.
-    fn lose(&mut self, shared: &mut IwarpSharedState) {
-        if let Some((.., captured)) = self.hold.over {
+    fn lose_sync(&mut self, shared: &mut IwarpSharedState) {
+        if let Some((.., captured)) = self.payload_buffer.unconfirmed {
             shared.counts.skipped_bytes += captured;
         }
-        self.hold.clear();
+        self.payload_buffer.clear();
         self.state = MpaFramingState::Lost;
         // Inferred from structure, possibly wrong.
-        match (self.told, self.start) {
+        match (self.requested_markers, self.start) {
             (Some(true), Some(start)) => self.markers = Some(Markers::At(start)),
-            (None, _) if !self.has_shown_markers => self.markers = None,
+            (None, _) if !self.are_markers_confirmed => self.markers = None,
             _ => {}
         }
     }
 
     /// Searches for the start of an FPDU.
     fn find(&mut self, run: &mut UnparsedBytes<'_>, shared: &mut IwarpSharedState, out: &mut impl FpduSink) {
-        let found = fpdu_search::find(&run.searched(&self.work), self.markers, self.began, |stag| {
-            out.knows_memory(stag)
-        });
+        let found = fpdu_search::find(
+            &run.to_search_bytes(&self.search_budget),
+            self.markers,
+            self.last_fpdu_start,
+            |stag| out.knows_memory(stag),
+        );
         let skipped = run.take(found.as_ref().map_or(run.length, |found| found.offset as u32));
         if !skipped.bytes.is_empty() {
             shared.counts.skipped_bytes += skipped.bytes.len() as u64;
-            out.undecoded(framing_reason(skipped.is_cut()), skipped.sight);
+            out.undecoded(framing_reason(skipped.is_cut()), skipped.meta);
         }
         if let Some(found) = found {
             if self.markers.is_none() && found.markers == Markers::Off {
-                self.unsure_until = run.at + MARKER_INTERVAL;
+                self.markers_unproven_until = run.at + MARKER_INTERVAL;
             }
-            self.has_shown_markers |= found.markers != Markers::Off && found.trust == FpduConfidence::Certain;
+            self.are_markers_confirmed |=
+                found.markers != Markers::Off && found.confidence == FpduConfidence::Certain;
             self.markers = Some(found.markers);
-            self.state = MpaFramingState::Between(found.trust);
+            self.state = MpaFramingState::AtFpduStart(found.confidence);
         }
     }
 
     /// Returns the confidence in an FPDU that begins here while the use of markers is not proven.
-    fn weigh(&mut self, run: &UnparsedBytes<'_>, out: &impl FpduSink) -> FpduConfidence {
-        let found = fpdu_search::at_start(&run.searched(&self.work), |stag| out.knows_memory(stag));
+    fn confidence_at_start(&mut self, run: &UnparsedBytes<'_>, out: &impl FpduSink) -> FpduConfidence {
+        let found =
+            fpdu_search::at_start(&run.to_search_bytes(&self.search_budget), |stag| out.knows_memory(stag));
         let markers = found.map_or(Markers::Off, |found| found.markers);
         self.markers = Some(markers);
         if markers != Markers::Off {
-            self.unsure_until = 0;
+            self.markers_unproven_until = 0;
         }
-        self.has_shown_markers =
-            markers != Markers::Off && found.is_some_and(|found| found.trust == FpduConfidence::Certain);
-        found.map_or(FpduConfidence::Tentative, |found| found.trust)
+        self.are_markers_confirmed =
+            markers != Markers::Off && found.is_some_and(|found| found.confidence == FpduConfidence::Certain);
+        found.map_or(FpduConfidence::Tentative, |found| found.confidence)
     }
 
     /// Processes bytes of a start-up frame.
@@ -540,9 +565,9 @@ impl Framing {
         let rest = (startup.length - before).min(run.length as usize);
         let part = run.take(rest as u32);
         let end = part.at + rest as u64;
-        out.startup(startup, part.sight);
-        (self.began, self.start) = (Some(end), Some(end));
-        self.state = MpaFramingState::Between(FpduConfidence::Certain);
+        out.startup(startup, part.meta);
+        (self.last_fpdu_start, self.start) = (Some(end), Some(end));
+        self.state = MpaFramingState::AtFpduStart(FpduConfidence::Certain);
     }
 
     /// Ends the direction: nothing more will come.
@@ -551,11 +576,11 @@ impl Framing {
         let (Some(header), Some(segment)) = (fpdu.header, fpdu.segment) else { return };
         let length = (usize::from(header.ulpdu_length) - segment.header_length()) as u32;
         shared.counts.unknown += 1;
-        if fpdu.waits && fpdu.trust == FpduConfidence::Certain {
+        if fpdu.is_buffered && fpdu.confidence == FpduConfidence::Certain {
             // Its CRC was not captured.
-            self.hold.release(&segment, length, out);
+            self.payload_buffer.deliver(&segment, length, out);
         }
-        self.lose(shared);
+        self.lose_sync(shared);
     }
 }
 
@@ -567,7 +592,7 @@ fn begins_startup(bytes: &[u8]) -> bool {
 
 impl IwarpSharedState {
     /// Counts the result of a CRC check. Returns `true` if the FPDU is accepted.
-    fn verdict(&mut self, is_right: bool) -> bool {
+    fn record_crc_result(&mut self, is_right: bool) -> bool {
         match (&mut self.crc, is_right) {
             (CrcUse::No, _) => self.counts.absent += 1,
             (CrcUse::Yes, true) => self.counts.good += 1,
@@ -582,7 +607,7 @@ impl IwarpSharedState {
             (CrcUse::Unknown { misses }, false) => {
                 self.counts.absent += 1;
                 *misses += 1;
-                if *misses >= MISSES {
+                if *misses >= MAX_CRC_MISSES {
                     self.crc = CrcUse::No;
                 }
             }

@@ -7,7 +7,7 @@ use crate::iwarp::mpa::{MARKER_INTERVAL, Marker};
 const LENGTH: u64 = Marker::LENGTH as u64;
 
 /// Number of FPDU bytes between two markers.
-const BETWEEN: u64 = MARKER_INTERVAL - LENGTH;
+const BYTES_BETWEEN_MARKERS: u64 = MARKER_INTERVAL - LENGTH;
 
 /// Markers of a direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,20 +22,20 @@ pub(super) enum Markers {
 impl Markers {
     /// Returns the distance in bytes, 0 to 511, of a position from the last marker at or before it. Markers
     /// also precede the first one, so positions may be before it.
-    fn behind(marker: Position, position: Position) -> u64 {
+    fn distance_from_marker(marker: Position, position: Position) -> u64 {
         position.wrapping_sub(marker) % MARKER_INTERVAL
     }
 
     /// Returns the first marker at or after a position.
     pub(super) fn next(self, position: Position) -> Option<Position> {
         let Self::At(marker) = self else { return None };
-        Some(position + (MARKER_INTERVAL - Self::behind(marker, position)) % MARKER_INTERVAL)
+        Some(position + (MARKER_INTERVAL - Self::distance_from_marker(marker, position)) % MARKER_INTERVAL)
     }
 
     /// Returns the number of remaining bytes of the marker that contains a position; 0 if none does.
-    pub(super) fn rest(self, position: Position) -> u64 {
+    pub(super) fn remaining_marker_bytes(self, position: Position) -> u64 {
         let Self::At(marker) = self else { return 0 };
-        LENGTH.saturating_sub(Self::behind(marker, position))
+        LENGTH.saturating_sub(Self::distance_from_marker(marker, position))
     }
 
     /// Returns the end of `count` FPDU bytes that begin at a position.
@@ -43,9 +43,9 @@ impl Markers {
         let Self::At(marker) = self else { return position + count };
         let Some(last) = count.checked_sub(1) else { return position };
         // Counted from the marker before the position, which may be before the stream.
-        let behind = Self::behind(marker, position);
+        let behind = Self::distance_from_marker(marker, position);
         let last = behind.saturating_sub(LENGTH) + last;
-        let end = last / BETWEEN * MARKER_INTERVAL + LENGTH + last % BETWEEN + 1;
+        let end = last / BYTES_BETWEEN_MARKERS * MARKER_INTERVAL + LENGTH + last % BYTES_BETWEEN_MARKERS + 1;
         position + (end - behind)
     }
 }
@@ -64,7 +64,7 @@ mod tests {
             assert_eq!(markers.next(at), Some(expected));
             at = expected + 1;
         }
-        assert_eq!([10, 11, 12, 14, 15].map(|at| markers.rest(at)), [0, 4, 3, 1, 0]);
+        assert_eq!([10, 11, 12, 14, 15].map(|at| markers.remaining_marker_bytes(at)), [0, 4, 3, 1, 0]);
         assert_eq!(Markers::Off.next(5), None);
     }
 
@@ -84,7 +84,7 @@ mod tests {
             let markers = Markers::At(marker);
             let mut at = from;
             for left in (0..count).rev() {
-                at += markers.rest(at) + 1;
+                at += markers.remaining_marker_bytes(at) + 1;
                 prop_assert!(left > 0 || markers.end_of(from, count) == at);
             }
             prop_assert!(count > 0 || markers.end_of(from, count) == from);

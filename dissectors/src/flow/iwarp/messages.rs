@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::field::NullObserver;
-use crate::flow::gaps::gap;
+use crate::flow::gaps::add_gap;
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::stream::Position;
 use crate::flow::{PacketMeta, Stall};
@@ -26,11 +26,11 @@ use super::{IwarpEvent, IwarpEventSink};
 /// Maximum number of RDMA Reads that wait for their responses: more than any sender has outstanding.
 const READS: usize = 256;
 /// Number of messages remembered to recognize their retransmissions.
-const SENT: usize = 128;
+const MAX_SENT_MESSAGES: usize = 128;
 /// Maximum number of bytes reassembled of one message; no inline threshold is larger.
-const LONGEST: usize = 1 << 20;
+const MAX_MESSAGE_BYTES: usize = 1 << 20;
 /// Bytes of allocated memory kept for the next message: usually an inline threshold.
-const KEPT: usize = 16 << 10;
+const RETAINED_CAPACITY_BYTES: usize = 16 << 10;
 /// Maximum number of frames recorded for one incomplete message.
 const FRAMES: usize = 4096;
 
@@ -41,7 +41,7 @@ struct OutstandingRead {
     sink_offset: u64,
     length: u32,
     source_offset: u64,
-    owner: RdmaAttribution,
+    attribution: RdmaAttribution,
 }
 
 impl OutstandingRead {
@@ -60,7 +60,7 @@ struct SentIwarpMessage {
     range: Range<Position>,
     /// End of the trailer of its last FPDU: pad and CRC.
     trailer_end: Position,
-    owner: RdmaAttribution,
+    attribution: RdmaAttribution,
 }
 
 /// An RDMA Write that is not complete yet.
@@ -69,7 +69,7 @@ struct OngoingWrite {
     stag: Handle,
     /// Offset of its next bytes.
     next: u64,
-    owner: RdmaAttribution,
+    attribution: RdmaAttribution,
 }
 
 /// Reassembly of a Send.
@@ -107,36 +107,36 @@ impl IwarpSendReassembly {
         self.bytes.clear();
         self.gaps.clear();
         self.frames.clear();
-        self.bytes.shrink_to(KEPT);
-        self.gaps.shrink_to(KEPT / size_of::<Range<u64>>());
-        self.frames.shrink_to(KEPT / size_of::<FrameNumber>());
+        self.bytes.shrink_to(RETAINED_CAPACITY_BYTES);
+        self.gaps.shrink_to(RETAINED_CAPACITY_BYTES / size_of::<Range<u64>>());
+        self.frames.shrink_to(RETAINED_CAPACITY_BYTES / size_of::<FrameNumber>());
     }
 
     /// Appends the next bytes, or bytes after a gap.
     fn add(&mut self, offset: u64, payload: &FpduPayload<'_>) {
-        let FpduPayload { data, sight, range, .. } = payload;
+        let FpduPayload { data, meta: sight, range, .. } = payload;
         if offset < self.length {
             return;
         }
-        gap(&mut self.gaps, self.length..offset);
-        let room = LONGEST.saturating_sub(self.bytes.len());
+        add_gap(&mut self.gaps, self.length..offset);
+        let room = MAX_MESSAGE_BYTES.saturating_sub(self.bytes.len());
         let kept = data.bytes.get(..room).unwrap_or(data.bytes);
         if self.gaps.is_empty() {
             self.bytes.extend_from_slice(kept);
         }
         self.length = offset + u64::from(data.length);
-        gap(&mut self.gaps, offset + kept.len() as u64..self.length);
-        self.seen(sight);
-        if payload.was_seen() {
+        add_gap(&mut self.gaps, offset + kept.len() as u64..self.length);
+        self.add_frames(sight);
+        if payload.was_captured() {
             self.is_cut |= data.bytes.len() < data.length as usize;
-            self.end_time = payload.times.last.max(sight.accepted());
-            self.stall = Stall::join(self.stall, sight.stall());
+            self.end_time = payload.times.last.max(sight.accepted_time());
+            self.stall = Stall::span(self.stall, sight.stall());
         }
         self.range.end = range.end;
         self.trailer_length = trailer_length(payload);
     }
 
-    fn seen(&mut self, sight: &PacketMeta<'_>) {
+    fn add_frames(&mut self, sight: &PacketMeta<'_>) {
         for frame in sight.frames {
             if self.frames.last() != Some(frame) && self.frames.len() < FRAMES {
                 self.frames.push(*frame);
@@ -162,14 +162,14 @@ pub(super) struct IwarpMessages {
     trailers: VecDeque<(Range<Position>, RdmaAttribution)>,
     /// Header of a message, assembled from several parts.
     header: [u8; HEADER],
-    gathered: usize,
+    header_bytes: usize,
     /// `true` if a snap length truncated headers: an RDMA Read request may be among them.
     pub(super) has_cut_segments: bool,
 }
 
 impl IwarpMessages {
     /// Returns `true` if the response to a Read of this side is placed in this memory.
-    pub(super) fn waits_for(&self, stag: Handle) -> bool {
+    pub(super) fn has_outstanding_read_into(&self, stag: Handle) -> bool {
         self.reads.iter().any(|read| read.sink_stag == stag)
     }
 
@@ -202,27 +202,29 @@ impl IwarpMessages {
         match payload.segment.target {
             DdpTarget::Tagged { stag, offset } => {
                 let offset = offset.wrapping_add(u64::from(payload.offset));
-                self.give_up(taker);
+                self.deliver_incomplete(taker);
                 let owner = match opcode {
                     RdmapOpcode::WRITE => self.write(stag, offset, &payload, taker),
                     _ => peer.response(stag, offset, &payload, taker),
                 };
                 // The trailer was in another frame than the data.
-                if payload.sight.frames.len() > 1 && payload.is_end() && owner.0.is_some() {
+                if payload.meta.frames.len() > 1 && payload.is_end() && owner.0.is_some() {
                     self.remember_trailer(&payload, owner);
                 }
             }
             DdpTarget::Untagged { number, offset, .. } => {
                 if self.send.is_open && (self.send.number != number || !opcode.is_send()) {
-                    self.give_up(taker);
+                    self.deliver_incomplete(taker);
                 }
                 match opcode {
                     _ if opcode.is_send() => self.send(number, offset, &payload, taker),
-                    RdmapOpcode::READ_REQUEST | RdmapOpcode::TERMINATE => self.gather(&payload, taker),
-                    _ if payload.is_end() => {
-                        taker.event(payload.sight, IwarpEvent::Undecoded(UndecodedReason::OtherService));
+                    RdmapOpcode::READ_REQUEST | RdmapOpcode::TERMINATE => {
+                        self.assemble_header(&payload, taker)
                     }
-                    _ => taker.event(payload.sight, IwarpEvent::Part),
+                    _ if payload.is_end() => {
+                        taker.event(payload.meta, IwarpEvent::Undecoded(UndecodedReason::OtherService));
+                    }
+                    _ => taker.event(payload.meta, IwarpEvent::Part),
                 }
             }
         }
@@ -240,19 +242,22 @@ impl IwarpMessages {
         let ends = payload.is_end() && payload.segment.last;
         if data.length == 0 {
             self.write = self.write.take().filter(|_| !ends);
-            taker.event(payload.sight, IwarpEvent::Control);
+            taker.event(payload.meta, IwarpEvent::Control);
             return RdmaAttribution::default();
         }
         let write = match &mut self.write {
             Some(write) if write.stag == stag && write.next == offset => write,
-            other => other.insert(OngoingWrite { stag, next: offset, owner: RdmaAttribution::default() }),
+            other => {
+                other.insert(OngoingWrite { stag, next: offset, attribution: RdmaAttribution::default() })
+            }
         };
         write.next = offset.wrapping_add(u64::from(data.length));
-        if payload.was_seen() {
-            let operation = RdmaOperation::Write { handle: stag, offset, data, owner: &mut write.owner };
-            taker.event(payload.sight, IwarpEvent::Operation(operation));
+        if payload.was_captured() {
+            let operation =
+                RdmaOperation::Write { handle: stag, offset, data, owner: &mut write.attribution };
+            taker.event(payload.meta, IwarpEvent::Operation(operation));
         }
-        let owner = write.owner;
+        let owner = write.attribution;
         if ends {
             self.write = None;
         }
@@ -262,7 +267,7 @@ impl IwarpMessages {
     /// Records the position of the trailer after this payload, to recognize its retransmissions.
     #[cold]
     fn remember_trailer(&mut self, payload: &FpduPayload<'_>, owner: RdmaAttribution) {
-        if self.trailers.len() >= SENT {
+        if self.trailers.len() >= MAX_SENT_MESSAGES {
             self.trailers.pop_front();
         }
         let end = payload.range.end;
@@ -283,23 +288,23 @@ impl IwarpMessages {
             .reads
             .iter()
             .enumerate()
-            .find_map(|(at, read)| Some((at, read.source(stag, offset, data.length)?, read.owner)));
+            .find_map(|(at, read)| Some((at, read.source(stag, offset, data.length)?, read.attribution)));
         let Some((at, source, owner)) = source else {
             let is_cut = self.has_cut_segments;
             let reason = if is_cut { UndecodedReason::CutRead } else { UndecodedReason::ReadWithoutRequest };
-            taker.event(payload.sight, IwarpEvent::Undecoded(reason));
+            taker.event(payload.meta, IwarpEvent::Undecoded(reason));
             return RdmaAttribution::default();
         };
         let ends = payload.is_end() && payload.segment.last;
         // Earlier requests have been answered.
         self.reads.drain(..if ends { at + 1 } else { at });
         if data.length == 0 {
-            taker.event(payload.sight, IwarpEvent::Control);
+            taker.event(payload.meta, IwarpEvent::Control);
             return RdmaAttribution::default();
         }
-        if payload.was_seen() {
+        if payload.was_captured() {
             let operation = RdmaOperation::ReadResponse { offset: source, data, owner };
-            taker.event(payload.sight, IwarpEvent::Operation(operation));
+            taker.event(payload.meta, IwarpEvent::Operation(operation));
         }
         owner
     }
@@ -311,20 +316,20 @@ impl IwarpMessages {
         payload: &FpduPayload<'_>,
         taker: &mut impl IwarpEventSink,
     ) {
-        let (data, sight) = (payload.data, payload.sight);
-        let is_whole = offset == 0 && payload.is_whole() && payload.segment.last;
+        let (data, sight) = (payload.data, payload.meta);
+        let is_whole = offset == 0 && payload.is_complete() && payload.segment.last;
         if is_whole && !self.send.is_open {
             if data.length == 0 {
                 return taker.event(sight, IwarpEvent::Control);
             }
-            let owner = remember(&mut self.sent, payload.range.clone(), trailer_length(payload));
+            let owner = record_sent(&mut self.sent, payload.range.clone(), trailer_length(payload));
             let message = RdmaMessage {
                 bytes: data.bytes,
                 length: data.length as usize,
                 gaps: &[],
                 frames: sight.frames,
                 time: payload.times.first,
-                end_time: payload.times.last.max(sight.accepted()),
+                end_time: payload.times.last.max(sight.accepted_time()),
                 stall: sight.stall(),
             };
             return taker.event(sight, IwarpEvent::Operation(RdmaOperation::Send { message, owner }));
@@ -379,18 +384,18 @@ impl IwarpMessages {
             end_time: *end_time,
             stall: *stall,
         };
-        let owner = remember(&mut self.sent, range.clone(), *trailer_length);
+        let owner = record_sent(&mut self.sent, range.clone(), *trailer_length);
         taker.event(sight, IwarpEvent::Operation(RdmaOperation::Send { message, owner }));
     }
 
     /// Delivers the message in reassembly incomplete: the rest will not come.
-    pub(super) fn give_up(&mut self, taker: &mut impl IwarpEventSink) {
+    pub(super) fn deliver_incomplete(&mut self, taker: &mut impl IwarpEventSink) {
         if !self.send.is_open {
             return;
         }
         // At least one more segment belongs to it; its bytes are missing, and their number is unknown.
         let length = self.send.length;
-        gap(&mut self.send.gaps, length..length + 1);
+        add_gap(&mut self.send.gaps, length..length + 1);
         self.send.length += 1;
         let frame = self.send.frames.last().copied();
         let sight = PacketMeta::new(frame.as_slice(), self.send.end_time);
@@ -399,34 +404,34 @@ impl IwarpMessages {
     }
 
     /// Assembles the header of a message without payload.
-    fn gather(&mut self, payload: &FpduPayload<'_>, taker: &mut impl IwarpEventSink) {
-        let FpduPayload { data, sight, .. } = *payload;
-        if payload.is_whole() {
+    fn assemble_header(&mut self, payload: &FpduPayload<'_>, taker: &mut impl IwarpEventSink) {
+        let FpduPayload { data, meta: sight, .. } = *payload;
+        if payload.is_complete() {
             let is_cut = data.bytes.len() < data.length as usize;
             return self.header(payload.segment, (data.bytes, is_cut), sight, taker);
         }
         if payload.offset == 0 {
-            self.gathered = 0;
+            self.header_bytes = 0;
             self.send.frames.clear();
         }
         // No Send is in reassembly meanwhile.
-        self.send.seen(&sight);
+        self.send.add_frames(&sight);
         // The known part of the header ends at the first byte that was not captured.
-        if self.gathered == payload.offset as usize
-            && let Some(room) = self.header.get_mut(self.gathered..)
+        if self.header_bytes == payload.offset as usize
+            && let Some(room) = self.header.get_mut(self.header_bytes..)
         {
             let count = room.len().min(data.bytes.len());
             room.iter_mut().zip(data.bytes).for_each(|(to, from)| *to = *from);
-            self.gathered += count;
+            self.header_bytes += count;
         }
         if !payload.is_end() {
             return taker.event(sight, IwarpEvent::Part);
         }
         let header = self.header;
-        let known = header.get(..self.gathered).unwrap_or_default();
+        let known = header.get(..self.header_bytes).unwrap_or_default();
         let frames = std::mem::take(&mut self.send.frames);
-        let all = PacketMeta { frames: if payload.was_seen() { &frames } else { &[] }, ..sight };
-        let is_cut = self.gathered < header.len().min(payload.length as usize);
+        let all = PacketMeta { frames: if payload.was_captured() { &frames } else { &[] }, ..sight };
+        let is_cut = self.header_bytes < header.len().min(payload.length as usize);
         self.header(payload.segment, (known, is_cut), all, taker);
         self.send.frames = frames;
     }
@@ -465,14 +470,14 @@ impl IwarpMessages {
             sink_offset: request.sink_offset,
             length: request.length,
             source_offset: request.source_offset,
-            owner: RdmaAttribution::default(),
+            attribution: RdmaAttribution::default(),
         });
         match self.reads.back_mut() {
             Some(read) if request.length > 0 => IwarpEvent::Operation(RdmaOperation::ReadRequest {
                 handle: request.source_stag,
                 offset: request.source_offset,
                 length: request.length,
-                owner: &mut read.owner,
+                owner: &mut read.attribution,
             }),
             _ => IwarpEvent::Control,
         }
@@ -480,7 +485,7 @@ impl IwarpMessages {
 
     /// Reports retransmissions of the messages that overlap a range of retransmitted bytes. A segment with a
     /// trailer alone is attributed to its message, but is no retransmission of the message.
-    pub(super) fn again(
+    pub(super) fn report_retransmission(
         &mut self,
         range: Range<Position>,
         sight: PacketMeta<'_>,
@@ -490,7 +495,7 @@ impl IwarpMessages {
         let from = self.sent.partition_point(|sent| sent.trailer_end <= range.start);
         for sent in self.sent.range(from..).take_while(|sent| sent.range.start < range.end) {
             let ends = (range.start..=range.end).contains(&sent.range.end) && range.start < sent.range.end;
-            let operation = RdmaOperation::SendAgain { owner: sent.owner, ends };
+            let operation = RdmaOperation::SendAgain { owner: sent.attribution, ends };
             taker.event(sight, IwarpEvent::Operation(operation));
         }
         let from = self.trailers.partition_point(|(trailer, _)| trailer.end <= range.start);
@@ -498,7 +503,7 @@ impl IwarpMessages {
             taker.event(sight, IwarpEvent::Operation(RdmaOperation::TrailerAgain { owner: *owner }));
         }
         if self.send.is_open && overlaps(&self.send.range) {
-            self.send.seen(&sight);
+            self.send.add_frames(&sight);
         }
     }
 }
@@ -511,16 +516,16 @@ fn trailer_length(payload: &FpduPayload<'_>) -> Position {
 }
 
 /// Records a delivered message to recognize its retransmissions, and returns its attribution slot.
-fn remember(
+fn record_sent(
     sent: &mut VecDeque<SentIwarpMessage>,
     range: Range<Position>,
     trailer_length: Position,
 ) -> &mut RdmaAttribution {
-    if sent.len() >= SENT {
+    if sent.len() >= MAX_SENT_MESSAGES {
         sent.pop_front();
     }
     let trailer_end = range.end + trailer_length;
-    sent.push_back(SentIwarpMessage { range, trailer_end, owner: RdmaAttribution::default() });
+    sent.push_back(SentIwarpMessage { range, trailer_end, attribution: RdmaAttribution::default() });
     let last = sent.len() - 1;
-    &mut sent[last].owner
+    &mut sent[last].attribution
 }

@@ -67,11 +67,11 @@ pub(super) enum IwarpEvent<'a> {
 /// (`is_expected` is `false`), the first FPDU must contain an RPC-over-RDMA message.
 pub(super) fn begins_fpdu(data: PacketPayload<'_>, is_expected: bool) -> bool {
     let length = data.length as usize;
-    let work = SearchBudget::of(data.bytes.len());
+    let work = SearchBudget::for_segment(data.bytes.len());
     let bytes =
-        fpdu_search::FpduSearchBytes { bytes: data.bytes, length, at: Position::default(), work: &work };
+        fpdu_search::FpduSearchBytes { bytes: data.bytes, length, at: Position::default(), budget: &work };
     let found = fpdu_search::at_start(&bytes, |_| false);
-    if !found.is_some_and(|found| found.trust == FpduConfidence::Certain) {
+    if !found.is_some_and(|found| found.confidence == FpduConfidence::Certain) {
         return false;
     }
     let part = CapturedSlice::new(data.bytes, length, 0);
@@ -112,7 +112,7 @@ enum CrcUse {
 }
 
 /// Number of FPDUs without a correct CRC after which CRCs are considered unused.
-const MISSES: u8 = 8;
+const MAX_CRC_MISSES: u8 = 8;
 
 /// Counts of MPA CRC check results and of discarded bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -133,7 +133,7 @@ pub struct MpaCounts {
 
 impl MpaCounts {
     /// Iterates over the nonzero FPDU counts with their names in output.
-    pub fn verdicts(self) -> impl Iterator<Item = (&'static str, u64)> {
+    pub fn named_counts(self) -> impl Iterator<Item = (&'static str, u64)> {
         let Self { good, bad, absent, unknown, .. } = self;
         let counts = [("good", good), ("bad", bad), ("absent", absent), ("unknown", unknown)];
         counts.into_iter().filter(|(_, count)| *count > 0)
@@ -206,7 +206,7 @@ impl Iwarp {
     ) {
         let (own, peer, shared) = self.directions(sender);
         let mut inner =
-            IwarpFpduSink { own: &mut own.messages, peer: &mut peer.messages, taker, startup: None };
+            IwarpFpduSink { own: &mut own.messages, peer: &mut peer.messages, sink: taker, startup: None };
         own.framing.piece(piece, shared, &mut inner);
         if let Some(startup) = inner.startup {
             self.start(sender, startup);
@@ -214,23 +214,23 @@ impl Iwarp {
     }
 
     /// Processes a retransmission of bytes that a side sent before.
-    pub(super) fn again(
+    pub(super) fn process_retransmission(
         &mut self,
         sender: ConnectionSide,
         range: std::ops::Range<Position>,
         sight: PacketMeta<'_>,
         taker: &mut impl IwarpEventSink,
     ) {
-        self.directions(sender).0.messages.again(range, sight, taker);
+        self.directions(sender).0.messages.report_retransmission(range, sight, taker);
     }
 
     /// Ends a side: incomplete messages are delivered as far as they were captured.
     pub(super) fn finish(&mut self, sender: ConnectionSide, taker: &mut impl IwarpEventSink) {
         let (own, peer, shared) = self.directions(sender);
         let mut inner =
-            IwarpFpduSink { own: &mut own.messages, peer: &mut peer.messages, taker, startup: None };
+            IwarpFpduSink { own: &mut own.messages, peer: &mut peer.messages, sink: taker, startup: None };
         own.framing.finish(shared, &mut inner);
-        own.messages.give_up(taker);
+        own.messages.deliver_incomplete(taker);
     }
 
     /// Returns the start-up frame of a side, which has its private data.
@@ -275,10 +275,10 @@ impl Iwarp {
         let (own, peer, shared) = self.directions(sender);
         // A second pair of frames may follow a refusal.
         own.startup = Some(startup);
-        peer.framing.told_markers(startup.markers);
+        peer.framing.set_requested_markers(startup.markers);
         if startup.rejected {
-            own.framing.refuse();
-            peer.framing.refuse();
+            own.framing.set_refused();
+            peer.framing.set_refused();
         }
         let other = peer.startup.map(|other| other.crc);
         if startup.crc || other == Some(true) {
@@ -293,27 +293,27 @@ impl Iwarp {
 struct IwarpFpduSink<'a, T> {
     own: &'a mut IwarpMessages,
     peer: &'a mut IwarpMessages,
-    taker: &'a mut T,
+    sink: &'a mut T,
     startup: Option<Startup>,
 }
 
 impl<T: IwarpEventSink> FpduSink for IwarpFpduSink<'_, T> {
     #[inline]
     fn payload(&mut self, payload: FpduPayload<'_>) {
-        self.own.payload(self.peer, payload, self.taker);
+        self.own.payload(self.peer, payload, self.sink);
     }
 
     fn startup(&mut self, startup: Startup, sight: PacketMeta<'_>) {
         self.startup = Some(startup);
-        self.taker.event(sight, IwarpEvent::Startup);
+        self.sink.event(sight, IwarpEvent::Startup);
     }
 
     fn undecoded(&mut self, why: UndecodedReason, sight: PacketMeta<'_>) {
         self.own.has_cut_segments |= why == UndecodedReason::CutFrame;
-        self.taker.event(sight, IwarpEvent::Undecoded(why));
+        self.sink.event(sight, IwarpEvent::Undecoded(why));
     }
 
     fn knows_memory(&self, stag: Handle) -> bool {
-        self.taker.knows_memory(stag) || self.peer.waits_for(stag)
+        self.sink.knows_memory(stag) || self.peer.has_outstanding_read_into(stag)
     }
 }

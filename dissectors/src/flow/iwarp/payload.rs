@@ -25,7 +25,7 @@ pub(super) struct FpduPayload<'a> {
     pub(super) range: Range<Position>,
     /// Frames of the bytes, with those that had only header bytes before or trailer bytes after them; the time
     /// is that of the bytes.
-    pub(super) sight: PacketMeta<'a>,
+    pub(super) meta: PacketMeta<'a>,
     /// Times of the first and last of the frames.
     pub(super) times: FrameTimes,
 }
@@ -68,28 +68,32 @@ impl HeaderFrames {
     }
 
     /// Passes payload on with these frames.
-    pub(super) fn before(&mut self, mut payload: FpduPayload<'_>, to: impl FnOnce(FpduPayload<'_>)) {
+    pub(super) fn pass_with_frames(
+        &mut self,
+        mut payload: FpduPayload<'_>,
+        to: impl FnOnce(FpduPayload<'_>),
+    ) {
         // Header bytes do not prove that lost payload was captured.
-        let Some(ahead) = self.0.take_if(|_| payload.was_seen()) else { return to(payload) };
+        let Some(ahead) = self.0.take_if(|_| payload.was_captured()) else { return to(payload) };
         let (mut frames, times) = *ahead;
-        if frames.last() != payload.sight.frames.last() {
-            frames.extend_from_slice(payload.sight.frames);
+        if frames.last() != payload.meta.frames.last() {
+            frames.extend_from_slice(payload.meta.frames);
         }
         payload.times = payload.times.with(times);
-        to(FpduPayload { sight: PacketMeta { frames: &frames, ..payload.sight }, ..payload });
+        to(FpduPayload { meta: PacketMeta { frames: &frames, ..payload.meta }, ..payload });
     }
 }
 
 impl FpduPayload<'_> {
     /// Returns `true` if this is the whole payload.
-    pub(super) fn is_whole(&self) -> bool {
+    pub(super) fn is_complete(&self) -> bool {
         self.data.length == self.length
     }
 
     /// Returns `true` if frames carried it. This includes bytes removed by a snap length, but not those of a
     /// lost segment.
-    pub(super) fn was_seen(&self) -> bool {
-        !self.sight.frames.is_empty()
+    pub(super) fn was_captured(&self) -> bool {
+        !self.meta.frames.is_empty()
     }
 
     /// Returns `true` if the payload ends here.
@@ -123,11 +127,11 @@ struct BufferedPayload {
     offset: u32,
     length: u32,
     range: Range<Position>,
-    remark: Option<DeliveryAnomaly>,
+    anomaly: Option<DeliveryAnomaly>,
 }
 
 /// Maximum number of parts of an FPDU whose memory is kept for the next.
-const KEPT: usize = 64;
+const RETAINED_PARTS: usize = 64;
 
 /// Buffered payload of one FPDU. Its memory is reused for the next.
 #[derive(Debug, Default)]
@@ -136,12 +140,12 @@ pub(super) struct FpduPayloadBuffer {
     frames: Vec<FrameNumber>,
     payloads: Vec<BufferedPayload>,
     /// Segment, payload length and captured bytes of a complete FPDU that its successor must confirm.
-    pub(super) over: Option<(DdpSegment, u32, u64)>,
+    pub(super) unconfirmed: Option<(DdpSegment, u32, u64)>,
 }
 
 impl FpduPayloadBuffer {
     /// Returns the memory in bytes: the payload and its bookkeeping.
-    pub(super) fn cost(&self) -> usize {
+    pub(super) fn memory_bytes(&self) -> usize {
         let Self { bytes, frames, payloads, .. } = self;
         bytes.len() + size_of_val(&frames[..]) + size_of_val(&payloads[..])
     }
@@ -151,29 +155,29 @@ impl FpduPayloadBuffer {
         self.frames.clear();
         self.payloads.clear();
         // Few FPDUs consist of many parts.
-        self.frames.shrink_to(KEPT);
-        self.payloads.shrink_to(KEPT);
-        self.over = None;
+        self.frames.shrink_to(RETAINED_PARTS);
+        self.payloads.shrink_to(RETAINED_PARTS);
+        self.unconfirmed = None;
     }
 
     pub(super) fn push(&mut self, payload: &FpduPayload<'_>) {
         let (bytes, frames) = (self.bytes.len(), self.frames.len());
         self.bytes.extend_from_slice(payload.data.bytes);
-        self.frames.extend_from_slice(payload.sight.frames);
+        self.frames.extend_from_slice(payload.meta.frames);
         self.payloads.push(BufferedPayload {
             bytes: bytes..self.bytes.len(),
             frames: frames..self.frames.len(),
-            time: payload.sight.time,
+            time: payload.meta.time,
             times: payload.times,
             offset: payload.offset,
             length: payload.data.length,
             range: payload.range.clone(),
-            remark: payload.sight.remark.copied(),
+            anomaly: payload.meta.anomaly.copied(),
         });
     }
 
     /// Adds frames of the trailer to the payload before it.
-    pub(super) fn follow(&mut self, sight: PacketMeta<'_>) {
+    pub(super) fn add_trailer_frames(&mut self, sight: PacketMeta<'_>) {
         // A trailer does not prove that lost payload was captured.
         let Some(last) = self.payloads.iter_mut().rfind(|waiting| !waiting.frames.is_empty()) else { return };
         if sight.frames.is_empty() || self.frames.last() == sight.frames.last() {
@@ -185,7 +189,7 @@ impl FpduPayloadBuffer {
     }
 
     /// Delivers the buffered payload.
-    pub(super) fn release(&mut self, segment: &DdpSegment, length: u32, out: &mut impl FpduSink) {
+    pub(super) fn deliver(&mut self, segment: &DdpSegment, length: u32, out: &mut impl FpduSink) {
         for waiting in &self.payloads {
             out.payload(FpduPayload {
                 segment,
@@ -196,9 +200,9 @@ impl FpduPayloadBuffer {
                     length: waiting.length,
                 },
                 range: waiting.range.clone(),
-                sight: PacketMeta {
+                meta: PacketMeta {
                     frames: self.frames.get(waiting.frames.clone()).unwrap_or_default(),
-                    remark: waiting.remark.as_ref(),
+                    anomaly: waiting.anomaly.as_ref(),
                     ..PacketMeta::new(&[], waiting.time)
                 },
                 times: waiting.times,
@@ -208,7 +212,7 @@ impl FpduPayloadBuffer {
     }
 
     /// Drops the buffered payload and reports its frames as undecoded.
-    pub(super) fn refuse(&mut self, why: UndecodedReason, out: &mut impl FpduSink) {
+    pub(super) fn reject(&mut self, why: UndecodedReason, out: &mut impl FpduSink) {
         let mut told = None;
         for waiting in &self.payloads {
             let frames = self.frames.get(waiting.frames.clone()).unwrap_or_default();

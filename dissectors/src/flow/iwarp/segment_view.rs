@@ -9,20 +9,20 @@ use crate::iwarp::mpa::{Marker, Startup};
 use super::fpdu_search::{self, FoundFpdu, FpduConfidence, FpduSearchBytes, SearchBudget};
 
 /// Stream position assumed for the segment.
-const SOMEWHERE: Position = 1 << 32;
+const ASSUMED_POSITION: Position = 1 << 32;
 
 /// Reports the headers of the start-up frame and of the FPDUs that begin in a segment of an iWARP stream.
 /// An FPDU with a marker in it is reported up to the marker.
 pub fn observe_segment<'a, O: Observer<'a>>(payload: CapturedSlice<'a>, observer: &mut O) {
     let startup = Startup::decode(payload, observer);
     let mut rest = payload.after(startup.map_or(0, |startup| startup.length));
-    let work = SearchBudget::of(rest.bytes.len());
+    let work = SearchBudget::for_segment(rest.bytes.len());
     let Some(found) = first(rest, &work) else { return };
     let markers = found.markers;
-    let mut at = SOMEWHERE + found.offset as u64;
+    let mut at = ASSUMED_POSITION + found.offset as u64;
     rest = rest.after(found.offset);
     while !rest.bytes.is_empty() {
-        if markers.rest(at) > 0 {
+        if markers.remaining_marker_bytes(at) > 0 {
             Marker::decode(rest.bytes, rest.at, observer);
             (rest, at) = (rest.after(Marker::LENGTH), at + Marker::LENGTH as u64);
         }
@@ -46,13 +46,13 @@ fn first(rest: CapturedSlice<'_>, work: &SearchBudget) -> Option<FoundFpdu> {
     loop {
         let CapturedSlice { bytes, length, .. } = rest.after(from);
         let found = fpdu_search::find(
-            &FpduSearchBytes { bytes, length, at: SOMEWHERE + from as u64, work },
+            &FpduSearchBytes { bytes, length, at: ASSUMED_POSITION + from as u64, budget: work },
             None,
             None,
             |_| false,
         )?;
         let offset = from + found.offset;
-        if offset == 0 || found.trust == FpduConfidence::Certain {
+        if offset == 0 || found.confidence == FpduConfidence::Certain {
             return Some(FoundFpdu { offset, ..found });
         }
         from = offset + 1;

@@ -11,18 +11,18 @@ pub(super) struct UnparsedBytes<'a> {
     pub(super) at: Position,
     pub(super) bytes: &'a [u8],
     pub(super) length: u32,
-    pub(super) sight: PacketMeta<'a>,
+    pub(super) meta: PacketMeta<'a>,
     /// `true` if they included payload of the current FPDU.
     pub(super) had_payload: bool,
 }
 
 impl<'a> UnparsedBytes<'a> {
-    pub(super) fn of(piece: StreamBytes<'a>) -> Self {
+    pub(super) fn new(piece: StreamBytes<'a>) -> Self {
         Self {
             at: piece.at,
             bytes: piece.data.bytes,
             length: piece.data.length,
-            sight: piece.sight,
+            meta: piece.meta,
             had_payload: false,
         }
     }
@@ -31,11 +31,16 @@ impl<'a> UnparsedBytes<'a> {
         self.bytes.len() < self.length as usize
     }
 
-    pub(super) fn searched<'b>(&self, work: &'b SearchBudget) -> fpdu_search::FpduSearchBytes<'b>
+    pub(super) fn to_search_bytes<'b>(&self, work: &'b SearchBudget) -> fpdu_search::FpduSearchBytes<'b>
     where
         'a: 'b,
     {
-        fpdu_search::FpduSearchBytes { bytes: self.bytes, length: self.length as usize, at: self.at, work }
+        fpdu_search::FpduSearchBytes {
+            bytes: self.bytes,
+            length: self.length as usize,
+            at: self.at,
+            budget: work,
+        }
     }
 
     /// Removes and returns the first `count` bytes.

@@ -13,47 +13,47 @@ pub(in crate::flow) struct StreamContext<'a> {
     /// Side that sends the bytes.
     pub(in crate::flow) sender: ConnectionSide,
     pub(in crate::flow) exchange: &'a mut RpcConversation,
-    pub(in crate::flow) ledger: &'a mut TransactionTable,
-    pub(in crate::flow) account: &'a mut FlowStats,
+    pub(in crate::flow) transaction_table: &'a mut TransactionTable,
+    pub(in crate::flow) stats: &'a mut FlowStats,
     pub(in crate::flow) limits: &'a FlowLimits,
     /// Meanings of the decoded bytes.
-    pub(in crate::flow) meanings: &'a mut Vec<FrameKind>,
+    pub(in crate::flow) frame_kinds: &'a mut Vec<FrameKind>,
 }
 
 impl StreamContext<'_> {
     /// Returns the RPC conversation of the connection and its context for bytes of these frames.
-    pub(in crate::flow) fn desk<'a>(
+    pub(in crate::flow) fn rpc_context<'a>(
         &'a mut self,
         sight: &'a PacketMeta<'a>,
     ) -> (&'a mut RpcConversation, RpcContext<'a>) {
         let desk = RpcContext {
             connection: self.connection,
-            ledger: self.ledger,
-            account: self.account,
+            transaction_table: self.transaction_table,
+            stats: self.stats,
             limits: self.limits,
-            sight,
+            packet_meta: sight,
         };
         (self.exchange, desk)
     }
 
     /// Counts bytes of a record whose mark was not captured. `is_all`: the frame has nothing else and counts as
     /// undecoded.
-    pub(in crate::flow) fn skipped(&mut self, bytes: u32, sight: PacketMeta<'_>, is_all: bool) {
+    pub(in crate::flow) fn count_skipped(&mut self, bytes: u32, sight: PacketMeta<'_>, is_all: bool) {
         if sight.frames.is_empty() {
             return;
         }
-        self.account.skipped_bytes += u64::from(bytes);
+        self.stats.skipped_bytes += u64::from(bytes);
         if is_all {
-            self.account.undecoded_later(UndecodedReason::NoRecordMark, 1);
+            self.stats.count_undecoded_frames(UndecodedReason::NoRecordMark, 1);
         }
-        self.meanings.push(FrameKind::Skipped { bytes });
+        self.frame_kinds.push(FrameKind::SkippedBytes { bytes });
     }
 
     /// Counts a frame whose bytes cannot be decoded.
     pub(in crate::flow) fn undecoded(&mut self, reason: UndecodedReason, sight: PacketMeta<'_>) {
         if !sight.frames.is_empty() {
-            let meaning = self.account.undecoded(reason);
-            self.meanings.push(meaning);
+            let meaning = self.stats.undecoded(reason);
+            self.frame_kinds.push(meaning);
         }
     }
 }
@@ -64,39 +64,39 @@ impl IwarpEventSink for StreamContext<'_> {
         let meaning = match event {
             IwarpEvent::Operation(operation) => {
                 let sender = self.sender;
-                let (exchange, mut desk) = self.desk(&sight);
-                exchange.operation(&mut desk, sender, operation)
+                let (exchange, mut desk) = self.rpc_context(&sight);
+                exchange.handle_operation(&mut desk, sender, operation)
             }
             IwarpEvent::Undecoded(reason) => {
                 self.exchange.has_cut_lists |=
                     matches!(reason, UndecodedReason::CutFrame | UndecodedReason::CutStream);
                 self.undecoded(reason, sight);
-                return self.once();
+                return self.remove_repeated_reason();
             }
             IwarpEvent::Startup => FrameKind::Management,
-            IwarpEvent::Part => FrameKind::Part,
+            IwarpEvent::Part => FrameKind::PartialMessage,
             IwarpEvent::Control => FrameKind::Control,
             IwarpEvent::Terminate(terminate) => FrameKind::Terminate(terminate),
         };
-        self.meanings.push(meaning);
+        self.frame_kinds.push(meaning);
         if let FrameKind::Undecoded(_) = meaning {
-            self.once();
+            self.remove_repeated_reason();
         }
     }
 
     fn knows_memory(&self, stag: Handle) -> bool {
-        self.exchange.knows_handle(self.sender.peer(), stag)
+        self.exchange.has_handle(self.sender.peer(), stag)
     }
 }
 
 impl StreamContext<'_> {
     /// Counts a frame once per reason, however many of its parts cannot be decoded.
-    fn once(&mut self) {
-        if let Some((FrameKind::Undecoded(reason), before)) = self.meanings.split_last()
+    fn remove_repeated_reason(&mut self) {
+        if let Some((FrameKind::Undecoded(reason), before)) = self.frame_kinds.split_last()
             && before.contains(&FrameKind::Undecoded(*reason))
         {
-            self.account.undecoded_after_all(*reason);
-            self.meanings.pop();
+            self.stats.uncount_undecoded(*reason);
+            self.frame_kinds.pop();
         }
     }
 }

@@ -20,35 +20,35 @@ use super::{Position, StreamBytes, StreamReader};
 
 /// Nanoseconds of frame time that an acknowledged segment may be captured late: mirror ports with different
 /// clocks and multiple queues reorder frames.
-const LATE: u64 = 50_000_000;
+const MAX_CAPTURE_DELAY_NS: u64 = 50_000_000;
 
 /// Nanoseconds that an unacknowledged gap waits: longer than the retransmission of a lost segment takes,
 /// whose timeout doubles with every loss (RFC 6298 section 5).
-const UNACKNOWLEDGED: u64 = 30_000_000_000;
+const MAX_UNACKNOWLEDGED_WAIT_NS: u64 = 30_000_000_000;
 
 /// Returns `true` if the deadline of a gap has passed. A deadline farther ahead than any wait is from
 /// before the clock went back.
-pub(in crate::flow) fn is_over(deadline: Timestamp, now: Timestamp) -> bool {
-    deadline <= now || deadline.apart(now) > 2 * UNACKNOWLEDGED
+pub(in crate::flow) fn is_past(deadline: Timestamp, now: Timestamp) -> bool {
+    deadline <= now || deadline.apart(now) > 2 * MAX_UNACKNOWLEDGED_WAIT_NS
 }
 
 /// Nanoseconds of frame time within which a copy of a segment may arrive: the Maximum Segment Lifetime of
 /// RFC 9293 section 3.4.2, in which no sequence number is reused.
-const LIFETIME: u64 = 120_000_000_000;
+const MAX_SEGMENT_LIFETIME_NS: u64 = 120_000_000_000;
 
 /// Maximum distance in bytes of a segment of this stream from the expected position: larger than any
 /// window.
-const NEAR: u64 = 1 << 28;
+const MAX_DISTANCE: u64 = 1 << 28;
 
 /// Maximum delay of an acknowledgement in nanoseconds: at most 200 ms in Linux, 500 ms in
 /// RFC 9293 section 3.8.6.3; no retransmission timeout of Linux is shorter.
-const LATEST_ACKNOWLEDGMENT: u64 = 200_000_000;
+const MAX_ACK_DELAY_NS: u64 = 200_000_000;
 
 /// Maximum number of frames recorded for one buffered segment.
 const FRAMES: usize = 64;
 
 /// Bookkeeping bytes counted per buffered segment.
-const OVERHEAD: usize = 128;
+const SEGMENT_OVERHEAD_BYTES: usize = 128;
 
 /// A segment, or the new part of one, buffered after a gap.
 #[derive(Debug)]
@@ -67,26 +67,26 @@ impl OutOfOrderSegment {
         self.at + u64::from(self.length)
     }
 
-    fn cost(&self) -> usize {
-        OVERHEAD + self.bytes.len()
+    fn counted_bytes(&self) -> usize {
+        SEGMENT_OVERHEAD_BYTES + self.bytes.len()
     }
 
     fn piece(&self) -> StreamBytes<'_> {
         StreamBytes {
             at: self.at,
             data: PacketPayload { bytes: &self.bytes, length: self.length },
-            sight: PacketMeta::new(&self.frames, self.time),
+            meta: PacketMeta::new(&self.frames, self.time),
         }
     }
 }
 
 /// Number of recent bytes of a previous incarnation whose copies are recognized: half of the range that
 /// sequence numbers can order.
-const LONGEST_FORMER: u64 = 1 << 30;
+const MAX_PREVIOUS_BYTES: u64 = 1 << 30;
 
 /// Maximum number of bytes ahead of the expected position at which a segment is attributed to this
 /// direction rather than to the previous one.
-const SOON: u64 = 1 << 20;
+const MAX_BYTES_AHEAD: u64 = 1 << 20;
 
 /// Sequence number range of one direction of a previous incarnation.
 #[derive(Clone, Copy, Debug)]
@@ -101,26 +101,26 @@ struct PreviousDirection {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::flow) struct PreviousIncarnation {
     /// Ranges of both directions.
-    halves: [Option<PreviousDirection>; 2],
+    directions: [Option<PreviousDirection>; 2],
     /// Time at which the next incarnation began.
-    over: Timestamp,
+    ended_at: Timestamp,
 }
 
 impl PreviousIncarnation {
     pub(in crate::flow) fn new(halves: [&TcpStreamDirection; 2], over: Timestamp) -> Self {
-        Self { halves: halves.map(TcpStreamDirection::former), over }
+        Self { directions: halves.map(TcpStreamDirection::to_previous), ended_at: over }
     }
 
     /// Returns `true` if a segment in a direction, now `half`, is a copy of one of the previous incarnation.
-    pub(in crate::flow) fn has(
+    pub(in crate::flow) fn contains_copy(
         &self,
         at: usize,
         half: &TcpStreamDirection,
         segment: &TcpSegment<'_>,
         now: Timestamp,
     ) -> bool {
-        let Some(former) = self.halves.get(at).copied().flatten() else { return false };
-        if self.over.apart(now) >= LIFETIME {
+        let Some(former) = self.directions.get(at).copied().flatten() else { return false };
+        if self.ended_at.apart(now) >= MAX_SEGMENT_LIFETIME_NS {
             return false;
         }
         if segment.flags.syn() {
@@ -144,39 +144,39 @@ pub(in crate::flow) struct TcpStreamDirection {
     /// Sequence number of the first byte, from the SYN.
     first: Option<TcpSequence>,
     /// Time of the first SYN.
-    begun: Timestamp,
+    syn_time: Timestamp,
     /// Position up to which the receiver has acknowledged.
     acknowledged: Position,
     /// Time since which it has acknowledged more than was captured.
     ahead_since: Option<Timestamp>,
     /// `true` if the receiver requested the bytes before the buffered ones: it lacks them too.
-    is_missed: bool,
+    is_gap_requested: bool,
     /// Time at which new bytes were last sent.
     last: Timestamp,
     /// Time at which the receiver last requested a retransmission.
-    pub(in crate::flow) asked: Option<Timestamp>,
+    pub(in crate::flow) last_request_time: Option<Timestamp>,
     /// Detector for its duplicates.
-    pub(in crate::flow) identities: IpIdVariation,
+    pub(in crate::flow) id_variation: IpIdVariation,
     /// Position after the last byte, from the FIN.
     end: Option<Position>,
     /// Position up to which the other direction was delivered. Bytes that were sent after receiving more of it
     /// wait.
     other_reached: Position,
     /// Sorted, without overlap, all at or after `next`.
-    held: VecDeque<OutOfOrderSegment>,
+    out_of_order: VecDeque<OutOfOrderSegment>,
     held_bytes: usize,
     /// Number of retransmitted segments that differ from the first copy.
     contradictions: u64,
     /// End and key of each delivered message that was not acknowledged.
-    unsettled: VecDeque<(Position, TransactionKey, RpcMessageKind)>,
+    unacknowledged_messages: VecDeque<(Position, TransactionKey, RpcMessageKind)>,
 }
 
 /// Maximum number of messages that wait for their acknowledgement.
-const UNSETTLED: usize = 1024;
+const MAX_UNACKNOWLEDGED_MESSAGES: usize = 1024;
 
 impl TcpStreamDirection {
     /// Extends a sequence number relative to the expected one.
-    fn place(&self, sequence: TcpSequence) -> Position {
+    fn position_of(&self, sequence: TcpSequence) -> Position {
         match self.next {
             // Leaves positions below for segments older than the first one seen.
             None => (1 << 32) + Position::from(sequence.0),
@@ -188,18 +188,18 @@ impl TcpStreamDirection {
     }
 
     /// Returns `true` if a SYN with this number begins another stream.
-    pub(in crate::flow) fn is_other(&self, syn: TcpSequence) -> bool {
+    pub(in crate::flow) fn starts_other_stream(&self, syn: TcpSequence) -> bool {
         match (self.first, self.next) {
             (Some(first), _) => first != syn.add(1),
             // The SYN may have been captured late.
-            (None, Some(_)) => self.place(syn.add(1)) != self.from,
+            (None, Some(_)) => self.position_of(syn.add(1)) != self.from,
             (None, None) => false,
         }
     }
 
     /// Returns `true` if a SYN with this number is a copy of the first SYN.
     pub(in crate::flow) fn is_copy(&self, syn: TcpSequence, now: Timestamp) -> bool {
-        self.first == Some(syn.add(1)) && self.begun.apart(now) < LIFETIME
+        self.first == Some(syn.add(1)) && self.syn_time.apart(now) < MAX_SEGMENT_LIFETIME_NS
     }
 
     /// Returns `true` if bytes of it were captured.
@@ -214,15 +214,15 @@ impl TcpStreamDirection {
 
     /// Returns `true` if a segment with this number can be one of this stream.
     pub(in crate::flow) fn is_near(&self, sequence: TcpSequence) -> bool {
-        self.next.is_none_or(|next| self.place(sequence).abs_diff(next) < NEAR)
+        self.next.is_none_or(|next| self.position_of(sequence).abs_diff(next) < MAX_DISTANCE)
     }
 
     /// Handles a SYN: the next number is that of the first byte.
     pub(in crate::flow) fn begin(&mut self, syn: TcpSequence, now: Timestamp) {
         if self.first.is_none() {
-            (self.first, self.begun) = (Some(syn.add(1)), now);
+            (self.first, self.syn_time) = (Some(syn.add(1)), now);
         }
-        self.start(self.place(syn.add(1)));
+        self.start(self.position_of(syn.add(1)));
     }
 
     /// Returns the position of the next expected byte, which is `at` if none was captured.
@@ -235,7 +235,7 @@ impl TcpStreamDirection {
 
     /// Handles a FIN after the last byte.
     pub(in crate::flow) fn finish_at(&mut self, sequence: TcpSequence) {
-        self.end = Some(self.place(sequence));
+        self.end = Some(self.position_of(sequence));
     }
 
     /// Returns the memory of the buffered segments in bytes.
@@ -251,14 +251,14 @@ impl TcpStreamDirection {
     /// Returns `true` if a number is in the range of this direction, from its SYN to the bytes that may follow
     /// soon.
     fn has_reached(&self, sequence: TcpSequence) -> bool {
-        let at = self.place(sequence);
-        self.next.is_some_and(|next| at + 1 >= self.from && at < next + SOON)
+        let at = self.position_of(sequence);
+        self.next.is_some_and(|next| at + 1 >= self.from && at < next + MAX_BYTES_AHEAD)
     }
 
     /// Returns the range of its segments, from the SYN to the number after the FIN.
-    fn former(&self) -> Option<PreviousDirection> {
+    fn to_previous(&self) -> Option<PreviousDirection> {
         let last = self.next?.max(self.end.unwrap_or(0)) + 1;
-        let from = self.from.saturating_sub(1).max(last.saturating_sub(LONGEST_FORMER));
+        let from = self.from.saturating_sub(1).max(last.saturating_sub(MAX_PREVIOUS_BYTES));
         Some(PreviousDirection {
             syn: self.first.map(|first| first.add(u32::MAX)),
             from: TcpSequence(from as u32),
@@ -268,24 +268,24 @@ impl TcpStreamDirection {
 
     /// Returns `true` if these bytes are the next, and none are buffered.
     pub(in crate::flow) fn is_next(&self, sequence: TcpSequence) -> bool {
-        self.held.is_empty() && self.next.is_none_or(|next| next == self.place(sequence))
+        self.out_of_order.is_empty() && self.next.is_none_or(|next| next == self.position_of(sequence))
     }
 
     /// Returns `true` if this number acknowledges more than all before.
-    pub(in crate::flow) fn is_news(&self, acknowledgment: TcpSequence) -> bool {
-        self.place(acknowledgment) > self.acknowledged
+    pub(in crate::flow) fn acknowledges_more(&self, acknowledgment: TcpSequence) -> bool {
+        self.position_of(acknowledgment) > self.acknowledged
     }
 
     /// Buffers a segment until the protocol of the stream is known.
-    pub(in crate::flow) fn keep(
+    pub(in crate::flow) fn buffer_segment(
         &mut self,
         sequence: TcpSequence,
         data: PacketPayload<'_>,
         sight: PacketMeta<'_>,
     ) {
-        let at = self.place(sequence);
+        let at = self.position_of(sequence);
         let next = self.start(at);
-        self.hold(StreamBytes { at, data, sight }.after(next.saturating_sub(at) as u32), 0);
+        self.buffer_new_part(StreamBytes { at, data, meta: sight }.after(next.saturating_sub(at) as u32), 0);
     }
 
     /// Iterates over the contiguous captured bytes at the start.
@@ -296,47 +296,47 @@ impl TcpStreamDirection {
             follows = (held.bytes.len() == held.length as usize).then(|| held.end());
             is_next
         };
-        self.held.iter().take_while(unbroken).flat_map(|held| held.bytes.iter().copied())
+        self.out_of_order.iter().take_while(unbroken).flat_map(|held| held.bytes.iter().copied())
     }
 
     /// Iterates over the bytes of the buffered segments.
-    pub(in crate::flow) fn kept(&self) -> impl Iterator<Item = PacketPayload<'_>> {
-        self.held.iter().map(|held| held.piece().data)
+    pub(in crate::flow) fn buffered_payloads(&self) -> impl Iterator<Item = PacketPayload<'_>> {
+        self.out_of_order.iter().map(|held| held.piece().data)
     }
 
     /// Iterates over the frames of the buffered segments.
-    pub(in crate::flow) fn kept_frames(&self) -> impl Iterator<Item = FrameNumber> {
-        self.held.iter().flat_map(|held| held.frames.iter().copied())
+    pub(in crate::flow) fn buffered_frames(&self) -> impl Iterator<Item = FrameNumber> {
+        self.out_of_order.iter().flat_map(|held| held.frames.iter().copied())
     }
 
     /// Delivers the buffered segments.
-    pub(in crate::flow) fn release(&mut self, reader: &mut impl StreamReader) {
-        self.drain(None, reader);
+    pub(in crate::flow) fn deliver_buffered(&mut self, reader: &mut impl StreamReader) {
+        self.deliver_contiguous(None, reader);
     }
 
     /// Drops the buffered segments and their positions.
-    pub(in crate::flow) fn forget(&mut self) {
-        *self = Self { first: self.first, begun: self.begun, ..Self::default() };
+    pub(in crate::flow) fn reset(&mut self) {
+        *self = Self { first: self.first, syn_time: self.syn_time, ..Self::default() };
     }
 
     /// Returns the position of the receiver by its acknowledgement number; 0 if that is implausible.
     pub(in crate::flow) fn received(&self, acknowledgment: TcpSequence) -> Position {
         let Some(next) = self.next else { return 0 };
-        let position = self.place(acknowledgment);
+        let position = self.position_of(acknowledgment);
         // A FIN uses a number too.
         let position = self.end.map_or(position, |end| end.min(position));
-        if position > next + NEAR { 0 } else { position }
+        if position > next + MAX_DISTANCE { 0 } else { position }
     }
 
     /// Returns the position up to which its bytes were delivered; `None` before the first segment.
-    pub(in crate::flow) fn reached(&self) -> Option<Position> {
+    pub(in crate::flow) fn delivered_position(&self) -> Option<Position> {
         self.next
     }
 
     /// Updates the delivered position of the other direction. Returns `true` if buffered bytes waited for it.
-    pub(in crate::flow) fn note_other(&mut self, reached: Option<Position>) -> bool {
+    pub(in crate::flow) fn update_other_reached(&mut self, reached: Option<Position>) -> bool {
         self.other_reached = reached.unwrap_or(Position::MAX);
-        self.held
+        self.out_of_order
             .front()
             .is_some_and(|held| Some(held.at) == self.next && held.received <= self.other_reached)
     }
@@ -353,9 +353,9 @@ impl TcpStreamDirection {
         if data.length == 0 {
             return;
         }
-        let at = self.place(sequence);
+        let at = self.position_of(sequence);
         let next = self.start(at);
-        let piece = StreamBytes { at, data, sight };
+        let piece = StreamBytes { at, data, meta: sight };
         let end = piece.range().end;
         if end > next {
             self.last = sight.time;
@@ -363,41 +363,45 @@ impl TcpStreamDirection {
         if end <= next {
             // A keep-alive repeats the last byte, which its receiver has already received (RFC 9293 section 3.8.4).
             if data.length > 1 || end < next {
-                self.again(piece, reader);
+                self.report_retransmission(piece, reader);
             }
             return;
         }
         let new = piece.after(next.saturating_sub(at) as u32);
         if at < next {
-            self.again(piece.within(0..(next - at) as u32), reader);
+            self.report_retransmission(piece.within(0..(next - at) as u32), reader);
         }
         let is_due = received <= self.other_reached;
         // Buffered segments were received, but not delivered before the missing bytes before them.
-        let since = self.held.front().filter(|held| self.is_missed && held.at > next).map(|held| held.time);
-        if new.at == next && is_due && self.held.front().is_none_or(|held| held.at >= end) {
+        let since = self
+            .out_of_order
+            .front()
+            .filter(|held| self.is_gap_requested && held.at > next)
+            .map(|held| held.time);
+        if new.at == next && is_due && self.out_of_order.front().is_none_or(|held| held.at >= end) {
             self.next = Some(end);
             let stall = since.map(|since| Stall { since, until: sight.time });
             let remark = DeliveryAnomaly { stall, ..DeliveryAnomaly::default() };
-            let came = PacketMeta { remark: stall.map(|_| &remark).or(sight.remark), ..sight };
-            reader.piece(StreamBytes { sight: came, ..new });
+            let came = PacketMeta { anomaly: stall.map(|_| &remark).or(sight.anomaly), ..sight };
+            reader.piece(StreamBytes { meta: came, ..new });
         } else {
-            self.hold(new, received);
+            self.buffer_new_part(new, received);
         }
-        self.drain(since.map(|_| sight.time), reader);
+        self.deliver_contiguous(since.map(|_| sight.time), reader);
         if self.ahead_since.is_some() {
             self.ahead_since = (self.next < Some(self.acknowledged)).then_some(sight.time);
         }
     }
 
     /// Buffers the part of a segment that is not buffered yet.
-    fn hold(&mut self, piece: StreamBytes<'_>, received: Position) {
+    fn buffer_new_part(&mut self, piece: StreamBytes<'_>, received: Position) {
         let Range { start, end } = piece.range();
         let part =
             |range: Range<Position>| piece.within((range.start - start) as u32..(range.end - start) as u32);
         let mut from = start;
-        let mut at = self.held.partition_point(|held| held.end() <= start);
+        let mut at = self.out_of_order.partition_point(|held| held.end() <= start);
         while from < end {
-            let (hole, known) = match self.held.get(at) {
+            let (hole, known) = match self.out_of_order.get(at) {
                 Some(held) => (from..held.at.min(end).max(from), held.at.max(from)..held.end().min(end)),
                 None => (from..end, end..end),
             };
@@ -408,7 +412,7 @@ impl TcpStreamDirection {
             if known.is_empty() {
                 break;
             }
-            self.repeat(at, part(known.clone()));
+            self.merge_copy(at, part(known.clone()));
             from = known.end;
             at += 1;
         }
@@ -419,18 +423,18 @@ impl TcpStreamDirection {
             at: piece.at,
             length: piece.data.length,
             bytes: piece.data.bytes.to_vec(),
-            frames: piece.sight.frames.to_vec(),
-            time: piece.sight.time,
+            frames: piece.meta.frames.to_vec(),
+            time: piece.meta.time,
             received,
         };
-        self.held_bytes += held.cost();
-        self.held.insert(at, held);
+        self.held_bytes += held.counted_bytes();
+        self.out_of_order.insert(at, held);
     }
 
     /// Merges a copy of buffered bytes: the first copy counts, and the second only adds bytes that a snap
     /// length removed from the first.
-    fn repeat(&mut self, at: usize, piece: StreamBytes<'_>) {
-        let Some(held) = self.held.get_mut(at) else { return };
+    fn merge_copy(&mut self, at: usize, piece: StreamBytes<'_>) {
+        let Some(held) = self.out_of_order.get_mut(at) else { return };
         let into = (piece.at - held.at) as usize;
         let known = held.bytes.get(into..).unwrap_or_default();
         if known.iter().zip(piece.data.bytes).any(|(known, again)| known != again) {
@@ -441,50 +445,54 @@ impl TcpStreamDirection {
             held.bytes.extend_from_slice(more);
         }
         if held.frames.len() < FRAMES {
-            held.frames.extend_from_slice(piece.sight.frames);
+            held.frames.extend_from_slice(piece.meta.frames);
         }
     }
 
     /// Handles a retransmission of delivered bytes. The receiver needs it if it requested the bytes or their
     /// acknowledgement is overdue. If its acknowledgements are not captured, this is unknown, and the first
     /// copy counts.
-    fn again(&self, piece: StreamBytes<'_>, reader: &mut impl StreamReader) {
-        if piece.sight.is_captured_twice() {
-            return reader.again(piece);
+    fn report_retransmission(&self, piece: StreamBytes<'_>, reader: &mut impl StreamReader) {
+        if piece.meta.is_captured_twice() {
+            return reader.read_retransmission(piece);
         }
-        let time = piece.sight.time;
+        let time = piece.meta.time;
         // An acknowledgement may be late; a sender in doubt retransmits early (RFC 8985 section 7.1).
-        let is_overdue = time.apart(self.last) >= LATEST_ACKNOWLEDGMENT || self.asked >= Some(self.last);
+        let is_overdue =
+            time.apart(self.last) >= MAX_ACK_DELAY_NS || self.last_request_time >= Some(self.last);
         let is_needed = self.acknowledged > 0 && piece.range().end > self.acknowledged && is_overdue;
         let remark = match is_needed {
             // The first copy determines the start.
             true => DeliveryAnomaly {
-                closes_hole: true,
+                closes_gap: true,
                 stall: Some(Stall { since: Timestamp(i64::MIN), until: time }),
                 ..DeliveryAnomaly::default()
             },
-            false => DeliveryAnomaly { is_surplus: true, ..DeliveryAnomaly::default() },
+            false => DeliveryAnomaly { was_already_accepted: true, ..DeliveryAnomaly::default() },
         };
-        reader.again(StreamBytes { sight: PacketMeta { remark: Some(&remark), ..piece.sight }, ..piece });
+        reader.read_retransmission(StreamBytes {
+            meta: PacketMeta { anomaly: Some(&remark), ..piece.meta },
+            ..piece
+        });
     }
 
     /// Delivers buffered segments that no longer wait; their receiver could not deliver them before `until`, if
     /// known.
-    fn drain(&mut self, until: Option<Timestamp>, reader: &mut impl StreamReader) {
-        while let Some(held) = self.held.front()
+    fn deliver_contiguous(&mut self, until: Option<Timestamp>, reader: &mut impl StreamReader) {
+        while let Some(held) = self.out_of_order.front()
             && Some(held.at) == self.next
             && held.received <= self.other_reached
-            && let Some(held) = self.held.pop_front()
+            && let Some(held) = self.out_of_order.pop_front()
         {
-            self.held_bytes -= held.cost();
+            self.held_bytes -= held.counted_bytes();
             self.next = Some(held.end());
             let piece = held.piece();
             let stall = until.map(|until| Stall { since: held.time, until });
             let remark = DeliveryAnomaly { stall, ..DeliveryAnomaly::default() };
-            let sight = PacketMeta { remark: stall.map(|_| &remark), ..piece.sight };
-            reader.piece(StreamBytes { sight, ..piece });
+            let sight = PacketMeta { anomaly: stall.map(|_| &remark), ..piece.meta };
+            reader.piece(StreamBytes { meta: sight, ..piece });
         }
-        self.is_missed &= !self.held.is_empty();
+        self.is_gap_requested &= !self.out_of_order.is_empty();
     }
 
     /// Handles an acknowledgement of everything before this number.
@@ -497,13 +505,13 @@ impl TcpStreamDirection {
         now: Timestamp,
     ) {
         let Some(next) = self.next else { return };
-        let position = self.place(sequence);
-        if position == next && self.held.front().is_some_and(|held| held.at > next) {
-            self.is_missed = true;
+        let position = self.position_of(sequence);
+        if position == next && self.out_of_order.front().is_some_and(|held| held.at > next) {
+            self.is_gap_requested = true;
         }
-        if position > next + NEAR || position <= self.acknowledged {
+        if position > next + MAX_DISTANCE || position <= self.acknowledged {
             if position == self.acknowledged && !carries_bytes {
-                self.asked = Some(now);
+                self.last_request_time = Some(now);
             }
             return;
         }
@@ -514,27 +522,27 @@ impl TcpStreamDirection {
     }
 
     /// Records that a message ends with the last delivered byte. Returns `true` if it is already acknowledged.
-    pub(in crate::flow) fn ends_message(&mut self, key: TransactionKey, which: RpcMessageKind) -> bool {
+    pub(in crate::flow) fn record_message_end(&mut self, key: TransactionKey, which: RpcMessageKind) -> bool {
         let Some(next) = self.next.filter(|next| *next > self.acknowledged) else { return true };
-        if self.unsettled.len() >= UNSETTLED {
-            self.unsettled.pop_front();
+        if self.unacknowledged_messages.len() >= MAX_UNACKNOWLEDGED_MESSAGES {
+            self.unacknowledged_messages.pop_front();
         }
-        self.unsettled.push_back((next, key, which));
+        self.unacknowledged_messages.push_back((next, key, which));
         false
     }
 
     /// Returns the next message acknowledged since the last call.
-    pub(in crate::flow) fn settle(&mut self) -> Option<(TransactionKey, RpcMessageKind)> {
-        self.unsettled.front().filter(|(end, ..)| *end <= self.acknowledged)?;
-        self.unsettled.pop_front().map(|(_, key, which)| (key, which))
+    pub(in crate::flow) fn next_acknowledged_message(&mut self) -> Option<(TransactionKey, RpcMessageKind)> {
+        self.unacknowledged_messages.front().filter(|(end, ..)| *end <= self.acknowledged)?;
+        self.unacknowledged_messages.pop_front().map(|(_, key, which)| (key, which))
     }
 
     /// Returns the gap before the buffered or acknowledged bytes.
-    fn hole(&self) -> Option<Range<Position>> {
+    fn gap(&self) -> Option<Range<Position>> {
         let next = self.next?;
         // A FIN uses a number too.
         let acknowledged = self.end.map_or(self.acknowledged, |end| end.min(self.acknowledged));
-        match self.held.front() {
+        match self.out_of_order.front() {
             Some(held) => Some(next..held.at),
             None if acknowledged > next => Some(next..acknowledged),
             None => None,
@@ -542,23 +550,23 @@ impl TcpStreamDirection {
     }
 
     /// Returns `true` if bytes are missing before buffered or acknowledged ones.
-    pub(in crate::flow) fn has_hole(&self) -> bool {
-        self.hole().is_some_and(|hole| !hole.is_empty())
+    pub(in crate::flow) fn has_gap(&self) -> bool {
+        self.gap().is_some_and(|hole| !hole.is_empty())
     }
 
     /// Returns the deadline of the first gap, if there is one.
     pub(in crate::flow) fn deadline(&self) -> Option<Timestamp> {
-        let hole = self.hole()?;
+        let hole = self.gap()?;
         let (since, wait) = match self.ahead_since {
-            Some(since) if self.acknowledged >= hole.end => (since, LATE),
-            _ => (self.held.front()?.time, UNACKNOWLEDGED),
+            Some(since) if self.acknowledged >= hole.end => (since, MAX_CAPTURE_DELAY_NS),
+            _ => (self.out_of_order.front()?.time, MAX_UNACKNOWLEDGED_WAIT_NS),
         };
         Some(Timestamp(since.0.saturating_add_unsigned(wait)))
     }
 
     /// Skips the first gap: delivers it as missing bytes, then the buffered segments after it.
-    pub(in crate::flow) fn give_up(&mut self, now: Timestamp, reader: &mut impl StreamReader) {
-        let Some(hole) = self.hole() else { return };
+    pub(in crate::flow) fn skip_gap(&mut self, now: Timestamp, reader: &mut impl StreamReader) {
+        let Some(hole) = self.gap() else { return };
         if hole.is_empty() {
             // The bytes it waits for in the other direction will not arrive.
             self.other_reached = Position::MAX;
@@ -568,18 +576,18 @@ impl TcpStreamDirection {
             let length = u32::try_from(hole.end - from).unwrap_or(u32::MAX);
             let sight = PacketMeta::new(&[], now);
             self.next = Some(from + u64::from(length));
-            reader.piece(StreamBytes { at: from, data: PacketPayload { bytes: &[], length }, sight });
+            reader.piece(StreamBytes { at: from, data: PacketPayload { bytes: &[], length }, meta: sight });
             from += u64::from(length);
         }
-        self.drain(None, reader);
+        self.deliver_contiguous(None, reader);
         self.ahead_since = self.ahead_since.filter(|_| self.next < Some(self.acknowledged));
     }
 
     /// Ends the direction: delivers everything buffered, with its gaps.
     pub(in crate::flow) fn finish(&mut self, now: Timestamp, reader: &mut impl StreamReader) {
-        while !self.held.is_empty() {
-            self.give_up(now, reader);
+        while !self.out_of_order.is_empty() {
+            self.skip_gap(now, reader);
         }
-        self.give_up(now, reader);
+        self.skip_gap(now, reader);
     }
 }

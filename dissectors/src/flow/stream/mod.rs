@@ -32,7 +32,7 @@ pub(super) struct StreamBytes<'a> {
     /// Captured bytes, and their length on the wire.
     pub(super) data: PacketPayload<'a>,
     /// Frames that carried them; none if they were not captured.
-    pub(super) sight: PacketMeta<'a>,
+    pub(super) meta: PacketMeta<'a>,
 }
 
 impl<'a> StreamBytes<'a> {
@@ -53,7 +53,7 @@ impl<'a> StreamBytes<'a> {
         let captured = self.data.bytes.get(start as usize..).unwrap_or_default();
         let length = end - start;
         let bytes = captured.get(..length as usize).unwrap_or(captured);
-        Self { at: self.at + u64::from(start), data: PacketPayload { bytes, length }, sight: self.sight }
+        Self { at: self.at + u64::from(start), data: PacketPayload { bytes, length }, meta: self.meta }
     }
 }
 
@@ -64,5 +64,5 @@ pub(super) trait StreamReader {
 
     /// Handles a retransmission of bytes that were read before. The first copy counts; this one is only
     /// compared.
-    fn again(&mut self, piece: StreamBytes<'_>);
+    fn read_retransmission(&mut self, piece: StreamBytes<'_>);
 }

@@ -67,24 +67,24 @@ pub(in crate::flow) enum ProtocolDetection {
 }
 
 /// Maximum number of bytes of one direction buffered until the protocol of the stream is known.
-pub(in crate::flow) const KEPT: usize = 16 << 10;
+pub(in crate::flow) const MAX_BUFFERED_BYTES: usize = 16 << 10;
 
 /// Number of bytes of a stream searched for the start of a record if its own start was not captured.
-pub(in crate::flow) const SEARCHED: u32 = 4 << 20;
+pub(in crate::flow) const MAX_SEARCHED_BYTES: u32 = 4 << 20;
 
 /// Number of bytes that identify a record: the mark, and a Call up to its procedure.
-pub(in crate::flow) const ENOUGH: usize = 28;
+pub(in crate::flow) const MIN_DETECTION_BYTES: usize = 28;
 
 /// The NFS port. RFC 7530 section 3.1.
-const NFS: Port = Port(2049);
+const NFS_PORT: Port = Port(2049);
 
 /// Returns `true` if one of the ports is an NFS port, so that the stream is relevant whatever it carries.
-pub(in crate::flow) fn is_of_nfs(ports: [Port; 2]) -> bool {
-    ports.iter().any(|port| [NFS, NFS_RDMA_PORT].contains(port))
+pub(in crate::flow) fn includes_nfs_port(ports: [Port; 2]) -> bool {
+    ports.iter().any(|port| [NFS_PORT, NFS_RDMA_PORT].contains(port))
 }
 
 /// Returns the reason for a segment of an unknown stream, whose segments are truncated or not.
-pub(in crate::flow) fn unknown(is_cut: bool) -> UndecodedReason {
+pub(in crate::flow) fn unknown_stream_reason(is_cut: bool) -> UndecodedReason {
     if is_cut { UndecodedReason::CutStream } else { UndecodedReason::UnknownStream }
 }
 
@@ -105,11 +105,11 @@ pub(in crate::flow) fn first_bytes(bytes: &[u8], ports: [Port; 2]) -> ProtocolDe
     if rpc::recognize_record(bytes).is_some() {
         return ProtocolDetection::Records;
     }
-    if ports.contains(&NFS) && tls::begins_record(bytes) {
+    if ports.contains(&NFS_PORT) && tls::begins_record(bytes) {
         return ProtocolDetection::Tls;
     }
     // A record mark uses only the highest bit of its first byte.
-    if bytes.len() < ENOUGH && bytes.first().is_none_or(|byte| byte & 0x7e == 0) {
+    if bytes.len() < MIN_DETECTION_BYTES && bytes.first().is_none_or(|byte| byte & 0x7e == 0) {
         return ProtocolDetection::Undecided;
     }
     ProtocolDetection::Other
@@ -131,10 +131,10 @@ pub(in crate::flow) fn segment(
         0 => bytes.first().is_some_and(|byte| byte & 0x80 != 0) && rpc::recognize_record(bytes).is_some(),
         at => bytes.get(*at..).is_some_and(|bytes| rpc::recognize_call_record(bytes).is_some()),
     };
-    let end = if everywhere || ports.contains(&NFS) { bytes.len() } else { bytes.len().min(1) };
+    let end = if everywhere || ports.contains(&NFS_PORT) { bytes.len() } else { bytes.len().min(1) };
     match (0..end).find(begins) {
         Some(_) => ProtocolDetection::Records,
-        None if ports.contains(&NFS) && tls::begins_record(bytes) => ProtocolDetection::Tls,
+        None if ports.contains(&NFS_PORT) && tls::begins_record(bytes) => ProtocolDetection::Tls,
         None => ProtocolDetection::Undecided,
     }
 }

@@ -36,11 +36,11 @@ pub(in crate::flow) struct TcpConversation {
     /// `true` if segments were truncated so much that nothing was found in them.
     pub(in crate::flow) has_cut_messages: bool,
     /// Previous incarnation of the stream, between the same ports.
-    former: Option<PreviousIncarnation>,
+    previous: Option<PreviousIncarnation>,
     /// Sequence number of a segment far from all others.
-    pub(in crate::flow) stray: Option<TcpSequence>,
+    pub(in crate::flow) stray_sequence: Option<TcpSequence>,
     /// Bytes buffered, as counted last.
-    pub(in crate::flow) held: usize,
+    pub(in crate::flow) counted_buffered_bytes: usize,
     /// Memory without buffered bytes, as counted last.
     weight: u32,
     /// Deadline of its first gap, as entered in the deadline queue.
@@ -48,7 +48,7 @@ pub(in crate::flow) struct TcpConversation {
     /// Number of the stream in the capture, from 0.
     number: u64,
     /// Bases of the relative sequence numbers of A and B: the numbers of their SYNs, or a substitute.
-    starts: [Option<TcpSequence>; 2],
+    sequence_bases: [Option<TcpSequence>; 2],
 }
 
 /// Relative numbers of a segment in its stream.
@@ -68,7 +68,7 @@ impl TcpConversation {
         Self {
             ports,
             number,
-            starts: [None; 2],
+            sequence_bases: [None; 2],
             a: TcpStreamDirection::default(),
             b: TcpStreamDirection::default(),
             protocol: Protocol::Middle { looked_at: 0 },
@@ -78,16 +78,16 @@ impl TcpConversation {
             is_ending: false,
             is_cut: false,
             has_cut_messages: false,
-            former: None,
-            stray: None,
-            held: 0,
+            previous: None,
+            stray_sequence: None,
+            counted_buffered_bytes: 0,
             weight: 0,
             deadline: None,
         }
     }
 
     /// Returns the direction that a side sends, then the one that it receives.
-    pub(in crate::flow) fn halves(
+    pub(in crate::flow) fn directions_from(
         &mut self,
         sender: ConnectionSide,
     ) -> (&mut TcpStreamDirection, &mut TcpStreamDirection) {
@@ -98,28 +98,28 @@ impl TcpConversation {
     }
 
     /// Returns `true` if a segment is a copy of one of the previous incarnation.
-    pub(in crate::flow) fn is_former(
+    pub(in crate::flow) fn is_copy_of_previous(
         &self,
         sender: ConnectionSide,
         segment: &TcpSegment<'_>,
         now: Timestamp,
     ) -> bool {
-        let Some(former) = &self.former else { return false };
+        let Some(former) = &self.previous else { return false };
         match sender {
-            ConnectionSide::A => former.has(0, &self.a, segment, now),
-            ConnectionSide::B => former.has(1, &self.b, segment, now),
+            ConnectionSide::A => former.contains_copy(0, &self.a, segment, now),
+            ConnectionSide::B => former.contains_copy(1, &self.b, segment, now),
         }
     }
 
     /// Forgets the previous incarnation, because it had the same numbers.
-    pub(in crate::flow) fn forget_former(&mut self) {
-        self.former = None;
+    pub(in crate::flow) fn forget_previous(&mut self) {
+        self.previous = None;
     }
 
     /// Sets the bases of relative numbers if this segment is the first that has them.
-    pub(in crate::flow) fn count_from(&mut self, sender: ConnectionSide, segment: &TcpSegment<'_>) {
+    pub(in crate::flow) fn set_sequence_bases(&mut self, sender: ConnectionSide, segment: &TcpSegment<'_>) {
         let before = |number: TcpSequence| number.add(u32::MAX);
-        let [a, b] = &mut self.starts;
+        let [a, b] = &mut self.sequence_bases;
         let (own, other) = if sender == ConnectionSide::A { (a, b) } else { (b, a) };
         own.get_or_insert(if segment.flags.syn() { segment.sequence } else { before(segment.sequence) });
         if segment.flags.ack() {
@@ -128,12 +128,12 @@ impl TcpConversation {
     }
 
     /// Returns the relative numbers of a segment that a side sent.
-    pub(in crate::flow) fn place(
+    pub(in crate::flow) fn relative_numbers(
         &self,
         sender: ConnectionSide,
         segment: &TcpSegment<'_>,
     ) -> TcpSegmentNumbers {
-        let [a, b] = self.starts;
+        let [a, b] = self.sequence_bases;
         let (own, other) = if sender == ConnectionSide::A { (a, b) } else { (b, a) };
         let since = |start: Option<TcpSequence>, number: TcpSequence| {
             start.map_or(0, |start| number.0.wrapping_sub(start.0))
@@ -143,12 +143,14 @@ impl TcpConversation {
     }
 
     /// Returns a side whose bytes have a gap.
-    pub(in crate::flow) fn side_with_hole(&mut self) -> Option<ConnectionSide> {
-        [ConnectionSide::A, ConnectionSide::B].into_iter().find(|side| self.halves(*side).0.has_hole())
+    pub(in crate::flow) fn side_with_gap(&mut self) -> Option<ConnectionSide> {
+        [ConnectionSide::A, ConnectionSide::B]
+            .into_iter()
+            .find(|side| self.directions_from(*side).0.has_gap())
     }
 
     /// Sets the detected protocol of the stream.
-    pub(in crate::flow) fn carry(&mut self, verdict: ProtocolDetection) {
+    pub(in crate::flow) fn set_protocol(&mut self, verdict: ProtocolDetection) {
         let begins = matches!(self.protocol, Protocol::Opening);
         self.protocol = match verdict {
             ProtocolDetection::Mpa => Protocol::Mpa(Box::default()),
@@ -170,36 +172,43 @@ impl TcpConversation {
     /// Searches all buffered segments for the protocol of a stream whose first bytes were not captured. If none
     /// reveals it, drops them and returns each of their frames with the reason.
     #[must_use]
-    pub(in crate::flow) fn settle(&mut self) -> Vec<(FrameNumber, UndecodedReason)> {
+    pub(in crate::flow) fn detect_in_buffered(&mut self) -> Vec<(FrameNumber, UndecodedReason)> {
         if !matches!(self.protocol, Protocol::Opening) {
             return Vec::new();
         }
         let ports = self.port_numbers();
-        let verdicts = self.a.kept().chain(self.b.kept()).map(|data| protocol::segment(data, ports, true));
+        let verdicts = self
+            .a
+            .buffered_payloads()
+            .chain(self.b.buffered_payloads())
+            .map(|data| protocol::segment(data, ports, true));
         let verdict = { verdicts }.find(|verdict| *verdict != ProtocolDetection::Undecided);
         match verdict {
             Some(verdict) => {
-                self.carry(verdict);
+                self.set_protocol(verdict);
                 Vec::new()
             }
-            None => self.forget(Protocol::Middle { looked_at: 1 }),
+            None => self.drop_buffered(Protocol::Middle { looked_at: 1 }),
         }
     }
 
     /// Sets a protocol and drops the buffered segments. Returns each of their frames with the reason if the
     /// stream uses an NFS port.
     #[must_use]
-    pub(in crate::flow) fn forget(&mut self, protocol: Protocol) -> Vec<(FrameNumber, UndecodedReason)> {
+    pub(in crate::flow) fn drop_buffered(
+        &mut self,
+        protocol: Protocol,
+    ) -> Vec<(FrameNumber, UndecodedReason)> {
         self.protocol = protocol;
-        let is_of_nfs = protocol::is_of_nfs(self.port_numbers());
+        let is_of_nfs = protocol::includes_nfs_port(self.port_numbers());
         let is_cut = self.is_cut;
         self.has_cut_messages |= is_cut;
-        let kept = { self.a.kept_frames().chain(self.b.kept_frames()) }.filter(|_| is_of_nfs);
-        let mut frames: Vec<_> = kept.map(|frame| (frame, protocol::unknown(is_cut))).collect();
+        let kept = { self.a.buffered_frames().chain(self.b.buffered_frames()) }.filter(|_| is_of_nfs);
+        let mut frames: Vec<_> = kept.map(|frame| (frame, protocol::unknown_stream_reason(is_cut))).collect();
         frames.sort_unstable_by_key(|(frame, _)| *frame);
         frames.dedup_by_key(|(frame, _)| *frame);
-        self.a.forget();
-        self.b.forget();
+        self.a.reset();
+        self.b.reset();
         frames
     }
 
@@ -211,7 +220,7 @@ impl TcpConversation {
     /// other direction have no deadline while that has a gap.
     pub(in crate::flow) fn deadline(&self) -> Option<(Timestamp, ConnectionSide)> {
         let of = |half: &TcpStreamDirection, other: &TcpStreamDirection, side| {
-            let counts = half.has_hole() || !other.has_hole();
+            let counts = half.has_gap() || !other.has_gap();
             half.deadline().filter(|_| counts).map(|deadline| (deadline, side))
         };
         let (a, b) = (of(&self.a, &self.b, ConnectionSide::A), of(&self.b, &self.a, ConnectionSide::B));
@@ -229,7 +238,7 @@ impl TcpConversation {
     }
 
     /// Returns `true` if its eviction loses nothing.
-    pub(in crate::flow) fn is_idle(&self) -> bool {
+    pub(in crate::flow) fn is_evictable(&self) -> bool {
         self.is_ending
             || matches!(self.protocol, Protocol::Other | Protocol::Opening | Protocol::Middle { .. })
     }
@@ -272,7 +281,7 @@ impl TcpConversationTable {
             Some((last, at)) if last == ports => at,
             _ => {
                 let Self { slots, by_ports, count, bound, .. } = self;
-                *by_ports.entry(ports.in_order().0).or_insert_with(|| {
+                *by_ports.entry(ports.in_canonical_order().0).or_insert_with(|| {
                     *count += 1;
                     slab_limit::insert(slots, *bound, TcpConversation::new(ports, *count - 1))
                 })
@@ -305,7 +314,7 @@ impl TcpConversationTable {
     }
 
     /// Replaces a stream by its next incarnation between the same ports.
-    pub(in crate::flow) fn renew(&mut self, at: usize, ports: PortPair, now: Timestamp) {
+    pub(in crate::flow) fn begin_incarnation(&mut self, at: usize, ports: PortPair, now: Timestamp) {
         if let Some(stream) = self.slots.get_mut(at) {
             if let Some(deadline) = stream.deadline {
                 self.deadlines.remove(&(deadline, at));
@@ -314,7 +323,7 @@ impl TcpConversationTable {
             let former = PreviousIncarnation::new(halves, now);
             let weight = stream.weight;
             *stream =
-                TcpConversation { former: Some(former), weight, ..TcpConversation::new(ports, self.count) };
+                TcpConversation { previous: Some(former), weight, ..TcpConversation::new(ports, self.count) };
             self.count += 1;
         }
     }
@@ -324,7 +333,7 @@ impl TcpConversationTable {
         self.last = None;
         if let Some(stream) = self.slots.try_remove(at) {
             self.weight -= stream.weight as usize;
-            self.by_ports.remove(&stream.ports.in_order().0);
+            self.by_ports.remove(&stream.ports.in_canonical_order().0);
             if let Some(deadline) = stream.deadline {
                 self.deadlines.remove(&(deadline, at));
             }
@@ -332,7 +341,7 @@ impl TcpConversationTable {
     }
 
     /// Updates the deadline of a stream.
-    pub(in crate::flow) fn note_deadline(&mut self, at: usize) {
+    pub(in crate::flow) fn update_deadline(&mut self, at: usize) {
         let Some(stream) = self.slots.get_mut(at) else { return };
         let deadline = stream.deadline().map(|(deadline, _)| deadline);
         if deadline != stream.deadline {
@@ -346,14 +355,14 @@ impl TcpConversationTable {
 
     /// Returns a stream with a gap whose deadline has passed.
     #[inline]
-    pub(in crate::flow) fn is_due(&self, now: Timestamp) -> Option<usize> {
+    pub(in crate::flow) fn next_due(&self, now: Timestamp) -> Option<usize> {
         let ends = [self.deadlines.first()?, self.deadlines.last()?];
-        ends.into_iter().find(|(deadline, _)| direction::is_over(*deadline, now)).map(|(_, at)| *at)
+        ends.into_iter().find(|(deadline, _)| direction::is_past(*deadline, now)).map(|(_, at)| *at)
     }
 
     /// Updates the memory counted for a stream.
     #[inline]
-    pub(in crate::flow) fn weigh(&mut self, at: usize) {
+    pub(in crate::flow) fn update_memory(&mut self, at: usize) {
         let Some(stream) = self.slots.get_mut(at) else { return };
         let now = u32::try_from(stream.memory_bytes()).unwrap_or(u32::MAX);
         let before = std::mem::replace(&mut stream.weight, now);
@@ -370,14 +379,14 @@ impl TcpConversationTable {
         self.slots.len()
     }
 
-    pub(in crate::flow) fn is_over_bound(&self) -> bool {
+    pub(in crate::flow) fn exceeds_limit(&self) -> bool {
         self.slots.len() > self.bound
     }
 
     /// Returns the eighth of the streams that have been idle longest; first those whose eviction loses nothing.
-    pub(in crate::flow) fn most_silent(&self) -> Vec<usize> {
+    pub(in crate::flow) fn idle_longest(&self) -> Vec<usize> {
         let mut silent: Vec<_> =
-            self.slots.iter().map(|(at, stream)| (!stream.is_idle(), stream.last_frame, at)).collect();
+            self.slots.iter().map(|(at, stream)| (!stream.is_evictable(), stream.last_frame, at)).collect();
         let count = (silent.len() / 8).max(1).min(silent.len());
         if count < silent.len() {
             silent.select_nth_unstable(count - 1);

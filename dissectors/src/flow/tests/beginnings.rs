@@ -106,7 +106,7 @@ fn a_connection_that_has_ended_is_forgotten_without_being_given_up() {
     }
     flow.finish();
     assert_eq!(std::iter::from_fn(|| flow.next_transaction()).count(), 200);
-    assert_eq!(flow.given_up().collect::<Vec<_>>(), []);
+    assert_eq!(flow.evicted_counts().collect::<Vec<_>>(), []);
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_connection_that_ends_with_an_open_call_is_given_up() {
             feed(&mut flow, number, number as i64 * 1000, &frame, usize::MAX);
         }
     }
-    assert_eq!(flow.given_up().collect::<Vec<_>>(), [(EvictedState::Connection, 1)]);
+    assert_eq!(flow.evicted_counts().collect::<Vec<_>>(), [(EvictedState::Connection, 1)]);
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn what_comes_first_of_a_direction_whose_syn_was_not_captured_decides_nothing() 
     frames.extend_from_slice(&large[1..]);
     frames.extend([s.send(Client, &call(7)), s.send(Server, &reply(7))]);
     let outcome = expect(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 6 reply 7"]);
-    assert!(outcome.flow.account().passed_counts().eq([(IgnoredTraffic::Tcp, 1)]));
+    assert!(outcome.flow.stats().ignored_counts().eq([(IgnoredTraffic::Tcp, 1)]));
     assert_eq!(outcome.undecoded(), [(UndecodedReason::UnknownStream, 4)]);
 }
 
@@ -169,7 +169,7 @@ fn bytes_on_a_port_of_nfs_that_are_not_known_are_counted() {
         frames.extend([s.send(Client, b"GET / HTTP/1.1\r\n\r\n"), s.send(Server, &[7; 1400])]);
         let outcome = expect(&frames, &[]);
         assert_eq!(outcome.undecoded(), [(UndecodedReason::UnknownStream, 2)], "{port}");
-        assert!(outcome.flow.account().passed_counts().eq([(IgnoredTraffic::Tcp, 3)]), "{port}");
+        assert!(outcome.flow.stats().ignored_counts().eq([(IgnoredTraffic::Tcp, 3)]), "{port}");
     }
 }
 

@@ -19,14 +19,14 @@ struct Sizes {
 impl Flow {
     fn sizes(&self) -> Sizes {
         let (connections, part_bytes) = self.connections.size();
-        assert_eq!(part_bytes, self.held);
-        let all = self.connections.all().into_iter().filter_map(|at| self.connections.get(at));
-        let exchanges = all.map(|connection| connection.exchange.size());
+        assert_eq!(part_bytes, self.partial_message_bytes);
+        let all = self.connections.all_slots().into_iter().filter_map(|at| self.connections.get(at));
+        let exchanges = all.map(|connection| connection.conversation.size());
         let (calls, handles) = exchanges.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         Sizes {
             connections,
             part_bytes,
-            entries: self.ledger.size(),
+            entries: self.transaction_table.size(),
             calls,
             handles,
             retries: self.retries.size(),
@@ -45,20 +45,20 @@ const LIMITS: FlowLimits = FlowLimits {
     set_ups: 100,
     message_bytes: 64 << 20,
     streams: 8,
-    hole_bytes: 64 << 10,
+    gap_bytes: 64 << 10,
     stream_bytes: 256 << 10,
-    part_bytes: 100_000,
+    partial_message_bytes: 100_000,
     fragments: ip_reassembly::FragmentLimits {
         datagrams: 10,
         bytes: 10_000,
         fragments: 10,
-        age: 1_000_000_000,
+        max_age_ns: 1_000_000_000,
     },
     early_bytes: 64 << 10,
-    kept_bytes: 10_000,
-    note_steps: false,
-    note_closed: false,
-    prompt: false,
+    chunk_content_bytes: 10_000,
+    record_frame_events: false,
+    report_closed_connections: false,
+    emit_on_acknowledgment: false,
     dialect: None,
     keep_data: true,
     check_icrc: false,
@@ -76,7 +76,7 @@ fn feed_all(count: u64, mut next: impl FnMut(u64) -> Vec<u8>) -> (Flow, u64) {
             let sizes = flow.sizes();
             let alive = LIMITS.open_transactions + LIMITS.lingering_transactions + 1;
             assert!(sizes.connections <= LIMITS.connections, "{sizes:?}");
-            assert!(sizes.part_bytes <= LIMITS.part_bytes, "{sizes:?}");
+            assert!(sizes.part_bytes <= LIMITS.partial_message_bytes, "{sizes:?}");
             assert!(sizes.entries <= 2 * alive + 1024, "{sizes:?}");
             assert!(sizes.calls <= alive && sizes.handles <= 4 * alive, "{sizes:?}");
             assert!(sizes.retries <= alive + LIMITS.open_transactions, "{sizes:?}");
@@ -89,7 +89,7 @@ fn feed_all(count: u64, mut next: impl FnMut(u64) -> Vec<u8>) -> (Flow, u64) {
 }
 
 fn given_up(flow: &Flow) -> Vec<(EvictedState, u64)> {
-    flow.given_up().collect()
+    flow.evicted_counts().collect()
 }
 
 /// Ranges of the source address, the queue pair and the sequence number in a frame over IPv4.
@@ -174,7 +174,7 @@ fn a_message_of_any_length_holds_a_bounded_part_of_itself() {
         frame
     });
     assert_eq!(transactions, 0);
-    assert!(flow.account().undecoded_counts().any(|(reason, _)| reason == UndecodedReason::MessagePart));
+    assert!(flow.stats().undecoded_counts().any(|(reason, _)| reason == UndecodedReason::MessagePart));
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn thousands_of_segments_of_one_handle_take_no_more_time_than_others() {
     frames.extend(link.send(Server, &read_reply(7, 80_000).write(&segments)));
     let outcome = run_within(FlowLimits::default(), &frames, |_| usize::MAX);
     assert_eq!(outcome.transactions.len(), 1);
-    assert_eq!(outcome.transactions[0].write_chunks[0].moved(), 800);
+    assert_eq!(outcome.transactions[0].write_chunks[0].moved_bytes(), 800);
 }
 
 /// Memory of the segments of the pending Calls, by their number alone.
@@ -283,7 +283,7 @@ fn ranges_that_find_no_memory_are_counted_and_those_that_are_there_go_on() {
     let [(EvictedState::MovedRange, lost)] = given_up(&outcome.flow)[..] else {
         panic!("{:?}", outcome.lines())
     };
-    assert_eq!(outcome.transactions[0].write_chunks[0].moved(), (10_001 - lost) * 8);
+    assert_eq!(outcome.transactions[0].write_chunks[0].moved_bytes(), (10_001 - lost) * 8);
     let remembered = (10_000 - lost) * 32;
     assert!((32_000..64 << 10).contains(&remembered), "{remembered} bytes");
 }
@@ -313,11 +313,11 @@ fn bytes_that_arrive_in_thousands_of_pieces_are_counted() {
     for at in (0..40_000).rev() {
         coverage.add(at * 2..at * 2 + 1);
     }
-    assert_eq!((coverage.seen(), coverage.missing(80_000).count()), (40_000, 40_000));
+    assert_eq!((coverage.total_bytes(), coverage.missing_ranges(80_000).count()), (40_000, 40_000));
     for at in 0..40_000 {
         coverage.add(at * 2 + 1..at * 2 + 2);
     }
-    assert_eq!((coverage.seen(), coverage.missing(80_000).count()), (80_000, 0));
+    assert_eq!((coverage.total_bytes(), coverage.missing_ranges(80_000).count()), (80_000, 0));
 }
 
 #[test]

@@ -147,7 +147,7 @@ fn several_write_chunks_are_told_apart() {
 
 fn data_of(call: FrameKind, kind: ChunkKind, chunk: usize) -> FrameKind {
     let FrameKind::Message { key, .. } = call else { panic!("{call:?}") };
-    FrameKind::Data { key, kind, chunk }
+    FrameKind::ChunkData { key, kind, chunk }
 }
 
 /// RFC 8166 section 3.5.3: the whole Call in a Position-Zero Read chunk.
@@ -410,14 +410,14 @@ fn rfc5666_section_3_9_padding_before_data_is_no_data() {
             transaction.rpc_length(RpcMessageKind::Reply),
             transaction.reply.as_ref().unwrap().inline_length().map(|n| n as u64)
         );
-        transaction.read(|reading| {
-            assert_eq!(reading.facts().call_error, None);
+        transaction.with_messages(|reading| {
+            assert_eq!(reading.summary().call_error, None);
             if padding > 0 {
                 let mut heard = FileData::default();
                 reading.observe_rpc(RpcMessageKind::Call, &mut heard).unwrap();
                 assert_eq!(heard.0, data(length));
             }
-            let mut again = reading.encode_again(RpcMessageKind::Call).unwrap().unwrap().message.encoded;
+            let mut again = reading.round_trip(RpcMessageKind::Call).unwrap().unwrap().message.encoded;
             again[68..68 + padding].fill(0xee);
             assert_eq!(again, call.body);
         });

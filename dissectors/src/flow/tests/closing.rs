@@ -16,7 +16,7 @@ fn closed(limits: FlowLimits, frames: &[Vec<u8>]) -> Vec<(u64, u64)> {
 }
 
 fn noted() -> FlowLimits {
-    FlowLimits { prompt: true, note_closed: true, ..FlowLimits::default() }
+    FlowLimits { emit_on_acknowledgment: true, report_closed_connections: true, ..FlowLimits::default() }
 }
 
 /// InfiniBand Architecture Specification volume 1, section 12.9.
@@ -30,7 +30,7 @@ fn a_connection_of_queue_pairs_is_over_with_its_dreq() {
     frames.extend(link.part(1));
     let last = frames.len() as u64;
     assert_eq!(closed(noted(), &frames), [(1, last)]);
-    assert_eq!(closed(FlowLimits { note_closed: false, ..noted() }, &frames), []);
+    assert_eq!(closed(FlowLimits { report_closed_connections: false, ..noted() }, &frames), []);
 }
 
 /// A connection that carried no RPC has no number and is not reported.

@@ -35,12 +35,12 @@ fn exchange(version: u32, procedure: u32, service: u32, arguments: &[u8], result
 fn tells(frames: &[Vec<u8>], call: &str, reply: &str) {
     let outcome = run(frames);
     let [transaction] = &outcome.transactions[..] else { panic!("{:?}", outcome.lines()) };
-    transaction.read(|reading| {
+    transaction.with_messages(|reading| {
         for (which, last) in [(RpcMessageKind::Call, call), (RpcMessageKind::Reply, reply)] {
             let mut names = Names::default();
             reading.observe(which, &mut names).unwrap();
             assert_eq!(names.0.last(), Some(&last), "{names:?}", names = names.0);
-            let again = reading.encode_again(which).unwrap().unwrap();
+            let again = reading.round_trip(which).unwrap().unwrap();
             assert!(again.header.is_same() && again.message.is_same(), "{again:?}");
         }
     });

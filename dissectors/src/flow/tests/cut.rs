@@ -20,7 +20,7 @@ fn chunk_lists_that_end_with_the_capture_are_cut() {
     for captured in 16..header + 40 {
         let outcome = run_cut(&frames, 2, HEADERS + captured);
         let call = outcome.transactions[1].call.as_ref().unwrap();
-        let expected = if captured < header { ChunkListState::Cut } else { ChunkListState::Whole };
+        let expected = if captured < header { ChunkListState::Cut } else { ChunkListState::Complete };
         assert_eq!(call.chunk_lists(), Some(expected), "{captured}");
     }
 }
@@ -47,7 +47,7 @@ fn an_operation_that_was_cut_from_the_call_is_told_by_the_reply() {
         .concat();
         let snap = |number| if number == 3 { HEADERS + 28 + call_bytes } else { usize::MAX };
         let outcome = run_within(FlowLimits::default(), &frames, snap);
-        outcome.transactions[1].read(|reading| reading.facts()).operation
+        outcome.transactions[1].with_messages(|reading| reading.summary()).operation
     };
     let (named, compound) = (Some(CallOperation::Named("READLINK")), Some(CallOperation::Named("COMPOUND")));
     // RPC header 40, then tag, minor version, count, and one word per operation.
@@ -85,7 +85,7 @@ fn private_data_that_was_cut_is_not_absent() {
     frames.extend(getattr(&mut link, 7));
     let sides = |snap| {
         let outcome = run_cut(&frames, 0, snap);
-        let terms = outcome.flow.connections().next().and_then(|state| state.terms);
+        let terms = outcome.flow.connections().next().and_then(|state| state.parameters);
         terms.map(|terms| (terms.client.key(), terms.server.key()))
     };
     assert_eq!(sides(usize::MAX), Some(("present", "present")));

@@ -126,7 +126,11 @@ fn draft_section_4_2_1_each_side_has_credits_for_its_messages() {
         let outcome = run(&frames);
         outcome.flow.connections().next().unwrap().message_credits
     };
-    let credits = |sent, limit, least_left| MessageCredits { sent, limit: Some(limit), least_left };
+    let credits = |sent, limit, least_left| MessageCredits {
+        sent_messages: sent,
+        send_limit: Some(limit),
+        min_remaining: least_left,
+    };
     assert_eq!(told(true), [credits(3, 11, Some(0)), credits(4, 5, Some(1))]);
     assert_eq!(told(false), [credits(3, 11, None), credits(4, 5, None)]);
 }
@@ -160,7 +164,7 @@ fn a_part_of_a_continued_message_that_was_lost_is_missing_until_it_comes_again()
         let write = &outcome.transactions[1];
         assert_eq!((write.missing(), outcome.undecoded()), (vec![], vec![]), "{order:?}");
         let call = write.call.as_ref().unwrap();
-        assert_eq!((call.inline(), call.sends), (&body[..], 3), "{order:?}");
+        assert_eq!((call.inline_bytes(), call.sends), (&body[..], 3), "{order:?}");
         assert_eq!(call.frames.len(), order.len(), "{order:?}");
     }
     for (order, missing) in [
@@ -193,10 +197,12 @@ fn parts_of_messages_that_never_end_are_given_up() {
     let outcome = run(&frames);
     assert_eq!(outcome.transactions.len(), 2);
     assert_eq!(outcome.undecoded(), [(UndecodedReason::MessagePart, 193)]);
-    let limits = FlowLimits { part_bytes: 4000, ..FlowLimits::default() };
+    let limits = FlowLimits { partial_message_bytes: 4000, ..FlowLimits::default() };
     let outcome = run_within(limits, &frames, |_| usize::MAX);
     assert_eq!(outcome.undecoded(), [(UndecodedReason::MessagePart, 193)]);
-    assert!(outcome.flow.given_up().any(|(what, count)| what == EvictedState::MessageParts && count > 0));
+    assert!(
+        outcome.flow.evicted_counts().any(|(what, count)| what == EvictedState::MessageParts && count > 0)
+    );
 }
 
 /// NFS over RDMA (SIGCOMM 2003) sections 4.3.1 and 4.4: the client reads the chunk of a Reply, and reports

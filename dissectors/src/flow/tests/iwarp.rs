@@ -144,8 +144,8 @@ fn the_terms_of_both_sides_are_known() {
     for (number, bytes) in (1..).zip(&frames) {
         feed(&mut flow, number, number as i64, bytes, usize::MAX);
     }
-    let at = flow.connections.all()[0];
-    let terms = flow.connections.get(at).unwrap().terms.unwrap();
+    let at = flow.connections.all_slots()[0];
+    let terms = flow.connections.get(at).unwrap().parameters.unwrap();
     assert_eq!(terms.service, ConnectedService::Port(crate::address::Port(20049)));
     assert_eq!(terms.client.present().unwrap().receive_threshold(), 4096);
     assert_eq!(terms.server.present().unwrap().receive_threshold(), 4096);
@@ -247,7 +247,7 @@ fn an_fpdu_of_single_bytes_is_given_up_when_it_costs_too_much() {
     frames.extend(connection.work());
     let outcome =
         run_within(FlowLimits { stream_bytes: 16 << 10, ..FlowLimits::default() }, &frames, |_| usize::MAX);
-    assert_eq!(outcome.flow.given_up().collect::<Vec<_>>(), [(EvictedState::MessageParts, 1)]);
+    assert_eq!(outcome.flow.evicted_counts().collect::<Vec<_>>(), [(EvictedState::MessageParts, 1)]);
     assert_eq!(outcome.transactions.len(), 2);
 }
 
@@ -282,7 +282,7 @@ fn seed_004_2_3_2_a_step_up_to_rdma_is_a_second_phase_of_one_connection() {
     frames.push(this.stream.send(Server, &record(&null_reply(5).body)));
     frames.extend([this.flush(Client), this.flush(Server)]);
     frames.extend(this.work());
-    let limits = FlowLimits { note_closed: true, ..FlowLimits::default() };
+    let limits = FlowLimits { report_closed_connections: true, ..FlowLimits::default() };
     let mut outcome = run_within(limits, &frames, |_| usize::MAX);
     let phases: Vec<_> = { outcome.transactions.iter() }
         .map(|t| (t.connection.number, t.connection.transport, t.xid.0))

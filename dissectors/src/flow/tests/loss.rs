@@ -136,7 +136,8 @@ fn a_lost_first_packet_costs_its_own_bytes_wherever_its_rdma_write_belongs() {
     let missing = |lost: &[usize]| -> Vec<(usize, u64)> {
         let outcome = run(&without(&frames, lost));
         let lost = |transaction: &Transaction| -> Vec<(usize, u64)> {
-            let ranges = transaction.write_chunks[0].missing(|segment| segment.returned.unwrap().into());
+            let ranges =
+                transaction.write_chunks[0].missing(|segment| segment.returned_length.unwrap().into());
             ranges.iter().map(|range| (range.start as usize, range.end - range.start)).collect()
         };
         outcome.transactions.iter().flat_map(lost).collect()
@@ -184,10 +185,10 @@ fn a_send_that_was_sent_again_is_one_message_of_two_copies() {
         &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 1,2 x2 reply 3,4,5 x3"],
     );
     let t = &outcome.transactions[0];
-    assert_eq!(t.latency(), Some(2000), "from the first Call to the first Reply");
+    assert_eq!(t.latency_ns(), Some(2000), "from the first Call to the first Reply");
     let FrameKind::Message { key, .. } = outcome.meanings[0] else { panic!() };
-    assert_eq!(outcome.meanings[1], FrameKind::MessageAgain { key, which: RpcMessageKind::Call });
-    assert_eq!(outcome.meanings[4], FrameKind::MessageAgain { key, which: RpcMessageKind::Reply });
+    assert_eq!(outcome.meanings[1], FrameKind::Retransmission { key, which: RpcMessageKind::Call });
+    assert_eq!(outcome.meanings[4], FrameKind::Retransmission { key, which: RpcMessageKind::Reply });
 }
 
 #[test]
@@ -242,7 +243,7 @@ fn a_call_may_be_captured_after_its_reply() {
         &frames,
         &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 5 reply 4", "#2 c1 > 8 NULL SUCCESS call 6 reply 7"],
     );
-    assert_eq!(outcome.transactions[0].latency(), None);
+    assert_eq!(outcome.transactions[0].latency_ns(), None);
 }
 
 #[test]
@@ -260,8 +261,8 @@ fn after_a_nak_the_sender_goes_back_to_the_lost_packet() {
     // The first copy of the Reply followed the gap: the client refused it, and the RPC ends with the second.
     let outcome = expect_all(&frames, &["#1 c1 > 7 READ NFS3_OK call 1 reply 5,10 x2 w[4096/4096/4096@2-9]"]);
     let t = &outcome.transactions[0];
-    assert_eq!(t.latency(), Some(9000));
-    let phases = Phases { server: 1000, data_out: 1000, recovery: 7000, ..Phases::default() };
+    assert_eq!(t.latency_ns(), Some(9000));
+    let phases = Phases { server_ns: 1000, data_out_ns: 1000, recovery_ns: 7000, ..Phases::default() };
     assert_eq!(t.phases(), Some(phases));
     assert_eq!(ends(t, RpcMessageKind::Reply), (10_000, DeliveryEvidence::Acknowledged, 2, 0));
     assert_eq!(outcome.meanings[5], FrameKind::Control);
@@ -321,7 +322,7 @@ fn infiniband_9_7_6_1_3_a_pause_of_an_ack_timeout_may_be_a_lost_call() {
 /// RPC retransmissions.
 fn ends(t: &Transaction, which: RpcMessageKind) -> (i64, DeliveryEvidence, u32, u32) {
     let message = t.message(which).unwrap();
-    (message.end_time.0, message.delivered, message.copies, message.resent)
+    (message.end_time.0, message.delivery_evidence, message.copies, message.retransmissions)
 }
 
 /// InfiniBand Architecture Specification volume 1, section 9.7.6.1.3: a requester without an
@@ -341,7 +342,7 @@ fn a_reply_that_is_sent_again_unless_acknowledged_was_lost() {
         let outcome = run(&frames);
         let t = &outcome.transactions[1];
         assert_eq!(ends(t, RpcMessageKind::Reply), (end, DeliveryEvidence::Acknowledged, 2, 0));
-        assert_eq!(t.phases().unwrap().recovery, recovery);
+        assert_eq!(t.phases().unwrap().recovery_ns, recovery);
     }
 }
 
@@ -376,15 +377,15 @@ fn frames_that_were_captured_twice_are_no_copies() {
         feed_as_it_is(&mut flow, number, number as i64 * 1000, &frame, usize::MAX);
     }
     flow.finish();
-    assert_eq!(flow.account().captured_twice(), frames.len() as u64);
+    assert_eq!(flow.stats().captured_twice(), frames.len() as u64);
     let transactions: Vec<_> = std::iter::from_fn(|| flow.next_transaction()).collect();
     assert_eq!(transactions.len(), 2);
     for t in &transactions {
         for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
             let message = t.message(which).unwrap();
-            assert_eq!((message.copies, message.resent), (1, 0));
+            assert_eq!((message.copies, message.retransmissions), (1, 0));
         }
-        assert_eq!((t.phases().unwrap().recovery, t.missing()), (0, vec![]));
+        assert_eq!((t.phases().unwrap().recovery_ns, t.missing()), (0, vec![]));
     }
 }
 

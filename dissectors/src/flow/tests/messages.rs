@@ -371,7 +371,7 @@ fn fragments_of_ip_datagrams_are_put_together_and_all_their_frames_are_named() {
         .flat_map(|frame| if frame.len() > 100 { wire::fragments(frame, 64) } else { vec![frame.clone()] })
         .collect();
     let outcome = expect_all(&frames, &["#1 c1 > 7 READ NFS3_OK call 1,2 reply 6,7 w[1000/1000/1000@4-5]"]);
-    assert_eq!(outcome.meanings[0], FrameKind::Part);
+    assert_eq!(outcome.meanings[0], FrameKind::PartialMessage);
 }
 
 #[test]
@@ -389,8 +389,8 @@ fn the_phases_of_a_transaction_are_told_apart() {
     let outcome = run(&frames);
     // A microsecond per frame: Call 1 and 2, Read 4 to 6, Write 8, Reply 9.
     let phases = outcome.transactions[0].phases().unwrap();
-    assert_eq!((phases.call, phases.data_in, phases.data_out, phases.reply), (1000, 2000, 0, 0));
-    assert_eq!((phases.server, outcome.transactions[0].latency()), (5000, Some(8000)));
+    assert_eq!((phases.call_ns, phases.data_in_ns, phases.data_out_ns, phases.reply_ns), (1000, 2000, 0, 0));
+    assert_eq!((phases.server_ns, outcome.transactions[0].latency_ns()), (5000, Some(8000)));
 }
 
 /// draft-talpey-nfsv4-rdma-sess-01 section 2.4: a Send without data returns credits; other protocols use it
@@ -411,7 +411,7 @@ fn seed_004_2_4_zero_length_sends_are_neither_malformed_nor_transactions() {
     .concat();
     let outcome = run(&frames);
     assert_eq!((outcome.undecoded(), outcome.transactions.len()), (vec![], 2), "{:?}", outcome.meanings);
-    let empty = outcome.meanings.iter().filter(|meaning| **meaning == FrameKind::Empty).count();
+    let empty = outcome.meanings.iter().filter(|meaning| **meaning == FrameKind::EmptyOperation).count();
     assert_eq!(empty, 6, "{:?}", outcome.meanings);
 }
 

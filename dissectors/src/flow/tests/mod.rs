@@ -113,12 +113,12 @@ fn identified(bytes: &[u8], identification: u16) -> Vec<u8> {
 /// observer.
 fn whole(transaction: &Transaction) {
     if let Some(phases) = transaction.phases() {
-        let sum: u64 = phases.named().iter().map(|(_, ns)| ns).sum();
-        assert_eq!(Some(sum), transaction.latency());
+        let sum: u64 = phases.named_durations().iter().map(|(_, ns)| ns).sum();
+        assert_eq!(Some(sum), transaction.latency_ns());
     }
     let mut depth = Depth(0);
-    transaction.read(|reading| {
-        reading.facts();
+    transaction.with_messages(|reading| {
+        reading.summary();
         for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
             let _ = reading.observe(which, &mut depth);
         }
@@ -143,7 +143,7 @@ impl Outcome {
     }
 
     fn undecoded(&self) -> Vec<(UndecodedReason, u64)> {
-        self.flow.account().undecoded_counts().collect()
+        self.flow.stats().undecoded_counts().collect()
     }
 }
 
@@ -169,7 +169,7 @@ fn expect_all(frames: &[Vec<u8>], lines: &[&str]) -> Outcome {
 /// parts.
 fn line(transaction: &Transaction) -> String {
     let t = transaction;
-    let facts = t.read(|reading| reading.facts());
+    let facts = t.with_messages(|reading| reading.summary());
     let operation = match facts.operation {
         Some(CallOperation::Named(name)) => name.to_owned(),
         Some(CallOperation::Number(number)) => number.to_string(),
@@ -204,7 +204,7 @@ fn line(transaction: &Transaction) -> String {
     for chunk in &t.reply_read_chunks {
         line += &format!(" rr{}{}", chunk.position.unwrap(), segments(chunk, false));
     }
-    if t.done {
+    if t.is_done {
         line += " done";
     }
     if let Some(index) = t.retry_of {
@@ -219,9 +219,9 @@ fn line(transaction: &Transaction) -> String {
 
 fn segments(chunk: &Chunk, returns: bool) -> String {
     let segment = |segment: &chunk::ChunkSegment| {
-        let mut text = segment.moved.seen().to_string();
+        let mut text = segment.moved_coverage.total_bytes().to_string();
         if returns {
-            text += &segment.returned.map_or("/-".to_owned(), |returned| format!("/{returned}"));
+            text += &segment.returned_length.map_or("/-".to_owned(), |returned| format!("/{returned}"));
         }
         text += &format!("/{}", segment.length);
         if let Some((first, last)) = segment.frames {

@@ -64,15 +64,15 @@ fn a_call_that_is_older_than_the_bound_is_given_out_as_it_is() {
     let mut link = Link::new(17);
     let frames = [link.send(Client, &getattr_call(7)), link.send(Client, &getattr_call(8))].concat();
     let mut flow = fed(FlowLimits { call_age_ns: Some(100 * MS), ..FlowLimits::default() }, &frames);
-    flow.idle(Timestamp(100 * MS as i64 + 1000));
+    flow.advance_time(Timestamp(100 * MS as i64 + 1000));
     assert!(flow.next_transaction().is_none());
-    flow.idle(Timestamp(100 * MS as i64 + 1001));
+    flow.advance_time(Timestamp(100 * MS as i64 + 1001));
     let given = flow.next_transaction().unwrap();
     assert_eq!((given.xid.0, given.index, given.reply.is_none()), (7, 1, true));
     assert_eq!(phases(&flow), [(8, PendingPhase::Server)]);
-    flow.idle(Timestamp(200 * MS as i64));
+    flow.advance_time(Timestamp(200 * MS as i64));
     assert_eq!(flow.next_transaction().map(|given| given.xid.0), Some(8));
-    assert_eq!(flow.given_up().collect::<Vec<_>>(), [(EvictedState::OldCall, 2)]);
+    assert_eq!(flow.evicted_counts().collect::<Vec<_>>(), [(EvictedState::OldCall, 2)]);
     // The Reply that finally arrives has no Call.
     feed(&mut flow, 3, 300 * MS as i64, &link.send(Server, &getattr_reply(8))[0], usize::MAX);
     flow.finish();
@@ -84,7 +84,7 @@ fn a_call_that_is_older_than_the_bound_is_given_out_as_it_is() {
 fn without_a_bound_a_call_waits_for_the_end() {
     let mut link = Link::new(17);
     let mut flow = fed(FlowLimits::default(), &link.send(Client, &getattr_call(7)));
-    flow.idle(Timestamp(86_400_000_000_000));
+    flow.advance_time(Timestamp(86_400_000_000_000));
     assert!(flow.next_transaction().is_none());
     flow.finish();
     assert!(flow.next_transaction().is_some());

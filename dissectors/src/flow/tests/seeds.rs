@@ -27,7 +27,7 @@ fn seed_003_2_every_program_of_the_family_goes_over_rdma() {
         frames.extend([link.send(Client, &call), link.send(Server, &reply)].concat());
     }
     let outcome = run(&frames);
-    let facts = outcome.transactions.iter().map(|t| t.read(|reading| reading.facts()));
+    let facts = outcome.transactions.iter().map(|t| t.with_messages(|reading| reading.summary()));
     let told: Vec<_> = facts.map(|of| (of.program_name(), of.version, of.procedure_name)).collect();
     let expected: Vec<_> =
         programs.iter().map(|(_, version, _, name)| (Some(*name), Some(*version), Some("NULL"))).collect();
@@ -74,7 +74,7 @@ fn seed_003_4_3_the_server_moves_data_between_call_and_reply() {
         .map(|meaning| match meaning {
             FrameKind::Message { which, .. } => format!("{which:?}"),
             FrameKind::ReadRequest { chunk, .. } => format!("asks for Read chunk {chunk}"),
-            FrameKind::Data { kind, chunk, .. } => format!("moves {kind:?} chunk {chunk}"),
+            FrameKind::ChunkData { kind, chunk, .. } => format!("moves {kind:?} chunk {chunk}"),
             other => format!("{other:?}"),
         })
         .collect();
@@ -119,7 +119,9 @@ fn seed_000_3_segments_are_filled_in_order_and_lengths_come_back() {
     .concat();
     let outcome = run(&frames);
     let [transaction] = &outcome.transactions[..] else { panic!() };
-    let lengths = |segment: &chunk::ChunkSegment| (segment.length, segment.returned, segment.moved.seen());
+    let lengths = |segment: &chunk::ChunkSegment| {
+        (segment.length, segment.returned_length, segment.moved_coverage.total_bytes())
+    };
     let filled: Vec<_> = transaction.write_chunks[0].segments.iter().map(lengths).collect();
     assert_eq!(filled, [(512, Some(512), 512), (512, Some(88), 88), (512, Some(0), 0)]);
     assert_eq!(transaction.missing(), []);
@@ -142,7 +144,7 @@ fn seed_000_4_a_long_call_may_be_reduced_as_well() {
     .concat();
     let outcome = run(&frames);
     let [transaction] = &outcome.transactions[..] else { panic!() };
-    let facts = transaction.read(|reading| reading.facts());
+    let facts = transaction.with_messages(|reading| reading.summary());
     assert_eq!((facts.operation, facts.call_error), (Some(CallOperation::Named("WRITE")), None));
     assert_eq!(transaction.rpc_length(RpcMessageKind::Call), Some(body.len() as u64 + 1000));
     assert_eq!(transaction.missing(), []);
@@ -182,9 +184,9 @@ fn seed_000_5_1_a_long_callback_is_read_by_the_client() {
     .concat();
     let outcome = run(&frames);
     let last = outcome.transactions.last().unwrap();
-    let facts = last.read(|reading| reading.facts());
+    let facts = last.with_messages(|reading| reading.summary());
     assert_eq!((last.direction, facts.program_name()), (CallDirection::Reverse, Some("NFS_CB")));
-    assert_eq!((last.missing(), last.read_chunks[0].moved()), (vec![], body.len() as u64));
+    assert_eq!((last.missing(), last.read_chunks[0].moved_bytes()), (vec![], body.len() as u64));
 }
 
 /// 004 section 2.7: the sizes of a COMPOUND are those of its messages, however many operations it has.

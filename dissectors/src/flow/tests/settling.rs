@@ -16,7 +16,7 @@ fn given_out(frames: &[Vec<u8>]) -> Vec<u64> {
 }
 
 fn prompt() -> Flow {
-    Flow::new(FlowLimits { prompt: true, ..FlowLimits::default() })
+    Flow::new(FlowLimits { emit_on_acknowledgment: true, ..FlowLimits::default() })
 }
 
 /// InfiniBand Architecture Specification volume 1, section 9.7.5: an acknowledgement covers all PSNs up to
@@ -72,9 +72,9 @@ fn what_is_not_complete_waits_for_what_may_be_captured_late() {
     for (number, bytes) in (1..).zip(&frames) {
         feed(&mut flow, number, number as i64 * 1000, bytes, usize::MAX);
     }
-    flow.idle(Timestamp(40_000_000));
+    flow.advance_time(Timestamp(40_000_000));
     assert!(flow.next_transaction().is_none());
-    flow.idle(Timestamp(60_000_000));
+    flow.advance_time(Timestamp(60_000_000));
     assert!(flow.next_transaction().is_some());
 }
 
@@ -86,9 +86,9 @@ fn what_nobody_acknowledges_waits_for_its_copies_and_then_leaves_without_a_frame
     for (number, bytes) in (1..).zip(&frames) {
         feed(&mut flow, number, number as i64 * 1000, bytes, usize::MAX);
     }
-    flow.idle(Timestamp(1_900_000_000));
+    flow.advance_time(Timestamp(1_900_000_000));
     assert!(flow.next_transaction().is_none());
-    flow.idle(Timestamp(2_100_000_000));
+    flow.advance_time(Timestamp(2_100_000_000));
     assert_eq!(flow.next_transaction().map(|transaction| line(&transaction)), run(&frames).lines().pop());
 }
 
@@ -109,7 +109,7 @@ fn order_and_numbers_are_those_of_a_flow_that_waits() {
     .concat();
     let last = frames.len() as u64;
     assert_eq!(given_out(&frames), [last, last]);
-    let limits = FlowLimits { prompt: true, ..FlowLimits::default() };
+    let limits = FlowLimits { emit_on_acknowledgment: true, ..FlowLimits::default() };
     assert_eq!(run_within(limits, &frames, |_| usize::MAX).lines(), run(&frames).lines());
 }
 

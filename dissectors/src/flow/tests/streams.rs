@@ -80,8 +80,8 @@ fn everything_that_a_segment_means_is_told() {
     }
     let is_call =
         |meaning: &FrameKind| matches!(meaning, FrameKind::Message { which: RpcMessageKind::Call, .. });
-    assert_eq!(flow.meanings().iter().filter(|meaning| is_call(meaning)).count(), 2);
-    assert_eq!(flow.meanings().last(), Some(&FrameKind::Part));
+    assert_eq!(flow.frame_kinds().iter().filter(|meaning| is_call(meaning)).count(), 2);
+    assert_eq!(flow.frame_kinds().last(), Some(&FrameKind::PartialMessage));
 }
 
 #[test]
@@ -119,9 +119,14 @@ fn a_reply_behind_a_hole_is_delivered_when_the_hole_is_closed() {
     let outcome = run(&frames);
     for (t, sent) in outcome.transactions.iter().zip([4, 5]) {
         let reply = t.reply.as_ref().unwrap();
-        assert_eq!((reply.end_time.0, reply.delivered), (8000, DeliveryEvidence::Acknowledged), "{}", t.xid);
+        assert_eq!(
+            (reply.end_time.0, reply.delivery_evidence),
+            (8000, DeliveryEvidence::Acknowledged),
+            "{}",
+            t.xid
+        );
         let phases = t.phases().unwrap();
-        assert_eq!((t.latency(), phases.recovery), (Some(8000 - sent * 1000), 2000), "{}", t.xid);
+        assert_eq!((t.latency_ns(), phases.recovery_ns), (Some(8000 - sent * 1000), 2000), "{}", t.xid);
     }
 }
 
@@ -140,9 +145,9 @@ fn a_segment_that_comes_again_because_it_was_asked_for_was_lost() {
         let outcome = run(&frames);
         let t = &outcome.transactions[0];
         let reply = t.reply.as_ref().unwrap();
-        assert_eq!((reply.end_time.0, reply.delivered), (end, DeliveryEvidence::Acknowledged));
-        assert_eq!((reply.copies, reply.resent), (2, 0));
-        assert_eq!(t.phases().unwrap().recovery, recovery);
+        assert_eq!((reply.end_time.0, reply.delivery_evidence), (end, DeliveryEvidence::Acknowledged));
+        assert_eq!((reply.copies, reply.retransmissions), (2, 0));
+        assert_eq!(t.phases().unwrap().recovery_ns, recovery);
     }
 }
 
@@ -243,7 +248,7 @@ fn a_hole_over_a_record_mark_costs_the_records_that_it_touches() {
     assert!(!lines[2].contains("missing"), "{lines:?}");
     assert_eq!(lines.len(), 3);
     assert_eq!(outcome.undecoded(), [(UndecodedReason::NoRecordMark, 1)]);
-    assert_eq!(outcome.flow.account().skipped_bytes(), (length - 10) as u64);
+    assert_eq!(outcome.flow.stats().skipped_bytes(), (length - 10) as u64);
 }
 
 #[test]
@@ -255,7 +260,7 @@ fn a_hole_that_was_acknowledged_is_given_up_soon() {
     for (number, bytes) in (1..).zip(&frames) {
         feed(&mut flow, number, number as i64 * 1000, bytes, usize::MAX);
     }
-    let waits = |flow: &Flow| flow.ledger.get(key(flow)).unwrap().transaction.call.is_none();
+    let waits = |flow: &Flow| flow.transaction_table.get(key(flow)).unwrap().transaction.call.is_none();
     assert!(waits(&flow));
     // Any other frame advances the time.
     feed(&mut flow, 9, 49_000_000, &[0; 60], usize::MAX);
@@ -266,7 +271,7 @@ fn a_hole_that_was_acknowledged_is_given_up_soon() {
 
 /// Key of the only Transaction that is not emitted yet.
 fn key(flow: &Flow) -> TransactionKey {
-    flow.ledger.in_order_of_calls()[0]
+    flow.transaction_table.open_keys_by_first_frame()[0]
 }
 
 #[test]
@@ -285,7 +290,7 @@ fn a_hole_that_was_not_acknowledged_waits_for_its_retransmission() {
     }
     feed(&mut flow, 9, 20_000_000_000, &[0; 60], usize::MAX);
     feed(&mut flow, 10, 20_000_000_001, &lost, usize::MAX);
-    assert_eq!(flow.meanings().len(), 2);
+    assert_eq!(flow.frame_kinds().len(), 2);
     flow.finish();
     assert_eq!(std::iter::from_fn(|| flow.next_transaction()).count(), 2);
 }
@@ -408,7 +413,7 @@ fn other_streams_pass_and_hold_nothing() {
     ]);
     frames.push(s.flags(Client, FIN | ACK));
     let outcome = expect_all(&frames, &[]);
-    assert_eq!(outcome.flow.account().passed_counts().collect::<Vec<_>>(), [(IgnoredTraffic::Tcp, 7)]);
+    assert_eq!(outcome.flow.stats().ignored_counts().collect::<Vec<_>>(), [(IgnoredTraffic::Tcp, 7)]);
     assert_eq!(outcome.flow.streams.size(), (1, 0));
 }
 
@@ -438,7 +443,7 @@ fn a_stream_turns_to_mpa_at_the_end_of_a_record() {
 
 #[test]
 fn what_waits_behind_holes_and_in_messages_is_bounded() {
-    let limits = FlowLimits { hole_bytes: 10_000, stream_bytes: 20_000, ..FlowLimits::default() };
+    let limits = FlowLimits { gap_bytes: 10_000, stream_bytes: 20_000, ..FlowLimits::default() };
     let mut flow = Flow::new(limits);
     let mut number = 0;
     let mut take = |flow: &mut Flow, bytes: &[u8]| {
@@ -461,7 +466,7 @@ fn what_waits_behind_holes_and_in_messages_is_bounded() {
         }
     }
     assert!(most < 30_000, "{most}");
-    assert!(flow.given_up().any(|(what, count)| what == EvictedState::Hole && count > 0));
+    assert!(flow.evicted_counts().any(|(what, count)| what == EvictedState::Hole && count > 0));
 }
 
 #[test]
@@ -486,7 +491,7 @@ fn streams_are_bounded_and_those_without_rpc_go_first() {
     take(&mut flow, &[kept.send(Server, &reply(7))]);
     flow.finish();
     assert_eq!(line(&flow.next_transaction().unwrap()), "#1 c1 > 7 GETATTR NFS3ERR_STALE call 4 reply 4005");
-    assert_eq!(flow.given_up().count(), 0);
+    assert_eq!(flow.evicted_counts().count(), 0);
 }
 
 /// The messages of a few Calls, split into segments anywhere, in any order, some of them twice and
@@ -577,9 +582,5 @@ fn duplicate_acknowledgements_with_other_options_are_not_captured_twice() {
     for (number, frame) in (1..).zip(frames.iter().chain(&others)) {
         feed_as_it_is(&mut flow, number, number as i64 * 1000, frame, usize::MAX);
     }
-    assert_eq!(
-        flow.account().captured_twice(),
-        1,
-        "the second is a copy of the first, and the third is none"
-    );
+    assert_eq!(flow.stats().captured_twice(), 1, "the second is a copy of the first, and the third is none");
 }

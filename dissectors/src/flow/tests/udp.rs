@@ -41,7 +41,7 @@ fn a_message_in_ip_fragments_lists_them_all() {
 fn a_reply_without_a_call_is_believed_of_a_known_port_only() {
     let elsewhere = |who, body: &[u8]| datagram(who, [5353, 5353], body);
     let outcome = expect(&[elsewhere(Server, &getattr_reply(7).body)], &[]);
-    assert_eq!(outcome.flow.account().passed_counts().collect::<Vec<_>>(), [(IgnoredTraffic::Udp, 1)]);
+    assert_eq!(outcome.flow.stats().ignored_counts().collect::<Vec<_>>(), [(IgnoredTraffic::Udp, 1)]);
     expect_all(&[reply(7)], &["#1 c1 > 7 - SUCCESS reply 1 missing call"]);
 }
 
@@ -51,5 +51,5 @@ fn other_datagrams_pass() {
         &[datagram(Client, [4000, 53], b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x07example\0\0\x01\0\x01")],
         &[],
     );
-    assert_eq!(outcome.flow.account().passed_counts().collect::<Vec<_>>(), [(IgnoredTraffic::Udp, 1)]);
+    assert_eq!(outcome.flow.stats().ignored_counts().collect::<Vec<_>>(), [(IgnoredTraffic::Udp, 1)]);
 }

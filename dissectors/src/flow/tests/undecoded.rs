@@ -9,9 +9,9 @@ use crate::xdr::{Opaque, RemainingBytes, Void};
 
 /// Reasons for undecoded messages of a Transaction, Call first.
 fn reasons(transaction: &Transaction) -> [Option<(usize, String)>; 2] {
-    let facts = transaction.read(|reading| reading.facts());
+    let facts = transaction.with_messages(|reading| reading.summary());
     [RpcMessageKind::Call, RpcMessageKind::Reply].map(|which| {
-        let error = facts.undecoded(transaction, which)?;
+        let error = facts.decode_error(transaction, which)?;
         Some((error.at(), error.reason().to_string()))
     })
 }
@@ -46,7 +46,7 @@ fn bytes_that_follow_arguments_or_results_are_reported() {
     assert_eq!(reasons(&outcome.transactions[1]), [None, reason(28, "4 bytes follow the last item")]);
     // An observer gets the same error.
     let first = &outcome.transactions[0];
-    let heard = first.read(|reading| reading.observe(RpcMessageKind::Call, &mut Depth(0)));
+    let heard = first.with_messages(|reading| reading.observe(RpcMessageKind::Call, &mut Depth(0)));
     assert_eq!(heard.map_err(|error| error.at()), Err(48));
 }
 

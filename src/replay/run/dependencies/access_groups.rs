@@ -11,30 +11,30 @@ use super::ReplayResource;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::replay::run) enum ResourceAccessMode {
     /// Shared by steps that only read it.
-    Use,
+    SharedRead,
     /// Shared by steps that each change a part of it.
-    Part,
+    SharedPartialWrite,
     /// Exclusive.
-    Alone,
+    Exclusive,
 }
 
 impl ResourceAccessMode {
     /// Returns the mode of a step that accesses a resource in both modes.
-    pub(super) fn and(self, other: Self) -> Self {
-        if self == other { self } else { Self::Alone }
+    pub(super) fn combined_with(self, other: Self) -> Self {
+        if self == other { self } else { Self::Exclusive }
     }
 }
 
 #[derive(Debug)]
 struct ResourceAccessGroup {
-    of: ReplayResource,
-    way: ResourceAccessMode,
+    resource: ReplayResource,
+    mode: ResourceAccessMode,
     /// Number of unfinished steps of the group.
-    left: u32,
+    unfinished: u32,
     /// Steps that wait for the whole group.
     waiters: Vec<u32>,
     before: Option<u32>,
-    after: Option<u32>,
+    next: Option<u32>,
 }
 
 /// Groups of all resources in use.
@@ -51,16 +51,16 @@ impl ResourceAccessGroups {
     pub(super) fn join(&mut self, of: ReplayResource, way: ResourceAccessMode, seat: u32) -> (u32, bool) {
         let latest = self.latest.get(&of).copied();
         if let Some(number) = latest
-            && way != ResourceAccessMode::Alone
-            && let Some(group) = self.groups.get_mut(number as usize).filter(|group| group.way == way)
+            && way != ResourceAccessMode::Exclusive
+            && let Some(group) = self.groups.get_mut(number as usize).filter(|group| group.mode == way)
         {
-            group.left += 1;
+            group.unfinished += 1;
             let before = group.before;
             return (number, self.wait(before, seat));
         }
         let number = self.new_group(of, way, latest);
         if let Some(before) = latest.and_then(|before| self.groups.get_mut(before as usize)) {
-            before.after = Some(number);
+            before.next = Some(number);
         }
         self.latest.insert(of, number);
         (number, self.wait(latest, seat))
@@ -80,22 +80,30 @@ impl ResourceAccessGroups {
         if let Some(number) = self.free.pop()
             && let Some(group) = self.groups.get_mut(number as usize)
         {
-            (group.of, group.way, group.left, group.before, group.after) = (of, way, 1, before, None);
+            (group.resource, group.mode, group.unfinished, group.before, group.next) =
+                (of, way, 1, before, None);
             return number;
         }
-        self.groups.push(ResourceAccessGroup { of, way, left: 1, waiters: Vec::new(), before, after: None });
+        self.groups.push(ResourceAccessGroup {
+            resource: of,
+            mode: way,
+            unfinished: 1,
+            waiters: Vec::new(),
+            before,
+            next: None,
+        });
         (self.groups.len() - 1) as u32
     }
 
     /// Removes a finished step from a group. Moves the steps that waited for the group to `wake` if it was the last.
-    pub(super) fn leave(&mut self, number: u32, wake: &mut Vec<u32>) {
+    pub(super) fn finish(&mut self, number: u32, wake: &mut Vec<u32>) {
         let Some(group) = self.groups.get_mut(number as usize) else { return };
-        group.left = group.left.saturating_sub(1);
-        if group.left > 0 {
+        group.unfinished = group.unfinished.saturating_sub(1);
+        if group.unfinished > 0 {
             return;
         }
         wake.append(&mut group.waiters);
-        let (of, after) = (group.of, group.after.take());
+        let (of, after) = (group.resource, group.next.take());
         match after.and_then(|after| self.groups.get_mut(after as usize)) {
             Some(after) => after.before = None,
             None => {

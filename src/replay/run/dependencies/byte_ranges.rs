@@ -13,7 +13,7 @@ struct ByteRangeUse {
 }
 
 impl ByteRangeUse {
-    fn meets(&self, other: &Self) -> bool {
+    fn conflicts_with(&self, other: &Self) -> bool {
         self.from < other.to && other.from < self.to && (self.writes || other.writes)
     }
 
@@ -44,7 +44,7 @@ impl ByteRangeUses {
         let new = ByteRangeUse { from, to, seat, writes };
         let mut is_covering = false;
         let mut meet = |other: &ByteRangeUse| {
-            if new.meets(other) && other.seat != seat {
+            if new.conflicts_with(other) && other.seat != seat {
                 wait(other.seat);
                 is_covering |= new.covers(other);
             }
@@ -68,7 +68,7 @@ impl ByteRangeUses {
     }
 
     /// Removes the range of a finished step.
-    pub(super) fn leave(&mut self, from: u64, seat: u32) {
+    pub(super) fn remove(&mut self, from: u64, seat: u32) {
         let first = self.short.partition_point(|range| range.from < from);
         let rest = self.short.iter().skip(first).take_while(|range| range.from == from);
         if let Some(at) = rest.enumerate().find_map(|(at, range)| (range.seat == seat).then_some(at)) {
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(waits(&mut ranges, (4000, 12289), 4, false), [2, 3]);
         assert_eq!(waits(&mut ranges, (0, u64::MAX), 5, true), [0, 1, 2, 3, 4]);
         assert_eq!(waits(&mut ranges, (100, 101), 6, false), [5], "which waits for all others");
-        ranges.leave(0, 5);
+        ranges.remove(0, 5);
         assert_eq!(waits(&mut ranges, (200, 201), 7, false), NONE);
     }
 
@@ -119,7 +119,7 @@ mod tests {
         for (seat, range) in [(0, 8192), (0, u64::MAX), (4096, 8192)].into_iter().enumerate() {
             waits(&mut ranges, range, seat as u32, false);
         }
-        [(0, 0), (0, 1), (4096, 2)].into_iter().for_each(|(from, seat)| ranges.leave(from, seat));
+        [(0, 0), (0, 1), (4096, 2)].into_iter().for_each(|(from, seat)| ranges.remove(from, seat));
         assert!(ranges.is_empty());
         assert_eq!(ranges.longest, 0);
     }

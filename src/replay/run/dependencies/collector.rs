@@ -29,7 +29,7 @@ use crate::replay::trace::{MessageSlot, MessageSlotKind, NONE, TraceStep, Variab
 const ENTRIES: usize = 4096;
 
 fn group(kind: ReplayResourceKind, of: u32, part: u64, way: ResourceAccessMode) -> StepDependency {
-    StepDependency::Group(ReplayResource { kind, of, part }, way)
+    StepDependency::Group(ReplayResource { kind, id: of, part }, way)
 }
 
 /// Collects the dependencies of one step at a time.
@@ -39,7 +39,7 @@ pub(in crate::replay::run) struct DependencyCollector {
     is_thinking: bool,
     names: NameTargetTable,
     /// Dependencies of the current step.
-    pub(in crate::replay::run) list: Vec<StepDependency>,
+    pub(in crate::replay::run) dependencies: Vec<StepDependency>,
 }
 
 impl DependencyCollector {
@@ -49,62 +49,62 @@ impl DependencyCollector {
         pace: ReplayPace,
         names: NameTargetTable,
     ) -> Self {
-        Self { order, is_thinking: pace == ReplayPace::Think, names, list: Vec::new() }
+        Self { order, is_thinking: pace == ReplayPace::Think, names, dependencies: Vec::new() }
     }
 
     fn claim(&mut self, kind: ReplayResourceKind, of: u32, part: u64, way: ResourceAccessMode) {
-        self.list.push(group(kind, of, part, way));
+        self.dependencies.push(group(kind, of, part, way));
     }
 
     /// Collects the dependencies of a step. `slot` is its session variable and captured slot; `is_directory` returns
     /// `true` for variables of directories.
-    pub(in crate::replay::run) fn of(
+    pub(in crate::replay::run) fn collect(
         &mut self,
         step: &TraceStep<'_>,
         parts: &CallDescription,
         slot: Option<(u32, u32)>,
         is_directory: impl Fn(u32) -> bool,
     ) {
-        self.list.clear();
+        self.dependencies.clear();
         if let Some((session, slot)) = slot {
-            self.claim(ReplayResourceKind::Slot, session, slot.into(), ResourceAccessMode::Alone);
+            self.claim(ReplayResourceKind::Slot, session, slot.into(), ResourceAccessMode::Exclusive);
         }
         let client = step.caller.client;
         if self.order == options::ReplayOrder::Trace {
-            self.list.push(StepDependency::Span(
-                ReplayResource { kind: ReplayResourceKind::All, of: 0, part: 0 },
+            self.dependencies.push(StepDependency::Span(
+                ReplayResource { kind: ReplayResourceKind::All, id: 0, part: 0 },
                 true,
             ));
             return;
         }
         if self.is_thinking {
-            self.list.push(StepDependency::Span(
-                ReplayResource { kind: ReplayResourceKind::Client, of: client, part: 0 },
+            self.dependencies.push(StepDependency::Span(
+                ReplayResource { kind: ReplayResourceKind::Client, id: client, part: 0 },
                 true,
             ));
         }
-        let is_alone =
-            self.order == options::ReplayOrder::Conservative || parts.acts.contains(&OperationEffect::Alone);
+        let is_alone = self.order == options::ReplayOrder::Conservative
+            || parts.effects.contains(&OperationEffect::ExclusiveClient);
         self.claim(
             ReplayResourceKind::Client,
             client,
             0,
-            if is_alone { ResourceAccessMode::Alone } else { ResourceAccessMode::Use },
+            if is_alone { ResourceAccessMode::Exclusive } else { ResourceAccessMode::SharedRead },
         );
-        self.claim(ReplayResourceKind::All, 0, 0, ResourceAccessMode::Use);
+        self.claim(ReplayResourceKind::All, 0, 0, ResourceAccessMode::SharedRead);
         self.slots(step, parts);
-        match step.asked.described() {
+        match step.asked.find_description() {
             Some(Procedure::Compound) => self.compound(step, parts, &is_directory),
             Some(Procedure::V3(_)) => self.v3(step, parts, &is_directory),
             Some(Procedure::Nfsacl3(_)) => {
-                let act = parts.acts.first().copied().unwrap_or(OperationEffect::Look);
+                let act = parts.effects.first().copied().unwrap_or(OperationEffect::Look);
                 let file = self.handle(step, 0);
-                self.act(act, file, NONE, NONE, step, &is_directory);
+                self.add_effect(act, file, NONE, NONE, step, &is_directory);
             }
             Some(Procedure::Null) => {}
             // NLM locks: the state of the file is unknown.
             _ => {
-                self.claim(ReplayResourceKind::Client, client, 0, ResourceAccessMode::Alone);
+                self.claim(ReplayResourceKind::Client, client, 0, ResourceAccessMode::Exclusive);
                 self.opens(self.handle(step, 0));
             }
         }
@@ -116,40 +116,45 @@ impl DependencyCollector {
         for slot in step.call.slots.iter() {
             match slot.holds {
                 MessageSlotKind::OPEN_SEQID if has_seqids => {
-                    self.claim(ReplayResourceKind::Owner, slot.variable, 0, ResourceAccessMode::Alone)
+                    self.claim(ReplayResourceKind::Owner, slot.variable, 0, ResourceAccessMode::Exclusive)
                 }
                 MessageSlotKind::LOCK_SEQID if has_seqids => {
-                    self.claim(ReplayResourceKind::Owner, slot.variable, 1, ResourceAccessMode::Alone)
+                    self.claim(ReplayResourceKind::Owner, slot.variable, 1, ResourceAccessMode::Exclusive)
                 }
                 MessageSlotKind::STATEID => {
-                    self.list.push(StepDependency::Need(slot.variable));
-                    let way =
-                        if parts.ends(&slot) { ResourceAccessMode::Alone } else { ResourceAccessMode::Use };
+                    self.dependencies.push(StepDependency::Need(slot.variable));
+                    let way = if parts.ends_state(&slot) {
+                        ResourceAccessMode::Exclusive
+                    } else {
+                        ResourceAccessMode::SharedRead
+                    };
                     self.claim(ReplayResourceKind::Stateid, slot.variable, 0, way);
                     if let Some(open) = self.names.open_of(slot.variable) {
-                        self.claim(ReplayResourceKind::Stateid, open, 0, ResourceAccessMode::Use);
+                        self.claim(ReplayResourceKind::Stateid, open, 0, ResourceAccessMode::SharedRead);
                     }
                 }
                 MessageSlotKind::FILEHANDLE => {
-                    self.list.push(StepDependency::Need(slot.variable));
+                    self.dependencies.push(StepDependency::Need(slot.variable));
                     let object = self.names.object(slot.variable);
-                    self.claim(ReplayResourceKind::Object, object, 0, ResourceAccessMode::Use);
+                    self.claim(ReplayResourceKind::Object, object, 0, ResourceAccessMode::SharedRead);
                 }
-                holds if holds.is_of_server() => self.list.push(StepDependency::Need(slot.variable)),
+                holds if holds.is_assigned_by_server() => {
+                    self.dependencies.push(StepDependency::Need(slot.variable))
+                }
                 _ => {}
             }
         }
-        for slot in step.reply.slots.iter().filter(|slot| slot.holds.is_of_server()) {
+        for slot in step.reply.slots.iter().filter(|slot| slot.holds.is_assigned_by_server()) {
             match (slot.holds, slot.part) {
-                (_, VariableUse::DEFINED) => self.list.push(StepDependency::Define(slot.variable)),
+                (_, VariableUse::DEFINED) => self.dependencies.push(StepDependency::Define(slot.variable)),
                 (MessageSlotKind::STATEID, _) => {
-                    self.claim(ReplayResourceKind::Stateid, slot.variable, 0, ResourceAccessMode::Alone)
+                    self.claim(ReplayResourceKind::Stateid, slot.variable, 0, ResourceAccessMode::Exclusive)
                 }
                 _ => {}
             }
             if slot.holds == MessageSlotKind::FILEHANDLE {
                 let object = self.names.object(slot.variable);
-                self.claim(ReplayResourceKind::Object, object, 0, ResourceAccessMode::Use);
+                self.claim(ReplayResourceKind::Object, object, 0, ResourceAccessMode::SharedRead);
             }
         }
     }
@@ -167,18 +172,18 @@ impl DependencyCollector {
         is_directory: &impl Fn(u32) -> bool,
     ) {
         let (mut before, mut saved) = (NONE, NONE);
-        for (at, act) in parts.acts.iter().enumerate() {
+        for (at, act) in parts.effects.iter().enumerate() {
             let file = parts.files.get(at).map_or(NONE, |file| self.names.object(*file));
             let operation = parts.operations.get(at).copied();
             match operation {
                 Some(Operation::SAVEFH) => saved = file,
                 Some(Operation::LOCK) => self.lock(step, at as u32),
                 Some(Operation::PUTROOTFH | Operation::PUTPUBFH) => {
-                    self.claim(ReplayResourceKind::Object, ROOT, 0, ResourceAccessMode::Use);
+                    self.claim(ReplayResourceKind::Object, ROOT, 0, ResourceAccessMode::SharedRead);
                 }
                 _ => {}
             }
-            self.ends(step, at as u32, operation, file);
+            self.add_open_end(step, at as u32, operation, file);
             let payload = step.call.payloads.iter().find(|payload| payload.operation as usize == at);
             let act = match act {
                 OperationEffect::Write(offset, None) => {
@@ -186,23 +191,23 @@ impl DependencyCollector {
                 }
                 act => *act,
             };
-            self.act(act, file, before, saved, step, is_directory);
+            self.add_effect(act, file, before, saved, step, is_directory);
             before = file;
         }
     }
 
     /// Orders an OPEN after an overlapping CLOSE if it was granted a new stateid: before the CLOSE it would have been
     /// granted the same one (RFC 8881 section 9.9).
-    fn ends(&mut self, step: &TraceStep<'_>, at: u32, operation: Option<Operation>, file: u32) {
+    fn add_open_end(&mut self, step: &TraceStep<'_>, at: u32, operation: Option<Operation>, file: u32) {
         let is_new = |slot: &MessageSlot| {
             slot.holds == MessageSlotKind::STATEID
                 && slot.operation == at
                 && slot.part == VariableUse::DEFINED
         };
         let way = match operation {
-            Some(Operation::CLOSE) => ResourceAccessMode::Use,
+            Some(Operation::CLOSE) => ResourceAccessMode::SharedRead,
             Some(Operation::OPEN) if step.reply.slots.iter().any(|slot| is_new(&slot)) => {
-                ResourceAccessMode::Alone
+                ResourceAccessMode::Exclusive
             }
             _ => return,
         };
@@ -224,24 +229,24 @@ impl DependencyCollector {
     }
 
     fn v3(&mut self, step: &TraceStep<'_>, parts: &CallDescription, is_directory: &impl Fn(u32) -> bool) {
-        let Some(act) = parts.acts.first().copied() else { return };
+        let Some(act) = parts.effects.first().copied() else { return };
         let (first, second) = (self.handle(step, 0), self.handle(step, 1));
         let given = step.reply.slots.iter().find(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
         let given = given.map_or(NONE, |slot| self.names.object(slot.variable));
         match act {
             OperationEffect::Find(_) | OperationEffect::Make(_) => {
-                self.act(act, given, first, NONE, step, is_directory)
+                self.add_effect(act, given, first, NONE, step, is_directory)
             }
             OperationEffect::Link(_) | OperationEffect::Rename(..) => {
-                self.act(act, second, second, first, step, is_directory)
+                self.add_effect(act, second, second, first, step, is_directory)
             }
-            _ => self.act(act, first, first, NONE, step, is_directory),
+            _ => self.add_effect(act, first, first, NONE, step, is_directory),
         }
     }
 
     /// Adds the dependencies of an operation: `file` is the current file after it, `before` the one before it, `saved`
     /// the saved one.
-    fn act(
+    fn add_effect(
         &mut self,
         act: OperationEffect,
         file: u32,
@@ -251,51 +256,51 @@ impl DependencyCollector {
         is_directory: &impl Fn(u32) -> bool,
     ) {
         match act {
-            OperationEffect::Nothing | OperationEffect::Alone | OperationEffect::Free => {}
-            OperationEffect::Look => self.look(file, is_directory),
+            OperationEffect::Nothing | OperationEffect::ExclusiveClient | OperationEffect::Free => {}
+            OperationEffect::Look => self.add_size_read(file, is_directory),
             OperationEffect::Change => {
-                self.claim(ReplayResourceKind::Object, file, 0, ResourceAccessMode::Alone);
+                self.claim(ReplayResourceKind::Object, file, 0, ResourceAccessMode::Exclusive);
                 self.size(file, true);
             }
             OperationEffect::Find(name) => {
-                self.claim(ReplayResourceKind::Name, before, name, ResourceAccessMode::Use);
-                self.look(file, is_directory);
+                self.claim(ReplayResourceKind::Name, before, name, ResourceAccessMode::SharedRead);
+                self.add_size_read(file, is_directory);
                 let found = Some(file).filter(|file| *file != NONE);
                 if found.is_some() || self.names.find(before, name) == NameTarget::Unknown {
                     self.names.set(before, name, found);
                 }
             }
-            OperationEffect::Make(name) => self.make(before, name, Some(file)),
+            OperationEffect::Make(name) => self.add_name_change(before, name, Some(file)),
             OperationEffect::Link(name) => {
-                self.make(file, name, Some(saved));
-                self.claim(ReplayResourceKind::Object, saved, 0, ResourceAccessMode::Alone);
+                self.add_name_change(file, name, Some(saved));
+                self.claim(ReplayResourceKind::Object, saved, 0, ResourceAccessMode::Exclusive);
                 self.size(saved, true);
             }
             OperationEffect::Remove(name) => {
-                self.lose(file, name);
-                self.make(file, name, None);
+                self.add_object_removal(file, name);
+                self.add_name_change(file, name, None);
             }
             OperationEffect::Rename(from, to) => {
                 let moved = self.names.find(saved, from);
-                self.lose(file, to);
-                self.make(saved, from, None);
+                self.add_object_removal(file, to);
+                self.add_name_change(saved, from, None);
                 let moved = if let NameTarget::Is(moved) = moved { Some(moved) } else { None };
-                self.make(file, to, moved);
+                self.add_name_change(file, to, moved);
             }
             OperationEffect::List => {
-                self.claim(ReplayResourceKind::Names, file, 0, ResourceAccessMode::Use);
+                self.claim(ReplayResourceKind::Names, file, 0, ResourceAccessMode::SharedRead);
                 let entries =
                     step.reply.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
                 for slot in entries.take(ENTRIES) {
                     let entry = self.names.object(slot.variable);
-                    self.look(entry, is_directory);
+                    self.add_size_read(entry, is_directory);
                 }
             }
             OperationEffect::Open(name, creates) => {
                 match name {
-                    Some(name) if creates => self.make(before, name, Some(file)),
+                    Some(name) if creates => self.add_name_change(before, name, Some(file)),
                     Some(name) => {
-                        self.claim(ReplayResourceKind::Name, before, name, ResourceAccessMode::Use);
+                        self.claim(ReplayResourceKind::Name, before, name, ResourceAccessMode::SharedRead);
                         if file != NONE {
                             self.names.set(before, name, Some(file));
                         }
@@ -303,35 +308,40 @@ impl DependencyCollector {
                     None => {}
                 }
                 if creates && file != NONE {
-                    self.list.push(StepDependency::Range(file, 0, u64::MAX, true));
+                    self.dependencies.push(StepDependency::Range(file, 0, u64::MAX, true));
                 }
                 self.size(file, creates);
                 self.opens(file);
             }
             OperationEffect::State => {
                 self.opens(file);
-                self.look(file, is_directory);
+                self.add_size_read(file, is_directory);
             }
             OperationEffect::Read(offset, count) => {
-                self.list.push(StepDependency::Range(file, offset, offset.saturating_add(count), false));
-                self.look(file, is_directory);
+                self.dependencies.push(StepDependency::Range(
+                    file,
+                    offset,
+                    offset.saturating_add(count),
+                    false,
+                ));
+                self.add_size_read(file, is_directory);
             }
             OperationEffect::Write(offset, count) => {
                 let to = offset.saturating_add(count.unwrap_or(0));
-                self.list.push(StepDependency::Range(file, offset, to, true));
+                self.dependencies.push(StepDependency::Range(file, offset, to, true));
                 self.size(file, extends(step, to));
             }
             OperationEffect::Copy(from, to, count) => {
                 let end = |at: u64| if count == 0 { u64::MAX } else { at.saturating_add(count) };
-                self.list.push(StepDependency::Range(saved, from, end(from), false));
-                self.list.push(StepDependency::Range(file, to, end(to), true));
-                self.look(saved, is_directory);
+                self.dependencies.push(StepDependency::Range(saved, from, end(from), false));
+                self.dependencies.push(StepDependency::Range(file, to, end(to), true));
+                self.add_size_read(saved, is_directory);
                 self.size(file, true);
             }
         }
     }
 
-    fn look(&mut self, file: u32, is_directory: &impl Fn(u32) -> bool) {
+    fn add_size_read(&mut self, file: u32, is_directory: &impl Fn(u32) -> bool) {
         // The size of a directory is not tracked, and its names are tracked separately.
         if !is_directory(file) && file != ROOT {
             self.size(file, false);
@@ -340,8 +350,8 @@ impl DependencyCollector {
 
     fn size(&mut self, file: u32, changes: bool) {
         if file != NONE {
-            self.list.push(StepDependency::Span(
-                ReplayResource { kind: ReplayResourceKind::Size, of: file, part: 0 },
+            self.dependencies.push(StepDependency::Span(
+                ReplayResource { kind: ReplayResourceKind::Size, id: file, part: 0 },
                 changes,
             ));
         }
@@ -349,29 +359,29 @@ impl DependencyCollector {
 
     fn opens(&mut self, file: u32) {
         if file != NONE {
-            self.list.push(StepDependency::Span(
-                ReplayResource { kind: ReplayResourceKind::Opens, of: file, part: 0 },
+            self.dependencies.push(StepDependency::Span(
+                ReplayResource { kind: ReplayResourceKind::Opens, id: file, part: 0 },
                 true,
             ));
         }
     }
 
     /// Adds the change of a name, which then refers to `object` or nothing.
-    fn make(&mut self, directory: u32, name: u64, object: Option<u32>) {
-        self.claim(ReplayResourceKind::Name, directory, name, ResourceAccessMode::Alone);
-        self.claim(ReplayResourceKind::Names, directory, 0, ResourceAccessMode::Part);
+    fn add_name_change(&mut self, directory: u32, name: u64, object: Option<u32>) {
+        self.claim(ReplayResourceKind::Name, directory, name, ResourceAccessMode::Exclusive);
+        self.claim(ReplayResourceKind::Names, directory, 0, ResourceAccessMode::SharedPartialWrite);
         self.names.set(directory, name, object.filter(|object| *object != NONE));
     }
 
     /// Adds the possible removal of the object that a name refers to.
-    fn lose(&mut self, directory: u32, name: u64) {
+    fn add_object_removal(&mut self, directory: u32, name: u64) {
         match self.names.find(directory, name) {
             NameTarget::Nothing => {}
             NameTarget::Is(object) => {
-                self.claim(ReplayResourceKind::Object, object, 0, ResourceAccessMode::Alone)
+                self.claim(ReplayResourceKind::Object, object, 0, ResourceAccessMode::Exclusive)
             }
             // It may be any object that others use.
-            NameTarget::Unknown => self.claim(ReplayResourceKind::All, 0, 0, ResourceAccessMode::Alone),
+            NameTarget::Unknown => self.claim(ReplayResourceKind::All, 0, 0, ResourceAccessMode::Exclusive),
         }
     }
 }
@@ -379,16 +389,16 @@ impl DependencyCollector {
 /// Returns `true` if a WRITE that ends at `end` may have extended the file, unless the recorded Reply shows a larger
 /// size.
 fn extends(step: &TraceStep<'_>, end: u64) -> bool {
-    shown(step).is_none_or(|size| end >= size)
+    recorded_size(step).is_none_or(|size| end >= size)
 }
 
 /// Returns the size that the recorded Reply of a WRITE shows: for NFSv3 the size before it plus one, for NFSv4 the size
 /// after it.
-fn shown(step: &TraceStep<'_>) -> Option<u64> {
+fn recorded_size(step: &TraceStep<'_>) -> Option<u64> {
     let items: [ChunkItem<'_>; 0] = [];
     let mut cursor = Cursor::new(step.reply.head.0).with_chunks(&items);
     rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
-    match step.asked.described()? {
+    match step.asked.find_description()? {
         Procedure::Compound => {
             let reply = v4::CompoundReply::decode(&mut cursor, &mut NullObserver).ok()?;
             reply.operations().map_while(Result::ok).find_map(|results| match results {

@@ -39,7 +39,7 @@ pub(in crate::replay::run) enum OperationEffect {
     /// Copies from the saved file: source offset, destination offset, number of bytes (0 up to the end).
     Copy(u64, u64, u64),
     /// Needs exclusive access to its client.
-    Alone,
+    ExclusiveClient,
 }
 
 fn name(bytes: &[u8]) -> u64 {
@@ -48,7 +48,7 @@ fn name(bytes: &[u8]) -> u64 {
 
 impl OperationEffect {
     /// Returns `true` if the effect creates, removes or renames a name.
-    pub(in crate::replay::run) fn is_of_names(self) -> bool {
+    pub(in crate::replay::run) fn changes_names(self) -> bool {
         matches!(
             self,
             Self::Make(_) | Self::Link(_) | Self::Remove(_) | Self::Rename(..) | Self::Open(Some(_), true)
@@ -56,7 +56,7 @@ impl OperationEffect {
     }
 
     /// Returns the effect of an operation of a COMPOUND.
-    pub(in crate::replay::run) fn of(operation: &v4::Args<'_>) -> Self {
+    pub(in crate::replay::run) fn from_operation(operation: &v4::Args<'_>) -> Self {
         use v4::Args;
         match operation {
             Args::LOOKUP(args) => Self::Find(name(args.objname.0)),
@@ -145,7 +145,7 @@ impl OperationEffect {
             | Operation::SETCLIENTID_CONFIRM
             | Operation::SET_SSV
             | Operation::DELEGPURGE
-            | Operation::RELEASE_LOCKOWNER => Self::Alone,
+            | Operation::RELEASE_LOCKOWNER => Self::ExclusiveClient,
             _ => Self::Nothing,
         }
     }

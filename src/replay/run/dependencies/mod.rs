@@ -50,7 +50,7 @@ pub(super) enum ReplayResourceKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct ReplayResource {
     kind: ReplayResourceKind,
-    of: u32,
+    id: u32,
     part: u64,
 }
 
@@ -85,7 +85,7 @@ struct DependencyNode {
     /// Number of steps that it waits for.
     waits: u32,
     waiters: Vec<u32>,
-    taken: Vec<AcquiredDependency>,
+    acquired: Vec<AcquiredDependency>,
     end: u64,
 }
 
@@ -113,7 +113,7 @@ impl DependencyGraph {
             self.nodes.resize_with(at + 1, DependencyNode::default);
         }
         let mut taken =
-            self.nodes.get_mut(at).map(|node| std::mem::take(&mut node.taken)).unwrap_or_default();
+            self.nodes.get_mut(at).map(|node| std::mem::take(&mut node.acquired)).unwrap_or_default();
         let mut waits = 0;
         for claim in claims.iter() {
             match *claim {
@@ -153,7 +153,7 @@ impl DependencyGraph {
             }
         }
         if let Some(node) = self.nodes.get_mut(at) {
-            (node.waits, node.taken, node.end) = (waits, taken, span.1);
+            (node.waits, node.acquired, node.end) = (waits, taken, span.1);
         }
         waits == 0
     }
@@ -161,15 +161,15 @@ impl DependencyGraph {
     /// Removes a finished step. Appends the steps that become ready to `ready`.
     pub(super) fn finish(&mut self, seat: u32, ready: &mut Vec<u32>) {
         let Some(node) = self.nodes.get_mut(seat as usize) else { return };
-        let (mut taken, end) = (std::mem::take(&mut node.taken), node.end);
+        let (mut taken, end) = (std::mem::take(&mut node.acquired), node.end);
         let mut woken = std::mem::take(&mut self.woken);
         woken.append(&mut node.waiters);
         for taken in taken.drain(..) {
             match taken {
-                AcquiredDependency::Group(group) => self.groups.leave(group, &mut woken),
+                AcquiredDependency::Group(group) => self.groups.finish(group, &mut woken),
                 AcquiredDependency::Span(of) => {
                     if let Some(spans) = self.spans.get_mut(&of) {
-                        spans.leave(end, seat);
+                        spans.remove(end, seat);
                         if spans.is_empty() {
                             self.spare_spans.extend(self.spans.remove(&of));
                         }
@@ -180,7 +180,7 @@ impl DependencyGraph {
                 }
                 AcquiredDependency::Range(file, from) => {
                     if let Some(ranges) = self.ranges.get_mut(&file) {
-                        ranges.leave(from, seat);
+                        ranges.remove(from, seat);
                         if ranges.is_empty() {
                             self.spare_ranges.extend(self.ranges.remove(&file));
                         }
@@ -189,7 +189,7 @@ impl DependencyGraph {
             }
         }
         if let Some(node) = self.nodes.get_mut(seat as usize) {
-            node.taken = taken;
+            node.acquired = taken;
         }
         for other in woken.drain(..) {
             if let Some(node) = self.nodes.get_mut(other as usize) {
@@ -209,7 +209,7 @@ impl DependencyGraph {
             && self.spans.is_empty()
             && self.ranges.is_empty()
             && self.definitions.is_empty()
-            && self.nodes.iter().all(|node| node.waiters.is_empty() && node.taken.is_empty())
+            && self.nodes.iter().all(|node| node.waiters.is_empty() && node.acquired.is_empty())
     }
 }
 
@@ -228,7 +228,7 @@ fn merge(claims: &mut Vec<StepDependency>) {
     claims.sort_unstable();
     claims.dedup_by(|later, first| match (later, first) {
         (StepDependency::Group(of, way), StepDependency::Group(same, kept)) if of == same => {
-            *kept = kept.and(*way);
+            *kept = kept.combined_with(*way);
             true
         }
         (StepDependency::Span(of, changes), StepDependency::Span(same, kept)) if of == same => {

@@ -43,7 +43,7 @@ impl NameTargetTable {
     pub(in crate::replay::run) fn new(trace: &mut TraceReader<impl Read + Seek>) -> Result<Self, TraceError> {
         let mut names = Self::default();
         let mut numbers: FxHashMap<u32, u32> = FxHashMap::default();
-        trace.objects(|object| {
+        trace.for_each_object(|object| {
             let is_root = object.existence == ObjectExistence::ROOT;
             let first = if is_root { ROOT } else { object.handles.iter().next().unwrap_or(NONE) };
             if numbers.len() < NAMES {
@@ -55,7 +55,7 @@ impl NameTargetTable {
                 }
             }
         })?;
-        trace.objects(|object| {
+        trace.for_each_object(|object| {
             let Some(first) = numbers.get(&object.number).copied() else { return };
             for name in object.names.iter() {
                 if let Some(directory) = numbers.get(&name.parent).copied()

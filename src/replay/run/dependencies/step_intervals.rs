@@ -52,7 +52,7 @@ impl StepIntervals {
     }
 
     /// Removes a finished step.
-    pub(super) fn leave(&mut self, end: u64, seat: u32) {
+    pub(super) fn remove(&mut self, end: u64, seat: u32) {
         for spans in [&mut self.changes, &mut self.looks] {
             let from = spans.partition_point(|span| span.end < end);
             let rest = spans.iter().skip(from).take_while(|span| span.end == end);
@@ -87,13 +87,13 @@ mod tests {
         assert_eq!(waits(&mut spans, (12, 24), 1, true), NONE);
         assert_eq!(waits(&mut spans, (20, 30), 2, true), [0]);
         assert_eq!(waits(&mut spans, (31, 40), 3, true), [2, 1], "not for the first, as the third did");
-        spans.leave(30, 2);
+        spans.remove(30, 2);
         assert_eq!(
             waits(&mut spans, (32, 40), 4, true),
             [1, 0],
             "the third is done and says nothing any more"
         );
-        [(20, 0), (24, 1), (40, 3), (40, 4)].into_iter().for_each(|(end, seat)| spans.leave(end, seat));
+        [(20, 0), (24, 1), (40, 3), (40, 4)].into_iter().for_each(|(end, seat)| spans.remove(end, seat));
         assert!(spans.is_empty());
     }
 

@@ -10,62 +10,62 @@ use super::super::report::ReplayStepState;
 use super::reply_check_queue::ReplyDisposition;
 use super::send::new_header;
 use super::window::{WindowStep, unreadable};
-use super::{OptionalReplayRecorder, ReplayEngine, ReplayRunError, SLACK, StepSendOutcome};
-use crate::replay::auxiliary_programs::{AuxiliaryRpcConnections, Lane, NoReply, rerooted};
+use super::{OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, ReplayRunError, StepSendOutcome};
+use crate::replay::auxiliary_programs::{AuxiliaryRpcConnections, Lane, NoReply, reroot_mount_path};
 use crate::replay::trace::TraceStep;
 use crate::replay::trace::emission::{EmittedHeader, emit};
 use crate::replay::transport::{CallTag, TransportCall};
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Calls the program and returns the state of the step.
-    pub(super) fn ask(
+    pub(super) fn call_auxiliary(
         &mut self,
         held: &mut WindowStep,
         tape: &mut OptionalReplayRecorder,
     ) -> Result<StepSendOutcome, ReplayRunError> {
-        self.catch_up()?;
-        let Some(mut beside) = self.beside.take() else {
-            return Ok(StepSendOutcome::Settled(ReplayStepState::Unreplayable(
+        self.check_all()?;
+        let Some(mut beside) = self.auxiliary.take() else {
+            return Ok(StepSendOutcome::Finished(ReplayStepState::Unreplayable(
                 "other-program: another is being asked".into(),
             )));
         };
         let kept = std::mem::take(&mut held.step);
-        let going = match kept.read() {
-            Some(step) => self.ask_for(&step, held, &mut beside, tape),
-            None => Ok(StepSendOutcome::Settled(unreadable())),
+        let going = match kept.trace_step() {
+            Some(step) => self.call_program(&step, held, &mut beside, tape),
+            None => Ok(StepSendOutcome::Finished(unreadable())),
         };
         held.step = kept;
-        self.beside = Some(beside);
+        self.auxiliary = Some(beside);
         going
     }
 
-    fn ask_for(
+    fn call_program(
         &mut self,
         step: &TraceStep<'_>,
         held: &mut WindowStep,
         beside: &mut AuxiliaryRpcConnections,
         tape: &mut OptionalReplayRecorder,
     ) -> Result<StepSendOutcome, ReplayRunError> {
-        let xid = beside.xid();
+        let xid = beside.next_xid();
         let (program, version) = (Program(step.asked.program), step.asked.version);
         self.values.begin(step.call.body);
         let header = new_header(step, xid);
         let header = header.as_deref().map_or(EmittedHeader::Xid(xid), EmittedHeader::New);
         let emitted = emit(&step.call, header, &mut self.values, &mut self.out, &mut self.placed);
-        if let Some(why) = self.unsendable(emitted.is_ok()) {
-            return Ok(StepSendOutcome::Settled(ReplayStepState::Unreplayable(why)));
+        if let Some(why) = self.missing_value_reason(emitted.is_ok()) {
+            return Ok(StepSendOutcome::Finished(ReplayStepState::Unreplayable(why)));
         }
         if !self.placed.is_empty() {
-            return Ok(StepSendOutcome::Settled(ReplayStepState::Unreplayable(
+            return Ok(StepSendOutcome::Finished(ReplayStepState::Unreplayable(
                 "payloads: more than can be sent".into(),
             )));
         }
         let mut message = std::mem::take(&mut self.out);
         // The recording has the captured path, so that it can be replayed below another directory.
-        let captured =
-            rerooted(&message, &self.seeded.path).map(|other| std::mem::replace(&mut message, other));
-        let expected = step.needs.message.saturating_add(SLACK);
-        let call = match self.containment.admit(TransportCall::small(
+        let captured = reroot_mount_path(&message, &self.seeded.path)
+            .map(|other| std::mem::replace(&mut message, other));
+        let expected = step.needs.message.saturating_add(REPLY_HEADROOM_BYTES);
+        let call = match self.containment.check_call(TransportCall::without_payloads(
             xid,
             CallTag(xid.0.into()),
             &message,
@@ -74,30 +74,30 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Ok(call) => call,
             Err(escape) => {
                 self.out = message;
-                return Ok(StepSendOutcome::Settled(ReplayStepState::Unreplayable(escape.to_string())));
+                return Ok(StepSendOutcome::Finished(ReplayStepState::Unreplayable(escape.to_string())));
             }
         };
-        self.values.swap_used(&mut held.used);
+        self.values.swap_counts(&mut held.used);
         let client = step.caller.client;
         let lane = match beside.lane(client, (program, version)) {
             Ok(lane) => lane,
             Err(why) => {
                 self.out = message;
-                return Ok(StepSendOutcome::Settled(self.not_answered(&why)));
+                return Ok(StepSendOutcome::Finished(self.no_reply_state(&why)));
             }
         };
         let sent = Instant::now();
         self.started.get_or_insert(sent);
         self.report.calls += 1;
-        held.gives = call.gives();
+        held.reply_identifiers = call.reply_identifiers();
         let mut answer_of_tape = None;
         let answered = beside.call(lane, &call, |reply| {
             answer_of_tape = tape.is_some().then(|| (reply.message.to_vec(), Instant::now()));
-            self.containment.learn(call.call(), reply.cursor());
-            Ok(match self.hear(held, step, reply)? {
-                ReplyDisposition::Again => StepSendOutcome::Later,
-                ReplyDisposition::Settled(state) => StepSendOutcome::Settled(state),
-                ReplyDisposition::Answer(answer) => StepSendOutcome::Settled(self.judged(
+            self.containment.record_reply(call.call(), reply.cursor());
+            Ok(match self.process_reply(held, step, reply)? {
+                ReplyDisposition::Retry => StepSendOutcome::RetryLater,
+                ReplyDisposition::Finished(state) => StepSendOutcome::Finished(state),
+                ReplyDisposition::Answer(answer) => StepSendOutcome::Finished(self.checked_state(
                     held,
                     step,
                     reply.into(),
@@ -108,12 +108,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         });
         if let (Some(tape), Lane { number, local: Some(local), peer, .. }) = (tape, lane) {
             let (answer, came) = answer_of_tape.map_or((None, sent), |(answer, came)| (Some(answer), came));
-            tape.exchanged(&Exchange {
+            tape.record_exchange(&Exchange {
                 // Each copy of the clients has its own connections.
                 stream: Stream::Program(u64::from(self.number) << 24 | number),
                 caller: local,
                 callee: peer,
-                whose: (self.number, client),
+                client_key: (self.number, client),
                 step: step.origin.id,
                 message: captured.as_deref().unwrap_or(&message),
                 answer: answer.as_deref(),
@@ -123,12 +123,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.out = message;
         match answered {
             Ok(going) => going,
-            Err(why) => Ok(StepSendOutcome::Settled(self.not_answered(&why))),
+            Err(why) => Ok(StepSendOutcome::Finished(self.no_reply_state(&why))),
         }
     }
 
     /// Returns the state of a step whose program does not reply.
-    fn not_answered(&mut self, why: &NoReply) -> ReplayStepState {
+    fn no_reply_state(&mut self, why: &NoReply) -> ReplayStepState {
         if let NoReply::Silent(why) = why {
             self.report.silent.get_or_insert_with(|| why.clone());
         }

@@ -47,8 +47,8 @@ fn variable(message: &TraceMessage<'_>, holds: MessageSlotKind, operation: usize
 
 impl CbGetattrAnswers {
     /// Records the answers to a Call of the captured server.
-    pub(super) fn note(&mut self, step: &TraceStep<'_>) {
-        if step.asked.described() != Some(Procedure::CbCompound) || self.count >= ANSWERS {
+    pub(super) fn record_answers(&mut self, step: &TraceStep<'_>) {
+        if step.asked.find_description() != Some(Procedure::CbCompound) || self.count >= ANSWERS {
             return;
         }
         let Ok(call) = CbCompoundCall::decode(&mut body(&step.call), &mut NullObserver) else { return };
@@ -78,7 +78,7 @@ impl CbGetattrAnswers {
     /// Returns the mask words and the values of the attributes that the live server asks for. The captured answers
     /// about the file are returned in order, the last one repeatedly. Returns `None` if the capture has no answer about
     /// the file.
-    pub(super) fn tell(
+    pub(super) fn next_attributes(
         &mut self,
         values: &LiveValues,
         handle: &[u8],
@@ -123,14 +123,14 @@ mod tests {
         let both = Bitmap4::from(&both[..]);
         let answer =
             |change, size| Some(mask_and_values(&[Attribute::CHANGE(change), Attribute::SIZE(size)]));
-        assert_eq!(delegated.tell(&values, b"other", &both), None);
-        assert_eq!(delegated.tell(&values, b"live", &both), answer(7, 100));
-        assert_eq!(delegated.tell(&values, b"live", &both), answer(8, 200));
+        assert_eq!(delegated.next_attributes(&values, b"other", &both), None);
+        assert_eq!(delegated.next_attributes(&values, b"live", &both), answer(7, 100));
+        assert_eq!(delegated.next_attributes(&values, b"live", &both), answer(8, 200));
         // The live server has given the change attribute.
         assert!(values.set(9, &77u64.to_be_bytes()));
-        assert_eq!(delegated.tell(&values, b"live", &both), answer(77, 200));
+        assert_eq!(delegated.next_attributes(&values, b"live", &both), answer(77, 200));
         let size = [1 << Attributes::SIZE];
-        let only = delegated.tell(&values, b"live", &Bitmap4::from(&size[..]));
+        let only = delegated.next_attributes(&values, b"live", &Bitmap4::from(&size[..]));
         assert_eq!(only, Some(mask_and_values(&[Attribute::SIZE(200)])));
     }
 }

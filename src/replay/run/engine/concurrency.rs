@@ -44,7 +44,7 @@ impl CapturedConcurrency {
 /// Steps in flight in the run. Those that overlap a change of files prove no order.
 #[derive(Debug, Default)]
 pub(super) struct LiveConcurrency {
-    flying: Vec<(CallTag, bool)>,
+    in_flight: Vec<(CallTag, bool)>,
 }
 
 impl LiveConcurrency {
@@ -57,13 +57,13 @@ impl LiveConcurrency {
         is_flying: impl Fn(CallTag) -> bool,
         mut mark: impl FnMut(CallTag),
     ) -> bool {
-        self.flying.retain(|(tag, _)| is_flying(*tag));
+        self.in_flight.retain(|(tag, _)| is_flying(*tag));
         if is_change {
-            self.flying.iter().for_each(|(tag, _)| mark(*tag));
+            self.in_flight.iter().for_each(|(tag, _)| mark(*tag));
         }
-        let is_crowded = self.flying.iter().any(|(_, is_change)| *is_change);
-        if self.flying.len() < DEPTH {
-            self.flying.push((tag, is_change));
+        let is_crowded = self.in_flight.iter().any(|(_, is_change)| *is_change);
+        if self.in_flight.len() < DEPTH {
+            self.in_flight.push((tag, is_change));
         }
         is_crowded
     }

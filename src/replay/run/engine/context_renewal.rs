@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::rpc::Xid;
 
-use super::super::recovery::{BARREN, RESENDS, RESTARTS};
+use super::super::recovery::{MAX_FAILED_CONNECTIONS, RESENDS, RESTARTS};
 use super::reply::CompletedStep;
 use super::rpcsec_gss::{GssCallSignature, Unsigned};
-use super::window::{BINDING, SECURING, tagged};
+use super::window::{BINDING, SECURING, call_tag};
 use super::{ReplayEngine, ReplayRunError};
 use crate::analysis::comparison::record::hash;
 use crate::replay::containment::{ContainedCall, ContainedTransport};
@@ -33,7 +33,7 @@ pub(super) struct RenewableContext {
     before: Option<GssContext>,
     /// Number of renewals.
     pub(super) generation: u32,
-    standing: ContextState,
+    state: ContextState,
 }
 
 /// State of a context.
@@ -51,7 +51,7 @@ enum ContextState {
 #[derive(Debug)]
 struct ContextRenewal {
     /// Index of the live connection that carries the Calls.
-    line: usize,
+    connection_index: usize,
     /// `None` before the first Call and after a lost one: a server may refuse a token that it has seen.
     establishing: Option<GssContextSetup>,
     /// Send time and XID of the Call in flight.
@@ -62,7 +62,7 @@ struct ContextRenewal {
 impl RenewableContext {
     /// Wraps an established context.
     pub(super) fn new(version: u32, context: GssContext) -> Self {
-        Self { version, context, before: None, generation: 0, standing: ContextState::Good }
+        Self { version, context, before: None, generation: 0, state: ContextState::Good }
     }
 
     /// Succeeds if Calls can be signed with the context.
@@ -70,15 +70,15 @@ impl RenewableContext {
     /// # Errors
     /// Returns an error if Calls cannot be signed yet, or never again.
     pub(super) fn is_ready(&self) -> Result<(), Unsigned> {
-        match &self.standing {
+        match &self.state {
             ContextState::Good => Ok(()),
-            ContextState::Renewing(_) => Err(Unsigned::Yet),
-            ContextState::Lost(why) => Err(Unsigned::Ever(why.clone())),
+            ContextState::Renewing(_) => Err(Unsigned::NotYet),
+            ContextState::Lost(why) => Err(Unsigned::Never(why.clone())),
         }
     }
 
     /// Returns the context of a generation: the current or the previous one.
-    pub(super) fn of(&mut self, generation: u32) -> Option<&mut GssContext> {
+    pub(super) fn at_generation(&mut self, generation: u32) -> Option<&mut GssContext> {
         match self.generation.checked_sub(generation)? {
             0 => Some(&mut self.context),
             1 => self.before.as_mut(),
@@ -87,7 +87,7 @@ impl RenewableContext {
     }
 
     fn renewal(&mut self) -> Option<&mut ContextRenewal> {
-        match &mut self.standing {
+        match &mut self.state {
             ContextState::Renewing(renewal) => Some(renewal),
             ContextState::Good | ContextState::Lost(_) => None,
         }
@@ -95,7 +95,7 @@ impl RenewableContext {
 }
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    fn kept(&mut self, at: usize) -> Option<&mut RenewableContext> {
+    fn context_mut(&mut self, at: usize) -> Option<&mut RenewableContext> {
         self.signing.as_mut()?.contexts.get_mut(at)
     }
 
@@ -103,15 +103,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// was renewed since, so that the Call can be sent again.
     pub(super) fn is_re_established(&mut self, with: GssCallSignature, connection: ConnectionId) -> bool {
         let line = self.by_connection.get(&connection).copied().unwrap_or_default();
-        let Some(kept) = self.kept(with.context) else { return false };
+        let Some(kept) = self.context_mut(with.context) else { return false };
         if kept.generation != with.generation {
             return true;
         }
-        match &kept.standing {
+        match &kept.state {
             ContextState::Renewing(_) => true,
             ContextState::Good if kept.generation < RESTARTS => {
-                let renewal = ContextRenewal { line, establishing: None, sent: None, tries: 0 };
-                kept.standing = ContextState::Renewing(renewal);
+                let renewal =
+                    ContextRenewal { connection_index: line, establishing: None, sent: None, tries: 0 };
+                kept.state = ContextState::Renewing(renewal);
                 true
             }
             ContextState::Good | ContextState::Lost(_) => false,
@@ -120,33 +121,33 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Queues a denied step to be sent again, on the same slot but with a new XID, as the server has answered the old
     /// one.
-    pub(super) fn deny(
+    pub(super) fn resend_denied_step(
         &mut self,
-        CompletedStep { seat, mut held, .. }: CompletedStep,
+        CompletedStep { seat, window_step: mut held, .. }: CompletedStep,
         connection: ConnectionId,
     ) {
         (held.is_lost, held.is_denied) = (true, true);
         held.denials += 1;
-        let line = self.by_connection.get(&connection).and_then(|line| self.lines.get_mut(*line));
+        let line = self.by_connection.get(&connection).and_then(|line| self.connections.get_mut(*line));
         if let Some((line, xid)) = line.zip(held.sent.get_mut(..4)) {
             line.xid = line.xid.wrapping_add(1);
             xid.copy_from_slice(&line.xid.to_be_bytes());
         }
         self.queue.push(held.turn, seat, None);
-        self.seats.put(seat, held);
+        self.window.put(seat, held);
     }
 
     /// Queues a denied Call that is no step to be sent again.
-    pub(super) fn deny_own(&mut self, reply: &TransportReply<'_>) {
-        if self.is_recovery_lost(reply.tag) {
+    pub(super) fn resend_denied_control(&mut self, reply: &TransportReply<'_>) {
+        if self.handle_recovery_loss(reply.tag) {
             return;
         }
         let number = self.number;
-        let line = self.by_connection.get(&reply.connection).and_then(|line| self.lines.get_mut(*line));
+        let line = self.by_connection.get(&reply.connection).and_then(|line| self.connections.get_mut(*line));
         let Some(line) = line else { return };
-        let is_of = |(session, _): &&(u32, u32)| tagged(number, BINDING, (*session).into()) == reply.tag;
+        let is_of = |(session, _): &&(u32, u32)| call_tag(number, BINDING, (*session).into()) == reply.tag;
         let bound = line.backchannels.iter().find(is_of).copied();
-        line.unbound.extend(bound);
+        line.unbound_backchannels.extend(bound);
     }
 
     /// Continues the renewal of contexts.
@@ -156,9 +157,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     ) -> Result<(), ReplayRunError> {
         let count = self.signing.as_ref().map_or(0, |signing| signing.contexts.len());
         for at in 0..count {
-            let due =
-                self.kept(at).and_then(RenewableContext::renewal).filter(|renewal| renewal.sent.is_none());
-            if let Some(line) = due.map(|renewal| renewal.line) {
+            let due = self
+                .context_mut(at)
+                .and_then(RenewableContext::renewal)
+                .filter(|renewal| renewal.sent.is_none());
+            if let Some(line) = due.map(|renewal| renewal.connection_index) {
                 self.renew_context(at, line, transport)?;
             }
         }
@@ -171,22 +174,22 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         line: usize,
         transport: &mut ContainedTransport<'_>,
     ) -> Result<(), ReplayRunError> {
-        if self.barren > BARREN {
+        if self.failed_connections > MAX_FAILED_CONNECTIONS {
             self.lose_context(at, "connections go away without a Reply");
             return Ok(());
         }
-        if self.connected(line, transport)?.is_some() {
+        if self.ensure_connected(line, transport)?.is_some() {
             return Ok(());
         }
-        let Some((connection, xid)) = self.lines.get_mut(line).map(|line| {
+        let Some((connection, xid)) = self.connections.get_mut(line).map(|line| {
             line.xid = line.xid.wrapping_add(1);
             (line.connection, Xid(line.xid))
         }) else {
             return Ok(());
         };
         let Some(mechanism) = self.signing.as_ref().map(|signing| signing.mechanism) else { return Ok(()) };
-        let (host, tag) = (&self.target.name, tagged(self.number, SECURING, at as u64));
-        let Some(kept) = self.kept(at) else { return Ok(()) };
+        let (host, tag) = (&self.target.name, call_tag(self.number, SECURING, at as u64));
+        let Some(kept) = self.context_mut(at) else { return Ok(()) };
         let version = kept.version;
         let Some(renewal) = kept.renewal() else { return Ok(()) };
         let establishing = match renewal.establishing.take() {
@@ -210,35 +213,35 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Err(SubmitError::Busy(_)) => {}
             // The transport reports the end of the connection later.
             Err(SubmitError::Refused(_)) => {
-                self.barren = self.barren.saturating_add(1);
-                self.forget(connection);
+                self.failed_connections = self.failed_connections.saturating_add(1);
+                self.mark_connection_lost(connection);
             }
         }
         Ok(())
     }
 
     /// Returns the index of the context whose Call has this tag.
-    fn secures(&self, tag: CallTag) -> Option<usize> {
+    fn context_of_tag(&self, tag: CallTag) -> Option<usize> {
         let count = self.signing.as_ref()?.contexts.len();
-        (0..count).find(|at| tagged(self.number, SECURING, *at as u64) == tag)
+        (0..count).find(|at| call_tag(self.number, SECURING, *at as u64) == tag)
     }
 
     /// Handles a Reply to a Call that establishes a context. Returns `true` if it is one.
-    pub(super) fn is_secured(&mut self, reply: &TransportReply<'_>) -> bool {
-        let Some(at) = self.secures(reply.tag) else { return false };
+    pub(super) fn handle_setup_reply(&mut self, reply: &TransportReply<'_>) -> bool {
+        let Some(at) = self.context_of_tag(reply.tag) else { return false };
         self.unpark(reply.connection, 1);
-        let Some(renewal) = self.kept(at).and_then(RenewableContext::renewal) else { return true };
+        let Some(renewal) = self.context_mut(at).and_then(RenewableContext::renewal) else { return true };
         if renewal.sent.is_none_or(|(_, xid)| xid != reply.xid) {
             return true;
         }
         renewal.sent = None;
         let Some(establishing) = renewal.establishing.take() else { return true };
-        match establishing.answered(reply.cursor()) {
+        match establishing.handle_reply(reply.cursor()) {
             Ok(GssSetupStep::ContinueNeeded(next)) => renewal.establishing = Some(next),
             Ok(GssSetupStep::Established(context)) => {
-                if let Some(kept) = self.kept(at) {
+                if let Some(kept) = self.context_mut(at) {
                     kept.before = Some(std::mem::replace(&mut kept.context, context));
-                    (kept.generation, kept.standing) = (kept.generation + 1, ContextState::Good);
+                    (kept.generation, kept.state) = (kept.generation + 1, ContextState::Good);
                 }
                 self.report.contexts_renewed += 1;
                 self.unpark_all();
@@ -249,9 +252,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Handles the loss of the connection of such a Call; another is sent. Returns `true` if it is one.
-    pub(super) fn is_securing_lost(&mut self, tag: CallTag) -> bool {
-        let Some(at) = self.secures(tag) else { return false };
-        let Some(renewal) = self.kept(at).and_then(RenewableContext::renewal) else { return true };
+    pub(super) fn handle_setup_loss(&mut self, tag: CallTag) -> bool {
+        let Some(at) = self.context_of_tag(tag) else { return false };
+        let Some(renewal) = self.context_mut(at).and_then(RenewableContext::renewal) else { return true };
         (renewal.sent, renewal.establishing) = (None, None);
         renewal.tries += 1;
         if renewal.tries > RESENDS {
@@ -265,7 +268,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let timeout = self.options.timeout;
         let count = self.signing.as_ref().map_or(0, |signing| signing.contexts.len());
         for at in 0..count {
-            let sent = self.kept(at).and_then(RenewableContext::renewal).and_then(|renewal| renewal.sent);
+            let sent =
+                self.context_mut(at).and_then(RenewableContext::renewal).and_then(|renewal| renewal.sent);
             if sent.is_some_and(|(sent, _)| now.saturating_duration_since(sent) > timeout) {
                 self.lose_context(at, &format!("no Reply within {} s", timeout.as_secs_f64()));
             }
@@ -275,8 +279,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Gives up a context: Calls that need it are not sent.
     fn lose_context(&mut self, at: usize, why: &str) {
         let why = format!("the security context is not set up anew: {why}");
-        if let Some(kept) = self.kept(at) {
-            kept.standing = ContextState::Lost(why.clone());
+        if let Some(kept) = self.context_mut(at) {
+            kept.state = ContextState::Lost(why.clone());
         }
         self.refuse(why);
         self.unpark_all();
@@ -288,18 +292,19 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let Some(mut signing) = self.signing.take().filter(|_| self.report.unreachable.is_none()) else {
             return;
         };
-        let open = self.lines.iter().find(|line| line.gone.is_none()).map(|line| line.connection);
+        let open = self.connections.iter().find(|line| line.lost.is_none()).map(|line| line.connection);
         let Some(connection) = open.or_else(|| transport.connect(self.target).ok()) else { return };
         let timeout = self.options.timeout.min(DESTROY_TIMEOUT);
         let first = hash(format!("{} security ends", self.tag).as_bytes()) as u32;
         for (at, kept) in (0_u32..).zip(&mut signing.contexts) {
-            if !matches!(kept.standing, ContextState::Good) {
+            if !matches!(kept.state, ContextState::Good) {
                 continue;
             }
             let Ok((control, seal)) = kept.context.destroy(Xid(first.wrapping_add(at))) else { continue };
             let context = &mut kept.context;
-            let is_signed = transport
-                .control(connection, &control, timeout, |verifier, _| Ok(context.is_signed(seal, verifier)));
+            let is_signed = transport.control(connection, &control, timeout, |verifier, _| {
+                Ok(context.verify_reply(seal, verifier))
+            });
             match is_signed {
                 Ok(true) => self.report.contexts_destroyed += 1,
                 Ok(false) => {}

@@ -14,8 +14,8 @@ use nfsrdma_dissectors::nfs::v4::{
 use nfsrdma_dissectors::rpc::{self, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
 
-use super::window::{RETURNING, WindowStep, tagged};
-use super::{ReplayEngine, SLACK};
+use super::window::{RETURNING, WindowStep, call_tag};
+use super::{REPLY_HEADROOM_BYTES, ReplayEngine};
 use crate::replay::containment::ContainedTransport;
 use crate::replay::trace::TraceStep;
 use crate::replay::transport::{ConnectionId, SubmitError, TransportCall, TransportReply};
@@ -35,7 +35,7 @@ pub(super) struct DelegationReturn {
 
 /// Returns the delegation that a Reply of NFSv4.0 grants, and the filehandle of the GETFH after it. `cursor` is at the
 /// start of the RPC message.
-fn given(mut cursor: Cursor<'_>) -> Option<(Stateid4, Option<Box<[u8]>>)> {
+fn granted_delegation(mut cursor: Cursor<'_>) -> Option<(Stateid4, Option<Box<[u8]>>)> {
     let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
     if !message.reply().is_some_and(|reply| reply.status().is_success()) {
         return None;
@@ -76,7 +76,7 @@ fn delegreturn(unasked: &DelegationReturn, xid: Xid) -> Option<Vec<u8>> {
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Records a delegation that the live OPEN grants and the recorded one does not.
-    pub(super) fn note_unasked(
+    pub(super) fn record_unwanted_delegation(
         &mut self,
         held: &WindowStep,
         step: &TraceStep<'_>,
@@ -86,38 +86,44 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if step.asked.minor_version != 0 {
             return;
         }
-        let Some((stateid, Some(file))) = given(reply.cursor()) else { return };
-        if given(Cursor::new(recorded)).is_some() {
+        let Some((stateid, Some(file))) = granted_delegation(reply.cursor()) else { return };
+        if granted_delegation(Cursor::new(recorded)).is_some() {
             return;
         }
         let mut cursor = Cursor::new(&held.sent);
         let header = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok();
         let header = header.and_then(|_| held.sent.get(..cursor.at()));
         match header {
-            Some(header) if self.unasked.len() < WAITING => self.unasked.push_back(DelegationReturn {
-                connection: reply.connection,
-                header: header.into(),
-                file,
-                stateid,
-            }),
-            _ => self.report.forgotten += 1,
+            Some(header) if self.unwanted_delegations.len() < WAITING => {
+                self.unwanted_delegations.push_back(DelegationReturn {
+                    connection: reply.connection,
+                    header: header.into(),
+                    file,
+                    stateid,
+                })
+            }
+            _ => self.report.dropped_values += 1,
         }
     }
 
     /// Sends the pending DELEGRETURNs, as far as their connections have capacity.
     pub(super) fn return_unasked(&mut self, transport: &mut ContainedTransport<'_>) {
-        for _ in 0..self.unasked.len() {
-            let Some(unasked) = self.unasked.pop_front() else { return };
+        for _ in 0..self.unwanted_delegations.len() {
+            let Some(unasked) = self.unwanted_delegations.pop_front() else { return };
             // If the connection is lost, the server may have restarted and lost the delegation; other users of the file
             // wait for that.
             let number = self.by_connection.get(&unasked.connection).copied();
-            let Some(line) = number.and_then(|number| self.lines.get_mut(number)) else { continue };
+            let Some(line) = number.and_then(|number| self.connections.get_mut(number)) else { continue };
             line.xid = line.xid.wrapping_add(1);
             let Some(message) = delegreturn(&unasked, Xid(line.xid)) else { continue };
-            let call =
-                TransportCall::small(Xid(line.xid), tagged(self.number, RETURNING, 0), &message, SLACK);
-            let Ok(call) = self.containment.admit(call) else {
-                self.report.forgotten += 1;
+            let call = TransportCall::without_payloads(
+                Xid(line.xid),
+                call_tag(self.number, RETURNING, 0),
+                &message,
+                REPLY_HEADROOM_BYTES,
+            );
+            let Ok(call) = self.containment.check_call(call) else {
+                self.report.dropped_values += 1;
                 continue;
             };
             match transport.submit(line.connection, &call) {
@@ -125,7 +131,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     self.report.calls += 1;
                     self.report.returned += 1;
                 }
-                Err(SubmitError::Busy(_)) => self.unasked.push_back(unasked),
+                Err(SubmitError::Busy(_)) => self.unwanted_delegations.push_back(unasked),
                 // The transport reports the end of the connection later.
                 Err(SubmitError::Refused(_)) => {}
             }
@@ -134,7 +140,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Handles a Reply to a DELEGRETURN of this program. Returns `true` if it is one.
     pub(super) fn is_returned(&mut self, reply: &TransportReply<'_>) -> bool {
-        let is_own = reply.tag == tagged(self.number, RETURNING, 0);
+        let is_own = reply.tag == call_tag(self.number, RETURNING, 0);
         if is_own {
             self.unpark(reply.connection, usize::MAX);
         }

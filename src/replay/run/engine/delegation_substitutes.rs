@@ -24,10 +24,10 @@ use rustc_hash::FxHashSet;
 
 use super::super::captured_opens::CapturedOpens;
 use super::super::recovery::substitute_open::SubstituteOpen;
-use super::super::recovery::{BARREN, RESENDS};
+use super::super::recovery::{MAX_FAILED_CONNECTIONS, RESENDS};
 use super::reply_check_queue::LiveReply;
-use super::window::{SUBSTITUTING, WindowStep, tagged};
-use super::{LATER, OTHERWISE, ReplayEngine, ReplayRunError, SLACK};
+use super::window::{SUBSTITUTING, WindowStep, call_tag};
+use super::{MAX_DIVERGENT_FILES, REPLY_HEADROOM_BYTES, RETRY_DELAY, ReplayEngine, ReplayRunError};
 use crate::replay::containment::ContainedTransport;
 use crate::replay::trace::{MessageSlot, MessageSlotKind, TraceStep};
 use crate::replay::transport::{CallTag, ConnectionId, SubmitError, TransportCall, TransportReply};
@@ -43,13 +43,13 @@ pub(super) struct DelegationSubstitutes {
     /// Substitutes that are to be made or in flight.
     waiting: VecDeque<DelegationSubstitute>,
     /// Variables of delegations that are currently replaced by an open.
-    made: FxHashSet<u32>,
+    active: FxHashSet<u32>,
 }
 
 impl DelegationSubstitutes {
     /// Returns `true` if an open of this program replaces the delegation.
-    pub(super) fn has(&self, variable: u32) -> bool {
-        self.made.contains(&variable)
+    pub(super) fn has_substitute(&self, variable: u32) -> bool {
+        self.active.contains(&variable)
     }
 }
 
@@ -61,7 +61,7 @@ struct DelegationSubstitute {
     room: Box<WindowStep>,
     wanted: SubstituteRequest,
     /// Stages to be done; the first is in flight or next.
-    todo: VecDeque<SubstituteStage>,
+    stages: VecDeque<SubstituteStage>,
     line: usize,
     /// Session variable and captured slot.
     session: Option<(u32, u32)>,
@@ -79,7 +79,7 @@ struct DelegationSubstitute {
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Records the substitute that the OPEN of a step makes necessary.
-    pub(super) fn note_substitute(
+    pub(super) fn record_substitute_request(
         &mut self,
         held: &WindowStep,
         step: &TraceStep<'_>,
@@ -88,7 +88,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let missing = self.substitutes.missing.take();
         if missing.is_some()
             || step.asked.minor_version == 0
-            || CapturedOpens::of(step).has_any_delegation_alone()
+            || CapturedOpens::wants_of_step(step).has_any_delegation_alone()
         {
             self.substitutes.wanted = SubstituteRequest::of(held, step, LiveReply::from(reply), missing);
             self.leaves_open |= missing.is_some() && self.substitutes.wanted.is_none();
@@ -97,14 +97,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Releases the window entry of an answered step, at once or when the substitute that its Reply makes necessary
     /// exists.
-    pub(super) fn leave_when_substituted(
+    pub(super) fn release_after_substitute(
         &mut self,
         seat: u32,
         room: Box<WindowStep>,
         connection: ConnectionId,
     ) {
-        let Some(wanted) = self.substitutes.wanted.take() else { return self.leave(seat, room) };
-        let Some(line) = self.by_connection.get(&connection).copied() else { return self.leave(seat, room) };
+        let Some(wanted) = self.substitutes.wanted.take() else { return self.release_step(seat, room) };
+        let Some(line) = self.by_connection.get(&connection).copied() else {
+            return self.release_step(seat, room);
+        };
         let mut todo = VecDeque::new();
         todo.extend(wanted.unconfirmed.clone().map(SubstituteStage::ConfirmCaptured));
         if wanted.delegation.is_some() || wanted.surplus.is_some() {
@@ -115,7 +117,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             session: room.slot,
             room,
             wanted,
-            todo,
+            stages: todo,
             line,
             slot: None,
             message: None,
@@ -149,14 +151,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         one: &mut DelegationSubstitute,
         transport: &mut ContainedTransport<'_>,
     ) -> Result<bool, ReplayRunError> {
-        if self.barren > BARREN || self.report.is_interrupted {
+        if self.failed_connections > MAX_FAILED_CONNECTIONS || self.report.is_interrupted {
             return Ok(true);
         }
-        if std::mem::take(&mut one.is_renewed) && !self.renew(one) || one.todo.is_empty() {
+        if std::mem::take(&mut one.is_renewed) && !self.update_renewed(one) || one.stages.is_empty() {
             return Ok(true);
         }
         let now = Instant::now();
-        if one.due.is_some_and(|due| due > now) || self.connected(one.line, transport)?.is_some() {
+        if one.due.is_some_and(|due| due > now) || self.ensure_connected(one.line, transport)?.is_some() {
             return Ok(false);
         }
         let (xid, message) = match one.message.take() {
@@ -174,7 +176,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     let next = self.values.next_sequence((session, slot));
                     (one.slot, sequence) = (Some((session, slot)), Some((id, slot, next)));
                 }
-                let Some(xid) = self.lines.get_mut(one.line).map(|line| {
+                let Some(xid) = self.connections.get_mut(one.line).map(|line| {
                     line.xid = line.xid.wrapping_add(1);
                     Xid(line.xid)
                 }) else {
@@ -184,11 +186,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 (xid, message)
             }
         };
-        let Some(connection) = self.lines.get(one.line).map(|line| line.connection) else {
+        let Some(connection) = self.connections.get(one.line).map(|line| line.connection) else {
             return Ok(true);
         };
-        let tag = tagged(self.number, SUBSTITUTING, one.seat.into());
-        let Ok(call) = self.containment.admit(TransportCall::small(xid, tag, &message, SLACK)) else {
+        let tag = call_tag(self.number, SUBSTITUTING, one.seat.into());
+        let Ok(call) = self.containment.check_call(TransportCall::without_payloads(
+            xid,
+            tag,
+            &message,
+            REPLY_HEADROOM_BYTES,
+        )) else {
             return Ok(true);
         };
         match transport.submit(connection, &call) {
@@ -196,12 +203,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.in_flight += 1;
                 one.sent = Some(now);
                 if let Some(slot) = one.slot {
-                    self.values.occupy(slot, true, false);
+                    self.values.set_slot_state(slot, true, false);
                 }
             }
             Err(SubmitError::Busy(_)) => {}
             // The transport reports the end of the connection later.
-            Err(SubmitError::Refused(_)) => self.forget(connection),
+            Err(SubmitError::Refused(_)) => self.mark_connection_lost(connection),
         }
         one.message = Some((xid, message));
         Ok(false)
@@ -214,7 +221,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         xid: Xid,
     ) -> Option<Vec<u8>> {
         let wanted = &one.wanted;
-        let stage = one.todo.front()?;
+        let stage = one.stages.front()?;
         let variable = wanted.counts_as(stage);
         let seqid = if wanted.minor == 0 { self.values.next_seqid((false, variable)) } else { 0 };
         let owner = owner(variable);
@@ -242,7 +249,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     fn take_substitute(&mut self, tag: CallTag) -> Option<DelegationSubstitute> {
         let number = self.number;
         let is_of = |one: &DelegationSubstitute| {
-            one.sent.is_some() && tagged(number, SUBSTITUTING, one.seat.into()) == tag
+            one.sent.is_some() && call_tag(number, SUBSTITUTING, one.seat.into()) == tag
         };
         let at = self.substitutes.waiting.iter().position(is_of)?;
         let mut one = self.substitutes.waiting.remove(at)?;
@@ -252,11 +259,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Handles a Reply to the Call of a substitute. Returns `true` if it is one.
-    pub(super) fn substituted(&mut self, reply: &TransportReply<'_>) -> bool {
+    pub(super) fn handle_substitute_reply(&mut self, reply: &TransportReply<'_>) -> bool {
         let Some(mut one) = self.take_substitute(reply.tag) else { return false };
         self.unpark(reply.connection, 1);
         if let Some((_, message)) = one.message.take() {
-            self.containment.learn_from(Cursor::new(&message), reply.cursor());
+            self.containment.record_decoded_reply(Cursor::new(&message), reply.cursor());
         }
         let Some(opened) = SubstituteReply::of(reply.cursor()) else {
             self.give_up_substitute(one);
@@ -266,7 +273,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.vacate(slot, opened.statuses.first() == Some(&Nfsstat4::NFS4_OK));
         }
         let status = opened.statuses.last().copied().unwrap_or(Nfsstat4::NFS4ERR_SERVERFAULT);
-        let Some(stage) = one.todo.front().cloned() else { return true };
+        let Some(stage) = one.stages.front().cloned() else { return true };
         // If the operation was not reached, the server did not count the seqid.
         if one.wanted.minor == 0 && opened.statuses.len() > 1 {
             let owner = one.wanted.counts_as(&stage);
@@ -280,23 +287,25 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 | Nfsstat4::NFS4ERR_STALE_CLIENTID
                 | Nfsstat4::NFS4ERR_STALE_STATEID
         );
-        if is_forgotten && one.resends < RESENDS && self.is_set_up_again(&mut one, reply.connection) {
+        if is_forgotten && one.resends < RESENDS && self.reclaim_client(&mut one, reply.connection) {
             self.substitutes.waiting.push_back(one);
             return true;
         }
         match (status, opened.stateid) {
-            (Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE, None) if one.tries < self.options.delays => {
+            (Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE, None)
+                if one.tries < self.options.max_delay_retries =>
+            {
                 one.tries += 1;
-                one.due = Some(Instant::now() + LATER * one.tries.min(10));
+                one.due = Some(Instant::now() + RETRY_DELAY * one.tries.min(10));
                 self.report.delayed += 1;
                 self.substitutes.waiting.push_back(one);
             }
             (status, stateid) => {
                 let is_done = status == Nfsstat4::NFS4_OK;
                 self.take_stage(&mut one, &stage, stateid, is_done);
-                match (is_done, one.todo.is_empty()) {
+                match (is_done, one.stages.is_empty()) {
                     (true, false) => self.substitutes.waiting.push_back(one),
-                    (true, true) => self.leave(one.seat, one.room),
+                    (true, true) => self.release_step(one.seat, one.room),
                     (false, _) => self.give_up_substitute(one),
                 }
             }
@@ -306,23 +315,23 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Re-establishes the client of a substitute that the server has forgotten, after which all is requested again.
     /// Returns `true` if this is possible.
-    fn is_set_up_again(&mut self, one: &mut DelegationSubstitute, connection: ConnectionId) -> bool {
+    fn reclaim_client(&mut self, one: &mut DelegationSubstitute, connection: ConnectionId) -> bool {
         let id = one.session.and_then(|(session, _)| self.values.get(session)?.first_chunk().copied());
         let client = match id {
-            Some(id) => self.ledger.session(id).map(|session| session.client),
+            Some(id) => self.client_state.session(id).map(|session| session.client),
             None => Some(one.wanted.clientid),
         };
-        let Some(client) = client.filter(|client| self.ledger.client(*client).is_some()) else {
+        let Some(client) = client.filter(|client| self.client_state.client(*client).is_some()) else {
             return false;
         };
-        self.restart(client, id, connection);
+        self.start_recovery(client, id, connection);
         one.resends += 1;
         one.is_renewed = true;
         true
     }
 
     /// Updates a substitute with the identifiers that a recovery returned. Returns `false` if it cannot continue.
-    fn renew(&mut self, one: &mut DelegationSubstitute) -> bool {
+    fn update_renewed(&mut self, one: &mut DelegationSubstitute) -> bool {
         let renewed = |values: &super::LiveValues, variable: u32, stateid: &mut Stateid4| {
             let Some(other) = values.get(variable).and_then(|other| other.first_chunk()) else {
                 return false;
@@ -333,7 +342,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let wanted = &mut one.wanted;
         if wanted.minor == 0 {
             let client = wanted.clientid;
-            let is_new = |client: u64| self.ledger.client(client).is_none();
+            let is_new = |client: u64| self.client_state.client(client).is_none();
             if is_new(client) {
                 let Some(variable) = wanted.client_variable else { return false };
                 let id = self.values.get(variable).and_then(|id| id.first_chunk().copied());
@@ -346,7 +355,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return renewed(&self.values, variable, surplus);
         }
         // A recovery has confirmed the captured owner.
-        one.todo.retain(|stage| !matches!(stage, SubstituteStage::ConfirmCaptured(_)));
+        one.stages.retain(|stage| !matches!(stage, SubstituteStage::ConfirmCaptured(_)));
         wanted.surplus.is_none()
     }
 
@@ -358,7 +367,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         stateid: Option<(Stateid4, bool)>,
         is_done: bool,
     ) {
-        one.todo.pop_front();
+        one.stages.pop_front();
         match (stage, stateid) {
             (
                 SubstituteStage::ConfirmCaptured(UnconfirmedOpen { variables: [variable, _], .. }),
@@ -367,7 +376,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.values.set_seqid(*variable, stateid.seqid);
             }
             (SubstituteStage::Open, Some((stateid, true))) => {
-                one.todo.push_front(SubstituteStage::Confirm(stateid))
+                one.stages.push_front(SubstituteStage::Confirm(stateid))
             }
             (_, Some((stateid, _))) => self.take_substitute_stateid(one, &stateid),
             (_, None) => {}
@@ -375,7 +384,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(surplus) =
             one.wanted.surplus.as_ref().filter(|_| is_done && matches!(stage, SubstituteStage::Open))
         {
-            self.ledger.closed(surplus.other);
+            self.client_state.remove_open(surplus.other);
         }
     }
 
@@ -383,20 +392,20 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     fn take_substitute_stateid(&mut self, one: &DelegationSubstitute, stateid: &Stateid4) {
         let wanted = &one.wanted;
         let Some((variable, access)) = wanted.delegation else { return };
-        if self.substitutes.made.len() >= OTHERWISE {
-            self.report.forgotten += 1;
+        if self.substitutes.active.len() >= MAX_DIVERGENT_FILES {
+            self.report.dropped_values += 1;
             return;
         }
         self.values.set(variable, &stateid.other);
         self.values.set_seqid(variable, stateid.seqid);
-        self.substitutes.made.insert(variable);
+        self.substitutes.active.insert(variable);
         let id = one.session.and_then(|(session, _)| self.values.get(session)?.first_chunk().copied());
         let client = match id {
-            Some(id) => self.ledger.session(id).map(|session| session.client),
+            Some(id) => self.client_state.session(id).map(|session| session.client),
             None => Some(wanted.clientid),
         };
         let Some(client) = client else { return };
-        self.ledger.lend(
+        self.client_state.add_substitute_open(
             stateid.other,
             SubstituteOpen {
                 client,
@@ -415,7 +424,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(slot) = one.slot {
             self.doubt(slot);
         }
-        self.leave(one.seat, one.room);
+        self.release_step(one.seat, one.room);
     }
 
     /// Handles a Call of a substitute that will get no Reply. `is_again` is `true` if it is to be sent again because
@@ -438,7 +447,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             one.sent.is_some_and(|sent| now.saturating_duration_since(sent) > timeout)
         };
         while let Some(late) = self.substitutes.waiting.iter().find(|one| is_late(one)) {
-            let tag = tagged(self.number, SUBSTITUTING, late.seat.into());
+            let tag = call_tag(self.number, SUBSTITUTING, late.seat.into());
             self.lose_substitute(tag, false);
         }
     }
@@ -452,17 +461,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Returns the operations of a step that use the stateid of an open in place of a delegation's.
-    pub(super) fn borrowed_by(&self, step: &TraceStep<'_>) -> Vec<SubstitutedStateid> {
-        if self.borrowed.is_empty() {
+    pub(super) fn substituted_stateids(&self, step: &TraceStep<'_>) -> Vec<SubstitutedStateid> {
+        if self.ungranted_delegations.is_empty() {
             return Vec::new();
         }
-        let slots =
-            step.call.slots.iter().filter(|slot| {
-                slot.holds == MessageSlotKind::STATEID && self.borrowed.contains(&slot.variable)
-            });
+        let slots = step.call.slots.iter().filter(|slot| {
+            slot.holds == MessageSlotKind::STATEID && self.ungranted_delegations.contains(&slot.variable)
+        });
         let of = |slot: MessageSlot| SubstitutedStateid {
             operation: slot.operation as usize,
-            is_own: self.substitutes.has(slot.variable),
+            is_own: self.substitutes.has_substitute(slot.variable),
             variable: slot.variable,
             seqid: if step.asked.minor_version == 0 {
                 self.values.next_seqid((false, slot.variable))
@@ -476,12 +484,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Removes the substitute whose CLOSE, sent for a DELEGRETURN, was answered.
     pub(super) fn substitute_closed(&mut self, step: &TraceStep<'_>) {
         for slot in step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::STATEID) {
-            if !self.substitutes.made.remove(&slot.variable) {
+            if !self.substitutes.active.remove(&slot.variable) {
                 continue;
             }
             if let Some(other) = self.values.get(slot.variable).and_then(|other| other.first_chunk().copied())
             {
-                self.ledger.closed(other);
+                self.client_state.remove_open(other);
             }
         }
     }

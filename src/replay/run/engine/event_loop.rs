@@ -10,7 +10,7 @@ use super::super::callbacks::CallbackServer;
 use super::super::options::DEFAULT_LIMIT;
 use super::super::report::ReplayReport;
 use super::super::responder;
-use super::window::party;
+use super::window::client_copy;
 use super::{OptionalReplayRecorder, ReplayEngine, ReplayMonitor, ReplayRunError};
 use crate::replay::containment::ContainedTransport;
 use crate::replay::transport::{ConnectionId, DiscardReason, DisconnectReason, TransportEvent};
@@ -22,9 +22,9 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum number of events between two reads of the clock.
 const EVENTS: u32 = 64;
 /// Maximum number of events handled before new steps are issued.
-const TOGETHER: u32 = 32;
+const MAX_EVENT_BATCH: u32 = 32;
 /// Sleeping ends this long before a step is due and polling begins, as a sleep may last that much longer.
-const EARLY: Duration = Duration::from_micros(200);
+const SPIN_BEFORE_DUE: Duration = Duration::from_micros(200);
 
 /// Engines that may have something to do since steps were last issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,11 +35,11 @@ enum RunnableEngines {
 }
 
 impl RunnableEngines {
-    fn has(self, number: usize) -> bool {
+    fn contains(self, number: usize) -> bool {
         self == Self::All || self == Self::One(number)
     }
 
-    fn and(self, number: usize) -> Self {
+    fn with(self, number: usize) -> Self {
         match self {
             Self::Nobody => Self::One(number),
             one if one == Self::One(number) => one,
@@ -71,10 +71,10 @@ pub(super) fn drive<R: Read + Seek>(
         // While other Calls keep the server busy, the events that arrived together are handled before new steps are
         // issued, with a single doorbell.
         let takes_more =
-            (1..TOGETHER).contains(&together) && engines.iter().any(|engine| engine.in_flight > 0);
+            (1..MAX_EVENT_BATCH).contains(&together) && engines.iter().any(|engine| engine.in_flight > 0);
         let (mut due, mut in_flight, mut is_done) = (None, 0, true);
         for (number, engine) in engines.iter_mut().enumerate() {
-            if ending.is_none() && !takes_more && busy.has(number) {
+            if ending.is_none() && !takes_more && busy.contains(number) {
                 // Steps that became ready are sent before others are read ahead.
                 engine.issue(transport, tape)?;
                 transport.flush();
@@ -90,15 +90,15 @@ pub(super) fn drive<R: Read + Seek>(
         }
         if in_flight == 0 && (is_done || ending.is_some()) {
             for engine in &mut *engines {
-                engine.catch_up()?;
+                engine.check_all()?;
             }
-            tape.iter_mut().for_each(|tape| callbacks.hear(&mut **tape));
-            look(engines, total, watch, begin.elapsed());
+            tape.iter_mut().for_each(|tape| callbacks.record_answered(&mut **tape));
+            report_progress(engines, total, watch, begin.elapsed());
             return Ok(());
         }
         let deadline = due.map_or(now + TICK, |due| due.min(now + TICK));
         let until = match due {
-            Some(_) => deadline.checked_sub(EARLY).filter(|until| *until > now),
+            Some(_) => deadline.checked_sub(SPIN_BEFORE_DUE).filter(|until| *until > now),
             None => Some(deadline),
         };
         // Replies are checked while there is nothing else to do. On a single core with one Call in flight, the core is
@@ -107,7 +107,7 @@ pub(super) fn drive<R: Read + Seek>(
         let may_wait = is_alone && in_flight == 1;
         let is_behind =
             engines.iter().any(if may_wait { ReplayEngine::is_far_behind } else { ReplayEngine::is_behind })
-                && due.is_none_or(|due| due.saturating_duration_since(Instant::now()) > EARLY);
+                && due.is_none_or(|due| due.saturating_duration_since(Instant::now()) > SPIN_BEFORE_DUE);
         let event = transport.poll(until.filter(|_| !is_behind && !takes_more))?;
         if event.is_none() && takes_more {
             together = 0;
@@ -117,7 +117,7 @@ pub(super) fn drive<R: Read + Seek>(
         together += u32::from(event.is_some());
         busy = match &event {
             _ if due.is_some() => RunnableEngines::All,
-            Some(TransportEvent::Reply(reply)) => busy.and(party(reply.tag)),
+            Some(TransportEvent::Reply(reply)) => busy.with(client_copy(reply.tag)),
             Some(_) => RunnableEngines::All,
             // Checking a Reply makes no step ready.
             None if is_behind => RunnableEngines::Nobody,
@@ -125,15 +125,15 @@ pub(super) fn drive<R: Read + Seek>(
         };
         match event {
             Some(TransportEvent::Reply(reply)) => {
-                if let Some(engine) = engines.get_mut(party(reply.tag)) {
+                if let Some(engine) = engines.get_mut(client_copy(reply.tag)) {
                     engine.reply(&reply, tape)?;
                 }
             }
             Some(TransportEvent::RdmaError { tag, error, .. }) => {
                 if let Some(tape) = tape {
-                    tape.lost(tag, Some(&error));
+                    tape.record_lost(tag, Some(&error));
                 }
-                if let Some(engine) = engines.get_mut(party(tag)) {
+                if let Some(engine) = engines.get_mut(client_copy(tag)) {
                     engine.fail(tag, &format!("RDMA_ERROR: {error:?}"), tape)?;
                 }
             }
@@ -141,13 +141,13 @@ pub(super) fn drive<R: Read + Seek>(
                 let mut names = Vec::new();
                 let mut told = |handle: &[u8], asked: &Bitmap4<'_>| {
                     let engine = owner(engines, call.connection)?;
-                    engine.delegated.tell(&engine.values, handle, asked)
+                    engine.cb_getattr_answers.next_attributes(&engine.values, handle, asked)
                 };
                 answer = responder::answer(call.message, &mut names, &mut told)
                     .map(|message| (call.connection, call.xid, message));
                 if let Some(tape) = tape {
                     let answer = answer.as_ref().map(|(_, _, message)| message.as_slice());
-                    tape.called(call.connection, call.message, answer);
+                    tape.record_callback(call.connection, call.message, answer);
                 }
                 if let Some(engine) = owner(engines, call.connection) {
                     for name in names {
@@ -156,27 +156,27 @@ pub(super) fn drive<R: Read + Seek>(
                     engine.report.unanswered += u64::from(answer.is_none());
                 }
             }
-            Some(TransportEvent::Disconnected { connection, reason, lost }) => {
+            Some(TransportEvent::Disconnected { connection, reason, lost_calls: lost }) => {
                 if let Some(engine) = owner(engines, connection) {
-                    engine.report.disconnects += u64::from(reason != DisconnectReason::Asked);
+                    engine.report.disconnects += u64::from(reason != DisconnectReason::LocalClose);
                     if reason.is_violation() {
-                        engine.report.violate(reason.to_string());
+                        engine.report.count_violation(reason.to_string());
                     }
-                    engine.barren = engine.barren.saturating_add(1);
+                    engine.failed_connections = engine.failed_connections.saturating_add(1);
                 }
                 let what = format!("the connection went away: {reason}");
                 for tag in lost {
-                    if let Some(engine) = engines.get_mut(party(*tag)) {
-                        engine.lose(*tag, &what, tape)?;
+                    if let Some(engine) = engines.get_mut(client_copy(*tag)) {
+                        engine.handle_lost_call(*tag, &what, tape)?;
                     }
                 }
-                engines.iter_mut().for_each(|engine| engine.forget(connection));
+                engines.iter_mut().for_each(|engine| engine.mark_connection_lost(connection));
             }
-            Some(TransportEvent::Discarded { why, connection, .. }) => {
+            Some(TransportEvent::Discarded { reason: why, connection, .. }) => {
                 if let Some(engine) = owner(engines, connection) {
                     engine.report.discarded += 1;
                     if why.is_violation() {
-                        engine.report.violate(format!("a message makes no sense: {why}"));
+                        engine.report.count_violation(format!("a message makes no sense: {why}"));
                     }
                     let is_own = matches!(why, DiscardReason::ReverseCall);
                     engine.report.unanswered += u64::from(is_own);
@@ -187,7 +187,7 @@ pub(super) fn drive<R: Read + Seek>(
             }
             None => {
                 if let Some(engine) = engines.iter_mut().find(|engine| is_behind && engine.is_behind()) {
-                    engine.judge_next()?;
+                    engine.check_next()?;
                 }
             }
         }
@@ -203,14 +203,14 @@ pub(super) fn drive<R: Read + Seek>(
         }
         (now, events, busy) = (Instant::now(), 0, RunnableEngines::All);
         engines.iter_mut().try_for_each(|engine| engine.expire(now, tape))?;
-        callbacks.tell(|(number, _), handle, asked| {
+        callbacks.answer_getattr_queries(|(number, _), handle, asked| {
             let engine = engines.get_mut(number as usize)?;
-            engine.delegated.tell(&engine.values, handle, asked)
+            engine.cb_getattr_answers.next_attributes(&engine.values, handle, asked)
         });
-        tape.iter_mut().for_each(|tape| callbacks.hear(&mut **tape));
-        look(engines, total, watch, now - begin);
+        tape.iter_mut().for_each(|tape| callbacks.record_answered(&mut **tape));
+        report_progress(engines, total, watch, now - begin);
         let is_late = now.saturating_duration_since(begin) > limit;
-        if ending.is_none() && (is_late || watch.is_over()) {
+        if ending.is_none() && (is_late || watch.should_stop()) {
             engines.iter_mut().for_each(|engine| engine.report.limit = is_late.then_some(limit));
             engines.iter_mut().for_each(|engine| engine.report.is_interrupted = true);
             ending = Some(now + DRAIN_TIMEOUT);
@@ -242,10 +242,15 @@ fn owner<'e, 'r, R>(
 }
 
 /// Reports the progress to the monitor.
-fn look<R>(engines: &[ReplayEngine<'_, R>], total: u64, watch: &mut dyn ReplayMonitor, elapsed: Duration) {
+fn report_progress<R>(
+    engines: &[ReplayEngine<'_, R>],
+    total: u64,
+    watch: &mut dyn ReplayMonitor,
+    elapsed: Duration,
+) {
     let Some((first, others)) = engines.split_first() else { return };
     if others.is_empty() {
-        watch.look(&first.report, total, elapsed);
+        watch.report_progress(&first.report, total, elapsed);
         return;
     }
     // Only the counters that the progress display shows.
@@ -255,5 +260,5 @@ fn look<R>(engines: &[ReplayEngine<'_, R>], total: u64, watch: &mut dyn ReplayMo
         sum.steps += report.steps;
         sum.states.iter_mut().zip(report.states).for_each(|(sum, count)| *sum += count);
     }
-    watch.look(&sum, total, elapsed);
+    watch.report_progress(&sum, total, elapsed);
 }

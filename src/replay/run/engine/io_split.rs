@@ -25,13 +25,13 @@ use super::super::outcome::ReplyOutcome;
 use super::super::recovery;
 use super::super::report::ReplayStepState;
 use super::window::WindowStep;
-use super::{OTHERWISE, ReplayEngine};
+use super::{MAX_DIVERGENT_FILES, ReplayEngine};
 use crate::replay::trace::emission::PlacedPayload;
 use crate::replay::trace::{GssProtection, TraceStep, VariableUse};
 use crate::replay::transport::{ReplyPayloads, TransportReply};
 
 /// Extra bytes of a live Reply compared with the recorded one besides the file data, for longer filehandles and owners.
-const AROUND: u32 = 512;
+const PIECE_HEADROOM_BYTES: u32 = 512;
 /// Pieces of at least this many bytes are a multiple of it.
 const PAGE: u32 = 4096;
 /// Maximum number of Calls for one step.
@@ -80,7 +80,7 @@ pub(super) struct SplitIoPiece {
     /// Least stable `committed` value of the Replies so far. RFC 8881 section 18.32.
     committed: u32,
     /// Send time of the first piece.
-    pub(super) since: Option<Instant>,
+    pub(super) first_sent: Option<Instant>,
 }
 
 /// File data of a READ or WRITE as its Reply reports it.
@@ -94,7 +94,7 @@ struct IoReplyPayload<'a> {
 }
 
 /// Returns the largest number of file data bytes that a READ or WRITE of a step transfers, and `true` if it is a READ.
-fn moves(step: &TraceStep<'_>) -> Option<(u32, bool)> {
+fn transfer_size(step: &TraceStep<'_>) -> Option<(u32, bool)> {
     let written = step.call.payloads.iter().filter(|payload| !payload.is_inside).map(|of| of.length).max();
     let read = step.needs.payloads.iter().max();
     match (written, read) {
@@ -105,14 +105,14 @@ fn moves(step: &TraceStep<'_>) -> Option<(u32, bool)> {
 }
 
 /// Returns the state of a step that exceeds a limit.
-fn limited(what: &str) -> ReplayStepState {
+fn limit_exceeded_state(what: &str) -> ReplayStepState {
     ReplayStepState::Unreplayable(format!("{LIMITED}: {what}"))
 }
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Reduces the emitted Call to what the server accepts. Returns `None` if all of it is accepted. A later piece
     /// begins where the last one ended.
-    pub(super) fn cut(
+    pub(super) fn limit_io(
         &mut self,
         step: &TraceStep<'_>,
         parts: &CallDescription,
@@ -121,12 +121,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let session = slot.and_then(|(session, _)| self.values.session(session)).map(|live| live.limits);
         let most = session.map_or(u32::MAX, |limits| limits.operations);
         if parts.operations.len() > most as usize {
-            return Err(limited(&format!("this server takes at most {most} operations in a COMPOUND")));
+            return Err(limit_exceeded_state(&format!(
+                "this server takes at most {most} operations in a COMPOUND"
+            )));
         }
-        let Some((total, is_read)) = moves(step) else { return Ok(None) };
+        let Some((total, is_read)) = transfer_size(step) else { return Ok(None) };
         let io = self.seeded.io;
         let in_session = session.map_or(u32::MAX, |limits| match is_read {
-            true => limits.response_bytes.saturating_sub(step.reply.head.0.len() as u32 + AROUND),
+            true => {
+                limits.response_bytes.saturating_sub(step.reply.head.0.len() as u32 + PIECE_HEADROOM_BYTES)
+            }
             false => limits.request_bytes.saturating_sub(self.out.len() as u32 + 4),
         });
         let most = if is_read { io.read_bytes } else { io.write_bytes }.min(in_session);
@@ -139,7 +143,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let what = if is_read { "READ" } else { "WRITE" };
         let is_whole = step.asked.protection == GssProtection::PLAIN;
         if length == 0 || !is_whole || self.rewrite(step, parts, done, length).is_none() {
-            return Err(limited(&format!("this server takes at most {most} bytes in a {what}")));
+            return Err(limit_exceeded_state(&format!("this server takes at most {most} bytes in a {what}")));
         }
         Ok(Some(SplitIoPiece {
             done_bytes: done,
@@ -147,7 +151,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             total_bytes: total,
             calls: last.map_or(0, |piece| piece.calls),
             committed: last.map_or(u32::MAX, |piece| piece.committed),
-            since: last.and_then(|piece| piece.since),
+            first_sent: last.and_then(|piece| piece.first_sent),
         }))
     }
 
@@ -166,7 +170,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
         let mut encoder = Encoder::new();
         encoder.raw(self.out.get(..cursor.at())?);
-        match step.asked.described()? {
+        match step.asked.find_description()? {
             Procedure::Compound if recovery::is_repeatable(&parts.operations) => {
                 let call = v4::CompoundCall::decode(&mut cursor, &mut NullObserver).ok()?;
                 let mut found = 0;
@@ -231,9 +235,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         joined: &'j mut Vec<u8>,
     ) -> Option<CombinedIoReply<'j>> {
         let kept = std::mem::take(&mut held.step);
-        let whole = match (kept.read(), held.piece) {
+        let whole = match (kept.trace_step(), held.piece) {
             (Some(step), Some(piece)) => self.take_piece_of(held, &step, piece, reply, joined),
-            _ => Some(CombinedIoReply::AsItCame),
+            _ => Some(CombinedIoReply::LastPiece),
         };
         held.step = kept;
         whole
@@ -247,13 +251,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         reply: &TransportReply<'_>,
         joined: &'j mut Vec<u8>,
     ) -> Option<CombinedIoReply<'j>> {
-        let procedure = step.asked.described();
-        let Some((bytes, is_end)) = moved(procedure, reply.cursor(), |moved| {
+        let procedure = step.asked.find_description();
+        let Some((bytes, is_end)) = read_io_payload(procedure, reply.cursor(), |moved| {
             held.joined.extend_from_slice(moved.data);
             piece.committed = piece.committed.min(moved.committed.unwrap_or(u32::MAX));
             (moved.bytes, moved.is_end)
         }) else {
-            return Some(CombinedIoReply::AsItCame);
+            return Some(CombinedIoReply::LastPiece);
         };
         piece.done_bytes = piece.done_bytes.saturating_add(bytes.min(piece.length_bytes));
         piece.calls += 1;
@@ -267,7 +271,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         match join(procedure, reply, piece, held.joined.len() as u32, joined) {
             Some(()) => Some(CombinedIoReply::Joined(joined)),
-            None => Some(CombinedIoReply::AsItCame),
+            None => Some(CombinedIoReply::LastPiece),
         }
     }
 
@@ -284,13 +288,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if !session.is_smaller || recorded().statuses.last() == Some(status) {
             return None;
         }
-        Some(limited(&format!("the session takes less than that of the capture ({})", v4::Nfsstat4(*status))))
+        Some(limit_exceeded_state(&format!(
+            "the session takes less than that of the capture ({})",
+            v4::Nfsstat4(*status)
+        )))
     }
 
     /// Records the effects and values that are missing because a step was not sent or was refused.
-    pub(super) fn leave_undone(&mut self, held: &WindowStep, state: &ReplayStepState) {
+    pub(super) fn record_undone(&mut self, held: &WindowStep, state: &ReplayStepState) {
         let ReplayStepState::Unreplayable(why) = state else { return };
-        let Some(step) = held.step.read() else { return };
+        let Some(step) = held.step.trace_step() else { return };
         self.left_undone(&step, &held.parts);
         let lack = match why.split(':').next() {
             Some(LIMITED) => {
@@ -302,8 +309,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             _ => return,
         };
         for slot in step.reply.slots.iter().filter(|slot| slot.part == VariableUse::DEFINED) {
-            if self.lacks.len() < OTHERWISE {
-                self.lacks.entry(slot.variable).or_insert(lack);
+            if self.missing_values.len() < MAX_DIVERGENT_FILES {
+                self.missing_values.entry(slot.variable).or_insert(lack);
             }
         }
     }
@@ -312,7 +319,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 /// Reply to a step that was split into pieces.
 pub(super) enum CombinedIoReply<'j> {
     /// Reply to the last piece, unchanged, because a piece failed.
-    AsItCame,
+    LastPiece,
     /// Joined Reply to all pieces; the file data that was read is kept separately.
     Joined(&'j [u8]),
 }
@@ -321,7 +328,7 @@ impl CombinedIoReply<'_> {
     /// Returns the Reply with the file data that was read.
     pub(super) fn reply<'r>(&'r self, came: &'r TransportReply<'_>, data: &'r [u8]) -> TransportReply<'r> {
         match self {
-            Self::AsItCame => came.clone(),
+            Self::LastPiece => came.clone(),
             Self::Joined(message) => {
                 let payloads = if data.is_empty() && came.payloads.items().is_empty() {
                     ReplyPayloads::None
@@ -335,7 +342,7 @@ impl CombinedIoReply<'_> {
 }
 
 /// Passes the file data that a Reply reports to `take`. Returns `None` if anything in the Reply failed.
-fn moved<T>(
+fn read_io_payload<T>(
     procedure: Option<Procedure>,
     mut cursor: Cursor<'_>,
     mut take: impl FnMut(IoReplyPayload<'_>) -> T,

@@ -11,8 +11,8 @@ use super::super::options::ReplayPace;
 use super::super::report::ReplayStepState;
 use super::window::WindowStep;
 use super::{
-    DEPTH, LATER, LiveConnection, OptionalReplayRecorder, ReplayEngine, ReplayRunError, StepSendOutcome, id,
-    touch,
+    DEPTH, LiveConnection, OptionalReplayRecorder, RETRY_DELAY, ReplayEngine, ReplayRunError,
+    StepSendOutcome, id, record_divergence,
 };
 use crate::replay::containment::ContainedTransport;
 use crate::replay::plan::reason::{PlanReason, PlannedStepState};
@@ -22,56 +22,64 @@ use crate::replay::transport::ConnectionId;
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Reads steps ahead into the window; those that are not sent get their state.
     pub(super) fn admit(&mut self) -> Result<(), ReplayRunError> {
-        while !self.is_exhausted && self.seats.count() < self.options.window.max(1) {
+        while !self.is_exhausted && self.window.count() < self.options.window.max(1) {
             let Some((step, bytes)) = self.steps.next_step_with_bytes()? else {
                 self.is_exhausted = true;
                 break;
             };
-            let (seat, mut held) = self.seats.take_free();
+            let (seat, mut held) = self.window.take_free();
             let mut kept = std::mem::take(&mut held.step);
-            let step = kept.keep(step, bytes);
-            let reason = self.plan.step(&step).reason;
+            let step = kept.store(step, bytes);
+            let reason = self.plan.plan_step(&step).reason;
             held.parts.read(&step, &mut self.titles);
             held.id = id(&step);
             if step.caller.is_reverse {
-                self.delegated.note(&step);
+                self.cb_getattr_answers.record_answers(&step);
             }
-            let changes = held.parts.acts.is_empty() || held.parts.acts.iter().any(|act| act.is_change());
+            let changes =
+                held.parts.effects.is_empty() || held.parts.effects.iter().any(|act| act.is_change());
             if reason == Some(PlanReason::Filtered) && changes {
                 // The effects on these files do not take place.
                 let slots = step.call.slots.iter().chain(step.reply.slots.iter());
                 for slot in slots.filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE) {
-                    touch(&mut self.otherwise, slot.variable, &FileDivergence::whole());
+                    record_divergence(
+                        &mut self.divergent_files,
+                        slot.variable,
+                        &FileDivergence::everything(),
+                    );
                 }
             }
-            if let Some(state) = unsent(reason) {
-                self.report.settle(held.id, held.parts.title(), state, self.options.shown);
+            if let Some(state) = unsent_state(reason) {
+                self.report.count_step(held.id, held.parts.title(), state, self.options.max_shown_mismatches);
                 held.step = kept;
-                self.seats.leave(seat, held);
+                self.window.release(seat, held);
                 continue;
             }
             (held.start, held.end) = (step.origin.time, step.origin.time.saturating_add(step.origin.latency));
             (held.reason, held.client, held.turn) = (reason, step.caller.client, self.turns);
-            (held.tries, held.due, held.flight) = (0, None, None);
-            (held.is_lost, held.resends, held.renewals, held.forgotten) = (false, 0, 0, None);
-            (held.has_fewer, held.has_other_wants, held.is_substituted) = (false, false, false);
-            (held.is_crowded, held.piece, held.was_silent) = (false, None, false);
+            (held.tries, held.due, held.in_flight) = (0, None, None);
+            (held.is_lost, held.resends, held.renewals, held.forgotten_status) = (false, 0, 0, None);
+            (held.has_dropped_attributes, held.has_changed_wants, held.is_substituted) =
+                (false, false, false);
+            (held.overlaps_live, held.piece, held.was_silent) = (false, None, false);
             (held.is_denied, held.denials) = (false, 0);
             let has_session =
                 step.caller.session != NONE && held.parts.operations.first() == Some(&Operation::SEQUENCE);
             held.slot = has_session.then_some((step.caller.session, step.caller.slot));
             let directories = &self.seeded.directories;
-            self.claims.of(&step, &held.parts, held.slot, |variable| directories.contains(&variable));
+            self.dependencies
+                .collect(&step, &held.parts, held.slot, |variable| directories.contains(&variable));
             held.step = kept;
             // A Reply that overlapped a change in the capture may show the state before or after it.
             let span = (held.start, held.end);
-            let is_change = held.parts.acts.iter().any(|act| act.is_change());
-            let seats = &mut self.seats;
-            held.is_racing = self.overlap.admit(span, is_change, (seat, self.turns), |seat, turn| {
-                if let Some(before) = seats.get_mut(seat).filter(|before| before.turn == turn) {
-                    before.is_racing = true;
-                }
-            });
+            let is_change = held.parts.effects.iter().any(|act| act.is_change());
+            let seats = &mut self.window;
+            held.overlapped_in_capture =
+                self.captured_concurrency.admit(span, is_change, (seat, self.turns), |seat, turn| {
+                    if let Some(before) = seats.get_mut(seat).filter(|before| before.turn == turn) {
+                        before.overlapped_in_capture = true;
+                    }
+                });
             while self.depths.peek().is_some_and(|Reverse(end)| *end <= held.start) {
                 self.depths.pop();
             }
@@ -80,8 +88,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
             held.depth = self.depths.len() as u32;
             self.turns += 1;
-            self.seats.put(seat, held);
-            if self.graph.admit(seat, span, &mut self.claims.list) {
+            self.window.put(seat, held);
+            if self.graph.admit(seat, span, &mut self.dependencies.dependencies) {
                 self.enqueue(seat);
             }
         }
@@ -90,7 +98,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Queues a step whose dependencies are satisfied, for the time when it is due.
     pub(super) fn enqueue(&mut self, seat: u32) {
-        let Some(held) = self.seats.get_mut(seat) else { return };
+        let Some(held) = self.window.get_mut(seat) else { return };
         let since = |started: &mut Option<Instant>| *started.get_or_insert_with(Instant::now);
         held.due = match self.options.pace {
             ReplayPace::Asap | ReplayPace::Depth | ReplayPace::Rate(_) => None,
@@ -116,16 +124,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             waiting.into_iter().for_each(|seat| self.requeue(seat));
         }
         self.renew_contexts(transport)?;
-        if self.restart.is_some() {
+        if self.reclaim.is_some() {
             let due = self.recover(transport)?;
-            if self.restart.is_some() {
+            if self.reclaim.is_some() {
                 return Ok(due);
             }
         }
         self.return_unasked(transport);
         self.make_substitutes(transport)?;
         while let Some(seat) = self.queue.pop() {
-            let mut held = self.seats.take(seat);
+            let mut held = self.window.take(seat);
             if let ReplayPace::Rate(rate) = self.options.pace
                 && held.tries == 0
             {
@@ -133,37 +141,37 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 held.due = due;
                 if due.is_some_and(|due| due > Instant::now()) {
                     self.queue.push(held.turn, seat, None);
-                    self.seats.put(seat, held);
+                    self.window.put(seat, held);
                     return Ok(due);
                 }
             }
             if self.options.pace == ReplayPace::Depth && self.in_flight >= held.depth as usize {
                 self.queue.push(held.turn, seat, None);
-                self.seats.put(seat, held);
+                self.window.put(seat, held);
                 return Ok(None);
             }
             match self.send(seat, &mut held, transport, tape)? {
-                StepSendOutcome::Sent => self.seats.put(seat, held),
-                StepSendOutcome::Settled(state) => {
-                    self.leave_undone(&held, &state);
-                    self.settle(seat, held, state);
+                StepSendOutcome::Sent => self.window.put(seat, held),
+                StepSendOutcome::Finished(state) => {
+                    self.record_undone(&held, &state);
+                    self.finish_step(seat, held, state);
                     // The capacity that it leaves unused, including what it was woken for, is available to others.
                     self.unpark_each();
                     self.admit()?;
                 }
-                StepSendOutcome::Later => self.put_off(seat, held, Instant::now()),
+                StepSendOutcome::RetryLater => self.delay_step(seat, held, Instant::now()),
                 StepSendOutcome::Unreachable(until) => {
                     self.queue.push(held.turn, seat, Some(until));
-                    self.seats.put(seat, held);
+                    self.window.put(seat, held);
                 }
                 StepSendOutcome::Parked(line) => {
-                    self.seats.put(seat, held);
-                    if let Some(line) = self.lines.get_mut(line) {
+                    self.window.put(seat, held);
+                    if let Some(line) = self.connections.get_mut(line) {
                         line.parked.push_back(seat);
                     }
                 }
                 StepSendOutcome::Slot(slot) => {
-                    self.seats.put(seat, held);
+                    self.window.put(seat, held);
                     self.slots.entry(slot).or_default().push_back(seat);
                 }
             }
@@ -172,19 +180,19 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Queues a step to be retried as the server asked; the delay increases with each try.
-    pub(super) fn put_off(&mut self, seat: u32, mut held: Box<WindowStep>, now: Instant) {
+    pub(super) fn delay_step(&mut self, seat: u32, mut held: Box<WindowStep>, now: Instant) {
         held.tries += 1;
-        held.due = Some(now + LATER * held.tries.min(10));
+        held.due = Some(now + RETRY_DELAY * held.tries.min(10));
         self.queue.push(held.turn, seat, held.due);
-        self.seats.put(seat, held);
+        self.window.put(seat, held);
     }
 
     /// Queues at most `most` of the steps that wait for capacity on a connection.
     pub(super) fn unpark(&mut self, connection: ConnectionId, most: usize) {
-        let line = self.by_connection.get(&connection).and_then(|line| self.lines.get_mut(*line));
+        let line = self.by_connection.get(&connection).and_then(|line| self.connections.get_mut(*line));
         let Some(line) = line else { return };
         for seat in line.parked.drain(..most.min(line.parked.len())) {
-            if let Some(held) = self.seats.get(seat) {
+            if let Some(held) = self.window.get(seat) {
                 self.queue.push(held.turn, seat, None);
             }
         }
@@ -193,20 +201,20 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Queues one waiting step of each connection.
     pub(super) fn unpark_each(&mut self) {
         let of_line = |line: &mut LiveConnection| line.parked.pop_front();
-        let seats: Vec<u32> = self.lines.iter_mut().filter_map(of_line).collect();
+        let seats: Vec<u32> = self.connections.iter_mut().filter_map(of_line).collect();
         seats.into_iter().for_each(|seat| self.requeue(seat));
     }
 
     pub(super) fn requeue(&mut self, seat: u32) {
-        if let Some(held) = self.seats.get(seat) {
+        if let Some(held) = self.window.get(seat) {
             self.queue.push(held.turn, seat, None);
         }
     }
 
     pub(super) fn unpark_all(&mut self) {
-        for line in self.lines.iter_mut().filter(|line| !line.parked.is_empty()) {
+        for line in self.connections.iter_mut().filter(|line| !line.parked.is_empty()) {
             for seat in line.parked.drain(..) {
-                if let Some(held) = self.seats.get(seat) {
+                if let Some(held) = self.window.get(seat) {
                     self.queue.push(held.turn, seat, None);
                 }
             }
@@ -219,7 +227,7 @@ fn nanoseconds(time: f64) -> Duration {
 }
 
 /// Returns the state of a step that is not sent.
-fn unsent(reason: Option<PlanReason>) -> Option<ReplayStepState> {
+fn unsent_state(reason: Option<PlanReason>) -> Option<ReplayStepState> {
     if let Some(reason) = reason {
         let why = || format!("{}: {}", reason.code(), reason.text());
         match reason.state() {

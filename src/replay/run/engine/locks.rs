@@ -25,7 +25,7 @@ pub(super) struct LiveLockStateids {
 impl LiveLockStateids {
     /// Records the stateid `given` by a LOCK of an answered step. Returns `true` if the same lock-owner had another
     /// stateid for the file and nothing was unlocked since.
-    pub(super) fn is_other(
+    pub(super) fn has_changed_stateid(
         &mut self,
         step: &TraceStep<'_>,
         parts: &CallDescription,
@@ -35,11 +35,11 @@ impl LiveLockStateids {
             self.by_locker.clear();
             return false;
         }
-        given.zip(locker(step, parts)).is_some_and(|(given, locker)| self.give(locker, given))
+        given.zip(locker(step, parts)).is_some_and(|(given, locker)| self.record_stateid(locker, given))
     }
 
     /// Records the stateid of a locker. Returns `true` if it had another one before.
-    fn give(&mut self, locker: LiveLockKey, given: [u8; 12]) -> bool {
+    fn record_stateid(&mut self, locker: LiveLockKey, given: [u8; 12]) -> bool {
         if self.by_locker.len() >= OWNERS {
             self.by_locker.clear();
         }
@@ -82,9 +82,9 @@ mod tests {
     fn locks_of_one_owner_on_one_file_have_one_stateid() {
         let mut locks = LiveLockStateids::default();
         let (locker, of_another_file) = ((0, 1, [2, 3]), (0, 4, [2, 3]));
-        assert!(!locks.give(locker, [7; 12]));
-        assert!(!locks.give(of_another_file, [8; 12]));
-        assert!(!locks.give(locker, [7; 12]));
-        assert!(locks.give(locker, [9; 12]));
+        assert!(!locks.record_stateid(locker, [7; 12]));
+        assert!(!locks.record_stateid(of_another_file, [8; 12]));
+        assert!(!locks.record_stateid(locker, [7; 12]));
+        assert!(locks.record_stateid(locker, [9; 12]));
     }
 }

@@ -18,14 +18,14 @@ use crate::replay::trace::{MessageSlotKind, NONE, TraceError, TraceStep};
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Detects a change made in the capture by a client whose Calls are not there: the live Reply agrees with the steps
     /// so far, and the recorded one does not.
-    pub(super) fn changed_outside(
+    pub(super) fn detect_outside_change(
         &mut self,
         step: &TraceStep<'_>,
         parts: &CallDescription,
         live: LiveReply<'_>,
         differences: &[Difference],
     ) -> Result<Option<FileDivergence>, TraceError> {
-        let Some(walk) = &self.walk else { return Ok(None) };
+        let Some(walk) = &self.expected_tree else { return Ok(None) };
         let must_have = |size: u64| {
             let slots = step.call.slots.iter().chain(step.reply.slots.iter());
             let mut files =
@@ -37,7 +37,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             if difference.path.ends_with("size")
                 && found.and_then(|size| size.parse().ok()).is_some_and(must_have)
             {
-                return Ok(Some(FileDivergence::outside(false)));
+                return Ok(Some(FileDivergence::by_other_client(false)));
             }
             let is_gone =
                 recorded.is_some_and(|status| status.ends_with("ERR_NOENT") || status.ends_with("ERR_STALE"));
@@ -48,19 +48,23 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 false => self.must_be_there(step, parts),
             };
             if difference.kind == DifferenceKind::Status && is_gone && is_there && must_be_there() {
-                return Ok(Some(FileDivergence::outside(true)));
+                return Ok(Some(FileDivergence::by_other_client(true)));
             }
         }
         for payload in step.reply.payloads.iter().filter(|payload| payload.file != NONE) {
-            let length = with_data(step.asked.described(), live, payload.operation, |data| data.len());
+            let length = with_data(step.asked.find_description(), live, payload.operation, |data| data.len());
             let Some(end) = length.map(|length| payload.offset.saturating_add(length as u64)) else {
                 continue;
             };
             let is_other = end != payload.offset.saturating_add(payload.length.into());
             // The common part of the data must be the same.
-            let has_size = self.walk.as_ref().is_some_and(|walk| walk.size(payload.file) == Some(end));
-            if is_other && has_size && self.is_same_beside(step, live, &FileDivergence::default())? {
-                return Ok(Some(FileDivergence::outside(false)));
+            let has_size =
+                self.expected_tree.as_ref().is_some_and(|walk| walk.size(payload.file) == Some(end));
+            if is_other
+                && has_size
+                && self.is_data_unchanged_except(step, live, &FileDivergence::default())?
+            {
+                return Ok(Some(FileDivergence::by_other_client(false)));
             }
         }
         Ok(None)
@@ -68,18 +72,18 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Returns `true` if a file whose filehandle the step has must exist after the steps so far.
     fn must_have_file(&self, step: &TraceStep<'_>) -> bool {
-        let Some(walk) = &self.walk else { return false };
+        let Some(walk) = &self.expected_tree else { return false };
         let mut slots = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
-        slots.any(|slot| walk.is_there(slot.variable))
+        slots.any(|slot| walk.must_exist(slot.variable))
     }
 
     /// Returns `true` if the name that a step looks up, removes or opens must exist after the steps so far.
     fn must_be_there(&self, step: &TraceStep<'_>, parts: &CallDescription) -> bool {
-        let Some(walk) = &self.walk else { return false };
+        let Some(walk) = &self.expected_tree else { return false };
         let items = step.call.items();
         let body = step.call.head.0.get(step.call.body as usize..step.call.end as usize).unwrap_or_default();
         let mut cursor = Cursor::new(body).with_chunks(&items);
-        match step.asked.described() {
+        match step.asked.find_description() {
             Some(Procedure::Compound) => {
                 let Ok(call) = v4::CompoundCall::decode(&mut cursor, &mut NullObserver) else { return false };
                 call.operations().map_while(Result::ok).enumerate().any(|(at, operation)| {
@@ -114,7 +118,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Returns `true` if the file data of a Reply equals the recorded data, except for bytes changed by an earlier step
     /// and data that the trace does not have.
-    pub(super) fn is_same_beside(
+    pub(super) fn is_data_unchanged_except(
         &mut self,
         step: &TraceStep<'_>,
         live: LiveReply<'_>,
@@ -126,9 +130,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             if !content(self.contents, key, &payload, &mut recorded)? {
                 continue;
             }
-            let is_same = with_data(step.asked.described(), live, payload.operation, |data| {
+            let is_same = with_data(step.asked.find_description(), live, payload.operation, |data| {
                 let end = payload.offset.saturating_add(recorded.len().min(data.len()) as u64);
-                touched.kept(payload.offset, end).into_iter().all(|(from, to)| {
+                touched.unchanged_ranges(payload.offset, end).into_iter().all(|(from, to)| {
                     let range = (from - payload.offset) as usize..(to - payload.offset) as usize;
                     recorded.get(range.clone()) == data.get(range)
                 })

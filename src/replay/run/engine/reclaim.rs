@@ -14,14 +14,16 @@ use nfsrdma_dissectors::xdr::Cursor;
 
 use super::super::outcome::ReplyOutcome;
 use super::super::recovery::calls::{self, RecoveryCall, RecoveryCallContext, RecoveryReply, RecoveryResult};
-use super::super::recovery::client_state::{CallReplyPair, StateidOther, is_about};
-use super::super::recovery::{BARREN, NOT_RECLAIMED, RESENDS, RESTARTS};
+use super::super::recovery::client_state::{CallReplyPair, StateidOther, may_change_state};
+use super::super::recovery::{MAX_FAILED_CONNECTIONS, NOT_RECLAIMED, RESENDS, RESTARTS};
 use super::super::report::ReplayStepState;
 use super::super::values::LiveSession;
 use super::reply::missed;
 use super::rpcsec_gss::Unsigned;
-use super::window::{RECOVERY, WindowStep, tagged};
-use super::{FAULTS, LATER, OTHERWISE, ReplayEngine, ReplayRunError, SLACK};
+use super::window::{RECOVERY, WindowStep, call_tag};
+use super::{
+    MAX_DIVERGENT_FILES, MAX_REPORTED_FAULTS, REPLY_HEADROOM_BYTES, RETRY_DELAY, ReplayEngine, ReplayRunError,
+};
 use crate::replay::containment::ContainedTransport;
 use crate::replay::trace::{MessageSlotKind, NONE, TraceStep};
 use crate::replay::transport::{CallTag, ConnectionId, SubmitError, TransportCall, TransportReply};
@@ -32,7 +34,7 @@ pub(super) struct ClientReclaim {
     client: Clientid4,
     /// Index of the live connection that carries the Calls.
     line: usize,
-    todo: VecDeque<RecoveryCall>,
+    calls: VecDeque<RecoveryCall>,
     /// Session used for reclaiming: its ID, the last sa_sequenceid of its first slot, and its number of slots.
     session: Option<(Sessionid4, u32, u32)>,
     /// Call that is in flight or to be sent; sent again unchanged after a lost connection.
@@ -48,21 +50,26 @@ pub(super) struct ClientReclaim {
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Records the state at the server that a Call and its Reply create or release.
-    pub(super) fn note(&mut self, held: &WindowStep, step: &TraceStep<'_>, reply: &TransportReply<'_>) {
-        if is_about(&held.parts.operations) {
-            self.ledger.hear(&CallReplyPair {
+    pub(super) fn record_state(
+        &mut self,
+        held: &WindowStep,
+        step: &TraceStep<'_>,
+        reply: &TransportReply<'_>,
+    ) {
+        if may_change_state(&held.parts.operations) {
+            self.client_state.update(&CallReplyPair {
                 step,
                 sent: &held.sent,
                 placed: &held.placed,
                 reply: reply.cursor(),
             });
-            self.report.forgotten += std::mem::take(&mut self.ledger.forgotten);
+            self.report.dropped_values += std::mem::take(&mut self.client_state.dropped);
         }
     }
 
     /// Returns `true` if the server has forgotten state that a Call uses and the state is being recovered or was
     /// recovered since, so that the Call is sent again.
-    pub(super) fn has_forgotten(
+    pub(super) fn needs_recovery(
         &mut self,
         held: &mut WindowStep,
         step: &TraceStep<'_>,
@@ -70,32 +77,40 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         outcome: &ReplyOutcome,
         recorded: impl FnOnce() -> ReplyOutcome,
     ) -> bool {
-        let Some(status) = outcome.forgotten() else { return false };
+        let Some(status) = outcome.forgotten_state_status() else { return false };
         if held.renewals >= RESENDS || recorded().statuses.last() == Some(&status) {
             return false;
         }
-        let Some(client) = self.ledger.client_of(step, &self.values) else { return false };
-        let is_known = self.ledger.client(client).is_some_and(|known| held.since < known.recovered);
+        let Some(client) = self.client_state.client_of(step, &self.values) else { return false };
+        let is_known = self
+            .client_state
+            .client(client)
+            .is_some_and(|known| held.recoveries_at_send < known.recovery_number);
         if !is_known {
             let id = held.used.slot.and_then(|(session, _)| self.values.get(session)?.first_chunk().copied());
-            self.restart(client, id, connection);
+            self.start_recovery(client, id, connection);
         }
         held.renewals += 1;
         held.resends += 1;
-        held.forgotten = Some(status);
+        held.forgotten_status = Some(status);
         true
     }
 
     /// Starts the recovery of a client, beginning with the session `id` if one was forgotten.
-    pub(super) fn restart(&mut self, client: Clientid4, id: Option<Sessionid4>, connection: ConnectionId) {
+    pub(super) fn start_recovery(
+        &mut self,
+        client: Clientid4,
+        id: Option<Sessionid4>,
+        connection: ConnectionId,
+    ) {
         let Some(line) = self.by_connection.get(&connection).copied() else { return };
-        if self.restart.is_some() || self.report.is_interrupted {
+        if self.reclaim.is_some() || self.report.is_interrupted {
             return;
         }
         let mut restart = ClientReclaim {
             client,
             line,
-            todo: VecDeque::new(),
+            calls: VecDeque::new(),
             session: None,
             message: None,
             seqids: [0; 2],
@@ -104,42 +119,42 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             tries: 0,
             is_client_lost: false,
         };
-        match id.filter(|id| self.ledger.session(*id).is_some()) {
-            Some(id) => restart.todo.push_back(RecoveryCall::CreateSession(id)),
+        match id.filter(|id| self.client_state.session(*id).is_some()) {
+            Some(id) => restart.calls.push_back(RecoveryCall::CreateSession(id)),
             None => self.plan(&mut restart),
         }
-        self.again(restart);
+        self.continue_unless_repeated(restart);
     }
 
     /// Plans the recovery of the client and all its state.
     fn plan(&self, restart: &mut ClientReclaim) {
-        let Some(client) = self.ledger.client(restart.client) else { return };
+        let Some(client) = self.client_state.client(restart.client) else { return };
         (restart.is_client_lost, restart.session) = (true, None);
-        restart.todo.clear();
+        restart.calls.clear();
         if client.minor == 0 {
-            restart.todo.push_back(RecoveryCall::Setclientid);
+            restart.calls.push_back(RecoveryCall::Setclientid);
         } else {
-            restart.todo.push_back(RecoveryCall::ExchangeId);
-            let sessions = self.ledger.sessions_of(restart.client);
-            restart.todo.extend(sessions.into_iter().map(RecoveryCall::CreateSession));
+            restart.calls.push_back(RecoveryCall::ExchangeId);
+            let sessions = self.client_state.sessions_of(restart.client);
+            restart.calls.extend(sessions.into_iter().map(RecoveryCall::CreateSession));
         }
-        restart.todo.extend(self.ledger.opens_of(restart.client).into_iter().map(RecoveryCall::Open));
+        restart.calls.extend(self.client_state.opens_of(restart.client).into_iter().map(RecoveryCall::Open));
         if client.minor > 0 && client.is_complete {
-            restart.todo.push_back(RecoveryCall::Complete);
+            restart.calls.push_back(RecoveryCall::Complete);
         }
     }
 
     /// Counts a loss of the client and continues the recovery, unless it was lost too often.
-    fn again(&mut self, restart: ClientReclaim) {
-        let restarts = self.ledger.client_mut(restart.client).map(|client| {
+    fn continue_unless_repeated(&mut self, restart: ClientReclaim) {
+        let restarts = self.client_state.client_mut(restart.client).map(|client| {
             client.restarts += 1;
             client.restarts
         });
         match restarts {
             Some(restarts) if restarts > RESTARTS => {
-                self.give_up(&restart, &format!("the server has forgotten it {restarts} times"));
+                self.abandon_recovery(&restart, &format!("the server has forgotten it {restarts} times"));
             }
-            Some(_) => self.restart = Some(restart),
+            Some(_) => self.reclaim = Some(restart),
             None => {}
         }
     }
@@ -153,61 +168,66 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return Ok(None);
         }
         // Replies from before the recovery are checked against the old state.
-        self.catch_up()?;
-        let Some(mut restart) = self.restart.take() else { return Ok(None) };
+        self.check_all()?;
+        let Some(mut restart) = self.reclaim.take() else { return Ok(None) };
         let now = Instant::now();
         if let Some(sent) = restart.sent {
             match now.saturating_duration_since(sent) > self.options.timeout {
                 true => {
-                    let name = restart.todo.front().map_or("", |ask| ask.name());
+                    let name = restart.calls.front().map_or("", |ask| ask.name());
                     let why = format!("no Reply to {name} within {} s", self.options.timeout.as_secs_f64());
-                    self.give_up(&restart, &why);
+                    self.abandon_recovery(&restart, &why);
                 }
-                false => self.restart = Some(restart),
+                false => self.reclaim = Some(restart),
             }
             return Ok(None);
         }
-        if self.barren > BARREN {
-            self.give_up(&restart, "connections go away without a Reply");
+        if self.failed_connections > MAX_FAILED_CONNECTIONS {
+            self.abandon_recovery(&restart, "connections go away without a Reply");
             return Ok(None);
         }
         if let Some(due) = restart.due.filter(|due| *due > now) {
-            self.restart = Some(restart);
+            self.reclaim = Some(restart);
             return Ok(Some(due));
         }
-        if let Some(until) = self.connected(restart.line, transport)? {
-            self.restart = Some(restart);
+        if let Some(until) = self.ensure_connected(restart.line, transport)? {
+            self.reclaim = Some(restart);
             return Ok(Some(until));
         }
         let Some(message) = restart.message.take().or_else(|| self.next_call(&mut restart)) else {
-            self.finish(&restart);
+            self.finish_recovery(&restart);
             return Ok(None);
         };
         let (xid, bytes) = message;
-        let Some(connection) = self.lines.get(restart.line).map(|line| line.connection) else {
+        let Some(connection) = self.connections.get(restart.line).map(|line| line.connection) else {
             return Ok(None);
         };
-        self.asked += 1;
-        let tag = tagged(self.number, RECOVERY, self.asked);
-        let client = self.ledger.client(restart.client).map_or(NONE, |client| client.captured);
+        self.recovery_calls += 1;
+        let tag = call_tag(self.number, RECOVERY, self.recovery_calls);
+        let client = self.client_state.client(restart.client).map_or(NONE, |client| client.captured);
         let signed = self.signing.as_mut().map(|signing| signing.sign_own(client, tag, &bytes));
         let sent = match signed.transpose() {
             Ok(signed) => signed.flatten().unwrap_or(&bytes),
-            Err(Unsigned::Yet) => {
+            Err(Unsigned::NotYet) => {
                 restart.message = Some((xid, bytes));
-                self.restart = Some(restart);
+                self.reclaim = Some(restart);
                 return Ok(None);
             }
-            Err(Unsigned::Ever(why)) => {
-                self.give_up(&restart, &why);
+            Err(Unsigned::Never(why)) => {
+                self.abandon_recovery(&restart, &why);
                 return Ok(None);
             }
         };
-        let call = match self.containment.admit(TransportCall::small(xid, tag, sent, SLACK)) {
+        let call = match self.containment.check_call(TransportCall::without_payloads(
+            xid,
+            tag,
+            sent,
+            REPLY_HEADROOM_BYTES,
+        )) {
             Ok(call) => call,
             Err(escape) => {
-                let name = restart.todo.front().map_or("", |ask| ask.name());
-                self.give_up(&restart, &format!("{name}: {escape}"));
+                let name = restart.calls.front().map_or("", |ask| ask.name());
+                self.abandon_recovery(&restart, &format!("{name}: {escape}"));
                 return Ok(None);
             }
         };
@@ -219,39 +239,39 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Err(SubmitError::Busy(_)) => {}
             // The transport reports the end of the connection later.
             Err(SubmitError::Refused(_)) => {
-                self.barren = self.barren.saturating_add(1);
-                self.forget(connection);
+                self.failed_connections = self.failed_connections.saturating_add(1);
+                self.mark_connection_lost(connection);
             }
         }
         restart.message = Some((xid, bytes));
-        self.restart = Some(restart);
+        self.reclaim = Some(restart);
         Ok(None)
     }
 
     /// Returns the next Call of a recovery, skipping state that is no longer held.
     fn next_call(&mut self, restart: &mut ClientReclaim) -> Option<(Xid, Vec<u8>)> {
         loop {
-            let ask = *restart.todo.front()?;
+            let ask = *restart.calls.front()?;
             let (open, lock) = match ask {
                 RecoveryCall::Open(open) | RecoveryCall::OpenConfirm(open, _) => {
-                    (self.ledger.open(open), None)
+                    (self.client_state.open(open), None)
                 }
                 RecoveryCall::Lock(lock, _) => {
-                    let lock = self.ledger.lock(lock);
-                    (lock.and_then(|lock| self.ledger.open(lock.open)), lock)
+                    let lock = self.client_state.lock(lock);
+                    (lock.and_then(|lock| self.client_state.open(lock.open)), lock)
                 }
                 _ => (None, None),
             };
             let owners = [open.map(|open| (false, open.seqid_of)), lock.map(|lock| (true, lock.seqid_of))];
             restart.seqids = owners.map(|owner| owner.map_or(0, |owner| self.values.next_seqid(owner)));
             // The seqid is 0 for the most recent stateid, except in NFSv4.0: RFC 8881 section 8.2.2.
-            let is_first = self.ledger.client(restart.client).is_some_and(|client| client.minor == 0);
+            let is_first = self.client_state.client(restart.client).is_some_and(|client| client.minor == 0);
             let count = |variables: Option<&Vec<u32>>| {
                 let variable = variables.and_then(|variables| variables.first());
                 variable.filter(|_| is_first).map_or(0, |variable| self.values.seqid(*variable))
             };
             let counts = [count(open.map(|open| &open.variables)), count(lock.map(|lock| &lock.variables))];
-            let xid = self.lines.get_mut(restart.line).map(|line| {
+            let xid = self.connections.get_mut(restart.line).map(|line| {
                 line.xid = line.xid.wrapping_add(1);
                 Xid(line.xid)
             })?;
@@ -260,38 +280,38 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 session.filter(|_| !matches!(ask, RecoveryCall::ExchangeId | RecoveryCall::CreateSession(_)));
             let with =
                 RecoveryCallContext { xid, client: restart.client, session, seqids: restart.seqids, counts };
-            match calls::call(&self.ledger, ask, &with) {
+            match calls::call(&self.client_state, ask, &with) {
                 Some(message) => return Some((xid, message)),
-                None => restart.todo.pop_front(),
+                None => restart.calls.pop_front(),
             };
         }
     }
 
     /// Handles the loss of the connection of a recovery's Call, which is sent again unchanged. Returns `true` if it is
     /// one.
-    pub(super) fn is_recovery_lost(&mut self, tag: CallTag) -> bool {
-        let is_own = tag == tagged(self.number, RECOVERY, self.asked);
-        if let Some(restart) = self.restart.as_mut().filter(|_| is_own) {
+    pub(super) fn handle_recovery_loss(&mut self, tag: CallTag) -> bool {
+        let is_own = tag == call_tag(self.number, RECOVERY, self.recovery_calls);
+        if let Some(restart) = self.reclaim.as_mut().filter(|_| is_own) {
             restart.sent = None;
         }
         is_own
     }
 
     /// Handles a Reply to a Call of a recovery. Returns `true` if it is one.
-    pub(super) fn recovered(&mut self, reply: &TransportReply<'_>) -> bool {
-        if reply.tag != tagged(self.number, RECOVERY, self.asked) {
+    pub(super) fn handle_recovery_reply(&mut self, reply: &TransportReply<'_>) -> bool {
+        if reply.tag != call_tag(self.number, RECOVERY, self.recovery_calls) {
             return false;
         }
-        let Some(mut restart) = self.restart.take().filter(|restart| restart.sent.is_some()) else {
+        let Some(mut restart) = self.reclaim.take().filter(|restart| restart.sent.is_some()) else {
             return true;
         };
         if let Some((_, bytes)) = &restart.message {
-            self.containment.learn_from(Cursor::new(bytes), reply.cursor());
+            self.containment.record_decoded_reply(Cursor::new(bytes), reply.cursor());
         }
         (restart.sent, restart.message) = (None, None);
-        let Some(ask) = restart.todo.front().copied() else { return true };
+        let Some(ask) = restart.calls.front().copied() else { return true };
         let Some(answer) = RecoveryReply::of(reply.cursor()) else {
-            self.give_up(&restart, &format!("{}: its Reply cannot be read", ask.name()));
+            self.abandon_recovery(&restart, &format!("{}: its Reply cannot be read", ask.name()));
             return true;
         };
         self.count_recovery(&mut restart, ask, &answer);
@@ -299,50 +319,52 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         match status {
             Nfsstat4::NFS4_OK => {
                 restart.tries = 0;
-                restart.todo.pop_front();
+                restart.calls.pop_front();
                 match self.take(&mut restart, ask, answer.got) {
-                    Ok(()) => self.restart = Some(restart),
-                    Err(why) => self.give_up(&restart, &why),
+                    Ok(()) => self.reclaim = Some(restart),
+                    Err(why) => self.abandon_recovery(&restart, &why),
                 }
             }
-            Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE if restart.tries < self.options.delays => {
+            Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE
+                if restart.tries < self.options.max_delay_retries =>
+            {
                 restart.tries += 1;
-                restart.due = Some(Instant::now() + LATER * restart.tries.min(10));
+                restart.due = Some(Instant::now() + RETRY_DELAY * restart.tries.min(10));
                 self.report.delayed += 1;
-                self.restart = Some(restart);
+                self.reclaim = Some(restart);
             }
             // The server does not know the client either.
             Nfsstat4::NFS4ERR_STALE_CLIENTID
                 if matches!(ask, RecoveryCall::CreateSession(_)) && !restart.is_client_lost =>
             {
                 self.plan(&mut restart);
-                self.restart = Some(restart);
+                self.reclaim = Some(restart);
             }
             Nfsstat4::NFS4ERR_STALE_CLIENTID
             | Nfsstat4::NFS4ERR_STALE_STATEID
             | Nfsstat4::NFS4ERR_BADSESSION
             | Nfsstat4::NFS4ERR_DEADSESSION => {
                 self.plan(&mut restart);
-                self.again(restart);
+                self.continue_unless_repeated(restart);
             }
             Nfsstat4::NFS4ERR_COMPLETE_ALREADY if ask == RecoveryCall::Complete => {
-                restart.todo.pop_front();
-                self.restart = Some(restart);
+                restart.calls.pop_front();
+                self.reclaim = Some(restart);
             }
             _ => {
                 let why = format!("{}: {status}", ask.name());
-                restart.todo.pop_front();
+                restart.calls.pop_front();
                 match ask {
                     RecoveryCall::Open(open) | RecoveryCall::OpenConfirm(open, _) => {
-                        self.lose_open(open, &why)
+                        self.drop_open(open, &why)
                     }
-                    RecoveryCall::Lock(lock, _) => self.lose_lock(lock, &why),
+                    RecoveryCall::Lock(lock, _) => self.drop_lock(lock, &why),
                     _ => {
-                        self.give_up(&restart, &why);
+                        self.abandon_recovery(&restart, &why);
                         return true;
                     }
                 }
-                self.restart = Some(restart);
+                self.reclaim = Some(restart);
             }
         }
         true
@@ -358,7 +380,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let (open, lock) = match ask {
             RecoveryCall::Open(open) | RecoveryCall::OpenConfirm(open, _) => (Some(open), None),
             RecoveryCall::Lock(lock, at) => {
-                (self.ledger.lock(lock).map(|lock| lock.open).filter(|_| at == 0), Some(lock))
+                (self.client_state.lock(lock).map(|lock| lock.open).filter(|_| at == 0), Some(lock))
             }
             _ => return,
         };
@@ -368,10 +390,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         let [open_seqid, lock_seqid] = restart.seqids;
         let status = answer.status().0;
-        if let Some(open) = open.and_then(|open| self.ledger.open(open)) {
+        if let Some(open) = open.and_then(|open| self.client_state.open(open)) {
             self.values.count_owner(false, open.seqid_of, open_seqid, status);
         }
-        if let Some(lock) = lock.and_then(|lock| self.ledger.lock(lock)) {
+        if let Some(lock) = lock.and_then(|lock| self.client_state.lock(lock)) {
             self.values.count_owner(true, lock.seqid_of, lock_seqid, status);
         }
     }
@@ -387,61 +409,64 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             (RecoveryCall::ExchangeId, RecoveryResult::Client(id, sequence, is_known)) => {
                 // The server still knows the client, and its state still exists.
                 if is_known && id == restart.client {
-                    restart.todo.retain(|ask| matches!(ask, RecoveryCall::CreateSession(_)));
+                    restart.calls.retain(|ask| matches!(ask, RecoveryCall::CreateSession(_)));
                     restart.is_client_lost = false;
                 }
-                self.is_called(restart, id);
-                if let Some(client) = self.ledger.client_mut(id) {
+                self.replace_client_id(restart, id);
+                if let Some(client) = self.client_state.client_mut(id) {
                     client.sequence = sequence;
                     let [variable, _] = client.variables;
                     self.values.set_create(variable, sequence);
                 }
             }
             (RecoveryCall::Setclientid, RecoveryResult::Unconfirmed(id, verifier)) => {
-                self.is_called(restart, id);
-                let Some(client) = self.ledger.client(id) else { return Ok(()) };
+                self.replace_client_id(restart, id);
+                let Some(client) = self.client_state.client(id) else { return Ok(()) };
                 self.values.set(client.variables[1], &verifier);
                 if client.is_complete {
-                    restart.todo.push_front(RecoveryCall::Confirm(verifier));
+                    restart.calls.push_front(RecoveryCall::Confirm(verifier));
                 }
             }
             (RecoveryCall::CreateSession(old), RecoveryResult::Session(id, slots)) => {
-                self.ledger.session_is(old, id);
-                if let Some(client) = self.ledger.client_mut(restart.client) {
+                self.client_state.rename_session(old, id);
+                if let Some(client) = self.client_state.client_mut(restart.client) {
                     client.sequence = client.sequence.wrapping_add(1);
                     let (variable, sequence) = (client.variables[0], client.sequence);
                     self.values.set_create(variable, sequence);
                 }
-                if let Some(session) = self.ledger.session(id) {
+                if let Some(session) = self.client_state.session(id) {
                     self.values.set(session.variable, &id);
                     self.values.renew_session(session.variable, LiveSession::new(slots));
                 }
                 restart.session.get_or_insert((id, 0, slots));
             }
             (RecoveryCall::Open(old), RecoveryResult::UnconfirmedOpen(stateid)) => {
-                self.is_open_as(old, &stateid);
-                restart.todo.push_front(RecoveryCall::OpenConfirm(stateid.other, stateid.seqid));
+                self.replace_open_stateid(old, &stateid);
+                restart.calls.push_front(RecoveryCall::OpenConfirm(stateid.other, stateid.seqid));
             }
             (
                 RecoveryCall::Open(old) | RecoveryCall::OpenConfirm(old, _),
                 RecoveryResult::Stateid(stateid),
             ) => {
-                self.is_open_as(old, &stateid);
+                self.replace_open_stateid(old, &stateid);
                 self.report.reclaimed += 1;
-                let locks = self.ledger.locks_of(stateid.other);
-                locks.into_iter().rev().for_each(|lock| restart.todo.push_front(RecoveryCall::Lock(lock, 0)));
+                let locks = self.client_state.locks_of(stateid.other);
+                locks
+                    .into_iter()
+                    .rev()
+                    .for_each(|lock| restart.calls.push_front(RecoveryCall::Lock(lock, 0)));
             }
             (RecoveryCall::Lock(old, at), RecoveryResult::Stateid(stateid)) => {
                 let new = stateid.other;
-                self.ledger.lock_is(old, new);
-                let variables = self.ledger.lock(new).map(|lock| lock.variables.clone());
+                self.client_state.rename_lock(old, new);
+                let variables = self.client_state.lock(new).map(|lock| lock.variables.clone());
                 for variable in variables.unwrap_or_default() {
                     self.values.set(variable, &new);
                     self.values.set_seqid(variable, stateid.seqid);
                 }
                 self.report.reclaimed += 1;
-                if at + 1 < self.ledger.ranges_of(new) {
-                    restart.todo.push_front(RecoveryCall::Lock(new, at + 1));
+                if at + 1 < self.client_state.ranges_of(new) {
+                    restart.calls.push_front(RecoveryCall::Lock(new, at + 1));
                 }
             }
             (RecoveryCall::Confirm(_) | RecoveryCall::Complete, _) => {}
@@ -451,9 +476,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Replaces the stateid of an open.
-    fn is_open_as(&mut self, old: StateidOther, stateid: &Stateid4) {
-        self.ledger.open_is(old, stateid.other);
-        let variables = self.ledger.open(stateid.other).map(|open| open.variables.clone());
+    fn replace_open_stateid(&mut self, old: StateidOther, stateid: &Stateid4) {
+        self.client_state.rename_open(old, stateid.other);
+        let variables = self.client_state.open(stateid.other).map(|open| open.variables.clone());
         for variable in variables.unwrap_or_default() {
             self.values.set(variable, &stateid.other);
             self.values.set_seqid(variable, stateid.seqid);
@@ -461,39 +486,39 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Replaces the client ID of a client.
-    fn is_called(&mut self, restart: &mut ClientReclaim, id: Clientid4) {
-        self.ledger.client_is(restart.client, id);
+    fn replace_client_id(&mut self, restart: &mut ClientReclaim, id: Clientid4) {
+        self.client_state.rename_client(restart.client, id);
         restart.client = id;
-        if let Some(client) = self.ledger.client(id) {
+        if let Some(client) = self.client_state.client(id) {
             self.values.set(client.variables[0], &id.to_be_bytes());
         }
     }
 
     /// Drops an open that could not be reclaimed, with its locks.
-    fn lose_open(&mut self, open: StateidOther, why: &str) {
-        for lock in self.ledger.locks_of(open) {
-            self.lose_lock(lock, why);
+    fn drop_open(&mut self, open: StateidOther, why: &str) {
+        for lock in self.client_state.locks_of(open) {
+            self.drop_lock(lock, why);
         }
-        let variables = self.ledger.open(open).map(|open| open.variables.clone());
-        self.ledger.closed(open);
-        self.lose_variables(variables.unwrap_or_default());
+        let variables = self.client_state.open(open).map(|open| open.variables.clone());
+        self.client_state.remove_open(open);
+        self.unset_variables(variables.unwrap_or_default());
         self.report.not_reclaimed += 1;
         self.refuse(why.to_owned());
     }
 
-    fn lose_lock(&mut self, lock: StateidOther, why: &str) {
-        let variables = self.ledger.lock(lock).map(|lock| lock.variables.clone());
-        self.ledger.freed(lock);
-        self.lose_variables(variables.unwrap_or_default());
+    fn drop_lock(&mut self, lock: StateidOther, why: &str) {
+        let variables = self.client_state.lock(lock).map(|lock| lock.variables.clone());
+        self.client_state.remove_lock(lock);
+        self.unset_variables(variables.unwrap_or_default());
         self.report.not_reclaimed += 1;
         self.refuse(why.to_owned());
     }
 
     /// Drops the values of variables whose state is lost.
-    fn lose_variables(&mut self, variables: impl IntoIterator<Item = u32>) {
+    fn unset_variables(&mut self, variables: impl IntoIterator<Item = u32>) {
         for variable in variables {
             self.values.unset(variable);
-            if self.unreclaimed.len() < OTHERWISE {
+            if self.unreclaimed.len() < MAX_DIVERGENT_FILES {
                 self.unreclaimed.insert(variable);
             }
         }
@@ -501,65 +526,68 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Adds a refusal by the server to the report, up to a limit.
     pub(super) fn refuse(&mut self, why: String) {
-        if self.report.refused.len() < FAULTS {
+        if self.report.refused.len() < MAX_REPORTED_FAULTS {
             self.report.refused.push(why);
         }
     }
 
     /// Gives up the recovery of a client; all its state is lost.
-    fn give_up(&mut self, restart: &ClientReclaim, why: &str) {
-        let Some(client) = self.ledger.client(restart.client) else { return };
+    fn abandon_recovery(&mut self, restart: &ClientReclaim, why: &str) {
+        let Some(client) = self.client_state.client(restart.client) else { return };
         let (captured, [variable, _]) = (client.captured, client.variables);
         self.refuse(format!("client {captured} of the capture is not set up anew: {why}"));
-        for open in self.ledger.opens_of(restart.client) {
-            let locks = self.ledger.locks_of(open);
-            let of = locks.iter().filter_map(|lock| self.ledger.lock(*lock)).flat_map(|lock| &lock.variables);
+        for open in self.client_state.opens_of(restart.client) {
+            let locks = self.client_state.locks_of(open);
+            let of = locks
+                .iter()
+                .filter_map(|lock| self.client_state.lock(*lock))
+                .flat_map(|lock| &lock.variables);
             let mut variables: Vec<u32> = of.copied().collect();
-            variables.extend(self.ledger.open(open).into_iter().flat_map(|open| &open.variables));
+            variables.extend(self.client_state.open(open).into_iter().flat_map(|open| &open.variables));
             self.report.not_reclaimed += 1 + locks.len() as u64;
-            self.lose_variables(variables);
+            self.unset_variables(variables);
         }
-        let sessions = self.ledger.sessions_of(restart.client);
-        let of = sessions.iter().filter_map(|id| self.ledger.session(*id));
+        let sessions = self.client_state.sessions_of(restart.client);
+        let of = sessions.iter().filter_map(|id| self.client_state.session(*id));
         let sessions: Vec<u32> = of.map(|session| session.variable).collect();
         sessions.iter().for_each(|session| self.values.close_session(*session));
-        self.lose_variables(sessions.into_iter().chain([variable]));
-        self.ledger.remove(restart.client);
-        self.wake(captured);
+        self.unset_variables(sessions.into_iter().chain([variable]));
+        self.client_state.remove(restart.client);
+        self.requeue_client(captured);
     }
 
     /// Ends a recovery; the steps continue.
-    fn finish(&mut self, restart: &ClientReclaim) {
+    fn finish_recovery(&mut self, restart: &ClientReclaim) {
         self.recoveries += 1;
         self.report.recovered += 1;
         if restart.is_client_lost {
-            self.judge.restarted();
+            self.checker.record_restart();
         }
         if let Some((id, sequence, slots)) = restart.session
-            && let Some(session) = self.ledger.session(id)
+            && let Some(session) = self.client_state.session(id)
         {
             self.values.renew_session(session.variable, LiveSession::used(slots, sequence));
         }
         let recoveries = self.recoveries;
-        let captured = self.ledger.client_mut(restart.client).map(|client| {
-            client.recovered = recoveries;
+        let captured = self.client_state.client_mut(restart.client).map(|client| {
+            client.recovery_number = recoveries;
             client.captured
         });
-        captured.into_iter().for_each(|captured| self.wake(captured));
+        captured.into_iter().for_each(|captured| self.requeue_client(captured));
     }
 
     /// Queues the steps of a client again; Calls that were to be sent unchanged are rebuilt with the new state.
-    fn wake(&mut self, captured: u32) {
+    fn requeue_client(&mut self, captured: u32) {
         // The server returns new lock stateids.
         std::mem::take(&mut self.locks);
-        for held in self.seats.lost_mut().filter(|held| held.client == captured) {
+        for held in self.window.lost_mut().filter(|held| held.client == captured) {
             held.is_lost = false;
             held.renewals += 1;
             held.used.slot = None;
         }
         for (_, waiting) in self.slots.drain() {
             for seat in waiting {
-                if let Some(held) = self.seats.get(seat) {
+                if let Some(held) = self.window.get(seat) {
                     self.queue.push(held.turn, seat, None);
                 }
             }
@@ -567,7 +595,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Returns the state of a step that needs state which could not be reclaimed.
-    pub(super) fn not_reclaimed(&self, held: &WindowStep, step: &TraceStep<'_>) -> Option<ReplayStepState> {
+    pub(super) fn not_reclaimed_state(
+        &self,
+        held: &WindowStep,
+        step: &TraceStep<'_>,
+    ) -> Option<ReplayStepState> {
         if self.unreclaimed.is_empty() {
             return None;
         }
@@ -578,7 +610,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             ) && self.unreclaimed.contains(&slot.variable)
                 && self.values.get(slot.variable).is_none()
         });
-        let status = held.forgotten.map(Nfsstat4);
+        let status = held.forgotten_status.map(Nfsstat4);
         is_lost.then(|| match status {
             Some(status) => {
                 ReplayStepState::Mismatched(vec![missed(held, &format!("{status}, and not given back"))])

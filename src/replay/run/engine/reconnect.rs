@@ -11,16 +11,16 @@ use nfsrdma_dissectors::xdr::Encoder;
 
 use super::super::outcome::ReplyOutcome;
 use super::super::recovery::{
-    self, BACKCHANNELS, BARREN, BackchannelBindError, NO_CONNECTION, PAUSE, RESENDS,
+    self, BACKCHANNELS, BackchannelBindError, MAX_FAILED_CONNECTIONS, NO_CONNECTION, PAUSE, RESENDS,
 };
 use super::super::report::ReplayStepState;
 use super::reply::missed;
 use super::rpcsec_gss::Unsigned;
 use super::send::unsigned_header;
-use super::window::{BINDING, WindowStep, tagged, unreadable};
+use super::window::{BINDING, WindowStep, call_tag, unreadable};
 use super::{
-    LiveConnection, LostConnection, OptionalReplayRecorder, ReplayEngine, ReplayRunError, SLACK,
-    StepSendOutcome,
+    LiveConnection, LostConnection, OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine,
+    ReplayRunError, StepSendOutcome,
 };
 use crate::analysis::comparison::record::hash;
 use crate::replay::containment::ContainedTransport;
@@ -37,7 +37,7 @@ fn no_connection() -> ReplayStepState {
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Returns the index of the live connection for the captured one, or the outcome of the step if that has no
     /// capacity.
-    pub(super) fn line(
+    pub(super) fn live_connection(
         &mut self,
         step: &TraceStep<'_>,
         transport: &mut ContainedTransport<'_>,
@@ -45,47 +45,51 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let of = step.caller.connection;
         let of = self.options.connections.map_or(of, |most| of % u64::from(most.max(1)));
         let place = (step.caller.client, of);
-        let number = match self.by_place.get(&place) {
+        let number = match self.connection_by_client.get(&place) {
             Some(number) => *number,
-            None if self.barren > 2 * BARREN => return Ok(Err(StepSendOutcome::Settled(no_connection()))),
+            None if self.failed_connections > 2 * MAX_FAILED_CONNECTIONS => {
+                return Ok(Err(StepSendOutcome::Finished(no_connection())));
+            }
             None => {
                 let connection = match transport.connect(self.target) {
                     Ok(connection) => connection,
                     Err(error) if error.blame() == TransportBlame::Unreachable && self.report.calls > 0 => {
                         self.give_up_on_server(&error);
-                        return Ok(Err(StepSendOutcome::Settled(no_connection())));
+                        return Ok(Err(StepSendOutcome::Finished(no_connection())));
                     }
                     Err(error) => return Err(error.into()),
                 };
                 self.report.connections += 1;
                 let seed = hash(format!("{} {} {:?}", self.tag, self.report.connections, place).as_bytes());
-                let number = self.lines.len();
-                self.lines.push(LiveConnection {
+                let number = self.connections.len();
+                self.connections.push(LiveConnection {
                     connection,
                     xid: seed as u32,
                     parked: VecDeque::new(),
-                    gone: None,
+                    lost: None,
                     backchannels: Vec::new(),
-                    unbound: Vec::new(),
-                    since: 0,
+                    unbound_backchannels: Vec::new(),
+                    recoveries_at_binding: 0,
                 });
-                self.by_place.insert(place, number);
+                self.connection_by_client.insert(place, number);
                 self.by_connection.insert(connection, number);
                 number
             }
         };
-        if let Some(until) = self.connected(number, transport)? {
+        if let Some(until) = self.ensure_connected(number, transport)? {
             return Ok(Err(StepSendOutcome::Unreachable(until)));
         }
-        if self.barren > 2 * BARREN {
-            return Ok(Err(StepSendOutcome::Settled(no_connection())));
+        if self.failed_connections > 2 * MAX_FAILED_CONNECTIONS {
+            return Ok(Err(StepSendOutcome::Finished(no_connection())));
         }
-        let Some(line) = self.lines.get(number) else { return Ok(Err(StepSendOutcome::Parked(number))) };
+        let Some(line) = self.connections.get(number) else {
+            return Ok(Err(StepSendOutcome::Parked(number)));
+        };
         let connection = line.connection;
-        if !line.unbound.is_empty() {
+        if !line.unbound_backchannels.is_empty() {
             self.bind_backchannels(number, transport);
         }
-        match transport.credits(connection).is_some_and(|credits| credits.left() == 0) {
+        match transport.credits(connection).is_some_and(|credits| credits.available() == 0) {
             true => Ok(Err(StepSendOutcome::Parked(number))),
             false => Ok(Ok(number)),
         }
@@ -93,12 +97,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Reconnects a live connection if it is lost. Returns the time until which the server is not to be contacted, if
     /// any.
-    pub(super) fn connected(
+    pub(super) fn ensure_connected(
         &mut self,
         number: usize,
         transport: &mut ContainedTransport<'_>,
     ) -> Result<Option<Instant>, ReplayRunError> {
-        let gone = self.lines.get(number).and_then(|line| line.gone).filter(|_| self.barren <= 2 * BARREN);
+        let gone = self
+            .connections
+            .get(number)
+            .and_then(|line| line.lost)
+            .filter(|_| self.failed_connections <= 2 * MAX_FAILED_CONNECTIONS);
         Ok(gone.map(|gone| self.reconnect(number, gone, transport)).transpose()?.flatten())
     }
 
@@ -115,12 +123,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return Ok(Some(gone.next));
         }
         let connected = transport.connect(self.target);
-        let Some(line) = self.lines.get_mut(number) else { return Ok(None) };
+        let Some(line) = self.connections.get_mut(number) else { return Ok(None) };
         match connected {
             Ok(connection) => {
                 // The XIDs continue: the server's duplicate request cache uses them.
-                (line.connection, line.gone) = (connection, None);
-                line.unbound.clone_from(&line.backchannels);
+                (line.connection, line.lost) = (connection, None);
+                line.unbound_backchannels.clone_from(&line.backchannels);
                 self.by_connection.insert(connection, number);
                 self.report.connections += 1;
                 self.report.reconnects += 1;
@@ -132,7 +140,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     && gone.since.elapsed() < self.options.timeout =>
             {
                 let next = Instant::now() + 4 * PAUSE;
-                line.gone = Some(LostConnection { next, ..gone });
+                line.lost = Some(LostConnection { next, ..gone });
                 Ok(Some(next))
             }
             Err(error) if error.blame() == TransportBlame::Unreachable => {
@@ -145,56 +153,56 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Marks the server as unreachable: no more Calls are sent, and the run ends with a report.
     pub(super) fn give_up_on_server(&mut self, why: &dyn fmt::Display) {
-        self.barren = u32::MAX;
+        self.failed_connections = u32::MAX;
         // A recovery cannot continue.
-        self.restart = None;
+        self.reclaim = None;
         self.report.unreachable.get_or_insert_with(|| why.to_string());
     }
 
     /// Marks a connection as lost; the next step on it opens a new one.
-    pub(super) fn forget(&mut self, connection: ConnectionId) {
+    pub(super) fn mark_connection_lost(&mut self, connection: ConnectionId) {
         self.unpark(connection, usize::MAX);
         let Some(number) = self.by_connection.remove(&connection) else { return };
-        if let Some(line) = self.lines.get_mut(number) {
+        if let Some(line) = self.connections.get_mut(number) {
             let since = Instant::now();
-            let next = since + PAUSE * self.barren.saturating_sub(1).min(10);
-            line.gone = Some(LostConnection { since, next });
+            let next = since + PAUSE * self.failed_connections.saturating_sub(1).min(10);
+            line.lost = Some(LostConnection { since, next });
         }
     }
 
     /// Handles a Call whose connection was lost before its Reply: it is sent again, or fails after too many tries.
-    pub(super) fn lose(
+    pub(super) fn handle_lost_call(
         &mut self,
         tag: CallTag,
         what: &str,
         tape: &mut OptionalReplayRecorder,
     ) -> Result<(), ReplayRunError> {
-        if self.is_recovery_lost(tag) || self.is_securing_lost(tag) {
+        if self.handle_recovery_loss(tag) || self.handle_setup_loss(tag) {
             return Ok(());
         }
-        let Some(seat) = self.seats.find(tag) else {
+        let Some(seat) = self.window.find(tag) else {
             self.lose_substitute(tag, true);
             return Ok(());
         };
-        let is_vain = self.seats.get(seat).is_none_or(|held| held.resends >= RESENDS);
-        if is_vain || self.barren > BARREN || self.report.is_interrupted {
+        let is_vain = self.window.get(seat).is_none_or(|held| held.resends >= RESENDS);
+        if is_vain || self.failed_connections > MAX_FAILED_CONNECTIONS || self.report.is_interrupted {
             return self.fail(tag, what, tape);
         }
         if let Some(tape) = tape {
-            tape.lost(tag, None);
+            tape.record_lost(tag, None);
         }
-        let mut held = self.seats.take(seat);
-        held.flight = None;
+        let mut held = self.window.take(seat);
+        held.in_flight = None;
         held.is_lost = true;
         held.resends += 1;
         self.in_flight = self.in_flight.saturating_sub(1);
         self.queue.push(held.turn, seat, None);
-        self.seats.put(seat, held);
+        self.window.put(seat, held);
         Ok(())
     }
 
     /// Sends a Call again unchanged, on the slot that it still has. RFC 8881 section 2.10.6.2.
-    pub(super) fn send_again(
+    pub(super) fn resend(
         &mut self,
         seat: u32,
         held: &mut WindowStep,
@@ -204,14 +212,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let mut nobody = None;
         let tape = if held.is_substituted { &mut nobody } else { tape };
         let WindowStep { step: kept, parts, sent, placed, turn, piece, .. } = &mut *held;
-        let (Some(step), Some(xid)) = (kept.read(), recovery::xid(sent)) else {
-            return Ok(StepSendOutcome::Settled(unreadable()));
+        let (Some(step), Some(xid)) = (kept.trace_step(), recovery::xid(sent)) else {
+            return Ok(StepSendOutcome::Finished(unreadable()));
         };
-        let number = match self.line(&step, transport)? {
+        let number = match self.live_connection(&step, transport)? {
             Ok(number) => number,
             Err(going) => return Ok(going),
         };
-        let tag = tagged(self.number, seat, *turn);
+        let tag = call_tag(self.number, seat, *turn);
         swap(&mut self.out, sent);
         swap(&mut self.placed, placed);
         let (since, gives) = match self.submit(&step, (parts, *piece), (number, xid, tag), transport, tape)? {
@@ -224,32 +232,35 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         self.report.resent += u64::from(!held.is_denied);
         (held.is_lost, held.is_denied) = (false, false);
-        self.fly((number, tag, since), gives, held);
+        self.mark_in_flight((number, tag, since), gives, held);
         Ok(StepSendOutcome::Sent)
     }
 
     /// Returns the state of a step that was sent and cannot be sent again; it is unknown whether the server has
     /// executed it.
-    pub(super) fn unanswered(
+    pub(super) fn unanswered_state(
         &mut self,
         held: &WindowStep,
         what: &str,
     ) -> Result<ReplayStepState, ReplayRunError> {
-        self.catch_up()?;
+        self.check_all()?;
         if let Some(slot) = held.used.slot {
             self.doubt(slot);
         }
-        if let (Some(walk), Some(step)) = (&mut self.walk, held.step.read()) {
-            walk.doubt(&step);
+        if let (Some(walk), Some(step)) = (&mut self.expected_tree, held.step.trace_step()) {
+            walk.mark_uncertain(&step);
         }
         Ok(ReplayStepState::Mismatched(vec![missed(held, what)]))
     }
 
     /// Returns the state of a step that the server has executed without a usable Reply; its effects are unknown.
-    pub(super) fn unknown(&mut self, step: &TraceStep<'_>) -> Result<ReplayStepState, ReplayRunError> {
-        self.catch_up()?;
-        if let Some(walk) = &mut self.walk {
-            walk.doubt(step);
+    pub(super) fn unknown_reply_state(
+        &mut self,
+        step: &TraceStep<'_>,
+    ) -> Result<ReplayStepState, ReplayRunError> {
+        self.check_all()?;
+        if let Some(walk) = &mut self.expected_tree {
+            walk.mark_uncertain(step);
         }
         Ok(ReplayStepState::Repaired(recovery::REPLY_UNKNOWN.code))
     }
@@ -261,19 +272,19 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         connection: ConnectionId,
         outcome: &ReplyOutcome,
     ) {
-        let line = self.by_connection.get(&connection).and_then(|line| self.lines.get_mut(*line));
+        let line = self.by_connection.get(&connection).and_then(|line| self.connections.get_mut(*line));
         let session = step.reply.slots.iter().find(|slot| slot.holds == MessageSlotKind::SESSION);
         let Some((line, session)) = line.zip(session).filter(|_| outcome.has_backchannel) else { return };
         match line.backchannels.len() < BACKCHANNELS {
             true => line.backchannels.push((session.variable, step.asked.minor_version)),
-            false => self.report.forgotten += 1,
+            false => self.report.dropped_values += 1,
         }
     }
 
     /// Removes the backchannels of a destroyed session.
-    pub(super) fn destroyed(&mut self, step: &TraceStep<'_>) {
+    pub(super) fn remove_backchannels(&mut self, step: &TraceStep<'_>) {
         for slot in step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::SESSION) {
-            for line in &mut self.lines {
+            for line in &mut self.connections {
                 line.backchannels.retain(|(session, _)| *session != slot.variable);
             }
         }
@@ -282,25 +293,31 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Sends BIND_CONN_TO_SESSION for the backchannels that the connection had before it was lost, as far as it has
     /// capacity.
     fn bind_backchannels(&mut self, number: usize, transport: &mut ContainedTransport<'_>) {
-        let Some(line) = self.lines.get_mut(number) else { return };
-        while let Some((session, minor)) = line.unbound.pop() {
+        let Some(line) = self.connections.get_mut(number) else { return };
+        while let Some((session, minor)) = line.unbound_backchannels.pop() {
             let Some(id) = self.values.get(session).and_then(|id| id.first_chunk()) else { continue };
             line.xid = line.xid.wrapping_add(1);
             let mut encoder = Encoder::new();
             unsigned_header((Program::NFS, 4, 1), Xid(line.xid), &mut encoder);
             recovery::bind_conn_to_session(minor, *id, &mut encoder);
             let message = encoder.finish().0;
-            let tag = tagged(self.number, BINDING, session.into());
-            let client = self.ledger.session(*id).and_then(|session| self.ledger.client(session.client));
+            let tag = call_tag(self.number, BINDING, session.into());
+            let client =
+                self.client_state.session(*id).and_then(|session| self.client_state.client(session.client));
             let client = client.map_or(NONE, |client| client.captured);
             let signed = self.signing.as_mut().map(|signing| signing.sign_own(client, tag, &message));
             let sent = match signed.transpose() {
                 Ok(signed) => signed.flatten().unwrap_or(&message),
-                Err(Unsigned::Yet) => return line.unbound.push((session, minor)),
-                Err(Unsigned::Ever(why)) => return self.refuse(format!("BIND_CONN_TO_SESSION: {why}")),
+                Err(Unsigned::NotYet) => return line.unbound_backchannels.push((session, minor)),
+                Err(Unsigned::Never(why)) => return self.refuse(format!("BIND_CONN_TO_SESSION: {why}")),
             };
-            line.since = self.recoveries;
-            let call = match self.containment.admit(TransportCall::small(Xid(line.xid), tag, sent, SLACK)) {
+            line.recoveries_at_binding = self.recoveries;
+            let call = match self.containment.check_call(TransportCall::without_payloads(
+                Xid(line.xid),
+                tag,
+                sent,
+                REPLY_HEADROOM_BYTES,
+            )) {
                 Ok(call) => call,
                 Err(escape) => {
                     self.refuse(format!("BIND_CONN_TO_SESSION: {escape}"));
@@ -309,7 +326,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             };
             match transport.submit(line.connection, &call) {
                 Ok(_) => self.report.calls += 1,
-                Err(SubmitError::Busy(_)) => return line.unbound.push((session, minor)),
+                Err(SubmitError::Busy(_)) => return line.unbound_backchannels.push((session, minor)),
                 // The transport reports the end of the connection later.
                 Err(SubmitError::Refused(_)) => return,
             }
@@ -317,26 +334,27 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Handles a Reply to BIND_CONN_TO_SESSION.
-    pub(super) fn bound(&mut self, reply: &TransportReply<'_>) {
-        let line = self.by_connection.get(&reply.connection).and_then(|line| self.lines.get(*line));
+    pub(super) fn handle_bind_reply(&mut self, reply: &TransportReply<'_>) {
+        let line = self.by_connection.get(&reply.connection).and_then(|line| self.connections.get(*line));
         let Some((line, session)) = line.and_then(|line| {
             let mut sessions = line.backchannels.iter().map(|(session, _)| *session);
-            let is_of = |session: &u32| tagged(self.number, BINDING, (*session).into()) == reply.tag;
+            let is_of = |session: &u32| call_tag(self.number, BINDING, (*session).into()) == reply.tag;
             Some((line, sessions.find(is_of)?))
         }) else {
             return;
         };
-        let since = line.since;
+        let since = line.recoveries_at_binding;
         self.unpark(reply.connection, usize::MAX);
-        match recovery::bound(reply.cursor()) {
+        match recovery::decode_bind_reply(reply.cursor()) {
             Ok(()) => self.report.rebound += 1,
             Err(BackchannelBindError::Forgotten) => {
                 let id = self.values.get(session).and_then(|id| id.first_chunk().copied());
-                let client = id.and_then(|id| self.ledger.session(id)).map(|session| session.client);
-                let is_known =
-                    |client| self.ledger.client(client).is_some_and(|known| since < known.recovered);
+                let client = id.and_then(|id| self.client_state.session(id)).map(|session| session.client);
+                let is_known = |client| {
+                    self.client_state.client(client).is_some_and(|known| since < known.recovery_number)
+                };
                 if let Some(client) = client.filter(|client| !is_known(*client)) {
-                    self.restart(client, id, reply.connection);
+                    self.start_recovery(client, id, reply.connection);
                 }
             }
             Err(BackchannelBindError::Refused(why)) => self.refuse(why),

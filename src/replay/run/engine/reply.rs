@@ -13,20 +13,23 @@ use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 use super::super::call_description::CallDescription;
 use super::super::options::ReplayPace;
 use super::super::outcome::{GrantedForeChannel, ReplyOutcome};
-use super::super::recovery::{self, BARREN};
+use super::super::recovery::{self, MAX_FAILED_CONNECTIONS};
 use super::super::report::ReplayStepState;
 use super::super::values::{CallSequenceCounts, LiveSession};
 use super::io_split::CombinedIoReply;
-use super::reply_check_queue::{LiveReply, ReplyDisposition, ReplyFindings, touch_by};
+use super::reply_check_queue::{LiveReply, ReplyDisposition, ReplyFindings, record_operation_divergence};
 use super::window::{WindowStep, unreadable};
-use super::{FAULTS, OTHERWISE, OptionalReplayRecorder, ReplayEngine, ReplayRunError, UNGIVEN};
+use super::{
+    MAX_DIVERGENT_FILES, MAX_REPORTED_FAULTS, NO_DELEGATION_REASON, OptionalReplayRecorder, ReplayEngine,
+    ReplayRunError,
+};
 use crate::analysis::comparison::difference::{
     Difference, DifferenceKind, DifferenceLocation, DifferenceSide,
 };
 use crate::replay::containment::ReplyIdentifiers;
 use crate::replay::plan::reason::PlanReason;
-use crate::replay::seed::files::meaning;
-use crate::replay::trace::emission::{PlacedPayload, captured};
+use crate::replay::seed::files::advice_for_status;
+use crate::replay::trace::emission::{PlacedPayload, captured_value};
 use crate::replay::trace::{
     CaptureCompleteness, GssProtection, MessageSlot, MessageSlotKind, TraceStep, VariableUse, binding,
 };
@@ -35,7 +38,7 @@ use crate::replay::transport::{CallTag, TransportReply};
 /// A step that was in flight.
 pub(super) struct CompletedStep {
     pub(super) seat: u32,
-    pub(super) held: Box<WindowStep>,
+    pub(super) window_step: Box<WindowStep>,
     /// Send time of the Call.
     pub(super) sent: Instant,
     /// Arrival time of the Reply.
@@ -52,21 +55,21 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         reply: &TransportReply<'_>,
         tape: &mut OptionalReplayRecorder,
     ) -> Result<(), ReplayRunError> {
-        if self.barren <= 2 * BARREN {
-            self.barren = 0;
+        if self.failed_connections <= 2 * MAX_FAILED_CONNECTIONS {
+            self.failed_connections = 0;
         }
-        (self.silences, self.stalled_since) = (0, None);
-        let Some(seat) = self.seats.find(reply.tag) else {
-            if !self.is_secured(reply) {
-                self.open_own(reply);
+        (self.reply_timeouts, self.stalled_since) = (0, None);
+        let Some(seat) = self.window.find(reply.tag) else {
+            if !self.handle_setup_reply(reply) {
+                self.verify_own_reply(reply);
             }
             return Ok(());
         };
-        let mut held = self.seats.take(seat);
+        let mut held = self.window.take(seat);
         let now = Instant::now();
-        let Some((connection, sent)) = held.flight.take() else { return Ok(()) };
+        let Some((connection, sent)) = held.in_flight.take() else { return Ok(()) };
         if let Some(tape) = tape {
-            tape.came(reply);
+            tape.record_reply(reply);
         }
         self.in_flight = self.in_flight.saturating_sub(1);
         self.unpark(connection, 1);
@@ -78,106 +81,109 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.report.elapsed = now - started;
         }
         let signature = held.signature.take();
-        let flown = CompletedStep { seat, held, sent, now };
+        let flown = CompletedStep { seat, window_step: held, sent, now };
         match signature {
-            None => self.answered(flown, reply),
+            None => self.complete_call(flown, reply),
             Some(signature) => self.open(signature, reply, flown),
         }
     }
 
     /// Handles the verified Reply to a Call that is no step.
-    pub(super) fn answered_own(&mut self, reply: &TransportReply<'_>) {
-        if !self.substituted(reply) && !self.recovered(reply) && !self.is_returned(reply) {
-            self.bound(reply);
+    pub(super) fn complete_own_call(&mut self, reply: &TransportReply<'_>) {
+        if !self.handle_substitute_reply(reply)
+            && !self.handle_recovery_reply(reply)
+            && !self.is_returned(reply)
+        {
+            self.handle_bind_reply(reply);
         }
     }
 
     /// Handles the verified Reply to a step.
-    pub(super) fn answered(
+    pub(super) fn complete_call(
         &mut self,
         flown: CompletedStep,
         reply: &TransportReply<'_>,
     ) -> Result<(), ReplayRunError> {
-        if flown.held.piece.is_some() {
-            return self.piece_answered(flown, reply);
+        if flown.window_step.piece.is_some() {
+            return self.complete_piece(flown, reply);
         }
-        self.answered_whole(flown, reply)
+        self.complete_step(flown, reply)
     }
 
     /// Handles the Reply to a piece of a step; queues the next piece or completes the step.
-    fn piece_answered(
+    fn complete_piece(
         &mut self,
         mut flown: CompletedStep,
         reply: &TransportReply<'_>,
     ) -> Result<(), ReplayRunError> {
         let mut joined = Vec::new();
-        match self.take_piece(&mut flown.held, reply, &mut joined) {
+        match self.take_piece(&mut flown.window_step, reply, &mut joined) {
             None => {
-                let CompletedStep { seat, held, .. } = flown;
+                let CompletedStep { seat, window_step: held, .. } = flown;
                 self.queue.push(held.turn, seat, None);
-                self.seats.put(seat, held);
+                self.window.put(seat, held);
                 Ok(())
             }
             Some(whole) => {
                 // The data that was read is kept in case the last piece is sent again.
                 let data = match whole {
-                    CombinedIoReply::AsItCame => Vec::new(),
-                    CombinedIoReply::Joined(_) => std::mem::take(&mut flown.held.joined),
+                    CombinedIoReply::LastPiece => Vec::new(),
+                    CombinedIoReply::Joined(_) => std::mem::take(&mut flown.window_step.joined),
                 };
-                flown.sent = flown.held.piece.and_then(|piece| piece.since).unwrap_or(flown.sent);
-                self.answered_whole(flown, &whole.reply(reply, &data))
+                flown.sent = flown.window_step.piece.and_then(|piece| piece.first_sent).unwrap_or(flown.sent);
+                self.complete_step(flown, &whole.reply(reply, &data))
             }
         }
     }
 
     /// Handles the Reply to a step, joined from all its pieces.
-    fn answered_whole(
+    fn complete_step(
         &mut self,
-        CompletedStep { seat, mut held, sent, now }: CompletedStep,
+        CompletedStep { seat, window_step: mut held, sent, now }: CompletedStep,
         reply: &TransportReply<'_>,
     ) -> Result<(), ReplayRunError> {
         let kept = std::mem::take(&mut held.step);
-        let heard = match kept.read() {
-            Some(step) => self.hear(&mut held, &step, reply)?,
-            None => ReplyDisposition::Settled(unreadable()),
+        let heard = match kept.trace_step() {
+            Some(step) => self.process_reply(&mut held, &step, reply)?,
+            None => ReplyDisposition::Finished(unreadable()),
         };
         held.step = kept;
-        if self.options.pace == ReplayPace::Think && !matches!(heard, ReplyDisposition::Again) {
+        if self.options.pace == ReplayPace::Think && !matches!(heard, ReplyDisposition::Retry) {
             self.clients.entry(held.client).or_default().done(held.end, now);
         }
         match heard {
             ReplyDisposition::Answer(mut answer) => {
                 answer.sent = Some(sent);
                 let slot = held.slot;
-                let mut room = self.judge_later(held, answer, now - sent, reply)?;
+                let mut room = self.queue_check(held, answer, now - sent, reply)?;
                 room.slot = slot;
-                self.leave_when_substituted(seat, room, reply.connection);
+                self.release_after_substitute(seat, room, reply.connection);
             }
-            ReplyDisposition::Settled(state) => {
-                self.leave_undone(&held, &state);
-                self.settle(seat, held, state);
+            ReplyDisposition::Finished(state) => {
+                self.record_undone(&held, &state);
+                self.finish_step(seat, held, state);
             }
-            ReplyDisposition::Again => self.put_off(seat, held, now),
+            ReplyDisposition::Retry => self.delay_step(seat, held, now),
         }
         Ok(())
     }
 
     /// Extracts from a Reply everything that later steps need.
-    pub(super) fn hear(
+    pub(super) fn process_reply(
         &mut self,
         held: &mut WindowStep,
         step: &TraceStep<'_>,
         reply: &TransportReply<'_>,
     ) -> Result<ReplyDisposition, ReplayRunError> {
-        let procedure = step.asked.described();
+        let procedure = step.asked.find_description();
         let outcome = ReplyOutcome::of(procedure, reply.cursor());
         let is_echo = held
             .used
             .slot
             .zip(outcome.sequence)
-            .is_none_or(|(slot, sequence)| self.values.is_echo(slot, sequence));
+            .is_none_or(|(slot, sequence)| self.values.matches_sequence(slot, sequence));
         self.count(&held.used, &outcome);
-        let message = plain(step);
+        let message = unprotected_reply(step);
         let may_be_delayed = step.asked.program == Program::NLM.0 || names_delay(&message);
         let recorded = match outcome.is_delayed() || outcome.own_fault().is_some() || may_be_delayed {
             true => recorded(step, &message),
@@ -186,46 +192,51 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         if !outcome.is_delayed() {
             self.delayed_since = None;
-        } else if !recorded.is_delayed() && self.is_patient(held) {
+        } else if !recorded.is_delayed() && self.may_retry_delayed(held) {
             self.report.delayed += 1;
-            return Ok(ReplyDisposition::Again);
+            return Ok(ReplyDisposition::Retry);
         }
         let lists = held.parts.operations.contains(&Operation::READDIR);
         let is_recorded_so = lists && has_delayed_entry(&message, Cursor::new(&message));
         if lists
             && !is_recorded_so
             && has_delayed_entry(reply.message, reply.cursor())
-            && self.is_patient(held)
+            && self.may_retry_delayed(held)
         {
             self.report.delayed += 1;
-            return Ok(ReplyDisposition::Again);
+            return Ok(ReplyDisposition::Retry);
         }
         if outcome.is_uncached() && held.resends > 0 {
             let is_repeatable = recovery::is_repeatable(&held.parts.operations);
-            return Ok(match is_repeatable && held.tries < self.options.delays {
-                true => ReplyDisposition::Again,
-                false => ReplyDisposition::Settled(self.unknown(step)?),
+            return Ok(match is_repeatable && held.tries < self.options.max_delay_retries {
+                true => ReplyDisposition::Retry,
+                false => ReplyDisposition::Finished(self.unknown_reply_state(step)?),
             });
         }
         let is_done_twice = held.resends > 0
-            && recovery::is_done_twice(procedure, &held.parts.operations, held.renewals > 0, &outcome)
+            && recovery::failed_by_first_execution(
+                procedure,
+                &held.parts.operations,
+                held.renewals > 0,
+                &outcome,
+            )
             && self::recorded(step, &message).is_done();
         if !is_done_twice
-            && self.has_forgotten(held, step, reply.connection, &outcome, || self::recorded(step, &message))
+            && self.needs_recovery(held, step, reply.connection, &outcome, || self::recorded(step, &message))
         {
-            return Ok(ReplyDisposition::Again);
+            return Ok(ReplyDisposition::Retry);
         }
         if let Some(last @ (28 | 30 | 69)) = outcome.statuses.last()
             && self::recorded(step, &message).statuses.last() != Some(last)
         {
-            self.tell_of_export(held, *last);
+            self.report_export_status(held, *last);
         }
         if let Some(state) = self.is_over_limit(held, &outcome, || self::recorded(step, &message)) {
-            return Ok(ReplyDisposition::Settled(state));
+            return Ok(ReplyDisposition::Finished(state));
         }
-        let waits = held.gives < ReplyIdentifiers::State
+        let waits = held.reply_identifiers < ReplyIdentifiers::State
             && outcome.granted.is_none()
-            && step.reply.slots.iter().all(|slot| may_wait(&slot));
+            && step.reply.slots.iter().all(|slot| may_bind_later(&slot));
         let missing = match waits {
             true => self.await_names(step),
             false => {
@@ -240,16 +251,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         if held.is_substituted {
             self.substitute_closed(step);
-            return Ok(ReplyDisposition::Settled(ReplayStepState::Skipped(UNGIVEN.into())));
+            return Ok(ReplyDisposition::Finished(ReplayStepState::Skipped(NO_DELEGATION_REASON.into())));
         }
-        let is_other_lock = self.locks.is_other(step, &held.parts, outcome.locked);
-        self.note(held, step, reply);
+        let is_other_lock = self.locks.has_changed_stateid(step, &held.parts, outcome.lock_stateid_other);
+        self.record_state(held, step, reply);
         if held.parts.operations.contains(&Operation::OPEN) {
-            self.note_unasked(held, step, reply, &message);
-            self.note_substitute(held, step, reply);
+            self.record_unwanted_delegation(held, step, reply, &message);
+            self.record_substitute_request(held, step, reply);
         }
         if held.parts.operations.contains(&Operation::DESTROY_SESSION) && outcome.is_done() {
-            self.destroyed(step);
+            self.remove_backchannels(step);
         }
         let is_of_server = is_done_twice || held.renewals > 0;
         let fault = outcome.own_fault();
@@ -258,11 +269,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             && held.resends == 0
             && held.used.slot.is_some_and(|slot| self.values.is_certain(slot));
         if is_made_up && recorded.own_fault().is_none() {
-            self.report.violate(format!(
+            self.report.count_violation(format!(
                 "{MISORDERED}, though the Call was the next on its slot (RFC 8881 section 2.10.6.1)"
             ));
         } else if let (Some(fault), None, false) = (fault, recorded.own_fault(), is_of_server)
-            && self.report.own_faults.len() < FAULTS
+            && self.report.own_faults.len() < MAX_REPORTED_FAULTS
         {
             let [call, _] = held.id.frames;
             self.report.own_faults.push(format!("{} of frame {call}: {fault}", held.parts.title()));
@@ -282,22 +293,22 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Reports once that the export is read-only, full, or over quota. RFC 1813 section 2.6, RFC 8881 section 15.1.4.
-    fn tell_of_export(&mut self, held: &WindowStep, status: u32) {
+    fn report_export_status(&mut self, held: &WindowStep, status: u32) {
         let name = match status {
             28 => "NFS4ERR_NOSPC",
             30 => "NFS4ERR_ROFS",
             _ => "NFS4ERR_DQUOT",
         };
-        let Some(meaning) = meaning(name) else { return };
+        let Some(meaning) = advice_for_status(name) else { return };
         if !self.report.refused.iter().any(|told| told.starts_with(meaning)) {
             self.refuse(format!("{meaning} (first told by {})", held.parts.title()));
         }
     }
 
     /// Returns `true` if a step is to be retried as the server asked.
-    fn is_patient(&mut self, held: &WindowStep) -> bool {
+    fn may_retry_delayed(&mut self, held: &WindowStep) -> bool {
         let since = *self.delayed_since.get_or_insert_with(Instant::now);
-        if since.elapsed() > self.options.patience {
+        if since.elapsed() > self.options.delay_timeout {
             let seconds = since.elapsed().as_secs();
             let why = format!(
                 "{}: for {seconds} s the server has answered nothing but that it is to be asked later (NFS4ERR_DELAY, NFS4ERR_GRACE, \
@@ -307,14 +318,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.give_up_on_server(&why);
             return false;
         }
-        let is_patient = held.tries < self.options.delays >> self.impatience.min(6);
-        self.impatience += u32::from(!is_patient);
+        let is_patient = held.tries < self.options.max_delay_retries >> self.futile_retries.min(6);
+        self.futile_retries += u32::from(!is_patient);
         is_patient
     }
 
     /// Frees a live slot and wakes the steps that wait for it.
     pub(super) fn vacate(&mut self, slot: (u32, u32), is_counted: bool) {
-        self.values.occupy(slot, false, is_counted);
+        self.values.set_slot_state(slot, false, is_counted);
         // All waiting steps are woken, as the first may not be sent.
         if !self.slots.is_empty() {
             self.wake_for(slot);
@@ -324,7 +335,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Queues the steps that wait for a slot.
     fn wake_for(&mut self, slot: (u32, u32)) {
         for seat in self.slots.remove(&slot).unwrap_or_default() {
-            if let Some(held) = self.seats.get(seat) {
+            if let Some(held) = self.window.get(seat) {
                 self.queue.push(held.turn, seat, None);
             }
         }
@@ -332,7 +343,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Retires a live slot whose Call was given up; steps that wait for it use another.
     pub(super) fn doubt(&mut self, slot: (u32, u32)) {
-        self.values.doubt(slot);
+        self.values.mark_slot_doubtful(slot);
         self.wake_for(slot);
     }
 
@@ -356,10 +367,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             .map(|slot| slot.variable)
             .filter(|file| !self.seeded.directories.contains(file))
             .collect();
-        touch_by(&mut self.otherwise, step, parts, &files, 0);
-        if parts.acts.iter().any(|act| act.is_of_names()) {
+        record_operation_divergence(&mut self.divergent_files, step, parts, &files, 0);
+        if parts.effects.iter().any(|act| act.changes_names()) {
             let slots = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
-            self.undone_in.extend(slots.map(|slot| slot.variable).take(OTHERWISE - self.undone_in.len()));
+            self.unmodified_directories.extend(
+                slots.map(|slot| slot.variable).take(MAX_DIVERGENT_FILES - self.unmodified_directories.len()),
+            );
         }
         self.leaves_open |= parts.operations.iter().any(|operation| {
             matches!(*operation, Operation::CLOSE | Operation::DELEGRETURN | Operation::LOCKU)
@@ -368,11 +381,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Registers the identifiers that the server returned with the containment check, so that Calls may use them.
     pub(super) fn learn(&mut self, held: &WindowStep, reply: LiveReply<'_>) {
-        if held.gives == ReplyIdentifiers::Nothing {
+        if held.reply_identifiers == ReplyIdentifiers::Nothing {
             return;
         }
         let items = PlacedPayload::items(&held.placed);
-        self.containment.learn_from(Cursor::new(&held.sent).with_chunks(&items), reply.cursor());
+        self.containment.record_decoded_reply(Cursor::new(&held.sent).with_chunks(&items), reply.cursor());
     }
 
     /// Binds the variables that the Reply gives. Returns the kind of the first value that later Calls need and the
@@ -383,24 +396,25 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         reply: LiveReply<'_>,
         outcome: &ReplyOutcome,
     ) -> Option<MessageSlotKind> {
-        if !step.reply.slots.iter().any(|slot| is_heard(&slot)) {
+        if !step.reply.slots.iter().any(|slot| is_used(&slot)) {
             return None;
         }
         if self.bind_in_place(step, reply.message) {
             return None;
         }
-        let (ear, _) = binding::hear(&step.asked, reply.cursor());
+        let (ear, _) = binding::visit_reply(&step.asked, reply.cursor());
         let last = ear.marks.iter().rev().find(|mark| mark.holds == MessageSlotKind::COOKIE);
-        let last = last.and_then(|mark| binding::value(reply.message, mark));
+        let last = last.and_then(|mark| binding::field_value(reply.message, mark));
         let opened =
             ear.marks.iter().find(|mark| mark.holds == MessageSlotKind::STATEID && !mark.is_constant);
-        let opened = opened.and_then(|mark| Some((mark.operation, binding::value(reply.message, mark)?)));
-        let (values, borrowed, mut forgotten) = (&mut self.values, &mut self.borrowed, 0);
+        let opened =
+            opened.and_then(|mark| Some((mark.operation, binding::field_value(reply.message, mark)?)));
+        let (values, borrowed, mut forgotten) = (&mut self.values, &mut self.ungranted_delegations, 0);
         let substitutes = &mut self.substitutes;
         // Names in a directory are compared with its listing.
         let is_listing = step.reply.slots.iter().any(|slot| slot.holds == MessageSlotKind::COOKIE);
         let mut missing = None;
-        binding::bind(step, &ear, reply.message, |slot, value| {
+        binding::bind_slots(step, &ear, reply.message, |slot, value| {
             // If the live directory lacks a name in this part, the next part continues where this one ended.
             let value = if slot.holds == MessageSlotKind::COOKIE { value.or(last) } else { value };
             // The live server did not grant the delegation; the open's own stateid stands in for it.
@@ -408,9 +422,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 slot.holds == MessageSlotKind::STATEID && value.is_none() && *operation == slot.operation
             });
             let value = match stands_in {
-                Some(_) if substitutes.has(slot.variable) => None,
+                Some(_) if substitutes.has_substitute(slot.variable) => None,
                 Some((_, stateid)) => {
-                    if borrowed.len() < OTHERWISE {
+                    if borrowed.len() < MAX_DIVERGENT_FILES {
                         borrowed.insert(slot.variable);
                     }
                     substitutes.missing.get_or_insert((slot.variable, slot.operation));
@@ -418,24 +432,25 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 }
                 None => value,
             };
-            if value.is_none() && !is_listing && must_come(slot) {
+            if value.is_none() && !is_listing && is_required(slot) {
                 missing.get_or_insert(slot.holds);
             }
             forgotten += u64::from(!values.bind(slot, value));
         });
-        self.report.forgotten += forgotten;
+        self.report.dropped_values += forgotten;
         missing.filter(|_| outcome.is_done())
     }
 
     /// Binds the variables from their captured positions if both Replies are known to have the same layout.
     fn bind_in_place(&mut self, step: &TraceStep<'_>, message: &[u8]) -> bool {
         let recorded = step.reply.head.0;
-        let is_alike = step.reply.slots.iter().all(|slot| may_wait(&slot))
+        let is_alike = step.reply.slots.iter().all(|slot| may_bind_later(&slot))
             && step.asked.protection != GssProtection::INTEGRITY
-            && self.judge.is_in_place(step.asked.described(), recorded, message);
+            && self.checker.has_same_layout(step.asked.find_description(), recorded, message);
         if is_alike {
             for slot in step.reply.slots.iter() {
-                self.report.forgotten += u64::from(!self.values.bind(&slot, captured(message, &slot)));
+                self.report.dropped_values +=
+                    u64::from(!self.values.bind(&slot, captured_value(message, &slot)));
             }
         }
         is_alike
@@ -443,8 +458,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Puts off binding until the Reply is checked or a Call needs the values.
     fn await_names(&mut self, step: &TraceStep<'_>) -> Option<MessageSlotKind> {
-        let heard = step.reply.slots.iter().filter(is_heard);
-        self.awaited.extend(heard.map(|slot| slot.variable));
+        let heard = step.reply.slots.iter().filter(is_used);
+        self.pending_variables.extend(heard.map(|slot| slot.variable));
         None
     }
 
@@ -472,19 +487,19 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         what: &str,
         tape: &mut OptionalReplayRecorder,
     ) -> Result<(), ReplayRunError> {
-        let Some(seat) = self.seats.find(tag) else {
-            if !self.is_securing_lost(tag) {
+        let Some(seat) = self.window.find(tag) else {
+            if !self.handle_setup_loss(tag) {
                 self.lose_substitute(tag, false);
             }
             return Ok(());
         };
         // Earlier Replies are checked before its effects become uncertain.
-        self.catch_up()?;
+        self.check_all()?;
         if let Some(tape) = tape {
-            tape.lost(tag, None);
+            tape.record_lost(tag, None);
         }
-        let mut held = self.seats.take(seat);
-        let connection = held.flight.take().map(|(connection, _)| connection);
+        let mut held = self.window.take(seat);
+        let connection = held.in_flight.take().map(|(connection, _)| connection);
         self.in_flight = self.in_flight.saturating_sub(1);
         if let Some(slot) = held.used.slot {
             self.doubt(slot);
@@ -497,15 +512,18 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             resends => format!("{what} (sent again {resends} times)"),
         };
         let difference = missed(&held, &what);
-        if let (Some(walk), Some(step)) = (&mut self.walk, held.step.read()) {
-            walk.doubt(&step);
+        if let (Some(walk), Some(step)) = (&mut self.expected_tree, held.step.trace_step()) {
+            walk.mark_uncertain(&step);
         }
-        let state = match held.step.read().is_some_and(|step| step.reply.seen != CaptureCompleteness::NOTHING)
+        let state = match held
+            .step
+            .trace_step()
+            .is_some_and(|step| step.reply.seen != CaptureCompleteness::NOTHING)
         {
             true => ReplayStepState::Mismatched(vec![difference]),
             false => ReplayStepState::Repaired(PlanReason::ReplyLost.code()),
         };
-        self.settle(seat, held, state);
+        self.finish_step(seat, held, state);
         Ok(())
     }
 }
@@ -529,7 +547,7 @@ pub(super) fn missed(held: &WindowStep, what: &str) -> Difference {
 
 /// Returns the recorded Reply without its integrity protection (RFC 2203 section 5.3.2.2): the length and sequence
 /// number before the results, and the checksum after them.
-pub(super) fn plain<'a>(step: &TraceStep<'a>) -> Cow<'a, [u8]> {
+pub(super) fn unprotected_reply<'a>(step: &TraceStep<'a>) -> Cow<'a, [u8]> {
     let reply = &step.reply;
     if step.asked.protection != GssProtection::INTEGRITY {
         return Cow::Borrowed(reply.head.0);
@@ -566,7 +584,7 @@ fn has_delayed_entry(message: &[u8], mut cursor: Cursor<'_>) -> bool {
 
 /// Returns `true` if the run uses the value of a reply slot. Counts that the session keeps itself, and the session ID
 /// that SEQUENCE repeats, give nothing new.
-fn is_heard(slot: &MessageSlot) -> bool {
+fn is_used(slot: &MessageSlot) -> bool {
     match slot.holds {
         MessageSlotKind::STATEID_SEQID | MessageSlotKind::CREATE_SEQUENCE => true,
         MessageSlotKind::SESSION => slot.part == VariableUse::DEFINED,
@@ -575,16 +593,16 @@ fn is_heard(slot: &MessageSlot) -> bool {
 }
 
 /// Returns `true` if the slot's value can be bound later, before a Call is sent with it.
-fn may_wait(slot: &MessageSlot) -> bool {
+fn may_bind_later(slot: &MessageSlot) -> bool {
     matches!(
         slot.holds,
         MessageSlotKind::FILEHANDLE | MessageSlotKind::CHANGE | MessageSlotKind::WRITE_VERIFIER
-    ) || !is_heard(slot)
+    ) || !is_used(slot)
 }
 
 /// Returns `true` if a Reply must give the slot's value, which later Calls use. Stateids are not required: a server
 /// need not grant a delegation, or may copy synchronously.
-fn must_come(slot: &MessageSlot) -> bool {
+fn is_required(slot: &MessageSlot) -> bool {
     let is_name = matches!(
         slot.holds,
         MessageSlotKind::FILEHANDLE | MessageSlotKind::CLIENTID | MessageSlotKind::SESSION
@@ -595,7 +613,7 @@ fn must_come(slot: &MessageSlot) -> bool {
 /// Returns the outcome of the recorded Reply.
 fn recorded(step: &TraceStep<'_>, message: &[u8]) -> ReplyOutcome {
     let items = recorded_items(step, |_| None);
-    ReplyOutcome::of(step.asked.described(), Cursor::new(message).with_chunks(&items))
+    ReplyOutcome::of(step.asked.find_description(), Cursor::new(message).with_chunks(&items))
 }
 
 /// Returns the chunk items of the recorded Reply, with their positions in the message that [`plain`] returns; `content`

@@ -22,9 +22,9 @@ use super::super::reply_check::{ReplyCheckResult, ReplyPair, StepExecution};
 use super::super::report::ReplayStepState;
 use super::super::rules;
 use super::super::tree_check::StepConformance;
-use super::reply::{plain, recorded_items};
+use super::reply::{recorded_items, unprotected_reply};
 use super::window::{WindowStep, unreadable};
-use super::{ReplayEngine, ReplayRunError, TEXT, touch};
+use super::{ReplayEngine, ReplayRunError, TEXT, record_divergence};
 use crate::analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSide};
 use crate::analysis::comparison::record::hash;
 use crate::replay::plan::reason::PlanReason;
@@ -36,20 +36,20 @@ use crate::replay::trace::{
 use crate::replay::transport::{ReplyPayloads, TransportReply};
 
 /// Maximum number of bytes of queued Replies, and of free buffers.
-const KEPT: usize = 8 << 20;
+const MAX_QUEUED_BYTES: usize = 8 << 20;
 /// Maximum number of free buffers.
-const ROOMS: usize = 1024;
+const MAX_FREE_BUFFERS: usize = 1024;
 
 /// State of a step whose recorded Reply shows a change by another client.
-const OUTSIDE: &str =
+const CHANGED_OUTSIDE_REASON: &str =
     "changed by another client: its Calls are not in the capture, and the file was there as they left it";
 
 /// Result of processing a Reply.
 pub(super) enum ReplyDisposition {
     /// The step is to be sent again.
-    Again,
+    Retry,
     /// The step has this state, whatever else the Reply contains.
-    Settled(ReplayStepState),
+    Finished(ReplayStepState),
     /// The Reply is to be checked.
     Answer(ReplyFindings),
 }
@@ -99,7 +99,7 @@ impl<'a> From<&'a TransportReply<'_>> for LiveReply<'a> {
 /// A queued Reply with its step and findings. Its buffers are reused.
 #[derive(Debug, Default)]
 struct QueuedReplyCheck {
-    held: Box<WindowStep>,
+    window_step: Box<WindowStep>,
     answer: ReplyFindings,
     latency: Duration,
     reply: StoredReply,
@@ -108,7 +108,7 @@ struct QueuedReplyCheck {
 impl QueuedReplyCheck {
     /// Returns the number of bytes that it holds.
     fn weight(&self) -> usize {
-        self.reply.bytes.len() + self.held.step.len() + self.held.sent.len()
+        self.reply.bytes.len() + self.window_step.step.len() + self.window_step.sent.len()
     }
 }
 
@@ -153,7 +153,7 @@ impl StoredReply {
 pub(super) struct ReplyCheckQueue {
     queue: VecDeque<QueuedReplyCheck>,
     bytes: usize,
-    rooms: Vec<QueuedReplyCheck>,
+    free_buffers: Vec<QueuedReplyCheck>,
     /// Capacity of the free buffers in bytes.
     free: usize,
 }
@@ -161,68 +161,73 @@ pub(super) struct ReplyCheckQueue {
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Returns `true` if Replies wait to be checked.
     pub(super) fn is_behind(&self) -> bool {
-        !self.unjudged.queue.is_empty()
+        !self.unchecked_replies.queue.is_empty()
     }
 
     /// Returns `true` if the queue is more than half full.
     pub(super) fn is_far_behind(&self) -> bool {
-        self.unjudged.bytes > KEPT / 2
+        self.unchecked_replies.bytes > MAX_QUEUED_BYTES / 2
     }
 
     /// Queues a Reply to be checked. Returns buffers for another step.
-    pub(super) fn judge_later(
+    pub(super) fn queue_check(
         &mut self,
         held: Box<WindowStep>,
         answer: ReplyFindings,
         latency: Duration,
         reply: &TransportReply<'_>,
     ) -> Result<Box<WindowStep>, ReplayRunError> {
-        let mut kept = self.unjudged.rooms.pop().unwrap_or_default();
-        self.unjudged.free -= kept.reply.bytes.capacity();
+        let mut kept = self.unchecked_replies.free_buffers.pop().unwrap_or_default();
+        self.unchecked_replies.free -= kept.reply.bytes.capacity();
         kept.reply.keep(reply);
-        let room = std::mem::replace(&mut kept.held, held);
+        let room = std::mem::replace(&mut kept.window_step, held);
         (kept.answer, kept.latency) = (answer, latency);
-        self.unjudged.bytes += kept.weight();
-        self.unjudged.queue.push_back(kept);
-        while self.unjudged.bytes > KEPT {
-            self.judge_next()?;
+        self.unchecked_replies.bytes += kept.weight();
+        self.unchecked_replies.queue.push_back(kept);
+        while self.unchecked_replies.bytes > MAX_QUEUED_BYTES {
+            self.check_next()?;
         }
         Ok(room)
     }
 
     /// Checks the oldest queued Reply.
-    pub(super) fn judge_next(&mut self) -> Result<(), ReplayRunError> {
-        let Some(mut kept) = self.unjudged.queue.pop_front() else { return Ok(()) };
-        self.unjudged.bytes = self.unjudged.bytes.saturating_sub(kept.weight());
-        let QueuedReplyCheck { held, answer, latency, reply } = &mut kept;
+    pub(super) fn check_next(&mut self) -> Result<(), ReplayRunError> {
+        let Some(mut kept) = self.unchecked_replies.queue.pop_front() else { return Ok(()) };
+        self.unchecked_replies.bytes = self.unchecked_replies.bytes.saturating_sub(kept.weight());
+        let QueuedReplyCheck { window_step: held, answer, latency, reply } = &mut kept;
         let payloads = reply.payloads();
         let live = reply.live(&payloads);
-        let state = match held.step.read() {
+        let state = match held.step.trace_step() {
             Some(step) => {
-                self.take_names(held, &step, live, answer);
-                self.judged(held, &step, live, answer, *latency)?
+                self.bind_deferred(held, &step, live, answer);
+                self.checked_state(held, &step, live, answer, *latency)?
             }
             None => unreadable(),
         };
-        if self.unjudged.queue.is_empty() {
-            self.awaited.clear();
+        if self.unchecked_replies.queue.is_empty() {
+            self.pending_variables.clear();
         }
-        self.report.settle(kept.held.id, kept.held.parts.title(), state, self.options.shown);
-        let late = self.judge.late(false);
+        self.report.count_step(
+            kept.window_step.id,
+            kept.window_step.parts.title(),
+            state,
+            self.options.max_shown_mismatches,
+        );
+        let late = self.checker.take_late_differences(false);
         if !late.is_empty() {
-            self.report.late(late, self.options.shown);
+            self.report.apply_late_differences(late, self.options.max_shown_mismatches);
         }
-        let free = self.unjudged.free + kept.reply.bytes.capacity();
-        if free <= KEPT && self.unjudged.rooms.len() < ROOMS {
+        let free = self.unchecked_replies.free + kept.reply.bytes.capacity();
+        if free <= MAX_QUEUED_BYTES && self.unchecked_replies.free_buffers.len() < MAX_FREE_BUFFERS {
             kept.answer = ReplyFindings::default();
-            self.unjudged.free = free;
-            self.unjudged.rooms.push(kept);
+            self.unchecked_replies.free = free;
+            self.unchecked_replies.free_buffers.push(kept);
         }
         Ok(())
     }
 
     /// Binds the values of a queued Reply, if that is not done yet.
-    fn take_names(
+    fn bind_deferred(
         &mut self,
         held: &WindowStep,
         step: &TraceStep<'_>,
@@ -236,35 +241,35 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Binds the values of queued Replies if the step's Call needs one of them.
-    pub(super) fn take_awaited(&mut self, step: &TraceStep<'_>) {
-        if self.awaited.is_empty()
-            || !step.call.slots.iter().any(|slot| self.awaited.contains(&slot.variable))
+    pub(super) fn bind_deferred_for(&mut self, step: &TraceStep<'_>) {
+        if self.pending_variables.is_empty()
+            || !step.call.slots.iter().any(|slot| self.pending_variables.contains(&slot.variable))
         {
             return;
         }
-        self.awaited.clear();
-        let mut queue = std::mem::take(&mut self.unjudged.queue);
-        for QueuedReplyCheck { held, answer, reply, .. } in
+        self.pending_variables.clear();
+        let mut queue = std::mem::take(&mut self.unchecked_replies.queue);
+        for QueuedReplyCheck { window_step: held, answer, reply, .. } in
             queue.iter_mut().filter(|kept| kept.answer.is_unbound)
         {
             let payloads = reply.payloads();
-            if let Some(step) = held.step.read() {
-                self.take_names(held, &step, reply.live(&payloads), answer);
+            if let Some(step) = held.step.trace_step() {
+                self.bind_deferred(held, &step, reply.live(&payloads), answer);
             }
         }
-        self.unjudged.queue = queue;
+        self.unchecked_replies.queue = queue;
     }
 
     /// Checks all queued Replies, because the next action depends on them.
-    pub(super) fn catch_up(&mut self) -> Result<(), ReplayRunError> {
+    pub(super) fn check_all(&mut self) -> Result<(), ReplayRunError> {
         while self.is_behind() {
-            self.judge_next()?;
+            self.check_next()?;
         }
         Ok(())
     }
 
     /// Returns the state of a step from its Reply.
-    pub(super) fn judged(
+    pub(super) fn checked_state(
         &mut self,
         held: &WindowStep,
         step: &TraceStep<'_>,
@@ -274,10 +279,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     ) -> Result<ReplayStepState, TraceError> {
         let (mut state, went) = match answer.is_echo {
             true => self.state(held, step, live, answer, latency)?,
-            false => (ReplayStepState::Mismatched(vec![misplaced(held)]), StepConformance::Otherwise),
+            false => (ReplayStepState::Mismatched(vec![slot_difference(held)]), StepConformance::Otherwise),
         };
         let given = match answer.missing {
-            Some(what) => Some([format!("gave a {}", what.words()), format!("gave no {}", what.words())]),
+            Some(what) => {
+                Some([format!("gave a {}", what.display_name()), format!("gave no {}", what.display_name())])
+            }
             None => answer
                 .is_other_lock
                 .then(|| ["gave the stateid of these locks".into(), "gave another".into()]),
@@ -286,7 +293,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             (
                 ReplayStepState::Matched | ReplayStepState::Tolerated(_) | ReplayStepState::Repaired(_),
                 Some(values),
-            ) => ReplayStepState::Mismatched(vec![misgiven(held, values)]),
+            ) => ReplayStepState::Mismatched(vec![identifier_difference(held, values)]),
             (state, _) => state,
         };
         if held.piece.is_some() && state == ReplayStepState::Matched {
@@ -300,14 +307,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             state = ReplayStepState::Repaired(recovery::CONTEXT_RENEWED.code);
         }
         if !is_as_recorded(&state) {
-            self.doubt_objects(held, step, &state);
+            self.mark_objects_uncertain(held, step, &state);
         }
-        if let Some(walk) = &mut self.walk {
-            walk.follow(step, &held.parts, (&state, went), held.is_racing, self.contents);
+        if let Some(walk) = &mut self.expected_tree {
+            walk.apply_step(step, &held.parts, (&state, went), held.overlapped_in_capture, self.contents);
         }
         let live = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         if step.origin.latency > 0 {
-            let of = self.report.of(held.parts.title());
+            let of = self.report.operation_report(held.parts.title());
             for (latencies, value) in of.latencies.iter_mut().zip([step.origin.latency, live]) {
                 latencies.add(value);
             }
@@ -316,14 +323,19 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Marks the objects of a step as uncertain, if the step may have changed them or its Reply did not match.
-    pub(super) fn doubt_objects(&mut self, held: &WindowStep, step: &TraceStep<'_>, state: &ReplayStepState) {
+    pub(super) fn mark_objects_uncertain(
+        &mut self,
+        held: &WindowStep,
+        step: &TraceStep<'_>,
+        state: &ReplayStepState,
+    ) {
         if !matches!(state, ReplayStepState::Mismatched(_)) && !held.parts.may_change() {
             return;
         }
         let slots = step.call.slots.iter().chain(step.reply.slots.iter());
         let handles =
             slots.filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE).map(|slot| slot.variable);
-        self.judge.doubt(handles.chain(held.parts.files.iter().copied()), &held.parts.acts);
+        self.checker.mark_uncertain(handles.chain(held.parts.files.iter().copied()), &held.parts.effects);
     }
 
     /// Compares the Reply with the recorded one.
@@ -335,7 +347,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         ReplyFindings { outcome, recorded, has_delayed_entry, sent, .. }: &ReplyFindings,
         latency: Duration,
     ) -> Result<(ReplayStepState, StepConformance), TraceError> {
-        let message = plain(step);
+        let message = unprotected_reply(step);
         if step.reply.seen != CaptureCompleteness::WHOLE {
             return Ok((
                 ReplayStepState::Repaired(PlanReason::ReplyLost.code()),
@@ -346,11 +358,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return Ok((ReplayStepState::Tolerated(rules::DELAYED), StepConformance::Otherwise));
         }
         let key = self.contents.summary().key;
-        let is_text = held.parts.reads_link(step.asked.described());
+        let is_text = held.parts.reads_link(step.asked.find_description());
         let payloads = || step.reply.payloads.iter().filter(|payload| !payload.is_inside);
         // Only the text of symbolic links is read; for file data the hash suffices.
         let mut texts: Vec<Option<Vec<u8>>> = Vec::new();
-        self.known.clear();
+        self.expected_data.clear();
         for payload in payloads() {
             let is_read = is_text
                 && payload.length <= TEXT
@@ -361,7 +373,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 texts.push(is_known.then_some(text));
             }
             if !is_known {
-                self.known.push((payload.length, expected(key, &payload, &mut self.keyed)));
+                self.expected_data.push((payload.length, expected(key, &payload, &mut self.keyed)));
             }
         }
         let text = |at: usize| texts.get(at).and_then(Option::as_deref);
@@ -371,30 +383,30 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.directories.clear();
         self.directories.extend(parts.files.iter().map(is_directory));
         let listing = listing(step, parts);
-        let verdict = self.judge.judge(&ReplyPair {
+        let verdict = self.checker.check(&ReplyPair {
             step: held.id.step,
             frames: held.id.frames,
             title: held.parts.title(),
-            procedure: step.asked.described(),
+            procedure: step.asked.find_description(),
             recorded: Cursor::new(&message).with_chunks(&items),
-            known: &self.known,
+            known: &self.expected_data,
             live: live.cursor(),
             chunks: live.chunks,
             directories: &self.directories,
             files: &parts.files,
             done: sent.map(|sent| StepExecution {
                 operations: &parts.operations,
-                acts: &parts.acts,
+                acts: &parts.effects,
                 slots: [step.call.slots, step.reply.slots],
                 turn: held.turn,
                 captured: step.origin.time,
                 times: [sent, sent + latency],
-                is_alone: !held.is_racing && !held.is_crowded && held.resends == 0,
-                is_as_captured: !held.has_fewer && held.piece.is_none() && held.resends == 0,
+                has_no_overlap: !held.overlapped_in_capture && !held.overlaps_live && held.resends == 0,
+                was_sent_unchanged: !held.has_dropped_attributes && held.piece.is_none() && held.resends == 0,
                 seeded: &self.seeded.handles,
                 statuses: &outcome.statuses,
             }),
-            is_racing: held.is_racing,
+            is_racing: held.overlapped_in_capture,
             listing,
         });
         let is_file = |slot: &MessageSlot| {
@@ -403,10 +415,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let variables = step.call.slots.iter().chain(step.reply.slots.iter()).filter(is_file);
         let files: Vec<u32> = variables.map(|slot| slot.variable).collect();
         let mut touched = FileDivergence::default();
-        files.iter().filter_map(|file| self.otherwise.get(file)).for_each(|of| touched.join(of));
-        if !self.undone_in.is_empty() {
+        files.iter().filter_map(|file| self.divergent_files.get(file)).for_each(|of| touched.join(of));
+        if !self.unmodified_directories.is_empty() {
             let mut slots = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
-            if slots.any(|slot| self.undone_in.contains(&slot.variable)) {
+            if slots.any(|slot| self.unmodified_directories.contains(&slot.variable)) {
                 touched.join(&FileDivergence::of_operation(
                     Some(Operation::REMOVE),
                     OperationEffect::Remove(0),
@@ -419,25 +431,25 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let from = match verdict {
             ReplyCheckResult::Unsupported(..) => Some(outcome.statuses.len().saturating_sub(1)),
             ReplyCheckResult::Tolerated(rules::ROOM) => Some(0),
-            _ => (copies && !touched.is_nothing()).then_some(0),
+            _ => (copies && !touched.is_empty()).then_some(0),
         };
         if let Some(from) = from {
-            touch_by(&mut self.otherwise, step, parts, &files, from);
+            record_operation_divergence(&mut self.divergent_files, step, parts, &files, from);
         }
         if let ReplyCheckResult::Mismatched(differences) = &verdict
-            && self.judge.is_on(rules::AFTER)
-            && !held.is_racing
+            && self.checker.is_enabled(rules::AFTER)
+            && !held.overlapped_in_capture
             && !touched.is_outside()
             && !touched.explains(differences)
-            && let Some(outside) = self.changed_outside(step, parts, live, differences)?
+            && let Some(outside) = self.detect_outside_change(step, parts, live, differences)?
         {
-            files.iter().for_each(|file| touch(&mut self.otherwise, *file, &outside));
+            files.iter().for_each(|file| record_divergence(&mut self.divergent_files, *file, &outside));
             touched.join(&outside);
         }
         let mut went = StepConformance::AsRecorded;
         let is_after = match &verdict {
             ReplyCheckResult::Mismatched(differences)
-                if (self.judge.is_on(rules::AFTER) || self.options.chosen.is_some())
+                if (self.checker.is_enabled(rules::AFTER) || self.options.selected_steps.is_some())
                     && touched.explains(differences) =>
             {
                 let is_other_way = |one: &Difference| {
@@ -451,7 +463,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     false => StepConformance::WithOtherAttributes,
                 };
                 let reads = differences.iter().any(|one| one.kind == DifferenceKind::Data);
-                !reads || self.is_same_beside(step, live, &touched)?
+                !reads || self.is_data_unchanged_except(step, live, &touched)?
             }
             _ => false,
         };
@@ -469,29 +481,29 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             ReplyCheckResult::Mismatched(differences)
                 if step.asked.flavor == Flavor::RPCSEC_GSS.0
                     && self.signing.is_none()
-                    && self.judge.is_of_rights(&differences) =>
+                    && self.checker.are_only_access_rights(&differences) =>
             {
                 ReplayStepState::Tolerated(rules::CREDENTIALS)
             }
             // The file is still open: through an open in place of a delegation, or because its CLOSE was not sent.
             ReplyCheckResult::Mismatched(differences)
-                if self.leaves_open && self.judge.is_of_opens(&differences) =>
+                if self.leaves_open && self.checker.are_only_client_busy(&differences) =>
             {
                 ReplayStepState::Tolerated(rules::DELEGATION)
             }
             ReplyCheckResult::Mismatched(_)
-                if is_after && touched.is_outside() && !parts.acts.iter().any(|act| act.is_change()) =>
+                if is_after && touched.is_outside() && !parts.effects.iter().any(|act| act.is_change()) =>
             {
-                ReplayStepState::Unreplayable(OUTSIDE.into())
+                ReplayStepState::Unreplayable(CHANGED_OUTSIDE_REASON.into())
             }
             ReplyCheckResult::Mismatched(_) if is_after => ReplayStepState::Tolerated(rules::AFTER),
             ReplyCheckResult::Matched | ReplyCheckResult::Tolerated(_) if held.reason.is_some() => {
                 ReplayStepState::Repaired(held.reason.map_or("", PlanReason::code))
             }
-            ReplyCheckResult::Matched if held.has_fewer => {
+            ReplyCheckResult::Matched if held.has_dropped_attributes => {
                 ReplayStepState::Tolerated(rules::ATTRIBUTES_OFFERED)
             }
-            ReplyCheckResult::Matched if held.has_other_wants => {
+            ReplyCheckResult::Matched if held.has_changed_wants => {
                 ReplayStepState::Tolerated(rules::DELEGATION)
             }
             ReplyCheckResult::Matched if held.tries > 0 => ReplayStepState::Tolerated(rules::DELAYED),
@@ -522,26 +534,26 @@ fn is_as_recorded(state: &ReplayStepState) -> bool {
 
 /// Records changes by operations from index `from` on, which were executed only in the capture or only here. `files`
 /// are all files of the step.
-pub(super) fn touch_by(
+pub(super) fn record_operation_divergence(
     otherwise: &mut FxHashMap<u32, FileDivergence>,
     step: &TraceStep<'_>,
     parts: &CallDescription,
     files: &[u32],
     from: usize,
 ) {
-    for (at, act) in parts.acts.iter().enumerate().skip(from) {
+    for (at, act) in parts.effects.iter().enumerate().skip(from) {
         let payloads = step.call.payloads.iter().filter(|payload| payload.operation as usize == at);
         let written = payloads.map(|payload| u64::from(payload.length)).sum();
         let touched = FileDivergence::of_operation(parts.operations.get(at).copied(), *act, written);
-        let file = parts.files.get(at).filter(|file| files.contains(file) && !touched.is_of_names());
+        let file = parts.files.get(at).filter(|file| files.contains(file) && !touched.affects_only_names());
         for file in file.map_or(files, std::slice::from_ref) {
-            touch(otherwise, *file, &touched);
+            record_divergence(otherwise, *file, &touched);
         }
     }
 }
 
 /// Returns the difference of a Reply whose SEQUENCE has another slot than its Call. RFC 8881 section 18.46.3.
-fn misplaced(held: &WindowStep) -> Difference {
+fn slot_difference(held: &WindowStep) -> Difference {
     let half = |value: &str| DifferenceSide { place: None, frame: None, value: Some(value.to_owned()) };
     Difference {
         kind: DifferenceKind::Result,
@@ -555,7 +567,7 @@ fn misplaced(held: &WindowStep) -> Difference {
 }
 
 /// Returns the difference of a Reply that lacks a required value or replaces a value given before.
-fn misgiven(held: &WindowStep, values: [String; 2]) -> Difference {
+fn identifier_difference(held: &WindowStep, values: [String; 2]) -> Difference {
     let [a, b] = values.map(|value| DifferenceSide { place: None, frame: None, value: Some(value) });
     Difference {
         kind: DifferenceKind::Identity,
@@ -570,7 +582,7 @@ fn misgiven(held: &WindowStep, values: [String; 2]) -> Difference {
 
 /// Returns the listed directory, and `true` if the listing starts at its beginning.
 fn listing(step: &TraceStep<'_>, parts: &CallDescription) -> Option<(u32, bool)> {
-    if !parts.lists(step.asked.described()) {
+    if !parts.lists(step.asked.find_description()) {
         return None;
     }
     let is_first = !step.call.slots.iter().any(|slot| slot.holds == MessageSlotKind::COOKIE);

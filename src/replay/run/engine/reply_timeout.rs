@@ -3,8 +3,8 @@
 use std::io::{Read, Seek};
 use std::time::Instant;
 
-use super::window::tagged;
-use super::{OptionalReplayRecorder, ReplayEngine, ReplayRunError, SILENCES};
+use super::window::call_tag;
+use super::{MAX_REPLY_TIMEOUTS, OptionalReplayRecorder, ReplayEngine, ReplayRunError};
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Handles the Calls whose Reply timed out.
@@ -13,12 +13,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         now: Instant,
         tape: &mut OptionalReplayRecorder,
     ) -> Result<(), ReplayRunError> {
-        self.look_for_stall(now);
+        self.detect_stall(now);
         self.expire_substitutes(now);
         self.expire_contexts(now);
         let timeout = self.options.timeout;
         while let Some((sent, tag)) = self.expiries.front().copied() {
-            let Some(seat) = self.seats.find(tag) else {
+            let Some(seat) = self.window.find(tag) else {
                 self.expiries.pop_front();
                 continue;
             };
@@ -26,35 +26,35 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 break;
             }
             self.expiries.pop_front();
-            let flight = self.seats.get(seat).and_then(|held| held.flight);
+            let flight = self.window.get(seat).and_then(|held| held.in_flight);
             // The Call was sent again since.
             let Some((connection, _)) = flight.filter(|(_, again)| *again == sent) else { continue };
             let what = format!("no Reply within {} s", timeout.as_secs_f64());
             // The Call may have been lost in transit; it is sent once more on another connection, unless the run is to
             // end.
             let is_first =
-                self.seats.get_mut(seat).is_some_and(|held| !std::mem::replace(&mut held.was_silent, true));
+                self.window.get_mut(seat).is_some_and(|held| !std::mem::replace(&mut held.was_silent, true));
             match is_first && !self.report.is_interrupted {
-                true => self.lose(tag, &what, tape)?,
+                true => self.handle_lost_call(tag, &what, tape)?,
                 false => self.fail(tag, &what, tape)?,
             }
             // Calls that were in flight at the same time count as one timeout.
             if self.silent_since.is_none_or(|since| sent > since) {
-                self.is_silent(now);
-                self.abandon_silent(&what, tape)?;
+                self.count_reply_timeout(now);
+                self.abandon_if_unreachable(&what, tape)?;
             }
             // A late Reply there is ignored; the next Call opens a new connection.
-            self.forget(connection);
+            self.mark_connection_lost(connection);
         }
         Ok(())
     }
 
     /// Counts a reply timeout and gives up the server after several in a row.
-    fn is_silent(&mut self, now: Instant) {
-        (self.silences, self.silent_since) = (self.silences + 1, Some(now));
-        if self.silences >= SILENCES {
+    fn count_reply_timeout(&mut self, now: Instant) {
+        (self.reply_timeouts, self.silent_since) = (self.reply_timeouts + 1, Some(now));
+        if self.reply_timeouts >= MAX_REPLY_TIMEOUTS {
             let why = format!(
-                "{}: no Reply within {} s, {SILENCES} times in a row; check that the server runs",
+                "{}: no Reply within {} s, {MAX_REPLY_TIMEOUTS} times in a row; check that the server runs",
                 self.target.name,
                 self.options.timeout.as_secs_f64()
             );
@@ -63,18 +63,18 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Abandons the Calls in flight if the server was given up.
-    fn abandon_silent(
+    fn abandon_if_unreachable(
         &mut self,
         what: &str,
         tape: &mut OptionalReplayRecorder,
     ) -> Result<(), ReplayRunError> {
-        if self.silences < SILENCES { Ok(()) } else { self.abandon(what, tape) }
+        if self.reply_timeouts < MAX_REPLY_TIMEOUTS { Ok(()) } else { self.abandon(what, tape) }
     }
 
     /// Detects a stall: no step is in flight, and steps wait for the Reply to another Call, for example the one that
     /// grants a new connection more than one credit.
-    fn look_for_stall(&mut self, now: Instant) {
-        let waits = self.restart.is_some() || self.lines.iter().any(|line| !line.parked.is_empty());
+    fn detect_stall(&mut self, now: Instant) {
+        let waits = self.reclaim.is_some() || self.connections.iter().any(|line| !line.parked.is_empty());
         if self.in_flight > 0 || !waits || self.report.unreachable.is_some() {
             self.stalled_since = None;
             return;
@@ -82,9 +82,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let since = *self.stalled_since.get_or_insert(now);
         if now.saturating_duration_since(since) > self.options.timeout {
             self.stalled_since = None;
-            self.is_silent(now);
-            let connections: Vec<_> = self.lines.iter().map(|line| line.connection).collect();
-            connections.into_iter().for_each(|connection| self.forget(connection));
+            self.count_reply_timeout(now);
+            let connections: Vec<_> = self.connections.iter().map(|line| line.connection).collect();
+            connections.into_iter().for_each(|connection| self.mark_connection_lost(connection));
         }
     }
 
@@ -95,9 +95,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         tape: &mut OptionalReplayRecorder,
     ) -> Result<(), ReplayRunError> {
         self.abandon_substitutes();
-        for seat in self.seats.flying() {
-            if let Some(held) = self.seats.get(seat) {
-                self.fail(tagged(self.number, seat, held.turn), what, tape)?;
+        for seat in self.window.in_flight_indices() {
+            if let Some(held) = self.window.get(seat) {
+                self.fail(call_tag(self.number, seat, held.turn), what, tape)?;
             }
         }
         Ok(())

@@ -39,7 +39,7 @@ pub(super) struct GssCallSigner {
     /// Context index by captured handle.
     by_handle: FxHashMap<Vec<u8>, usize>,
     /// Machine credential by captured client.
-    machines: FxHashMap<u32, MachineCredential>,
+    machine_credentials: FxHashMap<u32, MachineCredential>,
     pub(super) mechanism: Make,
     /// The signed Call, and the payloads to be inserted into it.
     pub(super) message: Vec<u8>,
@@ -47,10 +47,10 @@ pub(super) struct GssCallSigner {
     /// Signature of the last Call.
     pub(super) last: Option<GssCallSignature>,
     /// Signatures of Calls in flight that are no steps.
-    pub(super) own: FxHashMap<CallTag, GssCallSignature>,
-    whole: Vec<u8>,
+    pub(super) own_signatures: FxHashMap<CallTag, GssCallSignature>,
+    message_with_payloads: Vec<u8>,
     /// Reply without its protection.
-    plain: Vec<u8>,
+    unprotected_reply: Vec<u8>,
 }
 
 /// Data needed to verify the Reply to a signed Call.
@@ -74,9 +74,9 @@ struct MachineCredential {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Unsigned {
     /// The context is being renewed.
-    Yet,
+    NotYet,
     /// The context is lost, for this reason.
-    Ever(String),
+    Never(String),
 }
 
 impl GssCallSigner {
@@ -84,7 +84,7 @@ impl GssCallSigner {
     ///
     /// # Errors
     /// Returns an error if a context cannot be established.
-    pub(super) fn of(
+    pub(super) fn from_trace(
         trace: &mut TraceReader<impl Read + Seek>,
         transport: &mut dyn RpcTransport,
         target: &ConnectTarget,
@@ -93,14 +93,15 @@ impl GssCallSigner {
     ) -> Result<Option<Self>, ReplayRunError> {
         let (mut by_handle, mut versions) = (FxHashMap::default(), Vec::new());
         let mut machines = FxHashMap::default();
-        trace.steps(|step| {
+        trace.for_each_step(|step| {
             let Some(handle) = handle(step) else { return };
             if by_handle.len() < MOST && !by_handle.contains_key(handle) {
                 by_handle.insert(handle.to_vec(), versions.len());
                 versions.push(step.asked.version);
             }
             if !machines.contains_key(&step.caller.client)
-                && let Some(machine) = machine(step, by_handle.get(handle).copied().unwrap_or_default())
+                && let Some(machine) =
+                    machine_credential(step, by_handle.get(handle).copied().unwrap_or_default())
             {
                 machines.insert(step.caller.client, machine);
             }
@@ -111,7 +112,7 @@ impl GssCallSigner {
         let connection = transport.connect(target)?;
         let xid = Xid(hash(format!("{tag} security").as_bytes()) as u32);
         let mut line =
-            RpcClient::new(transport, connection, AuthSysCredential::default(), xid, target.wish.timeout);
+            RpcClient::new(transport, connection, AuthSysCredential::default(), xid, target.options.timeout);
         let contexts = versions.into_iter().map(|version| {
             let mechanism = mechanism(&target.name).map_err(GssError::Mechanism)?;
             Ok(RenewableContext::new(version, GssContext::establish(&mut line, version, mechanism)?))
@@ -121,14 +122,14 @@ impl GssCallSigner {
         Ok(Some(Self {
             contexts: contexts?,
             by_handle,
-            machines,
+            machine_credentials: machines,
             mechanism,
             message: Vec::new(),
             placed: Vec::new(),
             last: None,
-            own: FxHashMap::default(),
-            whole: Vec::new(),
-            plain: Vec::new(),
+            own_signatures: FxHashMap::default(),
+            message_with_payloads: Vec::new(),
+            unprotected_reply: Vec::new(),
         }))
     }
 
@@ -149,13 +150,14 @@ impl GssCallSigner {
         let (service, arguments) = match step.asked.protection {
             // Protected data is part of the message, as the checksum covers all of it.
             GssProtection::INTEGRITY => {
-                whole(message, placed, contents, &mut self.whole);
-                (RpcGssService::rpc_gss_svc_integrity, self.whole.get(body..))
+                whole(message, placed, contents, &mut self.message_with_payloads);
+                (RpcGssService::rpc_gss_svc_integrity, self.message_with_payloads.get(body..))
             }
             _ => (RpcGssService::rpc_gss_svc_none, message.get(body..)),
         };
         let asked = (Program(step.asked.program), step.asked.version, step.asked.procedure);
-        let call = GssUnprotectedCall { xid, asked, service, arguments: arguments.unwrap_or_default() };
+        let call =
+            GssUnprotectedCall { xid, procedure: asked, service, arguments: arguments.unwrap_or_default() };
         let context = self.at(step);
         let Some(with) = self.contexts.get_mut(context) else { return Ok(()) };
         let (at, seal) = with.context.seal(&call, &mut self.message)?;
@@ -182,7 +184,8 @@ impl GssCallSigner {
         tag: CallTag,
         message: &[u8],
     ) -> Result<Option<&[u8]>, Unsigned> {
-        let Some(MachineCredential { context, service }) = self.machines.get(&client).copied() else {
+        let Some(MachineCredential { context, service }) = self.machine_credentials.get(&client).copied()
+        else {
             return Ok(None);
         };
         let mut cursor = Cursor::new(message);
@@ -193,10 +196,11 @@ impl GssCallSigner {
         let Some(with) = self.contexts.get_mut(context) else { return Ok(None) };
         with.is_ready()?;
         let arguments = message.get(cursor.position()..).unwrap_or_default();
-        let call = GssUnprotectedCall { xid, asked: (call.prog, call.vers, call.proc), service, arguments };
+        let call =
+            GssUnprotectedCall { xid, procedure: (call.prog, call.vers, call.proc), service, arguments };
         let sealed = with.context.seal(&call, &mut self.message);
-        let (_, seal) = sealed.map_err(|error| Unsigned::Ever(error.to_string()))?;
-        self.own.insert(tag, GssCallSignature { context, generation: with.generation, seal });
+        let (_, seal) = sealed.map_err(|error| Unsigned::Never(error.to_string()))?;
+        self.own_signatures.insert(tag, GssCallSignature { context, generation: with.generation, seal });
         Ok(Some(&self.message))
     }
 
@@ -207,13 +211,14 @@ impl GssCallSigner {
         message: &[u8],
         plain: &mut Vec<u8>,
     ) -> Result<(), GssIntegrityError> {
-        let context = self.contexts.get_mut(with.context).and_then(|kept| kept.of(with.generation));
+        let context =
+            self.contexts.get_mut(with.context).and_then(|kept| kept.at_generation(with.generation));
         context.ok_or(GssIntegrityError::Verifier)?.open(with.seal, message, plain)
     }
 }
 
 /// Returns the machine credential of a client, if the step is its EXCHANGE_ID or SETCLIENTID.
-fn machine(step: &TraceStep<'_>, context: usize) -> Option<MachineCredential> {
+fn machine_credential(step: &TraceStep<'_>, context: usize) -> Option<MachineCredential> {
     let service = match step.asked.protection {
         GssProtection::INTEGRITY => RpcGssService::rpc_gss_svc_integrity,
         _ => RpcGssService::rpc_gss_svc_none,
@@ -275,21 +280,21 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn is_window_full(&self, step: &TraceStep<'_>) -> bool {
         let Some(signing) = self.signing.as_ref().filter(|_| is_signed(step)) else { return false };
         let at = signing.at(step);
-        let of_context = self.seats.signatures().filter(|signature| signature.context == at);
+        let of_context = self.window.signatures().filter(|signature| signature.context == at);
         let generation = signing.contexts.get(at).map(|kept| kept.generation);
         let of_context = of_context.filter(|signature| Some(signature.generation) == generation);
-        let oldest = of_context.map(|signature| signature.seal.number).min();
+        let oldest = of_context.map(|signature| signature.seal.sequence_number).min();
         let with = signing.contexts.get(at);
         with.zip(oldest).is_some_and(|(with, oldest)| with.context.is_beyond(oldest))
     }
 
     /// Returns the outcome of a Call that cannot be signed now, or `None` if it can.
-    pub(super) fn awaits_context(&self, step: &TraceStep<'_>, line: usize) -> Option<StepSendOutcome> {
+    pub(super) fn unsigned_outcome(&self, step: &TraceStep<'_>, line: usize) -> Option<StepSendOutcome> {
         let signing = self.signing.as_ref().filter(|_| is_signed(step))?;
         match signing.contexts.get(signing.at(step))?.is_ready().err()? {
-            Unsigned::Yet => Some(StepSendOutcome::Parked(line)),
-            Unsigned::Ever(why) => {
-                Some(StepSendOutcome::Settled(ReplayStepState::Unreplayable(format!("security: {why}"))))
+            Unsigned::NotYet => Some(StepSendOutcome::Parked(line)),
+            Unsigned::Never(why) => {
+                Some(StepSendOutcome::Finished(ReplayStepState::Unreplayable(format!("security: {why}"))))
             }
         }
     }
@@ -301,54 +306,55 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         reply: &TransportReply<'_>,
         flown: CompletedStep,
     ) -> Result<(), ReplayRunError> {
-        if gss::is_unknown(reply.cursor())
-            && flown.held.denials < RESENDS
+        if gss::reports_unknown_context(reply.cursor())
+            && flown.window_step.denials < RESENDS
             && self.is_re_established(with, reply.connection)
         {
-            self.deny(flown, reply.connection);
+            self.resend_denied_step(flown, reply.connection);
             return Ok(());
         }
-        let Some(signing) = &mut self.signing else { return self.answered(flown, reply) };
-        let mut plain = std::mem::take(&mut signing.plain);
+        let Some(signing) = &mut self.signing else { return self.complete_call(flown, reply) };
+        let mut plain = std::mem::take(&mut signing.unprotected_reply);
         let opened = signing.open(with, reply.message, &mut plain);
         let outcome = match opened {
-            Ok(()) => self.answered(flown, &TransportReply { message: &plain, ..reply.clone() }),
-            Err(forged) => self.disbelieve(flown, &forged.to_string()),
+            Ok(()) => self.complete_call(flown, &TransportReply { message: &plain, ..reply.clone() }),
+            Err(forged) => self.discard_forged_reply(flown, &forged.to_string()),
         };
         if let Some(signing) = &mut self.signing {
-            signing.plain = plain;
+            signing.unprotected_reply = plain;
         }
         outcome
     }
 
     /// Verifies the Reply to a Call that is no step and processes it without its protection. An empty Reply is
     /// processed if it was forged.
-    pub(super) fn open_own(&mut self, reply: &TransportReply<'_>) {
-        let Some(with) = self.signing.as_mut().and_then(|signing| signing.own.remove(&reply.tag)) else {
-            return self.answered_own(reply);
+    pub(super) fn verify_own_reply(&mut self, reply: &TransportReply<'_>) {
+        let Some(with) = self.signing.as_mut().and_then(|signing| signing.own_signatures.remove(&reply.tag))
+        else {
+            return self.complete_own_call(reply);
         };
-        if gss::is_unknown(reply.cursor()) && self.is_re_established(with, reply.connection) {
-            return self.deny_own(reply);
+        if gss::reports_unknown_context(reply.cursor()) && self.is_re_established(with, reply.connection) {
+            return self.resend_denied_control(reply);
         }
         let Some(signing) = &mut self.signing else { return };
-        let mut plain = std::mem::take(&mut signing.plain);
+        let mut plain = std::mem::take(&mut signing.unprotected_reply);
         if signing.open(with, reply.message, &mut plain).is_err() {
             plain.clear();
         }
-        self.answered_own(&TransportReply { message: &plain, ..reply.clone() });
+        self.complete_own_call(&TransportReply { message: &plain, ..reply.clone() });
         if let Some(signing) = &mut self.signing {
-            signing.plain = plain;
+            signing.unprotected_reply = plain;
         }
     }
 
     /// Discards a forged Reply; it is unknown whether the server has executed the step.
-    fn disbelieve(
+    fn discard_forged_reply(
         &mut self,
-        CompletedStep { seat, held, .. }: CompletedStep,
+        CompletedStep { seat, window_step: held, .. }: CompletedStep,
         why: &str,
     ) -> Result<(), ReplayRunError> {
-        let state = self.unanswered(&held, why)?;
-        self.settle(seat, held, state);
+        let state = self.unanswered_state(&held, why)?;
+        self.finish_step(seat, held, state);
         Ok(())
     }
 }

@@ -11,16 +11,19 @@ use nfsrdma_dissectors::xdr::{Encoder, List, Text, Xdr};
 
 use super::super::call_description::CallDescription;
 use super::super::captured_opens::CapturedOpens;
-use super::super::compound_rewrite::{self, adapt};
+use super::super::compound_rewrite::{self, rewrite_compound};
 use super::super::dependencies::effects::OperationEffect;
 use super::super::file_divergence::FileDivergence;
 use super::super::recording::ReplaySentCall;
 use super::super::report::ReplayStepState;
 use super::io_split::{MissingValueReason, SplitIoPiece};
-use super::window::{WindowStep, tagged, unreadable};
-use super::{OptionalReplayRecorder, ReplayEngine, ReplayRunError, SLACK, StepSendOutcome, UNGIVEN, touch};
+use super::window::{WindowStep, call_tag, unreadable};
+use super::{
+    NO_DELEGATION_REASON, OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, ReplayRunError,
+    StepSendOutcome, record_divergence,
+};
 use crate::replay::containment::{ContainedTransport, ReplyIdentifiers};
-use crate::replay::trace::emission::{EmittedHeader, captured, emit};
+use crate::replay::trace::emission::{EmittedHeader, captured_value, emit};
 use crate::replay::trace::{
     ChunkSegmentLengths, GssProtection, MessageSlotKind, NONE, PayloadContentState, TraceError, TracePayload,
     TraceReader, TraceStep, keyed_content,
@@ -44,36 +47,36 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         tape: &mut OptionalReplayRecorder,
     ) -> Result<StepSendOutcome, ReplayRunError> {
         let WindowStep { step: kept, parts, .. } = &*held;
-        let Some(step) = kept.read() else {
-            return Ok(StepSendOutcome::Settled(unreadable()));
+        let Some(step) = kept.trace_step() else {
+            return Ok(StepSendOutcome::Finished(unreadable()));
         };
         if !matches!(Program(step.asked.program), Program::NFS | Program::NFSACL) {
-            return self.ask(held, tape);
+            return self.call_auxiliary(held, tape);
         }
-        if let Some(why) = self.makes_refused(&step, parts) {
-            return Ok(StepSendOutcome::Settled(ReplayStepState::Unreplayable(why)));
+        if let Some(why) = self.recreates_refused_object(&step, parts) {
+            return Ok(StepSendOutcome::Finished(ReplayStepState::Unreplayable(why)));
         }
-        self.take_awaited(&step);
+        self.bind_deferred_for(&step);
         if held.is_lost {
-            return Ok(match self.send_again(seat, held, transport, tape)? {
-                StepSendOutcome::Settled(ReplayStepState::Unreplayable(why)) => {
+            return Ok(match self.resend(seat, held, transport, tape)? {
+                StepSendOutcome::Finished(ReplayStepState::Unreplayable(why)) => {
                     let what = if held.is_denied { "MSG_DENIED" } else { "the connection went away" };
-                    StepSendOutcome::Settled(self.unanswered(held, &format!("{what}; {why}"))?)
+                    StepSendOutcome::Finished(self.unanswered_state(held, &format!("{what}; {why}"))?)
                 }
                 going => going,
             });
         }
-        if let Some(state) = self.not_reclaimed(held, &step) {
-            return Ok(StepSendOutcome::Settled(state));
+        if let Some(state) = self.not_reclaimed_state(held, &step) {
+            return Ok(StepSendOutcome::Finished(state));
         }
         let root = &self.seeded.root;
-        let borrowed = self.borrowed_by(&step);
+        let borrowed = self.substituted_stateids(&step);
         let gives_back = parts.operations.contains(&Operation::DELEGRETURN);
         if gives_back {
             let mut stateids = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::STATEID);
             let is_lost = |variable| self.values.get(variable).is_none();
             if stateids.any(|slot| is_lost(slot.variable)) || borrowed.iter().any(|one| !one.is_own) {
-                return Ok(StepSendOutcome::Settled(ReplayStepState::Skipped(UNGIVEN.into())));
+                return Ok(StepSendOutcome::Finished(ReplayStepState::Skipped(NO_DELEGATION_REASON.into())));
             }
         }
         let slot = held.slot.and_then(|(session, slot)| {
@@ -84,13 +87,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(slot) = slot {
             return Ok(StepSendOutcome::Slot(slot));
         }
-        let number = match self.line(&step, transport)? {
+        let number = match self.live_connection(&step, transport)? {
             Ok(number) => number,
             Err(going) => return Ok(going),
         };
-        let Some(line) = self.lines.get_mut(number) else { return Ok(StepSendOutcome::Parked(number)) };
+        let Some(line) = self.connections.get_mut(number) else { return Ok(StepSendOutcome::Parked(number)) };
         // The Call could not be sent anyway.
-        if transport.credits(line.connection).is_some_and(|credits| credits.left() == 0) {
+        if transport.credits(line.connection).is_some_and(|credits| credits.available() == 0) {
             return Ok(StepSendOutcome::Parked(number));
         }
         line.xid = line.xid.wrapping_add(1);
@@ -105,7 +108,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let emitted = emit(&step.call, header, &mut self.values, &mut self.out, &mut self.placed);
         let is_emitted = emitted.is_ok();
         let opens = match !self.options.wants_as_asked && parts.operations.contains(&Operation::OPEN) {
-            true => CapturedOpens::of(&step),
+            true => CapturedOpens::wants_of_step(&step),
             false => CapturedOpens::default(),
         };
         let callback = match parts.operations.contains(&Operation::SETCLIENTID) {
@@ -118,17 +121,17 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             opens: &opens,
             is_unsigned,
             callback,
-            borrowed: &borrowed,
+            substituted_stateids: &borrowed,
         };
         let is_adaptable = !borrowed.is_empty() || parts.is_adaptable(live_server.supported);
         let adapted = match is_adaptable && is_emitted {
-            true => adapt(&mut self.out, &mut self.placed, live_server),
+            true => rewrite_compound(&mut self.out, &mut self.placed, live_server),
             false => Some(compound_rewrite::CompoundRewrites::default()),
         };
-        let has_fewer = adapted.is_some_and(|adapted| adapted.has_fewer);
-        let has_other_wants = adapted.is_some_and(|adapted| adapted.has_other_wants);
-        let rerooted = !parts.has_root() || adapted.is_some_and(|adapted| adapted.is_rooted);
-        let refused = match self.unsendable(is_emitted) {
+        let has_fewer = adapted.is_some_and(|adapted| adapted.has_changed_attributes);
+        let has_other_wants = adapted.is_some_and(|adapted| adapted.has_changed_wants);
+        let rerooted = !parts.has_root() || adapted.is_some_and(|adapted| adapted.has_replaced_root);
+        let refused = match self.missing_value_reason(is_emitted) {
             None if !rerooted => Some("root: the root cannot be put in the place of PUTROOTFH".into()),
             None if self.placed.len() > TransportCall::MAX_PAYLOADS => {
                 Some("payloads: more than can be sent".into())
@@ -136,13 +139,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             why => why,
         };
         if let Some(why) = refused {
-            return Ok(StepSendOutcome::Settled(ReplayStepState::Unreplayable(why)));
+            return Ok(StepSendOutcome::Finished(ReplayStepState::Unreplayable(why)));
         }
-        let piece = match self.cut(&step, parts, (held.slot, held.piece)) {
+        let piece = match self.limit_io(&step, parts, (held.slot, held.piece)) {
             Ok(piece) => piece,
-            Err(state) => return Ok(StepSendOutcome::Settled(state)),
+            Err(state) => return Ok(StepSendOutcome::Finished(state)),
         };
-        let tag = tagged(self.number, seat, held.turn);
+        let tag = call_tag(self.number, seat, held.turn);
         // The CLOSE of an open of this program is no step of the capture.
         let mut nobody = None;
         let tape = if gives_back && !borrowed.is_empty() { &mut nobody } else { tape };
@@ -151,7 +154,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Err(going) => return Ok(going),
         };
         if let Some(mut piece) = piece {
-            piece.since.get_or_insert(sent);
+            piece.first_sent.get_or_insert(sent);
             if held.piece.is_none() {
                 held.joined.clear();
             }
@@ -160,18 +163,18 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if gives_back {
             held.is_substituted = !borrowed.is_empty();
             for one in &borrowed {
-                self.values.carries_seqid(one.variable, one.operation as u32, one.seqid);
+                self.values.add_seqid(one.variable, one.operation as u32, one.seqid);
             }
         }
-        self.values.swap_used(&mut held.used);
+        self.values.swap_counts(&mut held.used);
         if let Some(slot) = held.used.slot {
-            self.values.occupy(slot, true, false);
+            self.values.set_slot_state(slot, true, false);
         }
-        held.since = self.recoveries;
-        held.has_fewer = has_fewer;
-        held.has_other_wants = has_other_wants;
+        held.recoveries_at_send = self.recoveries;
+        held.has_dropped_attributes = has_fewer;
+        held.has_changed_wants = has_other_wants;
         self.sent += u64::from(held.tries == 0);
-        self.fly((number, tag, sent), gives, held);
+        self.mark_in_flight((number, tag, sent), gives, held);
         Ok(StepSendOutcome::Sent)
     }
 
@@ -186,14 +189,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         // A captured client without a callback address was granted no delegation.
         let listened = message.slots.iter().any(|slot| {
             let is_told = slot.holds == MessageSlotKind::HOST && slot.at >= message.body;
-            let text = captured(message.head.0, &slot).filter(|_| is_told);
+            let text = captured_value(message.head.0, &slot).filter(|_| is_told);
             let address = text.and_then(universal_address::parse);
             address.is_some_and(|address| address.port() != 0 && !address.ip().is_unspecified())
         });
-        let terms = self.lines.get(number).and_then(|line| transport.terms(line.connection));
+        let terms = self.connections.get(number).and_then(|line| transport.terms(line.connection));
         let address =
             self.callbacks.address((self.number, step.caller.client), terms.filter(|_| listened)?)?;
-        self.containment.listens_at(SocketAddr::new(address.ip().to_canonical(), address.port()));
+        self.containment.add_callback_address(SocketAddr::new(address.ip().to_canonical(), address.port()));
         Some(address)
     }
 
@@ -207,10 +210,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         transport: &mut ContainedTransport<'_>,
         tape: &mut OptionalReplayRecorder,
     ) -> Result<Result<(Instant, ReplyIdentifiers), StepSendOutcome>, ReplayRunError> {
-        let Some(connection) = self.lines.get(number).map(|line| line.connection) else {
+        let Some(connection) = self.connections.get(number).map(|line| line.connection) else {
             return Ok(Err(StepSendOutcome::Parked(number)));
         };
-        if let Some(going) = self.awaits_context(step, number) {
+        if let Some(going) = self.unsigned_outcome(step, number) {
             return Ok(Err(going));
         }
         if self.is_window_full(step) {
@@ -220,7 +223,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let is_signed = match self.sign(step, xid) {
             Ok(is_signed) => is_signed,
             Err(error) => {
-                return Ok(Err(StepSendOutcome::Settled(ReplayStepState::Unreplayable(format!(
+                return Ok(Err(StepSendOutcome::Finished(ReplayStepState::Unreplayable(format!(
                     "security: {error}"
                 )))));
             }
@@ -245,7 +248,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             .as_ref()
             .map_or(0, |chunks| chunks.reply.iter().fold(0, |sum: u32, one| sum.saturating_add(*one)));
         // Protected data is part of the message.
-        let inside = step.needs.payloads.iter().filter(|_| is_whole).fold(SLACK, u32::saturating_add);
+        let inside =
+            step.needs.payloads.iter().filter(|_| is_whole).fold(REPLY_HEADROOM_BYTES, u32::saturating_add);
         let expected = if offered > 0 { offered } else { step.needs.message.saturating_add(inside) };
         let call = TransportCall {
             xid,
@@ -253,15 +257,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             message,
             payloads: payloads.get(..placed.len()).unwrap_or_default(),
             reply: ExpectedReply { message: expected, payloads: &self.needs },
-            shape: match chunks.as_ref().zip(lists.as_ref()) {
+            requested_form: match chunks.as_ref().zip(lists.as_ref()) {
                 Some((chunks, lists)) => RequestedCallForm::Captured(chunks.shape(lists)),
                 None => RequestedCallForm::Fitting,
             },
         };
-        let call = match self.containment.admit(call) {
+        let call = match self.containment.check_call(call) {
             Ok(call) => call,
             Err(escape) => {
-                return Ok(Err(StepSendOutcome::Settled(ReplayStepState::Unreplayable(escape.to_string()))));
+                return Ok(Err(StepSendOutcome::Finished(ReplayStepState::Unreplayable(escape.to_string()))));
             }
         };
         match transport.submit(connection, &call) {
@@ -269,11 +273,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Err(SubmitError::Busy(_)) => return Ok(Err(StepSendOutcome::Parked(number))),
             // The transport reports the end of the connection later.
             Err(SubmitError::Refused(SubmitRefusal::Closed)) => {
-                self.forget(connection);
+                self.mark_connection_lost(connection);
                 return Ok(Err(StepSendOutcome::Unreachable(Instant::now())));
             }
             Err(error) => {
-                return Ok(Err(StepSendOutcome::Settled(ReplayStepState::Unreplayable(format!(
+                return Ok(Err(StepSendOutcome::Finished(ReplayStepState::Unreplayable(format!(
                     "transport: {error}"
                 )))));
             }
@@ -281,49 +285,49 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         // The time is taken before the Call is recorded, which takes time of its own.
         let now = Instant::now();
         if let (Some(tape), Some(terms)) = (tape, transport.terms(connection)) {
-            tape.gone(&ReplaySentCall {
+            tape.record_call(&ReplaySentCall {
                 call: call.call(),
                 connection,
                 terms,
                 credits: transport.credits(connection).map_or(0, |credits| credits.requested),
-                party: self.number,
+                client_copy: self.number,
                 client: step.caller.client,
                 roots: &parts.roots(),
                 step: step.origin.id,
             });
         }
-        Ok(Ok((now, call.gives())))
+        Ok(Ok((now, call.reply_identifiers())))
     }
 
     /// Marks a step as in flight and stores its Call in the step's buffers.
-    pub(super) fn fly(
+    pub(super) fn mark_in_flight(
         &mut self,
         (number, tag, now): (usize, CallTag, Instant),
         gives: ReplyIdentifiers,
         held: &mut WindowStep,
     ) {
-        let Some(connection) = self.lines.get(number).map(|line| line.connection) else { return };
+        let Some(connection) = self.connections.get(number).map(|line| line.connection) else { return };
         std::mem::swap(&mut self.out, &mut held.sent);
         std::mem::swap(&mut self.placed, &mut held.placed);
         self.started.get_or_insert(now);
-        held.gives = gives;
-        let is_change = held.parts.acts.iter().any(|act| act.is_change());
-        let (seats, mut crowded) = (&self.seats, Vec::new());
+        held.reply_identifiers = gives;
+        let is_change = held.parts.effects.iter().any(|act| act.is_change());
+        let (seats, mut crowded) = (&self.window, Vec::new());
         let is_flying = |tag| seats.find(tag).is_some();
-        held.is_crowded |= self.crowd.admit(tag, is_change, is_flying, |tag| crowded.push(tag));
-        for seat in crowded.into_iter().filter_map(|tag| self.seats.find(tag)).collect::<Vec<_>>() {
-            if let Some(other) = self.seats.get_mut(seat) {
-                other.is_crowded = true;
+        held.overlaps_live |= self.live_concurrency.admit(tag, is_change, is_flying, |tag| crowded.push(tag));
+        for seat in crowded.into_iter().filter_map(|tag| self.window.find(tag)).collect::<Vec<_>>() {
+            if let Some(other) = self.window.get_mut(seat) {
+                other.overlaps_live = true;
             }
         }
-        held.flight = Some((connection, now));
+        held.in_flight = Some((connection, now));
         held.signature = self.signing.as_mut().and_then(|signing| signing.last.take());
         if let Some(due) = held.due.filter(|_| held.tries == 0 && held.resends == 0) {
-            self.report.lateness.add(now.saturating_duration_since(due));
+            self.report.issue_delay.add(now.saturating_duration_since(due));
         }
         if self.expiries.len() > 2 * self.options.window + 64 {
             // A late Call has kept the entries of later ones that are complete.
-            let seats = &self.seats;
+            let seats = &self.window;
             self.expiries.retain(|(_, tag)| seats.find(*tag).is_some());
         }
         self.expiries.push_back((now, tag));
@@ -334,29 +338,29 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Returns the state text of a step that would create an object again which the server did not accept; it would be
     /// another object.
-    fn makes_refused(&self, step: &TraceStep<'_>, parts: &CallDescription) -> Option<String> {
-        if self.lacks.is_empty()
+    fn recreates_refused_object(&self, step: &TraceStep<'_>, parts: &CallDescription) -> Option<String> {
+        if self.missing_values.is_empty()
             || !parts
-                .acts
+                .effects
                 .iter()
                 .any(|act| matches!(act, OperationEffect::Make(_) | OperationEffect::Open(_, true)))
         {
             return None;
         }
         let mut given = step.reply.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
-        let lack = given.find_map(|slot| self.lacks.get(&slot.variable).copied());
+        let lack = given.find_map(|slot| self.missing_values.get(&slot.variable).copied());
         lack.filter(|lack| *lack == MissingValueReason::Object).map(MissingValueReason::text)
     }
 
     /// Returns the reason for not sending a Call: a value is missing and the captured one would refer to something
     /// else.
-    pub(super) fn unsendable(&self, is_emitted: bool) -> Option<String> {
+    pub(super) fn missing_value_reason(&self, is_emitted: bool) -> Option<String> {
         match self.values.unbound() {
-            Some(slot) if self.lacks.contains_key(&slot.variable) => {
-                self.lacks.get(&slot.variable).map(|lack| lack.text())
+            Some(slot) if self.missing_values.contains_key(&slot.variable) => {
+                self.missing_values.get(&slot.variable).map(|lack| lack.text())
             }
             Some(slot) => {
-                Some(format!("no-value: no Reply of this run has given the {}", slot.holds.words()))
+                Some(format!("no-value: no Reply of this run has given the {}", slot.holds.display_name()))
             }
             None if !is_emitted => Some("wrong-slot: a place in the Call cannot have its value".into()),
             None => None,
@@ -385,7 +389,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             if !is_known && placed.payload.file != NONE {
                 let TracePayload { offset, length, .. } = placed.payload;
                 let touched = FileDivergence::of_data(offset, offset.saturating_add(length.into()));
-                touch(&mut self.otherwise, placed.payload.file, &touched);
+                record_divergence(&mut self.divergent_files, placed.payload.file, &touched);
             }
         }
         Ok(())

@@ -41,13 +41,13 @@ pub(super) struct WindowStep {
     pub(super) tries: u32,
     /// Time when it is to be sent.
     pub(super) due: Option<Instant>,
-    pub(super) is_racing: bool,
+    pub(super) overlapped_in_capture: bool,
     /// `true` if it overlapped in this run with a step that changes files.
-    pub(super) is_crowded: bool,
+    pub(super) overlaps_live: bool,
     /// `true` if attributes that the live server does not support were left out.
-    pub(super) has_fewer: bool,
+    pub(super) has_dropped_attributes: bool,
     /// `true` if an OPEN asks for what was granted in the capture.
-    pub(super) has_other_wants: bool,
+    pub(super) has_changed_wants: bool,
     /// `true` if its DELEGRETURN was sent as the CLOSE of a substitute open.
     pub(super) is_substituted: bool,
     /// Piece of a READ or WRITE that its current Call transfers, if it is split.
@@ -60,7 +60,7 @@ pub(super) struct WindowStep {
     pub(super) sent: Vec<u8>,
     pub(super) placed: Vec<PlacedPayload>,
     /// Identifiers that its Reply may give.
-    pub(super) gives: ReplyIdentifiers,
+    pub(super) reply_identifiers: ReplyIdentifiers,
     /// Signature of its Call, needed to verify the Reply.
     pub(super) signature: Option<GssCallSignature>,
     /// `true` if it is to be sent again unchanged, because its connection was lost or it was denied.
@@ -76,11 +76,11 @@ pub(super) struct WindowStep {
     /// Number of times it was rebuilt after the server had forgotten a client or its session.
     pub(super) renewals: u32,
     /// Status that reported the forgotten state.
-    pub(super) forgotten: Option<u32>,
+    pub(super) forgotten_status: Option<u32>,
     /// Number of recoveries in the run when it was sent.
-    pub(super) since: u32,
+    pub(super) recoveries_at_send: u32,
     /// Connection and send time while it is in flight.
-    pub(super) flight: Option<(ConnectionId, Instant)>,
+    pub(super) in_flight: Option<(ConnectionId, Instant)>,
 }
 
 /// A stored step. It is read several times, so borrowed parts are found by offset and not decoded again.
@@ -89,7 +89,7 @@ pub(super) struct StoredStep {
     /// The step in XDR.
     bytes: Vec<u8>,
     /// The step without its borrowed parts.
-    bare: Option<TraceStep<'static>>,
+    unborrowed: Option<TraceStep<'static>>,
     /// Ranges of the heads of Call and Reply.
     heads: [Range<usize>; 2],
     /// Offset and number of items of each other list.
@@ -104,7 +104,7 @@ const LISTS: usize = 8;
 
 impl StoredStep {
     /// Stores a step that was decoded from these bytes, reusing the buffers. Returns the step with the stored slots.
-    pub(super) fn keep<'s>(&'s mut self, mut step: TraceStep<'s>, bytes: &[u8]) -> TraceStep<'s> {
+    pub(super) fn store<'s>(&'s mut self, mut step: TraceStep<'s>, bytes: &[u8]) -> TraceStep<'s> {
         self.bytes.clear();
         self.bytes.extend_from_slice(bytes);
         for (slots, message) in self.slots.iter_mut().zip([&mut step.call, &mut step.reply]) {
@@ -128,7 +128,7 @@ impl StoredStep {
             place(&carried.returned),
             place(&needs.payloads),
         ];
-        self.bare = Some(bare(&step));
+        self.unborrowed = Some(bare(&step));
         step
     }
 
@@ -138,8 +138,8 @@ impl StoredStep {
     }
 
     /// Returns the step, if one is stored.
-    pub(super) fn read(&self) -> Option<TraceStep<'_>> {
-        let mut step: TraceStep<'_> = self.bare.clone()?;
+    pub(super) fn trace_step(&self) -> Option<TraceStep<'_>> {
+        let mut step: TraceStep<'_> = self.unborrowed.clone()?;
         let messages = [&mut step.call, &mut step.reply];
         for ((message, head), slots) in messages.into_iter().zip(&self.heads).zip(&self.slots) {
             message.head = Opaque(self.bytes.get(head.clone())?);
@@ -232,7 +232,7 @@ impl StepWindow {
     }
 
     /// Releases the entry of a step and keeps its buffers.
-    pub(super) fn leave(&mut self, seat: u32, held: Box<WindowStep>) {
+    pub(super) fn release(&mut self, seat: u32, held: Box<WindowStep>) {
         self.put(seat, held);
         self.free.push(seat);
     }
@@ -256,7 +256,7 @@ impl StepWindow {
     }
 
     /// Returns the steps in the window, in trace order.
-    pub(super) fn waiting(&self) -> Vec<&WindowStep> {
+    pub(super) fn steps_in_order(&self) -> Vec<&WindowStep> {
         let is_free: rustc_hash::FxHashSet<u32> = self.free.iter().copied().collect();
         let seats = self.held.iter().enumerate().filter(|(seat, _)| !is_free.contains(&(*seat as u32)));
         let mut waiting: Vec<&WindowStep> = seats.filter_map(|(_, held)| held.as_deref()).collect();
@@ -266,29 +266,29 @@ impl StepWindow {
 
     /// Returns the signatures of signed Calls in flight.
     pub(super) fn signatures(&self) -> impl Iterator<Item = GssCallSignature> + '_ {
-        self.held.iter().filter_map(Option::as_deref).filter_map(|held| held.flight.and(held.signature))
+        self.held.iter().filter_map(Option::as_deref).filter_map(|held| held.in_flight.and(held.signature))
     }
 
     /// Returns the indices of the steps in flight.
-    pub(super) fn flying(&self) -> Vec<u32> {
+    pub(super) fn in_flight_indices(&self) -> Vec<u32> {
         let is_flying =
-            |held: &Option<Box<WindowStep>>| held.as_ref().is_some_and(|held| held.flight.is_some());
+            |held: &Option<Box<WindowStep>>| held.as_ref().is_some_and(|held| held.in_flight.is_some());
         let flying = self.held.iter().enumerate().filter(|(_, held)| is_flying(held));
         flying.map(|(seat, _)| seat as u32).collect()
     }
 
     /// Returns the index of the step in flight with this tag.
     pub(super) fn find(&self, tag: CallTag) -> Option<u32> {
-        let seat = (tag.0 & SEAT) as u32;
+        let seat = (tag.0 & INDEX_MASK) as u32;
         let held = self.get(seat)?;
-        (held.flight.is_some() && (tag.0 >> 20) & TURN == held.turn & TURN).then_some(seat)
+        (held.in_flight.is_some() && (tag.0 >> 20) & TURN_MASK == held.turn & TURN_MASK).then_some(seat)
     }
 }
 
 /// Masks of a call tag: 20 bits for the window index, more than the window may have, and 32 bits for the turn; the
 /// upper 12 bits hold the client copy.
-const SEAT: u64 = 0xf_ffff;
-const TURN: u64 = 0xffff_ffff;
+const INDEX_MASK: u64 = 0xf_ffff;
+const TURN_MASK: u64 = 0xffff_ffff;
 
 /// Window indices of Calls that are no steps, the last five: BIND_CONN_TO_SESSION, recovery, DELEGRETURN of unwanted
 /// delegations, substitute opens, and security contexts.
@@ -300,11 +300,11 @@ pub(super) const SECURING: u32 = 0xf_fffb;
 
 /// Returns the tag of a Call: client copy, window index and turn. The turn prevents a late event of a finished step
 /// from matching another.
-pub(super) fn tagged(party: u32, seat: u32, turn: u64) -> CallTag {
-    CallTag(u64::from(party) << 52 | (turn & TURN) << 20 | u64::from(seat) & SEAT)
+pub(super) fn call_tag(party: u32, seat: u32, turn: u64) -> CallTag {
+    CallTag(u64::from(party) << 52 | (turn & TURN_MASK) << 20 | u64::from(seat) & INDEX_MASK)
 }
 
 /// Returns the number of the client copy that a tag belongs to.
-pub(super) fn party(tag: CallTag) -> usize {
+pub(super) fn client_copy(tag: CallTag) -> usize {
     (tag.0 >> 52) as usize
 }

@@ -53,7 +53,7 @@ pub(in crate::replay::run) struct RecoverableClient {
     /// `true` after SETCLIENTID_CONFIRM or RECLAIM_COMPLETE.
     pub(in crate::replay::run) is_complete: bool,
     /// Number of recoveries in the run after its last one; 0 if it was never recovered.
-    pub(in crate::replay::run) recovered: u32,
+    pub(in crate::replay::run) recovery_number: u32,
     /// Number of times that the server has forgotten it.
     pub(in crate::replay::run) restarts: u32,
 }
@@ -118,7 +118,7 @@ pub(in crate::replay::run) struct RecoverableState {
     pub(super) opens: BTreeMap<StateidOther, RecoverableOpen>,
     pub(super) locks: BTreeMap<StateidOther, RecoverableLock>,
     /// Number of items dropped because a limit was reached.
-    pub(in crate::replay::run) forgotten: u64,
+    pub(in crate::replay::run) dropped: u64,
 }
 
 /// A Call as sent, and its Reply.
@@ -132,7 +132,7 @@ pub(in crate::replay::run) struct CallReplyPair<'a> {
 }
 
 /// Returns `true` if a COMPOUND may change the state.
-pub(in crate::replay::run) fn is_about(operations: &[Operation]) -> bool {
+pub(in crate::replay::run) fn may_change_state(operations: &[Operation]) -> bool {
     operations.iter().any(|operation| {
         matches!(
             *operation,
@@ -161,12 +161,12 @@ struct RecoveryCompoundState<'a> {
     current: Option<&'a [u8]>,
     saved: Option<&'a [u8]>,
     /// Open whose filehandle is not known yet.
-    nameless: Option<(StateidOther, RecoverableOpen)>,
+    open_without_handle: Option<(StateidOther, RecoverableOpen)>,
 }
 
 impl RecoverableState {
     /// Updates the state from a Call and its Reply.
-    pub(in crate::replay::run) fn hear(&mut self, spoken: &CallReplyPair<'_>) {
+    pub(in crate::replay::run) fn update(&mut self, spoken: &CallReplyPair<'_>) {
         let CallReplyPair { step, sent, placed, mut reply } = *spoken;
         let items = PlacedPayload::items(placed);
         let mut cursor = Cursor::new(sent).with_chunks(&items);
@@ -197,8 +197,8 @@ impl RecoverableState {
                 }
                 (Args::GETFH(_), Results::GETFH(StatusUnion::Ok(got))) => {
                     place.current = Some(got.object.0);
-                    if let Some((other, open)) = place.nameless.take() {
-                        self.opened(other, RecoverableOpen { file: got.object.0.into(), ..open });
+                    if let Some((other, open)) = place.open_without_handle.take() {
+                        self.add_open(other, RecoverableOpen { file: got.object.0.into(), ..open });
                     }
                 }
                 (Args::OPEN(args), Results::OPEN(StatusUnion::Ok(ok))) => {
@@ -219,8 +219,8 @@ impl RecoverableState {
                         variables: variables(step, at),
                     };
                     match file {
-                        Some(_) => self.opened(ok.stateid.other, open),
-                        None => place.nameless = Some((ok.stateid.other, open)),
+                        Some(_) => self.add_open(ok.stateid.other, open),
+                        None => place.open_without_handle = Some((ok.stateid.other, open)),
                     }
                 }
                 _ => self.operation(step, at, minor, (&args, &results), (sent, header), &place),
@@ -241,27 +241,27 @@ impl RecoverableState {
             (Args::EXCHANGE_ID(args), Results::EXCHANGE_ID(StatusUnion::Ok(ok))) => {
                 let of = variable(step.reply.slots.iter(), MessageSlotKind::CLIENTID, at);
                 let client = (ok.eir_clientid, args.eia_clientowner.co_ownerid.0);
-                self.known(client, minor, step.caller.client, [of, NONE], ok.eir_sequenceid, sent);
+                self.add_client(client, minor, step.caller.client, [of, NONE], ok.eir_sequenceid, sent);
             }
             (Args::SETCLIENTID(args), Results::SETCLIENTID(SetclientidRes::Ok(ok))) => {
                 let of = [MessageSlotKind::CLIENTID, MessageSlotKind::CONFIRM_VERIFIER]
                     .map(|holds| variable(step.reply.slots.iter(), holds, at));
-                self.known((ok.clientid, args.client.id.0), 0, step.caller.client, of, 0, sent);
+                self.add_client((ok.clientid, args.client.id.0), 0, step.caller.client, of, 0, sent);
             }
             (Args::SETCLIENTID_CONFIRM(args), Results::SETCLIENTID_CONFIRM(StatusUnion::Ok(_))) => {
-                self.complete(args.clientid);
+                self.complete_client(args.clientid);
             }
             (Args::RECLAIM_COMPLETE(args), Results::RECLAIM_COMPLETE(StatusUnion::Ok(_)))
                 if !args.rca_one_fs =>
             {
-                place.client.iter().for_each(|client| self.complete(*client));
+                place.client.iter().for_each(|client| self.complete_client(*client));
             }
             (Args::CREATE_SESSION(args), Results::CREATE_SESSION(StatusUnion::Ok(ok))) => {
                 if let Some(client) = self.clients.get_mut(&args.csa_clientid) {
                     client.sequence = args.csa_sequence.wrapping_add(1);
                 }
                 if self.sessions.len() >= CLIENTS || sent.len() > LONGEST {
-                    self.forgotten += 1;
+                    self.dropped += 1;
                     return;
                 }
                 let variable = variable(step.reply.slots.iter(), MessageSlotKind::SESSION, at);
@@ -275,7 +275,9 @@ impl RecoverableState {
             (Args::DESTROY_CLIENTID(args), Results::DESTROY_CLIENTID(StatusUnion::Ok(_))) => {
                 self.remove(args.dca_clientid);
             }
-            (Args::CLOSE(args), Results::CLOSE(StatusUnion::Ok(_))) => self.closed(args.open_stateid.other),
+            (Args::CLOSE(args), Results::CLOSE(StatusUnion::Ok(_))) => {
+                self.remove_open(args.open_stateid.other)
+            }
             (Args::OPEN_DOWNGRADE(args), Results::OPEN_DOWNGRADE(StatusUnion::Ok(_))) => {
                 if let Some(open) = self.opens.get_mut(&args.open_stateid.other) {
                     (open.access, open.deny) = (args.share_access, args.share_deny);
@@ -296,13 +298,13 @@ impl RecoverableState {
                         variables: variables(step, at),
                         ranges: Vec::new(),
                     };
-                    self.locked(ok.lock_stateid.other, lock);
+                    self.add_lock(ok.lock_stateid.other, lock);
                 }
                 if let Some(lock) = self.locks.get_mut(&ok.lock_stateid.other) {
                     unlock(&mut lock.ranges, range);
                     match lock.ranges.len() < RANGES {
                         true => lock.ranges.push(range),
-                        false => self.forgotten += 1,
+                        false => self.dropped += 1,
                     }
                 }
             }
@@ -330,7 +332,7 @@ impl RecoverableState {
     }
 
     /// Adds a client. A previous client with the same owner string is removed.
-    fn known(
+    fn add_client(
         &mut self,
         (id, owner): (Clientid4, &[u8]),
         minor: u32,
@@ -345,10 +347,10 @@ impl RecoverableState {
         }
         // In NFSv4.0 the old client is removed when the new one is confirmed.
         if minor > 0 {
-            self.replaced(id, owner);
+            self.remove_replaced(id, owner);
         }
         if self.clients.len() >= CLIENTS || sent.len() > LONGEST {
-            self.forgotten += 1;
+            self.dropped += 1;
             return;
         }
         let client = RecoverableClient {
@@ -359,13 +361,13 @@ impl RecoverableState {
             variables,
             sequence,
             is_complete: false,
-            recovered: 0,
+            recovery_number: 0,
             restarts: 0,
         };
         self.clients.insert(id, client);
     }
 
-    fn replaced(&mut self, id: Clientid4, owner: &[u8]) {
+    fn remove_replaced(&mut self, id: Clientid4, owner: &[u8]) {
         let is_old = |(other, client): (&Clientid4, &RecoverableClient)| {
             (*other != id && *client.owner == *owner).then_some(*other)
         };
@@ -373,12 +375,12 @@ impl RecoverableState {
         old.into_iter().for_each(|old| self.remove(old));
     }
 
-    fn complete(&mut self, id: Clientid4) {
+    fn complete_client(&mut self, id: Clientid4) {
         let Some(client) = self.clients.get_mut(&id) else { return };
         client.is_complete = true;
         if client.minor == 0 {
             let owner = client.owner.clone();
-            self.replaced(id, &owner);
+            self.remove_replaced(id, &owner);
         }
     }
 
@@ -387,10 +389,10 @@ impl RecoverableState {
         self.clients.remove(&client);
         self.sessions.retain(|_, session| session.client != client);
         let opens: Vec<_> = self.opens_of(client);
-        opens.into_iter().for_each(|open| self.closed(open));
+        opens.into_iter().for_each(|open| self.remove_open(open));
     }
 
-    pub(super) fn opened(&mut self, other: StateidOther, new: RecoverableOpen) {
+    pub(super) fn add_open(&mut self, other: StateidOther, new: RecoverableOpen) {
         if let Some(open) = self.opens.get_mut(&other) {
             // A further OPEN by the same owner: RFC 8881 section 9.7.
             open.access = ShareAccess(open.access.0 | new.access.0);
@@ -400,29 +402,29 @@ impl RecoverableState {
         }
         match self.opens.len() < STATEIDS && new.header.len() <= LONGEST {
             true => drop(self.opens.insert(other, new)),
-            false => self.forgotten += 1,
+            false => self.dropped += 1,
         }
     }
 
-    fn locked(&mut self, other: StateidOther, new: RecoverableLock) {
+    fn add_lock(&mut self, other: StateidOther, new: RecoverableLock) {
         if let Some(lock) = self.locks.get_mut(&other) {
             add(&mut lock.variables, new.variables);
             return;
         }
         match self.locks.len() < STATEIDS && new.header.len() <= LONGEST {
             true => drop(self.locks.insert(other, new)),
-            false => self.forgotten += 1,
+            false => self.dropped += 1,
         }
     }
 
     /// Removes an open with its locks.
-    pub(in crate::replay::run) fn closed(&mut self, open: StateidOther) {
+    pub(in crate::replay::run) fn remove_open(&mut self, open: StateidOther) {
         self.opens.remove(&open);
         self.locks.retain(|_, lock| lock.open != open);
     }
 
     /// Removes the locks of a lock-owner in a file.
-    pub(in crate::replay::run) fn freed(&mut self, lock: StateidOther) {
+    pub(in crate::replay::run) fn remove_lock(&mut self, lock: StateidOther) {
         self.locks.remove(&lock);
     }
 
@@ -496,7 +498,7 @@ impl RecoverableState {
     }
 
     /// Replaces the ID of a client.
-    pub(in crate::replay::run) fn client_is(&mut self, old: Clientid4, new: Clientid4) {
+    pub(in crate::replay::run) fn rename_client(&mut self, old: Clientid4, new: Clientid4) {
         if let Some(client) = self.clients.remove(&old) {
             self.clients.insert(new, client);
         }
@@ -505,14 +507,14 @@ impl RecoverableState {
     }
 
     /// Replaces the ID of a session.
-    pub(in crate::replay::run) fn session_is(&mut self, old: Sessionid4, new: Sessionid4) {
+    pub(in crate::replay::run) fn rename_session(&mut self, old: Sessionid4, new: Sessionid4) {
         if let Some(session) = self.sessions.remove(&old) {
             self.sessions.insert(new, session);
         }
     }
 
     /// Replaces the stateid of an open.
-    pub(in crate::replay::run) fn open_is(&mut self, old: StateidOther, new: StateidOther) {
+    pub(in crate::replay::run) fn rename_open(&mut self, old: StateidOther, new: StateidOther) {
         if let Some(open) = self.opens.remove(&old) {
             self.opens.insert(new, open);
         }
@@ -520,7 +522,7 @@ impl RecoverableState {
     }
 
     /// Replaces the stateid of a lock.
-    pub(in crate::replay::run) fn lock_is(&mut self, old: StateidOther, new: StateidOther) {
+    pub(in crate::replay::run) fn rename_lock(&mut self, old: StateidOther, new: StateidOther) {
         if let Some(lock) = self.locks.remove(&old) {
             self.locks.insert(new, lock);
         }

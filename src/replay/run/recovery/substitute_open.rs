@@ -19,7 +19,11 @@ pub(in crate::replay::run) struct SubstituteOpen<'a> {
 
 impl RecoverableState {
     /// Adds an open of this program. Its variable is removed from all other opens.
-    pub(in crate::replay::run) fn lend(&mut self, other: StateidOther, lent: SubstituteOpen<'_>) {
+    pub(in crate::replay::run) fn add_substitute_open(
+        &mut self,
+        other: StateidOther,
+        lent: SubstituteOpen<'_>,
+    ) {
         for open in self.opens.values_mut() {
             open.variables.retain(|variable| *variable != lent.variable);
         }
@@ -33,6 +37,6 @@ impl RecoverableState {
             seqid_of: lent.variable,
             variables: vec![lent.variable],
         };
-        self.opened(other, open);
+        self.add_open(other, open);
     }
 }

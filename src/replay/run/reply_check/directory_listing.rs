@@ -20,10 +20,10 @@ struct ReplayListingCheck {
     live: FxHashSet<Box<[u8]>>,
     /// Hashes of names that both sides have returned. A server may return one again, as the cookie of the same name has
     /// another position in its own order.
-    both: FxHashSet<u128>,
+    common: FxHashSet<u128>,
     is_forgotten: bool,
     /// `true` if the live listing has ended, and no name was created since.
-    is_over: bool,
+    has_ended: bool,
 }
 
 /// Listings in progress, by the variable of the directory.
@@ -37,8 +37,8 @@ type ListingFieldDifference = (String, [Option<String>; 2]);
 
 impl ReplayListingChecks {
     /// Notes the creation of a name: completed listings may grow.
-    pub(super) fn grow(&mut self) {
-        self.by_directory.values_mut().for_each(|listing| listing.is_over = false);
+    pub(super) fn reopen_all(&mut self) {
+        self.by_directory.values_mut().for_each(|listing| listing.has_ended = false);
     }
 
     /// Sorts the entries of two listings. Names of only one side are remembered and reported at the end of the listing;
@@ -60,8 +60,8 @@ impl ReplayListingChecks {
             self.by_directory.clear();
         }
         let known = self.by_directory.entry(directory).or_default();
-        let is_more = known.is_over && of_b.iter().any(|(name, _)| known.is_new(name));
-        known.is_over |= ends[1];
+        let is_more = known.has_ended && of_b.iter().any(|(name, _)| known.is_new(name));
+        known.has_ended |= ends[1];
         of_a.sort_by(|a, b| a.0.cmp(&b.0));
         of_b.sort_by(|a, b| a.0.cmp(&b.0));
         let (mut rest_a, mut rest_b) = (of_a.into_iter().peekable(), of_b.into_iter().peekable());
@@ -79,16 +79,16 @@ impl ReplayListingChecks {
                 (Some((name, one)), Some((_, other))) => {
                     a.entries.extend(one);
                     b.entries.extend(other);
-                    known.agree(&name);
+                    known.record_common(&name);
                     before = Some(name);
                 }
-                (Some((name, _)), None) => known.meet(name, true),
+                (Some((name, _)), None) => known.record_name(name, true),
                 (None, Some((name, _))) => {
                     if before.as_ref() == Some(&name) {
-                        twice.push(told([None, shown(&name)]));
+                        twice.push(name_difference([None, quoted_name(&name)]));
                     }
                     before = Some(name.clone());
-                    known.meet(name, false);
+                    known.record_name(name, false);
                 }
                 (None, None) => break,
             }
@@ -100,7 +100,7 @@ impl ReplayListingChecks {
         if !twice.is_empty() {
             return twice;
         }
-        if known.is_even() {
+        if known.is_balanced() {
             // Both sides have returned the same names, so their ends must agree.
             if ends == [true, true] {
                 self.by_directory.remove(&directory);
@@ -113,7 +113,7 @@ impl ReplayListingChecks {
         }
         if ends[0] && (ends[1] || !known.live.is_empty()) || is_strict {
             let known = self.by_directory.remove(&directory).unwrap_or_default();
-            return known.told();
+            return known.remaining_differences();
         }
         needed.push(rules::LISTING);
         Vec::new()
@@ -122,18 +122,18 @@ impl ReplayListingChecks {
 
 impl ReplayListingCheck {
     /// Records a name that both sides have.
-    fn agree(&mut self, name: &[u8]) {
+    fn record_common(&mut self, name: &[u8]) {
         self.recorded.remove(name);
         self.live.remove(name);
-        if self.both.len() >= NAMES {
+        if self.common.len() >= NAMES {
             self.is_forgotten = true;
         } else {
-            self.both.insert(hash(name));
+            self.common.insert(hash(name));
         }
     }
 
     /// Records a name that only one side has in this part.
-    fn meet(&mut self, name: Box<[u8]>, is_recorded: bool) {
+    fn record_name(&mut self, name: Box<[u8]>, is_recorded: bool) {
         // NFSv3 may list these two, and NFSv4 does not (RFC 8881 section 18.23.3).
         if matches!(&*name, b"." | b"..") {
             return;
@@ -143,44 +143,44 @@ impl ReplayListingCheck {
             false => (&mut self.live, &mut self.recorded),
         };
         if others.contains(&name) {
-            self.agree(&name);
+            self.record_common(&name);
         } else if own.len() >= NAMES {
             self.is_forgotten = true;
-        } else if !self.both.contains(&hash(&name)) {
+        } else if !self.common.contains(&hash(&name)) {
             own.insert(name);
         }
     }
 
     /// Returns `true` if the live side has not returned the name before.
     fn is_new(&self, name: &[u8]) -> bool {
-        let is_known = self.live.contains(name) || self.both.contains(&hash(name));
+        let is_known = self.live.contains(name) || self.common.contains(&hash(name));
         !self.is_forgotten && !is_known && !matches!(name, b"." | b"..")
     }
 
-    fn is_even(&self) -> bool {
+    fn is_balanced(&self) -> bool {
         self.recorded.is_empty() && self.live.is_empty()
     }
 
-    fn told(&self) -> Vec<ListingFieldDifference> {
+    fn remaining_differences(&self) -> Vec<ListingFieldDifference> {
         if self.is_forgotten {
             return Vec::new();
         }
         let mut values: Vec<_> = self
             .recorded
             .iter()
-            .map(|name| [shown(name), None])
-            .chain(self.live.iter().map(|name| [None, shown(name)]))
+            .map(|name| [quoted_name(name), None])
+            .chain(self.live.iter().map(|name| [None, quoted_name(name)]))
             .collect();
         values.sort();
-        values.into_iter().map(told).collect()
+        values.into_iter().map(name_difference).collect()
     }
 }
 
-fn shown(name: &[u8]) -> Option<String> {
+fn quoted_name(name: &[u8]) -> Option<String> {
     Some(format!("{:?}", String::from_utf8_lossy(name)))
 }
 
-fn told(values: [Option<String>; 2]) -> ListingFieldDifference {
+fn name_difference(values: [Option<String>; 2]) -> ListingFieldDifference {
     ("READDIR.reply.entries.name".to_owned(), values)
 }
 
@@ -228,10 +228,10 @@ mod tests {
     fn meets(parts: &[(&[u8], &[u8])]) -> Vec<ListingFieldDifference> {
         let mut listing = ReplayListingCheck::default();
         for (recorded, live) in parts {
-            recorded.iter().for_each(|name| listing.meet([*name].into(), true));
-            live.iter().for_each(|name| listing.meet([*name].into(), false));
+            recorded.iter().for_each(|name| listing.record_name([*name].into(), true));
+            live.iter().for_each(|name| listing.record_name([*name].into(), false));
         }
-        listing.told()
+        listing.remaining_differences()
     }
 
     #[test]
@@ -243,7 +243,7 @@ mod tests {
     fn a_name_that_one_side_alone_has_is_told() {
         assert_eq!(
             meets(&[(b"ab", b"ax")]),
-            [told([None, Some("\"x\"".into())]), told([Some("\"b\"".into()), None])]
+            [name_difference([None, Some("\"x\"".into())]), name_difference([Some("\"b\"".into()), None])]
         );
     }
 }

@@ -29,7 +29,7 @@ use directory_listing::ReplayListingChecks;
 use pattern_cache::{ReplyPattern, ReplyPatternCache};
 pub use relations::StepExecution;
 use relations::{AttributeRelations, RelationViolation, attributes};
-use required_results::is_broken;
+use required_results::lacks_required;
 use tolerance::{ToleranceRuleCache, attribute, is_attribute};
 
 use super::dependencies::effects::OperationEffect;
@@ -113,19 +113,19 @@ pub struct ReplyChecker {
     /// `true` to tolerate nothing.
     is_strict: bool,
     /// Rules that are turned off.
-    off: FxHashSet<&'static str>,
+    disabled_rules: FxHashSet<&'static str>,
     /// Rules from a file.
     file: Vec<ToleranceFileRule>,
-    rulings: ToleranceRuleCache,
-    alike: ReplyPatternCache,
+    rule_cache: ToleranceRuleCache,
+    patterns: ReplyPatternCache,
     /// Attributes that the live server has returned.
-    offered: FxHashSet<Box<str>>,
+    offered_attributes: FxHashSet<Box<str>>,
     /// Operations that the live server has executed.
     done: FxHashSet<Rc<str>>,
     /// Operations that it reported as unsupported, with the first difference.
-    lacking: BTreeMap<String, Difference>,
+    unsupported: BTreeMap<String, Difference>,
     /// Of these, operations that it executed later.
-    inconstant: Vec<Difference>,
+    inconsistent: Vec<Difference>,
     listings: ReplayListingChecks,
     relations: AttributeRelations,
     /// `true` if the server has restarted in this run.
@@ -147,14 +147,14 @@ impl ReplyChecker {
             renaming: IdentityMap::default(),
             compared: ComparedCounts::default(),
             is_strict,
-            off: off.into_iter().collect(),
+            disabled_rules: off.into_iter().collect(),
             file: Vec::new(),
-            rulings: ToleranceRuleCache::default(),
-            alike: ReplyPatternCache::default(),
-            offered: FxHashSet::default(),
+            rule_cache: ToleranceRuleCache::default(),
+            patterns: ReplyPatternCache::default(),
+            offered_attributes: FxHashSet::default(),
             done: FxHashSet::default(),
-            lacking: BTreeMap::new(),
-            inconstant: Vec::new(),
+            unsupported: BTreeMap::new(),
+            inconsistent: Vec::new(),
             listings: ReplayListingChecks::default(),
             relations: AttributeRelations::default(),
             has_restarted: false,
@@ -176,14 +176,14 @@ impl ReplyChecker {
 
     /// Notes a restart of the server: uncommitted data may be lost, which WRITE and COMMIT report by another verifier
     /// (RFC 8881 section 18.32.4). The tree check finds lost data.
-    pub fn restarted(&mut self) {
+    pub fn record_restart(&mut self) {
         self.has_restarted = true;
-        self.alike.forget();
-        self.relations.forget();
+        self.patterns.clear();
+        self.relations.clear();
     }
 
     /// Removes differences that a rule from the file tolerates. Returns the first of these rules.
-    fn let_be(&self, differences: &mut Vec<Difference>) -> Option<ToleranceRule> {
+    fn remove_tolerated(&self, differences: &mut Vec<Difference>) -> Option<ToleranceRule> {
         let mut first = None;
         differences.retain(|difference| {
             let rule = self.file.iter().find(|rule| rule.allows(difference));
@@ -194,53 +194,53 @@ impl ReplyChecker {
     }
 
     /// Compares a live Reply with the recorded one.
-    pub fn judge(&mut self, replies: &ReplyPair<'_>) -> ReplyCheckResult {
-        if let Some(verdict) = self.known(replies) {
+    pub fn check(&mut self, replies: &ReplyPair<'_>) -> ReplyCheckResult {
+        if let Some(verdict) = self.cached_result(replies) {
             return verdict;
         }
         let length = replies.live.rest().len();
         // Fields compared literally may not follow the pattern.
         let is_plain = !self.is_strict && !self.selection.strict && !self.selection.exact;
-        let is_learnt = is_plain && self.alike.learns(length);
+        let is_learnt = is_plain && self.patterns.wants_pattern(length);
         if !is_learnt && replies.done.is_none() {
-            return self.read(replies, [None, None]);
+            return self.compare(replies, [None, None]);
         }
         let before = self.compared;
         let mut places = [Vec::new(), Vec::new()];
-        let verdict = self.read(replies, places.each_mut().map(Some));
+        let verdict = self.compare(replies, places.each_mut().map(Some));
         let compared = self.compared.since(before);
         let places = places.each_ref().map(Vec::as_slice);
-        let related = attributes::both(places[0], places[1]);
+        let related = attributes::paired_attributes(places[0], places[1]);
         let sections = places[1].iter().map(|place| place.section.0).max().unwrap_or(0);
         let sides = [replies.recorded.rest(), replies.live.rest()];
-        let mut broken = self.relations.follow(replies, &related, sections, sides);
-        broken.append(&mut self.relations.list(replies, places, sides));
+        let mut broken = self.relations.check_attributes(replies, &related, sections, sides);
+        broken.append(&mut self.relations.check_entries(replies, places, sides));
         if is_learnt {
             let compared = (&verdict, compared);
             let pattern =
                 ReplyPattern::of(replies, places, compared, (related, sections), self.has_restarted);
-            self.alike.keep(length, pattern);
+            self.patterns.insert(length, pattern);
         }
-        self.related(replies, verdict, broken)
+        self.add_violations(replies, verdict, broken)
     }
 
     /// Marks the state of these objects (variables of their filehandles) as uncertain.
-    pub(in crate::replay::run) fn doubt(
+    pub(in crate::replay::run) fn mark_uncertain(
         &mut self,
         objects: impl Iterator<Item = u32>,
         acts: &[OperationEffect],
     ) {
-        self.relations.doubt(objects, acts);
+        self.relations.mark_uncertain(objects, acts);
     }
 
     /// Compares the final state of an object with the last values in Replies. Returns the aspect, the value in the
     /// Reply, and the final value of each difference.
-    pub(in crate::replay::run) fn left(
+    pub(in crate::replay::run) fn final_differences(
         &self,
         objects: &[u32],
         marks: &ObjectVersion,
     ) -> Vec<(&'static str, [String; 2])> {
-        let mut left = objects.iter().map(|object| self.relations.left(*object, marks));
+        let mut left = objects.iter().map(|object| self.relations.final_differences(*object, marks));
         let mut first = left.find(|left| !left.is_empty()).unwrap_or_default();
         if self.relations.is_other_file_system(marks) {
             first.push(("fsid (one)", ["one that was told".to_owned(), "another".to_owned()]));
@@ -249,7 +249,7 @@ impl ReplyChecker {
     }
 
     /// Adds violated relations to a result.
-    fn related(
+    fn add_violations(
         &mut self,
         replies: &ReplyPair<'_>,
         verdict: ReplyCheckResult,
@@ -292,13 +292,13 @@ impl ReplyChecker {
 
     /// Returns `true` if a live Reply is known to have the layout of the recorded one, so that values can be read at
     /// the same positions.
-    pub fn is_in_place(&self, procedure: Option<Procedure>, recorded: &[u8], live: &[u8]) -> bool {
-        self.alike.knows(procedure, [recorded, live])
+    pub fn has_same_layout(&self, procedure: Option<Procedure>, recorded: &[u8], live: &[u8]) -> bool {
+        self.patterns.has_layout(procedure, [recorded, live])
     }
 
     /// Returns the cached result of a pair with a known pattern. Its identifiers and counts are recorded.
-    fn known(&mut self, replies: &ReplyPair<'_>) -> Option<ReplyCheckResult> {
-        let pattern = self.alike.find(replies)?;
+    fn cached_result(&mut self, replies: &ReplyPair<'_>) -> Option<ReplyCheckResult> {
+        let pattern = self.patterns.find(replies)?;
         let sides = [replies.recorded.rest(), replies.live.rest()];
         let names = pattern.names.iter_mut().map(|named| named.names(sides)).collect::<Option<Vec<_>>>()?;
         let place = replies.place();
@@ -314,29 +314,30 @@ impl ReplyChecker {
             });
         }
         if pattern.makes_names {
-            self.listings.grow();
+            self.listings.reopen_all();
         }
         self.compared += pattern.compared;
-        let broken = self.relations.follow(replies, &pattern.related, pattern.sections, sides);
+        let broken =
+            self.relations.check_attributes(replies, &pattern.attribute_pairs, pattern.sections, sides);
         let verdict = pattern.verdict.clone();
-        Some(self.related(replies, verdict, broken))
+        Some(self.add_violations(replies, verdict, broken))
     }
 
     /// Decodes both Replies and compares them field by field. Stores the positions of their fields if requested.
-    fn read<'a>(
+    fn compare<'a>(
         &mut self,
         replies: &ReplyPair<'a>,
         [of_recorded, of_live]: [Option<&mut Vec<LocatedField<'a>>>; 2],
     ) -> ReplyCheckResult {
         let mut recorded = self.recorder.reply(replies.procedure, replies.recorded, of_recorded);
         let mut live = self.recorder.reply(replies.procedure, replies.live, of_live);
-        know(&mut recorded, replies.known);
-        align(&recorded, &mut live);
+        fill_hashes(&mut recorded, replies.known);
+        align_root_sections(&recorded, &mut live);
         // The inline length depends on names in the Reply.
         (recorded.length, live.length) = (0, 0);
-        self.learn(&live);
+        self.record_capabilities(&live);
         if live.sections.iter().any(|section| makes_names(&section.name)) {
-            self.listings.grow();
+            self.listings.reopen_all();
         }
         let mut tolerated = Vec::new();
         let mut alone = Vec::new();
@@ -346,8 +347,8 @@ impl ReplyChecker {
                 break;
             };
             let is_directory = at > 0 && replies.directories.get(at - 1).copied().unwrap_or(false);
-            leave_out(a, self.has_restarted);
-            leave_out(b, self.has_restarted);
+            remove_incomparable(a, self.has_restarted);
+            remove_incomparable(b, self.has_restarted);
             if let (Some(listing), true) = (replies.listing, is_same_way) {
                 alone.extend(self.listings.compare(listing, a, b, self.is_strict, &mut tolerated));
             }
@@ -396,7 +397,7 @@ impl ReplyChecker {
     }
 
     fn verdict(&mut self, mut differences: Vec<Difference>, tolerated: &[ToleranceRule]) -> ReplyCheckResult {
-        if let Some(rule) = self.let_be(&mut differences)
+        if let Some(rule) = self.remove_tolerated(&mut differences)
             && differences.is_empty()
         {
             return ReplyCheckResult::Tolerated(rule);
@@ -421,17 +422,17 @@ impl ReplyChecker {
             // All procedures of NFS are required (RFC 1813 section 3, RFC 8881 section 16.1); those of other programs
             // are not.
             let is_whole =
-                replies_to_nfs(&status.operation) && (b == "PROC_UNAVAIL" || is_broken(operation, &b));
+                replies_to_nfs(&status.operation) && (b == "PROC_UNAVAIL" || lacks_required(operation, &b));
             if is_unsupported(&b) && !is_whole && !is_unsupported(&a) && !self.done.contains(operation) {
-                if self.lacking.len() < LACKING || self.lacking.contains_key(operation) {
-                    self.lacking.entry(operation.to_owned()).or_insert_with(|| status.clone());
+                if self.unsupported.len() < LACKING || self.unsupported.contains_key(operation) {
+                    self.unsupported.entry(operation.to_owned()).or_insert_with(|| status.clone());
                 }
                 return ReplyCheckResult::Unsupported(operation.to_owned(), b);
             }
-            if self.is_on(rules::ROOM) && rules::is_room(&a) && is_done(&b) {
+            if self.is_enabled(rules::ROOM) && rules::is_room(&a) && is_done(&b) {
                 return ReplyCheckResult::Tolerated(rules::ROOM);
             }
-            if self.is_on(rules::SAME_REFUSAL)
+            if self.is_enabled(rules::SAME_REFUSAL)
                 && rules::is_same_refusal(&a, &b)
                 && differences.iter().all(|difference| difference.kind == DifferenceKind::Status)
             {
@@ -442,47 +443,47 @@ impl ReplyChecker {
     }
 
     /// Returns `true` if the differences only concern access rights.
-    pub fn is_of_rights(&self, differences: &[Difference]) -> bool {
-        self.is_on(rules::CREDENTIALS)
+    pub fn are_only_access_rights(&self, differences: &[Difference]) -> bool {
+        self.is_enabled(rules::CREDENTIALS)
             && differences.iter().all(|difference| difference.path.ends_with("ACCESS.access"))
     }
 
     /// Returns `true` if the differences are only that a client ID is still in use (RFC 8881 section 18.50.3).
-    pub fn is_of_opens(&self, differences: &[Difference]) -> bool {
+    pub fn are_only_client_busy(&self, differences: &[Difference]) -> bool {
         let is_busy = |difference: &Difference| {
             difference.path == "DESTROY_CLIENTID.status"
                 && difference.b.value.as_deref() == Some("NFS4ERR_CLIENTID_BUSY")
         };
-        self.is_on(rules::DELEGATION) && differences.iter().all(is_busy)
+        self.is_enabled(rules::DELEGATION) && differences.iter().all(is_busy)
     }
 
     /// Returns `true` if a rule is enabled.
-    pub fn is_on(&self, rule: ToleranceRule) -> bool {
-        !self.is_strict && !self.off.contains(rule.name)
+    pub fn is_enabled(&self, rule: ToleranceRule) -> bool {
+        !self.is_strict && !self.disabled_rules.contains(rule.name)
     }
 
     /// Returns differences that were only detected later: identifiers that refer to other objects, and operations that
     /// turned out to be supported.
-    pub fn late(&mut self, is_last: bool) -> Vec<Difference> {
-        let mut wrong = self.renaming.wrong(is_last);
-        wrong.append(&mut self.inconstant);
-        self.let_be(&mut wrong);
+    pub fn take_late_differences(&mut self, is_last: bool) -> Vec<Difference> {
+        let mut wrong = self.renaming.take_differences(is_last);
+        wrong.append(&mut self.inconsistent);
+        self.remove_tolerated(&mut wrong);
         wrong.retain(|difference| self.selection.counts(difference));
         wrong
     }
 
     /// Records the attributes and operations of the live server.
-    fn learn(&mut self, live: &RecordMessage) {
+    fn record_capabilities(&mut self, live: &RecordMessage) {
         for section in live.sections.iter().skip(1) {
             let is_done = section.entries.iter().any(|entry| is_status(entry) && is_ok(&entry.datum));
             if is_done && !self.done.contains(&section.name) {
                 self.done.insert(Rc::clone(&section.name));
-                self.inconstant.extend(self.lacking.remove(&*section.name));
+                self.inconsistent.extend(self.unsupported.remove(&*section.name));
             }
             for entry in section.entries.iter().filter(|entry| is_attribute(&entry.path.text)) {
                 let name = attribute(&entry.path.text);
-                if !self.offered.contains(name) {
-                    self.offered.insert(name.into());
+                if !self.offered_attributes.contains(name) {
+                    self.offered_attributes.insert(name.into());
                 }
             }
         }
@@ -490,7 +491,7 @@ impl ReplyChecker {
 }
 
 /// Renames PUTFH sections that replace PUTROOTFH: the root is the run's directory.
-fn align(recorded: &RecordMessage, live: &mut RecordMessage) {
+fn align_root_sections(recorded: &RecordMessage, live: &mut RecordMessage) {
     for (section, of) in recorded.sections.iter().zip(&mut live.sections) {
         if matches!(&*section.name, "PUTROOTFH" | "PUTPUBFH") && &*of.name == "PUTFH" {
             of.name = Rc::clone(&section.name);
@@ -499,7 +500,7 @@ fn align(recorded: &RecordMessage, live: &mut RecordMessage) {
 }
 
 /// Fills in the hashes of data that the message does not contain.
-fn know(message: &mut RecordMessage, known: &[(u32, Option<u128>)]) {
+fn fill_hashes(message: &mut RecordMessage, known: &[(u32, Option<u128>)]) {
     let entries = message.sections.iter_mut().flat_map(|section| &mut section.entries);
     let unknown = entries.filter(|entry| entry.datum.is_unknown());
     for (entry, (length, hash)) in unknown.zip(known) {
@@ -562,12 +563,12 @@ fn is_unsupported(status: &str) -> bool {
 
 /// Removes fields that are never compared: identifiers that each server chooses, except filehandles, which must refer
 /// to the same objects; RPC protection; and attribute masks, which follow from the attributes.
-fn leave_out(section: &mut RecordSection, has_restarted: bool) {
+fn remove_incomparable(section: &mut RecordSection, has_restarted: bool) {
     let name = Rc::clone(&section.name);
-    section.entries.retain(|entry| !is_left_out(&name, &entry.path, has_restarted));
+    section.entries.retain(|entry| !is_incomparable(&name, &entry.path, has_restarted));
 }
 
-fn is_left_out(operation: &str, path: &FieldPath, has_restarted: bool) -> bool {
+fn is_incomparable(operation: &str, path: &FieldPath, has_restarted: bool) -> bool {
     match path.role {
         CompareClass::Identity(IdentityType::Filehandle) => false,
         // Data written before a change of the verifier may be lost: RFC 8881 section 18.32.4.

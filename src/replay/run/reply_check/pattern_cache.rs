@@ -14,7 +14,7 @@ use nfsrdma_dissectors::xdr::ChunkItem;
 use rustc_hash::FxHashMap;
 
 use super::relations::attributes::AttributePair;
-use super::{ReplyCheckResult, ReplyPair, is_left_out, makes_names};
+use super::{ReplyCheckResult, ReplyPair, is_incomparable, makes_names};
 use crate::analysis::comparison::compare_class::{CompareClass, IdentityType};
 use crate::analysis::comparison::identity_map::IdentityName;
 use crate::analysis::comparison::record::{FieldPath, RecordValue, hash};
@@ -28,7 +28,7 @@ const PATTERNS: usize = 8;
 /// Maximum length of a message with a pattern in bytes.
 const LONGEST: usize = 4096;
 /// Number of decoded pairs of one length since the last hit after which no more patterns are created.
-const IN_VAIN: u32 = 64;
+const MAX_UNUSED_PATTERNS: u32 = 64;
 
 /// Class of message bytes for the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,8 @@ impl ReplyPatternIdentity {
         {
             return Some([one.1, other.1]);
         }
-        let name = |bytes: &[u8]| IdentityName::of(self.identity, &RecordValue::of_bytes(bytes), None);
+        let name =
+            |bytes: &[u8]| IdentityName::from_value(self.identity, &RecordValue::of_bytes(bytes), None);
         let names = [name(of[0])?, name(of[1])?];
         self.last = Some([(of[0].into(), names[0]), (of[1].into(), names[1])]);
         Some(names)
@@ -80,7 +81,7 @@ impl ReplyPatternIdentity {
 #[derive(Debug)]
 pub(super) struct ReplyPattern {
     procedure: Option<Procedure>,
-    is_racing: bool,
+    overlapped_in_capture: bool,
     /// Recorded and live message.
     sides: [Box<[u8]>; 2],
     /// Ranges that cover the message, in order, with their class.
@@ -90,7 +91,7 @@ pub(super) struct ReplyPattern {
     /// Filehandles, and verifiers that show a loss of uncommitted data.
     pub(super) names: Vec<ReplyPatternIdentity>,
     /// Attributes with relations to earlier values, and number of executed operations.
-    pub(super) related: Vec<AttributePair>,
+    pub(super) attribute_pairs: Vec<AttributePair>,
     pub(super) sections: usize,
     /// Result of the comparison.
     pub(super) verdict: ReplyCheckResult,
@@ -127,12 +128,12 @@ impl ReplyPattern {
         }
         let mut this = Self {
             procedure: replies.procedure,
-            is_racing: replies.is_racing,
+            overlapped_in_capture: replies.is_racing,
             sides: sides.map(Box::from),
             runs: Vec::new(),
             items: Vec::new(),
             names: Vec::new(),
-            related,
+            attribute_pairs: related,
             sections,
             verdict: verdict.clone(),
             compared,
@@ -144,7 +145,7 @@ impl ReplyPattern {
             if let FieldValue::Chunk(length, _) = place.value {
                 this.items.push(length);
             }
-            let is_left_out = is_left_out(section, path, has_restarted);
+            let is_left_out = is_incomparable(section, path, has_restarted);
             let (bytes, what) = meaning(place, is_left_out);
             if let (CompareClass::Identity(identity), false) = (path.role, is_left_out) {
                 if what != ReplyByteClass::Free {
@@ -238,7 +239,7 @@ struct ReplyPatternsOfLength {
     /// Index of the pattern to be replaced next.
     next: usize,
     /// Number of decoded pairs since the last hit.
-    in_vain: u32,
+    unused_patterns: u32,
 }
 
 /// Patterns of a run.
@@ -249,7 +250,7 @@ pub(super) struct ReplyPatternCache {
 
 impl ReplyPatternCache {
     /// Removes all patterns, after a change of the comparison.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.by_length.clear();
     }
 
@@ -262,33 +263,33 @@ impl ReplyPatternCache {
         let of_length = self.by_length.get_mut(&sides[1].len())?;
         let at = of_length.patterns.iter().position(|pattern| {
             pattern.procedure == replies.procedure
-                && pattern.is_racing == replies.is_racing
+                && pattern.overlapped_in_capture == replies.is_racing
                 && pattern.agrees(sides)
                 && pattern.has_data(replies.known, replies.chunks)
         })?;
-        of_length.in_vain = 0;
+        of_length.unused_patterns = 0;
         of_length.patterns.get_mut(at)
     }
 
     /// Returns `true` if a decoded pair with the same layout is known.
-    pub(super) fn knows(&self, procedure: Option<Procedure>, sides: [&[u8]; 2]) -> bool {
+    pub(super) fn has_layout(&self, procedure: Option<Procedure>, sides: [&[u8]; 2]) -> bool {
         let of_length = self.by_length.get(&sides[1].len());
         let mut patterns = of_length.iter().flat_map(|of_length| &of_length.patterns);
         patterns.any(|pattern| pattern.procedure == procedure && pattern.agrees(sides))
     }
 
     /// Returns `true` if a decoded pair of this length should create a pattern.
-    pub(super) fn learns(&self, length: usize) -> bool {
+    pub(super) fn wants_pattern(&self, length: usize) -> bool {
         match self.by_length.get(&length) {
-            Some(of_length) => of_length.in_vain < IN_VAIN,
+            Some(of_length) => of_length.unused_patterns < MAX_UNUSED_PATTERNS,
             None => length <= LONGEST && self.by_length.len() < LENGTHS,
         }
     }
 
     /// Stores the pattern of a pair of this length, if it has one, replacing the oldest at the limit.
-    pub(super) fn keep(&mut self, length: usize, pattern: Option<ReplyPattern>) {
+    pub(super) fn insert(&mut self, length: usize, pattern: Option<ReplyPattern>) {
         let of_length = self.by_length.entry(length).or_default();
-        of_length.in_vain += 1;
+        of_length.unused_patterns += 1;
         let Some(pattern) = pattern else { return };
         match of_length.patterns.get_mut(of_length.next) {
             Some(place) => *place = pattern,
@@ -335,7 +336,7 @@ mod tests {
 
     fn judge_of(recorded: &[u8], live: &[u8]) -> ReplyChecker {
         let mut judge = ReplyChecker::new(false, [], ComparisonOptions::default());
-        assert_eq!(judge.judge(&replies(recorded, live)), ReplyCheckResult::Matched);
+        assert_eq!(judge.check(&replies(recorded, live)), ReplyCheckResult::Matched);
         judge
     }
 
@@ -343,9 +344,9 @@ mod tests {
     fn what_may_differ_and_what_is_alike_on_both_sides_needs_no_reading() {
         let mut judge = judge_of(&reply(1, 1, 100, 5), &reply(11, 1, 100, 6));
         let (recorded, live) = (reply(2, 1, 300, 7), reply(12, 1, 300, 8));
-        assert!(judge.alike.find(&replies(&recorded, &live)).is_some());
+        assert!(judge.patterns.find(&replies(&recorded, &live)).is_some());
         let before = judge.compared;
-        assert_eq!(judge.judge(&replies(&recorded, &live)), ReplyCheckResult::Matched);
+        assert_eq!(judge.check(&replies(&recorded, &live)), ReplyCheckResult::Matched);
         assert_eq!(judge.compared.since(before), before, "it is counted as if it were read");
     }
 
@@ -357,12 +358,15 @@ mod tests {
         };
         let mut judge = ReplyChecker::new(false, [], ComparisonOptions::default());
         let (recorded, live) = (refusal(1, 13), refusal(11, 1));
-        let verdict = judge.judge(&replies(&recorded, &live));
+        let verdict = judge.check(&replies(&recorded, &live));
         assert!(matches!(verdict, ReplyCheckResult::Tolerated(_)), "{verdict:?}");
         let (recorded, live) = (refusal(2, 13), refusal(12, 1));
-        assert!(judge.alike.find(&replies(&recorded, &live)).is_some());
-        assert_eq!(judge.judge(&replies(&recorded, &live)), verdict);
-        assert!(judge.alike.find(&replies(&live, &recorded)).is_none(), "the other way it is another pair");
+        assert!(judge.patterns.find(&replies(&recorded, &live)).is_some());
+        assert_eq!(judge.check(&replies(&recorded, &live)), verdict);
+        assert!(
+            judge.patterns.find(&replies(&live, &recorded)).is_none(),
+            "the other way it is another pair"
+        );
     }
 
     #[test]
@@ -370,8 +374,8 @@ mod tests {
         let mut judge = judge_of(&reply(1, 1, 100, 5), &reply(11, 1, 100, 6));
         for other in [reply(12, 1, 301, 8), reply(12, 2, 300, 8), reply(12, 1, 300, 8)[..40].to_vec()] {
             let recorded = reply(2, 1, 300, 7);
-            assert!(judge.alike.find(&replies(&recorded, &other)).is_none());
-            assert_ne!(judge.judge(&replies(&recorded, &other)), ReplyCheckResult::Matched);
+            assert!(judge.patterns.find(&replies(&recorded, &other)).is_none());
+            assert_ne!(judge.check(&replies(&recorded, &other)), ReplyCheckResult::Matched);
         }
     }
 
@@ -379,16 +383,16 @@ mod tests {
     fn a_word_that_may_say_how_the_rest_is_read_is_that_of_the_pattern() {
         let mut judge = judge_of(&reply(1, 1, 100, 5), &reply(11, 1, 100, 6));
         let both = reply(2, 2, 100, 5);
-        assert!(judge.alike.find(&replies(&both, &both)).is_none());
-        assert_eq!(judge.judge(&replies(&both, &both)), ReplyCheckResult::Matched);
-        assert!(judge.alike.find(&replies(&both, &both)).is_some(), "it has a pattern of its own");
+        assert!(judge.patterns.find(&replies(&both, &both)).is_none());
+        assert_eq!(judge.check(&replies(&both, &both)), ReplyCheckResult::Matched);
+        assert!(judge.patterns.find(&replies(&both, &both)).is_some(), "it has a pattern of its own");
     }
 
     #[test]
     fn lengths_whose_patterns_are_of_no_use_leave_no_more() {
         let mut alike = ReplyPatternCache::default();
-        (0..IN_VAIN).for_each(|_| alike.keep(100, None));
-        assert!(!alike.learns(100) && alike.learns(104));
-        assert!(!alike.learns(LONGEST + 1));
+        (0..MAX_UNUSED_PATTERNS).for_each(|_| alike.insert(100, None));
+        assert!(!alike.wants_pattern(100) && alike.wants_pattern(104));
+        assert!(!alike.wants_pattern(LONGEST + 1));
     }
 }

@@ -57,7 +57,7 @@ const REQUIRED: &[&str] = &[
 ];
 
 /// Returns `true` if the status means that a server does not support a required operation of NFS.
-pub(super) fn is_broken(operation: &str, status: &str) -> bool {
+pub(super) fn lacks_required(operation: &str, status: &str) -> bool {
     // An unsupported attribute, operation variant or minor version is something else.
     matches!(status, "NFS4ERR_NOTSUPP" | "NFS4ERR_OP_ILLEGAL" | "NFS3ERR_NOTSUPP" | "PROC_UNAVAIL")
         && REQUIRED.contains(&operation)
@@ -69,15 +69,20 @@ mod tests {
 
     #[test]
     fn rfc8881_section_17_a_server_must_have_read_and_may_have_no_links() {
-        assert!(is_broken("READ", "NFS4ERR_NOTSUPP") && is_broken("WRITE", "NFS4ERR_OP_ILLEGAL"));
-        assert!(!is_broken("READLINK", "NFS4ERR_NOTSUPP") && !is_broken("CLONE", "NFS4ERR_NOTSUPP"));
+        assert!(lacks_required("READ", "NFS4ERR_NOTSUPP") && lacks_required("WRITE", "NFS4ERR_OP_ILLEGAL"));
         assert!(
-            !is_broken("SETATTR", "NFS4ERR_ATTRNOTSUPP") && !is_broken("READ", "NFS4ERR_MINOR_VERS_MISMATCH")
+            !lacks_required("READLINK", "NFS4ERR_NOTSUPP") && !lacks_required("CLONE", "NFS4ERR_NOTSUPP")
+        );
+        assert!(
+            !lacks_required("SETATTR", "NFS4ERR_ATTRNOTSUPP")
+                && !lacks_required("READ", "NFS4ERR_MINOR_VERS_MISMATCH")
         );
     }
 
     #[test]
     fn rfc1813_section_3_3_a_server_may_have_no_readdirplus() {
-        assert!(is_broken("FSINFO", "NFS3ERR_NOTSUPP") && !is_broken("READDIRPLUS", "NFS3ERR_NOTSUPP"));
+        assert!(
+            lacks_required("FSINFO", "NFS3ERR_NOTSUPP") && !lacks_required("READDIRPLUS", "NFS3ERR_NOTSUPP")
+        );
     }
 }

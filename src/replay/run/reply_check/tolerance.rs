@@ -20,11 +20,11 @@ impl ReplyChecker {
         needed: &mut Vec<ToleranceRule>,
     ) {
         let operation = Rc::clone(&a.name);
-        let mut rulings = std::mem::take(&mut self.rulings);
-        if !is_plain(a, b, |path| rulings.of(&operation, path).is_some()) {
+        let mut rulings = std::mem::take(&mut self.rule_cache);
+        if !needs_no_rule(a, b, |path| rulings.rule_of(&operation, path).is_some()) {
             self.apply(&mut rulings, &operation, a, b, is_directory, needed);
         }
-        self.rulings = rulings;
+        self.rule_cache = rulings;
     }
 
     fn apply(
@@ -37,26 +37,26 @@ impl ReplyChecker {
         needed: &mut Vec<ToleranceRule>,
     ) {
         let is_same_data = has_same_data(a, b);
-        committed(a, b, needed, |rule| self.is_on(rule));
-        access(a, b, needed, |rule| self.is_on(rule));
-        if let Some(squashed) = self.squashed.filter(|_| self.is_on(rules::OWNER)) {
-            own(a, b, squashed, needed);
+        tolerate_committed(a, b, needed, |rule| self.is_enabled(rule));
+        access(a, b, needed, |rule| self.is_enabled(rule));
+        if let Some(squashed) = self.squashed.filter(|_| self.is_enabled(rules::OWNER)) {
+            tolerate_squashed_owner(a, b, squashed, needed);
         }
         let mut taken: [Vec<(ToleranceRule, RecordField)>; 2] = [Vec::new(), Vec::new()];
         for (section, taken) in [&mut *a, &mut *b].into_iter().zip(&mut taken) {
             let mut kinds = DirectoryTypeFields::default();
             section.entries.retain(|entry| {
-                kinds.hear(entry);
+                kinds.process_field(entry);
                 let path = &entry.path;
                 let is_size = matches!(path.leaf(), "size" | "numlinks" | "nlink");
-                let rule = match rulings.of(operation, path) {
+                let rule = match rulings.rule_of(operation, path) {
                     None if is_size && kinds.is_of_directory(path, is_directory) => {
                         Some(rules::DIRECTORY_SIZE)
                     }
                     rule => rule,
                 };
                 let rule = rule.filter(|rule| *rule != rules::SEGMENTS || is_same_data);
-                match rule.filter(|rule| self.is_on(*rule)) {
+                match rule.filter(|rule| self.is_enabled(*rule)) {
                     Some(rule) => {
                         taken.push((rule, entry.clone()));
                         false
@@ -75,11 +75,11 @@ impl ReplyChecker {
             let more = longer.get(of_a.len().min(of_b.len())).map(|(rule, _)| *rule);
             needed.extend(differing.or(more));
         }
-        self.offered(a, b, needed);
+        self.remove_optional(a, b, needed);
     }
 
     /// Removes attributes that only one side has, if the live server has never returned them or they are optional.
-    fn offered(&self, a: &mut RecordSection, b: &mut RecordSection, needed: &mut Vec<ToleranceRule>) {
+    fn remove_optional(&self, a: &mut RecordSection, b: &mut RecordSection, needed: &mut Vec<ToleranceRule>) {
         let names = |section: &RecordSection| -> FxHashSet<Box<str>> {
             section
                 .entries
@@ -101,12 +101,14 @@ impl ReplyChecker {
                 }
                 let rule = if is_post_op(text) {
                     rules::POST_OP
-                } else if is_attribute(text) && (!is_recorded || !self.offered.contains(attribute(text))) {
+                } else if is_attribute(text)
+                    && (!is_recorded || !self.offered_attributes.contains(attribute(text)))
+                {
                     rules::ATTRIBUTES_OFFERED
                 } else {
                     return true;
                 };
-                if !self.is_on(rule) {
+                if !self.is_enabled(rule) {
                     return true;
                 }
                 needed.push(rule);
@@ -120,7 +122,7 @@ impl ReplyChecker {
 #[derive(Debug, Default)]
 pub(super) struct ToleranceRuleCache {
     /// Keyed by the addresses of operation and path.
-    known: FxHashMap<(*const u8, *const FieldPath), CachedToleranceRule>,
+    rules: FxHashMap<(*const u8, *const FieldPath), CachedToleranceRule>,
 }
 
 #[derive(Debug)]
@@ -131,18 +133,22 @@ struct CachedToleranceRule {
 }
 
 impl ToleranceRuleCache {
-    fn of(&mut self, operation: &Rc<str>, path: &Rc<FieldPath>) -> Option<ToleranceRule> {
+    fn rule_of(&mut self, operation: &Rc<str>, path: &Rc<FieldPath>) -> Option<ToleranceRule> {
         let place = (operation.as_ptr(), Rc::as_ptr(path));
-        let ruling = self.known.entry(place).or_insert_with(|| CachedToleranceRule {
+        let ruling = self.rules.entry(place).or_insert_with(|| CachedToleranceRule {
             _of: (Rc::clone(operation), Rc::clone(path)),
-            rule: rules::of(operation, &path.text, path.field),
+            rule: rules::rule_of_field(operation, &path.text, path.field),
         });
         ruling.rule
     }
 }
 
 /// Returns `true` if no rule applies: all differences are in fields that vary anyway or have no rule.
-fn is_plain(a: &RecordSection, b: &RecordSection, mut has_rule: impl FnMut(&Rc<FieldPath>) -> bool) -> bool {
+fn needs_no_rule(
+    a: &RecordSection,
+    b: &RecordSection,
+    mut has_rule: impl FnMut(&Rc<FieldPath>) -> bool,
+) -> bool {
     let mut is_plain = |(a, b): (&RecordField, &RecordField)| {
         let (path, leaf) = (&a.path, a.path.leaf());
         // The rules for these depend on more than the path.
@@ -181,7 +187,7 @@ struct DirectoryTypeFields {
 
 impl DirectoryTypeFields {
     /// Processes the next field of an operation.
-    fn hear(&mut self, entry: &RecordField) {
+    fn process_field(&mut self, entry: &RecordField) {
         let path = &entry.path;
         // Each entry of a listing has its own type, after its name.
         if let Some(entries) = path.text.strip_suffix("entries.name") {
@@ -190,14 +196,14 @@ impl DirectoryTypeFields {
             });
         }
         if path.leaf() == "type" && matches!(entry.datum, RecordValue::Named("NF4DIR" | "NF3DIR")) {
-            self.directories.push(path.above().into());
+            self.directories.push(path.parent_path().into());
         }
     }
 
     /// Returns `true` if an attribute is that of a directory. `is_about` is `true` if the operation applies to one; its
     /// entries need not be directories.
     fn is_of_directory(&self, path: &FieldPath, is_about: bool) -> bool {
-        let above = path.above();
+        let above = path.parent_path();
         is_about && !path.text.contains("entries.")
             || above.contains("dir_wcc.")
             || self.directories.iter().any(|known| **known == *above)
@@ -221,7 +227,7 @@ fn has_same_data(a: &RecordSection, b: &RecordSection) -> bool {
 }
 
 /// Removes the stability of written data if the live server did better.
-fn committed(
+fn tolerate_committed(
     a: &mut RecordSection,
     b: &mut RecordSection,
     needed: &mut Vec<ToleranceRule>,
@@ -245,7 +251,12 @@ fn committed(
 }
 
 /// Treats owners as equal if the live one is the user or group that the export squashes root to.
-fn own(a: &mut RecordSection, b: &RecordSection, squashed: [u32; 2], needed: &mut Vec<ToleranceRule>) {
+fn tolerate_squashed_owner(
+    a: &mut RecordSection,
+    b: &RecordSection,
+    squashed: [u32; 2],
+    needed: &mut Vec<ToleranceRule>,
+) {
     let owner = |entry: &RecordField| match entry.path.field {
         "nfs.fattr3.uid" => Some(squashed[0]),
         "nfs.fattr3.gid" => Some(squashed[1]),
@@ -318,7 +329,7 @@ mod tests {
         let mut kinds = DirectoryTypeFields::default();
         for (kind, is_directory) in [("NF4DIR", true), ("NF4REG", false), ("NF4DIR", true)] {
             let entries = of(kind);
-            entries.iter().for_each(|entry| kinds.hear(entry));
+            entries.iter().for_each(|entry| kinds.process_field(entry));
             // READDIR applies to a directory, but its entries may be of any type.
             assert_eq!(kinds.is_of_directory(&entries[2].path, true), is_directory);
         }

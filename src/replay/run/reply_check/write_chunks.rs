@@ -12,7 +12,7 @@ use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 
 /// Visitor that assigns each data item of a Reply the next Write chunk that returned anything.
 struct WriteChunkItemVisitor<I> {
-    came: I,
+    returned_lengths: I,
     /// First difference: length of the item, and of the chunk.
     differing: Option<[u32; 2]>,
 }
@@ -24,7 +24,7 @@ impl<'a, I: Iterator<Item = u32>> Observer<'a> for WriteChunkItemVisitor<I> {
 
     fn value(&mut self, _: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
         if let FieldValue::Chunk(length, _) = value {
-            let came = self.came.next().unwrap_or(0);
+            let came = self.returned_lengths.next().unwrap_or(0);
             let differs = (came != length).then_some([length, came]);
             self.differing = self.differing.or(differs);
         }
@@ -40,13 +40,13 @@ pub(super) fn differing(
     let came = chunks.iter().map(|chunk| chunk.length).filter(|length| *length > 0);
     // Most Replies have none.
     came.clone().next()?;
-    let mut items = WriteChunkItemVisitor { came, differing: None };
+    let mut items = WriteChunkItemVisitor { returned_lengths: came, differing: None };
     let message = rpc::RpcMsg::decode(&mut reply, &mut NullObserver).ok()?;
     if !message.reply()?.status().is_success() {
         return None;
     }
     let is_read = procedure?.results(&mut reply, &mut items).is_ok();
     // A chunk without an item.
-    let more = items.came.next().filter(|_| is_read);
+    let more = items.returned_lengths.next().filter(|_| is_read);
     items.differing.or(more.map(|came| [0, came]))
 }

@@ -66,7 +66,7 @@ impl ToleranceFileRule {
 ///
 /// # Errors
 /// Returns an error for the first invalid line.
-pub fn read(text: &str) -> Result<Vec<ToleranceFileRule>, RuleFileError> {
+pub fn parse_rules(text: &str) -> Result<Vec<ToleranceFileRule>, RuleFileError> {
     let mut rules: Vec<ToleranceFileRule> = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         add(line, &mut rules).map_err(|what| RuleFileError { line: number, what })?;
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_rule_lets_be_what_one_of_its_lines_is_about() {
-        let rules = read(
+        let rules = parse_rules(
             "# a file system without modes\n[modes] it has none # really\nignore nfs.mode in GETATTR,READDIR\n\
              ignore count\n\n[opens] it has its own\nignore status in OPEN\n",
         )
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_line_that_is_no_rule_is_told_with_its_number_and_what_to_do() {
-        let error = |text: &str| read(text).unwrap_err().to_string();
+        let error = |text: &str| parse_rules(text).unwrap_err().to_string();
         assert_eq!(error("\nignore count\n"), "line 2: no rule has a name yet; write [NAME] REASON before");
         assert_eq!(error("[a] why\nignore REDA"), "line 2: there is no operation REDA; did you mean READ?");
         assert_eq!(error("[a]\nignore count"), "line 1: [a] has no reason; write [a] REASON");
@@ -205,6 +205,6 @@ mod tests {
     fn the_document_shows_rules_that_can_be_read() {
         let document = include_str!("../../../../docs/replay.md");
         let example = document.split("```").find(|part| part.contains("[squash]")).unwrap();
-        assert_eq!(read(example).unwrap().len(), 1);
+        assert_eq!(parse_rules(example).unwrap().len(), 1);
     }
 }

@@ -21,7 +21,7 @@ struct LearnedDifference<'r> {
 }
 
 /// Returns the key of the rule for a difference: a word, and an operation if there is one.
-fn about(difference: &Difference, title: &str) -> (String, Option<String>) {
+fn rule_key(difference: &Difference, title: &str) -> (String, Option<String>) {
     let word = match difference.field {
         "" => difference.kind.word(),
         _ if difference.kind == DifferenceKind::Status => difference.kind.word(),
@@ -38,13 +38,13 @@ fn about(difference: &Difference, title: &str) -> (String, Option<String>) {
 
 /// Returns a file of rules that tolerates the differences of these runs. Rules for results that a server must get right
 /// (status, name, file data, ...) are commented out, so that none is tolerated without review.
-pub fn learn(trace: &str, server: &str, runs: &[&ReplayReport]) -> String {
+pub fn infer_rules(trace: &str, server: &str, runs: &[&ReplayReport]) -> String {
     let mut all: BTreeMap<(String, Option<String>), LearnedDifference<'_>> = BTreeMap::new();
     let mut left_out = 0u64;
     for (at, run) in runs.iter().enumerate() {
         for mismatch in &run.mismatches {
             for difference in &mismatch.differences {
-                let key = about(difference, &mismatch.operation);
+                let key = rule_key(difference, &mismatch.operation);
                 if all.len() >= RULES && !all.contains_key(&key) {
                     left_out += 1;
                     continue;
@@ -114,7 +114,7 @@ pub fn learn(trace: &str, server: &str, runs: &[&ReplayReport]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::file::read;
+    use super::super::file::parse_rules;
     use super::*;
     use crate::analysis::comparison::difference::DifferenceSide;
     use crate::replay::run::report::ReplayStepState;
@@ -133,7 +133,7 @@ mod tests {
                 b: half("0777 # \n"),
             };
             let step = StepId { step: 1, frames: [120, 121] };
-            report.settle(step, "NFS 4.2 LOOKUP", ReplayStepState::Mismatched(vec![difference]), 10);
+            report.count_step(step, "NFS 4.2 LOOKUP", ReplayStepState::Mismatched(vec![difference]), 10);
         }
         report
     }
@@ -142,12 +142,12 @@ mod tests {
     fn what_differed_becomes_a_rule_that_lets_it_be() {
         let mode = (DifferenceKind::Result, "GETATTR.obj_attributes.mode", "nfs.mode");
         let (one, other) = (run(&[mode, mode]), run(&[mode]));
-        let text = learn("work.trace", "tcp://nas/scratch", &[&one, &other]);
+        let text = infer_rules("work.trace", "tcp://nas/scratch", &[&one, &other]);
         assert!(
             text.contains("# 2 in run 1, 1 in run 2; first at frame 120: recorded 0644, live 0777 # "),
             "{text}"
         );
-        let rules = read(&text).unwrap();
+        let rules = parse_rules(&text).unwrap();
         let differences = one.mismatches.iter().flat_map(|mismatch| &mismatch.differences);
         assert!(differences.into_iter().all(|difference| rules[0].allows(difference)), "{text}");
     }
@@ -158,11 +158,11 @@ mod tests {
             (DifferenceKind::Status, "LOOKUP.status", "nfs.nfsstat4"),
             (DifferenceKind::Data, "READ.data", "nfs.data"),
         ]);
-        let text = learn("work.trace", "tcp://nas/scratch", &[&report, &report]);
+        let text = infer_rules("work.trace", "tcp://nas/scratch", &[&report, &report]);
         assert!(
             text.contains("# ignore status in LOOKUP") && text.contains("# ignore nfs.data in READ"),
             "{text}"
         );
-        assert_eq!(read(&text), Ok(Vec::new()));
+        assert_eq!(parse_rules(&text), Ok(Vec::new()));
     }
 }

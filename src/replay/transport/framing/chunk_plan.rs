@@ -17,7 +17,7 @@ const LONGEST_CHUNK: u64 = 64 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallChunkPlan {
     /// `true` if the message is sent in a Position-Zero Read chunk: a Long Call.
-    pub long: bool,
+    pub is_long_call: bool,
     /// Bit mask of the payloads that are sent in Read chunks.
     pub reads: u16,
     /// Bit mask of the results for which Write chunks are offered.
@@ -33,13 +33,13 @@ impl CallChunkPlan {
     ///
     /// # Errors
     /// Returns an error if the Call violates a rule, or can never be sent with these parameters.
-    pub fn of(call: &TransportCall<'_>, terms: &RdmaTransportParams) -> Result<Self, SubmitRefusal> {
-        check(call)?;
-        let mut draft = match call.shape {
+    pub fn for_call(call: &TransportCall<'_>, terms: &RdmaTransportParams) -> Result<Self, SubmitRefusal> {
+        check_call(call)?;
+        let mut draft = match call.requested_form {
             RequestedCallForm::Fitting => {
                 CallChunkPlanDraft { writes: needed_writes(call, terms), ..CallChunkPlanDraft::default() }
             }
-            RequestedCallForm::Captured(captured) => CallChunkPlanDraft::captured(&captured),
+            RequestedCallForm::Captured(captured) => CallChunkPlanDraft::from_capture(&captured),
         };
         let asked = draft;
         let room = terms.reply_inline as usize;
@@ -48,16 +48,16 @@ impl CallChunkPlan {
         }
         if draft.reply.is_some() {
             let length = u32::try_from(draft.reply_message(call)).unwrap_or(u32::MAX);
-            draft.reply = Some(length.max(total(captured(call).reply)));
+            draft.reply = Some(length.max(total(captured_form(call).reply)));
         }
         let room = terms.call_inline as usize;
-        if !draft.long && draft.header(call) + draft.message(call) > room {
+        if !draft.is_long_call && draft.header(call) + draft.message(call) > room {
             draft.reads = mask(call.payloads.iter().map(|payload| payload.length() > 0));
         }
-        if !draft.long && draft.header(call) + draft.message(call) > room {
+        if !draft.is_long_call && draft.header(call) + draft.message(call) > room {
             // The payloads are sent with the message: RFC 8166 section 3.5.3 allows Read chunks in addition to that of
             // a Long Call, but Linux (up to 7.2) never fetches them, and answers that the message is truncated.
-            draft.long = true;
+            draft.is_long_call = true;
             draft.reads = 0;
         }
         if draft.header(call) > room {
@@ -71,7 +71,7 @@ impl CallChunkPlan {
     /// 4.3.2.3).
     pub fn write_length(call: &TransportCall<'_>, result: usize) -> u32 {
         let asked = call.reply.payloads.get(result).copied().unwrap_or(0);
-        match captured(call).writes.get(result) {
+        match captured_form(call).writes.get(result) {
             Some(segments) if total(segments) == 0 => 0,
             Some(segments) => asked.max(total(segments)),
             None => asked,
@@ -90,8 +90,8 @@ impl CallChunkPlan {
 }
 
 /// Returns the form in the capture; an empty form if there is none.
-pub(super) fn captured<'a>(call: &TransportCall<'a>) -> CapturedCallForm<'a> {
-    match call.shape {
+pub(super) fn captured_form<'a>(call: &TransportCall<'a>) -> CapturedCallForm<'a> {
+    match call.requested_form {
         RequestedCallForm::Captured(captured) => captured,
         RequestedCallForm::Fitting => CapturedCallForm::default(),
     }
@@ -99,12 +99,12 @@ pub(super) fn captured<'a>(call: &TransportCall<'a>) -> CapturedCallForm<'a> {
 
 /// Returns the segment lengths in the capture of a result's Write chunk.
 pub(super) fn captured_writes<'a>(call: &TransportCall<'a>, result: usize) -> &'a [u32] {
-    captured(call).writes.get(result).copied().unwrap_or_default()
+    captured_form(call).writes.get(result).copied().unwrap_or_default()
 }
 
 /// Returns the segment lengths in the capture of a payload's Read chunk.
 pub(super) fn captured_reads<'a>(call: &TransportCall<'a>, payload: usize) -> &'a [u32] {
-    captured(call).reads.get(payload).copied().unwrap_or_default()
+    captured_form(call).reads.get(payload).copied().unwrap_or_default()
 }
 
 /// Returns the mask of results for which Write chunks are offered: all if the complete Reply may not fit in a Send,
@@ -140,7 +140,7 @@ fn bit(bits: u16, index: usize) -> bool {
 ///
 /// # Errors
 /// Returns the rule that it violates.
-pub fn check(call: &TransportCall<'_>) -> Result<(), SubmitRefusal> {
+pub fn check_call(call: &TransportCall<'_>) -> Result<(), SubmitRefusal> {
     if call.message.first_chunk() != Some(&call.xid.0.to_be_bytes()) {
         return Err(SubmitRefusal::Xid);
     }
@@ -176,7 +176,7 @@ pub(super) fn count(length: u32, lengths: &[u32]) -> u32 {
 /// A plan in the making. The length of the Reply chunk is a placeholder until it is computed.
 #[derive(Clone, Copy, Default, PartialEq)]
 struct CallChunkPlanDraft {
-    long: bool,
+    is_long_call: bool,
     reads: u16,
     writes: u16,
     reply: Option<u32>,
@@ -184,9 +184,9 @@ struct CallChunkPlanDraft {
 
 impl CallChunkPlanDraft {
     /// Returns the form in a capture.
-    fn captured(captured: &CapturedCallForm<'_>) -> Self {
+    fn from_capture(captured: &CapturedCallForm<'_>) -> Self {
         Self {
-            long: !captured.call.is_empty(),
+            is_long_call: !captured.call.is_empty(),
             reads: mask(captured.reads.iter().map(|segments| !segments.is_empty())),
             // An empty chunk keeps its place before others: chunks match results in order (RFC 8267 section 6.4.1).
             writes: mask((0..captured.writes.len()).map(|at| {
@@ -204,7 +204,7 @@ impl CallChunkPlanDraft {
 
     /// Returns the number of segments of the Position-Zero Read chunk.
     fn call_segments(&self, call: &TransportCall<'_>) -> u32 {
-        if self.long { count(length_of(self.message(call)), captured(call).call) } else { 0 }
+        if self.is_long_call { count(length_of(self.message(call)), captured_form(call).call) } else { 0 }
     }
 
     /// Returns the number of segments of each Write chunk. The chunk of a result that is requested inline has none.
@@ -218,7 +218,7 @@ impl CallChunkPlanDraft {
     }
 
     fn reply_segments(&self, call: &TransportCall<'_>) -> u32 {
-        self.reply.map_or(0, |length| count(length, captured(call).reply))
+        self.reply.map_or(0, |length| count(length, captured_form(call).reply))
     }
 
     /// Returns the number of header bytes of the Write list.
@@ -259,7 +259,7 @@ impl CallChunkPlanDraft {
     /// Returns the plan, with its difference from the requested form.
     fn plan(&self, call: &TransportCall<'_>, asked: Self) -> CallChunkPlan {
         let read_segments = self.read_segments(call) + self.call_segments(call);
-        let captured = captured(call);
+        let captured = captured_form(call);
         let segments = |chunks: &[&[u32]]| chunks.iter().map(|chunk| chunk.len()).sum::<usize>();
         let write_segments = self.write_segments(call).sum();
         // An empty chunk has no segments.
@@ -271,17 +271,17 @@ impl CallChunkPlanDraft {
             || write_segments as usize != written
             || reply_segments as usize != captured.reply.len();
         CallChunkPlan {
-            long: self.long,
+            is_long_call: self.is_long_call,
             reads: self.reads,
             writes: self.writes,
             reply: self.reply,
             submitted: SubmittedCall {
-                form: if self.long { MessageForm::Nomsg } else { MessageForm::Message },
-                inline: if self.long { 0 } else { length_of(self.message(call)) },
+                form: if self.is_long_call { MessageForm::Nomsg } else { MessageForm::Message },
+                inline: if self.is_long_call { 0 } else { length_of(self.message(call)) },
                 read_segments,
                 write_segments,
                 reply_segments,
-                changed: matches!(call.shape, RequestedCallForm::Captured(_)) && is_other,
+                changed: matches!(call.requested_form, RequestedCallForm::Captured(_)) && is_other,
             },
         }
     }
@@ -304,7 +304,7 @@ mod tests {
         RdmaTransportParams {
             call_inline: inline,
             reply_inline: inline,
-            ..RdmaTransportParams::agreed(None, None)
+            ..RdmaTransportParams::negotiate(None, None)
         }
     }
 
@@ -313,7 +313,7 @@ mod tests {
         payloads: &'a [TransportPayload<'a>],
         reply: ExpectedReply<'a>,
     ) -> TransportCall<'a> {
-        TransportCall { payloads, reply, ..TransportCall::small(Xid(0), CallTag(0), message, 0) }
+        TransportCall { payloads, reply, ..TransportCall::without_payloads(Xid(0), CallTag(0), message, 0) }
     }
 
     fn data(position: u32, bytes: &[u8]) -> TransportPayload<'_> {
@@ -326,10 +326,13 @@ mod tests {
         // Header 28 bytes, message 100, payload 1,024: 1,152.
         let payloads = [data(100, &bytes)];
         let call = call(&MESSAGE, &payloads, ExpectedReply { message: 100, payloads: &[] });
-        let plan = CallChunkPlan::of(&call, &terms(1152)).unwrap();
-        assert_eq!((plan.long, plan.reads, plan.reply, plan.submitted.inline), (false, 0, None, 1124));
-        let plan = CallChunkPlan::of(&call, &terms(1151)).unwrap();
-        assert_eq!((plan.long, plan.reads, plan.submitted.read_segments), (false, 1, 1));
+        let plan = CallChunkPlan::for_call(&call, &terms(1152)).unwrap();
+        assert_eq!(
+            (plan.is_long_call, plan.reads, plan.reply, plan.submitted.inline),
+            (false, 0, None, 1124)
+        );
+        let plan = CallChunkPlan::for_call(&call, &terms(1151)).unwrap();
+        assert_eq!((plan.is_long_call, plan.reads, plan.submitted.read_segments), (false, 1, 1));
         assert_eq!(plan.submitted.inline, 100);
     }
 
@@ -337,8 +340,11 @@ mod tests {
     fn rfc8166_section_3_5_3_a_message_that_does_not_fit_reduced_is_a_long_call() {
         let message = [0; 2000];
         let call = call(&message, &[], ExpectedReply { message: 100, payloads: &[] });
-        let plan = CallChunkPlan::of(&call, &terms(1024)).unwrap();
-        assert_eq!((plan.long, plan.submitted.form, plan.submitted.inline), (true, MessageForm::Nomsg, 0));
+        let plan = CallChunkPlan::for_call(&call, &terms(1024)).unwrap();
+        assert_eq!(
+            (plan.is_long_call, plan.submitted.form, plan.submitted.inline),
+            (true, MessageForm::Nomsg, 0)
+        );
         assert_eq!(plan.submitted.read_segments, 1);
     }
 
@@ -347,42 +353,45 @@ mod tests {
         let (message, bytes) = ([0; 2000], [1; 600]);
         let payloads = [data(2000, &bytes)];
         let call = call(&message, &payloads, ExpectedReply { message: 100, payloads: &[] });
-        let plan = CallChunkPlan::of(&call, &terms(1024)).unwrap();
-        assert_eq!((plan.long, plan.reads, plan.submitted.read_segments), (true, 0, 1));
+        let plan = CallChunkPlan::for_call(&call, &terms(1024)).unwrap();
+        assert_eq!((plan.is_long_call, plan.reads, plan.submitted.read_segments), (true, 0, 1));
         let captured = CapturedCallForm { call: &[2000], reads: &[&[600]], ..CapturedCallForm::default() };
-        let plan = CallChunkPlan::of(
-            &TransportCall { shape: RequestedCallForm::Captured(captured), ..call },
+        let plan = CallChunkPlan::for_call(
+            &TransportCall { requested_form: RequestedCallForm::Captured(captured), ..call },
             &terms(1024),
         )
         .unwrap();
-        assert_eq!((plan.long, plan.reads, plan.submitted.read_segments), (true, 1, 2));
+        assert_eq!((plan.is_long_call, plan.reads, plan.submitted.read_segments), (true, 1, 2));
         assert!(!plan.submitted.changed);
     }
 
     #[test]
     fn rfc8166_section_4_3_3_a_reply_that_may_not_fit_has_a_reply_chunk() {
         let fits = ExpectedReply { message: 996, payloads: &[] };
-        assert_eq!(CallChunkPlan::of(&call(&MESSAGE, &[], fits), &terms(1024)).unwrap().reply, None);
+        assert_eq!(CallChunkPlan::for_call(&call(&MESSAGE, &[], fits), &terms(1024)).unwrap().reply, None);
         let longer = ExpectedReply { message: 1000, payloads: &[] };
-        assert_eq!(CallChunkPlan::of(&call(&MESSAGE, &[], longer), &terms(1024)).unwrap().reply, Some(1000));
+        assert_eq!(
+            CallChunkPlan::for_call(&call(&MESSAGE, &[], longer), &terms(1024)).unwrap().reply,
+            Some(1000)
+        );
     }
 
     #[test]
     fn rfc8166_section_4_3_2_a_result_that_may_not_fit_has_a_write_chunk() {
         let reply = ExpectedReply { message: 200, payloads: &[1021] };
-        let plan = CallChunkPlan::of(&call(&MESSAGE, &[], reply), &terms(1024)).unwrap();
+        let plan = CallChunkPlan::for_call(&call(&MESSAGE, &[], reply), &terms(1024)).unwrap();
         assert_eq!((plan.writes, plan.reply, plan.submitted.write_segments), (1, None, 1));
         let reply = ExpectedReply { message: 200, payloads: &[500] };
-        assert_eq!(CallChunkPlan::of(&call(&MESSAGE, &[], reply), &terms(1024)).unwrap().writes, 0);
+        assert_eq!(CallChunkPlan::for_call(&call(&MESSAGE, &[], reply), &terms(1024)).unwrap().writes, 0);
         let reply = ExpectedReply { message: 2000, payloads: &[1021] };
-        let plan = CallChunkPlan::of(&call(&MESSAGE, &[], reply), &terms(1024)).unwrap();
+        let plan = CallChunkPlan::for_call(&call(&MESSAGE, &[], reply), &terms(1024)).unwrap();
         assert_eq!((plan.writes, plan.reply), (1, Some(2000)));
     }
 
     #[test]
     fn rfc8166_section_4_3_2_3_a_result_that_is_wanted_in_the_message_has_an_empty_write_chunk() {
         let reply = ExpectedReply { message: 700, payloads: &[0, 4000] };
-        let plan = CallChunkPlan::of(&call(&MESSAGE, &[], reply), &terms(1024)).unwrap();
+        let plan = CallChunkPlan::for_call(&call(&MESSAGE, &[], reply), &terms(1024)).unwrap();
         assert_eq!((plan.writes, plan.submitted.write_segments), (0b11, 1));
     }
 
@@ -390,18 +399,19 @@ mod tests {
     fn rfc8267_section_6_4_1_an_empty_chunk_of_a_capture_keeps_its_place() {
         let writes: [&[u32]; 4] = [&[4096], &[], &[100], &[0]];
         let call = TransportCall {
-            shape: RequestedCallForm::Captured(CapturedCallForm {
+            requested_form: RequestedCallForm::Captured(CapturedCallForm {
                 writes: &writes,
                 ..CapturedCallForm::default()
             }),
             ..call(&MESSAGE, &[], ExpectedReply { message: 100, payloads: &[4096, 1024, 100, 512] })
         };
-        let plan = CallChunkPlan::of(&call, &terms(4096)).unwrap();
+        let plan = CallChunkPlan::for_call(&call, &terms(4096)).unwrap();
         assert_eq!((plan.writes, plan.submitted.write_segments, plan.submitted.changed), (0b111, 2, false));
         assert_eq!([0, 1, 2].map(|at| CallChunkPlan::write_length(&call, at)), [4096, 0, 100]);
         // A result requested inline counts as part of the message: header 28 bytes, 3 chunks, 100 + 1,024 + 512.
         let header = SHORTEST_HEADER + 3 * WRITE_CHUNK + 2 * SEGMENT;
-        let fits = |inline: usize| CallChunkPlan::of(&call, &terms(inline as u32)).unwrap().reply.is_none();
+        let fits =
+            |inline: usize| CallChunkPlan::for_call(&call, &terms(inline as u32)).unwrap().reply.is_none();
         assert_eq!((fits(header + 1636), fits(header + 1632)), (true, false));
     }
 
@@ -412,21 +422,24 @@ mod tests {
         let captured =
             CapturedCallForm { reads: &[&[512, 88]], reply: &[4096], ..CapturedCallForm::default() };
         let call = TransportCall {
-            shape: RequestedCallForm::Captured(captured),
+            requested_form: RequestedCallForm::Captured(captured),
             ..call(&MESSAGE, &payloads, ExpectedReply { message: 100, payloads: &[] })
         };
-        let plan = CallChunkPlan::of(&call, &terms(4096)).unwrap();
+        let plan = CallChunkPlan::for_call(&call, &terms(4096)).unwrap();
         assert_eq!((plan.reads, plan.reply, plan.submitted.changed), (1, Some(4096), false));
         assert_eq!((plan.submitted.read_segments, plan.submitted.reply_segments), (2, 1));
-        let call = TransportCall { shape: RequestedCallForm::Captured(CapturedCallForm::default()), ..call };
-        let plan = CallChunkPlan::of(&call, &terms(512)).unwrap();
+        let call = TransportCall {
+            requested_form: RequestedCallForm::Captured(CapturedCallForm::default()),
+            ..call
+        };
+        let plan = CallChunkPlan::for_call(&call, &terms(512)).unwrap();
         assert_eq!((plan.reads, plan.submitted.changed), (1, true));
     }
 
     #[test]
     fn a_call_is_held_to_its_rules() {
         let terms = terms(1024);
-        let refusal = |call: &TransportCall<'_>| CallChunkPlan::of(call, &terms).err();
+        let refusal = |call: &TransportCall<'_>| CallChunkPlan::for_call(call, &terms).err();
         let none = ExpectedReply::default();
         assert_eq!(refusal(&call(&[1, 2, 3, 4], &[], none)), Some(SubmitRefusal::Xid));
         assert_eq!(refusal(&call(&MESSAGE, &[data(102, b"")], none)), Some(SubmitRefusal::Position));

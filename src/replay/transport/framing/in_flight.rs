@@ -16,7 +16,7 @@ pub struct InFlightCalls<T> {
 struct InFlightCall<T> {
     tag: CallTag,
     number: u64,
-    kept: T,
+    data: T,
 }
 
 impl<T> Default for InFlightCalls<T> {
@@ -49,28 +49,28 @@ impl<T> InFlightCalls<T> {
         if self.has(xid) {
             return Err(SubmitRefusal::XidInFlight);
         }
-        self.calls.insert(xid.0, InFlightCall { tag, number: self.submitted, kept });
+        self.calls.insert(xid.0, InFlightCall { tag, number: self.submitted, data: kept });
         self.submitted += 1;
         Ok(())
     }
 
     /// Returns the data of the Call with this XID.
     pub fn get(&self, xid: Xid) -> Option<&T> {
-        self.calls.get(&xid.0).map(|entry| &entry.kept)
+        self.calls.get(&xid.0).map(|entry| &entry.data)
     }
 
     /// Removes the Call with this XID.
     pub fn take(&mut self, xid: Xid) -> Option<(CallTag, T)> {
-        self.calls.remove(&xid.0).map(|entry| (entry.tag, entry.kept))
+        self.calls.remove(&xid.0).map(|entry| (entry.tag, entry.data))
     }
 
     /// Removes all Calls, and replaces the contents of `lost` with their tags in the order of submission.
-    pub fn lose(&mut self, lost: &mut Vec<CallTag>) -> Vec<T> {
+    pub fn drain_lost(&mut self, lost: &mut Vec<CallTag>) -> Vec<T> {
         let mut entries: Vec<_> = self.calls.drain().map(|(_, entry)| entry).collect();
         entries.sort_unstable_by_key(|entry| entry.number);
         lost.clear();
         lost.extend(entries.iter().map(|entry| entry.tag));
-        entries.into_iter().map(|entry| entry.kept).collect()
+        entries.into_iter().map(|entry| entry.data).collect()
     }
 }
 
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(flight.take(Xid(3)), Some((CallTag(1), 3)));
         assert_eq!(flight.take(Xid(3)), None);
         let mut lost = vec![CallTag(99)];
-        assert_eq!(flight.lose(&mut lost), [9, 7]);
+        assert_eq!(flight.drain_lost(&mut lost), [9, 7]);
         assert_eq!((lost, flight.is_empty()), (vec![CallTag(0), CallTag(2)], true));
     }
 }

@@ -12,7 +12,7 @@ mod incoming_message;
 mod offered_chunks;
 
 pub use answer::{answer_header, chunks_refused};
-pub use chunk_plan::{CallChunkPlan, check};
+pub use chunk_plan::{CallChunkPlan, check_call};
 pub use in_flight::InFlightCalls;
 pub use incoming_message::{IncomingMessage, receive};
 pub use offered_chunks::{ChunkRegion, ChunkRegions, OfferedChunks, ReturnedChunkLengths};

@@ -6,7 +6,7 @@ use nfsrdma_dissectors::rpcrdma::{
 };
 use nfsrdma_dissectors::xdr::{Chain, Encoder, List, Xdr};
 
-use super::chunk_plan::{CallChunkPlan, captured, captured_reads, captured_writes};
+use super::chunk_plan::{CallChunkPlan, captured_form, captured_reads, captured_writes};
 use crate::replay::transport::{DiscardReason, TransportCall};
 
 /// Contiguous memory of a chunk, which is divided into consecutive segments.
@@ -68,13 +68,15 @@ impl OfferedChunks {
         self.targets.clear();
         self.ends.clear();
         if let Some(region) = regions.call {
-            cut(region, captured(call).call, |target| self.reads.push(ReadSegment { position: 0, target }));
+            split_region(region, captured_form(call).call, |target| {
+                self.reads.push(ReadSegment { position: 0, target })
+            });
         }
         let mut reads = regions.reads.iter();
         for (index, payload) in call.payloads.iter().enumerate().filter(|(index, _)| plan.is_read(*index)) {
             let Some(region) = reads.next() else { break };
             let position = payload.position;
-            cut(*region, captured_reads(call, index), |target| {
+            split_region(*region, captured_reads(call, index), |target| {
                 self.reads.push(ReadSegment { position, target });
             });
         }
@@ -82,13 +84,13 @@ impl OfferedChunks {
         for index in (0..TransportCall::MAX_PAYLOADS).filter(|index| plan.is_written(*index)) {
             let Some(region) = writes.next() else { break };
             if region.length > 0 {
-                cut(*region, captured_writes(call, index), |target| self.targets.push(target));
+                split_region(*region, captured_writes(call, index), |target| self.targets.push(target));
             }
             self.ends.push(self.targets.len());
         }
         self.has_reply = regions.reply.is_some();
         if let Some(region) = regions.reply {
-            cut(region, captured(call).reply, |target| self.targets.push(target));
+            split_region(region, captured_form(call).reply, |target| self.targets.push(target));
         }
         self.encode(call, plan, credits, encoder);
     }
@@ -112,7 +114,7 @@ impl OfferedChunks {
             rdma_writes: writes,
             rdma_reply: self.has_reply.then(|| chunk(self.reply_chunk())),
         };
-        let rdma_body = if plan.long { RdmaBody::Nomsg(lists) } else { RdmaBody::Msg(lists) };
+        let rdma_body = if plan.is_long_call { RdmaBody::Nomsg(lists) } else { RdmaBody::Msg(lists) };
         RpcRdmaHeader { rdma_xid: call.xid, rdma_vers: VERSION, rdma_credit: credits, rdma_body }
             .encode(encoder);
     }
@@ -168,7 +170,7 @@ impl OfferedChunks {
 }
 
 /// Divides a region into segments of these lengths; the last one takes the rest.
-fn cut(region: ChunkRegion, lengths: &[u32], mut push: impl FnMut(RdmaSegment)) {
+fn split_region(region: ChunkRegion, lengths: &[u32], mut push: impl FnMut(RdmaSegment)) {
     let (mut offset, mut left) = (region.offset, region.length);
     let mut lengths = lengths.iter().peekable();
     loop {
@@ -233,9 +235,9 @@ mod tests {
             message: &[0; 8],
             payloads: &payloads,
             reply: ExpectedReply { message: 2000, payloads: &[4000, 100] },
-            shape: RequestedCallForm::Captured(captured),
+            requested_form: RequestedCallForm::Captured(captured),
         };
-        let plan = CallChunkPlan::of(&call, &RdmaTransportParams::agreed(None, None)).unwrap();
+        let plan = CallChunkPlan::for_call(&call, &RdmaTransportParams::negotiate(None, None)).unwrap();
         let regions = ChunkRegions {
             call: None,
             reads: &[region(1, 3000)],

@@ -8,7 +8,7 @@ use crate::replay::transport::SharedMemoryId;
 use crate::replay::transport::framing::ChunkRegion;
 
 /// Maximum registered memory in bytes.
-const MEMORY: u64 = 1 << 30;
+const MAX_REGISTERED_BYTES: u64 = 1 << 30;
 /// Start offset of the memory of every handle: not 0, like a real address.
 const BASE: u64 = 0x7f00_0000_0000;
 
@@ -41,7 +41,7 @@ struct MockRegisteredMemory {
     /// `None` if the memory is released.
     access: Option<MockMemoryAccess>,
     length: u32,
-    place: MockMemoryBacking,
+    backing: MockMemoryBacking,
 }
 
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl MockRdmaDevice {
     }
 
     /// Returns a range of shared memory.
-    pub(super) fn stored(&self, store: SharedMemoryId, at: usize, length: u32) -> Option<&[u8]> {
+    pub(super) fn shared_bytes(&self, store: SharedMemoryId, at: usize, length: u32) -> Option<&[u8]> {
         self.stores.get(store.0 as usize)?.get(at..at.checked_add(length as usize)?)
     }
 
@@ -72,7 +72,7 @@ impl MockRdmaDevice {
             Some(index) => index,
             None => {
                 let capacity = 1u64 << class;
-                if self.registered + capacity > MEMORY {
+                if self.registered + capacity > MAX_REGISTERED_BYTES {
                     return None;
                 }
                 self.registered += capacity;
@@ -89,18 +89,18 @@ impl MockRdmaDevice {
         at: usize,
         length: u32,
     ) -> Option<ChunkRegion> {
-        self.stored(store, at, length)?;
+        self.shared_bytes(store, at, length)?;
         let index = match self.free_stored.pop() {
             Some(index) => index,
             None => self.add(MockMemoryBacking::Stored(store, at))?,
         };
-        self.memory.get_mut(index as usize)?.place = MockMemoryBacking::Stored(store, at);
+        self.memory.get_mut(index as usize)?.backing = MockMemoryBacking::Stored(store, at);
         self.expose(index, length, MockMemoryAccess::Read)
     }
 
     fn add(&mut self, place: MockMemoryBacking) -> Option<u32> {
         let index = u32::try_from(self.memory.len()).ok().filter(|index| *index < 1 << 24)?;
-        self.memory.push(MockRegisteredMemory { key: 0, access: None, length: 0, place });
+        self.memory.push(MockRegisteredMemory { key: 0, access: None, length: 0, backing: place });
         Some(index)
     }
 
@@ -119,7 +119,7 @@ impl MockRdmaDevice {
         if u32::from(memory.key) != handle.0 & 0xff || memory.access.take().is_none() {
             return;
         }
-        match &memory.place {
+        match &memory.backing {
             MockMemoryBacking::Own(bytes) => {
                 if let Some(free) = self.free.get_mut(bytes.len().trailing_zeros() as usize) {
                     free.push(index);
@@ -154,9 +154,9 @@ impl MockRdmaDevice {
     ) -> Result<(), MockAccessError> {
         let memory = self.checked(handle, offset, length.into(), MockMemoryAccess::Read)?;
         let start = (offset - BASE) as usize;
-        let bytes = match &memory.place {
+        let bytes = match &memory.backing {
             MockMemoryBacking::Own(bytes) => bytes.get(start..start + length as usize),
-            MockMemoryBacking::Stored(store, at) => self.stored(*store, at + start, length),
+            MockMemoryBacking::Stored(store, at) => self.shared_bytes(*store, at + start, length),
         };
         to.extend_from_slice(bytes.ok_or(MockAccessError)?);
         Ok(())
@@ -166,7 +166,7 @@ impl MockRdmaDevice {
     pub(super) fn write(&mut self, handle: Handle, offset: u64, bytes: &[u8]) -> Result<(), MockAccessError> {
         self.checked(handle, offset, bytes.len() as u64, MockMemoryAccess::Write)?;
         let start = (offset - BASE) as usize;
-        match self.memory.get_mut((handle.0 >> 8) as usize).map(|memory| &mut memory.place) {
+        match self.memory.get_mut((handle.0 >> 8) as usize).map(|memory| &mut memory.backing) {
             Some(MockMemoryBacking::Own(place)) => {
                 place.get_mut(start..start + bytes.len()).ok_or(MockAccessError)?.copy_from_slice(bytes);
                 Ok(())
@@ -184,7 +184,7 @@ impl MockRdmaDevice {
     /// Returns the bytes of own memory, for its owner.
     pub(super) fn bytes(&self, handle: Handle) -> &[u8] {
         match self.memory.get((handle.0 >> 8) as usize) {
-            Some(MockRegisteredMemory { place: MockMemoryBacking::Own(bytes), length, .. }) => {
+            Some(MockRegisteredMemory { backing: MockMemoryBacking::Own(bytes), length, .. }) => {
                 bytes.get(..*length as usize).unwrap_or_default()
             }
             _ => &[],
@@ -194,7 +194,7 @@ impl MockRdmaDevice {
     /// Returns the bytes of own memory, for its owner to fill.
     pub(super) fn bytes_mut(&mut self, handle: Handle) -> &mut [u8] {
         match self.memory.get_mut((handle.0 >> 8) as usize) {
-            Some(MockRegisteredMemory { place: MockMemoryBacking::Own(bytes), length, .. }) => {
+            Some(MockRegisteredMemory { backing: MockMemoryBacking::Own(bytes), length, .. }) => {
                 bytes.get_mut(..*length as usize).unwrap_or_default()
             }
             _ => &mut [],
@@ -251,7 +251,7 @@ mod tests {
     fn there_is_an_end_to_memory() {
         let mut device = MockRdmaDevice::default();
         let half = 1u32 << 29;
-        device.registered = MEMORY - u64::from(half);
+        device.registered = MAX_REGISTERED_BYTES - u64::from(half);
         assert!(device.register(half, MockMemoryAccess::Write).is_some());
         assert!(device.register(1, MockMemoryAccess::Write).is_none());
     }

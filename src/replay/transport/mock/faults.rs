@@ -49,7 +49,7 @@ pub enum MockTransportFault {
 
 impl MockTransportFault {
     /// Returns `true` if the fault affects Write chunks.
-    pub(super) fn is_of_chunk(self) -> bool {
+    pub(super) fn affects_write_chunks(self) -> bool {
         matches!(
             self,
             Self::MoreThanOffered

@@ -68,15 +68,15 @@ pub struct MockTransport {
     settings: MockConnectionSettings,
     device: MockRdmaDevice,
     links: Vec<MockConnection>,
-    turn: usize,
-    lent: MockEventBuffers,
+    next_connection: usize,
+    event_buffers: MockEventBuffers,
     /// Faults by the number of the Call.
     faults: FxHashMap<u64, MockTransportFault>,
     /// Number of Calls that the server processed.
     served: u64,
     lost: Vec<CallTag>,
     spare_sends: Vec<Vec<u8>>,
-    spare_kept: Vec<MockInFlightCall>,
+    free_calls: Vec<MockInFlightCall>,
 }
 
 /// The memory that the last event borrows.
@@ -86,8 +86,8 @@ struct MockEventBuffers {
     /// The received Send, until its event is released.
     send: Option<Vec<u8>>,
     /// `true` if the change of credits in the Send was reported, but not the Send itself.
-    is_half_told: bool,
-    kept: Option<MockInFlightCall>,
+    is_send_pending: bool,
+    call: Option<MockInFlightCall>,
 }
 
 #[derive(Debug)]
@@ -99,14 +99,14 @@ struct MockConnection {
     reverse_credits: u32,
     flight: InFlightCalls<MockInFlightCall>,
     /// XIDs of the server's Calls that wait for an answer.
-    reverse: Vec<Xid>,
+    pending_reverse_calls: Vec<Xid>,
     answers: Vec<Vec<u8>>,
     responder: MockResponder,
     to_server: VecDeque<Vec<u8>>,
     from_server: VecDeque<Vec<u8>>,
     late: Option<Vec<u8>>,
-    end: Option<DisconnectReason>,
-    is_over: bool,
+    disconnect_reason: Option<DisconnectReason>,
+    is_closed: bool,
 }
 
 /// The chunks and memory of a Call in flight.
@@ -122,23 +122,23 @@ struct MockInFlightCall {
 impl MockTransport {
     /// Creates a transport to a server of its own.
     pub fn new(settings: MockConnectionSettings) -> Self {
-        Self::to(Arc::new(Mutex::new(MockServer::default())), settings)
+        Self::for_server(Arc::new(Mutex::new(MockServer::default())), settings)
     }
 
     /// Creates a transport to a shared server.
-    pub fn to(server: Arc<Mutex<MockServer>>, settings: MockConnectionSettings) -> Self {
+    pub fn for_server(server: Arc<Mutex<MockServer>>, settings: MockConnectionSettings) -> Self {
         Self {
             server,
             settings,
             device: MockRdmaDevice::default(),
             links: Vec::new(),
-            turn: 0,
-            lent: MockEventBuffers::default(),
+            next_connection: 0,
+            event_buffers: MockEventBuffers::default(),
             faults: FxHashMap::default(),
             served: 0,
             lost: Vec::new(),
             spare_sends: Vec::new(),
-            spare_kept: Vec::new(),
+            free_calls: Vec::new(),
         }
     }
 
@@ -181,19 +181,19 @@ impl MockTransport {
     }
 
     /// Breaks a connection from the server's side.
-    pub fn break_off(&mut self, connection: ConnectionId, reason: DisconnectReason) {
+    pub fn break_connection(&mut self, connection: ConnectionId, reason: DisconnectReason) {
         if let Some(link) = self.links.get_mut(connection.0 as usize) {
-            link.end = Some(reason);
+            link.disconnect_reason = Some(reason);
         }
     }
 
     /// Releases the memory that the last event borrowed.
-    fn take_back(&mut self) {
-        if let Some(send) = self.lent.send.take() {
+    fn release_event_buffers(&mut self) {
+        if let Some(send) = self.event_buffers.send.take() {
             self.spare_sends.push(send);
         }
-        if let Some(kept) = self.lent.kept.take() {
-            recycle(&mut self.device, &mut self.spare_kept, kept);
+        if let Some(kept) = self.event_buffers.call.take() {
+            recycle(&mut self.device, &mut self.free_calls, kept);
         }
     }
 
@@ -202,20 +202,20 @@ impl MockTransport {
     fn find(&mut self) -> Option<usize> {
         let count = self.links.len();
         for step in 0..count {
-            let index = (self.turn + step) % count;
+            let index = (self.next_connection + step) % count;
             loop {
                 let link = self.links.get_mut(index)?;
-                if link.is_over {
+                if link.is_closed {
                     break;
                 }
-                if link.end.is_some() {
+                if link.disconnect_reason.is_some() {
                     return Some(index);
                 }
                 if let Some(send) = link.from_server.pop_front() {
                     link.counts.bytes_received += send.len() as u64;
-                    self.lent.link = index;
-                    self.lent.send = Some(send);
-                    self.turn = index + 1;
+                    self.event_buffers.link = index;
+                    self.event_buffers.send = Some(send);
+                    self.next_connection = index + 1;
                     return Some(index);
                 }
                 if !self.serve(index) {
@@ -243,7 +243,7 @@ impl MockTransport {
         self.served += 1;
         // The state of a server that panicked in another thread is still usable.
         let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
-        let fault = fault.or_else(|| MockResponder::lie(&call, &mut server));
+        let fault = fault.or_else(|| MockResponder::injected_fault(&call, &mut server));
         if let Some(MockTransportFault::Credits(grant)) = fault {
             link.responder.grant = grant;
         }
@@ -255,8 +255,8 @@ impl MockTransport {
         if fault == Some(MockTransportFault::Restart) {
             drop(server);
             self.spare_sends.push(call);
-            for link in self.links.iter_mut().filter(|link| !link.is_over) {
-                link.end = Some(DisconnectReason::Reset);
+            for link in self.links.iter_mut().filter(|link| !link.is_closed) {
+                link.disconnect_reason = Some(DisconnectReason::Reset);
             }
             return true;
         }
@@ -272,8 +272,8 @@ impl MockTransport {
             (
                 MockCallOutcome::Broken,
                 Some(MockTransportFault::BreakBefore | MockTransportFault::BreakAfter),
-            ) => link.end = Some(DisconnectReason::Reset),
-            (MockCallOutcome::Broken, _) => link.end = Some(DisconnectReason::RemoteAccess),
+            ) => link.disconnect_reason = Some(DisconnectReason::Reset),
+            (MockCallOutcome::Broken, _) => link.disconnect_reason = Some(DisconnectReason::RemoteAccess),
             (MockCallOutcome::Silent, _) | (_, Some(MockTransportFault::NoReply)) => {
                 self.spare_sends.push(send)
             }
@@ -337,7 +337,9 @@ impl MockInFlightCall {
                     device.bytes_mut(region.handle).copy_from_slice(bytes);
                     region
                 }
-                PayloadSource::Stored { store, at, length } => device.register_stored(store, at, length)?,
+                PayloadSource::Shared { store, offset: at, length } => {
+                    device.register_stored(store, at, length)?
+                }
             };
             self.reads.push(region);
         }
@@ -353,7 +355,7 @@ impl MockInFlightCall {
         if let Some(length) = plan.reply {
             self.reply = Some(device.register(length, MockMemoryAccess::Write)?);
         }
-        if plan.long {
+        if plan.is_long_call {
             let mut encoder = Encoder::new();
             put_message(call, plan, device, &mut encoder);
             let message = encoder.bytes();
@@ -380,8 +382,8 @@ fn put_message(
         if !plan.is_read(index) {
             match payload.source {
                 PayloadSource::Copied(bytes) => encoder.padded(bytes),
-                PayloadSource::Stored { store, at, length } => {
-                    encoder.padded(device.stored(store, at, length).unwrap_or_default());
+                PayloadSource::Shared { store, offset: at, length } => {
+                    encoder.padded(device.shared_bytes(store, at, length).unwrap_or_default());
                 }
             }
         }
@@ -393,16 +395,16 @@ fn put_message(
 
 impl MockTransport {
     /// Returns the event of a connection: its end, or the stored Send.
-    fn tell(&mut self, index: usize) -> Option<TransportEvent<'_>> {
+    fn take_event(&mut self, index: usize) -> Option<TransportEvent<'_>> {
         let connection = ConnectionId(u32::try_from(index).unwrap_or(u32::MAX));
         let link = self.links.get_mut(index)?;
-        let Some(send) = self.lent.send.as_deref() else {
-            let reason = link.end.take()?;
-            link.is_over = true;
-            for kept in link.flight.lose(&mut self.lost) {
-                recycle(&mut self.device, &mut self.spare_kept, kept);
+        let Some(send) = self.event_buffers.send.as_deref() else {
+            let reason = link.disconnect_reason.take()?;
+            link.is_closed = true;
+            for kept in link.flight.drain_lost(&mut self.lost) {
+                recycle(&mut self.device, &mut self.free_calls, kept);
             }
-            return Some(TransportEvent::Disconnected { connection, reason, lost: &self.lost });
+            return Some(TransportEvent::Disconnected { connection, reason, lost_calls: &self.lost });
         };
         let incoming = framing::receive(send).and_then(|incoming| match incoming {
             IncomingMessage::Reply(header, message) => match link.flight.get(header.rdma_xid) {
@@ -417,11 +419,13 @@ impl MockTransport {
                 }
                 None => Err((Some(header.rdma_xid), DiscardReason::UnknownXid)),
             },
-            IncomingMessage::Call(ref header, _) if link.reverse.len() >= link.reverse_credits as usize => {
+            IncomingMessage::Call(ref header, _)
+                if link.pending_reverse_calls.len() >= link.reverse_credits as usize =>
+            {
                 Err((Some(header.rdma_xid), DiscardReason::ReverseCall))
             }
             IncomingMessage::CallWithChunks(xid) => {
-                if link.reverse.len() < link.reverse_credits as usize {
+                if link.pending_reverse_calls.len() < link.reverse_credits as usize {
                     let mut encoder = Encoder::new();
                     framing::chunks_refused(xid, link.reverse_credits).encode(&mut encoder);
                     link.answers.push(encoder.finish().0);
@@ -436,19 +440,19 @@ impl MockTransport {
         let event = match incoming {
             Err((xid, why)) => {
                 link.counts.discarded += 1;
-                TransportEvent::Discarded { connection, xid, why }
+                TransportEvent::Discarded { connection, xid, reason: why }
             }
             Ok((IncomingMessage::Reply(header, inline), returned)) => {
                 let granted = header.rdma_credit;
                 if link.credits.granted != Some(granted) {
                     link.credits.granted = Some(granted);
                     link.counts.zero_grants += u64::from(granted == 0);
-                    self.lent.is_half_told = true;
+                    self.event_buffers.is_send_pending = true;
                     return Some(TransportEvent::Credits { connection, granted });
                 }
                 let xid = header.rdma_xid;
                 let (tag, kept) = link.flight.take(xid)?;
-                let kept = self.lent.kept.insert(kept);
+                let kept = self.event_buffers.call.insert(kept);
                 let device = &self.device;
                 let of = |region: &ChunkRegion, length: u32| {
                     device.bytes(region.handle).get(..length as usize).unwrap_or_default()
@@ -476,7 +480,7 @@ impl MockTransport {
             }
             Ok((IncomingMessage::Error(xid, error), _)) => {
                 let (tag, kept) = link.flight.take(xid)?;
-                self.lent.kept = Some(kept);
+                self.event_buffers.call = Some(kept);
                 link.credits.in_flight = link.credits.in_flight.saturating_sub(1);
                 link.counts.rdma_errors += 1;
                 TransportEvent::RdmaError { connection, xid, tag, error }
@@ -484,7 +488,7 @@ impl MockTransport {
             Ok((IncomingMessage::CallWithChunks(_), _)) => return None,
             Ok((IncomingMessage::Call(header, message), _)) => {
                 link.counts.reverse_calls += 1;
-                link.reverse.push(header.rdma_xid);
+                link.pending_reverse_calls.push(header.rdma_xid);
                 TransportEvent::Call(ReverseCall { connection, xid: header.rdma_xid, message })
             }
         };
@@ -495,7 +499,7 @@ impl MockTransport {
 impl RpcTransport for MockTransport {
     fn connect(&mut self, target: &ConnectTarget) -> Result<ConnectionId, RpcTransportError> {
         let connection = ConnectionId(u32::try_from(self.links.len()).unwrap_or(u32::MAX));
-        let wish = &target.wish;
+        let wish = &target.options;
         let sent =
             wish.private_data.then(|| PrivateData { remote_invalidation: false, ..wish.private_data() });
         let received = self.settings.private_data;
@@ -504,7 +508,7 @@ impl RpcTransport for MockTransport {
             device: "loopback".into(),
             received_length,
             responder_resources: 16,
-            ..RdmaTransportParams::agreed(sent, received)
+            ..RdmaTransportParams::negotiate(sent, received)
         };
         let local = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
         let terms = TransportParams {
@@ -521,23 +525,23 @@ impl RpcTransport for MockTransport {
             counts: TransportCounts::default(),
             reverse_credits: wish.reverse_credits,
             flight: InFlightCalls::default(),
-            reverse: Vec::new(),
+            pending_reverse_calls: Vec::new(),
             answers: Vec::new(),
             to_server: VecDeque::new(),
             from_server: VecDeque::new(),
             late: None,
-            end: None,
-            is_over: false,
+            disconnect_reason: None,
+            is_closed: false,
         });
         Ok(connection)
     }
 
-    fn terms(&self, connection: ConnectionId) -> Option<&TransportParams> {
+    fn params(&self, connection: ConnectionId) -> Option<&TransportParams> {
         self.links.get(connection.0 as usize).map(|link| &link.terms)
     }
 
     fn credits(&self, connection: ConnectionId) -> Option<TransportCredits> {
-        self.links.get(connection.0 as usize).filter(|link| !link.is_over).map(|link| link.credits)
+        self.links.get(connection.0 as usize).filter(|link| !link.is_closed).map(|link| link.credits)
     }
 
     fn counts(&self, connection: ConnectionId) -> Option<&TransportCounts> {
@@ -555,31 +559,32 @@ impl RpcTransport for MockTransport {
     ) -> Result<SubmittedCall, SubmitError> {
         let refused = SubmitError::Refused;
         let link = self.links.get_mut(connection.0 as usize);
-        let link =
-            link.filter(|link| !link.is_over && link.end.is_none()).ok_or(refused(SubmitRefusal::Closed))?;
+        let link = link
+            .filter(|link| !link.is_closed && link.disconnect_reason.is_none())
+            .ok_or(refused(SubmitRefusal::Closed))?;
         if link.flight.has(call.xid) {
             return Err(refused(SubmitRefusal::XidInFlight));
         }
-        if link.credits.left() == 0 {
+        if link.credits.available() == 0 {
             link.counts.credit_waits += 1;
             return Err(SubmitError::Busy(SubmitBusyReason::Credits));
         }
-        let plan = CallChunkPlan::of(call, &link.rdma).map_err(refused)?;
+        let plan = CallChunkPlan::for_call(call, &link.rdma).map_err(refused)?;
         for payload in call.payloads {
-            if let PayloadSource::Stored { store, at, length } = payload.source {
-                self.device.stored(store, at, length).ok_or(refused(SubmitRefusal::Store))?;
+            if let PayloadSource::Shared { store, offset: at, length } = payload.source {
+                self.device.shared_bytes(store, at, length).ok_or(refused(SubmitRefusal::Store))?;
             }
         }
-        let mut kept = self.spare_kept.pop().unwrap_or_default();
+        let mut kept = self.free_calls.pop().unwrap_or_default();
         if kept.expose(call, &plan, &mut self.device).is_none() {
-            recycle(&mut self.device, &mut self.spare_kept, kept);
+            recycle(&mut self.device, &mut self.free_calls, kept);
             return Err(SubmitError::Busy(SubmitBusyReason::Memory));
         }
         let mut encoder = Encoder::within(self.spare_sends.pop().unwrap_or_default());
         let regions =
             ChunkRegions { call: kept.call, reads: &kept.reads, writes: &kept.writes, reply: kept.reply };
         kept.offered.write_header(call, &plan, link.credits.requested, &regions, &mut encoder);
-        if !plan.long {
+        if !plan.is_long_call {
             put_message(call, &plan, &self.device, &mut encoder);
         }
         let send = encoder.finish().0;
@@ -593,17 +598,18 @@ impl RpcTransport for MockTransport {
 
     fn answer(&mut self, connection: ConnectionId, xid: Xid, message: &[u8]) -> Result<(), SubmitError> {
         let refused = |why| Err(SubmitError::Refused(why));
-        let Some(link) = self.links.get_mut(connection.0 as usize).filter(|link| !link.is_over) else {
+        let Some(link) = self.links.get_mut(connection.0 as usize).filter(|link| !link.is_closed) else {
             return refused(SubmitRefusal::Closed);
         };
-        framing::check(&TransportCall::small(xid, CallTag(0), message, 0)).map_err(SubmitError::Refused)?;
+        framing::check_call(&TransportCall::without_payloads(xid, CallTag(0), message, 0))
+            .map_err(SubmitError::Refused)?;
         if framing::SHORTEST_HEADER + message.len() > link.rdma.call_inline as usize {
             return refused(SubmitRefusal::TooLong);
         }
-        let Some(place) = link.reverse.iter().position(|open| *open == xid) else {
+        let Some(place) = link.pending_reverse_calls.iter().position(|open| *open == xid) else {
             return refused(SubmitRefusal::NoCall);
         };
-        link.reverse.swap_remove(place);
+        link.pending_reverse_calls.swap_remove(place);
         let mut encoder = Encoder::new();
         framing::answer_header(xid, link.reverse_credits).encode(&mut encoder);
         encoder.raw(message);
@@ -614,18 +620,18 @@ impl RpcTransport for MockTransport {
     fn flush(&mut self) {}
 
     fn poll(&mut self, _: Option<Instant>) -> Result<Option<TransportEvent<'_>>, RpcTransportError> {
-        let index = if std::mem::take(&mut self.lent.is_half_told) {
-            Some(self.lent.link)
+        let index = if std::mem::take(&mut self.event_buffers.is_send_pending) {
+            Some(self.event_buffers.link)
         } else {
-            self.take_back();
+            self.release_event_buffers();
             self.find()
         };
-        Ok(index.and_then(|index| self.tell(index)))
+        Ok(index.and_then(|index| self.take_event(index)))
     }
 
     fn disconnect(&mut self, connection: ConnectionId) {
-        if let Some(link) = self.links.get_mut(connection.0 as usize).filter(|link| !link.is_over) {
-            link.end = Some(DisconnectReason::Asked);
+        if let Some(link) = self.links.get_mut(connection.0 as usize).filter(|link| !link.is_closed) {
+            link.disconnect_reason = Some(DisconnectReason::LocalClose);
         }
     }
 }

@@ -30,7 +30,7 @@ pub(super) struct MockResponder {
     segments: Vec<RdmaSegment>,
     ends: Vec<usize>,
     /// `true` unless the requested fault of the chunks had no effect.
-    was_told: bool,
+    is_fault_effective: bool,
 }
 
 /// The outcome of a Call.
@@ -66,13 +66,13 @@ impl MockResponder {
             message: Vec::new(),
             segments: Vec::new(),
             ends: Vec::new(),
-            was_told: true,
+            is_fault_effective: true,
         }
     }
 
     /// Returns the transport fault of the server's fault injector for a Call, if any.
-    pub(super) fn lie(call: &[u8], server: &mut MockServer) -> Option<MockTransportFault> {
-        let liar = server.liar.as_mut()?;
+    pub(super) fn injected_fault(call: &[u8], server: &mut MockServer) -> Option<MockTransportFault> {
+        let liar = server.fault_injector.as_mut()?;
         let mut cursor = Cursor::new(call);
         let header = RpcRdmaHeader::decode(&mut cursor, &mut NullObserver).ok()?;
         let RdmaBody::Msg(lists) = &header.rdma_body else { return None };
@@ -186,8 +186,8 @@ impl MockResponder {
             .collect();
         server.serve(message, &chunks, &mut self.answer);
         let done = self.reply(xid, lists, device, fault, send);
-        if let (Some(liar), false) = (&mut server.liar, self.was_told) {
-            liar.take_back();
+        if let (Some(liar), false) = (&mut server.fault_injector, self.is_fault_effective) {
+            liar.revert_injection();
         }
         done
     }
@@ -227,7 +227,7 @@ impl MockResponder {
             self.ends.push(self.segments.len());
         }
         let written: Vec<u32> = match fault {
-            Some(fault) if fault.is_of_chunk() => {
+            Some(fault) if fault.affects_write_chunks() => {
                 self.segments.iter().map(|segment| segment.length).collect()
             }
             _ => Vec::new(),
@@ -251,14 +251,14 @@ impl MockResponder {
         }
         let is_empty = written.iter().all(|length| *length == 0);
         let is_same = self.segments.iter().map(|segment| segment.length).eq(written.iter().copied());
-        self.was_told = match fault {
+        self.is_fault_effective = match fault {
             Some(
                 MockTransportFault::MoreThanOffered
                 | MockTransportFault::LessThanWritten
                 | MockTransportFault::MoreThanWritten
                 | MockTransportFault::NotReturned,
             ) => !is_empty && !is_same,
-            Some(fault) if fault.is_of_chunk() => !is_empty,
+            Some(fault) if fault.affects_write_chunks() => !is_empty,
             _ => true,
         };
         self.answer.splice(inline, &mut self.message);

@@ -23,7 +23,7 @@ const LENGTHS: [usize; 17] =
 
 fn target(credits: u32) -> ConnectTarget {
     let wish = ConnectOptions { credits, ..ConnectOptions::default() };
-    ConnectTarget { address: "127.0.0.1:20049".parse().unwrap(), name: "loopback".into(), wish }
+    ConnectTarget { address: "127.0.0.1:20049".parse().unwrap(), name: "loopback".into(), options: wish }
 }
 
 fn line(transport: &mut MockTransport) -> RpcClient<'_> {
@@ -94,7 +94,7 @@ fn read(
     shape: RequestedCallForm<'_>,
 ) -> Result<Vec<u8>, RpcCallError> {
     let args = Args::READ(Read3Args { file: Opaque(file), offset: 0, count });
-    let more = ProcedureCall { results: &[count], shape, ..plain(200) };
+    let more = ProcedureCall { max_payload_bytes: &[count], shape, ..plain(200) };
     call(line, &args, &more, |results| match results {
         Results::READ(StatusUnion::Ok(ok)) => ok.data.bytes().map(<[u8]>::to_vec).unwrap(),
         other => panic!("{other:?}"),
@@ -112,7 +112,8 @@ fn submit_null(
     xid: u32,
 ) -> Result<SubmittedCall, SubmitError> {
     let message = null(xid);
-    transport.submit(connection, &TransportCall::small(Xid(xid), CallTag(xid.into()), &message, 100))
+    transport
+        .submit(connection, &TransportCall::without_payloads(Xid(xid), CallTag(xid.into()), &message, 100))
 }
 
 /// Returns an NFSv3 NULL Call, encoded by hand: RFC 5531 section 9.
@@ -257,8 +258,8 @@ fn rfc8166_section_3_4_6_a_chunk_of_several_segments_is_filled_in_their_order() 
     message[23] = 6; // the procedure
     let call = TransportCall {
         reply: ExpectedReply { message: 300, payloads: &[5000] },
-        shape: RequestedCallForm::Captured(writes),
-        ..TransportCall::small(Xid(77), CallTag(1), &message, 0)
+        requested_form: RequestedCallForm::Captured(writes),
+        ..TransportCall::without_payloads(Xid(77), CallTag(1), &message, 0)
     };
     let submitted = transport.submit(connection, &call).unwrap();
     assert_eq!((submitted.write_segments, submitted.changed), (4, false));
@@ -316,7 +317,8 @@ enum Content {
 
 /// Returns the text of the link in the root, from READLINK with a Write chunk.
 fn link_text(transport: &MockTransport) -> Content {
-    let mut other = MockTransport::to(Arc::clone(transport.server()), MockConnectionSettings::default());
+    let mut other =
+        MockTransport::for_server(Arc::clone(transport.server()), MockConnectionSettings::default());
     let root = root(&other);
     let mut line = line(&mut other);
     let lookup = Args::LOOKUP(nfsrdma_dissectors::nfs::v3::Lookup3Args {
@@ -328,7 +330,7 @@ fn link_text(transport: &MockTransport) -> Content {
     });
     let handle = handle.unwrap();
     let args = Args::READLINK(nfsrdma_dissectors::nfs::v3::Readlink3Args { symlink: Opaque(&handle) });
-    let more = ProcedureCall { results: &[4096], ..plain(200) };
+    let more = ProcedureCall { max_payload_bytes: &[4096], ..plain(200) };
     let text = call(&mut line, &args, &more, |results| match results {
         Results::READLINK(StatusUnion::Ok(ok)) => ok.data.bytes().map(<[u8]>::to_vec),
         _ => None,
@@ -385,8 +387,8 @@ fn a_connection_that_breaks_in_the_middle_of_calls_names_them_in_their_order() {
             submit_null(&mut transport, connection, xid).unwrap();
         }
         expect!(transport, TransportEvent::Reply(reply) => assert_eq!(reply.tag, CallTag(5)));
-        expect!(transport, TransportEvent::Disconnected { reason, lost, .. } => {
-            assert_eq!((reason, lost), (DisconnectReason::Reset, &[CallTag(3), CallTag(4)][..]));
+        expect!(transport, TransportEvent::Disconnected { reason, lost_calls, .. } => {
+            assert_eq!((reason, lost_calls), (DisconnectReason::Reset, &[CallTag(3), CallTag(4)][..]));
         });
         assert!(next(&mut transport).is_none());
         assert_eq!(
@@ -411,7 +413,7 @@ fn rfc8166_section_4_5_a_reply_that_makes_no_sense_is_discarded_and_its_call_sta
         let connection = transport.connect(&target(32)).unwrap();
         transport.inject(0, fault);
         submit_null(&mut transport, connection, 1).unwrap();
-        expect!(transport, TransportEvent::Discarded { why: told, xid: told_xid, .. } => {
+        expect!(transport, TransportEvent::Discarded { reason: told, xid: told_xid, .. } => {
             assert_eq!((told, told_xid), (why, xid));
         });
         assert_eq!(transport.credits(connection).unwrap().in_flight, 1);
@@ -451,7 +453,7 @@ fn a_reply_that_comes_twice_is_one_and_one_that_comes_late_finds_its_call() {
     transport.inject(0, MockTransportFault::Twice);
     submit_null(&mut transport, connection, 1).unwrap();
     expect!(transport, TransportEvent::Reply(reply) => assert_eq!(reply.tag, CallTag(1)));
-    expect!(transport, TransportEvent::Discarded { why, .. } => assert_eq!(why, DiscardReason::UnknownXid));
+    expect!(transport, TransportEvent::Discarded { reason, .. } => assert_eq!(reason, DiscardReason::UnknownXid));
     transport.inject(0, MockTransportFault::Late);
     submit_null(&mut transport, connection, 2).unwrap();
     submit_null(&mut transport, connection, 3).unwrap();
@@ -512,12 +514,12 @@ fn rfc8167_section_5_the_server_calls_and_is_answered_with_the_same_xid_as_a_cal
 fn rfc8167_section_4_1_calls_beyond_the_credits_that_were_granted_are_not_taken() {
     let mut transport = MockTransport::new(MockConnectionSettings::default());
     let mut target = target(32);
-    target.wish.reverse_credits = 1;
+    target.options.reverse_credits = 1;
     let connection = transport.connect(&target).unwrap();
     transport.call_back(connection, &null(1));
     transport.call_back(connection, &null(2));
     expect!(transport, TransportEvent::Call(call) => assert_eq!(call.xid, Xid(1)));
-    expect!(transport, TransportEvent::Discarded { why, .. } => assert_eq!(why, DiscardReason::ReverseCall));
+    expect!(transport, TransportEvent::Discarded { reason, .. } => assert_eq!(reason, DiscardReason::ReverseCall));
 }
 
 #[test]
@@ -530,8 +532,8 @@ fn rfc8167_section_5_3_a_call_with_chunks_is_refused_with_err_chunk() {
     let long = [9, 1, 4, 1, 1, 0, 5, 100, 0, 0, 0, 0, 0];
     for (xid, call) in [(7, &with_read_chunk[..]), (8, &with_write_chunk), (9, &long)] {
         transport.send_from_server(connection, words(call));
-        expect!(transport, TransportEvent::Discarded { xid: found, why, .. } => {
-            assert_eq!((found, why), (Some(Xid(xid)), DiscardReason::ReverseCall));
+        expect!(transport, TransportEvent::Discarded { xid: found, reason, .. } => {
+            assert_eq!((found, reason), (Some(Xid(xid)), DiscardReason::ReverseCall));
         });
         // RDMA_ERROR is 4, ERR_CHUNK 2: RFC 8166 sections 4.1 and 4.2.2; 16 are the credits of the reverse direction.
         assert_eq!(transport.answers(connection), [words(&[xid, 1, 16, 4, 2])]);
@@ -594,7 +596,8 @@ fn payloads_in_shared_memory_are_fetched_where_they_lie() {
             stable: StableHow::UNSTABLE,
             data: Ddp::Chunk { length, bytes: None },
         });
-        let more = ProcedureCall { data: &[PayloadSource::Stored { store, at, length }], ..plain(400) };
+        let more =
+            ProcedureCall { data: &[PayloadSource::Shared { store, offset: at, length }], ..plain(400) };
         call(&mut line, &args, &more, |results| {
             assert!(matches!(results, Results::WRITE(StatusUnion::Ok(_))))
         })
@@ -602,7 +605,7 @@ fn payloads_in_shared_memory_are_fetched_where_they_lie() {
     }
     assert_eq!(read(&mut line, &file, 100_000, RequestedCallForm::Fitting).unwrap(), data);
     let beyond =
-        ProcedureCall { data: &[PayloadSource::Stored { store, at: 99_999, length: 2 }], ..plain(400) };
+        ProcedureCall { data: &[PayloadSource::Shared { store, offset: 99_999, length: 2 }], ..plain(400) };
     let args = Args::WRITE(Write3Args {
         file: Opaque(&file),
         offset: 0,
@@ -643,11 +646,11 @@ fn rfc8267_section_6_4_1_each_result_of_a_compound_has_its_own_write_chunk() {
         let message = three_reads(xid, &file, offsets);
         let call = TransportCall {
             reply: ExpectedReply { message: 400, payloads: &[100; 3] },
-            shape: RequestedCallForm::Captured(CapturedCallForm {
+            requested_form: RequestedCallForm::Captured(CapturedCallForm {
                 writes: &writes,
                 ..CapturedCallForm::default()
             }),
-            ..TransportCall::small(Xid(xid), CallTag(xid.into()), &message, 400)
+            ..TransportCall::without_payloads(Xid(xid), CallTag(xid.into()), &message, 400)
         };
         transport.submit(connection, &call).unwrap();
         expect!(transport, TransportEvent::Reply(reply) => {
@@ -734,6 +737,6 @@ proptest::proptest! {
         message.extend(words.iter().flat_map(|word| word.to_be_bytes()));
         let mut answer = server::MockReply::default();
         server.call(Cursor::new(&message), &mut answer);
-        proptest::prop_assert_eq!(&answer.whole()[..8], &[0, 0, 0, 1, 0, 0, 0, 1]);
+        proptest::prop_assert_eq!(&answer.complete_message()[..8], &[0, 0, 0, 1, 0, 0, 0, 1]);
     }
 }

@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use nfsrdma_dissectors::rpc::Xid;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use super::super::framing::check;
+use super::super::framing::check_call;
 use super::super::{CallTag, TransportCall};
 use super::record_reader::{TcpRecordReader, TcpRecordStatus};
 use super::send_queue::TcpSendQueue;
 
 /// Maximum number of streams per port. The oldest is closed first, as a restarted server does not close its old
 /// streams.
-const OF_PORT: usize = 8;
+const MAX_STREAMS_PER_PORT: usize = 8;
 /// Maximum number of streams of all ports.
 const STREAMS: usize = 512;
 /// Maximum number of streams accepted per port before the others are served.
@@ -26,17 +26,17 @@ const ACCEPTED: usize = 16;
 /// Maximum length of a Call in bytes: callbacks of NFSv4.0 have a few hundred.
 const LONGEST: u32 = 1 << 16;
 /// Maximum number of queued answer bytes per stream.
-const WAITING: u64 = 1 << 16;
+const MAX_QUEUED_BYTES: u64 = 1 << 16;
 /// Pause of a port after a failed accept, for example because of too many open files.
-const REST: Duration = Duration::from_secs(1);
+const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
 /// A listening port.
 #[derive(Debug)]
 pub struct TcpListenPort {
     listener: TcpListener,
-    from: IpAddr,
+    permitted_host: IpAddr,
     address: SocketAddr,
-    rests_until: Option<Instant>,
+    paused_until: Option<Instant>,
 }
 
 impl TcpListenPort {
@@ -50,7 +50,7 @@ impl TcpListenPort {
         let listener = TcpListener::bind(local)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        Ok(Self { listener, from: from.to_canonical(), address, rests_until: None })
+        Ok(Self { listener, permitted_host: from.to_canonical(), address, paused_until: None })
     }
 
     /// Returns the address and port on which it listens.
@@ -62,7 +62,7 @@ impl TcpListenPort {
     fn accept(&mut self) -> Option<(TcpStream, SocketAddr)> {
         for _ in 0..ACCEPTED {
             match self.listener.accept() {
-                Ok((stream, peer)) if peer.ip().to_canonical() == self.from => {
+                Ok((stream, peer)) if peer.ip().to_canonical() == self.permitted_host => {
                     if stream.set_nonblocking(true).is_ok() {
                         // Nagle's algorithm would only add delay.
                         let _ = stream.set_nodelay(true);
@@ -74,7 +74,7 @@ impl TcpListenPort {
                 Err(error) => {
                     let is_passing =
                         matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted);
-                    self.rests_until = (!is_passing).then(|| Instant::now() + REST);
+                    self.paused_until = (!is_passing).then(|| Instant::now() + ACCEPT_PAUSE);
                     return None;
                 }
             }
@@ -132,13 +132,14 @@ impl TcpCallbackListener {
     pub fn wait(&mut self, wake: BorrowedFd<'_>) -> io::Result<bool> {
         let now = Instant::now();
         for port in &mut self.ports {
-            port.rests_until = port.rests_until.filter(|until| *until > now);
+            port.paused_until = port.paused_until.filter(|until| *until > now);
         }
-        let rest = self.ports.iter().filter_map(|port| port.rests_until).min();
+        let rest = self.ports.iter().filter_map(|port| port.paused_until).min();
         let rest = rest.map(|until| {
-            Timespec::try_from(until - now).unwrap_or(Timespec { tv_sec: REST.as_secs() as i64, tv_nsec: 0 })
+            Timespec::try_from(until - now)
+                .unwrap_or(Timespec { tv_sec: ACCEPT_PAUSE.as_secs() as i64, tv_nsec: 0 })
         });
-        let listeners = self.ports.iter().filter(|port| port.rests_until.is_none());
+        let listeners = self.ports.iter().filter(|port| port.paused_until.is_none());
         let mut waits: Vec<_> = std::iter::once(PollFd::from_borrowed_fd(wake, PollFlags::IN))
             .chain(listeners.map(|port| PollFd::new(&port.listener, PollFlags::IN)))
             .chain(self.streams.iter().map(|stream| {
@@ -166,11 +167,11 @@ impl TcpCallbackListener {
 
     fn accept(&mut self) {
         let Self { ports, streams, accepted } = self;
-        for (number, port) in ports.iter_mut().enumerate().filter(|(_, port)| port.rests_until.is_none()) {
+        for (number, port) in ports.iter_mut().enumerate().filter(|(_, port)| port.paused_until.is_none()) {
             for _ in 0..ACCEPTED {
                 let Some((stream, peer)) = port.accept() else { break };
                 let of_port = streams.iter().filter(|stream| stream.port == number).count();
-                let oldest = match of_port >= OF_PORT {
+                let oldest = match of_port >= MAX_STREAMS_PER_PORT {
                     true => streams.iter().position(|stream| stream.port == number),
                     false if streams.len() >= STREAMS => Some(0),
                     false => None,
@@ -178,7 +179,7 @@ impl TcpCallbackListener {
                 if let Some(oldest) = oldest {
                     streams.remove(oldest);
                 }
-                let (inbox, outbox) = (TcpRecordReader::within(LONGEST), TcpSendQueue::default());
+                let (inbox, outbox) = (TcpRecordReader::with_max_record(LONGEST), TcpSendQueue::default());
                 streams.push(TcpCallbackStream {
                     stream,
                     peer,
@@ -213,18 +214,18 @@ impl TcpCallbackStream {
             match self.inbox.next() {
                 TcpRecordStatus::Record => {}
                 TcpRecordStatus::More => break,
-                TcpRecordStatus::Broken => return None,
+                TcpRecordStatus::TooLong => return None,
             }
             let message = self.inbox.record();
             let called =
                 TcpCallbackCall { port: self.port, stream: self.number, peer: self.peer, local, message };
             let answer = answer(&called)?;
             let xid = Xid(u32::from_be_bytes(*answer.first_chunk()?));
-            let reply = TransportCall::small(xid, CallTag(0), &answer, 0);
-            check(&reply).ok()?;
+            let reply = TransportCall::without_payloads(xid, CallTag(0), &answer, 0);
+            check_call(&reply).ok()?;
             self.outbox.put_call(&reply);
             self.outbox.send(&mut self.stream, &[]).ok()?;
-            if self.outbox.waiting() > WAITING {
+            if self.outbox.waiting() > MAX_QUEUED_BYTES {
                 return None;
             }
         }
@@ -330,11 +331,11 @@ mod tests {
     fn of_many_streams_the_newest_stay() {
         let (mut listening, addresses) = ports(&[v4()]);
         let mut peers = Vec::new();
-        for _ in 0..3 * OF_PORT {
+        for _ in 0..3 * MAX_STREAMS_PER_PORT {
             peers.push(TcpStream::connect(addresses[0]).unwrap());
             sleep(TICK);
             listening.serve(&mut |_| None);
-            assert!(listening.streams.len() <= OF_PORT);
+            assert!(listening.streams.len() <= MAX_STREAMS_PER_PORT);
         }
         let mut newest = peers.pop().unwrap();
         newest.write_all(b"\x80\0\0\x04\0\0\0\x09").unwrap();

@@ -18,12 +18,12 @@ const RESERVED: std::ops::RangeInclusive<u16> = 665..=1023;
 
 /// Opens a non-blocking stream.
 pub(super) fn connect(target: &ConnectTarget) -> Result<(TcpStream, TransportParams), RpcTransportError> {
-    let deadline = Instant::now() + target.wish.timeout;
+    let deadline = Instant::now() + target.options.timeout;
     let error = |kind| RpcTransportError::at(&target.name, Some(target.address), kind);
-    let stream = if target.wish.reserved_port { from_reserved_port(target, deadline) } else { None };
+    let stream = if target.options.reserved_port { from_reserved_port(target, deadline) } else { None };
     let stream = match stream {
         Some(stream) => stream,
-        None => open(target.address, None).and_then(|socket| finish(socket, deadline)),
+        None => open(target.address, None).and_then(|socket| wait_connected(socket, deadline)),
     };
     let stream = stream.map_err(|errno| error(kind(errno, target)))?;
     let system = |what| move |cause: io::Error| error(RpcTransportErrorKind::System(what, cause));
@@ -35,7 +35,7 @@ pub(super) fn connect(target: &ConnectTarget) -> Result<(TcpStream, TransportPar
 /// Tries reserved ports until one is free for this server. `None` if the program may not bind any, or none is free.
 fn from_reserved_port(target: &ConnectTarget, deadline: Instant) -> Option<Result<TcpStream, Errno>> {
     for port in RESERVED.rev() {
-        match open(target.address, Some(port)).and_then(|socket| finish(socket, deadline)) {
+        match open(target.address, Some(port)).and_then(|socket| wait_connected(socket, deadline)) {
             Err(Errno::ACCESS) | Err(Errno::PERM) => return None,
             Err(Errno::ADDRINUSE | Errno::ADDRNOTAVAIL) => {}
             other => return Some(other),
@@ -63,7 +63,7 @@ fn open(server: SocketAddr, port: Option<u16>) -> Result<OwnedFd, Errno> {
 }
 
 /// Waits until the connection is established, or fails.
-fn finish(socket: OwnedFd, deadline: Instant) -> Result<TcpStream, Errno> {
+fn wait_connected(socket: OwnedFd, deadline: Instant) -> Result<TcpStream, Errno> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let left = Timespec::try_from(left).map_err(|_| Errno::INVAL)?;
@@ -82,7 +82,7 @@ fn finish(socket: OwnedFd, deadline: Instant) -> Result<TcpStream, Errno> {
 fn kind(errno: Errno, target: &ConnectTarget) -> RpcTransportErrorKind {
     match errno {
         Errno::CONNREFUSED => RpcTransportErrorKind::Refused,
-        Errno::TIMEDOUT => RpcTransportErrorKind::Timeout(target.wish.timeout),
+        Errno::TIMEDOUT => RpcTransportErrorKind::Timeout(target.options.timeout),
         Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::HOSTDOWN => RpcTransportErrorKind::NoRoute,
         Errno::CONNRESET => RpcTransportErrorKind::Reset,
         errno => RpcTransportErrorKind::System("cannot connect", errno.into()),

@@ -37,10 +37,10 @@ const CALLS: usize = 1 << 16;
 /// The TCP transport with its connections.
 #[derive(Debug, Default)]
 pub struct TcpTransport {
-    links: Vec<TcpTransportConnection>,
+    connections: Vec<TcpTransportConnection>,
     stores: Vec<Arc<[u8]>>,
     /// Index at which the search for the next event continues, so that no connection starves another.
-    turn: usize,
+    next_connection: usize,
     lost: Vec<CallTag>,
 }
 
@@ -49,11 +49,11 @@ struct TcpTransportConnection {
     /// `None` after the end was reported.
     stream: Option<TcpStream>,
     /// The reason of the end, until it is reported.
-    end: Option<DisconnectReason>,
+    disconnect_reason: Option<DisconnectReason>,
     terms: TransportParams,
     counts: TransportCounts,
     flight: InFlightCalls<()>,
-    reverse: Vec<Xid>,
+    pending_reverse_calls: Vec<Xid>,
     inbox: TcpRecordReader,
     outbox: TcpSendQueue,
 }
@@ -73,16 +73,16 @@ impl TcpTransport {
     }
 
     fn link(&self, connection: ConnectionId) -> Option<&TcpTransportConnection> {
-        self.links.get(connection.0 as usize)
+        self.connections.get(connection.0 as usize)
     }
 
     /// Returns the next event that needs no further bytes.
     fn find(&mut self) -> Option<TcpPendingEvent> {
-        let count = self.links.len();
+        let count = self.connections.len();
         for step in 0..count {
-            let index = (self.turn + step) % count;
-            if let Some(found) = self.links.get_mut(index).and_then(|link| link.find(index)) {
-                self.turn = index;
+            let index = (self.next_connection + step) % count;
+            if let Some(found) = self.connections.get_mut(index).and_then(|link| link.find(index)) {
+                self.next_connection = index;
                 return Some(found);
             }
         }
@@ -91,8 +91,8 @@ impl TcpTransport {
 
     /// Reads from the streams. Returns `true` if there was data or an end.
     fn receive(&mut self) -> bool {
-        self.turn = self.turn.wrapping_add(1);
-        self.links.iter_mut().fold(false, |any, link| link.receive() | any)
+        self.next_connection = self.next_connection.wrapping_add(1);
+        self.connections.iter_mut().fold(false, |any, link| link.receive() | any)
     }
 
     /// Waits until a stream is readable, or writable if data is queued for it. Returns `false` if the deadline has
@@ -102,7 +102,7 @@ impl TcpTransport {
             return Ok(false);
         };
         let mut waits: Vec<_> = self
-            .links
+            .connections
             .iter()
             .filter_map(|link| {
                 let out = if link.outbox.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
@@ -119,13 +119,13 @@ impl TcpTransport {
         }
     }
 
-    fn lend(&mut self, found: TcpPendingEvent) -> Option<TransportEvent<'_>> {
+    fn take_event(&mut self, found: TcpPendingEvent) -> Option<TransportEvent<'_>> {
         let (TcpPendingEvent::Reply(index, ..)
         | TcpPendingEvent::Call(index, ..)
         | TcpPendingEvent::Discarded(index, ..)
         | TcpPendingEvent::End(index, _)) = found;
         let connection = ConnectionId(u32::try_from(index).unwrap_or(u32::MAX));
-        let link = self.links.get_mut(index)?;
+        let link = self.connections.get_mut(index)?;
         Some(match found {
             TcpPendingEvent::Reply(_, xid, tag) => {
                 link.counts.replies += 1;
@@ -146,14 +146,14 @@ impl TcpTransport {
             }
             TcpPendingEvent::Discarded(_, xid, why) => {
                 link.counts.discarded += 1;
-                TransportEvent::Discarded { connection, xid, why }
+                TransportEvent::Discarded { connection, xid, reason: why }
             }
             TcpPendingEvent::End(_, reason) => {
                 link.stream = None;
                 link.inbox = TcpRecordReader::default();
                 link.outbox = TcpSendQueue::default();
-                link.flight.lose(&mut self.lost);
-                TransportEvent::Disconnected { connection, reason, lost: &self.lost }
+                link.flight.drain_lost(&mut self.lost);
+                TransportEvent::Disconnected { connection, reason, lost_calls: &self.lost }
             }
         })
     }
@@ -161,29 +161,30 @@ impl TcpTransport {
 
 impl TcpTransportConnection {
     fn is_open(&self) -> bool {
-        self.stream.is_some() && self.end.is_none()
+        self.stream.is_some() && self.disconnect_reason.is_none()
     }
 
     /// Returns the next record, classified, or the end after all records were reported.
     fn find(&mut self, index: usize) -> Option<TcpPendingEvent> {
         self.stream.as_ref()?;
-        if self.end != Some(DisconnectReason::Asked) {
+        if self.disconnect_reason != Some(DisconnectReason::LocalClose) {
             match self.inbox.next() {
-                TcpRecordStatus::Record => return Some(self.sort(index)),
+                TcpRecordStatus::Record => return Some(self.classify_record(index)),
                 TcpRecordStatus::More => {}
-                TcpRecordStatus::Broken => {
-                    let foreign = ForeignProtocol::of(self.inbox.unread());
+                TcpRecordStatus::TooLong => {
+                    let foreign = ForeignProtocol::detect(self.inbox.unread());
                     let length = RecordMark::of(self.inbox.unread()).map_or(0, |mark| mark.length);
-                    self.end =
-                        Some(foreign.map_or(DisconnectReason::Record(length), DisconnectReason::Speaks));
+                    self.disconnect_reason = Some(
+                        foreign.map_or(DisconnectReason::Record(length), DisconnectReason::ForeignProtocol),
+                    );
                 }
             }
         }
-        self.end.take().map(|reason| TcpPendingEvent::End(index, reason))
+        self.disconnect_reason.take().map(|reason| TcpPendingEvent::End(index, reason))
     }
 
     /// Classifies the current record.
-    fn sort(&mut self, index: usize) -> TcpPendingEvent {
+    fn classify_record(&mut self, index: usize) -> TcpPendingEvent {
         let mut words = Cursor::new(self.inbox.record());
         let (Ok(xid), Ok(direction)) = (words.word(), words.word()) else {
             return TcpPendingEvent::Discarded(index, None, DiscardReason::Short);
@@ -195,8 +196,8 @@ impl TcpTransportConnection {
                 Some((tag, ())) => TcpPendingEvent::Reply(index, xid, tag),
                 None => discard(DiscardReason::UnknownXid),
             },
-            MsgType::CALL if self.reverse.len() < REVERSE_CALLS => {
-                self.reverse.push(xid);
+            MsgType::CALL if self.pending_reverse_calls.len() < REVERSE_CALLS => {
+                self.pending_reverse_calls.push(xid);
                 TcpPendingEvent::Call(index, xid)
             }
             MsgType::CALL => discard(DiscardReason::ReverseCall),
@@ -206,15 +207,15 @@ impl TcpTransportConnection {
 
     /// Reads the available bytes, up to the free buffer space. Returns `true` if there was data or an end.
     fn receive(&mut self) -> bool {
-        let Some(stream) = self.stream.as_mut().filter(|_| self.end.is_none()) else {
-            return self.end.is_some();
+        let Some(stream) = self.stream.as_mut().filter(|_| self.disconnect_reason.is_none()) else {
+            return self.disconnect_reason.is_some();
         };
         match self.inbox.fill(stream) {
-            Ok(0) => self.end = Some(DisconnectReason::Closed),
+            Ok(0) => self.disconnect_reason = Some(DisconnectReason::Closed),
             Ok(count) => self.counts.bytes_received += count as u64,
             Err(error) => match error.kind() {
                 io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => return false,
-                _ => self.end = Some(reason(&error)),
+                _ => self.disconnect_reason = Some(reason(&error)),
             },
         }
         true
@@ -222,12 +223,12 @@ impl TcpTransportConnection {
 
     /// Sends queued data, as far as the stream accepts it.
     fn send(&mut self, stores: &[Arc<[u8]>]) {
-        let Some(stream) = self.stream.as_mut().filter(|_| self.end.is_none()) else { return };
+        let Some(stream) = self.stream.as_mut().filter(|_| self.disconnect_reason.is_none()) else { return };
         match self.outbox.send(stream, stores) {
             Ok(count) => self.counts.bytes_sent += count,
             // Data that the server sent before is still read: it may explain the error.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.outbox.clear(),
-            Err(error) => self.end = Some(reason(&error)),
+            Err(error) => self.disconnect_reason = Some(reason(&error)),
         }
     }
 }
@@ -245,21 +246,21 @@ fn reason(error: &io::Error) -> DisconnectReason {
 impl RpcTransport for TcpTransport {
     fn connect(&mut self, target: &ConnectTarget) -> Result<ConnectionId, RpcTransportError> {
         let (stream, terms) = connect::connect(target)?;
-        let connection = ConnectionId(u32::try_from(self.links.len()).unwrap_or(u32::MAX));
-        self.links.push(TcpTransportConnection {
+        let connection = ConnectionId(u32::try_from(self.connections.len()).unwrap_or(u32::MAX));
+        self.connections.push(TcpTransportConnection {
             stream: Some(stream),
-            end: None,
+            disconnect_reason: None,
             terms,
             counts: TransportCounts::default(),
             flight: InFlightCalls::default(),
-            reverse: Vec::new(),
+            pending_reverse_calls: Vec::new(),
             inbox: TcpRecordReader::default(),
             outbox: TcpSendQueue::default(),
         });
         Ok(connection)
     }
 
-    fn terms(&self, connection: ConnectionId) -> Option<&TransportParams> {
+    fn params(&self, connection: ConnectionId) -> Option<&TransportParams> {
         self.link(connection).map(|link| &link.terms)
     }
 
@@ -286,15 +287,15 @@ impl RpcTransport for TcpTransport {
         call: &TransportCall<'_>,
     ) -> Result<SubmittedCall, SubmitError> {
         let refused = |why| Err(SubmitError::Refused(why));
-        let Some(link) = self.links.get_mut(connection.0 as usize).filter(|link| link.is_open()) else {
+        let Some(link) = self.connections.get_mut(connection.0 as usize).filter(|link| link.is_open()) else {
             return refused(SubmitRefusal::Closed);
         };
-        super::framing::check(call).map_err(SubmitError::Refused)?;
+        super::framing::check_call(call).map_err(SubmitError::Refused)?;
         if link.flight.has(call.xid) {
             return refused(SubmitRefusal::XidInFlight);
         }
         for payload in call.payloads {
-            if let PayloadSource::Stored { store, at, length } = payload.source {
+            if let PayloadSource::Shared { store, offset: at, length } = payload.source {
                 let store = self.stores.get(store.0 as usize);
                 if store.and_then(|store| store.get(at..at.checked_add(length as usize)?)).is_none() {
                     return refused(SubmitRefusal::Store);
@@ -311,24 +312,24 @@ impl RpcTransport for TcpTransport {
     }
 
     fn answer(&mut self, connection: ConnectionId, xid: Xid, message: &[u8]) -> Result<(), SubmitError> {
-        let Some(link) = self.links.get_mut(connection.0 as usize).filter(|link| link.is_open()) else {
+        let Some(link) = self.connections.get_mut(connection.0 as usize).filter(|link| link.is_open()) else {
             return Err(SubmitError::Refused(SubmitRefusal::Closed));
         };
-        super::framing::check(&TransportCall::small(xid, CallTag(0), message, 0))
+        super::framing::check_call(&TransportCall::without_payloads(xid, CallTag(0), message, 0))
             .map_err(SubmitError::Refused)?;
-        let Some(place) = link.reverse.iter().position(|open| *open == xid) else {
+        let Some(place) = link.pending_reverse_calls.iter().position(|open| *open == xid) else {
             return Err(SubmitError::Refused(SubmitRefusal::NoCall));
         };
         if link.outbox.is_full() {
             return Err(SubmitError::Busy(super::SubmitBusyReason::Queue));
         }
-        link.reverse.swap_remove(place);
-        link.outbox.put_call(&TransportCall::small(xid, CallTag(0), message, 0));
+        link.pending_reverse_calls.swap_remove(place);
+        link.outbox.put_call(&TransportCall::without_payloads(xid, CallTag(0), message, 0));
         Ok(())
     }
 
     fn flush(&mut self) {
-        for link in &mut self.links {
+        for link in &mut self.connections {
             link.send(&self.stores);
         }
     }
@@ -351,15 +352,15 @@ impl RpcTransport for TcpTransport {
                 }
             }
         };
-        Ok(self.lend(found))
+        Ok(self.take_event(found))
     }
 
     fn disconnect(&mut self, connection: ConnectionId) {
-        let Some(link) = self.links.get_mut(connection.0 as usize) else { return };
+        let Some(link) = self.connections.get_mut(connection.0 as usize) else { return };
         if let Some(stream) = &link.stream {
             // The stream may be closed already.
             let _ = stream.shutdown(Shutdown::Both);
-            link.end = Some(DisconnectReason::Asked);
+            link.disconnect_reason = Some(DisconnectReason::LocalClose);
         }
     }
 }

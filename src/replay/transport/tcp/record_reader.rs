@@ -6,7 +6,7 @@ use std::ops::Range;
 use nfsrdma_dissectors::rpc::record::{LONGEST, RecordMark};
 
 /// Initial buffer size in bytes; doubled when a record needs it.
-const ROOM: usize = 256 << 10;
+const INITIAL_BUFFER_BYTES: usize = 256 << 10;
 
 /// A buffer of received bytes, in which the fragments of the next record are joined in place.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) struct TcpRecordReader {
     /// The joined fragments of the current record.
     record: Range<usize>,
     /// `true` if that record was returned.
-    is_given: bool,
+    is_record_returned: bool,
 }
 
 /// The state of the stream after a search for a record.
@@ -32,20 +32,20 @@ pub(super) enum TcpRecordStatus {
     /// More bytes are required.
     More,
     /// A record exceeds the maximum length: the rest of the stream cannot be decoded.
-    Broken,
+    TooLong,
 }
 
 impl Default for TcpRecordReader {
     fn default() -> Self {
-        Self::within(LONGEST)
+        Self::with_max_record(LONGEST)
     }
 }
 
 impl TcpRecordReader {
     /// Creates a reader for records of at most `longest` bytes.
-    pub(super) fn within(longest: u32) -> Self {
+    pub(super) fn with_max_record(longest: u32) -> Self {
         let longest = longest as usize;
-        Self { longest, bytes: Vec::new(), end: 0, mark: 0, record: 0..0, is_given: false }
+        Self { longest, bytes: Vec::new(), end: 0, mark: 0, record: 0..0, is_record_returned: false }
     }
 
     /// Returns the last record; valid until the next search.
@@ -55,8 +55,8 @@ impl TcpRecordReader {
 
     /// Searches for the next complete record, and joins its fragments.
     pub(super) fn next(&mut self) -> TcpRecordStatus {
-        if self.is_given {
-            self.is_given = false;
+        if self.is_record_returned {
+            self.is_record_returned = false;
             self.record = self.mark..self.mark;
         }
         loop {
@@ -64,7 +64,7 @@ impl TcpRecordReader {
             let Some(mark) = RecordMark::of(read) else { return TcpRecordStatus::More };
             let (length, start) = (mark.length as usize, self.mark + 4);
             if self.record.len() + length > self.longest {
-                return TcpRecordStatus::Broken;
+                return TcpRecordStatus::TooLong;
             }
             if self.end < start + length {
                 return TcpRecordStatus::More;
@@ -77,7 +77,7 @@ impl TcpRecordReader {
             }
             self.mark = start + length;
             if mark.is_last {
-                self.is_given = true;
+                self.is_record_returned = true;
                 return TcpRecordStatus::Record;
             }
         }
@@ -98,9 +98,9 @@ impl TcpRecordReader {
 
     /// Moves unreturned data to the front if the buffer is full or its data is consumed, and grows a full buffer.
     fn make_room(&mut self) {
-        if self.is_given || self.record.is_empty() {
+        if self.is_record_returned || self.record.is_empty() {
             self.record = self.mark..self.mark;
-            self.is_given = false;
+            self.is_record_returned = false;
         }
         let start = self.record.start;
         if start > 0 && (start == self.end || self.end == self.bytes.len()) {
@@ -116,7 +116,7 @@ impl TcpRecordReader {
             self.mark = self.record.end;
         }
         if self.end == self.bytes.len() {
-            self.bytes.resize((self.bytes.len() * 2).max(ROOM.min(self.longest + 4)), 0);
+            self.bytes.resize((self.bytes.len() * 2).max(INITIAL_BUFFER_BYTES.min(self.longest + 4)), 0);
         }
     }
 }
@@ -161,20 +161,20 @@ mod tests {
 
     #[test]
     fn a_record_that_is_longer_than_the_room_makes_room() {
-        let long = vec![7; 3 * ROOM];
+        let long = vec![7; 3 * INITIAL_BUFFER_BYTES];
         let bytes = [&(0x8000_0000 | long.len() as u32).to_be_bytes()[..], &long, b"\x80\0\0\x01x"].concat();
         assert_eq!(records(&bytes, usize::MAX).0, [&long[..], b"x"]);
     }
 
     #[test]
     fn a_record_of_absurd_length_is_refused_before_its_bytes_come() {
-        assert_eq!(records(b"\x7f\xff\xff\xff", 4).1, TcpRecordStatus::Broken);
-        assert_eq!(records(b"\0\0\0\x01a\x81\0\0\0", 9).1, TcpRecordStatus::Broken);
+        assert_eq!(records(b"\x7f\xff\xff\xff", 4).1, TcpRecordStatus::TooLong);
+        assert_eq!(records(b"\0\0\0\x01a\x81\0\0\0", 9).1, TcpRecordStatus::TooLong);
     }
 
     #[test]
     fn fragments_without_end_that_are_empty_take_no_room() {
-        let mut inbox = TcpRecordReader::within(1 << 16);
+        let mut inbox = TcpRecordReader::with_max_record(1 << 16);
         let mut first = Some(&b"\0\0\0\x01a"[..]);
         for _ in 0..100 {
             let bytes = first.take().unwrap_or(&[0; 4 << 10]);

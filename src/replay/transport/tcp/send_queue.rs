@@ -12,7 +12,7 @@ use crate::replay::transport::{PayloadSource, SharedMemoryId, TransportCall};
 
 /// Queue length in bytes at which no more Calls are accepted. The last record may exceed it, so that a record of any
 /// length can be sent.
-const FULL: u64 = 16 << 20;
+const MAX_QUEUED_BYTES: u64 = 16 << 20;
 /// Maximum number of pieces per write.
 const PIECES: usize = 64;
 
@@ -45,7 +45,7 @@ impl TcpSendQueue {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.waiting >= FULL
+        self.waiting >= MAX_QUEUED_BYTES
     }
 
     /// Drops all queued data, which the peer will not read.
@@ -71,7 +71,7 @@ impl TcpSendQueue {
             let length = payload.length();
             match payload.source {
                 PayloadSource::Copied(bytes) => self.copy(bytes),
-                PayloadSource::Stored { store, at, .. } => {
+                PayloadSource::Shared { store, offset: at, .. } => {
                     self.pieces.push_back(TcpSendPiece::Stored { store, at, length });
                     self.waiting += length as u64;
                 }
@@ -118,7 +118,7 @@ impl TcpSendQueue {
             match stream.write_vectored(slices.get(..count).unwrap_or_default()) {
                 Ok(0) => break,
                 Ok(count) => {
-                    self.take(count);
+                    self.remove_sent(count);
                     total += count as u64;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -130,7 +130,7 @@ impl TcpSendQueue {
     }
 
     /// Removes sent bytes from the queue.
-    fn take(&mut self, mut count: usize) {
+    fn remove_sent(&mut self, mut count: usize) {
         self.waiting = self.waiting.saturating_sub(count as u64);
         while let Some(piece) = self.pieces.front_mut().filter(|_| count > 0) {
             let length = match piece {
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn rfc5531_section_11_a_call_is_a_record_with_its_payloads_at_their_positions() {
         let stores: [Arc<[u8]>; 1] = [Arc::from(&b"..stored.."[..])];
-        let stored = PayloadSource::Stored { store: SharedMemoryId(0), at: 2, length: 6 };
+        let stored = PayloadSource::Shared { store: SharedMemoryId(0), offset: 2, length: 6 };
         let payloads = [
             TransportPayload { position: 8, source: PayloadSource::Copied(b"copied!") },
             TransportPayload { position: 20, source: stored },
@@ -191,7 +191,7 @@ mod tests {
             message: b"XYZA1111222233334444",
             payloads: &payloads,
             reply: ExpectedReply::default(),
-            shape: RequestedCallForm::Fitting,
+            requested_form: RequestedCallForm::Fitting,
         };
         for width in [1, 3, 7, 1000] {
             let mut outbox = TcpSendQueue::default();

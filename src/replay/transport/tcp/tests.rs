@@ -12,7 +12,7 @@ use crate::replay::transport::{
 
 fn target(address: std::net::SocketAddr) -> ConnectTarget {
     let wish = ConnectOptions { timeout: Duration::from_secs(5), ..ConnectOptions::default() };
-    ConnectTarget { address, name: "test".into(), wish }
+    ConnectTarget { address, name: "test".into(), options: wish }
 }
 
 /// Serves one connection with `serve`, in a thread.
@@ -62,7 +62,8 @@ fn a_reply_finds_its_call_whatever_the_order() {
     let connection = tcp.connect(&target).unwrap();
     for xid in [1, 2] {
         let bytes = message(xid, 0, &[xid as u8; 4]);
-        tcp.submit(connection, &TransportCall::small(Xid(xid), CallTag(xid.into()), &bytes, 100)).unwrap();
+        tcp.submit(connection, &TransportCall::without_payloads(Xid(xid), CallTag(xid.into()), &bytes, 100))
+            .unwrap();
     }
     for expected in [2, 1] {
         let Some(TransportEvent::Reply(reply)) = tcp.poll(soon()).unwrap() else { panic!() };
@@ -95,7 +96,7 @@ fn payloads_of_every_length_arrive_whole_copied_and_stored() {
     for (index, length) in [1, 2, 3, 4, 1023, 65_537, 1_048_576, 1_999_999].into_iter().enumerate() {
         for source in [
             PayloadSource::Copied(&content[..length]),
-            PayloadSource::Stored { store, at: 0, length: length as u32 },
+            PayloadSource::Shared { store, offset: 0, length: length as u32 },
         ] {
             let bytes = message(index as u32, 0, &(length as u32).to_be_bytes());
             let payloads = [TransportPayload { position: 12, source }];
@@ -105,7 +106,7 @@ fn payloads_of_every_length_arrive_whole_copied_and_stored() {
                 message: &bytes,
                 payloads: &payloads,
                 reply: ExpectedReply::default(),
-                shape: RequestedCallForm::Fitting,
+                requested_form: RequestedCallForm::Fitting,
             };
             tcp.submit(connection, &call).unwrap();
             let Some(TransportEvent::Reply(reply)) = tcp.poll(soon()).unwrap() else { panic!() };
@@ -149,9 +150,10 @@ fn what_makes_no_sense_is_told_and_the_call_stays_in_flight() {
     });
     let mut tcp = TcpTransport::new();
     let connection = tcp.connect(&target).unwrap();
-    tcp.submit(connection, &TransportCall::small(Xid(1), CallTag(5), &message(1, 0, b""), 100)).unwrap();
+    tcp.submit(connection, &TransportCall::without_payloads(Xid(1), CallTag(5), &message(1, 0, b""), 100))
+        .unwrap();
     for expected in [DiscardReason::UnknownXid, DiscardReason::Short, DiscardReason::Header] {
-        let Some(TransportEvent::Discarded { why, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
+        let Some(TransportEvent::Discarded { reason: why, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
         assert_eq!(why, expected);
     }
     let Some(TransportEvent::Reply(reply)) = tcp.poll(soon()).unwrap() else { panic!() };
@@ -167,11 +169,15 @@ fn a_stream_that_ends_in_the_middle_of_a_call_names_what_was_lost() {
     });
     let mut tcp = TcpTransport::new();
     let connection = tcp.connect(&target).unwrap();
-    tcp.submit(connection, &TransportCall::small(Xid(1), CallTag(5), &message(1, 0, b""), 100)).unwrap();
-    let Some(TransportEvent::Disconnected { lost, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
+    tcp.submit(connection, &TransportCall::without_payloads(Xid(1), CallTag(5), &message(1, 0, b""), 100))
+        .unwrap();
+    let Some(TransportEvent::Disconnected { lost_calls: lost, .. }) = tcp.poll(soon()).unwrap() else {
+        panic!()
+    };
     assert_eq!(lost, [CallTag(5)]);
     assert!(tcp.poll(None).unwrap().is_none());
-    let late = tcp.submit(connection, &TransportCall::small(Xid(2), CallTag(6), &message(2, 0, b""), 100));
+    let late = tcp
+        .submit(connection, &TransportCall::without_payloads(Xid(2), CallTag(6), &message(2, 0, b""), 100));
     assert_eq!(late, Err(SubmitError::Refused(SubmitRefusal::Closed)));
 }
 
@@ -196,7 +202,7 @@ fn a_connection_that_this_side_closes_says_so_once() {
     let connection = tcp.connect(&target).unwrap();
     tcp.disconnect(connection);
     let Some(TransportEvent::Disconnected { reason, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
-    assert_eq!(reason, DisconnectReason::Asked);
+    assert_eq!(reason, DisconnectReason::LocalClose);
     tcp.disconnect(connection);
     assert!(tcp.poll(None).unwrap().is_none());
 }
@@ -214,8 +220,10 @@ fn a_server_that_reads_nothing_makes_the_transport_busy_and_no_more() {
     let error = (0..100).find_map(|xid| {
         let bytes = message(xid, 0, b"");
         let payloads = [TransportPayload { position: 8, source: PayloadSource::Copied(&payload) }];
-        let call =
-            TransportCall { payloads: &payloads, ..TransportCall::small(Xid(xid), CallTag(0), &bytes, 100) };
+        let call = TransportCall {
+            payloads: &payloads,
+            ..TransportCall::without_payloads(Xid(xid), CallTag(0), &bytes, 100)
+        };
         tcp.submit(connection, &call).err()
     });
     assert_eq!(error, Some(SubmitError::Busy(SubmitBusyReason::Queue)));
@@ -241,7 +249,7 @@ fn a_reserved_port_is_used_where_that_is_allowed() {
     });
     let mut tcp = TcpTransport::new();
     let connection = tcp.connect(&target).unwrap();
-    let port = tcp.terms(connection).unwrap().local.unwrap().port();
+    let port = tcp.params(connection).unwrap().local.unwrap().port();
     // Only root, or a process with the capability, gets a reserved port; everyone gets a connection.
     let is_root = rustix::process::geteuid().is_root();
     assert!(port < 1024 || !is_root, "{port}");

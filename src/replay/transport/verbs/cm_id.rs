@@ -102,9 +102,9 @@ impl CmId<CmIdle> {
             )
         };
         if result != 0 {
-            return Err(failure::last("rdma_create_id"));
+            return Err(failure::from_last_errno("rdma_create_id"));
         }
-        let id = NonNull::new(id).ok_or_else(|| failure::last("rdma_create_id"))?;
+        let id = NonNull::new(id).ok_or_else(|| failure::from_last_errno("rdma_create_id"))?;
         Ok(Self { identifier: Arc::new(CmIdentifier { id, channel }), state: CmIdle })
     }
 
@@ -116,7 +116,7 @@ impl CmId<CmIdle> {
         let mut address = VerbsSocketAddress::from(local);
         // SAFETY: the identifier is valid, and the address is as long as its family requires; librdmacm copies it.
         let result = unsafe { ffi::rdma_bind_addr(self.identifier.pointer(), address.pointer()) };
-        if result == 0 { Ok(()) } else { Err(failure::last("binding a port")) }
+        if result == 0 { Ok(()) } else { Err(failure::from_last_errno("binding a port")) }
     }
 
     /// Resolves the server's address to the device that reaches it, and to the server's hardware address.
@@ -135,12 +135,12 @@ impl CmId<CmIdle> {
             ffi::rdma_resolve_addr(self.identifier.pointer(), std::ptr::null_mut(), address.pointer(), time)
         };
         if result != 0 {
-            return Err(failure::last("resolving the address"));
+            return Err(failure::from_last_errno("resolving the address"));
         }
         let event = self.expect(CmEventKind::AddressResolved, deadline);
         match event {
             Ok(_) => Ok(CmId { identifier: self.identifier, state: CmAddressResolved }),
-            Err(UnexpectedCmEvent::Event(event)) => Err(unresolved("resolving the address", &event)),
+            Err(UnexpectedCmEvent::Event(event)) => Err(resolve_error("resolving the address", &event)),
             Err(UnexpectedCmEvent::Failed(kind)) => Err(kind),
         }
     }
@@ -152,12 +152,12 @@ impl CmId<CmAddressResolved> {
     /// # Errors
     /// Returns an error if the device's properties cannot be queried.
     pub(crate) fn context(&self) -> Result<VerbsContext, RpcTransportErrorKind> {
-        VerbsContext::of(&self.identifier)
+        VerbsContext::for_identifier(&self.identifier)
     }
 
     /// Returns `true` if `context` is the device that reaches the server.
-    pub(crate) fn is_on(&self, context: &VerbsContext) -> bool {
-        context.is_that_of(&self.identifier)
+    pub(crate) fn uses_device(&self, context: &VerbsContext) -> bool {
+        context.is_device_of(&self.identifier)
     }
 
     /// Resolves the route to the server.
@@ -171,11 +171,11 @@ impl CmId<CmAddressResolved> {
         let time = milliseconds(deadline);
         // SAFETY: the identifier is valid, and bound to a device, as its state shows.
         if unsafe { ffi::rdma_resolve_route(self.identifier.pointer(), time) } != 0 {
-            return Err(failure::last("resolving the route"));
+            return Err(failure::from_last_errno("resolving the route"));
         }
         match self.expect(CmEventKind::RouteResolved, deadline) {
             Ok(_) => Ok(CmId { identifier: self.identifier, state: CmRouteResolved }),
-            Err(UnexpectedCmEvent::Event(event)) => Err(unresolved("resolving the route", &event)),
+            Err(UnexpectedCmEvent::Event(event)) => Err(resolve_error("resolving the route", &event)),
             Err(UnexpectedCmEvent::Failed(kind)) => Err(kind),
         }
     }
@@ -221,11 +221,11 @@ pub(super) fn expect(
     }
 }
 
-fn unresolved(what: &'static str, event: &CmEvent) -> RpcTransportErrorKind {
+fn resolve_error(what: &'static str, event: &CmEvent) -> RpcTransportErrorKind {
     match event.kind {
         CmEventKind::DeviceRemoval => RpcTransportErrorKind::NoDevice,
         _ if event.status == -libc::ETIMEDOUT => RpcTransportErrorKind::NoRoute,
-        _ => failure::returned(what, event.status),
+        _ => failure::from_returned_errno(what, event.status),
     }
 }
 

@@ -19,7 +19,7 @@ const BATCH: usize = 32;
 
 /// A completion without content.
 // SAFETY: all-zero bytes are a valid value of this structure of numbers and a union of numbers.
-const NOTHING: ffi::ibv_wc = unsafe { std::mem::zeroed() };
+const EMPTY_COMPLETION: ffi::ibv_wc = unsafe { std::mem::zeroed() };
 
 /// Buffer for the completions of one poll. Entries are zeroed in between, as devices do not write fields without
 /// meaning: mlx5 omits the length of a Send, and the handle if nothing was invalidated.
@@ -27,7 +27,7 @@ pub(crate) struct VerbsCompletionBatch([ffi::ibv_wc; BATCH]);
 
 impl Default for VerbsCompletionBatch {
     fn default() -> Self {
-        Self([NOTHING; BATCH])
+        Self([EMPTY_COMPLETION; BATCH])
     }
 }
 
@@ -101,7 +101,7 @@ pub(crate) enum VerbsWorkError {
 }
 
 impl VerbsWorkError {
-    fn of(status: wc::Type, fabric: RdmaFabric) -> Self {
+    fn from_status(status: wc::Type, fabric: RdmaFabric) -> Self {
         Self::Broken(match status {
             wc::IBV_WC_WR_FLUSH_ERR => return Self::Flushed,
             wc::IBV_WC_RETRY_EXC_ERR | wc::IBV_WC_RESP_TIMEOUT_ERR => DisconnectReason::Unreachable,
@@ -114,7 +114,7 @@ impl VerbsWorkError {
             wc::IBV_WC_LOC_ACCESS_ERR
             | wc::IBV_WC_LOC_PROT_ERR
             | wc::IBV_WC_LOC_QP_OP_ERR
-            | wc::IBV_WC_MW_BIND_ERR => DisconnectReason::Own,
+            | wc::IBV_WC_MW_BIND_ERR => DisconnectReason::LocalFault,
             wc::IBV_WC_REM_ACCESS_ERR => DisconnectReason::RemoteAccess,
             wc::IBV_WC_REM_INV_REQ_ERR | wc::IBV_WC_REM_INV_RD_REQ_ERR => DisconnectReason::RemoteAccess,
             wc::IBV_WC_REM_OP_ERR | wc::IBV_WC_REM_ABORT_ERR => DisconnectReason::Reset,
@@ -152,7 +152,7 @@ impl CompletionQueue {
     ) -> Result<Arc<Self>, RpcTransportErrorKind> {
         // SAFETY: the device is open.
         let channel = NonNull::new(unsafe { ffi::ibv_create_comp_channel(context.pointer()) })
-            .ok_or_else(|| failure::last("ibv_create_comp_channel"))?;
+            .ok_or_else(|| failure::from_last_errno("ibv_create_comp_channel"))?;
         let capacity = capacity.min(context.limits.completions).max(1);
         let entries = i32::try_from(capacity).unwrap_or(i32::MAX);
         // SAFETY: device and channel are open, and completion vector 0 always exists.
@@ -160,7 +160,7 @@ impl CompletionQueue {
             ffi::ibv_create_cq(context.pointer(), entries, std::ptr::null_mut(), channel.as_ptr(), 0)
         };
         let Some(queue) = NonNull::new(queue) else {
-            let kind = failure::last("ibv_create_cq");
+            let kind = failure::from_last_errno("ibv_create_cq");
             // SAFETY: created above, and not used by anything.
             unsafe { ffi::ibv_destroy_comp_channel(channel.as_ptr()) };
             return Err(kind);
@@ -173,7 +173,8 @@ impl CompletionQueue {
             is_armed: AtomicBool::new(false),
             context: Arc::clone(context),
         };
-        wait::never_block(this.fd()).map_err(|error| failure::kind("a completion channel", error))?;
+        wait::set_nonblocking(this.fd())
+            .map_err(|error| failure::from_io_error("a completion channel", error))?;
         Ok(Arc::new(this))
     }
 
@@ -195,7 +196,7 @@ impl CompletionQueue {
     }
 
     /// Releases reserved entries.
-    pub(super) fn give_back(&self, entries: u32) {
+    pub(super) fn release(&self, entries: u32) {
         self.reserved.fetch_sub(entries, Ordering::Relaxed);
     }
 
@@ -210,10 +211,10 @@ impl CompletionQueue {
     ) -> Result<usize, RpcTransportErrorKind> {
         // SAFETY: the queue is valid, and the array has as many entries as are requested.
         let count = unsafe { ffi::ibv_poll_cq(self.pointer(), BATCH as i32, batch.as_mut_ptr()) };
-        let count = usize::try_from(count).map_err(|_| failure::last("ibv_poll_cq"))?;
+        let count = usize::try_from(count).map_err(|_| failure::from_last_errno("ibv_poll_cq"))?;
         for entry in batch.iter_mut().take(count) {
             into.push_back(completion(entry, self.context.fabric));
-            *entry = NOTHING;
+            *entry = EMPTY_COMPLETION;
         }
         Ok(count)
     }
@@ -230,7 +231,7 @@ impl CompletionQueue {
         // SAFETY: the queue is valid.
         match unsafe { ffi::ibv_req_notify_cq(self.pointer(), 0) } {
             0 => Ok(()),
-            errno => Err(failure::returned("ibv_req_notify_cq", errno)),
+            errno => Err(failure::from_returned_errno("ibv_req_notify_cq", errno)),
         }
     }
 
@@ -241,7 +242,7 @@ impl CompletionQueue {
     }
 
     /// Consumes a signal of the channel: there is one for each [`arm`](Self::arm).
-    pub(crate) fn hear(&self) {
+    pub(crate) fn consume_signal(&self) {
         let (mut queue, mut context) = (std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: the channel is valid and does not block, and both arguments point to pointers, which are not
         // followed.
@@ -256,7 +257,7 @@ impl CompletionQueue {
 fn completion(entry: &ffi::ibv_wc, fabric: RdmaFabric) -> VerbsCompletion {
     let id = VerbsWorkRequestId::unpack(entry.wr_id);
     if entry.status != wc::IBV_WC_SUCCESS {
-        return VerbsCompletion { id, outcome: Err(VerbsWorkError::of(entry.status, fabric)) };
+        return VerbsCompletion { id, outcome: Err(VerbsWorkError::from_status(entry.status, fabric)) };
     }
     // Soft-RoCE's kernel driver passes its own flags through, and its flag for an invalidation has the value of
     // IBV_WC_IP_CSUM_OK here, which reliable connections do not use. The queue pair compares the handle with those of
@@ -301,7 +302,8 @@ mod tests {
     #[test]
     fn a_handle_was_invalidated_only_where_the_flag_says_so() {
         let invalidated = |wc_flags| {
-            let mut entry = ffi::ibv_wc { status: wc::IBV_WC_SUCCESS, byte_len: 28, wc_flags, ..NOTHING };
+            let mut entry =
+                ffi::ibv_wc { status: wc::IBV_WC_SUCCESS, byte_len: 28, wc_flags, ..EMPTY_COMPLETION };
             entry.imm_data_invalidated_rkey_union.invalidated_rkey = 0x1234;
             let done = completion(&entry, RdmaFabric::Infiniband).outcome.unwrap();
             assert_eq!(done.length, 28);
@@ -314,7 +316,7 @@ mod tests {
 
     #[test]
     fn a_status_says_who_is_to_blame() {
-        let of = |status| VerbsWorkError::of(status, RdmaFabric::Roce);
+        let of = |status| VerbsWorkError::from_status(status, RdmaFabric::Roce);
         assert_eq!(of(wc::IBV_WC_WR_FLUSH_ERR), VerbsWorkError::Flushed);
         assert_eq!(of(wc::IBV_WC_RETRY_EXC_ERR), VerbsWorkError::Broken(DisconnectReason::Unreachable));
         assert_eq!(of(wc::IBV_WC_RNR_RETRY_EXC_ERR), VerbsWorkError::Broken(DisconnectReason::NoReceiver));
@@ -327,13 +329,13 @@ mod tests {
             wc::IBV_WC_LOC_QP_OP_ERR,
         ];
         for own in own {
-            assert_eq!(of(own), VerbsWorkError::Broken(DisconnectReason::Own), "not the server's");
+            assert_eq!(of(own), VerbsWorkError::Broken(DisconnectReason::LocalFault), "not the server's");
         }
     }
 
     #[test]
     fn a_send_that_iwarp_could_not_give_to_tcp_is_a_connection_that_broke() {
-        let failure = VerbsWorkError::of(wc::IBV_WC_LOC_QP_OP_ERR, RdmaFabric::Iwarp);
+        let failure = VerbsWorkError::from_status(wc::IBV_WC_LOC_QP_OP_ERR, RdmaFabric::Iwarp);
         assert_eq!(failure, VerbsWorkError::Broken(DisconnectReason::Reset));
     }
 }

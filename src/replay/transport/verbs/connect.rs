@@ -25,29 +25,31 @@ use super::work_queues::VerbsQueueDepths;
 
 /// Entries of a send queue beyond the credits of both directions: Sends that are done, but whose completion is not yet
 /// polled.
-const MORE_SENDS: u32 = 16;
+const UNPOLLED_SENDS: u32 = 16;
 /// Entries of a send queue for a Call whose chunks have windows: its Send, and bind and invalidate for two chunks.
 const SENDS_WITH_WINDOWS: u32 = 5;
 /// Number of ports below 1,024 that one attempt tries.
 const RESERVED_PORT_TRIES: u16 = 32;
 impl VerbsTransport {
     /// Returns the index of the resources for the server on the device that reaches it; creates them if necessary.
-    fn device(
+    fn server_resources(
         &mut self,
         id: &CmId<CmAddressResolved>,
         target: &ConnectTarget,
     ) -> Result<usize, RpcTransportErrorKind> {
-        let (server, wish) = (target.address.ip(), &target.wish);
+        let (server, wish) = (target.address.ip(), &target.options);
         let wanted = wish.remote_invalidation && wish.private_data;
         let is_it = |shared: &VerbsServerResources| {
-            let windows = wanted && shared.context.limits.windows;
-            id.is_on(&shared.context) && shared.server == server && shared.domain.windows() == windows
+            let windows = wanted && shared.context.limits.supports_windows;
+            id.uses_device(&shared.context)
+                && shared.server == server
+                && shared.domain.uses_windows() == windows
         };
         if let Some(known) = self.devices.iter().position(is_it) {
             return Ok(known);
         }
         let context = id.context()?;
-        let windows = wanted && context.limits.windows;
+        let windows = wanted && context.limits.supports_windows;
         let mut shared = VerbsServerResources::new(context, server, windows)?;
         self.stores.iter().try_for_each(|store| shared.share(store))?;
         self.devices.push(shared);
@@ -61,24 +63,24 @@ impl VerbsTransport {
         target: &ConnectTarget,
         skip: u16,
     ) -> Result<ConnectionId, RpcTransportErrorKind> {
-        let wish = &target.wish;
+        let wish = &target.options;
         let deadline = Instant::now() + wish.timeout;
         let id = CmId::new()?;
         if wish.reserved_port {
             take_reserved_port(&id, target.address, skip * RESERVED_PORT_TRIES)?;
         }
         let id = id.resolve_address(target.address, deadline)?;
-        let device = self.device(&id, target)?;
+        let device = self.server_resources(&id, target)?;
         let id = id.resolve_route(deadline)?;
         let Some(shared) = self.devices.get_mut(device) else { return Err(RpcTransportErrorKind::NoDevice) };
 
         let most = shared.context.limits.queue_depth;
         let reverse = wish.reverse_credits.min(most / 4);
         // Registrations without windows must not be invalidated: they serve many Calls.
-        let windows = shared.domain.windows();
+        let windows = shared.domain.uses_windows();
         let (each, more) = match windows {
-            true => (SENDS_WITH_WINDOWS, MORE_SENDS + 4 * TransportCall::MAX_PAYLOADS as u32),
-            false => (1, MORE_SENDS),
+            true => (SENDS_WITH_WINDOWS, UNPOLLED_SENDS + 4 * TransportCall::MAX_PAYLOADS as u32),
+            false => (1, UNPOLLED_SENDS),
         };
         let credits = wish.credits.clamp(1, (most.saturating_sub(reverse + more) / each).max(1));
         let depth = VerbsQueueDepths { sends: credits * each + reverse + more, receives: credits + reverse };
@@ -93,7 +95,7 @@ impl VerbsTransport {
         }
         if let Err(kind) = queue.receive(&mut spare) {
             queue.destroy(&mut spare);
-            shared.give_back_all(&mut spare);
+            shared.release_all(&mut spare);
             return Err(kind);
         }
 
@@ -102,7 +104,7 @@ impl VerbsTransport {
         let (mut queue, answer) = match queue.connect(private_data, deadline, &mut spare) {
             Ok(connected) => connected,
             Err(kind) => {
-                shared.give_back_all(&mut spare);
+                shared.release_all(&mut spare);
                 return Err(kind);
             }
         };
@@ -111,7 +113,7 @@ impl VerbsTransport {
             device: shared.context.name.clone(),
             received_length: answer.len(),
             responder_resources: shared.context.limits.responder_resources,
-            ..RdmaTransportParams::agreed(sent, received)
+            ..RdmaTransportParams::negotiate(sent, received)
         };
         // A server that learns from the private data that it may invalidate handles may do so, as Linux does, which
         // does not announce it itself. RFC 8797 section 4.1 allows it only if both sides announce it, but the
@@ -130,13 +132,13 @@ impl VerbsTransport {
         self.connections.push(VerbsConnection {
             device,
             queue: Some(queue),
-            flight: InFlightCalls::default(),
+            in_flight_calls: InFlightCalls::default(),
             credits: TransportCredits::new(credits),
             responder: VerbsReverseResponder::new(reverse),
             terms,
             counts: TransportCounts::default(),
-            spare,
-            ending: None,
+            free_receive_buffers: spare,
+            disconnect_cause: None,
         });
         Ok(ConnectionId(u32::try_from(at).unwrap_or(u32::MAX)))
     }

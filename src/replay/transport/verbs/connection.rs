@@ -15,11 +15,11 @@ use super::work_queues::VerbsQueuePairEnd;
 #[derive(Debug, Default)]
 pub(super) struct VerbsInFlightCall {
     /// The chunks, as in the Call's header.
-    pub(super) offered: OfferedChunks,
+    pub(super) chunks: OfferedChunks,
     /// Buffers of the Read chunks; none for payloads in shared memory.
-    pub(super) fetched: Vec<VerbsExposedBuffer>,
+    pub(super) read_buffers: Vec<VerbsExposedBuffer>,
     /// Buffers of the Write chunks; `None` for a chunk without segments.
-    pub(super) writes: Vec<Option<VerbsExposedBuffer>>,
+    pub(super) write_buffers: Vec<Option<VerbsExposedBuffer>>,
     /// Buffer of the Reply chunk.
     pub(super) reply: Option<VerbsExposedBuffer>,
     /// Windows of the payloads in shared memory; exposed buffers own theirs.
@@ -29,9 +29,10 @@ pub(super) struct VerbsInFlightCall {
 impl VerbsInFlightCall {
     /// Returns all buffers to the pools, after the end of the connection.
     pub(super) fn into_pool(self, end: &VerbsQueuePairEnd, shared: &mut VerbsServerResources) {
-        let all = self.fetched.into_iter().chain(self.writes.into_iter().flatten()).chain(self.reply);
-        for buffer in all.filter_map(|exposed| exposed.after(end).ok()) {
-            shared.give_back(buffer);
+        let all =
+            self.read_buffers.into_iter().chain(self.write_buffers.into_iter().flatten()).chain(self.reply);
+        for buffer in all.filter_map(|exposed| exposed.take_after_end(end).ok()) {
+            shared.release(buffer);
         }
     }
 }
@@ -42,7 +43,7 @@ pub(super) enum VerbsDisconnectCause {
     /// Work Requests were flushed: another event has the reason, or had it.
     Flushed,
     /// The reason is known.
-    Because(DisconnectReason),
+    Reason(DisconnectReason),
 }
 
 /// A connection. Its parameters and counts outlive its closing.
@@ -52,31 +53,31 @@ pub(super) struct VerbsConnection {
     pub(super) device: usize,
     /// `None` if the connection is closed.
     pub(super) queue: Option<QueuePair<QueuePairConnected>>,
-    pub(super) flight: InFlightCalls<VerbsInFlightCall>,
+    pub(super) in_flight_calls: InFlightCalls<VerbsInFlightCall>,
     pub(super) credits: TransportCredits,
     pub(super) responder: VerbsReverseResponder,
     pub(super) terms: TransportParams,
     pub(super) counts: TransportCounts,
     /// Receive buffers to post again.
-    pub(super) spare: Vec<VerbsBuffer>,
-    pub(super) ending: Option<VerbsDisconnectCause>,
+    pub(super) free_receive_buffers: Vec<VerbsBuffer>,
+    pub(super) disconnect_cause: Option<VerbsDisconnectCause>,
 }
 
 impl VerbsConnection {
     /// Returns the queue pair if Calls can be sent.
     pub(super) fn open_queue(&mut self) -> Option<&mut QueuePair<QueuePairConnected>> {
-        if self.ending.is_some() { None } else { self.queue.as_mut() }
+        if self.disconnect_cause.is_some() { None } else { self.queue.as_mut() }
     }
 
     /// Returns `true` if this side closed the connection.
     pub(super) fn is_closing(&self) -> bool {
-        self.ending == Some(VerbsDisconnectCause::Because(DisconnectReason::Asked))
+        self.disconnect_cause == Some(VerbsDisconnectCause::Reason(DisconnectReason::LocalClose))
     }
 
     /// Records the cause of the end. The first reason is kept; only [`VerbsDisconnectCause::Flushed`] is replaced.
-    pub(super) fn end(&mut self, why: VerbsDisconnectCause) {
-        if matches!(self.ending, None | Some(VerbsDisconnectCause::Flushed)) {
-            self.ending = Some(why);
+    pub(super) fn record_disconnect_cause(&mut self, why: VerbsDisconnectCause) {
+        if matches!(self.disconnect_cause, None | Some(VerbsDisconnectCause::Flushed)) {
+            self.disconnect_cause = Some(why);
         }
     }
 

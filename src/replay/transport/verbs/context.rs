@@ -23,7 +23,7 @@ pub(crate) struct VerbsDeviceLimits {
     /// Maximum number of entries of a completion queue.
     pub(crate) completions: u32,
     /// `true` if the device supports memory windows of type 2B, which a queue pair binds and a server can invalidate.
-    pub(crate) windows: bool,
+    pub(crate) supports_windows: bool,
 }
 
 /// An open device. It stays open because it owns a reference to the identifier that is bound to it.
@@ -46,7 +46,7 @@ unsafe impl Sync for VerbsContext {}
 
 impl VerbsContext {
     /// Queries the device that an identifier is bound to.
-    pub(super) fn of(identifier: &Arc<CmIdentifier>) -> Result<Self, RpcTransportErrorKind> {
+    pub(super) fn for_identifier(identifier: &Arc<CmIdentifier>) -> Result<Self, RpcTransportErrorKind> {
         let verbs = NonNull::new(identifier.verbs()).ok_or(RpcTransportErrorKind::NoDevice)?;
         // SAFETY: all-zero bytes are a valid value of these structures of numbers.
         let (mut device, mut port) =
@@ -58,8 +58,8 @@ impl VerbsContext {
         };
         match results {
             (0, 0) => {}
-            (0, errno) => return Err(failure::returned("ibv_query_port", errno)),
-            (errno, _) => return Err(failure::returned("ibv_query_device", errno)),
+            (0, errno) => return Err(failure::from_returned_errno("ibv_query_port", errno)),
+            (errno, _) => return Err(failure::from_returned_errno("ibv_query_device", errno)),
         }
         // SAFETY: an open context points to its device, whose name is a NUL-terminated array.
         let (name, transport) = unsafe {
@@ -77,14 +77,14 @@ impl VerbsContext {
             responder_resources: u8::try_from(device.max_qp_rd_atom).unwrap_or(u8::MAX),
             queue_depth: number(device.max_qp_wr),
             completions: number(device.max_cqe),
-            windows: device.device_cap_flags & windows != 0,
+            supports_windows: device.device_cap_flags & windows != 0,
         };
         let name = name.to_string_lossy().into_owned();
         Ok(Self { verbs, name, fabric, limits, _bound: Arc::clone(identifier) })
     }
 
     /// Returns `true` if the identifier is bound to this device.
-    pub(super) fn is_that_of(&self, identifier: &CmIdentifier) -> bool {
+    pub(super) fn is_device_of(&self, identifier: &CmIdentifier) -> bool {
         identifier.verbs() == self.verbs.as_ptr()
     }
 
@@ -99,7 +99,7 @@ impl VerbsContext {
 pub(crate) struct ProtectionDomain {
     domain: NonNull<ffi::ibv_pd>,
     context: Arc<VerbsContext>,
-    windows: bool,
+    uses_windows: bool,
 }
 
 // SAFETY: libibverbs allows calls from any thread on one domain.
@@ -118,8 +118,8 @@ impl ProtectionDomain {
     ) -> Result<Arc<Self>, RpcTransportErrorKind> {
         // SAFETY: the device is open.
         let domain = NonNull::new(unsafe { ffi::ibv_alloc_pd(context.pointer()) })
-            .ok_or_else(|| failure::last("ibv_alloc_pd"))?;
-        Ok(Arc::new(Self { domain, context: Arc::clone(context), windows }))
+            .ok_or_else(|| failure::from_last_errno("ibv_alloc_pd"))?;
+        Ok(Arc::new(Self { domain, context: Arc::clone(context), uses_windows: windows }))
     }
 
     /// Returns the device.
@@ -128,8 +128,8 @@ impl ProtectionDomain {
     }
 
     /// Returns `true` if servers access its memory only through windows.
-    pub(super) fn windows(&self) -> bool {
-        self.windows
+    pub(super) fn uses_windows(&self) -> bool {
+        self.uses_windows
     }
 
     /// Returns the domain for calls of libibverbs; valid as long as `self`.

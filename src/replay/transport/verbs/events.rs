@@ -64,9 +64,10 @@ impl CmEventChannel {
     /// Opens a channel. It is the first call to fail on a machine without RDMA.
     pub(super) fn new() -> Result<Self, RpcTransportErrorKind> {
         // SAFETY: takes no argument, and returns a channel, or null with errno set.
-        let channel = NonNull::new(unsafe { ffi::rdma_create_event_channel() }).ok_or_else(no_channel)?;
+        let channel = NonNull::new(unsafe { ffi::rdma_create_event_channel() }).ok_or_else(channel_error)?;
         let this = Self(channel);
-        wait::never_block(this.fd()).map_err(|error| failure::kind("an event channel", error))?;
+        wait::set_nonblocking(this.fd())
+            .map_err(|error| failure::from_io_error("an event channel", error))?;
         Ok(this)
     }
 
@@ -89,7 +90,7 @@ impl CmEventChannel {
             let error = std::io::Error::last_os_error();
             return match error.kind() {
                 std::io::ErrorKind::WouldBlock | std::io::ErrorKind::Interrupted => Ok(None),
-                _ => Err(failure::kind("rdma_get_cm_event", error)),
+                _ => Err(failure::from_io_error("rdma_get_cm_event", error)),
             };
         }
         // SAFETY: after success the event is valid until it is acknowledged below, and nothing refers to it after that.
@@ -117,8 +118,8 @@ impl CmEventChannel {
             if let Some(event) = self.next()? {
                 return Ok(Some(event));
             }
-            let ready = wait::readable(&mut [wait::reading(self.fd())], deadline);
-            if !ready.map_err(|error| failure::kind("poll", error))? {
+            let ready = wait::readable(&mut [wait::poll_entry(self.fd())], deadline);
+            if !ready.map_err(|error| failure::from_io_error("poll", error))? {
                 return Ok(None);
             }
         }
@@ -139,7 +140,7 @@ const DEVICE_FILE: &str = "/dev/infiniband/rdma_cm";
 /// Returns the reason that no event channel can be opened. The library reports the file as absent both if it is missing
 /// and if it may not be opened.
 #[expect(clippy::disallowed_methods, reason = "a device is opened as the library does, and nothing written")]
-fn no_channel() -> RpcTransportErrorKind {
+fn channel_error() -> RpcTransportErrorKind {
     let error = std::io::Error::last_os_error();
     let open = std::fs::File::options().read(true).write(true).open(DEVICE_FILE);
     let has_devices = ibverbs::devices().is_ok_and(|devices| !devices.is_empty());
@@ -151,7 +152,7 @@ fn no_channel() -> RpcTransportErrorKind {
             RpcTransportErrorKind::System("/dev/infiniband/rdma_cm is missing (modprobe rdma_ucm)", error)
         }
         (Some(libc::ENOENT), _) => RpcTransportErrorKind::NoDevice,
-        _ => failure::first("opening /dev/infiniband/rdma_cm", error),
+        _ => failure::from_first_call("opening /dev/infiniband/rdma_cm", error),
     }
 }
 

@@ -11,24 +11,28 @@ const LIBRARIES: RpcTransportErrorKind = RpcTransportErrorKind::Library(
 );
 
 /// Returns the error of a call that just failed and set errno.
-pub(super) fn last(what: &'static str) -> RpcTransportErrorKind {
-    kind(what, io::Error::last_os_error())
+pub(super) fn from_last_errno(what: &'static str) -> RpcTransportErrorKind {
+    from_io_error(what, io::Error::last_os_error())
 }
 
 /// Returns the error of a call that returned its errno.
-pub(super) fn returned(what: &'static str, errno: i32) -> RpcTransportErrorKind {
+pub(super) fn from_returned_errno(what: &'static str, errno: i32) -> RpcTransportErrorKind {
     // Some verbs return -1 and set errno, others return errno, or its negative.
-    if errno == -1 { last(what) } else { kind(what, io::Error::from_raw_os_error(errno.abs())) }
+    if errno == -1 {
+        from_last_errno(what)
+    } else {
+        from_io_error(what, io::Error::from_raw_os_error(errno.abs()))
+    }
 }
 
 /// Returns the error of the first call of a library, where EOPNOTSUPP means that the shim found no library: it answers
 /// every call with it. Later calls may get EOPNOTSUPP from the device.
-pub(super) fn first(what: &'static str, error: io::Error) -> RpcTransportErrorKind {
-    if error.raw_os_error() == Some(libc::EOPNOTSUPP) { LIBRARIES } else { kind(what, error) }
+pub(super) fn from_first_call(what: &'static str, error: io::Error) -> RpcTransportErrorKind {
+    if error.raw_os_error() == Some(libc::EOPNOTSUPP) { LIBRARIES } else { from_io_error(what, error) }
 }
 
 /// Returns the error for an errno whose meaning does not depend on the call.
-pub(super) fn kind(what: &'static str, error: io::Error) -> RpcTransportErrorKind {
+pub(super) fn from_io_error(what: &'static str, error: io::Error) -> RpcTransportErrorKind {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => RpcTransportErrorKind::NotAllowed(what),
         Some(libc::ECONNREFUSED) => RpcTransportErrorKind::Refused,
@@ -44,7 +48,7 @@ mod tests {
     use super::*;
 
     fn line(errno: i32) -> String {
-        first("rdma_create_event_channel", io::Error::from_raw_os_error(errno)).to_string()
+        from_first_call("rdma_create_event_channel", io::Error::from_raw_os_error(errno)).to_string()
     }
 
     #[test]
@@ -60,14 +64,14 @@ mod tests {
 
     #[test]
     fn what_a_device_does_not_support_is_no_missing_library() {
-        let line = kind("ibv_alloc_mw", io::Error::from_raw_os_error(libc::EOPNOTSUPP)).to_string();
+        let line = from_io_error("ibv_alloc_mw", io::Error::from_raw_os_error(libc::EOPNOTSUPP)).to_string();
         assert!(line.starts_with("ibv_alloc_mw: "), "{line}");
     }
 
     #[test]
     fn an_errno_is_one_returned_or_negated() {
         for errno in [libc::EINVAL, -libc::EINVAL] {
-            let RpcTransportErrorKind::System(_, error) = returned("", errno) else { panic!() };
+            let RpcTransportErrorKind::System(_, error) = from_returned_errno("", errno) else { panic!() };
             assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
         }
     }

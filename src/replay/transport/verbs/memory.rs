@@ -34,9 +34,9 @@ pub(crate) enum VerbsMemoryAccess {
     /// None: for Sends and Receives.
     Message,
     /// Remote read: for Read chunks.
-    Fetched,
+    RemoteRead,
     /// Remote write: for Write and Reply chunks.
-    Written,
+    RemoteWrite,
 }
 
 impl VerbsMemoryAccess {
@@ -46,10 +46,10 @@ impl VerbsMemoryAccess {
     fn flags(self, windows: bool) -> access {
         match (self, windows) {
             (Self::Message, _) => access::IBV_ACCESS_LOCAL_WRITE,
-            (Self::Fetched, false) => access::IBV_ACCESS_REMOTE_READ,
-            (Self::Fetched, true) => access::IBV_ACCESS_MW_BIND,
-            (Self::Written, false) => access::IBV_ACCESS_LOCAL_WRITE | access::IBV_ACCESS_REMOTE_WRITE,
-            (Self::Written, true) => access::IBV_ACCESS_LOCAL_WRITE | access::IBV_ACCESS_MW_BIND,
+            (Self::RemoteRead, false) => access::IBV_ACCESS_REMOTE_READ,
+            (Self::RemoteRead, true) => access::IBV_ACCESS_MW_BIND,
+            (Self::RemoteWrite, false) => access::IBV_ACCESS_LOCAL_WRITE | access::IBV_ACCESS_REMOTE_WRITE,
+            (Self::RemoteWrite, true) => access::IBV_ACCESS_LOCAL_WRITE | access::IBV_ACCESS_MW_BIND,
         }
     }
 
@@ -57,8 +57,8 @@ impl VerbsMemoryAccess {
     fn window_flags(self) -> access {
         match self {
             Self::Message => access(0),
-            Self::Fetched => access::IBV_ACCESS_REMOTE_READ,
-            Self::Written => access::IBV_ACCESS_REMOTE_WRITE,
+            Self::RemoteRead => access::IBV_ACCESS_REMOTE_READ,
+            Self::RemoteWrite => access::IBV_ACCESS_REMOTE_WRITE,
         }
     }
 }
@@ -84,7 +84,7 @@ impl Drop for VerbsRegionMemory {
 struct VerbsMemoryRegion {
     registration: NonNull<ffi::ibv_mr>,
     bytes: std::mem::ManuallyDrop<VerbsRegionMemory>,
-    right: VerbsMemoryAccess,
+    access: VerbsMemoryAccess,
     domain: Arc<ProtectionDomain>,
 }
 
@@ -122,7 +122,7 @@ impl VerbsMemoryRegion {
             VerbsRegionMemory::Owned(start, layout) => (start.as_ptr(), layout.size()),
             VerbsRegionMemory::Shared(shared) => (shared.as_ptr().cast_mut(), shared.len()),
         };
-        let flags = i32::try_from(right.flags(domain.windows()).0).unwrap_or(0);
+        let flags = i32::try_from(right.flags(domain.uses_windows()).0).unwrap_or(0);
         // SAFETY: the bytes are allocated, and stay so until the registration is gone. Shared bytes are registered
         // read-only.
         let registration = unsafe { ffi::ibv_reg_mr(domain.pointer(), start.cast(), length, flags) };
@@ -130,14 +130,14 @@ impl VerbsMemoryRegion {
             let error = io::Error::last_os_error();
             return Err(match error.raw_os_error() {
                 // The device does not support it: a higher limit of locked memory would not help.
-                Some(libc::EOPNOTSUPP) => super::failure::kind("ibv_reg_mr", error),
+                Some(libc::EOPNOTSUPP) => super::failure::from_io_error("ibv_reg_mr", error),
                 _ => RpcTransportErrorKind::Memory(length as u64, error),
             });
         };
         Ok(Self {
             registration,
             bytes: std::mem::ManuallyDrop::new(bytes),
-            right,
+            access: right,
             domain: Arc::clone(domain),
         })
     }
@@ -189,7 +189,7 @@ pub(crate) fn allocate(
     length: usize,
     count: usize,
 ) -> Result<impl Iterator<Item = VerbsBuffer> + use<>, RpcTransportErrorKind> {
-    let length = whole_words(length);
+    let length = round_up_to_word(length);
     let region = Arc::new(VerbsMemoryRegion::allocate(domain, length.saturating_mul(count), right)?);
     // The parts are disjoint, so that no two buffers share a byte.
     let parts = region.length().checked_div(length).unwrap_or(0).min(count);
@@ -197,7 +197,7 @@ pub(crate) fn allocate(
 }
 
 /// Rounds a length up to a multiple of 8 bytes.
-fn whole_words(length: usize) -> usize {
+fn round_up_to_word(length: usize) -> usize {
     // A length that overflows here is longer than any memory.
     length.checked_next_multiple_of(WORD).unwrap_or(usize::MAX & !(WORD - 1))
 }
@@ -221,8 +221,8 @@ impl VerbsBuffer {
     }
 
     /// Returns the access that a server may have to the buffer.
-    pub(crate) fn right(&self) -> VerbsMemoryAccess {
-        self.region.right
+    pub(crate) fn access(&self) -> VerbsMemoryAccess {
+        self.region.access
     }
 
     /// Returns the length in bytes, including bytes that `deref` hides.
@@ -260,7 +260,7 @@ impl VerbsBuffer {
     /// The device must not write to them while the slice exists: the buffer is in no queue pair, its domain uses
     /// windows, in which the registration grants servers nothing, and no window is bound to it. A new buffer has none,
     /// and a bound one comes back only after its window has ended, on any connection.
-    unsafe fn written(&self, length: usize) -> &[u8] {
+    unsafe fn written_bytes(&self, length: usize) -> &[u8] {
         // SAFETY: within the buffer, which is allocated and initialized; the device does not write to it, as the caller
         // guarantees.
         unsafe { std::slice::from_raw_parts(self.start(), length.min(self.length)) }
@@ -288,7 +288,7 @@ impl VerbsRegionSlice {
             mr: self.region.registration.as_ptr(),
             addr: self.start,
             length: self.length.into(),
-            mw_access_flags: self.region.right.window_flags().0,
+            mw_access_flags: self.region.access.window_flags().0,
         }
     }
 
@@ -303,7 +303,7 @@ impl Deref for VerbsBuffer {
 
     /// Returns an empty slice if servers may write to the buffer: see [`VerbsWrittenBytes`].
     fn deref(&self) -> &[u8] {
-        let length = if self.right() == VerbsMemoryAccess::Written { 0 } else { self.length };
+        let length = if self.access() == VerbsMemoryAccess::RemoteWrite { 0 } else { self.length };
         // SAFETY: this part of the region belongs to this buffer alone, as `allocate` ensures; it is initialized; no
         // server may write to it, whatever handle it has; and the device does not, as a buffer that it may write to is
         // in a queue pair.
@@ -313,7 +313,7 @@ impl Deref for VerbsBuffer {
 
 impl DerefMut for VerbsBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        let length = if self.right() == VerbsMemoryAccess::Written { 0 } else { self.length };
+        let length = if self.access() == VerbsMemoryAccess::RemoteWrite { 0 } else { self.length };
         // SAFETY: as above, and the device does not read it for this side; a server that reads it, against the rules,
         // changes nothing here.
         unsafe { std::slice::from_raw_parts_mut(self.start(), length) }
@@ -329,10 +329,10 @@ impl DerefMut for VerbsBuffer {
 #[derive(Debug)]
 pub(crate) struct VerbsExposedBuffer {
     buffer: VerbsBuffer,
-    told: framing::ChunkRegion,
+    advertised: framing::ChunkRegion,
     window: Option<VerbsBoundWindow>,
     queue: u32,
-    since: u64,
+    exposed_at: u64,
 }
 
 /// A buffer whose window is still open after the Reply: the server can access its bytes until a Work Request has
@@ -356,17 +356,17 @@ impl VerbsExposedBuffer {
         let handle = window.as_ref().map_or_else(|| buffer.region.handle(), |bound| bound.handle);
         let length = u32::try_from(length.min(buffer.length)).unwrap_or(u32::MAX);
         let told = framing::ChunkRegion { handle, offset: buffer.start() as u64, length };
-        Self { buffer, told, window, queue, since }
+        Self { buffer, advertised: told, window, queue, exposed_at: since }
     }
 
     /// Returns `true` if this queue pair exposed it.
-    pub(super) fn is_of(&self, queue: u32) -> bool {
+    pub(super) fn is_exposed_by(&self, queue: u32) -> bool {
         self.queue == queue
     }
 
     /// Returns the region that is advertised to the server.
     pub(crate) fn region(&self) -> framing::ChunkRegion {
-        self.told
+        self.advertised
     }
 
     /// Returns the first `length` bytes, and the buffer if its window is still open, as in
@@ -375,7 +375,7 @@ impl VerbsExposedBuffer {
     ///
     /// # Errors
     /// Returns itself and `room` if `keep` returned `true`, or the fence does not cover it.
-    pub(super) fn see(
+    pub(super) fn take_written(
         self,
         fence: &VerbsServerFence,
         windows: Option<&mut VerbsQueuePairWindows>,
@@ -383,18 +383,18 @@ impl VerbsExposedBuffer {
         mut room: Vec<u8>,
         keep: impl FnOnce(&[u8]) -> bool,
     ) -> Result<(VerbsWrittenBytes, Option<VerbsOpenWindowBuffer>), (Self, Vec<u8>)> {
-        if !fence.covers(self.queue, self.since) {
+        if !fence.covers(self.queue, self.exposed_at) {
             return Err((self, room));
         }
-        let length = length.min(self.told.length as usize);
-        let has_ended = self.buffer.region.domain.windows()
+        let length = length.min(self.advertised.length as usize);
+        let has_ended = self.buffer.region.domain.uses_windows()
             && match (&self.window, &windows) {
                 (Some(bound), Some(windows)) => !windows.is_open(bound),
                 _ => false,
             };
         let bytes = if has_ended {
             // SAFETY: the domain uses windows, this one has ended, and the buffer is not bound to another meanwhile.
-            unsafe { self.buffer.written(length) }
+            unsafe { self.buffer.written_bytes(length) }
         } else {
             self.buffer.copy(length, &mut room);
             &room
@@ -402,8 +402,10 @@ impl VerbsExposedBuffer {
         if keep(bytes) {
             return Err((self, room));
         }
-        Ok(match closed(self.buffer, self.window, windows) {
-            Ok(buffer) if has_ended => (VerbsWrittenBytes(VerbsWrittenStorage::Lying(buffer, length)), None),
+        Ok(match release_window(self.buffer, self.window, windows) {
+            Ok(buffer) if has_ended => {
+                (VerbsWrittenBytes(VerbsWrittenStorage::InPlace(buffer, length)), None)
+            }
             Ok(buffer) => (VerbsWrittenBytes(VerbsWrittenStorage::Copied(room, Some(buffer))), None),
             Err(open) => (VerbsWrittenBytes(VerbsWrittenStorage::Copied(room, None)), Some(open)),
         })
@@ -420,30 +422,30 @@ impl VerbsExposedBuffer {
         fence: &VerbsServerFence,
         windows: Option<&mut VerbsQueuePairWindows>,
     ) -> Result<Result<VerbsBuffer, VerbsOpenWindowBuffer>, Self> {
-        if !fence.covers(self.queue, self.since) {
+        if !fence.covers(self.queue, self.exposed_at) {
             return Err(self);
         }
-        Ok(closed(self.buffer, self.window, windows))
+        Ok(release_window(self.buffer, self.window, windows))
     }
 
     /// Returns the buffer after the end of its queue pair, which also ended its window.
     ///
     /// # Errors
     /// Returns itself if the end is that of another queue pair.
-    pub(crate) fn after(self, end: &VerbsQueuePairEnd) -> Result<VerbsBuffer, Self> {
-        if end.is_of(self.queue) { Ok(self.buffer) } else { Err(self) }
+    pub(crate) fn take_after_end(self, end: &VerbsQueuePairEnd) -> Result<VerbsBuffer, Self> {
+        if end.is_end_of(self.queue) { Ok(self.buffer) } else { Err(self) }
     }
 }
 
 /// Releases the window of a buffer. If the window is still open, the buffer is not returned as free.
-fn closed(
+fn release_window(
     buffer: VerbsBuffer,
     window: Option<VerbsBoundWindow>,
     windows: Option<&mut VerbsQueuePairWindows>,
 ) -> Result<VerbsBuffer, VerbsOpenWindowBuffer> {
     let Some(bound) = window else { return Ok(buffer) };
     let handle = bound.handle;
-    match windows.map(|windows| windows.give_back(bound)) {
+    match windows.map(|windows| windows.release(bound)) {
         Some(None) => Ok(buffer),
         Some(Some(_)) | None => Err(VerbsOpenWindowBuffer { handle, buffer }),
     }
@@ -458,7 +460,7 @@ pub(crate) struct VerbsWrittenBytes(VerbsWrittenStorage);
 enum VerbsWrittenStorage {
     /// The first bytes of a buffer, in place, and their number. Created only by [`VerbsExposedBuffer::see`], if the
     /// window has ended.
-    Lying(VerbsBuffer, usize),
+    InPlace(VerbsBuffer, usize),
     /// A copy, and the buffer that was copied, unless a window to that is still open.
     Copied(Vec<u8>, Option<VerbsBuffer>),
 }
@@ -467,7 +469,7 @@ impl VerbsWrittenBytes {
     /// Returns the buffer, if it is free, and the storage of the copy.
     pub(crate) fn into_parts(self) -> (Option<VerbsBuffer>, Option<Vec<u8>>) {
         match self.0 {
-            VerbsWrittenStorage::Lying(buffer, _) => (Some(buffer), None),
+            VerbsWrittenStorage::InPlace(buffer, _) => (Some(buffer), None),
             VerbsWrittenStorage::Copied(copy, buffer) => (buffer, Some(copy)),
         }
     }
@@ -481,7 +483,7 @@ impl Deref for VerbsWrittenBytes {
             VerbsWrittenStorage::Copied(copy, _) => copy,
             // SAFETY: `see` created this after the window whose handle the server had was closed, in a domain of
             // windows. No other window is bound to these bytes meanwhile, as that would require the buffer.
-            VerbsWrittenStorage::Lying(buffer, length) => unsafe { buffer.written(*length) },
+            VerbsWrittenStorage::InPlace(buffer, length) => unsafe { buffer.written_bytes(*length) },
         }
     }
 }
@@ -502,7 +504,7 @@ impl VerbsSharedRegion {
         Ok(Self(Arc::new(VerbsMemoryRegion::register(
             domain,
             VerbsRegionMemory::Shared(Arc::clone(bytes)),
-            VerbsMemoryAccess::Fetched,
+            VerbsMemoryAccess::RemoteRead,
         )?)))
     }
 
@@ -528,17 +530,19 @@ mod tests {
     fn buffers_of_any_length_begin_where_a_word_can_be_read() {
         assert_eq!(ALIGNMENT % align_of::<u64>(), 0);
         for length in [0, 1, 7, 8, 9, 1021, 1024, usize::MAX] {
-            let whole = whole_words(length);
+            let whole = round_up_to_word(length);
             assert_eq!(whole % align_of::<u64>(), 0);
             assert!(whole >= length || length == usize::MAX, "{length}");
         }
-        assert_eq!((whole_words(1024), whole_words(1025)), (1024, 1032));
+        assert_eq!((round_up_to_word(1024), round_up_to_word(1025)), (1024, 1032));
     }
 
     #[test]
     fn in_a_domain_of_windows_a_registration_lets_no_server_do_anything() {
         let remote = access::IBV_ACCESS_REMOTE_READ.0 | access::IBV_ACCESS_REMOTE_WRITE.0;
-        for right in [VerbsMemoryAccess::Message, VerbsMemoryAccess::Fetched, VerbsMemoryAccess::Written] {
+        for right in
+            [VerbsMemoryAccess::Message, VerbsMemoryAccess::RemoteRead, VerbsMemoryAccess::RemoteWrite]
+        {
             assert_eq!(right.flags(true).0 & remote, 0, "{right:?}");
         }
         assert_eq!(
@@ -546,6 +550,6 @@ mod tests {
             0,
             "nobody fetches or writes messages"
         );
-        assert_eq!(VerbsMemoryAccess::Fetched.flags(false).0 & access::IBV_ACCESS_REMOTE_WRITE.0, 0);
+        assert_eq!(VerbsMemoryAccess::RemoteRead.flags(false).0 & access::IBV_ACCESS_REMOTE_WRITE.0, 0);
     }
 }

@@ -12,23 +12,23 @@ const SMALLEST: usize = 1024;
 const LARGEST: usize = SMALLEST << (CLASSES - 1);
 const CLASSES: usize = 17;
 /// Minimum number of bytes per registration.
-const PIECE: usize = 1 << 20;
+const MIN_REGISTRATION_BYTES: usize = 1 << 20;
 
 /// Free buffers of one access right, by size class: powers of two.
 #[derive(Debug)]
 pub(crate) struct VerbsBufferPool {
     domain: Arc<ProtectionDomain>,
-    right: VerbsMemoryAccess,
+    access: VerbsMemoryAccess,
     free: [Vec<VerbsBuffer>; CLASSES],
     registered: usize,
-    most: usize,
+    max_bytes: usize,
 }
 
 /// The reason that there is no buffer.
 #[derive(Debug)]
 pub(crate) enum VerbsBufferPoolError {
     /// All memory of the pool is in use.
-    Spent,
+    Exhausted,
     /// No size class has this length, or its first registration alone exceeds the limit of the pool.
     TooLong,
     /// The device, or the limit of locked memory, does not allow more.
@@ -40,7 +40,7 @@ impl VerbsBufferPoolError {
     pub(crate) fn into_kind(self) -> RpcTransportErrorKind {
         match self {
             Self::Failed(kind) => kind,
-            Self::Spent | Self::TooLong => {
+            Self::Exhausted | Self::TooLong => {
                 let error = std::io::Error::other("all that there may be is in use");
                 RpcTransportErrorKind::System("taking memory for messages", error)
             }
@@ -51,7 +51,13 @@ impl VerbsBufferPoolError {
 impl VerbsBufferPool {
     /// Creates an empty pool that registers at most `most` bytes.
     pub(crate) fn new(domain: &Arc<ProtectionDomain>, right: VerbsMemoryAccess, most: usize) -> Self {
-        Self { domain: Arc::clone(domain), right, free: Default::default(), registered: 0, most }
+        Self {
+            domain: Arc::clone(domain),
+            access: right,
+            free: Default::default(),
+            registered: 0,
+            max_bytes: most,
+        }
     }
 
     /// Returns a buffer of at least `length` bytes; registers memory if none is free.
@@ -64,23 +70,23 @@ impl VerbsBufferPool {
         if let Some(buffer) = free.pop() {
             return Ok(buffer);
         }
-        let count = (PIECE / size).max(1);
-        if self.registered + count * size > self.most {
-            return Err(if count * size > self.most {
+        let count = (MIN_REGISTRATION_BYTES / size).max(1);
+        if self.registered + count * size > self.max_bytes {
+            return Err(if count * size > self.max_bytes {
                 VerbsBufferPoolError::TooLong
             } else {
-                VerbsBufferPoolError::Spent
+                VerbsBufferPoolError::Exhausted
             });
         }
         let buffers =
-            memory::allocate(&self.domain, self.right, size, count).map_err(VerbsBufferPoolError::Failed)?;
+            memory::allocate(&self.domain, self.access, size, count).map_err(VerbsBufferPoolError::Failed)?;
         self.registered += count * size;
         free.extend(buffers);
-        free.pop().ok_or(VerbsBufferPoolError::Spent)
+        free.pop().ok_or(VerbsBufferPoolError::Exhausted)
     }
 
     /// Returns a buffer to the pool.
-    pub(crate) fn give_back(&mut self, buffer: VerbsBuffer) {
+    pub(crate) fn release(&mut self, buffer: VerbsBuffer) {
         if let Some(free) = class(buffer.length()).and_then(|(class, _)| self.free.get_mut(class)) {
             free.push(buffer);
         }

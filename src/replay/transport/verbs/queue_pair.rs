@@ -71,7 +71,7 @@ impl QueuePair<QueuePairInitialized> {
         deadline: Instant,
         free: &mut Vec<VerbsBuffer>,
     ) -> Result<(QueuePair<QueuePairConnected>, Vec<u8>), RpcTransportErrorKind> {
-        match self.established(private_data, deadline) {
+        match self.connect_and_wait(private_data, deadline) {
             Ok(answer) => {
                 let Self { queues, state: QueuePairInitialized } = self;
                 Ok((QueuePair { queues, state: QueuePairConnected }, answer))
@@ -84,7 +84,11 @@ impl QueuePair<QueuePairInitialized> {
     }
 
     /// Connects, and returns the server's private data.
-    fn established(&self, private_data: &[u8], deadline: Instant) -> Result<Vec<u8>, RpcTransportErrorKind> {
+    fn connect_and_wait(
+        &self,
+        private_data: &[u8],
+        deadline: Instant,
+    ) -> Result<Vec<u8>, RpcTransportErrorKind> {
         let limits = self.queues.domain().context().limits;
         let mut parameters = ffi::rdma_conn_param {
             private_data: private_data.as_ptr().cast(),
@@ -102,11 +106,11 @@ impl QueuePair<QueuePairInitialized> {
         // SAFETY: the identifier has a queue pair, as the state shows; the private data has the given length, and is
         // read only in this call.
         if unsafe { ffi::rdma_connect(self.queues.identifier().pointer(), &raw mut parameters) } != 0 {
-            return Err(failure::last("rdma_connect"));
+            return Err(failure::from_last_errno("rdma_connect"));
         }
         match expect(self.queues.identifier(), CmEventKind::Established, deadline) {
             Ok(event) => Ok(event.private_data),
-            Err(UnexpectedCmEvent::Event(event)) => Err(unconnected(&event)),
+            Err(UnexpectedCmEvent::Event(event)) => Err(connect_error(&event)),
             Err(UnexpectedCmEvent::Failed(kind)) => Err(kind),
         }
     }
@@ -114,8 +118,8 @@ impl QueuePair<QueuePairInitialized> {
 
 impl QueuePair<QueuePairConnected> {
     /// Returns the number of free entries in the send queue.
-    pub(crate) fn send_room(&self) -> usize {
-        self.queues.send_room()
+    pub(crate) fn free_send_entries(&self) -> usize {
+        self.queues.free_send_entries()
     }
 
     /// Stages a message for the next [`flush`](Self::flush).
@@ -123,7 +127,7 @@ impl QueuePair<QueuePairConnected> {
     /// # Errors
     /// Returns the buffer if the send queue is full.
     pub(crate) fn send(&mut self, buffer: VerbsBuffer, length: usize) -> Result<(), VerbsBuffer> {
-        if self.send_room() == 0 {
+        if self.free_send_entries() == 0 {
             return Err(buffer);
         }
         self.queues.stage(VerbsSendRequest::Send(buffer, length));
@@ -171,7 +175,7 @@ impl QueuePair<QueuePairConnected> {
         let window = match window {
             // A window of length 0 is not bound.
             Some(bound) if length == 0 => {
-                self.give_back(bound);
+                self.release_window(bound);
                 None
             }
             Some(bound) => {
@@ -181,7 +185,13 @@ impl QueuePair<QueuePairConnected> {
             }
             None => None,
         };
-        VerbsExposedBuffer::new(buffer, length, window, self.queues.number(), self.queues.clock())
+        VerbsExposedBuffer::new(
+            buffer,
+            length,
+            window,
+            self.queues.number(),
+            self.queues.completed_receives(),
+        )
     }
 
     /// Returns the first `length` bytes that the server wrote, after a Reply (see [`VerbsExposedBuffer`]), unless
@@ -191,7 +201,7 @@ impl QueuePair<QueuePairConnected> {
     /// # Errors
     /// Returns the exposed buffer and `room` if `keep` returned `true`, the fence does not cover the buffer, or another
     /// queue pair exposed it.
-    pub(crate) fn see(
+    pub(crate) fn take_written(
         &mut self,
         exposed: VerbsExposedBuffer,
         fence: &VerbsServerFence,
@@ -199,10 +209,10 @@ impl QueuePair<QueuePairConnected> {
         room: Vec<u8>,
         keep: impl FnOnce(&[u8]) -> bool,
     ) -> Result<VerbsWrittenBytes, (VerbsExposedBuffer, Vec<u8>)> {
-        if !exposed.is_of(self.queues.number()) {
+        if !exposed.is_exposed_by(self.queues.number()) {
             return Err((exposed, room));
         }
-        let (seen, open) = exposed.see(fence, self.queues.windows(), length, room, keep)?;
+        let (seen, open) = exposed.take_written(fence, self.queues.windows(), length, room, keep)?;
         open.into_iter().for_each(|open| self.queues.invalidate(open));
         Ok(seen)
     }
@@ -217,7 +227,7 @@ impl QueuePair<QueuePairConnected> {
         exposed: VerbsExposedBuffer,
         fence: &VerbsServerFence,
     ) -> Result<Option<VerbsBuffer>, VerbsExposedBuffer> {
-        if !exposed.is_of(self.queues.number()) {
+        if !exposed.is_exposed_by(self.queues.number()) {
             return Err(exposed);
         }
         match exposed.take_back(fence, self.queues.windows())? {
@@ -236,7 +246,7 @@ impl QueuePair<QueuePairConnected> {
     }
 
     /// Exposes shared memory to the server, through the window if there is one.
-    pub(crate) fn expose_stored(
+    pub(crate) fn expose_shared(
         &mut self,
         stored: &VerbsSharedRegion,
         at: usize,
@@ -251,14 +261,14 @@ impl QueuePair<QueuePairConnected> {
     }
 
     /// Records that a received Send invalidated `handle`. Returns `true` if it was the handle of an open window.
-    pub(crate) fn invalidated(&mut self, handle: Handle) -> bool {
-        self.queues.windows().is_some_and(|windows| windows.invalidated(handle))
+    pub(crate) fn record_invalidation(&mut self, handle: Handle) -> bool {
+        self.queues.windows().is_some_and(|windows| windows.record_invalidation(handle))
     }
 
     /// Releases the window of shared memory, or one that was not used. If the server did not invalidate its handle,
     /// this side does so before the next Send.
-    pub(crate) fn give_back(&mut self, bound: VerbsBoundWindow) {
-        if let Some(handle) = self.queues.windows().and_then(|windows| windows.give_back(bound)) {
+    pub(crate) fn release_window(&mut self, bound: VerbsBoundWindow) {
+        if let Some(handle) = self.queues.windows().and_then(|windows| windows.release(bound)) {
             self.queues.stage(VerbsSendRequest::Invalidate(handle, None));
         }
     }
@@ -305,7 +315,7 @@ impl<S> QueuePair<S> {
     /// that the device may still use.
     pub(crate) fn destroy(mut self, free: &mut Vec<VerbsBuffer>) -> Option<VerbsQueuePairEnd> {
         self.queues.disconnect();
-        self.queues.end(free)
+        self.queues.destroy_and_drain(free)
     }
 
     /// Returns the number that identifies it in completions.
@@ -323,7 +333,7 @@ impl<S> QueuePair<S> {
 }
 
 /// Returns the error for an event other than an established connection.
-fn unconnected(event: &CmEvent) -> RpcTransportErrorKind {
+fn connect_error(event: &CmEvent) -> RpcTransportErrorKind {
     match (event.kind, event.status) {
         (CmEventKind::Rejected, INVALID_SERVICE_ID) => RpcTransportErrorKind::Refused,
         (CmEventKind::Rejected, CONSUMER_REJECT) => {
@@ -335,7 +345,7 @@ fn unconnected(event: &CmEvent) -> RpcTransportErrorKind {
         (CmEventKind::Disconnected, _) => RpcTransportErrorKind::Reset,
         (CmEventKind::DeviceRemoval, _) => RpcTransportErrorKind::NoDevice,
         (CmEventKind::Unreachable, _) => RpcTransportErrorKind::NoRoute,
-        (_, status) => failure::returned("connecting", status),
+        (_, status) => failure::from_returned_errno("connecting", status),
     }
 }
 
@@ -344,7 +354,7 @@ mod tests {
     use super::*;
 
     fn event(kind: CmEventKind, status: i32) -> String {
-        unconnected(&CmEvent { kind, status, private_data: Vec::new() }).to_string()
+        connect_error(&CmEvent { kind, status, private_data: Vec::new() }).to_string()
     }
 
     #[test]

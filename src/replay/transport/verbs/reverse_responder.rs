@@ -10,28 +10,28 @@ use super::super::{DiscardReason, SubmitRefusal};
 #[derive(Debug)]
 pub(crate) struct VerbsReverseResponder {
     granted: u32,
-    waiting: Vec<Xid>,
+    pending_calls: Vec<Xid>,
 }
 
 impl VerbsReverseResponder {
     /// Creates a Responder that grants `granted` credits; with 0 it accepts no Call.
     pub(crate) fn new(granted: u32) -> Self {
-        Self { granted, waiting: Vec::new() }
+        Self { granted, pending_calls: Vec::new() }
     }
 
     /// Accepts a Call if it is within the credits; otherwise returns the reason to discard it.
     pub(crate) fn take(&mut self, xid: Xid) -> Result<(), DiscardReason> {
-        if self.waiting.len() >= self.granted as usize {
+        if self.pending_calls.len() >= self.granted as usize {
             return Err(DiscardReason::ReverseCall);
         }
-        self.waiting.push(xid);
+        self.pending_calls.push(xid);
         Ok(())
     }
 
     /// Checks that `message` answers a pending Call with this XID, and fits in a Send of at most `inline` bytes with
     /// its header.
-    pub(crate) fn answers(&self, xid: Xid, message: &[u8], inline: u32) -> Result<(), SubmitRefusal> {
-        if !self.waiting.contains(&xid) {
+    pub(crate) fn check_answer(&self, xid: Xid, message: &[u8], inline: u32) -> Result<(), SubmitRefusal> {
+        if !self.pending_calls.contains(&xid) {
             return Err(SubmitRefusal::NoCall);
         }
         if message.first_chunk() != Some(&xid.0.to_be_bytes()) {
@@ -41,9 +41,9 @@ impl VerbsReverseResponder {
     }
 
     /// Removes the pending Call with this XID.
-    pub(crate) fn answered(&mut self, xid: Xid) {
-        if let Some(at) = self.waiting.iter().position(|waiting| *waiting == xid) {
-            self.waiting.remove(at);
+    pub(crate) fn remove_call(&mut self, xid: Xid) {
+        if let Some(at) = self.pending_calls.iter().position(|waiting| *waiting == xid) {
+            self.pending_calls.remove(at);
         }
     }
 
@@ -55,7 +55,7 @@ impl VerbsReverseResponder {
     /// Encodes the error that refuses a Call with chunks, if the Call is within the credits. Returns `false` if it is
     /// not, as then it gets no answer.
     pub(crate) fn refuse(&self, xid: Xid, encoder: &mut Encoder) -> bool {
-        let is_granted = self.waiting.len() < self.granted as usize;
+        let is_granted = self.pending_calls.len() < self.granted as usize;
         if is_granted {
             chunks_refused(xid, self.granted).encode(encoder);
         }
@@ -78,7 +78,7 @@ mod tests {
         let mut responder = VerbsReverseResponder::new(2);
         assert_eq!((responder.take(Xid(1)), responder.take(Xid(2))), (Ok(()), Ok(())));
         assert_eq!(responder.take(Xid(3)), Err(DiscardReason::ReverseCall));
-        responder.answered(Xid(1));
+        responder.remove_call(Xid(1));
         assert_eq!(responder.take(Xid(3)), Ok(()));
         assert_eq!(VerbsReverseResponder::new(0).take(Xid(1)), Err(DiscardReason::ReverseCall));
     }
@@ -86,11 +86,11 @@ mod tests {
     #[test]
     fn an_answer_belongs_to_a_call_and_fits_into_a_send() {
         let mut responder = VerbsReverseResponder::new(1);
-        assert_eq!(responder.answers(Xid(7), &reply(7), 1024), Err(SubmitRefusal::NoCall));
+        assert_eq!(responder.check_answer(Xid(7), &reply(7), 1024), Err(SubmitRefusal::NoCall));
         responder.take(Xid(7)).unwrap();
-        assert_eq!(responder.answers(Xid(7), &reply(7), 40), Ok(()));
-        assert_eq!(responder.answers(Xid(7), &reply(7), 39), Err(SubmitRefusal::TooLong));
-        assert_eq!(responder.answers(Xid(7), &reply(8), 1024), Err(SubmitRefusal::Xid));
+        assert_eq!(responder.check_answer(Xid(7), &reply(7), 40), Ok(()));
+        assert_eq!(responder.check_answer(Xid(7), &reply(7), 39), Err(SubmitRefusal::TooLong));
+        assert_eq!(responder.check_answer(Xid(7), &reply(8), 1024), Err(SubmitRefusal::Xid));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::pool::{VerbsBufferPool, VerbsBufferPoolError};
 /// Number of entries of the completion queue: an upper limit for the Work Requests of all its queue pairs together.
 const COMPLETIONS: u32 = 1 << 16;
 /// Maximum registered memory of each pool in bytes: for messages, for Read chunks, and for Write and Reply chunks.
-const MOST_MEMORY: usize = 1 << 30;
+const MAX_POOL_BYTES: usize = 1 << 30;
 
 /// A device and the objects created on it for one server. A handle is valid for all queue pairs of a protection domain,
 /// and some servers guess handles; so each server has its own domain.
@@ -30,8 +30,8 @@ pub(super) struct VerbsServerResources {
     /// Buffer for the next poll.
     pub(super) batch: Box<VerbsCompletionBatch>,
     messages: VerbsBufferPool,
-    fetched: VerbsBufferPool,
-    written: VerbsBufferPool,
+    read_pool: VerbsBufferPool,
+    write_pool: VerbsBufferPool,
     /// Shared memory by its number; `None` for empty memory, which is not registered.
     stores: Vec<Option<VerbsSharedRegion>>,
 }
@@ -46,12 +46,12 @@ impl VerbsServerResources {
         let context = Arc::new(context);
         let domain = ProtectionDomain::new(&context, windows)?;
         let completions = CompletionQueue::new(&context, COMPLETIONS)?;
-        let pool = |right| VerbsBufferPool::new(&domain, right, MOST_MEMORY);
+        let pool = |right| VerbsBufferPool::new(&domain, right, MAX_POOL_BYTES);
         Ok(Self {
             server,
             messages: pool(VerbsMemoryAccess::Message),
-            fetched: pool(VerbsMemoryAccess::Fetched),
-            written: pool(VerbsMemoryAccess::Written),
+            read_pool: pool(VerbsMemoryAccess::RemoteRead),
+            write_pool: pool(VerbsMemoryAccess::RemoteWrite),
             ready: VecDeque::new(),
             batch: Box::default(),
             stores: Vec::new(),
@@ -82,7 +82,7 @@ impl VerbsServerResources {
             match self.take(right, length) {
                 Ok(buffer) => into.push(buffer),
                 Err(why) => {
-                    self.give_back_all(into);
+                    self.release_all(into);
                     return Err(why);
                 }
             }
@@ -91,20 +91,20 @@ impl VerbsServerResources {
     }
 
     /// Returns buffers to their pools.
-    pub(super) fn give_back_all(&mut self, buffers: &mut Vec<VerbsBuffer>) {
-        buffers.drain(..).for_each(|buffer| self.give_back(buffer));
+    pub(super) fn release_all(&mut self, buffers: &mut Vec<VerbsBuffer>) {
+        buffers.drain(..).for_each(|buffer| self.release(buffer));
     }
 
     /// Returns a buffer to its pool.
-    pub(super) fn give_back(&mut self, buffer: VerbsBuffer) {
-        self.pool(buffer.right()).give_back(buffer);
+    pub(super) fn release(&mut self, buffer: VerbsBuffer) {
+        self.pool(buffer.access()).release(buffer);
     }
 
     fn pool(&mut self, right: VerbsMemoryAccess) -> &mut VerbsBufferPool {
         match right {
             VerbsMemoryAccess::Message => &mut self.messages,
-            VerbsMemoryAccess::Fetched => &mut self.fetched,
-            VerbsMemoryAccess::Written => &mut self.written,
+            VerbsMemoryAccess::RemoteRead => &mut self.read_pool,
+            VerbsMemoryAccess::RemoteWrite => &mut self.write_pool,
         }
     }
 
@@ -121,7 +121,7 @@ impl VerbsServerResources {
     }
 
     /// Returns the registration of shared memory, unless it is empty or unknown.
-    pub(super) fn stored(&self, store: SharedMemoryId) -> Option<&VerbsSharedRegion> {
+    pub(super) fn shared_region(&self, store: SharedMemoryId) -> Option<&VerbsSharedRegion> {
         self.stores.get(store.0 as usize)?.as_ref()
     }
 }

@@ -32,64 +32,64 @@ impl VerbsTransport {
             return Err(CLOSED);
         }
         let terms = connection.terms.rdma.as_ref().ok_or(CLOSED)?;
-        let plan = CallChunkPlan::of(call, terms).map_err(SubmitError::Refused)?;
-        if !call.payloads.iter().all(|payload| content(&self.stores, payload).is_some()) {
+        let plan = CallChunkPlan::for_call(call, terms).map_err(SubmitError::Refused)?;
+        if !call.payloads.iter().all(|payload| payload_bytes(&self.stores, payload).is_some()) {
             return Err(SubmitError::Refused(SubmitRefusal::Store));
         }
-        if connection.flight.has(call.xid) {
+        if connection.in_flight_calls.has(call.xid) {
             return Err(SubmitError::Refused(SubmitRefusal::XidInFlight));
         }
-        if connection.credits.left() == 0 {
+        if connection.credits.available() == 0 {
             connection.counts.credit_waits += 1;
             return Err(SubmitError::Busy(SubmitBusyReason::Credits));
         }
         let queue = connection.queue.as_mut().ok_or(CLOSED)?;
-        if queue.send_room() == 0 {
+        if queue.free_send_entries() == 0 {
             return Err(SubmitError::Busy(SubmitBusyReason::Queue));
         }
-        if let Err(why) = take_memory(shared, call, &plan, terms.call_inline, &mut self.taken) {
-            self.taken.drain(..).for_each(|buffer| shared.give_back(buffer));
+        if let Err(why) = take_memory(shared, call, &plan, terms.call_inline, &mut self.call_buffers) {
+            self.call_buffers.drain(..).for_each(|buffer| shared.release(buffer));
             return Err(match why {
                 VerbsBufferPoolError::TooLong => SubmitError::Refused(SubmitRefusal::TooLong),
-                VerbsBufferPoolError::Spent | VerbsBufferPoolError::Failed(_) => self.without_memory(id),
+                VerbsBufferPoolError::Exhausted | VerbsBufferPoolError::Failed(_) => self.memory_error(id),
             });
         }
 
         // One window per chunk: for each buffer except the Send's, and for each payload in shared memory.
-        let mut kept = self.spare.pop().unwrap_or_default();
+        let mut kept = self.free_calls.pop().unwrap_or_default();
         let stored = call.payloads.iter().enumerate().filter(|(index, payload)| {
-            plan.is_read(*index) && matches!(payload.source, PayloadSource::Stored { length: 1.., .. })
+            plan.is_read(*index) && matches!(payload.source, PayloadSource::Shared { length: 1.., .. })
         });
-        let chunks = if queue.has_windows() { self.taken.len() - 1 + stored.count() } else { 0 };
-        let is_room = queue.send_room() > chunks;
+        let chunks = if queue.has_windows() { self.call_buffers.len() - 1 + stored.count() } else { 0 };
+        let is_room = queue.free_send_entries() > chunks;
         if !is_room || queue.take_windows(chunks, &mut self.windows).is_err() {
-            self.taken.drain(..).for_each(|buffer| shared.give_back(buffer));
-            self.spare.push(kept);
+            self.call_buffers.drain(..).for_each(|buffer| shared.release(buffer));
+            self.free_calls.push(kept);
             return Err(match is_room {
                 false => SubmitError::Busy(SubmitBusyReason::Queue),
-                true => self.without_memory(id),
+                true => self.memory_error(id),
             });
         }
 
-        let (mut taken, mut windows) = (self.taken.drain(..), self.windows.drain(..));
+        let (mut taken, mut windows) = (self.call_buffers.drain(..), self.windows.drain(..));
         let mut send = taken.next().ok_or(SubmitError::Busy(SubmitBusyReason::Memory))?;
         let mut regions = VerbsCallChunks::default();
-        if plan.long
+        if plan.is_long_call
             && let Some(mut buffer) = taken.next()
         {
             let length = write_message(&mut buffer, 0, call, &plan, &self.stores);
             let exposed = queue.expose(buffer, length, windows.next());
             regions.call = Some(exposed.region());
-            kept.fetched.push(exposed);
+            kept.read_buffers.push(exposed);
         }
         for (_, payload) in call.payloads.iter().enumerate().filter(|(index, _)| plan.is_read(*index)) {
             let region = match payload.source {
-                PayloadSource::Stored { length: 0, .. } => ChunkRegion::default(),
-                PayloadSource::Stored { store, at, length } => {
-                    let stored = shared.stored(store);
+                PayloadSource::Shared { length: 0, .. } => ChunkRegion::default(),
+                PayloadSource::Shared { store, offset: at, length } => {
+                    let stored = shared.shared_region(store);
                     let window = windows.next();
                     let region =
-                        stored.and_then(|stored| queue.expose_stored(stored, at, length, window.as_ref()));
+                        stored.and_then(|stored| queue.expose_shared(stored, at, length, window.as_ref()));
                     kept.windows.extend(window);
                     region.unwrap_or_default()
                 }
@@ -98,7 +98,7 @@ impl VerbsTransport {
                     copy(&mut buffer, 0, bytes);
                     let exposed = queue.expose(buffer, bytes.len(), windows.next());
                     let region = exposed.region();
-                    kept.fetched.push(exposed);
+                    kept.read_buffers.push(exposed);
                     region
                 }
             };
@@ -109,7 +109,7 @@ impl VerbsTransport {
             let exposed = buffer.map(|buffer| queue.expose(buffer, length as usize, windows.next()));
             let region = exposed.as_ref().map(VerbsExposedBuffer::region);
             regions.writes.push(region.unwrap_or_default());
-            kept.writes.push(exposed);
+            kept.write_buffers.push(exposed);
         }
         if let Some(length) = plan.reply
             && let Some(buffer) = taken.next()
@@ -122,30 +122,30 @@ impl VerbsTransport {
 
         let mut encoder = Encoder::within(std::mem::take(&mut self.scratch));
         let requested = connection.credits.requested;
-        kept.offered.write_header(call, &plan, requested, &regions.as_regions(), &mut encoder);
+        kept.chunks.write_header(call, &plan, requested, &regions.as_regions(), &mut encoder);
         let mut length = copy(&mut send, 0, encoder.bytes());
         self.scratch = encoder.finish().0;
-        if !plan.long {
+        if !plan.is_long_call {
             length = write_message(&mut send, length, call, &plan, &self.stores);
         }
         connection.counts.calls += 1;
         connection.counts.bytes_sent += length as u64;
         connection.credits.in_flight += 1;
-        connection.flight.add(call.xid, call.tag, kept).map_err(SubmitError::Refused)?;
+        connection.in_flight_calls.add(call.xid, call.tag, kept).map_err(SubmitError::Refused)?;
         // The queue has a free entry, as checked above.
         if let Err(buffer) = queue.send(send, length) {
-            shared.give_back(buffer);
+            shared.release(buffer);
         }
         Ok(plan.submitted)
     }
 
     /// Returns the error if no memory is left: busy if a Call in flight or a pending Send on any connection of the same
     /// resources will return some; otherwise a refusal, as nothing ever will.
-    fn without_memory(&self, connection: ConnectionId) -> SubmitError {
+    fn memory_error(&self, connection: ConnectionId) -> SubmitError {
         let device = self.connection(connection).map(|connection| connection.device);
         let mut sharing = self.connections.iter().filter(|other| Some(other.device) == device);
         let is_sending = |other: &VerbsConnection| other.queue.as_ref().is_some_and(QueuePair::is_sending);
-        match sharing.any(|other| !other.flight.is_empty() || is_sending(other)) {
+        match sharing.any(|other| !other.in_flight_calls.is_empty() || is_sending(other)) {
             true => SubmitError::Busy(SubmitBusyReason::Memory),
             false => SubmitError::Refused(SubmitRefusal::Memory),
         }
@@ -164,9 +164,9 @@ impl VerbsTransport {
         if connection.open_queue().is_none() {
             return Err(CLOSED);
         }
-        connection.responder.answers(xid, message, inline).map_err(SubmitError::Refused)?;
+        connection.responder.check_answer(xid, message, inline).map_err(SubmitError::Refused)?;
         let queue = connection.queue.as_mut().ok_or(CLOSED)?;
-        if queue.send_room() == 0 {
+        if queue.free_send_entries() == 0 {
             return Err(SubmitError::Busy(SubmitBusyReason::Queue));
         }
         let buffer = shared.take(VerbsMemoryAccess::Message, inline as usize);
@@ -176,10 +176,10 @@ impl VerbsTransport {
         encoder.raw(message);
         let length = copy(&mut buffer, 0, encoder.bytes());
         self.scratch = encoder.finish().0;
-        connection.responder.answered(xid);
+        connection.responder.remove_call(xid);
         connection.counts.bytes_sent += length as u64;
         if let Err(buffer) = queue.send(buffer, length) {
-            shared.give_back(buffer);
+            shared.release(buffer);
         }
         Ok(())
     }
@@ -199,7 +199,7 @@ impl VerbsTransport {
             let length = copy(&mut buffer, 0, encoder.bytes());
             match queue.send(buffer, length) {
                 Ok(()) => connection.counts.bytes_sent += length as u64,
-                Err(buffer) => shared.give_back(buffer),
+                Err(buffer) => shared.release(buffer),
             }
         }
         self.scratch = encoder.finish().0;
@@ -263,19 +263,19 @@ fn take_memory(
     taken: &mut Vec<VerbsBuffer>,
 ) -> Result<(), VerbsBufferPoolError> {
     taken.push(shared.take(VerbsMemoryAccess::Message, inline as usize)?);
-    if plan.long {
-        taken.push(shared.take(VerbsMemoryAccess::Fetched, call.length())?);
+    if plan.is_long_call {
+        taken.push(shared.take(VerbsMemoryAccess::RemoteRead, call.length())?);
     }
     for (_, payload) in call.payloads.iter().enumerate().filter(|(index, _)| plan.is_read(*index)) {
         if matches!(payload.source, PayloadSource::Copied(_)) {
-            taken.push(shared.take(VerbsMemoryAccess::Fetched, payload.length())?);
+            taken.push(shared.take(VerbsMemoryAccess::RemoteRead, payload.length())?);
         }
     }
     for length in write_lengths(call, plan).filter(|length| *length > 0) {
-        taken.push(shared.take(VerbsMemoryAccess::Written, length as usize)?);
+        taken.push(shared.take(VerbsMemoryAccess::RemoteWrite, length as usize)?);
     }
     if let Some(length) = plan.reply {
-        taken.push(shared.take(VerbsMemoryAccess::Written, length as usize)?);
+        taken.push(shared.take(VerbsMemoryAccess::RemoteWrite, length as usize)?);
     }
     Ok(())
 }
@@ -294,7 +294,7 @@ fn write_message(
         let until = (payload.position as usize).saturating_sub(before);
         end = copy(to, end, call.message.get(from..until).unwrap_or_default());
         if !plan.is_read(index) {
-            let bytes = content(stores, payload).unwrap_or_default();
+            let bytes = payload_bytes(stores, payload).unwrap_or_default();
             end = copy(to, end, bytes);
             end = copy(to, end, [0; 3].get(..roundup(bytes.len())).unwrap_or_default());
         }
@@ -304,10 +304,10 @@ fn write_message(
 }
 
 /// Returns the bytes of a payload, from the Call or from shared memory.
-fn content<'c>(stores: &'c [Arc<[u8]>], payload: &TransportPayload<'c>) -> Option<&'c [u8]> {
+fn payload_bytes<'c>(stores: &'c [Arc<[u8]>], payload: &TransportPayload<'c>) -> Option<&'c [u8]> {
     match payload.source {
         PayloadSource::Copied(bytes) => Some(bytes),
-        PayloadSource::Stored { store, at, length } => {
+        PayloadSource::Shared { store, offset: at, length } => {
             stores.get(store.0 as usize)?.get(at..at.checked_add(length as usize)?)
         }
     }

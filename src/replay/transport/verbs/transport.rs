@@ -29,7 +29,7 @@ use super::window::VerbsBoundWindow;
 use super::work_queues::{VerbsCompletionOutcome, VerbsReceivedMessage};
 
 /// Number of polls of the completion queues before sleeping, if another processor may fill them meanwhile.
-const LOOKS: usize = 64;
+const POLLS_BEFORE_SLEEP: usize = 64;
 /// Number of attempts to connect from different local ports.
 const CONNECT_TRIES: u16 = 8;
 /// Interval between polls of the connection manager while Replies arrive.
@@ -44,20 +44,20 @@ pub struct VerbsTransport {
     /// Storage for the next header.
     pub(super) scratch: Vec<u8>,
     /// Buffers of the Call that is being built.
-    pub(super) taken: Vec<VerbsBuffer>,
+    pub(super) call_buffers: Vec<VerbsBuffer>,
     /// Windows of the Call that is being built.
     pub(super) windows: Vec<VerbsBoundWindow>,
     /// Completed Calls, whose allocations the next Calls reuse.
-    pub(super) spare: Vec<VerbsInFlightCall>,
+    pub(super) free_calls: Vec<VerbsInFlightCall>,
     /// Buffers of completed Sends.
-    done: Vec<VerbsBuffer>,
-    lent: VerbsEventBuffers,
+    completed_sends: Vec<VerbsBuffer>,
+    event_buffers: VerbsEventBuffers,
     /// A Reply that is reported after the credits that it granted.
-    held: Option<(usize, VerbsReceivedMessage)>,
+    deferred_reply: Option<(usize, VerbsReceivedMessage)>,
     descriptors: Vec<libc::pollfd>,
-    cm_looked: Option<Instant>,
+    last_cm_poll: Option<Instant>,
     /// `true` if there is only one processor.
-    is_alone: bool,
+    is_single_core: bool,
 }
 
 /// The memory that the last event borrows.
@@ -69,7 +69,7 @@ struct VerbsEventBuffers {
     writes: Vec<Option<VerbsWrittenBytes>>,
     reply: Option<VerbsWrittenBytes>,
     /// Storage for copies of results.
-    room: Vec<Vec<u8>>,
+    copy_buffers: Vec<Vec<u8>>,
     lost: Vec<CallTag>,
 }
 
@@ -97,15 +97,15 @@ impl Default for VerbsTransport {
             by_queue: FxHashMap::default(),
             stores: Vec::new(),
             scratch: Vec::new(),
-            taken: Vec::new(),
+            call_buffers: Vec::new(),
             windows: Vec::new(),
-            spare: Vec::new(),
-            done: Vec::new(),
-            lent: VerbsEventBuffers::default(),
-            held: None,
+            free_calls: Vec::new(),
+            completed_sends: Vec::new(),
+            event_buffers: VerbsEventBuffers::default(),
+            deferred_reply: None,
             descriptors: Vec::new(),
-            cm_looked: None,
-            is_alone: std::thread::available_parallelism().is_ok_and(|count| count.get() == 1),
+            last_cm_poll: None,
+            is_single_core: std::thread::available_parallelism().is_ok_and(|count| count.get() == 1),
         }
     }
 }
@@ -121,21 +121,21 @@ impl VerbsTransport {
     }
 
     /// Returns the memory that the last event borrowed.
-    fn give_back(&mut self) {
-        self.lent.lost.clear();
-        let Some((at, received)) = self.lent.message.take() else { return };
+    fn release_event_buffers(&mut self) {
+        self.event_buffers.lost.clear();
+        let Some((at, received)) = self.event_buffers.message.take() else { return };
         let Some(connection) = self.connections.get_mut(at) else { return };
         let Some(shared) = self.devices.get_mut(connection.device) else { return };
-        self.spare.extend(self.lent.call.take());
-        for seen in self.lent.writes.drain(..).flatten().chain(self.lent.reply.take()) {
+        self.free_calls.extend(self.event_buffers.call.take());
+        for seen in self.event_buffers.writes.drain(..).flatten().chain(self.event_buffers.reply.take()) {
             let (buffer, copy) = seen.into_parts();
-            buffer.into_iter().for_each(|buffer| shared.give_back(buffer));
-            self.lent.room.extend(copy);
+            buffer.into_iter().for_each(|buffer| shared.release(buffer));
+            self.event_buffers.copy_buffers.extend(copy);
         }
         if connection.queue.is_some() {
-            connection.spare.push(received.into_buffer());
+            connection.free_receive_buffers.push(received.into_buffer());
         } else {
-            shared.give_back(received.into_buffer());
+            shared.release(received.into_buffer());
         }
     }
 
@@ -143,52 +143,55 @@ impl VerbsTransport {
     fn post(&mut self) {
         let mut is_posted = false;
         for connection in &mut self.connections {
-            let Some(queue) = connection.queue.as_mut().filter(|_| connection.ending.is_none()) else {
+            let Some(queue) = connection.queue.as_mut().filter(|_| connection.disconnect_cause.is_none())
+            else {
                 continue;
             };
-            match queue.receive(&mut connection.spare).and_then(|()| queue.flush()) {
+            match queue.receive(&mut connection.free_receive_buffers).and_then(|()| queue.flush()) {
                 Ok(is_any) => is_posted |= is_any,
-                Err(_) => connection.end(VerbsDisconnectCause::Because(DisconnectReason::Device)),
+                Err(_) => {
+                    connection.record_disconnect_cause(VerbsDisconnectCause::Reason(DisconnectReason::Device))
+                }
             }
         }
         // A software device sends only when it gets the processor.
-        if is_posted && self.is_alone && self.devices.iter().all(|shared| shared.ready.is_empty()) {
+        if is_posted && self.is_single_core && self.devices.iter().all(|shared| shared.ready.is_empty()) {
             std::thread::yield_now();
         }
     }
 
-    fn step(&mut self) -> Result<Option<VerbsPendingEvent>, RpcTransportError> {
+    fn next_event(&mut self) -> Result<Option<VerbsPendingEvent>, RpcTransportError> {
         loop {
-            if let Some((at, received)) = self.held.take() {
+            if let Some((at, received)) = self.deferred_reply.take() {
                 if let Some(connection) = self.connections.get_mut(at).filter(|held| held.is_closing()) {
-                    connection.spare.push(received.into_buffer());
+                    connection.free_receive_buffers.push(received.into_buffer());
                     continue;
                 }
-                return Ok(Some(self.received(at, received, true)));
+                return Ok(Some(self.process_message(at, received, true)));
             }
             if let Some(completion) = self.devices.iter_mut().find_map(|shared| shared.ready.pop_front()) {
-                if let Some(step) = self.complete(completion) {
+                if let Some(step) = self.process_completion(completion) {
                     return Ok(Some(step));
                 }
                 continue;
             }
-            if self.look()? > 0 {
+            if self.poll_completions()? > 0 {
                 continue;
             }
             if self
                 .connections
                 .iter()
-                .any(|connection| connection.ending.is_some() && connection.queue.is_some())
-                || self.cm_looked.is_none_or(|at| at.elapsed() >= CM_INTERVAL)
+                .any(|connection| connection.disconnect_cause.is_some() && connection.queue.is_some())
+                || self.last_cm_poll.is_none_or(|at| at.elapsed() >= CM_INTERVAL)
             {
-                self.hear_manager();
+                self.poll_connection_manager();
             }
-            return Ok(self.ended());
+            return Ok(self.tear_down_ended());
         }
     }
 
     /// Polls the completion queues, and returns the number of new completions.
-    fn look(&mut self) -> Result<usize, RpcTransportError> {
+    fn poll_completions(&mut self) -> Result<usize, RpcTransportError> {
         let mut count = 0;
         for shared in &mut self.devices {
             let taken = shared.completions.poll(&mut shared.batch, &mut shared.ready);
@@ -197,29 +200,30 @@ impl VerbsTransport {
         Ok(count)
     }
 
-    fn complete(&mut self, completion: VerbsCompletion) -> Option<VerbsPendingEvent> {
+    fn process_completion(&mut self, completion: VerbsCompletion) -> Option<VerbsPendingEvent> {
         let at = *self.by_queue.get(&completion.queue())?;
         let connection = self.connections.get_mut(at)?;
-        let finished = connection.queue.as_mut()?.finish(completion, &mut self.done);
+        let finished = connection.queue.as_mut()?.finish(completion, &mut self.completed_sends);
         let shared = self.devices.get_mut(connection.device)?;
-        self.done.drain(..).for_each(|buffer| shared.give_back(buffer));
+        self.completed_sends.drain(..).for_each(|buffer| shared.release(buffer));
         match finished {
             // No events are reported for a connection that this side closed.
             Ok(VerbsCompletionOutcome::Received(received)) if connection.is_closing() => {
-                connection.spare.push(received.into_buffer());
+                connection.free_receive_buffers.push(received.into_buffer());
                 None
             }
             Ok(VerbsCompletionOutcome::Received(mut received)) => {
                 let queue = connection.queue.as_mut()?;
                 connection.counts.bytes_received += received.message().len() as u64;
-                received.invalidated = received.invalidated.filter(|handle| queue.invalidated(*handle));
+                received.invalidated =
+                    received.invalidated.filter(|handle| queue.record_invalidation(*handle));
                 connection.counts.invalidations += u64::from(received.invalidated.is_some());
-                Some(self.received(at, received, false))
+                Some(self.process_message(at, received, false))
             }
             Ok(VerbsCompletionOutcome::Failed(failure)) => {
-                connection.end(match failure {
+                connection.record_disconnect_cause(match failure {
                     VerbsWorkError::Flushed => VerbsDisconnectCause::Flushed,
-                    VerbsWorkError::Broken(why) => VerbsDisconnectCause::Because(why),
+                    VerbsWorkError::Broken(why) => VerbsDisconnectCause::Reason(why),
                 });
                 None
             }
@@ -228,26 +232,31 @@ impl VerbsTransport {
     }
 
     /// Processes a message. `told`: the credits that it granted were reported before.
-    fn received(&mut self, at: usize, received: VerbsReceivedMessage, told: bool) -> VerbsPendingEvent {
+    fn process_message(
+        &mut self,
+        at: usize,
+        received: VerbsReceivedMessage,
+        told: bool,
+    ) -> VerbsPendingEvent {
         let step = match receive(received.message()) {
             Ok(IncomingMessage::Reply(header, _)) => {
                 let is_nomsg = header.proc() == RdmaProc::RDMA_NOMSG;
-                match self.returned(at, &header) {
+                match self.check_chunks(at, &header) {
                     Err(why) => VerbsPendingEvent::Discarded { at, xid: Some(header.rdma_xid), why },
                     Ok(_) if !told && self.grant(at, header.rdma_credit) => {
                         let granted = header.rdma_credit;
-                        self.held = Some((at, received));
+                        self.deferred_reply = Some((at, received));
                         return VerbsPendingEvent::Credits { at, granted };
                     }
                     Ok(returned) => {
                         let xid = header.rdma_xid;
-                        self.lent.returned = returned;
-                        self.replied(at, xid, is_nomsg, &received)
+                        self.event_buffers.returned = returned;
+                        self.process_reply(at, xid, is_nomsg, &received)
                     }
                 }
             }
             Ok(IncomingMessage::Error(xid, error)) => {
-                self.lent.returned = ReturnedChunkLengths::default();
+                self.event_buffers.returned = ReturnedChunkLengths::default();
                 match self.finish_call(at, xid, false, &received) {
                     Ok(tag) => VerbsPendingEvent::Error { at, xid, tag, error },
                     Err(why) => VerbsPendingEvent::Discarded { at, xid: Some(xid), why },
@@ -279,16 +288,20 @@ impl VerbsTransport {
                 VerbsPendingEvent::Credits { .. } | VerbsPendingEvent::Disconnected { .. } => {}
             }
         }
-        self.lent.message = Some((at, received));
+        self.event_buffers.message = Some((at, received));
         step
     }
 
     /// Checks the chunks of a Reply against those of its Call.
-    fn returned(&self, at: usize, header: &RpcRdmaHeader<'_>) -> Result<ReturnedChunkLengths, DiscardReason> {
+    fn check_chunks(
+        &self,
+        at: usize,
+        header: &RpcRdmaHeader<'_>,
+    ) -> Result<ReturnedChunkLengths, DiscardReason> {
         let connection = self.connections.get(at).ok_or(DiscardReason::UnknownXid)?;
-        let call = connection.flight.get(header.rdma_xid).ok_or(DiscardReason::UnknownXid)?;
+        let call = connection.in_flight_calls.get(header.rdma_xid).ok_or(DiscardReason::UnknownXid)?;
         let lists = header.chunk_lists().ok_or(DiscardReason::Header)?;
-        call.offered.check(lists, header.proc() == RdmaProc::RDMA_NOMSG)
+        call.chunks.check(lists, header.proc() == RdmaProc::RDMA_NOMSG)
     }
 
     /// Records granted credits. Returns `true` if their number changed.
@@ -299,7 +312,7 @@ impl VerbsTransport {
         is_new
     }
 
-    fn replied(
+    fn process_reply(
         &mut self,
         at: usize,
         xid: Xid,
@@ -324,51 +337,54 @@ impl VerbsTransport {
         let connection = self.connections.get_mut(at).ok_or(DiscardReason::UnknownXid)?;
         let shared = self.devices.get_mut(connection.device).ok_or(DiscardReason::UnknownXid)?;
         let queue = connection.queue.as_mut().ok_or(DiscardReason::UnknownXid)?;
-        let (tag, mut call) = connection.flight.take(xid).ok_or(DiscardReason::UnknownXid)?;
+        let (tag, mut call) = connection.in_flight_calls.take(xid).ok_or(DiscardReason::UnknownXid)?;
         let fence = received.fence();
-        let length = self.lent.returned.reply as usize;
+        let length = self.event_buffers.returned.reply as usize;
         let mut is_reply = if is_nomsg { Err(DiscardReason::Short) } else { Ok(()) };
         let mut is_not = |chunk: &[u8]| {
             if is_nomsg {
-                is_reply = is_reply_of(chunk.get(..length).unwrap_or_default(), xid);
+                is_reply = check_reply(chunk.get(..length).unwrap_or_default(), xid);
             }
             is_reply.is_err()
         };
         if let Some(chunk) = call.reply.take() {
             // The content of an unused Reply chunk is irrelevant.
-            let (length, room) =
-                (if is_nomsg { length } else { 0 }, self.lent.room.pop().unwrap_or_default());
-            match queue.see(chunk, fence, length, room, &mut is_not) {
-                Ok(seen) => self.lent.reply = Some(seen),
+            let (length, room) = (
+                if is_nomsg { length } else { 0 },
+                self.event_buffers.copy_buffers.pop().unwrap_or_default(),
+            );
+            match queue.take_written(chunk, fence, length, room, &mut is_not) {
+                Ok(seen) => self.event_buffers.reply = Some(seen),
                 Err((chunk, room)) => {
                     call.reply = Some(chunk);
-                    self.lent.room.push(room);
+                    self.event_buffers.copy_buffers.push(room);
                 }
             }
         }
         if let Err(why) = is_reply {
             // The Call stays in flight, and its Write chunks stay exposed.
-            return connection.flight.add(xid, tag, call).map_or(Err(why), |()| Err(why));
+            return connection.in_flight_calls.add(xid, tag, call).map_or(Err(why), |()| Err(why));
         }
-        call.windows.drain(..).for_each(|window| queue.give_back(window));
+        call.windows.drain(..).for_each(|window| queue.release_window(window));
         let back =
-            call.fetched.drain(..).filter_map(|exposed| queue.take_back(exposed, fence).ok().flatten());
-        back.for_each(|buffer| shared.give_back(buffer));
-        for (index, chunk) in call.writes.drain(..).enumerate() {
-            let length = self.lent.returned.writes.get(index).copied().unwrap_or(0) as usize;
-            let room = &mut self.lent.room;
+            call.read_buffers.drain(..).filter_map(|exposed| queue.take_back(exposed, fence).ok().flatten());
+        back.for_each(|buffer| shared.release(buffer));
+        for (index, chunk) in call.write_buffers.drain(..).enumerate() {
+            let length = self.event_buffers.returned.writes.get(index).copied().unwrap_or(0) as usize;
+            let room = &mut self.event_buffers.copy_buffers;
             let mut room = || room.pop().unwrap_or_default();
-            let seen = chunk.and_then(|chunk| queue.see(chunk, fence, length, room(), |_| false).ok());
-            self.lent.writes.push(seen);
+            let seen =
+                chunk.and_then(|chunk| queue.take_written(chunk, fence, length, room(), |_| false).ok());
+            self.event_buffers.writes.push(seen);
         }
-        self.lent.call = Some(call);
+        self.event_buffers.call = Some(call);
         connection.credits.in_flight = connection.credits.in_flight.saturating_sub(1);
         Ok(tag)
     }
 
     /// Processes the connection manager's events of each connection.
-    fn hear_manager(&mut self) {
-        self.cm_looked = Some(Instant::now());
+    fn poll_connection_manager(&mut self) {
+        self.last_cm_poll = Some(Instant::now());
         for connection in &mut self.connections {
             let Some(queue) = &connection.queue else { continue };
             let why = match queue.event() {
@@ -380,28 +396,30 @@ impl VerbsTransport {
                 },
                 Err(_) => DisconnectReason::Device,
             };
-            connection.end(VerbsDisconnectCause::Because(why));
+            connection.record_disconnect_cause(VerbsDisconnectCause::Reason(why));
         }
     }
 
     /// Tears down a connection that has ended, after all its messages were reported.
-    fn ended(&mut self) -> Option<VerbsPendingEvent> {
-        let ended = |connection: &VerbsConnection| connection.ending.is_some() && connection.queue.is_some();
+    fn tear_down_ended(&mut self) -> Option<VerbsPendingEvent> {
+        let ended = |connection: &VerbsConnection| {
+            connection.disconnect_cause.is_some() && connection.queue.is_some()
+        };
         let at = self.connections.iter().position(ended)?;
         let connection = self.connections.get_mut(at)?;
         let shared = self.devices.get_mut(connection.device)?;
         let queue = connection.queue.take()?;
         self.by_queue.remove(&queue.number());
-        let mut free = std::mem::take(&mut connection.spare);
+        let mut free = std::mem::take(&mut connection.free_receive_buffers);
         let end = queue.destroy(&mut free);
-        free.into_iter().for_each(|buffer| shared.give_back(buffer));
-        let calls = connection.flight.lose(&mut self.lent.lost);
+        free.into_iter().for_each(|buffer| shared.release(buffer));
+        let calls = connection.in_flight_calls.drain_lost(&mut self.event_buffers.lost);
         if let Some(end) = end {
             calls.into_iter().for_each(|call| call.into_pool(&end, shared));
         }
         connection.credits.in_flight = 0;
-        let reason = match connection.ending {
-            Some(VerbsDisconnectCause::Because(why)) => why,
+        let reason = match connection.disconnect_cause {
+            Some(VerbsDisconnectCause::Reason(why)) => why,
             Some(VerbsDisconnectCause::Flushed) | None => DisconnectReason::Reset,
         };
         Some(VerbsPendingEvent::Disconnected { at, reason })
@@ -409,8 +427,8 @@ impl VerbsTransport {
 
     /// Sleeps until something happens. Returns `false` if the deadline passes first.
     fn sleep(&mut self, deadline: Instant) -> Result<bool, RpcTransportError> {
-        for _ in 0..if self.is_alone { 0 } else { LOOKS } {
-            if self.look()? > 0 {
+        for _ in 0..if self.is_single_core { 0 } else { POLLS_BEFORE_SLEEP } {
+            if self.poll_completions()? > 0 {
                 return Ok(true);
             }
         }
@@ -419,29 +437,29 @@ impl VerbsTransport {
             armed.map_err(|kind| RpcTransportError::at(&shared.context.name, None, kind))?;
         }
         // Completions that came before the queues were armed are not signalled.
-        if self.look()? > 0 {
+        if self.poll_completions()? > 0 {
             return Ok(true);
         }
         let mut descriptors = std::mem::take(&mut self.descriptors);
         descriptors.clear();
-        descriptors.extend(self.devices.iter().map(|shared| wait::reading(shared.completions.fd())));
+        descriptors.extend(self.devices.iter().map(|shared| wait::poll_entry(shared.completions.fd())));
         let queues = self.connections.iter().filter_map(|connection| connection.queue.as_ref());
-        descriptors.extend(queues.map(|queue| wait::reading(queue.fd())));
+        descriptors.extend(queues.map(|queue| wait::poll_entry(queue.fd())));
         let ready = wait::readable(&mut descriptors, deadline);
         let is_told = |entry: &libc::pollfd| entry.revents != 0;
         let manager = descriptors.iter().skip(self.devices.len()).any(is_told);
         for (shared, _) in self.devices.iter().zip(&descriptors).filter(|(_, entry)| is_told(entry)) {
-            shared.completions.hear();
+            shared.completions.consume_signal();
         }
         self.descriptors = descriptors;
         let ready = ready.map_err(|error| {
             RpcTransportError::at("", None, RpcTransportErrorKind::System("waiting for completions", error))
         })?;
         if manager {
-            self.hear_manager();
+            self.poll_connection_manager();
         } else {
             // Its descriptors were polled with the others.
-            self.cm_looked = Some(Instant::now());
+            self.last_cm_poll = Some(Instant::now());
         }
         Ok(ready)
     }
@@ -449,18 +467,18 @@ impl VerbsTransport {
     /// Returns the event with the memory that it borrows.
     fn event(&self, step: VerbsPendingEvent) -> Option<TransportEvent<'_>> {
         let id = |at: usize| ConnectionId(u32::try_from(at).unwrap_or(u32::MAX));
-        let message = self.lent.message.as_ref().map(|(_, received)| received);
+        let message = self.event_buffers.message.as_ref().map(|(_, received)| received);
         let bytes = message.map(VerbsReceivedMessage::message).unwrap_or_default();
         let mut cursor = Cursor::new(bytes);
         Some(match step {
             VerbsPendingEvent::Reply { at, xid, tag, form } => {
                 let header = RpcRdmaHeader::decode(&mut cursor, &mut NullObserver).ok()?;
-                let returned = &self.lent.returned;
-                let message = match (form, &self.lent.reply) {
+                let returned = &self.event_buffers.returned;
+                let message = match (form, &self.event_buffers.reply) {
                     (MessageForm::Nomsg, Some(chunk)) => chunk.get(..returned.reply as usize)?,
                     _ => cursor.rest(),
                 };
-                let contents = self.lent.writes.iter().zip(&returned.writes);
+                let contents = self.event_buffers.writes.iter().zip(&returned.writes);
                 let contents = contents.map(|(buffer, length)| {
                     buffer.as_deref().and_then(|bytes| bytes.get(..*length as usize)).unwrap_or_default()
                 });
@@ -472,7 +490,7 @@ impl VerbsTransport {
                     payloads: ReplyPayloads::from_iter(contents),
                     form,
                     header: Some(header),
-                    invalidated: self.lent.message.as_ref()?.1.invalidated,
+                    invalidated: self.event_buffers.message.as_ref()?.1.invalidated,
                 })
             }
             VerbsPendingEvent::Error { at, xid, tag, error } => {
@@ -486,17 +504,19 @@ impl VerbsTransport {
                 TransportEvent::Credits { connection: id(at), granted }
             }
             VerbsPendingEvent::Discarded { at, xid, why } => {
-                TransportEvent::Discarded { connection: id(at), xid, why }
+                TransportEvent::Discarded { connection: id(at), xid, reason: why }
             }
-            VerbsPendingEvent::Disconnected { at, reason } => {
-                TransportEvent::Disconnected { connection: id(at), reason, lost: &self.lent.lost }
-            }
+            VerbsPendingEvent::Disconnected { at, reason } => TransportEvent::Disconnected {
+                connection: id(at),
+                reason,
+                lost_calls: &self.event_buffers.lost,
+            },
         })
     }
 }
 
 /// Checks that the message in a Reply chunk is the Reply that its header announces. RFC 8166 section 4.5.2.
-fn is_reply_of(message: &[u8], xid: Xid) -> Result<(), DiscardReason> {
+fn check_reply(message: &[u8], xid: Xid) -> Result<(), DiscardReason> {
     let mut words = Cursor::new(message);
     match (words.word(), words.word().map(MsgType)) {
         (Ok(first), Ok(MsgType::REPLY)) if Xid(first) == xid => Ok(()),
@@ -521,14 +541,14 @@ impl RpcTransport for VerbsTransport {
         tried.map_err(|kind| {
             // In whichever step the deadline passed, the reported timeout is that of all of them.
             let kind = match kind {
-                RpcTransportErrorKind::Timeout(_) => RpcTransportErrorKind::Timeout(target.wish.timeout),
+                RpcTransportErrorKind::Timeout(_) => RpcTransportErrorKind::Timeout(target.options.timeout),
                 other => other,
             };
             RpcTransportError::at(&target.name, Some(target.address), kind)
         })
     }
 
-    fn terms(&self, connection: ConnectionId) -> Option<&TransportParams> {
+    fn params(&self, connection: ConnectionId) -> Option<&TransportParams> {
         self.connection(connection).map(|connection| &connection.terms)
     }
 
@@ -568,16 +588,16 @@ impl RpcTransport for VerbsTransport {
     }
 
     fn flush(&mut self) {
-        self.give_back();
+        self.release_event_buffers();
         self.post();
     }
 
     fn poll(&mut self, deadline: Option<Instant>) -> Result<Option<TransportEvent<'_>>, RpcTransportError> {
-        self.give_back();
+        self.release_event_buffers();
         self.post();
-        let mut may_yield = self.is_alone;
+        let mut may_yield = self.is_single_core;
         let step = loop {
-            if let Some(step) = self.step()? {
+            if let Some(step) = self.next_event()? {
                 break step;
             }
             match deadline {
@@ -595,7 +615,7 @@ impl RpcTransport for VerbsTransport {
             && let Some(queue) = &connection.queue
         {
             queue.disconnect();
-            connection.ending = Some(VerbsDisconnectCause::Because(DisconnectReason::Asked));
+            connection.disconnect_cause = Some(VerbsDisconnectCause::Reason(DisconnectReason::LocalClose));
         }
     }
 }
@@ -610,7 +630,7 @@ mod tests {
 
     fn target() -> ConnectTarget {
         let wish = ConnectOptions { timeout: Duration::from_millis(200), ..ConnectOptions::default() };
-        ConnectTarget { address: "192.0.2.1:20049".parse().unwrap(), name: "nas".to_owned(), wish }
+        ConnectTarget { address: "192.0.2.1:20049".parse().unwrap(), name: "nas".to_owned(), options: wish }
     }
 
     /// 192.0.2.1 is unassigned (RFC 5737), so that this fails both with and without libraries and devices.
@@ -626,19 +646,19 @@ mod tests {
     #[test]
     fn a_connection_that_there_never_was_is_closed() {
         let mut transport = VerbsTransport::new();
-        let call = TransportCall::small(Xid(0), CallTag(0), &[0; 4], 0);
+        let call = TransportCall::without_payloads(Xid(0), CallTag(0), &[0; 4], 0);
         assert_eq!(transport.submit(ConnectionId(0), &call), Err(CLOSED));
         assert_eq!(transport.answer(ConnectionId(0), Xid(0), &[0; 4]), Err(CLOSED));
         assert!(transport.poll(None).unwrap().is_none());
-        assert_eq!((transport.terms(ConnectionId(0)), transport.credits(ConnectionId(0))), (None, None));
+        assert_eq!((transport.params(ConnectionId(0)), transport.credits(ConnectionId(0))), (None, None));
     }
 
     #[test]
     fn rfc8166_section_4_5_2_the_message_in_a_reply_chunk_is_that_of_its_header() {
         let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>();
-        assert_eq!(is_reply_of(&words(&[7, 1, 0]), Xid(7)), Ok(()));
-        assert_eq!(is_reply_of(&words(&[8, 1, 0]), Xid(7)), Err(DiscardReason::Xid));
-        assert_eq!(is_reply_of(&words(&[7, 0, 2]), Xid(7)), Err(DiscardReason::Header));
-        assert_eq!(is_reply_of(&words(&[7]), Xid(7)), Err(DiscardReason::Short));
+        assert_eq!(check_reply(&words(&[7, 1, 0]), Xid(7)), Ok(()));
+        assert_eq!(check_reply(&words(&[8, 1, 0]), Xid(7)), Err(DiscardReason::Xid));
+        assert_eq!(check_reply(&words(&[7, 0, 2]), Xid(7)), Err(DiscardReason::Header));
+        assert_eq!(check_reply(&words(&[7]), Xid(7)), Err(DiscardReason::Short));
     }
 }

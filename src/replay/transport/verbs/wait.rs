@@ -25,12 +25,12 @@ pub(super) fn readable(descriptors: &mut [libc::pollfd], deadline: Instant) -> i
 }
 
 /// Returns the poll entry that waits until `fd` is readable.
-pub(super) fn reading(fd: RawFd) -> libc::pollfd {
+pub(super) fn poll_entry(fd: RawFd) -> libc::pollfd {
     libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
 }
 
 /// Sets a descriptor to non-blocking mode.
-pub(super) fn never_block(fd: RawFd) -> io::Result<()> {
+pub(super) fn set_nonblocking(fd: RawFd) -> io::Result<()> {
     // SAFETY: the descriptor is open, as its owner lends it for this call, and these commands access no memory.
     let done = unsafe {
         let flags = libc::fcntl(fd, libc::F_GETFL);
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn a_wait_ends_with_the_deadline_or_with_what_comes() {
         let (mut one, other) = UnixStream::pair().unwrap();
-        let mut descriptors = [reading(other.as_raw_fd())];
+        let mut descriptors = [poll_entry(other.as_raw_fd())];
         let soon = Instant::now() + Duration::from_millis(5);
         assert!(!readable(&mut descriptors, soon).unwrap());
         assert!(Instant::now() >= soon);

@@ -63,7 +63,7 @@ unsafe impl Sync for VerbsQueuePairWindows {}
 /// A window that is assigned to a chunk until it is released: its index and its new handle.
 #[derive(Debug)]
 pub(crate) struct VerbsBoundWindow {
-    at: usize,
+    index: usize,
     pub(super) handle: Handle,
 }
 
@@ -89,7 +89,7 @@ impl VerbsQueuePairWindows {
     fn allocate(&mut self) -> Result<(), RpcTransportErrorKind> {
         // SAFETY: the domain is valid.
         let window = unsafe { ffi::ibv_alloc_mw(self.domain.pointer(), ffi::ibv_mw_type::IBV_MW_TYPE_2) };
-        let window = NonNull::new(window).ok_or_else(|| failure::last("ibv_alloc_mw"))?;
+        let window = NonNull::new(window).ok_or_else(|| failure::from_last_errno("ibv_alloc_mw"))?;
         // SAFETY: allocated by the line above.
         let handle = Handle(unsafe { window.as_ref().rkey });
         self.allocated.push(window);
@@ -99,7 +99,7 @@ impl VerbsQueuePairWindows {
 
     /// Records that the bind Work Request is staged.
     pub(super) fn bind(&mut self, bound: &VerbsBoundWindow) {
-        self.table.set(bound.at, bound.handle, VerbsWindowState::Staged);
+        self.table.set(bound.index, bound.handle, VerbsWindowState::Staged);
     }
 
     /// Returns the window for a bind Work Request; valid while `self` is unchanged. Null if the index is unknown.
@@ -109,7 +109,7 @@ impl VerbsQueuePairWindows {
 
     /// Records that the bind Work Request was posted, and sets the handle in libibverbs' window: the next one names the
     /// window by it.
-    pub(super) fn posted(&mut self, at: usize, handle: Handle) {
+    pub(super) fn record_posted(&mut self, at: usize, handle: Handle) {
         if let Some(window) = self.allocated.get_mut(at) {
             // SAFETY: the window is valid until `drop`, and this is its only user.
             unsafe { window.as_mut().rkey = handle.0 };
@@ -118,8 +118,8 @@ impl VerbsQueuePairWindows {
     }
 
     /// Records that a received Send invalidated `handle`. Returns `true` if that closed a window.
-    pub(super) fn invalidated(&mut self, handle: Handle) -> bool {
-        self.table.invalidated(handle)
+    pub(super) fn record_invalidation(&mut self, handle: Handle) -> bool {
+        self.table.record_invalidation(handle)
     }
 
     /// Returns `true` if the handle of a chunk gives access to its bytes, or will.
@@ -129,8 +129,8 @@ impl VerbsQueuePairWindows {
 
     /// Releases a window from its chunk. Returns its handle if that is still valid: this side has to invalidate it
     /// before any other Work Request, and the server can access the bytes until that completes.
-    pub(super) fn give_back(&mut self, bound: VerbsBoundWindow) -> Option<Handle> {
-        self.table.give_back(bound)
+    pub(super) fn release(&mut self, bound: VerbsBoundWindow) -> Option<Handle> {
+        self.table.release(bound)
     }
 }
 
@@ -154,8 +154,8 @@ impl VerbsWindowTable {
     fn take(&mut self, count: usize, into: &mut Vec<VerbsBoundWindow>) {
         for at in self.free.drain(self.free.len().saturating_sub(count)..) {
             let Some(window) = self.windows.get_mut(at) else { continue };
-            window.handle = next(window.handle);
-            into.push(VerbsBoundWindow { at, handle: window.handle });
+            window.handle = next_handle(window.handle);
+            into.push(VerbsBoundWindow { index: at, handle: window.handle });
         }
     }
 
@@ -166,7 +166,7 @@ impl VerbsWindowTable {
         }
     }
 
-    fn invalidated(&mut self, handle: Handle) -> bool {
+    fn record_invalidation(&mut self, handle: Handle) -> bool {
         let mut open = self.windows.iter_mut().filter(|window| window.state == VerbsWindowState::Open);
         let Some(window) = open.find(|window| window.handle == handle) else { return false };
         window.state = VerbsWindowState::Closed;
@@ -174,12 +174,12 @@ impl VerbsWindowTable {
     }
 
     fn is_open(&self, bound: &VerbsBoundWindow) -> bool {
-        self.windows.get(bound.at).is_none_or(|window| window.state != VerbsWindowState::Closed)
+        self.windows.get(bound.index).is_none_or(|window| window.state != VerbsWindowState::Closed)
     }
 
-    fn give_back(&mut self, bound: VerbsBoundWindow) -> Option<Handle> {
-        let window = self.windows.get_mut(bound.at)?;
-        self.free.push(bound.at);
+    fn release(&mut self, bound: VerbsBoundWindow) -> Option<Handle> {
+        let window = self.windows.get_mut(bound.index)?;
+        self.free.push(bound.index);
         let was = std::mem::replace(&mut window.state, VerbsWindowState::Closed);
         (was != VerbsWindowState::Closed).then_some(bound.handle)
     }
@@ -187,13 +187,13 @@ impl VerbsWindowTable {
 
 impl VerbsBoundWindow {
     /// Returns the index of the window.
-    pub(super) fn at(&self) -> usize {
-        self.at
+    pub(super) fn index(&self) -> usize {
+        self.index
     }
 }
 
 /// Returns the handle for the next use of a window.
-fn next(Handle(handle): Handle) -> Handle {
+fn next_handle(Handle(handle): Handle) -> Handle {
     Handle((handle & !KEY) | (handle.wrapping_add(1) & KEY))
 }
 
@@ -203,8 +203,8 @@ mod tests {
 
     #[test]
     fn a_window_has_another_handle_each_time() {
-        assert_eq!(next(Handle(0x1234_5600)), Handle(0x1234_5601));
-        assert_eq!(next(Handle(0x1234_56ff)), Handle(0x1234_5600), "the window's own bits stay");
+        assert_eq!(next_handle(Handle(0x1234_5600)), Handle(0x1234_5601));
+        assert_eq!(next_handle(Handle(0x1234_56ff)), Handle(0x1234_5600), "the window's own bits stay");
     }
 
     /// Returns a table of two windows, one of them bound to a chunk by a posted Work Request.
@@ -215,8 +215,8 @@ mod tests {
         let mut taken = Vec::new();
         table.take(1, &mut taken);
         let bound = taken.pop().unwrap();
-        table.set(bound.at, bound.handle, VerbsWindowState::Staged);
-        table.set(bound.at, bound.handle, VerbsWindowState::Open);
+        table.set(bound.index, bound.handle, VerbsWindowState::Staged);
+        table.set(bound.index, bound.handle, VerbsWindowState::Open);
         (table, bound)
     }
 
@@ -224,45 +224,45 @@ mod tests {
     fn a_window_is_open_until_its_handle_is_invalidated() {
         let (mut table, bound) = one_open();
         assert!(table.is_open(&bound));
-        assert!(!table.invalidated(Handle(0x100)), "of a window that is bound to nothing");
+        assert!(!table.record_invalidation(Handle(0x100)), "of a window that is bound to nothing");
         assert!(table.is_open(&bound));
-        assert!(table.invalidated(bound.handle));
+        assert!(table.record_invalidation(bound.handle));
         assert!(!table.is_open(&bound));
-        assert!(!table.invalidated(bound.handle), "it ends once");
-        assert_eq!(table.give_back(bound), None, "nothing is left to be ended");
+        assert!(!table.record_invalidation(bound.handle), "it ends once");
+        assert_eq!(table.release(bound), None, "nothing is left to be ended");
     }
 
     #[test]
     fn a_window_that_the_server_did_not_invalidate_is_ended_by_this_side() {
         let (mut table, bound) = one_open();
         let handle = bound.handle;
-        assert_eq!(table.give_back(bound), Some(handle));
-        assert!(!table.invalidated(handle), "a server that is late ends nothing");
+        assert_eq!(table.release(bound), Some(handle));
+        assert!(!table.record_invalidation(handle), "a server that is late ends nothing");
     }
 
     #[test]
     fn a_server_cannot_end_what_was_not_posted() {
         let (mut table, bound) = one_open();
-        table.set(bound.at, bound.handle, VerbsWindowState::Staged);
-        assert!(!table.invalidated(bound.handle), "the handle was guessed");
+        table.set(bound.index, bound.handle, VerbsWindowState::Staged);
+        assert!(!table.record_invalidation(bound.handle), "the handle was guessed");
         assert!(table.is_open(&bound));
         let handle = bound.handle;
-        assert_eq!(table.give_back(bound), Some(handle), "it is bound first, and then ended");
+        assert_eq!(table.release(bound), Some(handle), "it is bound first, and then ended");
     }
 
     #[test]
     fn a_window_that_is_used_again_has_nothing_to_do_with_its_last_handle() {
         let (mut table, bound) = one_open();
-        let (at, last) = (bound.at, bound.handle);
-        table.give_back(bound);
+        let (at, last) = (bound.index, bound.handle);
+        table.release(bound);
         let mut taken = Vec::new();
         table.take(2, &mut taken);
         assert_eq!(taken.len(), 2);
-        let again = taken.iter().find(|bound| bound.at == at).unwrap();
+        let again = taken.iter().find(|bound| bound.index == at).unwrap();
         assert_ne!(again.handle, last);
         assert!(!table.is_open(again), "not before it is bound");
         table.set(at, again.handle, VerbsWindowState::Open);
-        assert!(!table.invalidated(last));
+        assert!(!table.record_invalidation(last));
         table.set(at, last, VerbsWindowState::Closed);
         assert!(table.is_open(again));
     }
@@ -273,7 +273,7 @@ mod tests {
         table.add(Handle(0x100));
         let mut taken = Vec::new();
         table.take(1, &mut taken);
-        assert_eq!(table.give_back(taken.pop().unwrap()), None);
+        assert_eq!(table.release(taken.pop().unwrap()), None);
         table.take(1, &mut taken);
         assert_eq!(taken.len(), 1);
     }

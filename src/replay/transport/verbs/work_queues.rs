@@ -21,10 +21,10 @@ use super::window::{VerbsBoundWindow, VerbsQueuePairWindows};
 /// The next queue pair number. A number is reused only after 2^32 others.
 static NUMBERS: AtomicU32 = AtomicU32::new(0);
 /// Maximum number of Work Requests that are posted with one doorbell.
-const MANY: usize = 16;
+const LARGE_BATCH: usize = 16;
 /// The batch size for few Work Requests, the usual case: the request arrays are zeroed each time, and a large batch
 /// takes some kilobytes.
-const FEW: usize = 2;
+const SMALL_BATCH: usize = 2;
 
 /// The capacity of each queue in Work Requests.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,7 @@ pub(crate) struct VerbsQueueDepths {
 pub(crate) struct VerbsServerFence {
     queue: u32,
     /// Number of Receives completed, including that one.
-    at: u64,
+    completed_receives: u64,
 }
 
 /// Proof that a queue pair is destroyed, so that neither its device nor its server can access memory through it.
@@ -50,14 +50,14 @@ pub(crate) struct VerbsQueuePairEnd {
 }
 
 impl VerbsQueuePairEnd {
-    pub(super) fn is_of(&self, queue: u32) -> bool {
+    pub(super) fn is_end_of(&self, queue: u32) -> bool {
         self.queue == queue
     }
 }
 
 impl VerbsServerFence {
     pub(super) fn covers(&self, queue: u32, since: u64) -> bool {
-        self.queue == queue && self.at > since
+        self.queue == queue && self.completed_receives > since
     }
 }
 
@@ -128,8 +128,8 @@ pub(super) struct VerbsWorkQueues {
     receives: VecDeque<VerbsBuffer>,
     first_receive: u32,
     /// Number of Receives completed.
-    clock: u64,
-    made: bool,
+    completed_receives: u64,
+    is_created: bool,
 }
 
 impl VerbsWorkQueues {
@@ -141,7 +141,8 @@ impl VerbsWorkQueues {
         completions: &Arc<CompletionQueue>,
         depth: VerbsQueueDepths,
     ) -> Result<Self, RpcTransportErrorKind> {
-        let same = domain.context().is_that_of(&identifier) && completions.context().is_that_of(&identifier);
+        let same =
+            domain.context().is_device_of(&identifier) && completions.context().is_device_of(&identifier);
         if !same {
             return Err(RpcTransportErrorKind::NoDevice);
         }
@@ -163,8 +164,8 @@ impl VerbsWorkQueues {
             windows: None,
             receives: VecDeque::with_capacity(depth.receives as usize),
             first_receive: 0,
-            clock: 0,
-            made: false,
+            completed_receives: 0,
+            is_created: false,
         };
         let mut attributes = ffi::ibv_qp_init_attr {
             qp_context: std::ptr::null_mut(),
@@ -187,9 +188,9 @@ impl VerbsWorkQueues {
             ffi::rdma_create_qp(queues.identifier.pointer(), domain.pointer(), &raw mut attributes)
         };
         if result != 0 {
-            return Err(failure::last("rdma_create_qp"));
+            return Err(failure::from_last_errno("rdma_create_qp"));
         }
-        queues.made = true;
+        queues.is_created = true;
         Ok(queues)
     }
 
@@ -209,8 +210,8 @@ impl VerbsWorkQueues {
     }
 
     /// Returns the number of Receives completed.
-    pub(super) fn clock(&self) -> u64 {
-        self.clock
+    pub(super) fn completed_receives(&self) -> u64 {
+        self.completed_receives
     }
 
     /// Gives chunks windows from now on.
@@ -229,7 +230,7 @@ impl VerbsWorkQueues {
     }
 
     /// Returns the number of free entries in the send queue.
-    pub(super) fn send_room(&self) -> usize {
+    pub(super) fn free_send_entries(&self) -> usize {
         (self.depth.sends as usize).saturating_sub(self.sends.len() + self.staged.len())
     }
 
@@ -247,7 +248,7 @@ impl VerbsWorkQueues {
     pub(super) fn bind(&mut self, bound: &VerbsBoundWindow, part: VerbsRegionSlice) {
         if let Some(windows) = &mut self.windows {
             windows.bind(bound);
-            self.staged.push_back(VerbsSendRequest::Bind(bound.at(), bound.handle, part));
+            self.staged.push_back(VerbsSendRequest::Bind(bound.index(), bound.handle, part));
         }
     }
 
@@ -261,8 +262,8 @@ impl VerbsWorkQueues {
         let mut is_posted = false;
         while !self.staged.is_empty() && self.sends.len() < self.depth.sends as usize {
             match self.staged.len() {
-                ..=FEW => self.post_sends::<FEW>()?,
-                _ => self.post_sends::<MANY>()?,
+                ..=SMALL_BATCH => self.post_sends::<SMALL_BATCH>()?,
+                _ => self.post_sends::<LARGE_BATCH>()?,
             }
             is_posted = true;
         }
@@ -273,8 +274,8 @@ impl VerbsWorkQueues {
     pub(super) fn receive(&mut self, buffers: &mut Vec<VerbsBuffer>) -> Result<(), RpcTransportErrorKind> {
         while !buffers.is_empty() && self.receives.len() < self.depth.receives as usize {
             match buffers.len() {
-                ..=FEW => self.post_receives::<FEW>(buffers)?,
-                _ => self.post_receives::<MANY>(buffers)?,
+                ..=SMALL_BATCH => self.post_receives::<SMALL_BATCH>(buffers)?,
+                _ => self.post_receives::<LARGE_BATCH>(buffers)?,
             }
         }
         Ok(())
@@ -331,9 +332,9 @@ impl VerbsWorkQueues {
         // owns the slices that they are bound to during this call; afterwards the exposed buffers do.
         let result = unsafe { ffi::ibv_post_send(self.pointer(), list, &raw mut refused) };
         if let Some(windows) = &mut self.windows {
-            bound.iter().flatten().for_each(|(at, handle, _)| windows.posted(*at, *handle));
+            bound.iter().flatten().for_each(|(at, handle, _)| windows.record_posted(*at, *handle));
         }
-        if result == 0 { Ok(()) } else { Err(failure::returned("ibv_post_send", result)) }
+        if result == 0 { Ok(()) } else { Err(failure::from_returned_errno("ibv_post_send", result)) }
     }
 
     fn post_receives<const MOST: usize>(
@@ -364,7 +365,7 @@ impl VerbsWorkQueues {
         let mut refused = std::ptr::null_mut();
         // SAFETY: as in `post_sends`; the buffers are in `receives`.
         let result = unsafe { ffi::ibv_post_recv(self.pointer(), list, &raw mut refused) };
-        if result == 0 { Ok(()) } else { Err(failure::returned("ibv_post_recv", result)) }
+        if result == 0 { Ok(()) } else { Err(failure::from_returned_errno("ibv_post_recv", result)) }
     }
 
     /// Processes a completion; buffers of completed requests go to `free`. Returns a completion of another queue pair,
@@ -402,8 +403,9 @@ impl VerbsWorkQueues {
                 };
                 let Some(buffer) = buffer else { return Err(VerbsCompletion { id, outcome: Ok(done) }) };
                 self.first_receive = self.first_receive.wrapping_add(1) & VerbsWorkRequestId::NUMBER;
-                self.clock += 1;
-                let fence = VerbsServerFence { queue: self.number, at: self.clock };
+                self.completed_receives += 1;
+                let fence =
+                    VerbsServerFence { queue: self.number, completed_receives: self.completed_receives };
                 let length = done.length.min(buffer.len());
                 Ok(VerbsCompletionOutcome::Received(VerbsReceivedMessage {
                     buffer,
@@ -422,7 +424,7 @@ impl VerbsWorkQueues {
     }
 
     /// Destroys the queue pair, and moves all its buffers to `free`; `None` if the device does not destroy it.
-    pub(super) fn end(&mut self, free: &mut Vec<VerbsBuffer>) -> Option<VerbsQueuePairEnd> {
+    pub(super) fn destroy_and_drain(&mut self, free: &mut Vec<VerbsBuffer>) -> Option<VerbsQueuePairEnd> {
         if !self.destroy() {
             return None;
         }
@@ -441,7 +443,7 @@ impl VerbsWorkQueues {
     fn destroy(&mut self) -> bool {
         // Windows are freed before their queue pair.
         self.windows = None;
-        if self.made {
+        if self.is_created {
             let id = self.identifier.pointer();
             // SAFETY: the identifier is valid, and has a queue pair, as `made` shows; it is destroyed once, as the
             // pointer is null after that. rdma_destroy_qp does the same for a queue pair with external completion
@@ -449,11 +451,11 @@ impl VerbsWorkQueues {
             unsafe {
                 if ffi::ibv_destroy_qp((*id).qp) == 0 {
                     (*id).qp = std::ptr::null_mut();
-                    self.made = false;
+                    self.is_created = false;
                 }
             }
         }
-        !self.made
+        !self.is_created
     }
 
     fn pointer(&self) -> *mut ffi::ibv_qp {
@@ -467,7 +469,7 @@ impl Drop for VerbsWorkQueues {
         // Runs before the buffers are dropped. Buffers of a queue pair that could not be destroyed are in no pool any
         // more, and a region frees its bytes only after a successful deregistration.
         if self.destroy() {
-            self.completions.give_back(self.depth.sends + self.depth.receives);
+            self.completions.release(self.depth.sends + self.depth.receives);
         } else {
             // The objects that the queue pair depends on are leaked with it.
             let needed = (&self.identifier, &self.completions, &self.domain);
@@ -482,7 +484,7 @@ mod tests {
 
     #[test]
     fn a_fence_covers_what_was_exposed_before_it_on_its_own_queue() {
-        let fence = VerbsServerFence { queue: 7, at: 3 };
+        let fence = VerbsServerFence { queue: 7, completed_receives: 3 };
         assert!(fence.covers(7, 2));
         assert!(!fence.covers(7, 3), "exposed after the Receive");
         assert!(!fence.covers(8, 0), "of another connection");

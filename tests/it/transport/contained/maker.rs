@@ -521,7 +521,7 @@ impl Maker<'_> {
             keeping: ContentRetention::HASHED,
             key: 0,
         };
-        let mut tables = writer.tables(&about).unwrap();
+        let mut tables = writer.begin_tables(&about).unwrap();
         if has_session {
             for (variable, holds) in
                 [(SESSION, MessageSlotKind::SESSION), (CLIENTID, MessageSlotKind::CLIENTID)]

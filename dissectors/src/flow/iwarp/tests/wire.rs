@@ -306,7 +306,7 @@ impl Bench {
         let frames = [number];
         let sight = PacketMeta::new(&frames, Timestamp(self.number as i64));
         let data = PacketPayload { bytes: &bytes[..captured], length: bytes.len() as u32 };
-        self.iwarp.piece(side, StreamBytes { at, data, sight }, &mut self.log);
+        self.iwarp.piece(side, StreamBytes { at, data, meta: sight }, &mut self.log);
     }
 
     pub(in crate::flow) fn feed(&mut self, side: ConnectionSide, at: Position, bytes: &[u8]) {
@@ -317,7 +317,7 @@ impl Bench {
     pub(in crate::flow) fn hole(&mut self, side: ConnectionSide, at: Position, length: usize) {
         let sight = PacketMeta::new(&[], Timestamp(self.number as i64));
         let data = PacketPayload { bytes: &[], length: length as u32 };
-        self.iwarp.piece(side, StreamBytes { at, data, sight }, &mut self.log);
+        self.iwarp.piece(side, StreamBytes { at, data, meta: sight }, &mut self.log);
     }
 
     /// Feeds a whole direction in pieces of these lengths, the last one repeated.

@@ -140,7 +140,7 @@ impl SubstituteRequest {
                     let of = missing.filter(|(_, operation)| *operation as usize == at);
                     let has_open = !ok.rflags.contains(OpenRflags::OPEN4_RESULT_NO_OPEN_STATEID);
                     // If the owner had the file open before, other steps close it.
-                    let is_surplus = has_open && ok.stateid.seqid == 1 && opens.has_delegation_alone(at);
+                    let is_surplus = has_open && ok.stateid.seqid == 1 && opens.granted_only_delegation(at);
                     let by_handle = matches!(args.claim, OpenClaim4::Fh);
                     let name = match &args.claim {
                         OpenClaim4::Null(name) => current.map(|directory| [directory.into(), name.0.into()]),

@@ -64,7 +64,7 @@ pub(in super::super) struct AttributeOccurrence {
 
 impl AttributeOccurrence {
     /// Returns `true` if both are the same attribute of the same object.
-    fn is_like(&self, other: &Self) -> bool {
+    fn is_same_attribute(&self, other: &Self) -> bool {
         self.section == other.section
             && self.subject == other.subject
             && self.aspect == other.aspect
@@ -81,27 +81,32 @@ pub(in super::super) struct AttributePair {
 }
 
 /// Returns the attributes that both Replies have, in the order of the recorded one, except those of directory entries.
-pub(in super::super) fn both(recorded: &[LocatedField<'_>], live: &[LocatedField<'_>]) -> Vec<AttributePair> {
-    let mut rest: Vec<Option<AttributeOccurrence>> = facts(live).into_iter().map(Some).collect();
+pub(in super::super) fn paired_attributes(
+    recorded: &[LocatedField<'_>],
+    live: &[LocatedField<'_>],
+) -> Vec<AttributePair> {
+    let mut rest: Vec<Option<AttributeOccurrence>> = reply_attributes(live).into_iter().map(Some).collect();
     let pair = |fact: AttributeOccurrence| {
-        let other = rest.iter_mut().find(|other| other.as_ref().is_some_and(|other| other.is_like(&fact)))?;
+        let other = rest
+            .iter_mut()
+            .find(|other| other.as_ref().is_some_and(|other| other.is_same_attribute(&fact)))?;
         other.take().map(|other| AttributePair { fact, live: other.bytes })
     };
-    facts(recorded).into_iter().filter_map(pair).collect()
+    reply_attributes(recorded).into_iter().filter_map(pair).collect()
 }
 
-fn facts(places: &[LocatedField<'_>]) -> Vec<AttributeOccurrence> {
+fn reply_attributes(places: &[LocatedField<'_>]) -> Vec<AttributeOccurrence> {
     let mut facts = Vec::new();
     for place in places {
         if !place.path.text.contains("entries.") {
-            hear(place, &mut facts);
+            collect_field(place, &mut facts);
         }
     }
     facts
 }
 
 /// Adds the attribute of a field, or extends the previous one if the field continues its value.
-fn hear(place: &LocatedField<'_>, facts: &mut Vec<AttributeOccurrence>) {
+fn collect_field(place: &LocatedField<'_>, facts: &mut Vec<AttributeOccurrence>) {
     let path = &place.path;
     let aspect = match aspect(path) {
         None => return,
@@ -151,7 +156,7 @@ fn aspect(path: &FieldPath) -> Option<(ObjectAttributeKind, bool)> {
             ));
         }
     };
-    let above = path.above().strip_suffix('.')?;
+    let above = path.parent_path().strip_suffix('.')?;
     Some((
         match above.rsplit('.').next()? {
             "mtime" | "time_modify" => ObjectAttributeKind::Modified,
@@ -199,7 +204,7 @@ pub(super) fn listed<'a>(places: &[LocatedField<'a>]) -> Vec<ListedDirectoryEntr
         match (place.path.leaf(), place.value) {
             ("name", FieldValue::Text(name) | FieldValue::Bytes(name)) => entry.name = name,
             _ if place.path.field == "nfs.fhandle" => entry.handle = Some(place.bytes.clone()),
-            _ => hear(place, &mut entry.facts),
+            _ => collect_field(place, &mut entry.facts),
         }
     }
     entries

@@ -39,7 +39,7 @@ use crate::analysis::comparison::recorder::LocatedField;
 use crate::replay::run::call_description::ROOT;
 use crate::replay::run::dependencies::effects::OperationEffect;
 use crate::replay::seed::files::{LiveFilehandle, ObjectVersion};
-use crate::replay::trace::step::MOST;
+use crate::replay::trace::step::MAX_LIST_LENGTH;
 use crate::replay::trace::{MessageSlot, MessageSlotKind, NONE};
 
 /// Maximum number of objects, of names, of file systems and of owners; each table is cleared when it is full.
@@ -57,7 +57,7 @@ pub struct StepExecution<'a> {
     /// Effect of each operation, or of the procedure if it is no COMPOUND.
     pub(in crate::replay::run) acts: &'a [OperationEffect],
     /// Slots of the recorded Call and of the recorded Reply.
-    pub(in crate::replay::run) slots: [List<'a, MessageSlot, MOST>; 2],
+    pub(in crate::replay::run) slots: [List<'a, MessageSlot, MAX_LIST_LENGTH>; 2],
     /// Sequence number among all steps of the run.
     pub(in crate::replay::run) turn: u64,
     /// Capture time of the Call in nanoseconds since 1970.
@@ -65,9 +65,9 @@ pub struct StepExecution<'a> {
     /// Send time of the Call and arrival time of the Reply.
     pub(in crate::replay::run) times: [Instant; 2],
     /// `true` if no change of files overlapped with it, in the capture or here.
-    pub(in crate::replay::run) is_alone: bool,
+    pub(in crate::replay::run) has_no_overlap: bool,
     /// `true` if it was sent once, unchanged and in one piece.
-    pub(in crate::replay::run) is_as_captured: bool,
+    pub(in crate::replay::run) was_sent_unchanged: bool,
     /// Objects from before the run, whose owner depends on the seeding.
     pub(in crate::replay::run) seeded: &'a FxHashMap<u32, LiveFilehandle>,
     /// Live status of each operation of a COMPOUND that was started, or of the procedure.
@@ -89,11 +89,11 @@ enum ChangeLikelihood {
 #[derive(Clone, Debug)]
 struct LastAttributeValues {
     values: [u128; 2],
-    touch: ChangeLikelihood,
+    likelihood: ChangeLikelihood,
     /// Send time of the first change that the next value must show.
     changed: Option<Instant>,
     /// Arrival time of the live value.
-    heard: Instant,
+    received: Instant,
     /// Send time of the last change before it.
     before: Option<Instant>,
     /// Counts of removed and renamed names at that time.
@@ -136,7 +136,7 @@ pub(super) struct AttributeRelations {
 
 impl AttributeRelations {
     /// Forgets the values of objects, names and file systems, after a restart of the server.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.objects.clear();
         self.names.clear();
         self.file_systems.clear();
@@ -144,28 +144,28 @@ impl AttributeRelations {
     }
 
     /// Marks objects as uncertain after a step with these effects.
-    pub(super) fn doubt(&mut self, objects: impl Iterator<Item = u32>, acts: &[OperationEffect]) {
+    pub(super) fn mark_uncertain(&mut self, objects: impl Iterator<Item = u32>, acts: &[OperationEffect]) {
         for object in objects {
             self.objects.remove(if self.roots.contains(&object) { &ROOT } else { &object });
         }
-        if acts.iter().any(|act| act.is_of_names() || matches!(act, OperationEffect::Open(_, true))) {
-            self.doubt_names();
+        if acts.iter().any(|act| act.changes_names() || matches!(act, OperationEffect::Open(_, true))) {
+            self.clear_names();
         }
     }
 
     /// Marks all names as uncertain.
-    fn doubt_names(&mut self) {
+    fn clear_names(&mut self) {
         self.names.clear();
         self.changed_names.iter_mut().for_each(|count| *count = count.wrapping_add(1));
     }
 
     /// Returns `true` if an object was created in the run.
-    fn is_of_run(&self, done: &StepExecution<'_>, object: u32) -> bool {
+    fn was_created_in_run(&self, done: &StepExecution<'_>, object: u32) -> bool {
         object < ROOT && !self.roots.contains(&object) && !done.seeded.contains_key(&object)
     }
 
     /// Checks the attributes of a reply pair against earlier ones. `sections` is the number of executed operations.
-    pub(super) fn follow(
+    pub(super) fn check_attributes(
         &mut self,
         replies: &ReplyPair<'_>,
         facts: &[AttributePair],
@@ -174,8 +174,8 @@ impl AttributeRelations {
     ) -> Vec<RelationViolation> {
         let mut broken = Vec::new();
         let Some(done) = &replies.done else { return broken };
-        let Some(names) = OperationObjects::of(replies, done) else { return broken };
-        self.note_roots(done, &names);
+        let Some(names) = OperationObjects::from_step(replies, done) else { return broken };
+        self.record_root_handles(done, &names);
         let mut name = None;
         for index in 0..done.acts.len().min(sections) {
             let of = |is_before: bool| {
@@ -193,14 +193,14 @@ impl AttributeRelations {
             };
             for both in of(true) {
                 if let Some((object, bytes, _)) = told(both, None) {
-                    self.hear(
+                    self.check_value(
                         done,
                         &AttributeObservation { fact: &both.fact, bytes, object, name: None },
                         &mut broken,
                     );
                 }
             }
-            self.act(done, &names, index, is_unchanged(of, sides));
+            self.apply_effect(done, &names, index, is_unchanged(of, sides));
             name = self.name(done, &names, index, name);
             let (mut times, mut change) = (Vec::new(), None);
             for both in of(false) {
@@ -208,7 +208,7 @@ impl AttributeRelations {
                     matches!(both.fact.subject, AttributeSubject::Current | AttributeSubject::Given);
                 let Some((object, bytes, name)) = told(both, name.filter(|_| is_reached)) else { continue };
                 let told = AttributeObservation { fact: &both.fact, bytes, object, name };
-                self.hear(done, &told, &mut broken);
+                self.check_value(done, &told, &mut broken);
                 match both.fact.aspect {
                     ObjectAttributeKind::Modified | ObjectAttributeKind::Metadata => {
                         times.extend(server_clock::time(bytes[1]))
@@ -220,14 +220,14 @@ impl AttributeRelations {
                 }
             }
             if let Some(change) = change {
-                self.clock.hear_change(change, &times);
+                self.clock.record_change(change, &times);
             }
         }
         broken
     }
 
     /// Records filehandles that GETFH returns for the root.
-    fn note_roots(&mut self, done: &StepExecution<'_>, names: &OperationObjects<'_>) {
+    fn record_root_handles(&mut self, done: &StepExecution<'_>, names: &OperationObjects<'_>) {
         for (index, operation) in done.operations.iter().enumerate() {
             if *operation != Operation::GETFH || names.file(Some(index)) != ROOT {
                 continue;
@@ -242,7 +242,7 @@ impl AttributeRelations {
     }
 
     /// Checks the attributes of directory entries, which are matched by name.
-    pub(super) fn list(
+    pub(super) fn check_entries(
         &mut self,
         replies: &ReplyPair<'_>,
         [recorded, live]: [&[LocatedField<'_>]; 2],
@@ -270,7 +270,7 @@ impl AttributeRelations {
                 let bytes = sides[0].get(fact.bytes.clone()).zip(sides[1].get(other.bytes.clone()));
                 if let (true, Some((one, two))) = (same, bytes) {
                     let object = object.unwrap_or(NONE);
-                    self.hear(
+                    self.check_value(
                         done,
                         &AttributeObservation { fact, bytes: [one, two], object, name },
                         &mut broken,
@@ -283,12 +283,16 @@ impl AttributeRelations {
 
     /// Compares the final state of an object with its last values in Replies, unless it was changed since. Returns the
     /// aspect, the last value and the final value of each difference.
-    pub(super) fn left(&self, variable: u32, marks: &ObjectVersion) -> Vec<(&'static str, [String; 2])> {
+    pub(super) fn final_differences(
+        &self,
+        variable: u32,
+        marks: &ObjectVersion,
+    ) -> Vec<(&'static str, [String; 2])> {
         let variable = if self.roots.contains(&variable) { ROOT } else { variable };
         let Some(object) = self.objects.get(&variable) else { return Vec::new() };
         let of = |aspect: ObjectAttributeKind| {
             let known = object.ordered.get(aspect as usize)?.as_ref()?;
-            (known.touch == ChangeLikelihood::None && known.names == self.changed_names)
+            (known.likelihood == ChangeLikelihood::None && known.names == self.changed_names)
                 .then_some(known.values[1])
         };
         let time = |value: u128| format!("{}.{:09}", value >> 32, value & u128::from(u32::MAX));
@@ -313,7 +317,7 @@ impl AttributeRelations {
     }
 
     /// Checks a value against earlier ones.
-    fn hear(
+    fn check_value(
         &mut self,
         done: &StepExecution<'_>,
         told: &AttributeObservation<'_>,
@@ -321,32 +325,32 @@ impl AttributeRelations {
     ) {
         match told.fact.aspect {
             ObjectAttributeKind::ChangeType => self.clock.kind = u32::try_from(told.number()[1]).ok(),
-            ObjectAttributeKind::FileSystem => broken.extend(self.hear_file_system(told)),
+            ObjectAttributeKind::FileSystem => broken.extend(self.check_file_system(told)),
             ObjectAttributeKind::Fileid | ObjectAttributeKind::MountedOn => {
-                broken.extend(self.hear_fileid(done, told))
+                broken.extend(self.check_fileid(done, told))
             }
             ObjectAttributeKind::Owner | ObjectAttributeKind::Group => {
-                broken.extend(self.hear_owner(done, told));
-                broken.extend(self.hear_ordered(done, told));
+                broken.extend(self.check_owner(done, told));
+                broken.extend(self.check_ordered(done, told));
             }
             ObjectAttributeKind::Modified | ObjectAttributeKind::Metadata => {
-                server_clock::time(told.bytes[1]).into_iter().for_each(|time| self.clock.hear_time(time));
-                broken.extend(self.hear_ordered(done, told));
+                server_clock::time(told.bytes[1]).into_iter().for_each(|time| self.clock.record_time(time));
+                broken.extend(self.check_ordered(done, told));
             }
-            ObjectAttributeKind::Change => broken.extend(self.hear_ordered(done, told)),
+            ObjectAttributeKind::Change => broken.extend(self.check_ordered(done, told)),
         }
     }
 
-    fn hear_file_system(&mut self, told: &AttributeObservation<'_>) -> Option<RelationViolation> {
+    fn check_file_system(&mut self, told: &AttributeObservation<'_>) -> Option<RelationViolation> {
         let [recorded, live] = told.number();
         if self.file_systems.len() >= REMEMBERED {
             self.file_systems.clear();
         }
         let known = *self.file_systems.entry(recorded).or_insert(live);
-        (known != live).then(|| told.then("one", [recorded, known]))
+        (known != live).then(|| told.violation_after("one", [recorded, known]))
     }
 
-    fn hear_fileid(
+    fn check_fileid(
         &mut self,
         done: &StepExecution<'_>,
         told: &AttributeObservation<'_>,
@@ -362,7 +366,7 @@ impl AttributeRelations {
                 object.fileid = Some(now);
             }
         }
-        if let Some(name) = told.name.filter(|(directory, _)| *directory != NONE && done.is_alone) {
+        if let Some(name) = told.name.filter(|(directory, _)| *directory != NONE && done.has_no_overlap) {
             if self.names.len() >= REMEMBERED {
                 self.names.clear();
             }
@@ -373,11 +377,11 @@ impl AttributeRelations {
                 self.names.insert(name, (now, object));
             }
         }
-        before.map(|before| told.then("one", before))
+        before.map(|before| told.violation_after("one", before))
     }
 
     /// An owner has one name on the live server. Seeded objects may have another owner until it is set.
-    fn hear_owner(
+    fn check_owner(
         &mut self,
         done: &StepExecution<'_>,
         told: &AttributeObservation<'_>,
@@ -399,12 +403,12 @@ impl AttributeRelations {
         if **known == *told.bytes[1] {
             return None;
         }
-        let text = |bytes: &[u8]| RecordValue::Text(bytes.into()).shown();
+        let text = |bytes: &[u8]| RecordValue::Text(bytes.into()).display_text();
         let values = [text(told.bytes[0]), format!("{}, then {}", text(known), text(told.bytes[1]))];
-        Some(told.broken("one", values))
+        Some(told.violation("one", values))
     }
 
-    fn hear_ordered(
+    fn check_ordered(
         &mut self,
         done: &StepExecution<'_>,
         told: &AttributeObservation<'_>,
@@ -417,74 +421,76 @@ impl AttributeRelations {
         // A step that writes an object sets its time to now, whatever else was in flight; the same holds for created
         // objects.
         if is_time {
-            let is_of_run = self.is_of_run(done, told.object);
+            let is_of_run = self.was_created_in_run(done, told.object);
             let object = self.object(told.object, done.turn);
             let is_written = !told.fact.is_before && object.written == Some(done.turn);
             let may_be_set =
                 aspect == ObjectAttributeKind::Modified && (object.is_set || is_as_recorded(told));
-            if (is_written || is_of_run && !may_be_set) && is_of_another_day(done, told) {
-                return Some(told.then("of now", told.number()));
+            if (is_written || is_of_run && !may_be_set) && is_unexpected_time(done, told) {
+                return Some(told.violation_after("of now", told.number()));
             }
         }
-        if !done.is_alone {
+        if !done.has_no_overlap {
             return None;
         }
         if aspect == ObjectAttributeKind::Change
             && self.object(told.object, done.turn).made == Some(done.turn)
-            && self.clock.is_not_of_run(done.turn, told.number()[1] as u64)
+            && self.clock.is_below_run(done.turn, told.number()[1] as u64)
         {
-            return Some(told.then("of now", told.number()));
+            return Some(told.violation_after("of now", told.number()));
         }
         let (now, names) = (told.number(), self.changed_names);
-        let is_directory = replies_of_names(told);
+        let is_directory = is_directory_change(told);
         let object = self.object(told.object, done.turn);
         let (is_written, before, at) = (object.written.is_some(), object.changed, aspect as usize);
         let place = object.ordered.get_mut(at)?;
         let known = place.take();
         // The live value has been the same since it was first received.
-        let since = known.as_ref().filter(|known| known.values[1] == now[1]).map(|known| known.heard);
+        let since = known.as_ref().filter(|known| known.values[1] == now[1]).map(|known| known.received);
         let heard = since.unwrap_or(done.times[1]);
         *place = Some(LastAttributeValues {
             values: now,
-            touch: ChangeLikelihood::None,
+            likelihood: ChangeLikelihood::None,
             changed: None,
-            heard,
+            received: heard,
             before,
             names,
         });
         let known = known?;
-        let then = |relation| Some(told.then(relation, known.values));
+        let then = |relation| Some(told.violation_after(relation, known.values));
         let [recorded, live] = [0, 1].map(|side| known.values[side] != now[side]);
         let is_same_names = known.names[1] == names[1] && (is_directory || known.names[0] == names[0]);
-        if !recorded && known.touch == ChangeLikelihood::None && is_same_names {
+        if !recorded && known.likelihood == ChangeLikelihood::None && is_same_names {
             return if live { then("stays") } else { None };
         }
         if matches!(aspect, ObjectAttributeKind::Owner | ObjectAttributeKind::Group) || !recorded {
             return None;
         }
-        if known.touch == ChangeLikelihood::Surely {
-            let apart = server_clock::apart(known.heard, known.changed.unwrap_or(known.heard));
+        if known.likelihood == ChangeLikelihood::Surely {
+            let apart =
+                server_clock::elapsed_between(known.received, known.changed.unwrap_or(known.received));
             let must_move = match aspect {
                 ObjectAttributeKind::Change => {
-                    let between = known.before.map(|before| server_clock::apart(before, done.times[1]));
-                    if live && self.clock.is_not_of_run(done.turn, now[1] as u64) {
+                    let between =
+                        known.before.map(|before| server_clock::elapsed_between(before, done.times[1]));
+                    if live && self.clock.is_below_run(done.turn, now[1] as u64) {
                         return then("of now");
                     }
                     self.clock.must_move(apart, between, live)
                 }
-                _ => !live && apart >= self.clock.grain(),
+                _ => !live && apart >= self.clock.granularity(),
             };
             if must_move {
                 return then("moves");
             }
-            if is_time && live && is_written && is_of_another_day(done, told) {
+            if is_time && live && is_written && is_unexpected_time(done, told) {
                 return then("of now");
             }
         }
         let falls = match aspect {
             ObjectAttributeKind::Change => {
                 let [before, now] = [known.values[1], now[1]].map(|value| value as u64);
-                self.clock.falls(before, now) && known.values[0] < told.number()[0]
+                self.clock.is_forbidden_decrease(before, now) && known.values[0] < told.number()[0]
             }
             ObjectAttributeKind::Metadata => known.values[0] < now[0] && now[1] < known.values[1],
             _ => false,
@@ -507,7 +513,7 @@ impl AttributeRelations {
     }
 
     /// Records the effects of an operation on its objects.
-    fn act(
+    fn apply_effect(
         &mut self,
         done: &StepExecution<'_>,
         names: &OperationObjects<'_>,
@@ -523,22 +529,24 @@ impl AttributeRelations {
             Some(status) if is_refusal(*status) => return,
             Some(_) => {
                 for object in [first, second, names.subject(AttributeSubject::Parent, index)] {
-                    self.touch(done, object, [Maybe; 3]);
+                    self.record_change(done, object, [Maybe; 3]);
                 }
-                if act.is_of_names() {
-                    self.doubt_names();
+                if act.changes_names() {
+                    self.clear_names();
                 }
                 return;
             }
         }
         match act {
             OperationEffect::Write(..) if names.is_v3 || operation == Some(Operation::WRITE) => {
-                self.touch(done, first, [Surely; 3]);
+                self.record_change(done, first, [Surely; 3]);
                 self.write(done, first, true);
             }
-            OperationEffect::Write(..) | OperationEffect::Copy(..) => self.touch(done, first, [Maybe; 3]),
+            OperationEffect::Write(..) | OperationEffect::Copy(..) => {
+                self.record_change(done, first, [Maybe; 3])
+            }
             OperationEffect::Change => {
-                self.touch(done, first, [Surely, Maybe, Surely]);
+                self.record_change(done, first, [Surely, Maybe, Surely]);
                 self.write(done, first, false);
                 if first != NONE {
                     self.object(first, done.turn).is_set = true;
@@ -547,49 +555,51 @@ impl AttributeRelations {
             OperationEffect::Make(_) | OperationEffect::Open(_, true) => {
                 let parent = names.subject(AttributeSubject::Parent, index);
                 if !is_unchanged {
-                    self.touch(done, parent, [Surely; 3]);
+                    self.record_change(done, parent, [Surely; 3]);
                     self.write(done, parent, true);
                 }
                 let made = if names.is_v3 { names.subject(AttributeSubject::Given, index) } else { first };
-                let is_new = self.is_of_run(done, made) && !self.objects.contains_key(&made);
-                self.touch(done, made, [Maybe; 3]);
+                let is_new = self.was_created_in_run(done, made) && !self.objects.contains_key(&made);
+                self.record_change(done, made, [Maybe; 3]);
                 self.write(done, made, false);
                 if is_new {
                     self.object(made, done.turn).made = Some(done.turn);
                 }
             }
             OperationEffect::Remove(name) => {
-                self.unname(done, (first, name), 0);
-                self.touch(done, first, [Surely; 3]);
+                self.remove_name(done, (first, name), 0);
+                self.record_change(done, first, [Surely; 3]);
                 self.write(done, first, true);
             }
             OperationEffect::Rename(..) | OperationEffect::Link(_) => {
                 let (object, directory) = if names.is_v3 { (first, second) } else { (second, first) };
                 match act {
                     OperationEffect::Rename(from, to) => {
-                        self.unname(done, (object, from), 1);
-                        self.unname(done, (directory, to), 0);
-                        self.touch(done, object, [Surely; 3]);
+                        self.remove_name(done, (object, from), 1);
+                        self.remove_name(done, (directory, to), 0);
+                        self.record_change(done, object, [Surely; 3]);
                         self.write(done, object, true);
                     }
                     OperationEffect::Link(name) => {
                         self.names.remove(&(directory, name));
-                        self.touch(done, object, [Surely, Maybe, Surely]);
+                        self.record_change(done, object, [Surely, Maybe, Surely]);
                     }
                     _ => {}
                 }
-                self.touch(done, directory, [Surely; 3]);
+                self.record_change(done, directory, [Surely; 3]);
                 self.write(done, directory, true);
             }
-            _ if names.is_flush(operation) => self.touch(done, first, [Maybe; 3]),
+            _ if names.is_flush(operation) => self.record_change(done, first, [Maybe; 3]),
             _ => {}
         }
     }
 
     /// Removes a name, as removed (0) or renamed (1), and marks its object as changed.
-    fn unname(&mut self, done: &StepExecution<'_>, name: (u32, u64), how: usize) {
+    fn remove_name(&mut self, done: &StepExecution<'_>, name: (u32, u64), how: usize) {
         match self.names.remove(&name) {
-            Some((_, object)) if object != NONE => self.touch(done, object, [ChangeLikelihood::Maybe; 3]),
+            Some((_, object)) if object != NONE => {
+                self.record_change(done, object, [ChangeLikelihood::Maybe; 3])
+            }
             _ => self
                 .changed_names
                 .iter_mut()
@@ -608,12 +618,12 @@ impl AttributeRelations {
 
     /// Records the likelihood of changes to the change attribute and the times of an object; its owner may have
     /// changed.
-    fn touch(&mut self, done: &StepExecution<'_>, object: u32, of: [ChangeLikelihood; 3]) {
+    fn record_change(&mut self, done: &StepExecution<'_>, object: u32, of: [ChangeLikelihood; 3]) {
         let object = if self.roots.contains(&object) { ROOT } else { object };
         if object == NONE || !self.objects.contains_key(&object) {
             return;
         }
-        let of = if done.is_as_captured { of } else { [ChangeLikelihood::Maybe; 3] };
+        let of = if done.was_sent_unchanged { of } else { [ChangeLikelihood::Maybe; 3] };
         let is_set = of[1] != ChangeLikelihood::Surely;
         let owner = if is_set { ChangeLikelihood::Maybe } else { ChangeLikelihood::None };
         let of = [of[0], of[1], of[2], owner, owner];
@@ -624,7 +634,7 @@ impl AttributeRelations {
             if touch == ChangeLikelihood::Surely && known.changed.is_none() {
                 known.changed = Some(done.times[0]);
             }
-            known.touch = known.touch.max(touch);
+            known.likelihood = known.likelihood.max(touch);
         }
     }
 
@@ -661,9 +671,9 @@ impl AttributeRelations {
 
 /// Returns `true` if a live time set by a change is not of the day of the run, but the recorded one was of the
 /// capture's.
-fn is_of_another_day(done: &StepExecution<'_>, told: &AttributeObservation<'_>) -> bool {
+fn is_unexpected_time(done: &StepExecution<'_>, told: &AttributeObservation<'_>) -> bool {
     let [recorded, live] = told.bytes.map(|bytes| server_clock::time(bytes).map_or(0, |time| time.0));
-    server_clock::is_of_another_day(recorded, live, done.captured)
+    server_clock::is_unexpected_time(recorded, live, done.captured)
 }
 
 /// Returns `true` if the live time has the recorded second: a step may have set it.
@@ -713,7 +723,7 @@ fn is_unchanged<'f, I: Iterator<Item = &'f AttributePair>>(
 
 /// Returns `true` if a value is that of a directory whose names an operation changes; removals of its own name do not
 /// affect it.
-fn replies_of_names(told: &AttributeObservation<'_>) -> bool {
+fn is_directory_change(told: &AttributeObservation<'_>) -> bool {
     let path = &*told.fact.path.text;
     path.contains("cinfo") || path.contains("dir_wcc") || path.contains("dir_attributes")
 }

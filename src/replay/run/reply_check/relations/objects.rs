@@ -14,12 +14,12 @@ pub(super) struct OperationObjects<'a> {
     files: &'a [u32],
     operations: &'a [Operation],
     is_commit: bool,
-    called: [u32; 2],
-    given: u32,
+    call_handles: [u32; 2],
+    reply_handle: u32,
 }
 
 impl<'a> OperationObjects<'a> {
-    pub(super) fn of(replies: &ReplyPair<'a>, done: &StepExecution<'a>) -> Option<Self> {
+    pub(super) fn from_step(replies: &ReplyPair<'a>, done: &StepExecution<'a>) -> Option<Self> {
         let is_v3 = match replies.procedure? {
             Procedure::V3(_) => true,
             Procedure::Compound => false,
@@ -33,7 +33,14 @@ impl<'a> OperationObjects<'a> {
         let called = [called.next().unwrap_or(NONE), called.next().unwrap_or(NONE)];
         let is_commit = is_v3 && replies.title.ends_with(" COMMIT");
         let given = handles(1).next().unwrap_or(NONE);
-        Some(Self { is_v3, files: replies.files, operations: done.operations, is_commit, called, given })
+        Some(Self {
+            is_v3,
+            files: replies.files,
+            operations: done.operations,
+            is_commit,
+            call_handles: called,
+            reply_handle: given,
+        })
     }
 
     pub(super) fn file(&self, index: Option<usize>) -> u32 {
@@ -43,9 +50,9 @@ impl<'a> OperationObjects<'a> {
     /// Returns the variable of an object of the operation with this index.
     pub(super) fn subject(&self, subject: AttributeSubject, index: usize) -> u32 {
         match (subject, self.is_v3) {
-            (AttributeSubject::Given, true) => self.given,
-            (AttributeSubject::Called(1), true) => self.called[1],
-            (_, true) => self.called[0],
+            (AttributeSubject::Given, true) => self.reply_handle,
+            (AttributeSubject::Called(1), true) => self.call_handles[1],
+            (_, true) => self.call_handles[0],
             (AttributeSubject::Parent, false) => self.file(index.checked_sub(1)),
             (AttributeSubject::Saved, false) => {
                 let before = self.operations.get(..index).unwrap_or_default();

@@ -7,11 +7,11 @@ const TICK: Duration = Duration::from_millis(20);
 /// The same for times in whole seconds; FAT has a resolution of two seconds.
 const SECONDS: Duration = Duration::from_millis(2_100);
 /// Maximum distance of changes which show that a change attribute is a counter, if it distinguishes them.
-const CLOSE: Duration = Duration::from_millis(1);
+const CLOSE_CHANGES: Duration = Duration::from_millis(1);
 /// Number of such observations required.
-const ENOUGH: u32 = 16;
+const MIN_OBSERVATIONS: u32 = 16;
 /// Number of increases, without any decrease, after which no decrease is allowed.
-const RISING: u32 = 8;
+const MIN_INCREASES: u32 = 8;
 /// Maximum difference of the server's clock from that of this machine in seconds.
 const DAY: u64 = 86_400;
 /// Maximum difference of the captured server's clock from the capture's in seconds, for anything to follow from it.
@@ -21,18 +21,18 @@ const HOUR: u64 = 3_600;
 #[derive(Debug, Default)]
 pub(super) struct ServerClockTraits {
     /// Number of Replies whose change attribute was the time of a change, and of those where it was not.
-    timed: [u32; 2],
+    time_based_counts: [u32; 2],
     /// Number of changes close to the previous one that the change attribute distinguished.
-    close: u32,
+    close_count: u32,
     /// `true` if it failed to distinguish one.
     is_coarse: bool,
     /// `true` if times have subsecond parts.
     has_parts: bool,
     /// Number of change attributes that increased, and that decreased.
-    rising: [u32; 2],
+    increase_decrease_counts: [u32; 2],
     /// change_attr_type4, if the server returns it.
     pub(super) kind: Option<u32>,
-    drawn: Drawn,
+    change_range: Drawn,
 }
 
 /// Change attributes set by changes of the run, for all objects: a server may draw them from one clock.
@@ -47,7 +47,7 @@ struct Drawn {
     /// Number of steps that exceeded all earlier values.
     rising: u32,
     /// `true` if one did not: each object has its own counter.
-    is_apart: bool,
+    is_per_object: bool,
 }
 
 /// Decodes a time of either version to seconds and nanoseconds.
@@ -59,13 +59,13 @@ pub(super) fn time(bytes: &[u8]) -> Option<(u64, u64)> {
 
 impl ServerClockTraits {
     /// Adds a live time.
-    pub(super) fn hear_time(&mut self, time: (u64, u64)) {
+    pub(super) fn record_time(&mut self, time: (u64, u64)) {
         self.has_parts |= time.1 != 0;
     }
 
     /// Adds a live change attribute with the times in the same Reply: a server may use time_metadata for it (RFC 8881
     /// section 5.8.1.4).
-    pub(super) fn hear_change(&mut self, change: u64, times: &[(u64, u64)]) {
+    pub(super) fn record_change(&mut self, change: u64, times: &[(u64, u64)]) {
         let is_of = |(seconds, nanoseconds): &(u64, u64)| {
             [
                 seconds.wrapping_mul(1_000_000_000).wrapping_add(*nanoseconds),
@@ -75,7 +75,7 @@ impl ServerClockTraits {
             ]
             .contains(&change)
         };
-        let [timed, untimed] = &mut self.timed;
+        let [timed, untimed] = &mut self.time_based_counts;
         *(if times.iter().any(is_of) { timed } else { untimed }) += 1;
     }
 
@@ -83,13 +83,13 @@ impl ServerClockTraits {
     /// the maximum time between the last two changes. Returns `true` if the value must have changed and has not.
     pub(super) fn must_move(&mut self, apart: Duration, between: Option<Duration>, has_moved: bool) -> bool {
         if has_moved {
-            self.close += u32::from(between.is_some_and(|between| between < CLOSE));
+            self.close_count += u32::from(between.is_some_and(|between| between < CLOSE_CHANGES));
             return false;
         }
         let is_told = matches!(self.kind, Some(0..=2));
-        let is_time = self.timed[0] > self.timed[1];
-        let is_fine = is_told || self.close >= ENOUGH && !self.is_coarse && !is_time;
-        if apart >= self.grain() || is_fine {
+        let is_time = self.time_based_counts[0] > self.time_based_counts[1];
+        let is_fine = is_told || self.close_count >= MIN_OBSERVATIONS && !self.is_coarse && !is_time;
+        if apart >= self.granularity() || is_fine {
             return true;
         }
         self.is_coarse = true;
@@ -98,20 +98,20 @@ impl ServerClockTraits {
 
     /// Adds a change attribute set by a change. Returns `true` if it is below all others of this run and the server
     /// draws them from one clock.
-    pub(super) fn is_not_of_run(&mut self, turn: u64, change: u64) -> bool {
-        let drawn = &mut self.drawn;
+    pub(super) fn is_below_run(&mut self, turn: u64, change: u64) -> bool {
+        let drawn = &mut self.change_range;
         let Some(last) = drawn.turn else {
             *drawn = Drawn {
                 turn: Some(turn),
                 least: change,
                 greatest: change,
                 before: change,
-                is_apart: drawn.is_apart,
+                is_per_object: drawn.is_per_object,
                 ..Drawn::default()
             };
             return false;
         };
-        if drawn.is_apart || turn < last {
+        if drawn.is_per_object || turn < last {
             return false;
         }
         // Values of one step have no order: a created object and its directory.
@@ -122,10 +122,10 @@ impl ServerClockTraits {
         if drawn.rising == 0 {
             drawn.least = drawn.least.min(change);
         } else if change < drawn.before {
-            if drawn.rising > ENOUGH && change < drawn.least {
+            if drawn.rising > MIN_OBSERVATIONS && change < drawn.least {
                 return true;
             }
-            drawn.is_apart = true;
+            drawn.is_per_object = true;
         }
         drawn.greatest = drawn.greatest.max(change);
         false
@@ -133,25 +133,27 @@ impl ServerClockTraits {
 
     /// Forgets the values drawn so far, after a restart of the server.
     pub(super) fn forget(&mut self) {
-        self.drawn = Drawn::default();
+        self.change_range = Drawn::default();
     }
 
     /// Returns the minimum distance of changes that times distinguish.
-    pub(super) fn grain(&self) -> Duration {
+    pub(super) fn granularity(&self) -> Duration {
         if self.has_parts { TICK } else { SECONDS }
     }
 
     /// Adds a change attribute after another one of the same object. Returns `true` if it has decreased and must not.
     /// RFC 7862 section 12.2.3.
-    pub(super) fn falls(&mut self, before: u64, now: u64) -> bool {
+    pub(super) fn is_forbidden_decrease(&mut self, before: u64, now: u64) -> bool {
         let is_rising = match self.kind {
             Some(kind) => kind <= 3,
-            None => self.rising[0] >= RISING && self.rising[1] == 0,
+            None => {
+                self.increase_decrease_counts[0] >= MIN_INCREASES && self.increase_decrease_counts[1] == 0
+            }
         };
         match now.cmp(&before) {
             std::cmp::Ordering::Less if is_rising => return true,
-            std::cmp::Ordering::Less => self.rising[1] += 1,
-            std::cmp::Ordering::Greater => self.rising[0] += 1,
+            std::cmp::Ordering::Less => self.increase_decrease_counts[1] += 1,
+            std::cmp::Ordering::Greater => self.increase_decrease_counts[0] += 1,
             std::cmp::Ordering::Equal => {}
         }
         false
@@ -160,13 +162,13 @@ impl ServerClockTraits {
 
 /// Returns `true` if a time set by a change is not of the day of the run, but the recorded one was of the capture's.
 /// `captured` is the capture time of the Call in nanoseconds since 1970.
-pub(super) fn is_of_another_day(recorded: u64, live: u64, captured: u64) -> bool {
+pub(super) fn is_unexpected_time(recorded: u64, live: u64, captured: u64) -> bool {
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     recorded.abs_diff(captured / 1_000_000_000) <= HOUR && live.abs_diff(now()) > DAY
 }
 
 /// Returns the time from one moment to a later one.
-pub(super) fn apart(from: Instant, to: Instant) -> Duration {
+pub(super) fn elapsed_between(from: Instant, to: Instant) -> Duration {
     to.saturating_duration_since(from)
 }
 
@@ -179,7 +181,7 @@ mod tests {
     #[test]
     fn a_coarse_change_attribute_need_not_tell_close_changes_apart_and_must_tell_others() {
         let mut clock = ServerClockTraits::default();
-        clock.hear_time((1, 5));
+        clock.record_time((1, 5));
         assert!(!clock.must_move(3 * MS, None, false));
         assert!(clock.must_move(30 * MS, None, false));
         (0..100).for_each(|_| _ = clock.must_move(MS / 2, Some(MS / 2), true));
@@ -196,7 +198,7 @@ mod tests {
     #[test]
     fn changes_that_are_far_apart_do_not_show_that_it_counts() {
         let mut clock = ServerClockTraits::default();
-        clock.hear_time((1, 5));
+        clock.record_time((1, 5));
         (0..100).for_each(|_| _ = clock.must_move(MS / 2, Some(4 * MS), true));
         assert!(!clock.must_move(MS / 2, None, false));
     }
@@ -205,15 +207,15 @@ mod tests {
     fn rfc7862_section_12_2_3_a_server_that_says_that_it_counts_is_believed() {
         let mut clock = ServerClockTraits { kind: Some(1), ..ServerClockTraits::default() };
         assert!(clock.must_move(MS / 2, None, false));
-        assert!(clock.falls(2, 1) && !clock.falls(1, 2));
+        assert!(clock.is_forbidden_decrease(2, 1) && !clock.is_forbidden_decrease(1, 2));
         clock.kind = Some(4);
-        assert!(!clock.falls(2, 1));
+        assert!(!clock.is_forbidden_decrease(2, 1));
     }
 
     #[test]
     fn rfc8881_section_5_8_1_4_a_change_attribute_that_is_the_time_is_as_coarse_as_that() {
         let mut clock = ServerClockTraits::default();
-        (0..8).for_each(|second| clock.hear_change(second * 1_000_000_000 + 7, &[(second, 7)]));
+        (0..8).for_each(|second| clock.record_change(second * 1_000_000_000 + 7, &[(second, 7)]));
         (0..16).for_each(|_| _ = clock.must_move(MS / 2, Some(MS / 2), true));
         assert!(!clock.must_move(MS, None, false));
     }
@@ -223,25 +225,25 @@ mod tests {
         let mut clock = ServerClockTraits::default();
         // A file and its directory in each step.
         let step = |clock: &mut ServerClockTraits, turn: u64| {
-            [1001, 1000].map(|first| clock.is_not_of_run(turn, first + 10 * turn))
+            [1001, 1000].map(|first| clock.is_below_run(turn, first + 10 * turn))
         };
         (0..=16).for_each(|turn| assert_eq!(step(&mut clock, turn), [false; 2]));
-        assert!(!clock.is_not_of_run(17, 1200), "it is enough from the next on");
-        assert!(clock.is_not_of_run(18, 0) && clock.is_not_of_run(19, 999));
+        assert!(!clock.is_below_run(17, 1200), "it is enough from the next on");
+        assert!(clock.is_below_run(18, 0) && clock.is_below_run(19, 999));
         assert_eq!(step(&mut clock, 40), [false; 2], "a lie proves nothing");
-        assert!(!clock.is_not_of_run(41, 1010) && !clock.is_not_of_run(42, 0), "objects count by themselves");
+        assert!(!clock.is_below_run(41, 1010) && !clock.is_below_run(42, 0), "objects count by themselves");
         // Each object counts from 1.
         let mut clock = ServerClockTraits::default();
-        (0..100).for_each(|turn| assert!(!clock.is_not_of_run(turn, 1 + turn / 3 % 2)));
-        assert!(!clock.is_not_of_run(100, 0));
+        (0..100).for_each(|turn| assert!(!clock.is_below_run(turn, 1 + turn / 3 % 2)));
+        assert!(!clock.is_below_run(100, 0));
     }
 
     #[test]
     fn a_fresh_time_of_1970_is_not_of_today_where_the_recorded_one_was_of_its_day() {
         let captured = 1_700_000_000;
-        assert!(is_of_another_day(captured + 5, 0, captured * 1_000_000_000));
-        assert!(!is_of_another_day(12, 0, captured * 1_000_000_000), "the client had set it");
+        assert!(is_unexpected_time(captured + 5, 0, captured * 1_000_000_000));
+        assert!(!is_unexpected_time(12, 0, captured * 1_000_000_000), "the client had set it");
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-        assert!(!is_of_another_day(captured, now - 3600, captured * 1_000_000_000));
+        assert!(!is_unexpected_time(captured, now - 3600, captured * 1_000_000_000));
     }
 }

@@ -34,7 +34,7 @@ impl AttributeObservation<'_> {
         })
     }
 
-    pub(super) fn broken(&self, relation: &str, values: [String; 2]) -> RelationViolation {
+    pub(super) fn violation(&self, relation: &str, values: [String; 2]) -> RelationViolation {
         RelationViolation {
             path: format!("{}.{} ({relation})", self.fact.operation, self.fact.path.text),
             field: self.fact.path.field,
@@ -43,7 +43,7 @@ impl AttributeObservation<'_> {
     }
 
     /// Returns a violation with the earlier and the current value of each side.
-    pub(super) fn then(&self, relation: &str, before: [u128; 2]) -> RelationViolation {
+    pub(super) fn violation_after(&self, relation: &str, before: [u128; 2]) -> RelationViolation {
         let now = self.number();
         let object = match self.object {
             NONE => "an object".to_owned(),
@@ -52,13 +52,13 @@ impl AttributeObservation<'_> {
         };
         let text = |side: usize| {
             let [before, now] =
-                [before, now].map(|values| self.shown(values.get(side).copied().unwrap_or(0)));
+                [before, now].map(|values| self.format_value(values.get(side).copied().unwrap_or(0)));
             format!("{object}: {before}, then {now}")
         };
-        self.broken(relation, [text(0), text(1)])
+        self.violation(relation, [text(0), text(1)])
     }
 
-    pub(super) fn shown(&self, value: u128) -> String {
+    pub(super) fn format_value(&self, value: u128) -> String {
         match self.fact.aspect {
             ObjectAttributeKind::Modified | ObjectAttributeKind::Metadata => {
                 format!("{}.{:09}", value >> 32, value & u128::from(u32::MAX))

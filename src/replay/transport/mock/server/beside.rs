@@ -27,19 +27,19 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    fn of(asked: &Nlm4Lock<'_>, is_exclusive: bool) -> Self {
+    fn from_request(asked: &Nlm4Lock<'_>, is_exclusive: bool) -> Self {
         // A length of 0 means up to the end of the file.
         let last = asked.l_len.checked_sub(1).map_or(u64::MAX, |more| asked.l_offset.saturating_add(more));
         let owner = (asked.oh.0.to_vec(), asked.svid);
         Self { file: asked.fh.0.to_vec(), owner, first: asked.l_offset, last, is_exclusive }
     }
 
-    fn meets(&self, other: &Self) -> bool {
+    fn overlaps(&self, other: &Self) -> bool {
         self.file == other.file && self.first <= other.last && other.first <= self.last
     }
 
-    fn is_in_the_way_of(&self, other: &Self) -> bool {
-        self.meets(other) && self.owner != other.owner && (self.is_exclusive || other.is_exclusive)
+    fn conflicts_with(&self, other: &Self) -> bool {
+        self.overlaps(other) && self.owner != other.owner && (self.is_exclusive || other.is_exclusive)
     }
 }
 
@@ -111,8 +111,8 @@ pub(super) fn nlm(
     match nlm::Args::decode(nlm::Procedure(number), cursor, &mut NullObserver)? {
         Args::NULL(_) => Results::NULL(Void).encode(room.encoder),
         Args::TEST(asked) => {
-            let lock = Lock::of(&asked.alock, asked.exclusive);
-            let test_stat = match locks.iter().find(|held| held.is_in_the_way_of(&lock)) {
+            let lock = Lock::from_request(&asked.alock, asked.exclusive);
+            let test_stat = match locks.iter().find(|held| held.conflicts_with(&lock)) {
                 None => Nlm4Testrply::Other(Nlm4Stats::OK),
                 Some(held) => Nlm4Testrply::Denied(nlm::Nlm4Holder {
                     exclusive: held.is_exclusive,
@@ -125,8 +125,8 @@ pub(super) fn nlm(
             Results::TEST(Nlm4Testres { cookie: asked.cookie, test_stat }).encode(room.encoder);
         }
         Args::LOCK(asked) => {
-            let lock = Lock::of(&asked.alock, asked.exclusive);
-            let stat = match locks.iter().any(|held| held.is_in_the_way_of(&lock)) {
+            let lock = Lock::from_request(&asked.alock, asked.exclusive);
+            let stat = match locks.iter().any(|held| held.conflicts_with(&lock)) {
                 true if asked.block => Nlm4Stats::NLM4_BLOCKED,
                 true => Nlm4Stats::NLM4_DENIED,
                 false if locks.len() >= LOCKS => Nlm4Stats::NLM4_DENIED_NOLOCKS,
@@ -141,8 +141,8 @@ pub(super) fn nlm(
             Results::CANCEL(Nlm4Res { cookie: asked.cookie, stat: Nlm4Stats::OK }).encode(room.encoder);
         }
         Args::UNLOCK(asked) => {
-            let lock = Lock::of(&asked.alock, true);
-            locks.retain(|held| held.owner != lock.owner || !held.meets(&lock));
+            let lock = Lock::from_request(&asked.alock, true);
+            locks.retain(|held| held.owner != lock.owner || !held.overlaps(&lock));
             Results::UNLOCK(Nlm4Res { cookie: asked.cookie, stat: Nlm4Stats::OK }).encode(room.encoder);
         }
         _ => return Ok(MockDispatchResult::Unknown),

@@ -10,7 +10,7 @@ use super::outside_access::MockOutsideTree;
 /// Maximum length of a file in bytes.
 const LONGEST_FILE: u64 = 256 << 20;
 /// Maximum length of all files together in bytes.
-const ROOM: u64 = 1 << 30;
+const MAX_TREE_BYTES: u64 = 1 << 30;
 /// Maximum number of objects.
 const OBJECTS: usize = 1 << 20;
 /// Maximum length of a name in bytes.
@@ -86,7 +86,7 @@ pub struct MockFileTree {
     /// Maximum length of a READ and WRITE in bytes.
     pub io_bytes: u32,
     /// User and group of new objects, whoever creates them, like an export that maps all users.
-    pub makes_as: [u32; 2],
+    pub new_object_owner: [u32; 2],
     /// A name that the server rejects, like one with characters that its file system does not support.
     pub refused_name: Option<Vec<u8>>,
     /// Maximum size of a file in bytes: NFS3ERR_FBIG and NFS4ERR_FBIG beyond it.
@@ -104,7 +104,7 @@ impl Default for MockFileTree {
             ticks: 0,
             bytes: 0,
             io_bytes: 1 << 20,
-            makes_as: [0; 2],
+            new_object_owner: [0; 2],
             refused_name: None,
             file_bytes: LONGEST_FILE,
             outside: None,
@@ -185,7 +185,7 @@ impl MockDirectory {
 }
 
 /// Checks that a name is valid in a directory.
-fn named(name: &[u8]) -> Result<&[u8], MockNfsError> {
+fn check_name(name: &[u8]) -> Result<&[u8], MockNfsError> {
     match name {
         b"" | b"." | b".." => Err(MockNfsError::INVAL),
         _ if name.contains(&b'/') || name.contains(&0) => Err(MockNfsError::INVAL),
@@ -227,7 +227,7 @@ impl MockFileTree {
         self.next += 1;
         self.ticks += 1;
         let time = self.ticks;
-        let [uid, gid] = self.makes_as;
+        let [uid, gid] = self.new_object_owner;
         let node =
             MockObject { content, mode, uid, gid, links: 1, atime: time, mtime: time, ctime: time, parent };
         self.nodes.insert(id, node);
@@ -291,14 +291,14 @@ impl MockFileTree {
     }
 
     /// Records an access to an object.
-    pub(super) fn reach(&self, id: MockFileId) {
+    pub(super) fn record_access(&self, id: MockFileId) {
         if let Some(outside) = &self.outside {
-            outside.note(id);
+            outside.record_object(id);
         }
     }
 
     /// Returns all objects that are neither a directory nor below it.
-    pub(super) fn not_below(&self, home: MockFileId) -> HashSet<MockFileId> {
+    pub(super) fn objects_outside(&self, home: MockFileId) -> HashSet<MockFileId> {
         let is_outside = |id: &MockFileId| {
             let mut at = *id;
             while at != home && at != Self::ROOT {
@@ -315,7 +315,7 @@ impl MockFileTree {
         match name {
             b"." => Ok(directory),
             b".." => Ok(self.node(directory)?.parent),
-            _ => names.get(named(name)?).ok_or(MockNfsError::NOENT),
+            _ => names.get(check_name(name)?).ok_or(MockNfsError::NOENT),
         }
     }
 
@@ -330,7 +330,7 @@ impl MockFileTree {
         if self.refused_name.as_deref() == Some(name) {
             return Err(MockNfsError::INVAL);
         }
-        if self.directory(directory)?.get(named(name)?).is_some() {
+        if self.directory(directory)?.get(check_name(name)?).is_some() {
             return Err(MockNfsError::EXIST);
         }
         if self.nodes.len() >= OBJECTS {
@@ -353,7 +353,7 @@ impl MockFileTree {
         wants_directory: Option<bool>,
     ) -> Result<(), MockNfsError> {
         let (directory, name) = self.resolve(directory, name)?;
-        let id = self.directory(directory)?.get(named(name)?).ok_or(MockNfsError::NOENT)?;
+        let id = self.directory(directory)?.get(check_name(name)?).ok_or(MockNfsError::NOENT)?;
         let node = self.node(id)?;
         match (&node.content, wants_directory) {
             (MockObjectContent::Directory(_), Some(false)) => return Err(MockNfsError::ISDIR),
@@ -391,8 +391,8 @@ impl MockFileTree {
         to: (MockFileId, &[u8]),
     ) -> Result<(), MockNfsError> {
         let (from, to) = (self.resolve(from.0, from.1)?, self.resolve(to.0, to.1)?);
-        let id = self.directory(from.0)?.get(named(from.1)?).ok_or(MockNfsError::NOENT)?;
-        let there = self.directory(to.0)?.get(named(to.1)?);
+        let id = self.directory(from.0)?.get(check_name(from.1)?).ok_or(MockNfsError::NOENT)?;
+        let there = self.directory(to.0)?.get(check_name(to.1)?);
         if there == Some(id) {
             return Ok(());
         }
@@ -435,7 +435,7 @@ impl MockFileTree {
             return Err(MockNfsError::ISDIR);
         }
         let (directory, name) = self.resolve(directory, name)?;
-        if self.directory(directory)?.get(named(name)?).is_some() {
+        if self.directory(directory)?.get(check_name(name)?).is_some() {
             return Err(MockNfsError::EXIST);
         }
         self.directory_mut(directory)?.add(name, id);
@@ -493,7 +493,7 @@ impl MockFileTree {
         }
         let length = self.contents_mut(id)?.len() as u64;
         let bytes = (self.bytes + size).saturating_sub(length);
-        if size > length && bytes > ROOM {
+        if size > length && bytes > MAX_TREE_BYTES {
             return Err(MockNfsError::NOSPC);
         }
         self.bytes = bytes;
@@ -517,7 +517,7 @@ impl MockFileTree {
     }
 
     /// Returns the names in directories of this tree that exist in `other` without the name.
-    fn names_without<'t>(
+    fn names_missing_in<'t>(
         &'t self,
         other: &'t Self,
     ) -> impl Iterator<Item = (MockFileId, &'t [u8], MockFileId)> {
@@ -534,9 +534,9 @@ impl MockFileTree {
     }
 
     /// Restores removed names. Returns `true` if there are any.
-    pub(super) fn name_again(before: &Self, after: &mut Self) -> bool {
+    pub(super) fn restore_names(before: &Self, after: &mut Self) -> bool {
         let gone: Vec<_> =
-            before.names_without(after).map(|(at, name, id)| (at, name.to_vec(), id)).collect();
+            before.names_missing_in(after).map(|(at, name, id)| (at, name.to_vec(), id)).collect();
         for (directory, name, id) in &gone {
             if let (false, Some(node)) = (after.nodes.contains_key(id), before.nodes.get(id)) {
                 after.nodes.insert(*id, node.clone());
@@ -549,8 +549,8 @@ impl MockFileTree {
     }
 
     /// Removes new names; their objects stay. Returns `true` if there are any.
-    pub(super) fn lose_names(before: &Self, after: &mut Self) -> bool {
-        let new: Vec<_> = after.names_without(before).map(|(at, name, _)| (at, name.to_vec())).collect();
+    pub(super) fn remove_new_names(before: &Self, after: &mut Self) -> bool {
+        let new: Vec<_> = after.names_missing_in(before).map(|(at, name, _)| (at, name.to_vec())).collect();
         for (directory, name) in &new {
             if let Ok(names) = after.directory_mut(*directory) {
                 names.take(name);

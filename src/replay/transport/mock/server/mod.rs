@@ -31,10 +31,10 @@ pub struct MockServer {
     /// The files.
     pub tree: MockFileTree,
     /// Number of executions of each NFSv4 operation, by operation number. Replies from the reply cache do not count.
-    pub begun: BTreeMap<u32, u64>,
+    pub operation_counts: BTreeMap<u32, u64>,
     /// `true` if it keeps no record of its clients across a restart, so that nothing can be reclaimed: RFC 8881 section
     /// 8.4.3.
-    pub is_forgetful: bool,
+    pub loses_clients_on_restart: bool,
     /// `true` if it requires OPEN_CONFIRM of each unknown NFSv4.0 open-owner, as Linux does. RFC 7530 section 16.18.
     pub confirms_owners: bool,
     /// Maximum length in bytes of a Call and of a Reply in a session; `None` for the length that a READ or WRITE
@@ -49,7 +49,7 @@ pub struct MockServer {
     /// Port of MOUNT and NLM, as the port mapper reports it; 0 if they are not available.
     pub port: u16,
     /// The fault injector, if any.
-    pub liar: Option<MockFaultInjector>,
+    pub fault_injector: Option<MockFaultInjector>,
     /// The user of the current Call.
     caller: MockUser,
     state: v4::MockNfs4State,
@@ -67,7 +67,7 @@ struct MockUser {
 
 impl MockUser {
     /// Takes the identity from a credential; that of nobody if it is not AUTH_SYS.
-    fn become_of(&mut self, credential: &Credential<'_>) {
+    fn set_from(&mut self, credential: &Credential<'_>) {
         self.gids.clear();
         match credential {
             Credential::Sys(auth::EnclosedAuthBody::Known(sys)) => {
@@ -131,7 +131,7 @@ impl MockReply {
     }
 
     /// Returns the complete message, as on TCP.
-    pub fn whole(&self) -> Vec<u8> {
+    pub fn complete_message(&self) -> Vec<u8> {
         let mut whole = Vec::new();
         self.splice(u64::MAX, &mut whole);
         whole
@@ -166,7 +166,7 @@ impl MockServer {
     /// Restarts: files stay, and NFSv4 client state is lost, but may be reclaimed until the grace period ends. RFC 8881
     /// section 8.4.2.
     pub fn restart(&mut self) {
-        self.state.restart(!self.is_forgetful);
+        self.state.restart(!self.loses_clients_on_restart);
     }
 
     /// Drops the sessions of NFSv4.1, but keeps the state of their clients.
@@ -196,7 +196,7 @@ impl MockServer {
         let call = message.as_ref().ok().and_then(|message| message.call().map(|call| (message.xid, call)));
         match call {
             Some((xid, call)) if call.rpcvers == rpc::VERSION => {
-                self.watch(whole, call, cursor);
+                self.check_outside_access(whole, call, cursor);
                 encoder = self.dispatch(xid, call, &mut cursor, encoder, answer);
             }
             Some((xid, _)) => {
@@ -221,7 +221,7 @@ impl MockServer {
         answer: &mut MockReply,
     ) -> Encoder {
         accepted(xid, ReplyData::Success).encode(&mut encoder);
-        self.caller.become_of(&call.cred);
+        self.caller.set_from(&call.cred);
         let mut room = MockReplyBuffers { encoder: &mut encoder, data: &mut answer.data };
         let done: Result<MockDispatchResult, XdrError> = match (call.prog, call.vers) {
             (Program::NFS, 3) => v3::call(self, call.proc, cursor, &mut room),

@@ -21,24 +21,24 @@ pub(super) struct MockOutsideTree {
     objects: HashSet<MockFileId>,
     /// Filehandles, stateids, clientids, sessions and client owners that do not belong to the replay.
     values: HashSet<Vec<u8>>,
-    touched: RefCell<Vec<String>>,
+    accesses: RefCell<Vec<String>>,
 }
 
 impl MockOutsideTree {
     /// Records an access to an object, if it is outside.
-    pub(super) fn note(&self, id: MockFileId) {
+    pub(super) fn record_object(&self, id: MockFileId) {
         if self.objects.contains(&id) {
-            self.touch(format!("object {id}"));
+            self.record_access(format!("object {id}"));
         }
     }
 
-    fn touch(&self, what: String) {
-        self.touched.borrow_mut().push(what);
+    fn record_access(&self, what: String) {
+        self.accesses.borrow_mut().push(what);
     }
 
     /// Searches a Call for foreign values, with the decoders that mark identifiers, and for operations that affect
     /// other clients regardless of values.
-    fn look(&self, whole: &[u8], call: &rpc::CallBody<'_>, arguments: Cursor<'_>) {
+    fn check_call(&self, whole: &[u8], call: &rpc::CallBody<'_>, arguments: Cursor<'_>) {
         let mut ear = TraceFieldVisitor::new(false);
         if let Some(procedure) = Procedure::of(call.prog, call.vers, call.proc) {
             // Operations before one that cannot be decoded are executed.
@@ -62,32 +62,32 @@ impl MockOutsideTree {
             });
             let value = counted.unwrap_or(bytes);
             if self.values.contains(value) {
-                self.touch(format!("{:?} {value:x?}", mark.holds));
+                self.record_access(format!("{:?} {value:x?}", mark.holds));
             }
         }
         match (call.prog, call.proc) {
             (Program::MOUNT, procedure) if procedure == mount::v3::Procedure::UMNTALL.0 => {
-                self.touch("UMNTALL".into());
+                self.record_access("UMNTALL".into());
             }
             (Program::NLM, procedure) if procedure == nlm::v4::Procedure::FREE_ALL.0 => {
-                self.touch("FREE_ALL".into());
+                self.record_access("FREE_ALL".into());
             }
-            (Program::NSM, _) => self.touch("NSM".into()),
-            (Program::NFS, 1) if call.vers == 4 => self.look_at_servers(arguments),
+            (Program::NSM, _) => self.record_access("NSM".into()),
+            (Program::NFS, 1) if call.vers == 4 => self.check_server_addresses(arguments),
             _ => {}
         }
     }
 
-    fn look_at_servers(&self, mut arguments: Cursor<'_>) {
+    fn check_server_addresses(&self, mut arguments: Cursor<'_>) {
         let Ok(compound) = CompoundCall::decode(&mut arguments, &mut NullObserver) else { return };
         for operation in compound.operations().map_while(Result::ok) {
             match operation {
-                Args::COPY(args) if !args.ca_source_server.is_empty() => self.touch("COPY".into()),
-                Args::COPY_NOTIFY(_) => self.touch("COPY_NOTIFY".into()),
+                Args::COPY(args) if !args.ca_source_server.is_empty() => self.record_access("COPY".into()),
+                Args::COPY_NOTIFY(_) => self.record_access("COPY_NOTIFY".into()),
                 Args::SETCLIENTID(args) => {
                     let address = universal_address::parse(args.callback.cb_location.na_r_addr.0.0);
                     if address.is_some_and(|address| address.port() != 0) {
-                        self.touch("a callback address".into());
+                        self.record_access("a callback address".into());
                     }
                 }
                 _ => {}
@@ -102,27 +102,27 @@ impl MockServer {
     ///
     /// # Errors
     /// Returns an error if there is no such directory.
-    pub fn permit_everything(
+    pub fn disable_confinement(
         &mut self,
         directory: &[u8],
         values: impl IntoIterator<Item = Vec<u8>>,
     ) -> Result<(), MockNfsError> {
         let home = self.tree.lookup(MockFileTree::ROOT, directory)?;
-        let objects = self.tree.not_below(home);
+        let objects = self.tree.objects_outside(home);
         let values = values.into_iter().collect();
-        self.tree.outside = Some(MockOutsideTree { objects, values, touched: RefCell::default() });
+        self.tree.outside = Some(MockOutsideTree { objects, values, accesses: RefCell::default() });
         Ok(())
     }
 
     /// Returns the recorded accesses outside the directory.
-    pub fn trespasses(&self) -> Vec<String> {
-        self.tree.outside.as_ref().map(|outside| outside.touched.borrow().clone()).unwrap_or_default()
+    pub fn outside_accesses(&self) -> Vec<String> {
+        self.tree.outside.as_ref().map(|outside| outside.accesses.borrow().clone()).unwrap_or_default()
     }
 
     /// Checks a Call before it is executed.
-    pub(super) fn watch(&self, whole: &[u8], call: &rpc::CallBody<'_>, arguments: Cursor<'_>) {
+    pub(super) fn check_outside_access(&self, whole: &[u8], call: &rpc::CallBody<'_>, arguments: Cursor<'_>) {
         if let Some(outside) = &self.tree.outside {
-            outside.look(whole, call, arguments);
+            outside.check_call(whole, call, arguments);
         }
     }
 }
@@ -136,7 +136,7 @@ impl MockFileTree {
             None => id.ok_or(MockNfsError::BADHANDLE),
             Some(outside) => {
                 let id = id.unwrap_or(Self::ROOT);
-                outside.note(id);
+                outside.record_object(id);
                 Ok(id)
             }
         }
@@ -154,13 +154,13 @@ impl MockFileTree {
         let mut at = if name.first() == Some(&b'/') { Self::ROOT } else { directory };
         let mut names = name.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b"."));
         let last = names.next_back().unwrap_or(b".");
-        outside.note(at);
+        outside.record_object(at);
         for name in names {
             at = self.step(at, name)?;
-            outside.note(at);
+            outside.record_object(at);
         }
         if let Ok(found) = self.step(at, last) {
-            outside.note(found);
+            outside.record_object(found);
         }
         Ok((at, last))
     }

@@ -130,7 +130,7 @@ pub(super) fn call(
         Args::LOOKUP(args) => lookup(server, args, room),
         Args::READDIR(args) => readdir(server, args, room),
         Args::READDIRPLUS(args) => readdirplus(server, args, room),
-        _ => simple(server, &args).encode(room.encoder),
+        _ => call_without_data(server, &args).encode(room.encoder),
     }
     Ok(MockDispatchResult::Results)
 }
@@ -330,7 +330,7 @@ fn readdirplus(server: &MockServer, args: &Readdirplus3Args<'_>, room: &mut Mock
 }
 
 /// Executes the procedures whose results borrow nothing from the tree.
-fn simple(server: &mut MockServer, args: &Args<'_>) -> Results<'static> {
+fn call_without_data(server: &mut MockServer, args: &Args<'_>) -> Results<'static> {
     let verf = server.write_verifier();
     let MockServer { tree, caller, .. } = server;
     match args {

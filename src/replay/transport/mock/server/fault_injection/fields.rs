@@ -34,7 +34,7 @@ pub(super) enum MockFieldPosition {
 
 impl MockCallOperations {
     /// Decodes a Call; `None` if it is not an NFS Call.
-    pub(super) fn of(message: &[u8], chunks: &[ChunkItem<'_>]) -> Option<Self> {
+    pub(super) fn from_call(message: &[u8], chunks: &[ChunkItem<'_>]) -> Option<Self> {
         let mut cursor = Cursor::new(message).with_chunks(chunks);
         let header = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
         let call = header.call().filter(|call| call.prog == Program::NFS)?;
@@ -51,7 +51,7 @@ impl MockCallOperations {
     }
 
     /// Returns `true` if the fault applies to this Call.
-    pub(super) fn has(&self, lie: &MockServerFault) -> bool {
+    pub(super) fn matches_fault(&self, lie: &MockServerFault) -> bool {
         self.version == lie.version && self.operations.contains(&lie.operation)
     }
 }
@@ -63,22 +63,22 @@ struct MockFieldFinder<'s, 'a> {
     message: &'a [u8],
     chunks: &'s [ChunkItem<'a>],
     /// Labels of the enclosing structures from the operation on, with their start offsets.
-    above: Vec<(&'static str, usize)>,
+    enclosing: Vec<(&'static str, usize)>,
     /// The depth of an object type that is not a directory.
-    no_directory: Option<usize>,
+    non_directory_depth: Option<usize>,
     name: usize,
     /// `true` if the entry is "." or "..", which only NFSv3 has, and which are optional.
     is_dots: bool,
-    found: Option<MockFieldPosition>,
+    position: Option<MockFieldPosition>,
 }
 
 impl MockFieldFinder<'_, '_> {
     /// Returns `true` if a field with this label, at the current position, is the requested one.
-    fn is_meant(&self, label: &str) -> bool {
-        if self.found.is_some() || self.above.first().is_none_or(|(name, _)| *name != self.operation) {
+    fn is_wanted_field(&self, label: &str) -> bool {
+        if self.position.is_some() || self.enclosing.first().is_none_or(|(name, _)| *name != self.operation) {
             return false;
         }
-        let mut above = self.above.iter().rev().map(|(label, _)| *label);
+        let mut above = self.enclosing.iter().rev().map(|(label, _)| *label);
         let mut wanted = self.field.rsplit('.');
         wanted.next() == Some(label) && wanted.all(|wanted| above.next() == Some(wanted))
     }
@@ -92,34 +92,35 @@ impl MockFieldFinder<'_, '_> {
 
 impl<'a> Observer<'a> for MockFieldFinder<'_, 'a> {
     fn enter(&mut self, field: &'static Field, at: usize) {
-        self.above.push((field.label, at));
+        self.enclosing.push((field.label, at));
     }
 
     fn leave(&mut self, at: usize) {
-        let Some((label, start)) = self.above.pop() else { return };
-        if self.no_directory.is_some_and(|depth| depth > self.above.len()) {
-            self.no_directory = None;
+        let Some((label, start)) = self.enclosing.pop() else { return };
+        if self.non_directory_depth.is_some_and(|depth| depth > self.enclosing.len()) {
+            self.non_directory_depth = None;
         }
-        if self.is_meant(label) && !self.is_dots {
-            self.found = Some(MockFieldPosition::Entry(start..at, self.name));
+        if self.is_wanted_field(label) && !self.is_dots {
+            self.position = Some(MockFieldPosition::Entry(start..at, self.name));
         }
     }
 
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
         if let (true, FieldValue::Enum(_, name)) = (field.label == "type", value) {
             let is_directory = matches!(name, Some("NF4DIR" | "NF3DIR"));
-            self.no_directory = (!is_directory).then_some(self.above.len());
+            self.non_directory_depth = (!is_directory).then_some(self.enclosing.len());
         }
         if let (true, FieldValue::Text(text) | FieldValue::Bytes(text)) = (field.label == "name", value) {
             self.name = self.span(text).map_or(0, |span| span.start);
             self.is_dots = matches!(text, b"." | b"..");
         }
         // The file system determines size and links of a directory, and an object without a type may be one.
-        let is_own = matches!(field.label, "size" | "numlinks" | "nlink") && self.no_directory.is_none();
-        if is_own || self.is_dots || !self.is_meant(field.label) {
+        let is_own =
+            matches!(field.label, "size" | "numlinks" | "nlink") && self.non_directory_depth.is_none();
+        if is_own || self.is_dots || !self.is_wanted_field(field.label) {
             return;
         }
-        self.found = match value {
+        self.position = match value {
             FieldValue::Unsigned(_)
             | FieldValue::Signed(_)
             | FieldValue::Bool(_)
@@ -145,11 +146,11 @@ impl<'s, 'a> MockFieldFinder<'s, 'a> {
             field,
             message,
             chunks,
-            above: Vec::new(),
-            no_directory: None,
+            enclosing: Vec::new(),
+            non_directory_depth: None,
             name: 0,
             is_dots: false,
-            found: None,
+            position: None,
         }
     }
 }
@@ -166,10 +167,10 @@ pub(super) fn argument(
     rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
     let mut finder = MockFieldFinder::new(operation, field, message, chunks);
     // A Call that sets a size never applies to a directory.
-    finder.no_directory = Some(0);
+    finder.non_directory_depth = Some(0);
     // Arguments that cannot be decoded do not contain the field.
     let _ = asked.procedure.arguments(&mut cursor, &mut finder);
-    finder.found
+    finder.position
 }
 
 /// Returns the location of a result.
@@ -185,7 +186,7 @@ pub(super) fn result(
     let mut finder = MockFieldFinder::new(operation, field, &answer.message, &items);
     // Results that cannot be decoded do not contain the field.
     let _ = asked.procedure.results(&mut cursor, &mut finder);
-    finder.found
+    finder.position
 }
 
 /// Returns the data items of a reply, with their positions.
@@ -235,7 +236,7 @@ pub(super) fn fail(asked: &MockCallOperations, answer: &mut MockReply, operation
             (asked.procedure != Procedure::Compound).then_some(MockFieldPosition::Number(start..start + 4));
         let mut finder = MockFieldFinder::new(operation, "status", &answer.message, &items);
         let _ = asked.procedure.results(&mut cursor, &mut finder);
-        match first.or(finder.found) {
+        match first.or(finder.position) {
             Some(MockFieldPosition::Number(at)) => (start, at),
             _ => return false,
         }
@@ -302,13 +303,13 @@ impl MockFieldMutation {
                 let more = [&follows[..], &entry].concat();
                 match self {
                     // The word before the entry means that an entry follows; the word after it replaces that one.
-                    Self::Without => {
+                    Self::RemoveEntry => {
                         let Some(before) = at.start.checked_sub(4) else { return false };
                         message.drain(before..at.end);
                     }
-                    Self::Again | Self::Another => {
+                    Self::DuplicateEntry | Self::AddEntry => {
                         message.splice(at.end..at.end, more);
-                        if let (Self::Another, Some(letter)) =
+                        if let (Self::AddEntry, Some(letter)) =
                             (self, message.get_mut(name + entry.len() + follows.len()))
                         {
                             *letter ^= 1;
@@ -382,9 +383,9 @@ mod tests {
         let entry = |name: u8| [&[0, 0, 0, 1][..], &[0, 0, 0, 1, name, 0, 0, 0]].concat();
         let list = |names: &[u8]| [names.iter().flat_map(|name| entry(*name)).collect(), vec![0; 4]].concat();
         for (change, names) in [
-            (MockFieldMutation::Without, &b"b"[..]),
-            (MockFieldMutation::Again, b"aab"),
-            (MockFieldMutation::Another, b"a`b"),
+            (MockFieldMutation::RemoveEntry, &b"b"[..]),
+            (MockFieldMutation::DuplicateEntry, b"aab"),
+            (MockFieldMutation::AddEntry, b"a`b"),
         ] {
             let mut message = list(b"ab");
             assert!(change.apply(&MockFieldPosition::Entry(4..12, 8), &mut message, &mut []));

@@ -36,17 +36,17 @@ pub struct MockServerFault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MockServerFaultKind {
     /// The Reply has another value in this field: its name in the RFC, qualified by enclosing names if necessary.
-    Says(&'static str, MockFieldMutation),
+    WrongResult(&'static str, MockFieldMutation),
     /// The Call is executed with another value of this argument.
-    Does(&'static str, MockFieldMutation),
+    WrongArgument(&'static str, MockFieldMutation),
     /// The Call is executed, but the Reply reports this error status.
-    Fails(u32),
+    WrongStatus(u32),
     /// The Call is executed, but RPC refuses it. RFC 5531 section 9.
     Refuses(AcceptStat),
     /// The files are wrong afterwards.
-    Leaves(MockFileFault),
+    WrongFiles(MockFileFault),
     /// The transport of the Reply has a fault.
-    Travels(MockTransportFault),
+    WrongTransport(MockTransportFault),
 }
 
 /// A change of a field.
@@ -63,11 +63,11 @@ pub enum MockFieldMutation {
     /// Removes the last byte of data.
     Shorter,
     /// Removes an entry of a list.
-    Without,
+    RemoveEntry,
     /// Duplicates an entry.
-    Again,
+    DuplicateEntry,
     /// Adds an entry with another name.
-    Another,
+    AddEntry,
 }
 
 /// A wrong state of the files after a Call.
@@ -87,17 +87,17 @@ impl fmt::Display for MockServerFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "NFSv{} {}: ", self.version, self.operation)?;
         match self.what {
-            MockServerFaultKind::Says(field, change) => write!(f, "says {field} {change}"),
-            MockServerFaultKind::Does(field, change) => write!(f, "takes {field} {change}"),
-            MockServerFaultKind::Fails(status) => write!(f, "is done, and says status {status}"),
+            MockServerFaultKind::WrongResult(field, change) => write!(f, "says {field} {change}"),
+            MockServerFaultKind::WrongArgument(field, change) => write!(f, "takes {field} {change}"),
+            MockServerFaultKind::WrongStatus(status) => write!(f, "is done, and says status {status}"),
             MockServerFaultKind::Refuses(stat) => write!(f, "is refused with {stat}"),
-            MockServerFaultKind::Leaves(deed) => f.write_str(match deed {
+            MockServerFaultKind::WrongFiles(deed) => f.write_str(match deed {
                 MockFileFault::Nothing => "does nothing, and says it is done",
                 MockFileFault::Twice => "is done twice",
                 MockFileFault::KeepsNames => "leaves the old name",
                 MockFileFault::LosesNames => "does not keep the new name",
             }),
-            MockServerFaultKind::Travels(fault) => write!(f, "travels with {fault:?}"),
+            MockServerFaultKind::WrongTransport(fault) => write!(f, "travels with {fault:?}"),
         }
     }
 }
@@ -110,9 +110,9 @@ impl fmt::Display for MockFieldMutation {
             Self::More => "one higher",
             Self::Less => "one lower",
             Self::Shorter => "one byte shorter",
-            Self::Without => "without the first",
-            Self::Again => "with the first twice",
-            Self::Another => "with one that is not there",
+            Self::RemoveEntry => "without the first",
+            Self::DuplicateEntry => "with the first twice",
+            Self::AddEntry => "with one that is not there",
         })
     }
 }
@@ -120,45 +120,45 @@ impl fmt::Display for MockFieldMutation {
 /// Injects a fault.
 #[derive(Clone, Debug)]
 pub struct MockFaultInjector {
-    lie: MockServerFault,
+    fault: MockServerFault,
     /// Number of occasions to skip first.
     skip: u64,
-    told: u64,
-    is_constant: bool,
-    is_honest: bool,
+    injections: u64,
+    is_repeated: bool,
+    is_stopped: bool,
 }
 
 impl MockFaultInjector {
     /// Creates an injector for a fault.
     pub fn new(lie: MockServerFault) -> Self {
-        Self { lie, skip: 0, told: 0, is_constant: false, is_honest: false }
+        Self { fault: lie, skip: 0, injections: 0, is_repeated: false, is_stopped: false }
     }
 
     /// Skips this many occasions first.
     #[must_use]
-    pub fn after(self, skip: u64) -> Self {
+    pub fn with_skips(self, skip: u64) -> Self {
         Self { skip, ..self }
     }
 
     /// Injects the fault on every occasion, not only once.
     #[must_use]
-    pub fn always(self) -> Self {
-        Self { is_constant: true, ..self }
+    pub fn with_repetition(self) -> Self {
+        Self { is_repeated: true, ..self }
     }
 
     /// Returns the fault.
-    pub fn lie(&self) -> MockServerFault {
-        self.lie
+    pub fn injected_fault(&self) -> MockServerFault {
+        self.fault
     }
 
     /// Stops injecting.
-    pub fn repent(&mut self) {
-        self.is_honest = true;
+    pub fn stop(&mut self) {
+        self.is_stopped = true;
     }
 
     /// Returns `true` if the fault is to be injected into this Call.
-    fn is_meant(&mut self, asked: &MockCallOperations) -> bool {
-        if self.told > 0 && !self.is_constant || self.is_honest || !asked.has(&self.lie) {
+    fn is_occasion(&mut self, asked: &MockCallOperations) -> bool {
+        if self.injections > 0 && !self.is_repeated || self.is_stopped || !asked.matches_fault(&self.fault) {
             return false;
         }
         let is_now = self.skip == 0;
@@ -167,8 +167,8 @@ impl MockFaultInjector {
     }
 
     /// Returns the number of injections.
-    pub fn told(&self) -> u64 {
-        self.told
+    pub fn injections(&self) -> u64 {
+        self.injections
     }
 
     /// Returns the transport fault of the reply to this message, if any. Faults of chunks require a Write chunk.
@@ -178,16 +178,16 @@ impl MockFaultInjector {
         chunks: &[ChunkItem<'_>],
         has_write_chunk: bool,
     ) -> Option<MockTransportFault> {
-        let MockServerFaultKind::Travels(fault) = self.lie.what else { return None };
-        let is_meant = (has_write_chunk || !fault.is_of_chunk())
-            && MockCallOperations::of(message, chunks).is_some_and(|asked| self.is_meant(&asked));
-        self.told += u64::from(is_meant);
+        let MockServerFaultKind::WrongTransport(fault) = self.fault.what else { return None };
+        let is_meant = (has_write_chunk || !fault.affects_write_chunks())
+            && MockCallOperations::from_call(message, chunks).is_some_and(|asked| self.is_occasion(&asked));
+        self.injections += u64::from(is_meant);
         is_meant.then_some(fault)
     }
 
     /// Reverts the count of an injection that had no effect.
-    pub(in super::super) fn take_back(&mut self) {
-        self.told = self.told.saturating_sub(1);
+    pub(in super::super) fn revert_injection(&mut self) {
+        self.injections = self.injections.saturating_sub(1);
     }
 
     /// Executes a Call, and injects the fault if this is the occasion.
@@ -198,20 +198,20 @@ impl MockFaultInjector {
         chunks: &[ChunkItem<'_>],
         answer: &mut MockReply,
     ) {
-        let is_travel = matches!(self.lie.what, MockServerFaultKind::Travels(_));
-        let asked =
-            MockCallOperations::of(message, chunks).filter(|asked| !is_travel && self.is_meant(asked));
+        let is_travel = matches!(self.fault.what, MockServerFaultKind::WrongTransport(_));
+        let asked = MockCallOperations::from_call(message, chunks)
+            .filter(|asked| !is_travel && self.is_occasion(asked));
         let honest = |server: &mut MockServer, answer: &mut MockReply| {
             server.call(Cursor::new(message).with_chunks(chunks), answer);
         };
         let Some(asked) = asked else { return honest(server, answer) };
-        let operation = self.lie.operation;
-        let is_told = match self.lie.what {
-            MockServerFaultKind::Travels(_) => {
+        let operation = self.fault.operation;
+        let is_told = match self.fault.what {
+            MockServerFaultKind::WrongTransport(_) => {
                 honest(server, answer);
                 false
             }
-            MockServerFaultKind::Does(field, change) => {
+            MockServerFaultKind::WrongArgument(field, change) => {
                 let mut contents: Vec<Vec<u8>> =
                     chunks.iter().map(|chunk| chunk.bytes.unwrap_or_default().to_vec()).collect();
                 let mut other = message.to_vec();
@@ -224,12 +224,12 @@ impl MockFaultInjector {
                     .collect();
                 let (before, state) = (server.tree.clone(), server.state.clone());
                 honest(server, answer);
-                let (truth, after) = (answer.whole(), std::mem::replace(&mut server.tree, before));
+                let (truth, after) = (answer.complete_message(), std::mem::replace(&mut server.tree, before));
                 server.state = state;
                 server.call(Cursor::new(&other).with_chunks(&items), answer);
-                is_other && (answer.whole() != truth || server.tree.is_changed_since(&after))
+                is_other && (answer.complete_message() != truth || server.tree.is_changed_since(&after))
             }
-            MockServerFaultKind::Says(field, change) => {
+            MockServerFaultKind::WrongResult(field, change) => {
                 honest(server, answer);
                 let place = fields::result(&asked, answer, operation, field);
                 let is_other =
@@ -239,7 +239,7 @@ impl MockFaultInjector {
                 }
                 is_other
             }
-            MockServerFaultKind::Fails(status) => {
+            MockServerFaultKind::WrongStatus(status) => {
                 honest(server, answer);
                 fields::fail(&asked, answer, operation, status)
             }
@@ -248,14 +248,14 @@ impl MockFaultInjector {
                 answer.refuse(stat);
                 true
             }
-            MockServerFaultKind::Leaves(deed) => leave(deed, server, answer, honest),
+            MockServerFaultKind::WrongFiles(deed) => serve_with_file_fault(deed, server, answer, honest),
         };
-        self.told += u64::from(is_told);
+        self.injections += u64::from(is_told);
     }
 }
 
 /// Executes a Call, and changes the resulting files. Returns `false` if that made no difference.
-fn leave(
+fn serve_with_file_fault(
     deed: MockFileFault,
     server: &mut MockServer,
     answer: &mut MockReply,
@@ -280,8 +280,8 @@ fn leave(
             }
             is_change
         }
-        MockFileFault::KeepsNames => MockFileTree::name_again(&before, &mut server.tree),
-        MockFileFault::LosesNames => MockFileTree::lose_names(&before, &mut server.tree),
+        MockFileFault::KeepsNames => MockFileTree::restore_names(&before, &mut server.tree),
+        MockFileFault::LosesNames => MockFileTree::remove_new_names(&before, &mut server.tree),
     }
 }
 
@@ -293,10 +293,10 @@ impl MockServer {
         chunks: &[ChunkItem<'_>],
         answer: &mut MockReply,
     ) {
-        match self.liar.take() {
+        match self.fault_injector.take() {
             Some(mut liar) => {
                 liar.serve(self, message, chunks, answer);
-                self.liar = Some(liar);
+                self.fault_injector = Some(liar);
             }
             None => self.call(Cursor::new(message).with_chunks(chunks), answer),
         }

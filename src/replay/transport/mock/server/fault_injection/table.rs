@@ -2,7 +2,9 @@
 
 use nfsrdma_dissectors::rpc::AcceptStat;
 
-use super::MockFieldMutation::{Again, Another, Flipped, LastFlipped, Less, More, Shorter, Without};
+use super::MockFieldMutation::{
+    AddEntry, DuplicateEntry, Flipped, LastFlipped, Less, More, RemoveEntry, Shorter,
+};
 use super::{MockFieldMutation, MockFileFault, MockServerFault, MockServerFaultKind, MockTransportFault};
 
 /// Operations of one version, and their fields with the changes of each.
@@ -15,7 +17,7 @@ const STATUSES: [u32; 2] = [5, 13];
 /// Fields of Replies and their changes. Excluded are operations that the captures of the tests do not contain, values
 /// that a server may choose (times, change values, capabilities), and eof of an NFSv4 READDIR without more names: the
 /// client asks once more, and gets none.
-const SAYS: MockFaultTable = &[
+const RESULT_FAULTS: MockFaultTable = &[
     (
         3,
         &["READ"],
@@ -64,7 +66,7 @@ const SAYS: MockFaultTable = &[
         3,
         &["READDIRPLUS"],
         &[
-            ("entries", &[Without, Again, Another]),
+            ("entries", &[RemoveEntry, DuplicateEntry, AddEntry]),
             ("entries.name", &[Flipped]),
             ("eof", &[Flipped]),
             ("name_handle", &[LastFlipped]),
@@ -92,7 +94,7 @@ const SAYS: MockFaultTable = &[
         4,
         &["READDIR"],
         &[
-            ("entries", &[Without, Again, Another]),
+            ("entries", &[RemoveEntry, DuplicateEntry, AddEntry]),
             ("entries.name", &[Flipped]),
             ("attrs.size", &[More]),
             ("attrs.mode", &[Flipped]),
@@ -109,7 +111,7 @@ const SAYS: MockFaultTable = &[
 ];
 
 /// Arguments and their changes before execution.
-const DOES: MockFaultTable = &[
+const ARGUMENT_FAULTS: MockFaultTable = &[
     (3, &["READ"], &[("offset", &[More]), ("count", &[Less]), ("file", &[LastFlipped])]),
     (3, &["WRITE"], &[("data", &[Flipped, LastFlipped]), ("offset", &[More]), ("file", &[LastFlipped])]),
     (3, &["LOOKUP"], &[("name", &[Flipped]), ("dir", &[LastFlipped])]),
@@ -136,7 +138,7 @@ const DOES: MockFaultTable = &[
 ];
 
 /// Operations that can fail after execution.
-const FAILS: &[(u32, &[&str])] = &[
+const FAILING_OPERATIONS: &[(u32, &[&str])] = &[
     (
         3,
         &[
@@ -250,7 +252,7 @@ const CHANGES: &[(u32, MockOperationEffect, &[&str])] = &[
 ];
 
 /// Operations for transport faults: one with a Write chunk, one with a Read chunk, and two without chunks.
-const WAYS: &[(u32, &[&str])] =
+const TRANSPORT_OPERATIONS: &[(u32, &[&str])] =
     &[(3, &["READ", "WRITE", "LOOKUP", "REMOVE"]), (4, &["READ", "WRITE", "REMOVE", "CLOSE"])];
 
 /// Transport faults. A late Reply and other credits are no faults of the server.
@@ -285,7 +287,10 @@ const REFUSALS: [AcceptStat; 3] =
 pub fn all() -> Vec<MockServerFault> {
     let mut all = Vec::new();
     let mut add = |version, operation, what| all.push(MockServerFault { version, operation, what });
-    let rows = [(SAYS, MockServerFaultKind::Says as fn(_, _) -> _), (DOES, MockServerFaultKind::Does)];
+    let rows = [
+        (RESULT_FAULTS, MockServerFaultKind::WrongResult as fn(_, _) -> _),
+        (ARGUMENT_FAULTS, MockServerFaultKind::WrongArgument),
+    ];
     for (rows, what) in rows {
         for (version, operations, fields) in rows {
             for (operation, (field, changes)) in
@@ -299,23 +304,25 @@ pub fn all() -> Vec<MockServerFault> {
         rows.iter()
             .flat_map(|(version, operations)| operations.iter().map(|operation| (*version, *operation)))
     };
-    for (version, operation) in each(FAILS) {
-        STATUSES.into_iter().for_each(|status| add(version, operation, MockServerFaultKind::Fails(status)));
+    for (version, operation) in each(FAILING_OPERATIONS) {
+        STATUSES
+            .into_iter()
+            .for_each(|status| add(version, operation, MockServerFaultKind::WrongStatus(status)));
     }
     for (version, effect, operations) in CHANGES {
         for (operation, deed) in
             operations.iter().flat_map(|of| effect.deeds().iter().map(move |deed| (of, deed)))
         {
-            add(*version, operation, MockServerFaultKind::Leaves(*deed));
+            add(*version, operation, MockServerFaultKind::WrongFiles(*deed));
         }
     }
-    for (version, operation) in each(WAYS) {
-        FAULTS.iter().for_each(|fault| add(version, operation, MockServerFaultKind::Travels(*fault)));
+    for (version, operation) in each(TRANSPORT_OPERATIONS) {
+        FAULTS.iter().for_each(|fault| add(version, operation, MockServerFaultKind::WrongTransport(*fault)));
         REFUSALS.iter().for_each(|stat| add(version, operation, MockServerFaultKind::Refuses(*stat)));
         if operation == "READ" {
             CHUNK_FAULTS
                 .iter()
-                .for_each(|fault| add(version, operation, MockServerFaultKind::Travels(*fault)));
+                .for_each(|fault| add(version, operation, MockServerFaultKind::WrongTransport(*fault)));
         }
     }
     all

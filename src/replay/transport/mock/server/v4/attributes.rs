@@ -103,7 +103,7 @@ pub(super) fn get(
 }
 
 /// Returns `true` if only the owner of an object may change the attribute.
-pub(super) fn is_owners(bit: u32) -> bool {
+pub(super) fn is_owner_only(bit: u32) -> bool {
     matches!(bit, Attributes::MODE | Attributes::OWNER | Attributes::OWNER_GROUP)
 }
 

@@ -22,7 +22,7 @@ pub(super) fn slot(server: &mut MockServer, place: MockSlotKey) -> Option<&mut M
 }
 
 /// Checks that an operation is allowed at its index in the COMPOUND. RFC 8881 sections 2.10.6.1 and 16.2.3.
-pub(super) fn place(
+pub(super) fn check_position(
     run: &MockCompound<'_>,
     args: &Args<'_>,
     index: usize,
@@ -72,13 +72,13 @@ pub(super) fn sequence(
     let session = server.state.sessions.get_mut(&args.sa_sessionid).ok_or(Nfsstat4::NFS4ERR_BADSESSION)?;
     let slot = session.slots.get_mut(args.sa_slotid as usize).ok_or(Nfsstat4::NFS4ERR_BADSLOT)?;
     if args.sa_sequenceid == slot.sequence && slot.sequence > 0 {
-        return slot.kept.clone().map(Some).ok_or(Nfsstat4::NFS4ERR_RETRY_UNCACHED_REP);
+        return slot.cached_reply.clone().map(Some).ok_or(Nfsstat4::NFS4ERR_RETRY_UNCACHED_REP);
     }
     if args.sa_sequenceid != slot.sequence.wrapping_add(1) {
         return Err(Nfsstat4::NFS4ERR_SEQ_MISORDERED);
     }
     slot.sequence = args.sa_sequenceid;
-    slot.kept = None;
+    slot.cached_reply = None;
     *place = args.sa_cachethis.then_some((args.sa_sessionid, args.sa_slotid));
     run.client = Some(session.client);
     run.limits = session.limits;
@@ -90,7 +90,7 @@ pub(super) fn sequence(
         sr_target_highest_slotid: SLOTS - 1,
         sr_status_flags: SequenceStatusFlags(0),
     };
-    run.done(&Results::SEQUENCE(StatusUnion::Ok(ok)))?;
+    run.encode_results(&Results::SEQUENCE(StatusUnion::Ok(ok)))?;
     Ok(None)
 }
 
@@ -105,7 +105,7 @@ pub(super) fn step(
         Args::CREATE_SESSION(args) => create_session(server, run, args),
         Args::DESTROY_SESSION(args) => {
             state.sessions.remove(&args.dsa_sessionid).ok_or(Nfsstat4::NFS4ERR_BADSESSION)?;
-            run.done(&Results::DESTROY_SESSION(StatusUnion::Ok(Void)))
+            run.encode_results(&Results::DESTROY_SESSION(StatusUnion::Ok(Void)))
         }
         Args::DESTROY_CLIENTID(args) => {
             if !state.clients.contains_key(&args.dca_clientid) {
@@ -116,8 +116,8 @@ pub(super) fn step(
             if has_more {
                 return Err(Nfsstat4::NFS4ERR_CLIENTID_BUSY);
             }
-            state.forget(args.dca_clientid);
-            run.done(&Results::DESTROY_CLIENTID(StatusUnion::Ok(Void)))
+            state.remove_client(args.dca_clientid);
+            run.encode_results(&Results::DESTROY_CLIENTID(StatusUnion::Ok(Void)))
         }
         Args::BIND_CONN_TO_SESSION(args) => {
             if !state.sessions.contains_key(&args.bctsa_sessid) {
@@ -132,14 +132,14 @@ pub(super) fn step(
                 },
                 bctsr_use_conn_in_rdma_mode: false,
             };
-            run.done(&Results::BIND_CONN_TO_SESSION(StatusUnion::Ok(ok)))
+            run.encode_results(&Results::BIND_CONN_TO_SESSION(StatusUnion::Ok(ok)))
         }
         Args::RECLAIM_COMPLETE(_) => {
-            run.client.iter().for_each(|client| state.reclaimed(*client));
-            run.done(&Results::RECLAIM_COMPLETE(StatusUnion::Ok(Void)))
+            run.client.iter().for_each(|client| state.complete_reclaim(*client));
+            run.encode_results(&Results::RECLAIM_COMPLETE(StatusUnion::Ok(Void)))
         }
         Args::SETCLIENTID(args) => {
-            let clientid = state.fresh();
+            let clientid = state.new_number();
             let client = MockClient {
                 owner: args.client.id.0.to_vec(),
                 verifier: args.client.verifier,
@@ -151,7 +151,7 @@ pub(super) fn step(
             }
             state.clients.insert(clientid, client);
             let ok = SetclientidConfirm { clientid, setclientid_confirm: clientid.to_be_bytes() };
-            run.done(&Results::SETCLIENTID(SetclientidRes::Ok(ok)))
+            run.encode_results(&Results::SETCLIENTID(SetclientidRes::Ok(ok)))
         }
         Args::SETCLIENTID_CONFIRM(args) => {
             let client = state.clients.get(&args.clientid).ok_or(Nfsstat4::NFS4ERR_STALE_CLIENTID)?;
@@ -166,14 +166,14 @@ pub(super) fn step(
                 .filter(|(id, old)| **id != args.clientid && old.owner == owner && old.verifier != verifier)
                 .map(|(id, _)| *id)
                 .collect();
-            gone.into_iter().for_each(|id| state.forget(id));
+            gone.into_iter().for_each(|id| state.remove_client(id));
             if let Some(client) = state.clients.get_mut(&args.clientid) {
                 client.is_confirmed = true;
             }
-            run.done(&Results::SETCLIENTID_CONFIRM(StatusUnion::Ok(Void)))
+            run.encode_results(&Results::SETCLIENTID_CONFIRM(StatusUnion::Ok(Void)))
         }
         Args::RENEW(args) => match state.clients.get(&args.clientid) {
-            Some(client) if client.is_confirmed => run.done(&Results::RENEW(StatusUnion::Ok(Void))),
+            Some(client) if client.is_confirmed => run.encode_results(&Results::RENEW(StatusUnion::Ok(Void))),
             _ => Err(Nfsstat4::NFS4ERR_STALE_CLIENTID),
         },
         _ => Err(Nfsstat4::NFS4ERR_NOTSUPP),
@@ -197,12 +197,12 @@ fn exchange_id(
         Some((id, true)) => id,
         other => {
             if let Some((id, _)) = other {
-                state.forget(id);
+                state.remove_client(id);
             }
             if state.is_full() {
                 return Err(Nfsstat4::NFS4ERR_DELAY);
             }
-            let id = state.fresh();
+            let id = state.new_number();
             let client = MockClient { owner: owner.to_vec(), verifier, is_confirmed: false, sequence: 1 };
             state.clients.insert(id, client);
             id
@@ -219,7 +219,7 @@ fn exchange_id(
         eir_server_scope: Opaque(b"loopback"),
         eir_server_impl_id: List::default(),
     };
-    run.done(&Results::EXCHANGE_ID(StatusUnion::Ok(ok)))
+    run.encode_results(&Results::EXCHANGE_ID(StatusUnion::Ok(ok)))
 }
 
 fn create_session(
@@ -237,7 +237,7 @@ fn create_session(
     let mut id = [0; 16];
     let (first, last) = id.split_at_mut(8);
     first.copy_from_slice(&args.csa_clientid.to_be_bytes());
-    last.copy_from_slice(&state.fresh().to_be_bytes());
+    last.copy_from_slice(&state.new_number().to_be_bytes());
     let least = |asked: &ChannelAttrs4<'_>, bytes: u32, operations: u32, slots: u32| ChannelAttrs4 {
         ca_headerpadsize: 0,
         ca_maxrequestsize: asked.ca_maxrequestsize.min(bytes),
@@ -265,5 +265,5 @@ fn create_session(
         csr_fore_chan_attrs: fore,
         csr_back_chan_attrs: least(&args.csa_back_chan_attrs, 4096, 16, 16),
     };
-    run.done(&Results::CREATE_SESSION(StatusUnion::Ok(ok)))
+    run.encode_results(&Results::CREATE_SESSION(StatusUnion::Ok(ok)))
 }

@@ -18,7 +18,7 @@ const VERIFIER: [u8; 8] = *b"loopback";
 /// Maximum number of entries per Reply.
 const ENTRIES: usize = 4096;
 /// Length in bytes of READDIR results without entries: status, verifier, end.
-const AROUND: usize = 24;
+const LISTING_OVERHEAD_BYTES: usize = 24;
 
 pub(super) fn step(
     server: &mut MockServer,
@@ -29,10 +29,10 @@ pub(super) fn step(
     let MockServer { tree, caller, delayed_entries, .. } = server;
     match args {
         Args::PUTROOTFH(_) | Args::PUTPUBFH(_) => {
-            tree.reach(MockFileTree::ROOT);
+            tree.record_access(MockFileTree::ROOT);
             run.current = Some(MockFileTree::ROOT);
             run.stateid = None;
-            run.done(&match args {
+            run.encode_results(&match args {
                 Args::PUTROOTFH(_) => Results::PUTROOTFH(StatusUnion::Ok(Void)),
                 _ => Results::PUTPUBFH(StatusUnion::Ok(Void)),
             })
@@ -42,19 +42,19 @@ pub(super) fn step(
             tree.node(id)?;
             run.current = Some(id);
             run.stateid = None;
-            run.done(&Results::PUTFH(StatusUnion::Ok(Void)))
+            run.encode_results(&Results::PUTFH(StatusUnion::Ok(Void)))
         }
         Args::GETFH(_) => {
             let handle = v3::handle(run.current()?);
-            run.done(&Results::GETFH(StatusUnion::Ok(ObjectFh4 { object: Opaque(&handle) })))
+            run.encode_results(&Results::GETFH(StatusUnion::Ok(ObjectFh4 { object: Opaque(&handle) })))
         }
         Args::SAVEFH(_) => {
             run.saved = Some(run.current()?);
-            run.done(&Results::SAVEFH(StatusUnion::Ok(Void)))
+            run.encode_results(&Results::SAVEFH(StatusUnion::Ok(Void)))
         }
         Args::RESTOREFH(_) => {
             run.current = Some(run.saved()?);
-            run.done(&Results::RESTOREFH(StatusUnion::Ok(Void)))
+            run.encode_results(&Results::RESTOREFH(StatusUnion::Ok(Void)))
         }
         Args::LOOKUP(args) => {
             let current = run.current()?;
@@ -65,7 +65,7 @@ pub(super) fn step(
                 return Err(Nfsstat4::NFS4ERR_BADNAME);
             }
             run.current = Some(tree.lookup(current, args.objname.0)?);
-            run.done(&Results::LOOKUP(StatusUnion::Ok(Void)))
+            run.encode_results(&Results::LOOKUP(StatusUnion::Ok(Void)))
         }
         Args::LOOKUPP(_) => {
             let current = run.current()?;
@@ -73,26 +73,26 @@ pub(super) fn step(
                 return Err(Nfsstat4::NFS4ERR_NOENT);
             }
             run.current = Some(tree.lookup(current, b"..")?);
-            run.done(&Results::LOOKUPP(StatusUnion::Ok(Void)))
+            run.encode_results(&Results::LOOKUPP(StatusUnion::Ok(Void)))
         }
         Args::GETATTR(args) => {
             let (words, values) = attributes::get(tree, run.current()?, &args.attr_request)?;
             let obj_attributes = Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values));
-            run.done(&Results::GETATTR(StatusUnion::Ok(Getattr4Resok { obj_attributes })))
+            run.encode_results(&Results::GETATTR(StatusUnion::Ok(Getattr4Resok { obj_attributes })))
         }
         Args::VERIFY(args) => {
             let is_same = is_same(tree, run.current()?, &args.obj_attributes)?;
             if !is_same {
                 return Err(Nfsstat4::NFS4ERR_NOT_SAME);
             }
-            run.done(&Results::VERIFY(StatusUnion::Ok(Void)))
+            run.encode_results(&Results::VERIFY(StatusUnion::Ok(Void)))
         }
         Args::NVERIFY(args) => {
             let is_same = is_same(tree, run.current()?, &args.obj_attributes)?;
             if is_same {
                 return Err(Nfsstat4::NFS4ERR_SAME);
             }
-            run.done(&Results::NVERIFY(StatusUnion::Ok(Void)))
+            run.encode_results(&Results::NVERIFY(StatusUnion::Ok(Void)))
         }
         Args::ACCESS(args) => {
             // Access bits that do not apply to the object type are not supported.
@@ -100,17 +100,17 @@ pub(super) fn step(
             let mask = if node.kind() == 2 { 0x1f } else { 0x2d };
             let supported = Access4(args.access.0 & mask);
             let access = Access4(supported.0 & node.rights(caller));
-            run.done(&Results::ACCESS(StatusUnion::Ok(Access4Resok { supported, access })))
+            run.encode_results(&Results::ACCESS(StatusUnion::Ok(Access4Resok { supported, access })))
         }
         Args::SETATTR(args) => {
             let id = run.current()?;
-            let is_owners = args.obj_attributes.mask.iter().any(attributes::is_owners);
+            let is_owners = args.obj_attributes.mask.iter().any(attributes::is_owner_only);
             if is_owners && !tree.node(id)?.is_owned_by(caller) {
                 return Err(Nfsstat4::NFS4ERR_PERM);
             }
             let words = attributes::set(tree, id, &args.obj_attributes)?;
             let attrsset = Bitmap4::from(&words[..]);
-            run.done(&Results::SETATTR(Setattr4Res { status: Nfsstat4::NFS4_OK, attrsset }))
+            run.encode_results(&Results::SETATTR(Setattr4Res { status: Nfsstat4::NFS4_OK, attrsset }))
         }
         Args::CREATE(args) => create(tree, run, args),
         Args::REMOVE(args) => {
@@ -118,7 +118,7 @@ pub(super) fn step(
             let before = tree.node(directory)?.ctime;
             tree.remove(directory, args.target.0, None)?;
             let cinfo = changed(tree, directory, before)?;
-            run.done(&Results::REMOVE(StatusUnion::Ok(Cinfo { cinfo })))
+            run.encode_results(&Results::REMOVE(StatusUnion::Ok(Cinfo { cinfo })))
         }
         Args::RENAME(args) => {
             let (from, to) = (run.saved()?, run.current()?);
@@ -126,14 +126,14 @@ pub(super) fn step(
             tree.rename((from, args.oldname.0), (to, args.newname.0))?;
             let source_cinfo = changed(tree, from, source)?;
             let target_cinfo = changed(tree, to, target)?;
-            run.done(&Results::RENAME(StatusUnion::Ok(Rename4Resok { source_cinfo, target_cinfo })))
+            run.encode_results(&Results::RENAME(StatusUnion::Ok(Rename4Resok { source_cinfo, target_cinfo })))
         }
         Args::LINK(args) => {
             let (file, directory) = (run.saved()?, run.current()?);
             let before = tree.node(directory)?.ctime;
             tree.link(file, directory, args.newname.0)?;
             let cinfo = changed(tree, directory, before)?;
-            run.done(&Results::LINK(StatusUnion::Ok(Cinfo { cinfo })))
+            run.encode_results(&Results::LINK(StatusUnion::Ok(Cinfo { cinfo })))
         }
         Args::READLINK(_) => {
             let MockObjectContent::Link(text) = &tree.node(run.current()?)?.content else {
@@ -142,14 +142,14 @@ pub(super) fn step(
             run.data.push(text.clone());
             let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
             let link = DdpText::Chunk { length, bytes: None };
-            run.done(&Results::READLINK(StatusUnion::Ok(Readlink4Resok { link })))
+            run.encode_results(&Results::READLINK(StatusUnion::Ok(Readlink4Resok { link })))
         }
         Args::READDIR(args) => readdir(tree, run, args, delayed_entries),
         Args::READ(args) => read(server, run, args),
         Args::WRITE(args) => write(server, run, args),
         Args::COMMIT(_) => {
             tree.read(run.current()?, 0, 0)?;
-            run.done(&Results::COMMIT(StatusUnion::Ok(Commit4Resok { writeverf })))
+            run.encode_results(&Results::COMMIT(StatusUnion::Ok(Commit4Resok { writeverf })))
         }
         Args::SECINFO(args) => {
             tree.lookup(run.current()?, args.name.0)?;
@@ -159,14 +159,14 @@ pub(super) fn step(
             if run.minor > 0 {
                 run.current = None;
             }
-            run.done(&Results::SECINFO(StatusUnion::Ok(ok)))
+            run.encode_results(&Results::SECINFO(StatusUnion::Ok(ok)))
         }
         Args::SECINFO_NO_NAME(_) => {
             run.current()?;
             let flavors = [Secinfo4::Other(Flavor::AUTH_SYS)];
             let ok = Secinfo4Resok { resok4: List::from(&flavors[..]) };
             run.current = None;
-            run.done(&Results::SECINFO_NO_NAME(StatusUnion::Ok(ok)))
+            run.encode_results(&Results::SECINFO_NO_NAME(StatusUnion::Ok(ok)))
         }
         _ => Err(Nfsstat4::NFS4ERR_NOTSUPP),
     }
@@ -211,7 +211,10 @@ fn create(
     let words = attributes::set(tree, id, &args.createattrs)?;
     run.current = Some(id);
     let cinfo = changed(tree, directory, before)?;
-    run.done(&Results::CREATE(StatusUnion::Ok(Create4Resok { cinfo, attrset: Bitmap4::from(&words[..]) })))
+    run.encode_results(&Results::CREATE(StatusUnion::Ok(Create4Resok {
+        cinfo,
+        attrset: Bitmap4::from(&words[..]),
+    })))
 }
 
 fn readdir(
@@ -225,7 +228,7 @@ fn readdir(
     if matches!(args.cookie, 1 | 2) {
         return Err(Nfsstat4::NFS4ERR_BAD_COOKIE);
     }
-    let mut left = (args.maxcount as usize).saturating_sub(AROUND);
+    let mut left = (args.maxcount as usize).saturating_sub(LISTING_OVERHEAD_BYTES);
     let (mut found, mut eof) = (Vec::new(), true);
     for (cookie, name, id) in names.after(args.cookie) {
         let (words, values) = match found.is_empty() && *delayed_entries > 0 {
@@ -255,18 +258,18 @@ fn readdir(
         })
         .collect();
     let reply = Dirlist4 { entries: Chain::from(&entries[..]), eof };
-    run.done(&Results::READDIR(StatusUnion::Ok(Readdir4Resok { cookieverf: VERIFIER, reply })))
+    run.encode_results(&Results::READDIR(StatusUnion::Ok(Readdir4Resok { cookieverf: VERIFIER, reply })))
 }
 
 /// Checks that a stateid permits access to the current file: `right` is 1 for reading, 2 for writing.
-fn permitted(
+fn check_stateid(
     server: &MockServer,
     run: &MockCompound<'_>,
     stateid: &Stateid4,
     right: u32,
 ) -> Result<MockFileId, Nfsstat4> {
     let file = run.current()?;
-    let stateid = run.meant(stateid)?;
+    let stateid = run.resolve_stateid(stateid)?;
     match server.state.open_of(&stateid, run.minor)? {
         Some(open) if open.file != file => Err(Nfsstat4::NFS4ERR_BAD_STATEID),
         Some(open) if run.minor == 0 && server.confirms_owners && !server.state.is_confirmed(open) => {
@@ -279,7 +282,7 @@ fn permitted(
 }
 
 fn read(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Read4Args) -> Result<(), Nfsstat4> {
-    let file = permitted(server, run, &args.stateid, 1)?;
+    let file = check_stateid(server, run, &args.stateid, 1)?;
     let limits = run.limits;
     if args.count > limits.response_bytes {
         server.exceeded += 1;
@@ -289,11 +292,14 @@ fn read(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Read4Args) -
     let (bytes, eof) = server.tree.read(file, args.offset, args.count.min(server.tree.io_bytes))?;
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     run.data.push(bytes.to_vec());
-    run.done(&Results::READ(StatusUnion::Ok(Read4Resok { eof, data: Ddp::Chunk { length, bytes: None } })))
+    run.encode_results(&Results::READ(StatusUnion::Ok(Read4Resok {
+        eof,
+        data: Ddp::Chunk { length, bytes: None },
+    })))
 }
 
 fn write(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Write4Args<'_>) -> Result<(), Nfsstat4> {
-    let file = permitted(server, run, &args.stateid, 2)?;
+    let file = check_stateid(server, run, &args.stateid, 2)?;
     let data = args.data.bytes().unwrap_or_default();
     if data.len() > run.limits.request_bytes as usize {
         server.exceeded += 1;
@@ -304,5 +310,5 @@ fn write(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Write4Args<
     server.tree.write(file, args.offset, data)?;
     let count = u32::try_from(data.len()).unwrap_or(u32::MAX);
     let ok = Write4Resok { count, committed: args.stable, writeverf: server.write_verifier() };
-    run.done(&Results::WRITE(StatusUnion::Ok(ok)))
+    run.encode_results(&Results::WRITE(StatusUnion::Ok(ok)))
 }

@@ -62,14 +62,14 @@ impl MockCompound<'_> {
     }
 
     /// Replaces the special stateid {1, 0} by the current stateid.
-    fn meant(&self, stateid: &Stateid4) -> Result<Stateid4, Nfsstat4> {
+    fn resolve_stateid(&self, stateid: &Stateid4) -> Result<Stateid4, Nfsstat4> {
         if self.minor > 0 && stateid.seqid == 1 && stateid.other == [0; 12] {
             return self.stateid.clone().ok_or(Nfsstat4::NFS4ERR_BAD_STATEID);
         }
         Ok(stateid.clone())
     }
 
-    fn done(&mut self, results: &Results<'_>) -> Result<(), Nfsstat4> {
+    fn encode_results(&mut self, results: &Results<'_>) -> Result<(), Nfsstat4> {
         results.encode(&mut self.body);
         Ok(())
     }
@@ -124,15 +124,15 @@ pub(super) fn call(
             count += 1;
             let operation = args.number();
             run.body.word(operation.0);
-            let outcome = match clients::place(&run, &args, index, call.count()) {
+            let outcome = match clients::check_position(&run, &args, index, call.count()) {
                 Ok(()) => match clients::sequence(server, &mut run, &args, &mut slot) {
-                    Ok(Some(kept)) => return Ok(again(kept, &call, room)),
+                    Ok(Some(kept)) => return Ok(encode_cached_reply(kept, &call, room)),
                     Ok(None) if call.count() > run.limits.operations => {
                         server.exceeded += 1;
                         Err(Nfsstat4::NFS4ERR_TOO_MANY_OPS)
                     }
                     Ok(None) => {
-                        *server.begun.entry(operation.0).or_default() += 1;
+                        *server.operation_counts.entry(operation.0).or_default() += 1;
                         step(server, &mut run, &args)
                     }
                     Err(status) => Err(status),
@@ -141,7 +141,7 @@ pub(super) fn call(
             };
             if let Err(failed) = outcome {
                 status = failed;
-                fail(operation, failed, &mut run.body);
+                encode_failure(operation, failed, &mut run.body);
                 break;
             }
         }
@@ -151,13 +151,13 @@ pub(super) fn call(
     room.encoder.word(count);
     room.encoder.append(&body);
     if let Some(slot) = slot.and_then(|slot| clients::slot(server, slot)) {
-        slot.kept = Some(MockCachedReply { status, count, body, data: room.data.clone() });
+        slot.cached_reply = Some(MockCachedReply { status, count, body, data: room.data.clone() });
     }
     Ok(MockDispatchResult::Results)
 }
 
 /// Encodes a cached Reply.
-fn again(
+fn encode_cached_reply(
     kept: MockCachedReply,
     call: &CompoundCall<'_>,
     room: &mut MockReplyBuffers<'_>,
@@ -170,7 +170,7 @@ fn again(
 }
 
 /// Encodes the results of a failed operation: its status, and for SETATTR an empty mask (RFC 8881 section 18.30.2).
-fn fail(operation: Operation, status: Nfsstat4, body: &mut Encoder) {
+fn encode_failure(operation: Operation, status: Nfsstat4, body: &mut Encoder) {
     match operation {
         Operation::SETATTR => {
             Results::SETATTR(Setattr4Res { status, attrsset: Bitmap4::default() }).encode(body);

@@ -35,11 +35,11 @@ pub(super) fn step(
                 state.confirm(client, &owner);
             }
             advance(state, run, other, Some(args.seqid), |_| Ok(())).and_then(|open_stateid| {
-                run.done(&Results::OPEN_CONFIRM(StatusUnion::Ok(OpenStateid { open_stateid })))
+                run.encode_results(&Results::OPEN_CONFIRM(StatusUnion::Ok(OpenStateid { open_stateid })))
             })
         }
         Args::OPEN_DOWNGRADE(args) => {
-            let stateid = run.meant(&args.open_stateid)?;
+            let stateid = run.resolve_stateid(&args.open_stateid)?;
             let MockStateidKind::Open(other) = state.find(&stateid, minor)? else {
                 return Err(Nfsstat4::NFS4ERR_BAD_STATEID);
             };
@@ -52,7 +52,7 @@ pub(super) fn step(
                 Ok(())
             })
             .and_then(|open_stateid| {
-                run.done(&Results::OPEN_DOWNGRADE(StatusUnion::Ok(OpenStateid { open_stateid })))
+                run.encode_results(&Results::OPEN_DOWNGRADE(StatusUnion::Ok(OpenStateid { open_stateid })))
             })
         }
         Args::LOCK(args) => lock(server, run, args),
@@ -64,10 +64,10 @@ pub(super) fn step(
                 Results::LOCKT(LocktRes::Denied(denial(denied))).encode(&mut run.body);
                 return Err(Nfsstat4::NFS4ERR_DENIED);
             }
-            run.done(&Results::LOCKT(LocktRes::Ok(Void)))
+            run.encode_results(&Results::LOCKT(LocktRes::Ok(Void)))
         }
         Args::LOCKU(args) => {
-            let stateid = run.meant(&args.lock_stateid)?;
+            let stateid = run.resolve_stateid(&args.lock_stateid)?;
             let MockStateidKind::Lock(other) = state.find(&stateid, minor)? else {
                 return Err(Nfsstat4::NFS4ERR_BAD_STATEID);
             };
@@ -80,7 +80,7 @@ pub(super) fn step(
             state.unlock(file, &gone);
             let lock_stateid = next_lock(state, other)?;
             run.stateid = Some(lock_stateid.clone());
-            run.done(&Results::LOCKU(StatusUnion::Ok(LockStateid { lock_stateid })))
+            run.encode_results(&Results::LOCKU(StatusUnion::Ok(LockStateid { lock_stateid })))
         }
         Args::RELEASE_LOCKOWNER(args) => {
             let of = |lock: &MockLockState| {
@@ -89,12 +89,12 @@ pub(super) fn step(
             let gone: Vec<_> =
                 state.locks.iter().filter(|(_, lock)| of(lock)).map(|(other, _)| *other).collect();
             gone.into_iter().for_each(|other| state.free_lock(other));
-            run.done(&Results::RELEASE_LOCKOWNER(StatusUnion::Ok(Void)))
+            run.encode_results(&Results::RELEASE_LOCKOWNER(StatusUnion::Ok(Void)))
         }
         Args::FREE_STATEID(args) => match state.find(&args.fsa_stateid, minor)? {
             MockStateidKind::Lock(other) => {
                 state.free_lock(other);
-                run.done(&Results::FREE_STATEID(StatusUnion::Ok(Void)))
+                run.encode_results(&Results::FREE_STATEID(StatusUnion::Ok(Void)))
             }
             _ => Err(Nfsstat4::NFS4ERR_LOCKS_HELD),
         },
@@ -105,7 +105,7 @@ pub(super) fn step(
                 .map(|stateid| state.find(&stateid, minor).err().unwrap_or(Nfsstat4::NFS4_OK))
                 .collect();
             let ok = TestStateid4Resok { tsr_status_codes: List::from(&statuses[..]) };
-            run.done(&Results::TEST_STATEID(StatusUnion::Ok(ok)))
+            run.encode_results(&Results::TEST_STATEID(StatusUnion::Ok(ok)))
         }
         _ => Err(Nfsstat4::NFS4ERR_NOTSUPP),
     }
@@ -133,7 +133,7 @@ fn advance(
 }
 
 fn close(state: &mut MockNfs4State, run: &mut MockCompound<'_>, args: &Close4Args) -> Result<(), Nfsstat4> {
-    let stateid = run.meant(&args.open_stateid)?;
+    let stateid = run.resolve_stateid(&args.open_stateid)?;
     let MockStateidKind::Open(other) = state.find(&stateid, run.minor)? else {
         return Err(Nfsstat4::NFS4ERR_BAD_STATEID);
     };
@@ -142,7 +142,7 @@ fn close(state: &mut MockNfs4State, run: &mut MockCompound<'_>, args: &Close4Arg
     // RFC 8881 section 18.2.4: clients ignore this stateid.
     let open_stateid = Stateid4 { seqid: u32::MAX, other: [0; 12] };
     run.stateid = None;
-    run.done(&Results::CLOSE(StatusUnion::Ok(OpenStateid { open_stateid })))
+    run.encode_results(&Results::CLOSE(StatusUnion::Ok(OpenStateid { open_stateid })))
 }
 
 fn open(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Open4Args<'_>) -> Result<(), Nfsstat4> {
@@ -183,7 +183,7 @@ fn open(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Open4Args<'_
     let deny = args.share_deny.0;
     let owner = args.owner.owner.0.to_vec();
     let must_confirm =
-        run.minor == 0 && server.confirms_owners && server.state.is_unconfirmed(client, &owner);
+        run.minor == 0 && server.confirms_owners && server.state.cancel_unconfirmed(client, &owner);
     let stateid = server.state.open(MockOpen { client, owner, file, access, deny, seqid: 1 })?;
     run.current = Some(file);
     run.stateid = Some(stateid.clone());
@@ -200,7 +200,7 @@ fn open(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Open4Args<'_
         attrset: Bitmap4::from(&attrset[..]),
         delegation: OpenDelegation4::None,
     };
-    run.done(&Results::OPEN(StatusUnion::Ok(ok)))
+    run.encode_results(&Results::OPEN(StatusUnion::Ok(ok)))
 }
 
 fn find_or_create(
@@ -281,7 +281,7 @@ fn lock(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Lock4Args<'_
     let minor = run.minor;
     let (open, client, owner) = match &args.locker {
         Locker4::New(new) => {
-            let stateid = run.meant(&new.open_stateid)?;
+            let stateid = run.resolve_stateid(&new.open_stateid)?;
             let MockStateidKind::Open(open) = state.find(&stateid, minor)? else {
                 return Err(Nfsstat4::NFS4ERR_BAD_STATEID);
             };
@@ -294,7 +294,7 @@ fn lock(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Lock4Args<'_
             (open, client, new.lock_owner.owner.0.to_vec())
         }
         Locker4::Existing(existing) => {
-            let stateid = run.meant(&existing.lock_stateid)?;
+            let stateid = run.resolve_stateid(&existing.lock_stateid)?;
             let MockStateidKind::Lock(other) = state.find(&stateid, minor)? else {
                 return Err(Nfsstat4::NFS4ERR_BAD_STATEID);
             };
@@ -316,5 +316,5 @@ fn lock(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Lock4Args<'_
     state.lock(file, wanted);
     let lock_stateid = next_lock(state, other)?;
     run.stateid = Some(lock_stateid.clone());
-    run.done(&Results::LOCK(LockRes::Ok(LockStateid { lock_stateid })))
+    run.encode_results(&Results::LOCK(LockRes::Ok(LockStateid { lock_stateid })))
 }

@@ -10,11 +10,11 @@ use super::super::file_tree::MockFileId;
 use crate::replay::seed::files::SessionLimits;
 
 /// Maximum number of clients, of opens, of lock states, and of seqids.
-const MOST: usize = 1 << 16;
+const MAX_ENTRIES: usize = 1 << 16;
 /// Maximum number of slots per session.
 pub(super) const SLOTS: u32 = 64;
 /// Number of NFS4ERR_GRACE errors after which a grace period ends.
-const PATIENCE: u32 = 3;
+const GRACE_ERRORS: u32 = 3;
 
 /// The complete NFSv4 state of the server.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +32,7 @@ pub(in super::super) struct MockNfs4State {
     next: u64,
     /// Number of restarts, and the last number assigned before the last one.
     boots: u8,
-    before: u64,
+    last_number_before_restart: u64,
     grace: Option<MockGracePeriod>,
 }
 
@@ -42,7 +42,7 @@ pub(in super::super) struct MockNfs4State {
 struct MockGracePeriod {
     /// Client owners that may reclaim: those confirmed before the restart.
     owners: HashSet<Vec<u8>>,
-    patience: u32,
+    remaining_errors: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ pub(super) struct MockSession {
 #[derive(Clone, Debug, Default)]
 pub(super) struct MockSessionSlot {
     pub(super) sequence: u32,
-    pub(super) kept: Option<MockCachedReply>,
+    pub(super) cached_reply: Option<MockCachedReply>,
 }
 
 /// A cached Reply.
@@ -117,22 +117,22 @@ pub(super) enum MockStateidKind {
 
 impl MockNfs4State {
     /// Returns an unused number.
-    pub(super) fn fresh(&mut self) -> u64 {
+    pub(super) fn new_number(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
 
     /// Returns the "other" field of a new stateid.
-    fn fresh_other(&mut self, kind: &[u8; 4]) -> [u8; 12] {
+    fn new_stateid_other(&mut self, kind: &[u8; 4]) -> [u8; 12] {
         let mut other = [0; 12];
         let (number, tag) = other.split_at_mut(8);
-        number.copy_from_slice(&self.fresh().to_be_bytes());
+        number.copy_from_slice(&self.new_number().to_be_bytes());
         tag.copy_from_slice(kind);
         other
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.clients.len().max(self.opens.len()).max(self.locks.len()).max(self.seqids.len()) >= MOST
+        self.clients.len().max(self.opens.len()).max(self.locks.len()).max(self.seqids.len()) >= MAX_ENTRIES
     }
 
     /// Drops all state, except for the clients that may reclaim if `is_kept`.
@@ -140,8 +140,9 @@ impl MockNfs4State {
         let clients = self.clients.values().filter(|client| client.is_confirmed);
         let owners: HashSet<_> = clients.map(|client| client.owner.clone()).collect();
         let (boots, next) = (self.boots.wrapping_add(1), self.next);
-        let grace = (is_kept && !owners.is_empty()).then_some(MockGracePeriod { owners, patience: PATIENCE });
-        *self = Self { boots, next, before: next, grace, ..Self::default() };
+        let grace = (is_kept && !owners.is_empty())
+            .then_some(MockGracePeriod { owners, remaining_errors: GRACE_ERRORS });
+        *self = Self { boots, next, last_number_before_restart: next, grace, ..Self::default() };
     }
 
     pub(in super::super) fn forget_sessions(&mut self) {
@@ -168,8 +169,8 @@ impl MockNfs4State {
                 false => Err(Nfsstat4::NFS4ERR_NO_GRACE),
             },
             Some(grace) => {
-                grace.patience -= 1;
-                if grace.patience == 0 {
+                grace.remaining_errors -= 1;
+                if grace.remaining_errors == 0 {
                     self.grace = None;
                 }
                 Err(Nfsstat4::NFS4ERR_GRACE)
@@ -178,7 +179,7 @@ impl MockNfs4State {
     }
 
     /// Records RECLAIM_COMPLETE: a client has reclaimed all its state. RFC 8881 section 18.51.
-    pub(super) fn reclaimed(&mut self, client: u64) {
+    pub(super) fn complete_reclaim(&mut self, client: u64) {
         let Some(client) = self.clients.get(&client) else { return };
         if let Some(grace) = &mut self.grace {
             grace.owners.remove(&client.owner);
@@ -189,7 +190,7 @@ impl MockNfs4State {
     }
 
     /// Removes a client with all its state.
-    pub(super) fn forget(&mut self, client: u64) {
+    pub(super) fn remove_client(&mut self, client: u64) {
         self.clients.remove(&client);
         self.sessions.retain(|_, session| session.client != client);
         self.opens.retain(|_, open| open.client != client);
@@ -223,7 +224,7 @@ impl MockNfs4State {
         let lock =
             self.locks.get(&stateid.other).map(|lock| (MockStateidKind::Lock(stateid.other), lock.seqid));
         let (number, _) = stateid.other.split_first_chunk().unwrap_or((&[0; 8], &[]));
-        let is_of_before = u64::from_be_bytes(*number) <= self.before;
+        let is_of_before = u64::from_be_bytes(*number) <= self.last_number_before_restart;
         let unknown =
             if is_of_before { Nfsstat4::NFS4ERR_STALE_STATEID } else { Nfsstat4::NFS4ERR_BAD_STATEID };
         let (holds, seqid) = open.or(lock).ok_or(unknown)?;
@@ -260,14 +261,14 @@ impl MockNfs4State {
             open.seqid += 1;
             return Ok(Stateid4 { seqid: open.seqid, other: *other });
         }
-        let other = self.fresh_other(b"open");
+        let other = self.new_stateid_other(b"open");
         let seqid = new.seqid;
         self.opens.insert(other, new);
         Ok(Stateid4 { seqid, other })
     }
 
     /// Returns `true` if an open-owner is unconfirmed, and then cancels its earlier opens: RFC 7530 section 16.18.5.
-    pub(super) fn is_unconfirmed(&mut self, client: u64, owner: &[u8]) -> bool {
+    pub(super) fn cancel_unconfirmed(&mut self, client: u64, owner: &[u8]) -> bool {
         let is_unconfirmed = !self.confirmed.contains(&(client, owner.to_vec()));
         if is_unconfirmed {
             self.opens.retain(|_, open| open.client != client || open.owner != owner);
@@ -314,7 +315,7 @@ impl MockNfs4State {
         match self.locks.iter().find(|(_, lock)| is_same(lock)) {
             Some((other, _)) => *other,
             None => {
-                let other = self.fresh_other(b"lock");
+                let other = self.new_stateid_other(b"lock");
                 self.locks.insert(other, new);
                 other
             }
