@@ -98,7 +98,7 @@ impl fmt::Display for Tenant {
     }
 }
 
-/// `10.9.0.2`, `fd09::2`, `lid:2`; `-` where there is none.
+/// Displays `10.9.0.2`, `fd09::2`, `lid:2`, or `-` if unknown.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -30,7 +30,7 @@ impl Timestamp {
     }
 }
 
-/// `seconds.nanoseconds`, nine digits after the point.
+/// Displays `seconds.nanoseconds`, with nine digits after the point.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.0 < 0 { "-" } else { "" };

@@ -271,7 +271,7 @@ const LOWEST_CLASS: u8 = 1;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CompoundMainOperation<N> {
     /// First operation of the lowest class among the decoded numbers. If the capture truncates the rest, only an
-    /// operation of [`LOWEST_CLASS`] counts: Linux sends a SETATTR before DELEGRETURN.
+    /// operation of `LOWEST_CLASS` counts: Linux sends a SETATTR before DELEGRETURN.
     pub operation: Option<N>,
     /// Cause of an early end of the iteration, or trailing bytes: an operation of a lower class may have followed.
     pub stop: Option<XdrError>,
