@@ -21,7 +21,7 @@ pub enum Icrc {
     Unknown,
 }
 
-/// Substitute for the Local Route Header of RoCE packets: all ones.
+/// Masked Local Route Header, all ones, for RoCE packets and packets that a router may forward.
 const NO_LOCAL_ROUTE: [u8; Lrh::LENGTH] = [0xff; Lrh::LENGTH];
 
 /// Offset of the BTH byte that holds the congestion bits.

@@ -45,7 +45,8 @@ crate::xdr! { "rpcordma";
         RDMA2_RVRSDIR_GENL = 3,
     }
 
-    /// rpcrdma2_propval: a transport property; an empty value is the default. draft-ietf-nfsv4-rpcrdma-version-two section 5.1.
+    /// rpcrdma2_propval: a transport property; an empty value is the default. draft-ietf-nfsv4-rpcrdma-version-two
+    /// section 5.1.
     union Property<'a> switch (which: PropertyId => "rpcordma.propid") {
         /// Maximum Send Size in bytes.
         RDMA2_PROPID_SBSIZ => SendSize(EnclosedStructure<'a, u32>) as rdma_sbsiz => "rpcordma.sbsiz",
